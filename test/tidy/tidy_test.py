@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""Checks the rules of the house that a script can check.
+
+Goal: the order of the floors and the habits of CONTRIBUTING.md hold in every
+file. Method: each check reads every file line by line and reports violations
+as file:line; before that, each must find the fault in a small bad example, so
+that a check which has gone blind is itself a failure.
+
+Usage: tidy_test.py [ROOT]
+"""
+
+import re
+import sys
+from pathlib import Path
+
+LICENCE = "Varve: a key-value storage engine. MIT licence, see LICENSE."
+FLOORS = ["util", "env", "monitoring", "table", "db", "tools"]
+LIBRARY_FLOORS = FLOORS[:-1]
+PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
+MAX_COLUMNS = 80
+MAX_LINES = 700
+# The words by which a comment gives the reason for a memory order.
+ORDER_REASON = re.compile(
+    r"pairs with|relaxed|release|acquire|seq_cst", re.IGNORECASE)
+# How far above the statement with the access the comment may end.
+ORDER_COMMENT_LINES = 3
+
+
+def split_comments(lines):
+    """Returns (code, comments): per line, the code with the contents of string
+    and character literals blanked, and the text of the comments."""
+    token = re.compile(
+        r'//|/\*|"(?:\\.|[^"\\])*"|(?<![0-9A-Za-z_])\'(?:\\.|[^\'\\])+\'')
+    code, comments = [], []
+    in_block = False
+    for line in lines:
+        kept, comment, position = "", "", 0
+        while position < len(line):
+            if in_block:
+                end = line.find("*/", position)
+                in_block = end < 0
+                stop = len(line) if in_block else end
+                comment += line[position:stop]
+                position = stop + (0 if in_block else 2)
+                continue
+            match = token.search(line, position)
+            if match is None:
+                kept += line[position:]
+                break
+            kept += line[position:match.start()]
+            position = match.end()
+            if match.group() == "//":
+                comment += line[position:]
+                break
+            if match.group() == "/*":
+                in_block = True
+            else:
+                kept += match.group()[0] * 2
+        code.append(kept)
+        comments.append(comment)
+    return code, comments
+
+
+class SourceFile:
+    """A file, `path` relative to the root with forward slashes."""
+
+    def __init__(self, path, text):
+        self.path = path
+        self.lines = text.splitlines()
+        self.is_cpp = path.endswith((".h", ".cc"))
+        self.is_header = path.endswith(".h")
+        parts = path.split("/")
+        self.is_public = path.startswith("include/varve/")
+        self.is_test = parts[0] == "test"
+        self.floor = parts[0] if parts[0] in FLOORS else None
+        # The highest floor that the file may include; None: none at all.
+        self.highest = self.floor
+        if self.is_test:
+            folder = parts[1] if len(parts) > 2 else ""
+            self.highest = folder if folder in LIBRARY_FLOORS else "tools"
+        self.is_library = self.is_public or self.floor in LIBRARY_FLOORS
+        self.code, self.comments = (
+            split_comments(self.lines) if self.is_cpp else ([], []))
+
+
+def check_includes(file):
+    """Include edges lead to the own floor or down, by full path."""
+    allowed = ["varve"]
+    if file.highest is not None:
+        allowed += FLOORS[:FLOORS.index(file.highest) + 1]
+    if file.is_test:
+        allowed.append("test")
+    for number, line in enumerate(file.lines, 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if match is None:
+            continue
+        quoted, target = match.group(1) == '"', match.group(2)
+        top = target.split("/")[0] if "/" in target else ""
+        ours = top in FLOORS + ["varve", "test"]
+        if quoted and target.startswith(PEERS) and file.floor == "tools":
+            continue
+        if quoted and not ours:
+            yield number, f'"{target}": Varve\'s headers by their full path ' \
+                          "from the root, all others in <>"
+        elif ours and not quoted:
+            yield number, f'<{target}>: Varve\'s headers are in ""'
+        elif ours and top not in allowed:
+            place = "a public header" if file.is_public else file.path
+            yield number, f'"{target}" is above what {place} may include ' \
+                          f"({', '.join(allowed)})"
+        elif file.is_public and not quoted and not re.fullmatch(
+                r"[a-z_0-9]+|(stdarg|stddef|stdint|stdbool)\.h", target):
+            yield number, f"<{target}>: a public header includes only the " \
+                          "standard library and varve/"
+
+
+def check_licence(file):
+    """The licence line comes first, after a `#!` where there is one."""
+    first = 1 if file.lines and file.lines[0].startswith("#!") else 0
+    mark = "//" if file.is_cpp else "#"
+    if file.lines[first:first + 1] != [f"{mark} {LICENCE}"]:
+        yield first + 1, f"should be: {mark} {LICENCE}"
+
+
+def check_pragma_once(file):
+    """A header has #pragma once right below the licence line."""
+    if file.is_header and file.lines[1:2] != ["#pragma once"]:
+        yield 2, "should be: #pragma once"
+
+
+def check_size(file):
+    """Lines and files stay short."""
+    if not file.is_cpp:
+        return
+    for number, line in enumerate(file.lines, 1):
+        if len(line) > MAX_COLUMNS:
+            yield number, f"{len(line)} columns, at most {MAX_COLUMNS}"
+    if len(file.lines) > MAX_LINES:
+        yield len(file.lines), f"{len(file.lines)} lines, at most {MAX_LINES}"
+
+
+def check_test_doors(file):
+    """Functions named TEST_... are called by tests only."""
+    if file.is_test:
+        return
+    # A declaration has a type before the name, a definition a class and `::`.
+    call = re.compile(r"(?:^|\.|->|[(!,=;{?]|\breturn\b)\s*TEST_\w+\s*\(")
+    for number, code in enumerate(file.code, 1):
+        if call.search(code) and not code.lstrip().startswith("#"):
+            yield number, "TEST_... called outside test/"
+
+
+BANNED = [
+    (re.compile(r"\bassert\s*\("), "no assert in a library: return a Status"),
+    (re.compile(r"\bprintf\s*\("), "printf: a library does not print"),
+    (re.compile(r"\bstd::(cout|cerr|clog)\b"), "a library does not print"),
+    (re.compile(r"#\s*include\s*<iostream>"), "no iostream in a library"),
+]
+
+
+def check_banned(file):
+    """The library neither prints nor asserts on its own."""
+    if not file.is_library:
+        return
+    for number, code in enumerate(file.code, 1):
+        for pattern, message in BANNED:
+            if pattern.search(code):
+                yield number, message
+
+
+def check_unfinished(file):
+    """Nothing is left to do."""
+    for number, comment in enumerate(file.comments, 1):
+        if re.search(r"\b(TODO|FIXME)\b", comment):
+            yield number, "finish it, or open an issue"
+
+
+def statement_start(file, index):
+    """The line on which the statement of line `index` begins."""
+    while index > 0:
+        before = file.code[index - 1].rstrip()
+        if not before or before.endswith((";", "{", "}", ":")):
+            break
+        index -= 1
+    return index
+
+
+def has_order_reason(file, index):
+    """Whether a comment in the statement of line `index` or shortly above it
+    gives a reason. A comment of several lines counts whole if it ends close
+    enough."""
+    start = statement_start(file, index)
+    if any(map(ORDER_REASON.search, file.comments[start:index + 1])):
+        return True
+    above = start - 1
+    while above >= 0 and start - above <= ORDER_COMMENT_LINES:
+        block = above
+        while block >= 0 and file.comments[block]:
+            if ORDER_REASON.search(file.comments[block]):
+                return True
+            if file.code[block].strip():
+                break  # A comment beside code is a block of one line.
+            block -= 1
+        above -= 1
+    return False
+
+
+def check_memory_orders(file):
+    """Every explicit memory order has its reason in a comment. One comment
+    serves a run of adjacent accesses."""
+    if file.is_test:
+        return
+    last_good = -2
+    for index, code in enumerate(file.code):
+        if "memory_order" not in code:
+            continue
+        if has_order_reason(file, index) or last_good == index - 1:
+            last_good = index
+        else:
+            yield index + 1, "no comment says why this memory order " \
+                             "(pairs with ..., relaxed: ...)"
+
+
+CHECKS = [
+    check_includes, check_licence, check_pragma_once, check_size,
+    check_test_doors, check_banned, check_unfinished, check_memory_orders,
+]
+
+# (check, path, text, whether the check must complain)
+EXAMPLES = [
+    (check_includes, "util/a.cc", '#include "env/env.h"', True),
+    (check_includes, "table/a.cc", '#include "env/env.h"', False),
+    (check_includes, "util/a.cc", '#include "a.h"', True),
+    (check_includes, "util/a.cc", "#include <xxhash.h>", False),
+    (check_includes, "db/a.cc", "#include <varve/slice.h>", True),
+    (check_includes, "include/varve/a.h", '#include "util/a.h"', True),
+    (check_includes, "include/varve/a.h", "#include <zstd.h>", True),
+    (check_includes, "include/varve/a.h", "#include <string>", False),
+    (check_includes, "test/util/a_test.cc", '#include "db/a.h"', True),
+    (check_includes, "test/interop/a_test.cc", '#include "db/a.h"', False),
+    (check_includes, "tools/a.cc", '#include "rocksdb/db.h"', False),
+    (check_licence, "util/a.cc", "#include <string>", True),
+    (check_licence, "tools/a", f"#!/bin/sh\n# {LICENCE}", False),
+    (check_pragma_once, "util/a.h", f"// {LICENCE}\n\n#pragma once", True),
+    (check_size, "util/a.cc", "/" * (MAX_COLUMNS + 1), True),
+    (check_size, "util/a.cc", "\u00e9" * MAX_COLUMNS, False),
+    (check_size, "util/a.cc", "\n" * (MAX_LINES + 1), True),
+    (check_test_doors, "db/a.cc", "  db->TEST_Wait();", True),
+    (check_test_doors, "db/a.cc", "  return TEST_Wait();", True),
+    (check_test_doors, "db/a.h", "  Status TEST_Wait();", False),
+    (check_test_doors, "db/a.cc", "Status Impl::TEST_Wait() {", False),
+    (check_banned, "util/a.cc", "  assert(x);", True),
+    (check_banned, "util/a.cc", "  static_assert(x);", False),
+    (check_banned, "util/a.cc", "  // not assert(x)", False),
+    (check_banned, "util/a.cc", '  Log("assert(x)");', False),
+    (check_banned, "util/a.cc", "  printf(x);", True),
+    (check_banned, "util/a.cc", "  snprintf(x);", False),
+    (check_banned, "db/a.cc", "  std::cout << x;", True),
+    (check_banned, "tools/a.cc", "  printf(x);", False),
+    (check_unfinished, "db/a.cc", "// TODO: more", True),
+    (check_memory_orders, "util/a.cc", "x.load(std::memory_order_relaxed);",
+     True),
+    (check_memory_orders, "util/a.cc", "// Some text.\n\n\n\n"
+     "x.load(std::memory_order_relaxed);", True),
+    (check_memory_orders, "util/a.cc", "// relaxed: a\n// hint\n// only\n//.\n"
+     "x.load(std::memory_order_relaxed);\ny.load(std::memory_order_relaxed);",
+     False),
+    (check_memory_orders, "util/a.cc", "// relaxed: a hint.\nint y = 0;\n"
+     "while (y < z &&\n       !x.compare_exchange_weak(\n           y, z,\n"
+     "           std::memory_order_relaxed)) {", False),
+    (check_memory_orders, "util/a.cc",
+     "x.store(1, std::memory_order_release);  // pairs with Read", False),
+]
+
+
+def blind_checks():
+    """Yields the examples that are not judged as they should be."""
+    for check, path, text, bad in EXAMPLES:
+        found = list(check(SourceFile(path, text)))
+        if bool(found) != bad:
+            verdict = "finds nothing in" if bad else "rejects"
+            yield f"{check.__name__} {verdict} {path}: {text!r}: {found}"
+
+
+def is_checked(path, top):
+    """Sources, build files and scripts: all that carries the licence line."""
+    if path.suffix in (".h", ".cc"):
+        return True
+    if path.name == "CMakeLists.txt" or path.suffix == ".py":
+        return True
+    if path.suffix == "" and top in ("tools", ".ci"):
+        return path.read_bytes()[:2] == b"#!"
+    return False
+
+
+def source_files(root):
+    """Yields a SourceFile for each file that the rules are for."""
+    for top in ["CMakeLists.txt", "include"] + FLOORS + ["test", ".ci"]:
+        for path in [root / top] + sorted((root / top).rglob("*")):
+            relative = path.relative_to(root).as_posix()
+            if relative.startswith("test/fixtures/") or not path.is_file():
+                continue
+            if is_checked(path, top):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                yield SourceFile(relative, text)
+
+
+def main():
+    here = Path(__file__).resolve()
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else here.parents[2]
+    failures = 0
+    for message in blind_checks():
+        failures += 1
+        print(f"tidy_test.py: {message}")
+    sources = 0
+    for file in source_files(root):
+        sources += file.is_library
+        for check in CHECKS:
+            for number, message in check(file):
+                failures += 1
+                print(f"{file.path}:{number}: {message}")
+    if sources == 0:
+        failures += 1
+        print(f"{root}: no source of the library found; is this the root?")
+    print(f"{sources} library sources checked, {failures} violations")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
