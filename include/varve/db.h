@@ -1,0 +1,169 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "varve/iterator.h"
+#include "varve/options.h"
+#include "varve/pinnable_slice.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+#include "varve/write_batch.h"
+
+namespace varve {
+
+// A moment of a database, to read it as it was then.
+// Made by DB::GetSnapshot, released by DB::ReleaseSnapshot. Any thread may
+// use and release it.
+class Snapshot {
+ public:
+  // Updates up to and including this number are seen.
+  virtual uint64_t GetSequenceNumber() const = 0;
+
+ protected:
+  virtual ~Snapshot() = default;
+};
+
+// Keys from `start` up to, not including, `limit`.
+struct Range {
+  Slice start;
+  Slice limit;
+};
+
+// A persistent ordered map from keys to values.
+//
+// Thread-safety: thread-safe; no outside lock is needed for anything but
+// destruction.
+// Lifetime: release snapshots and destroy iterators and pinned values first.
+class DB {
+ public:
+  // Opens the database in the directory `path`. On success *db owns it.
+  //
+  // InvalidArgument: an option out of its bounds; a missing database without
+  // create_if_missing; another comparator than the database's.
+  // Busy: another process, or this one, has it open.
+  // NotSupported: it holds a feature that Varve does not have; the message
+  // names it. Nothing was changed.
+  // Corruption: CURRENT, MANIFEST, a table or a log is damaged; the message
+  // names the file. Nothing was changed.
+  static Status Open(const Options& options, const std::string& path,
+                     std::unique_ptr<DB>* db);
+
+  // Opens without changing a file or taking the lock. Sees what was written
+  // when it was opened, logs included; writes are NotSupported. The database
+  // must not be written by another process meanwhile.
+  static Status OpenForReadOnly(const Options& options,
+                                const std::string& path,
+                                std::unique_ptr<DB>* db);
+
+  DB() = default;
+  DB(const DB&) = delete;
+  DB& operator=(const DB&) = delete;
+  // Closes, losing the status; call Close to see it.
+  virtual ~DB() = default;
+
+  // Waits for background work that has begun, writes out what was written
+  // with disable_wal, syncs the log and releases the lock. Calls of other
+  // threads must have returned. Busy if snapshots or iterators are still
+  // out: nothing is closed then. After OK only the destructor may be called.
+  virtual Status Close() = 0;
+
+  // Sets, removes, or does a batch of both at once. All threads see it when
+  // the call returns; see WriteOptions::sync for when it is safe.
+  // IOError and others: a background failure has made the DB read-only; the
+  // status carries the cause.
+  virtual Status Put(const WriteOptions& options, const Slice& key,
+                     const Slice& value) = 0;
+  virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  virtual Status Write(const WriteOptions& options, WriteBatch* batch) = 0;
+
+  // Sets *value to the value of the key. NotFound if there is none; *value is
+  // then empty. The PinnableSlice form may point into the block cache instead
+  // of copying.
+  virtual Status Get(const ReadOptions& options, const Slice& key,
+                     PinnableSlice* value) = 0;
+  Status Get(const ReadOptions& options, const Slice& key, std::string* value);
+
+  // `count` Gets at once, all of the same moment; statuses[i] and values[i]
+  // belong to keys[i]. Keys may repeat and be in any order.
+  virtual void MultiGet(const ReadOptions& options, size_t count,
+                        const Slice* keys, PinnableSlice* values,
+                        Status* statuses) = 0;
+  std::vector<Status> MultiGet(const ReadOptions& options,
+                               const std::vector<Slice>& keys,
+                               std::vector<std::string>* values);
+
+  // Never null; an error is in its status().
+  virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
+
+  // Never null for a DB opened for writing. Release each exactly once.
+  virtual const Snapshot* GetSnapshot() = 0;
+  virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
+
+  // What the DB says of itself; false if the name is unknown. Names:
+  //   varve.num-files-at-level<N>     tables of that level
+  //   varve.levelstats                a table of levels, files and bytes
+  //   varve.stats                     levels, compactions, stalls, counters
+  //   varve.sstables                  every table with its key range
+  //   varve.num-immutable-mem-table   write buffers waiting for flush
+  //   varve.mem-table-flush-pending   1 or 0
+  //   varve.compaction-pending        1 or 0
+  //   varve.num-running-flushes, varve.num-running-compactions
+  //   varve.background-errors         failed background jobs so far
+  //   varve.cur-size-active-mem-table, varve.cur-size-all-mem-tables   bytes
+  //   varve.approximate-memory-usage  memtables, tables' metadata and cache
+  //   varve.estimate-num-keys
+  //   varve.estimate-pending-compaction-bytes
+  //   varve.num-snapshots, varve.oldest-snapshot-sequence
+  //   varve.num-live-versions
+  //   varve.total-sst-files-size, varve.live-sst-files-size   bytes
+  //   varve.block-cache-capacity, varve.block-cache-usage,
+  //   varve.block-cache-pinned-usage  bytes
+  //   varve.is-write-stopped, varve.actual-delayed-write-rate
+  //   varve.io-path                   how tables are read
+  // The prefixes "rocksdb." and "leveldb." are understood as well.
+  virtual bool GetProperty(const Slice& property, std::string* value) = 0;
+  // The same for those that are one number.
+  virtual bool GetIntProperty(const Slice& property, uint64_t* value) = 0;
+
+  // Bytes in table files for each range, about. Compressed sizes; memtables
+  // do not count.
+  virtual Status GetApproximateSizes(const Range* ranges, size_t count,
+                                     uint64_t* sizes) = 0;
+
+  // Writes the write buffer to a table.
+  virtual Status Flush(const FlushOptions& options) = 0;
+
+  // Makes the log safe up to now, as a write with sync does.
+  virtual Status SyncWAL() = 0;
+
+  // Compacts all keys in [*begin, *end]; null is before the first and behind
+  // the last. Waits until it is done.
+  virtual Status CompactRange(const CompactRangeOptions& options,
+                              const Slice* begin, const Slice* end) = 0;
+
+  // Waits until no flush or compaction is due or running.
+  virtual Status WaitForCompact() = 0;
+
+  // Reads every block of every table and compares checksums. Corruption
+  // names the first bad file and offset.
+  virtual Status VerifyChecksum() = 0;
+
+  // The number of the newest update.
+  virtual uint64_t GetLatestSequenceNumber() const = 0;
+};
+
+// Removes the files of a database and, if nothing else is in it, its
+// directory. Files that are no database's stay. OK if there is none. Busy if
+// it is open.
+Status DestroyDB(const std::string& path, const Options& options);
+
+// Rebuilds a database of which CURRENT, MANIFEST or tables are gone or
+// damaged: every entry that can be read is kept, other files are moved to the
+// subdirectory lost/. What had been deleted may come back.
+Status RepairDB(const std::string& path, const Options& options);
+
+}  // namespace varve

@@ -1,0 +1,47 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Walks the entries of a database, as they were when the iterator was made
+// (or of ReadOptions::snapshot), in the order of its comparator.
+//
+// A new iterator is not valid: seek first. After an error it is not valid
+// either, and status() says which: check it when Valid() turns false.
+// Thread-safety: owned by one thread at a time.
+// Lifetime: destroy it before the DB; it keeps memtables, files and blocks
+// alive.
+class Iterator {
+ public:
+  Iterator() = default;
+  Iterator(const Iterator&) = delete;
+  Iterator& operator=(const Iterator&) = delete;
+  virtual ~Iterator() = default;
+
+  // Whether it stands on an entry.
+  virtual bool Valid() const = 0;
+
+  // The first and last entry within the bounds of ReadOptions.
+  virtual void SeekToFirst() = 0;
+  virtual void SeekToLast() = 0;
+  // The first entry at or behind `target`.
+  virtual void Seek(const Slice& target) = 0;
+  // The last entry at or before `target`.
+  virtual void SeekForPrev(const Slice& target) = 0;
+
+  // REQUIRES: Valid().
+  virtual void Next() = 0;
+  virtual void Prev() = 0;
+
+  // Valid until the iterator moves. REQUIRES: Valid().
+  virtual Slice key() const = 0;
+  virtual Slice value() const = 0;
+
+  // OK at the end of the data; else what stopped it.
+  virtual Status status() const = 0;
+};
+
+}  // namespace varve

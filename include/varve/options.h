@@ -1,0 +1,204 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Every option of the engine, with its default, unit and bounds. Names are
+// RocksDB's where the thing is the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "varve/cache.h"
+#include "varve/comparator.h"
+#include "varve/compression_type.h"
+#include "varve/env.h"
+#include "varve/filter_policy.h"
+#include "varve/slice.h"
+
+namespace varve {
+
+class Snapshot;
+class Statistics;
+
+// What recovery does with a write-ahead log that is damaged.
+enum class WalRecoveryMode : uint8_t {
+  // Every log must be whole; else Open is Corruption.
+  kAbsoluteConsistency,
+  // Replay up to the first damage and stop there for good: the database is as
+  // it was at some moment. The default.
+  kPointInTime,
+};
+
+struct Options {
+  // ---- Behaviour ----
+
+  // Make the database if it is missing (its parent directory must exist).
+  // Default: false, Open of a missing database is InvalidArgument.
+  bool create_if_missing = false;
+
+  // Open of an existing database is InvalidArgument. Default: false.
+  bool error_if_exists = false;
+
+  // Verify the checksums of all tables' metadata at Open, and check every
+  // table file's size, instead of at first use. Default: true.
+  bool paranoid_checks = true;
+
+  // The order of keys. Default: bytewise.
+  const Comparator* comparator = BytewiseComparator();
+
+  // Files, clock and threads. Default: the operating system's.
+  Env* env = Env::Default();
+
+  // Where to log. Default: null, a file LOG in the database's directory; the
+  // ten newest earlier ones are kept as LOG.old.<time>.
+  std::shared_ptr<Logger> info_log;
+
+  // What to do with damaged logs.
+  WalRecoveryMode wal_recovery_mode = WalRecoveryMode::kPointInTime;
+
+  // Do not flush at Close what was written with disable_wal: it is lost then.
+  // Default: false.
+  bool avoid_flush_during_shutdown = false;
+
+  // ---- Memory ----
+
+  // Bytes of updates collected in memory before they are written to a table.
+  // Larger means fewer, larger tables and a longer recovery.
+  // [64 KiB, 64 GiB]. Default: 64 MiB.
+  size_t write_buffer_size = 64 << 20;
+
+  // Write buffers kept in memory, the one being filled included, before
+  // writers wait for a flush. [2, 64]. Default: 2.
+  int max_write_buffer_number = 2;
+
+  // Blocks kept in memory, uncompressed. Default: null, a cache of 32 MiB of
+  // the DB's own.
+  std::shared_ptr<Cache> block_cache;
+
+  // ---- Files ----
+
+  // Table files held open; -1 for all. Smaller numbers than 16 are taken as
+  // 16. [-1, 4 Mi]. Default: -1.
+  int max_open_files = -1;
+
+  // Read tables past the page cache (O_DIRECT). Default: false.
+  bool use_direct_reads = false;
+
+  // Bytes after which written tables are pushed to the device in the
+  // background, so that a sync at the end does not stall; 0 leaves it to the
+  // kernel. Default: 1 MiB.
+  uint64_t bytes_per_sync = 1 << 20;
+
+  // ---- Tables ----
+
+  // Uncompressed bytes of a data block, about. [256, 16 MiB].
+  // Default: 4 KiB.
+  size_t block_size = 4 << 10;
+
+  // Entries between keys stored in full. Smaller is faster and larger.
+  // [1, 1024]. Default: 16.
+  int block_restart_interval = 16;
+
+  // Compression of blocks that become at least an eighth smaller by it.
+  // Default: Snappy.
+  CompressionType compression = CompressionType::kSnappy;
+
+  // For LZ4HC [1, 12] and ZSTD [-7, 22]; 0 is the library's own default.
+  // Default: 0.
+  int compression_level = 0;
+
+  // Filters in tables. Default: null, none. A Bloom filter of 10 bits a key
+  // makes most reads of absent keys free.
+  std::shared_ptr<const FilterPolicy> filter_policy;
+
+  // ---- Flush and compaction ----
+
+  // Flushes and compactions at a time, in threads shared by the DBs of an
+  // Env. [1, 64]. Default: 2.
+  int max_background_jobs = 2;
+
+  // Level-0 tables that start a compaction. [1, 1 Mi]. Default: 4.
+  int level0_file_num_compaction_trigger = 4;
+
+  // Level-0 tables at which writers are slowed down, and stopped. Must rise
+  // in this order from the trigger on, to 1 Gi at most. Defaults: 20, 36.
+  int level0_slowdown_writes_trigger = 20;
+  int level0_stop_writes_trigger = 36;
+
+  // Bytes that wait for compaction at which writers are slowed down, and
+  // stopped; 0 for never. Defaults: 64 GiB, 256 GiB.
+  uint64_t soft_pending_compaction_bytes_limit = uint64_t{64} << 30;
+  uint64_t hard_pending_compaction_bytes_limit = uint64_t{256} << 30;
+
+  // Bytes of a table of a level above 0, about. [64 KiB, 64 GiB].
+  // Default: 64 MiB.
+  uint64_t target_file_size_base = 64 << 20;
+
+  // Bytes of level 1 at which it is compacted into the next one. [64 KiB, no
+  // bound]. Default: 256 MiB.
+  uint64_t max_bytes_for_level_base = 256 << 20;
+
+  // How much larger each further level may be. [2, 1000]. Default: 10.
+  double max_bytes_for_level_multiplier = 10;
+
+  // Compact by itself. Default: false, that is: yes.
+  bool disable_auto_compactions = false;
+
+  // ---- Observation ----
+
+  // Counts events, if given. May be shared by DBs. Default: null.
+  std::shared_ptr<Statistics> statistics;
+};
+
+// How a read is done.
+struct ReadOptions {
+  // Read the database as it was then. Must be of the same DB and not be
+  // released yet. Default: null, as it is now.
+  const Snapshot* snapshot = nullptr;
+
+  // Verify the checksums of blocks read from files. Default: true.
+  bool verify_checksums = true;
+
+  // Keep the blocks read in the block cache. Turn off for long scans.
+  // Default: true.
+  bool fill_cache = true;
+
+  // For iterators: keys before `iterate_lower_bound`, and at or behind
+  // `iterate_upper_bound`, are not there. The slices and their bytes must
+  // outlive the iterator. Default: null, no bound.
+  const Slice* iterate_lower_bound = nullptr;
+  const Slice* iterate_upper_bound = nullptr;
+
+  // For iterators: bytes to read ahead in tables; 0 grows it by itself for
+  // scans. Default: 0.
+  size_t readahead_size = 0;
+};
+
+// How a write is done.
+struct WriteOptions {
+  // Wait until the write is on the device (fdatasync of the log). Without it,
+  // a write survives the death of the process, and that of the machine only
+  // some time later. Default: false.
+  bool sync = false;
+
+  // Do not write to the log: lost if the process dies before the next flush.
+  // InvalidArgument together with sync. Default: false.
+  bool disable_wal = false;
+
+  // Return Incomplete instead of waiting when writers have to wait for flush
+  // or compaction. Default: false.
+  bool no_slowdown = false;
+};
+
+struct FlushOptions {
+  // Wait until the tables are written. Default: true.
+  bool wait = true;
+};
+
+struct CompactRangeOptions {
+  // Rewrite the last level too, so that all that is deleted is gone.
+  // Default: false, it is rewritten only where something moves into it.
+  bool rewrite_bottommost_level = false;
+};
+
+}  // namespace varve

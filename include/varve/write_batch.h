@@ -1,0 +1,71 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Updates that take effect together or not at all, in the order given: of two
+// updates of one key, the later wins.
+//
+// Its bytes are the payload of a write-ahead log record in RocksDB's format.
+// Thread-safety: thread-compatible.
+class WriteBatch {
+ public:
+  // Sees a batch's updates in order.
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    virtual void Put(const Slice& key, const Slice& value) = 0;
+    virtual void Delete(const Slice& key) = 0;
+    // A delete that promises the key was put once only. The default treats it
+    // as Delete.
+    virtual void SingleDelete(const Slice& key) { Delete(key); }
+    // A note in the log that changes nothing.
+    virtual void LogData(const Slice& /*blob*/) {}
+    // false stops the iteration.
+    virtual bool Continue() { return true; }
+  };
+
+  WriteBatch();
+  // From bytes of Data(). Iterate says whether they are damaged, and DB::Write
+  // refuses them then.
+  explicit WriteBatch(std::string representation);
+
+  // Keys and values may be empty. A key or value longer than 4 GiB - 1 makes
+  // the DB refuse the batch as InvalidArgument.
+  void Put(const Slice& key, const Slice& value);
+  void Delete(const Slice& key);
+  void SingleDelete(const Slice& key);
+  // Stores bytes in the log only. Replication may use it for its own notes.
+  void PutLogData(const Slice& blob);
+
+  void Clear();
+  // Adds the updates of `other` behind those of this.
+  void Append(const WriteBatch& other);
+
+  // Number of updates.
+  uint32_t Count() const;
+  // Bytes that the batch takes in the log.
+  size_t ApproximateSize() const { return representation_.size(); }
+  const std::string& Data() const { return representation_; }
+
+  // Corruption if the bytes are damaged (what came before the damage was
+  // handed over), NotSupported for update kinds that Varve does not have.
+  Status Iterate(Handler* handler) const;
+
+ private:
+  friend class WriteBatchInternal;
+
+  std::string representation_;
+  // A key or value was too long; Write refuses the batch.
+  bool too_long_ = false;
+  // Made from bytes; Write checks them first.
+  bool unchecked_ = false;
+};
+
+}  // namespace varve

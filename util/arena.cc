@@ -1,0 +1,47 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/arena.h"
+
+#include <algorithm>
+#include <new>
+
+namespace varve {
+
+Arena::Arena(size_t block_bytes)
+    : block_bytes_(std::max(block_bytes, kMinBlockBytes)) {}
+
+Arena::~Arena() {
+  MutexLock lock(&mu_);
+  while (blocks_ != nullptr) {
+    Block* block = blocks_;
+    blocks_ = block->next;
+    block->~Block();
+    ::operator delete(block);
+  }
+}
+
+char* Arena::AllocateSlow(size_t bytes, size_t alignment) {
+  MutexLock lock(&mu_);
+  // relaxed: stored only under mu_, which this thread holds.
+  Block* block = current_.load(std::memory_order_relaxed);
+  if (block != nullptr) {
+    // Another thread may have brought a block while this one waited (B1).
+    if (char* result = block->Take(bytes, alignment)) return result;
+  }
+  const size_t capacity = block_bytes_ - sizeof(Block);
+  if (bytes > capacity / 4) return AddBlock(bytes)->Take(bytes, alignment);
+  block = AddBlock(capacity);
+  char* result = block->Take(bytes, alignment);
+  // release: pairs with the acquire load in AllocateWith (A1).
+  current_.store(block, std::memory_order_release);
+  return result;
+}
+
+Arena::Block* Arena::AddBlock(size_t capacity) {
+  const size_t total_bytes = sizeof(Block) + capacity;
+  blocks_ = new (::operator new(total_bytes)) Block{blocks_, capacity, {}};
+  // relaxed: see MemoryUsage.
+  memory_usage_bytes_.fetch_add(total_bytes, std::memory_order_relaxed);
+  return blocks_;
+}
+
+}  // namespace varve

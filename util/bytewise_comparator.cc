@@ -1,0 +1,72 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+#include <string>
+
+#include "varve/comparator.h"
+
+namespace varve {
+
+namespace {
+
+unsigned char ByteAt(const Slice& s, size_t i) {
+  return static_cast<unsigned char>(s[i]);
+}
+
+// Adds one to the first byte at or behind `from` that has room for it and cuts
+// the key behind it. Leaves a key of nothing but 0xFF there as it is.
+void BumpAndCut(std::string* key, size_t from) {
+  for (size_t i = from; i < key->size(); ++i) {
+    const unsigned char byte = ByteAt(*key, i);
+    if (byte == 0xFF) continue;
+    (*key)[i] = static_cast<char>(byte + 1);
+    key->resize(i + 1);
+    return;
+  }
+}
+
+class BytewiseComparatorImpl : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    return a.compare(b);
+  }
+
+  const char* Name() const override { return "leveldb.BytewiseComparator"; }
+
+  void FindShortestSeparator(std::string* start,
+                             const Slice& limit) const override {
+    const size_t common_limit = std::min(start->size(), limit.size());
+    size_t common = 0;
+    while (common < common_limit && (*start)[common] == limit[common]) {
+      ++common;
+    }
+    // One is a prefix of the other, or they are not in order.
+    if (common == common_limit) return;
+    const unsigned char start_byte = ByteAt(*start, common);
+    const unsigned char limit_byte = ByteAt(limit, common);
+    if (start_byte >= limit_byte) return;
+
+    if (start_byte + 1 < limit_byte || common + 1 < limit.size()) {
+      (*start)[common] = static_cast<char>(start_byte + 1);
+      start->resize(common + 1);
+      return;
+    }
+    // start_byte + 1 would be the limit itself: keep the byte, so that
+    // whatever follows it stays below the limit.
+    BumpAndCut(start, common + 1);
+  }
+
+  void FindShortSuccessor(std::string* key) const override {
+    BumpAndCut(key, 0);
+  }
+};
+
+}  // namespace
+
+const Comparator* BytewiseComparator() {
+  // Without a destructor to run, it outlives every static object.
+  static const BytewiseComparatorImpl* const kComparator =
+      new BytewiseComparatorImpl;
+  return kComparator;
+}
+
+}  // namespace varve

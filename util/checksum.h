@@ -1,0 +1,50 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Checksums of stored bytes: CRC-32C for logs, and the kinds that a table may
+// name in its footer. Pure functions, safe from any thread, no allocation.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace varve {
+
+// CRC-32C (Castagnoli) of `size` bytes, any size; 0 for none.
+uint32_t Crc32c(const char* data, size_t size);
+// The CRC of A followed by `data`, where `crc` is the CRC of A.
+uint32_t Crc32cExtend(uint32_t crc, const char* data, size_t size);
+
+// Stored CRCs are masked: the CRC of bytes that hold their own CRC would
+// otherwise be the same whatever the bytes are.
+inline constexpr uint32_t kCrcMaskDelta = 0xA282EAD8;
+constexpr uint32_t MaskCrc(uint32_t crc) {
+  return ((crc >> 15) | (crc << 17)) + kCrcMaskDelta;
+}
+constexpr uint32_t UnmaskCrc(uint32_t masked) {
+  const uint32_t rotated = masked - kCrcMaskDelta;
+  return (rotated >> 17) | (rotated << 15);
+}
+
+// The checksum byte of a table's footer. On disk: never renumber.
+enum class ChecksumType : uint8_t {
+  kNone = 0,
+  kCrc32c = 1,
+  kXxHash32 = 2,
+  kXxHash64 = 3,
+  kXxh3 = 4,
+};
+
+// Whether a byte read from a footer is one of the values above.
+constexpr bool IsChecksumType(uint8_t value) { return value <= 4; }
+
+// The 32-bit checksum that follows a block: it covers the block's body and its
+// compression type byte. kNone gives 0, which readers must not compare.
+// REQUIRES: `type` is one of the enumerators.
+//
+// The first form finds the type byte at body[body_size], as it lies in a file;
+// the second takes it apart from the body.
+uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size);
+uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size,
+                       char block_type);
+
+}  // namespace varve

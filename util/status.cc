@@ -1,0 +1,84 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "varve/status.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace varve {
+
+namespace {
+
+const char* CodeName(Status::Code code) {
+  switch (code) {
+    case Status::Code::kOk:
+      return "OK";
+    case Status::Code::kNotFound:
+      return "NotFound";
+    case Status::Code::kCorruption:
+      return "Corruption";
+    case Status::Code::kNotSupported:
+      return "Not supported";
+    case Status::Code::kInvalidArgument:
+      return "Invalid argument";
+    case Status::Code::kIOError:
+      return "IO error";
+    case Status::Code::kIncomplete:
+      return "Incomplete";
+    case Status::Code::kShutdownInProgress:
+      return "Shutdown in progress";
+    case Status::Code::kAborted:
+      return "Aborted";
+    case Status::Code::kBusy:
+      return "Busy";
+  }
+  return "Unknown code";
+}
+
+}  // namespace
+
+Status::Status(Code code, const Slice& message, const Slice& detail)
+    : state_(std::make_unique<State>()) {
+  state_->code = code;
+  state_->message = message.ToString();
+  if (!detail.empty()) {
+    state_->message.append(": ");
+    state_->message.append(detail.data(), detail.size());
+  }
+}
+
+Status::Status(const Status& other)
+    : state_(other.ok() ? nullptr : std::make_unique<State>(*other.state_)) {}
+
+Status& Status::operator=(const Status& other) {
+  if (this != &other) {
+    state_ = other.ok() ? nullptr : std::make_unique<State>(*other.state_);
+  }
+  return *this;
+}
+
+Status Status::FromErrno(const Slice& context, int error_number) {
+  char buffer[128];
+  // The GNU strerror_r: it may return a constant instead of filling the buffer.
+  const char* text = strerror_r(error_number, buffer, sizeof(buffer));
+  if (error_number == ENOENT) return NotFound(context, text);
+  Status status = IOError(context, text);
+  status.state_->no_space = error_number == ENOSPC || error_number == EDQUOT;
+  return status;
+}
+
+std::string Status::ToString() const {
+  if (ok()) return "OK";
+  std::string result = CodeName(state_->code);
+  result.append(": ");
+  result.append(state_->message);
+  return result;
+}
+
+Status Status::Annotate(const Slice& context) const {
+  if (ok()) return Status();
+  Status result = *this;
+  result.state_->message = context.ToString() + ": " + state_->message;
+  return result;
+}
+
+}  // namespace varve
