@@ -1,0 +1,66 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "varve/env.h"
+
+#include <utility>
+
+namespace varve {
+
+void RandomAccessFile::MultiRead(ReadRequest* requests, size_t count) const {
+  for (size_t i = 0; i < count; ++i) {
+    ReadRequest& request = requests[i];
+    request.status =
+        Read(request.offset, request.length, &request.result, request.scratch);
+  }
+}
+
+void RandomAccessFile::Prefetch(uint64_t /*offset*/, size_t /*count*/) const {}
+
+void WritableFile::Allocate(uint64_t /*offset*/, uint64_t /*length*/) {}
+
+void WritableFile::RangeSync(uint64_t /*offset*/, uint64_t /*length*/) {}
+
+EnvWrapper::~EnvWrapper() = default;
+
+void Log(LogLevel level, Logger* logger, const char* format, ...) {
+  if (logger == nullptr) return;
+  va_list arguments;
+  va_start(arguments, format);
+  logger->Logv(level, format, arguments);
+  va_end(arguments);
+}
+
+Status ReadFileToString(Env* env, const std::string& path, std::string* data) {
+  std::unique_ptr<SequentialFile> file;
+  Status status = env->NewSequentialFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  // The size is not asked for: it may change, or lie (as in /proc).
+  constexpr size_t kChunkBytes = size_t{64} << 10;
+  const auto scratch = std::make_unique<char[]>(kChunkBytes);
+  std::string contents;
+  Slice chunk;
+  do {
+    status = file->Read(kChunkBytes, &chunk, scratch.get());
+    if (!status.ok()) return status;
+    contents.append(chunk.data(), chunk.size());
+  } while (!chunk.empty());
+  *data = std::move(contents);
+  return Status::OK();
+}
+
+Status WriteStringToFile(Env* env, const Slice& data, const std::string& path,
+                         bool sync) {
+  std::unique_ptr<WritableFile> file;
+  Status status = env->NewWritableFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  status = file->Append(data);
+  if (status.ok() && sync) status = file->Sync();
+  if (status.ok()) status = file->Close();
+  if (!status.ok()) {
+    file.reset();
+    // Half a file helps nobody; the first error is the one to tell.
+    env->RemoveFile(path).IgnoreError();
+  }
+  return status;
+}
+
+}  // namespace varve

@@ -1,0 +1,218 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "env/file_names.h"
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace varve {
+
+namespace {
+
+constexpr std::string_view kManifestPrefix = "MANIFEST-";
+constexpr std::string_view kOptionsPrefix = "OPTIONS-";
+constexpr std::string_view kOldInfoLogPrefix = "LOG.old.";
+constexpr std::string_view kTempSuffix = ".dbtmp";
+
+struct FixedName {
+  std::string_view name;
+  FileType type;
+};
+constexpr std::array<FixedName, 5> kFixedNames = {{
+    {"CURRENT", FileType::kCurrent},
+    {"LOCK", FileType::kLock},
+    {"LOG", FileType::kInfoLog},
+    {"LOG.old", FileType::kInfoLog},
+    {"IDENTITY", FileType::kIdentity},
+}};
+
+// What may follow a number.
+constexpr std::array<FixedName, 5> kSuffixes = {{
+    {".log", FileType::kWal},
+    {".sst", FileType::kTable},
+    {".ldb", FileType::kLevelDbTable},
+    {".blob", FileType::kBlob},
+    {kTempSuffix, FileType::kTemp},
+}};
+
+bool ConsumePrefix(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+// Takes the decimal digits at the front of *text. False if there is none or
+// the number does not fit.
+bool ConsumeNumber(std::string_view* text, uint64_t* number) {
+  uint64_t value = 0;
+  size_t digit_count = 0;
+  for (const char c : *text) {
+    if (c < '0' || c > '9') break;
+    const auto digit = static_cast<uint64_t>(c - '0');
+    if (value > (UINT64_MAX - digit) / 10) return false;
+    value = value * 10 + digit;
+    ++digit_count;
+  }
+  if (digit_count == 0) return false;
+  text->remove_prefix(digit_count);
+  *number = value;
+  return true;
+}
+
+// Takes all of *text if it is what may follow a number.
+bool ConsumeSuffix(std::string_view* text, FileType* type) {
+  for (const FixedName& suffix : kSuffixes) {
+    if (*text == suffix.name) {
+      *text = {};
+      *type = suffix.type;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string SixDigits(uint64_t number) {
+  char buffer[24];
+  snprintf(buffer, sizeof(buffer), "%06" PRIu64, number);
+  return buffer;
+}
+
+std::string Join(const std::string& directory, std::string_view name) {
+  std::string path = directory;
+  path.push_back('/');
+  path.append(name);
+  return path;
+}
+
+std::string ManifestName(uint64_t number) {
+  return std::string(kManifestPrefix) + SixDigits(number);
+}
+
+}  // namespace
+
+bool ParseFileName(const std::string& name, uint64_t* number, FileType* type) {
+  for (const FixedName& fixed : kFixedNames) {
+    if (name == fixed.name) {
+      *number = 0;
+      *type = fixed.type;
+      return true;
+    }
+  }
+  std::string_view rest = name;
+  uint64_t parsed = 0;
+  FileType found = FileType::kTemp;
+  if (ConsumePrefix(&rest, kManifestPrefix)) {
+    found = FileType::kManifest;
+    if (!ConsumeNumber(&rest, &parsed)) return false;
+  } else if (ConsumePrefix(&rest, kOldInfoLogPrefix)) {
+    found = FileType::kInfoLog;
+    if (!ConsumeNumber(&rest, &parsed)) return false;
+  } else if (ConsumePrefix(&rest, kOptionsPrefix)) {
+    if (!ConsumeNumber(&rest, &parsed)) return false;
+    const bool temporary = ConsumePrefix(&rest, kTempSuffix);
+    found = temporary ? FileType::kTemp : FileType::kOptions;
+  } else {
+    if (!ConsumeNumber(&rest, &parsed)) return false;
+    if (!ConsumeSuffix(&rest, &found)) return false;
+  }
+  if (!rest.empty()) return false;
+  *number = parsed;
+  *type = found;
+  return true;
+}
+
+std::string WalFileName(const std::string& directory, uint64_t number) {
+  return Join(directory, SixDigits(number) + ".log");
+}
+
+std::string TableFileName(const std::string& directory, uint64_t number) {
+  return Join(directory, SixDigits(number) + ".sst");
+}
+
+std::string LevelDbTableFileName(const std::string& directory,
+                                 uint64_t number) {
+  return Join(directory, SixDigits(number) + ".ldb");
+}
+
+std::string ManifestFileName(const std::string& directory, uint64_t number) {
+  return Join(directory, ManifestName(number));
+}
+
+std::string TempFileName(const std::string& directory, uint64_t number) {
+  return Join(directory, SixDigits(number) + std::string(kTempSuffix));
+}
+
+std::string CurrentFileName(const std::string& directory) {
+  return Join(directory, "CURRENT");
+}
+
+std::string LockFileName(const std::string& directory) {
+  return Join(directory, "LOCK");
+}
+
+std::string IdentityFileName(const std::string& directory) {
+  return Join(directory, "IDENTITY");
+}
+
+std::string InfoLogFileName(const std::string& directory) {
+  return Join(directory, "LOG");
+}
+
+std::string OldInfoLogFileName(const std::string& directory,
+                               uint64_t time_us) {
+  return Join(directory,
+              std::string(kOldInfoLogPrefix) + std::to_string(time_us));
+}
+
+Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
+                      uint64_t manifest_number) {
+  const std::string temporary = TempFileName(directory, manifest_number);
+  // Synced before the rename: otherwise a crash may leave the new name with
+  // no contents.
+  Status status = WriteStringToFile(env, ManifestName(manifest_number) + "\n",
+                                    temporary, /*sync=*/true);
+  if (!status.ok()) return status;
+  status = env->RenameFile(temporary, CurrentFileName(directory));
+  if (!status.ok()) {
+    // Left behind it is removed as garbage later; the first error counts.
+    env->RemoveFile(temporary).IgnoreError();
+    return status;
+  }
+  return handle->Sync();
+}
+
+Status ReadCurrentFile(Env* env, const std::string& directory,
+                       std::string* manifest_name) {
+  const std::string path = CurrentFileName(directory);
+  std::unique_ptr<SequentialFile> file;
+  Status status = env->NewSequentialFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  // The longest valid name and its newline need 30 bytes. However long a
+  // damaged file is, no more than this is read of it.
+  char scratch[64];
+  Slice contents;
+  status = file->Read(sizeof(scratch), &contents, scratch);
+  if (!status.ok()) return status;
+
+  if (contents.empty()) return Status::Corruption(path, "empty");
+  if (contents.size() == sizeof(scratch)) {
+    return Status::Corruption(path, "too long to name a MANIFEST");
+  }
+  std::string_view line = contents.ToStringView();
+  if (line.back() != '\n') {
+    return Status::Corruption(path, "no newline at the end");
+  }
+  line.remove_suffix(1);
+  uint64_t number = 0;
+  FileType type = FileType::kTemp;
+  std::string name(line);
+  if (!ParseFileName(name, &number, &type) || type != FileType::kManifest) {
+    return Status::Corruption(path, "does not name a MANIFEST");
+  }
+  *manifest_name = std::move(name);
+  return Status::OK();
+}
+
+}  // namespace varve

@@ -1,0 +1,62 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The names of the files in a database directory, and CURRENT, the file that
+// names the MANIFEST in force. A file number is unique among all kinds of
+// files of one directory.
+//
+// Thread-safety: functions without state.
+
+#include <cstdint>
+#include <string>
+
+#include "varve/env.h"
+#include "varve/status.h"
+
+namespace varve {
+
+enum class FileType : uint8_t {
+  kWal,           // 000007.log
+  kTable,         // 000007.sst
+  kLevelDbTable,  // 000007.ldb
+  kBlob,          // 000007.blob, known so that it can be refused
+  kManifest,      // MANIFEST-000007
+  kCurrent,       // CURRENT
+  kLock,          // LOCK
+  kInfoLog,       // LOG, LOG.old, LOG.old.<microseconds>
+  kTemp,          // 000007.dbtmp, OPTIONS-000007.dbtmp
+  kIdentity,      // IDENTITY
+  kOptions,       // OPTIONS-000007
+};
+
+// Says what a directory entry is. *number is the number in the name (for an
+// old info log, its microseconds), 0 if the name has none. False, and outputs
+// untouched, for a name that no database file has, among them numbers of more
+// than 64 bits.
+bool ParseFileName(const std::string& name, uint64_t* number, FileType* type);
+
+std::string WalFileName(const std::string& directory, uint64_t number);
+std::string TableFileName(const std::string& directory, uint64_t number);
+std::string LevelDbTableFileName(const std::string& directory,
+                                 uint64_t number);
+std::string ManifestFileName(const std::string& directory, uint64_t number);
+std::string TempFileName(const std::string& directory, uint64_t number);
+std::string CurrentFileName(const std::string& directory);
+std::string LockFileName(const std::string& directory);
+std::string IdentityFileName(const std::string& directory);
+std::string InfoLogFileName(const std::string& directory);
+std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us);
+
+// Makes CURRENT name that MANIFEST, atomically and durably: when this returns
+// OK, a crash cannot bring the previous one back. After an error CURRENT names
+// the old or the new one. `handle` is the open `directory`; not null.
+Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
+                      uint64_t manifest_number);
+
+// Reads the name of the MANIFEST in force, without the directory. NotFound if
+// there is no CURRENT; Corruption if it holds anything but one line with the
+// name of a MANIFEST.
+Status ReadCurrentFile(Env* env, const std::string& directory,
+                       std::string* manifest_name);
+
+}  // namespace varve

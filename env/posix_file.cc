@@ -1,0 +1,362 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "env/posix_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace varve {
+
+namespace {
+
+// Appends gathered in memory before a write(): large enough to make the call
+// cheap for each byte, small enough to stay in the second-level cache.
+constexpr size_t kWriteBufferBytes = size_t{64} << 10;
+
+// The usual page; on machines with larger ones only speed is lost.
+constexpr uint64_t kPageBytes = 4096;
+
+// An unaligned direct read goes through a buffer of at most this size.
+constexpr size_t kBounceBufferBytes = size_t{1} << 20;
+
+Status ErrorAt(const char* call, const std::string& path, uint64_t offset,
+               int error_number) {
+  return Status::FromErrno(std::string(call) + " " + path + " at offset " +
+                               std::to_string(offset),
+                           error_number);
+}
+
+// Reads until `count` bytes or the end of the file; returns the number of
+// bytes, or -1 with errno set. `alignment` is that of the descriptor: after a
+// direct read of an odd length the end is reached, and asking again from
+// there would be refused.
+ssize_t ReadFully(int descriptor, char* scratch, size_t count, uint64_t offset,
+                  size_t alignment) {
+  size_t done = 0;
+  while (done < count) {
+    const ssize_t n = pread(descriptor, scratch + done, count - done,
+                            static_cast<off_t>(offset + done));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return -1;
+    }
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+    if ((done & (alignment - 1)) != 0) break;
+  }
+  return static_cast<ssize_t>(done);
+}
+
+class PosixSequentialFile final : public SequentialFile {
+ public:
+  PosixSequentialFile(std::string path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+  ~PosixSequentialFile() override { close(descriptor_); }
+  PosixSequentialFile(const PosixSequentialFile&) = delete;
+  PosixSequentialFile& operator=(const PosixSequentialFile&) = delete;
+
+  Status Read(size_t count, Slice* result, char* scratch) override {
+    const ssize_t n = ReadFully(descriptor_, scratch, count, offset_, 1);
+    if (n < 0) return ErrorAt("read", path_, offset_, errno);
+    *result = Slice(scratch, static_cast<size_t>(n));
+    offset_ += static_cast<uint64_t>(n);
+    return Status::OK();
+  }
+
+  Status Skip(uint64_t count) override {
+    struct stat info;
+    if (fstat(descriptor_, &info) != 0) {
+      return ErrorAt("stat", path_, offset_, errno);
+    }
+    const auto size = static_cast<uint64_t>(info.st_size);
+    if (size > offset_) offset_ += std::min(count, size - offset_);
+    return Status::OK();
+  }
+
+ private:
+  const std::string path_;
+  const int descriptor_;
+  uint64_t offset_ = 0;
+};
+
+class PosixRandomAccessFile final : public RandomAccessFile {
+ public:
+  PosixRandomAccessFile(std::string path, int descriptor, size_t alignment)
+      : path_(std::move(path)),
+        descriptor_(descriptor),
+        alignment_(alignment) {}
+  ~PosixRandomAccessFile() override { close(descriptor_); }
+  PosixRandomAccessFile(const PosixRandomAccessFile&) = delete;
+  PosixRandomAccessFile& operator=(const PosixRandomAccessFile&) = delete;
+
+  Status Read(uint64_t offset, size_t count, Slice* result,
+              char* scratch) const override {
+    const size_t mask = alignment_ - 1;
+    const bool aligned =
+        ((offset | count | reinterpret_cast<uintptr_t>(scratch)) & mask) == 0;
+    if (!aligned) return ReadThroughCopy(offset, count, result, scratch);
+    const ssize_t n =
+        ReadFully(descriptor_, scratch, count, offset, alignment_);
+    if (n < 0) return ErrorAt("read", path_, offset, errno);
+    *result = Slice(scratch, static_cast<size_t>(n));
+    return Status::OK();
+  }
+
+  void Prefetch(uint64_t offset, size_t count) const override {
+    // Direct reads do not look into the page cache.
+    if (alignment_ != 1) return;
+    // A hint: its failure changes nothing.
+    posix_fadvise(descriptor_, static_cast<off_t>(offset),
+                  static_cast<off_t>(count), POSIX_FADV_WILLNEED);
+  }
+
+  size_t RequiredAlignment() const override { return alignment_; }
+
+ private:
+  struct FreeDeleter {
+    void operator()(char* memory) const { free(memory); }
+  };
+
+  // Reads the aligned blocks around the range and copies what was asked for.
+  Status ReadThroughCopy(uint64_t offset, size_t count, Slice* result,
+                         char* scratch) const {
+    if (count > static_cast<uint64_t>(INT64_MAX) ||
+        offset > static_cast<uint64_t>(INT64_MAX) - count) {
+      return ErrorAt("read", path_, offset, EINVAL);
+    }
+    const uint64_t mask = alignment_ - 1;
+    const uint64_t capacity = std::max<uint64_t>(
+        alignment_, std::min<uint64_t>(kBounceBufferBytes,
+                                       (count + 2 * mask) & ~mask));
+    const std::unique_ptr<char, FreeDeleter> bounce(
+        static_cast<char*>(aligned_alloc(alignment_, capacity)));
+    if (bounce == nullptr) return ErrorAt("read", path_, offset, ENOMEM);
+
+    size_t done = 0;
+    while (done < count) {
+      const uint64_t position = offset + done;
+      const uint64_t start = position & ~mask;
+      const size_t lead = static_cast<size_t>(position - start);
+      const size_t length = static_cast<size_t>(std::min<uint64_t>(
+          capacity, (lead + count - done + mask) & ~mask));
+      const ssize_t n =
+          ReadFully(descriptor_, bounce.get(), length, start, alignment_);
+      if (n < 0) return ErrorAt("read", path_, start, errno);
+      const auto available = static_cast<size_t>(n);
+      if (available <= lead) break;
+      const size_t useful = std::min(available - lead, count - done);
+      memcpy(scratch + done, bounce.get() + lead, useful);
+      done += useful;
+      if (available < length) break;
+    }
+    *result = Slice(scratch, done);
+    return Status::OK();
+  }
+
+  const std::string path_;
+  const int descriptor_;
+  const size_t alignment_;
+};
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(std::string path, int descriptor, uint64_t bytes_per_sync)
+      : path_(std::move(path)),
+        bytes_per_sync_(bytes_per_sync),
+        descriptor_(descriptor) {}
+  ~PosixWritableFile() override {
+    // There is nobody left to tell; the interface says so.
+    if (descriptor_ >= 0) Close().IgnoreError();
+  }
+  PosixWritableFile(const PosixWritableFile&) = delete;
+  PosixWritableFile& operator=(const PosixWritableFile&) = delete;
+
+  Status Append(const Slice& data) override {
+    Status status = CheckUsable();
+    if (!status.ok()) return status;
+    if (data.size() > kWriteBufferBytes - buffered_bytes_) {
+      status = Flush();
+      if (!status.ok()) return status;
+      if (data.size() >= kWriteBufferBytes) {
+        return Write(data.data(), data.size());
+      }
+    }
+    if (data.empty()) return Status::OK();
+    if (buffer_ == nullptr) {
+      buffer_ = std::make_unique_for_overwrite<char[]>(kWriteBufferBytes);
+    }
+    memcpy(buffer_.get() + buffered_bytes_, data.data(), data.size());
+    buffered_bytes_ += data.size();
+    return Status::OK();
+  }
+
+  Status Flush() override {
+    Status status = CheckUsable();
+    if (!status.ok() || buffered_bytes_ == 0) return status;
+    status = Write(buffer_.get(), buffered_bytes_);
+    if (status.ok()) buffered_bytes_ = 0;
+    return status;
+  }
+
+  Status Sync() override {
+    Status status = Flush();
+    if (!status.ok()) return status;
+    if (fdatasync(descriptor_) != 0) {
+      return Fail(ErrorAt("fdatasync", path_, written_bytes_, errno));
+    }
+    return Status::OK();
+  }
+
+  Status Close() override {
+    if (descriptor_ < 0) return CheckUsable();
+    Status status = Flush();
+    // Gives back the preallocated space behind the end. Kept, it would only
+    // cost room, so a failure is not worth an error.
+    if (allocated_end_ > written_bytes_ && status.ok()) {
+      const int ignored =
+          ftruncate(descriptor_, static_cast<off_t>(written_bytes_));
+      static_cast<void>(ignored);
+    }
+    // On Linux the descriptor is gone even when close reports EINTR. Another
+    // try could close somebody else's.
+    if (close(descriptor_) != 0 && errno != EINTR && status.ok()) {
+      status = ErrorAt("close", path_, written_bytes_, errno);
+    }
+    descriptor_ = -1;
+    buffer_.reset();
+    return status;
+  }
+
+  void Allocate(uint64_t offset, uint64_t length) override {
+    if (descriptor_ < 0) return;
+    if (fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(length)) == 0) {
+      allocated_end_ = std::max(allocated_end_, offset + length);
+    }
+  }
+
+  void RangeSync(uint64_t offset, uint64_t length) override {
+    if (descriptor_ < 0) return;
+    // A hint: a file system that cannot do it, or a failing device, will be
+    // found out by Sync.
+    sync_file_range(descriptor_, static_cast<off_t>(offset),
+                    static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
+  }
+
+  uint64_t Size() const override { return written_bytes_ + buffered_bytes_; }
+
+ private:
+  // After a failed write or sync nobody knows what the file holds, and the
+  // kernel may have dropped the dirty pages: a later success would be a lie.
+  // So the first error is the answer to everything that follows.
+  Status Fail(Status status) {
+    failure_ = status;
+    return status;
+  }
+
+  Status CheckUsable() const {
+    if (descriptor_ < 0) return Status::IOError(path_, "file is closed");
+    return failure_;
+  }
+
+  Status Write(const char* data, size_t size) {
+    while (size > 0) {
+      const ssize_t n = write(descriptor_, data, size);
+      if (n < 0) {
+        if (errno == EINTR) continue;
+        return Fail(ErrorAt("write", path_, written_bytes_, errno));
+      }
+      data += n;
+      size -= static_cast<size_t>(n);
+      written_bytes_ += static_cast<uint64_t>(n);
+    }
+    PushWrittenPages();
+    return Status::OK();
+  }
+
+  // Keeps the kernel from hoarding dirty pages, which one sync would have to
+  // wait for all at once.
+  void PushWrittenPages() {
+    if (bytes_per_sync_ == 0) return;
+    // Without the last page: it may still grow, and on some devices a page
+    // that is being written cannot be changed before that is done.
+    const uint64_t end = written_bytes_ & ~uint64_t{kPageBytes - 1};
+    if (end - pushed_bytes_ < bytes_per_sync_) return;
+    RangeSync(pushed_bytes_, end - pushed_bytes_);
+    pushed_bytes_ = end;
+  }
+
+  // Immutable after construction.
+  const std::string path_;
+  const uint64_t bytes_per_sync_;
+  // Owned by the thread that owns the file.
+  int descriptor_;
+  Status failure_;
+  std::unique_ptr<char[]> buffer_;  // Null until the first small append.
+  size_t buffered_bytes_ = 0;
+  uint64_t written_bytes_ = 0;
+  uint64_t pushed_bytes_ = 0;
+  uint64_t allocated_end_ = 0;
+};
+
+class PosixDirectory final : public Directory {
+ public:
+  PosixDirectory(std::string path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+  ~PosixDirectory() override { close(descriptor_); }
+  PosixDirectory(const PosixDirectory&) = delete;
+  PosixDirectory& operator=(const PosixDirectory&) = delete;
+
+  Status Sync() override {
+    // EINVAL is the answer of file systems that have nothing to sync.
+    if (fsync(descriptor_) != 0 && errno != EINVAL) {
+      return Status::FromErrno("fsync directory " + path_, errno);
+    }
+    return Status::OK();
+  }
+
+ private:
+  const std::string path_;
+  const int descriptor_;
+};
+
+}  // namespace
+
+Status PosixOpen(const std::string& path, int flags, int* descriptor) {
+  int fd;
+  do {
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return Status::FromErrno("open " + path, errno);
+  *descriptor = fd;
+  return Status::OK();
+}
+
+std::unique_ptr<SequentialFile> NewPosixSequentialFile(
+    const std::string& path, int descriptor) {
+  return std::make_unique<PosixSequentialFile>(path, descriptor);
+}
+
+std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(
+    const std::string& path, int descriptor, size_t alignment) {
+  return std::make_unique<PosixRandomAccessFile>(path, descriptor, alignment);
+}
+
+std::unique_ptr<WritableFile> NewPosixWritableFile(const std::string& path,
+                                                   int descriptor,
+                                                   uint64_t bytes_per_sync) {
+  return std::make_unique<PosixWritableFile>(path, descriptor, bytes_per_sync);
+}
+
+std::unique_ptr<Directory> NewPosixDirectory(const std::string& path,
+                                             int descriptor) {
+  return std::make_unique<PosixDirectory>(path, descriptor);
+}
+
+}  // namespace varve

@@ -1,0 +1,39 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Files and directories of the operating system: the system calls behind the
+// file interfaces of varve/env.h. Interrupted and partial calls are continued,
+// never reported.
+//
+// Thread-safety: as the interfaces say.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "varve/env.h"
+
+namespace varve {
+
+// Opens with O_CLOEXEC added to `flags`; a new file gets mode 0644 less the
+// umask. Sets *descriptor, which the caller closes.
+Status PosixOpen(const std::string& path, int flags, int* descriptor);
+
+// Each takes over the descriptor. `path` is for messages.
+std::unique_ptr<SequentialFile> NewPosixSequentialFile(
+    const std::string& path, int descriptor);
+// `alignment` is 1 for buffered reads, else what a descriptor opened with
+// O_DIRECT requires: a power of two.
+std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(
+    const std::string& path, int descriptor, size_t alignment);
+// The file is empty. See FileOptions for `bytes_per_sync`.
+std::unique_ptr<WritableFile> NewPosixWritableFile(const std::string& path,
+                                                   int descriptor,
+                                                   uint64_t bytes_per_sync);
+std::unique_ptr<Directory> NewPosixDirectory(const std::string& path,
+                                             int descriptor);
+
+// A logger that appends to the file, one write() a line.
+std::shared_ptr<Logger> NewPosixLogger(int descriptor);
+
+}  // namespace varve

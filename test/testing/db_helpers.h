@@ -1,0 +1,201 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Databases in tests: presets of options, whole contents, and a fixture.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "test/testing/model_db.h"
+#include "test/testing/temp_dir.h"
+#include "varve/db.h"
+
+namespace varve::test {
+
+// ASSERT_TRUE(Ok(db->Put(...))) prints the status.
+inline ::testing::AssertionResult Ok(const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status.ToString();
+}
+
+inline bool Contains(const Slice& text, const std::string& part) {
+  return text.ToStringView().find(part) != std::string_view::npos;
+}
+
+// Buffers, tables and levels so small that a few thousand entries make
+// several levels.
+inline Options TinyOptions() {
+  Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 64 << 10;
+  options.target_file_size_base = 64 << 10;
+  options.max_bytes_for_level_base = 128 << 10;
+  options.max_bytes_for_level_multiplier = 4;
+  options.block_size = 1 << 10;
+  return options;
+}
+
+// The kinds of compression that Varve writes.
+inline const std::vector<std::pair<const char*, CompressionType>>&
+AllCompressions() {
+  static const std::vector<std::pair<const char*, CompressionType>> all = {
+      {"none", CompressionType::kNone},
+      {"snappy", CompressionType::kSnappy},
+      {"lz4", CompressionType::kLZ4},
+      {"lz4hc", CompressionType::kLZ4HC},
+      {"zstd", CompressionType::kZSTD}};
+  return all;
+}
+
+inline std::string Key(int number) {
+  char text[32];
+  snprintf(text, sizeof(text), "key%08d", number);
+  return text;
+}
+
+using EntryList = std::vector<std::pair<std::string, std::string>>;
+
+// All entries from first to last. The status is the iterator's.
+inline Status ScanForward(DB* db, const ReadOptions& options,
+                          EntryList* entries) {
+  entries->clear();
+  auto it = db->NewIterator(options);
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    entries->emplace_back(it->key().ToString(), it->value().ToString());
+  }
+  return it->status();
+}
+
+// All entries from last to first, handed over from first to last.
+inline Status ScanBackward(DB* db, const ReadOptions& options,
+                           EntryList* entries) {
+  entries->clear();
+  auto it = db->NewIterator(options);
+  for (it->SeekToLast(); it->Valid(); it->Prev()) {
+    entries->emplace_back(it->key().ToString(), it->value().ToString());
+  }
+  std::reverse(entries->begin(), entries->end());
+  return it->status();
+}
+
+// Says where two lists differ first instead of printing both.
+inline ::testing::AssertionResult SameEntries(const EntryList& expected,
+                                              const EntryList& found) {
+  const size_t common = std::min(expected.size(), found.size());
+  for (size_t i = 0; i < common; i++) {
+    if (expected[i] == found[i]) continue;
+    return ::testing::AssertionFailure()
+           << "entry " << i << " of " << expected.size() << ": expected "
+           << Slice(expected[i].first).ToString(true) << " => "
+           << Slice(expected[i].second).ToString(true).substr(0, 80)
+           << ", found " << Slice(found[i].first).ToString(true) << " => "
+           << Slice(found[i].second).ToString(true).substr(0, 80);
+  }
+  if (expected.size() == found.size()) return ::testing::AssertionSuccess();
+  const auto& longer = expected.size() > common ? expected : found;
+  return ::testing::AssertionFailure()
+         << "expected " << expected.size() << " entries, found " << found.size()
+         << "; the first one too "
+         << (expected.size() > common ? "few" : "many") << " is "
+         << Slice(longer[common].first).ToString(true);
+}
+
+inline EntryList ToList(const Entries& entries) {
+  return EntryList(entries.begin(), entries.end());
+}
+
+// Whether the database reads as `expected` in both directions and, with
+// `gets`, by Get of every key.
+inline ::testing::AssertionResult HasEntries(DB* db, const EntryList& expected,
+                                             const ReadOptions& options = {},
+                                             bool gets = true) {
+  EntryList found;
+  Status s = ScanForward(db, options, &found);
+  if (!s.ok()) return Ok(s) << ", scanning forward";
+  auto same = SameEntries(expected, found);
+  if (!same) return same << ", scanning forward";
+  s = ScanBackward(db, options, &found);
+  if (!s.ok()) return Ok(s) << ", scanning backward";
+  same = SameEntries(expected, found);
+  if (!same) return same << ", scanning backward";
+  if (!gets) return ::testing::AssertionSuccess();
+  for (const auto& [key, value] : expected) {
+    std::string got;
+    s = db->Get(options, key, &got);
+    if (!s.ok() || got != value) {
+      return ::testing::AssertionFailure()
+             << "Get of " << Slice(key).ToString(true) << ": " << s.ToString()
+             << ", value " << Slice(got).ToString(true).substr(0, 80)
+             << ", expected " << Slice(value).ToString(true).substr(0, 80);
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// A fixture: a database in a directory of its own.
+class DbTestBase : public ::testing::Test {
+ protected:
+  DbTestBase() : path_(dir_.Sub("db")), options_(TinyOptions()) {}
+
+  Status TryOpen() {
+    db_.reset();
+    return DB::Open(options_, path_, &db_);
+  }
+  void Open() { ASSERT_TRUE(Ok(TryOpen())); }
+  void Close() {
+    ASSERT_TRUE(Ok(db_->Close()));
+    db_.reset();
+  }
+  void Reopen() {
+    Close();
+    if (!HasFatalFailure()) Open();
+  }
+
+  void Put(const std::string& key, const std::string& value) {
+    ASSERT_TRUE(Ok(db_->Put({}, key, value)));
+  }
+  void Delete(const std::string& key) { ASSERT_TRUE(Ok(db_->Delete({}, key))); }
+  void Flush() { ASSERT_TRUE(Ok(db_->Flush({}))); }
+  void CompactAll() {
+    CompactRangeOptions options;
+    options.rewrite_bottommost_level = true;
+    ASSERT_TRUE(Ok(db_->CompactRange(options, nullptr, nullptr)));
+  }
+
+  // The value, or the status as text: "NotFound" without its message.
+  std::string Get(const std::string& key, const Snapshot* snapshot = nullptr) {
+    ReadOptions options;
+    options.snapshot = snapshot;
+    std::string value;
+    Status s = db_->Get(options, key, &value);
+    if (s.IsNotFound()) return "NotFound";
+    return s.ok() ? value : s.ToString();
+  }
+
+  uint64_t Number(const std::string& property) {
+    uint64_t number = 0;
+    EXPECT_TRUE(db_->GetIntProperty(property, &number)) << property;
+    return number;
+  }
+  uint64_t TablesAt(int level) {
+    return Number("varve.num-files-at-level" + std::to_string(level));
+  }
+  uint64_t Tables() {
+    uint64_t count = 0;
+    for (int level = 0; level < 7; level++) count += TablesAt(level);
+    return count;
+  }
+
+  TempDir dir_;
+  std::string path_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+};
+
+}  // namespace varve::test

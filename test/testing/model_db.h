@@ -1,0 +1,55 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What a database should hold: the same updates applied to a std::map.
+
+#include <map>
+#include <string>
+
+#include "varve/slice.h"
+#include "varve/status.h"
+#include "varve/write_batch.h"
+
+namespace varve::test {
+
+using Entries = std::map<std::string, std::string>;
+
+// Thread-safety: owned by one thread at a time.
+class ModelDb {
+ public:
+  void Put(const std::string& key, const std::string& value) {
+    entries_[key] = value;
+  }
+  void Delete(const std::string& key) { entries_.erase(key); }
+  Status Write(const WriteBatch& batch) {
+    Applier applier(this);
+    return batch.Iterate(&applier);
+  }
+
+  // A copy of this is a snapshot.
+  const Entries& entries() const { return entries_; }
+  Entries* mutable_entries() { return &entries_; }
+
+  // Null if there is none.
+  const std::string* Find(const std::string& key) const {
+    auto found = entries_.find(key);
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  class Applier : public WriteBatch::Handler {
+   public:
+    explicit Applier(ModelDb* model) : model_(model) {}
+    void Put(const Slice& key, const Slice& value) override {
+      model_->Put(key.ToString(), value.ToString());
+    }
+    void Delete(const Slice& key) override { model_->Delete(key.ToString()); }
+
+   private:
+    ModelDb* model_;
+  };
+
+  Entries entries_;
+};
+
+}  // namespace varve::test

@@ -1,0 +1,137 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Takes the bytes of a table apart for tests, without the table reader: what
+// a writer made is then judged by other code than what reads it.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/entry_scanner.h"
+#include "table/format.h"
+#include "table/properties.h"
+#include "util/checksum.h"
+#include "util/coding.h"
+#include "util/compression.h"
+
+namespace varve::testing {
+
+// The file `name`, like "rocksdb-none/db/000012.sst", of the fixtures.
+inline std::string ReadFixture(const std::string& name) {
+  const std::string path = std::string(VARVE_FIXTURES_DIR "/") + name;
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.is_open()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+struct IndexEntry {
+  std::string separator;
+  BlockHandle handle;
+};
+
+using KeysAndValues = std::vector<std::pair<std::string, std::string>>;
+
+// A table of format version 1 or later, every block of it checked.
+class TableBytes {
+ public:
+  explicit TableBytes(std::string file) : file_(std::move(file)) {
+    const Status status = footer_.DecodeFrom(file_, "table", file_.size());
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    if (!status.ok()) return;
+    for (const auto& [name, value] : Entries(ReadBlock(footer_.metaindex))) {
+      Slice rest = value;
+      EXPECT_TRUE(meta_blocks_[name].DecodeFrom(&rest)) << name;
+      EXPECT_TRUE(rest.empty());
+    }
+    const Status decoded = DecodeProperties(
+        ReadBlock(meta_blocks_[kPropertiesBlockName]), "table", &properties_);
+    EXPECT_TRUE(decoded.ok()) << decoded.ToString();
+    ReadIndex();
+  }
+
+  const Footer& footer() const { return footer_; }
+  const TableProperties& properties() const { return properties_; }
+  const std::map<std::string, BlockHandle>& meta_blocks() const {
+    return meta_blocks_;
+  }
+  const std::vector<IndexEntry>& index() const { return index_; }
+  const std::string& file() const { return file_; }
+
+  // The body of a block, decompressed.
+  std::string ReadBlock(const BlockHandle& handle) const {
+    EXPECT_TRUE(handle.FitsIn(file_.size()));
+    if (!handle.FitsIn(file_.size())) return "";
+    const char* stored = file_.data() + handle.offset;
+    const auto type = static_cast<CompressionType>(stored[handle.size]);
+    EXPECT_EQ(BlockChecksum(footer_.checksum, stored, handle.size),
+              DecodeFixed32(stored + handle.size + 1))
+        << "block at " << handle.offset;
+    const Slice body(stored, handle.size);
+    if (type == CompressionType::kNone) return body.ToString();
+    size_t length = 0;
+    EXPECT_TRUE(
+        UncompressedLength(type, footer_.format_version, body, &length).ok());
+    std::string raw(length, '\0');
+    EXPECT_TRUE(
+        UncompressInto(type, footer_.format_version, body, raw.data(), length)
+            .ok());
+    return raw;
+  }
+  CompressionType TypeOf(const BlockHandle& handle) const {
+    return static_cast<CompressionType>(file_[handle.offset + handle.size]);
+  }
+
+  static KeysAndValues Entries(const std::string& body) {
+    BlockTail tail;
+    EXPECT_TRUE(DecodeBlockTail(body, &tail).ok());
+    EntryScanner scanner(Slice(body.data(), tail.entries_size));
+    KeysAndValues result;
+    while (scanner.Next()) {
+      result.emplace_back(scanner.key().ToString(), scanner.value().ToString());
+    }
+    EXPECT_TRUE(scanner.status().ok()) << scanner.status().ToString();
+    return result;
+  }
+
+  // Internal keys and values of all data blocks.
+  KeysAndValues AllEntries() const {
+    KeysAndValues result;
+    for (const IndexEntry& entry : index_) {
+      for (auto& pair : Entries(ReadBlock(entry.handle))) {
+        result.push_back(std::move(pair));
+      }
+    }
+    return result;
+  }
+
+ private:
+  void ReadIndex() {
+    EXPECT_TRUE(properties_.index_value_is_delta_encoded);
+    const std::string body = ReadBlock(footer_.index);
+    BlockTail tail;
+    EXPECT_TRUE(DecodeBlockTail(body, &tail).ok());
+    EntryScanner scanner(Slice(body.data(), tail.entries_size),
+                         EntryScanner::ValueLength::kLeftOut);
+    while (scanner.Next()) {
+      IndexEntry entry;
+      entry.separator = scanner.key().ToString();
+      EXPECT_TRUE(entry.handle.DecodeFrom(scanner.rest()));
+      index_.push_back(entry);
+    }
+    EXPECT_TRUE(scanner.status().ok()) << scanner.status().ToString();
+  }
+
+  std::string file_;
+  Footer footer_;
+  std::map<std::string, BlockHandle> meta_blocks_;
+  TableProperties properties_;
+  std::vector<IndexEntry> index_;
+};
+
+}  // namespace varve::testing
