@@ -1,0 +1,64 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "monitoring/histogram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace varve {
+
+void Histogram::Merge(const Histogram& other) {
+  for (size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
+  count_ += other.count_;
+  sum_ += other.sum_;
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
+}
+
+double Histogram::Average() const {
+  if (count_ == 0) return 0;
+  return static_cast<double>(sum_) / static_cast<double>(count_);
+}
+
+uint64_t Histogram::MiddleOf(size_t bucket) {
+  if (bucket < 2 * kSubBuckets) return bucket;
+  const size_t shift = bucket / kSubBuckets - 1;
+  const uint64_t top = bucket - shift * kSubBuckets;
+  return (top << shift) + (uint64_t{1} << (shift - 1));
+}
+
+uint64_t Histogram::Percentile(double percent) const {
+  if (count_ == 0) return 0;
+  const double share = std::clamp(percent, 0.0, 100.0) / 100;
+  const uint64_t rank = std::clamp<uint64_t>(
+      static_cast<uint64_t>(std::ceil(share * static_cast<double>(count_))), 1,
+      count_);
+  // The ends are known exactly; a bucket's middle may lie beyond them.
+  if (rank == count_) return max_;
+  uint64_t seen = 0;
+  for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
+    seen += buckets_[bucket];
+    if (seen >= rank) return std::clamp(MiddleOf(bucket), min_, max_);
+  }
+  return max_;
+}
+
+std::string Histogram::ToString(double unit) const {
+  const auto in_units = [unit](uint64_t value) {
+    return static_cast<double>(value) / unit;
+  };
+  char text[400];
+  snprintf(text, sizeof(text),
+           "Count: %llu Average: %.4f\n"
+           "Min: %.2f Median: %.4f Max: %.2f\n"
+           "Percentiles: P50: %.2f P75: %.2f P95: %.2f P99: %.2f P99.9: %.2f "
+           "P99.99: %.2f\n",
+           static_cast<unsigned long long>(count_), Average() / unit,
+           in_units(Min()), in_units(Percentile(50)), in_units(Max()),
+           in_units(Percentile(50)), in_units(Percentile(75)),
+           in_units(Percentile(95)), in_units(Percentile(99)),
+           in_units(Percentile(99.9)), in_units(Percentile(99.99)));
+  return text;
+}
+
+}  // namespace varve

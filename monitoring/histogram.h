@@ -1,0 +1,75 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// A Histogram counts values of any size, from nanoseconds to bytes, and tells
+// their percentiles with a relative error of at most 1/64.
+//
+// Buckets are log-linear: each power of two is cut into 64 buckets of equal
+// width, and values below 128 have buckets of their own. An Add is a few
+// instructions and never allocates.
+// Thread-safety: thread-compatible; give each thread its own and Merge them.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace varve {
+
+class Histogram {
+ public:
+  void Add(uint64_t value) {
+    ++buckets_[BucketOf(value)];
+    ++count_;
+    sum_ += value;
+    if (value < min_) min_ = value;
+    if (value > max_) max_ = value;
+  }
+
+  // Adds all that `other` has counted.
+  void Merge(const Histogram& other);
+  void Clear() { *this = Histogram(); }
+
+  uint64_t Count() const { return count_; }
+  // Modulo 2^64.
+  uint64_t Sum() const { return sum_; }
+  // Exact. Zero if nothing was added.
+  uint64_t Min() const { return count_ == 0 ? 0 : min_; }
+  uint64_t Max() const { return max_; }
+  double Average() const;
+
+  // A value that at least `percent` % of the values do not exceed, to within
+  // the bucket's width. `percent` is clamped to [0, 100]. Zero if nothing was
+  // added.
+  uint64_t Percentile(double percent) const;
+
+  // Three lines: count and average; minimum, median and maximum; percentiles.
+  // All but the count are divided by `unit`: 1000 prints nanoseconds as
+  // microseconds. REQUIRES: unit > 0.
+  std::string ToString(double unit = 1) const;
+
+ private:
+  static constexpr int kSubBits = 6;
+  static constexpr size_t kSubBuckets = size_t{1} << kSubBits;
+  // 64 for the values below 64, and 64 for each of the other bit widths.
+  static constexpr size_t kBuckets = kSubBuckets * (64 - kSubBits + 1);
+
+  static size_t BucketOf(uint64_t value) {
+    if (value < kSubBuckets) return static_cast<size_t>(value);
+    const int shift = 63 - kSubBits - std::countl_zero(value);
+    // The value's highest 7 bits, of which the first is always set.
+    const size_t top = static_cast<size_t>(value >> shift);
+    return static_cast<size_t>(shift) * kSubBuckets + top;
+  }
+  // The value in the middle of a bucket.
+  static uint64_t MiddleOf(size_t bucket);
+
+  uint64_t count_ = 0;
+  uint64_t sum_ = 0;
+  uint64_t min_ = UINT64_MAX;
+  uint64_t max_ = 0;
+  std::array<uint64_t, kBuckets> buckets_ = {};
+};
+
+}  // namespace varve
