@@ -1,0 +1,78 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The checked way through a block: for bytes from a file of which nothing is
+// known but their checksum. Reads that come often go through BlockIterator,
+// which relies on one scan having succeeded.
+//
+// Thread-safety: owned by one thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// What stands behind the entries of a block.
+struct BlockTail {
+  // Bytes of the entries; the array of restart points begins here.
+  size_t entries_size = 0;
+  uint32_t restart_count = 0;
+};
+
+// Finds the tail of a block's body. Corruption or NotSupported say what is
+// wrong, and leave it to the caller to say where.
+Status DecodeBlockTail(const Slice& body, BlockTail* tail);
+
+// Steps through entries front to back and puts the keys together.
+class EntryScanner {
+ public:
+  enum class ValueLength : uint8_t {
+    kStored,
+    // The values say themselves how long they are; the caller takes each off
+    // the front of *rest() before the next step.
+    kLeftOut,
+  };
+
+  // `entries` must outlive the scanner.
+  explicit EntryScanner(const Slice& entries,
+                        ValueLength value_length = ValueLength::kStored)
+      : value_length_(value_length), entries_(entries), rest_(entries) {}
+  EntryScanner(const EntryScanner&) = delete;
+  EntryScanner& operator=(const EntryScanner&) = delete;
+
+  // To the next entry. False at the end, and at damage: see status().
+  bool Next();
+
+  // Where the entry begins, from the beginning of the block.
+  size_t offset() const { return offset_; }
+  // How many bytes its key shares with the one before.
+  uint32_t shared() const { return shared_; }
+  // Valid until the next step.
+  Slice key() const { return key_; }
+  // Points into the block. Empty with ValueLength::kLeftOut.
+  Slice value() const { return value_; }
+  Slice* rest() { return &rest_; }
+
+  // Corruption says which entry is damaged and how.
+  Status status() const;
+  // An error about the entry at hand.
+  Status EntryError(const Slice& problem) const;
+
+ private:
+  bool Fail(const char* problem);
+
+  const ValueLength value_length_;
+  const Slice entries_;
+  Slice rest_;
+  size_t offset_ = 0;
+  uint32_t shared_ = 0;
+  std::string key_;
+  Slice value_;
+  const char* problem_ = nullptr;
+};
+
+}  // namespace varve

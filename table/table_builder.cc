@@ -1,0 +1,338 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/table_builder.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/block_builder.h"
+#include "table/bloom_filter.h"
+#include "table/format.h"
+#include "table/index_builder.h"
+#include "table/properties.h"
+#include "util/coding.h"
+#include "util/compression.h"
+#include "util/hash.h"
+
+namespace varve {
+
+namespace {
+
+// Together they keep a block's body and the offsets in it below 2^32.
+constexpr size_t kMaxBlockSize = size_t{512} << 20;
+constexpr size_t kMaxEntryBytes = size_t{3} << 30;
+
+// A block that is filled to this share of its size is closed before an entry
+// that would make it too large.
+constexpr size_t kNearlyFullPercent = 90;
+
+int CompressorLevel(const TableBuilderOptions& options) {
+  return options.compression_level == 0 ? kDefaultCompressionLevel
+                                        : options.compression_level;
+}
+
+// The filter of a table, of whichever policy.
+class TableFilterBuilder {
+ public:
+  explicit TableFilterBuilder(const FilterPolicy* policy) : policy_(policy) {
+    if (policy == nullptr) return;
+    const double bits_per_key = policy->BuiltinBloomBitsPerKey();
+    if (bits_per_key > 0) bloom_.emplace(bits_per_key);
+  }
+
+  void AddKey(const Slice& user_key) {
+    if (bloom_) {
+      bloom_->AddHash(PreviewXxh3(user_key));
+    } else if (policy_ != nullptr) {
+      AddCustomKey(user_key);
+    }
+  }
+
+  // Distinct keys; there is nothing to write if there are none.
+  size_t KeyCount() const {
+    return bloom_ ? bloom_->HashCount() : key_ends_.size();
+  }
+  std::string MetaindexName() const {
+    return bloom_ ? kFullBloomBlockName
+                  : std::string(kCustomFilterPrefix) + policy_->Name();
+  }
+  std::string PolicyName() const {
+    return bloom_ ? "bloomfilter" : policy_->Name();
+  }
+
+  void Finish(std::string* body) {
+    if (bloom_) {
+      bloom_->Finish(body);
+      return;
+    }
+    std::vector<Slice> keys;
+    keys.reserve(key_ends_.size());
+    size_t begin = 0;
+    for (const size_t end : key_ends_) {
+      keys.emplace_back(keys_.data() + begin, end - begin);
+      begin = end;
+    }
+    body->clear();
+    policy_->CreateFilter(keys, body);
+  }
+
+ private:
+  void AddCustomKey(const Slice& user_key) {
+    if (!key_ends_.empty() && Slice(keys_.data() + last_begin_,
+                                    keys_.size() - last_begin_) == user_key) {
+      return;
+    }
+    last_begin_ = keys_.size();
+    keys_.append(user_key.data(), user_key.size());
+    key_ends_.push_back(keys_.size());
+  }
+
+  const FilterPolicy* const policy_;
+  std::optional<BloomFilterBuilder> bloom_;
+  // A policy of the user's wants all keys at once.
+  std::string keys_;
+  std::vector<size_t> key_ends_;
+  size_t last_begin_ = 0;
+};
+
+}  // namespace
+
+struct TableBuilder::Rep {
+  Rep(const TableBuilderOptions& builder_options, WritableFile* table_file)
+      : options(builder_options),
+        file(table_file),
+        block_size(std::min(options.block_size, kMaxBlockSize)),
+        nearly_full_size((block_size * kNearlyFullPercent + 99) / 100),
+        data_block(options.block_restart_interval),
+        compressor(options.compression, CompressorLevel(options)),
+        index(options.comparator),
+        filter(options.filter_policy.get()) {
+    if (!CompressionSupported(options.compression)) {
+      status = Status::NotSupported("compression type",
+                                    CompressionName(options.compression));
+    }
+  }
+
+  Status CheckEntry(const Slice& internal_key, const Slice& value) const;
+  bool MustCloseBlock(const Slice& key, const Slice& value) const;
+  void CloseDataBlock();
+  void WriteBlock(std::string* body, bool compress, BlockHandle* handle);
+  void Append(const Slice& data);
+  void WriteFilter();
+  void WriteIndex();
+  void WriteProperties();
+  void WriteMetaindexAndFooter();
+
+  const TableBuilderOptions options;
+  WritableFile* const file;
+  const size_t block_size;
+  const size_t nearly_full_size;
+
+  Status status;
+  uint64_t offset = 0;
+
+  BlockBuilder data_block;
+  Compressor compressor;
+  std::string compressed;
+  // A closed block waits for the next key before it goes into the index.
+  bool index_entry_pending = false;
+  BlockHandle pending_handle;
+  std::string pending_last_key;
+
+  IndexBuilder index;
+  TableFilterBuilder filter;
+  TableProperties properties;
+  std::vector<std::pair<std::string, BlockHandle>> meta_blocks;
+  Footer footer;
+};
+
+Status TableBuilder::Rep::CheckEntry(const Slice& internal_key,
+                                     const Slice& value) const {
+  if (internal_key.size() < kTrailerSize) {
+    return Status::InvalidArgument("not an internal key",
+                                   DescribeInternalKey(internal_key));
+  }
+  if (internal_key.size() > kMaxEntryBytes ||
+      value.size() > kMaxEntryBytes - internal_key.size()) {
+    return Status::InvalidArgument("entry of more than 3 GiB",
+                                   std::to_string(value.size()));
+  }
+  if (properties.num_entries == 0) return Status();
+  const Slice last_key =
+      data_block.empty() ? Slice(pending_last_key) : data_block.last_key();
+  // A table out of order would lose keys silently.
+  if (options.comparator->Compare(last_key, internal_key) >= 0) {
+    return Status::InvalidArgument(
+        "keys out of order: " + DescribeInternalKey(last_key) + " before " +
+        DescribeInternalKey(internal_key));
+  }
+  return Status();
+}
+
+bool TableBuilder::Rep::MustCloseBlock(const Slice& key,
+                                       const Slice& value) const {
+  if (data_block.empty()) return false;
+  const size_t size = data_block.CurrentSize();
+  if (size >= block_size) return true;
+  return size > nearly_full_size &&
+         data_block.SizeAfter(key, value) > block_size;
+}
+
+void TableBuilder::Rep::CloseDataBlock() {
+  const Slice last_key = data_block.last_key();
+  pending_last_key.assign(last_key.data(), last_key.size());
+  WriteBlock(data_block.Finish(), /*compress=*/true, &pending_handle);
+  data_block.Reset();
+  index_entry_pending = true;
+  ++properties.num_data_blocks;
+  properties.data_size = offset;
+}
+
+// Adds the trailer to *body, so that block and trailer go out as one.
+void TableBuilder::Rep::WriteBlock(std::string* body, bool compress,
+                                   BlockHandle* handle) {
+  CompressionType type = CompressionType::kNone;
+  std::string* stored = body;
+  if (compress && options.compression != CompressionType::kNone &&
+      compressor.Compress(*body, &compressed)) {
+    type = options.compression;
+    stored = &compressed;
+  }
+  handle->offset = offset;
+  handle->size = stored->size();
+  stored->push_back(static_cast<char>(type));
+  PutFixed32(stored,
+             BlockChecksum(options.checksum, stored->data(), handle->size));
+  Append(*stored);
+}
+
+void TableBuilder::Rep::Append(const Slice& data) {
+  if (!status.ok()) return;
+  status = file->Append(data);
+  if (status.ok()) offset += data.size();
+}
+
+void TableBuilder::Rep::WriteFilter() {
+  if (filter.KeyCount() == 0) return;
+  properties.num_filter_entries = filter.KeyCount();
+  properties.filter_policy = filter.PolicyName();
+  std::string body;
+  filter.Finish(&body);
+  properties.filter_size = body.size();
+  BlockHandle handle;
+  WriteBlock(&body, /*compress=*/false, &handle);
+  meta_blocks.emplace_back(filter.MetaindexName(), handle);
+}
+
+void TableBuilder::Rep::WriteIndex() {
+  properties.index_key_is_user_key = index.keys_are_user_keys();
+  properties.index_value_is_delta_encoded = true;
+  std::string body;
+  index.Finish(&body);
+  // Raw, so that opening a table need not decompress it.
+  WriteBlock(&body, /*compress=*/false, &footer.index);
+  properties.index_size = footer.index.size + kBlockTrailerSize;
+}
+
+void TableBuilder::Rep::WriteProperties() {
+  properties.prefix_filtering = false;
+  properties.creation_time_s = options.creation_time_s;
+  properties.file_creation_time_s = options.creation_time_s;
+  properties.original_file_number = options.file_number;
+  properties.column_family_name = "default";
+  properties.comparator = options.comparator->user_comparator()->Name();
+  // RocksDB does not even try to decompress a table that claims to have no
+  // compressed block, so this must be true.
+  properties.compression = CompressionName(options.compression);
+  properties.db_identity = options.db_identity;
+  // What RocksDB says of features that are not in use.
+  properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
+                      {"rocksdb.merge.operator", "nullptr"},
+                      {"rocksdb.prefix.extractor.name", "nullptr"},
+                      {"rocksdb.property.collectors", "[]"}};
+  std::string body = EncodeProperties(properties);
+  BlockHandle handle;
+  WriteBlock(&body, /*compress=*/false, &handle);
+  meta_blocks.emplace_back(kPropertiesBlockName, handle);
+}
+
+void TableBuilder::Rep::WriteMetaindexAndFooter() {
+  std::sort(meta_blocks.begin(), meta_blocks.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  BlockBuilder metaindex(1);
+  for (const auto& [name, handle] : meta_blocks) {
+    std::string value;
+    handle.EncodeTo(&value);
+    metaindex.Add(name, value);
+  }
+  WriteBlock(metaindex.Finish(), /*compress=*/false, &footer.metaindex);
+  footer.checksum = options.checksum;
+  std::string encoded;
+  footer.EncodeTo(&encoded);
+  Append(encoded);
+}
+
+TableBuilder::TableBuilder(const TableBuilderOptions& options,
+                           WritableFile* file)
+    : rep_(std::make_unique<Rep>(options, file)) {}
+
+TableBuilder::~TableBuilder() = default;
+
+void TableBuilder::Add(const Slice& internal_key, const Slice& value) {
+  Rep* r = rep_.get();
+  if (!r->status.ok()) return;
+  r->status = r->CheckEntry(internal_key, value);
+  if (!r->status.ok()) return;
+
+  if (r->MustCloseBlock(internal_key, value)) r->CloseDataBlock();
+  if (r->index_entry_pending) {
+    r->index.Add(r->pending_last_key, internal_key, r->pending_handle);
+    r->index_entry_pending = false;
+  }
+  r->filter.AddKey(ExtractUserKey(internal_key));
+  r->data_block.Add(internal_key, value);
+
+  TableProperties* properties = &r->properties;
+  ++properties->num_entries;
+  properties->raw_key_size += internal_key.size();
+  properties->raw_value_size += value.size();
+  const ValueType type = ExtractValueType(internal_key);
+  if (type == ValueType::kDeletion || type == ValueType::kSingleDeletion) {
+    ++properties->num_deletions;
+  }
+}
+
+Status TableBuilder::Finish() {
+  Rep* r = rep_.get();
+  if (!r->data_block.empty()) r->CloseDataBlock();
+  if (r->index_entry_pending) {
+    r->index.AddLast(r->pending_last_key, r->pending_handle);
+    r->index_entry_pending = false;
+  }
+  r->WriteFilter();
+  r->WriteIndex();
+  r->WriteProperties();
+  r->WriteMetaindexAndFooter();
+  return r->status;
+}
+
+Status TableBuilder::status() const { return rep_->status; }
+
+uint64_t TableBuilder::EntryCount() const {
+  return rep_->properties.num_entries;
+}
+
+uint64_t TableBuilder::FileSize() const { return rep_->offset; }
+
+uint64_t TableBuilder::EstimatedFileSize() const {
+  return rep_->offset +
+         (rep_->data_block.empty() ? 0 : rep_->data_block.CurrentSize());
+}
+
+uint64_t TableBuilder::TailSize() const {
+  return rep_->offset - rep_->properties.data_size;
+}
+
+}  // namespace varve

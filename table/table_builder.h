@@ -1,0 +1,47 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "table/table_options.h"
+#include "varve/env.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Writes a block-based table of format version 5, as RocksDB reads it.
+// Thread-safety: owned by one thread at a time.
+class TableBuilder {
+ public:
+  // `file` stays the caller's, and open; it must outlive the builder.
+  TableBuilder(const TableBuilderOptions& options, WritableFile* file);
+  TableBuilder(const TableBuilder&) = delete;
+  TableBuilder& operator=(const TableBuilder&) = delete;
+  ~TableBuilder();
+
+  // Adds an entry. After an error it does nothing; see status().
+  // REQUIRES: internal_key is behind all keys added so far.
+  void Add(const Slice& internal_key, const Slice& value);
+
+  // Writes what is left, then the filter, index, properties and footer. Does
+  // not sync or close the file.
+  Status Finish();
+
+  Status status() const;
+  uint64_t EntryCount() const;
+  // Bytes of the file so far; after Finish, its size.
+  uint64_t FileSize() const;
+  // Bytes of the file so far and what the open block will add, about.
+  uint64_t EstimatedFileSize() const;
+  // After Finish: bytes from the first behind the data blocks (filter, index,
+  // properties, metaindex) to the end.
+  uint64_t TailSize() const;
+
+ private:
+  struct Rep;
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace varve

@@ -1,0 +1,311 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/table_cache.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "env/file_names.h"
+#include "monitoring/statistics.h"
+#include "table/merging_iterator.h"
+#include "util/mutex.h"
+
+namespace varve {
+
+namespace {
+
+// A prime, so that numbers with regular gaps reach all shards alike.
+constexpr size_t kShards = 13;
+// A shard of fewer tables would evict what is in use soon.
+constexpr size_t kMinShardTables = 64;
+constexpr size_t kUnbounded = SIZE_MAX;
+// How often an open that finds no free descriptor is tried again.
+constexpr int kMaxRetries = 3;
+// How many tables are looked at for one that nobody uses.
+constexpr int kMaxEvictionSteps = 16;
+
+// A table that is open, or being opened by one thread while others wait.
+struct Slot {
+  bool done = false;
+  Status status;
+  std::shared_ptr<Table> table;
+  std::list<uint64_t>::iterator place;  // In the shard's order of use.
+};
+
+// The tables whose numbers fall to it.
+class Shard {
+ public:
+  explicit Shard(size_t max_tables) : max_tables_(max_tables) {}
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  // Gives the table. If it is not here, calls open(&table) without the mutex,
+  // in one thread only.
+  template <typename Open>
+  Status Find(uint64_t number, Open open, std::shared_ptr<Table>* table);
+
+  void Evict(uint64_t number);
+  // Closes some of the tables that nobody uses; false if there is none.
+  bool CloseSome();
+  size_t ApproximateMemoryUsage() const;
+
+ private:
+  using Tables = std::vector<std::shared_ptr<Table>>;
+
+  // Takes tables out until one more fits; the caller lets go of them without
+  // the mutex.
+  void MakeRoom(Tables* garbage) VARVE_REQUIRES(mu_);
+  void Remove(uint64_t number, Tables* garbage) VARVE_REQUIRES(mu_);
+  // Nobody beside the cache holds it, and it is not being opened.
+  static bool IsIdle(const Slot& slot) {
+    return slot.done && slot.table.use_count() == 1;
+  }
+
+  const size_t max_tables_;
+  mutable Mutex mu_;
+  CondVar opened_;  // Some slot is done.
+  std::unordered_map<uint64_t, std::shared_ptr<Slot>> slots_
+      VARVE_GUARDED_BY(mu_);
+  // Numbers, the most recently used first; not kept if unbounded.
+  std::list<uint64_t> order_ VARVE_GUARDED_BY(mu_);
+};
+
+template <typename Open>
+Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
+  Tables garbage;
+  std::shared_ptr<Slot> slot;
+  {
+    MutexLock lock(&mu_);
+    const auto found = slots_.find(number);
+    if (found != slots_.end()) {
+      if (found->second->done) {
+        if (max_tables_ != kUnbounded) {
+          order_.splice(order_.begin(), order_, found->second->place);
+        }
+        *table = found->second->table;
+        return Status();
+      }
+      slot = found->second;
+      while (!slot->done) opened_.Wait(&mu_);
+      *table = slot->table;
+      return slot->status;
+    }
+    MakeRoom(&garbage);
+    slot = std::make_shared<Slot>();
+    order_.push_front(number);
+    slot->place = order_.begin();
+    slots_.emplace(number, slot);
+  }
+  garbage.clear();
+
+  std::shared_ptr<Table> made;
+  Status s = open(&made);
+  {
+    MutexLock lock(&mu_);
+    slot->done = true;
+    slot->status = s;
+    slot->table = made;
+    const auto it = slots_.find(number);
+    // It may have been evicted meanwhile, even opened anew.
+    const bool here = it != slots_.end() && it->second == slot;
+    if (!s.ok() && here) Remove(number, &garbage);
+  }
+  opened_.SignalAll();
+  *table = std::move(made);
+  return s;
+}
+
+void Shard::Evict(uint64_t number) {
+  Tables garbage;
+  MutexLock lock(&mu_);
+  if (slots_.contains(number)) Remove(number, &garbage);
+}
+
+bool Shard::CloseSome() {
+  Tables garbage;
+  MutexLock lock(&mu_);
+  const size_t wanted = slots_.size() / 4 + 1;
+  auto it = order_.end();
+  while (it != order_.begin() && garbage.size() < wanted) {
+    const uint64_t number = *std::prev(it);
+    if (IsIdle(*slots_.find(number)->second)) {
+      Remove(number, &garbage);
+    } else {
+      --it;
+    }
+  }
+  return !garbage.empty();
+}
+
+size_t Shard::ApproximateMemoryUsage() const {
+  MutexLock lock(&mu_);
+  size_t bytes = 0;
+  for (const auto& [number, slot] : slots_) {
+    if (slot->table != nullptr) bytes += slot->table->ApproximateMemoryUsage();
+  }
+  return bytes;
+}
+
+void Shard::MakeRoom(Tables* garbage) {
+  while (slots_.size() >= max_tables_) {
+    // One that is in use would keep its descriptor.
+    auto victim = std::prev(order_.end());
+    auto candidate = victim;
+    for (int i = 0; i < kMaxEvictionSteps; ++i, --candidate) {
+      if (IsIdle(*slots_.find(*candidate)->second)) {
+        victim = candidate;
+        break;
+      }
+      if (candidate == order_.begin()) break;
+    }
+    Remove(*victim, garbage);
+  }
+}
+
+void Shard::Remove(uint64_t number, Tables* garbage) {
+  const auto it = slots_.find(number);
+  order_.erase(it->second->place);
+  if (it->second->table != nullptr) garbage->push_back(it->second->table);
+  slots_.erase(it);
+}
+
+// Whether an error says that the process or the system has no file
+// descriptor left.
+bool IsOutOfDescriptors(const Status& s) {
+  if (!s.IsIOError()) return false;
+  const std::string_view message = s.message().ToStringView();
+  for (const int error_number : {EMFILE, ENFILE}) {
+    const Status sample = Status::FromErrno("", error_number);
+    if (message.ends_with(sample.message().ToStringView())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+struct TableCache::Rep {
+  // Opens the file under one of its two names.
+  Status OpenFile(uint64_t number, std::string* path,
+                  std::unique_ptr<RandomAccessFile>* file);
+  Status OpenTable(const TableFile& table_file, std::shared_ptr<Table>* table);
+  bool CloseSomeTables();
+  Shard* ShardOf(uint64_t number) {
+    return shards[number % shards.size()].get();
+  }
+
+  std::string db_path;
+  Env* env;
+  FileOptions file_options;
+  TableReaderOptions base;
+  std::vector<std::unique_ptr<Shard>> shards;
+};
+
+Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
+                                 std::unique_ptr<RandomAccessFile>* file) {
+  *path = TableFileName(db_path, number);
+  Status s = env->NewRandomAccessFile(*path, file_options, file);
+  if (!s.IsNotFound()) return s;
+  const std::string other_path = LevelDbTableFileName(db_path, number);
+  s = env->NewRandomAccessFile(other_path, file_options, file);
+  if (s.IsNotFound()) {
+    return Status::Corruption(*path, "the table file is missing");
+  }
+  *path = other_path;
+  return s;
+}
+
+Status TableCache::Rep::OpenTable(const TableFile& table_file,
+                                  std::shared_ptr<Table>* table) {
+  TableReaderOptions options = base;
+  std::unique_ptr<RandomAccessFile> file;
+  Status s = OpenFile(table_file.number, &options.file_name, &file);
+  for (int i = 0; i < kMaxRetries && IsOutOfDescriptors(s); ++i) {
+    if (!CloseSomeTables()) break;
+    s = OpenFile(table_file.number, &options.file_name, &file);
+  }
+  uint64_t size = 0;
+  if (s.ok()) s = env->GetFileSize(options.file_name, &size);
+  if (s.ok() && size != table_file.size) {
+    s = Status::Corruption(options.file_name,
+                           "size differs from MANIFEST: expected " +
+                               std::to_string(table_file.size) + ", found " +
+                               std::to_string(size));
+  }
+  if (s.ok()) {
+    options.file_size = size;
+    options.manifest_largest_sequence = table_file.largest_sequence;
+    std::unique_ptr<Table> opened;
+    s = Table::Open(options, std::move(file), &opened);
+    *table = std::move(opened);
+  }
+  RecordTick(base.statistics,
+             s.ok() ? Ticker::kNoFileOpens : Ticker::kNoFileErrors, 1);
+  return s;
+}
+
+bool TableCache::Rep::CloseSomeTables() {
+  bool closed = false;
+  for (const auto& shard : shards) closed |= shard->CloseSome();
+  return closed;
+}
+
+TableCache::TableCache(std::string db_path, Env* env,
+                       const FileOptions& file_options,
+                       const TableReaderOptions& base, int max_open_files)
+    : rep_(new Rep{std::move(db_path), env, file_options, base, {}}) {
+  const bool bounded = max_open_files >= 0;
+  const auto max_tables = static_cast<size_t>(std::max(max_open_files, 1));
+  const size_t count =
+      bounded && max_tables < kShards * kMinShardTables ? 1 : kShards;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t part = max_tables / count + (i < max_tables % count ? 1 : 0);
+    rep_->shards.push_back(
+        std::make_unique<Shard>(bounded ? part : kUnbounded));
+  }
+}
+
+TableCache::~TableCache() = default;
+
+Status TableCache::Find(const TableFile& file, std::shared_ptr<Table>* table) {
+  return rep_->ShardOf(file.number)
+      ->Find(
+          file.number,
+          [this, &file](std::shared_ptr<Table>* opened) {
+            return rep_->OpenTable(file, opened);
+          },
+          table);
+}
+
+Status TableCache::Get(const ReadOptions& options, const TableFile& file,
+                       const Slice& internal_key, uint64_t user_key_hash,
+                       LookupState* state, PinnableSlice* value) {
+  std::shared_ptr<Table> table;
+  Status s = Find(file, &table);
+  if (!s.ok()) return s;
+  return table->Get(options, internal_key, user_key_hash, state, value);
+}
+
+std::unique_ptr<InternalIterator> TableCache::NewIterator(
+    const ReadOptions& options, const TableFile& file) {
+  std::shared_ptr<Table> table;
+  Status s = Find(file, &table);
+  if (!s.ok()) return NewEmptyIterator(std::move(s));
+  return Table::NewIterator(options, std::move(table));
+}
+
+void TableCache::Evict(uint64_t file_number) {
+  rep_->ShardOf(file_number)->Evict(file_number);
+}
+
+size_t TableCache::ApproximateMemoryUsage() const {
+  size_t bytes = 0;
+  for (const auto& shard : rep_->shards) {
+    bytes += shard->ApproximateMemoryUsage();
+  }
+  return bytes;
+}
+
+}  // namespace varve

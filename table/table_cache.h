@@ -1,0 +1,60 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "table/table.h"
+#include "table/table_options.h"
+#include "varve/env.h"
+#include "varve/options.h"
+
+namespace varve {
+
+// A table file as the MANIFEST knows it.
+struct TableFile {
+  uint64_t number = 0;
+  uint64_t size = 0;
+  SequenceNumber largest_sequence = 0;
+};
+
+// The open tables of a database, at most `max_open_files` of them (-1: all).
+// Concurrent openers of one file share one open.
+// Thread-safety: thread-safe.
+class TableCache {
+ public:
+  // `base` is what all tables have in common; name, size and sequence are
+  // filled in for each.
+  TableCache(std::string db_path, Env* env, const FileOptions& file_options,
+             const TableReaderOptions& base, int max_open_files);
+  TableCache(const TableCache&) = delete;
+  TableCache& operator=(const TableCache&) = delete;
+  ~TableCache();
+
+  // Opens the table if it is not, trying NNNNNN.sst, then NNNNNN.ldb. The
+  // file's size must be the MANIFEST's: Corruption otherwise; a missing file
+  // is Corruption too. The table stays usable while the pointer is held.
+  Status Find(const TableFile& file, std::shared_ptr<Table>* table);
+
+  // See Table::Get.
+  Status Get(const ReadOptions& options, const TableFile& file,
+             const Slice& internal_key, uint64_t user_key_hash,
+             LookupState* state, PinnableSlice* value);
+
+  // Never null; errors are in its status(). Keeps the table open.
+  std::unique_ptr<InternalIterator> NewIterator(const ReadOptions& options,
+                                                const TableFile& file);
+
+  // Forgets a file that is about to be removed.
+  void Evict(uint64_t file_number);
+
+  // Bytes of open tables' metadata.
+  size_t ApproximateMemoryUsage() const;
+
+ private:
+  struct Rep;
+  std::unique_ptr<Rep> rep_;
+};
+
+}  // namespace varve

@@ -1,0 +1,57 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The parts of an open table, which lookups, iterators and verification have
+// in common. Made by the table opener.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/block_cache.h"
+#include "table/block_loader.h"
+#include "table/bloom_filter.h"
+#include "table/format.h"
+#include "table/properties.h"
+#include "table/table_index.h"
+#include "table/table_options.h"
+#include "varve/env.h"
+#include "varve/options.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Thread-safety: immutable once it is opened, but for the cache.
+struct TableCore {
+  TableCore() = default;
+  TableCore(const TableCore&) = delete;
+  TableCore& operator=(const TableCore&) = delete;
+  // Takes the table's blocks out of the cache.
+  ~TableCore();
+
+  // A data block, from the cache or the file. `readahead` may be null.
+  Status ReadDataBlock(const ReadOptions& read_options,
+                       const BlockHandle& handle, ReadaheadBuffer* readahead,
+                       BlockRef* block) const;
+
+  size_t ApproximateMemoryUsage() const;
+
+  TableReaderOptions options;
+  std::unique_ptr<RandomAccessFile> file;
+  Footer footer;
+  std::unique_ptr<BlockLoader> loader;
+  // The metaindex: names and places.
+  std::vector<std::pair<std::string, BlockHandle>> meta_blocks;
+  TableProperties properties;
+  // In place of the sequence numbers of all keys, if not 0.
+  SequenceNumber global_sequence = 0;
+  TableIndex index;
+  BlockContents filter_contents;
+  // Answers "maybe" where it must not be asked about whole keys.
+  FilterReader filter;
+  uint64_t cache_id = 0;  // The table's number in the block cache.
+};
+
+}  // namespace varve

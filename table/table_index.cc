@@ -1,0 +1,121 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/table_index.h"
+
+#include <algorithm>
+
+#include "table/entry_scanner.h"
+#include "util/coding.h"
+
+namespace varve {
+
+namespace {
+
+// Index types of the properties. The binary (0) and the hash index (1) have
+// the same entries; the latter has other blocks beside, which are not needed.
+constexpr uint32_t kTwoLevel = 2;
+constexpr uint32_t kBinarySearchWithFirstKey = 3;
+
+// Keys that share much with the one before grow when they are decoded. Honest
+// indexes stay far below these bounds; others must not take all memory.
+constexpr size_t kMaxArenaGrowth = 256;
+constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
+
+// Reads a handle that may be given relative to the one before.
+bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
+  if (!relative) return handle->DecodeFrom(input);
+  uint64_t size_change;
+  if (!GetVarint64(input, &size_change)) return false;
+  handle->offset += handle->size + kBlockTrailerSize;
+  // A sum that wraps around will not fit the file.
+  handle->size += static_cast<uint64_t>(ZigZagDecode(size_change));
+  return true;
+}
+
+}  // namespace
+
+Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
+                          uint64_t file_size,
+                          const InternalKeyComparator* comparator) {
+  comparator_ = comparator;
+  user_keys_ = properties.index_key_is_user_key;
+  if (properties.index_type == kTwoLevel) {
+    return Status::NotSupported("partitioned index");
+  }
+  if (properties.index_type > kBinarySearchWithFirstKey) {
+    return Status::NotSupported("index type " +
+                                std::to_string(properties.index_type));
+  }
+  BlockTail tail;
+  Status s = DecodeBlockTail(body, &tail);
+  if (s.ok()) {
+    s = DecodeEntries(Slice(body.data(), tail.entries_size), properties,
+                      file_size);
+  }
+  if (!s.ok()) return s.Annotate("index");
+  arena_.shrink_to_fit();
+  starts_.shrink_to_fit();
+  handles_.shrink_to_fit();
+  return Status();
+}
+
+Status TableIndex::DecodeEntries(const Slice& entries,
+                                 const TableProperties& properties,
+                                 uint64_t file_size) {
+  const bool with_first_key =
+      properties.index_type == kBinarySearchWithFirstKey;
+  const bool delta = properties.index_value_is_delta_encoded;
+  const size_t max_arena_size = std::min<size_t>(
+      UINT32_MAX, kAlwaysAllowedArenaSize + kMaxArenaGrowth * entries.size());
+  starts_.push_back(0);
+  BlockHandle handle;
+  EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut
+                                    : EntryScanner::ValueLength::kStored);
+  while (entry.Next()) {
+    Slice value = entry.value();
+    Slice* input = delta ? entry.rest() : &value;
+    // What counts is the sharing, not whether it is a restart point.
+    const bool relative = delta && entry.shared() != 0;
+    Slice first_key;
+    if (!DecodeHandle(relative, input, &handle) ||
+        (with_first_key && !GetLengthPrefixedSlice(input, &first_key))) {
+      return entry.EntryError("bad block handle");
+    }
+    if (!handle.FitsIn(file_size)) {
+      const std::string place = std::to_string(handle.offset) + " size " +
+                                std::to_string(handle.size);
+      return entry.EntryError("block handle beyond the file: offset " + place);
+    }
+    if (!user_keys_ && entry.key().size() < kTrailerSize) {
+      return entry.EntryError("the separator has no trailer");
+    }
+    if (entry.key().size() > max_arena_size - arena_.size()) {
+      return entry.EntryError("the separators take too much memory");
+    }
+    arena_.append(entry.key().data(), entry.key().size());
+    starts_.push_back(static_cast<uint32_t>(arena_.size()));
+    handles_.push_back(handle);
+  }
+  return entry.status();
+}
+
+size_t TableIndex::Find(const Slice& internal_key) const {
+  size_t left = 0;
+  size_t right = handles_.size();
+  while (left < right) {
+    const size_t middle = left + (right - left) / 2;
+    if (CompareToSeparator(internal_key, middle) > 0) {
+      left = middle + 1;
+    } else {
+      right = middle;
+    }
+  }
+  return left;
+}
+
+int TableIndex::CompareToSeparator(const Slice& internal_key, size_t i) const {
+  return user_keys_ ? comparator_->CompareUser(ExtractUserKey(internal_key),
+                                               Separator(i))
+                    : comparator_->Compare(internal_key, Separator(i));
+}
+
+}  // namespace varve

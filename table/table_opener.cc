@@ -1,0 +1,239 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/table_opener.h"
+
+#include <algorithm>
+#include <string>
+
+#include "table/entry_scanner.h"
+
+namespace varve {
+
+namespace {
+
+// Read at once from the end of the file: footer, metaindex, properties and,
+// for tables of some megabytes, index and filter.
+constexpr size_t kTailBytes = size_t{64} << 10;
+
+// Ingested tables have a sequence number of their own since this version.
+constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
+
+// One opening of a table.
+class TableOpener {
+ public:
+  explicit TableOpener(TableCore* core)
+      : core_(*core),
+        name_(core->options.file_name),
+        tail_(core->file.get(), core->options.file_size, 0) {}
+
+  Status Run() {
+    Status s = ReadFooter();
+    if (s.ok()) {
+      s = ReadMetaindex(*core_.loader, core_.footer.metaindex,
+                        core_.options.file_size, &tail_, &core_.meta_blocks);
+    }
+    if (s.ok()) s = RefuseMetaBlocks();
+    if (s.ok()) s = ReadTableProperties();
+    if (s.ok()) s = CheckProperties();
+    if (s.ok()) s = FindGlobalSequence();
+    if (s.ok()) s = ReadDictionary();
+    if (s.ok()) s = ReadFilter();
+    if (s.ok()) s = ReadIndex();
+    return s;
+  }
+
+ private:
+  // Null if there is none of this name.
+  const BlockHandle* FindMetaBlock(const Slice& name) const {
+    for (const auto& [block_name, handle] : core_.meta_blocks) {
+      if (name == block_name) return &handle;
+    }
+    return nullptr;
+  }
+  Status NotSupported(const std::string& feature) const {
+    return Status::NotSupported(name_, feature);
+  }
+
+  Status ReadFooter();
+  Status RefuseMetaBlocks() const;
+  Status ReadTableProperties();
+  Status CheckProperties() const;
+  Status FindGlobalSequence();
+  Status ReadDictionary();
+  Status ReadFilter();
+  Status ReadIndex();
+
+  TableCore& core_;
+  const std::string& name_;
+  ReadaheadBuffer tail_;
+};
+
+Status TableOpener::ReadFooter() {
+  const uint64_t file_size = core_.options.file_size;
+  const auto size =
+      static_cast<size_t>(std::min<uint64_t>(file_size, kTailBytes));
+  Slice bytes;
+  Status s = tail_.Fill(file_size - size, size);
+  if (s.ok()) s = tail_.Serve(file_size - size, size, &bytes);
+  if (!s.ok()) return s;
+  if (bytes.size() != size) {
+    return Status::Corruption(name_, "the file is shorter than the " +
+                                         std::to_string(file_size) +
+                                         " bytes it should have");
+  }
+  s = core_.footer.DecodeFrom(bytes, name_, file_size);
+  if (!s.ok()) return s;
+  core_.loader = std::make_unique<BlockLoader>(core_.file.get(), name_,
+                                               file_size, core_.footer);
+  return s;
+}
+
+Status TableOpener::RefuseMetaBlocks() const {
+  for (const auto& block : core_.meta_blocks) {
+    const Slice block_name(block.first);
+    if (block_name == Slice(kRangeDeletionBlockName)) {
+      return NotSupported("range tombstones");
+    }
+    if (block_name.starts_with(kPartitionedFilterPrefix)) {
+      return NotSupported("partitioned filter");
+    }
+  }
+  return Status();
+}
+
+Status TableOpener::ReadTableProperties() {
+  const BlockHandle* handle = FindMetaBlock(kPropertiesBlockName);
+  if (handle == nullptr) handle = FindMetaBlock(kOldPropertiesBlockName);
+  if (handle == nullptr) return Status();
+  return core_.loader->ReadProperties(*handle, &tail_, &core_.properties);
+}
+
+Status TableOpener::CheckProperties() const {
+  const TableProperties& properties = core_.properties;
+  const std::string& comparator = properties.comparator;
+  const std::string expected =
+      core_.options.comparator->user_comparator()->Name();
+  if (!comparator.empty() && comparator != expected) {
+    return NotSupported("the keys are ordered by '" + comparator +
+                        "', not by '" + expected + "'");
+  }
+  if (properties.num_merge_operands > 0) return NotSupported("merge operands");
+  if (properties.num_range_deletions > 0) {
+    return NotSupported("range tombstones");
+  }
+  for (const char* compression : {"Zlib", "BZip2", "Xpress"}) {
+    if (properties.compression == compression) {
+      return NotSupported(properties.compression +
+                          " compression is not built in");
+    }
+  }
+  return Status();
+}
+
+Status TableOpener::FindGlobalSequence() {
+  const TableProperties& properties = core_.properties;
+  if (properties.external_version < kFirstVersionWithGlobalSequence) {
+    if (!properties.has_global_sequence) return Status();
+    return Status::Corruption(
+        name_,
+        "a sequence number for the whole file in a table of external "
+        "version " +
+            std::to_string(properties.external_version));
+  }
+  const SequenceNumber own = properties.global_sequence;
+  const SequenceNumber listed = core_.options.manifest_largest_sequence;
+  if (own > kMaxSequenceNumber || (own != 0 && listed != 0 && own != listed)) {
+    return Status::Corruption(
+        name_, "the file's sequence number is " + std::to_string(own) +
+                   ", the MANIFEST's " + std::to_string(listed));
+  }
+  core_.global_sequence = own != 0 ? own : listed;
+  return Status();
+}
+
+Status TableOpener::ReadDictionary() {
+  const BlockHandle* handle = FindMetaBlock(kCompressionDictionaryBlockName);
+  if (handle == nullptr) return Status();
+  BlockContents contents;
+  Status s = core_.loader->ReadMetaBlock(*handle, &tail_, &contents);
+  if (s.ok()) core_.loader->SetDictionary(contents.AsSlice().ToString());
+  return s;
+}
+
+Status TableOpener::ReadFilter() {
+  if (!core_.properties.whole_key_filtering) return Status();
+  const FilterPolicy* policy = core_.options.filter_policy.get();
+  std::string filter_name;
+  const BlockHandle* handle = nullptr;
+  if (policy != nullptr) {
+    filter_name = std::string(kCustomFilterPrefix) + policy->Name();
+    handle = FindMetaBlock(filter_name);
+  }
+  for (const char* name : {kFullBloomBlockName, kLevelDbBloomBlockName}) {
+    if (handle != nullptr) break;
+    filter_name = name;
+    handle = FindMetaBlock(filter_name);
+  }
+  if (handle == nullptr) return Status();
+  Status s =
+      core_.loader->ReadMetaBlock(*handle, &tail_, &core_.filter_contents);
+  if (s.IsCorruption() || s.IsNotSupported()) {
+    Log(LogLevel::kWarn, core_.options.info_log,
+        "reading without the filter, which is damaged: %s",
+        s.ToString().c_str());
+    return Status();
+  }
+  if (!s.ok()) return s;
+  core_.filter.Init(filter_name, core_.filter_contents.AsSlice(), policy);
+  if (core_.filter.kind() == FilterReader::Kind::kAlwaysMaybe) {
+    core_.filter_contents = BlockContents();
+  }
+  return s;
+}
+
+Status TableOpener::ReadIndex() {
+  BlockContents contents;
+  Status s = core_.loader->ReadMetaBlock(core_.footer.index, &tail_, &contents);
+  if (!s.ok()) return s;
+  s = core_.index.Decode(contents.AsSlice(), core_.properties,
+                         core_.options.file_size, core_.options.comparator);
+  return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
+}
+
+}  // namespace
+
+Status OpenTable(const TableReaderOptions& options,
+                 std::unique_ptr<RandomAccessFile> file, TableCore* core) {
+  core->options = options;
+  core->file = std::move(file);
+  Status s = TableOpener(core).Run();
+  if (s.ok() && options.block_cache != nullptr) {
+    core->cache_id = options.block_cache->NewTableId();
+  }
+  return s;
+}
+
+Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
+                     uint64_t file_size, ReadaheadBuffer* readahead,
+                     std::vector<std::pair<std::string, BlockHandle>>* blocks) {
+  BlockContents contents;
+  Status s = loader.ReadMetaBlock(handle, readahead, &contents);
+  if (!s.ok()) return s;
+  BlockTail tail;
+  s = DecodeBlockTail(contents.AsSlice(), &tail);
+  if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
+  EntryScanner entry(Slice(contents.data.get(), tail.entries_size));
+  while (entry.Next()) {
+    Slice value = entry.value();
+    BlockHandle block;
+    if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
+      return entry
+          .EntryError("bad handle of block '" + entry.key().ToString() + "'")
+          .Annotate("metaindex " + loader.Describe(handle));
+    }
+    blocks->emplace_back(entry.key().ToString(), block);
+  }
+  s = entry.status();
+  return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
+}
+
+}  // namespace varve

@@ -1,0 +1,24 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <memory>
+
+#include "table/table_core.h"
+#include "table/table_options.h"
+#include "varve/env.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Reads what a table says of itself, and refuses what it cannot read right.
+// One read brings the end of the file, where all of it usually lies. `core`
+// is new; after an error it is only fit to be destroyed.
+Status OpenTable(const TableReaderOptions& options,
+                 std::unique_ptr<RandomAccessFile> file, TableCore* core);
+
+// Reads a metaindex block: names and handles, which lie within the file.
+Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
+                     uint64_t file_size, ReadaheadBuffer* readahead,
+                     std::vector<std::pair<std::string, BlockHandle>>* blocks);
+
+}  // namespace varve

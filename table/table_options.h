@@ -1,0 +1,49 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "table/internal_key.h"
+#include "util/checksum.h"
+#include "varve/compression_type.h"
+#include "varve/env.h"
+#include "varve/filter_policy.h"
+#include "varve/options.h"
+
+namespace varve {
+
+class BlockCache;
+
+// What a table builder needs to know of the options.
+struct TableBuilderOptions {
+  const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
+  size_t block_size = 4096;
+  int block_restart_interval = 16;
+  CompressionType compression = CompressionType::kSnappy;
+  int compression_level = 0;
+  ChecksumType checksum = ChecksumType::kXxh3;
+  std::shared_ptr<const FilterPolicy> filter_policy;
+  // For the properties.
+  std::string db_identity;
+  uint64_t file_number = 0;
+  uint64_t creation_time_s = 0;
+};
+
+// What opening a table needs to know beside the file itself.
+struct TableReaderOptions {
+  const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
+  std::shared_ptr<const FilterPolicy> filter_policy;
+  BlockCache* block_cache = nullptr;  // May be null. Must outlive the table.
+  Statistics* statistics = nullptr;   // May be null.
+  Logger* info_log = nullptr;         // May be null.
+  // For messages.
+  std::string file_name;
+  uint64_t file_size = 0;
+  // Of ingested files: the sequence number of all their keys, unless the
+  // file's own properties give one. The MANIFEST's largest_seqno.
+  SequenceNumber manifest_largest_sequence = 0;
+};
+
+}  // namespace varve

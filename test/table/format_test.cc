@@ -1,0 +1,194 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: footers and handles survive a round trip, and each footer that cannot
+// be read is refused with the reason. Method: footers made by the encoder,
+// then damaged or given foreign numbers; real files of other engines.
+#include "table/format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/testing/table_bytes.h"
+#include "util/coding.h"
+
+namespace varve {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kFileSize = 10000;
+
+std::string MakeFooter() {
+  Footer footer;
+  footer.checksum = ChecksumType::kXxh3;
+  footer.metaindex = {9000, 300};
+  footer.index = {8000, 900};
+  std::string bytes;
+  footer.EncodeTo(&bytes);
+  return bytes;
+}
+
+std::string MakeLegacyFooter(uint64_t magic) {
+  std::string bytes;
+  BlockHandle{9000, 300}.EncodeTo(&bytes);
+  BlockHandle{8000, 900}.EncodeTo(&bytes);
+  bytes.resize(40);
+  PutFixed64(&bytes, magic);
+  return bytes;
+}
+
+Status Decode(const std::string& bytes, Footer* footer) {
+  return footer->DecodeFrom(bytes, "/db/000007.sst", kFileSize);
+}
+
+TEST(FormatTest, HandleRoundTrips) {
+  for (const BlockHandle handle : {BlockHandle{0, 0}, BlockHandle{127, 128},
+                                   BlockHandle{UINT64_MAX, UINT64_MAX}}) {
+    std::string bytes;
+    handle.EncodeTo(&bytes);
+    Slice rest = bytes;
+    BlockHandle decoded;
+    ASSERT_TRUE(decoded.DecodeFrom(&rest));
+    EXPECT_EQ(decoded.offset, handle.offset);
+    EXPECT_EQ(decoded.size, handle.size);
+    EXPECT_TRUE(rest.empty());
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      Slice cut(bytes.data(), length);
+      EXPECT_FALSE(decoded.DecodeFrom(&cut));
+    }
+  }
+}
+
+TEST(FormatTest, HandleFitsOnlyWithItsTrailer) {
+  EXPECT_TRUE((BlockHandle{0, 95}).FitsIn(100));
+  EXPECT_FALSE((BlockHandle{0, 96}).FitsIn(100));
+  EXPECT_TRUE((BlockHandle{95, 0}).FitsIn(100));
+  EXPECT_FALSE((BlockHandle{101, 0}).FitsIn(100));
+  EXPECT_FALSE((BlockHandle{5, UINT64_MAX}).FitsIn(100));
+  EXPECT_FALSE((BlockHandle{UINT64_MAX, 5}).FitsIn(100));
+  EXPECT_FALSE((BlockHandle{0, 0}).FitsIn(4));
+}
+
+TEST(FormatTest, FooterRoundTrips) {
+  const std::string bytes = MakeFooter();
+  ASSERT_EQ(bytes.size(), Footer::kSize);
+  Footer footer;
+  // More bytes before it do not matter.
+  const Status status = Decode("more" + bytes, &footer);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(footer.checksum, ChecksumType::kXxh3);
+  EXPECT_EQ(footer.metaindex.offset, 9000u);
+  EXPECT_EQ(footer.metaindex.size, 300u);
+  EXPECT_EQ(footer.index.offset, 8000u);
+  EXPECT_EQ(footer.index.size, 900u);
+  EXPECT_EQ(footer.format_version, kWrittenFormatVersion);
+  EXPECT_EQ(footer.size, Footer::kSize);
+}
+
+TEST(FormatTest, FooterHoldsTheLargestHandles) {
+  Footer footer;
+  footer.metaindex = {UINT64_MAX, UINT64_MAX};
+  footer.index = {UINT64_MAX, UINT64_MAX};
+  std::string bytes;
+  footer.EncodeTo(&bytes);
+  EXPECT_EQ(bytes.size(), Footer::kSize);
+}
+
+TEST(FormatTest, ReadsTheLegacyFooter) {
+  Footer footer;
+  const Status status = Decode(MakeLegacyFooter(kLegacyTableMagic), &footer);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(footer.checksum, ChecksumType::kCrc32c);
+  EXPECT_EQ(footer.index.size, 900u);
+  EXPECT_EQ(footer.format_version, 0u);
+  EXPECT_EQ(footer.size, Footer::kLegacySize);
+}
+
+TEST(FormatTest, ReadsFootersOfOtherEngines) {
+  const std::pair<const char*, uint32_t> kFiles[] = {
+      {"rocksdb-fv0/db/000012.sst", 0},  {"rocksdb-fv1-lz4/db/000012.sst", 1},
+      {"rocksdb-fv2/db/000012.sst", 2},  {"rocksdb-fv4/db/000012.sst", 4},
+      {"rocksdb-none/db/000012.sst", 5},
+  };
+  for (const auto& [name, version] : kFiles) {
+    const std::string file = testing::ReadFixture(name);
+    Footer footer;
+    const Status status = footer.DecodeFrom(file, name, file.size());
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(footer.format_version, version);
+    if (version == 5) {
+      std::string again;
+      footer.EncodeTo(&again);
+      EXPECT_EQ(again, file.substr(file.size() - Footer::kSize));
+    }
+  }
+}
+
+TEST(FormatTest, RefusesForeignTablesByName) {
+  Footer footer;
+  for (const uint64_t magic :
+       {uint64_t{0x8242229663BF9564}, uint64_t{0x4F3418EB7A8F13B8}}) {
+    const Status status = Decode(MakeLegacyFooter(magic), &footer);
+    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("plain table"));
+  }
+  const Status status = Decode(MakeLegacyFooter(0x926789D0C5F17873), &footer);
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("cuckoo"));
+}
+
+TEST(FormatTest, RefusesNewerVersionsAndUnknownChecksums) {
+  Footer footer;
+  std::string bytes = MakeFooter();
+  EncodeFixed32(bytes.data() + 41, 6);
+  Status status = Decode(bytes, &footer);
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("format_version 6"));
+
+  bytes = MakeFooter();
+  bytes[0] = 5;
+  status = Decode(bytes, &footer);
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("checksum type 5"));
+
+  bytes = MakeFooter();
+  EncodeFixed32(bytes.data() + 41, 0);
+  status = Decode(bytes, &footer);
+  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+}
+
+TEST(FormatTest, ReportsCorruptionWithTheFileName) {
+  std::string bad_magic = MakeFooter();
+  bad_magic.back() ^= 1;
+  std::string bad_handle = MakeFooter();
+  bad_handle.replace(1, 40, 40, '\xFF');
+  std::string cases[] = {
+      "",        std::string(47, 'x'), std::string(53, '\0'),
+      bad_magic, bad_handle,           MakeFooter().substr(1)};
+  for (const std::string& bytes : cases) {
+    Footer footer;
+    const Status status = Decode(bytes, &footer);
+    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("/db/000007.sst"));
+  }
+}
+
+TEST(FormatTest, HandlesMustEndBeforeTheFooter) {
+  const auto decode = [](const BlockHandle& metaindex,
+                         const BlockHandle& index) {
+    Footer footer;
+    footer.metaindex = metaindex;
+    footer.index = index;
+    std::string bytes;
+    footer.EncodeTo(&bytes);
+    return Decode(bytes, &footer);
+  };
+  const uint64_t end = kFileSize - Footer::kSize - kBlockTrailerSize;
+  EXPECT_TRUE(decode({9000, end - 9000}, {8000, 900}).ok());
+  EXPECT_TRUE(decode({9000, end - 8999}, {8000, 900}).IsCorruption());
+  EXPECT_TRUE(decode({9000, 300}, {8000, end - 7999}).IsCorruption());
+  EXPECT_TRUE(decode({9000, uint64_t{1} << 62}, {8000, 900}).IsCorruption());
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,306 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: tables are opened once, however many ask at the same time, never more
+// than allowed are open, and files that are not what the MANIFEST says are
+// refused. Method: an Env that counts open files, holds openings up until all
+// threads ask, and pretends to have no descriptors left.
+#include "table/table_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+#include <vector>
+
+#include "env/file_names.h"
+#include "table/table_builder.h"
+#include "test/testing/seed.h"
+#include "util/hash.h"
+#include "util/mutex.h"
+#include "varve/statistics.h"
+
+namespace varve {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kPath[] = "/db";
+
+const InternalKeyComparator* Comparator() {
+  static const InternalKeyComparator comparator(BytewiseComparator());
+  return &comparator;
+}
+
+// Counts opened files and those open now.
+class CountingEnv : public EnvWrapper {
+ public:
+  using EnvWrapper::EnvWrapper;
+
+  Status NewRandomAccessFile(const std::string& path,
+                             const FileOptions& options,
+                             std::unique_ptr<RandomAccessFile>* file) override {
+    {
+      MutexLock lock(&mu_);
+      ++waiting_;
+      changed_.SignalAll();
+      while (held_up_) changed_.Wait(&mu_);
+      --waiting_;
+    }
+    if (open_files >= descriptors) return Status::FromErrno(path, EMFILE);
+    std::unique_ptr<RandomAccessFile> opened;
+    Status s = EnvWrapper::NewRandomAccessFile(path, options, &opened);
+    if (!s.ok()) return s;
+    ++open_files;
+    ++opens;
+    *file = std::make_unique<CountedFile>(std::move(opened), this);
+    return s;
+  }
+
+  // Openings wait until they are released, once `count` of them do.
+  void HoldUp() {
+    MutexLock lock(&mu_);
+    held_up_ = true;
+  }
+  void ReleaseWhenWaiting(int count) {
+    MutexLock lock(&mu_);
+    while (waiting_ < count) changed_.Wait(&mu_);
+    held_up_ = false;
+    changed_.SignalAll();
+  }
+
+  std::atomic<int> opens = 0;
+  std::atomic<int> open_files = 0;
+  std::atomic<int> descriptors = 1000000;
+
+ private:
+  class CountedFile : public RandomAccessFile {
+   public:
+    CountedFile(std::unique_ptr<RandomAccessFile> target, CountingEnv* env)
+        : target_(std::move(target)), env_(env) {}
+    ~CountedFile() override { --env_->open_files; }
+    Status Read(uint64_t offset, size_t count, Slice* result,
+                char* scratch) const override {
+      return target_->Read(offset, count, result, scratch);
+    }
+
+   private:
+    const std::unique_ptr<RandomAccessFile> target_;
+    CountingEnv* const env_;
+  };
+
+  Mutex mu_;
+  CondVar changed_;
+  bool held_up_ VARVE_GUARDED_BY(mu_) = false;
+  int waiting_ VARVE_GUARDED_BY(mu_) = 0;
+};
+
+class TableCacheTest : public ::testing::Test {
+ protected:
+  TableCacheTest() {
+    EXPECT_TRUE(env_.CreateDirIfMissing(kPath).ok());
+    base_.comparator = Comparator();
+    base_.statistics = statistics_.get();
+  }
+
+  // Writes a table that holds its own number.
+  TableFile Write(uint64_t number, bool leveldb_name = false) {
+    const std::string path = leveldb_name ? LevelDbTableFileName(kPath, number)
+                                          : TableFileName(kPath, number);
+    std::unique_ptr<WritableFile> file;
+    EXPECT_TRUE(env_.NewWritableFile(path, FileOptions(), &file).ok());
+    TableBuilderOptions options;
+    options.comparator = Comparator();
+    TableBuilder builder(options, file.get());
+    builder.Add(KeyAt(1), std::to_string(number));
+    EXPECT_TRUE(builder.Finish().ok());
+    EXPECT_TRUE(file->Close().ok());
+    TableFile result;
+    result.number = number;
+    result.size = builder.FileSize();
+    return result;
+  }
+  static std::string KeyAt(SequenceNumber sequence) {
+    return MakeInternalKey("key", PackTrailer(sequence, ValueType::kValue));
+  }
+  std::unique_ptr<TableCache> NewCache(int max_open_files) {
+    return std::make_unique<TableCache>(kPath, &env_, FileOptions(), base_,
+                                        max_open_files);
+  }
+  // The number in the table, or the error.
+  static std::string Read(TableCache* cache, const TableFile& file) {
+    LookupState state;
+    PinnableSlice value;
+    const Status s = cache->Get(ReadOptions(), file, KeyAt(1),
+                                PreviewXxh3("key"), &state, &value);
+    if (!s.ok()) return s.ToString();
+    return state == LookupState::kFound ? value.ToString() : "not found";
+  }
+
+  std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  CountingEnv env_{memory_.get()};
+  std::shared_ptr<Statistics> statistics_ = CreateDBStatistics();
+  TableReaderOptions base_;
+};
+
+TEST_F(TableCacheTest, OpensOnceAndReads) {
+  const TableFile file = Write(7);
+  const auto cache = NewCache(-1);
+  EXPECT_EQ(Read(cache.get(), file), "7");
+  EXPECT_EQ(Read(cache.get(), file), "7");
+  EXPECT_EQ(env_.opens.load(), 1);
+  EXPECT_EQ(statistics_->getTickerCount(Ticker::kNoFileOpens), 1u);
+  EXPECT_GT(cache->ApproximateMemoryUsage(), 0u);
+  const auto it = cache->NewIterator(ReadOptions(), file);
+  cache->Evict(7);
+  EXPECT_EQ(cache->ApproximateMemoryUsage(), 0u);
+  EXPECT_EQ(env_.open_files.load(), 1);
+  it->SeekToFirst();
+  ASSERT_TRUE(it->Valid());
+  EXPECT_EQ(it->value(), "7");
+}
+
+TEST_F(TableCacheTest, OpensLevelDbNames) {
+  const TableFile file = Write(7, true);
+  const auto cache = NewCache(-1);
+  EXPECT_EQ(Read(cache.get(), file), "7");
+}
+
+TEST_F(TableCacheTest, RefusesFilesThatAreNotTheManifests) {
+  TableFile file = Write(7);
+  const auto cache = NewCache(-1);
+  file.size += 1;
+  EXPECT_EQ(
+      Read(cache.get(), file),
+      "Corruption: /db/000007.sst: size differs from MANIFEST: expected " +
+          std::to_string(file.size) + ", found " +
+          std::to_string(file.size - 1));
+  file.number = 8;
+  EXPECT_EQ(Read(cache.get(), file),
+            "Corruption: /db/000008.sst: the table file is missing");
+  const auto it = cache->NewIterator(ReadOptions(), file);
+  it->SeekToFirst();
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(it->status().IsCorruption());
+  EXPECT_EQ(statistics_->getTickerCount(Ticker::kNoFileErrors), 3u);
+  EXPECT_EQ(env_.open_files.load(), 0);
+  // Errors are not kept.
+  file.number = 7;
+  file.size -= 1;
+  EXPECT_EQ(Read(cache.get(), file), "7");
+}
+
+TEST_F(TableCacheTest, ClosesLeastRecentlyUsedBeyondTheLimit) {
+  std::vector<TableFile> files;
+  for (uint64_t i = 1; i <= 20; ++i) files.push_back(Write(i));
+  const auto cache = NewCache(16);
+  for (int i = 0; i < 16; ++i) Read(cache.get(), files[i]);
+  EXPECT_EQ(env_.open_files.load(), 16);
+  Read(cache.get(), files[0]);
+  Read(cache.get(), files[16]);
+  EXPECT_EQ(env_.open_files.load(), 16);
+  EXPECT_EQ(env_.opens.load(), 17);
+  Read(cache.get(), files[0]);
+  EXPECT_EQ(env_.opens.load(), 17);
+  Read(cache.get(), files[1]);
+  EXPECT_EQ(env_.opens.load(), 18);
+  EXPECT_EQ(env_.open_files.load(), 16);
+}
+
+TEST_F(TableCacheTest, PrefersToCloseWhatNobodyUses) {
+  std::vector<TableFile> files;
+  for (uint64_t i = 1; i <= 17; ++i) files.push_back(Write(i));
+  const auto cache = NewCache(16);
+  std::shared_ptr<Table> held;
+  ASSERT_TRUE(cache->Find(files[0], &held).ok());
+  for (int i = 1; i < 17; ++i) Read(cache.get(), files[i]);
+  EXPECT_EQ(env_.open_files.load(), 16);
+  EXPECT_EQ(env_.opens.load(), 17);
+  Read(cache.get(), files[0]);
+  EXPECT_EQ(env_.opens.load(), 17);
+}
+
+TEST_F(TableCacheTest, ManyTablesStayWithinTheLimit) {
+  constexpr int kLimit = 1000;
+  const auto cache = NewCache(kLimit);
+  for (uint64_t i = 1; i <= 2 * kLimit; ++i) {
+    // Numbers with gaps, as between tables and logs.
+    EXPECT_EQ(Read(cache.get(), Write(2 * i)), std::to_string(2 * i));
+    EXPECT_LE(env_.open_files.load(), kLimit);
+  }
+  EXPECT_EQ(env_.open_files.load(), kLimit);
+}
+
+TEST_F(TableCacheTest, ClosesSomeWhenDescriptorsRunOut) {
+  std::vector<TableFile> files;
+  for (uint64_t i = 1; i <= 20; ++i) files.push_back(Write(i));
+  env_.descriptors = 10;
+  const auto cache = NewCache(-1);
+  for (const TableFile& file : files) {
+    EXPECT_EQ(Read(cache.get(), file), std::to_string(file.number));
+  }
+  EXPECT_LE(env_.open_files.load(), 10);
+  // Nothing can be closed while all is in use.
+  cache->Evict(20);
+  std::vector<std::shared_ptr<Table>> held;
+  Status s;
+  for (const TableFile& file : files) {
+    std::shared_ptr<Table> table;
+    s = cache->Find(file, &table);
+    if (!s.ok()) break;
+    held.push_back(std::move(table));
+  }
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_EQ(held.size(), 10u);
+}
+
+TEST_F(TableCacheTest, ConcurrentOpenersShareOneOpen) {
+  constexpr int kThreads = 8;
+  const TableFile file = Write(7);
+  TableFile missing;
+  missing.number = 8;
+  const auto cache = NewCache(-1);
+  env_.HoldUp();
+  std::atomic<int> right = 0;
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] { right += Read(cache.get(), file) == "7"; });
+    threads.emplace_back([&] {
+      refused += Read(cache.get(), missing).starts_with("Corruption");
+    });
+  }
+  // One for each of the two files.
+  env_.ReleaseWhenWaiting(2);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right.load(), kThreads);
+  EXPECT_EQ(refused.load(), kThreads);
+  EXPECT_EQ(env_.opens.load(), 1);
+}
+
+TEST_F(TableCacheTest, ThreadsReadWhileTablesComeAndGo) {
+  const uint64_t seed = test::TestSeed();
+  std::vector<TableFile> files;
+  for (uint64_t i = 1; i <= 40; ++i) files.push_back(Write(i));
+  const auto cache = NewCache(16);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      test::Rng random(seed + t);
+      for (int i = 0; i < 2000; ++i) {
+        const TableFile& file = files[random.Below(files.size())];
+        wrong += Read(cache.get(), file) != std::to_string(file.number);
+        if (random.OneIn(20)) cache->Evict(file.number);
+        if (random.OneIn(200)) cache->ApproximateMemoryUsage();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_LE(env_.open_files.load(), 16);
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,410 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: the tables that RocksDB, LevelDB and hands wrote are read right or
+// refused for the right reason. Method: every table of the fixtures is opened,
+// verified, walked both ways and asked for each of its keys; what all tables
+// of a database hold together is compared with its expected.txt, leaving out
+// keys that its logs name. Damage outside tables is not the subject here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/block_cache.h"
+#include "table/table.h"
+#include "test/testing/directory.h"
+#include "test/testing/string_random_access_file.h"
+#include "test/testing/table_bytes.h"
+#include "util/coding.h"
+#include "util/hash.h"
+
+namespace varve {
+namespace {
+
+using ::testing::HasSubstr;
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+const InternalKeyComparator* Comparator() {
+  static const InternalKeyComparator comparator(BytewiseComparator());
+  return &comparator;
+}
+
+struct Refusal {
+  // "fixture/db/file".
+  const char* file;
+  const char* message;
+};
+
+constexpr Refusal kRefusedAtOpen[] = {
+    {"crafted-handle-beyond-file/db/000005.sst",
+     "Corruption: 000005.sst offset 34 size 24: index: entry at byte 0 of the "
+     "block: block handle beyond the file: offset 1073741824"},
+    {"crafted-handle-huge-size/db/000005.sst", "size 4611686018427387904"},
+    {"damaged-footer-magic/db/000009.sst", "Corruption: 000009.sst: not a tab"},
+    {"damaged-footer-version/db/000009.sst",
+     "Not supported: 000009.sst: format_version 9"},
+    {"damaged-index-block/db/000009.sst",
+     "Corruption: block checksum mismatch: stored = 0x74cb47eb, computed = "
+     "0x8314d9e8, type = 4 in 000009.sst offset 8075 size 226"},
+    {"damaged-metaindex/db/000009.sst", "offset 9203 size 81"},
+    {"damaged-properties/db/000009.sst", "offset 8306 size 892"},
+    {"damaged-sst-extended/db/000009.sst", "Corruption: 000009.sst: not a tab"},
+    {"damaged-sst-truncated/db/000009.sst", "Corruption: 000009.sst: not a ta"},
+    {"damaged-sst-zero-length/db/000009.sst", "Corruption: 000009.sst: too sh"},
+    {"refuse-format-version-6/db/000005.sst",
+     "Not supported: 000005.sst: format_version 6"},
+    {"refuse-merge-sst/db/000009.sst",
+     "Not supported: 000009.sst: merge operands"},
+    {"refuse-partitioned-index/db/000012.sst", "partitioned index"},
+    {"refuse-partitioned-index/db/000014.sst", "partitioned index"},
+    {"refuse-plain-table/db/000009.sst",
+     "Not supported: 000009.sst: a plain table"},
+    {"refuse-rangedel-sst/db/000009.sst",
+     "Not supported: 000009.sst: range tombstones"},
+    {"refuse-reverse-comparator/db/000009.sst",
+     "Not supported: 000009.sst: the keys are ordered by "
+     "'rocksdb.ReverseBytewiseComparator', not by "
+     "'leveldb.BytewiseComparator'"},
+    {"rocksdb-bloom-partitioned/db/000012.sst", "partitioned filter"},
+    {"rocksdb-bloom-partitioned/db/000014.sst", "partitioned filter"},
+    {"rocksdb-bzip2/db/000012.sst", "Not supported: 000012.sst: BZip2"},
+    {"rocksdb-bzip2/db/000014.sst", "Not supported: 000014.sst: BZip2"},
+    {"rocksdb-zlib/db/000012.sst", "Not supported: 000012.sst: Zlib"},
+    {"rocksdb-zlib/db/000014.sst", "Not supported: 000014.sst: Zlib"},
+};
+
+constexpr Refusal kRefusedAtRead[] = {
+    {"crafted-restart-offset-out/db/000005.sst", "before all restart points"},
+    {"crafted-restarts-overrun/db/000005.sst", "1048576 restart points"},
+    {"crafted-shared-too-long/db/000005.sst",
+     "Corruption: 000005.sst offset 0 size 35: entry at byte 21 of the block: "
+     "shares more than there is"},
+    {"crafted-tiny-block/db/000005.sst", "a block of 2 bytes"},
+    {"crafted-unknown-value-type/db/000005.sst", "unknown value type 85"},
+    {"crafted-zero-restarts/db/000005.sst", "without restart points"},
+    {"damaged-data-block/db/000009.sst", "in 000009.sst offset 2445 size 507"},
+    {"refuse-blob-files/db/000009.sst",
+     "Not supported: 000009.sst offset 0 size 800: blob files"},
+    {"refuse-wide-columns-sst/db/000009.sst",
+     "Not supported: 000009.sst offset 0 size 390: wide columns"},
+};
+
+// Tables that can be read but are not whole.
+constexpr Refusal kRefusedByVerification[] = {
+    {"crafted-unsorted-keys/db/000005.sst", "Corruption: 000005.sst offset 0"},
+    {"damaged-filter/db/000009.sst", "in 000009.sst offset 7745 size 325"},
+};
+
+std::string PathOf(const std::string& file) {
+  return std::string(VARVE_FIXTURES_DIR "/") + file;
+}
+
+template <size_t kCount>
+const Refusal* FindRefusal(const Refusal (&refusals)[kCount],
+                           const std::string& file) {
+  for (const Refusal& refusal : refusals) {
+    if (file == refusal.file) return &refusal;
+  }
+  return nullptr;
+}
+
+Status Open(const std::string& file, std::string bytes,
+            std::unique_ptr<Table>* table, BlockCache* cache = nullptr) {
+  TableReaderOptions options;
+  options.comparator = Comparator();
+  options.block_cache = cache;
+  options.file_name = std::filesystem::path(file).filename();
+  options.file_size = bytes.size();
+  // The only table whose sequence number stands in the MANIFEST alone.
+  if (file == "rocksdb-ingested/db/000010.sst") {
+    options.manifest_largest_sequence = 62;
+  }
+  return Table::Open(
+      options,
+      std::make_unique<testing::StringRandomAccessFile>(std::move(bytes)),
+      table);
+}
+
+Status Open(const std::string& file, std::unique_ptr<Table>* table,
+            BlockCache* cache = nullptr) {
+  return Open(file, test::ReadWholeFile(PathOf(file)), table, cache);
+}
+
+// All tables of the fixtures, or of one of them.
+std::vector<std::string> AllTables(const std::string& only = "") {
+  std::vector<std::string> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(VARVE_FIXTURES_DIR)) {
+    const std::string fixture = entry.path().filename();
+    if (!entry.is_directory() || (!only.empty() && fixture != only)) continue;
+    for (const char* suffix : {".sst", ".ldb"}) {
+      for (const std::string& path :
+           test::FilesEndingIn(entry.path().string() + "/db", suffix)) {
+        files.push_back(fixture + "/db/" +
+                        std::filesystem::path(path).filename().string());
+      }
+    }
+  }
+  return files;
+}
+
+Status Scan(const Table& table, Entries* entries) {
+  const auto it = table.NewIterator(ReadOptions());
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    entries->emplace_back(it->key().ToString(), it->value().ToString());
+  }
+  return it->status();
+}
+
+// Reads each entry in every way.
+void CheckEntries(const Table& table, const Entries& entries) {
+  const auto it = table.NewIterator(ReadOptions());
+  size_t i = entries.size();
+  for (it->SeekToLast(); it->Valid(); it->Prev()) {
+    ASSERT_GT(i, 0u);
+    ASSERT_EQ(it->key(), entries[--i].first);
+    ASSERT_EQ(it->value(), entries[i].second);
+  }
+  ASSERT_EQ(i, 0u);
+  ASSERT_TRUE(it->status().ok()) << it->status().ToString();
+  uint64_t last_offset = 0;
+  for (const auto& [key, value] : entries) {
+    it->Seek(key);
+    ASSERT_TRUE(it->Valid());
+    ASSERT_EQ(it->key(), key);
+    it->SeekForPrev(key);
+    ASSERT_TRUE(it->Valid());
+    ASSERT_EQ(it->key(), key);
+    const Slice user_key = ExtractUserKey(key);
+    LookupState state;
+    PinnableSlice found;
+    const Status s =
+        table.Get(ReadOptions(), key, PreviewXxh3(user_key), &state, &found);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    if (ExtractValueType(key) == ValueType::kValue) {
+      ASSERT_EQ(state, LookupState::kFound) << DescribeInternalKey(key);
+      ASSERT_EQ(found, value);
+    } else {
+      ASSERT_EQ(state, LookupState::kDeleted) << DescribeInternalKey(key);
+    }
+    const uint64_t offset = table.ApproximateOffsetOf(key);
+    ASSERT_GE(offset, last_offset);
+    last_offset = offset;
+  }
+}
+
+TEST(TableFixturesTest, RefusesWhatItCannotRead) {
+  for (const Refusal& refusal : kRefusedAtOpen) {
+    std::unique_ptr<Table> table;
+    EXPECT_THAT(Open(refusal.file, &table).ToString(),
+                HasSubstr(refusal.message))
+        << refusal.file;
+    EXPECT_EQ(table, nullptr);
+  }
+  for (const Refusal& refusal : kRefusedAtRead) {
+    SCOPED_TRACE(refusal.file);
+    std::unique_ptr<Table> table;
+    const Status s = Open(refusal.file, &table);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    Entries entries;
+    EXPECT_THAT(Scan(*table, &entries).ToString(), HasSubstr(refusal.message));
+    EXPECT_THAT(table->VerifyChecksum().ToString(), HasSubstr(refusal.message));
+  }
+  for (const Refusal& refusal : kRefusedByVerification) {
+    SCOPED_TRACE(refusal.file);
+    std::unique_ptr<Table> table;
+    const Status s = Open(refusal.file, &table);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    Entries entries;
+    EXPECT_TRUE(Scan(*table, &entries).ok());
+    EXPECT_THAT(table->VerifyChecksum().ToString(), HasSubstr(refusal.message));
+  }
+}
+
+TEST(TableFixturesTest, ReadsEveryOtherTable) {
+  BlockCache cache(CacheOptions{.capacity_bytes = 100 << 10});
+  int count = 0;
+  for (const std::string& file : AllTables()) {
+    SCOPED_TRACE(file);
+    if (FindRefusal(kRefusedAtOpen, file) != nullptr ||
+        FindRefusal(kRefusedAtRead, file) != nullptr) {
+      continue;
+    }
+    std::unique_ptr<Table> table;
+    Status s = Open(file, &table, &cache);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    if (FindRefusal(kRefusedByVerification, file) == nullptr) {
+      s = table->VerifyChecksum();
+      EXPECT_TRUE(s.ok()) << s.ToString();
+    }
+    Entries entries;
+    s = Scan(*table, &entries);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    if (file.find("unsorted") == std::string::npos) {
+      ASSERT_NO_FATAL_FAILURE(CheckEntries(*table, entries));
+    }
+    ++count;
+  }
+  EXPECT_GT(count, 100);
+  EXPECT_EQ(cache.GetUsage(), 0u) << "blocks of closed tables are left";
+}
+
+std::string FromHex(const std::string& text) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes.push_back(
+        static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+std::map<std::string, std::string> ReadExpected(const std::string& fixture) {
+  std::ifstream in(PathOf(fixture + "/expected.txt"));
+  std::map<std::string, std::string> expected;
+  std::string line;
+  while (std::getline(in, line)) {
+    const size_t arrow = line.find(" => ");
+    EXPECT_NE(arrow, std::string::npos) << line;
+    expected[FromHex(line.substr(0, arrow))] = FromHex(line.substr(arrow + 4));
+  }
+  return expected;
+}
+
+// What a database's tables say together: the newest entry of each key.
+std::map<std::string, std::string> ReadContents(const std::string& fixture) {
+  std::map<std::string, std::pair<uint64_t, std::string>> newest;
+  for (const std::string& file : AllTables(fixture)) {
+    std::unique_ptr<Table> table;
+    Entries entries;
+    const Status s = Open(file, &table);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    if (!s.ok() || !Scan(*table, &entries).ok()) return {};
+    for (const auto& [key, value] : entries) {
+      auto& entry = newest[ExtractUserKey(key).ToString()];
+      const uint64_t trailer = ExtractTrailer(key);
+      if (trailer >= entry.first) entry = {trailer, value};
+    }
+  }
+  std::map<std::string, std::string> contents;
+  for (const auto& [user_key, entry] : newest) {
+    const auto type = static_cast<ValueType>(entry.first & 0xFF);
+    if (type == ValueType::kValue) contents[user_key] = entry.second;
+  }
+  return contents;
+}
+
+void CheckContents(const std::string& fixture) {
+  SCOPED_TRACE(fixture);
+  std::string logs;
+  for (const std::string& path :
+       test::FilesEndingIn(PathOf(fixture) + "/db", ".log")) {
+    logs += test::ReadWholeFile(path);
+  }
+  const auto expected = ReadExpected(fixture);
+  auto contents = ReadContents(fixture);
+  size_t equal = 0;
+  for (const auto& [key, value] : expected) {
+    const auto it = contents.find(key);
+    const bool same = it != contents.end() && it->second == value;
+    equal += same ? 1 : 0;
+    // A key may be cut by the blocks of the log.
+    EXPECT_TRUE(same || logs.find(key) != std::string::npos)
+        << Slice(key).ToString(true);
+    if (it != contents.end()) contents.erase(it);
+  }
+  EXPECT_GT(equal, expected.size() / 2);
+  for (const auto& [key, value] : contents) {
+    EXPECT_NE(logs.find(key), std::string::npos) << Slice(key).ToString(true);
+  }
+}
+
+TEST(TableFixturesTest, TablesHoldWhatIsExpected) {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(VARVE_FIXTURES_DIR)) {
+    const std::string fixture = entry.path().filename();
+    const std::vector<std::string> tables = AllTables(fixture);
+    const bool healthy =
+        fixture == "damage-base" || fixture == "damaged-filter" ||
+        fixture == "dbbench-default" || fixture == "ldb-tool" ||
+        fixture.starts_with("rocksdb-") || fixture.starts_with("leveldb-") ||
+        fixture.starts_with("handmade-");
+    if (!healthy || tables.empty()) continue;
+    if (FindRefusal(kRefusedAtOpen, tables[0]) != nullptr) continue;
+    CheckContents(fixture);
+    ++count;
+  }
+  EXPECT_GT(count, 30);
+}
+
+TEST(TableFixturesTest, DamagedDataBlockSparesOtherKeys) {
+  const std::string file = "damaged-data-block/db/000009.sst";
+  std::unique_ptr<Table> table;
+  ASSERT_TRUE(Open(file, &table).ok());
+  std::unique_ptr<Table> healthy;
+  ASSERT_TRUE(Open("damage-base/db/000009.sst", &healthy).ok());
+  Entries entries;
+  ASSERT_TRUE(Scan(*healthy, &entries).ok());
+  int damaged = 0;
+  for (const auto& [key, value] : entries) {
+    LookupState state;
+    PinnableSlice found;
+    const Status s = table->Get(
+        ReadOptions(), key, PreviewXxh3(ExtractUserKey(key)), &state, &found);
+    if (s.IsCorruption()) {
+      ++damaged;
+    } else {
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      EXPECT_EQ(found, value);
+    }
+  }
+  EXPECT_GT(damaged, 0);
+  EXPECT_LT(damaged, static_cast<int>(entries.size()) / 2);
+}
+
+// The ingested table, with its sequence number patched in as RocksDB does.
+TEST(TableFixturesTest, ReadsPatchedSequenceNumber) {
+  const std::string file = "rocksdb-ingested/db/000010.sst";
+  std::string bytes = test::ReadWholeFile(PathOf(file));
+  const testing::TableBytes parts(bytes);
+  const uint64_t place = parts.meta_blocks().at(kPropertiesBlockName).offset +
+                         parts.properties().global_sequence_offset;
+  EncodeFixed64(bytes.data() + place, 62);
+  std::unique_ptr<Table> table;
+  Status s = Open(file, bytes, &table);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  s = table->VerifyChecksum();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  Entries entries;
+  ASSERT_TRUE(Scan(*table, &entries).ok());
+  ASSERT_FALSE(entries.empty());
+  for (const auto& [key, value] : entries) {
+    EXPECT_EQ(ExtractSequence(key), 62u);
+  }
+  // The key is not seen by those who read the database as it was before.
+  LookupState state;
+  PinnableSlice found;
+  const Slice user_key = ExtractUserKey(entries[0].first);
+  const LookupKey before(user_key, 61);
+  ASSERT_TRUE(table
+                  ->Get(ReadOptions(), before.internal_key(),
+                        PreviewXxh3(user_key), &state, &found)
+                  .ok());
+  EXPECT_EQ(state, LookupState::kNotFound);
+
+  // The MANIFEST says otherwise.
+  EncodeFixed64(bytes.data() + place, 63);
+  EXPECT_THAT(Open(file, bytes, &table).ToString(),
+              HasSubstr("the file's sequence number is 63, the MANIFEST's 62"));
+  // Any other change is damage.
+  bytes[place + 8] = static_cast<char>(bytes[place + 8] ^ 1);
+  EXPECT_THAT(Open(file, bytes, &table).ToString(),
+              HasSubstr("checksum mismatch"));
+}
+
+}  // namespace
+}  // namespace varve
