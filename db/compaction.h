@@ -1,0 +1,45 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/version.h"
+
+namespace varve {
+
+// What a compaction reads and where it writes to. Made by the picker.
+struct Compaction {
+  int level = 0;
+  int output_level = 1;
+  // Files of `level` and of `output_level` (empty if they are the same).
+  std::vector<FileMetaData*> inputs[2];
+  // Files of the level below the output's that overlap it.
+  std::vector<FileMetaData*> grandparents;
+  // Bytes at which an output file is cut.
+  uint64_t max_output_file_size = 0;
+  const char* reason = "";
+  // A reference is held while the compaction runs.
+  Version* version = nullptr;
+  // No level below the output's holds a key of the inputs' range.
+  bool bottommost = false;
+  // Moving the input files to the output level does it all.
+  bool trivial_move = false;
+
+  uint64_t InputBytes() const {
+    return TotalFileSize(inputs[0]) + TotalFileSize(inputs[1]);
+  }
+  // Every input's mark in FileMetaData. DB mutex held.
+  void MarkFilesLocked(bool being_compacted) const {
+    for (const auto& files : inputs) {
+      for (FileMetaData* file : files) file->being_compacted = being_compacted;
+    }
+  }
+  // The user keys of the first and last entry of all inputs. Empty inputs
+  // are not allowed.
+  void KeyRange(Slice* smallest, Slice* largest) const;
+};
+
+}  // namespace varve

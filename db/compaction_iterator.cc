@@ -1,0 +1,94 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/compaction_iterator.h"
+
+#include <algorithm>
+
+namespace varve {
+
+CompactionIterator::CompactionIterator(InternalIterator* input,
+                                       const InternalKeyComparator* comparator,
+                                       std::vector<SequenceNumber> snapshots,
+                                       const Compaction* compaction)
+    : input_(input),
+      comparator_(comparator),
+      snapshots_(std::move(snapshots)),
+      compaction_(compaction) {}
+
+void CompactionIterator::SeekToFirst() {
+  input_->SeekToFirst();
+  FindNext();
+}
+
+void CompactionIterator::Next() {
+  input_->Next();
+  FindNext();
+}
+
+SequenceNumber CompactionIterator::StripeOf(SequenceNumber sequence) const {
+  const auto it =
+      std::lower_bound(snapshots_.begin(), snapshots_.end(), sequence);
+  return it == snapshots_.end() ? kMaxSequenceNumber : *it;
+}
+
+bool CompactionIterator::DeeperLevelMayHave(const Slice& user_key) {
+  if (compaction_ == nullptr) return true;
+  if (compaction_->bottommost) return false;
+  for (int level = compaction_->output_level + 1; level < kNumLevels;
+       ++level) {
+    const auto& files = compaction_->version->files(level);
+    size_t& position = level_position_[level];
+    while (position < files.size() &&
+           comparator_->CompareUser(files[position]->largest_user_key(),
+                                    user_key) < 0) {
+      ++position;
+    }
+    if (position < files.size() &&
+        comparator_->CompareUser(files[position]->smallest_user_key(),
+                                 user_key) <= 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void CompactionIterator::FindNext() {
+  valid_ = false;
+  for (; input_->Valid(); input_->Next()) {
+    key_ = input_->key();
+    const Slice user_key = ExtractUserKey(key_);
+    const SequenceNumber sequence = ExtractSequence(key_);
+    const SequenceNumber stripe = StripeOf(sequence);
+    if (has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0) {
+      if (stripe == last_stripe_) {
+        ++dropped_count_;  // Every reader that sees it sees a newer one.
+        continue;
+      }
+    } else {
+      user_key_.assign(user_key.data(), user_key.size());
+      has_user_key_ = true;
+    }
+    last_stripe_ = stripe;
+    const bool oldest_stripe =
+        snapshots_.empty() || sequence <= snapshots_.front();
+    if (oldest_stripe) {
+      const ValueType type = ExtractValueType(key_);
+      if (type != ValueType::kValue) {
+        if (!DeeperLevelMayHave(user_key)) {
+          ++dropped_count_;
+          continue;
+        }
+      } else if (sequence != 0 && compaction_ != nullptr &&
+                 !DeeperLevelMayHave(user_key)) {
+        rewritten_key_.clear();
+        AppendInternalKey(&rewritten_key_, user_key,
+                          PackTrailer(0, ValueType::kValue));
+        key_ = rewritten_key_;
+      }
+    }
+    valid_ = true;
+    return;
+  }
+  status_ = input_->status();
+}
+
+}  // namespace varve

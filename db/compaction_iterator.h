@@ -1,0 +1,72 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/compaction.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// What of a run of internal keys must be kept: the versions that some reader
+// can see. Used by flush and compaction.
+//
+// Snapshots cut the sequence numbers into stripes; of each user key, the
+// newest version of each stripe survives. A deletion goes when no older
+// version can be left that it hides: it is in the oldest stripe and no deeper
+// level has the key. Where no deeper level has the key, a value of the oldest
+// stripe gets sequence number 0, which compresses better.
+// Thread-safety: owned by one thread.
+class CompactionIterator {
+ public:
+  // `snapshots`: rising. `compaction` is null for a flush, in which all
+  // deletions stay. Both, and `input`, must outlive it.
+  CompactionIterator(InternalIterator* input,
+                     const InternalKeyComparator* comparator,
+                     std::vector<SequenceNumber> snapshots,
+                     const Compaction* compaction);
+  CompactionIterator(const CompactionIterator&) = delete;
+  CompactionIterator& operator=(const CompactionIterator&) = delete;
+
+  void SeekToFirst();
+  bool Valid() const { return valid_; }
+  void Next();
+  // Valid until the next call.
+  Slice key() const { return key_; }
+  Slice value() const { return input_->value(); }
+  // Of the input; OK at its end.
+  Status status() const { return status_; }
+
+  uint64_t dropped_count() const { return dropped_count_; }
+
+ private:
+  void FindNext();
+  // The oldest snapshot that sees the sequence number, or the number of the
+  // present.
+  SequenceNumber StripeOf(SequenceNumber sequence) const;
+  bool DeeperLevelMayHave(const Slice& user_key);
+
+  InternalIterator* const input_;
+  const InternalKeyComparator* const comparator_;
+  const std::vector<SequenceNumber> snapshots_;
+  const Compaction* const compaction_;
+
+  bool valid_ = false;
+  Slice key_;
+  std::string rewritten_key_;
+  Status status_;
+  std::string user_key_;
+  bool has_user_key_ = false;
+  SequenceNumber last_stripe_ = 0;  // Of the version before of user_key_.
+  // The levels' files are passed in key order: where each stands.
+  size_t level_position_[kNumLevels] = {};
+  uint64_t dropped_count_ = 0;
+};
+
+}  // namespace varve

@@ -1,0 +1,292 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/compaction_picker.h"
+
+#include <algorithm>
+
+namespace varve {
+
+namespace {
+
+// A trivial move is not one if the file would then overlap so many bytes of
+// the level below that compacting it further costs a lot: this many output
+// files' worth.
+constexpr uint64_t kMaxGrandparentOverlapFiles = 10;
+// Inputs of a compaction grow for free up to so many output files' worth.
+constexpr uint64_t kMaxExpandedFiles = 25;
+
+bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
+  return std::any_of(files.begin(), files.end(), [](const FileMetaData* f) {
+    return f->being_compacted;
+  });
+}
+
+void ExtendRange(const InternalKeyComparator& comparator,
+                 const std::vector<FileMetaData*>& files, Slice* smallest,
+                 Slice* largest, bool* set) {
+  for (const FileMetaData* file : files) {
+    if (!*set ||
+        comparator.CompareUser(file->smallest_user_key(), *smallest) < 0) {
+      *smallest = file->smallest_user_key();
+    }
+    if (!*set ||
+        comparator.CompareUser(file->largest_user_key(), *largest) > 0) {
+      *largest = file->largest_user_key();
+    }
+    *set = true;
+  }
+}
+
+class Picker {
+ public:
+  explicit Picker(const CompactionPickerContext& context)
+      : context_(context),
+        options_(*context.options),
+        version_(*context.version),
+        comparator_(version_.comparator()) {}
+
+  std::unique_ptr<Compaction> Pick() {
+    std::vector<std::pair<double, int>> scores;
+    for (int level = 0; level < kNumLevels - 1; ++level) {
+      const double score = CompactionScore(options_, version_, level);
+      if (score >= 1) scores.emplace_back(score, level);
+    }
+    std::sort(scores.rbegin(), scores.rend());
+    for (const auto& [score, level] : scores) {
+      auto compaction = level == 0 ? PickLevel0() : PickFromLevel(level);
+      if (compaction != nullptr) return compaction;
+    }
+    return nullptr;
+  }
+
+  // Completes a compaction of which inputs[0], level and output level stand.
+  // Null if it would meet a running one.
+  std::unique_ptr<Compaction> Complete(std::unique_ptr<Compaction> c) {
+    if (!ExpandToWholeKeys(c.get())) return nullptr;
+    Slice smallest;
+    Slice largest;
+    if (c->output_level != c->level) {
+      c->KeyRange(&smallest, &largest);
+      c->inputs[1] = version_.OverlappingFiles(
+          c->output_level, UserKeyRange{&smallest, &largest}, false);
+      if (AnyBeingCompacted(c->inputs[1])) return nullptr;
+      GrowInputs(c.get());
+    }
+    c->KeyRange(&smallest, &largest);
+    const UserKeyRange range{&smallest, &largest};
+    if (MeetsRunningOutput(*c, smallest, largest)) return nullptr;
+    if (c->output_level + 1 < kNumLevels) {
+      c->grandparents =
+          version_.OverlappingFiles(c->output_level + 1, range, false);
+    }
+    c->bottommost = true;
+    for (int level = c->output_level + 1; level < kNumLevels; ++level) {
+      if (version_.RangeOverlapsLevel(level, range)) c->bottommost = false;
+    }
+    c->max_output_file_size = options_.target_file_size_base;
+    c->trivial_move = c->output_level != c->level && c->inputs[1].empty() &&
+                      TotalFileSize(c->grandparents) <=
+                          kMaxGrandparentOverlapFiles *
+                              options_.target_file_size_base &&
+                      AreDisjoint(c->inputs[0]);
+    return c;
+  }
+
+ private:
+  // No two of the files have a user key in common.
+  bool AreDisjoint(std::vector<FileMetaData*> files) const {
+    std::sort(files.begin(), files.end(),
+              [this](const FileMetaData* a, const FileMetaData* b) {
+                return comparator_.Compare(a->smallest, b->smallest) < 0;
+              });
+    for (size_t i = 1; i < files.size(); ++i) {
+      if (comparator_.CompareUser(files[i - 1]->largest_user_key(),
+                                  files[i]->smallest_user_key()) >= 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::unique_ptr<Compaction> NewCompaction() const {
+    auto c = std::make_unique<Compaction>();
+    c->version = context_.version;
+    return c;
+  }
+
+  std::unique_ptr<Compaction> PickLevel0() {
+    const auto& files = version_.files(0);
+    // Level-0 files overlap each other: one such compaction at a time.
+    if (files.empty() || AnyBeingCompacted(files)) return nullptr;
+    auto c = NewCompaction();
+    c->level = 0;
+    c->output_level = 1;
+    c->reason = "level 0 has enough files";
+    c->inputs[0] = files;
+    return Complete(std::move(c));
+  }
+
+  std::unique_ptr<Compaction> PickFromLevel(int level) {
+    const auto& files = version_.files(level);
+    const std::string& cursor = context_.cursors[level];
+    size_t start = 0;
+    while (!cursor.empty() && start < files.size() &&
+           comparator_.Compare(files[start]->largest, cursor) <= 0) {
+      ++start;
+    }
+    for (size_t i = 0; i < files.size(); ++i) {
+      FileMetaData* file = files[(start + i) % files.size()];
+      if (file->being_compacted) continue;
+      auto c = NewCompaction();
+      c->level = level;
+      c->output_level = level + 1;
+      c->reason = "level is over its size";
+      c->inputs[0].push_back(file);
+      c = Complete(std::move(c));
+      if (c != nullptr) return c;
+    }
+    return nullptr;
+  }
+
+  // Versions of one user key may lie in neighbouring files of a level: they
+  // must move together, or older ones would come to lie above newer ones.
+  bool ExpandToWholeKeys(Compaction* c) {
+    for (;;) {
+      Slice smallest;
+      Slice largest;
+      bool set = false;
+      ExtendRange(comparator_, c->inputs[0], &smallest, &largest, &set);
+      auto files = version_.OverlappingFiles(
+          c->level, UserKeyRange{&smallest, &largest}, true);
+      if (files.size() == c->inputs[0].size()) break;
+      c->inputs[0] = std::move(files);
+    }
+    return !AnyBeingCompacted(c->inputs[0]);
+  }
+
+  // Takes more files of the upper level if that needs none more of the lower.
+  void GrowInputs(Compaction* c) {
+    if (c->level == 0 || c->inputs[1].empty()) return;
+    Slice smallest;
+    Slice largest;
+    c->KeyRange(&smallest, &largest);
+    Compaction grown = *c;
+    grown.inputs[0] = version_.OverlappingFiles(
+        c->level, UserKeyRange{&smallest, &largest}, false);
+    if (grown.inputs[0].size() <= c->inputs[0].size() ||
+        !ExpandToWholeKeys(&grown)) {
+      return;
+    }
+    grown.KeyRange(&smallest, &largest);
+    const auto lower = version_.OverlappingFiles(
+        c->output_level, UserKeyRange{&smallest, &largest}, false);
+    if (lower.size() != c->inputs[1].size() ||
+        TotalFileSize(grown.inputs[0]) + TotalFileSize(lower) >
+            kMaxExpandedFiles * options_.target_file_size_base) {
+      return;
+    }
+    c->inputs[0] = std::move(grown.inputs[0]);
+  }
+
+  // A running compaction writes to the same level into the same range.
+  bool MeetsRunningOutput(const Compaction& c, const Slice& smallest,
+                          const Slice& largest) const {
+    for (const Compaction* other : *context_.running) {
+      if (other->output_level != c.output_level) continue;
+      Slice other_smallest;
+      Slice other_largest;
+      other->KeyRange(&other_smallest, &other_largest);
+      if (comparator_.CompareUser(largest, other_smallest) >= 0 &&
+          comparator_.CompareUser(smallest, other_largest) <= 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const CompactionPickerContext& context_;
+  const Options& options_;
+  const Version& version_;
+  const InternalKeyComparator& comparator_;
+};
+
+}  // namespace
+
+void Compaction::KeyRange(Slice* smallest, Slice* largest) const {
+  bool set = false;
+  for (const auto& files : inputs) {
+    ExtendRange(version->comparator(), files, smallest, largest, &set);
+  }
+}
+
+uint64_t MaxBytesForLevel(const Options& options, int level) {
+  auto bytes = static_cast<double>(options.max_bytes_for_level_base);
+  for (int i = 1; i < level; ++i) {
+    bytes *= options.max_bytes_for_level_multiplier;
+  }
+  constexpr double kMax = 1e18;
+  return static_cast<uint64_t>(bytes < kMax ? bytes : kMax);
+}
+
+double CompactionScore(const Options& options, const Version& version,
+                       int level) {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  for (const FileMetaData* file : version.files(level)) {
+    if (file->being_compacted) continue;
+    ++count;
+    bytes += file->file_size;
+  }
+  if (level == 0) {
+    return static_cast<double>(count) /
+           static_cast<double>(options.level0_file_num_compaction_trigger);
+  }
+  return static_cast<double>(bytes) /
+         static_cast<double>(MaxBytesForLevel(options, level));
+}
+
+uint64_t EstimatePendingCompactionBytes(const Options& options,
+                                        const Version& version) {
+  uint64_t pending = 0;
+  // Bytes that earlier levels will have moved into this one.
+  uint64_t incoming = 0;
+  for (int level = 0; level < kNumLevels - 1; ++level) {
+    const uint64_t bytes = version.NumBytes(level) + incoming;
+    uint64_t excess = 0;
+    if (level == 0) {
+      if (version.NumFiles(0) >= options.level0_file_num_compaction_trigger) {
+        excess = bytes;
+      }
+    } else if (bytes > MaxBytesForLevel(options, level)) {
+      excess = bytes - MaxBytesForLevel(options, level);
+    }
+    incoming = excess;
+    if (excess == 0 || bytes == 0) continue;
+    // What is moved meets as much of the next level as their sizes say.
+    const double fanout =
+        static_cast<double>(version.NumBytes(level + 1)) /
+        static_cast<double>(bytes);
+    pending +=
+        static_cast<uint64_t>(static_cast<double>(excess) * (fanout + 1));
+  }
+  return pending;
+}
+
+std::unique_ptr<Compaction> PickCompaction(
+    const CompactionPickerContext& context) {
+  return Picker(context).Pick();
+}
+
+std::unique_ptr<Compaction> PickManualCompaction(
+    const CompactionPickerContext& context, int level, int output_level,
+    const UserKeyRange& range) {
+  auto c = std::make_unique<Compaction>();
+  c->version = context.version;
+  c->level = level;
+  c->output_level = output_level;
+  c->reason = "asked for";
+  c->inputs[0] = context.version->OverlappingFiles(level, range, true);
+  if (c->inputs[0].empty()) return nullptr;
+  return Picker(context).Complete(std::move(c));
+}
+
+}  // namespace varve

@@ -1,0 +1,538 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/db_impl.h"
+
+#include <algorithm>
+#include <random>
+
+#include "db/db_iterator.h"
+#include "db/flush_job.h"
+#include "db/options_check.h"
+#include "env/file_names.h"
+#include "monitoring/statistics.h"
+#include "table/merging_iterator.h"
+
+namespace varve {
+
+namespace {
+
+constexpr int kMinOpenFiles = 16;
+constexpr size_t kDefaultCacheBytes = 32 << 20;
+constexpr size_t kInfoLogsToKeep = 10;
+
+Options Sanitize(const Options& given) {
+  Options options = given;
+  if (options.max_open_files >= 0 && options.max_open_files < kMinOpenFiles) {
+    options.max_open_files = kMinOpenFiles;
+  }
+  if (options.block_cache == nullptr) {
+    options.block_cache = NewBlockCache(kDefaultCacheBytes);
+  }
+  return options;
+}
+
+// 36 characters, version 4 of RFC 4122.
+std::string NewUuid() {
+  std::random_device device;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+  for (char& c : uuid) {
+    if (c == 'x') c = kDigits[device() & 15];
+    if (c == 'y') c = kDigits[8 + (device() & 3)];
+  }
+  return uuid;
+}
+
+}  // namespace
+
+Status DB::Get(const ReadOptions& options, const Slice& key,
+               std::string* value) {
+  PinnableSlice pinned;
+  Status status = Get(options, key, &pinned);
+  value->assign(pinned.data(), pinned.size());
+  return status;
+}
+
+std::vector<Status> DB::MultiGet(const ReadOptions& options,
+                                 const std::vector<Slice>& keys,
+                                 std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size());
+  std::vector<PinnableSlice> pinned(keys.size());
+  MultiGet(options, keys.size(), keys.data(), pinned.data(), statuses.data());
+  values->resize(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    (*values)[i].assign(pinned[i].data(), pinned[i].size());
+  }
+  return statuses;
+}
+
+Status DB::Open(const Options& options, const std::string& path,
+                std::unique_ptr<DB>* db) {
+  db->reset();
+  Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  auto impl = std::make_unique<DBImpl>(options, path, false);
+  status = impl->Open();
+  if (status.ok()) *db = std::move(impl);
+  return status;
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& path,
+                           std::unique_ptr<DB>* db) {
+  db->reset();
+  Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  auto impl = std::make_unique<DBImpl>(options, path, true);
+  status = impl->Open();
+  if (status.ok()) *db = std::move(impl);
+  return status;
+}
+
+DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
+    : options_(Sanitize(options)),
+      path_(std::move(path)),
+      read_only_(read_only),
+      env_(options_.env),
+      comparator_(options_.comparator),
+      block_cache_(options_.block_cache) {
+  TableReaderOptions table_options;
+  table_options.comparator = &comparator_;
+  table_options.filter_policy = options_.filter_policy;
+  table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
+  table_options.statistics = options_.statistics.get();
+  table_options.info_log = options_.info_log.get();
+  FileOptions file_options;
+  file_options.use_direct_reads = options_.use_direct_reads;
+  table_cache_ = std::make_unique<TableCache>(
+      path_, env_, file_options, table_options, options_.max_open_files);
+  versions_ = std::make_unique<VersionSet>(path_, env_, &comparator_,
+                                           table_cache_.get(), &mutex_);
+  max_compactions_ = std::max(1, options_.max_background_jobs -
+                                     std::max(1, options_.max_background_jobs /
+                                                     4));
+}
+
+DBImpl::~DBImpl() {
+  mutex_.Lock();
+  if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
+  if (super_version_ != nullptr && super_version_->Unref()) {
+    CleanUpSuperVersionLocked(super_version_);
+  }
+  if (memtable_ != nullptr && memtable_->Unref()) delete memtable_;
+  for (MemTable* memtable : immutable_) {
+    if (memtable->Unref()) delete memtable;
+  }
+  versions_.reset();
+  mutex_.Unlock();
+}
+
+Status DBImpl::Open() {
+  RecoveredState state;
+  Status status;
+  if (!read_only_) status = OpenDirectory();
+  if (status.ok()) status = Recover(&state);
+  if (status.ok()) {
+    if (!read_only_) OpenInfoLog(state.messages);
+    status = InstallRecovered(&state);
+  }
+  if (status.ok()) return status;
+  mutex_.Lock();
+  closed_ = true;
+  mutex_.Unlock();
+  if (lock_ != nullptr) {
+    env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
+  }
+  return status;
+}
+
+Status DBImpl::OpenDirectory() {
+  Status status = env_->FileExists(path_);
+  if (status.IsNotFound()) {
+    if (!options_.create_if_missing) {
+      return Status::InvalidArgument(
+          path_, "does not exist (create_if_missing is false)");
+    }
+    status = env_->CreateDirIfMissing(path_);
+  }
+  if (!status.ok()) return status;
+  // A directory without a database is left alone unless one is to be made.
+  if (!options_.create_if_missing &&
+      env_->FileExists(LockFileName(path_)).IsNotFound() &&
+      env_->FileExists(CurrentFileName(path_)).IsNotFound()) {
+    return Status::OK();
+  }
+  status = env_->LockFile(LockFileName(path_), &lock_);
+  if (!status.ok()) return status;
+  return env_->NewDirectory(path_, &directory_);
+}
+
+Status DBImpl::Recover(RecoveredState* state) {
+  Recovery recovery(options_, path_, &comparator_, table_cache_.get());
+  Status status = recovery.Run(state);
+  if (!status.ok()) return status;
+  if (!state->exists) {
+    if (!options_.create_if_missing || read_only_) {
+      return Status::InvalidArgument(
+          path_, read_only_ ? "holds no database"
+                            : "holds no database (create_if_missing is false)");
+    }
+  } else if (options_.error_if_exists) {
+    return Status::InvalidArgument(path_,
+                                   "exists already (error_if_exists is true)");
+  }
+  return status;
+}
+
+Status DBImpl::InstallRecovered(RecoveredState* state) {
+  MutexLock lock(&mutex_);
+  Status status;
+  versions_->Initialize(&state->manifest, directory_.get());
+  versions_->MarkFileNumberUsed(state->largest_file_number);
+  versions_->SetLastSequence(
+      std::max(state->last_sequence, versions_->LastSequence()));
+  if (read_only_) {
+    memtable_ = NewMemTable(0);
+    immutable_ = std::move(state->memtables);
+    state->memtables.clear();
+    InstallSuperVersionLocked();
+    return status;
+  }
+  if (status.ok()) status = LoadIdentity();
+  output_context_ = {path_, env_, &options_, &comparator_, identity_};
+  VersionEdit edit;
+  for (MemTable* memtable : state->memtables) {
+    if (!status.ok()) break;
+    status = FlushMemTables(output_context_, {memtable}, {},
+                            versions_->NewFileNumber(), &edit);
+  }
+  uint64_t wal_number = 0;
+  if (status.ok()) status = NewWalLocked(&wal_number);
+  if (status.ok()) status = directory_->Sync();
+  if (status.ok()) {
+    directory_synced_ = true;
+    edit.SetLogNumber(wal_number);
+    if (!state->exists) edit.SetComparatorName(options_.comparator->Name());
+    status = versions_->LogAndApply(&edit);
+  }
+  if (!status.ok()) return status;
+  memtable_ = NewMemTable(wal_number);
+  InstallSuperVersionLocked();
+  mutex_.Unlock();
+  RemoveLeftovers();
+  mutex_.Lock();
+  env_->RaiseBackgroundThreads(max_compactions_, Env::Priority::kLow);
+  env_->RaiseBackgroundThreads(1, Env::Priority::kHigh);
+  MaybeScheduleLocked();
+  return status;
+}
+
+void DBImpl::OpenInfoLog(const std::vector<std::string>& messages) {
+  if (options_.info_log == nullptr) {
+    const std::string log = InfoLogFileName(path_);
+    if (env_->FileExists(log).ok()) {
+      // Losing an old log is no reason to refuse a database.
+      env_->RenameFile(log, OldInfoLogFileName(path_, env_->NowMicros()))
+          .IgnoreError();
+    }
+    env_->NewLogger(log, &options_.info_log).IgnoreError();
+  }
+  Logger* const logger = options_.info_log.get();
+  Log(LogLevel::kInfo, logger, "Varve opens %s", path_.c_str());
+  for (const std::string& message : messages) {
+    Log(LogLevel::kWarn, logger, "recovery: %s", message.c_str());
+  }
+}
+
+Status DBImpl::LoadIdentity() {
+  const std::string path = IdentityFileName(path_);
+  Status status = ReadFileToString(env_, path, &identity_);
+  if (status.ok() && !identity_.empty()) {
+    while (!identity_.empty() && identity_.back() == '\n') {
+      identity_.pop_back();
+    }
+    return status;
+  }
+  if (!status.ok() && !status.IsNotFound()) return status;
+  identity_ = versions_->db_id().empty() ? NewUuid() : versions_->db_id();
+  const std::string temporary =
+      TempFileName(path_, versions_->NewFileNumber());
+  status = WriteStringToFile(env_, identity_, temporary, true);
+  if (status.ok()) status = env_->RenameFile(temporary, path);
+  return status;
+}
+
+void DBImpl::RemoveLeftovers() {
+  std::vector<std::string> names;
+  if (!env_->GetChildren(path_, &names).ok()) return;
+  std::vector<uint64_t> live;
+  uint64_t manifest_number;
+  uint64_t log_number;
+  {
+    MutexLock lock(&mutex_);
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* file : versions_->current()->files(level)) {
+        live.push_back(file->number);
+      }
+    }
+    manifest_number = versions_->manifest_number();
+    log_number = versions_->log_number();
+    versions_->obsolete_manifests()->clear();  // Found below.
+  }
+  std::sort(live.begin(), live.end());
+  std::vector<std::string> old_logs;
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type)) continue;
+    bool keep = true;
+    switch (type) {
+      case FileType::kTable:
+      case FileType::kLevelDbTable:
+        keep = std::binary_search(live.begin(), live.end(), number);
+        break;
+      case FileType::kWal:
+        keep = number >= log_number;
+        break;
+      case FileType::kManifest:
+        keep = number >= manifest_number;
+        break;
+      case FileType::kTemp:
+        keep = false;
+        break;
+      case FileType::kInfoLog:
+        if (name != "LOG") old_logs.push_back(name);
+        break;
+      default:
+        break;
+    }
+    if (keep) continue;
+    Log(LogLevel::kInfo, options_.info_log.get(), "removing %s", name.c_str());
+    // It is tried again at the next open.
+    env_->RemoveFile(path_ + "/" + name).IgnoreError();
+  }
+  std::sort(old_logs.begin(), old_logs.end());
+  for (size_t i = 0; i + kInfoLogsToKeep < old_logs.size(); ++i) {
+    env_->RemoveFile(path_ + "/" + old_logs[i]).IgnoreError();  // As above.
+  }
+}
+
+Status DBImpl::Close() {
+  MutexLock lock(&mutex_);
+  if (closed_) return Status::OK();
+  // relaxed: calls of other threads have returned.
+  if (live_iterators_.load(std::memory_order_relaxed) > 0) {
+    return Status::Busy(
+        "iterators are still out",
+        std::to_string(live_iterators_.load(std::memory_order_relaxed)));
+  }
+  if (!snapshots_.empty()) {
+    return Status::Busy("snapshots are still out",
+                        std::to_string(snapshots_.size()));
+  }
+  return CloseLocked();
+}
+
+Status DBImpl::CloseLocked() {
+  closed_ = true;
+  Status status;
+  if (!read_only_ && memtable_ != nullptr && background_error_.ok()) {
+    if (has_unlogged_data_ && !options_.avoid_flush_during_shutdown) {
+      mutex_.Unlock();
+      status = Flush(FlushOptions());
+      mutex_.Lock();
+    }
+    WriteQueue::Writer writer;
+    write_queue_.Join(&writer, &mutex_);
+    const Status sync_status = SyncLogsLocked();
+    if (status.ok()) status = sync_status;
+    write_queue_.Leave({&writer}, Status::OK());
+  }
+  // relaxed: background jobs look at it now and then.
+  shutting_down_.store(true, std::memory_order_relaxed);
+  WaitForBackgroundLocked();
+  for (LiveWal& wal : wals_) {
+    const Status close_status = wal.writer->Close();
+    if (status.ok()) status = close_status;
+  }
+  wals_.clear();
+  PurgeObsoleteLocked();
+  Log(LogLevel::kInfo, options_.info_log.get(), "closed: %s",
+      status.ToString().c_str());
+  if (lock_ != nullptr) {
+    const Status unlock_status = env_->UnlockFile(std::move(lock_));
+    if (status.ok()) status = unlock_status;
+  }
+  return status;
+}
+
+void DBImpl::WaitForBackgroundLocked() {
+  while (background_jobs_ > 0 || manual_compaction_) {
+    background_done_.Wait(&mutex_);
+  }
+}
+
+SuperVersion* DBImpl::AcquireSuperVersion() {
+  MutexLock lock(&mutex_);
+  super_version_->Ref();
+  return super_version_;
+}
+
+void DBImpl::ReleaseSuperVersion(SuperVersion* super_version) {
+  if (!super_version->Unref()) return;
+  MutexLock lock(&mutex_);
+  CleanUpSuperVersionLocked(super_version);
+  // Files are not removed on a reader's thread.
+  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_) {
+    purge_scheduled_ =
+        ScheduleLocked(&DBImpl::BackgroundPurge, Env::Priority::kHigh);
+  }
+}
+
+void DBImpl::InstallSuperVersionLocked() {
+  auto* next = new SuperVersion;
+  next->memtable = memtable_;
+  memtable_->Ref();
+  next->immutable.assign(immutable_.rbegin(), immutable_.rend());
+  for (MemTable* memtable : next->immutable) memtable->Ref();
+  next->version = versions_->current();
+  next->version->RefLocked();
+  SuperVersion* const old = super_version_;
+  super_version_ = next;
+  if (old != nullptr && old->Unref()) CleanUpSuperVersionLocked(old);
+  stall_ = ComputeWriteStall(options_, *next->version);
+  background_done_.SignalAll();
+}
+
+void DBImpl::CleanUpSuperVersionLocked(SuperVersion* super_version) {
+  if (super_version->memtable->Unref()) delete super_version->memtable;
+  for (MemTable* memtable : super_version->immutable) {
+    if (memtable->Unref()) delete memtable;
+  }
+  versions_->UnrefVersionLocked(super_version->version);
+  delete super_version;
+}
+
+SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
+  return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
+                                     : versions_->LastSequence();
+}
+
+Status DBImpl::Get(const ReadOptions& options, const Slice& key,
+                   PinnableSlice* value) {
+  SuperVersion* const super_version = AcquireSuperVersion();
+  // After the SuperVersion is held: a flush and a compaction in between could
+  // drop the version of the key that an earlier number needs.
+  const SequenceNumber sequence = ReadSequence(options);
+  Status status = GetFrom(*super_version, options, sequence, key, value);
+  ReleaseSuperVersion(super_version);
+  return status;
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      const Slice* keys, PinnableSlice* values,
+                      Status* statuses) {
+  SuperVersion* const super_version = AcquireSuperVersion();
+  const SequenceNumber sequence = ReadSequence(options);
+  for (size_t i = 0; i < count; ++i) {
+    statuses[i] =
+        GetFrom(*super_version, options, sequence, keys[i], &values[i]);
+  }
+  ReleaseSuperVersion(super_version);
+}
+
+Status DBImpl::GetFrom(const SuperVersion& super_version,
+                       const ReadOptions& options, SequenceNumber sequence,
+                       const Slice& key, PinnableSlice* value) {
+  Statistics* const statistics = options_.statistics.get();
+  RecordTick(statistics, Ticker::kNumberKeysRead);
+  value->Reset();
+  const LookupKey lookup(key, sequence);
+  LookupState state = super_version.memtable->Get(lookup, value);
+  for (const MemTable* memtable : super_version.immutable) {
+    if (state != LookupState::kNotFound) break;
+    state = memtable->Get(lookup, value);
+  }
+  Status status;
+  if (state != LookupState::kNotFound) {
+    RecordTick(statistics, Ticker::kMemtableHit);
+  } else {
+    RecordTick(statistics, Ticker::kMemtableMiss);
+    status = super_version.version->Get(options, lookup, &state, value);
+  }
+  if (status.ok() && state == LookupState::kFound) {
+    RecordTick(statistics, Ticker::kNumberKeysFound);
+    RecordTick(statistics, Ticker::kBytesRead, value->size());
+    return status;
+  }
+  value->Reset();
+  return status.ok() ? Status::NotFound(Slice()) : status;
+}
+
+std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
+  SuperVersion* const super_version = AcquireSuperVersion();
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(super_version->memtable->NewIterator());
+  for (const MemTable* memtable : super_version->immutable) {
+    children.push_back(memtable->NewIterator());
+  }
+  super_version->version->AddIterators(options, &children);
+  DbIteratorParts parts;
+  parts.comparator = &comparator_;
+  // After the SuperVersion is held, as in Get.
+  parts.sequence = ReadSequence(options);
+  parts.internal = NewMergingIterator(&comparator_, std::move(children));
+  parts.statistics = options_.statistics.get();
+  // relaxed: a count for Close, which no iterator's life overlaps.
+  live_iterators_.fetch_add(1, std::memory_order_relaxed);
+  parts.cleanup = [this, super_version] {
+    ReleaseSuperVersion(super_version);
+    // relaxed: as above.
+    live_iterators_.fetch_sub(1, std::memory_order_relaxed);
+  };
+  return NewDbIterator(std::move(parts), options);
+}
+
+const Snapshot* DBImpl::GetSnapshot() {
+  MutexLock lock(&mutex_);
+  return snapshots_.Take(versions_->LastSequence());
+}
+
+void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
+  if (snapshot == nullptr) return;
+  MutexLock lock(&mutex_);
+  snapshots_.Release(snapshot);
+}
+
+Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
+                                   uint64_t* sizes) {
+  SuperVersion* const super_version = AcquireSuperVersion();
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t start = super_version->version->ApproximateOffsetOf(
+        MakeInternalKey(ranges[i].start, SeekTrailer(kMaxSequenceNumber)));
+    const uint64_t limit = super_version->version->ApproximateOffsetOf(
+        MakeInternalKey(ranges[i].limit, SeekTrailer(kMaxSequenceNumber)));
+    sizes[i] = limit > start ? limit - start : 0;
+  }
+  ReleaseSuperVersion(super_version);
+  return Status::OK();
+}
+
+Status DBImpl::VerifyChecksum() {
+  SuperVersion* const super_version = AcquireSuperVersion();
+  Status status;
+  for (int level = 0; level < kNumLevels && status.ok(); ++level) {
+    for (const FileMetaData* file : super_version->version->files(level)) {
+      std::shared_ptr<Table> table;
+      status = table_cache_->Find(file->table_file(), &table);
+      if (status.ok()) status = table->VerifyChecksum();
+      if (!status.ok()) break;
+    }
+  }
+  ReleaseSuperVersion(super_version);
+  return status;
+}
+
+uint64_t DBImpl::GetLatestSequenceNumber() const {
+  return versions_->LastSequence();
+}
+
+}  // namespace varve

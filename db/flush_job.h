@@ -1,0 +1,21 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <vector>
+
+#include "db/memtable.h"
+#include "db/table_output.h"
+#include "db/version_edit.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Writes memtables, oldest first, to one table of level 0, and adds it to the
+// edit. If nothing is left to write there is no table. Uses no lock; on an
+// error the file is gone.
+Status FlushMemTables(const TableOutputContext& context,
+                      const std::vector<MemTable*>& memtables,
+                      const std::vector<SequenceNumber>& snapshots,
+                      uint64_t file_number, VersionEdit* edit);
+
+}  // namespace varve

@@ -1,0 +1,124 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/memtable.h"
+
+#include <cstring>
+
+#include "util/coding.h"
+
+namespace varve {
+
+namespace {
+
+// Small write buffers need small blocks, or one block would fill them.
+size_t ArenaBlockBytes(size_t write_buffer_size) {
+  const size_t part = write_buffer_size / 8;
+  return part < Arena::kDefaultBlockBytes ? part : Arena::kDefaultBlockBytes;
+}
+
+class MemTableIterator final : public InternalIterator {
+ public:
+  MemTableIterator(const InternalKeyComparator* comparator,
+                   const SkipList* list)
+      : comparator_(comparator), iterator_(list) {}
+
+  bool Valid() const override { return iterator_.Valid(); }
+  void SeekToFirst() override {
+    iterator_.SeekToFirst();
+    Load();
+  }
+  void SeekToLast() override {
+    iterator_.SeekToLast();
+    Load();
+  }
+  void Seek(const Slice& internal_key) override {
+    iterator_.Seek(internal_key);
+    Load();
+  }
+  void SeekForPrev(const Slice& internal_key) override {
+    iterator_.Seek(internal_key);
+    if (!iterator_.Valid()) {
+      iterator_.SeekToLast();
+    } else if (comparator_->Compare(SkipList::EntryKey(iterator_.entry()),
+                                    internal_key) > 0) {
+      iterator_.Prev();
+    }
+    Load();
+  }
+  void Next() override {
+    iterator_.Next();
+    Load();
+  }
+  void Prev() override {
+    iterator_.Prev();
+    Load();
+  }
+  Slice key() const override { return key_; }
+  Slice value() const override { return value_; }
+  Status status() const override { return Status::OK(); }
+
+ private:
+  void Load() {
+    if (iterator_.Valid()) {
+      SkipList::DecodeEntry(iterator_.entry(), &key_, &value_);
+    }
+  }
+
+  const InternalKeyComparator* comparator_;
+  SkipList::Iterator iterator_;
+  Slice key_;
+  Slice value_;
+};
+
+}  // namespace
+
+MemTable::MemTable(const InternalKeyComparator* comparator,
+                   uint64_t wal_number, size_t write_buffer_size)
+    : comparator_(comparator),
+      arena_(ArenaBlockBytes(write_buffer_size)),
+      list_(comparator, &arena_),
+      wal_number_(wal_number) {}
+
+void MemTable::Add(SequenceNumber sequence, ValueType type,
+                   const Slice& user_key, const Slice& value) {
+  const size_t key_size = user_key.size() + kTrailerSize;
+  const size_t size = VarintLength(key_size) + key_size +
+                      VarintLength(value.size()) + value.size();
+  char* const entry = list_.AllocateEntry(size);
+  char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
+  if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
+  p += user_key.size();
+  EncodeFixed64(p, PackTrailer(sequence, type));
+  p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
+  if (!value.empty()) memcpy(p, value.data(), value.size());
+  list_.Insert(entry);
+  // relaxed: statistics.
+  entry_count_.fetch_add(1, std::memory_order_relaxed);
+  if (type != ValueType::kValue) {
+    // relaxed: a statistic.
+    deletion_count_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
+  SkipList::Iterator iterator(&list_);
+  iterator.Seek(key.internal_key());
+  if (!iterator.Valid()) return LookupState::kNotFound;
+  Slice found_key;
+  Slice found_value;
+  SkipList::DecodeEntry(iterator.entry(), &found_key, &found_value);
+  if (comparator_->CompareUser(ExtractUserKey(found_key), key.user_key()) !=
+      0) {
+    return LookupState::kNotFound;
+  }
+  if (ExtractValueType(found_key) != ValueType::kValue) {
+    return LookupState::kDeleted;
+  }
+  value->PinSelf(found_value);
+  return LookupState::kFound;
+}
+
+std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
+  return std::make_unique<MemTableIterator>(comparator_, &list_);
+}
+
+}  // namespace varve

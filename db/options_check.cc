@@ -1,0 +1,75 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/options_check.h"
+
+#include <cstdint>
+#include <string>
+
+#include "util/compression.h"
+
+namespace varve {
+
+namespace {
+
+template <typename T>
+Status CheckBounds(const char* name, T value, T low, T high) {
+  if (value >= low && value <= high) return Status::OK();
+  return Status::InvalidArgument(
+      std::string(name) + " is " + std::to_string(value) + ", must be in [" +
+      std::to_string(low) + ", " + std::to_string(high) + "]");
+}
+
+constexpr uint64_t kKi = 1024;
+constexpr uint64_t kMi = kKi * kKi;
+constexpr uint64_t kGi = kKi * kMi;
+
+}  // namespace
+
+Status CheckOptions(const Options& o) {
+  if (o.comparator == nullptr) {
+    return Status::InvalidArgument("comparator is null");
+  }
+  if (o.env == nullptr) return Status::InvalidArgument("env is null");
+  if (!CompressionSupported(o.compression)) {
+    return Status::InvalidArgument("compression: tables cannot be written with",
+                                   CompressionName(o.compression));
+  }
+  const Status checks[] = {
+      CheckBounds<uint64_t>("write_buffer_size", o.write_buffer_size, 64 * kKi,
+                            64 * kGi),
+      CheckBounds("max_write_buffer_number", o.max_write_buffer_number, 2, 64),
+      CheckBounds("max_open_files", o.max_open_files, -1, 4 << 20),
+      CheckBounds<uint64_t>("block_size", o.block_size, 256, 16 * kMi),
+      CheckBounds("block_restart_interval", o.block_restart_interval, 1, 1024),
+      CheckBounds("compression_level", o.compression_level,
+                  o.compression == CompressionType::kLZ4HC ? 0 : -7,
+                  o.compression == CompressionType::kLZ4HC ? 12 : 22),
+      CheckBounds("max_background_jobs", o.max_background_jobs, 1, 64),
+      CheckBounds("level0_file_num_compaction_trigger",
+                  o.level0_file_num_compaction_trigger, 1, 1 << 20),
+      CheckBounds("level0_slowdown_writes_trigger",
+                  o.level0_slowdown_writes_trigger,
+                  o.level0_file_num_compaction_trigger, 1 << 30),
+      CheckBounds("level0_stop_writes_trigger", o.level0_stop_writes_trigger,
+                  o.level0_slowdown_writes_trigger, 1 << 30),
+      CheckBounds<uint64_t>("target_file_size_base", o.target_file_size_base,
+                            64 * kKi, 64 * kGi),
+      CheckBounds<uint64_t>("max_bytes_for_level_base",
+                            o.max_bytes_for_level_base, 64 * kKi, UINT64_MAX),
+      CheckBounds("max_bytes_for_level_multiplier",
+                  o.max_bytes_for_level_multiplier, 2.0, 1000.0),
+  };
+  for (const Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  if (o.soft_pending_compaction_bytes_limit != 0 &&
+      o.hard_pending_compaction_bytes_limit != 0 &&
+      o.soft_pending_compaction_bytes_limit >
+          o.hard_pending_compaction_bytes_limit) {
+    return Status::InvalidArgument(
+        "soft_pending_compaction_bytes_limit is above "
+        "hard_pending_compaction_bytes_limit");
+  }
+  return Status::OK();
+}
+
+}  // namespace varve

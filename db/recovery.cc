@@ -1,0 +1,282 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/recovery.h"
+
+#include <algorithm>
+#include <set>
+
+#include "db/wal_predecessor.h"
+#include "db/wal_reader.h"
+#include "db/write_batch_internal.h"
+#include "env/file_names.h"
+
+namespace varve {
+
+RecoveredState::~RecoveredState() {
+  for (MemTable* memtable : memtables) {
+    if (memtable->Unref()) delete memtable;
+  }
+}
+
+Recovery::Recovery(const Options& options, std::string db_path,
+                   const InternalKeyComparator* comparator,
+                   TableCache* table_cache)
+    : options_(options),
+      db_path_(std::move(db_path)),
+      comparator_(comparator),
+      table_cache_(table_cache) {}
+
+Status Recovery::Run(RecoveredState* state) {
+  Status status = ListDirectory(state);
+  if (!status.ok()) return status;
+  if (!has_current_) {
+    // The making of a database may have been cut off before it held anything.
+    if (has_data_) {
+      return Status::Corruption(CurrentFileName(db_path_) +
+                                " is missing, but there are other files of a "
+                                "database; RepairDB may help");
+    }
+    state->exists = false;
+    return Status::OK();
+  }
+  state->exists = true;
+  status = ReadManifest(options_.env, db_path_, *comparator_,
+                        &state->manifest);
+  if (!status.ok()) return status;
+  status = CheckForLostEdits(*state);
+  if (!status.ok()) return status;
+  if (state->manifest.torn_tail) {
+    state->messages.push_back("the MANIFEST's last edit was cut off: " +
+                              state->manifest.torn_tail_message);
+  }
+  state->last_sequence = state->manifest.last_sequence;
+  status = CheckTables(state);
+  if (status.ok()) status = FindSequences(state);
+  if (status.ok()) status = ReplayLogs(state);
+  return status;
+}
+
+Status Recovery::ListDirectory(RecoveredState* state) {
+  std::vector<std::string> names;
+  Status status = options_.env->GetChildren(db_path_, &names);
+  if (status.IsNotFound()) return Status::OK();
+  if (!status.ok()) return status;
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type)) continue;
+    state->largest_file_number = std::max(state->largest_file_number, number);
+    switch (type) {
+      case FileType::kCurrent:
+        has_current_ = true;
+        break;
+      case FileType::kWal: {
+        state->wal_numbers.push_back(number);
+        uint64_t size = 0;
+        status = options_.env->GetFileSize(db_path_ + "/" + name, &size);
+        if (!status.ok()) return status;
+        if (size > 0) has_data_ = true;
+        break;
+      }
+      case FileType::kTable:
+      case FileType::kLevelDbTable:
+        table_numbers_.push_back(number);
+        has_data_ = true;
+        break;
+      default:
+        break;
+    }
+  }
+  std::sort(state->wal_numbers.begin(), state->wal_numbers.end());
+  return Status::OK();
+}
+
+Status Recovery::CheckForLostEdits(const RecoveredState& state) const {
+  const ManifestState& manifest = state.manifest;
+  const auto& wals = state.wal_numbers;
+  // An edit that makes a log superfluous names a later one, and only then is
+  // the log removed: the one that the MANIFEST names must be there.
+  const bool log_is_gone =
+      manifest.log_number != 0 &&
+      !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
+  if (manifest.torn_tail && log_is_gone) {
+    return Status::Corruption(manifest.torn_tail_message,
+                              "and the log that it replaced is gone");
+  }
+  std::set<uint64_t> known;
+  for (const auto& files : manifest.levels) {
+    for (const FileMetaData* file : files) known.insert(file->number);
+  }
+  for (const uint64_t table : table_numbers_) {
+    if (known.count(table) != 0) continue;
+    // A table whose number the MANIFEST has not given out yet was being
+    // written when the process died; an older log must then be there.
+    const auto wal = std::lower_bound(wals.begin(), wals.end(),
+                                      manifest.FirstLogNumber());
+    const bool no_older_log = wal == wals.end() || *wal > table;
+    if (log_is_gone || (table >= manifest.next_file_number && no_older_log)) {
+      return Status::Corruption(
+          ManifestFileName(db_path_, manifest.manifest_number),
+          "has lost its end: it does not know " +
+              TableFileName(db_path_, table) +
+              ", and the log that holds its updates is gone");
+    }
+  }
+  return Status::OK();
+}
+
+Status Recovery::CheckTables(RecoveredState* state) {
+  if (!options_.paranoid_checks) return Status::OK();
+  for (const auto& files : state->manifest.levels) {
+    for (const FileMetaData* file : files) {
+      std::shared_ptr<Table> table;
+      Status status = table_cache_->Find(file->table_file(), &table);
+      if (!status.ok()) return status;
+    }
+  }
+  return Status::OK();
+}
+
+Status Recovery::FindSequences(RecoveredState* state) {
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (FileMetaData* file : state->manifest.levels[level]) {
+      if (!file->sequences_unknown) continue;
+      if (level > 0) {
+        // Only level 0 needs the truth, for its order; a bound will do here.
+        file->smallest_sequence = 0;
+        file->largest_sequence = state->manifest.last_sequence;
+        file->sequences_unknown = false;
+        continue;
+      }
+      ReadOptions read_options;
+      read_options.fill_cache = false;
+      const auto iterator =
+          table_cache_->NewIterator(read_options, file->table_file());
+      SequenceNumber smallest = kMaxSequenceNumber;
+      SequenceNumber largest = 0;
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+        const SequenceNumber sequence = ExtractSequence(iterator->key());
+        smallest = std::min(smallest, sequence);
+        largest = std::max(largest, sequence);
+      }
+      if (!iterator->status().ok()) {
+        // Reads of the damaged place say so themselves; the order of files
+        // in level 0 stays that of their numbers.
+        state->messages.push_back("sequence numbers of table " +
+                                  std::to_string(file->number) +
+                                  " are unknown: " +
+                                  iterator->status().ToString());
+        continue;
+      }
+      file->smallest_sequence = std::min(smallest, largest);
+      file->largest_sequence = largest;
+      file->sequences_unknown = false;
+      state->last_sequence = std::max(state->last_sequence, largest);
+    }
+  }
+  return Status::OK();
+}
+
+Status Recovery::ReplayLogs(RecoveredState* state) {
+  last_replayed_ = state->last_sequence;
+  const ManifestState& manifest = state->manifest;
+  first_log_ = manifest.FirstLogNumber();
+  bool stop = false;
+  for (const uint64_t number : state->wal_numbers) {
+    if (number < first_log_ &&
+        (number != manifest.prev_log_number || number == 0)) {
+      continue;  // Its updates are in tables.
+    }
+    if (stop) {
+      state->messages.push_back("log " + std::to_string(number) +
+                                " is not used: an earlier one is damaged");
+      continue;
+    }
+    Status status = ReplayLog(number, state, &stop);
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
+}
+
+Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
+  const std::string path = WalFileName(db_path_, number);
+  std::unique_ptr<SequentialFile> file;
+  Status status =
+      options_.env->NewSequentialFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  wal::Reader reader(std::move(file), path, number);
+  Slice record;
+  bool first = true;
+  wal::ReadOutcome outcome;
+  while ((outcome = reader.ReadRecord(&record)) ==
+         wal::ReadOutcome::kRecord) {
+    BatchReader batch;
+    if (!batch.Init(record).ok()) {
+      outcome = wal::ReadOutcome::kDamage;
+      status = Status::Corruption(path, "a record is no write batch");
+      break;
+    }
+    if (first && TailIsMissing(record)) {
+      if (options_.wal_recovery_mode ==
+          WalRecoveryMode::kAbsoluteConsistency) {
+        return Status::Corruption(WalFileName(db_path_, last_log_),
+                                  "its end is missing");
+      }
+      after_damage_ = true;
+    }
+    first = false;
+    if (after_damage_ && batch.count() == 0) continue;
+    if (after_damage_ && batch.sequence() != last_replayed_ + 1) {
+      state->messages.push_back(path + " does not go on where the damaged "
+                                       "log before it ends: not used");
+      *stop = true;
+      return Status::OK();
+    }
+    after_damage_ = false;
+    status = ApplyBatch(record, number, state);
+    if (!status.ok()) return status.Annotate(path);
+  }
+  last_log_ = number;
+  last_log_end_ = reader.RecordEnd();
+  if (outcome == wal::ReadOutcome::kEnd) return Status::OK();
+  if (status.ok()) status = reader.status();
+  if (outcome == wal::ReadOutcome::kIOError ||
+      outcome == wal::ReadOutcome::kNotSupported ||
+      options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
+    return status;
+  }
+  state->messages.push_back("recovered up to the damage: " +
+                            status.ToString());
+  after_damage_ = true;
+  return Status::OK();
+}
+
+bool Recovery::TailIsMissing(const Slice& record) const {
+  const auto predecessor = WalPredecessor::Decode(record);
+  // One whose updates are all in tables is not replayed, and may be gone.
+  if (!predecessor || predecessor->number < first_log_) return false;
+  const uint64_t found =
+      predecessor->number == last_log_ ? last_log_end_ : 0;
+  return predecessor->size > found;
+}
+
+Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
+                            RecoveredState* state) {
+  BatchReader batch;
+  Status status = batch.Init(record);
+  if (!status.ok()) return status;
+  if (state->memtables.empty() ||
+      state->memtables.back()->ApproximateMemoryUsage() >
+          options_.write_buffer_size) {
+    state->memtables.push_back(new MemTable(
+        comparator_, wal_number, options_.write_buffer_size));
+  }
+  status = InsertBatchInto(record, state->memtables.back());
+  if (!status.ok()) return status;
+  if (batch.count() > 0) {
+    last_replayed_ = batch.sequence() + batch.count() - 1;
+    state->last_sequence = std::max(state->last_sequence, last_replayed_);
+  }
+  return status;
+}
+
+}  // namespace varve

@@ -1,0 +1,78 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "db/manifest_reader.h"
+#include "db/memtable.h"
+#include "table/internal_key.h"
+#include "table/table_cache.h"
+#include "varve/env.h"
+#include "varve/options.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// What a database directory holds, read and checked. Writing nothing, so
+// that a database that is refused is left as it was.
+struct RecoveredState {
+  RecoveredState() = default;
+  RecoveredState(const RecoveredState&) = delete;
+  RecoveredState& operator=(const RecoveredState&) = delete;
+  ~RecoveredState();  // Unreferences memtables not taken over.
+
+  bool exists = false;  // false: no database is there.
+  ManifestState manifest;
+  // What the logs held, oldest first.
+  std::vector<MemTable*> memtables;
+  SequenceNumber last_sequence = 0;
+  // The logs in the directory, rising.
+  std::vector<uint64_t> wal_numbers;
+  uint64_t largest_file_number = 0;
+  // For the info log, once there is one.
+  std::vector<std::string> messages;
+};
+
+// Reads MANIFEST, tables' metadata and logs.
+// Thread-safety: owned by one thread.
+class Recovery {
+ public:
+  // All must outlive it.
+  Recovery(const Options& options, std::string db_path,
+           const InternalKeyComparator* comparator, TableCache* table_cache);
+
+  Status Run(RecoveredState* state);
+
+ private:
+  Status ListDirectory(RecoveredState* state);
+  // Whether the MANIFEST has lost edits that took effect.
+  Status CheckForLostEdits(const RecoveredState& state) const;
+  Status CheckTables(RecoveredState* state);
+  Status FindSequences(RecoveredState* state);
+  Status ReplayLogs(RecoveredState* state);
+  Status ReplayLog(uint64_t number, RecoveredState* state, bool* stop);
+  // Whether the record, the first of its log, says that the log before it
+  // was longer than what was found of it.
+  bool TailIsMissing(const Slice& record) const;
+  Status ApplyBatch(const Slice& record, uint64_t wal_number,
+                    RecoveredState* state);
+
+  const Options& options_;
+  const std::string db_path_;
+  const InternalKeyComparator* const comparator_;
+  TableCache* const table_cache_;
+  bool has_current_ = false;
+  std::vector<uint64_t> table_numbers_;  // In the directory.
+  bool has_data_ = false;  // There are tables, or logs that are not empty.
+  // A log ended in damage: the next one counts only if it goes on at once.
+  bool after_damage_ = false;
+  SequenceNumber last_replayed_ = 0;
+  uint64_t first_log_ = 0;  // Of those that hold what tables do not.
+  // The log replayed last, and where its last record ended.
+  uint64_t last_log_ = 0;
+  uint64_t last_log_end_ = 0;
+};
+
+}  // namespace varve

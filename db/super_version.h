@@ -1,0 +1,36 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "db/memtable.h"
+#include "db/version.h"
+
+namespace varve {
+
+// All that a read needs, as it was at some moment: the memtable, the
+// memtables that wait for their flush, and the tables. Immutable.
+//
+// Thread-safety: references are counted atomically; the rest never changes.
+struct SuperVersion {
+  MemTable* memtable = nullptr;
+  std::vector<MemTable*> immutable;  // Newest first.
+  Version* version = nullptr;
+
+  void Ref() {
+    // relaxed: the caller holds a reference, or the DB mutex does for it.
+    refs.fetch_add(1, std::memory_order_relaxed);
+  }
+  // True if that was the last reference. The caller then hands it to
+  // DBImpl::CleanUpSuperVersion, which takes the DB mutex.
+  [[nodiscard]] bool Unref() {
+    // acq_rel pairs with itself: all reads come before the clean-up.
+    return refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+
+  std::atomic<int> refs{1};
+};
+
+}  // namespace varve

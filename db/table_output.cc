@@ -1,0 +1,94 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/table_output.h"
+
+#include "env/file_names.h"
+#include "util/coding.h"
+
+namespace varve {
+
+namespace {
+
+// Custom fields of a new file that RocksDB writes too.
+constexpr uint32_t kOldestAncestorTimeField = 5;
+constexpr uint32_t kFileCreationTimeField = 6;
+
+void PutTimeField(std::string* out, uint32_t field, uint64_t time_s) {
+  std::string value;
+  PutVarint64(&value, time_s);
+  PutVarint32(out, field);
+  PutLengthPrefixedSlice(out, value);
+}
+
+}  // namespace
+
+TableOutput::TableOutput(const TableOutputContext& context, uint64_t number)
+    : context_(context), path_(TableFileName(context.db_path, number)) {
+  metadata_.number = number;
+}
+
+Status TableOutput::Open() {
+  FileOptions file_options;
+  file_options.bytes_per_sync = context_.options->bytes_per_sync;
+  Status status = context_.env->NewWritableFile(path_, file_options, &file_);
+  if (!status.ok()) return status;
+  TableBuilderOptions options;
+  options.comparator = context_.comparator;
+  options.block_size = context_.options->block_size;
+  options.block_restart_interval = context_.options->block_restart_interval;
+  options.compression = context_.options->compression;
+  options.compression_level = context_.options->compression_level;
+  options.filter_policy = context_.options->filter_policy;
+  options.db_identity = context_.db_identity;
+  options.file_number = metadata_.number;
+  options.creation_time_s = context_.env->NowMicros() / 1000000;
+  PutTimeField(&metadata_.other_fields, kOldestAncestorTimeField,
+               options.creation_time_s);
+  PutTimeField(&metadata_.other_fields, kFileCreationTimeField,
+               options.creation_time_s);
+  builder_ = std::make_unique<TableBuilder>(options, file_.get());
+  return status;
+}
+
+Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
+  const SequenceNumber sequence = ExtractSequence(internal_key);
+  if (builder_->EntryCount() == 0) {
+    metadata_.smallest = internal_key.ToString();
+    metadata_.smallest_sequence = sequence;
+    metadata_.largest_sequence = sequence;
+  }
+  metadata_.largest.assign(internal_key.data(), internal_key.size());
+  if (sequence < metadata_.smallest_sequence) {
+    metadata_.smallest_sequence = sequence;
+  }
+  if (sequence > metadata_.largest_sequence) {
+    metadata_.largest_sequence = sequence;
+  }
+  builder_->Add(internal_key, value);
+  Status status = builder_->status();
+  // The keys come from memtables and tables: the builder refuses them only
+  // if a table that was read is out of order.
+  if (status.IsInvalidArgument()) {
+    return Status::Corruption("entries to be written to " + path_,
+                              status.message());
+  }
+  return status;
+}
+
+Status TableOutput::Finish() {
+  Status status = builder_->Finish();
+  if (status.ok()) status = file_->Sync();
+  if (status.ok()) status = file_->Close();
+  metadata_.file_size = builder_->FileSize();
+  builder_.reset();
+  file_.reset();
+  return status.Annotate(path_);
+}
+
+void TableOutput::Abandon() {
+  builder_.reset();
+  file_.reset();
+  // What is left behind is removed at the next open.
+  context_.env->RemoveFile(path_).IgnoreError();
+}
+
+}  // namespace varve

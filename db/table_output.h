@@ -1,0 +1,54 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "db/version_edit.h"
+#include "table/table_builder.h"
+#include "table/table_options.h"
+#include "varve/env.h"
+#include "varve/options.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// What all tables that a database writes have in common.
+struct TableOutputContext {
+  std::string db_path;
+  Env* env = nullptr;
+  const Options* options = nullptr;
+  const InternalKeyComparator* comparator = nullptr;
+  std::string db_identity;
+};
+
+// A table file being written, with the metadata of what is in it.
+// Thread-safety: owned by one thread at a time.
+class TableOutput {
+ public:
+  TableOutput(const TableOutputContext& context, uint64_t number);
+  TableOutput(const TableOutput&) = delete;
+  TableOutput& operator=(const TableOutput&) = delete;
+
+  Status Open();
+  // REQUIRES: Open was OK; keys rise.
+  Status Add(const Slice& internal_key, const Slice& value);
+  // Writes the rest, syncs and closes the file. REQUIRES: Add was called.
+  Status Finish();
+  // Closes and removes the file.
+  void Abandon();
+
+  uint64_t EstimatedFileSize() const { return builder_->EstimatedFileSize(); }
+  // Complete after Finish.
+  const FileMetaData& metadata() const { return metadata_; }
+
+ private:
+  const TableOutputContext& context_;
+  const std::string path_;
+  FileMetaData metadata_;
+  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<TableBuilder> builder_;
+};
+
+}  // namespace varve

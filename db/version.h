@@ -1,0 +1,100 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// A Version is the set of tables that make up the database at some moment,
+// level by level. It never changes; flushes and compactions make a new one.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/version_edit.h"
+#include "table/internal_iterator.h"
+#include "table/internal_key.h"
+#include "table/table_cache.h"
+#include "varve/options.h"
+#include "varve/pinnable_slice.h"
+
+namespace varve {
+
+// Key ranges for questions about tables; null is open-ended.
+struct UserKeyRange {
+  const Slice* begin = nullptr;
+  const Slice* end = nullptr;  // Inclusive.
+};
+
+// The first of a sorted, non-overlapping level's files whose largest key is
+// at or behind the internal key; files.size() if there is none.
+size_t FindFile(const InternalKeyComparator& comparator,
+                const std::vector<FileMetaData*>& files,
+                const Slice& internal_key);
+
+// Whether the file has keys in the range.
+bool FileOverlaps(const InternalKeyComparator& comparator,
+                  const FileMetaData& file, const UserKeyRange& range);
+
+uint64_t TotalFileSize(const std::vector<FileMetaData*>& files);
+
+// Thread-safety: immutable after construction; references are guarded by the
+// DB mutex.
+class Version {
+ public:
+  // `levels`: level 0 newest first, the others in key order. Takes a
+  // reference on each file.
+  Version(const InternalKeyComparator* comparator, TableCache* table_cache,
+          std::vector<FileMetaData*> levels[kNumLevels]);
+  Version(const Version&) = delete;
+  Version& operator=(const Version&) = delete;
+
+  void RefLocked() { ++refs_; }
+  // Drops a reference. After the last one deletes the version, appends the
+  // files that no version holds any more to *obsolete, and returns true.
+  bool UnrefLocked(std::vector<FileMetaData*>* obsolete);
+
+  const std::vector<FileMetaData*>& files(int level) const {
+    return levels_[level];
+  }
+  int NumFiles(int level) const {
+    return static_cast<int>(levels_[level].size());
+  }
+  uint64_t NumBytes(int level) const { return TotalFileSize(levels_[level]); }
+  // The deepest level that has files; 0 if none has.
+  int DeepestLevel() const;
+
+  // Looks through the tables, newest first. Called without locks.
+  Status Get(const ReadOptions& options, const LookupKey& key,
+             LookupState* state, PinnableSlice* value) const;
+
+  // Appends iterators that together yield all entries.
+  void AddIterators(const ReadOptions& options,
+                    std::vector<std::unique_ptr<InternalIterator>>* out) const;
+
+  // The files of a level that have keys in the range. On level 0 the range
+  // grows until no further file overlaps it, if `expand`.
+  std::vector<FileMetaData*> OverlappingFiles(int level, UserKeyRange range,
+                                              bool expand) const;
+  bool RangeOverlapsLevel(int level, const UserKeyRange& range) const;
+
+  // Bytes of tables before the key would come, about.
+  uint64_t ApproximateOffsetOf(const Slice& internal_key) const;
+
+  const InternalKeyComparator& comparator() const { return *comparator_; }
+  TableCache* table_cache() const { return table_cache_; }
+
+ private:
+  ~Version() = default;
+
+  const InternalKeyComparator* const comparator_;
+  TableCache* const table_cache_;
+  std::vector<FileMetaData*> levels_[kNumLevels];
+  int refs_ = 0;
+};
+
+// An iterator over a level's files one behind the other, each opened when it
+// is reached. Both must outlive it.
+std::unique_ptr<InternalIterator> NewLevelIterator(
+    const ReadOptions& options, const InternalKeyComparator* comparator,
+    TableCache* table_cache, const std::vector<FileMetaData*>* files);
+
+}  // namespace varve

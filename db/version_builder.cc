@@ -1,0 +1,147 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/version_builder.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "db/version.h"
+
+namespace varve {
+
+namespace {
+
+// Newest first. Files of LevelDB say nothing about their sequence numbers,
+// but their file numbers rise with them.
+void SortLevel0(std::vector<FileMetaData*>* files) {
+  const bool by_number =
+      std::any_of(files->begin(), files->end(), [](const FileMetaData* file) {
+        return file->sequences_unknown;
+      });
+  std::sort(files->begin(), files->end(),
+            [by_number](const FileMetaData* a, const FileMetaData* b) {
+              if (!by_number) {
+                if (a->largest_sequence != b->largest_sequence) {
+                  return a->largest_sequence > b->largest_sequence;
+                }
+                if (a->smallest_sequence != b->smallest_sequence) {
+                  return a->smallest_sequence > b->smallest_sequence;
+                }
+              }
+              return a->number > b->number;
+            });
+}
+
+std::string DescribeFile(uint64_t number) {
+  return "table file " + std::to_string(number);
+}
+
+}  // namespace
+
+VersionBuilder::VersionBuilder(const InternalKeyComparator* comparator,
+                               const Version* base)
+    : comparator_(comparator) {
+  if (base == nullptr) return;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (FileMetaData* file : base->files(level)) {
+      levels_[level].emplace(file->number, file);
+    }
+  }
+}
+
+VersionBuilder::~VersionBuilder() {
+  for (FileMetaData* file : added_) delete file;
+}
+
+Status VersionBuilder::Apply(const VersionEdit& edit) {
+  std::map<uint64_t, FileMetaData*> deleted;
+  for (const auto& [level, number] : edit.deleted_files()) {
+    const auto it = levels_[level].find(number);
+    if (it != levels_[level].end()) {
+      deleted.emplace(number, it->second);
+      levels_[level].erase(it);
+    } else {
+      return Status::Corruption("version edit deletes " +
+                                DescribeFile(number) + " from level " +
+                                std::to_string(level) +
+                                ", where it is not");
+    }
+  }
+  for (const auto& [level, file] : edit.new_files()) {
+    // A file that moves to another level stays the same object, so that its
+    // count of versions says when the file itself can go.
+    const auto moved = deleted.find(file.number);
+    FileMetaData* meta;
+    if (moved != deleted.end()) {
+      meta = moved->second;
+    } else {
+      meta = new FileMetaData(file);
+      meta->refs = 0;
+      meta->being_compacted = false;
+      added_.push_back(meta);
+    }
+    if (!levels_[level].emplace(file.number, meta).second) {
+      return Status::Corruption("version edit adds " +
+                                DescribeFile(file.number) + " twice");
+    }
+  }
+  return Status::OK();
+}
+
+Status VersionBuilder::Finish(std::vector<FileMetaData*> levels[kNumLevels]) {
+  Status status = CollectLevels(levels);
+  if (status.ok()) {
+    ReleaseAdded(levels);
+  } else {
+    for (int level = 0; level < kNumLevels; ++level) levels[level].clear();
+  }
+  return status;
+}
+
+Status VersionBuilder::CollectLevels(
+    std::vector<FileMetaData*> levels[kNumLevels]) const {
+  for (int level = 0; level < kNumLevels; ++level) {
+    auto& files = levels[level];
+    files.clear();
+    for (const auto& [number, file] : levels_[level]) {
+      if (comparator_->Compare(file->smallest, file->largest) > 0) {
+        return Status::Corruption(DescribeFile(number) +
+                                  " ends before it begins");
+      }
+      files.push_back(file);
+    }
+    if (level == 0) {
+      SortLevel0(&files);
+      continue;
+    }
+    std::sort(files.begin(), files.end(),
+              [this](const FileMetaData* a, const FileMetaData* b) {
+                return comparator_->Compare(a->smallest, b->smallest) < 0;
+              });
+    for (size_t i = 1; i < files.size(); ++i) {
+      if (comparator_->Compare(files[i - 1]->largest, files[i]->smallest) >=
+          0) {
+        return Status::Corruption(
+            "level " + std::to_string(level) + " has overlapping files: " +
+            DescribeFile(files[i - 1]->number) + " up to " +
+            DescribeInternalKey(files[i - 1]->largest) + " and " +
+            DescribeFile(files[i]->number) + " from " +
+            DescribeInternalKey(files[i]->smallest));
+      }
+    }
+  }
+  return Status::OK();
+}
+
+void VersionBuilder::ReleaseAdded(
+    const std::vector<FileMetaData*> levels[kNumLevels]) {
+  std::unordered_set<const FileMetaData*> kept;
+  for (int level = 0; level < kNumLevels; ++level) {
+    kept.insert(levels[level].begin(), levels[level].end());
+  }
+  for (FileMetaData* file : added_) {
+    if (kept.count(file) == 0) delete file;  // Deleted by a later edit.
+  }
+  added_.clear();
+}
+
+}  // namespace varve

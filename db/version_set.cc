@@ -1,0 +1,173 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/version_set.h"
+
+#include "db/version_builder.h"
+#include "env/file_names.h"
+
+namespace varve {
+
+namespace {
+
+// A MANIFEST that has grown to this is replaced by a fresh one.
+constexpr uint64_t kMaxManifestBytes = 64 << 20;
+
+}  // namespace
+
+VersionSet::VersionSet(std::string db_path, Env* env,
+                       const InternalKeyComparator* comparator,
+                       TableCache* table_cache, Mutex* db_mutex)
+    : db_path_(std::move(db_path)),
+      env_(env),
+      comparator_(comparator),
+      table_cache_(table_cache),
+      mutex_(db_mutex) {}
+
+VersionSet::~VersionSet() {
+  if (current_ != nullptr) UnrefVersionLocked(current_);
+  for (FileMetaData* file : obsolete_files_) delete file;
+}
+
+void VersionSet::Initialize(ManifestState* state, Directory* directory) {
+  directory_ = directory;
+  if (state->next_file_number == 0) state->next_file_number = 1;
+  // relaxed: nobody else has the object yet.
+  next_file_number_.store(state->next_file_number, std::memory_order_relaxed);
+  SetLastSequence(state->last_sequence);
+  log_number_ = state->log_number;
+  min_log_number_to_keep_ = state->min_log_number_to_keep;
+  max_column_family_ = state->max_column_family;
+  manifest_number_ = state->manifest_number;
+  db_id_ = state->db_id;
+  InstallLocked(new Version(comparator_, table_cache_, state->levels));
+}
+
+void VersionSet::InstallLocked(Version* version) {
+  version->RefLocked();
+  ++live_versions_;
+  Version* const old = current_;
+  current_ = version;
+  if (old != nullptr) UnrefVersionLocked(old);
+}
+
+void VersionSet::UnrefVersionLocked(Version* version) {
+  if (version->UnrefLocked(&obsolete_files_)) --live_versions_;
+}
+
+void VersionSet::MarkFileNumberUsed(uint64_t number) {
+  // relaxed: see NewFileNumber.
+  uint64_t next = next_file_number_.load(std::memory_order_relaxed);
+  while (next <= number &&
+         !next_file_number_.compare_exchange_weak(next, number + 1,
+                                                  std::memory_order_relaxed)) {
+  }
+}
+
+Status VersionSet::LogAndApply(VersionEdit* edit) {
+  while (writing_) writing_done_.Wait(mutex_);
+  writing_ = true;
+
+  if (edit->log_number()) {
+    if (*edit->log_number() < log_number_) {
+      edit->SetLogNumber(log_number_);
+    }
+    edit->SetMinLogNumberToKeep(*edit->log_number());
+  }
+  edit->SetPrevLogNumber(0);
+  // relaxed: an edit's own files were numbered by this thread before.
+  edit->SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
+  edit->SetLastSequence(LastSequence());
+
+  std::vector<FileMetaData*> levels[kNumLevels];
+  Version* version = nullptr;
+  Status status;
+  {
+    VersionBuilder builder(comparator_, current_);
+    status = builder.Apply(*edit);
+    if (status.ok()) status = builder.Finish(levels);
+    if (status.ok()) {
+      version = new Version(comparator_, table_cache_, levels);
+      version->RefLocked();
+    }
+  }
+  if (status.ok()) {
+    std::string record;
+    edit->EncodeTo(&record);
+    Version* const base = current_;
+    mutex_->Unlock();
+    status = WriteEdit(record, base);
+    mutex_->Lock();
+  }
+  if (replaced_manifest_ != 0) {
+    obsolete_manifests_.push_back(replaced_manifest_);
+    replaced_manifest_ = 0;
+  }
+  if (status.ok()) {
+    if (edit->log_number()) {
+      log_number_ = *edit->log_number();
+      min_log_number_to_keep_ = log_number_;
+    }
+    InstallLocked(version);
+    (void)version->UnrefLocked(&obsolete_files_);  // Not the last one.
+  } else if (version != nullptr) {
+    // Its new files may be in the MANIFEST after all: forget them here, and
+    // leave them on disk.
+    std::vector<FileMetaData*> abandoned;
+    (void)version->UnrefLocked(&abandoned);
+    for (FileMetaData* file : abandoned) delete file;
+  }
+  writing_ = false;
+  writing_done_.SignalAll();
+  return status;
+}
+
+Status VersionSet::WriteEdit(const std::string& record, Version* base) {
+  Status status;
+  const bool fresh =
+      manifest_ == nullptr || manifest_->Size() > kMaxManifestBytes;
+  const uint64_t old_number = manifest_number_;
+  if (fresh) status = OpenNewManifest(base);
+  if (status.ok()) status = manifest_->AddRecord(record);
+  if (status.ok()) status = manifest_->Sync();
+  if (status.ok() && fresh) {
+    status = SetCurrentFile(env_, db_path_, directory_, manifest_number_);
+    if (status.ok()) replaced_manifest_ = old_number;
+  }
+  if (!status.ok()) {
+    // What is in the file is unknown now.
+    manifest_.reset();
+    return status.Annotate("writing " +
+                           ManifestFileName(db_path_, manifest_number_));
+  }
+  return status;
+}
+
+Status VersionSet::OpenNewManifest(Version* base) {
+  manifest_number_ = NewFileNumber();
+  const std::string path = ManifestFileName(db_path_, manifest_number_);
+  std::unique_ptr<WritableFile> file;
+  Status status = env_->NewWritableFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  manifest_ = std::make_unique<wal::Writer>(std::move(file), manifest_number_);
+
+  VersionEdit snapshot;
+  snapshot.SetDbId(db_id_);
+  snapshot.SetComparatorName(comparator_->user_comparator()->Name());
+  snapshot.SetLogNumber(log_number_);
+  snapshot.SetPrevLogNumber(0);
+  snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);
+  // relaxed: the record that follows has the numbers that count.
+  snapshot.SetNextFileNumber(
+      next_file_number_.load(std::memory_order_relaxed));
+  snapshot.SetLastSequence(LastSequence());
+  if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* f : base->files(level)) {
+      snapshot.AddFile(level, *f);
+    }
+  }
+  std::string record;
+  snapshot.EncodeTo(&record);
+  return manifest_->AddRecord(record);
+}
+
+}  // namespace varve

@@ -1,0 +1,112 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/manifest_reader.h"
+#include "db/version.h"
+#include "db/version_edit.h"
+#include "db/wal_writer.h"
+#include "util/mutex.h"
+#include "varve/env.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// The current version, the counters of the database, and the MANIFEST that
+// makes both last.
+// Thread-safety: guarded by the DB mutex where not said otherwise.
+class VersionSet {
+ public:
+  VersionSet(std::string db_path, Env* env,
+             const InternalKeyComparator* comparator, TableCache* table_cache,
+             Mutex* db_mutex);
+  VersionSet(const VersionSet&) = delete;
+  VersionSet& operator=(const VersionSet&) = delete;
+  ~VersionSet();
+
+  // Takes over what was read. To be called once, first. `directory` may be
+  // null if nothing will be written.
+  void Initialize(ManifestState* state, Directory* directory)
+      VARVE_REQUIRES(mutex_);
+
+  // Writes the edit to the MANIFEST, syncs it, and makes the version that
+  // results the current one. Gives the mutex back meanwhile; edits of several
+  // threads are done one behind the other. The edit's counters are filled in.
+  // After a failure the MANIFEST is not used again: the next edit begins a
+  // new one. The version stays as it was, but the edit may have reached the
+  // file, so the tables that it adds must not be removed.
+  Status LogAndApply(VersionEdit* edit) VARVE_REQUIRES(mutex_);
+
+  Version* current() const { return current_; }
+
+  // Thread-safe.
+  uint64_t NewFileNumber() {
+    // relaxed: only that no two callers get the same.
+    return next_file_number_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // No number up to this one will be given out.
+  void MarkFileNumberUsed(uint64_t number);
+
+  // Thread-safe. The newest update that readers may see.
+  SequenceNumber LastSequence() const {
+    // acquire pairs with the release of SetLastSequence: the updates up to it
+    // are in the memtable.
+    return last_sequence_.load(std::memory_order_acquire);
+  }
+  void SetLastSequence(SequenceNumber sequence) {
+    // release pairs with the acquire of LastSequence.
+    last_sequence_.store(sequence, std::memory_order_release);
+  }
+
+  uint64_t log_number() const { return log_number_; }
+  uint64_t manifest_number() const { return manifest_number_; }
+  const std::string& db_id() const { return db_id_; }
+
+  // Files that no version holds any more, to be removed. The caller owns
+  // them.
+  std::vector<FileMetaData*>* obsolete_files() { return &obsolete_files_; }
+  // MANIFESTs that were replaced.
+  std::vector<uint64_t>* obsolete_manifests() { return &obsolete_manifests_; }
+
+  void UnrefVersionLocked(Version* version);
+  int live_version_count() const { return live_versions_; }
+
+ private:
+  Status WriteEdit(const std::string& record, Version* base);
+  Status OpenNewManifest(Version* base);
+  void InstallLocked(Version* version);
+
+  const std::string db_path_;
+  Env* const env_;
+  const InternalKeyComparator* const comparator_;
+  TableCache* const table_cache_;
+  Mutex* const mutex_;
+  Directory* directory_ = nullptr;
+
+  std::atomic<uint64_t> next_file_number_{2};
+  std::atomic<SequenceNumber> last_sequence_{0};
+  uint64_t log_number_ = 0;
+  uint64_t min_log_number_to_keep_ = 0;
+  uint32_t max_column_family_ = 0;
+  std::string db_id_;
+
+  Version* current_ = nullptr;
+  int live_versions_ = 0;
+  std::vector<FileMetaData*> obsolete_files_;
+  std::vector<uint64_t> obsolete_manifests_;
+
+  // Set while one thread writes the MANIFEST without the mutex; what follows
+  // is then its own.
+  bool writing_ = false;
+  CondVar writing_done_;
+  std::unique_ptr<wal::Writer> manifest_;
+  uint64_t manifest_number_ = 0;
+  uint64_t replaced_manifest_ = 0;  // By the edit being written; 0 for none.
+};
+
+}  // namespace varve

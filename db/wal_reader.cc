@@ -1,0 +1,164 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/wal_reader.h"
+
+#include "db/wal_format.h"
+#include "util/checksum.h"
+#include "util/coding.h"
+
+namespace varve::wal {
+
+Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
+               uint64_t number)
+    : file_(std::move(file)),
+      name_(std::move(name)),
+      number_(number),
+      block_(std::make_unique<char[]>(kBlockSize)) {}
+
+ReadOutcome Reader::ReadRecord(Slice* record) {
+  if (final_ != ReadOutcome::kRecord) return final_;
+  bool in_record = false;
+  assembled_.clear();
+  for (;;) {
+    Fragment fragment;
+    const ReadOutcome outcome = ReadFragment(&fragment);
+    if (outcome != ReadOutcome::kRecord) {
+      // An empty FIRST may stand at the end of a block; the writer died then.
+      if (outcome == ReadOutcome::kEnd && in_record) {
+        return Fail(ReadOutcome::kTornTail, "the log ends inside a record");
+      }
+      return final_ = outcome;
+    }
+    switch (fragment.type) {
+      case kFull:
+      case kFirst:
+        if (in_record && !assembled_.empty()) {
+          return Fail(ReadOutcome::kDamage, "a record ends without its end");
+        }
+        if (fragment.type == kFull) {
+          *record = fragment.payload;
+          record_end_ = Position();
+          return ReadOutcome::kRecord;
+        }
+        assembled_.assign(fragment.payload.data(), fragment.payload.size());
+        in_record = true;
+        break;
+      case kMiddle:
+      case kLast:
+        if (!in_record) {
+          return Fail(ReadOutcome::kDamage, "a record has no beginning");
+        }
+        assembled_.append(fragment.payload.data(), fragment.payload.size());
+        if (fragment.type == kLast) {
+          *record = assembled_;
+          record_end_ = Position();
+          return ReadOutcome::kRecord;
+        }
+        break;
+      default:
+        return Fail(ReadOutcome::kDamage, "unknown record type");
+    }
+  }
+}
+
+ReadOutcome Reader::ReadFragment(Fragment* fragment) {
+  for (;;) {
+    if (rest_.size() < kHeaderSize) {
+      if (last_block_) {
+        if (rest_.empty() || RestIsZero()) return ReadOutcome::kEnd;
+        return Fail(ReadOutcome::kTornTail, "the log ends inside a header");
+      }
+      const ReadOutcome outcome = NextBlock();
+      if (outcome != ReadOutcome::kRecord) return outcome;
+      continue;
+    }
+    const auto type = static_cast<uint8_t>(rest_[6]);
+    const uint16_t length = DecodeFixed16(rest_.data() + 4);
+    if (type == kZero && length == 0) {
+      // Unwritten space. Records behind it would leave a hole.
+      while (RestIsZero()) {
+        if (last_block_) return ReadOutcome::kEnd;
+        const ReadOutcome outcome = NextBlock();
+        if (outcome != ReadOutcome::kRecord) return outcome;
+      }
+      return Fail(ReadOutcome::kDamage, "records behind unwritten space");
+    }
+    return ParseFragment(fragment);
+  }
+}
+
+ReadOutcome Reader::NextBlock() {
+  Slice block;
+  const Status status = file_->Read(kBlockSize, &block, block_.get());
+  if (!status.ok()) {
+    status_ = status;
+    return final_ = ReadOutcome::kIOError;
+  }
+  rest_ = block;
+  block_end_ += block.size();
+  last_block_ = block.size() < kBlockSize;
+  return ReadOutcome::kRecord;
+}
+
+ReadOutcome Reader::ParseFragment(Fragment* fragment) {
+  const char* header = rest_.data();
+  const uint32_t stored_crc = UnmaskCrc(DecodeFixed32(header));
+  const size_t length = DecodeFixed16(header + 4);
+  const auto type = static_cast<uint8_t>(header[6]);
+  const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
+  const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
+  if (rest_.size() < header_size + length) {
+    // In a recycled log, old bytes may follow the new ones directly.
+    if (last_block_ && type <= kRecyclableUserTimestampSize) {
+      return Fail(ReadOutcome::kTornTail, "the log ends inside a record");
+    }
+    return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
+                "a record is longer than its block");
+  }
+  if (Crc32c(header + 6, header_size - 6 + length) != stored_crc) {
+    return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
+                "checksum mismatch");
+  }
+  if (type == kSetCompression) {
+    return Fail(ReadOutcome::kNotSupported, "WAL compression");
+  }
+  if (type == kUserTimestampSize || type == kRecyclableUserTimestampSize) {
+    return Fail(ReadOutcome::kNotSupported, "user timestamps in the WAL");
+  }
+  fragment->type = type;
+  if (recyclable) {
+    if (DecodeFixed32(header + kHeaderSize) !=
+        static_cast<uint32_t>(number_)) {
+      // Left over from the file's earlier life: the log ends here.
+      rest_.clear();
+      last_block_ = true;
+      return ReadOutcome::kEnd;
+    }
+    recyclable_ = true;
+    fragment->type = static_cast<uint8_t>(type - kRecyclableFull + kFull);
+  }
+  fragment->payload = Slice(header + header_size, length);
+  rest_.remove_prefix(header_size + length);
+  // The 7-byte rule at a block's end becomes 11 for recyclable records.
+  if (recyclable && rest_.size() < kRecyclableHeaderSize && !last_block_) {
+    rest_.clear();
+  }
+  return ReadOutcome::kRecord;
+}
+
+bool Reader::RestIsZero() {
+  for (const char c : rest_.ToStringView()) {
+    if (c != 0) return false;
+  }
+  return true;
+}
+
+ReadOutcome Reader::Fail(ReadOutcome outcome, const char* what) {
+  const std::string message =
+      name_ + " offset " + std::to_string(Position()) + ": " + what;
+  status_ = outcome == ReadOutcome::kNotSupported
+                ? Status::NotSupported(message)
+                : Status::Corruption(message);
+  return final_ = outcome;
+}
+
+}  // namespace varve::wal

@@ -1,0 +1,73 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "varve/env.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve::wal {
+
+enum class ReadOutcome : uint8_t {
+  kRecord,        // *record is the next one.
+  kEnd,           // The log ends here as it should, or in unwritten space.
+  kTornTail,      // It ends inside a record: the last write was cut off.
+  kDamage,        // The bytes here are no record.
+  kNotSupported,  // A record of a kind that Varve does not have.
+  kIOError,       // The file could not be read; not a statement on the log.
+};
+
+// Reads the records of a log from front to back. The first outcome other than
+// kRecord is final.
+// Thread-safety: owned by one thread at a time.
+class Reader {
+ public:
+  // `name` is for messages; `number` is that of the file name, with which
+  // recyclable records must agree.
+  Reader(std::unique_ptr<SequentialFile> file, std::string name,
+         uint64_t number);
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  // *record is valid until the next call.
+  ReadOutcome ReadRecord(Slice* record);
+
+  // The byte behind the last record that was returned.
+  uint64_t RecordEnd() const { return record_end_; }
+
+  // What stopped it, naming file and offset; OK after kRecord and kEnd.
+  const Status& status() const { return status_; }
+
+ private:
+  struct Fragment {
+    uint8_t type = 0;
+    Slice payload;
+  };
+
+  ReadOutcome ReadFragment(Fragment* fragment);
+  ReadOutcome NextBlock();
+  ReadOutcome ParseFragment(Fragment* fragment);
+  ReadOutcome Fail(ReadOutcome outcome, const char* what);
+  // Of the next byte, in the file.
+  uint64_t Position() const { return block_end_ - rest_.size(); }
+  // Whether all that is left of the block is zero.
+  bool RestIsZero();
+
+  std::unique_ptr<SequentialFile> file_;
+  const std::string name_;
+  const uint64_t number_;
+  std::unique_ptr<char[]> block_;
+  Slice rest_;                 // Of the block.
+  uint64_t block_end_ = 0;     // Offset in the file behind the block.
+  uint64_t record_end_ = 0;
+  bool last_block_ = false;    // The block is shorter than a whole one.
+  bool recyclable_ = false;    // The log's first record was of that form.
+  ReadOutcome final_ = ReadOutcome::kRecord;
+  Status status_;
+  std::string assembled_;
+};
+
+}  // namespace varve::wal

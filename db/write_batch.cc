@@ -1,0 +1,262 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "varve/write_batch.h"
+
+#include <limits>
+
+#include "db/memtable.h"
+#include "db/write_batch_internal.h"
+#include "util/coding.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kHeaderSize = BatchReader::kHeaderSize;
+
+// Lengths are 32 bits, and an internal key is longer by its trailer.
+bool KeyFits(const Slice& key) {
+  return key.size() <= std::numeric_limits<uint32_t>::max() - kTrailerSize;
+}
+bool ValueFits(const Slice& value) {
+  return value.size() <= std::numeric_limits<uint32_t>::max();
+}
+
+void PutTag(std::string* out, BatchTag tag) {
+  out->push_back(static_cast<char>(tag));
+}
+
+}  // namespace
+
+WriteBatch::WriteBatch() { Clear(); }
+
+WriteBatch::WriteBatch(std::string representation)
+    : representation_(std::move(representation)), unchecked_(true) {}
+
+void WriteBatch::Clear() {
+  representation_.assign(kHeaderSize, '\0');
+  too_long_ = false;
+  unchecked_ = false;
+}
+
+uint32_t WriteBatch::Count() const {
+  if (representation_.size() < kHeaderSize) return 0;
+  return DecodeFixed32(representation_.data() + 8);
+}
+
+void WriteBatch::Put(const Slice& key, const Slice& value) {
+  if (!KeyFits(key) || !ValueFits(value)) {
+    too_long_ = true;
+    return;
+  }
+  WriteBatchInternal::SetCount(this, Count() + 1);
+  PutTag(&representation_, BatchTag::kPut);
+  PutLengthPrefixedSlice(&representation_, key);
+  PutLengthPrefixedSlice(&representation_, value);
+}
+
+void WriteBatch::Delete(const Slice& key) {
+  if (!KeyFits(key)) {
+    too_long_ = true;
+    return;
+  }
+  WriteBatchInternal::SetCount(this, Count() + 1);
+  PutTag(&representation_, BatchTag::kDelete);
+  PutLengthPrefixedSlice(&representation_, key);
+}
+
+void WriteBatch::SingleDelete(const Slice& key) {
+  if (!KeyFits(key)) {
+    too_long_ = true;
+    return;
+  }
+  WriteBatchInternal::SetCount(this, Count() + 1);
+  PutTag(&representation_, BatchTag::kSingleDelete);
+  PutLengthPrefixedSlice(&representation_, key);
+}
+
+void WriteBatch::PutLogData(const Slice& blob) {
+  if (!ValueFits(blob)) {
+    too_long_ = true;
+    return;
+  }
+  PutTag(&representation_, BatchTag::kLogData);
+  PutLengthPrefixedSlice(&representation_, blob);
+}
+
+void WriteBatch::Append(const WriteBatch& other) {
+  WriteBatchInternal::Append(this, other);
+}
+
+Status WriteBatch::Iterate(Handler* handler) const {
+  BatchReader reader;
+  Status status = reader.Init(representation_);
+  BatchRecord record;
+  bool done = false;
+  while (status.ok() && handler->Continue()) {
+    status = reader.Next(&record, &done);
+    if (!status.ok() || done) break;
+    if (record.other_family) continue;
+    if (record.is_log_data) {
+      handler->LogData(record.key);
+    } else if (record.type == ValueType::kValue) {
+      handler->Put(record.key, record.value);
+    } else if (record.type == ValueType::kDeletion) {
+      handler->Delete(record.key);
+    } else {
+      handler->SingleDelete(record.key);
+    }
+  }
+  return status;
+}
+
+Status BatchReader::Init(const Slice& representation) {
+  if (representation.size() < kHeaderSize) {
+    return Status::Corruption("write batch is shorter than its header");
+  }
+  sequence_ = DecodeFixed64(representation.data());
+  count_ = DecodeFixed32(representation.data() + 8);
+  rest_ = representation;
+  rest_.remove_prefix(kHeaderSize);
+  seen_ = 0;
+  if (sequence_ > kMaxSequenceNumber ||
+      count_ > kMaxSequenceNumber - sequence_) {
+    return Status::Corruption("write batch has an impossible sequence number");
+  }
+  return Status::OK();
+}
+
+Status BatchReader::Next(BatchRecord* record, bool* done) {
+  *done = false;
+  for (;;) {
+    if (rest_.empty()) {
+      *done = true;
+      if (seen_ != count_) {
+        return Status::Corruption(
+            "write batch says " + std::to_string(count_) + " updates, holds " +
+            std::to_string(seen_));
+      }
+      return Status::OK();
+    }
+    const auto tag = static_cast<uint8_t>(rest_[0]);
+    rest_.remove_prefix(1);
+    if (tag == static_cast<uint8_t>(BatchTag::kNoop)) continue;
+    *record = BatchRecord();
+    Status status = DecodeFields(tag, record);
+    if (status.ok() && !record->is_log_data && ++seen_ > count_) {
+      return Status::Corruption("write batch holds more updates than it says");
+    }
+    return status;
+  }
+}
+
+Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
+  bool has_value = false;
+  bool has_family = false;
+  switch (static_cast<BatchTag>(tag)) {
+    case BatchTag::kDeleteInFamily:
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kDelete:
+      record->type = ValueType::kDeletion;
+      break;
+    case BatchTag::kPutInFamily:
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kPut:
+      record->type = ValueType::kValue;
+      has_value = true;
+      break;
+    case BatchTag::kSingleDeleteInFamily:
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kSingleDelete:
+      record->type = ValueType::kSingleDeletion;
+      break;
+    case BatchTag::kLogData:
+      record->is_log_data = true;
+      break;
+    case BatchTag::kMerge:
+    case BatchTag::kMergeInFamily:
+      return Status::NotSupported("merge operands in a write batch");
+    case BatchTag::kRangeDelete:
+    case BatchTag::kRangeDeleteInFamily:
+      return Status::NotSupported("range tombstones in a write batch");
+    case BatchTag::kBlobIndex:
+    case BatchTag::kBlobIndexInFamily:
+      return Status::NotSupported("blob files (blob index in a write batch)");
+    case BatchTag::kBeginPrepare:
+    case BatchTag::kEndPrepare:
+    case BatchTag::kCommit:
+    case BatchTag::kRollback:
+    case BatchTag::kBeginPersistedPrepare:
+    case BatchTag::kBeginUnprepare:
+    case BatchTag::kCommitWithTimestamp:
+      return Status::NotSupported("two-phase commit in a write batch");
+    case BatchTag::kWideColumn:
+    case BatchTag::kWideColumnInFamily:
+      return Status::NotSupported("wide columns in a write batch");
+    case BatchTag::kPreferredTime:
+    case BatchTag::kPreferredTimeInFamily:
+      return Status::NotSupported("preferred write times in a write batch");
+    case BatchTag::kNoop:
+    default:
+      return Status::Corruption("write batch has the unknown tag " +
+                                std::to_string(tag));
+  }
+  uint32_t family = 0;
+  if ((has_family && !GetVarint32(&rest_, &family)) ||
+      !GetLengthPrefixedSlice(&rest_, &record->key) ||
+      (has_value && !GetLengthPrefixedSlice(&rest_, &record->value))) {
+    return Status::Corruption("write batch is cut short in a record");
+  }
+  record->other_family = family != 0;
+  return Status::OK();
+}
+
+void WriteBatchInternal::SetSequence(WriteBatch* batch,
+                                     SequenceNumber sequence) {
+  EncodeFixed64(batch->representation_.data(), sequence);
+}
+
+SequenceNumber WriteBatchInternal::Sequence(const WriteBatch& batch) {
+  return DecodeFixed64(batch.representation_.data());
+}
+
+void WriteBatchInternal::SetCount(WriteBatch* batch, uint32_t count) {
+  if (batch->representation_.size() < kHeaderSize) return;
+  EncodeFixed32(batch->representation_.data() + 8, count);
+}
+
+void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
+  if (source.representation_.size() < kHeaderSize) {
+    // Damaged: so is the result, by a tag that there is not.
+    target->representation_.push_back(static_cast<char>(0xFF));
+    target->unchecked_ = true;
+    return;
+  }
+  SetCount(target, target->Count() + source.Count());
+  target->representation_.append(source.representation_, kHeaderSize,
+                                 std::string::npos);
+  target->too_long_ |= source.too_long_;
+  target->unchecked_ |= source.unchecked_;
+}
+
+Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
+  BatchReader reader;
+  Status status = reader.Init(representation);
+  if (!status.ok()) return status;
+  SequenceNumber sequence = reader.sequence();
+  BatchRecord record;
+  bool done = false;
+  for (;;) {
+    status = reader.Next(&record, &done);
+    if (!status.ok() || done) return status;
+    if (record.is_log_data) continue;
+    if (!record.other_family) {
+      memtable->Add(sequence, record.type, record.key, record.value);
+    }
+    ++sequence;
+  }
+}
+
+}  // namespace varve
