@@ -1,0 +1,15 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// The program `varve`: looks into databases and changes them. `varve --help`
+// tells how.
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tools/varve_commands.h"
+
+int main(int argc, char** argv) {
+  return varve::RunVarve(std::vector<std::string>(argv + 1, argv + argc),
+                         stdout, stderr);
+}
