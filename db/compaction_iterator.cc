@@ -33,8 +33,7 @@ SequenceNumber CompactionIterator::StripeOf(SequenceNumber sequence) const {
 bool CompactionIterator::DeeperLevelMayHave(const Slice& user_key) {
   if (compaction_ == nullptr) return true;
   if (compaction_->bottommost) return false;
-  for (int level = compaction_->output_level + 1; level < kNumLevels;
-       ++level) {
+  for (int level = compaction_->output_level + 1; level < kNumLevels; ++level) {
     const auto& files = compaction_->version->files(level);
     size_t& position = level_position_[level];
     while (position < files.size() &&

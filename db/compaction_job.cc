@@ -40,12 +40,13 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
     const auto& files = compaction_.inputs[i];
     if (files.empty()) continue;
     if (levels[i] > 0) {
-      children.push_back(NewLevelIterator(options, context_.comparator,
-                                          table_cache_, &files));
+      children.push_back(
+          NewLevelIterator(options, context_.comparator, table_cache_, &files));
       continue;
     }
     for (const FileMetaData* file : files) {
-      children.push_back(table_cache_->NewIterator(options, file->table_file()));
+      children.push_back(
+          table_cache_->NewIterator(options, file->table_file()));
     }
   }
   return NewMergingIterator(context_.comparator, std::move(children));

@@ -15,9 +15,8 @@ constexpr uint64_t kMaxGrandparentOverlapFiles = 10;
 constexpr uint64_t kMaxExpandedFiles = 25;
 
 bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
-  return std::any_of(files.begin(), files.end(), [](const FileMetaData* f) {
-    return f->being_compacted;
-  });
+  return std::any_of(files.begin(), files.end(),
+                     [](const FileMetaData* f) { return f->being_compacted; });
 }
 
 void ExtendRange(const InternalKeyComparator& comparator,
@@ -83,11 +82,11 @@ class Picker {
       if (version_.RangeOverlapsLevel(level, range)) c->bottommost = false;
     }
     c->max_output_file_size = options_.target_file_size_base;
-    c->trivial_move = c->output_level != c->level && c->inputs[1].empty() &&
-                      TotalFileSize(c->grandparents) <=
-                          kMaxGrandparentOverlapFiles *
-                              options_.target_file_size_base &&
-                      AreDisjoint(c->inputs[0]);
+    c->trivial_move =
+        c->output_level != c->level && c->inputs[1].empty() &&
+        TotalFileSize(c->grandparents) <=
+            kMaxGrandparentOverlapFiles * options_.target_file_size_base &&
+        AreDisjoint(c->inputs[0]);
     return c;
   }
 
@@ -262,9 +261,8 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
     incoming = excess;
     if (excess == 0 || bytes == 0) continue;
     // What is moved meets as much of the next level as their sizes say.
-    const double fanout =
-        static_cast<double>(version.NumBytes(level + 1)) /
-        static_cast<double>(bytes);
+    const double fanout = static_cast<double>(version.NumBytes(level + 1)) /
+                          static_cast<double>(bytes);
     pending +=
         static_cast<uint64_t>(static_cast<double>(excess) * (fanout + 1));
   }

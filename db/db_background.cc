@@ -54,8 +54,7 @@ void DBImpl::FinishBackgroundLocked() {
   background_done_.SignalAll();
 }
 
-void DBImpl::SetBackgroundErrorLocked(const Status& status,
-                                      const char* where) {
+void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   ++background_error_count_;
   Log(LogLevel::kError, options_.info_log.get(), "%s: %s", where,
       status.ToString().c_str());
@@ -112,9 +111,9 @@ Status DBImpl::FlushImmutablesLocked() {
   }
   stats.micros += env_->NowMicros() - start_us;
   ++stats.count;
-  immutable_.erase(immutable_.begin(),
-                   immutable_.begin() +
-                       static_cast<std::ptrdiff_t>(memtables.size()));
+  immutable_.erase(
+      immutable_.begin(),
+      immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));
   flushed_count_ += memtables.size();
   InstallSuperVersionLocked();
   for (MemTable* memtable : memtables) {
@@ -172,10 +171,10 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
     }
     stats.moved_bytes += compaction->InputBytes();
   } else {
-    CompactionJob job(output_context_, *compaction, table_cache_.get(),
-                      snapshots_.Sequences(),
-                      [this] { return versions_->NewFileNumber(); },
-                      &shutting_down_);
+    CompactionJob job(
+        output_context_, *compaction, table_cache_.get(),
+        snapshots_.Sequences(), [this] { return versions_->NewFileNumber(); },
+        &shutting_down_);
     mutex_.Unlock();
     status = job.Run(&edit);
     if (status.ok()) status = directory_->Sync();
@@ -209,8 +208,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   }
   compaction->MarkFilesLocked(false);
   running_compactions_.erase(std::find(running_compactions_.begin(),
-                                       running_compactions_.end(),
-                                       compaction));
+                                       running_compactions_.end(), compaction));
   if (status.ok()) InstallSuperVersionLocked();
   versions_->UnrefVersionLocked(compaction->version);
   return status;
@@ -300,8 +298,7 @@ void DBImpl::PurgeObsoleteLocked() {
   for (FileMetaData* file : files) {
     table_cache_->Evict(file->number);
     if (env_->RemoveFile(TableFileName(path_, file->number)).IsNotFound()) {
-      env_->RemoveFile(LevelDbTableFileName(path_, file->number))
-          .IgnoreError();
+      env_->RemoveFile(LevelDbTableFileName(path_, file->number)).IgnoreError();
     }
     delete file;
   }

@@ -106,9 +106,9 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
       path_, env_, file_options, table_options, options_.max_open_files);
   versions_ = std::make_unique<VersionSet>(path_, env_, &comparator_,
                                            table_cache_.get(), &mutex_);
-  max_compactions_ = std::max(1, options_.max_background_jobs -
-                                     std::max(1, options_.max_background_jobs /
-                                                     4));
+  max_compactions_ =
+      std::max(1, options_.max_background_jobs -
+                      std::max(1, options_.max_background_jobs / 4));
 }
 
 DBImpl::~DBImpl() {
@@ -253,8 +253,7 @@ Status DBImpl::LoadIdentity() {
   }
   if (!status.ok() && !status.IsNotFound()) return status;
   identity_ = versions_->db_id().empty() ? NewUuid() : versions_->db_id();
-  const std::string temporary =
-      TempFileName(path_, versions_->NewFileNumber());
+  const std::string temporary = TempFileName(path_, versions_->NewFileNumber());
   status = WriteStringToFile(env_, identity_, temporary, true);
   if (status.ok()) status = env_->RenameFile(temporary, path);
   return status;

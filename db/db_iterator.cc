@@ -68,7 +68,8 @@ class DbIterator final : public Iterator {
   void Seek(const Slice& target) override {
     RecordTick(parts_.statistics, Ticker::kNumberDbSeek);
     forward_ = true;
-    const Slice from = lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
+    const Slice from =
+        lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
     SeekInternal(from, SeekTrailer(parts_.sequence));
     FindNextUserEntry(false);
   }

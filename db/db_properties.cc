@@ -39,8 +39,7 @@ bool StripPrefix(Slice* name) {
 }
 
 bool ParseLevel(Slice digits, int* level) {
-  if (digits.size() != 1 || digits[0] < '0' ||
-      digits[0] >= '0' + kNumLevels) {
+  if (digits.size() != 1 || digits[0] < '0' || digits[0] >= '0' + kNumLevels) {
     return false;
   }
   *level = digits[0] - '0';
@@ -177,14 +176,13 @@ std::string DBImpl::StatsLocked() {
   for (int level = 0; level < kNumLevels; ++level) {
     const CompactionStats& stats = compaction_stats_[level];
     const Version& version = *versions_->current();
-    AppendF(&out,
-            "%5d %6d %11.1f %6.1f %9.1f %10.1f %10.1f %5" PRIu64 " %8.1f\n",
-            level, version.NumFiles(level), MiB(version.NumBytes(level)),
-            level < kNumLevels - 1 ? CompactionScore(options_, version, level)
-                                   : 0.0,
-            MiB(stats.bytes_read), MiB(stats.bytes_written),
-            MiB(stats.moved_bytes), stats.count,
-            static_cast<double>(stats.micros) / 1e6);
+    AppendF(
+        &out, "%5d %6d %11.1f %6.1f %9.1f %10.1f %10.1f %5" PRIu64 " %8.1f\n",
+        level, version.NumFiles(level), MiB(version.NumBytes(level)),
+        level < kNumLevels - 1 ? CompactionScore(options_, version, level)
+                               : 0.0,
+        MiB(stats.bytes_read), MiB(stats.bytes_written), MiB(stats.moved_bytes),
+        stats.count, static_cast<double>(stats.micros) / 1e6);
   }
   AppendF(&out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
           stall_count_, static_cast<double>(stall_micros_) / 1e6,

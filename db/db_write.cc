@@ -76,8 +76,7 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   return status;
 }
 
-Status DBImpl::WriteGroupLocked(
-    const std::vector<WriteQueue::Writer*>& group) {
+Status DBImpl::WriteGroupLocked(const std::vector<WriteQueue::Writer*>& group) {
   const WriteOptions& options = group.front()->options;
   const std::shared_ptr<wal::Writer> wal = wals_.back().writer;
   MemTable* const memtable = memtable_;
@@ -140,8 +139,7 @@ Status DBImpl::SyncLogsLocked() {
   for (const auto& writer : writers) {
     if (status.ok()) status = writer->Sync();
   }
-  RecordTick(options_.statistics.get(), Ticker::kWalFileSynced,
-             writers.size());
+  RecordTick(options_.statistics.get(), Ticker::kWalFileSynced, writers.size());
   mutex_.Lock();
   if (!status.ok()) return status;
   directory_synced_ = true;
@@ -178,16 +176,15 @@ Status DBImpl::MakeRoomLocked(const WriteOptions& options, uint64_t bytes,
       if (!status.ok()) return status;
       continue;
     }
-    if (!delayed && !force_switch &&
-        stall_.pressure == WritePressure::kSlow) {
+    if (!delayed && !force_switch && stall_.pressure == WritePressure::kSlow) {
       delayed = true;
       Status status = DelayLocked(options, bytes);
       if (!status.ok()) return status;
       continue;
     }
     if (memtable_->empty() ||
-        (!force_switch && memtable_->ApproximateMemoryUsage() <=
-                              options_.write_buffer_size)) {
+        (!force_switch &&
+         memtable_->ApproximateMemoryUsage() <= options_.write_buffer_size)) {
       return Status::OK();
     }
     Status status;
@@ -235,8 +232,8 @@ Status DBImpl::DelayLocked(const WriteOptions& options, uint64_t bytes) {
 Status DBImpl::NewWalLocked(uint64_t* number) {
   *number = versions_->NewFileNumber();
   std::unique_ptr<WritableFile> file;
-  Status status = env_->NewWritableFile(WalFileName(path_, *number),
-                                        FileOptions(), &file);
+  Status status =
+      env_->NewWritableFile(WalFileName(path_, *number), FileOptions(), &file);
   if (!status.ok()) return status;
   LiveWal wal;
   wal.number = *number;

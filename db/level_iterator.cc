@@ -69,8 +69,7 @@ class LevelIterator final : public InternalIterator {
     // An iterator that stopped at an error must not be used again.
     if (file_ != nullptr && index == index_ && file_->status().ok()) return;
     index_ = index;
-    file_ =
-        table_cache_->NewIterator(options_, (*files_)[index]->table_file());
+    file_ = table_cache_->NewIterator(options_, (*files_)[index]->table_file());
   }
   void SkipForward() {
     while (file_ != nullptr && !file_->Valid() && file_->status().ok()) {

@@ -15,8 +15,9 @@ namespace {
 class ManifestReplay {
  public:
   ManifestReplay(const InternalKeyComparator& comparator, ManifestState* state)
-      : comparator_(comparator), builder_(&comparator, nullptr), state_(state) {
-  }
+      : comparator_(comparator),
+        builder_(&comparator, nullptr),
+        state_(state) {}
 
   Status Add(const Slice& record) {
     VersionEdit edit;
@@ -151,8 +152,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
   for (const auto& files : state->levels) {
     for (const FileMetaData* f : files) {
       if (f->number > in_use) in_use = f->number;
-      if (!f->sequences_unknown &&
-          f->largest_sequence > state->last_sequence) {
+      if (!f->sequences_unknown && f->largest_sequence > state->last_sequence) {
         state->last_sequence = f->largest_sequence;
       }
     }

@@ -71,8 +71,8 @@ class MemTableIterator final : public InternalIterator {
 
 }  // namespace
 
-MemTable::MemTable(const InternalKeyComparator* comparator,
-                   uint64_t wal_number, size_t write_buffer_size)
+MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
+                   size_t write_buffer_size)
     : comparator_(comparator),
       arena_(ArenaBlockBytes(write_buffer_size)),
       list_(comparator, &arena_),

@@ -39,8 +39,7 @@ Status Recovery::Run(RecoveredState* state) {
     return Status::OK();
   }
   state->exists = true;
-  status = ReadManifest(options_.env, db_path_, *comparator_,
-                        &state->manifest);
+  status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
   if (!status.ok()) return status;
   status = CheckForLostEdits(*state);
   if (!status.ok()) return status;
@@ -110,8 +109,8 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) const {
     if (known.count(table) != 0) continue;
     // A table whose number the MANIFEST has not given out yet was being
     // written when the process died; an older log must then be there.
-    const auto wal = std::lower_bound(wals.begin(), wals.end(),
-                                      manifest.FirstLogNumber());
+    const auto wal =
+        std::lower_bound(wals.begin(), wals.end(), manifest.FirstLogNumber());
     const bool no_older_log = wal == wals.end() || *wal > table;
     if (log_is_gone || (table >= manifest.next_file_number && no_older_log)) {
       return Status::Corruption(
@@ -161,10 +160,9 @@ Status Recovery::FindSequences(RecoveredState* state) {
       if (!iterator->status().ok()) {
         // Reads of the damaged place say so themselves; the order of files
         // in level 0 stays that of their numbers.
-        state->messages.push_back("sequence numbers of table " +
-                                  std::to_string(file->number) +
-                                  " are unknown: " +
-                                  iterator->status().ToString());
+        state->messages.push_back(
+            "sequence numbers of table " + std::to_string(file->number) +
+            " are unknown: " + iterator->status().ToString());
         continue;
       }
       file->smallest_sequence = std::min(smallest, largest);
@@ -200,15 +198,13 @@ Status Recovery::ReplayLogs(RecoveredState* state) {
 Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   const std::string path = WalFileName(db_path_, number);
   std::unique_ptr<SequentialFile> file;
-  Status status =
-      options_.env->NewSequentialFile(path, FileOptions(), &file);
+  Status status = options_.env->NewSequentialFile(path, FileOptions(), &file);
   if (!status.ok()) return status;
   wal::Reader reader(std::move(file), path, number);
   Slice record;
   bool first = true;
   wal::ReadOutcome outcome;
-  while ((outcome = reader.ReadRecord(&record)) ==
-         wal::ReadOutcome::kRecord) {
+  while ((outcome = reader.ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
     BatchReader batch;
     if (!batch.Init(record).ok()) {
       outcome = wal::ReadOutcome::kDamage;
@@ -216,8 +212,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       break;
     }
     if (first && TailIsMissing(record)) {
-      if (options_.wal_recovery_mode ==
-          WalRecoveryMode::kAbsoluteConsistency) {
+      if (options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
         return Status::Corruption(WalFileName(db_path_, last_log_),
                                   "its end is missing");
       }
@@ -226,8 +221,9 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
     first = false;
     if (after_damage_ && batch.count() == 0) continue;
     if (after_damage_ && batch.sequence() != last_replayed_ + 1) {
-      state->messages.push_back(path + " does not go on where the damaged "
-                                       "log before it ends: not used");
+      state->messages.push_back(path +
+                                " does not go on where the damaged "
+                                "log before it ends: not used");
       *stop = true;
       return Status::OK();
     }
@@ -244,8 +240,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
     return status;
   }
-  state->messages.push_back("recovered up to the damage: " +
-                            status.ToString());
+  state->messages.push_back("recovered up to the damage: " + status.ToString());
   after_damage_ = true;
   return Status::OK();
 }
@@ -254,8 +249,7 @@ bool Recovery::TailIsMissing(const Slice& record) const {
   const auto predecessor = WalPredecessor::Decode(record);
   // One whose updates are all in tables is not replayed, and may be gone.
   if (!predecessor || predecessor->number < first_log_) return false;
-  const uint64_t found =
-      predecessor->number == last_log_ ? last_log_end_ : 0;
+  const uint64_t found = predecessor->number == last_log_ ? last_log_end_ : 0;
   return predecessor->size > found;
 }
 
@@ -267,8 +261,8 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
   if (state->memtables.empty() ||
       state->memtables.back()->ApproximateMemoryUsage() >
           options_.write_buffer_size) {
-    state->memtables.push_back(new MemTable(
-        comparator_, wal_number, options_.write_buffer_size));
+    state->memtables.push_back(
+        new MemTable(comparator_, wal_number, options_.write_buffer_size));
   }
   status = InsertBatchInto(record, state->memtables.back());
   if (!status.ok()) return status;

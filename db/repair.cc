@@ -35,8 +35,8 @@ class Repairer {
     table_options.comparator = &comparator_;
     table_options.filter_policy = options_.filter_policy;
     table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
-    table_cache_ = std::make_unique<TableCache>(
-        path_, env_, FileOptions(), table_options, kMaxOpenFiles);
+    table_cache_ = std::make_unique<TableCache>(path_, env_, FileOptions(),
+                                                table_options, kMaxOpenFiles);
   }
 
   Status Run() {
@@ -51,9 +51,8 @@ class Repairer {
     for (MemTable* memtable : memtables_) {
       if (memtable->Unref()) delete memtable;
     }
-    const Status unlock_status = lock_ == nullptr
-                                     ? Status::OK()
-                                     : env_->UnlockFile(std::move(lock_));
+    const Status unlock_status =
+        lock_ == nullptr ? Status::OK() : env_->UnlockFile(std::move(lock_));
     return status.ok() ? unlock_status : status;
   }
 
@@ -77,10 +76,9 @@ class Repairer {
       next_number_ = std::max(next_number_, file.number + 1);
       old_files_.push_back(std::move(file));
     }
-    std::sort(old_files_.begin(), old_files_.end(),
-              [](const OldFile& a, const OldFile& b) {
-                return a.number < b.number;
-              });
+    std::sort(
+        old_files_.begin(), old_files_.end(),
+        [](const OldFile& a, const OldFile& b) { return a.number < b.number; });
     return status;
   }
 
@@ -94,9 +92,8 @@ class Repairer {
       wal::Reader reader(std::move(file), path, old.number);
       Slice record;
       while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
-        if (memtables_.empty() ||
-            memtables_.back()->ApproximateMemoryUsage() >
-                options_.write_buffer_size) {
+        if (memtables_.empty() || memtables_.back()->ApproximateMemoryUsage() >
+                                      options_.write_buffer_size) {
           memtables_.push_back(
               new MemTable(&comparator_, 0, options_.write_buffer_size));
         }
@@ -115,8 +112,7 @@ class Repairer {
         continue;
       }
       TableFile table{old.number, 0, 0};
-      Status status =
-          env_->GetFileSize(path_ + "/" + old.name, &table.size);
+      Status status = env_->GetFileSize(path_ + "/" + old.name, &table.size);
       if (!status.ok()) continue;
       ReadOptions read_options;
       read_options.fill_cache = false;
@@ -146,8 +142,7 @@ class Repairer {
   // The entries before the first damage of a table, and those behind it that
   // a seek reaches.
   Status CopyReadable(const TableFile& table) {
-    auto* memtable =
-        new MemTable(&comparator_, 0, options_.write_buffer_size);
+    auto* memtable = new MemTable(&comparator_, 0, options_.write_buffer_size);
     memtables_.push_back(memtable);
     ReadOptions read_options;
     read_options.fill_cache = false;

@@ -46,9 +46,7 @@ int RandomHeight() {
 }  // namespace
 
 SkipList::SkipList(const InternalKeyComparator* comparator, Arena* arena)
-    : comparator_(comparator),
-      arena_(arena),
-      head_(NewNode(0, kMaxHeight)) {
+    : comparator_(comparator), arena_(arena), head_(NewNode(0, kMaxHeight)) {
   for (int i = 0; i < kMaxHeight; ++i) head_->InitNext(i, nullptr);
 }
 
@@ -71,8 +69,7 @@ char* SkipList::AllocateEntry(size_t size) {
 
 Slice SkipList::EntryKey(const char* entry) {
   uint32_t length = 0;
-  const char* data =
-      GetVarint32Ptr(entry, entry + kMaxVarint32Bytes, &length);
+  const char* data = GetVarint32Ptr(entry, entry + kMaxVarint32Bytes, &length);
   return Slice(data, length);
 }
 
@@ -98,8 +95,8 @@ void SkipList::FindOnLevel(const Slice& key, Node* before, int level,
 void SkipList::Insert(const char* entry) {
   auto* node = reinterpret_cast<Node*>(const_cast<char*>(entry)) - 1;
   // relaxed: this thread wrote it in NewNode.
-  const int height = static_cast<int>(reinterpret_cast<uintptr_t>(
-      node->next0.load(std::memory_order_relaxed)));
+  const int height = static_cast<int>(
+      reinterpret_cast<uintptr_t>(node->next0.load(std::memory_order_relaxed)));
   const Slice key = EntryKey(entry);
 
   // relaxed: a height that is seen late costs a slower search only; the head

@@ -10,11 +10,11 @@ namespace varve {
 size_t FindFile(const InternalKeyComparator& comparator,
                 const std::vector<FileMetaData*>& files,
                 const Slice& internal_key) {
-  const auto it = std::lower_bound(
-      files.begin(), files.end(), internal_key,
-      [&](const FileMetaData* file, const Slice& key) {
-        return comparator.Compare(file->largest, key) < 0;
-      });
+  const auto it =
+      std::lower_bound(files.begin(), files.end(), internal_key,
+                       [&](const FileMetaData* file, const Slice& key) {
+                         return comparator.Compare(file->largest, key) < 0;
+                       });
   return static_cast<size_t>(it - files.begin());
 }
 
@@ -102,8 +102,8 @@ void Version::AddIterators(
   }
   for (int level = 1; level < kNumLevels; ++level) {
     if (levels_[level].empty()) continue;
-    out->push_back(NewLevelIterator(options, comparator_, table_cache_,
-                                    &levels_[level]));
+    out->push_back(
+        NewLevelIterator(options, comparator_, table_cache_, &levels_[level]));
   }
 }
 

@@ -13,10 +13,9 @@ namespace {
 // Newest first. Files of LevelDB say nothing about their sequence numbers,
 // but their file numbers rise with them.
 void SortLevel0(std::vector<FileMetaData*>* files) {
-  const bool by_number =
-      std::any_of(files->begin(), files->end(), [](const FileMetaData* file) {
-        return file->sequences_unknown;
-      });
+  const bool by_number = std::any_of(
+      files->begin(), files->end(),
+      [](const FileMetaData* file) { return file->sequences_unknown; });
   std::sort(files->begin(), files->end(),
             [by_number](const FileMetaData* a, const FileMetaData* b) {
               if (!by_number) {
@@ -60,9 +59,8 @@ Status VersionBuilder::Apply(const VersionEdit& edit) {
       deleted.emplace(number, it->second);
       levels_[level].erase(it);
     } else {
-      return Status::Corruption("version edit deletes " +
-                                DescribeFile(number) + " from level " +
-                                std::to_string(level) +
+      return Status::Corruption("version edit deletes " + DescribeFile(number) +
+                                " from level " + std::to_string(level) +
                                 ", where it is not");
     }
   }
@@ -121,9 +119,9 @@ Status VersionBuilder::CollectLevels(
       if (comparator_->Compare(files[i - 1]->largest, files[i]->smallest) >=
           0) {
         return Status::Corruption(
-            "level " + std::to_string(level) + " has overlapping files: " +
-            DescribeFile(files[i - 1]->number) + " up to " +
-            DescribeInternalKey(files[i - 1]->largest) + " and " +
+            "level " + std::to_string(level) +
+            " has overlapping files: " + DescribeFile(files[i - 1]->number) +
+            " up to " + DescribeInternalKey(files[i - 1]->largest) + " and " +
             DescribeFile(files[i]->number) + " from " +
             DescribeInternalKey(files[i]->smallest));
       }

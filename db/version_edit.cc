@@ -278,8 +278,7 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
       if (!GetLengthPrefixedSlice(input, &bytes)) {
         return Malformed("ignorable field");
       }
-      if (tag == kPersistUserTimestamps && bytes.size() == 1 &&
-          bytes[0] == 0) {
+      if (tag == kPersistUserTimestamps && bytes.size() == 1 && bytes[0] == 0) {
         return Status::NotSupported("user timestamps");
       }
       return Status::OK();

@@ -68,12 +68,8 @@ class VersionEdit {
   std::optional<uint64_t> min_log_number_to_keep() const {
     return min_log_number_to_keep_;
   }
-  std::optional<uint64_t> next_file_number() const {
-    return next_file_number_;
-  }
-  std::optional<SequenceNumber> last_sequence() const {
-    return last_sequence_;
-  }
+  std::optional<uint64_t> next_file_number() const { return next_file_number_; }
+  std::optional<SequenceNumber> last_sequence() const { return last_sequence_; }
   const std::vector<std::pair<int, FileMetaData>>& new_files() const {
     return new_files_;
   }

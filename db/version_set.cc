@@ -56,9 +56,8 @@ void VersionSet::UnrefVersionLocked(Version* version) {
 void VersionSet::MarkFileNumberUsed(uint64_t number) {
   // relaxed: see NewFileNumber.
   uint64_t next = next_file_number_.load(std::memory_order_relaxed);
-  while (next <= number &&
-         !next_file_number_.compare_exchange_weak(next, number + 1,
-                                                  std::memory_order_relaxed)) {
+  while (next <= number && !next_file_number_.compare_exchange_weak(
+                               next, number + 1, std::memory_order_relaxed)) {
   }
 }
 
@@ -156,8 +155,7 @@ Status VersionSet::OpenNewManifest(Version* base) {
   snapshot.SetPrevLogNumber(0);
   snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);
   // relaxed: the record that follows has the numbers that count.
-  snapshot.SetNextFileNumber(
-      next_file_number_.load(std::memory_order_relaxed));
+  snapshot.SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
   snapshot.SetLastSequence(LastSequence());
   if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
   for (int level = 0; level < kNumLevels; ++level) {

@@ -126,8 +126,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   }
   fragment->type = type;
   if (recyclable) {
-    if (DecodeFixed32(header + kHeaderSize) !=
-        static_cast<uint32_t>(number_)) {
+    if (DecodeFixed32(header + kHeaderSize) != static_cast<uint32_t>(number_)) {
       // Left over from the file's earlier life: the log ends here.
       rest_.clear();
       last_block_ = true;

@@ -60,11 +60,11 @@ class Reader {
   const std::string name_;
   const uint64_t number_;
   std::unique_ptr<char[]> block_;
-  Slice rest_;                 // Of the block.
-  uint64_t block_end_ = 0;     // Offset in the file behind the block.
+  Slice rest_;              // Of the block.
+  uint64_t block_end_ = 0;  // Offset in the file behind the block.
   uint64_t record_end_ = 0;
-  bool last_block_ = false;    // The block is shorter than a whole one.
-  bool recyclable_ = false;    // The log's first record was of that form.
+  bool last_block_ = false;  // The block is shorter than a whole one.
+  bool recyclable_ = false;  // The log's first record was of that form.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;
   std::string assembled_;

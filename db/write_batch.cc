@@ -131,9 +131,8 @@ Status BatchReader::Next(BatchRecord* record, bool* done) {
     if (rest_.empty()) {
       *done = true;
       if (seen_ != count_) {
-        return Status::Corruption(
-            "write batch says " + std::to_string(count_) + " updates, holds " +
-            std::to_string(seen_));
+        return Status::Corruption("write batch says " + std::to_string(count_) +
+                                  " updates, holds " + std::to_string(seen_));
       }
       return Status::OK();
     }

@@ -50,7 +50,7 @@ struct BatchRecord {
   ValueType type = ValueType::kValue;
   bool is_log_data = false;
   bool other_family = false;
-  Slice key;    // Or the blob of log data.
+  Slice key;  // Or the blob of log data.
   Slice value;
 };
 

@@ -101,6 +101,7 @@ inline char* Arena::Block::Take(size_t bytes, size_t alignment) {
   do {
     start = (old_used + alignment - 1) & ~(alignment - 1);
     if (start > capacity || capacity - start < bytes) return nullptr;
+    // relaxed: as above.
   } while (!used.compare_exchange_weak(old_used, start + bytes,
                                        std::memory_order_relaxed));
   return reinterpret_cast<char*>(this + 1) + start;

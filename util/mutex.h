@@ -5,13 +5,13 @@
 // with Clang's thread-safety annotations, and knowing their owner.
 
 #include <atomic>
-#include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 
+#include "util/check.h"
 #include "util/thread_annotations.h"
 
 namespace varve {
@@ -41,8 +41,8 @@ class VARVE_CAPABILITY("mutex") Mutex {
   void AssertHeld() const VARVE_ASSERT_HELD() {
     // relaxed: a thread always sees its own store, and no other thread stores
     // this thread's id.
-    assert(owner_.load(std::memory_order_relaxed) ==
-           std::this_thread::get_id());
+    VARVE_DCHECK(owner_.load(std::memory_order_relaxed) ==
+                 std::this_thread::get_id());
   }
 
  private:

@@ -55,8 +55,7 @@ class DB {
   // Opens without changing a file or taking the lock. Sees what was written
   // when it was opened, logs included; writes are NotSupported. The database
   // must not be written by another process meanwhile.
-  static Status OpenForReadOnly(const Options& options,
-                                const std::string& path,
+  static Status OpenForReadOnly(const Options& options, const std::string& path,
                                 std::unique_ptr<DB>* db);
 
   DB() = default;

@@ -21,7 +21,7 @@ class Slice {
   constexpr Slice(const char* data, size_t size) : data_(data), size_(size) {}
   // Implicit on purpose, so that strings and literals pass as keys and values.
   Slice(const std::string& s) : data_(s.data()), size_(s.size()) {}  // NOLINT
-  constexpr Slice(std::string_view s)  // NOLINT
+  constexpr Slice(std::string_view s)                                // NOLINT
       : data_(s.data()), size_(s.size()) {}
   // REQUIRES: `s` is zero-terminated.
   Slice(const char* s) : data_(s), size_(strlen(s)) {}  // NOLINT

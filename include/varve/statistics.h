@@ -10,30 +10,30 @@ namespace varve {
 
 // Events that the engine counts.
 enum class Ticker : uint32_t {
-  kBlockCacheHit,       // varve.block.cache.hit
-  kBlockCacheMiss,      // varve.block.cache.miss
-  kBlockCacheAdd,       // varve.block.cache.add
-  kBloomFilterUseful,   // varve.bloom.filter.useful: reads spared
-  kMemtableHit,         // varve.memtable.hit
-  kMemtableMiss,        // varve.memtable.miss
-  kNumberKeysWritten,   // varve.number.keys.written
-  kNumberKeysRead,      // varve.number.keys.read
-  kNumberKeysFound,     // varve.number.keys.found
-  kBytesWritten,        // varve.bytes.written: by users
-  kBytesRead,           // varve.bytes.read: by Get and MultiGet
-  kNumberDbSeek,        // varve.number.db.seek
-  kNumberDbNext,        // varve.number.db.next
-  kNumberDbPrev,        // varve.number.db.prev
-  kWalFileSynced,       // varve.wal.synced
-  kWalFileBytes,        // varve.wal.bytes
-  kWriteDoneBySelf,     // varve.write.self: as leader of a group
-  kWriteDoneByOther,    // varve.write.other: by another's leader
-  kStallMicros,         // varve.stall.micros: that writers waited
-  kFlushWriteBytes,     // varve.flush.write.bytes
-  kCompactReadBytes,    // varve.compact.read.bytes
-  kCompactWriteBytes,   // varve.compact.write.bytes
-  kNoFileOpens,         // varve.no.file.opens: table files opened
-  kNoFileErrors,        // varve.no.file.errors
+  kBlockCacheHit,      // varve.block.cache.hit
+  kBlockCacheMiss,     // varve.block.cache.miss
+  kBlockCacheAdd,      // varve.block.cache.add
+  kBloomFilterUseful,  // varve.bloom.filter.useful: reads spared
+  kMemtableHit,        // varve.memtable.hit
+  kMemtableMiss,       // varve.memtable.miss
+  kNumberKeysWritten,  // varve.number.keys.written
+  kNumberKeysRead,     // varve.number.keys.read
+  kNumberKeysFound,    // varve.number.keys.found
+  kBytesWritten,       // varve.bytes.written: by users
+  kBytesRead,          // varve.bytes.read: by Get and MultiGet
+  kNumberDbSeek,       // varve.number.db.seek
+  kNumberDbNext,       // varve.number.db.next
+  kNumberDbPrev,       // varve.number.db.prev
+  kWalFileSynced,      // varve.wal.synced
+  kWalFileBytes,       // varve.wal.bytes
+  kWriteDoneBySelf,    // varve.write.self: as leader of a group
+  kWriteDoneByOther,   // varve.write.other: by another's leader
+  kStallMicros,        // varve.stall.micros: that writers waited
+  kFlushWriteBytes,    // varve.flush.write.bytes
+  kCompactReadBytes,   // varve.compact.read.bytes
+  kCompactWriteBytes,  // varve.compact.write.bytes
+  kNoFileOpens,        // varve.no.file.opens: table files opened
+  kNoFileErrors,       // varve.no.file.errors
   kCount,
 };
 

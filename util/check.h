@@ -1,0 +1,23 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Checks of the program's own invariants. Bytes from disk and arguments of
+// callers are never checked so: they get a Status.
+
+#include <cstdio>
+#include <cstdlib>
+
+// Stops a debug build whose invariant is broken; nothing in a release build,
+// where the condition is not evaluated.
+#ifdef NDEBUG
+#define VARVE_DCHECK(condition) static_cast<void>(sizeof(condition))
+#else
+#define VARVE_DCHECK(condition)                                            \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
+      fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, __LINE__, \
+              #condition);                                                 \
+      abort();                                                             \
+    }                                                                      \
+  } while (false)
+#endif
