@@ -56,8 +56,7 @@ void DBImpl::FinishBackgroundLocked() {
 
 void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   ++background_error_count_;
-  Log(LogLevel::kError, options_.info_log.get(), "%s: %s", where,
-      status.ToString().c_str());
+  Log(LogLevel::kError, &log_, "%s: %s", where, status.ToString().c_str());
   if (background_error_.ok()) {
     background_error_ = status.Annotate(
         std::string("the database is read-only since ") + where + " failed");
@@ -104,7 +103,7 @@ Status DBImpl::FlushImmutablesLocked() {
     stats.bytes_written += file.file_size;
     RecordTick(options_.statistics.get(), Ticker::kFlushWriteBytes,
                file.file_size);
-    Log(LogLevel::kInfo, options_.info_log.get(),
+    Log(LogLevel::kInfo, &log_,
         "flushed %zu memtables to table %llu, %llu bytes", memtables.size(),
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));
@@ -189,7 +188,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   if (status.ok()) status = versions_->LogAndApply(&edit);
   stats.micros += env_->NowMicros() - start_us;
   ++stats.count;
-  Log(LogLevel::kInfo, options_.info_log.get(),
+  Log(LogLevel::kInfo, &log_,
       "%s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
       compaction->trivial_move ? "moved" : "compacted",
       compaction->inputs[0].size(), compaction->inputs[1].size(),

@@ -99,7 +99,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   table_options.filter_policy = options_.filter_policy;
   table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
   table_options.statistics = options_.statistics.get();
-  table_options.info_log = options_.info_log.get();
+  table_options.info_log = &log_;
   FileOptions file_options;
   file_options.use_direct_reads = options_.use_direct_reads;
   table_cache_ = std::make_unique<TableCache>(
@@ -131,7 +131,7 @@ Status DBImpl::Open() {
   if (!read_only_) status = OpenDirectory();
   if (status.ok()) status = Recover(&state);
   if (status.ok()) {
-    if (!read_only_) OpenInfoLog(state.messages);
+    OpenInfoLog();
     status = InstallRecovered(&state);
   }
   if (status.ok()) return status;
@@ -166,7 +166,7 @@ Status DBImpl::OpenDirectory() {
 }
 
 Status DBImpl::Recover(RecoveredState* state) {
-  Recovery recovery(options_, path_, &comparator_, table_cache_.get());
+  Recovery recovery(options_, path_, &comparator_, table_cache_.get(), &log_);
   Status status = recovery.Run(state);
   if (!status.ok()) return status;
   if (!state->exists) {
@@ -225,21 +225,19 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   return status;
 }
 
-void DBImpl::OpenInfoLog(const std::vector<std::string>& messages) {
-  if (options_.info_log == nullptr) {
-    const std::string log = InfoLogFileName(path_);
-    if (env_->FileExists(log).ok()) {
+void DBImpl::OpenInfoLog() {
+  std::shared_ptr<Logger> target = options_.info_log;
+  if (target == nullptr && !read_only_) {
+    const std::string path = InfoLogFileName(path_);
+    if (env_->FileExists(path).ok()) {
       // Losing an old log is no reason to refuse a database.
-      env_->RenameFile(log, OldInfoLogFileName(path_, env_->NowMicros()))
+      env_->RenameFile(path, OldInfoLogFileName(path_, env_->NowMicros()))
           .IgnoreError();
     }
-    env_->NewLogger(log, &options_.info_log).IgnoreError();
+    env_->NewLogger(path, &target).IgnoreError();  // Nor is having no log.
   }
-  Logger* const logger = options_.info_log.get();
-  Log(LogLevel::kInfo, logger, "Varve opens %s", path_.c_str());
-  for (const std::string& message : messages) {
-    Log(LogLevel::kWarn, logger, "recovery: %s", message.c_str());
-  }
+  log_.SetTarget(std::move(target));
+  Log(LogLevel::kInfo, &log_, "Varve opened %s", path_.c_str());
 }
 
 Status DBImpl::LoadIdentity() {
@@ -304,7 +302,7 @@ void DBImpl::RemoveLeftovers() {
         break;
     }
     if (keep) continue;
-    Log(LogLevel::kInfo, options_.info_log.get(), "removing %s", name.c_str());
+    Log(LogLevel::kInfo, &log_, "removing %s", name.c_str());
     // It is tried again at the next open.
     env_->RemoveFile(path_ + "/" + name).IgnoreError();
   }
@@ -354,8 +352,7 @@ Status DBImpl::CloseLocked() {
   }
   wals_.clear();
   PurgeObsoleteLocked();
-  Log(LogLevel::kInfo, options_.info_log.get(), "closed: %s",
-      status.ToString().c_str());
+  Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
   if (lock_ != nullptr) {
     const Status unlock_status = env_->UnlockFile(std::move(lock_));
     if (status.ok()) status = unlock_status;

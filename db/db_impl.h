@@ -12,6 +12,7 @@
 #include "db/compaction_stats.h"
 #include "db/memtable.h"
 #include "db/recovery.h"
+#include "db/relay_logger.h"
 #include "db/snapshot_registry.h"
 #include "db/super_version.h"
 #include "db/table_output.h"
@@ -80,7 +81,7 @@ class DBImpl final : public DB {
   Status OpenDirectory();
   Status Recover(RecoveredState* state);
   Status InstallRecovered(RecoveredState* state);
-  void OpenInfoLog(const std::vector<std::string>& messages);
+  void OpenInfoLog();
   Status LoadIdentity();
   void RemoveLeftovers();
   Status CloseLocked() VARVE_REQUIRES(mutex_);
@@ -151,6 +152,7 @@ class DBImpl final : public DB {
   const bool read_only_;
   Env* const env_;
   const InternalKeyComparator comparator_;
+  RelayLogger log_;
   std::shared_ptr<Cache> block_cache_;
   std::unique_ptr<TableCache> table_cache_;
   std::unique_ptr<Directory> directory_;

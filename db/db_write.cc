@@ -204,7 +204,7 @@ Status DBImpl::WaitStoppedLocked(const WriteOptions& options,
   if (options.no_slowdown) {
     return Status::Incomplete("writes are stopped", reason);
   }
-  Log(LogLevel::kWarn, options_.info_log.get(), "writes wait: %s", reason);
+  Log(LogLevel::kWarn, &log_, "writes wait: %s", reason);
   const uint64_t start_us = env_->NowMicros();
   ++stall_count_;
   background_done_.Wait(&mutex_);

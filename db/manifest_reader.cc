@@ -140,7 +140,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
   }
   if (outcome == wal::ReadOutcome::kTornTail) {
     state->torn_tail = true;
-    state->torn_tail_message = reader.status().ToString();
+    state->torn_tail_message = reader.status().message().ToString();
   } else if (outcome != wal::ReadOutcome::kEnd) {
     return reader.status();
   }

@@ -19,11 +19,12 @@ RecoveredState::~RecoveredState() {
 
 Recovery::Recovery(const Options& options, std::string db_path,
                    const InternalKeyComparator* comparator,
-                   TableCache* table_cache)
+                   TableCache* table_cache, Logger* logger)
     : options_(options),
       db_path_(std::move(db_path)),
       comparator_(comparator),
-      table_cache_(table_cache) {}
+      table_cache_(table_cache),
+      logger_(logger) {}
 
 Status Recovery::Run(RecoveredState* state) {
   Status status = ListDirectory(state);
@@ -44,8 +45,8 @@ Status Recovery::Run(RecoveredState* state) {
   status = CheckForLostEdits(*state);
   if (!status.ok()) return status;
   if (state->manifest.torn_tail) {
-    state->messages.push_back("the MANIFEST's last edit was cut off: " +
-                              state->manifest.torn_tail_message);
+    Log(LogLevel::kWarn, logger_, "the MANIFEST's last edit was cut off: %s",
+        state->manifest.torn_tail_message.c_str());
   }
   state->last_sequence = state->manifest.last_sequence;
   status = CheckTables(state);
@@ -160,9 +161,10 @@ Status Recovery::FindSequences(RecoveredState* state) {
       if (!iterator->status().ok()) {
         // Reads of the damaged place say so themselves; the order of files
         // in level 0 stays that of their numbers.
-        state->messages.push_back(
-            "sequence numbers of table " + std::to_string(file->number) +
-            " are unknown: " + iterator->status().ToString());
+        Log(LogLevel::kWarn, logger_,
+            "sequence numbers of table %llu are unknown: %s",
+            static_cast<unsigned long long>(file->number),
+            iterator->status().ToString().c_str());
         continue;
       }
       file->smallest_sequence = std::min(smallest, largest);
@@ -185,8 +187,9 @@ Status Recovery::ReplayLogs(RecoveredState* state) {
       continue;  // Its updates are in tables.
     }
     if (stop) {
-      state->messages.push_back("log " + std::to_string(number) +
-                                " is not used: an earlier one is damaged");
+      Log(LogLevel::kWarn, logger_,
+          "log %llu is not used: an earlier one is damaged",
+          static_cast<unsigned long long>(number));
       continue;
     }
     Status status = ReplayLog(number, state, &stop);
@@ -221,9 +224,9 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
     first = false;
     if (after_damage_ && batch.count() == 0) continue;
     if (after_damage_ && batch.sequence() != last_replayed_ + 1) {
-      state->messages.push_back(path +
-                                " does not go on where the damaged "
-                                "log before it ends: not used");
+      Log(LogLevel::kWarn, logger_,
+          "%s does not go on where the damaged log before it ends: not used",
+          path.c_str());
       *stop = true;
       return Status::OK();
     }
@@ -240,7 +243,8 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
     return status;
   }
-  state->messages.push_back("recovered up to the damage: " + status.ToString());
+  Log(LogLevel::kWarn, logger_, "recovered up to the damage: %s",
+      status.ToString().c_str());
   after_damage_ = true;
   return Status::OK();
 }

@@ -31,8 +31,6 @@ struct RecoveredState {
   // The logs in the directory, rising.
   std::vector<uint64_t> wal_numbers;
   uint64_t largest_file_number = 0;
-  // For the info log, once there is one.
-  std::vector<std::string> messages;
 };
 
 // Reads MANIFEST, tables' metadata and logs.
@@ -41,7 +39,8 @@ class Recovery {
  public:
   // All must outlive it.
   Recovery(const Options& options, std::string db_path,
-           const InternalKeyComparator* comparator, TableCache* table_cache);
+           const InternalKeyComparator* comparator, TableCache* table_cache,
+           Logger* logger);
 
   Status Run(RecoveredState* state);
 
@@ -63,6 +62,7 @@ class Recovery {
   const std::string db_path_;
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
+  Logger* const logger_;
   bool has_current_ = false;
   std::vector<uint64_t> table_numbers_;  // In the directory.
   bool has_data_ = false;  // There are tables, or logs that are not empty.
