@@ -1,0 +1,387 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a DB behaves as a map: what is put is got, what is deleted is gone,
+// batches are whole and in order. Method: each property is checked in the
+// memtable, in tables after Flush, after compaction and after reopening.
+
+#include <sys/mman.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+class DbBasicTest : public DbTestBase {
+ protected:
+  void SetUp() override { Open(); }
+
+  // Runs `check` on the same data at each of its stations.
+  void AtEachStation(const std::function<void()>& check) {
+    const auto at = [&](const char* station) {
+      SCOPED_TRACE(station);
+      check();
+    };
+    at("in the memtable");
+    Flush();
+    at("after a flush");
+    Reopen();
+    at("after reopening");
+    CompactAll();
+    at("after compaction");
+    Reopen();
+    at("after compaction and reopening");
+  }
+};
+
+TEST_F(DbBasicTest, GetsWhatWasPut) {
+  Put("a", "1");
+  Put("b", "2");
+  AtEachStation([&] {
+    EXPECT_EQ(Get("a"), "1");
+    EXPECT_EQ(Get("b"), "2");
+    EXPECT_EQ(Get("c"), "NotFound");
+    EXPECT_EQ(Get(""), "NotFound");
+    EXPECT_EQ(Get("aa"), "NotFound");
+  });
+}
+
+TEST_F(DbBasicTest, LaterWriteWins) {
+  Put("a", "old");
+  Put("b", "old");
+  Put("c", "old");
+  Flush();
+  Put("a", "new");
+  Delete("b");
+  AtEachStation([&] {
+    EXPECT_EQ(Get("a"), "new");
+    EXPECT_EQ(Get("b"), "NotFound");
+    EXPECT_EQ(Get("c"), "old");
+    EXPECT_TRUE(HasEntries(db_.get(), {{"a", "new"}, {"c", "old"}}));
+  });
+}
+
+TEST_F(DbBasicTest, PutAfterDeleteIsFound) {
+  Put("a", "1");
+  Flush();
+  Delete("a");
+  Flush();
+  Put("a", "2");
+  AtEachStation([&] { EXPECT_EQ(Get("a"), "2"); });
+}
+
+TEST_F(DbBasicTest, DeletesOfMissingKeysAreFine) {
+  Delete("nothing");
+  Put("a", "1");
+  Delete("b");
+  AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}})); });
+}
+
+TEST_F(DbBasicTest, KeysAndValuesMayBeEmpty) {
+  Put("", "value of the empty key");
+  Put("empty value", "");
+  AtEachStation([&] {
+    EXPECT_EQ(Get(""), "value of the empty key");
+    EXPECT_EQ(Get("empty value"), "");
+    EXPECT_TRUE(HasEntries(
+        db_.get(), {{"", "value of the empty key"}, {"empty value", ""}}));
+  });
+  Delete("");
+  AtEachStation([&] {
+    EXPECT_EQ(Get(""), "NotFound");
+    EXPECT_TRUE(HasEntries(db_.get(), {{"empty value", ""}}));
+  });
+}
+
+TEST_F(DbBasicTest, KeysMayHoldAnyByte) {
+  EntryList expected;
+  for (int a = 0; a < 256; a += 15) {
+    const std::string first(1, static_cast<char>(a));
+    expected.emplace_back(first, "x" + first);
+    for (int b = 0; b < 256; b += 51) {
+      const std::string both = first + static_cast<char>(b);
+      expected.emplace_back(both, both + first);
+    }
+  }
+  for (const auto& [key, value] : expected) Put(key, value);
+  AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), expected)); });
+}
+
+TEST_F(DbBasicTest, KeepsValuesLargerThanTheWriteBuffer) {
+  Rng rng(1);
+  Entries expected;
+  for (int i = 0; i < 4; i++) {
+    expected[Key(i)] = rng.Bytes((1 << 20) + static_cast<size_t>(i));
+    expected[Key(i) + "small"] = "s";
+  }
+  expected[std::string(20000, 'k')] = "long key";
+  for (const auto& [key, value] : expected) Put(key, value);
+  AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), ToList(expected))); });
+}
+
+TEST_F(DbBasicTest, KeepsAllVersionsOfOneKeyApart) {
+  // More versions of one key than fit in a block or a write buffer.
+  const std::string padding(100, 'p');
+  std::vector<const Snapshot*> snapshots;
+  for (int i = 0; i < 3000; i++) {
+    Put("key", std::to_string(i) + padding);
+    if (i % 100 == 0) snapshots.push_back(db_->GetSnapshot());
+  }
+  CompactAll();
+  for (size_t i = 0; i < snapshots.size(); i++) {
+    EXPECT_EQ(Get("key", snapshots[i]), std::to_string(i * 100) + padding);
+    db_->ReleaseSnapshot(snapshots[i]);
+  }
+  EXPECT_EQ(Get("key"), "2999" + padding);
+}
+
+TEST_F(DbBasicTest, EmptyDatabaseHasNothing) {
+  AtEachStation([&] {
+    EXPECT_EQ(Get("a"), "NotFound");
+    EXPECT_TRUE(HasEntries(db_.get(), {}));
+  });
+}
+
+TEST_F(DbBasicTest, GetClearsTheValueWhenNothingIsFound) {
+  std::string value = "left over";
+  EXPECT_TRUE(db_->Get({}, "a", &value).IsNotFound());
+  EXPECT_EQ(value, "");
+  PinnableSlice pinned;
+  pinned.PinSelf("left over");
+  EXPECT_TRUE(db_->Get({}, "a", &pinned).IsNotFound());
+  EXPECT_EQ(pinned.size(), 0u);
+}
+
+TEST_F(DbBasicTest, PinnedValueOutlivesWhatItCameFrom) {
+  const std::string value(3000, 'v');
+  Put("a", value);
+  Put("b", "other");
+  Flush();
+  PinnableSlice pinned;
+  ASSERT_TRUE(Ok(db_->Get({}, "a", &pinned)));
+  Delete("a");
+  CompactAll();
+  EXPECT_EQ(pinned.ToString(), value);
+  // Using one slice again lets go of what it held.
+  ASSERT_TRUE(Ok(db_->Get({}, "b", &pinned)));
+  EXPECT_EQ(pinned.ToString(), "other");
+}
+
+TEST_F(DbBasicTest, MultiGetAnswersEachKeyInPlace) {
+  for (int i = 0; i < 3000; i++) Put(Key(i), "value" + std::to_string(i));
+  for (int i = 0; i < 3000; i += 3) Delete(Key(i));
+  AtEachStation([&] {
+    std::vector<std::string> names;
+    for (int i : {2999, 1, 3, 1, 5000, 0, 2, 1, -1, 1500, 1501}) {
+      names.push_back(Key(i));
+    }
+    names.push_back("");
+    std::vector<Slice> keys(names.begin(), names.end());
+    std::vector<std::string> values(1, "left over");
+    std::vector<Status> statuses = db_->MultiGet({}, keys, &values);
+    ASSERT_EQ(statuses.size(), keys.size());
+    ASSERT_EQ(values.size(), keys.size());
+    for (size_t i = 0; i < keys.size(); i++) {
+      const std::string single = Get(names[i]);
+      EXPECT_EQ(statuses[i].IsNotFound() ? "NotFound" : values[i], single)
+          << names[i] << ": " << statuses[i].ToString();
+    }
+    EXPECT_EQ(values[1], "value1");
+    EXPECT_EQ(values[1], values[7]);
+  });
+}
+
+TEST_F(DbBasicTest, MultiGetOfNothingAndOfManyWorks) {
+  db_->MultiGet({}, 0, nullptr, nullptr, nullptr);
+  std::vector<std::string> names;
+  for (int i = 0; i < 5000; i++) {
+    names.push_back(Key(i));
+    Put(names.back(), names.back());
+  }
+  Flush();
+  std::vector<Slice> keys(names.rbegin(), names.rend());
+  std::vector<PinnableSlice> values(keys.size());
+  std::vector<Status> statuses(keys.size());
+  db_->MultiGet({}, keys.size(), keys.data(), values.data(), statuses.data());
+  for (size_t i = 0; i < keys.size(); i++) {
+    ASSERT_TRUE(Ok(statuses[i]));
+    ASSERT_EQ(values[i].ToString(), keys[i].ToString());
+  }
+}
+
+TEST_F(DbBasicTest, MultiGetReadsTheSnapshot) {
+  Put("a", "1");
+  Put("b", "1");
+  const Snapshot* snapshot = db_->GetSnapshot();
+  Put("a", "2");
+  Delete("b");
+  Put("c", "2");
+  Flush();
+  ReadOptions options;
+  options.snapshot = snapshot;
+  std::vector<std::string> values;
+  std::vector<Status> s = db_->MultiGet(options, {"a", "b", "c"}, &values);
+  EXPECT_EQ(values[0], "1");
+  EXPECT_EQ(values[1], "1");
+  EXPECT_TRUE(s[2].IsNotFound());
+  db_->ReleaseSnapshot(snapshot);
+}
+
+TEST_F(DbBasicTest, BatchTakesEffectInOrder) {
+  Put("b", "before");
+  WriteBatch batch;
+  batch.Put("a", "1");
+  batch.Delete("a");
+  batch.Put("a", "2");
+  batch.Delete("b");
+  batch.Put("c", "1");
+  batch.Delete("c");
+  batch.PutLogData("a note");
+  EXPECT_EQ(batch.Count(), 6u);
+  const uint64_t before = db_->GetLatestSequenceNumber();
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  EXPECT_EQ(db_->GetLatestSequenceNumber(), before + 6);
+  AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), {{"a", "2"}})); });
+}
+
+TEST_F(DbBasicTest, EmptyBatchChangesNothing) {
+  WriteBatch batch;
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  batch.PutLogData("only a note");
+  WriteOptions sync;
+  sync.sync = true;
+  ASSERT_TRUE(Ok(db_->Write(sync, &batch)));
+  EXPECT_EQ(db_->GetLatestSequenceNumber(), 0u);
+  Put("a", "1");
+  AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}})); });
+}
+
+TEST_F(DbBasicTest, BatchCanBeWrittenTwiceAndCleared) {
+  WriteBatch batch;
+  batch.Put("a", "1");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  Delete("a");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  EXPECT_EQ(Get("a"), "1");
+  batch.Clear();
+  EXPECT_EQ(batch.Count(), 0u);
+  batch.Put("b", "2");
+  WriteBatch other;
+  other.Put("b", "3");
+  other.Delete("a");
+  batch.Append(other);
+  EXPECT_EQ(batch.Count(), 3u);
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  EXPECT_TRUE(HasEntries(db_.get(), {{"b", "3"}}));
+}
+
+TEST_F(DbBasicTest, SingleDeleteRemovesWhatWasPutOnce) {
+  Put("a", "1");
+  Put("b", "1");
+  Flush();
+  WriteBatch batch;
+  batch.SingleDelete("a");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  AtEachStation([&] {
+    EXPECT_EQ(Get("a"), "NotFound");
+    EXPECT_TRUE(HasEntries(db_.get(), {{"b", "1"}}));
+  });
+}
+
+TEST_F(DbBasicTest, DamagedBatchIsRefusedAndChangesNothing) {
+  WriteBatch good;
+  good.Put("a", "1");
+  good.Put("b", "2");
+  for (size_t length = 0; length < good.Data().size(); length++) {
+    WriteBatch cut(good.Data().substr(0, length));
+    EXPECT_FALSE(db_->Write({}, &cut).ok()) << length;
+  }
+  std::string unknown_tag = good.Data();
+  unknown_tag[12] = 0x55;
+  WriteBatch unknown(unknown_tag);
+  EXPECT_FALSE(db_->Write({}, &unknown).ok());
+  std::string wrong_count = good.Data();
+  wrong_count[8] = 3;
+  WriteBatch miscounted(wrong_count);
+  EXPECT_FALSE(db_->Write({}, &miscounted).ok());
+  // None of it makes the DB refuse good writes or keep a part.
+  EXPECT_TRUE(HasEntries(db_.get(), {}));
+  ASSERT_TRUE(Ok(db_->Write({}, &good)));
+  AtEachStation([&] {
+    EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}, {"b", "2"}}));
+  });
+}
+
+TEST_F(DbBasicTest, KeysAndValuesOverFourGigabytesAreRefused) {
+  // Address space without memory behind it: nothing may be copied.
+  const size_t size = (size_t{4} << 30) + 1;
+  void* memory = mmap(nullptr, size, PROT_READ,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const Slice huge(static_cast<const char*>(memory), size);
+  EXPECT_TRUE(db_->Put({}, huge, "v").IsInvalidArgument());
+  EXPECT_TRUE(db_->Put({}, "k", huge).IsInvalidArgument());
+  EXPECT_TRUE(db_->Delete({}, huge).IsInvalidArgument());
+  munmap(memory, size);
+  EXPECT_TRUE(HasEntries(db_.get(), {}));
+  Put("a", "1");
+  AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}})); });
+}
+
+// The same work with each kind of compression, with and without a filter.
+class DbCompressionTest
+    : public DbTestBase,
+      public ::testing::WithParamInterface<std::pair<int, bool>> {};
+
+TEST_P(DbCompressionTest, KeepsEverythingThroughLevels) {
+  const auto& [name, type] =
+      AllCompressions()[static_cast<size_t>(GetParam().first)];
+  SCOPED_TRACE(name);
+  options_.compression = type;
+  if (GetParam().second) options_.filter_policy = NewBloomFilterPolicy(10);
+  Open();
+  ModelDb model;
+  Rng rng(7);
+  for (int i = 0; i < 6000; i++) {
+    const std::string key = Key(rng.Between(0, 2500));
+    if (rng.OneIn(4)) {
+      model.Delete(key);
+      Delete(key);
+    } else {
+      const std::string value = rng.Bytes(rng.Below(200));
+      model.Put(key, value);
+      Put(key, value);
+    }
+  }
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+  EXPECT_GT(Tables(), TablesAt(0)) << "nothing was compacted";
+  ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+  CompactAll();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+  for (int i = 2501; i < 3500; i++) ASSERT_EQ(Get(Key(i)), "NotFound");
+  ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DbCompressionTest,
+    ::testing::Values(std::pair(0, false), std::pair(0, true),
+                      std::pair(1, false), std::pair(1, true),
+                      std::pair(2, false), std::pair(2, true),
+                      std::pair(3, false), std::pair(3, true),
+                      std::pair(4, false), std::pair(4, true)),
+    [](const auto& test) {
+      return AllCompressions()[static_cast<size_t>(test.param.first)].first +
+             std::string(test.param.second ? "Bloom" : "");
+    });
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,315 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: flushes and compactions move data through the levels, drop what no
+// one can see, and clean up behind them. Method: tiny levels, properties and
+// directory listings.
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+class DbCompactionTest : public DbTestBase {
+ protected:
+  // Tables on disk are exactly those in the levels.
+  void ExpectNoStrayTables() {
+    EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), Tables());
+  }
+};
+
+TEST_F(DbCompactionTest, FlushMakesOneTableAndDropsTheLog) {
+  Open();
+  Flush();
+  EXPECT_EQ(Tables(), 0u) << "an empty buffer needs no table";
+  Put("a", "1");
+  Flush();
+  EXPECT_EQ(Tables(), 1u);
+  EXPECT_EQ(FilesEndingIn(path_, ".log").size(), 1u);
+  Flush();
+  EXPECT_EQ(Tables(), 1u);
+  ExpectNoStrayTables();
+}
+
+TEST_F(DbCompactionTest, FlushWithoutWaitingHappensAnyway) {
+  Open();
+  Put("a", "1");
+  FlushOptions options;
+  options.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(options)));
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Tables(), 1u);
+}
+
+TEST_F(DbCompactionTest, LevelZeroIsCompactedAtItsTrigger) {
+  Open();
+  for (int table = 0; table < 4; table++) {
+    for (int i = 0; i < 100; i++) Put(Key(i), std::to_string(table));
+    Flush();
+  }
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(TablesAt(0), 0u);
+  EXPECT_EQ(Tables(), 1u);
+  EXPECT_EQ(Get(Key(50)), "3");
+  ExpectNoStrayTables();
+}
+
+TEST_F(DbCompactionTest, DoesNothingByItselfWhenDisabled) {
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int table = 0; table < 8; table++) {
+    Put(Key(table), "v");
+    Put("common", std::to_string(table));
+    Flush();
+  }
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(TablesAt(0), 8u);
+  EXPECT_EQ(Get("common"), "7");
+  CompactAll();
+  EXPECT_EQ(Tables(), 1u);
+  EXPECT_EQ(Get("common"), "7");
+}
+
+TEST_F(DbCompactionTest, RandomWritesFillSeveralLevels) {
+  Open();
+  Rng rng(1);
+  for (int i = 0; i < 30000; i++) {
+    Put(Key(rng.Between(0, 100000)), rng.Bytes(60));
+  }
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_LT(TablesAt(0), 4u);
+  int levels = 0;
+  for (int level = 1; level < 7; level++) levels += TablesAt(level) > 0;
+  EXPECT_GE(levels, 2);
+  EXPECT_EQ(Number("varve.compaction-pending"), 0u);
+  EXPECT_EQ(Number("varve.num-immutable-mem-table"), 0u);
+  ExpectNoStrayTables();
+  std::string text;
+  ASSERT_TRUE(db_->GetProperty("varve.levelstats", &text));
+  EXPECT_TRUE(Contains(text, "1")) << text;
+}
+
+TEST_F(DbCompactionTest, SequentialLoadMovesTablesWithoutRewriting) {
+  Open();
+  for (int i = 0; i < 20000; i++) Put(Key(i), std::string(100, 'x'));
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_LT(TablesAt(0), 4u);
+  for (int i = 0; i < 20000; i += 501) {
+    ASSERT_EQ(Get(Key(i)), std::string(100, 'x'));
+  }
+}
+
+TEST_F(DbCompactionTest, CompactingAllDeletedKeysLeavesNoTable) {
+  Open();
+  for (int i = 0; i < 5000; i++) Put(Key(i), std::string(50, 'x'));
+  CompactAll();
+  EXPECT_GT(Tables(), 0u);
+  for (int i = 0; i < 5000; i++) Delete(Key(i));
+  CompactAll();
+  EXPECT_EQ(Tables(), 0u);
+  ExpectNoStrayTables();
+  EXPECT_TRUE(HasEntries(db_.get(), {}));
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), {}));
+  EXPECT_EQ(Number("varve.live-sst-files-size"), 0u);
+}
+
+TEST_F(DbCompactionTest, SnapshotKeepsDeletedKeysUntilReleased) {
+  Open();
+  for (int i = 0; i < 1000; i++) Put(Key(i), std::string(50, 'x'));
+  const Snapshot* snapshot = db_->GetSnapshot();
+  for (int i = 0; i < 1000; i++) Delete(Key(i));
+  CompactAll();
+  EXPECT_GT(Tables(), 0u);
+  EXPECT_EQ(Get(Key(500), snapshot), std::string(50, 'x'));
+  EXPECT_EQ(Get(Key(500)), "NotFound");
+  db_->ReleaseSnapshot(snapshot);
+  CompactAll();
+  EXPECT_EQ(Tables(), 0u);
+}
+
+TEST_F(DbCompactionTest, OverwritesDoNotPileUp) {
+  Open();
+  Rng rng(2);
+  for (int round = 0; round < 60; round++) {
+    for (int i = 0; i < 300; i++) Put(Key(i), rng.Bytes(100));
+  }
+  CompactAll();
+  // 300 entries of about 112 bytes are left of 18,000.
+  EXPECT_LT(Number("varve.live-sst-files-size"), 80000u);
+}
+
+TEST_F(DbCompactionTest, RangeCompactionTouchesItsRangeOnly) {
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int i = 0; i < 100; i++) Put("a" + Key(i), "v");
+  Flush();
+  for (int i = 0; i < 100; i++) Put("z" + Key(i), "v");
+  Flush();
+  const Slice begin("y"), end("zz");
+  ASSERT_TRUE(Ok(db_->CompactRange({}, &begin, &end)));
+  EXPECT_EQ(TablesAt(0), 1u);
+  EXPECT_EQ(Tables(), 2u);
+  const Slice before("A"), behind("B");
+  ASSERT_TRUE(Ok(db_->CompactRange({}, &before, &behind)));
+  EXPECT_EQ(TablesAt(0), 1u);
+  ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, &begin)));
+  EXPECT_EQ(TablesAt(0), 0u);
+  EXPECT_EQ(Get("a" + Key(5)), "v");
+  EXPECT_EQ(Get("z" + Key(5)), "v");
+}
+
+TEST_F(DbCompactionTest, RangeCompactionIncludesTheMemtable) {
+  Open();
+  Put("a", "1");
+  ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  EXPECT_EQ(Tables(), 1u);
+  EXPECT_EQ(TablesAt(0), 0u);
+  EXPECT_EQ(Get("a"), "1");
+}
+
+TEST_F(DbCompactionTest, IteratorKeepsItsFilesUntilItIsGone) {
+  Open();
+  for (int i = 0; i < 3000; i++) Put(Key(i), std::string(100, 'x'));
+  Flush();
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  for (int i = 0; i < 3000; i++) Put(Key(i), std::string(100, 'y'));
+  CompactAll();
+  int count = 0;
+  for (; it->Valid(); it->Next()) {
+    ASSERT_EQ(it->value().ToString(), std::string(100, 'x'));
+    count++;
+  }
+  ASSERT_TRUE(Ok(it->status()));
+  EXPECT_EQ(count, 3000);
+  it.reset();
+  Put("one", "more");
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  ExpectNoStrayTables();
+  EXPECT_EQ(Number("varve.num-live-versions"), 1u);
+}
+
+TEST_F(DbCompactionTest, StrayFilesAreRemovedAtOpenAndOthersKept) {
+  Open();
+  Put("a", "1");
+  Flush();
+  Close();
+  // Left behind by a crash: older manifests and temporary files. Not ours:
+  // names that no database file has.
+  WriteWholeFile(path_ + "/MANIFEST-000000", "old");
+  WriteWholeFile(path_ + "/000099.dbtmp", "temporary");
+  WriteWholeFile(path_ + "/notes.txt", "mine");
+  WriteWholeFile(path_ + "/OPTIONS-000007", "a foreign engine's");
+  Open();
+  EXPECT_EQ(Get("a"), "1");
+  const auto files = ReadDirectory(path_);
+  EXPECT_EQ(files.count("MANIFEST-000000"), 0u);
+  EXPECT_EQ(files.count("000099.dbtmp"), 0u);
+  EXPECT_EQ(files.count("notes.txt"), 1u);
+  // Numbers of stray files are not used again.
+  Put("b", "2");
+  Flush();
+  EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}, {"b", "2"}}));
+}
+
+// Keeps compactions from starting until Open is called.
+class GateEnv : public EnvWrapper {
+ public:
+  GateEnv() : EnvWrapper(Env::Default()) {}
+
+  Status Schedule(std::function<void()> work, Priority priority) override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (priority == Priority::kLow && !is_open_) {
+        waiting_.push_back(std::move(work));
+        return Status::OK();
+      }
+    }
+    return target()->Schedule(std::move(work), priority);
+  }
+
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_open_ = true;
+    for (auto& work : waiting_) {
+      EXPECT_TRUE(Ok(target()->Schedule(std::move(work), Priority::kLow)));
+    }
+    waiting_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool is_open_ = false;
+  std::vector<std::function<void()>> waiting_;
+};
+
+TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
+  GateEnv gate;
+  options_.env = &gate;
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.level0_slowdown_writes_trigger = 3;
+  options_.level0_stop_writes_trigger = 4;
+  Open();
+  for (int i = 0; i < 4; i++) {
+    EXPECT_EQ(Number("varve.is-write-stopped"), 0u);
+    Put("key", std::to_string(i));
+    Flush();
+  }
+  EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
+  EXPECT_EQ(Number("varve.compaction-pending"), 1u);
+  // What still fits in the write buffer is taken.
+  WriteOptions no_slowdown;
+  no_slowdown.no_slowdown = true;
+  Status s;
+  int taken = 0;
+  for (; taken < 5000 && s.ok(); taken++) {
+    s = db_->Put(no_slowdown, Key(taken), std::string(100, 'x'));
+  }
+  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+  EXPECT_EQ(Get(Key(taken - 1)), "NotFound");
+  EXPECT_EQ(TablesAt(0), 4u);
+  // A writer that waits goes on when a compaction makes room.
+  std::thread writer([&] { EXPECT_TRUE(Ok(db_->Put({}, "key", "waited"))); });
+  gate.Open();
+  writer.join();
+  EXPECT_EQ(Get("key"), "waited");
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Number("varve.is-write-stopped"), 0u);
+  ASSERT_TRUE(Ok(db_->Put(no_slowdown, "key", "free again")));
+  EXPECT_EQ(Get("key"), "free again");
+  db_.reset();
+}
+
+TEST_F(DbCompactionTest, ManualAndBackgroundWorkTogether) {
+  options_.max_background_jobs = 4;
+  Open();
+  std::thread compacter([&] {
+    for (int i = 0; i < 5; i++) {
+      EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+    }
+  });
+  Entries expected;
+  Rng rng(5);
+  for (int i = 0; i < 20000; i++) {
+    const std::string key = Key(rng.Between(0, 3000));
+    expected[key] = rng.Bytes(50);
+    ASSERT_TRUE(Ok(db_->Put({}, key, expected[key])));
+  }
+  compacter.join();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected)));
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  ExpectNoStrayTables();
+}
+
+}  // namespace
+}  // namespace varve::test

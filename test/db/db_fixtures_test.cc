@@ -1,0 +1,194 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: databases written by RocksDB and LevelDB read as their writers knew
+// them, stay so when Varve goes on writing, and are refused by name when they
+// hold what Varve does not have. Method: every fixture of test/fixtures, found
+// by listing the folder, so that a new one is tested without being listed.
+
+#include <regex>
+#include <string>
+
+#include "test/testing/fixtures.h"
+
+namespace varve::test {
+namespace {
+
+// What is not read: the fixture, and a pattern for the feature's name in the
+// message.
+struct Refusal {
+  const char* fixture;
+  const char* feature;
+};
+
+constexpr Refusal kRefusals[] = {
+    {"refuse-blob-files", "blob"},
+    {"refuse-column-family-sst", "column famil"},
+    {"refuse-format-version-6", "version.*6"},
+    {"refuse-hash-index", "hash"},
+    {"refuse-merge-sst", "merge"},
+    {"refuse-merge-wal", "merge"},
+    {"refuse-partitioned-index", "partition|two-level"},
+    {"refuse-plain-table", "plain"},
+    {"refuse-prepared-txn", "two-phase|prepare|transaction"},
+    {"refuse-rangedel-sst", "range"},
+    {"refuse-rangedel-wal", "range"},
+    {"refuse-reverse-comparator", "comparator"},
+    {"refuse-wide-columns-sst", "wide"},
+    {"rocksdb-bloom-partitioned", "partition|two-level"},
+    {"rocksdb-bzip2", "bzip2"},
+    {"rocksdb-zlib", "zlib"},
+};
+
+const char* RefusedFeature(const std::string& fixture) {
+  for (const Refusal& refusal : kRefusals) {
+    if (fixture == refusal.fixture) return refusal.feature;
+  }
+  return nullptr;
+}
+
+// All that are neither damaged nor crafted, divided by whether they open.
+std::vector<std::string> Undamaged(bool refused) {
+  std::vector<std::string> names;
+  for (const std::string& name : FixtureNames("")) {
+    if (name.starts_with("damaged-") || name.starts_with("crafted-")) continue;
+    const bool is_refused = RefusedFeature(name) != nullptr;
+    if (is_refused == refused) names.push_back(name);
+  }
+  return names;
+}
+
+class FixtureOpensTest : public FixtureTest,
+                         public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    CopyFixture(GetParam());
+    ASSERT_TRUE(HasFile("expected.txt"));
+    expected_ = ReadExpected();
+  }
+
+  EntryList expected_;
+};
+
+TEST_P(FixtureOpensTest, ReadOnlyShowsTheContentsAndTouchesNothing) {
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  EXPECT_TRUE(Ok(db_->VerifyChecksum()));
+  EXPECT_TRUE(Ok(db_->Close()));
+  db_.reset();
+  ExpectUnchanged(true);
+}
+
+TEST_P(FixtureOpensTest, FiltersLoseNoKey) {
+  options_.filter_policy = NewBloomFilterPolicy(10);
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  for (const auto& [key, value] : expected_) {
+    const std::string absent = key + std::string(1, '\0');
+    if (std::binary_search(
+            expected_.begin(), expected_.end(), std::pair(absent, value),
+            [](const auto& a, const auto& b) { return a.first < b.first; })) {
+      continue;
+    }
+    ASSERT_EQ(Get(absent), "NotFound");
+  }
+}
+
+TEST_P(FixtureOpensTest, MultiGetAndSeeksFindEveryKey) {
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  std::vector<Slice> keys;
+  for (const auto& [key, value] : expected_) keys.push_back(key);
+  std::vector<std::string> values;
+  const std::vector<Status> statuses = db_->MultiGet({}, keys, &values);
+  auto it = db_->NewIterator({});
+  for (size_t i = 0; i < keys.size(); i++) {
+    ASSERT_TRUE(Ok(statuses[i]));
+    ASSERT_EQ(values[i], expected_[i].second);
+    it->Seek(keys[i]);
+    ASSERT_TRUE(it->Valid()) << keys[i].ToString(true);
+    ASSERT_EQ(it->key().ToString(), expected_[i].first);
+    it->SeekForPrev(keys[i]);
+    ASSERT_TRUE(it->Valid()) << keys[i].ToString(true);
+    ASSERT_EQ(it->value().ToString(), expected_[i].second);
+  }
+}
+
+TEST_P(FixtureOpensTest, StaysTheSameThroughWritingAndCompaction) {
+  Open();
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  const std::string added = "\xff\xff\xff added";
+  expected_.emplace_back(added, "by Varve");
+  Put(added, "by Varve");
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  Flush();
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  CompactAll();
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  EXPECT_TRUE(Ok(db_->VerifyChecksum()));
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), expected_));
+  // What the other engine wrote last can be overwritten and deleted.
+  for (const auto& [key, value] : expected_) Delete(key);
+  EXPECT_TRUE(HasEntries(db_.get(), {}));
+  CompactAll();
+  EXPECT_EQ(Tables(), 0u);
+  EXPECT_TRUE(HasEntries(db_.get(), {}));
+}
+
+TEST_P(FixtureOpensTest, RepairKeepsEveryEntry) {
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+  Open();
+  for (const auto& [key, value] : expected_) {
+    if (GetParam() == "rocksdb-ingested") {
+      // Which of its tables is newer stands in the MANIFEST only.
+      ASSERT_NE(Get(key), "NotFound");
+    } else {
+      ASSERT_EQ(Get(key), value);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FixtureOpensTest,
+                         ::testing::ValuesIn(Undamaged(false)),
+                         FixtureTestName);
+
+class FixtureRefusedTest : public FixtureTest,
+                           public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(FixtureRefusedTest, NamesTheFeatureAndShowsNothing) {
+  CopyFixture(GetParam());
+  const std::regex feature(RefusedFeature(GetParam()), std::regex::icase);
+  for (bool read_only : {true, false}) {
+    SCOPED_TRACE(read_only ? "read-only" : "for writing");
+    EntryList entries;
+    Status s = OpenAndScan(read_only, &entries);
+    if (s.ok() && GetParam() == "refuse-hash-index") {
+      // Such an index can be read like any other.
+      EXPECT_TRUE(SameEntries(ReadExpected(), entries));
+      continue;
+    }
+    // An order of keys is also an option, which can be set right.
+    const bool by_option = GetParam() == "refuse-reverse-comparator";
+    EXPECT_TRUE(s.IsNotSupported() || (by_option && s.IsInvalidArgument()))
+        << s.ToString();
+    EXPECT_TRUE(std::regex_search(s.ToString(), feature)) << s.ToString();
+    EXPECT_EQ(entries.size(), 0u) << "a part of the data was shown";
+    // Some features can be found in data blocks only, after the open.
+    const bool refused_at_open = db_ == nullptr;
+    db_.reset();
+    if (read_only || refused_at_open) ExpectUnchanged(read_only);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FixtureRefusedTest,
+                         ::testing::ValuesIn(Undamaged(true)), FixtureTestName);
+
+TEST(FixturesTest, AreThere) {
+  EXPECT_GE(Undamaged(false).size(), 30u) << "in " VARVE_FIXTURES_DIR;
+  EXPECT_EQ(Undamaged(true).size(), std::size(kRefusals));
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,335 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: iterators and snapshots show the database of one moment, in order, in
+// both directions, whatever happens meanwhile. Method: small databases whose
+// entries lie in memtables, level-0 tables and deeper levels at once; random
+// walks compared with a std::map.
+
+#include <iterator>
+#include <string>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+class DbIteratorTest : public DbTestBase {
+ protected:
+  void SetUp() override { Open(); }
+
+  // "key=value", or what else it is.
+  static std::string At(const Iterator& it) {
+    if (!it.status().ok()) return it.status().ToString();
+    if (!it.Valid()) return "end";
+    return it.key().ToString() + "=" + it.value().ToString();
+  }
+
+  // b, d, f in the last level; b overwritten and c, e deleted in level 0;
+  // d deleted, g put in the memtable.
+  void FillAllPlaces() {
+    for (const char* key : {"b", "c", "d", "e", "f"}) Put(key, "bottom");
+    CompactAll();
+    Put("b", "level0");
+    Delete("c");
+    Delete("e");
+    Flush();
+    Delete("d");
+    Put("g", "memory");
+  }
+};
+
+TEST_F(DbIteratorTest, IsNotValidBeforeASeek) {
+  Put("a", "1");
+  auto it = db_->NewIterator({});
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(Ok(it->status()));
+}
+
+TEST_F(DbIteratorTest, FindsNothingInAnEmptyDatabase) {
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "end");
+  it->SeekToLast();
+  EXPECT_EQ(At(*it), "end");
+  it->Seek("");
+  EXPECT_EQ(At(*it), "end");
+  it->SeekForPrev("z");
+  EXPECT_EQ(At(*it), "end");
+}
+
+TEST_F(DbIteratorTest, MergesAllPlacesInBothDirections) {
+  FillAllPlaces();
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "b=level0");
+  it->Next();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Next();
+  EXPECT_EQ(At(*it), "g=memory");
+  it->Next();
+  EXPECT_EQ(At(*it), "end");
+  it->SeekToLast();
+  EXPECT_EQ(At(*it), "g=memory");
+  it->Prev();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Prev();
+  EXPECT_EQ(At(*it), "b=level0");
+  it->Prev();
+  EXPECT_EQ(At(*it), "end");
+}
+
+TEST_F(DbIteratorTest, SeeksSkipWhatIsDeleted) {
+  FillAllPlaces();
+  auto it = db_->NewIterator({});
+  it->Seek("c");
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Seek("g");
+  EXPECT_EQ(At(*it), "g=memory");
+  it->Seek("g0");
+  EXPECT_EQ(At(*it), "end");
+  it->SeekForPrev("e");
+  EXPECT_EQ(At(*it), "b=level0");
+  it->SeekForPrev("f");
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->SeekForPrev("zz");
+  EXPECT_EQ(At(*it), "g=memory");
+  it->SeekForPrev("a");
+  EXPECT_EQ(At(*it), "end");
+  it->SeekForPrev("");
+  EXPECT_EQ(At(*it), "end");
+}
+
+TEST_F(DbIteratorTest, ChangesDirectionAnywhere) {
+  FillAllPlaces();
+  auto it = db_->NewIterator({});
+  it->Seek("f");
+  it->Prev();
+  EXPECT_EQ(At(*it), "b=level0");
+  it->Next();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Next();
+  EXPECT_EQ(At(*it), "g=memory");
+  it->Prev();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Prev();
+  it->Next();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->SeekToLast();
+  it->Next();
+  EXPECT_EQ(At(*it), "end");
+}
+
+TEST_F(DbIteratorTest, StaysWithinBounds) {
+  FillAllPlaces();
+  const Slice lower("c"), upper("g");
+  ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  auto it = db_->NewIterator(options);
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Next();
+  EXPECT_EQ(At(*it), "end");
+  it->SeekToLast();
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Prev();
+  EXPECT_EQ(At(*it), "end");
+  it->Seek("a");
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Seek("z");
+  EXPECT_EQ(At(*it), "end");
+  it->SeekForPrev("z");
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->SeekForPrev("b");
+  EXPECT_EQ(At(*it), "end");
+}
+
+TEST_F(DbIteratorTest, EmptyAndCrossedBoundsHoldNothing) {
+  FillAllPlaces();
+  const Slice low("b"), high("g"), empty("");
+  for (const auto& [lower, upper] :
+       {std::pair(&low, &low), std::pair(&high, &low),
+        std::pair(&empty, &empty)}) {
+    ReadOptions options;
+    options.iterate_lower_bound = lower;
+    options.iterate_upper_bound = upper;
+    auto it = db_->NewIterator(options);
+    it->SeekToFirst();
+    EXPECT_EQ(At(*it), "end");
+    it->SeekToLast();
+    EXPECT_EQ(At(*it), "end");
+    it->Seek("f");
+    EXPECT_EQ(At(*it), "end");
+    it->SeekForPrev("f");
+    EXPECT_EQ(At(*it), "end");
+  }
+}
+
+TEST_F(DbIteratorTest, ShowsTheMomentItWasMade) {
+  Put("a", "1");
+  Put("b", "1");
+  Flush();
+  auto it = db_->NewIterator({});
+  Put("a", "2");
+  Delete("b");
+  Put("c", "2");
+  for (int i = 0; i < 3000; i++) Put(Key(i), std::string(100, 'x'));
+  CompactAll();
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "a=1");
+  it->Next();
+  EXPECT_EQ(At(*it), "b=1");
+  it->Next();
+  EXPECT_EQ(At(*it), "end");
+}
+
+TEST_F(DbIteratorTest, MovesOverManyDeletedEntries) {
+  Put("a", "1");
+  for (int i = 0; i < 20000; i++) Put(Key(i), "v");
+  for (int i = 0; i < 20000; i++) Delete(Key(i));
+  Put("z", "2");
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  it->Next();
+  EXPECT_EQ(At(*it), "z=2");
+  it->Prev();
+  EXPECT_EQ(At(*it), "a=1");
+}
+
+TEST_F(DbIteratorTest, RandomWalkFollowsTheModel) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(seed);
+  Rng rng(seed);
+  ModelDb model;
+  for (int i = 0; i < 4000; i++) {
+    const std::string key = Key(rng.Between(0, 600));
+    if (rng.OneIn(3)) {
+      model.Delete(key);
+      Delete(key);
+    } else {
+      model.Put(key, std::to_string(i) + std::string(rng.Below(300), 'x'));
+      Put(key, *model.Find(key));
+    }
+    if (rng.OneIn(1500)) Flush();
+  }
+  const Entries& entries = model.entries();
+  auto it = db_->NewIterator({});
+  auto at = entries.end();
+  for (int i = 0; i < 20000; i++) {
+    const std::string target = Key(rng.Between(-2, 610));
+    const uint64_t step = at == entries.end() ? rng.Below(4) : rng.Below(40);
+    if (step == 0) {
+      it->SeekToFirst();
+      at = entries.begin();
+    } else if (step == 1) {
+      it->SeekToLast();
+      at = std::prev(entries.end());
+    } else if (step == 2) {
+      it->Seek(target);
+      at = entries.lower_bound(target);
+    } else if (step == 3) {
+      it->SeekForPrev(target);
+      at = entries.upper_bound(target);
+      at = at == entries.begin() ? entries.end() : std::prev(at);
+    } else if (step % 2 == 0) {
+      it->Next();
+      ++at;
+    } else {
+      it->Prev();
+      at = at == entries.begin() ? entries.end() : std::prev(at);
+    }
+    ASSERT_EQ(At(*it),
+              at == entries.end() ? "end" : at->first + "=" + at->second)
+        << "step " << i << ", kind " << step << ", target " << target;
+  }
+}
+
+TEST_F(DbIteratorTest, OptionsOfReadingDoNotChangeWhatIsRead) {
+  Entries expected;
+  for (int i = 0; i < 5000; i++) {
+    expected[Key(i)] = std::string(50, static_cast<char>('a' + i % 26));
+    Put(Key(i), expected[Key(i)]);
+  }
+  Flush();
+  ReadOptions options;
+  options.fill_cache = false;
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected), options));
+  options.verify_checksums = false;
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected), options));
+  options.readahead_size = 64 << 10;
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected), options));
+}
+
+class DbSnapshotTest : public DbIteratorTest {};
+
+TEST_F(DbSnapshotTest, KeepsItsViewThroughOverwriteFlushAndCompaction) {
+  std::vector<std::pair<const Snapshot*, Entries>> snapshots;
+  ModelDb model;
+  Rng rng(3);
+  for (int round = 0; round < 12; round++) {
+    for (int i = 0; i < 400; i++) {
+      const std::string key = Key(rng.Between(0, 300));
+      if (rng.OneIn(3)) {
+        model.Delete(key);
+        Delete(key);
+      } else {
+        model.Put(key, std::to_string(round) + rng.Bytes(40));
+        Put(key, *model.Find(key));
+      }
+    }
+    snapshots.emplace_back(db_->GetSnapshot(), model.entries());
+    if (round % 3 == 0) Flush();
+    if (round % 4 == 3) CompactAll();
+  }
+  EXPECT_EQ(Number("varve.num-snapshots"), snapshots.size());
+  EXPECT_EQ(Number("varve.oldest-snapshot-sequence"),
+            snapshots[0].first->GetSequenceNumber());
+  // Released in mixed order; the rest must stay.
+  for (size_t released : {5, 0, 11}) {
+    db_->ReleaseSnapshot(snapshots[released].first);
+    snapshots[released].first = nullptr;
+    CompactAll();
+    for (const auto& [snapshot, entries] : snapshots) {
+      if (snapshot == nullptr) continue;
+      ReadOptions options;
+      options.snapshot = snapshot;
+      ASSERT_TRUE(HasEntries(db_.get(), ToList(entries), options))
+          << "snapshot " << snapshot->GetSequenceNumber();
+    }
+  }
+  for (const auto& [snapshot, entries] : snapshots) {
+    if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+  }
+  EXPECT_EQ(Number("varve.num-snapshots"), 0u);
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+}
+
+TEST_F(DbSnapshotTest, OfAnEmptyDatabaseStaysEmpty) {
+  const Snapshot* snapshot = db_->GetSnapshot();
+  ASSERT_NE(snapshot, nullptr);
+  EXPECT_EQ(snapshot->GetSequenceNumber(), 0u);
+  Put("a", "1");
+  Flush();
+  CompactAll();
+  EXPECT_EQ(Get("a", snapshot), "NotFound");
+  ReadOptions options;
+  options.snapshot = snapshot;
+  EXPECT_TRUE(HasEntries(db_.get(), {}, options));
+  db_->ReleaseSnapshot(snapshot);
+}
+
+TEST_F(DbSnapshotTest, IteratorOutlivesTheSnapshotItWasMadeOf) {
+  Put("a", "1");
+  ReadOptions options;
+  options.snapshot = db_->GetSnapshot();
+  Delete("a");
+  auto it = db_->NewIterator(options);
+  db_->ReleaseSnapshot(options.snapshot);
+  CompactAll();
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "a=1");
+}
+
+}  // namespace
+}  // namespace varve::test

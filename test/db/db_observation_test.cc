@@ -1,0 +1,150 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: statistics, properties and approximate sizes tell the truth. Method:
+// operations whose effects are known, and the files of the directory.
+
+#include <filesystem>
+#include <string>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
+#include "varve/statistics.h"
+
+namespace varve::test {
+namespace {
+
+class DbObservationTest : public DbTestBase {};
+
+TEST_F(DbObservationTest, StatisticsCount) {
+  options_.statistics = CreateDBStatistics();
+  const auto count = [&](Ticker ticker) {
+    return options_.statistics->getTickerCount(ticker);
+  };
+  Open();
+  for (int i = 0; i < 100; i++) Put(Key(i), "0123456789");
+  EXPECT_EQ(count(Ticker::kNumberKeysWritten), 100u);
+  EXPECT_GE(count(Ticker::kBytesWritten), 100u * (11 + 10));
+  EXPECT_GT(count(Ticker::kWalFileBytes), 100u * (11 + 10));
+  EXPECT_EQ(Get(Key(1)), "0123456789");
+  EXPECT_GE(count(Ticker::kMemtableHit), 1u);
+  Flush();
+  EXPECT_GT(count(Ticker::kFlushWriteBytes), 0u);
+  EXPECT_EQ(Get(Key(2)), "0123456789");
+  EXPECT_EQ(Get(Key(2)), "0123456789");
+  EXPECT_EQ(Get("absent"), "NotFound");
+  EXPECT_GE(count(Ticker::kMemtableMiss), 3u);
+  EXPECT_GT(count(Ticker::kBlockCacheMiss), 0u);
+  EXPECT_GT(count(Ticker::kBlockCacheAdd), 0u);
+  EXPECT_GT(count(Ticker::kBlockCacheHit), 0u);
+  EXPECT_EQ(count(Ticker::kNumberKeysRead), 4u);
+  EXPECT_EQ(count(Ticker::kNumberKeysFound), 3u);
+  EXPECT_EQ(count(Ticker::kBytesRead), 30u);
+  EXPECT_GE(count(Ticker::kNoFileOpens), 1u);
+  const uint64_t synced = count(Ticker::kWalFileSynced);
+  WriteOptions sync;
+  sync.sync = true;
+  ASSERT_TRUE(Ok(db_->Put(sync, "a", "1")));
+  EXPECT_EQ(count(Ticker::kWalFileSynced), synced + 1);
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  it->Next();
+  it->Next();
+  it->Prev();
+  EXPECT_EQ(count(Ticker::kNumberDbSeek), 1u);
+  EXPECT_EQ(count(Ticker::kNumberDbNext), 2u);
+  EXPECT_EQ(count(Ticker::kNumberDbPrev), 1u);
+  it.reset();
+  CompactAll();
+  EXPECT_GT(count(Ticker::kCompactReadBytes), 0u);
+  EXPECT_GT(count(Ticker::kCompactWriteBytes), 0u);
+  EXPECT_EQ(count(Ticker::kNoFileErrors), 0u);
+  EXPECT_TRUE(Contains(options_.statistics->ToString(),
+                       "varve.number.keys.written COUNT : 101"))
+      << options_.statistics->ToString();
+}
+
+TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
+  Open();
+  for (int i = 0; i < 2000; i++) Put(Key(i), std::string(100, 'x'));
+  Flush();
+  std::string value;
+  for (const std::string name : {"num-files-at-level0",
+                                 "num-files-at-level6",
+                                 "num-immutable-mem-table",
+                                 "mem-table-flush-pending",
+                                 "compaction-pending",
+                                 "num-running-flushes",
+                                 "num-running-compactions",
+                                 "background-errors",
+                                 "cur-size-active-mem-table",
+                                 "cur-size-all-mem-tables",
+                                 "approximate-memory-usage",
+                                 "estimate-num-keys",
+                                 "estimate-pending-compaction-bytes",
+                                 "num-snapshots",
+                                 "oldest-snapshot-sequence",
+                                 "num-live-versions",
+                                 "total-sst-files-size",
+                                 "live-sst-files-size",
+                                 "block-cache-capacity",
+                                 "block-cache-usage",
+                                 "block-cache-pinned-usage",
+                                 "is-write-stopped",
+                                 "actual-delayed-write-rate"}) {
+    for (const std::string prefix : {"varve.", "rocksdb.", "leveldb."}) {
+      uint64_t number = 0;
+      EXPECT_TRUE(db_->GetProperty(prefix + name, &value)) << prefix + name;
+      EXPECT_TRUE(db_->GetIntProperty(prefix + name, &number)) << prefix + name;
+      EXPECT_FALSE(value.empty()) << prefix + name;
+      EXPECT_EQ(value.find_first_not_of("0123456789"), std::string::npos)
+          << prefix + name << " = " << value;
+    }
+  }
+  for (const std::string name :
+       {"varve.levelstats", "varve.stats", "varve.sstables", "varve.io-path"}) {
+    EXPECT_TRUE(db_->GetProperty(name, &value)) << name;
+    EXPECT_FALSE(value.empty()) << name;
+    uint64_t number = 0;
+    EXPECT_FALSE(db_->GetIntProperty(name, &number)) << name;
+  }
+  for (const std::string name :
+       {"", "varve.", "varve.unknown", "varve.num-files-at-level",
+        "varve.num-files-at-level7", "varve.num-files-at-levelx",
+        "varve.num-files-at-level00000000000000000000", "stats",
+        "varve.num-files-at-level-1"}) {
+    EXPECT_FALSE(db_->GetProperty(name, &value)) << name;
+  }
+  EXPECT_EQ(Number("varve.background-errors"), 0u);
+  EXPECT_EQ(Number("varve.is-write-stopped"), 0u);
+  CompactAll();
+  const uint64_t keys = Number("varve.estimate-num-keys");
+  EXPECT_GE(keys, 1900u);
+  EXPECT_LE(keys, 2100u);
+  uint64_t table_bytes = 0;
+  for (const std::string& table : FilesEndingIn(path_, ".sst")) {
+    table_bytes += std::filesystem::file_size(table);
+  }
+  EXPECT_EQ(Number("varve.live-sst-files-size"), table_bytes);
+}
+
+TEST_F(DbObservationTest, ApproximateSizesFollowTheData) {
+  options_.compression = CompressionType::kNone;
+  Open();
+  for (int i = 0; i < 10000; i++) Put(Key(i), std::string(100, 'x'));
+  CompactAll();
+  const std::string quarter = Key(2500), half = Key(5000), end = Key(10000);
+  const Range ranges[] = {{"", quarter},   {quarter, half}, {"", end},
+                          {half, quarter}, {"x", "z"},      {half, half}};
+  uint64_t sizes[6];
+  ASSERT_TRUE(Ok(db_->GetApproximateSizes(ranges, 6, sizes)));
+  // About 120 bytes an entry; blocks of 1 KiB are the grain.
+  EXPECT_NEAR(static_cast<double>(sizes[0]), 2500 * 120, 60000);
+  EXPECT_NEAR(static_cast<double>(sizes[1]), 2500 * 120, 60000);
+  EXPECT_NEAR(static_cast<double>(sizes[2]), 10000 * 120, 200000);
+  EXPECT_EQ(sizes[3], 0u);
+  EXPECT_EQ(sizes[4], 0u);
+  EXPECT_EQ(sizes[5], 0u);
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,413 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: options, comparators, filter policies and caches do what their comments
+// say; values out of bounds are refused by name. Method: a table of bad values;
+// small policies that count their calls.
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
+#include "test/testing/seed.h"
+#include "varve/statistics.h"
+
+namespace varve::test {
+namespace {
+
+struct BadOption {
+  const char* name;
+  std::function<void(Options*)> set;
+};
+
+class DbBadOptionTest : public DbTestBase,
+                        public ::testing::WithParamInterface<int> {
+ public:
+  static const std::vector<BadOption>& All() {
+    static const std::vector<BadOption> all = {
+        {"comparator", [](Options* o) { o->comparator = nullptr; }},
+        {"env", [](Options* o) { o->env = nullptr; }},
+        {"write_buffer_size",
+         [](Options* o) { o->write_buffer_size = (64 << 10) - 1; }},
+        {"write_buffer_size", [](Options* o) { o->write_buffer_size = 0; }},
+        {"write_buffer_size",
+         [](Options* o) { o->write_buffer_size = (size_t{64} << 30) + 1; }},
+        {"max_write_buffer_number",
+         [](Options* o) { o->max_write_buffer_number = 1; }},
+        {"max_write_buffer_number",
+         [](Options* o) { o->max_write_buffer_number = 65; }},
+        {"max_open_files", [](Options* o) { o->max_open_files = -2; }},
+        {"max_open_files",
+         [](Options* o) { o->max_open_files = (4 << 20) + 1; }},
+        {"block_size", [](Options* o) { o->block_size = 255; }},
+        {"block_size", [](Options* o) { o->block_size = (16 << 20) + 1; }},
+        {"block_restart_interval",
+         [](Options* o) { o->block_restart_interval = 0; }},
+        {"block_restart_interval",
+         [](Options* o) { o->block_restart_interval = 1025; }},
+        {"compression",
+         [](Options* o) { o->compression = CompressionType::kZlib; }},
+        {"compression",
+         [](Options* o) { o->compression = CompressionType::kBZip2; }},
+        {"compression",
+         [](Options* o) { o->compression = static_cast<CompressionType>(99); }},
+        {"compression_level",
+         [](Options* o) {
+           o->compression = CompressionType::kZSTD;
+           o->compression_level = 23;
+         }},
+        {"compression_level",
+         [](Options* o) {
+           o->compression = CompressionType::kZSTD;
+           o->compression_level = -8;
+         }},
+        {"compression_level",
+         [](Options* o) {
+           o->compression = CompressionType::kLZ4HC;
+           o->compression_level = 13;
+         }},
+        {"max_background_jobs", [](Options* o) { o->max_background_jobs = 0; }},
+        {"max_background_jobs",
+         [](Options* o) { o->max_background_jobs = 65; }},
+        {"level0_file_num_compaction_trigger",
+         [](Options* o) { o->level0_file_num_compaction_trigger = 0; }},
+        {"level0_slowdown_writes_trigger",
+         [](Options* o) { o->level0_slowdown_writes_trigger = 3; }},
+        {"level0_stop_writes_trigger",
+         [](Options* o) { o->level0_stop_writes_trigger = 19; }},
+        {"target_file_size_base",
+         [](Options* o) { o->target_file_size_base = (64 << 10) - 1; }},
+        {"target_file_size_base",
+         [](Options* o) {
+           o->target_file_size_base = (uint64_t{64} << 30) + 1;
+         }},
+        {"max_bytes_for_level_base",
+         [](Options* o) { o->max_bytes_for_level_base = (64 << 10) - 1; }},
+        {"max_bytes_for_level_multiplier",
+         [](Options* o) { o->max_bytes_for_level_multiplier = 1.9; }},
+        {"max_bytes_for_level_multiplier",
+         [](Options* o) { o->max_bytes_for_level_multiplier = 1001; }},
+        {"max_bytes_for_level_multiplier",
+         [](Options* o) { o->max_bytes_for_level_multiplier = std::nan(""); }},
+    };
+    return all;
+  }
+};
+
+TEST_P(DbBadOptionTest, IsRefusedByName) {
+  const BadOption& bad = All()[static_cast<size_t>(GetParam())];
+  bad.set(&options_);
+  Status s = TryOpen();
+  EXPECT_TRUE(s.IsInvalidArgument()) << bad.name << ": " << s.ToString();
+  EXPECT_TRUE(Contains(s.message(), bad.name))
+      << "expected " << bad.name << " in: " << s.ToString();
+  EXPECT_EQ(db_, nullptr);
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "a database was begun";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DbBadOptionTest,
+    ::testing::Range(0, static_cast<int>(DbBadOptionTest::All().size())),
+    [](const auto& test) {
+      return DbBadOptionTest::All()[static_cast<size_t>(test.param)].name +
+             std::string("_") + std::to_string(test.param);
+    });
+
+class DbOptionsTest : public DbTestBase {
+ protected:
+  void FillAndCheck() {
+    if (db_ == nullptr) return;  // Open has failed the test.
+    Entries expected;
+    Rng rng(1);
+    for (int i = 0; i < 3000; i++) {
+      expected[Key(i)] = rng.Bytes(60);
+      Put(Key(i), expected[Key(i)]);
+    }
+    Reopen();
+    CompactAll();
+    EXPECT_TRUE(HasEntries(db_.get(), ToList(expected)));
+  }
+};
+
+TEST_F(DbOptionsTest, SmallestAllowedValuesWork) {
+  options_.write_buffer_size = 64 << 10;
+  options_.max_write_buffer_number = 2;
+  options_.max_open_files = 0;
+  options_.block_size = 256;
+  options_.block_restart_interval = 1;
+  options_.max_background_jobs = 1;
+  options_.level0_file_num_compaction_trigger = 1;
+  options_.level0_slowdown_writes_trigger = 2;
+  options_.level0_stop_writes_trigger = 3;
+  options_.target_file_size_base = 64 << 10;
+  options_.max_bytes_for_level_base = 64 << 10;
+  options_.max_bytes_for_level_multiplier = 2;
+  options_.bytes_per_sync = 0;
+  options_.block_cache = NewBlockCache(0);
+  Open();
+  FillAndCheck();
+}
+
+TEST_F(DbOptionsTest, LargestAllowedValuesWork) {
+  options_.max_write_buffer_number = 64;
+  options_.max_open_files = 4 << 20;
+  options_.block_size = 16 << 20;
+  options_.block_restart_interval = 1024;
+  options_.max_background_jobs = 64;
+  options_.level0_file_num_compaction_trigger = 1 << 20;
+  options_.level0_slowdown_writes_trigger = (1 << 20) + 1;
+  options_.level0_stop_writes_trigger = (1 << 20) + 2;
+  options_.target_file_size_base = uint64_t{64} << 30;
+  options_.max_bytes_for_level_base = std::numeric_limits<uint64_t>::max();
+  options_.max_bytes_for_level_multiplier = 1000;
+  options_.compression = CompressionType::kLZ4HC;
+  options_.compression_level = 12;
+  Open();
+  FillAndCheck();
+}
+
+TEST_F(DbOptionsTest, DefaultOptionsWork) {
+  options_ = Options();
+  options_.create_if_missing = true;
+  Open();
+  FillAndCheck();
+}
+
+TEST_F(DbOptionsTest, DirectReadsWork) {
+  options_.use_direct_reads = true;
+  Open();
+  FillAndCheck();
+}
+
+TEST_F(DbOptionsTest, FewOpenFilesSufficeForManyTables) {
+  options_.max_open_files = 16;
+  Open();
+  Entries expected;
+  Rng rng(1);
+  for (int i = 0; i < 30000; i++) {
+    const std::string key = Key(rng.Between(0, 20000));
+    expected[key] = rng.Bytes(100);
+    Put(key, expected[key]);
+  }
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_GT(Tables(), 20u);
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected)));
+  size_t open_tables = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target =
+        std::filesystem::read_symlink(entry.path(), gone);
+    open_tables += target.find(path_) == 0 && target.ends_with(".sst");
+  }
+  EXPECT_LE(open_tables, 20u);
+}
+
+// Numbers as text, the shorter the smaller: not bytewise.
+class NumberComparator : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+    return a.compare(b);
+  }
+  const char* Name() const override { return "test.NumberComparator"; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+class ReverseComparator : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    return b.compare(a);
+  }
+  const char* Name() const override { return "test.ReverseComparator"; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+TEST_F(DbOptionsTest, CustomComparatorOrdersEverything) {
+  const NumberComparator comparator;
+  options_.comparator = &comparator;
+  options_.filter_policy = NewBloomFilterPolicy(10);
+  Open();
+  EntryList expected;
+  for (int i = 0; i < 5000; i++) {
+    expected.emplace_back(std::to_string(i), "v" + std::to_string(i));
+  }
+  for (size_t i = 0; i < expected.size(); i++) {
+    const auto& [key, value] = expected[(i * 2111) % expected.size()];
+    Put(key, value);
+  }
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
+  CompactAll();
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
+  const Slice lower("99"), upper("101");
+  ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  EXPECT_TRUE(HasEntries(db_.get(), {{"99", "v99"}, {"100", "v100"}}, options));
+  db_.reset();
+}
+
+TEST_F(DbOptionsTest, ReverseComparatorWorks) {
+  const ReverseComparator comparator;
+  options_.comparator = &comparator;
+  Open();
+  EntryList expected;
+  for (int i = 3000; i > 0; i--) expected.emplace_back(Key(i), "v");
+  for (const auto& [key, value] : expected) Put(key, value);
+  CompactAll();
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
+  db_.reset();
+}
+
+TEST_F(DbOptionsTest, AnotherComparatorIsRefused) {
+  Open();
+  Put("a", "1");
+  Close();
+  const auto before = ReadDirectory(path_);
+  const NumberComparator comparator;
+  options_.comparator = &comparator;
+  for (bool read_only : {false, true}) {
+    Status s = read_only ? DB::OpenForReadOnly(options_, path_, &db_)
+                         : DB::Open(options_, path_, &db_);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_TRUE(Contains(s.message(), "test.NumberComparator")) << s.ToString();
+    EXPECT_TRUE(Contains(s.message(), "leveldb.BytewiseComparator"))
+        << s.ToString();
+  }
+  for (const auto& [name, bytes] : before) {
+    if (name.starts_with("LOG") || name == "LOCK") continue;
+    EXPECT_TRUE(bytes == ReadWholeFile(path_ + "/" + name)) << name;
+  }
+  options_.comparator = BytewiseComparator();
+  Open();
+  EXPECT_EQ(Get("a"), "1");
+}
+
+// All keys of a table, each with its length before it.
+class ListFilterPolicy : public FilterPolicy {
+ public:
+  explicit ListFilterPolicy(const char* name) : name_(name) {}
+  const char* Name() const override { return name_; }
+  void CreateFilter(const std::vector<Slice>& keys,
+                    std::string* filter) const override {
+    created_++;
+    for (const Slice& key : keys) {
+      filter->push_back(static_cast<char>(key.size()));
+      filter->append(key.data(), key.size());
+    }
+  }
+  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
+    asked_++;
+    std::string wanted(1, static_cast<char>(key.size()));
+    wanted += key.ToString();
+    const bool found = Contains(filter, wanted);
+    if (!found) refused_++;
+    return found;
+  }
+  int created() const { return created_; }
+  int asked() const { return asked_; }
+  int refused() const { return refused_; }
+
+ private:
+  const char* name_;
+  mutable std::atomic<int> created_{0};
+  mutable std::atomic<int> asked_{0};
+  mutable std::atomic<int> refused_{0};
+};
+
+TEST_F(DbOptionsTest, CustomFilterPolicyIsUsedUnderItsName) {
+  auto policy = std::make_shared<ListFilterPolicy>("test.ListFilter");
+  options_.filter_policy = policy;
+  Open();
+  for (int i = 0; i < 1000; i += 2) Put(Key(i), "v");
+  CompactAll();
+  EXPECT_GT(policy->created(), 0);
+  const int before = policy->refused();
+  for (int i = 0; i < 1000; i++) {
+    ASSERT_EQ(Get(Key(i)), i % 2 == 0 ? "v" : "NotFound");
+  }
+  EXPECT_GE(policy->refused() - before, 490);
+  Reopen();
+  const int asked = policy->asked();
+  EXPECT_EQ(Get(Key(1)), "NotFound");
+  EXPECT_GT(policy->asked(), asked) << "not asked after reopening";
+
+  // A policy of another name is not shown these filters.
+  auto other = std::make_shared<ListFilterPolicy>("test.OtherFilter");
+  options_.filter_policy = other;
+  Reopen();
+  for (int i = 0; i < 1000; i++) {
+    ASSERT_EQ(Get(Key(i)), i % 2 == 0 ? "v" : "NotFound");
+  }
+  EXPECT_EQ(other->asked(), 0);
+
+  // Neither does the built-in one stumble over them.
+  options_.filter_policy = NewBloomFilterPolicy(10);
+  Reopen();
+  EXPECT_EQ(Get(Key(2)), "v");
+  EXPECT_EQ(Get(Key(3)), "NotFound");
+}
+
+TEST_F(DbOptionsTest, BloomFilterSparesReadsOfAbsentKeys) {
+  options_.filter_policy = NewBloomFilterPolicy(10);
+  options_.statistics = CreateDBStatistics();
+  Open();
+  for (int i = 0; i < 4000; i += 2) Put(Key(i), "v");
+  CompactAll();
+  options_.statistics->Reset();
+  for (int i = 1; i < 4000; i += 2) ASSERT_EQ(Get(Key(i)), "NotFound");
+  // About 1 % false answers; keys beyond a table's range need no filter.
+  EXPECT_GT(options_.statistics->getTickerCount(Ticker::kBloomFilterUseful),
+            1800u);
+  for (int i = 0; i < 4000; i += 2) ASSERT_EQ(Get(Key(i)), "v");
+}
+
+TEST_F(DbOptionsTest, CacheIsSharedWithoutMixingDatabases) {
+  options_.block_cache = NewBlockCache(8 << 20);
+  Open();
+  std::unique_ptr<DB> other;
+  ASSERT_TRUE(Ok(DB::Open(options_, dir_.Sub("other"), &other)));
+  // The same file numbers, sizes and offsets in both.
+  EntryList mine, its;
+  for (int i = 0; i < 2000; i++) {
+    mine.emplace_back(Key(i), "mine");
+    its.emplace_back(Key(i), "its_");
+    ASSERT_TRUE(Ok(db_->Put({}, Key(i), "mine")));
+    ASSERT_TRUE(Ok(other->Put({}, Key(i), "its_")));
+  }
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  ASSERT_TRUE(Ok(other->Flush({})));
+  for (int round = 0; round < 2; round++) {
+    EXPECT_TRUE(HasEntries(db_.get(), mine));
+    EXPECT_TRUE(HasEntries(other.get(), its));
+  }
+  EXPECT_GT(options_.block_cache->GetUsage(), 0u);
+  EXPECT_EQ(Number("varve.block-cache-capacity"), 8u << 20);
+  EXPECT_EQ(Number("varve.block-cache-usage"),
+            options_.block_cache->GetUsage());
+  ASSERT_TRUE(Ok(other->Close()));
+  other.reset();
+  // A database made anew in the same place does not see old blocks.
+  ASSERT_TRUE(Ok(DestroyDB(dir_.Sub("other"), options_)));
+  ASSERT_TRUE(Ok(DB::Open(options_, dir_.Sub("other"), &other)));
+  for (auto& [key, value] : its) {
+    value = "new_";
+    ASSERT_TRUE(Ok(other->Put({}, key, value)));
+  }
+  ASSERT_TRUE(Ok(other->Flush({})));
+  EXPECT_TRUE(HasEntries(other.get(), its));
+  other.reset();
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,182 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: after kill -9 at any moment, every write that returned is there, and
+// of those that did not, each thread has a prefix. Method: this program starts
+// itself as a worker, whose threads write numbered keys and note in a shared
+// file what has returned; it is killed at random moments, 20 times, and the
+// database is opened again each time and checked. VARVE_KILLS sets how often.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/run_tool.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+constexpr int kThreads = 4;
+
+// What the threads of the worker have done, in a file that outlives it.
+struct Progress {
+  struct PerThread {
+    std::atomic<int64_t> returned;  // Writes that returned OK.
+    std::atomic<int64_t> begun;     // Including the one under way.
+    std::atomic<int64_t> failed;
+  };
+  PerThread threads[kThreads];
+};
+
+Progress* MapProgress(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
+  if (fd < 0 || ftruncate(fd, sizeof(Progress)) != 0) abort();
+  void* memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
+                      MAP_SHARED, fd, 0);
+  close(fd);
+  if (memory == MAP_FAILED) abort();
+  return static_cast<Progress*>(memory);
+}
+
+std::string KillKey(int thread, int64_t number) {
+  // Spread over the key space, so that compactions have work.
+  const uint64_t mixed = static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15u;
+  char text[64];
+  snprintf(text, sizeof(text), "%04x-%d-%lld",
+           static_cast<unsigned>(mixed >> 48), thread,
+           static_cast<long long>(number));
+  return text;
+}
+std::string KillValue(int thread, int64_t number) {
+  return KillKey(thread, number) +
+         std::string(static_cast<size_t>(number % 200), 'v');
+}
+
+// The worker: writes until it is killed.
+int Work(const std::string& path, const std::string& progress_path, bool sync) {
+  Progress* progress = MapProgress(progress_path);
+  std::unique_ptr<DB> db;
+  Status s = DB::Open(TinyOptions(), path, &db);
+  if (!s.ok()) {
+    fprintf(stderr, "%s\n", s.ToString().c_str());
+    return 1;
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; t++) {
+    threads.emplace_back([&, t] {
+      Progress::PerThread& mine = progress->threads[t];
+      WriteOptions options;
+      options.sync = sync;
+      for (;;) {
+        const int64_t number = mine.returned.load();
+        mine.begun.store(number + 1);
+        WriteBatch batch;
+        batch.Put(KillKey(t, number), KillValue(t, number));
+        batch.Put("last of thread " + std::to_string(t),
+                  std::to_string(number));
+        if (!db->Write(options, &batch).ok()) {
+          mine.failed.store(1);
+          return;
+        }
+        mine.returned.store(number + 1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return 1;
+}
+
+constexpr const char* kWorkerVariable = "VARVE_KILL_TEST_WORKER";
+
+class KillTest : public ::testing::TestWithParam<bool> {};
+
+// Run by the tests below in a process of its own; by itself it does nothing.
+TEST(KillWorkerTest, Work) {
+  const char* work = getenv(kWorkerVariable);
+  if (work == nullptr) return;
+  const std::string path = work;
+  _exit(Work(path + "/db", path + "/progress", path.back() == 's'));
+}
+
+TEST_P(KillTest, AllWritesThatReturnedAreThere) {
+  const bool sync = GetParam();
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+  Rng rng(seed);
+  TempDir dir;
+  const std::string place = dir.Sub(sync ? "s" : "u");
+  ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
+  Progress* progress = MapProgress(place + "/progress");
+  const int kills = EnvironmentInt("VARVE_KILLS", 20);
+  for (int kill = 0; kill < kills; kill++) {
+    SCOPED_TRACE("kill " + std::to_string(kill));
+    const int64_t before = progress->threads[0].returned.load();
+    setenv(kWorkerVariable, place.c_str(), 1);
+    RunningTool worker(
+        {"/proc/self/exe", "--gtest_filter=KillWorkerTest.Work"});
+    unsetenv(kWorkerVariable);
+    // Some die while they open, others when they have written for a while.
+    if (rng.OneIn(4)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(rng.Below(20000)));
+    } else {
+      const auto patience =
+          std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (progress->threads[0].returned.load() == before &&
+             std::chrono::steady_clock::now() < patience) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(rng.Below(150000)));
+    }
+    worker.Kill();
+    const ToolResult& result = worker.Wait();
+    ASSERT_EQ(result.exit_code, 128 + SIGKILL) << result.Summary();
+
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(DB::Open(TinyOptions(), place + "/db", &db)));
+    for (int t = 0; t < kThreads; t++) {
+      Progress::PerThread& mine = progress->threads[t];
+      ASSERT_EQ(mine.failed.load(), 0) << result.Summary();
+      const int64_t returned = mine.returned.load();
+      std::string value;
+      for (int64_t i = 0; i < returned; i++) {
+        ASSERT_TRUE(Ok(db->Get({}, KillKey(t, i), &value)))
+            << "write " << i << " of thread " << t << " returned";
+        ASSERT_EQ(value, KillValue(t, i));
+      }
+      // The one under way is there as a whole or not at all.
+      const bool one_more = db->Get({}, KillKey(t, returned), &value).ok();
+      if (one_more) {
+        ASSERT_EQ(mine.begun.load(), returned + 1);
+        mine.returned.store(returned + 1);
+      }
+      ASSERT_TRUE(db->Get({}, KillKey(t, returned + 1), &value).IsNotFound());
+      const int64_t count = returned + (one_more ? 1 : 0);
+      Status s = db->Get({}, "last of thread " + std::to_string(t), &value);
+      if (count == 0) {
+        ASSERT_TRUE(s.IsNotFound());
+      } else {
+        ASSERT_EQ(value, std::to_string(count - 1));
+      }
+    }
+    ASSERT_TRUE(Ok(db->VerifyChecksum()));
+    ASSERT_TRUE(Ok(db->Close()));
+  }
+  EXPECT_GT(progress->threads[0].returned.load(), 0) << "nothing was written";
+  munmap(progress, sizeof(Progress));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KillTest, ::testing::Values(false, true),
+                         [](const auto& test) {
+                           return test.param ? "Synced" : "Unsynced";
+                         });
+
+}  // namespace
+}  // namespace varve::test

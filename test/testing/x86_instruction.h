@@ -1,0 +1,74 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Tells the x86-64 instructions that cost a processor its independence from
+// all others.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace varve::test {
+
+enum class InstructionKind {
+  kPlain,
+  kLocked,      // With a lock prefix.
+  kExchange,    // xchg with memory, which locks without being told to.
+  kFence,       // mfence.
+  kSystemCall,  // syscall, sysenter or int 0x80.
+};
+
+inline bool IsLegacyPrefix(uint8_t byte) {
+  switch (byte) {
+    case 0xf0:  // lock
+    case 0xf2:
+    case 0xf3:  // repeat
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+    case 0x64:
+    case 0x65:  // segments
+    case 0x66:
+    case 0x67:  // sizes
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The instruction that begins at bytes[0]. 15 bytes hold any; fewer will do
+// at the end of what can be read.
+inline InstructionKind KindOfInstruction(const uint8_t* bytes, size_t size) {
+  size_t i = 0;
+  bool repeated = false;
+  for (; i < size && IsLegacyPrefix(bytes[i]); i++) {
+    if (bytes[i] == 0xf0) return InstructionKind::kLocked;
+    repeated |= bytes[i] == 0xf2 || bytes[i] == 0xf3;
+  }
+  if (i < size && (bytes[i] & 0xf0) == 0x40) i++;  // REX.
+  const auto at = [&](size_t offset) -> unsigned {
+    return i + offset < size ? bytes[i + offset] : 0;
+  };
+  const auto names_memory = [](unsigned modrm) { return modrm >> 6 != 3; };
+  switch (at(0)) {
+    case 0x86:
+    case 0x87:
+      return names_memory(at(1)) ? InstructionKind::kExchange
+                                 : InstructionKind::kPlain;
+    case 0xcd:
+      return at(1) == 0x80 ? InstructionKind::kSystemCall
+                           : InstructionKind::kPlain;
+    case 0x0f:
+      if (at(1) == 0x05 || at(1) == 0x34) return InstructionKind::kSystemCall;
+      // /6 with registers; with a repeat prefix it is another instruction.
+      if (at(1) == 0xae && at(2) >> 3 == 036 && !repeated) {
+        return InstructionKind::kFence;
+      }
+      return InstructionKind::kPlain;
+    default:
+      // C4, C5 and 62 begin vector instructions, which never lock.
+      return InstructionKind::kPlain;
+  }
+}
+
+}  // namespace varve::test
