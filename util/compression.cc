@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "util/coding.h"
+#include "util/thread_scratch.h"
 
 namespace varve {
 
@@ -113,7 +114,8 @@ bool UnpackLz4(const Slice& packed, const Slice& dictionary, char* out,
 // The calling thread's decoder, or null without memory for it. Making one
 // costs more than decoding most blocks.
 ZSTD_DCtx* ThreadZstdDecoder() {
-  thread_local std::unique_ptr<ZSTD_DCtx, FreeZstd> decoder;
+  auto& decoder =
+      ThreadScratch<std::unique_ptr<ZSTD_DCtx, FreeZstd>, ZSTD_DCtx>();
   if (decoder == nullptr) decoder.reset(ZSTD_createDCtx());
   return decoder.get();
 }

@@ -37,7 +37,7 @@ const char* CodeName(Status::Code code) {
 }  // namespace
 
 Status::Status(Code code, const Slice& message, const Slice& detail)
-    : state_(std::make_unique<State>()) {
+    : state_(new State) {
   state_->code = code;
   state_->message = message.ToString();
   if (!detail.empty()) {
@@ -46,12 +46,20 @@ Status::Status(Code code, const Slice& message, const Slice& detail)
   }
 }
 
-Status::Status(const Status& other)
-    : state_(other.ok() ? nullptr : std::make_unique<State>(*other.state_)) {}
+// Needs no initialization, and no destruction: others may still use it.
+constinit Status::State Status::plain_not_found_{Code::kNotFound, false, {}};
+
+Status::StatePtr Status::Copy(const StatePtr& state) {
+  if (state == nullptr) return nullptr;
+  if (state.get() == &plain_not_found_) return StatePtr(&plain_not_found_);
+  return StatePtr(new State(*state));
+}
+
+Status::Status(const Status& other) : state_(Copy(other.state_)) {}
 
 Status& Status::operator=(const Status& other) {
   if (this != &other) {
-    state_ = other.ok() ? nullptr : std::make_unique<State>(*other.state_);
+    state_ = Copy(other.state_);
   }
   return *this;
 }

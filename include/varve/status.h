@@ -4,7 +4,8 @@
 // A Status is the outcome of an operation: success, or a code with a message
 // that says what failed, on which file, at which offset.
 //
-// Cost: success is one null pointer; an error owns one heap allocation.
+// Cost: success is one null pointer; an error owns one heap allocation, but
+// for a NotFound without a message.
 // Thread-safety: thread-compatible; const methods may run concurrently.
 
 #include <cstdint>
@@ -40,6 +41,12 @@ class [[nodiscard]] Status {
 
   static Status OK() { return Status(); }
   // Each makes "<code>: <message>" or "<code>: <message>: <detail>".
+  // Without a message: costs no allocation.
+  static Status NotFound() {
+    Status status;
+    status.state_.reset(&plain_not_found_);
+    return status;
+  }
   static Status NotFound(const Slice& message, const Slice& detail = Slice()) {
     return Status(Code::kNotFound, message, detail);
   }
@@ -109,9 +116,20 @@ class [[nodiscard]] Status {
     std::string message;
   };
 
-  Status(Code code, const Slice& message, const Slice& detail);
+  // Spares the one state that all share.
+  struct Deleter {
+    void operator()(State* state) const {
+      if (state != &plain_not_found_) delete state;
+    }
+  };
+  using StatePtr = std::unique_ptr<State, Deleter>;
 
-  std::unique_ptr<State> state_;
+  Status(Code code, const Slice& message, const Slice& detail);
+  static StatePtr Copy(const StatePtr& state);
+
+  static State plain_not_found_;
+
+  StatePtr state_;
 };
 
 }  // namespace varve

@@ -28,10 +28,30 @@ inline bool Contains(const Slice& text, const std::string& part) {
   return text.ToStringView().find(part) != std::string_view::npos;
 }
 
+// What VARVE_TEST_ABLATION asks to switch back, in the form of
+// AblationOptions::Parse; a run of all tests for each ablation sets it.
+inline AblationOptions TestAblation() {
+  AblationOptions ablation;
+  const char* text = getenv("VARVE_TEST_ABLATION");
+  if (text != nullptr) {
+    EXPECT_TRUE(Ok(ablation.Parse(text)));
+  }
+  return ablation;
+}
+
+// A block cache of the mode that TestAblation asks for.
+inline std::shared_ptr<Cache> NewTestCache(size_t capacity_bytes) {
+  CacheOptions options;
+  options.capacity_bytes = capacity_bytes;
+  options.mode = TestAblation().block_cache;
+  return NewBlockCache(options);
+}
+
 // Buffers, tables and levels so small that a few thousand entries make
 // several levels.
 inline Options TinyOptions() {
   Options options;
+  options.ablation = TestAblation();
   options.create_if_missing = true;
   options.write_buffer_size = 64 << 10;
   options.target_file_size_base = 64 << 10;

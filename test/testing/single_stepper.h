@@ -56,6 +56,10 @@ class SingleStepper {
   // whether all was well.
   using Child = std::function<bool(const std::function<void()>& ready)>;
 
+  SingleStepper();
+  SingleStepper(const SingleStepper&) = delete;
+  SingleStepper& operator=(const SingleStepper&) = delete;
+
   // Forks a child and steps through its pieces. REQUIRES: this process has
   // one thread.
   StepReport Run(uint64_t pieces, const Child& child);
@@ -66,15 +70,9 @@ class SingleStepper {
     const char* lock_function = nullptr;  // Whose first instruction it is.
     bool is_allocation = false;
     bool is_own_code = false;  // Not of the C library.
+    bool is_call = false;
   };
 
-  SingleStepper(const SingleStepper&) = delete;
-  SingleStepper& operator=(const SingleStepper&) = delete;
-
- public:
-  SingleStepper();
-
- private:
   void Start(const Child& child);
   void StepThrough(uint64_t pieces);
   void Note(uint64_t address);
@@ -91,7 +89,9 @@ class SingleStepper {
   const void* c_library_ = nullptr;
   pid_t pid_ = -1;
   bool ended_ = false;
-  uint64_t last_own_code_ = 0;
+  // The newest call in code that is not the C library's: who called what is
+  // found inside of that.
+  uint64_t last_call_ = 0;
   StepReport report_;
 };
 
@@ -123,7 +123,7 @@ inline SingleStepper::SingleStepper() {
 inline StepReport SingleStepper::Run(uint64_t pieces, const Child& child) {
   report_ = StepReport();
   ended_ = false;
-  last_own_code_ = 0;
+  last_call_ = 0;
   if (lock_functions_.size() < 3 || c_library_ == nullptr) {
     report_.error = "pthread's locks were not found";
     return report_;
@@ -198,7 +198,7 @@ inline void SingleStepper::StepThrough(uint64_t pieces) {
 inline void SingleStepper::Note(uint64_t address) {
   report_.instructions++;
   const Place& place = Look(address);
-  if (place.is_own_code) last_own_code_ = address;
+  if (place.is_own_code && place.is_call) last_call_ = address;
   if (place.is_allocation) report_.allocations++;
   const char* what = place.lock_function;
   if (what != nullptr) report_.mutex_operations++;
@@ -225,7 +225,7 @@ inline void SingleStepper::Note(uint64_t address) {
   if (what == nullptr) return;
   std::string finding = std::string(what) + " at " + DescribeAddress(address);
   if (!place.is_own_code) {
-    finding += ", reached from " + DescribeAddress(last_own_code_);
+    finding += ", called at " + DescribeAddress(last_call_);
   }
   report_.findings[finding]++;
 }
@@ -245,7 +245,9 @@ inline const SingleStepper::Place& SingleStepper::Look(uint64_t address) {
   const ssize_t n =
       process_vm_readv(pid_, &local, 1, remote, first < 15 ? 2 : 1, 0);
   if (n <= 0) Fail("process_vm_readv of " + DescribeAddress(address));
-  place.kind = KindOfInstruction(bytes, n > 0 ? static_cast<size_t>(n) : 0);
+  const size_t size = n > 0 ? static_cast<size_t>(n) : 0;
+  place.kind = KindOfInstruction(bytes, size);
+  place.is_call = IsCall(bytes, size);
   const auto lock = lock_functions_.find(address);
   if (lock != lock_functions_.end()) place.lock_function = lock->second;
   place.is_allocation = allocation_functions_.count(address) != 0;

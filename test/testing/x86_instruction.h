@@ -71,4 +71,13 @@ inline InstructionKind KindOfInstruction(const uint8_t* bytes, size_t size) {
   }
 }
 
+inline bool IsCall(const uint8_t* bytes, size_t size) {
+  size_t i = 0;
+  while (i < size && IsLegacyPrefix(bytes[i])) i++;
+  if (i < size && (bytes[i] & 0xf0) == 0x40) i++;  // REX.
+  if (i >= size) return false;
+  if (bytes[i] == 0xe8) return true;
+  return bytes[i] == 0xff && i + 1 < size && ((bytes[i + 1] >> 3) & 7) == 2;
+}
+
 }  // namespace varve::test

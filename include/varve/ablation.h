@@ -1,0 +1,46 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// For measurement only: each optimization that Varve demonstrates can be
+// switched back to the way things were done before it. The zero value of every
+// enum is the production form. db_bench --ablate=NAME=VALUE,... sets them.
+
+#include <cstdint>
+#include <string>
+
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// superversion=mutex: a read takes the DB mutex to reference what it reads
+// from. Production: each thread keeps a reference, and takes no lock.
+enum class SuperVersionMode : uint8_t { kThreadLocal = 0, kMutex };
+
+// block_index=binary_search: comparator calls over the decoded index and over
+// the entries of blocks. Production: prefixes and fingerprints.
+enum class BlockIndexMode : uint8_t { kPrefixes = 0, kBinarySearch };
+
+// block_cache=hash: a sharded hash table with handles and an LRU list.
+// Production: slots in the index that hold the block's address, and CLOCK.
+enum class BlockCacheMode : uint8_t { kSwizzled = 0, kHash };
+
+// read_section=fenced: a full fence at the entry of each read section.
+// Production: the other side pays, by membarrier. Process-wide: once fenced,
+// it stays so.
+enum class ReadSectionMode : uint8_t { kAsymmetric = 0, kFenced };
+
+struct AblationOptions {
+  SuperVersionMode superversion = {};
+  BlockIndexMode block_index = {};
+  BlockCacheMode block_cache = {};
+  ReadSectionMode read_section = {};
+
+  // "superversion=mutex,block_cache=hash"; empty for all production.
+  // InvalidArgument names what is unknown; *this is then unchanged.
+  Status Parse(const Slice& text);
+  // The deviations from production in the form that Parse takes.
+  std::string ToString() const;
+};
+
+}  // namespace varve

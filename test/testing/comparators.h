@@ -1,0 +1,37 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include "varve/comparator.h"
+
+namespace varve::test {
+
+// The bytewise order, backwards: one that the engine knows nothing of.
+class ReverseComparator : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    return b.compare(a);
+  }
+  const char* Name() const override { return "test.reverse"; }
+  void FindShortestSeparator(std::string* /*start*/,
+                             const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+};
+
+// The bytewise order under its own name, but by an object that the engine does
+// not recognize, so that it goes the general ways.
+class UnrecognizedBytewiseComparator : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    return a.compare(b);
+  }
+  const char* Name() const override { return BytewiseComparator()->Name(); }
+  void FindShortestSeparator(std::string* start,
+                             const Slice& limit) const override {
+    BytewiseComparator()->FindShortestSeparator(start, limit);
+  }
+  void FindShortSuccessor(std::string* key) const override {
+    BytewiseComparator()->FindShortSuccessor(key);
+  }
+};
+
+}  // namespace varve::test

@@ -1,0 +1,109 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: every switch can be set by its name and read back, and what is unknown
+// is refused by name and changes nothing. Method: each name and value, all
+// combinations there and back, and texts that are wrong in one place.
+#include "varve/ablation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+namespace varve {
+namespace {
+
+using ::testing::HasSubstr;
+
+auto Fields(const AblationOptions& options) {
+  return std::tuple(options.superversion, options.block_index,
+                    options.block_cache, options.read_section);
+}
+
+AblationOptions Parsed(const Slice& text) {
+  AblationOptions options;
+  const Status s = options.Parse(text);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return options;
+}
+
+TEST(AblationTest, IsAllProductionByDefault) {
+  const AblationOptions options;
+  EXPECT_EQ(options.superversion, SuperVersionMode::kThreadLocal);
+  EXPECT_EQ(options.block_index, BlockIndexMode::kPrefixes);
+  EXPECT_EQ(options.block_cache, BlockCacheMode::kSwizzled);
+  EXPECT_EQ(options.read_section, ReadSectionMode::kAsymmetric);
+  EXPECT_EQ(options.ToString(), "");
+  EXPECT_EQ(Fields(Parsed("")), Fields(options));
+}
+
+TEST(AblationTest, SetsEachSwitchByName) {
+  EXPECT_EQ(Parsed("superversion=mutex").superversion,
+            SuperVersionMode::kMutex);
+  EXPECT_EQ(Parsed("block_index=binary_search").block_index,
+            BlockIndexMode::kBinarySearch);
+  EXPECT_EQ(Parsed("block_cache=hash").block_cache, BlockCacheMode::kHash);
+  EXPECT_EQ(Parsed("read_section=fenced").read_section,
+            ReadSectionMode::kFenced);
+}
+
+TEST(AblationTest, TakesTheNamesOfProduction) {
+  AblationOptions options = Parsed(
+      "superversion=mutex,block_index=binary_search,block_cache=hash,"
+      "read_section=fenced");
+  const Status s = options.Parse(
+      "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
+      "read_section=asymmetric");
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(Fields(options), Fields(AblationOptions()));
+}
+
+TEST(AblationTest, ParsesWhatItPrints) {
+  for (int bits = 0; bits < 16; ++bits) {
+    AblationOptions options;
+    options.superversion = static_cast<SuperVersionMode>(bits & 1);
+    options.block_index = static_cast<BlockIndexMode>(bits >> 1 & 1);
+    options.block_cache = static_cast<BlockCacheMode>(bits >> 2 & 1);
+    options.read_section = static_cast<ReadSectionMode>(bits >> 3 & 1);
+    EXPECT_EQ(Fields(Parsed(options.ToString())), Fields(options))
+        << options.ToString();
+  }
+  EXPECT_EQ(Parsed("block_cache=hash,superversion=mutex").ToString(),
+            "superversion=mutex,block_cache=hash");
+}
+
+TEST(AblationTest, KeepsWhatTheTextDoesNotName) {
+  AblationOptions options = Parsed("superversion=mutex");
+  ASSERT_TRUE(options.Parse("block_cache=hash").ok());
+  EXPECT_EQ(options.ToString(), "superversion=mutex,block_cache=hash");
+}
+
+TEST(AblationTest, TheLastOneCounts) {
+  EXPECT_EQ(Fields(Parsed("block_cache=hash,block_cache=swizzled")),
+            Fields(AblationOptions()));
+}
+
+TEST(AblationTest, RefusesWhatIsUnknownAndChangesNothing) {
+  const auto refusal = [](const std::string& text) {
+    AblationOptions options = Parsed("read_section=fenced");
+    const Status s = options.Parse("superversion=mutex," + text);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_EQ(options.ToString(), "read_section=fenced");
+    return s.ToString();
+  };
+  EXPECT_THAT(refusal("warp=on"), HasSubstr("no ablation named: warp"));
+  EXPECT_THAT(refusal("=hash"), HasSubstr("no ablation named"));
+  EXPECT_THAT(refusal("Block_cache=hash"), HasSubstr("Block_cache"));
+  EXPECT_THAT(refusal(",block_cache=hash"), HasSubstr("no ablation named"));
+  EXPECT_THAT(refusal(" block_cache=hash"), HasSubstr("no ablation named"));
+  for (const char* text : {"block_cache=lru", "block_cache=", "block_cache",
+                           "block_cache=hash ", "block_cache==hash"}) {
+    EXPECT_THAT(refusal(text),
+                HasSubstr("ablation block_cache must be swizzled or hash"))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,91 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "varve/ablation.h"
+
+#include <string_view>
+
+namespace varve {
+
+namespace {
+
+// One switch: a name, its values' names (production first), and its field.
+struct Switch {
+  const char* name;
+  const char* values[2];
+  uint8_t (*get)(const AblationOptions&);
+  void (*set)(AblationOptions*, uint8_t);
+};
+
+template <auto kField>
+constexpr Switch MakeSwitch(const char* name, const char* production,
+                            const char* other) {
+  return {name,
+          {production, other},
+          [](const AblationOptions& options) {
+            return static_cast<uint8_t>(options.*kField);
+          },
+          [](AblationOptions* options, uint8_t value) {
+            using Field = std::remove_reference_t<decltype(options->*kField)>;
+            options->*kField = static_cast<Field>(value);
+          }};
+}
+
+constexpr Switch kSwitches[] = {
+    MakeSwitch<&AblationOptions::superversion>("superversion", "thread_local",
+                                               "mutex"),
+    MakeSwitch<&AblationOptions::block_index>("block_index", "prefixes",
+                                              "binary_search"),
+    MakeSwitch<&AblationOptions::block_cache>("block_cache", "swizzled",
+                                              "hash"),
+    MakeSwitch<&AblationOptions::read_section>("read_section", "asymmetric",
+                                               "fenced"),
+};
+
+Status ParseOne(std::string_view item, AblationOptions* options) {
+  const size_t equals = item.find('=');
+  const std::string_view name = item.substr(0, equals);
+  for (const Switch& s : kSwitches) {
+    if (name != s.name) continue;
+    if (equals != std::string_view::npos) {
+      for (uint8_t i = 0; i < 2; ++i) {
+        if (item.substr(equals + 1) == s.values[i]) {
+          s.set(options, i);
+          return Status::OK();
+        }
+      }
+    }
+    return Status::InvalidArgument("ablation " + std::string(name) +
+                                   " must be " + s.values[0] + " or " +
+                                   s.values[1]);
+  }
+  return Status::InvalidArgument("there is no ablation named",
+                                 std::string(name));
+}
+
+}  // namespace
+
+Status AblationOptions::Parse(const Slice& text) {
+  AblationOptions parsed = *this;
+  std::string_view rest = text.ToStringView();
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    Status status = ParseOne(rest.substr(0, comma), &parsed);
+    if (!status.ok()) return status;
+    rest = comma == std::string_view::npos ? std::string_view()
+                                           : rest.substr(comma + 1);
+  }
+  *this = parsed;
+  return Status::OK();
+}
+
+std::string AblationOptions::ToString() const {
+  std::string result;
+  for (const Switch& s : kSwitches) {
+    const uint8_t value = s.get(*this);
+    if (value == 0) continue;
+    if (!result.empty()) result += ',';
+    result += std::string(s.name) + "=" + s.values[value];
+  }
+  return result;
+}
+
+}  // namespace varve

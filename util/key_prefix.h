@@ -1,0 +1,44 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Keys as numbers: eight bytes of a key, read so that numbers compare as the
+// bytes do. Keys with equal prefixes have to be compared in full; a key that
+// ends early counts as followed by zeroes, which no longer key sorts before.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "varve/slice.h"
+
+namespace varve {
+
+// The eight bytes from `skip` on. REQUIRES: skip <= key.size().
+inline uint64_t KeyPrefix(const Slice& key, size_t skip) {
+  const size_t size = key.size() - skip;
+  uint64_t bytes = 0;
+  if (size >= sizeof(bytes)) {
+    memcpy(&bytes, key.data() + skip, sizeof(bytes));
+  } else {
+    memcpy(&bytes, key.data() + skip, size);
+  }
+  return __builtin_bswap64(bytes);  // Varve runs on little-endian machines.
+}
+
+// The first of the rising numbers that is not below `prefix`; `count` if there
+// is none. Branchless: the loads hit a cache or do not, but no jump is guessed.
+inline size_t LowerBoundPrefix(const uint64_t* prefixes, size_t count,
+                               uint64_t prefix) {
+  if (count == 0) return 0;
+  const uint64_t* base = prefixes;
+  size_t left = count;
+  while (left > 1) {
+    const size_t half = left / 2;
+    base += base[half - 1] < prefix ? half : 0;
+    left -= half;
+  }
+  return static_cast<size_t>(base - prefixes) + (*base < prefix ? 1 : 0);
+}
+
+}  // namespace varve

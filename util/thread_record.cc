@@ -1,0 +1,84 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/thread_record.h"
+
+#include <pthread.h>
+
+#include "util/read_section.h"
+#include "util/thread_slots.h"
+
+namespace varve {
+
+constinit std::atomic<ThreadRecord*> thread_records{nullptr};
+constinit thread_local ThreadRecord* current_thread_record = nullptr;
+
+namespace {
+
+constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
+    nullptr;
+
+void HandBack(void* thread_record) {
+  ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
+  // B19: inside a section. B8: if in one already, its stack is gone.
+  if (record->depth == 0) ReadSection::Enter(record);
+  record->depth = 1;
+  MutexLock lock(&ThreadRegistryMutex());
+  ReleaseThreadSlots(record);
+  ReadSection::Exit(record);
+  // relaxed: no slot is left that could be stale.
+  record->unchecked_slots.store(false, std::memory_order_relaxed);
+  current_thread_record = nullptr;
+  record->next_free = free_records;
+  free_records = record;
+}
+
+// Has HandBack called at the end of the calling thread. A thread-specific key
+// and not a thread-local object: its destructor runs after those of all
+// thread-local objects, and again if a record was taken while keys were being
+// destroyed. Where the system has no key left, or gives up after some rounds,
+// the record stays with the dead thread: its slots are emptied by the next
+// install or by the owner's end, and some hundred bytes are lost.
+void HandBackAtThreadExit(ThreadRecord* record) {
+  struct Key {
+    Key() : is_valid(pthread_key_create(&key, HandBack) == 0) {}
+    pthread_key_t key;
+    bool is_valid;
+  };
+  static const Key key;
+  if (key.is_valid) pthread_setspecific(key.key, record);
+}
+
+ThreadRecord* TakeRecord() {
+  MutexLock lock(&ThreadRegistryMutex());
+  ThreadRecord* record = free_records;
+  if (record != nullptr) {
+    free_records = record->next_free;
+    return record;
+  }
+  record = new ThreadRecord;
+  // relaxed: the exchange below publishes it. The first time this asks the
+  // kernel, before anybody relies on the answer. A later switch finds the
+  // record in the list; an earlier one is seen here, for both hold the mutex.
+  record->fenced.store(ReadSectionFenced(), std::memory_order_relaxed);
+  // relaxed: all who add hold the mutex.
+  record->next_record = thread_records.load(std::memory_order_relaxed);
+  // T6. release: pairs with the acquire in ForEachThreadRecord; acquire: pairs
+  // with the fetch_add of HeavyBarrier under ThreadSanitizer.
+  thread_records.exchange(record, std::memory_order_acq_rel);
+  return record;
+}
+
+}  // namespace
+
+Mutex& ThreadRegistryMutex() {
+  static Mutex* const mu = new Mutex;
+  return *mu;
+}
+
+ThreadRecord* RegisterThread() {
+  ThreadRecord* record = TakeRecord();
+  current_thread_record = record;
+  HandBackAtThreadExit(record);
+  return record;
+}
+
+}  // namespace varve
