@@ -2,14 +2,29 @@
 #include "table/block.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
-#include <utility>
+#include <vector>
 
+#include "table/block_memory.h"
 #include "table/entry_scanner.h"
+#include "util/hash.h"
+#include "util/thread_scratch.h"
 
 namespace varve {
 
 namespace {
+
+// Keys that share much with the one before grow when they are put together.
+// Honest blocks stay far below these bounds; others must not take all memory.
+constexpr size_t kMaxKeyGrowth = 32;
+constexpr size_t kAlwaysAllowedKeyBytes = size_t{64} << 20;
+
+// More entries than this get no fingerprints: they would not help.
+constexpr size_t kMaxFingerprints = 1 << 15;
+
+// Scratch memory beyond this is given back after use.
+constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
 // OK for the types that a lookup understands.
 Status CheckValueType(const EntryScanner& entry) {
@@ -46,159 +61,257 @@ Status CheckValueType(const EntryScanner& entry) {
   return Status::NotSupported(feature, "value type " + number);
 }
 
-}  // namespace
-
-Status Block::Create(BlockContents contents, std::unique_ptr<Block>* block) {
-  BlockTail tail;
-  Status s = DecodeBlockTail(contents.AsSlice(), &tail);
-  if (!s.ok()) return s;
-  std::unique_ptr<Block> made(new Block(std::move(contents)));
-  made->entries_size_ = static_cast<uint32_t>(tail.entries_size);
-  made->restart_count_ = tail.restart_count;
-  s = made->CheckEntries();
-  if (s.ok()) *block = std::move(made);
-  return s;
+size_t CommonPrefix(const Slice& a, const Slice& b) {
+  const size_t limit = std::min(a.size(), b.size());
+  size_t i = 0;
+  while (i < limit && a[i] == b[i]) ++i;
+  return i;
 }
 
-Status Block::CheckEntries() {
-  EntryScanner entry(Slice(contents_.data.get(), entries_size_));
-  uint32_t restart = 0;
-  while (entry.Next()) {
-    if (entry.key().size() < kTrailerSize) {
-      return entry.EntryError("the key has no trailer");
-    }
-    Status s = CheckValueType(entry);
-    if (!s.ok()) return s;
-    if (restart < restart_count_ && RestartOffset(restart) == entry.offset()) {
-      if (entry.shared() != 0) {
-        return entry.EntryError("shares bytes at a restart point");
-      }
-      ++restart;
-    } else if (restart == 0) {
-      return entry.EntryError("comes before all restart points");
-    }
-    longest_key_size_ = std::max(longest_key_size_, entry.key().size());
-    ++entry_count_;
+// The entries of a block, decoded and checked.
+class DecodedEntries {
+ public:
+  struct Entry {
+    size_t key_end;  // In keys_; it begins where the one before ends.
+    Slice value;
+  };
+
+  Status Decode(const Slice& contents, const BlockBuildOptions& options);
+
+  size_t size() const { return entries_.size(); }
+  size_t prefix_size() const { return prefix_size_; }
+  Slice Key(size_t i) const {
+    const size_t begin = i == 0 ? 0 : entries_[i - 1].key_end;
+    return Slice(keys_.data() + begin, entries_[i].key_end - begin);
   }
-  if (!entry.status().ok()) return entry.status();
-  // An empty block has one restart point, at its end.
-  if (entry_count_ == 0 && restart_count_ == 1 && RestartOffset(0) == 0) {
-    return Status();
+  const Slice& Value(size_t i) const { return entries_[i].value; }
+
+  void Recycle() {
+    prefix_size_ = 0;
+    keys_.clear();
+    entries_.clear();
+    if (keys_.capacity() > kMaxKeptScratchBytes) keys_.shrink_to_fit();
+    if (entries_.capacity() * sizeof(Entry) > kMaxKeptScratchBytes) {
+      entries_.shrink_to_fit();
+    }
   }
-  if (restart != restart_count_) {
-    return Status::Corruption("restart point " + std::to_string(restart) +
-                              " of the block, offset " +
-                              std::to_string(RestartOffset(restart)) +
-                              ", is not the next entry of one");
+
+ private:
+  Status CheckRestarts(const Slice& contents, const BlockTail& tail,
+                       const EntryScanner& entry, uint32_t* restart) const;
+
+  std::string keys_;  // Internal keys, one behind the other.
+  std::vector<Entry> entries_;
+  size_t prefix_size_ = 0;
+};
+
+uint32_t RestartOffset(const Slice& contents, const BlockTail& tail,
+                       uint32_t index) {
+  return DecodeFixed32(contents.data() + tail.entries_size +
+                       index * sizeof(uint32_t));
+}
+
+Status DecodedEntries::CheckRestarts(const Slice& contents,
+                                     const BlockTail& tail,
+                                     const EntryScanner& entry,
+                                     uint32_t* restart) const {
+  if (*restart < tail.restart_count &&
+      RestartOffset(contents, tail, *restart) == entry.offset()) {
+    if (entry.shared() != 0) {
+      return entry.EntryError("shares bytes at a restart point");
+    }
+    ++*restart;
+  } else if (*restart == 0) {
+    return entry.EntryError("comes before all restart points");
   }
   return Status();
 }
 
-void BlockIterator::Reset(const Block* block,
-                          const InternalKeyComparator* comparator,
-                          SequenceNumber global_sequence) {
-  block_ = block;
-  comparator_ = comparator;
-  global_sequence_ = global_sequence;
-  entries_ = block->contents_.data.get();
-  entries_size_ = block->entries_size_;
-  current_ = entries_size_;
-  key_ = Slice();
-  if (block->longest_key_size_ > buffer_size_) {
-    buffer_size_ = block->longest_key_size_;
-    heap_.reset(new char[buffer_size_]);
-    buffer_ = heap_.get();
-  }
-}
-
-void BlockIterator::PutTogetherKey(size_t shared, const char* rest,
-                                   size_t rest_size) {
-  if (global_sequence_ != 0 && shared != 0) {
-    // The next key may share bytes of this one's trailer as it was stored.
-    EncodeFixed64(buffer_ + key_.size() - kTrailerSize, stored_trailer_);
-  } else if (shared != 0 && key_.data() != buffer_) {
-    memcpy(buffer_, key_.data(), shared);
-  }
-  memcpy(buffer_ + shared, rest, rest_size);
-  key_ = Slice(buffer_, shared + rest_size);
-  if (global_sequence_ != 0) {
-    stored_trailer_ = ExtractTrailer(key_);
-    EncodeFixed64(buffer_ + key_.size() - kTrailerSize,
-                  Rewrite(stored_trailer_));
-  }
-}
-
-inline int BlockIterator::Compare(const Slice& entry_key,
-                                  uint64_t entry_trailer, const Slice& user_key,
-                                  uint64_t trailer) const {
-  const int r = comparator_->CompareUser(ExtractUserKey(entry_key), user_key);
-  if (r != 0) return r;
-  return entry_trailer > trailer ? -1 : (entry_trailer < trailer ? 1 : 0);
-}
-
-int BlockIterator::CompareRestart(uint32_t index, const Slice& user_key,
-                                  uint64_t trailer) const {
-  Lengths lengths;
-  const char* p = DecodeLengths(block_->RestartOffset(index), &lengths);
-  const Slice key(p, lengths.unshared);
-  return Compare(key, Rewrite(ExtractTrailer(key)), user_key, trailer);
-}
-
-void BlockIterator::Seek(const Slice& internal_key) {
-  const Slice user_key = ExtractUserKey(internal_key);
-  const uint64_t trailer = ExtractTrailer(internal_key);
-  // The last restart point before the key, or the first of all.
-  uint32_t left = 0;
-  uint32_t right = block_->restart_count_ - 1;
-  while (left < right) {
-    const uint32_t middle = left + (right - left + 1) / 2;
-    if (CompareRestart(middle, user_key, trailer) < 0) {
-      left = middle;
+Status DecodedEntries::Decode(const Slice& contents,
+                              const BlockBuildOptions& options) {
+  BlockTail tail;
+  Status s = DecodeBlockTail(contents, &tail);
+  if (!s.ok()) return s;
+  const size_t max_key_bytes =
+      kAlwaysAllowedKeyBytes + kMaxKeyGrowth * contents.size();
+  EntryScanner entry(Slice(contents.data(), tail.entries_size));
+  uint32_t restart = 0;
+  while (entry.Next()) {
+    const Slice key = entry.key();
+    if (key.size() < kTrailerSize) {
+      return entry.EntryError("the key has no trailer");
+    }
+    s = CheckValueType(entry);
+    if (s.ok()) s = CheckRestarts(contents, tail, entry, &restart);
+    if (!s.ok()) return s;
+    if (key.size() > max_key_bytes - keys_.size()) {
+      return entry.EntryError("the keys take too much memory");
+    }
+    const Slice user_key = ExtractUserKey(key);
+    if (!options.bytewise || entries_.empty()) {
+      prefix_size_ = options.bytewise ? user_key.size() : 0;
     } else {
-      right = middle - 1;
+      const Slice first(keys_.data(), prefix_size_);
+      prefix_size_ = CommonPrefix(first, user_key);
+    }
+    keys_.append(key.data(), key.size());
+    if (options.global_sequence != 0) {
+      const uint64_t type = ExtractTrailer(key) & 0xFF;
+      EncodeFixed64(keys_.data() + keys_.size() - kTrailerSize,
+                    options.global_sequence << 8 | type);
+    }
+    entries_.push_back({keys_.size(), entry.value()});
+  }
+  if (!entry.status().ok()) return entry.status();
+  // An empty block has one restart point, at its end.
+  if (entries_.empty() && tail.restart_count == 1 &&
+      RestartOffset(contents, tail, 0) == 0) {
+    return s;
+  }
+  if (restart != tail.restart_count) {
+    return Status::Corruption(
+        "restart point " + std::to_string(restart) + " of the block, offset " +
+        std::to_string(RestartOffset(contents, tail, restart)) +
+        ", is not the next entry of one");
+  }
+  return s;
+}
+
+}  // namespace
+
+Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
+                     Block** block) {
+  auto& entries = ThreadScratch<DecodedEntries, Block>();
+  Status s = entries.Decode(contents, options);
+  if (s.ok()) {
+    const bool fingerprints =
+        options.fingerprints && entries.size() <= kMaxFingerprints;
+    const size_t groups = fingerprints ? (entries.size() + 15) / 16 : 0;
+    const size_t prefix_size = entries.prefix_size();
+    size_t body_size = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const size_t rest = entries.Key(i).size() - kTrailerSize - prefix_size;
+      const size_t value = entries.Value(i).size();
+      body_size += VarintLength(rest) + VarintLength(value) + rest +
+                   kTrailerSize + value;
+    }
+    const size_t offsets_at = kFingerprintsAt + 16 * groups;
+    const size_t fixed_size = offsets_at + prefix_size + body_size;
+    const bool wide = fixed_size + 2 * entries.size() > UINT16_MAX;
+    const size_t total =
+        std::max(sizeof(Block), fixed_size + (wide ? 4 : 2) * entries.size());
+    if (total > UINT32_MAX) {
+      s = Status::NotSupported("data blocks of 4 GiB and more");
+    } else {
+      void* memory = AllocateBlockMemory(total, options.huge_pages);
+      auto* made = new (memory) Block;
+      made->allocated_bytes_ = total;
+      made->entry_count_ = static_cast<uint32_t>(entries.size());
+      made->prefix_size_ = static_cast<uint32_t>(prefix_size);
+      made->offsets_at_ = static_cast<uint32_t>(offsets_at);
+      made->wide_offsets_ = wide;
+      made->huge_pages_ = options.huge_pages;
+      made->has_fingerprints_ = fingerprints;
+      made->fingerprint_groups_ = static_cast<uint16_t>(groups);
+
+      char* const base = static_cast<char*>(memory);
+      memset(base + kFingerprintsAt, 0, 16 * groups);
+      char* offset = base + offsets_at;
+      char* p = offset + (wide ? 4 : 2) * entries.size();
+      made->prefix_at_ = static_cast<uint32_t>(p - base);
+      if (prefix_size > 0) memcpy(p, entries.Key(0).data(), prefix_size);
+      p += prefix_size;
+      for (size_t i = 0; i < entries.size(); ++i) {
+        const Slice key = entries.Key(i);
+        const Slice value = entries.Value(i);
+        const auto at = static_cast<uint32_t>(p - base);
+        if (wide) {
+          EncodeFixed32(offset + 4 * i, at);
+        } else {
+          memcpy(offset + 2 * i, &at, 2);  // The low half comes first.
+        }
+        if (fingerprints) {
+          base[kFingerprintsAt + i] =
+              static_cast<char>(Fingerprint(PreviewXxh3(ExtractUserKey(key))));
+        }
+        const size_t rest = key.size() - prefix_size;
+        p = EncodeVarint32(p, static_cast<uint32_t>(rest - kTrailerSize));
+        p = EncodeVarint32(p, static_cast<uint32_t>(value.size()));
+        memcpy(p, key.data() + prefix_size, rest);
+        p += rest;
+        if (!value.empty()) memcpy(p, value.data(), value.size());
+        p += value.size();
+      }
+      *block = made;
     }
   }
-  SeekToRestart(left);
-  while (Valid() &&
-         Compare(key_, ExtractTrailer(key_), user_key, trailer) < 0) {
-    Next();
+  entries.Recycle();
+  return s;
+}
+
+void Block::Free() {
+  const size_t size = allocated_bytes_;
+  const bool huge_pages = huge_pages_;
+  this->~Block();
+  FreeBlockMemory(this, size, huge_pages);
+}
+
+uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
+                           const Slice& user_key, uint64_t trailer) const {
+  Slice rest = user_key;
+  if (prefix_size_ > 0) {
+    // Bytewise order: what all keys begin with is compared once.
+    const Slice prefix = Prefix();
+    const size_t common = std::min(prefix.size(), user_key.size());
+    const int r = memcmp(user_key.data(), prefix.data(), common);
+    if (r > 0) return entry_count_;
+    if (r < 0 || common < prefix.size()) return 0;
+    rest.remove_prefix(prefix_size_);
   }
+  uint32_t left = 0;
+  uint32_t right = entry_count_;
+  while (left < right) {
+    const uint32_t middle = left + (right - left) / 2;
+    const Entry entry = EntryAt(middle);
+    const int r = comparator.CompareUser(entry.rest, rest);
+    if (r < 0 || (r == 0 && entry.trailer > trailer)) {
+      left = middle + 1;
+    } else {
+      right = middle;
+    }
+  }
+  return left;
+}
+
+void BlockIterator::Reset(const Block* block,
+                          const InternalKeyComparator* comparator) {
+  block_ = block;
+  comparator_ = comparator;
+  count_ = block->entry_count_;
+  index_ = count_;
+  key_ = Slice();
+  prefix_size_ = block->prefix_size_;
+  if (prefix_size_ > buffer_size_) Grow(prefix_size_);
+  memcpy(buffer_, block->Prefix().data(), prefix_size_);
+}
+
+void BlockIterator::Grow(size_t size) {
+  const size_t new_size = std::max(size, 2 * buffer_size_);
+  std::unique_ptr<char[]> grown(new char[new_size]);
+  memcpy(grown.get(), buffer_,
+         prefix_size_ < buffer_size_ ? prefix_size_ : buffer_size_);
+  heap_ = std::move(grown);
+  buffer_ = heap_.get();
+  buffer_size_ = new_size;
 }
 
 void BlockIterator::SeekForPrev(const Slice& internal_key) {
   Seek(internal_key);
   if (!Valid()) {
     SeekToLast();
-  } else if (Compare(key_, ExtractTrailer(key_), ExtractUserKey(internal_key),
-                     ExtractTrailer(internal_key)) > 0) {
+  } else if (comparator_->Compare(key_, internal_key) > 0) {
     Prev();
   }
-}
-
-void BlockIterator::SeekToLast() {
-  SeekToRestart(block_->restart_count_ - 1);
-  while (Valid() && next_ < entries_size_) Next();
-}
-
-void BlockIterator::Prev() {
-  const uint32_t end = current_;
-  if (end == 0) {
-    current_ = entries_size_;
-    return;
-  }
-  // The last restart point before this entry; the first is at offset 0.
-  uint32_t left = 0;
-  uint32_t right = block_->restart_count_ - 1;
-  while (left < right) {
-    const uint32_t middle = left + (right - left + 1) / 2;
-    if (block_->RestartOffset(middle) < end) {
-      left = middle;
-    } else {
-      right = middle - 1;
-    }
-  }
-  SeekToRestart(left);
-  while (next_ < end) Next();
 }
 
 }  // namespace varve

@@ -3,25 +3,42 @@
 
 // A data block in memory, and the walk through its entries.
 //
+// The file's form, in which each key shares bytes with the one before, is made
+// for size. In memory a block takes a form in which any entry can be read by
+// itself: what all keys begin with stands once, and each entry has the rest.
+//
+//   control line     pins and the place in the cache; readers do not touch it
+//   header, 24 bytes; fingerprints, one byte an entry: a hash of its user key
+//   offsets of the entries, two bytes each, or four in a large block
+//   the common beginning of all user keys
+//   entries: varint size of the rest of the user key, varint size of the
+//            value, rest of the user key, trailer, value
+//
+// A point lookup reads the header with fingerprints and offsets (neighbouring
+// lines, fetched at once) and then, almost always, the one right entry.
+//
 // All doubt about the bytes ends when the block is made: Block::Create decodes
-// every entry once and refuses what does not hold together. BlockIterator
-// then checks nothing and cannot fail. Only the order of keys is taken on
-// trust, since a disorder can give wrong answers but not wrong accesses;
-// verification looks at it.
+// every entry once and refuses what does not hold together; readers then check
+// nothing and cannot fail. Only the order of keys is taken on trust, since a
+// disorder can give wrong answers but not wrong accesses; verification looks
+// at it.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "table/internal_key.h"
+#include "util/byte_match.h"
 #include "util/coding.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
 namespace varve {
 
-// The uncompressed body of a block.
+// The uncompressed body of a block other than a data block.
 struct BlockContents {
   std::unique_ptr<char[]> data;
   size_t size = 0;
@@ -31,37 +48,205 @@ struct BlockContents {
   Slice AsSlice() const { return Slice(data.get(), size); }
 };
 
-// Thread-safety: immutable.
-class Block {
+struct BlockBuildOptions {
+  // Takes the place of the sequence number of each key, if not 0.
+  SequenceNumber global_sequence = 0;
+  // Keys are ordered bytewise: what they have in common may be taken out.
+  bool bytewise = true;
+  // Make fingerprints, for point lookups. REQUIRES: bytewise.
+  bool fingerprints = true;
+  // Put the block on huge pages, if they can be had.
+  bool huge_pages = false;
+};
+
+// Thread-safety: immutable, but for the counts of its control line.
+class alignas(64) Block {
  public:
   // Corruption says which entry is damaged, NotSupported names the feature
   // that an entry needs; both leave it to the caller to name file and offset.
-  static Status Create(BlockContents contents, std::unique_ptr<Block>* block);
+  // The new block has one pin, the caller's.
+  static Status Create(const Slice& contents, const BlockBuildOptions& options,
+                       Block** block);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
   uint32_t EntryCount() const { return entry_count_; }
-  // Of all memory of the block, itself included.
-  size_t ApproximateMemoryUsage() const {
-    return sizeof(Block) + contents_.allocated_bytes;
+  // Of all memory of the block.
+  size_t ApproximateMemoryUsage() const { return allocated_bytes_; }
+
+  // An entry, decoded. The user key is the block's prefix and then `rest`.
+  struct Entry {
+    Slice rest;
+    uint64_t trailer;
+    Slice value;
+  };
+  // REQUIRES: i < EntryCount().
+  Entry EntryAt(uint32_t i) const { return Decode(base() + Offset(i)); }
+  Slice Prefix() const { return Slice(base() + prefix_at_, prefix_size_); }
+
+  // ---- Point lookup, for blocks with fingerprints ----
+
+  bool has_fingerprints() const { return has_fingerprints_; }
+  // Starts loading what FindCandidate will read.
+  void PrefetchHeader() const {
+    __builtin_prefetch(base() + 64);
+    __builtin_prefetch(base() + 128);
+    __builtin_prefetch(base() + 192);
   }
+  // The first entry from `from` on whose fingerprint is that of the hash, or
+  // EntryCount().
+  uint32_t FindCandidate(uint64_t hash, uint32_t from) const;
+  // Starts loading an entry.
+  void PrefetchEntry(uint32_t i) const {
+    const char* entry = base() + Offset(i);
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + 64);
+  }
+  static uint8_t Fingerprint(uint64_t hash) {
+    return static_cast<uint8_t>(hash >> 56);
+  }
+
+  // ---- Ordered lookup ----
+
+  // The first entry at or behind the internal key, or EntryCount().
+  uint32_t LowerBound(const InternalKeyComparator& comparator,
+                      const Slice& user_key, uint64_t trailer) const;
+
+  // ---- Use ----
+
+  // Marks it as used, for the cache; stores only if it is not marked yet.
+  void Touch() {
+    // relaxed: a hint for eviction.
+    if (referenced_.load(std::memory_order_relaxed) == 0) {
+      referenced_.store(1, std::memory_order_relaxed);
+    }
+  }
+  // Whether it was marked; unmarks it.
+  bool TakeReferenced() {
+    // relaxed: as above. No exchange: a mark lost to a race costs one block a
+    // turn of the clock.
+    if (referenced_.load(std::memory_order_relaxed) == 0) return false;
+    referenced_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+
+  // Keeps the block from being freed. The caller has a pin already, or found
+  // it in a slot inside a read section that still goes on.
+  void Pin() {
+    // relaxed: see above; nothing is published by it.
+    refs_.fetch_add(kPin, std::memory_order_relaxed);
+  }
+  // A function of this shape lets a PinnableSlice unpin.
+  static void Unpin(void* block) { static_cast<Block*>(block)->Drop(kPin); }
+  bool IsPinned() const {
+    // relaxed: the answer may be out of date when it arrives.
+    return refs_.load(std::memory_order_relaxed) >= kPin;
+  }
+  // The cache's own hold; there is one at most.
+  void Hold() {
+    // relaxed: as Pin.
+    refs_.fetch_add(kHold, std::memory_order_relaxed);
+  }
+  // A function of this shape is a deleter for retired blocks.
+  static void DropHold(void* block) { static_cast<Block*>(block)->Drop(kHold); }
 
  private:
   friend class BlockIterator;
+  friend class ClockBlockCache;
 
-  explicit Block(BlockContents contents) : contents_(std::move(contents)) {}
-  Status CheckEntries();
+  static constexpr uint32_t kHold = 1;
+  static constexpr uint32_t kPin = 2;
 
-  uint32_t RestartOffset(uint32_t index) const {
-    return DecodeFixed32(contents_.data.get() + entries_size_ +
-                         index * sizeof(uint32_t));
+  Block() = default;
+  ~Block() = default;
+
+  const char* base() const { return reinterpret_cast<const char*>(this); }
+  uint32_t Offset(uint32_t i) const {
+    const char* offsets = base() + offsets_at_;
+    return wide_offsets_ ? DecodeFixed32(offsets + 4 * size_t{i})
+                         : DecodeFixed16(offsets + 2 * size_t{i});
+  }
+  static Entry Decode(const char* p) {
+    uint32_t rest_size = static_cast<uint8_t>(p[0]);
+    uint32_t value_size = static_cast<uint8_t>(p[1]);
+    if (((rest_size | value_size) & 0x80) == 0) {
+      p += 2;
+    } else {
+      p = GetVarint32Ptr(p, p + kMaxVarint32Bytes, &rest_size);
+      p = GetVarint32Ptr(p, p + kMaxVarint32Bytes, &value_size);
+    }
+    const char* trailer = p + rest_size;
+    return Entry{Slice(p, rest_size), DecodeFixed64(trailer),
+                 Slice(trailer + kTrailerSize, value_size)};
+  }
+  void Drop(uint32_t what) {
+    // acq_rel pairs with itself: every use comes before the freeing.
+    if (refs_.fetch_sub(what, std::memory_order_acq_rel) == what) Free();
+  }
+  void Free();
+
+  // ---- Control line ----
+  std::atomic<uint32_t> refs_{kPin};
+  uint32_t ring_index_ = 0;              // These two are the cache's,
+  std::atomic<Block*>* slot_ = nullptr;  // guarded by its shard's mutex.
+  size_t allocated_bytes_ = 0;
+
+  // ---- Header; immutable, but for the mark ----
+  alignas(64) uint32_t entry_count_ = 0;
+  uint32_t prefix_size_ = 0;
+  uint32_t prefix_at_ = 0;           // Bytes from the beginning of the block.
+  uint32_t offsets_at_ = 0;          // As well.
+  uint16_t fingerprint_groups_ = 0;  // Of 16 bytes, at kFingerprintsAt.
+  bool has_fingerprints_ = false;
+  bool wide_offsets_ = false;
+  bool huge_pages_ = false;
+  std::atomic<uint8_t> referenced_{0};
+  static constexpr size_t kFingerprintsAt = 64 + 24;
+};
+
+// Frees a block's pin at the end of a scope, or hands it on.
+class BlockRef {
+ public:
+  BlockRef() = default;
+  // Calls release(argument) when it lets go of the block.
+  BlockRef(const Block* block, void (*release)(void*), void* argument)
+      : block_(block), release_(release), argument_(argument) {}
+  // Takes over a pin.
+  explicit BlockRef(Block* block) : BlockRef(block, &Block::Unpin, block) {}
+  BlockRef(BlockRef&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)),
+        release_(other.release_),
+        argument_(other.argument_) {}
+  BlockRef& operator=(BlockRef&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      block_ = std::exchange(other.block_, nullptr);
+      release_ = other.release_;
+      argument_ = other.argument_;
+    }
+    return *this;
+  }
+  ~BlockRef() { Reset(); }
+
+  void Reset() {
+    if (std::exchange(block_, nullptr) != nullptr) release_(argument_);
+  }
+  explicit operator bool() const { return block_ != nullptr; }
+  const Block* get() const { return block_; }
+  const Block* operator->() const { return block_; }
+
+  // What to call, and with what, in place of this ref, which lets go of the
+  // duty.
+  using Release = void (*)(void*);
+  std::pair<Release, void*> Detach() {
+    block_ = nullptr;
+    return {release_, argument_};
   }
 
-  BlockContents contents_;
-  uint32_t entries_size_ = 0;
-  uint32_t restart_count_ = 0;
-  uint32_t entry_count_ = 0;
-  size_t longest_key_size_ = 0;
+ private:
+  const Block* block_ = nullptr;
+  Release release_ = nullptr;
+  void* argument_ = nullptr;
 };
 
 // Walks the entries of a block; not virtual, since a table's iterator has one
@@ -76,96 +261,80 @@ class BlockIterator {
   BlockIterator(const BlockIterator&) = delete;
   BlockIterator& operator=(const BlockIterator&) = delete;
 
-  // Turns to a block, standing nowhere in it. `global_sequence`, if not 0,
-  // takes the place of the sequence number of each key.
-  void Reset(const Block* block, const InternalKeyComparator* comparator,
-             SequenceNumber global_sequence);
+  // Turns to a block, standing nowhere in it.
+  void Reset(const Block* block, const InternalKeyComparator* comparator);
 
-  bool Valid() const { return current_ < entries_size_; }
-  void SeekToFirst() { SeekToRestart(0); }
-  void SeekToLast();
+  bool Valid() const { return index_ < count_; }
+  void SeekToFirst() { LoadAt(0); }
+  void SeekToLast() { LoadAt(count_ - 1); }  // Without entries: past the end.
   // To the first entry at or behind the internal key.
-  void Seek(const Slice& internal_key);
+  void Seek(const Slice& internal_key) {
+    LoadAt(block_->LowerBound(*comparator_, ExtractUserKey(internal_key),
+                              ExtractTrailer(internal_key)));
+  }
   // To the last entry at or before the internal key.
   void SeekForPrev(const Slice& internal_key);
   // REQUIRES for all of these: Valid().
-  void Next() { Decode(next_); }
-  void Prev();
+  void Next() {
+    if (++index_ < count_) Load(value_.end());
+  }
+  void Prev() { LoadAt(index_ == 0 ? count_ : index_ - 1); }
   // Valid until the iterator moves.
   Slice key() const { return key_; }
   // Valid as long as the block.
   Slice value() const { return value_; }
 
  private:
-  struct Lengths {
-    uint32_t shared;
-    uint32_t unshared;
-    uint32_t value;
-  };
-
-  // Reads the lengths of an entry and returns what follows them.
-  const char* DecodeLengths(uint32_t offset, Lengths* lengths) const;
-  // To the entry at the offset, if it is none: to the end. Its key must share
-  // bytes with the key at hand only.
-  void Decode(uint32_t offset);
-  // The key is the one at hand up to `shared`, then new bytes.
-  void PutTogetherKey(size_t shared, const char* rest, size_t rest_size);
-  void SeekToRestart(uint32_t index) { Decode(block_->RestartOffset(index)); }
-  int CompareRestart(uint32_t index, const Slice& user_key,
-                     uint64_t trailer) const;
-  uint64_t Rewrite(uint64_t trailer) const {
-    return global_sequence_ == 0 ? trailer
-                                 : global_sequence_ << 8 | (trailer & 0xFF);
+  void LoadAt(uint32_t i) {
+    index_ = i;
+    if (i < count_) Load(block_->base() + block_->Offset(i));
   }
-  int Compare(const Slice& entry_key, uint64_t entry_trailer,
-              const Slice& user_key, uint64_t trailer) const;
+  void Load(const char* p) {
+    const Block::Entry entry = Block::Decode(p);
+    value_ = entry.value;
+    const size_t size = entry.rest.size() + kTrailerSize;
+    if (prefix_size_ == 0) {
+      key_ = Slice(entry.rest.data(), size);
+      return;
+    }
+    if (prefix_size_ + size > buffer_size_) Grow(prefix_size_ + size);
+    memcpy(buffer_ + prefix_size_, entry.rest.data(), size);
+    key_ = Slice(buffer_, prefix_size_ + size);
+  }
+  void Grow(size_t size);
 
   const Block* block_ = nullptr;
   const InternalKeyComparator* comparator_ = nullptr;
-  SequenceNumber global_sequence_ = 0;
-  const char* entries_ = nullptr;
-  uint32_t entries_size_ = 0;
-  uint32_t current_ = 0;  // Where the entry at hand begins.
-  uint32_t next_ = 0;     // Where it ends.
-  // Into the block where the key stands there in full, else into the buffer.
+  uint32_t index_ = 0;
+  uint32_t count_ = 0;
+  // Into the block where the key stands there in full, else into the buffer,
+  // which begins with the block's prefix.
   Slice key_;
   Slice value_;
-  uint64_t stored_trailer_ = 0;  // With a global sequence: of the key at hand.
-
+  size_t prefix_size_ = 0;
   char* buffer_ = inline_;
   size_t buffer_size_ = kInlineKeySize;
   std::unique_ptr<char[]> heap_;
   char inline_[kInlineKeySize];
 };
 
-inline const char* BlockIterator::DecodeLengths(uint32_t offset,
-                                                Lengths* lengths) const {
-  const char* p = entries_ + offset;
-  const auto byte = [p](size_t i) { return static_cast<unsigned char>(p[i]); };
-  // An entry has at least the three bytes of its lengths.
-  if (((byte(0) | byte(1) | byte(2)) & 0x80) == 0) {
-    *lengths = {byte(0), byte(1), byte(2)};
-    return p + 3;
+inline uint32_t Block::FindCandidate(uint64_t hash, uint32_t from) const {
+  const char* fingerprints = base() + kFingerprintsAt;
+  const uint8_t wanted = Fingerprint(hash);
+  uint32_t group = from / 16;
+  // Those before `from` in its group do not count.
+  uint32_t mask_from = ~uint32_t{0} << (from % 16);
+  for (; group < fingerprint_groups_; ++group, mask_from = ~uint32_t{0}) {
+    const uint32_t mask =
+        MatchByte16(fingerprints + 16 * size_t{group}, wanted) & mask_from;
+    if (mask != 0) {
+      const uint32_t i =
+          16 * group + static_cast<uint32_t>(__builtin_ctz(mask));
+      // Behind the last fingerprint there are zeroes.
+      return i < entry_count_ ? i : entry_count_;
+    }
   }
-  const char* limit = entries_ + entries_size_;
-  p = GetVarint32Ptr(p, limit, &lengths->shared);
-  p = GetVarint32Ptr(p, limit, &lengths->unshared);
-  return GetVarint32Ptr(p, limit, &lengths->value);
-}
-
-inline void BlockIterator::Decode(uint32_t offset) {
-  current_ = offset;
-  if (offset >= entries_size_) return;
-  Lengths lengths;
-  const char* p = DecodeLengths(offset, &lengths);
-  if (lengths.shared == 0 && global_sequence_ == 0) {
-    key_ = Slice(p, lengths.unshared);
-  } else {
-    PutTogetherKey(lengths.shared, p, lengths.unshared);
-  }
-  p += lengths.unshared;
-  value_ = Slice(p, lengths.value);
-  next_ = static_cast<uint32_t>(p + lengths.value - entries_);
+  return entry_count_;
 }
 
 }  // namespace varve

@@ -1,103 +1,82 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The cache of data blocks behind Options::block_cache: a hash table with a
-// list of what was used least lately, split into shards by key, each behind a
-// mutex of its own.
+// The cache of data blocks behind Options::block_cache, as tables see it.
 //
 // A block in use is pinned: it stays in memory, counted, until the last
 // BlockRef to it goes, whatever happens to its place in the cache meanwhile.
-//
-// Thread-safety: thread-safe; a BlockRef is owned by one thread at a time.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
+#include <span>
 
 #include "table/block.h"
+#include "table/table_index.h"
 #include "varve/cache.h"
 
 namespace varve {
 
-namespace block_cache_internal {
-class Shard;
-struct Entry;
-}  // namespace block_cache_internal
-
-// Keeps a block, of the cache or of its own, from going away.
-// Lifetime: of a cached block, it must not outlive the cache.
-class BlockRef {
- public:
-  BlockRef() = default;
-  // A block that no cache knows of.
-  explicit BlockRef(std::unique_ptr<Block> block);
-  BlockRef(BlockRef&& other) noexcept
-      : entry_(std::exchange(other.entry_, nullptr)) {}
-  BlockRef& operator=(BlockRef&& other) noexcept {
-    if (this != &other) {
-      Reset();
-      entry_ = std::exchange(other.entry_, nullptr);
-    }
-    return *this;
-  }
-  ~BlockRef() { Reset(); }
-
-  void Reset() {
-    if (entry_ != nullptr) Release(std::exchange(entry_, nullptr));
-  }
-  explicit operator bool() const { return entry_ != nullptr; }
-  // REQUIRES: it holds a block.
-  const Block* get() const;
-  const Block* operator->() const { return get(); }
-
-  // Gives the hold away; whoever takes it calls Release on it, once.
-  void* Detach() { return std::exchange(entry_, nullptr); }
-  static void Release(void* detached);
-
- private:
-  friend class block_cache_internal::Shard;
-  explicit BlockRef(block_cache_internal::Entry* entry) : entry_(entry) {}
-
-  block_cache_internal::Entry* entry_ = nullptr;
+// Where a block belongs: the slot of its table's index, and a key.
+struct BlockPlace {
+  BlockSlot* slot = nullptr;
+  uint64_t table_id = 0;
+  uint64_t offset = 0;
 };
 
+// The slots of a table, to go through them.
+using BlockSlots = std::span<IndexNode>;
+
+// Thread-safety: thread-safe.
 class BlockCache : public Cache {
  public:
-  explicit BlockCache(const CacheOptions& options);
-  ~BlockCache() override;
+  ~BlockCache() override = default;
 
-  // The block of a table at an offset; an empty ref if it is not here.
-  BlockRef Lookup(uint64_t table_id, uint64_t offset);
+  // The block of a place; an empty ref if it is not here.
+  virtual BlockRef Lookup(const BlockPlace& place) = 0;
 
-  // Puts a block here and returns a ref to it. If another thread has put the
-  // same one here before, to that. A block that does not fit is not kept, but
-  // belongs to the ref.
-  BlockRef Insert(uint64_t table_id, uint64_t offset,
-                  std::unique_ptr<Block> block);
+  // Puts a block here, of which nobody else knows yet, and returns a ref to
+  // it. If another thread has put the same one here before, to that. A block
+  // that does not fit is not kept, but belongs to the ref.
+  virtual BlockRef Insert(const BlockPlace& place, BlockRef block) = 0;
+
+  // Drops the blocks of a table, which nobody reads any more; those that are
+  // pinned go when they are released.
+  virtual void EraseTable(uint64_t table_id, BlockSlots slots) = 0;
 
   // A number for a table, which no other that uses this cache has.
-  uint64_t NewTableId();
-  // Drops the blocks of a table; those in use go when they are released.
-  void EraseTable(uint64_t table_id);
+  uint64_t NewTableId() {
+    // relaxed: only the uniqueness of the number counts.
+    return next_table_id_.fetch_add(1, std::memory_order_relaxed);
+  }
 
-  void SetCapacity(size_t capacity_bytes) override;
-  size_t GetCapacity() const override;
-  size_t GetUsage() const override;
-  size_t GetPinnedUsage() const override;
-  void EraseUnreferenced() override;
+  size_t GetCapacity() const override {
+    // relaxed: only reported; what the shards do is behind their mutexes.
+    return capacity_bytes_.load(std::memory_order_relaxed);
+  }
+  BlockCacheMode mode() const { return mode_; }
+  bool huge_pages() const { return huge_pages_; }
 
-  // Bytes that a block will be charged with.
-  static size_t ChargeOf(const Block& block);
+ protected:
+  explicit BlockCache(const CacheOptions& options)
+      : mode_(options.mode),
+        huge_pages_(options.huge_pages),
+        capacity_bytes_(options.capacity_bytes) {}
+
+  void StoreCapacity(size_t capacity_bytes) {
+    // relaxed: see GetCapacity.
+    capacity_bytes_.store(capacity_bytes, std::memory_order_relaxed);
+  }
+  // Into how many shards, a power of two, a capacity is split.
+  static size_t ShardCount(size_t capacity_bytes);
+  // The part of shard i, so that the parts add up.
+  static size_t ShardPart(size_t capacity_bytes, size_t i, size_t count) {
+    return capacity_bytes / count + (i < capacity_bytes % count ? 1 : 0);
+  }
 
  private:
-  block_cache_internal::Shard* ShardOf(uint64_t hash);
-
-  // Immutable after construction.
-  std::vector<std::unique_ptr<block_cache_internal::Shard>> shards_;
-  // Atomic.
+  const BlockCacheMode mode_;
+  const bool huge_pages_;
   std::atomic<size_t> capacity_bytes_;
   std::atomic<uint64_t> next_table_id_{1};
 };

@@ -7,8 +7,16 @@
 
 #include "util/coding.h"
 #include "util/compression.h"
+#include "util/thread_scratch.h"
 
 namespace varve {
+
+namespace {
+
+// A scratch buffer larger than this is given back after use.
+constexpr size_t kMaxKeptScratchBytes = 1 << 20;
+
+}  // namespace
 
 // Body and trailer as they stand in the file.
 struct BlockLoader::RawBlock {
@@ -29,17 +37,25 @@ BlockLoader::BlockLoader(const RandomAccessFile* file, std::string file_name,
       format_version_(footer.format_version) {}
 
 Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
+                                  const BlockBuildOptions& build_options,
                                   ReadaheadBuffer* readahead,
-                                  std::unique_ptr<Block>* block) const {
+                                  BlockRef* block) const {
+  // Where blocks are uncompressed, on their way to the form they get.
+  auto& scratch = ThreadScratch<BlockContents, BlockLoader>();
   RawBlock raw;
   Status s = ReadRaw(handle, readahead, &raw);
   if (s.ok() && verify) s = CompareChecksum(handle, raw.bytes);
+  Slice body;
+  if (s.ok()) s = Uncompress(handle, dictionary_, raw, &scratch, &body);
   if (!s.ok()) return s;
-  BlockContents contents;
-  s = Uncompress(handle, dictionary_, &raw, &contents);
-  if (!s.ok()) return s;
-  s = Block::Create(std::move(contents), block);
-  return s.ok() ? s : s.Annotate(Describe(handle));
+  Block* made = nullptr;
+  s = Block::Create(body, build_options, &made);
+  if (scratch.allocated_bytes > kMaxKeptScratchBytes) {
+    scratch = BlockContents();
+  }
+  if (!s.ok()) return s.Annotate(Describe(handle));
+  *block = BlockRef(made);
+  return s;
 }
 
 Status BlockLoader::ReadMetaBlock(const BlockHandle& handle,
@@ -48,7 +64,7 @@ Status BlockLoader::ReadMetaBlock(const BlockHandle& handle,
   RawBlock raw;
   Status s = ReadRaw(handle, readahead, &raw);
   if (s.ok()) s = CompareChecksum(handle, raw.bytes);
-  if (s.ok()) s = Uncompress(handle, Slice(), &raw, contents);
+  if (s.ok()) s = TakeContents(handle, &raw, contents);
   return s;
 }
 
@@ -71,7 +87,7 @@ Status BlockLoader::ReadProperties(const BlockHandle& handle,
   }
   if (!s.ok()) return s;
   BlockContents contents;
-  s = Uncompress(handle, Slice(), &raw, &contents);
+  s = TakeContents(handle, &raw, &contents);
   if (!s.ok()) return s;
   return DecodeProperties(contents.AsSlice(), file_name_, properties);
 }
@@ -134,31 +150,42 @@ Status BlockLoader::CompareChecksum(const BlockHandle& handle,
 }
 
 Status BlockLoader::Uncompress(const BlockHandle& handle,
-                               const Slice& dictionary, RawBlock* raw,
-                               BlockContents* contents) const {
-  const Slice body(raw->bytes.data(), static_cast<size_t>(handle.size));
-  const auto type = static_cast<CompressionType>(raw->bytes[body.size()]);
-  if (type == CompressionType::kNone && body.data() == raw->heap.get()) {
+                               const Slice& dictionary, const RawBlock& raw,
+                               BlockContents* scratch, Slice* body) const {
+  *body = Slice(raw.bytes.data(), static_cast<size_t>(handle.size));
+  const auto type = static_cast<CompressionType>(raw.bytes[body->size()]);
+  if (type == CompressionType::kNone) return Status();
+  size_t size = 0;
+  Status s = UncompressedLength(type, format_version_, *body, &size);
+  if (s.ok()) {
+    if (scratch->allocated_bytes < size) {
+      scratch->data.reset(new char[size]);
+      scratch->allocated_bytes = size;
+    }
+    scratch->size = size;
+    s = UncompressInto(type, format_version_, *body, scratch->data.get(), size,
+                       dictionary);
+  }
+  if (!s.ok()) return s.Annotate(Describe(handle));
+  *body = scratch->AsSlice();
+  return s;
+}
+
+Status BlockLoader::TakeContents(const BlockHandle& handle, RawBlock* raw,
+                                 BlockContents* contents) const {
+  Slice body;
+  Status s = Uncompress(handle, Slice(), *raw, contents, &body);
+  if (!s.ok() || body.data() == contents->data.get()) return s;
+  if (body.data() == raw->heap.get()) {
     contents->data = std::move(raw->heap);
-    contents->size = body.size();
     contents->allocated_bytes = raw->bytes.size();
-    return Status();
+  } else {
+    contents->data.reset(new char[body.size()]);
+    contents->allocated_bytes = body.size();
+    memcpy(contents->data.get(), body.data(), body.size());
   }
-  Status s;
-  size_t size = body.size();
-  if (type != CompressionType::kNone) {
-    s = UncompressedLength(type, format_version_, body, &size);
-    if (!s.ok()) return s.Annotate(Describe(handle));
-  }
-  contents->data.reset(new char[size]);
-  contents->size = contents->allocated_bytes = size;
-  if (type == CompressionType::kNone) {
-    memcpy(contents->data.get(), body.data(), size);
-    return s;
-  }
-  s = UncompressInto(type, format_version_, body, contents->data.get(), size,
-                     dictionary);
-  return s.ok() ? s : s.Annotate(Describe(handle));
+  contents->size = body.size();
+  return s;
 }
 
 }  // namespace varve

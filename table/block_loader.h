@@ -43,8 +43,8 @@ class BlockLoader {
 
   // A data block. Without `verify` the checksum is not compared.
   Status ReadDataBlock(const BlockHandle& handle, bool verify,
-                       ReadaheadBuffer* readahead,
-                       std::unique_ptr<Block>* block) const;
+                       const BlockBuildOptions& build_options,
+                       ReadaheadBuffer* readahead, BlockRef* block) const;
   // The body of any other block.
   Status ReadMetaBlock(const BlockHandle& handle, ReadaheadBuffer* readahead,
                        BlockContents* contents) const;
@@ -65,8 +65,12 @@ class BlockLoader {
   Status ReadRaw(const BlockHandle& handle, ReadaheadBuffer* readahead,
                  RawBlock* raw) const;
   Status CompareChecksum(const BlockHandle& handle, const Slice& raw) const;
+  // The uncompressed body: in *raw itself, or in *scratch, which grows.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,
-                    RawBlock* raw, BlockContents* contents) const;
+                    const RawBlock& raw, BlockContents* scratch,
+                    Slice* body) const;
+  Status TakeContents(const BlockHandle& handle, RawBlock* raw,
+                      BlockContents* contents) const;
 
   const RandomAccessFile* const file_;
   const std::string file_name_;

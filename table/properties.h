@@ -20,8 +20,8 @@ struct TableProperties {
   uint32_t index_type = 0;
   bool whole_key_filtering = true;
   bool prefix_filtering = true;
-  uint32_t external_version = 0;      // Of ingested files; 0 otherwise.
-  bool has_global_sequence = false;   // The property is there.
+  uint32_t external_version = 0;     // Of ingested files; 0 otherwise.
+  bool has_global_sequence = false;  // The property is there.
   uint64_t global_sequence = 0;
   uint64_t global_sequence_offset = 0;  // In the block's body, for its check.
 

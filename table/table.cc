@@ -17,20 +17,6 @@ struct Table::Rep {
   TableCore core;
 };
 
-namespace {
-
-// What an entry means for a lookup. Takes the block away for a value.
-LookupState Conclude(const BlockIterator& entry, BlockRef* block,
-                     PinnableSlice* value) {
-  if (ExtractValueType(entry.key()) != ValueType::kValue) {
-    return LookupState::kDeleted;
-  }
-  value->PinSlice(entry.value(), BlockRef::Release, block->Detach());
-  return LookupState::kFound;
-}
-
-}  // namespace
-
 Table::Table(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
 Table::~Table() = default;
@@ -44,40 +30,149 @@ Status Table::Open(const TableReaderOptions& options,
   return s;
 }
 
-Status Table::Get(const ReadOptions& options, const Slice& internal_key,
-                  uint64_t user_key_hash, LookupState* state,
-                  PinnableSlice* value) const {
+Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
+                  LookupState* state, ReadTarget* target) const {
+  TableProbe probe;
+  probe.options = &options;
+  probe.lookup = lookup;
+  probe.target = target;
+  StartProbe(&probe);
+  if (!probe.done) ProbeIndex(&probe);
+  if (!probe.done) ProbeBlock(&probe);
+  if (!probe.done) FinishProbe(&probe);
+  *state = probe.state;
+  return std::move(probe.status);
+}
+
+void Table::StartProbe(TableProbe* probe) const {
   const TableCore& core = rep_->core;
-  const Slice user_key = ExtractUserKey(internal_key);
-  *state = LookupState::kNotFound;
-  core.filter.Prefetch(user_key_hash);
-  if (!core.filter.MayMatch(user_key_hash, user_key)) {
+  core.filter.Prefetch(probe->lookup.hash);
+  probe->in_node = core.index.has_prefixes() &&
+                   core.index.FindNode(probe->lookup.user_key, &probe->place,
+                                       &probe->block_index);
+}
+
+void Table::ProbeIndex(TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  if (!core.filter.MayMatch(lookup.hash, lookup.user_key)) {
     RecordTick(core.options.statistics, Ticker::kBloomFilterUseful, 1);
-    return Status();
+    probe->done = true;
+    return;
   }
+  if (!core.index.has_prefixes() ||
+      (probe->in_node &&
+       !core.index.FindInNode(probe->place, &probe->block_index))) {
+    const LookupKey key(lookup.user_key, lookup.sequence);
+    probe->block_index = core.index.Find(key.internal_key());
+  }
+  if (probe->block_index >= core.index.size()) {
+    probe->done = true;
+    return;
+  }
+  // acquire pairs with the release with which the cache fills a slot.
+  probe->block =
+      core.index.slot(probe->block_index).load(std::memory_order_acquire);
+  if (probe->block != nullptr) probe->block->PrefetchHeader();
+}
+
+void Table::ProbeBlock(TableProbe* probe) const {
+  Block* const block = probe->block;
+  if (block == nullptr || !block->has_fingerprints()) {
+    GetFromBlocks(probe);
+    return;
+  }
+  RecordTick(rep_->core.options.statistics, Ticker::kBlockCacheHit, 1);
+  block->Touch();
+  probe->candidate = block->FindCandidate(probe->lookup.hash, 0);
+  if (probe->candidate < block->EntryCount()) {
+    block->PrefetchEntry(probe->candidate);
+  } else {
+    NotInBlock(probe);
+  }
+}
+
+void Table::FinishProbe(TableProbe* probe) const {
+  Block* const block = probe->block;
+  const TableLookup& lookup = probe->lookup;
+  const Slice prefix = block->Prefix();
+  if (lookup.user_key.starts_with(prefix)) {
+    Slice rest = lookup.user_key;
+    rest.remove_prefix(prefix.size());
+    const uint32_t count = block->EntryCount();
+    for (uint32_t i = probe->candidate; i < count;
+         i = block->FindCandidate(lookup.hash, i + 1)) {
+      const Block::Entry entry = block->EntryAt(i);
+      // Versions stand newest first.
+      if (entry.trailer >> 8 > lookup.sequence || !(entry.rest == rest)) {
+        continue;
+      }
+      probe->done = true;
+      if (static_cast<ValueType>(entry.trailer & 0xFF) != ValueType::kValue) {
+        probe->state = LookupState::kDeleted;
+        return;
+      }
+      probe->state = LookupState::kFound;
+      probe->target->SetFromCached(entry.value, block);
+      return;
+    }
+  }
+  NotInBlock(probe);
+}
+
+void Table::NotInBlock(TableProbe* probe) const {
+  const TableIndex& index = rep_->core.index;
+  if (!index.user_keys() &&
+      index.MayContinue(probe->block_index, probe->lookup.user_key)) {
+    ++probe->block_index;
+    GetFromBlocks(probe);
+    return;
+  }
+  probe->done = true;
+}
+
+void Table::GetFromBlocks(TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  const InternalKeyComparator& comparator = *core.options.comparator;
+  probe->done = true;
   BlockRef block;
-  BlockIterator entry;
-  for (size_t i = core.index.Find(internal_key); i < core.index.size(); ++i) {
-    const BlockHandle& handle = core.index.handle(i);
-    if (core.filter.MayMatchInBlock(user_key, handle.offset)) {
-      Status s = core.ReadDataBlock(options, handle, nullptr, &block);
-      if (!s.ok()) return s;
-      entry.Reset(block.get(), core.options.comparator, core.global_sequence);
-      entry.Seek(internal_key);
-      if (entry.Valid()) {
-        if (core.options.comparator->CompareUser(ExtractUserKey(entry.key()),
-                                                 user_key) == 0) {
-          *state = Conclude(entry, &block, value);
-        }
-        return s;
+  for (size_t i = probe->block_index; i < core.index.size(); ++i) {
+    if (core.filter.MayMatchInBlock(lookup.user_key,
+                                    core.index.handle(i).offset)) {
+      probe->status =
+          core.ReadDataBlock(*probe->options, i, nullptr, &block, true);
+      if (!probe->status.ok()) return;
+      const uint32_t found = block->LowerBound(comparator, lookup.user_key,
+                                               SeekTrailer(lookup.sequence));
+      if (found < block->EntryCount()) {
+        Conclude(block->EntryAt(found), &block, probe);
+        return;
       }
     } else {
       RecordTick(core.options.statistics, Ticker::kBloomFilterUseful, 1);
     }
     // The versions of one key may go on in the next block.
-    if (!core.index.MayContinue(i, user_key)) break;
+    if (!core.index.MayContinue(i, lookup.user_key)) return;
   }
-  return Status();
+}
+
+void Table::Conclude(const Block::Entry& entry, BlockRef* block,
+                     TableProbe* probe) const {
+  // The entry is the first at or behind what was sought: is it of that key?
+  Slice rest = probe->lookup.user_key;
+  const Slice prefix = (*block)->Prefix();
+  if (!rest.starts_with(prefix)) return;
+  rest.remove_prefix(prefix.size());
+  if (rep_->core.options.comparator->CompareUser(entry.rest, rest) != 0) {
+    return;
+  }
+  if (static_cast<ValueType>(entry.trailer & 0xFF) != ValueType::kValue) {
+    probe->state = LookupState::kDeleted;
+    return;
+  }
+  probe->state = LookupState::kFound;
+  probe->target->SetFromRef(entry.value, block);
 }
 
 std::unique_ptr<InternalIterator> Table::NewIterator(
@@ -93,7 +188,7 @@ std::unique_ptr<InternalIterator> Table::NewIterator(
 
 uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
   const TableIndex& index = rep_->core.index;
-  const size_t i = index.Find(internal_key);
+  const size_t i = index.Search(internal_key);
   if (i < index.size()) return index.handle(i).offset;
   if (i == 0) return 0;
   const BlockHandle& last = index.handle(i - 1);

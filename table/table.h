@@ -6,7 +6,10 @@
 #include <string>
 
 #include "table/internal_iterator.h"
+#include "table/internal_key.h"
 #include "table/properties.h"
+#include "table/read_target.h"
+#include "table/table_index.h"
 #include "table/table_options.h"
 #include "varve/env.h"
 #include "varve/options.h"
@@ -20,6 +23,33 @@ enum class LookupState : uint8_t {
   kNotFound,  // Nothing about the key here; look further down.
   kFound,     // The value was set.
   kDeleted,   // Deleted here; look no further.
+};
+
+// One lookup in a table.
+struct TableLookup {
+  Slice user_key;
+  uint64_t hash = 0;  // The filter hash, PreviewXxh3, of the user key.
+  SequenceNumber sequence = 0;
+};
+
+class Block;
+
+// Where a lookup that goes in steps has got to.
+struct TableProbe {
+  // Set by the caller.
+  const ReadOptions* options = nullptr;
+  TableLookup lookup;
+  ReadTarget* target = nullptr;
+  // Results.
+  bool done = false;
+  LookupState state = LookupState::kNotFound;
+  Status status;
+  // Between the steps.
+  TableIndex::Place place;
+  size_t block_index = 0;
+  bool in_node = false;  // The place is in a node, or block_index is set.
+  Block* block = nullptr;
+  uint32_t candidate = 0;
 };
 
 // An open table file. Reads RocksDB's block-based tables of format versions 0
@@ -36,12 +66,19 @@ class Table {
   Table& operator=(const Table&) = delete;
   ~Table();
 
-  // Looks for the newest entry of the internal key's user key at or behind
-  // it (that is, at or before its sequence number). `user_key_hash` is the
-  // filter hash (PreviewXxh3) of the user key. *value is set for kFound.
-  Status Get(const ReadOptions& options, const Slice& internal_key,
-             uint64_t user_key_hash, LookupState* state,
-             PinnableSlice* value) const;
+  // Looks for the newest update of the lookup's key that its sequence number
+  // sees. REQUIRES: the caller is inside a read section.
+  Status Get(const ReadOptions& options, const TableLookup& lookup,
+             LookupState* state, ReadTarget* target) const;
+
+  // The same in four steps, so that the cache misses of many lookups overlap:
+  // each step starts loading what the next one reads. A probe that is done
+  // has its state and status set, and is not to be given to further steps.
+  // REQUIRES: all steps are inside one read section.
+  void StartProbe(TableProbe* probe) const;  // Filter line, index node.
+  void ProbeIndex(TableProbe* probe) const;  // Block's header.
+  void ProbeBlock(TableProbe* probe) const;  // Entry.
+  void FinishProbe(TableProbe* probe) const;
 
   // The iterator must not outlive the table. With readahead_size of
   // ReadOptions above 0, or for scans noticed by themselves, file ranges are
@@ -65,6 +102,12 @@ class Table {
  private:
   struct Rep;
   explicit Table(std::unique_ptr<Rep> rep);
+  // The general way through blocks, from probe->block_index on: reads what is
+  // not in memory, and needs no fingerprints. Sets done.
+  void GetFromBlocks(TableProbe* probe) const;
+  void NotInBlock(TableProbe* probe) const;
+  void Conclude(const Block::Entry& entry, BlockRef* block,
+                TableProbe* probe) const;
   std::unique_ptr<Rep> rep_;
 };
 

@@ -201,6 +201,8 @@ struct TableCache::Rep {
   FileOptions file_options;
   TableReaderOptions base;
   std::vector<std::unique_ptr<Shard>> shards;
+  bool bounded;  // Tables may be closed while they are needed.
+  Mutex memo_mutex;
 };
 
 Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
@@ -255,8 +257,13 @@ bool TableCache::Rep::CloseSomeTables() {
 TableCache::TableCache(std::string db_path, Env* env,
                        const FileOptions& file_options,
                        const TableReaderOptions& base, int max_open_files)
-    : rep_(new Rep{std::move(db_path), env, file_options, base, {}}) {
-  const bool bounded = max_open_files >= 0;
+    : rep_(new Rep) {
+  rep_->db_path = std::move(db_path);
+  rep_->env = env;
+  rep_->file_options = file_options;
+  rep_->base = base;
+  rep_->bounded = max_open_files >= 0;
+  const bool bounded = rep_->bounded;
   const auto max_tables = static_cast<size_t>(std::max(max_open_files, 1));
   const size_t count =
       bounded && max_tables < kShards * kMinShardTables ? 1 : kShards;
@@ -279,13 +286,20 @@ Status TableCache::Find(const TableFile& file, std::shared_ptr<Table>* table) {
           table);
 }
 
-Status TableCache::Get(const ReadOptions& options, const TableFile& file,
-                       const Slice& internal_key, uint64_t user_key_hash,
-                       LookupState* state, PinnableSlice* value) {
-  std::shared_ptr<Table> table;
-  Status s = Find(file, &table);
-  if (!s.ok()) return s;
-  return table->Get(options, internal_key, user_key_hash, state, value);
+Status TableCache::FindAndRemember(const TableFile& file, TableMemo* memo,
+                                   const Table** table,
+                                   std::shared_ptr<Table>* owner) {
+  Status s = Find(file, owner);
+  *table = owner->get();
+  if (!s.ok() || rep_->bounded) return s;
+  MutexLock lock(&rep_->memo_mutex);
+  // relaxed: it changes under the mutex only.
+  if (memo->table.load(std::memory_order_relaxed) == nullptr) {
+    memo->owner = *owner;
+    // release pairs with the acquire in Find.
+    memo->table.store(*table, std::memory_order_release);
+  }
+  return s;
 }
 
 std::unique_ptr<InternalIterator> TableCache::NewIterator(

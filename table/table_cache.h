@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,6 +18,17 @@ struct TableFile {
   uint64_t number = 0;
   uint64_t size = 0;
   SequenceNumber largest_sequence = 0;
+};
+
+// A table that stays open as long as its file's metadata.
+struct TableMemo {
+  TableMemo() = default;
+  // A copy of the metadata remembers nothing.
+  TableMemo(const TableMemo& /*other*/) {}
+  TableMemo& operator=(const TableMemo& /*other*/) { return *this; }
+
+  std::atomic<const Table*> table{nullptr};
+  std::shared_ptr<Table> owner;  // Guarded by the table cache's mutex.
 };
 
 // The open tables of a database, at most `max_open_files` of them (-1: all).
@@ -37,10 +49,17 @@ class TableCache {
   // is Corruption too. The table stays usable while the pointer is held.
   Status Find(const TableFile& file, std::shared_ptr<Table>* table);
 
-  // See Table::Get.
-  Status Get(const ReadOptions& options, const TableFile& file,
-             const Slice& internal_key, uint64_t user_key_hash,
-             LookupState* state, PinnableSlice* value);
+  // The table, found through what the file's metadata remember of it if all
+  // tables stay open (max_open_files is -1): one load then. Else *owner keeps
+  // it open.
+  Status Find(const TableFile& file, TableMemo* memo, const Table** table,
+              std::shared_ptr<Table>* owner) {
+    // acquire pairs with the release in Remember: the table is seen whole.
+    *table = memo->table.load(std::memory_order_acquire);
+    if (*table != nullptr) [[likely]]
+      return Status();
+    return FindAndRemember(file, memo, table, owner);
+  }
 
   // Never null; errors are in its status(). Keeps the table open.
   std::unique_ptr<InternalIterator> NewIterator(const ReadOptions& options,
@@ -53,6 +72,9 @@ class TableCache {
   size_t ApproximateMemoryUsage() const;
 
  private:
+  Status FindAndRemember(const TableFile& file, TableMemo* memo,
+                         const Table** table, std::shared_ptr<Table>* owner);
+
   struct Rep;
   std::unique_ptr<Rep> rep_;
 };

@@ -7,32 +7,34 @@ namespace varve {
 
 TableCore::~TableCore() {
   if (options.block_cache != nullptr && cache_id != 0) {
-    options.block_cache->EraseTable(cache_id);
+    options.block_cache->EraseTable(cache_id, index.nodes());
   }
 }
 
-Status TableCore::ReadDataBlock(const ReadOptions& read_options,
-                                const BlockHandle& handle,
-                                ReadaheadBuffer* readahead,
-                                BlockRef* block) const {
+Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
+                                ReadaheadBuffer* readahead, BlockRef* block,
+                                bool for_lookup) const {
   BlockCache* const cache = options.block_cache;
+  const BlockHandle& handle = index.handle(i);
+  const BlockPlace place{&index.slot(i), cache_id, handle.offset};
   if (cache != nullptr) {
-    *block = cache->Lookup(cache_id, handle.offset);
+    *block = cache->Lookup(place);
     if (*block) {
       RecordTick(options.statistics, Ticker::kBlockCacheHit, 1);
       return Status();
     }
     RecordTick(options.statistics, Ticker::kBlockCacheMiss, 1);
   }
-  std::unique_ptr<Block> loaded;
+  const bool keep = cache != nullptr && read_options.fill_cache;
+  BlockBuildOptions build_options;
+  build_options.global_sequence = global_sequence;
+  build_options.bytewise = index.has_prefixes();
+  build_options.huge_pages = keep && cache->huge_pages();
+  build_options.fingerprints = index.has_prefixes() && (keep || for_lookup);
   Status s = loader->ReadDataBlock(handle, read_options.verify_checksums,
-                                   readahead, &loaded);
-  if (!s.ok()) return s;
-  if (cache == nullptr || !read_options.fill_cache) {
-    *block = BlockRef(std::move(loaded));
-    return s;
-  }
-  *block = cache->Insert(cache_id, handle.offset, std::move(loaded));
+                                   build_options, readahead, block);
+  if (!s.ok() || !keep) return s;
+  *block = cache->Insert(place, std::move(*block));
   RecordTick(options.statistics, Ticker::kBlockCacheAdd, 1);
   return s;
 }

@@ -31,10 +31,12 @@ struct TableCore {
   // Takes the table's blocks out of the cache.
   ~TableCore();
 
-  // A data block, from the cache or the file. `readahead` may be null.
-  Status ReadDataBlock(const ReadOptions& read_options,
-                       const BlockHandle& handle, ReadaheadBuffer* readahead,
-                       BlockRef* block) const;
+  // Data block i, from the cache or the file. `readahead` may be null. With
+  // `for_lookup` the block gets what point lookups need even if it will not
+  // be cached.
+  Status ReadDataBlock(const ReadOptions& read_options, size_t i,
+                       ReadaheadBuffer* readahead, BlockRef* block,
+                       bool for_lookup) const;
 
   size_t ApproximateMemoryUsage() const;
 

@@ -35,7 +35,8 @@ bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
 
 Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
                           uint64_t file_size,
-                          const InternalKeyComparator* comparator) {
+                          const InternalKeyComparator* comparator,
+                          bool binary_search) {
   comparator_ = comparator;
   user_keys_ = properties.index_key_is_user_key;
   if (properties.index_type == kTwoLevel) {
@@ -55,7 +56,37 @@ Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
   arena_.shrink_to_fit();
   starts_.shrink_to_fit();
   handles_.shrink_to_fit();
+  MakeNodes(comparator->bytewise() && !binary_search && size() > 0);
   return Status();
+}
+
+void TableIndex::MakeNodes(bool with_prefixes) {
+  node_count_ = (size() + IndexNode::kFanout - 1) / IndexNode::kFanout;
+  nodes_ = std::make_unique<IndexNode[]>(node_count_);
+  has_prefixes_ = with_prefixes;
+  if (!with_prefixes) return;
+  // The separators rise, so what the first and the last begin with, all do.
+  // (An index that is out of order gives wrong answers, not wrong accesses.)
+  const Slice first = SeparatorUserKey(0);
+  const Slice last = SeparatorUserKey(size() - 1);
+  const size_t limit = std::min(first.size(), last.size());
+  while (common_size_ < limit && first[common_size_] == last[common_size_]) {
+    ++common_size_;
+  }
+  for (size_t i = 0; i < node_count_ * IndexNode::kFanout; ++i) {
+    uint64_t& prefix =
+        nodes_[i / IndexNode::kFanout].prefixes[i % IndexNode::kFanout];
+    if (i >= size()) {
+      prefix = UINT64_MAX;
+      continue;
+    }
+    const Slice key = SeparatorUserKey(i);
+    prefix = key.size() < common_size_ ? 0 : PrefixOf(key);
+    if (i + 1 == size() || (i + 1) % IndexNode::kFanout == 0) {
+      tops_.push_back(prefix);
+    }
+  }
+  tops_.shrink_to_fit();
 }
 
 Status TableIndex::DecodeEntries(const Slice& entries,

@@ -2,24 +2,47 @@
 #pragma once
 
 // The index of an open table: for each data block a separator, at or behind
-// all of the block's keys and before those of the next block, and the block's
-// handle. It is decoded once, when the table is opened, from any of the forms
-// that files have.
+// all of the block's keys and before those of the next block, the block's
+// handle, and a slot that holds the block itself while it is in memory. It is
+// decoded once, when the table is opened, from any of the forms that files
+// have.
 //
-// Thread-safety: immutable after Decode.
+// For bytewise order it can be searched in two steps without touching a key:
+// nodes of 16 separators hold eight bytes of each (those behind what all
+// separators begin with, as a number) beside their slots, and a small array
+// holds the last prefix of each node. Only where prefixes are equal the keys
+// themselves are compared.
+//
+// Thread-safety: immutable after Decode, but for the slots, which are the
+// block cache's.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "table/format.h"
 #include "table/internal_key.h"
 #include "table/properties.h"
+#include "util/key_prefix.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
 namespace varve {
+
+class Block;
+
+using BlockSlot = std::atomic<Block*>;
+
+struct alignas(64) IndexNode {
+  static constexpr size_t kFanout = 16;
+
+  uint64_t prefixes[kFanout];
+  BlockSlot slots[kFanout];
+};
 
 class TableIndex {
  public:
@@ -29,17 +52,50 @@ class TableIndex {
 
   // Takes an index block's body apart, in the form that the properties give.
   // All handles will lie within `file_size`. Corruption and NotSupported
-  // leave it to the caller to name the file. To be called once.
+  // leave it to the caller to name the file. With `binary_search` only Find
+  // is used (ablation block_index=binary_search). To be called once.
   Status Decode(const Slice& body, const TableProperties& properties,
-                uint64_t file_size, const InternalKeyComparator* comparator);
+                uint64_t file_size, const InternalKeyComparator* comparator,
+                bool binary_search);
 
   // The number of data blocks.
   size_t size() const { return handles_.size(); }
   const BlockHandle& handle(size_t i) const { return handles_[i]; }
+  BlockSlot& slot(size_t i) const {
+    return nodes_[i / IndexNode::kFanout].slots[i % IndexNode::kFanout];
+  }
 
   // The first block whose separator is at or behind the key, the only one
   // where the key or the first behind it can be; size() if there is none.
   size_t Find(const Slice& internal_key) const;
+
+  std::span<IndexNode> nodes() const { return {nodes_.get(), node_count_}; }
+
+  // ---- The search by prefixes, in two steps ----
+
+  bool has_prefixes() const { return has_prefixes_; }
+  // Where a search has got to.
+  struct Place {
+    uint64_t prefix = 0;  // Of the key.
+    size_t node = 0;
+  };
+  // Finds the node and starts loading it. False if the place is known without
+  // it: *block is then the answer.
+  bool FindNode(const Slice& user_key, Place* place, size_t* block) const;
+  // The block, as Find gives it, unless the prefixes do not tell: then false.
+  bool FindInNode(const Place& place, size_t* block) const;
+
+  // Find, by prefixes where they tell.
+  size_t Search(const Slice& internal_key) const {
+    Place place;
+    size_t block = 0;
+    if (has_prefixes_ &&
+        (!FindNode(ExtractUserKey(internal_key), &place, &block) ||
+         FindInNode(place, &block))) {
+      return block;
+    }
+    return Find(internal_key);
+  }
 
   // Whether keys behind block i can have this user key too.
   bool MayContinue(size_t i, const Slice& user_key) const {
@@ -50,12 +106,21 @@ class TableIndex {
   // the keys of blocks up to i, above 0 for those behind.
   int CompareToSeparator(const Slice& internal_key, size_t i) const;
 
+  // Separators are user keys, so that no user key is in two blocks.
+  bool user_keys() const { return user_keys_; }
+
   size_t ApproximateMemoryUsage() const {
-    return arena_.capacity() + starts_.capacity() * sizeof(starts_[0]) +
+    return node_count_ * sizeof(IndexNode) +
+           tops_.capacity() * sizeof(tops_[0]) + arena_.capacity() +
+           starts_.capacity() * sizeof(starts_[0]) +
            handles_.capacity() * sizeof(handles_[0]);
   }
 
  private:
+  void MakeNodes(bool with_prefixes);
+  uint64_t PrefixOf(const Slice& user_key) const {
+    return KeyPrefix(user_key, common_size_);
+  }
   Status DecodeEntries(const Slice& entries, const TableProperties& properties,
                        uint64_t file_size);
   Slice Separator(size_t i) const {
@@ -70,6 +135,48 @@ class TableIndex {
   std::string arena_;             // The separators, one behind the other.
   std::vector<uint32_t> starts_;  // One more than there are separators.
   std::vector<BlockHandle> handles_;
+  std::unique_ptr<IndexNode[]> nodes_;
+  size_t node_count_ = 0;
+  bool has_prefixes_ = false;
+  size_t common_size_ = 0;      // Of what all separators begin with.
+  std::vector<uint64_t> tops_;  // The last prefix of each node.
 };
+
+// Starts loading a node.
+inline void PrefetchNode(const IndexNode& node) {
+  const char* p = reinterpret_cast<const char*>(&node);
+  for (size_t i = 0; i < sizeof(node); i += 64) __builtin_prefetch(p + i);
+}
+
+inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
+                                 size_t* block) const {
+  if (common_size_ > 0) {
+    const Slice common(arena_.data(), common_size_);
+    const size_t size =
+        user_key.size() < common_size_ ? user_key.size() : common_size_;
+    const int r = memcmp(user_key.data(), common.data(), size);
+    if (r != 0 || size < common_size_) {
+      *block = r > 0 ? handles_.size() : 0;
+      return false;
+    }
+  }
+  place->prefix = PrefixOf(user_key);
+  place->node = LowerBoundPrefix(tops_.data(), tops_.size(), place->prefix);
+  if (place->node == tops_.size()) {
+    *block = handles_.size();
+    return false;
+  }
+  PrefetchNode(nodes_[place->node]);
+  return true;
+}
+
+inline bool TableIndex::FindInNode(const Place& place, size_t* block) const {
+  const IndexNode& node = nodes_[place.node];
+  size_t i = 0;
+  for (const uint64_t prefix : node.prefixes) i += prefix < place.prefix;
+  *block = place.node * IndexNode::kFanout + i;
+  // The node's last prefix is not before the key's, so i is in it.
+  return node.prefixes[i] != place.prefix;
+}
 
 }  // namespace varve

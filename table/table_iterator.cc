@@ -18,11 +18,10 @@ bool TableIterator::EnterBlock(size_t i) {
   block_.Reset();
   status_ = Status();
   if (i >= core_->index.size()) return false;
-  status_ = core_->ReadDataBlock(options_, core_->index.handle(i), &readahead_,
-                                 &block_);
+  status_ = core_->ReadDataBlock(options_, i, &readahead_, &block_, false);
   if (!status_.ok()) return false;
   block_index_ = i;
-  entry_.Reset(block_.get(), core_->options.comparator, core_->global_sequence);
+  entry_.Reset(block_.get(), core_->options.comparator);
   return true;
 }
 
@@ -58,13 +57,13 @@ void TableIterator::SeekToLast() {
 }
 
 void TableIterator::Seek(const Slice& internal_key) {
-  if (!EnterBlock(core_->index.Find(internal_key))) return;
+  if (!EnterBlock(core_->index.Search(internal_key))) return;
   entry_.Seek(internal_key);
   SkipEmptyForward();
 }
 
 void TableIterator::SeekForPrev(const Slice& internal_key) {
-  const size_t i = core_->index.Find(internal_key);
+  const size_t i = core_->index.Search(internal_key);
   if (i == core_->index.size()) {
     SeekToLast();
     return;

@@ -195,7 +195,8 @@ Status TableOpener::ReadIndex() {
   Status s = core_.loader->ReadMetaBlock(core_.footer.index, &tail_, &contents);
   if (!s.ok()) return s;
   s = core_.index.Decode(contents.AsSlice(), core_.properties,
-                         core_.options.file_size, core_.options.comparator);
+                         core_.options.file_size, core_.options.comparator,
+                         core_.options.binary_search);
   return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
 }
 

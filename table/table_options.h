@@ -38,6 +38,8 @@ struct TableReaderOptions {
   BlockCache* block_cache = nullptr;  // May be null. Must outlive the table.
   Statistics* statistics = nullptr;   // May be null.
   Logger* info_log = nullptr;         // May be null.
+  // Ablation block_index=binary_search.
+  bool binary_search = false;
   // For messages.
   std::string file_name;
   uint64_t file_size = 0;

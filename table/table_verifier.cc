@@ -41,11 +41,16 @@ class TableVerifier {
 
 Status TableVerifier::VerifyDataBlock(size_t i) {
   const BlockHandle& handle = core_.index.handle(i);
-  std::unique_ptr<Block> block;
-  Status s = core_.loader->ReadDataBlock(handle, true, &readahead_, &block);
+  BlockRef block;
+  BlockBuildOptions build_options;
+  build_options.global_sequence = core_.global_sequence;
+  build_options.bytewise = core_.options.comparator->bytewise();
+  build_options.fingerprints = false;
+  Status s = core_.loader->ReadDataBlock(handle, true, build_options,
+                                         &readahead_, &block);
   if (!s.ok()) return s;
   BlockIterator entry;
-  entry.Reset(block.get(), core_.options.comparator, core_.global_sequence);
+  entry.Reset(block.get(), core_.options.comparator);
   for (entry.SeekToFirst(); entry.Valid(); entry.Next()) {
     s = VerifyEntry(entry.key(), i);
     if (!s.ok()) return s.Annotate(core_.loader->Describe(handle));

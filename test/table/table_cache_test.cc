@@ -17,7 +17,7 @@
 #include "env/file_names.h"
 #include "table/table_builder.h"
 #include "test/testing/seed.h"
-#include "util/hash.h"
+#include "test/testing/table_lookup.h"
 #include "util/mutex.h"
 #include "varve/statistics.h"
 
@@ -130,12 +130,24 @@ class TableCacheTest : public ::testing::Test {
   }
   // The number in the table, or the error.
   static std::string Read(TableCache* cache, const TableFile& file) {
+    std::shared_ptr<Table> table;
+    const Status s = cache->Find(file, &table);
+    return s.ok() ? ContentOf(*table) : s.ToString();
+  }
+  // The same, through what the file's metadata remember.
+  static std::string Read(TableCache* cache, const TableFile& file,
+                          TableMemo* memo) {
+    const Table* table = nullptr;
+    std::shared_ptr<Table> owner;
+    const Status s = cache->Find(file, memo, &table, &owner);
+    return s.ok() ? ContentOf(*table) : s.ToString();
+  }
+  static std::string ContentOf(const Table& table) {
     LookupState state;
-    PinnableSlice value;
-    const Status s = cache->Get(ReadOptions(), file, KeyAt(1),
-                                PreviewXxh3("key"), &state, &value);
+    std::string value;
+    const Status s = test::Get(table, KeyAt(1), &state, &value);
     if (!s.ok()) return s.ToString();
-    return state == LookupState::kFound ? value.ToString() : "not found";
+    return state == LookupState::kFound ? value : "not found";
   }
 
   std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
@@ -277,6 +289,70 @@ TEST_F(TableCacheTest, ConcurrentOpenersShareOneOpen) {
   EXPECT_EQ(right.load(), kThreads);
   EXPECT_EQ(refused.load(), kThreads);
   EXPECT_EQ(env_.opens.load(), 1);
+}
+
+TEST_F(TableCacheTest, RemembersTablesThatStayOpen) {
+  const TableFile file = Write(7);
+  const auto cache = NewCache(-1);
+  {
+    TableMemo memo;
+    EXPECT_EQ(Read(cache.get(), file, &memo), "7");
+    EXPECT_NE(memo.table.load(), nullptr);
+    const TableMemo copy = memo;
+    EXPECT_EQ(copy.table.load(), nullptr);
+    EXPECT_EQ(copy.owner, nullptr);
+    // It needs the cache no longer.
+    cache->Evict(7);
+    EXPECT_EQ(env_.open_files.load(), 1);
+    EXPECT_EQ(Read(cache.get(), file, &memo), "7");
+    EXPECT_EQ(env_.opens.load(), 1);
+    memo = copy;
+    EXPECT_NE(memo.table.load(), nullptr);
+  }
+  EXPECT_EQ(env_.open_files.load(), 0);
+}
+
+TEST_F(TableCacheTest, RemembersNothingWhenTablesMayBeClosed) {
+  std::vector<TableFile> files;
+  for (uint64_t i = 1; i <= 20; ++i) files.push_back(Write(i));
+  const auto cache = NewCache(10);
+  std::vector<TableMemo> memos(files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(Read(cache.get(), files[i], &memos[i]),
+              std::to_string(files[i].number));
+    EXPECT_EQ(memos[i].table.load(), nullptr);
+  }
+  EXPECT_LE(env_.open_files.load(), 10);
+}
+
+TEST_F(TableCacheTest, RemembersNoErrors) {
+  TableFile missing;
+  missing.number = 8;
+  const auto cache = NewCache(-1);
+  TableMemo memo;
+  EXPECT_THAT(Read(cache.get(), missing, &memo), HasSubstr("is missing"));
+  EXPECT_EQ(memo.table.load(), nullptr);
+  EXPECT_EQ(Read(cache.get(), Write(8), &memo), "8");
+}
+
+TEST_F(TableCacheTest, ThreadsRememberOneTable) {
+  constexpr int kThreads = 8;
+  const auto cache = NewCache(-1);
+  for (uint64_t round = 1; round <= 50; ++round) {
+    const TableFile file = Write(round);
+    TableMemo memo;
+    std::atomic<int> right = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        right += Read(cache.get(), file, &memo) == std::to_string(round);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(right.load(), kThreads);
+    EXPECT_EQ(memo.table.load(), memo.owner.get());
+  }
+  EXPECT_EQ(env_.opens.load(), 50);
 }
 
 TEST_F(TableCacheTest, ThreadsReadWhileTablesComeAndGo) {

@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "table/block_cache.h"
+#include "table/clock_block_cache.h"
 #include "table/table.h"
 #include "test/testing/directory.h"
 #include "test/testing/string_random_access_file.h"
 #include "test/testing/table_bytes.h"
+#include "test/testing/table_lookup.h"
 #include "util/coding.h"
-#include "util/hash.h"
 
 namespace varve {
 namespace {
@@ -179,11 +179,9 @@ void CheckEntries(const Table& table, const Entries& entries) {
     it->SeekForPrev(key);
     ASSERT_TRUE(it->Valid());
     ASSERT_EQ(it->key(), key);
-    const Slice user_key = ExtractUserKey(key);
     LookupState state;
     PinnableSlice found;
-    const Status s =
-        table.Get(ReadOptions(), key, PreviewXxh3(user_key), &state, &found);
+    const Status s = test::Get(table, key, &state, &found);
     ASSERT_TRUE(s.ok()) << s.ToString();
     if (ExtractValueType(key) == ValueType::kValue) {
       ASSERT_EQ(state, LookupState::kFound) << DescribeInternalKey(key);
@@ -226,7 +224,7 @@ TEST(TableFixturesTest, RefusesWhatItCannotRead) {
 }
 
 TEST(TableFixturesTest, ReadsEveryOtherTable) {
-  BlockCache cache(CacheOptions{.capacity_bytes = 100 << 10});
+  ClockBlockCache cache({.capacity_bytes = 100 << 10});
   int count = 0;
   for (const std::string& file : AllTables()) {
     SCOPED_TRACE(file);
@@ -353,8 +351,7 @@ TEST(TableFixturesTest, DamagedDataBlockSparesOtherKeys) {
   for (const auto& [key, value] : entries) {
     LookupState state;
     PinnableSlice found;
-    const Status s = table->Get(
-        ReadOptions(), key, PreviewXxh3(ExtractUserKey(key)), &state, &found);
+    const Status s = test::Get(*table, key, &state, &found);
     if (s.IsCorruption()) {
       ++damaged;
     } else {
@@ -389,11 +386,7 @@ TEST(TableFixturesTest, ReadsPatchedSequenceNumber) {
   LookupState state;
   PinnableSlice found;
   const Slice user_key = ExtractUserKey(entries[0].first);
-  const LookupKey before(user_key, 61);
-  ASSERT_TRUE(table
-                  ->Get(ReadOptions(), before.internal_key(),
-                        PreviewXxh3(user_key), &state, &found)
-                  .ok());
+  ASSERT_TRUE(test::GetAt(*table, user_key, 61, &state, &found).ok());
   EXPECT_EQ(state, LookupState::kNotFound);
 
   // The MANIFEST says otherwise.

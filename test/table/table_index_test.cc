@@ -1,14 +1,21 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: indexes of all forms that files have lead to the right blocks, and bad
-// ones are refused. Method: index blocks made here in every form; every cut
-// and every flipped byte of one.
+// Goal: indexes of all forms that files have lead to the right blocks, by
+// prefixes as by keys, and bad ones are refused. Method: index blocks made here
+// in every form; random separators that are hard to tell apart, against
+// std::lower_bound; every cut and every flipped byte of one.
 #include "table/table_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "table/block_builder.h"
+#include "test/testing/comparators.h"
+#include "test/testing/hard_keys.h"
+#include "test/testing/seed.h"
 #include "util/coding.h"
 
 namespace varve {
@@ -71,7 +78,8 @@ std::string MakeIndex(const Form& form, const std::vector<std::string>& last) {
 }
 
 Status Decode(const Form& form, const std::string& body, TableIndex* index) {
-  return index->Decode(body, PropertiesOf(form), kFileSize, Comparator());
+  return index->Decode(body, PropertiesOf(form), kFileSize, Comparator(),
+                       false);
 }
 
 std::string Target(const Slice& user_key, SequenceNumber sequence) {
@@ -116,6 +124,8 @@ TEST(TableIndexTest, EmptyIndexHasNoBlocks) {
   ASSERT_TRUE(Decode({}, MakeIndex({}, {}), &index).ok());
   EXPECT_EQ(index.size(), 0u);
   EXPECT_EQ(index.Find(Target("a", 1)), 0u);
+  EXPECT_EQ(index.Search(Target("a", 1)), 0u);
+  EXPECT_TRUE(index.nodes().empty());
 }
 
 TEST(TableIndexTest, TakesAnyTypeInSeparators) {
@@ -178,8 +188,8 @@ TEST(TableIndexTest, BoundsTheMemoryOfSharedSeparators) {
   const Form form{true, true, 0, 16};
   TableIndex index;
   // The handles fit a large file; the keys would take 320 MB.
-  const Status s =
-      index.Decode(body, PropertiesOf(form), uint64_t{1} << 40, Comparator());
+  const Status s = index.Decode(body, PropertiesOf(form), uint64_t{1} << 40,
+                                Comparator(), false);
   EXPECT_THAT(s.ToString(), HasSubstr("too much memory"));
 }
 
@@ -194,7 +204,10 @@ TEST(TableIndexTest, SurvivesEveryCutAndEveryChangedByte) {
         ASSERT_TRUE(index.handle(i).FitsIn(kFileSize));
         index.MayContinue(i, "ac");
       }
-      ASSERT_LE(index.Find(Target("ac", 5)), index.size());
+      for (const char* user_key : {"", "ab", "ac", "ac\xFF", "c"}) {
+        ASSERT_LE(index.Find(Target(user_key, 5)), index.size());
+        ASSERT_LE(index.Search(Target(user_key, 5)), index.size());
+      }
     };
     for (size_t size = 0; size < body.size(); ++size) {
       use(body.substr(0, size));
@@ -206,6 +219,164 @@ TEST(TableIndexTest, SurvivesEveryCutAndEveryChangedByte) {
         changed[i] = static_cast<char>(changed[i] ^ change);
         use(changed);
       }
+    }
+  }
+}
+
+// An index with these separators, of one data block each.
+void MakeOf(const std::vector<std::string>& separators, bool user_keys,
+            const InternalKeyComparator* comparator, bool binary_search,
+            TableIndex* index) {
+  BlockBuilder builder(16);
+  BlockHandle handle{0, 10};
+  for (const std::string& separator : separators) {
+    std::string value;
+    handle.EncodeTo(&value);
+    builder.Add(separator, value);
+    handle.offset += handle.size + kBlockTrailerSize;
+  }
+  const Status s =
+      index->Decode(*builder.Finish(), PropertiesOf({user_keys, false, 0, 16}),
+                    kFileSize, comparator, binary_search);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_EQ(index->size(), separators.size());
+}
+
+// Compares all searches with a plain one. Returns whether prefixes told.
+bool CheckSearch(const TableIndex& index,
+                 const std::vector<std::string>& separators, bool user_keys,
+                 const InternalKeyComparator& comparator,
+                 const std::string& target) {
+  const Slice user_key = ExtractUserKey(target);
+  const auto place = std::lower_bound(
+      separators.begin(), separators.end(), target,
+      [&](const std::string& separator, const std::string& key) {
+        return user_keys
+                   ? comparator.CompareUser(separator, ExtractUserKey(key)) < 0
+                   : comparator.Compare(separator, key) < 0;
+      });
+  const auto expected = static_cast<size_t>(place - separators.begin());
+  EXPECT_EQ(index.Find(target), expected);
+  EXPECT_EQ(index.Search(target), expected);
+  if (!index.has_prefixes()) return false;
+  TableIndex::Place node;
+  size_t block = SIZE_MAX;
+  const bool told = !index.FindNode(user_key, &node, &block) ||
+                    index.FindInNode(node, &block);
+  if (told) {
+    EXPECT_EQ(block, expected);
+  }
+  return told;
+}
+
+TEST(TableIndexTest, SearchesAgree) {
+  static const test::ReverseComparator reverse;
+  const InternalKeyComparator reversed(&reverse);
+  test::Rng random(test::TestSeed());
+  std::set<int> styles_told;
+  for (int round = 0; round < 400; ++round) {
+    const int style = static_cast<int>(random.Below(test::kHardKeyStyles));
+    const bool user_keys = random.OneIn(2);
+    // One in four goes the general way.
+    const bool general = random.OneIn(4);
+    const InternalKeyComparator* comparator =
+        general && random.OneIn(2) ? &reversed : Comparator();
+    const bool binary_search = general && comparator == Comparator();
+    const int count = random.Pick({1, 2, 15, 16, 17, 32, 33, 300, 1000});
+    std::vector<std::string> separators;
+    std::vector<std::string> targets = {
+        Target("", 0), Target("\xFF\xFF\xFF", 0), Target("a long", 5)};
+    for (int i = 0; i < count; ++i) {
+      const std::string user_key = test::HardKey(&random, style);
+      separators.push_back(user_keys ? user_key
+                                     : Target(user_key, random.Below(4)));
+      targets.push_back(Target(user_key, random.Below(5)));
+      targets.push_back(Target(user_key + '\0', 2));
+      targets.push_back(Target(user_key.substr(0, user_key.size() / 2), 2));
+      targets.push_back(Target(test::HardKey(&random, style), 2));
+    }
+    std::sort(separators.begin(), separators.end(),
+              [&](const std::string& a, const std::string& b) {
+                return user_keys ? comparator->CompareUser(a, b) < 0
+                                 : comparator->Compare(a, b) < 0;
+              });
+    separators.erase(std::unique(separators.begin(), separators.end()),
+                     separators.end());
+    TableIndex index;
+    ASSERT_NO_FATAL_FAILURE(
+        MakeOf(separators, user_keys, comparator, binary_search, &index));
+    ASSERT_EQ(index.has_prefixes(), !general);
+    for (const std::string& target : targets) {
+      if (CheckSearch(index, separators, user_keys, *comparator, target)) {
+        styles_told.insert(style);
+      }
+      ASSERT_FALSE(HasFailure()) << Slice(target).ToString(true);
+    }
+  }
+  EXPECT_EQ(styles_told.size(), size_t{test::kHardKeyStyles});
+}
+
+TEST(TableIndexTest, PrefixesTellWithoutKeys) {
+  std::vector<std::string> separators;
+  for (int i = 100; i < 900; i += 2) {
+    separators.push_back("user" + std::to_string(i) + "/profile");
+  }
+  TableIndex index;
+  ASSERT_NO_FATAL_FAILURE(
+      MakeOf(separators, true, Comparator(), false, &index));
+  for (int i = 99; i < 901; ++i) {
+    const std::string user_key = "user" + std::to_string(i);
+    // A shorter key has a prefix of its own; it is no separator's.
+    EXPECT_TRUE(CheckSearch(index, separators, true, *Comparator(),
+                            Target(user_key, 1)));
+    EXPECT_EQ(CheckSearch(index, separators, true, *Comparator(),
+                          Target(user_key + "/profile", 1)),
+              i % 2 == 1 || i < 100 || i >= 900);
+  }
+  // What does not begin like all separators needs no node.
+  TableIndex::Place place;
+  size_t block = 0;
+  EXPECT_FALSE(index.FindNode("zebra", &place, &block));
+  EXPECT_EQ(block, separators.size());
+  EXPECT_FALSE(index.FindNode("us", &place, &block));
+  EXPECT_EQ(block, 0u);
+}
+
+TEST(TableIndexTest, HasAnEmptySlotForEachBlock) {
+  std::vector<std::string> separators;
+  for (int i = 100; i < 137; ++i) separators.push_back(std::to_string(i));
+  for (const bool binary_search : {false, true}) {
+    TableIndex index;
+    ASSERT_NO_FATAL_FAILURE(
+        MakeOf(separators, true, Comparator(), binary_search, &index));
+    ASSERT_EQ(index.nodes().size(), 3u);
+    for (size_t i = 0; i < index.size(); ++i) {
+      const IndexNode& node = index.nodes()[i / IndexNode::kFanout];
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(&node) % 64, 0u);
+      EXPECT_EQ(&index.slot(i), &node.slots[i % IndexNode::kFanout]);
+      EXPECT_EQ(index.slot(i).load(), nullptr);
+    }
+  }
+}
+
+// Wrong answers are all that disorder may cause.
+TEST(TableIndexTest, StaysInsideAnIndexWithoutOrder) {
+  test::Rng random(test::TestSeed());
+  for (int round = 0; round < 300; ++round) {
+    const int style = static_cast<int>(random.Below(test::kHardKeyStyles));
+    const bool user_keys = random.OneIn(2);
+    std::vector<std::string> separators;
+    for (uint64_t i = random.Below(100) + 1; i > 0; --i) {
+      const std::string user_key = test::HardKey(&random, style);
+      separators.push_back(user_keys ? user_key : Target(user_key, 1));
+    }
+    TableIndex index;
+    ASSERT_NO_FATAL_FAILURE(
+        MakeOf(separators, user_keys, Comparator(), false, &index));
+    for (int i = 0; i < 50; ++i) {
+      const std::string target = Target(test::HardKey(&random, style), 1);
+      const size_t block = index.Search(target);
+      ASSERT_LE(block, separators.size());
     }
   }
 }

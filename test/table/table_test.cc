@@ -12,18 +12,19 @@
 #include <algorithm>
 #include <map>
 
-#include "table/block_cache.h"
+#include "table/clock_block_cache.h"
 #include "table/format.h"
 #include "table/table_builder.h"
 #include "test/testing/seed.h"
 #include "test/testing/string_file.h"
 #include "test/testing/string_random_access_file.h"
-#include "util/hash.h"
+#include "test/testing/table_lookup.h"
 #include "varve/statistics.h"
 
 namespace varve {
 namespace {
 
+using test::Get;
 using ::testing::HasSubstr;
 using testing::ReadLog;
 using testing::StringRandomAccessFile;
@@ -76,12 +77,6 @@ Status Open(const TableReaderOptions& options, const std::string& bytes,
             std::unique_ptr<Table>* table, ReadLog* log = nullptr) {
   return Table::Open(
       options, std::make_unique<StringRandomAccessFile>(bytes, log), table);
-}
-
-Status Get(const Table& table, const Slice& internal_key, LookupState* state,
-           PinnableSlice* value, const ReadOptions& options = ReadOptions()) {
-  return table.Get(options, internal_key,
-                   PreviewXxh3(ExtractUserKey(internal_key)), state, value);
 }
 
 Status Scan(const Table& table, Entries* entries,
@@ -192,7 +187,7 @@ TEST(TableTest, GivesBackRandomEntries) {
       targets.push_back(Key(user_key + "+", 3));
     }
     const std::string bytes = Build(options, entries);
-    BlockCache cache(CacheOptions{.capacity_bytes = random.Below(100000)});
+    ClockBlockCache cache({.capacity_bytes = random.Below(100000)});
     TableReaderOptions reader_options = ReaderOptions(bytes.size());
     if (random.OneIn(2)) reader_options.block_cache = &cache;
     std::unique_ptr<Table> table;
@@ -290,7 +285,7 @@ TEST(TableTest, OpensWithOneReadAndGetsWithOne) {
   const Entries entries = NumberedEntries(2000, 100);
   const std::string bytes = Build(options, entries);
   ASSERT_GT(bytes.size(), 150000u);
-  BlockCache cache(CacheOptions{.capacity_bytes = 4 << 20});
+  ClockBlockCache cache({.capacity_bytes = 4 << 20});
   const auto statistics = CreateDBStatistics();
   TableReaderOptions reader_options = ReaderOptions(bytes.size());
   reader_options.block_cache = &cache;
@@ -331,8 +326,9 @@ TEST(TableTest, OpensWithOneReadAndGetsWithOne) {
 TEST(TableTest, ValuesStayWhileTheyArePinned) {
   const Entries entries = NumberedEntries(500, 100);
   const std::string bytes = Build({}, entries);
-  BlockCache cache(CacheOptions{.capacity_bytes = 20000});
-  for (BlockCache* used : {&cache, static_cast<BlockCache*>(nullptr)}) {
+  ClockBlockCache cache({.capacity_bytes = 20000});
+  for (BlockCache* used :
+       {static_cast<BlockCache*>(&cache), static_cast<BlockCache*>(nullptr)}) {
     TableReaderOptions reader_options = ReaderOptions(bytes.size());
     reader_options.block_cache = used;
     std::unique_ptr<Table> table;
