@@ -69,9 +69,11 @@ void DBImpl::BackgroundFlush() {
   // relaxed: see MaybeScheduleLocked.
   if (!shutting_down_.load(std::memory_order_relaxed) &&
       background_error_.ok() && !immutable_.empty()) {
+    const size_t count = immutable_.size();
     const Status status = FlushImmutablesLocked();
     if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
     PurgeObsoleteLocked();
+    if (status.ok()) flushed_count_ += count;
   }
   flush_scheduled_ = false;
   FinishBackgroundLocked();
@@ -113,11 +115,8 @@ Status DBImpl::FlushImmutablesLocked() {
   immutable_.erase(
       immutable_.begin(),
       immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));
-  flushed_count_ += memtables.size();
   InstallSuperVersionLocked();
-  for (MemTable* memtable : memtables) {
-    if (memtable->Unref()) delete memtable;
-  }
+  for (MemTable* memtable : memtables) UnrefMemTableLocked(memtable);
   while (wals_.front().number < versions_->log_number()) {
     obsolete_wals_.push_back(wals_.front().number);
     wals_.pop_front();
@@ -237,6 +236,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
     status = CompactLevelLocked(last, last, range);
   }
   PurgeObsoleteLocked();
+  while (purges_running_ > 0) background_done_.Wait(&mutex_);
   manual_compaction_ = false;
   MaybeScheduleLocked();
   background_done_.SignalAll();
@@ -273,14 +273,15 @@ Status DBImpl::WaitForCompact() {
   MaybeScheduleLocked();
   while (background_error_.ok() &&
          (!immutable_.empty() || background_jobs_ > 0 || manual_compaction_ ||
-          CompactionDueLocked())) {
+          purges_running_ > 0 || CompactionDueLocked())) {
     background_done_.Wait(&mutex_);
   }
   return background_error_;
 }
 
 bool DBImpl::HasObsoleteLocked() {
-  return !obsolete_wals_.empty() || !versions_->obsolete_files()->empty() ||
+  return !obsolete_memtables_.empty() || !obsolete_wals_.empty() ||
+         !versions_->obsolete_files()->empty() ||
          !versions_->obsolete_manifests()->empty();
 }
 
@@ -292,7 +293,11 @@ void DBImpl::PurgeObsoleteLocked() {
   files.swap(*versions_->obsolete_files());
   manifests.swap(*versions_->obsolete_manifests());
   wals.swap(obsolete_wals_);
+  std::vector<MemTable*> memtables;
+  memtables.swap(obsolete_memtables_);
+  ++purges_running_;
   mutex_.Unlock();
+  for (MemTable* memtable : memtables) delete memtable;
   // A file that cannot be removed now is found at the next open.
   for (FileMetaData* file : files) {
     table_cache_->Evict(file->number);
@@ -308,6 +313,15 @@ void DBImpl::PurgeObsoleteLocked() {
     env_->RemoveFile(WalFileName(path_, number)).IgnoreError();
   }
   mutex_.Lock();
+  --purges_running_;
+  background_done_.SignalAll();
+}
+
+void DBImpl::FreeLaterLocked() {
+  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_) {
+    purge_scheduled_ =
+        ScheduleLocked(&DBImpl::BackgroundPurge, Env::Priority::kHigh);
+  }
 }
 
 void DBImpl::BackgroundPurge() {

@@ -2,6 +2,8 @@
 #include "db/db_impl.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <random>
 
 #include "db/db_iterator.h"
@@ -10,6 +12,7 @@
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
 #include "table/merging_iterator.h"
+#include "util/hash.h"
 
 namespace varve {
 
@@ -18,6 +21,8 @@ namespace {
 constexpr int kMinOpenFiles = 16;
 constexpr size_t kDefaultCacheBytes = 32 << 20;
 constexpr size_t kInfoLogsToKeep = 10;
+// Lookups that MultiGet does together: more would fall out of the caches.
+constexpr size_t kMultiGetBatch = 32;
 
 Options Sanitize(const Options& given) {
   Options options = given;
@@ -25,7 +30,10 @@ Options Sanitize(const Options& given) {
     options.max_open_files = kMinOpenFiles;
   }
   if (options.block_cache == nullptr) {
-    options.block_cache = NewBlockCache(kDefaultCacheBytes);
+    CacheOptions cache_options;
+    cache_options.capacity_bytes = kDefaultCacheBytes;
+    cache_options.mode = options.ablation.block_cache;
+    options.block_cache = NewBlockCache(cache_options);
   }
   return options;
 }
@@ -44,24 +52,12 @@ std::string NewUuid() {
 
 }  // namespace
 
-Status DB::Get(const ReadOptions& options, const Slice& key,
-               std::string* value) {
-  PinnableSlice pinned;
-  Status status = Get(options, key, &pinned);
-  value->assign(pinned.data(), pinned.size());
-  return status;
-}
-
 std::vector<Status> DB::MultiGet(const ReadOptions& options,
                                  const std::vector<Slice>& keys,
                                  std::vector<std::string>* values) {
   std::vector<Status> statuses(keys.size());
-  std::vector<PinnableSlice> pinned(keys.size());
-  MultiGet(options, keys.size(), keys.data(), pinned.data(), statuses.data());
   values->resize(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    (*values)[i].assign(pinned[i].data(), pinned[i].size());
-  }
+  MultiGet(options, keys.size(), keys.data(), values->data(), statuses.data());
   return statuses;
 }
 
@@ -93,19 +89,26 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
       read_only_(read_only),
       env_(options_.env),
       comparator_(options_.comparator),
-      block_cache_(options_.block_cache) {
+      block_cache_(options_.block_cache),
+      super_versions_(options_.ablation.superversion, &mutex_, this) {
+  if (options_.ablation.read_section == ReadSectionMode::kFenced) {
+    SetReadSectionFenced(true);
+  }
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
   table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
   table_options.statistics = options_.statistics.get();
   table_options.info_log = &log_;
+  table_options.binary_search =
+      options_.ablation.block_index == BlockIndexMode::kBinarySearch;
   FileOptions file_options;
   file_options.use_direct_reads = options_.use_direct_reads;
   table_cache_ = std::make_unique<TableCache>(
       path_, env_, file_options, table_options, options_.max_open_files);
-  versions_ = std::make_unique<VersionSet>(path_, env_, &comparator_,
-                                           table_cache_.get(), &mutex_);
+  versions_ = std::make_unique<VersionSet>(
+      path_, env_, &comparator_, table_cache_.get(),
+      !table_options.binary_search, &mutex_);
   max_compactions_ =
       std::max(1, options_.max_background_jobs -
                       std::max(1, options_.max_background_jobs / 4));
@@ -114,9 +117,10 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
 DBImpl::~DBImpl() {
   mutex_.Lock();
   if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
-  if (super_version_ != nullptr && super_version_->Unref()) {
-    CleanUpSuperVersionLocked(super_version_);
-  }
+  mutex_.Unlock();
+  super_versions_.Close();
+  mutex_.Lock();
+  for (MemTable* memtable : obsolete_memtables_) delete memtable;
   if (memtable_ != nullptr && memtable_->Unref()) delete memtable_;
   for (MemTable* memtable : immutable_) {
     if (memtable->Unref()) delete memtable;
@@ -185,6 +189,7 @@ Status DBImpl::Recover(RecoveredState* state) {
 Status DBImpl::InstallRecovered(RecoveredState* state) {
   MutexLock lock(&mutex_);
   Status status;
+  const uint64_t next_file_number = state->manifest.next_file_number;
   versions_->Initialize(&state->manifest, directory_.get());
   versions_->MarkFileNumberUsed(state->largest_file_number);
   versions_->SetLastSequence(
@@ -217,7 +222,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   memtable_ = NewMemTable(wal_number);
   InstallSuperVersionLocked();
   mutex_.Unlock();
-  RemoveLeftovers();
+  RemoveLeftovers(next_file_number);
   mutex_.Lock();
   env_->RaiseBackgroundThreads(max_compactions_, Env::Priority::kLow);
   env_->RaiseBackgroundThreads(1, Env::Priority::kHigh);
@@ -257,7 +262,23 @@ Status DBImpl::LoadIdentity() {
   return status;
 }
 
-void DBImpl::RemoveLeftovers() {
+bool DBImpl::KeepUnknownTable(uint64_t number) {
+  const std::string path = TableFileName(path_, number);
+  TableFile file;
+  file.number = number;
+  std::shared_ptr<Table> table;
+  const bool whole = env_->GetFileSize(path, &file.size).ok() &&
+                     table_cache_->Find(file, &table).ok();
+  table_cache_->Evict(number);
+  if (!whole) return false;
+  const std::string lost = path_ + "/lost";
+  Log(LogLevel::kWarn, &log_, "%s is whole, but not in the MANIFEST: to lost/",
+      path.c_str());
+  return env_->CreateDirIfMissing(lost).ok() &&
+         env_->RenameFile(path, TableFileName(lost, number)).ok();
+}
+
+void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
   std::vector<std::string> names;
   if (!env_->GetChildren(path_, &names).ok()) return;
   std::vector<uint64_t> live;
@@ -284,7 +305,10 @@ void DBImpl::RemoveLeftovers() {
     switch (type) {
       case FileType::kTable:
       case FileType::kLevelDbTable:
-        keep = std::binary_search(live.begin(), live.end(), number);
+        // One that the MANIFEST never heard of is the output of a job that
+        // died, or what is left when the MANIFEST has lost its end.
+        keep = std::binary_search(live.begin(), live.end(), number) ||
+               (number >= next_file_number && KeepUnknownTable(number));
         break;
       case FileType::kWal:
         keep = number >= log_number;
@@ -361,25 +385,8 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (background_jobs_ > 0 || manual_compaction_) {
+  while (background_jobs_ > 0 || manual_compaction_ || purges_running_ > 0) {
     background_done_.Wait(&mutex_);
-  }
-}
-
-SuperVersion* DBImpl::AcquireSuperVersion() {
-  MutexLock lock(&mutex_);
-  super_version_->Ref();
-  return super_version_;
-}
-
-void DBImpl::ReleaseSuperVersion(SuperVersion* super_version) {
-  if (!super_version->Unref()) return;
-  MutexLock lock(&mutex_);
-  CleanUpSuperVersionLocked(super_version);
-  // Files are not removed on a reader's thread.
-  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_) {
-    purge_scheduled_ =
-        ScheduleLocked(&DBImpl::BackgroundPurge, Env::Priority::kHigh);
   }
 }
 
@@ -391,20 +398,22 @@ void DBImpl::InstallSuperVersionLocked() {
   for (MemTable* memtable : next->immutable) memtable->Ref();
   next->version = versions_->current();
   next->version->RefLocked();
-  SuperVersion* const old = super_version_;
-  super_version_ = next;
-  if (old != nullptr && old->Unref()) CleanUpSuperVersionLocked(old);
+  super_versions_.InstallLocked(next);
   stall_ = ComputeWriteStall(options_, *next->version);
   background_done_.SignalAll();
 }
 
-void DBImpl::CleanUpSuperVersionLocked(SuperVersion* super_version) {
-  if (super_version->memtable->Unref()) delete super_version->memtable;
+void DBImpl::DisposeLocked(SuperVersion* super_version) {
+  UnrefMemTableLocked(super_version->memtable);
   for (MemTable* memtable : super_version->immutable) {
-    if (memtable->Unref()) delete memtable;
+    UnrefMemTableLocked(memtable);
   }
   versions_->UnrefVersionLocked(super_version->version);
   delete super_version;
+}
+
+void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
+  if (memtable->Unref()) obsolete_memtables_.push_back(memtable);
 }
 
 SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
@@ -414,73 +423,136 @@ SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
 
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    PinnableSlice* value) {
-  SuperVersion* const super_version = AcquireSuperVersion();
+  ReadTarget target(value);
+  return GetInto(options, key, &target);
+}
+
+Status DBImpl::Get(const ReadOptions& options, const Slice& key,
+                   std::string* value) {
+  ReadTarget target(value);
+  return GetInto(options, key, &target);
+}
+
+Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
+                       ReadTarget* target) {
+  Statistics* const statistics = options_.statistics.get();
+  RecordTick(statistics, Ticker::kNumberKeysRead);
+  TableLookup lookup;
+  lookup.user_key = key;
+  lookup.hash = PreviewXxh3(key);
+  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SuperVersion& super_version = *read.super_version;
   // After the SuperVersion is held: a flush and a compaction in between could
   // drop the version of the key that an earlier number needs.
-  const SequenceNumber sequence = ReadSequence(options);
-  Status status = GetFrom(*super_version, options, sequence, key, value);
-  ReleaseSuperVersion(super_version);
-  return status;
+  lookup.sequence = ReadSequence(options);
+  Status status;
+  LookupState state = super_version.Find(lookup, target);
+  if (state != LookupState::kNotFound) {
+    RecordTick(statistics, Ticker::kMemtableHit);
+  } else {
+    RecordTick(statistics, Ticker::kMemtableMiss);
+    status = super_version.version->Get(options, lookup, &state, target);
+  }
+  super_versions_.End(read);
+  if (status.ok() && state == LookupState::kFound) [[likely]] {
+    RecordTick(statistics, Ticker::kNumberKeysFound);
+    RecordTick(statistics, Ticker::kBytesRead, target->size());
+    return status;
+  }
+  target->Clear();
+  return status.ok() ? Status::NotFound() : status;
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
                       const Slice* keys, PinnableSlice* values,
                       Status* statuses) {
-  SuperVersion* const super_version = AcquireSuperVersion();
-  const SequenceNumber sequence = ReadSequence(options);
-  for (size_t i = 0; i < count; ++i) {
-    statuses[i] =
-        GetFrom(*super_version, options, sequence, keys[i], &values[i]);
-  }
-  ReleaseSuperVersion(super_version);
+  MultiGetInto(options, count, keys, values, statuses);
 }
 
-Status DBImpl::GetFrom(const SuperVersion& super_version,
-                       const ReadOptions& options, SequenceNumber sequence,
-                       const Slice& key, PinnableSlice* value) {
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      const Slice* keys, std::string* values,
+                      Status* statuses) {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+template <typename Value>
+void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
+                          const Slice* keys, Value* values, Status* statuses) {
+  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SequenceNumber sequence = ReadSequence(options);
+  std::array<std::optional<ReadTarget>, kMultiGetBatch> targets;
+  for (size_t done = 0; done < count; done += kMultiGetBatch) {
+    const size_t batch = std::min(count - done, kMultiGetBatch);
+    for (size_t i = 0; i < batch; ++i) targets[i].emplace(&values[done + i]);
+    MultiGetSome(options, *read.super_version, sequence, batch, keys + done,
+                 targets.data(), statuses + done);
+  }
+  super_versions_.End(read);
+}
+
+void DBImpl::MultiGetSome(const ReadOptions& options,
+                          const SuperVersion& super_version,
+                          SequenceNumber sequence, size_t count,
+                          const Slice* keys, std::optional<ReadTarget>* targets,
+                          Status* statuses) {
   Statistics* const statistics = options_.statistics.get();
-  RecordTick(statistics, Ticker::kNumberKeysRead);
-  value->Reset();
-  const LookupKey lookup(key, sequence);
-  LookupState state = super_version.memtable->Get(lookup, value);
-  for (const MemTable* memtable : super_version.immutable) {
-    if (state != LookupState::kNotFound) break;
-    state = memtable->Get(lookup, value);
+  RecordTick(statistics, Ticker::kNumberKeysRead, count);
+  std::array<Version::MultiLookup, kMultiGetBatch> lookups;
+  std::array<Version::MultiLookup*, kMultiGetBatch> pending;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.lookup.user_key = keys[i];
+    l.lookup.hash = PreviewXxh3(keys[i]);
+    l.lookup.sequence = sequence;
+    l.target = &*targets[i];
+    super_version.Prefetch(l.lookup.hash);
   }
-  Status status;
-  if (state != LookupState::kNotFound) {
-    RecordTick(statistics, Ticker::kMemtableHit);
-  } else {
-    RecordTick(statistics, Ticker::kMemtableMiss);
-    status = super_version.version->Get(options, lookup, &state, value);
+  size_t pending_count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.state = super_version.Find(l.lookup, l.target);
+    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
   }
-  if (status.ok() && state == LookupState::kFound) {
-    RecordTick(statistics, Ticker::kNumberKeysFound);
-    RecordTick(statistics, Ticker::kBytesRead, value->size());
-    return status;
+  RecordTick(statistics, Ticker::kMemtableHit, count - pending_count);
+  RecordTick(statistics, Ticker::kMemtableMiss, pending_count);
+  super_version.version->MultiGet(options, pending.data(), pending_count);
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    statuses[i] = std::move(l.status);
+    if (statuses[i].ok() && l.state == LookupState::kFound) {
+      RecordTick(statistics, Ticker::kNumberKeysFound);
+      RecordTick(statistics, Ticker::kBytesRead, l.target->size());
+      continue;
+    }
+    l.target->Clear();
+    if (statuses[i].ok()) statuses[i] = Status::NotFound();
   }
-  value->Reset();
-  return status.ok() ? Status::NotFound(Slice()) : status;
 }
 
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
-  SuperVersion* const super_version = AcquireSuperVersion();
+  const SuperVersionCache::Read read = super_versions_.Begin();
+  SuperVersion* const super_version = read.super_version;
+  super_version->Ref();
+  DbIteratorParts parts;
+  // After the SuperVersion is held, as in Get.
+  parts.sequence = ReadSequence(options);
+  super_versions_.End(read);
   std::vector<std::unique_ptr<InternalIterator>> children;
-  children.push_back(super_version->memtable->NewIterator());
   for (const MemTable* memtable : super_version->immutable) {
     children.push_back(memtable->NewIterator());
   }
+  // Nothing that is added to an empty memtable from now on can be seen.
+  if (!super_version->memtable->empty()) {
+    children.insert(children.begin(), super_version->memtable->NewIterator());
+  }
   super_version->version->AddIterators(options, &children);
-  DbIteratorParts parts;
   parts.comparator = &comparator_;
-  // After the SuperVersion is held, as in Get.
-  parts.sequence = ReadSequence(options);
   parts.internal = NewMergingIterator(&comparator_, std::move(children));
   parts.statistics = options_.statistics.get();
   // relaxed: a count for Close, which no iterator's life overlaps.
   live_iterators_.fetch_add(1, std::memory_order_relaxed);
   parts.cleanup = [this, super_version] {
-    ReleaseSuperVersion(super_version);
+    super_versions_.Release(super_version);
     // relaxed: as above.
     live_iterators_.fetch_sub(1, std::memory_order_relaxed);
   };
@@ -500,7 +572,7 @@ void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
 
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
                                    uint64_t* sizes) {
-  SuperVersion* const super_version = AcquireSuperVersion();
+  SuperVersion* const super_version = super_versions_.Reference();
   for (size_t i = 0; i < count; ++i) {
     const uint64_t start = super_version->version->ApproximateOffsetOf(
         MakeInternalKey(ranges[i].start, SeekTrailer(kMaxSequenceNumber)));
@@ -508,12 +580,12 @@ Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
         MakeInternalKey(ranges[i].limit, SeekTrailer(kMaxSequenceNumber)));
     sizes[i] = limit > start ? limit - start : 0;
   }
-  ReleaseSuperVersion(super_version);
+  super_versions_.Release(super_version);
   return Status::OK();
 }
 
 Status DBImpl::VerifyChecksum() {
-  SuperVersion* const super_version = AcquireSuperVersion();
+  SuperVersion* const super_version = super_versions_.Reference();
   Status status;
   for (int level = 0; level < kNumLevels && status.ok(); ++level) {
     for (const FileMetaData* file : super_version->version->files(level)) {
@@ -523,7 +595,7 @@ Status DBImpl::VerifyChecksum() {
       if (!status.ok()) break;
     }
   }
-  ReleaseSuperVersion(super_version);
+  super_versions_.Release(super_version);
   return status;
 }
 

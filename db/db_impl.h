@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 #include "db/recovery.h"
 #include "db/relay_logger.h"
 #include "db/snapshot_registry.h"
-#include "db/super_version.h"
+#include "db/super_version_cache.h"
 #include "db/table_output.h"
 #include "db/version_set.h"
 #include "db/wal_writer.h"
@@ -35,7 +36,7 @@ namespace varve {
 // on tables or logs, except that a new log is made under it. The write queue
 // gives one writer at a time the right to touch the log and to switch
 // memtables, also while it gives mutex_ back.
-class DBImpl final : public DB {
+class DBImpl final : public DB, private SuperVersionCache::Disposer {
  public:
   DBImpl(const Options& options, std::string path, bool read_only);
   ~DBImpl() override;
@@ -48,12 +49,15 @@ class DBImpl final : public DB {
              const Slice& value) override;
   Status Delete(const WriteOptions& options, const Slice& key) override;
   Status Write(const WriteOptions& options, WriteBatch* batch) override;
-  using DB::Get;
   Status Get(const ReadOptions& options, const Slice& key,
              PinnableSlice* value) override;
+  Status Get(const ReadOptions& options, const Slice& key,
+             std::string* value) override;
   using DB::MultiGet;
   void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                 PinnableSlice* values, Status* statuses) override;
+  void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
+                std::string* values, Status* statuses) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
   const Snapshot* GetSnapshot() override;
   void ReleaseSnapshot(const Snapshot* snapshot) override;
@@ -83,20 +87,30 @@ class DBImpl final : public DB {
   Status InstallRecovered(RecoveredState* state);
   void OpenInfoLog();
   Status LoadIdentity();
-  void RemoveLeftovers();
+  // `next_file_number` is the MANIFEST's, as it was found.
+  void RemoveLeftovers(uint64_t next_file_number);
+  // Moves a table that the MANIFEST does not know to lost/, if it is whole.
+  bool KeepUnknownTable(uint64_t number);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Reading ----
-  SuperVersion* AcquireSuperVersion();
-  void ReleaseSuperVersion(SuperVersion* super_version);
+  Status GetInto(const ReadOptions& options, const Slice& key,
+                 ReadTarget* target);
+  template <typename Value>
+  void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
+                    Value* values, Status* statuses);
+  // For as many keys as its scratch memory has room for.
+  void MultiGetSome(const ReadOptions& options,
+                    const SuperVersion& super_version, SequenceNumber sequence,
+                    size_t count, const Slice* keys,
+                    std::optional<ReadTarget>* targets, Status* statuses);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
-  void CleanUpSuperVersionLocked(SuperVersion* super_version)
+  void DisposeLocked(SuperVersion* super_version) override
       VARVE_REQUIRES(mutex_);
-  Status GetFrom(const SuperVersion& super_version, const ReadOptions& options,
-                 SequenceNumber sequence, const Slice& key,
-                 PinnableSlice* value);
+  void FreeLaterLocked() override VARVE_REQUIRES(mutex_);
+  void UnrefMemTableLocked(MemTable* memtable) VARVE_REQUIRES(mutex_);
   SequenceNumber ReadSequence(const ReadOptions& options) const;
 
   // ---- Writing (db_write.cc) ----
@@ -171,7 +185,7 @@ class DBImpl final : public DB {
   WriteDelay write_delay_;
   MemTable* memtable_ = nullptr;
   std::vector<MemTable*> immutable_;  // Oldest first.
-  SuperVersion* super_version_ = nullptr;
+  SuperVersionCache super_versions_;  // Reads take no mutex.
   SnapshotRegistry snapshots_;
   Status background_error_;
   uint64_t background_error_count_ = 0;
@@ -188,12 +202,14 @@ class DBImpl final : public DB {
   uint64_t stall_micros_ = 0;
   uint64_t stall_count_ = 0;
   std::vector<uint64_t> obsolete_wals_;
-  bool has_unlogged_data_ = false;  // Written with disable_wal.
+  std::vector<MemTable*> obsolete_memtables_;  // To be freed.
+  bool has_unlogged_data_ = false;             // Written with disable_wal.
   std::deque<LiveWal> wals_;
   bool directory_synced_ = false;  // Since the newest log was made.
   // Memtables that became immutable, and those of them that were flushed.
   uint64_t switched_count_ = 0;
   uint64_t flushed_count_ = 0;
+  int purges_running_ = 0;
 
   // ---- Owned by the leader of the write queue ----
   WriteBatch group_batch_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "util/coding.h"
+#include "util/hash.h"
 
 namespace varve {
 
@@ -13,6 +14,16 @@ namespace {
 size_t ArenaBlockBytes(size_t write_buffer_size) {
   const size_t part = write_buffer_size / 8;
   return part < Arena::kDefaultBlockBytes ? part : Arena::kDefaultBlockBytes;
+}
+
+// The answer if this is the newest visible update of its user key.
+LookupState Answer(const Slice& internal_key, const Slice& update_value,
+                   Slice* value) {
+  if (ExtractValueType(internal_key) != ValueType::kValue) {
+    return LookupState::kDeleted;
+  }
+  *value = update_value;
+  return LookupState::kFound;
 }
 
 class MemTableIterator final : public InternalIterator {
@@ -74,12 +85,27 @@ class MemTableIterator final : public InternalIterator {
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                    size_t write_buffer_size)
     : comparator_(comparator),
+      wal_number_(wal_number),
       arena_(ArenaBlockBytes(write_buffer_size)),
       list_(comparator, &arena_),
-      wal_number_(wal_number) {}
+      // Keys of other bytes may be equal for another comparator.
+      index_(comparator->bytewise()
+                 ? PointIndex::BucketCountFor(write_buffer_size)
+                 : 0) {
+  static_assert(SkipList::kOwnerBytes == PointIndex::kLinkBytes);
+}
 
 void MemTable::Add(SequenceNumber sequence, ValueType type,
                    const Slice& user_key, const Slice& value) {
+  // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
+  if (never_added_.load(std::memory_order_relaxed)) {
+    never_added_.store(false, std::memory_order_relaxed);
+  }
+  uint64_t hash = 0;
+  if (index_.usable()) {
+    hash = PreviewXxh3(user_key);
+    index_.Prefetch(hash);  // While the list is searched.
+  }
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size();
@@ -91,6 +117,7 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
   if (!value.empty()) memcpy(p, value.data(), value.size());
   list_.Insert(entry);
+  if (index_.usable()) index_.Insert(entry, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
   if (type != ValueType::kValue) {
@@ -99,7 +126,24 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   }
 }
 
-LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
+LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
+                           uint64_t hash, Slice* value) const {
+  if (NeverAdded()) return LookupState::kNotFound;
+  if (index_.usable()) {
+    const char* const entry = index_.Find(user_key, hash);
+    if (entry == nullptr) return LookupState::kNotFound;
+    Slice key;
+    Slice newest_value;
+    SkipList::DecodeEntry(entry, &key, &newest_value);
+    if (ExtractSequence(key) <= sequence) {
+      return Answer(key, newest_value, value);
+    }
+    // Too new for this reader: only the list knows older ones.
+  }
+  return FindInList(LookupKey(user_key, sequence), value);
+}
+
+LookupState MemTable::FindInList(const LookupKey& key, Slice* value) const {
   SkipList::Iterator iterator(&list_);
   iterator.Seek(key.internal_key());
   if (!iterator.Valid()) return LookupState::kNotFound;
@@ -110,11 +154,16 @@ LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
       0) {
     return LookupState::kNotFound;
   }
-  if (ExtractValueType(found_key) != ValueType::kValue) {
-    return LookupState::kDeleted;
-  }
-  value->PinSelf(found_value);
-  return LookupState::kFound;
+  return Answer(found_key, found_value, value);
+}
+
+LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
+  Slice found;
+  const LookupState state =
+      Find(key.user_key(), ExtractSequence(key.internal_key()),
+           PreviewXxh3(key.user_key()), &found);
+  if (state == LookupState::kFound) value->PinSelf(found);
+  return state;
 }
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "db/point_index.h"
 #include "db/skiplist.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
@@ -14,8 +15,11 @@
 
 namespace varve {
 
-// Updates in memory, until they are flushed to a table.
-// Thread-safety: Add, Get and iterators may run at once in any threads.
+// Updates in memory, until they are flushed to a table: an ordered list of
+// them, and beside it, if user keys are ordered bytewise, a hash index that
+// answers point reads.
+//
+// Thread-safety: Add, Find, Get and iterators may run at once in any threads.
 // Lifetime: counted; SuperVersions and iterators hold references.
 class MemTable {
  public:
@@ -41,14 +45,28 @@ class MemTable {
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
            const Slice& value);
 
-  // The newest update of the key at or behind the lookup key.
+  // The newest update of the user key at or before `sequence`. `hash` is the
+  // user key's PreviewXxh3. *value is set if kFound, and valid as long as the
+  // memtable; it is not copied.
+  LookupState Find(const Slice& user_key, SequenceNumber sequence,
+                   uint64_t hash, Slice* value) const;
+  // Brings what Find reads first for the hash into the cache.
+  void Prefetch(uint64_t hash) const {
+    if (index_.usable() && !NeverAdded()) index_.Prefetch(hash);
+  }
+  // The newest update of the key at or behind the lookup key. The value is
+  // copied.
   LookupState Get(const LookupKey& key, PinnableSlice* value) const;
 
   // Must not outlive the memtable.
   std::unique_ptr<InternalIterator> NewIterator() const;
 
-  // Bytes taken from the system.
-  size_t ApproximateMemoryUsage() const { return arena_.MemoryUsage(); }
+  // Bytes taken from the system: the arena's blocks, and of the point index
+  // those pages that the entries so far can have touched, thus nothing for an
+  // empty memtable and all of it soon.
+  size_t ApproximateMemoryUsage() const {
+    return arena_.MemoryUsage() + index_.MemoryUsage(EntryCount());
+  }
   uint64_t EntryCount() const {
     // relaxed: a statistic.
     return entry_count_.load(std::memory_order_relaxed);
@@ -61,11 +79,27 @@ class MemTable {
   uint64_t wal_number() const { return wal_number_; }
 
  private:
+  // True until the first Add begins.
+  bool NeverAdded() const {
+    // relaxed: whoever must see an entry comes after its Add, and so sees this
+    // false too.
+    return never_added_.load(std::memory_order_relaxed);
+  }
+  LookupState FindInList(const LookupKey& key, Slice* value) const;
+
+  // Immutable after construction.
   const InternalKeyComparator* const comparator_;
+  const uint64_t wal_number_;
+
+  // Read by every lookup, seldom written but for what is inside entries.
   Arena arena_;
   SkipList list_;
-  const uint64_t wal_number_;
-  std::atomic<uint64_t> entry_count_{0};
+  PointIndex index_;
+  std::atomic<bool> never_added_{true};
+
+  // Atomic (written by every Add and reference), so on a line that lookups do
+  // not read.
+  alignas(64) std::atomic<uint64_t> entry_count_{0};
   std::atomic<uint64_t> deletion_count_{0};
   std::atomic<int> refs_{1};
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "table/block_cache.h"
 #include "util/compression.h"
 
 namespace varve {
@@ -68,6 +69,12 @@ Status CheckOptions(const Options& o) {
     return Status::InvalidArgument(
         "soft_pending_compaction_bytes_limit is above "
         "hard_pending_compaction_bytes_limit");
+  }
+  if (o.block_cache != nullptr &&
+      static_cast<const BlockCache*>(o.block_cache.get())->mode() !=
+          o.ablation.block_cache) {
+    return Status::InvalidArgument(
+        "block_cache is of another mode than ablation.block_cache");
   }
   return Status::OK();
 }

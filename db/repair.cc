@@ -231,7 +231,8 @@ class Repairer {
     Status status = directory_->Sync();
     if (!status.ok()) return status;
     Mutex mutex;
-    VersionSet versions(path_, env_, &comparator_, table_cache_.get(), &mutex);
+    VersionSet versions(path_, env_, &comparator_, table_cache_.get(), true,
+                        &mutex);
     ManifestState empty;
     empty.next_file_number = next_number_;
     empty.last_sequence = last_sequence_;

@@ -13,6 +13,7 @@ namespace varve {
 // entry's bytes behind it: one allocation, and level 0 beside the key.
 struct SkipListNode {
   std::atomic<SkipListNode*> next0;
+  char owner_bytes[SkipList::kOwnerBytes];
 
   char* entry() { return reinterpret_cast<char*>(this + 1); }
   const char* entry() const { return reinterpret_cast<const char*>(this + 1); }

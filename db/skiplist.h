@@ -23,6 +23,7 @@
 // one succeeded.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "table/internal_key.h"
@@ -34,6 +35,9 @@ namespace varve {
 class SkipList {
  public:
   static constexpr int kMaxHeight = 12;
+  // So many bytes right before each entry, 8-aligned, are the owner's: the list
+  // neither sets nor reads them.
+  static constexpr size_t kOwnerBytes = 8;
 
   // Both must outlive the list.
   SkipList(const InternalKeyComparator* comparator, Arena* arena);

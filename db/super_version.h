@@ -19,6 +19,21 @@ struct SuperVersion {
   std::vector<MemTable*> immutable;  // Newest first.
   Version* version = nullptr;
 
+  // Looks through the memtables, newest first.
+  LookupState Find(const TableLookup& lookup, ReadTarget* target) const {
+    LookupState state = FindIn(*memtable, lookup, target);
+    for (const MemTable* older : immutable) {
+      if (state != LookupState::kNotFound) break;
+      state = FindIn(*older, lookup, target);
+    }
+    return state;
+  }
+  // Starts loading what Find will read.
+  void Prefetch(uint64_t hash) const {
+    memtable->Prefetch(hash);
+    for (const MemTable* older : immutable) older->Prefetch(hash);
+  }
+
   void Ref() {
     // relaxed: the caller holds a reference, or the DB mutex does for it.
     refs.fetch_add(1, std::memory_order_relaxed);
@@ -31,6 +46,16 @@ struct SuperVersion {
   }
 
   std::atomic<int> refs{1};
+
+ private:
+  static LookupState FindIn(const MemTable& table, const TableLookup& lookup,
+                            ReadTarget* target) {
+    Slice value;
+    const LookupState state =
+        table.Find(lookup.user_key, lookup.sequence, lookup.hash, &value);
+    if (state == LookupState::kFound) target->SetCopy(value);
+    return state;
+  }
 };
 
 }  // namespace varve

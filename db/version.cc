@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "util/hash.h"
+#include "util/key_prefix.h"
 
 namespace varve {
 
@@ -35,13 +35,55 @@ uint64_t TotalFileSize(const std::vector<FileMetaData*>& files) {
 }
 
 Version::Version(const InternalKeyComparator* comparator,
-                 TableCache* table_cache,
+                 TableCache* table_cache, bool prefixes,
                  std::vector<FileMetaData*> levels[kNumLevels])
     : comparator_(comparator), table_cache_(table_cache) {
   for (int level = 0; level < kNumLevels; ++level) {
     levels_[level] = std::move(levels[level]);
     for (FileMetaData* file : levels_[level]) ++file->refs;
+    if (levels_[level].empty()) continue;
+    deepest_level_ = level;
+    if (level > 0 && prefixes && comparator->bytewise()) MakePrefixes(level);
   }
+}
+
+void Version::MakePrefixes(int level) {
+  const auto& files = levels_[level];
+  LevelPrefixes& prefixes = prefixes_[level];
+  // Keys rise, so what the first and the last begin with, all do.
+  const Slice first = files.front()->smallest_user_key();
+  const Slice last = files.back()->largest_user_key();
+  const size_t limit = std::min(first.size(), last.size());
+  size_t& common = prefixes.common_size;
+  while (common < limit && first[common] == last[common]) ++common;
+  for (const FileMetaData* file : files) {
+    prefixes.smallest.push_back(KeyPrefix(file->smallest_user_key(), common));
+    prefixes.largest.push_back(KeyPrefix(file->largest_user_key(), common));
+  }
+}
+
+const FileMetaData* Version::FileWith(int level,
+                                      const TableLookup& lookup) const {
+  const auto& files = levels_[level];
+  const LevelPrefixes& prefixes = prefixes_[level];
+  size_t index;
+  if (!prefixes.largest.empty()) {
+    const Slice common(files.front()->smallest.data(), prefixes.common_size);
+    if (!lookup.user_key.starts_with(common)) return nullptr;
+    const uint64_t prefix = KeyPrefix(lookup.user_key, prefixes.common_size);
+    index = LowerBoundPrefix(prefixes.largest.data(), files.size(), prefix);
+    if (index == files.size() || prefix < prefixes.smallest[index]) {
+      return nullptr;
+    }
+    if (prefix < prefixes.largest[index]) return files[index];
+    // Equal: only the keys themselves tell.
+  }
+  const LookupKey key(lookup.user_key, lookup.sequence);
+  index = FindFile(*comparator_, files, key.internal_key());
+  if (index == files.size() || !InRange(*files[index], lookup.user_key)) {
+    return nullptr;
+  }
+  return files[index];
 }
 
 bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
@@ -55,43 +97,77 @@ bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
   return true;
 }
 
-int Version::DeepestLevel() const {
-  for (int level = kNumLevels - 1; level > 0; --level) {
-    if (!levels_[level].empty()) return level;
-  }
-  return 0;
-}
-
-Status Version::Get(const ReadOptions& options, const LookupKey& key,
-                    LookupState* state, PinnableSlice* value) const {
+Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
+                    LookupState* state, ReadTarget* target) const {
   *state = LookupState::kNotFound;
-  const Slice user_key = key.user_key();
-  const Slice internal_key = key.internal_key();
-  const uint64_t hash = PreviewXxh3(user_key);
+  MultiLookup progress;
+  progress.lookup = lookup;
   Status status;
-  for (const FileMetaData* file : levels_[0]) {
-    if (comparator_->CompareUser(user_key, file->smallest_user_key()) < 0 ||
-        comparator_->CompareUser(user_key, file->largest_user_key()) > 0) {
-      continue;
-    }
-    status = table_cache_->Get(options, file->table_file(), internal_key, hash,
-                               state, value);
-    if (!status.ok() || *state != LookupState::kNotFound) return status;
-  }
-  for (int level = 1; level < kNumLevels; ++level) {
-    const auto& files = levels_[level];
-    if (files.empty()) continue;
-    const size_t index = FindFile(*comparator_, files, internal_key);
-    if (index == files.size()) continue;
-    const FileMetaData* file = files[index];
-    if (comparator_->CompareUser(user_key, file->smallest_user_key()) < 0) {
-      continue;
-    }
-    status = table_cache_->Get(options, file->table_file(), internal_key, hash,
-                               state, value);
-    if (!status.ok() || *state != LookupState::kNotFound) return status;
+  while (const FileMetaData* file = NextFile(&progress)) {
+    status = table_cache_->Find(file->table_file(), &file->table,
+                                &progress.table, &progress.owner);
+    if (!status.ok()) break;
+    status = progress.table->Get(options, lookup, state, target);
+    if (!status.ok() || *state != LookupState::kNotFound) break;
   }
   return status;
+}
+
+const FileMetaData* Version::NextFile(MultiLookup* lookup) const {
+  const Slice& user_key = lookup->lookup.user_key;
+  if (lookup->level == 0) {
+    const auto& files = levels_[0];
+    while (lookup->level0_index < files.size()) {
+      const FileMetaData* file = files[lookup->level0_index++];
+      if (InRange(*file, user_key)) return file;
+    }
+    lookup->level = 1;
+  }
+  while (lookup->level <= deepest_level_) {
+    const int level = lookup->level++;
+    if (levels_[level].empty()) continue;
+    const FileMetaData* file = FileWith(level, lookup->lookup);
+    if (file != nullptr) return file;
+  }
+  return nullptr;
+}
+
+void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
+                       size_t count) const {
+  while (count > 0) {
+    // Those that have a table to look into move to the front.
+    size_t active = 0;
+    for (size_t i = 0; i < count; ++i) {
+      MultiLookup* const l = lookups[i];
+      const FileMetaData* const file = NextFile(l);
+      if (file == nullptr) continue;
+      l->status = table_cache_->Find(file->table_file(), &file->table,
+                                     &l->table, &l->owner);
+      if (!l->status.ok()) continue;
+      l->probe = TableProbe();
+      l->probe.options = &options;
+      l->probe.lookup = l->lookup;
+      l->probe.target = l->target;
+      l->table->StartProbe(&l->probe);
+      lookups[active++] = l;
+    }
+    for (const auto step :
+         {&Table::ProbeIndex, &Table::ProbeBlock, &Table::FinishProbe}) {
+      for (size_t i = 0; i < active; ++i) {
+        MultiLookup* const l = lookups[i];
+        if (!l->probe.done) (l->table->*step)(&l->probe);
+      }
+    }
+    count = 0;
+    for (size_t i = 0; i < active; ++i) {
+      MultiLookup* const l = lookups[i];
+      l->state = l->probe.state;
+      l->status = std::move(l->probe.status);
+      if (l->status.ok() && l->state == LookupState::kNotFound) {
+        lookups[count++] = l;
+      }
+    }
+  }
 }
 
 void Version::AddIterators(

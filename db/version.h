@@ -42,8 +42,10 @@ class Version {
  public:
   // `levels`: level 0 newest first, the others in key order. Takes a
   // reference on each file.
+  // Without `prefixes`, files are found by comparisons alone (ablation
+  // block_index=binary_search).
   Version(const InternalKeyComparator* comparator, TableCache* table_cache,
-          std::vector<FileMetaData*> levels[kNumLevels]);
+          bool prefixes, std::vector<FileMetaData*> levels[kNumLevels]);
   Version(const Version&) = delete;
   Version& operator=(const Version&) = delete;
 
@@ -60,11 +62,31 @@ class Version {
   }
   uint64_t NumBytes(int level) const { return TotalFileSize(levels_[level]); }
   // The deepest level that has files; 0 if none has.
-  int DeepestLevel() const;
+  int DeepestLevel() const { return deepest_level_; }
 
-  // Looks through the tables, newest first. Called without locks.
-  Status Get(const ReadOptions& options, const LookupKey& key,
-             LookupState* state, PinnableSlice* value) const;
+  // Looks through the tables, newest first. REQUIRES: inside a read section.
+  Status Get(const ReadOptions& options, const TableLookup& lookup,
+             LookupState* state, ReadTarget* target) const;
+
+  // One of several lookups at once.
+  struct MultiLookup {
+    // Set by the caller.
+    TableLookup lookup;
+    ReadTarget* target = nullptr;
+    // Results.
+    LookupState state = LookupState::kNotFound;
+    Status status;
+    // Where it has got to.
+    int level = 0;
+    size_t level0_index = 0;
+    const Table* table = nullptr;
+    std::shared_ptr<Table> owner;
+    TableProbe probe;
+  };
+  // Does the lookups together, table by table, so that their cache misses
+  // overlap. REQUIRES: inside a read section.
+  void MultiGet(const ReadOptions& options, MultiLookup** lookups,
+                size_t count) const;
 
   // Appends iterators that together yield all entries.
   void AddIterators(const ReadOptions& options,
@@ -83,11 +105,31 @@ class Version {
   TableCache* table_cache() const { return table_cache_; }
 
  private:
+  // Prefixes of a level's smallest and largest user keys, behind what all of
+  // them begin with.
+  struct LevelPrefixes {
+    size_t common_size = 0;
+    std::vector<uint64_t> smallest;
+    std::vector<uint64_t> largest;
+  };
+
   ~Version() = default;
+
+  void MakePrefixes(int level);
+  // The one file of a level above 0 that may have the key, or null.
+  const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
+  // The next file to look into, or null; moves the lookup on.
+  const FileMetaData* NextFile(MultiLookup* lookup) const;
+  bool InRange(const FileMetaData& file, const Slice& user_key) const {
+    return comparator_->CompareUser(user_key, file.smallest_user_key()) >= 0 &&
+           comparator_->CompareUser(user_key, file.largest_user_key()) <= 0;
+  }
 
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
   std::vector<FileMetaData*> levels_[kNumLevels];
+  LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
+  int deepest_level_ = 0;
   int refs_ = 0;
 };
 

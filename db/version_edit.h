@@ -38,6 +38,9 @@ struct FileMetaData {
   int refs = 0;  // Versions that hold it.
   bool being_compacted = false;
 
+  // The open table; filled by reads.
+  mutable TableMemo table;
+
   Slice smallest_user_key() const { return ExtractUserKey(smallest); }
   Slice largest_user_key() const { return ExtractUserKey(largest); }
   TableFile table_file() const {

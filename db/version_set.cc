@@ -15,11 +15,12 @@ constexpr uint64_t kMaxManifestBytes = 64 << 20;
 
 VersionSet::VersionSet(std::string db_path, Env* env,
                        const InternalKeyComparator* comparator,
-                       TableCache* table_cache, Mutex* db_mutex)
+                       TableCache* table_cache, bool prefixes, Mutex* db_mutex)
     : db_path_(std::move(db_path)),
       env_(env),
       comparator_(comparator),
       table_cache_(table_cache),
+      prefixes_(prefixes),
       mutex_(db_mutex) {}
 
 VersionSet::~VersionSet() {
@@ -38,7 +39,8 @@ void VersionSet::Initialize(ManifestState* state, Directory* directory) {
   max_column_family_ = state->max_column_family;
   manifest_number_ = state->manifest_number;
   db_id_ = state->db_id;
-  InstallLocked(new Version(comparator_, table_cache_, state->levels));
+  InstallLocked(
+      new Version(comparator_, table_cache_, prefixes_, state->levels));
 }
 
 void VersionSet::InstallLocked(Version* version) {
@@ -84,7 +86,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     status = builder.Apply(*edit);
     if (status.ok()) status = builder.Finish(levels);
     if (status.ok()) {
-      version = new Version(comparator_, table_cache_, levels);
+      version = new Version(comparator_, table_cache_, prefixes_, levels);
       version->RefLocked();
     }
   }

@@ -24,7 +24,7 @@ class VersionSet {
  public:
   VersionSet(std::string db_path, Env* env,
              const InternalKeyComparator* comparator, TableCache* table_cache,
-             Mutex* db_mutex);
+             bool prefixes, Mutex* db_mutex);
   VersionSet(const VersionSet&) = delete;
   VersionSet& operator=(const VersionSet&) = delete;
   ~VersionSet();
@@ -85,6 +85,7 @@ class VersionSet {
   Env* const env_;
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
+  const bool prefixes_;  // See Version.
   Mutex* const mutex_;
   Directory* directory_ = nullptr;
 

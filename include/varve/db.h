@@ -84,12 +84,16 @@ class DB {
   // of copying.
   virtual Status Get(const ReadOptions& options, const Slice& key,
                      PinnableSlice* value) = 0;
-  Status Get(const ReadOptions& options, const Slice& key, std::string* value);
+  virtual Status Get(const ReadOptions& options, const Slice& key,
+                     std::string* value) = 0;
 
   // `count` Gets at once, all of the same moment; statuses[i] and values[i]
   // belong to keys[i]. Keys may repeat and be in any order.
   virtual void MultiGet(const ReadOptions& options, size_t count,
                         const Slice* keys, PinnableSlice* values,
+                        Status* statuses) = 0;
+  virtual void MultiGet(const ReadOptions& options, size_t count,
+                        const Slice* keys, std::string* values,
                         Status* statuses) = 0;
   std::vector<Status> MultiGet(const ReadOptions& options,
                                const std::vector<Slice>& keys,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "varve/ablation.h"
 #include "varve/cache.h"
 #include "varve/comparator.h"
 #include "varve/compression_type.h"
@@ -148,6 +149,12 @@ struct Options {
 
   // Counts events, if given. May be shared by DBs. Default: null.
   std::shared_ptr<Statistics> statistics;
+
+  // ---- Measurement ----
+
+  // Optimizations switched back; see ablation.h. A block_cache given above
+  // must be of the mode that is asked for here. Default: none.
+  AblationOptions ablation;
 };
 
 // How a read is done.

@@ -196,7 +196,7 @@ TEST_F(DbBasicTest, MultiGetAnswersEachKeyInPlace) {
 }
 
 TEST_F(DbBasicTest, MultiGetOfNothingAndOfManyWorks) {
-  db_->MultiGet({}, 0, nullptr, nullptr, nullptr);
+  db_->MultiGet({}, 0, nullptr, static_cast<PinnableSlice*>(nullptr), nullptr);
   std::vector<std::string> names;
   for (int i = 0; i < 5000; i++) {
     names.push_back(Key(i));

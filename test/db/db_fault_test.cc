@@ -242,7 +242,7 @@ TEST_F(DbFaultTest, FailedWriteIsNotSeenByReaders) {
 }
 
 TEST_F(DbFaultTest, ReadErrorsAreReportedAndPass) {
-  options_.block_cache = NewBlockCache(0);
+  options_.block_cache = NewTestCache(0);
   ASSERT_TRUE(Ok(TryOpen()));
   for (int i = 0; i < 500; i++) {
     ASSERT_TRUE(Ok(Put(Key(i), std::string(100, 'x'), false)));

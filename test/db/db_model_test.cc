@@ -25,7 +25,7 @@ Options RandomOptions(Rng* rng) {
   options.max_write_buffer_number = rng->Between(2, 4);
   options.block_cache = rng->Pick<int>({0, 1, 2}) == 0
                             ? nullptr
-                            : NewBlockCache(rng->Pick<size_t>({0, 8 << 10}));
+                            : NewTestCache(rng->Pick<size_t>({0, 8 << 10}));
   options.max_open_files = rng->Pick({-1, 16});
   options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
   options.block_restart_interval = rng->Pick({1, 2, 16, 128});

@@ -146,7 +146,7 @@ TEST_F(DbOptionsTest, SmallestAllowedValuesWork) {
   options_.max_bytes_for_level_base = 64 << 10;
   options_.max_bytes_for_level_multiplier = 2;
   options_.bytes_per_sync = 0;
-  options_.block_cache = NewBlockCache(0);
+  options_.block_cache = NewTestCache(0);
   Open();
   FillAndCheck();
 }
@@ -373,7 +373,7 @@ TEST_F(DbOptionsTest, BloomFilterSparesReadsOfAbsentKeys) {
 }
 
 TEST_F(DbOptionsTest, CacheIsSharedWithoutMixingDatabases) {
-  options_.block_cache = NewBlockCache(8 << 20);
+  options_.block_cache = NewTestCache(8 << 20);
   Open();
   std::unique_ptr<DB> other;
   ASSERT_TRUE(Ok(DB::Open(options_, dir_.Sub("other"), &other)));

@@ -82,7 +82,7 @@ TEST_F(DbConcurrencyTest, EachThreadReadsItsOwnWritesAndOthersNeverGoBack) {
   constexpr int kWriters = 3;
   constexpr int kKeys = 40;
   options_.filter_policy = NewBloomFilterPolicy(10);
-  options_.block_cache = NewBlockCache(64 << 10);
+  options_.block_cache = NewTestCache(64 << 10);
   options_.max_open_files = 16;
   Open();
   const auto key_of = [](int writer, int i) {

@@ -1,0 +1,74 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/super_version_cache.h"
+
+namespace varve {
+
+SuperVersionCache::SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
+                                     Disposer* disposer)
+    : mode_(mode), mutex_(mutex), disposer_(disposer) {
+  slot_id_ = RegisterSlotOwner(this);
+}
+
+SuperVersionCache::~SuperVersionCache() = default;
+
+SuperVersion* SuperVersionCache::Reference() {
+  // relaxed: a statistic.
+  locked_acquires_.fetch_add(1, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  current_->Ref();
+  return current_;
+}
+
+void SuperVersionCache::Release(SuperVersion* super_version) {
+  if (!super_version->Unref()) return;
+  MutexLock lock(mutex_);
+  disposer_->DisposeLocked(super_version);
+  disposer_->FreeLaterLocked();
+}
+
+void SuperVersionCache::UnrefLocked(void* pointer) {
+  auto* const super_version = static_cast<SuperVersion*>(pointer);
+  if (super_version != nullptr && super_version->Unref()) {
+    disposer_->DisposeLocked(super_version);
+  }
+}
+
+SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
+                                                      ThreadSlot* slot) {
+  if (record->depth > 1) return Read{Reference(), record, nullptr};  // B16
+  // relaxed: a statistic.
+  locked_acquires_.fetch_add(1, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  current_->Ref();
+  // relaxed: it changes under the mutex only.
+  UnrefLocked(FillSlot(slot, current_,
+                       current_number_.load(std::memory_order_relaxed)));
+  return Read{current_, record, slot};
+}
+
+void SuperVersionCache::EndCounted(const Read& read) {
+  Release(read.super_version);
+  if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+}
+
+void SuperVersionCache::InstallLocked(SuperVersion* next) {
+  SuperVersion* const old = current_;
+  current_ = next;
+  // relaxed: ScrapeSlots begins with a barrier.
+  current_number_.store(NewSlotNumber(), std::memory_order_relaxed);
+  if (mode_ == SuperVersionMode::kThreadLocal) {
+    ScrapeSlots(slot_id_,
+                [this](void* pointer)
+                    VARVE_NO_THREAD_SAFETY_ANALYSIS { UnrefLocked(pointer); });
+  }
+  UnrefLocked(old);
+}
+
+void SuperVersionCache::Close() {
+  UnregisterSlotOwner(slot_id_);
+  MutexLock lock(mutex_);
+  UnrefLocked(current_);
+  current_ = nullptr;
+}
+
+}  // namespace varve

@@ -1,0 +1,140 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Gives reads their SuperVersion. Each thread keeps a reference to the current
+// one in a slot of its own, with the number under which it is current: a read
+// then takes no lock, and writes nothing that another thread reads or writes.
+//
+// The protocol, its invariants and the interleavings that it must stand are
+// those of util/thread_slots.h; here is what it protects. The number that
+// slots are held against is `current_number_`, written by Install with the DB
+// mutex held. A read that nests inside another one of its thread and finds the
+// slot stale takes a reference of its own, since the outer read is still using
+// what the slot points to.
+//
+// Source of the idea: "Avoid expensive locks in Get()", RocksDB blog, 2014;
+// the slots here are validated by a number of their own, and are emptied while
+// their threads are idle.
+//
+// Alternatives measured: docs/read_path.md.
+//
+// Thread-safety: thread-safe.
+
+#include <atomic>
+#include <cstdint>
+
+#include "db/super_version.h"
+#include "util/mutex.h"
+#include "util/thread_slots.h"
+#include "varve/ablation.h"
+
+namespace varve {
+
+class SuperVersionCache final : public SlotOwner {
+ public:
+  // What to do with a SuperVersion that nobody refers to any more.
+  class Disposer {
+   public:
+    // Lets go of what it holds, and collects what is then to be freed.
+    virtual void DisposeLocked(SuperVersion* super_version) = 0;
+    // A reader has let go of the last reference: what was collected is to be
+    // freed on another thread.
+    virtual void FreeLaterLocked() = 0;
+
+   protected:
+    ~Disposer() = default;
+  };
+
+  // A read: inside a read section, with a SuperVersion to read from.
+  struct Read {
+    SuperVersion* super_version;
+    ThreadRecord* record;
+    ThreadSlot* slot;  // Null: the read has a reference of its own.
+  };
+
+  // `mutex` is the DB's; the disposer is called with it held. Both must
+  // outlive this.
+  SuperVersionCache(SuperVersionMode mode, Mutex* mutex, Disposer* disposer);
+  SuperVersionCache(const SuperVersionCache&) = delete;
+  SuperVersionCache& operator=(const SuperVersionCache&) = delete;
+  // Close was called.
+  ~SuperVersionCache();
+
+  // Begins a read. REQUIRES: the DB mutex is not held by the caller.
+  Read Begin() {
+    ThreadRecord* const record = CurrentThreadRecord();
+    ReadSection::Enter(record);
+    if (mode_ == SuperVersionMode::kThreadLocal) [[likely]] {
+      ThreadSlot* const slot = SlotOf(record, slot_id_);
+      // relaxed, both: see T12 in util/thread_slots.h.
+      if (slot->number.load(std::memory_order_relaxed) ==
+          current_number_.load(std::memory_order_relaxed)) [[likely]] {
+        // relaxed: this thread stored it.
+        auto* const pointer = static_cast<SuperVersion*>(
+            slot->pointer.load(std::memory_order_relaxed));
+        return Read{pointer, record, slot};
+      }
+      return BeginStale(record, slot);
+    }
+    return Read{Reference(), record, nullptr};
+  }
+
+  // Ends it. What was read inside may be gone afterwards.
+  void End(const Read& read) {
+    if (read.slot == nullptr) {
+      EndCounted(read);
+      return;
+    }
+    if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+  }
+
+  // A counted reference to the current one, for what outlives a read. To be
+  // given back to Release.
+  SuperVersion* Reference();
+  void Release(SuperVersion* super_version);
+
+  // Makes `next`, of which it takes over the reference, the current one. On
+  // return no thread that is not inside a read holds on to the one before.
+  void InstallLocked(SuperVersion* next) VARVE_REQUIRES(mutex_);
+
+  // Null before the first install.
+  SuperVersion* current() const { return current_; }
+
+  // Empties all slots, and disposes of the current one. REQUIRES: all reads
+  // have ended; the mutex is not held.
+  void Close();
+
+  // How often a read took the mutex: the witness of superversion=mutex.
+  uint64_t LockedAcquires() const {
+    // relaxed: a statistic.
+    return locked_acquires_.load(std::memory_order_relaxed);
+  }
+
+  void ReleaseSlotPointer(void* pointer) override {
+    Release(static_cast<SuperVersion*>(pointer));
+  }
+  bool IsCurrent(uint64_t number) const override {
+    // relaxed: see T12 in util/thread_slots.h.
+    return number == current_number_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[gnu::noinline]] Read BeginStale(ThreadRecord* record, ThreadSlot* slot);
+  [[gnu::noinline]] void EndCounted(const Read& read);
+  void UnrefLocked(void* pointer) VARVE_REQUIRES(mutex_);
+
+  // Immutable after construction.
+  const SuperVersionMode mode_;
+  Mutex* const mutex_;
+  Disposer* const disposer_;
+  uint32_t slot_id_ = 0;
+
+  // Guarded by mutex_.
+  SuperVersion* current_ = nullptr;
+
+  // Read by every read, written by installs: on a line of its own.
+  alignas(64) std::atomic<uint64_t> current_number_{0};
+  alignas(64) std::atomic<uint64_t> locked_acquires_{0};
+};
+
+}  // namespace varve

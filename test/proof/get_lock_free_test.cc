@@ -1,0 +1,349 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a read of what is in memory executes no instruction that locks memory,
+// no system call and no operation of a mutex, so that readers cannot slow each
+// other down; a pinned value adds one pin and one unpin. Method: a child
+// process opens a database, reads it into the cache and is then led through
+// reads one instruction at a time. A machine that forbids that fails the test.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/single_stepper.h"
+#include "test/testing/temp_dir.h"
+#include "varve/db.h"
+
+namespace varve::test {
+namespace {
+
+constexpr int kEntries = 20000;
+constexpr size_t kBatch = 32;
+constexpr uint64_t kGets = 50;
+constexpr uint64_t kMultiGets = 4;
+
+std::string KeyOf(int number) {
+  char text[32];
+  snprintf(text, sizeof(text), "user%012d", number);
+  return text;
+}
+std::string ValueOf(const std::string& key) {
+  return key + std::string(100 - key.size(), 'v');
+}
+// Sorts among the others.
+std::string AbsentKeyOf(int number) { return KeyOf(number) + "x"; }
+
+// What the child reads, and where to.
+struct Reads {
+  std::unique_ptr<DB> db;
+  ReadOptions options;
+  std::vector<std::string> keys;
+  std::vector<Slice> slices;
+  Status statuses[kBatch];
+  std::string value;
+  PinnableSlice pinned[kBatch];
+  std::vector<std::string> values;
+};
+
+enum class Place { kTables, kMemtable, kNowhere };
+
+// Makes the database and chooses what to read. Aborts if something fails.
+void Prepare(const std::string& path, Place place, uint64_t pieces,
+             Reads* reads) {
+  Options options;
+  options.create_if_missing = true;
+  options.compression = CompressionType::kNone;
+  options.filter_policy = NewBloomFilterPolicy(10);
+  options.block_cache = NewBlockCache(64 << 20);
+  const auto must = [](const Status& s) {
+    if (s.ok()) return;
+    fprintf(stderr, "%s\n", s.ToString().c_str());
+    abort();
+  };
+  must(DB::Open(options, path, &reads->db));
+  for (int i = 0; i < kEntries; i++) {
+    must(reads->db->Put({}, KeyOf(i), ValueOf(KeyOf(i))));
+  }
+  if (place != Place::kMemtable) {
+    must(reads->db->Flush({}));
+    must(reads->db->CompactRange({}, nullptr, nullptr));
+    must(reads->db->WaitForCompact());
+    for (int i = 0; i < kEntries; i++) {
+      must(reads->db->Get({}, KeyOf(i), &reads->value));
+    }
+  }
+  std::minstd_rand random(20);
+  for (uint64_t i = 0; i < pieces * kBatch; i++) {
+    const int number = static_cast<int>(random() % kEntries);
+    reads->keys.push_back(place == Place::kNowhere ? AbsentKeyOf(number)
+                                                   : KeyOf(number));
+  }
+  reads->slices.assign(reads->keys.begin(), reads->keys.end());
+  reads->value.reserve(1000);
+  reads->values.assign(kBatch, std::string(1000, ' '));
+}
+
+// One piece of work: reads->keys[piece * kBatch] and up to 31 more.
+using Piece = std::function<void(Reads*, size_t piece)>;
+// Whether the piece read what it should have.
+using Judge = std::function<bool(Reads*, size_t piece)>;
+
+class GetLockFreeTest : public ::testing::Test {
+ protected:
+  StepReport Step(Place place, uint64_t pieces, const Piece& piece,
+                  const Judge& judge) {
+    const auto child = [&](const std::function<void()>& ready) {
+      Reads reads;
+      Prepare(dir_.Sub("db" + std::to_string(databases_)), place, pieces,
+              &reads);
+      // With one thread only, libraries leave out what this test looks for.
+      std::mutex wait;
+      wait.lock();
+      std::thread([&wait] { wait.lock(); }).detach();
+      // Symbols are bound and memory is allocated in the first rounds.
+      for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < pieces; i++) piece(&reads, i);
+      }
+      ready();
+      bool good = true;
+      for (size_t i = 0; i < pieces; i++) {
+        BeginSteps();
+        piece(&reads, i);
+        EndSteps();
+        good = judge(&reads, i) && good;
+      }
+      if (!good) fprintf(stderr, "a read gave a wrong answer\n");
+      // Straight out: the other thread still waits.
+      fflush(stderr);
+      _exit(good ? 0 : 1);
+      return good;
+    };
+    databases_++;
+    SingleStepper stepper;
+    return stepper.Run(pieces, child);
+  }
+
+  // Prints what one read costs, reads being pieces * keys.
+  void Print(const char* what, const StepReport& report, uint64_t reads) {
+    const auto each = [&](uint64_t count) {
+      return static_cast<double>(count) / static_cast<double>(reads);
+    };
+    printf(
+        "%s: %.0f instructions, %.2f locked, %.2f system calls, "
+        "%.2f mutex operations, %.2f allocations\n",
+        what, each(report.instructions), each(report.locked),
+        each(report.system_calls), each(report.mutex_operations),
+        each(report.allocations));
+    int lines = 0;
+    for (const auto& [finding, count] : report.findings) {
+      if (lines++ == 10) break;
+      printf("  %.2f times: %s\n", each(count), finding.c_str());
+    }
+    fflush(stdout);
+  }
+
+  // Steps through pieces of `keys` reads; at most `locked_each` locked
+  // instructions for each read.
+  void StepReads(const char* what, Place place, uint64_t pieces, uint64_t keys,
+                 uint64_t locked_each, const Piece& piece, const Judge& judge) {
+    const StepReport frame = Step(
+        Place::kMemtable, pieces, [](Reads*, size_t) {},
+        [](Reads*, size_t) { return true; });
+    ASSERT_EQ(frame.error, "");
+    StepReport report = Step(place, pieces, piece, judge);
+    ASSERT_EQ(report.error, "");
+    ASSERT_EQ(report.pieces, pieces);
+    // What it takes to call a piece that does nothing.
+    report.instructions -= frame.instructions;
+    const uint64_t reads = pieces * keys;
+    Print(what, report, reads);
+    EXPECT_GT(report.instructions, 20 * reads) << "nothing was read";
+    EXPECT_LE(report.locked, locked_each * reads);
+    EXPECT_EQ(report.system_calls, 0u);
+    EXPECT_EQ(report.mutex_operations, 0u);
+  }
+  void StepGets(const char* what, Place place, uint64_t locked_each,
+                const Piece& piece, const Judge& judge) {
+    StepReads(what, place, kGets, 1, locked_each, piece, judge);
+  }
+  void StepMultiGets(const char* what, Place place, uint64_t locked_each,
+                     const Piece& piece, const Judge& judge) {
+    StepReads(what, place, kMultiGets, kBatch, locked_each, piece, judge);
+  }
+
+  TempDir dir_;
+  int databases_ = 0;
+};
+
+void GetString(Reads* reads, size_t piece) {
+  reads->statuses[0] = reads->db->Get(
+      reads->options, reads->slices[piece * kBatch], &reads->value);
+}
+bool StringIsRight(Reads* reads, size_t piece) {
+  return reads->statuses[0].ok() &&
+         reads->value == ValueOf(reads->keys[piece * kBatch]);
+}
+bool NothingWasFound(Reads* reads, size_t) {
+  return reads->statuses[0].IsNotFound();
+}
+// What the piece before pinned is let go here.
+void GetPinned(Reads* reads, size_t piece) {
+  reads->statuses[0] = reads->db->Get(
+      reads->options, reads->slices[piece * kBatch], &reads->pinned[0]);
+}
+bool PinnedIsRight(Reads* reads, size_t piece) {
+  return reads->statuses[0].ok() && reads->pinned[0].IsPinned() &&
+         reads->pinned[0] == Slice(ValueOf(reads->keys[piece * kBatch]));
+}
+void MultiGetPinned(Reads* reads, size_t piece) {
+  reads->db->MultiGet(reads->options, kBatch, &reads->slices[piece * kBatch],
+                      reads->pinned, reads->statuses);
+}
+bool AllPinnedAreRight(Reads* reads, size_t piece) {
+  for (size_t i = 0; i < kBatch; i++) {
+    if (!reads->statuses[i].ok() || !reads->pinned[i].IsPinned() ||
+        !(reads->pinned[i] ==
+          Slice(ValueOf(reads->keys[piece * kBatch + i])))) {
+      return false;
+    }
+  }
+  return true;
+}
+bool AllStringsAreRight(Reads* reads, size_t piece) {
+  for (size_t i = 0; i < kBatch; i++) {
+    if (!reads->statuses[i].ok() ||
+        reads->values[i] != ValueOf(reads->keys[piece * kBatch + i])) {
+      return false;
+    }
+  }
+  return true;
+}
+bool NoValueWasFound(Reads* reads, size_t) {
+  for (const Status& s : reads->statuses) {
+    if (!s.IsNotFound()) return false;
+  }
+  return true;
+}
+
+TEST_F(GetLockFreeTest, GetIntoStringSharesNothing) {
+  StepGets("Get into std::string", Place::kTables, 0, GetString, StringIsRight);
+}
+
+TEST_F(GetLockFreeTest, GetOfAbsentKeySharesNothing) {
+  StepGets("Get of an absent key", Place::kNowhere, 0, GetString,
+           NothingWasFound);
+}
+
+TEST_F(GetLockFreeTest, GetFromMemtableSharesNothing) {
+  StepGets("Get from the memtable", Place::kMemtable, 0, GetString,
+           StringIsRight);
+}
+
+TEST_F(GetLockFreeTest, GetAtSnapshotSharesNothing) {
+  StepGets(
+      "Get at a snapshot", Place::kTables, 0,
+      [](Reads* reads, size_t piece) {
+        // In the first round, before anything is stepped through.
+        if (reads->options.snapshot == nullptr) {
+          reads->options.snapshot = reads->db->GetSnapshot();
+        }
+        GetString(reads, piece);
+      },
+      StringIsRight);
+}
+
+TEST_F(GetLockFreeTest, GetIntoPinnableSlicePinsAndUnpinsOnce) {
+  StepGets("Get into PinnableSlice", Place::kTables, 2, GetPinned,
+           PinnedIsRight);
+}
+
+TEST_F(GetLockFreeTest, MultiGetPinsAndUnpinsEachValueOnce) {
+  StepMultiGets("MultiGet of 32 into PinnableSlice, a key", Place::kTables, 2,
+                MultiGetPinned, AllPinnedAreRight);
+}
+
+TEST_F(GetLockFreeTest, MultiGetOfAbsentKeysSharesNothing) {
+  StepMultiGets("MultiGet of 32 absent keys, a key", Place::kNowhere, 0,
+                MultiGetPinned, NoValueWasFound);
+}
+
+TEST_F(GetLockFreeTest, MultiGetIntoStringsSharesNothing) {
+  StepMultiGets(
+      "MultiGet of 32 into std::string, a key", Place::kTables, 0,
+      [](Reads* reads, size_t piece) {
+        reads->values.resize(kBatch);
+        reads->db->MultiGet(reads->options, kBatch,
+                            &reads->slices[piece * kBatch],
+                            reads->values.data(), reads->statuses);
+      },
+      AllStringsAreRight);
+}
+
+// A test that has gone blind would pass for ever.
+TEST_F(GetLockFreeTest, FindsWhatItLooksFor) {
+  static std::atomic<int> shared = 0;
+  static std::mutex mutex;
+  const StepReport report = Step(
+      Place::kMemtable, 10,
+      [](Reads*, size_t) {
+        shared.fetch_add(1);
+        shared.exchange(1);
+        getppid();
+        mutex.lock();
+        mutex.unlock();
+      },
+      [](Reads*, size_t) { return true; });
+  ASSERT_EQ(report.error, "");
+  Print("fetch_add, exchange, getppid, a mutex", report, 10);
+  // The mutex itself locks memory when it is taken and when it is given back.
+  EXPECT_GE(report.locked, 40u);
+  EXPECT_EQ(report.system_calls, 10u);
+  EXPECT_EQ(report.mutex_operations, 20u);
+
+  const StepReport nothing = Step(
+      Place::kMemtable, 10, [](Reads*, size_t) {},
+      [](Reads*, size_t) { return true; });
+  ASSERT_EQ(nothing.error, "");
+  Print("nothing at all", nothing, 10);
+  EXPECT_EQ(nothing.locked + nothing.system_calls + nothing.mutex_operations,
+            0u);
+}
+
+InstructionKind KindOf(const std::vector<uint8_t>& bytes) {
+  return KindOfInstruction(bytes.data(), bytes.size());
+}
+
+TEST(X86InstructionTest, TellsKindsApart) {
+  using K = InstructionKind;
+  EXPECT_EQ(KindOf({0xf0, 0x48, 0x0f, 0xb1, 0x0a}), K::kLocked);  // cmpxchg
+  EXPECT_EQ(KindOf({0x66, 0xf0, 0x0f, 0xc1, 0x07}), K::kLocked);  // xadd
+  EXPECT_EQ(KindOf({0x64, 0xf0, 0xff, 0x07}), K::kLocked);        // inc
+  // mov $0xf0f0.., %rax: the bytes are no prefixes.
+  EXPECT_EQ(KindOf({0x48, 0xb8, 0xf0, 0xf0, 0xf0, 0xf0}), K::kPlain);
+  EXPECT_EQ(KindOf({0x48, 0x87, 0x07}), K::kExchange);
+  EXPECT_EQ(KindOf({0x86, 0x45, 0x10}), K::kExchange);
+  EXPECT_EQ(KindOf({0x66, 0x87, 0x07}), K::kExchange);
+  EXPECT_EQ(KindOf({0x48, 0x87, 0xc3}), K::kPlain);        // Of registers.
+  EXPECT_EQ(KindOf({0x90}), K::kPlain);                    // nop
+  EXPECT_EQ(KindOf({0x48, 0x0f, 0xb1, 0x0a}), K::kPlain);  // Not locked.
+  EXPECT_EQ(KindOf({0x0f, 0xae, 0xf0}), K::kFence);
+  EXPECT_EQ(KindOf({0x0f, 0xae, 0xe8}), K::kPlain);        // lfence
+  EXPECT_EQ(KindOf({0xf3, 0x0f, 0xae, 0xf0}), K::kPlain);  // umonitor
+  EXPECT_EQ(KindOf({0x0f, 0x05}), K::kSystemCall);
+  EXPECT_EQ(KindOf({0x0f, 0x34}), K::kSystemCall);
+  EXPECT_EQ(KindOf({0xcd, 0x80}), K::kSystemCall);
+  EXPECT_EQ(KindOf({0xcd, 0x03}), K::kPlain);
+  EXPECT_EQ(KindOf({0xc5, 0xf0, 0x57, 0xc0}), K::kPlain);  // A vector's.
+  EXPECT_EQ(KindOf({0xf0}), K::kLocked);
+  EXPECT_EQ(KindOf({}), K::kPlain);
+}
+
+}  // namespace
+}  // namespace varve::test
