@@ -180,11 +180,13 @@ Status CheckTogether() {
     return Invalid("--compression_type=" + type +
                    ": must be none, snappy, lz4, lz4hc or zstd");
   }
-  if (!FLAGS_ablate.empty()) {
-    return Invalid("--ablate=" + FLAGS_ablate +
-                   ": unknown name; there is nothing to switch back yet");
+  AblationOptions ablation;
+  const Status status = ablation.Parse(FLAGS_ablate);
+  if (!status.ok()) return status.Annotate("--ablate=" + FLAGS_ablate);
+  if (!FLAGS_ablate.empty() && FLAGS_engine != "varve") {
+    return Invalid("--ablate is for --engine=varve only");
   }
-  return Status::OK();
+  return status;
 }
 
 void AppendSplit(const std::string& list, std::vector<std::string>* names) {
@@ -271,6 +273,7 @@ EngineConfig MakeEngineConfig() {
   config.use_direct_reads = FLAGS_use_direct_reads;
   config.verify_checksums = FLAGS_verify_checksum;
   config.statistics = FLAGS_statistics;
+  config.ablation.Parse(FLAGS_ablate).IgnoreError();  // Checked before.
   return config;
 }
 

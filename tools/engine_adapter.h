@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "varve/ablation.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -44,6 +45,8 @@ struct EngineConfig {
   bool verify_checksums = true;
   // Count events, if the engine can.
   bool statistics = false;
+  // What Varve switches back; checked before.
+  AblationOptions ablation;
 };
 
 // A walk over the entries. Each move tells whether it stands on an entry.

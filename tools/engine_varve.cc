@@ -159,7 +159,11 @@ class VarveEngine final : public Engine {
     Options options;
     options.create_if_missing = config.create_if_missing;
     options.write_buffer_size = config.write_buffer_bytes;
-    options.block_cache = NewBlockCache(config.cache_bytes);
+    CacheOptions cache_options;
+    cache_options.capacity_bytes = config.cache_bytes;
+    cache_options.mode = config.ablation.block_cache;
+    options.block_cache = NewBlockCache(cache_options);
+    options.ablation = config.ablation;
     options.max_open_files = config.open_files;
     options.use_direct_reads = config.use_direct_reads;
     options.block_size = config.block_bytes;
