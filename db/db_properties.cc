@@ -190,6 +190,12 @@ std::string DBImpl::StatsLocked() {
   AppendF(&out, "Pending compaction: %.1f MB; background errors: %" PRIu64 "\n",
           MiB(EstimatePendingCompactionBytes(options_, *versions_->current())),
           background_error_count_);
+  const std::string ablation = options_.ablation.ToString();
+  AppendF(&out,
+          "Reads that took the mutex for what they read: %" PRIu64
+          "; ablation: %s\n",
+          super_versions_.LockedAcquires(),
+          ablation.empty() ? "none" : ablation.c_str());
   if (options_.statistics != nullptr) out += options_.statistics->ToString();
   return out;
 }
