@@ -177,7 +177,6 @@ Status Recovery::FindSequences(RecoveredState* state) {
 }
 
 Status Recovery::ReplayLogs(RecoveredState* state) {
-  last_replayed_ = state->last_sequence;
   const ManifestState& manifest = state->manifest;
   first_log_ = manifest.FirstLogNumber();
   bool stop = false;
@@ -223,7 +222,10 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
     }
     first = false;
     if (after_damage_ && batch.count() == 0) continue;
-    if (after_damage_ && batch.sequence() != last_replayed_ + 1) {
+    // Only what was replayed counts: the MANIFEST's last sequence may be that
+    // of updates which the damaged log has lost.
+    if (after_damage_ &&
+        (last_replayed_ == 0 || batch.sequence() != last_replayed_ + 1)) {
       Log(LogLevel::kWarn, logger_,
           "%s does not go on where the damaged log before it ends: not used",
           path.c_str());

@@ -68,8 +68,8 @@ class Recovery {
   bool has_data_ = false;  // There are tables, or logs that are not empty.
   // A log ended in damage: the next one counts only if it goes on at once.
   bool after_damage_ = false;
-  SequenceNumber last_replayed_ = 0;
-  uint64_t first_log_ = 0;  // Of those that hold what tables do not.
+  SequenceNumber last_replayed_ = 0;  // 0: nothing yet.
+  uint64_t first_log_ = 0;            // Of those that hold what tables do not.
   // The log replayed last, and where its last record ended.
   uint64_t last_log_ = 0;
   uint64_t last_log_end_ = 0;

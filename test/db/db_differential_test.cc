@@ -151,7 +151,7 @@ class DbDifferentialTest : public ::testing::TestWithParam<int> {
 
   Options OptionsFor(Path path) const {
     Options options = options_;
-    options.block_cache = NewBlockCache(capacity_bytes_);
+    options.block_cache = NewTestCache(capacity_bytes_);
     options.comparator =
         path == kFast ? BytewiseComparator() : OtherComparator();
     return options;
