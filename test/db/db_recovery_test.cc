@@ -251,7 +251,9 @@ TEST_F(DbTwoLogsTest, DamageInTheFirstHidesTheSecond) {
 // the second log goes on exactly where the MANIFEST's last sequence ends.
 TEST_F(DbTwoLogsTest, LastSequenceOfTheManifestHidesNoHole) {
   VersionEdit edit;
-  edit.SetLastSequence(10);
+  // The second log's first record is the note about the first log; its
+  // sequence number is that of the first update behind it.
+  edit.SetLastSequence(DecodeFixed64(files_[second_].data() + 7) - 1);
   std::string record;
   edit.EncodeTo(&record);
   std::string frame(7, '\0');
