@@ -181,7 +181,8 @@ Status DecodedEntries::Decode(const Slice& contents,
 
 Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
                      Block** block) {
-  auto& entries = ThreadScratch<DecodedEntries, Block>();
+  const ThreadScratch<DecodedEntries, Block> lent;
+  DecodedEntries& entries = *lent;
   Status s = entries.Decode(contents, options);
   if (s.ok()) {
     const bool fingerprints =

@@ -41,7 +41,8 @@ Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
                                   ReadaheadBuffer* readahead,
                                   BlockRef* block) const {
   // Where blocks are uncompressed, on their way to the form they get.
-  auto& scratch = ThreadScratch<BlockContents, BlockLoader>();
+  const ThreadScratch<BlockContents, BlockLoader> lent;
+  BlockContents& scratch = *lent;
   RawBlock raw;
   Status s = ReadRaw(handle, readahead, &raw);
   if (s.ok() && verify) s = CompareChecksum(handle, raw.bytes);

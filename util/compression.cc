@@ -111,14 +111,11 @@ bool UnpackLz4(const Slice& packed, const Slice& dictionary, char* out,
   return made >= 0 && static_cast<size_t>(made) == length;
 }
 
-// The calling thread's decoder, or null without memory for it. Making one
-// costs more than decoding most blocks.
-ZSTD_DCtx* ThreadZstdDecoder() {
-  auto& decoder =
-      ThreadScratch<std::unique_ptr<ZSTD_DCtx, FreeZstd>, ZSTD_DCtx>();
-  if (decoder == nullptr) decoder.reset(ZSTD_createDCtx());
-  return decoder.get();
-}
+// Each thread keeps a decoder: making one costs more than decoding most
+// blocks.
+struct ZstdDecoder {
+  std::unique_ptr<ZSTD_DCtx, FreeZstd> context{ZSTD_createDCtx()};
+};
 
 bool UnpackZstd(ZSTD_DCtx* decoder, const Slice& packed,
                 const Slice& dictionary, char* out, size_t length) {
@@ -293,7 +290,8 @@ Status UncompressInto(CompressionType type, uint32_t format_version,
                 UnpackLz4(packed, dictionary, out, length);
       break;
     case Codec::kZstd: {
-      ZSTD_DCtx* decoder = ThreadZstdDecoder();
+      const ThreadScratch<ZstdDecoder, ZstdDecoder> lent;
+      ZSTD_DCtx* decoder = lent->context.get();
       if (decoder == nullptr) {
         return Status::IOError("no memory for a ZSTD decoder");
       }

@@ -4,30 +4,55 @@
 // Memory that a thread keeps from call to call, such as a buffer that grows.
 //
 // A plain thread_local object with a destructor is gone while destructors of
-// other thread-local objects may still read the database. This one is then
-// made again, and that copy is left behind for good: a few bytes for each such
-// thread, in place of a use after free.
+// other thread-local objects may still read the database. A use as late as
+// that gets an object for itself alone.
 // Thread-safety: each thread has its own.
+
+#include <memory>
 
 namespace varve {
 
-// The calling thread's T of that tag. Do not keep the reference for longer
-// than the call.
+// Lends the calling thread's T of that tag for a scope. Scopes of one tag do
+// not nest.
 template <typename T, typename Tag>
-T& ThreadScratch() {
-  constinit static thread_local T* object = nullptr;
+class ThreadScratch {
+ public:
+  ThreadScratch() : object_(kept_) {
+    if (object_ != nullptr) [[likely]]
+      return;
+    Make();
+  }
+  ThreadScratch(const ThreadScratch&) = delete;
+  ThreadScratch& operator=(const ThreadScratch&) = delete;
+
+  T& operator*() const { return *object_; }
+  T* operator->() const { return object_; }
+
+ private:
   struct Owner {
     ~Owner() {
-      delete object;
-      object = nullptr;
+      delete kept_;
+      kept_ = nullptr;
+      thread_ends_ = true;
     }
   };
-  if (object == nullptr) [[unlikely]] {
-    object = new T;
+
+  [[gnu::noinline]] void Make() {
+    object_ = new T;
+    if (thread_ends_) {
+      own_.reset(object_);
+      return;
+    }
+    kept_ = object_;
     static thread_local Owner owner;
     static_cast<void>(owner);
   }
-  return *object;
-}
+
+  inline static constinit thread_local T* kept_ = nullptr;
+  inline static constinit thread_local bool thread_ends_ = false;
+
+  T* object_;
+  std::unique_ptr<T> own_;
+};
 
 }  // namespace varve
