@@ -37,7 +37,7 @@ struct CacheOptions {
   // is exceeded, until that has ended and the next block is cached.
   bool strict_capacity_limit = false;
   // Put blocks on huge pages, if the program is linked with jemalloc and the
-  // kernel gives them on request. Worth a tenth to a quarter of a random read.
+  // kernel gives them on request.
   bool huge_pages = true;
   // For measurement; see ablation.h.
   BlockCacheMode mode = BlockCacheMode::kSwizzled;
