@@ -5,6 +5,7 @@
 #include <string>
 
 #include "monitoring/statistics.h"
+#include "util/short_copy.h"
 
 namespace varve {
 
@@ -13,10 +14,38 @@ namespace {
 // After so many hidden versions of one key, seek over the rest of them.
 constexpr int kSkipsBeforeSeek = 8;
 
+// A copy of a key; short ones need no allocation.
+class KeyBuffer {
+ public:
+  KeyBuffer() = default;
+  KeyBuffer(const KeyBuffer&) = delete;
+  KeyBuffer& operator=(const KeyBuffer&) = delete;
+
+  void Assign(const Slice& key) {
+    if (key.size() > capacity_) [[unlikely]] {
+      capacity_ = 2 * key.size();
+      heap_ = std::make_unique<char[]>(capacity_);
+      data_ = heap_.get();
+    }
+    ShortCopy(data_, key.data(), key.size());
+    size_ = key.size();
+  }
+  Slice slice() const { return Slice(data_, size_); }
+
+ private:
+  char inline_[64];
+  char* data_ = inline_;
+  size_t size_ = 0;
+  size_t capacity_ = sizeof(inline_);
+  std::unique_ptr<char[]> heap_;
+};
+
 class DbIterator final : public Iterator {
  public:
   DbIterator(DbIteratorParts parts, const ReadOptions& options)
-      : parts_(std::move(parts)), it_(parts_.internal.get()) {
+      : parts_(std::move(parts)),
+        it_(parts_.internal.get()),
+        bytewise_(parts_.comparator->bytewise()) {
     if (options.iterate_lower_bound != nullptr) {
       lower_ = *options.iterate_lower_bound;
     }
@@ -29,13 +58,6 @@ class DbIterator final : public Iterator {
     parts_.cleanup();
   }
 
-  bool Valid() const override { return valid_; }
-  Slice key() const override {
-    return forward_ ? ExtractUserKey(it_->key()) : Slice(saved_key_);
-  }
-  Slice value() const override {
-    return forward_ ? it_->value() : Slice(saved_value_);
-  }
   Status status() const override { return it_->status(); }
 
   void SeekToFirst() override {
@@ -89,8 +111,7 @@ class DbIterator final : public Iterator {
   void Next() override {
     RecordTick(parts_.statistics, Ticker::kNumberDbNext);
     if (forward_) {
-      const Slice key = ExtractUserKey(it_->key());
-      saved_key_.assign(key.data(), key.size());
+      saved_key_.Assign(key_);
       it_->Next();
     } else {
       // It stands before the versions of saved_key_, or before the first
@@ -110,12 +131,10 @@ class DbIterator final : public Iterator {
     RecordTick(parts_.statistics, Ticker::kNumberDbPrev);
     if (forward_) {
       // To before all versions of the current key.
-      const Slice key = ExtractUserKey(it_->key());
-      saved_key_.assign(key.data(), key.size());
+      saved_key_.Assign(key_);
       do {
         it_->Prev();
-      } while (it_->Valid() &&
-               Compare(ExtractUserKey(it_->key()), saved_key_) == 0);
+      } while (it_->Valid() && IsSaved(ExtractUserKey(it_->key())));
       forward_ = false;
     }
     FindPrevUserEntry();
@@ -125,6 +144,12 @@ class DbIterator final : public Iterator {
   int Compare(const Slice& a, const Slice& b) const {
     return parts_.comparator->CompareUser(a, b);
   }
+  bool IsSaved(const Slice& user_key) const {
+    const Slice saved = saved_key_.slice();
+    if (!bytewise_) return Compare(user_key, saved) == 0;
+    return user_key.size() == saved.size() &&
+           ShortEqual(user_key.data(), saved.data(), saved.size());
+  }
 
   void SeekInternal(const Slice& user_key, uint64_t trailer) {
     target_.clear();
@@ -132,8 +157,8 @@ class DbIterator final : public Iterator {
     it_->Seek(target_);
   }
 
-  // To the first visible entry from here on; with `skipping`, of a key
-  // behind saved_key_.
+  // To the first visible entry from here on; with `skipping`, over the
+  // versions of saved_key_, on the first of which it stands if there are any.
   void FindNextUserEntry(bool skipping) {
     valid_ = false;
     int skips = 0;
@@ -142,13 +167,12 @@ class DbIterator final : public Iterator {
       const Slice user_key = ExtractUserKey(internal_key);
       if (upper_ && Compare(user_key, *upper_) >= 0) return;
       const uint64_t trailer = ExtractTrailer(internal_key);
-      if (skipping && Compare(user_key, saved_key_) <= 0) {
+      if (skipping && IsSaved(user_key)) {
         if (++skips > kSkipsBeforeSeek) {
           skips = 0;
-          SeekInternal(saved_key_, 0);
+          SeekInternal(saved_key_.slice(), 0);
           // An entry with that very trailer would be found again.
-          if (it_->Valid() &&
-              Compare(ExtractUserKey(it_->key()), saved_key_) == 0) {
+          if (it_->Valid() && IsSaved(ExtractUserKey(it_->key()))) {
             it_->Next();
           }
           continue;
@@ -156,9 +180,11 @@ class DbIterator final : public Iterator {
       } else if (trailer >> 8 <= parts_.sequence) {
         if (static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue) {
           valid_ = true;
+          key_ = user_key;
+          value_ = it_->value();
           return;
         }
-        saved_key_.assign(user_key.data(), user_key.size());
+        saved_key_.Assign(user_key);
         skipping = true;
         skips = 0;
       } else if (++skips > kSkipsBeforeSeek) {
@@ -182,12 +208,12 @@ class DbIterator final : public Iterator {
       const Slice user_key = ExtractUserKey(internal_key);
       const uint64_t trailer = ExtractTrailer(internal_key);
       if (lower_ && Compare(user_key, *lower_) < 0) break;
-      if (found && Compare(user_key, saved_key_) < 0) break;
+      if (found && !IsSaved(user_key)) break;
       if (trailer >> 8 <= parts_.sequence) {
         // Versions come oldest first: the last one seen counts.
         found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
         if (found) {
-          saved_key_.assign(user_key.data(), user_key.size());
+          saved_key_.Assign(user_key);
           const Slice value = it_->value();
           saved_value_.assign(value.data(), value.size());
         }
@@ -196,22 +222,24 @@ class DbIterator final : public Iterator {
     }
     if (!it_->status().ok()) return;
     if (!found) {
-      saved_key_.clear();
+      saved_key_.Assign(Slice());
       saved_value_.clear();
       return;
     }
     valid_ = true;
+    key_ = saved_key_.slice();
+    value_ = saved_value_;
   }
 
   DbIteratorParts parts_;
   InternalIterator* const it_;
+  const bool bytewise_;
   std::optional<Slice> lower_;
   std::optional<Slice> upper_;
-  bool valid_ = false;
   // Forward: it_ stands on the current entry. Backward: it_ stands before all
   // versions of the current key, which is in saved_key_ and saved_value_.
   bool forward_ = true;
-  std::string saved_key_;
+  KeyBuffer saved_key_;
   std::string saved_value_;
   std::string target_;
 };
@@ -219,15 +247,12 @@ class DbIterator final : public Iterator {
 class ErrorIterator final : public Iterator {
  public:
   explicit ErrorIterator(Status status) : status_(std::move(status)) {}
-  bool Valid() const override { return false; }
   void SeekToFirst() override {}
   void SeekToLast() override {}
   void Seek(const Slice& /*target*/) override {}
   void SeekForPrev(const Slice& /*target*/) override {}
   void Next() override {}
   void Prev() override {}
-  Slice key() const override { return Slice(); }
-  Slice value() const override { return Slice(); }
   Status status() const override { return status_; }
 
  private:

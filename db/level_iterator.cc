@@ -1,6 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <optional>
+#include <utility>
+
 #include "db/version.h"
-#include "table/merging_iterator.h"
+#include "table/table_iterator.h"
 
 namespace varve {
 
@@ -18,26 +21,23 @@ class LevelIterator final : public InternalIterator {
         files_(files),
         index_(files->size()) {}
 
-  bool Valid() const override { return file_ != nullptr && file_->Valid(); }
-  Slice key() const override { return file_->key(); }
-  Slice value() const override { return file_->value(); }
   Status status() const override {
-    return file_ != nullptr ? file_->status() : Status::OK();
+    return file_ ? file_->status() : open_status_;
   }
 
   void SeekToFirst() override {
-    OpenFile(0);
-    if (file_ != nullptr) file_->SeekToFirst();
+    if (OpenFile(0)) file_->SeekToFirst();
     SkipForward();
   }
   void SeekToLast() override {
-    OpenFile(files_->empty() ? 0 : files_->size() - 1);
-    if (file_ != nullptr) file_->SeekToLast();
+    // Without files this is no file's number.
+    if (OpenFile(files_->size() - 1)) file_->SeekToLast();
     SkipBackward();
   }
   void Seek(const Slice& internal_key) override {
-    OpenFile(FindFile(*comparator_, *files_, internal_key));
-    if (file_ != nullptr) file_->Seek(internal_key);
+    if (OpenFile(FindFile(*comparator_, *files_, internal_key))) {
+      file_->Seek(internal_key);
+    }
     SkipForward();
   }
   void SeekForPrev(const Slice& internal_key) override {
@@ -46,13 +46,13 @@ class LevelIterator final : public InternalIterator {
       SeekToLast();
       return;
     }
-    OpenFile(index);
-    file_->SeekForPrev(internal_key);
+    if (OpenFile(index)) file_->SeekForPrev(internal_key);
     SkipBackward();
   }
   void Next() override {
     file_->Next();
-    SkipForward();
+    if (!file_->Valid()) [[unlikely]]
+      SkipForward();
   }
   void Prev() override {
     file_->Prev();
@@ -60,27 +60,33 @@ class LevelIterator final : public InternalIterator {
   }
 
  private:
-  void OpenFile(size_t index) {
-    if (index >= files_->size()) {
-      index_ = files_->size();
-      file_.reset();
-      return;
-    }
+  // False if there is no such file, or it cannot be opened.
+  bool OpenFile(size_t index) {
     // An iterator that stopped at an error must not be used again.
-    if (file_ != nullptr && index == index_ && file_->status().ok()) return;
+    if (file_ && index == index_ && file_->status().ok()) return true;
+    ShowNothing();
+    file_.reset();
+    open_status_ = Status();
+    if (index >= files_->size()) return false;
     index_ = index;
-    file_ = table_cache_->NewIterator(options_, (*files_)[index]->table_file());
+    const FileMetaData& file = *(*files_)[index];
+    const Table* table;
+    std::shared_ptr<Table> owner;
+    open_status_ =
+        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+    if (!open_status_.ok()) return false;
+    file_.emplace(options_, &table->core(), std::move(owner));
+    Show(file_->position());
+    return true;
   }
   void SkipForward() {
-    while (file_ != nullptr && !file_->Valid() && file_->status().ok()) {
-      OpenFile(index_ + 1);
-      if (file_ != nullptr) file_->SeekToFirst();
+    while (file_ && !file_->Valid() && file_->status().ok()) {
+      if (OpenFile(index_ + 1)) file_->SeekToFirst();
     }
   }
   void SkipBackward() {
-    while (file_ != nullptr && !file_->Valid() && file_->status().ok()) {
-      OpenFile(index_ == 0 ? files_->size() : index_ - 1);
-      if (file_ != nullptr) file_->SeekToLast();
+    while (file_ && !file_->Valid() && file_->status().ok()) {
+      if (OpenFile(index_ - 1)) file_->SeekToLast();
     }
   }
 
@@ -88,8 +94,9 @@ class LevelIterator final : public InternalIterator {
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
   const std::vector<FileMetaData*>* const files_;
-  size_t index_;  // Of file_; files_->size() when there is none.
-  std::unique_ptr<InternalIterator> file_;
+  size_t index_;  // Of file_.
+  std::optional<TableIterator> file_;
+  Status open_status_;
 };
 
 }  // namespace

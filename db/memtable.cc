@@ -30,9 +30,10 @@ class MemTableIterator final : public InternalIterator {
  public:
   MemTableIterator(const InternalKeyComparator* comparator,
                    const SkipList* list)
-      : comparator_(comparator), iterator_(list) {}
+      : InternalIterator(&position_),
+        comparator_(comparator),
+        iterator_(list) {}
 
-  bool Valid() const override { return iterator_.Valid(); }
   void SeekToFirst() override {
     iterator_.SeekToFirst();
     Load();
@@ -63,21 +64,20 @@ class MemTableIterator final : public InternalIterator {
     iterator_.Prev();
     Load();
   }
-  Slice key() const override { return key_; }
-  Slice value() const override { return value_; }
   Status status() const override { return Status::OK(); }
 
  private:
   void Load() {
-    if (iterator_.Valid()) {
-      SkipList::DecodeEntry(iterator_.entry(), &key_, &value_);
+    position_.valid = iterator_.Valid();
+    if (position_.valid) {
+      SkipList::DecodeEntry(iterator_.entry(), &position_.key,
+                            &position_.value);
     }
   }
 
   const InternalKeyComparator* comparator_;
   SkipList::Iterator iterator_;
-  Slice key_;
-  Slice value_;
+  IteratorPosition position_;
 };
 
 }  // namespace

@@ -100,14 +100,25 @@ bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
 Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
                     LookupState* state, ReadTarget* target) const {
   *state = LookupState::kNotFound;
-  MultiLookup progress;
-  progress.lookup = lookup;
+  const auto look = [&](const FileMetaData& file) {
+    const Table* table;
+    std::shared_ptr<Table> owner;
+    Status status =
+        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+    if (!status.ok()) return status;
+    return table->Get(options, lookup, state, target);
+  };
   Status status;
-  while (const FileMetaData* file = NextFile(&progress)) {
-    status = table_cache_->Find(file->table_file(), &file->table,
-                                &progress.table, &progress.owner);
-    if (!status.ok()) break;
-    status = progress.table->Get(options, lookup, state, target);
+  for (const FileMetaData* file : levels_[0]) {
+    if (!InRange(*file, lookup.user_key)) continue;
+    status = look(*file);
+    if (!status.ok() || *state != LookupState::kNotFound) return status;
+  }
+  for (int level = 1; level <= deepest_level_; ++level) {
+    if (levels_[level].empty()) continue;
+    const FileMetaData* const file = FileWith(level, lookup);
+    if (file == nullptr) continue;
+    status = look(*file);
     if (!status.ok() || *state != LookupState::kNotFound) break;
   }
   return status;
@@ -174,7 +185,8 @@ void Version::AddIterators(
     const ReadOptions& options,
     std::vector<std::unique_ptr<InternalIterator>>* out) const {
   for (const FileMetaData* file : levels_[0]) {
-    out->push_back(table_cache_->NewIterator(options, file->table_file()));
+    out->push_back(
+        table_cache_->NewIterator(options, file->table_file(), &file->table));
   }
   for (int level = 1; level < kNumLevels; ++level) {
     if (levels_[level].empty()) continue;

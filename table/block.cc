@@ -196,7 +196,9 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
       body_size += VarintLength(rest) + VarintLength(value) + rest +
                    kTrailerSize + value;
     }
-    const size_t offsets_at = kFingerprintsAt + 16 * groups;
+    const size_t samples_at = kFingerprintsAt + 16 * groups;
+    const size_t offsets_at =
+        samples_at + groups * kSamplesPerGroup * sizeof(uint32_t);
     const size_t fixed_size = offsets_at + prefix_size + body_size;
     const bool wide = fixed_size + 2 * entries.size() > UINT16_MAX;
     const size_t total =
@@ -217,6 +219,8 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
 
       char* const base = static_cast<char*>(memory);
       memset(base + kFingerprintsAt, 0, 16 * groups);
+      // Behind the last entry: above all keys.
+      memset(base + samples_at, 0xFF, offsets_at - samples_at);
       char* offset = base + offsets_at;
       char* p = offset + (wide ? 4 : 2) * entries.size();
       made->prefix_at_ = static_cast<uint32_t>(p - base);
@@ -236,6 +240,12 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
               static_cast<char>(Fingerprint(PreviewXxh3(ExtractUserKey(key))));
         }
         const size_t rest = key.size() - prefix_size;
+        if (fingerprints && i % kSampleStep == 0) {
+          const uint32_t sample =
+              SampleOf(Slice(key.data() + prefix_size, rest - kTrailerSize));
+          memcpy(base + samples_at + i / kSampleStep * sizeof(sample), &sample,
+                 sizeof(sample));
+        }
         p = EncodeVarint32(p, static_cast<uint32_t>(rest - kTrailerSize));
         p = EncodeVarint32(p, static_cast<uint32_t>(value.size()));
         memcpy(p, key.data() + prefix_size, rest);
@@ -271,6 +281,7 @@ uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
   }
   uint32_t left = 0;
   uint32_t right = entry_count_;
+  if (has_fingerprints_) NarrowBySamples(rest, &left, &right);
   while (left < right) {
     const uint32_t middle = left + (right - left) / 2;
     const Entry entry = EntryAt(middle);
@@ -284,13 +295,35 @@ uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
   return left;
 }
 
+void Block::NarrowBySamples(const Slice& rest, uint32_t* left,
+                            uint32_t* right) const {
+  const uint32_t wanted = SampleOf(rest);
+  const char* const samples =
+      base() + kFingerprintsAt + 16 * size_t{fingerprint_groups_};
+  const uint32_t count = (entry_count_ + kSampleStep - 1) / kSampleStep;
+  // Entries of equal samples are told apart by their keys only.
+  uint32_t below = 0;
+  uint32_t not_above = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t sample;
+    memcpy(&sample, samples + i * sizeof(sample), sizeof(sample));
+    below += sample < wanted;
+    not_above += sample <= wanted;
+  }
+  *left = below == 0 ? 0 : (below - 1) * kSampleStep + 1;
+  *right = std::min(not_above * kSampleStep, entry_count_);
+  for (uint32_t i = *left; i < *right && i < *left + kSampleStep; ++i) {
+    __builtin_prefetch(base() + Offset(i));
+  }
+}
+
 void BlockIterator::Reset(const Block* block,
                           const InternalKeyComparator* comparator) {
   block_ = block;
   comparator_ = comparator;
   count_ = block->entry_count_;
   index_ = count_;
-  key_ = Slice();
+  position_.valid = false;
   prefix_size_ = block->prefix_size_;
   if (prefix_size_ > buffer_size_) Grow(prefix_size_);
   memcpy(buffer_, block->Prefix().data(), prefix_size_);
@@ -310,7 +343,7 @@ void BlockIterator::SeekForPrev(const Slice& internal_key) {
   Seek(internal_key);
   if (!Valid()) {
     SeekToLast();
-  } else if (comparator_->Compare(key_, internal_key) > 0) {
+  } else if (comparator_->Compare(key(), internal_key) > 0) {
     Prev();
   }
 }

@@ -9,13 +9,16 @@
 //
 //   control line     pins and the place in the cache; readers do not touch it
 //   header, 24 bytes; fingerprints, one byte an entry: a hash of its user key
+//   samples: of every fourth entry, four bytes of the key
 //   offsets of the entries, two bytes each, or four in a large block
 //   the common beginning of all user keys
 //   entries: varint size of the rest of the user key, varint size of the
 //            value, rest of the user key, trailer, value
 //
 // A point lookup reads the header with fingerprints and offsets (neighbouring
-// lines, fetched at once) and then, almost always, the one right entry.
+// lines, fetched at once) and then, almost always, the one right entry. A seek
+// is led by the samples to three entries, which are fetched at once too, where
+// a binary search of all entries would wait for one after the other.
 //
 // All doubt about the bytes ends when the block is made: Block::Create decodes
 // every entry once and refuses what does not hold together; readers then check
@@ -30,9 +33,11 @@
 #include <memory>
 #include <utility>
 
+#include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "util/byte_match.h"
 #include "util/coding.h"
+#include "util/short_copy.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -53,7 +58,7 @@ struct BlockBuildOptions {
   SequenceNumber global_sequence = 0;
   // Keys are ordered bytewise: what they have in common may be taken out.
   bool bytewise = true;
-  // Make fingerprints, for point lookups. REQUIRES: bytewise.
+  // Make fingerprints, for point lookups, and samples. REQUIRES: bytewise.
   bool fingerprints = true;
   // Put the block on huge pages, if they can be had.
   bool huge_pages = false;
@@ -87,7 +92,7 @@ class alignas(64) Block {
   // ---- Point lookup, for blocks with fingerprints ----
 
   bool has_fingerprints() const { return has_fingerprints_; }
-  // Starts loading what FindCandidate will read.
+  // Starts loading what FindCandidate and LowerBound will read.
   void PrefetchHeader() const {
     __builtin_prefetch(base() + 64);
     __builtin_prefetch(base() + 128);
@@ -160,7 +165,20 @@ class alignas(64) Block {
   Block() = default;
   ~Block() = default;
 
+  // One sample stands for so many entries.
+  static constexpr uint32_t kSampleStep = 4;
+  static constexpr uint32_t kSamplesPerGroup = 16 / kSampleStep;
+
   const char* base() const { return reinterpret_cast<const char*>(this); }
+  // The first bytes of the rest of a user key, as a number in their order.
+  static uint32_t SampleOf(const Slice& rest) {
+    uint32_t bytes = 0;
+    memcpy(&bytes, rest.data(), rest.size() < 4 ? rest.size() : 4);
+    return __builtin_bswap32(bytes);
+  }
+  // Between which entries the samples leave the first one at or behind a key.
+  void NarrowBySamples(const Slice& rest, uint32_t* left,
+                       uint32_t* right) const;
   uint32_t Offset(uint32_t i) const {
     const char* offsets = base() + offsets_at_;
     return wide_offsets_ ? DecodeFixed32(offsets + 4 * size_t{i})
@@ -263,8 +281,10 @@ class BlockIterator {
 
   // Turns to a block, standing nowhere in it.
   void Reset(const Block* block, const InternalKeyComparator* comparator);
+  // Leaves the block, which may go then.
+  void Leave() { position_.valid = false; }
 
-  bool Valid() const { return index_ < count_; }
+  bool Valid() const { return position_.valid; }
   void SeekToFirst() { LoadAt(0); }
   void SeekToLast() { LoadAt(count_ - 1); }  // Without entries: past the end.
   // To the first entry at or behind the internal key.
@@ -276,30 +296,40 @@ class BlockIterator {
   void SeekForPrev(const Slice& internal_key);
   // REQUIRES for all of these: Valid().
   void Next() {
-    if (++index_ < count_) Load(value_.end());
+    if (++index_ < count_) [[likely]] {
+      Load(position_.value.end());
+    } else {
+      position_.valid = false;
+    }
   }
   void Prev() { LoadAt(index_ == 0 ? count_ : index_ - 1); }
   // Valid until the iterator moves.
-  Slice key() const { return key_; }
+  Slice key() const { return position_.key; }
   // Valid as long as the block.
-  Slice value() const { return value_; }
+  Slice value() const { return position_.value; }
+  const IteratorPosition* position() const { return &position_; }
+  // Bytes of the block before the end of the entry that it stands on.
+  size_t offset() const {
+    return static_cast<size_t>(position_.value.end() - block_->base());
+  }
 
  private:
   void LoadAt(uint32_t i) {
     index_ = i;
-    if (i < count_) Load(block_->base() + block_->Offset(i));
+    position_.valid = i < count_;
+    if (position_.valid) Load(block_->base() + block_->Offset(i));
   }
   void Load(const char* p) {
     const Block::Entry entry = Block::Decode(p);
-    value_ = entry.value;
+    position_.value = entry.value;
     const size_t size = entry.rest.size() + kTrailerSize;
     if (prefix_size_ == 0) {
-      key_ = Slice(entry.rest.data(), size);
+      position_.key = Slice(entry.rest.data(), size);
       return;
     }
     if (prefix_size_ + size > buffer_size_) Grow(prefix_size_ + size);
-    memcpy(buffer_ + prefix_size_, entry.rest.data(), size);
-    key_ = Slice(buffer_, prefix_size_ + size);
+    ShortCopy(buffer_ + prefix_size_, entry.rest.data(), size);
+    position_.key = Slice(buffer_, prefix_size_ + size);
   }
   void Grow(size_t size);
 
@@ -307,10 +337,9 @@ class BlockIterator {
   const InternalKeyComparator* comparator_ = nullptr;
   uint32_t index_ = 0;
   uint32_t count_ = 0;
-  // Into the block where the key stands there in full, else into the buffer,
-  // which begins with the block's prefix.
-  Slice key_;
-  Slice value_;
+  // The key is in the block where it stands there in full, else in the
+  // buffer, which begins with the block's prefix.
+  IteratorPosition position_;
   size_t prefix_size_ = 0;
   char* buffer_ = inline_;
   size_t buffer_size_ = kInlineKeySize;

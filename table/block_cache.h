@@ -17,11 +17,12 @@
 
 namespace varve {
 
-// Where a block belongs: the slot of its table's index, and a key.
+// Where a block belongs: the slot of its table's index, and a key: the table
+// and the handle, which only those caches load that need it.
 struct BlockPlace {
   BlockSlot* slot = nullptr;
   uint64_t table_id = 0;
-  uint64_t offset = 0;
+  const BlockHandle* handle = nullptr;
 };
 
 // The slots of a table, to go through them.

@@ -29,8 +29,10 @@ BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
   // T2. acquire pairs with the release in Insert.
   Block* const block = place.slot->load(std::memory_order_acquire);
   if (block == nullptr) return BlockRef();
-  block->Touch();
+  // Before Pin, whose locked instruction lets no later load begin.
+  block->PrefetchHeader();
   block->Pin();
+  block->Touch();
   return BlockRef(block);
 }
 

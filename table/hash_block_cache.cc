@@ -310,15 +310,15 @@ Shard* HashBlockCache::ShardOf(uint64_t hash) {
 }
 
 BlockRef HashBlockCache::Lookup(const BlockPlace& place) {
-  const uint64_t hash = HashOf(place.table_id, place.offset);
-  return ShardOf(hash)->Lookup(place.table_id, place.offset, hash);
+  const uint64_t hash = HashOf(place.table_id, place.handle->offset);
+  return ShardOf(hash)->Lookup(place.table_id, place.handle->offset, hash);
 }
 
 BlockRef HashBlockCache::Insert(const BlockPlace& place, BlockRef block) {
   auto entry = std::make_unique<Entry>();
   entry->table_id = place.table_id;
-  entry->offset = place.offset;
-  entry->hash = HashOf(place.table_id, place.offset);
+  entry->offset = place.handle->offset;
+  entry->hash = HashOf(place.table_id, place.handle->offset);
   entry->charge_bytes = sizeof(Entry) + block->ApproximateMemoryUsage();
   entry->block = std::move(block);
   Shard* shard = ShardOf(entry->hash);

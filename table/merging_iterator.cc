@@ -36,9 +36,6 @@ class MergingIterator final : public InternalIterator {
     heap_.reserve(children_.size());
   }
 
-  bool Valid() const override { return !heap_.empty(); }
-  Slice key() const override { return Top().key; }
-  Slice value() const override { return Top().iterator->value(); }
   Status status() const override { return status_; }
 
   void SeekToFirst() override {
@@ -77,7 +74,13 @@ class MergingIterator final : public InternalIterator {
   static constexpr size_t kUnknown = 0;
 
   Child& Top() { return children_[heap_[0]]; }
-  const Child& Top() const { return children_[heap_[0]]; }
+  void ShowTop() {
+    if (heap_.empty()) {
+      ShowNothing();
+    } else {
+      Show(Top().iterator->position());
+    }
+  }
 
   // Whether child a comes before child b in the direction of the walk. Equal
   // keys count in the order of the children.
@@ -104,6 +107,7 @@ class MergingIterator final : public InternalIterator {
     status_ = child.iterator->status();
     if (status_.ok()) return true;
     heap_.clear();
+    ShowNothing();
     return false;
   }
 
@@ -177,6 +181,7 @@ void MergingIterator::BuildHeap() {
     SiftDown(place - 1);
   }
   second_best_ = kUnknown;
+  ShowTop();
 }
 
 void MergingIterator::SiftDown(size_t place) {
@@ -201,30 +206,31 @@ void MergingIterator::Reorder() {
     heap_.pop_back();
     if (!heap_.empty()) SiftDown(0);
     second_best_ = kUnknown;
+    ShowTop();
     return;
   }
-  if (heap_.size() == 1) return;
-  if (second_best_ == kUnknown) second_best_ = SecondBest();
-  if (Before(heap_[0], heap_[second_best_])) return;
-  // The second best is the new top; the old one sinks from its place.
-  std::swap(heap_[0], heap_[second_best_]);
-  SiftDown(second_best_);
-  second_best_ = kUnknown;
+  if (heap_.size() > 1) {
+    if (second_best_ == kUnknown) second_best_ = SecondBest();
+    if (!Before(heap_[0], heap_[second_best_])) {
+      // The second best is the new top; the old one sinks from its place.
+      std::swap(heap_[0], heap_[second_best_]);
+      SiftDown(second_best_);
+      second_best_ = kUnknown;
+    }
+  }
+  ShowTop();
 }
 
 class EmptyIterator final : public InternalIterator {
  public:
   explicit EmptyIterator(Status status) : status_(std::move(status)) {}
 
-  bool Valid() const override { return false; }
   void SeekToFirst() override {}
   void SeekToLast() override {}
   void Seek(const Slice&) override {}
   void SeekForPrev(const Slice&) override {}
   void Next() override {}
   void Prev() override {}
-  Slice key() const override { return Slice(); }
-  Slice value() const override { return Slice(); }
   Status status() const override { return status_; }
 
  private:

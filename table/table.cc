@@ -197,6 +197,8 @@ uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
 
 Status Table::VerifyChecksum() const { return VerifyTable(rep_->core); }
 
+const TableCore& Table::core() const { return rep_->core; }
+
 const TableProperties& Table::properties() const {
   return rep_->core.properties;
 }

@@ -33,6 +33,7 @@ struct TableLookup {
 };
 
 class Block;
+struct TableCore;
 
 // Where a lookup that goes in steps has got to.
 struct TableProbe {
@@ -96,6 +97,8 @@ class Table {
   Status VerifyChecksum() const;
 
   const TableProperties& properties() const;
+  // What a TableIterator goes through; lives as long as the table.
+  const TableCore& core() const;
   // Bytes of memory for index, filter and the rest, without cached blocks.
   size_t ApproximateMemoryUsage() const;
 

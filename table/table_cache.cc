@@ -11,6 +11,7 @@
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
 #include "table/merging_iterator.h"
+#include "table/table_iterator.h"
 #include "util/mutex.h"
 
 namespace varve {
@@ -303,11 +304,15 @@ Status TableCache::FindAndRemember(const TableFile& file, TableMemo* memo,
 }
 
 std::unique_ptr<InternalIterator> TableCache::NewIterator(
-    const ReadOptions& options, const TableFile& file) {
-  std::shared_ptr<Table> table;
-  Status s = Find(file, &table);
+    const ReadOptions& options, const TableFile& file, TableMemo* memo) {
+  const Table* table;
+  std::shared_ptr<Table> owner;
+  Status s =
+      memo != nullptr ? Find(file, memo, &table, &owner) : Find(file, &owner);
   if (!s.ok()) return NewEmptyIterator(std::move(s));
-  return Table::NewIterator(options, std::move(table));
+  if (memo == nullptr) table = owner.get();
+  return std::make_unique<TableIterator>(options, &table->core(),
+                                         std::move(owner));
 }
 
 void TableCache::Evict(uint64_t file_number) {

@@ -16,7 +16,7 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
                                 bool for_lookup) const {
   BlockCache* const cache = options.block_cache;
   const BlockHandle& handle = index.handle(i);
-  const BlockPlace place{&index.slot(i), cache_id, handle.offset};
+  const BlockPlace place{&index.slot(i), cache_id, &handle};
   if (cache != nullptr) {
     *block = cache->Lookup(place);
     if (*block) {

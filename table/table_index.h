@@ -172,8 +172,8 @@ inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
 
 inline bool TableIndex::FindInNode(const Place& place, size_t* block) const {
   const IndexNode& node = nodes_[place.node];
-  size_t i = 0;
-  for (const uint64_t prefix : node.prefixes) i += prefix < place.prefix;
+  const size_t i =
+      LowerBoundPrefix(node.prefixes, IndexNode::kFanout, place.prefix);
   *block = place.node * IndexNode::kFanout + i;
   // The node's last prefix is not before the key's, so i is in it.
   return node.prefixes[i] != place.prefix;

@@ -22,7 +22,7 @@ class Iterator {
   virtual ~Iterator() = default;
 
   // Whether it stands on an entry.
-  virtual bool Valid() const = 0;
+  bool Valid() const { return valid_; }
 
   // The first and last entry within the bounds of ReadOptions.
   virtual void SeekToFirst() = 0;
@@ -37,11 +37,17 @@ class Iterator {
   virtual void Prev() = 0;
 
   // Valid until the iterator moves. REQUIRES: Valid().
-  virtual Slice key() const = 0;
-  virtual Slice value() const = 0;
+  Slice key() const { return key_; }
+  Slice value() const { return value_; }
 
   // OK at the end of the data; else what stopped it.
   virtual Status status() const = 0;
+
+ protected:
+  // Set by every move, so that looking at the entry costs no call.
+  bool valid_ = false;
+  Slice key_;
+  Slice value_;
 };
 
 }  // namespace varve

@@ -47,7 +47,8 @@ class TestTable {
       : cache_(cache),
         id_(cache->NewTableId()),
         node_count_(blocks / IndexNode::kFanout + 1),
-        nodes_(std::make_unique<IndexNode[]>(node_count_)) {}
+        nodes_(std::make_unique<IndexNode[]>(node_count_)),
+        handles_(blocks) {}
   ~TestTable() { Erase(); }
 
   BlockSlot& SlotOf(size_t i) {
@@ -60,12 +61,16 @@ class TestTable {
   void Erase() { cache_->EraseTable(id_, {nodes_.get(), node_count_}); }
 
  private:
-  BlockPlace PlaceOf(size_t i) { return {&SlotOf(i), id_, 4096 * i}; }
+  BlockPlace PlaceOf(size_t i) {
+    handles_[i].offset = 4096 * i;
+    return {&SlotOf(i), id_, &handles_[i]};
+  }
 
   BlockCache* const cache_;
   const uint64_t id_;
   const size_t node_count_;
   const std::unique_ptr<IndexNode[]> nodes_;
+  std::vector<BlockHandle> handles_;
 };
 
 // The parameter: which of the caches.

@@ -31,9 +31,10 @@ std::string Key(const Slice& user_key, SequenceNumber sequence) {
 class VectorIterator : public InternalIterator {
  public:
   explicit VectorIterator(Entries entries, int moves_until_error = -1)
-      : entries_(std::move(entries)), moves_left_(moves_until_error) {}
+      : InternalIterator(&position_),
+        entries_(std::move(entries)),
+        moves_left_(moves_until_error) {}
 
-  bool Valid() const override { return place_ < entries_.size(); }
   void SeekToFirst() override { MoveTo(0); }
   void SeekToLast() override { MoveTo(entries_.size() - 1); }
   void Seek(const Slice& key) override { MoveTo(LowerBound(key)); }
@@ -44,8 +45,6 @@ class VectorIterator : public InternalIterator {
   }
   void Next() override { MoveTo(place_ + 1); }
   void Prev() override { MoveTo(place_ - 1); }
-  Slice key() const override { return key_; }
-  Slice value() const override { return entries_[place_].second; }
   Status status() const override { return status_; }
 
  private:
@@ -64,14 +63,19 @@ class VectorIterator : public InternalIterator {
       moves_left_ = 0;
       place_ = entries_.size();
     }
+    position_.valid = place_ < entries_.size();
+    if (!position_.valid) return;
     // Like a block's, the key at hand moves in memory.
-    if (Valid()) key_ = entries_[place_].first;
+    key_ = entries_[place_].first;
+    position_.key = key_;
+    position_.value = entries_[place_].second;
   }
 
   const Entries entries_;
   int moves_left_;
   size_t place_ = SIZE_MAX;
   std::string key_;
+  IteratorPosition position_;
   Status status_;
 };
 

@@ -1,0 +1,45 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+namespace varve {
+
+// memcpy for sizes that are mostly those of keys: 8 to 32 bytes take two
+// loads and two stores that may overlap, and no call.
+inline void ShortCopy(char* to, const char* from, size_t size) {
+  struct Half {
+    char bytes[16];
+  };
+  if (size >= 16 && size <= 32) {
+    Half first;
+    Half last;
+    memcpy(&first, from, sizeof(first));
+    memcpy(&last, from + size - sizeof(last), sizeof(last));
+    memcpy(to, &first, sizeof(first));
+    memcpy(to + size - sizeof(last), &last, sizeof(last));
+  } else if (size >= 8 && size < 16) {
+    char first[8];
+    char last[8];
+    memcpy(first, from, sizeof(first));
+    memcpy(last, from + size - sizeof(last), sizeof(last));
+    memcpy(to, first, sizeof(first));
+    memcpy(to + size - sizeof(last), last, sizeof(last));
+  } else if (size > 0) {
+    memcpy(to, from, size);
+  }
+}
+
+// Whether two short stretches are the same. Of keys in order the ends differ
+// first, so these are compared first, without a call.
+inline bool ShortEqual(const char* a, const char* b, size_t size) {
+  if (size >= 8) {
+    if (memcmp(a + size - 8, b + size - 8, 8) != 0) return false;
+    size -= 8;
+    if (size == 8) return memcmp(a, b, 8) == 0;
+  }
+  return size == 0 || memcmp(a, b, size) == 0;
+}
+
+}  // namespace varve
