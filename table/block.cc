@@ -312,8 +312,12 @@ void Block::NarrowBySamples(const Slice& rest, uint32_t* left,
   }
   *left = below == 0 ? 0 : (below - 1) * kSampleStep + 1;
   *right = std::min(not_above * kSampleStep, entry_count_);
-  for (uint32_t i = *left; i < *right && i < *left + kSampleStep; ++i) {
-    __builtin_prefetch(base() + Offset(i));
+  // All that may be looked at, mostly neighbours, at once.
+  if (*left >= entry_count_) return;
+  const char* const from = base() + Offset(*left);
+  const char* const to = base() + Offset(std::min(*right, entry_count_ - 1));
+  for (size_t i = 0; i < kSeekPrefetchLines && from + 64 * i < to + 64; ++i) {
+    __builtin_prefetch(from + 64 * i);
   }
 }
 

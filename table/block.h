@@ -168,6 +168,7 @@ class alignas(64) Block {
   // One sample stands for so many entries.
   static constexpr uint32_t kSampleStep = 4;
   static constexpr uint32_t kSamplesPerGroup = 16 / kSampleStep;
+  static constexpr size_t kSeekPrefetchLines = 12;
 
   const char* base() const { return reinterpret_cast<const char*>(this); }
   // The first bytes of the rest of a user key, as a number in their order.

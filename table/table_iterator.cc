@@ -82,7 +82,7 @@ void TableIterator::Seek(const Slice& internal_key) {
   entry_.Seek(internal_key);
   if (entry_.Valid()) prefetched_ = entry_.offset() & ~size_t{63};
   SkipEmptyForward();
-  if (entry_.Valid()) PrefetchAhead();
+  if (entry_.Valid()) PrefetchAhead(kSeekLines);
 }
 
 void TableIterator::SeekForPrev(const Slice& internal_key) {

@@ -29,7 +29,7 @@ class TableIterator final : public InternalIterator {
   void Next() override {
     entry_.Next();
     if (entry_.Valid()) [[likely]] {
-      PrefetchAhead();
+      PrefetchAhead(kStepLines);
     } else {
       SkipEmptyForward();
     }
@@ -56,10 +56,11 @@ class TableIterator final : public InternalIterator {
   // the next one, some lines with each step: a block lies anywhere, so that
   // the processor does not foresee its beginning.
   static constexpr size_t kPrefetchBytes = 1024;
-  static constexpr size_t kPrefetchLines = 4;
-  void PrefetchAhead() {
+  static constexpr size_t kStepLines = 4;
+  static constexpr size_t kSeekLines = 8;
+  void PrefetchAhead(size_t lines) {
     const size_t wanted = entry_.offset() + kPrefetchBytes;
-    for (size_t i = 0; i < kPrefetchLines && prefetched_ < wanted; ++i) {
+    for (size_t i = 0; i < lines && prefetched_ < wanted; ++i) {
       if (prefetched_ < block_size_) {
         __builtin_prefetch(reinterpret_cast<const char*>(block_.get()) +
                            prefetched_);

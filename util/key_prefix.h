@@ -35,7 +35,8 @@ inline size_t LowerBoundPrefix(const uint64_t* prefixes, size_t count,
   size_t left = count;
   while (left > 1) {
     const size_t half = left / 2;
-    base += base[half - 1] < prefix ? half : 0;
+    // A mask, since compilers make a jump of a choice.
+    base += half & (0 - static_cast<size_t>(base[half - 1] < prefix));
     left -= half;
   }
   return static_cast<size_t>(base - prefixes) + (*base < prefix ? 1 : 0);
