@@ -9,6 +9,7 @@
 #include "table/block_memory.h"
 #include "table/entry_scanner.h"
 #include "util/hash.h"
+#include "util/short_copy.h"
 #include "util/thread_scratch.h"
 
 namespace varve {
@@ -64,6 +65,13 @@ Status CheckValueType(const EntryScanner& entry) {
 size_t CommonPrefix(const Slice& a, const Slice& b) {
   const size_t limit = std::min(a.size(), b.size());
   size_t i = 0;
+  for (; i + 8 <= limit; i += 8) {
+    const uint64_t differ =
+        DecodeFixed64(a.data() + i) ^ DecodeFixed64(b.data() + i);
+    if (differ != 0) {
+      return i + static_cast<size_t>(__builtin_ctzll(differ)) / 8;
+    }
+  }
   while (i < limit && a[i] == b[i]) ++i;
   return i;
 }
@@ -88,9 +96,9 @@ class DecodedEntries {
 
   void Recycle() {
     prefix_size_ = 0;
-    keys_.clear();
+    keys_size_ = 0;
     entries_.clear();
-    if (keys_.capacity() > kMaxKeptScratchBytes) keys_.shrink_to_fit();
+    if (keys_.size() > kMaxKeptScratchBytes) keys_ = std::vector<char>();
     if (entries_.capacity() * sizeof(Entry) > kMaxKeptScratchBytes) {
       entries_.shrink_to_fit();
     }
@@ -100,7 +108,16 @@ class DecodedEntries {
   Status CheckRestarts(const Slice& contents, const BlockTail& tail,
                        const EntryScanner& entry, uint32_t* restart) const;
 
-  std::string keys_;  // Internal keys, one behind the other.
+  void AppendKey(const Slice& key) {
+    if (key.size() > keys_.size() - keys_size_) {
+      keys_.resize(2 * (keys_size_ + key.size()));
+    }
+    ShortCopy(keys_.data() + keys_size_, key.data(), key.size());
+    keys_size_ += key.size();
+  }
+
+  std::vector<char> keys_;  // Internal keys, one behind the other.
+  size_t keys_size_ = 0;    // Of keys_, what is in use.
   std::vector<Entry> entries_;
   size_t prefix_size_ = 0;
 };
@@ -144,23 +161,26 @@ Status DecodedEntries::Decode(const Slice& contents,
     s = CheckValueType(entry);
     if (s.ok()) s = CheckRestarts(contents, tail, entry, &restart);
     if (!s.ok()) return s;
-    if (key.size() > max_key_bytes - keys_.size()) {
+    if (key.size() > max_key_bytes - keys_size_) {
       return entry.EntryError("the keys take too much memory");
     }
     const Slice user_key = ExtractUserKey(key);
     if (!options.bytewise || entries_.empty()) {
       prefix_size_ = options.bytewise ? user_key.size() : 0;
+    } else if (entry.shared() >= prefix_size_) {
+      // The key before begins with the prefix, and so does this one.
+      prefix_size_ = std::min(prefix_size_, user_key.size());
     } else {
       const Slice first(keys_.data(), prefix_size_);
       prefix_size_ = CommonPrefix(first, user_key);
     }
-    keys_.append(key.data(), key.size());
+    AppendKey(key);
     if (options.global_sequence != 0) {
       const uint64_t type = ExtractTrailer(key) & 0xFF;
-      EncodeFixed64(keys_.data() + keys_.size() - kTrailerSize,
+      EncodeFixed64(keys_.data() + keys_size_ - kTrailerSize,
                     options.global_sequence << 8 | type);
     }
-    entries_.push_back({keys_.size(), entry.value()});
+    entries_.push_back({keys_size_, entry.value()});
   }
   if (!entry.status().ok()) return entry.status();
   // An empty block has one restart point, at its end.
@@ -248,7 +268,7 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
         }
         p = EncodeVarint32(p, static_cast<uint32_t>(rest - kTrailerSize));
         p = EncodeVarint32(p, static_cast<uint32_t>(value.size()));
-        memcpy(p, key.data() + prefix_size, rest);
+        ShortCopy(p, key.data() + prefix_size, rest);
         p += rest;
         if (!value.empty()) memcpy(p, value.data(), value.size());
         p += value.size();

@@ -1,12 +1,19 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/entry_scanner.h"
 
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
 #include "util/coding.h"
+#include "util/short_copy.h"
 
 namespace varve {
 
 namespace {
 
+constexpr size_t kFirstKeyCapacity = 128;
 constexpr size_t kRestartSize = sizeof(uint32_t);
 
 // Larger blocks use the whole last word for the number of restart points.
@@ -63,25 +70,37 @@ Status DecodeBlockTail(const Slice& body, BlockTail* tail) {
 bool EntryScanner::Next() {
   if (problem_ != nullptr || rest_.empty()) return false;
   offset_ = static_cast<size_t>(rest_.data() - entries_.data());
-  uint32_t unshared;
+  const char* p = rest_.data();
+  const char* const limit = rest_.end();
+  uint32_t unshared = 0;
   uint32_t value_size = 0;
-  if (!GetVarint32(&rest_, &shared_) || !GetVarint32(&rest_, &unshared) ||
-      (value_length_ == ValueLength::kStored &&
-       !GetVarint32(&rest_, &value_size))) {
-    return Fail("bad length");
+  p = GetVarint32Ptr(p, limit, &shared_);
+  if (p != nullptr) p = GetVarint32Ptr(p, limit, &unshared);
+  if (p != nullptr && value_length_ == ValueLength::kStored) {
+    p = GetVarint32Ptr(p, limit, &value_size);
   }
-  if (shared_ > key_.size()) {
+  if (p == nullptr) return Fail("bad length");
+  if (shared_ > key_size_) {
     return Fail("shares more than there is of the key before");
   }
-  if (unshared > rest_.size() || value_size > rest_.size() - unshared) {
+  const auto left = static_cast<size_t>(limit - p);
+  if (unshared > left || value_size > left - unshared) {
     return Fail("overruns the block's entries");
   }
-  key_.resize(shared_);
-  key_.append(rest_.data(), unshared);
-  rest_.remove_prefix(unshared);
-  value_ = Slice(rest_.data(), value_size);
-  rest_.remove_prefix(value_size);
+  const size_t key_size = size_t{shared_} + unshared;
+  if (key_size > key_capacity_) GrowKey(key_size);
+  ShortCopy(key_.get() + shared_, p, unshared);
+  key_size_ = key_size;
+  value_ = Slice(p + unshared, value_size);
+  rest_ = Slice(value_.end(), left - unshared - value_size);
   return true;
+}
+
+void EntryScanner::GrowKey(size_t size) {
+  key_capacity_ = std::max(2 * size, kFirstKeyCapacity);
+  std::unique_ptr<char[]> grown(new char[key_capacity_]);
+  if (shared_ > 0) memcpy(grown.get(), key_.get(), shared_);
+  key_ = std::move(grown);
 }
 
 Status EntryScanner::status() const {

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <memory>
 
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -52,7 +52,7 @@ class EntryScanner {
   // How many bytes its key shares with the one before.
   uint32_t shared() const { return shared_; }
   // Valid until the next step.
-  Slice key() const { return key_; }
+  Slice key() const { return Slice(key_.get(), key_size_); }
   // Points into the block. Empty with ValueLength::kLeftOut.
   Slice value() const { return value_; }
   Slice* rest() { return &rest_; }
@@ -64,13 +64,17 @@ class EntryScanner {
 
  private:
   bool Fail(const char* problem);
+  // Makes room for a key, keeping the bytes that it shares.
+  void GrowKey(size_t size);
 
   const ValueLength value_length_;
   const Slice entries_;
   Slice rest_;
   size_t offset_ = 0;
   uint32_t shared_ = 0;
-  std::string key_;
+  std::unique_ptr<char[]> key_;
+  size_t key_size_ = 0;
+  size_t key_capacity_ = 0;
   Slice value_;
   const char* problem_ = nullptr;
 };
