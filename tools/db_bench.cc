@@ -59,6 +59,12 @@ DEFINE_int64(seed, 0,
 // ---- The data ---------------------------------------------------------------
 
 DEFINE_int64(key_size, 16, "Bytes of a key");
+DEFINE_int32(prefix_size, 0,
+             "Bytes at the start of a key that are its prefix: as much of the "
+             "prefix's number as goes in, and '0'. Needs --keys_per_prefix");
+DEFINE_int64(keys_per_prefix, 0,
+             "Keys that share a prefix: num / keys_per_prefix prefixes take "
+             "turns, so that num makes all keys share one. 0: no prefixes");
 DEFINE_int64(value_size, 100, "Bytes of a value");
 DEFINE_double(compression_ratio, 0.5,
               "Values that compress to this part of their size");
@@ -82,7 +88,12 @@ DEFINE_int32(bloom_bits, -1,
 DEFINE_int32(open_files, -1, "Table files held open; -1: all");
 DEFINE_int64(write_buffer_size, 64 << 20,
              "Bytes of updates in memory before they become a table");
+DEFINE_int32(max_write_buffer_number, 2,
+             "Such updates in memory at a time, those on their way to a table "
+             "included");
 DEFINE_int32(max_background_jobs, 2, "Flushes and compactions at a time");
+DEFINE_int32(subcompactions, 1,
+             "Parts of one compaction that run at the same time, at most");
 DEFINE_bool(sync, false, "Every write waits until it is on the device");
 DEFINE_bool(disable_wal, false, "Write no log");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
@@ -136,6 +147,8 @@ Status CheckBounds() {
       {"duration", static_cast<double>(FLAGS_duration), 0, 1e8},
       {"seed", static_cast<double>(FLAGS_seed), 0, 9e18},
       {"key_size", static_cast<double>(FLAGS_key_size), 1, 65536},
+      {"prefix_size", static_cast<double>(FLAGS_prefix_size), 0, 65536},
+      {"keys_per_prefix", static_cast<double>(FLAGS_keys_per_prefix), 0, 1e15},
       {"value_size", static_cast<double>(FLAGS_value_size), 1, 1 << 30},
       {"compression_ratio", FLAGS_compression_ratio, 0.01, 1},
       {"batch_size", static_cast<double>(FLAGS_batch_size), 1, 1 << 20},
@@ -148,8 +161,11 @@ Status CheckBounds() {
       {"open_files", static_cast<double>(FLAGS_open_files), -1, 4 << 20},
       {"write_buffer_size", static_cast<double>(FLAGS_write_buffer_size),
        64 << 10, 68719476736.0},
+      {"max_write_buffer_number",
+       static_cast<double>(FLAGS_max_write_buffer_number), 2, 64},
       {"max_background_jobs", static_cast<double>(FLAGS_max_background_jobs), 1,
        64},
+      {"subcompactions", static_cast<double>(FLAGS_subcompactions), 1, 64},
       {"stats_interval_seconds",
        static_cast<double>(FLAGS_stats_interval_seconds), 0, 1e6},
   };
@@ -165,9 +181,17 @@ Status CheckTogether() {
   if (FLAGS_reads == 0) {
     return Invalid("--reads=0: must be -1, for num, or at least 1");
   }
-  if (FLAGS_key_size < 8 &&
-      static_cast<uint64_t>(FLAGS_num) > uint64_t{1} << (8 * FLAGS_key_size)) {
+  if (FLAGS_keys_per_prefix > FLAGS_num) {
+    return Invalid("--keys_per_prefix must be at most --num");
+  }
+  const int64_t prefix_bytes =
+      FLAGS_keys_per_prefix > 0 ? FLAGS_prefix_size : 0;
+  const int64_t number_bytes = FLAGS_key_size - prefix_bytes;
+  if (number_bytes < 1 ||
+      (number_bytes < 8 &&
+       static_cast<uint64_t>(FLAGS_num) > uint64_t{1} << (8 * number_bytes))) {
     return Invalid("--key_size=" + std::to_string(FLAGS_key_size) +
+                   ", --prefix_size=" + std::to_string(prefix_bytes) +
                    ": cannot tell --num=" + std::to_string(FLAGS_num) +
                    " keys apart");
   }
@@ -230,6 +254,11 @@ WorkloadConfig MakeWorkloadConfig() {
             .count());
   }
   config.key_bytes = static_cast<size_t>(FLAGS_key_size);
+  if (FLAGS_keys_per_prefix > 0) {
+    config.key_prefix.bytes = static_cast<size_t>(FLAGS_prefix_size);
+    config.key_prefix.count =
+        static_cast<uint64_t>(FLAGS_num / FLAGS_keys_per_prefix);
+  }
   config.value_bytes = static_cast<size_t>(FLAGS_value_size);
   config.compression_ratio = FLAGS_compression_ratio;
   config.write_batch = static_cast<uint64_t>(FLAGS_batch_size);
@@ -266,7 +295,9 @@ EngineConfig MakeEngineConfig() {
   config.bloom_bits = FLAGS_bloom_bits;
   config.open_files = FLAGS_open_files;
   config.write_buffer_bytes = static_cast<size_t>(FLAGS_write_buffer_size);
+  config.max_write_buffers = FLAGS_max_write_buffer_number;
   config.max_background_jobs = FLAGS_max_background_jobs;
+  config.subcompactions = FLAGS_subcompactions;
   config.threads = FLAGS_threads;
   config.sync = FLAGS_sync;
   config.disable_wal = FLAGS_disable_wal;

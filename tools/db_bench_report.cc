@@ -182,6 +182,10 @@ std::string FormatHeader(const BenchRun& run) {
          run.seed_from_clock ? " (from the clock; --seed repeats a run)" : "");
   Append(&text, "Threads:     %d\n", workload.threads);
   Append(&text, "Keys:        %zu bytes each\n", workload.key_bytes);
+  if (workload.key_prefix.count > 0) {
+    Append(&text, "Prefixes:    %" PRIu64 " of %zu bytes\n",
+           workload.key_prefix.count, workload.key_prefix.bytes);
+  }
   Append(&text, "Values:      %zu bytes each (%.0f bytes after compression)\n",
          workload.value_bytes, stored_bytes);
   Append(&text, "Entries:     %" PRIu64 "\n", workload.entries);

@@ -35,7 +35,11 @@ struct EngineConfig {
   int bloom_bits = -1;
   int open_files = -1;
   size_t write_buffer_bytes = 0;
+  // The one being filled included.
+  int max_write_buffers = 2;
   int max_background_jobs = 2;
+  // Parts of one compaction that run at the same time, at most.
+  int subcompactions = 1;
   // Threads that will read at the same time, at most.
   int threads = 1;
   // Every write waits for the device.

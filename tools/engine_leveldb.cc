@@ -148,7 +148,8 @@ class LevelEngine final : public Engine {
 
   std::string Remarks(const EngineConfig& config) const override {
     std::string remarks =
-        "one background thread; multireadrandom is one Get after the other";
+        "two write buffers, one background thread; multireadrandom is one Get "
+        "after the other";
     if (config.bloom_bits >= 1) {
       remarks += "; its Bloom filter is one for each 2 KiB of data";
     }

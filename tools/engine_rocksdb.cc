@@ -223,6 +223,8 @@ class RocksEngine final : public Engine {
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     options.create_if_missing = config.create_if_missing;
     options.write_buffer_size = config.write_buffer_bytes;
+    options.max_write_buffer_number = config.max_write_buffers;
+    options.max_subcompactions = static_cast<uint32_t>(config.subcompactions);
     options.max_open_files = config.open_files;
     options.use_direct_reads = config.use_direct_reads;
     options.max_background_jobs = config.max_background_jobs;

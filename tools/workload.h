@@ -12,6 +12,7 @@
 
 #include "monitoring/histogram.h"
 #include "tools/engine_adapter.h"
+#include "tools/workload_data.h"
 #include "varve/status.h"
 
 namespace varve {
@@ -27,6 +28,7 @@ struct WorkloadConfig {
   // Of all random choices.
   uint64_t seed = 0;
   size_t key_bytes = 0;
+  KeyPrefix key_prefix;
   size_t value_bytes = 0;
   double compression_ratio = 0.5;
   // Updates written at once.

@@ -26,6 +26,25 @@ inline void WriteKey(uint64_t number, size_t key_bytes, char* key) {
   memset(key + used, '0', key_bytes - used);
 }
 
+// What keys begin with, if `count` is not zero: the number of one of so many
+// prefixes, in the form of a key of `bytes` bytes.
+struct KeyPrefix {
+  size_t bytes = 0;
+  uint64_t count = 0;
+};
+
+// The same behind the prefix whose turn it is; `key_bytes` is of both.
+// REQUIRES: prefix.bytes <= key_bytes if there is a prefix.
+inline void WriteKey(const KeyPrefix& prefix, uint64_t number, size_t key_bytes,
+                     char* key) {
+  if (prefix.count > 0) {
+    WriteKey(number % prefix.count, prefix.bytes, key);
+    key += prefix.bytes;
+    key_bytes -= prefix.bytes;
+  }
+  WriteKey(number, key_bytes, key);
+}
+
 // Printable bytes of which runs of 100 shrink to about `ratio` of their size
 // when compressed. REQUIRES: 0 < ratio <= 1.
 std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);

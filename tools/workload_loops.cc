@@ -128,8 +128,9 @@ class Pacer {
   Clock::time_point start_;
 };
 
-void SetKey(LoopThread* thread, uint64_t number) {
-  WriteKey(number, thread->key.size(), thread->key.data());
+void SetKey(const LoopContext& context, LoopThread* thread, uint64_t number) {
+  WriteKey(context.config.key_prefix, number, thread->key.size(),
+           thread->key.data());
 }
 
 // Walks the data once, with `first` and then `next` of a cursor.
@@ -176,7 +177,7 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
   };
   const auto write = [&]() -> uint64_t {
     for (uint64_t i = 0; i < batch; ++i) {
-      SetKey(thread, numbers.Next());
+      SetKey(*context, thread, numbers.Next());
       const Slice value = thread->values.Next();
       thread->session->Put(thread->key, value);
       thread->bytes += thread->key.size() + value.size();
@@ -193,7 +194,7 @@ void DeleteLoop(LoopContext* context, LoopThread* thread) {
   const uint64_t batch = context->config.write_batch;
   Repeat(context, thread, [&]() -> uint64_t {
     for (uint64_t i = 0; i < batch; ++i) {
-      SetKey(thread, numbers.Next());
+      SetKey(*context, thread, numbers.Next());
       thread->session->Delete(thread->key);
     }
     thread->status = thread->session->Commit();
@@ -222,7 +223,7 @@ void ReadRandomLoop(LoopContext* context, LoopThread* thread) {
   uint64_t found = 0;
   uint64_t bytes = 0;
   Repeat(context, thread, [&]() -> uint64_t {
-    SetKey(thread, numbers.Next());
+    SetKey(*context, thread, numbers.Next());
     Slice value;
     const Lookup lookup = session->Get(key, &value);
     if (lookup == Lookup::kFound) {
@@ -250,7 +251,8 @@ void MultiReadLoop(LoopContext* context, LoopThread* thread) {
   }
   Repeat(context, thread, [&]() -> uint64_t {
     for (size_t i = 0; i < batch; ++i) {
-      WriteKey(numbers.Next(), key_bytes, buffer.data() + i * key_bytes);
+      WriteKey(context->config.key_prefix, numbers.Next(), key_bytes,
+               buffer.data() + i * key_bytes);
     }
     size_t found = 0;
     uint64_t value_bytes = 0;
@@ -273,7 +275,7 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
   // Values are copied so that reading them is paid for.
   char copy[256];
   Repeat(context, thread, [&]() -> uint64_t {
-    SetKey(thread, numbers.Next());
+    SetKey(*context, thread, numbers.Next());
     cursor->Renew();
     bool valid = cursor->Seek(key);
     thread->found += valid && cursor->key == key;
@@ -302,7 +304,7 @@ void BackgroundWriteLoop(LoopContext* context, LoopThread* thread) {
   };
   thread->start = Clock::now();
   while (wanted()) {
-    SetKey(thread, thread->random.Uniform(context->config.entries));
+    SetKey(*context, thread, thread->random.Uniform(context->config.entries));
     const Slice value = thread->values.Next();
     thread->session->Put(thread->key, value);
     thread->status = thread->session->Commit();

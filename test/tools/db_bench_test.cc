@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <regex>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
+#include "tools/engine_adapter.h"
 
 namespace varve {
 namespace {
@@ -33,6 +35,15 @@ class DbBenchTest : public testing::Test {
                           " +: +[0-9.]+ micros/op [0-9]+ ops/sec [0-9.]+ "
                           "seconds [0-9]+ operations;[^\n]*\n");
     return std::regex_search(result.out, line);
+  }
+
+  static std::vector<std::string> BuiltInEngines() {
+    std::vector<std::string> names;
+    for (const std::string& name : EngineNames()) {
+      std::unique_ptr<Engine> engine;
+      if (NewEngine(name, &engine).ok()) names.push_back(name);
+    }
+    return names;
   }
 
   test::TempDir directory_;
@@ -87,6 +98,21 @@ TEST_F(DbBenchTest, KeepsAnExistingDatabase) {
       << result.Summary();
 }
 
+TEST_F(DbBenchTest, MakesKeysThatShareAPrefix) {
+  for (const std::string& engine : BuiltInEngines()) {
+    const ToolResult result =
+        RunBench({"--engine=" + engine, "--key_size=24", "--prefix_size=16",
+                  "--keys_per_prefix=1000", "fillseq", "readrandom",
+                  "multireadrandom", "readmissing"});
+    ASSERT_EQ(result.exit_code, 0) << result.Summary();
+    for (const char* part :
+         {"Prefixes:    1 of 16 bytes", "(1000 of 1000 found)",
+          "(1024 of 1024 found)", "(0 of 1000 found)"}) {
+      EXPECT_NE(result.out.find(part), std::string::npos) << result.Summary();
+    }
+  }
+}
+
 TEST_F(DbBenchTest, DoesNotMakeADatabaseThatShouldExist) {
   const ToolResult result = RunBench({"--use_existing_db", "readrandom"});
   EXPECT_NE(result.exit_code, 0);
@@ -111,6 +137,21 @@ TEST_F(DbBenchTest, ReportsLatenciesStatisticsAndJson) {
   }
 }
 
+// The writer beside the readers is measured on its own, if at all.
+TEST_F(DbBenchTest, CountsOnlyReadersOfReadWhileWritingForEachEngine) {
+  for (const std::string& engine : BuiltInEngines()) {
+    const ToolResult result = RunBench({"--engine=" + engine, "--histogram",
+                                        "--threads=2", "readwhilewriting"});
+    ASSERT_EQ(result.exit_code, 0) << result.Summary();
+    const std::regex figures(
+        "readwhilewriting : [^\n]* 2000 operations;[^\n]*\n"
+        "Microseconds per read:\nCount: 2000 [^\n]*\n"
+        "Min: [0-9.]+ +Median: [0-9.]+ +Max: [0-9.]+\n"
+        "Percentiles: P50: [0-9.]+ [^\n]*P99: [0-9.]+ P99.9: ");
+    EXPECT_TRUE(std::regex_search(result.out, figures)) << result.Summary();
+  }
+}
+
 TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
   ASSERT_EQ(RunBench({"fillseq"}).exit_code, 0);
   const auto before = test::ReadDirectory(database_);
@@ -123,6 +164,9 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--reads=0",
                             "--key_size=0",
                             "--key_size=1",
+                            "--prefix_size=-1",
+                            "--keys_per_prefix=-1",
+                            "--keys_per_prefix=1001",
                             "--value_size=0",
                             "--batch_size=0",
                             "--compression_type=zlib",
@@ -133,6 +177,8 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--open_files=-2",
                             "--max_background_jobs=0",
                             "--write_buffer_size=1",
+                            "--max_write_buffer_number=1",
+                            "--subcompactions=0",
                             "--duration=-1",
                             "--seed=-1",
                             "--ablate=a=b",
@@ -144,8 +190,14 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
     EXPECT_NE(result.error, "") << wrong;
     EXPECT_EQ(result.out, "") << wrong;
   }
-  const ToolResult result = RunBench({"fillrandom", "--sync", "--disable_wal"});
-  EXPECT_NE(result.exit_code, 0);
+  for (const std::vector<std::string>& contradiction :
+       {std::vector<std::string>{"--sync", "--disable_wal"},
+        {"--key_size=16", "--prefix_size=16", "--keys_per_prefix=1000"},
+        {"--key_size=17", "--prefix_size=16", "--keys_per_prefix=1000"}}) {
+    std::vector<std::string> arguments = contradiction;
+    arguments.push_back("fillrandom");
+    EXPECT_NE(RunBench(arguments).exit_code, 0) << contradiction.front();
+  }
   EXPECT_EQ(test::ReadDirectory(database_), before);
 }
 

@@ -37,6 +37,19 @@ TEST(WorkloadDataTest, KeysAreInTheOrderOfTheirNumbers) {
   }
 }
 
+TEST(WorkloadDataTest, PrefixesTakeTurnsBeforeTheNumber) {
+  const auto key = [](size_t prefix_bytes, uint64_t prefixes, uint64_t number) {
+    std::string text(12, 'x');
+    WriteKey(KeyPrefix{prefix_bytes, prefixes}, number, text.size(),
+             text.data());
+    return Slice(text).ToString(true);
+  };
+  EXPECT_EQ(key(2, 3, 0x0104), "000200000000000001043030");
+  EXPECT_EQ(key(10, 1, 0x0104), "000000000000000030300104");
+  EXPECT_EQ(key(10, 0x1000, 0x0104), "000000000000010430300104");
+  EXPECT_EQ(key(2, 0, 0x0104), "000000000000010430303030");
+}
+
 TEST(WorkloadDataTest, PermutationTakesEachNumberOnce) {
   for (const uint64_t size : {1, 2, 3, 4, 5, 63, 64, 65, 1000, 65537}) {
     const Permutation permutation(size, 7);
