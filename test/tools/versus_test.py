@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""Goal: tools/versus reads what db_bench and RocksDB's tool print, adds up rows
+of several benchmarks, and compares engines. Method: give it texts of both
+tools, and run it on small databases.
+
+Usage: versus_test.py DB_BENCH
+"""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+VERSUS = Path(__file__).resolve().parents[2] / "tools" / "versus"
+DB_BENCH = ""
+
+OURS = """\
+readseq      :   0.100 micros/op 10000000 ops/sec 0.100 seconds 1000000 \
+operations; 1106.3 MB/s
+overwrite    :   4.000 micros/op 500000 ops/sec 2.000 seconds 1000000 \
+operations;   55.3 MB/s
+Microseconds per write:
+Count: 1000000 Average: 4.0000
+Min: 1.00 Median: 2.0000 Max: 123.45
+Percentiles: P50: 2.00 P75: 3.00 P95: 4.00 P99: 9.50 P99.9: 17.00 P99.99: 44.00
+waitforcompaction : 3000000.000 micros/op 0 ops/sec 3.000 seconds 1 operations;
+Microseconds per op:
+Count: 1 Average: 1.0
+Min: 1.00 Median: 1.0 Max: 1.00
+Percentiles: P50: 1.00 P75: 1.00 P95: 1.00 P99: 1.00 P99.9: 1.00 P99.99: 1.00
+"""
+THEIRS = """\
+DB path: [/tmp/x]
+waitforcompaction(/tmp/x): started
+overwrite    :       2.500 micros/op 400000 ops/sec 2.500 seconds 1000000 \
+operations;   44.3 MB/s
+Microseconds per write:
+Count: 1000000 Average: 2.5000  StdDev: 9.99
+Min: 1  Median: 1.9  Max: 9000
+Percentiles: P50: 1.90 P75: 2.90 P99: 7.93 P99.9: 13.20 P99.99: 40.00
+------------------------------------------------------
+"""
+
+
+def load_versus():
+    loader = importlib.machinery.SourceFileLoader("versus", str(VERSUS))
+    spec = importlib.util.spec_from_loader("versus", loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+class SampleTest(unittest.TestCase):
+    def setUp(self):
+        self.versus = load_versus()
+
+    def test_takes_speed_and_latency_of_one_benchmark(self):
+        sample = self.versus.Sample(["overwrite"], OURS, 7)
+        self.assertEqual((sample.micros, sample.speed), (4.0, 500000))
+        self.assertEqual(sample.latency, (9.5, 17.0, 123.45))
+        self.assertEqual(sample.rss_bytes, 7)
+
+    def test_adds_up_the_time_of_several(self):
+        sample = self.versus.Sample(["overwrite", "waitforcompaction"], OURS, 0)
+        self.assertEqual((sample.micros, sample.speed), (5.0, 200000))
+        self.assertEqual(sample.latency, (9.5, 17.0, 123.45))
+        self.assertEqual(sample.skipped, [])
+
+    def test_counts_a_skipped_one_as_no_time(self):
+        text = THEIRS + "waitforcompaction : skipped (has none)\n"
+        sample = self.versus.Sample(["overwrite", "waitforcompaction"], text, 0)
+        self.assertEqual(sample.speed, 400000)
+        self.assertEqual(sample.skipped, ["waitforcompaction"])
+
+    def test_reads_what_rocksdb_prints(self):
+        sample = self.versus.Sample(["overwrite"], THEIRS, 0)
+        self.assertEqual(sample.latency, (7.93, 13.2, 9000.0))
+
+    def test_takes_the_last_of_the_same_name(self):
+        text = OURS + OURS.replace("10000000 ops/sec", "20000000 ops/sec")
+        sample = self.versus.Sample(["readseq"], text, 0)
+        self.assertEqual(sample.speed, 20000000)
+        self.assertIsNone(sample.latency)
+
+    def test_refuses_what_gave_no_result(self):
+        for names in (["readrandom"], ["overwrite", "compact"]):
+            with self.assertRaises(LookupError):
+                self.versus.Sample(names, OURS, 0)
+
+
+class DirectoryTest(unittest.TestCase):
+    def test_finds_the_file_system_of_a_directory(self):
+        versus = load_versus()
+        self.assertEqual(versus.file_system("/proc/self"), "proc")
+        self.assertNotEqual(versus.file_system("/"), "unknown")
+
+    def test_puts_databases_on_a_disk_if_there_is_one(self):
+        versus = load_versus()
+        os.environ["TEST_TMPDIR"] = "/dev"
+        versus.file_system = {"/dev": "tmpfs", "/tmp": "ramfs",
+                              "/var/tmp": "ext4", ".": "ext4"}.get
+        self.assertEqual(versus.default_directory(), "/var/tmp")
+        versus.file_system = lambda path: "ext4"
+        self.assertEqual(versus.default_directory(), "/dev")
+        del os.environ["TEST_TMPDIR"]
+
+
+class ProgramTest(unittest.TestCase):
+    def run_versus(self, *arguments):
+        return subprocess.run(
+            [sys.executable, str(VERSUS), f"--db_bench={DB_BENCH}",
+             "--num=2000", "--duration=1", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False)
+
+    def test_compares_engines_row_by_row(self):
+        version = subprocess.run([DB_BENCH, "--version"], capture_output=True,
+                                 text=True, check=True).stdout
+        engines = [name for name in ("varve", "leveldb")
+                   if f"engine {name} " in version]
+        rows = ["fillsync@8", "overwrite+waitforcompaction",
+                "deleterandom+compact", "readseq@2"]
+        with tempfile.TemporaryDirectory() as directory:
+            report = f"{directory}/report.json"
+            done = self.run_versus(
+                "--rounds=2", f"--engines={','.join(engines)}",
+                f"--peer=varve-again={DB_BENCH}",
+                f"--benchmarks={','.join(rows)}", "--latency",
+                f"--db_dir={directory}", f"--json={report}")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(os.listdir(directory), ["report.json"])
+            summary = json.loads(Path(report).read_text(encoding="utf-8"))
+        self.assertEqual(list(summary["engines"]), engines + ["varve-again"])
+        self.assertEqual(
+            [f"{row['benchmark']}@{row['threads']}" for row in summary["rows"]],
+            ["fillsync@8", "overwrite+waitforcompaction@1",
+             "deleterandom+compact@1", "readseq@2"])
+        for row in summary["rows"]:
+            for figures in row["engines"].values():
+                self.assertEqual(len(figures["ops_per_sec"]), 2)
+                self.assertGreater(figures["peak_rss_bytes"], 1 << 20)
+                self.assertGreater(figures["latency_micros"]["max"], 0)
+        self.assertEqual(done.stdout.count("| fillsync | 8 |"), 3)
+
+    def test_refuses_a_benchmark_without_result(self):
+        done = self.run_versus("--rounds=1", "--engines=varve",
+                               "--benchmarks=fillseq+stats")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("gave no result for 'stats'", done.stdout)
+
+    def test_refuses_a_peer_whose_engine_is_unknown(self):
+        done = self.run_versus(f"--peer=other={DB_BENCH}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("must begin with one of", done.stdout)
+
+
+if __name__ == "__main__":
+    DB_BENCH = sys.argv.pop(1)
+    unittest.main()
