@@ -159,6 +159,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   std::string LevelStatsLocked() const VARVE_REQUIRES(mutex_);
   std::string StatsLocked() VARVE_REQUIRES(mutex_);
   std::string TablesLocked() const VARVE_REQUIRES(mutex_);
+  std::string AblationWitnesses() const;
 
   // ---- Immutable after Open ----
   Options options_;

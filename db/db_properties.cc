@@ -7,6 +7,9 @@
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
 #include "monitoring/statistics.h"
+#include "table/block_cache.h"
+#include "util/read_section.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -62,6 +65,8 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     *value = StatsLocked();
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
+  } else if (name == Slice("ablation-witness")) {
+    *value = AblationWitnesses();
   } else if (name == Slice("io-path")) {
     *value = options_.use_direct_reads ? "pread (direct)" : "pread";
   } else {
@@ -197,6 +202,26 @@ std::string DBImpl::StatsLocked() {
           super_versions_.LockedAcquires(),
           ablation.empty() ? "none" : ablation.c_str());
   if (options_.statistics != nullptr) out += options_.statistics->ToString();
+  return out;
+}
+
+std::string DBImpl::AblationWitnesses() const {
+  const AblationOptions& ablation = options_.ablation;
+  std::string out;
+  const auto add = [&](const char* field, uint64_t count) {
+    AppendF(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
+            count);
+  };
+  add("superversion", super_versions_.WitnessCount());
+  add("block_index",
+      WitnessCount(ablation.block_index == BlockIndexMode::kPrefixes
+                       ? Witness::kPrefixIndex
+                       : Witness::kBinarySearch));
+  add("block_cache",
+      static_cast<const BlockCache&>(*block_cache_).WitnessCount());
+  add("read_section", ablation.read_section == ReadSectionMode::kAsymmetric
+                          ? HeavyBarrierCount()
+                          : WitnessCount(Witness::kFence));
   return out;
 }
 

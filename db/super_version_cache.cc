@@ -36,8 +36,9 @@ void SuperVersionCache::UnrefLocked(void* pointer) {
 SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
                                                       ThreadSlot* slot) {
   if (record->depth > 1) return Read{Reference(), record, nullptr};  // B16
-  // relaxed: a statistic.
+  // relaxed, both: statistics.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
+  filled_slots_.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(mutex_);
   current_->Ref();
   // relaxed: it changes under the mutex only.

@@ -104,10 +104,18 @@ class SuperVersionCache final : public SlotOwner {
   // have ended; the mutex is not held.
   void Close();
 
-  // How often a read took the mutex: the witness of superversion=mutex.
+  // How often a read took the mutex.
   uint64_t LockedAcquires() const {
     // relaxed: a statistic.
     return locked_acquires_.load(std::memory_order_relaxed);
+  }
+  // How often the mode's own way was gone: a slot filled, or the mutex taken
+  // for a read.
+  uint64_t WitnessCount() const {
+    // relaxed: a statistic.
+    return mode_ == SuperVersionMode::kThreadLocal
+               ? filled_slots_.load(std::memory_order_relaxed)
+               : LockedAcquires();
   }
 
   void ReleaseSlotPointer(void* pointer) override {
@@ -135,6 +143,7 @@ class SuperVersionCache final : public SlotOwner {
   // Read by every read, written by installs: on a line of its own.
   alignas(64) std::atomic<uint64_t> current_number_{0};
   alignas(64) std::atomic<uint64_t> locked_acquires_{0};
+  std::atomic<uint64_t> filled_slots_{0};
 };
 
 }  // namespace varve

@@ -45,6 +45,10 @@ class BlockCache : public Cache {
   // pinned go when they are released.
   virtual void EraseTable(uint64_t table_id, BlockSlots slots) = 0;
 
+  // How often the mode's own way was gone: a block put into a slot
+  // (kSwizzled), or a block looked for (kHash).
+  virtual uint64_t WitnessCount() const = 0;
+
   // A number for a table, which no other that uses this cache has.
   uint64_t NewTableId() {
     // relaxed: only the uniqueness of the number counts.

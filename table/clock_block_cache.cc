@@ -58,6 +58,7 @@ BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
   block->ring_index_ = static_cast<uint32_t>(shard->ring.size());
   shard->ring.push_back(block);
   shard->usage_bytes += charge;
+  ++shard->filled_slots;
   // T1. release pairs with the acquire of readers: they see the block.
   place.slot->store(block, std::memory_order_release);
   return ref;
@@ -123,6 +124,15 @@ size_t ClockBlockCache::GetUsage() const {
   for (size_t i = 0; i < shard_count_; ++i) {
     MutexLock lock(&shards_[i].mutex);
     sum += shards_[i].usage_bytes;
+  }
+  return sum;
+}
+
+uint64_t ClockBlockCache::WitnessCount() const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < shard_count_; ++i) {
+    MutexLock lock(&shards_[i].mutex);
+    sum += shards_[i].filled_slots;
   }
   return sum;
 }

@@ -53,6 +53,7 @@ class ClockBlockCache final : public BlockCache {
   size_t GetUsage() const override;
   size_t GetPinnedUsage() const override;
   void EraseUnreferenced() override;
+  uint64_t WitnessCount() const override;
 
  private:
   struct alignas(64) Shard {
@@ -61,6 +62,7 @@ class ClockBlockCache final : public BlockCache {
     size_t usage_bytes VARVE_GUARDED_BY(mutex) = 0;
     std::vector<Block*> ring VARVE_GUARDED_BY(mutex);
     size_t hand VARVE_GUARDED_BY(mutex) = 0;
+    uint64_t filled_slots VARVE_GUARDED_BY(mutex) = 0;
   };
 
   Shard* ShardOf(const BlockSlot* slot) const;

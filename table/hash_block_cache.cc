@@ -77,6 +77,10 @@ class Shard {
     MutexLock lock(&mu_);
     return usage_bytes_;
   }
+  uint64_t Lookups() const {
+    MutexLock lock(&mu_);
+    return lookups_;
+  }
   size_t PinnedUsage() const {
     MutexLock lock(&mu_);
     return usage_bytes_ - ring_bytes_;
@@ -103,6 +107,7 @@ class Shard {
   size_t usage_bytes_ VARVE_GUARDED_BY(mu_) = 0;
   size_t ring_bytes_ VARVE_GUARDED_BY(mu_) = 0;
   size_t entry_count_ VARVE_GUARDED_BY(mu_) = 0;
+  uint64_t lookups_ VARVE_GUARDED_BY(mu_) = 0;
   std::vector<Entry*> buckets_ VARVE_GUARDED_BY(mu_);  // A power of two.
   // Its `newer` is the oldest entry, its `older` the newest.
   Entry ring_ VARVE_GUARDED_BY(mu_);
@@ -197,6 +202,7 @@ void Shard::GrowBuckets() {
 
 BlockRef Shard::Lookup(uint64_t table_id, uint64_t offset, uint64_t hash) {
   MutexLock lock(&mu_);
+  ++lookups_;
   Entry* entry = *FindPointer(table_id, offset, hash);
   if (entry == nullptr) return BlockRef();
   Pin(entry);
@@ -339,6 +345,12 @@ void HashBlockCache::SetCapacity(size_t capacity_bytes) {
 size_t HashBlockCache::GetUsage() const {
   size_t sum = 0;
   for (const auto& shard : shards_) sum += shard->Usage();
+  return sum;
+}
+
+uint64_t HashBlockCache::WitnessCount() const {
+  uint64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->Lookups();
   return sum;
 }
 

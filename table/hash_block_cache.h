@@ -34,6 +34,7 @@ class HashBlockCache final : public BlockCache {
   size_t GetUsage() const override;
   size_t GetPinnedUsage() const override;
   void EraseUnreferenced() override;
+  uint64_t WitnessCount() const override;
 
  private:
   hash_block_cache_internal::Shard* ShardOf(uint64_t hash);

@@ -5,6 +5,7 @@
 
 #include "table/entry_scanner.h"
 #include "util/coding.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -65,6 +66,7 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   nodes_ = std::make_unique<IndexNode[]>(node_count_);
   has_prefixes_ = with_prefixes;
   if (!with_prefixes) return;
+  CountWitness(Witness::kPrefixIndex);
   // The separators rise, so what the first and the last begin with, all do.
   // (An index that is out of order gives wrong answers, not wrong accesses.)
   const Slice first = SeparatorUserKey(0);
@@ -130,6 +132,7 @@ Status TableIndex::DecodeEntries(const Slice& entries,
 }
 
 size_t TableIndex::Find(const Slice& internal_key) const {
+  if (!has_prefixes_) CountWitness(Witness::kBinarySearch);
   size_t left = 0;
   size_t right = handles_.size();
   while (left < right) {

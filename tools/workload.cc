@@ -8,6 +8,7 @@
 
 #include "tools/db_bench_environment.h"
 #include "tools/workload_loops.h"
+#include "tools/workload_witness.h"
 
 namespace varve {
 
@@ -268,6 +269,12 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
   result->elapsed_seconds = std::chrono::duration<double>(end - start).count();
 }
 
+// Benchmarks for which each part of the read path has work to do.
+bool LooksUpKeys(const Benchmark& benchmark) {
+  return benchmark.loop != nullptr && !benchmark.writes &&
+         benchmark.order != KeyOrder::kSequential;
+}
+
 }  // namespace
 
 const Benchmark* FindBenchmark(const std::string& name) {
@@ -355,12 +362,26 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
   }
   engine_->Property("levelstats", &result->levels);
   result->open_seconds = open_seconds_;
+  std::string witnesses;
+  engine_->Property("ablation-witness", &witnesses);
   ResetPeakRss();
   Status status = benchmark.loop != nullptr
                       ? RunThreads(benchmark, thread_count, result)
                       : RunOnce(benchmark, result);
   result->peak_rss_bytes = PeakRssBytes();
-  return status;
+  if (!status.ok() || !LooksUpKeys(benchmark)) return status;
+  return CheckAblation(witnesses);
+}
+
+Status Workload::CheckAblation(const std::string& witnesses_before) {
+  std::string witnesses;
+  engine_->Property("ablation-witness", &witnesses);
+  const std::string idle = IdleAblations(engine_config_.ablation.ToString(),
+                                         witnesses_before, witnesses);
+  if (idle.empty()) return Status::OK();
+  return Status::NotSupported(
+      "ablated, but never asked for anything here: " + idle +
+      "; its figures would be those of another variant");
 }
 
 Status Workload::RunOnce(const Benchmark& benchmark, BenchmarkResult* result) {

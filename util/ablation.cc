@@ -77,6 +77,13 @@ Status AblationOptions::Parse(const Slice& text) {
   return Status::OK();
 }
 
+const char* AblationOptions::ValueName(const Slice& field) const {
+  for (const Switch& s : kSwitches) {
+    if (field == Slice(s.name)) return s.values[s.get(*this)];
+  }
+  return nullptr;
+}
+
 std::string AblationOptions::ToString() const {
   std::string result;
   for (const Switch& s : kSwitches) {

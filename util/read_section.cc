@@ -279,7 +279,7 @@ size_t RetiredCount() { return TheLimbo().Count(); }
 
 void DrainRetired() { TheLimbo().Drain(); }
 
-uint64_t TEST_HeavyBarrierCount() {
+uint64_t HeavyBarrierCount() {
   // relaxed: a count.
   return barrier_count.load(std::memory_order_relaxed);
 }

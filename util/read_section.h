@@ -91,6 +91,7 @@
 
 #include "util/check.h"
 #include "util/thread_record.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -164,6 +165,7 @@ class ReadSection {
       if (record->fenced.load(std::memory_order_acquire)) [[unlikely]] {
         // seq_cst: the store above comes before the loads of the section.
         std::atomic_thread_fence(std::memory_order_seq_cst);
+        CountWitness(record, Witness::kFence);
       }
     }
   }
@@ -202,6 +204,6 @@ bool ReadSectionFenced();
 void SetReadSectionFenced(bool fenced);
 
 // How often HeavyBarrier has run.
-uint64_t TEST_HeavyBarrierCount();
+uint64_t HeavyBarrierCount();
 
 }  // namespace varve

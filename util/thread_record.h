@@ -27,6 +27,7 @@ struct alignas(64) ThreadRecord {
   static constexpr uint32_t kInlineSlots = 4;
   // Enough for every 32-bit id: chunk i holds kInlineSlots << i slots.
   static constexpr uint32_t kSlotChunks = 30;
+  static constexpr int kMaxWitnesses = 8;
 
   // Written by the thread. Odd while it is inside a read section.
   std::atomic<uint64_t> sequence{0};
@@ -51,6 +52,9 @@ struct alignas(64) ThreadRecord {
   // and stay.
   alignas(64) ThreadSlot inline_slots[kInlineSlots];
   std::atomic<ThreadSlot*> slot_chunks[kSlotChunks] = {};
+
+  // Written by the thread; see util/witness.h.
+  std::atomic<uint64_t> witnesses[kMaxWitnesses] = {};
 };
 
 // Guards the registry: which records have a thread, and who owns which slots.

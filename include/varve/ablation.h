@@ -39,6 +39,9 @@ struct AblationOptions {
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.
   Status Parse(const Slice& text);
+  // The value of one field, such as "thread_local" of "superversion"; null if
+  // there is no such field.
+  const char* ValueName(const Slice& field) const;
   // The deviations from production in the form that Parse takes.
   std::string ToString() const;
 };

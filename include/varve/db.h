@@ -127,6 +127,11 @@ class DB {
   //   varve.block-cache-pinned-usage  bytes
   //   varve.is-write-stopped, varve.actual-delayed-write-rate
   //   varve.io-path                   how tables are read
+  //   varve.ablation-witness          a line "FIELD=VALUE COUNT" for each field
+  //                                   of AblationOptions: how often the step
+  //                                   was done that only this value does; of
+  //                                   block_index and read_section by the
+  //                                   whole process
   // The prefixes "rocksdb." and "leveldb." are understood as well.
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
   // The same for those that are one number.

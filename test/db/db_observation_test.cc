@@ -101,7 +101,8 @@ TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
     }
   }
   for (const std::string name :
-       {"varve.levelstats", "varve.stats", "varve.sstables", "varve.io-path"}) {
+       {"varve.levelstats", "varve.stats", "varve.sstables", "varve.io-path",
+        "varve.ablation-witness"}) {
     EXPECT_TRUE(db_->GetProperty(name, &value)) << name;
     EXPECT_FALSE(value.empty()) << name;
     uint64_t number = 0;

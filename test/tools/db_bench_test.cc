@@ -201,6 +201,29 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
   EXPECT_EQ(test::ReadDirectory(database_), before);
 }
 
+TEST_F(DbBenchTest, ReportsNoFigureOfAnAblationThatWasNotInUse) {
+  const std::vector<std::string> ablations = {
+      "--ablate=superversion=mutex,block_index=binary_search,"
+      "block_cache=hash,read_section=fenced",
+      "--ablate=block_index=binary_search"};
+  for (const std::string& ablation : ablations) {
+    const ToolResult from_tables = RunBench(
+        {ablation, "fillseq", "flush", "readrandom", "seekrandom", "readseq"});
+    ASSERT_EQ(from_tables.exit_code, 0) << from_tables.Summary();
+    EXPECT_TRUE(HasResult(from_tables, "readrandom"));
+    // All entries are found in the memtable.
+    const ToolResult from_memory =
+        RunBench({ablation, "fillseq", "readrandom"});
+    EXPECT_NE(from_memory.exit_code, 0) << from_memory.Summary();
+    EXPECT_FALSE(HasResult(from_memory, "readrandom"));
+    EXPECT_NE(from_memory.error.find("block_index=binary_search"),
+              std::string::npos)
+        << from_memory.Summary();
+    EXPECT_EQ(from_memory.error.find("superversion=mutex"), std::string::npos)
+        << from_memory.Summary();
+  }
+}
+
 TEST_F(DbBenchTest, RepeatsARunWithItsSeed) {
   const std::vector<std::string> arguments = {"fillrandom", "readrandom",
                                               "--seed=5"};

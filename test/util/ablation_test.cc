@@ -73,6 +73,13 @@ TEST(AblationTest, ParsesWhatItPrints) {
             "superversion=mutex,block_cache=hash");
 }
 
+TEST(AblationTest, NamesTheValueOfEachField) {
+  const AblationOptions options = Parsed("superversion=mutex");
+  EXPECT_STREQ(options.ValueName("superversion"), "mutex");
+  EXPECT_STREQ(options.ValueName("block_cache"), "swizzled");
+  EXPECT_EQ(options.ValueName("superversio"), nullptr);
+}
+
 TEST(AblationTest, KeepsWhatTheTextDoesNotName) {
   AblationOptions options = Parsed("superversion=mutex");
   ASSERT_TRUE(options.Parse("block_cache=hash").ok());

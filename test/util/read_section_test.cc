@@ -92,13 +92,13 @@ TEST_P(ReadSectionTest, FreesBatchWhenNobodyIsInside) {
 }
 
 TEST_P(ReadSectionTest, PaysOneBarrierPerBatch) {
-  const uint64_t before = TEST_HeavyBarrierCount();
+  const uint64_t before = HeavyBarrierCount();
   RetireNew(10 * kBatch + 1);
-  EXPECT_EQ(TEST_HeavyBarrierCount() - before, 10u);
+  EXPECT_EQ(HeavyBarrierCount() - before, 10u);
   DrainRetired();
-  EXPECT_EQ(TEST_HeavyBarrierCount() - before, 11u);
+  EXPECT_EQ(HeavyBarrierCount() - before, 11u);
   DrainRetired();  // Nothing to do.
-  EXPECT_EQ(TEST_HeavyBarrierCount() - before, 11u);
+  EXPECT_EQ(HeavyBarrierCount() - before, 11u);
 }
 
 TEST_P(ReadSectionTest, ReaderKeepsWhatItFoundB1) {
@@ -299,13 +299,13 @@ TEST_P(ReadSectionTest, DrainWaitsForReader) {
   std::atomic<bool> left{false};
   RetireNew(3);
   reader.Do(EnterHere);
-  const uint64_t barriers = TEST_HeavyBarrierCount();
+  const uint64_t barriers = HeavyBarrierCount();
   drainer.Start([&left] {
     DrainRetired();
     EXPECT_TRUE(left);
     EXPECT_EQ(live_objects, 0);
   });
-  while (TEST_HeavyBarrierCount() == barriers) std::this_thread::yield();
+  while (HeavyBarrierCount() == barriers) std::this_thread::yield();
   reader.Do([&left] {
     left = true;
     ExitHere();

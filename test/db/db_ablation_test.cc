@@ -1,0 +1,88 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a measurement can tell from the property ablation-witness which
+// variants have run, and the production ones count nothing where they are
+// fast. Method: the counts before and after a read that touches all of them,
+// for each variant.
+
+#include <map>
+#include <string>
+
+#include "test/testing/db_helpers.h"
+#include "util/read_section.h"
+
+namespace varve::test {
+namespace {
+
+class DbAblationTest : public DbTestBase {
+ protected:
+  // Opens a new database, and reads an entry from a table until nothing that
+  // can be kept in memory is missing.
+  void OpenAblated(const std::string& text) {
+    options_.ablation = AblationOptions();
+    ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
+    options_.block_cache = nullptr;
+    db_.reset();
+    ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+    Open();
+    Put(Key(1), "1");
+    Flush();
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    for (int i = 0; i < 3; i++) EXPECT_EQ(Get(Key(1)), "1");
+  }
+
+  // "field=value" and how often.
+  std::map<std::string, uint64_t> Witnesses() {
+    std::string text;
+    EXPECT_TRUE(db_->GetProperty("varve.ablation-witness", &text));
+    std::map<std::string, uint64_t> counts;
+    while (!text.empty()) {
+      const size_t space = text.find(' ');
+      const size_t end = text.find('\n');
+      counts[text.substr(0, space)] = std::stoull(text.substr(space));
+      text.erase(0, end + 1);
+    }
+    return counts;
+  }
+};
+
+TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
+  OpenAblated("");
+  const auto before = Witnesses();
+  for (const char* variant :
+       {"superversion=thread_local", "block_index=prefixes",
+        "block_cache=swizzled", "read_section=asymmetric"}) {
+    ASSERT_TRUE(before.contains(variant)) << variant;
+    EXPECT_GT(before.at(variant), 0u) << variant;
+  }
+  for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
+  auto after = Witnesses();
+  // Blocks of other tests may be freed meanwhile, behind a barrier.
+  after["read_section=asymmetric"] = before.at("read_section=asymmetric");
+  EXPECT_EQ(before, after);
+}
+
+TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
+  for (const std::string variant :
+       {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
+        "read_section=fenced"}) {
+    // Its own way of fencing takes the place of this one.
+    if (kThreadSanitizer && variant == "read_section=fenced") continue;
+    OpenAblated(variant);
+    const auto before = Witnesses();
+    for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
+    const auto after = Witnesses();
+    ASSERT_TRUE(before.contains(variant)) << variant;
+    EXPECT_GE(after.at(variant), before.at(variant) + 100) << variant;
+    for (const auto& [other, count] : before) {
+      if (other == variant || other == "read_section=asymmetric") continue;
+      EXPECT_EQ(after.at(other), count) << other << " beside " << variant;
+    }
+    if (TestAblation().read_section == ReadSectionMode::kAsymmetric) {
+      SetReadSectionFenced(false);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varve::test
