@@ -17,7 +17,8 @@ Status ReadOnlyError() {
 }  // namespace
 
 MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
-  return new MemTable(&comparator_, wal_number, options_.write_buffer_size);
+  return new MemTable(&comparator_, wal_number, options_.write_buffer_size,
+                      options_.ablation.memtable);
 }
 
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,

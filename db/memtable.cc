@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/memtable.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "util/coding.h"
@@ -12,27 +13,30 @@ namespace {
 
 // Small write buffers need small blocks, or one block would fill them.
 size_t ArenaBlockBytes(size_t write_buffer_size) {
-  const size_t part = write_buffer_size / 8;
-  return part < Arena::kDefaultBlockBytes ? part : Arena::kDefaultBlockBytes;
+  return std::min(write_buffer_size / 8, Arena::kDefaultBlockBytes);
+}
+size_t NodeArenaBlockBytes(size_t write_buffer_size) {
+  return std::min(write_buffer_size / 32, Arena::kDefaultBlockBytes);
 }
 
 // The answer if this is the newest visible update of its user key.
-LookupState Answer(const Slice& internal_key, const Slice& update_value,
-                   Slice* value) {
-  if (ExtractValueType(internal_key) != ValueType::kValue) {
+LookupState Answer(const Slice& entry_key, Slice* value) {
+  if (ExtractValueType(entry_key) != ValueType::kValue) {
     return LookupState::kDeleted;
   }
-  *value = update_value;
+  *value = EntryValue(entry_key);
   return LookupState::kFound;
 }
 
+// Of the structure's own type, so that its steps are inlined.
+template <typename Structure>
 class MemTableIterator final : public InternalIterator {
  public:
   MemTableIterator(const InternalKeyComparator* comparator,
-                   const SkipList* list)
+                   const Structure* structure)
       : InternalIterator(&position_),
         comparator_(comparator),
-        iterator_(list) {}
+        iterator_(structure) {}
 
   void SeekToFirst() override {
     iterator_.SeekToFirst();
@@ -50,8 +54,8 @@ class MemTableIterator final : public InternalIterator {
     iterator_.Seek(internal_key);
     if (!iterator_.Valid()) {
       iterator_.SeekToLast();
-    } else if (comparator_->Compare(SkipList::EntryKey(iterator_.entry()),
-                                    internal_key) > 0) {
+    } else if (comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
+               0) {
       iterator_.Prev();
     }
     Load();
@@ -69,30 +73,33 @@ class MemTableIterator final : public InternalIterator {
  private:
   void Load() {
     position_.valid = iterator_.Valid();
-    if (position_.valid) {
-      SkipList::DecodeEntry(iterator_.entry(), &position_.key,
-                            &position_.value);
-    }
+    if (!position_.valid) return;
+    position_.key = EntryKey(iterator_.entry());
+    position_.value = EntryValue(position_.key);
   }
 
   const InternalKeyComparator* comparator_;
-  SkipList::Iterator iterator_;
+  typename Structure::Iterator iterator_;
   IteratorPosition position_;
 };
 
 }  // namespace
 
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-                   size_t write_buffer_size)
+                   size_t write_buffer_size, MemTableMode mode)
     : comparator_(comparator),
       wal_number_(wal_number),
       arena_(ArenaBlockBytes(write_buffer_size)),
-      list_(comparator, &arena_),
+      node_arena_(NodeArenaBlockBytes(write_buffer_size)),
       // Keys of other bytes may be equal for another comparator.
       index_(comparator->bytewise()
                  ? PointIndex::BucketCountFor(write_buffer_size)
                  : 0) {
-  static_assert(SkipList::kOwnerBytes == PointIndex::kLinkBytes);
+  if (mode == MemTableMode::kSkipList) {
+    list_.emplace(comparator, &arena_);
+  } else {
+    tree_.emplace(comparator, &arena_, &node_arena_);
+  }
 }
 
 void MemTable::Add(SequenceNumber sequence, ValueType type,
@@ -104,19 +111,24 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   uint64_t hash = 0;
   if (index_.usable()) {
     hash = PreviewXxh3(user_key);
-    index_.Prefetch(hash);  // While the list is searched.
+    index_.Prefetch(hash);  // While the structure is searched.
   }
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size();
-  char* const entry = list_.AllocateEntry(size);
+  char* const entry =
+      tree_ ? tree_->AllocateEntry(size) : list_->AllocateEntry(size);
   char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
   if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
   p += user_key.size();
   EncodeFixed64(p, PackTrailer(sequence, type));
   p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
   if (!value.empty()) memcpy(p, value.data(), value.size());
-  list_.Insert(entry);
+  if (tree_) {
+    tree_->Insert(entry);
+  } else {
+    list_->Insert(entry);
+  }
   if (index_.usable()) index_.Insert(entry, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
@@ -132,29 +144,29 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
   if (index_.usable()) {
     const char* const entry = index_.Find(user_key, hash);
     if (entry == nullptr) return LookupState::kNotFound;
-    Slice key;
-    Slice newest_value;
-    SkipList::DecodeEntry(entry, &key, &newest_value);
-    if (ExtractSequence(key) <= sequence) {
-      return Answer(key, newest_value, value);
-    }
-    // Too new for this reader: only the list knows older ones.
+    const Slice key = EntryKey(entry);
+    if (ExtractSequence(key) <= sequence) return Answer(key, value);
+    // Too new for this reader: the index does not know older ones.
   }
-  return FindInList(LookupKey(user_key, sequence), value);
+  return FindOrdered(LookupKey(user_key, sequence), value);
 }
 
-LookupState MemTable::FindInList(const LookupKey& key, Slice* value) const {
-  SkipList::Iterator iterator(&list_);
-  iterator.Seek(key.internal_key());
-  if (!iterator.Valid()) return LookupState::kNotFound;
-  Slice found_key;
-  Slice found_value;
-  SkipList::DecodeEntry(iterator.entry(), &found_key, &found_value);
+const char* MemTable::LowerBound(const Slice& internal_key) const {
+  if (tree_) return tree_->LowerBound(internal_key);
+  SkipList::Iterator iterator(&*list_);
+  iterator.Seek(internal_key);
+  return iterator.Valid() ? iterator.entry() : nullptr;
+}
+
+LookupState MemTable::FindOrdered(const LookupKey& key, Slice* value) const {
+  const char* const entry = LowerBound(key.internal_key());
+  if (entry == nullptr) return LookupState::kNotFound;
+  const Slice found_key = EntryKey(entry);
   if (comparator_->CompareUser(ExtractUserKey(found_key), key.user_key()) !=
       0) {
     return LookupState::kNotFound;
   }
-  return Answer(found_key, found_value, value);
+  return Answer(found_key, value);
 }
 
 LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
@@ -167,7 +179,10 @@ LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
 }
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
-  return std::make_unique<MemTableIterator>(comparator_, &list_);
+  if (tree_) {
+    return std::make_unique<MemTableIterator<BlinkTree>>(comparator_, &*tree_);
+  }
+  return std::make_unique<MemTableIterator<SkipList>>(comparator_, &*list_);
 }
 
 }  // namespace varve

@@ -4,19 +4,22 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "db/blink_tree.h"
 #include "db/point_index.h"
 #include "db/skiplist.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table.h"
 #include "util/arena.h"
+#include "varve/ablation.h"
 #include "varve/pinnable_slice.h"
 
 namespace varve {
 
-// Updates in memory, until they are flushed to a table: an ordered list of
-// them, and beside it, if user keys are ordered bytewise, a hash index that
+// Updates in memory, until they are flushed to a table: an ordered structure
+// of them, and beside it, if user keys are ordered bytewise, a hash index that
 // answers point reads.
 //
 // Thread-safety: Add, Find, Get and iterators may run at once in any threads.
@@ -26,7 +29,7 @@ class MemTable {
   // `comparator` must outlive it. `wal_number` is the first log that holds
   // its updates. `write_buffer_size` bytes are what it is meant to hold.
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-           size_t write_buffer_size);
+           size_t write_buffer_size, MemTableMode mode = {});
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
@@ -61,11 +64,12 @@ class MemTable {
   // Must not outlive the memtable.
   std::unique_ptr<InternalIterator> NewIterator() const;
 
-  // Bytes taken from the system: the arena's blocks, and of the point index
+  // Bytes taken from the system: the arenas' blocks, and of the point index
   // those pages that the entries so far can have touched, thus nothing for an
   // empty memtable and all of it soon.
   size_t ApproximateMemoryUsage() const {
-    return arena_.MemoryUsage() + index_.MemoryUsage(EntryCount());
+    return arena_.MemoryUsage() + node_arena_.MemoryUsage() +
+           index_.MemoryUsage(EntryCount());
   }
   uint64_t EntryCount() const {
     // relaxed: a statistic.
@@ -77,6 +81,9 @@ class MemTable {
   }
   bool empty() const { return EntryCount() == 0; }
   uint64_t wal_number() const { return wal_number_; }
+  MemTableMode mode() const {
+    return tree_ ? MemTableMode::kBlinkTree : MemTableMode::kSkipList;
+  }
 
  private:
   // True until the first Add begins.
@@ -85,7 +92,9 @@ class MemTable {
     // false too.
     return never_added_.load(std::memory_order_relaxed);
   }
-  LookupState FindInList(const LookupKey& key, Slice* value) const;
+  // The first entry at or behind the internal key; null if there is none.
+  const char* LowerBound(const Slice& internal_key) const;
+  LookupState FindOrdered(const LookupKey& key, Slice* value) const;
 
   // Immutable after construction.
   const InternalKeyComparator* const comparator_;
@@ -93,7 +102,9 @@ class MemTable {
 
   // Read by every lookup, seldom written but for what is inside entries.
   Arena arena_;
-  SkipList list_;
+  Arena node_arena_;
+  std::optional<BlinkTree> tree_;  // This one,
+  std::optional<SkipList> list_;   // or that one if the mode says so.
   PointIndex index_;
   std::atomic<bool> never_added_{true};
 

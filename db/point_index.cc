@@ -8,7 +8,7 @@
 #include <new>
 #include <thread>
 
-#include "db/skiplist.h"
+#include "db/memtable_entry.h"
 #include "table/internal_key.h"
 #include "util/check.h"
 
@@ -18,6 +18,7 @@ namespace {
 
 using Word = std::atomic<uint64_t>;
 static_assert(sizeof(Word) == PointIndex::kLinkBytes);
+static_assert(kEntryOwnerBytes == PointIndex::kLinkBytes);
 static_assert(Word::is_always_lock_free);
 
 constexpr uint64_t kLocked = 1;
@@ -100,7 +101,7 @@ size_t PointIndex::MemoryUsage(uint64_t insert_count) const {
 }
 
 void PointIndex::Insert(char* entry, uint64_t hash) {
-  const Slice key = SkipList::EntryKey(entry);
+  const Slice key = EntryKey(entry);
   const Slice user_key = ExtractUserKey(key);
   const uint64_t bloom_bit = BloomBit(hash);
   Word* const link = new (entry - kLinkBytes) Word(0);
@@ -113,7 +114,7 @@ void PointIndex::Insert(char* entry, uint64_t hash) {
   uint64_t word = bucket_word;
   Slice other_key;
   while ((word & bloom_bit) != 0) {
-    other_key = SkipList::EntryKey(EntryAt(word));
+    other_key = EntryKey(EntryAt(word));
     if (ExtractUserKey(other_key) == user_key) break;
     place = LinkAt(word);
     // relaxed: the bucket is locked.
@@ -145,7 +146,7 @@ const char* PointIndex::FindInChain(uint64_t word, const Slice& user_key,
   const uint64_t bloom_bit = BloomBit(hash);
   do {
     const char* const entry = EntryAt(word);
-    if (ExtractUserKey(SkipList::EntryKey(entry)) == user_key) return entry;
+    if (ExtractUserKey(EntryKey(entry)) == user_key) return entry;
     // T5. acquire pairs with the release of T2 and T3.
     word = LinkAt(word)->load(std::memory_order_acquire);
   } while ((word & bloom_bit) != 0);

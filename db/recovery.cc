@@ -267,8 +267,9 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
   if (state->memtables.empty() ||
       state->memtables.back()->ApproximateMemoryUsage() >
           options_.write_buffer_size) {
-    state->memtables.push_back(
-        new MemTable(comparator_, wal_number, options_.write_buffer_size));
+    state->memtables.push_back(new MemTable(comparator_, wal_number,
+                                            options_.write_buffer_size,
+                                            options_.ablation.memtable));
   }
   status = InsertBatchInto(record, state->memtables.back());
   if (!status.ok()) return status;

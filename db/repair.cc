@@ -94,8 +94,9 @@ class Repairer {
       while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
         if (memtables_.empty() || memtables_.back()->ApproximateMemoryUsage() >
                                       options_.write_buffer_size) {
-          memtables_.push_back(
-              new MemTable(&comparator_, 0, options_.write_buffer_size));
+          memtables_.push_back(new MemTable(&comparator_, 0,
+                                            options_.write_buffer_size,
+                                            options_.ablation.memtable));
         }
         // What stands before damage inside a batch is kept.
         InsertBatchInto(record, memtables_.back()).IgnoreError();
@@ -142,7 +143,8 @@ class Repairer {
   // The entries before the first damage of a table, and those behind it that
   // a seek reaches.
   Status CopyReadable(const TableFile& table) {
-    auto* memtable = new MemTable(&comparator_, 0, options_.write_buffer_size);
+    auto* memtable = new MemTable(&comparator_, 0, options_.write_buffer_size,
+                                  options_.ablation.memtable);
     memtables_.push_back(memtable);
     ReadOptions read_options;
     read_options.fill_cache = false;

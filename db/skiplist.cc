@@ -4,7 +4,6 @@
 #include <bit>
 #include <new>
 
-#include "util/coding.h"
 #include "util/random.h"
 
 namespace varve {
@@ -13,7 +12,7 @@ namespace varve {
 // entry's bytes behind it: one allocation, and level 0 beside the key.
 struct SkipListNode {
   std::atomic<SkipListNode*> next0;
-  char owner_bytes[SkipList::kOwnerBytes];
+  char owner_bytes[kEntryOwnerBytes];
 
   char* entry() { return reinterpret_cast<char*>(this + 1); }
   const char* entry() const { return reinterpret_cast<const char*>(this + 1); }
@@ -66,17 +65,6 @@ SkipList::Node* SkipList::NewNode(size_t entry_size, int height) {
 
 char* SkipList::AllocateEntry(size_t size) {
   return NewNode(size, RandomHeight())->entry();
-}
-
-Slice SkipList::EntryKey(const char* entry) {
-  uint32_t length = 0;
-  const char* data = GetVarint32Ptr(entry, entry + kMaxVarint32Bytes, &length);
-  return Slice(data, length);
-}
-
-void SkipList::DecodeEntry(const char* entry, Slice* key, Slice* value) {
-  *key = EntryKey(entry);
-  *value = EntryKey(key->end());
 }
 
 void SkipList::FindOnLevel(const Slice& key, Node* before, int level,

@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "db/memtable_entry.h"
 #include "table/internal_key.h"
 #include "util/arena.h"
 #include "varve/slice.h"
@@ -35,17 +36,13 @@ namespace varve {
 class SkipList {
  public:
   static constexpr int kMaxHeight = 12;
-  // So many bytes right before each entry, 8-aligned, are the owner's: the list
-  // neither sets nor reads them.
-  static constexpr size_t kOwnerBytes = 8;
 
   // Both must outlive the list.
   SkipList(const InternalKeyComparator* comparator, Arena* arena);
   SkipList(const SkipList&) = delete;
   SkipList& operator=(const SkipList&) = delete;
 
-  // Room for an entry of so many bytes. Fill it with a length-prefixed
-  // internal key and a length-prefixed value, then Insert it.
+  // Room for an entry of so many bytes, to be filled and then inserted.
   char* AllocateEntry(size_t size);
   // REQUIRES: no equal internal key is in the list.
   void Insert(const char* entry);
@@ -67,11 +64,6 @@ class SkipList {
     const SkipList* list_;
     const struct SkipListNode* node_ = nullptr;
   };
-
-  // The internal key of an entry.
-  static Slice EntryKey(const char* entry);
-  // Key and value of an entry.
-  static void DecodeEntry(const char* entry, Slice* key, Slice* value);
 
  private:
   using Node = SkipListNode;

@@ -38,6 +38,8 @@ constexpr Switch kSwitches[] = {
                                               "hash"),
     MakeSwitch<&AblationOptions::read_section>("read_section", "asymmetric",
                                                "fenced"),
+    MakeSwitch<&AblationOptions::memtable>("memtable", "blink_tree",
+                                           "skiplist"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

@@ -28,7 +28,11 @@ char* Arena::AllocateSlow(size_t bytes, size_t alignment) {
     if (char* result = block->Take(bytes, alignment)) return result;
   }
   const size_t capacity = block_bytes_ - sizeof(Block);
-  if (bytes > capacity / 4) return AddBlock(bytes)->Take(bytes, alignment);
+  // What is behind a block's header is aligned for 8 bytes in any case.
+  const size_t padding = alignment > kAlignment ? alignment - kAlignment : 0;
+  if (bytes + padding > capacity / 4) {
+    return AddBlock(bytes + padding)->Take(bytes, alignment);
+  }
   block = AddBlock(capacity);
   char* result = block->Take(bytes, alignment);
   // release: pairs with the acquire load in AllocateWith (A1).

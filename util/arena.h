@@ -23,6 +23,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
@@ -46,9 +47,9 @@ class Arena {
   // quarter of a block that does not fit the block in use gets a block of its
   // own, so that little is wasted.
   char* Allocate(size_t bytes) { return AllocateWith(bytes, 1); }
-  // The same at an address that is a multiple of 8.
-  char* AllocateAligned(size_t bytes) {
-    return AllocateWith(bytes, kAlignment);
+  // The same at an address that is a multiple of `alignment`, a power of two.
+  char* AllocateAligned(size_t bytes, size_t alignment = kAlignment) {
+    return AllocateWith(bytes, alignment);
   }
 
   // Bytes taken from the system so far, headers of blocks included.
@@ -97,9 +98,10 @@ class Arena {
 inline char* Arena::Block::Take(size_t bytes, size_t alignment) {
   // relaxed, here and below: see "Why each order is enough".
   size_t old_used = used.load(std::memory_order_relaxed);
+  const auto base = reinterpret_cast<uintptr_t>(this + 1);
   size_t start;
   do {
-    start = (old_used + alignment - 1) & ~(alignment - 1);
+    start = ((base + old_used + alignment - 1) & ~(alignment - 1)) - base;
     if (start > capacity || capacity - start < bytes) return nullptr;
     // relaxed: as above.
   } while (!used.compare_exchange_weak(old_used, start + bytes,

@@ -30,11 +30,15 @@ enum class BlockCacheMode : uint8_t { kSwizzled = 0, kHash };
 // it stays so.
 enum class ReadSectionMode : uint8_t { kAsymmetric = 0, kFenced };
 
+// memtable=skiplist: a skiplist orders the memtable. Production: a B-link tree.
+enum class MemTableMode : uint8_t { kBlinkTree = 0, kSkipList };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
   BlockCacheMode block_cache = {};
   ReadSectionMode read_section = {};
+  MemTableMode memtable = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

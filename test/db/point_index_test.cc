@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "db/memtable.h"
-#include "db/skiplist.h"
+#include "db/memtable_entry.h"
 #include "table/internal_key.h"
 #include "test/testing/seed.h"
 #include "util/arena.h"
@@ -70,7 +70,7 @@ class Index {
   SequenceNumber Find(const std::string& key, uint64_t hash) const {
     const char* const entry = index_.Find(key, hash);
     if (entry == nullptr) return 0;
-    const Slice internal_key = SkipList::EntryKey(entry);
+    const Slice internal_key = EntryKey(entry);
     EXPECT_EQ(ExtractUserKey(internal_key), Slice(key));
     return ExtractSequence(internal_key);
   }

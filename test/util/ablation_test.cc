@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
-                    options.block_cache, options.read_section);
+                    options.block_cache, options.read_section,
+                    options.memtable);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -34,6 +35,7 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.block_index, BlockIndexMode::kPrefixes);
   EXPECT_EQ(options.block_cache, BlockCacheMode::kSwizzled);
   EXPECT_EQ(options.read_section, ReadSectionMode::kAsymmetric);
+  EXPECT_EQ(options.memtable, MemTableMode::kBlinkTree);
   EXPECT_EQ(options.ToString(), "");
   EXPECT_EQ(Fields(Parsed("")), Fields(options));
 }
@@ -46,26 +48,28 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("block_cache=hash").block_cache, BlockCacheMode::kHash);
   EXPECT_EQ(Parsed("read_section=fenced").read_section,
             ReadSectionMode::kFenced);
+  EXPECT_EQ(Parsed("memtable=skiplist").memtable, MemTableMode::kSkipList);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
   AblationOptions options = Parsed(
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
-      "read_section=fenced");
+      "read_section=fenced,memtable=skiplist");
   const Status s = options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
-      "read_section=asymmetric");
+      "read_section=asymmetric,memtable=blink_tree");
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
 
 TEST(AblationTest, ParsesWhatItPrints) {
-  for (int bits = 0; bits < 16; ++bits) {
+  for (int bits = 0; bits < 32; ++bits) {
     AblationOptions options;
     options.superversion = static_cast<SuperVersionMode>(bits & 1);
     options.block_index = static_cast<BlockIndexMode>(bits >> 1 & 1);
     options.block_cache = static_cast<BlockCacheMode>(bits >> 2 & 1);
     options.read_section = static_cast<ReadSectionMode>(bits >> 3 & 1);
+    options.memtable = static_cast<MemTableMode>(bits >> 4 & 1);
     EXPECT_EQ(Fields(Parsed(options.ToString())), Fields(options))
         << options.ToString();
   }

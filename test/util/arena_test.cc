@@ -81,6 +81,17 @@ TEST(ArenaTest, GivesBigPieceBlockOfItsOwn) {
   EXPECT_EQ(arena.MemoryUsage(), before + kBig + header);
 }
 
+TEST(ArenaTest, AlignsAsAsked) {
+  Arena arena(Arena::kMinBlockBytes);
+  for (size_t size : {1, 100, 1000, 5000}) {
+    for (size_t alignment = 1; alignment <= 256; alignment *= 2) {
+      char* data = arena.AllocateAligned(size, alignment);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % alignment, 0u);
+      memset(data, 'x', size);
+    }
+  }
+}
+
 TEST(ArenaTest, UsesBlockToItsLastByte) {
   Arena arena(4096);
   const char* first = arena.Allocate(1);
