@@ -28,14 +28,14 @@
 // T2 insert: prefix and item are stored in a free slot, release each; then
 //    the word with that slot in its place, unlocked, release.
 // T3 split, locked all along: the upper half is copied to a new node, which is
-//    born locked; then in this order, release each: `next`, `high`, the word
-//    without the upper half, `version`. If the new item belongs here, its slot
-//    is then filled as in T2. A node that was the root gets a parent, release.
-//    Both nodes are unlocked, release.
+//    born locked; then in this order are stored `high`, relaxed, and `next`,
+//    the word without the upper half, and `version`, release each. If the new
+//    item belongs here, its slot is then filled as in T2. A node that was the
+//    root gets a parent, release. Both nodes are unlocked, release.
 // T4 the new node is inserted in the level above, by T1 and T2 or T3.
-// T5 read of a node: `version` acquire, word acquire, `high` acquire, slots
-//    acquire, `next` acquire if needed, `version` again. If it moved, the node
-//    is read again. Readers ignore the locked bit.
+// T5 read of a node: `version` acquire, word acquire, `high` relaxed, slots
+//    acquire, `next` acquire if needed, `version` again, relaxed. If it moved,
+//    the node is read again. Readers ignore the locked bit.
 // T6 step right: if the key is above the low key of `next`, that is the node.
 //
 // *Invariants.*
@@ -54,11 +54,12 @@
 // again, that it moved (I4); so that read may be relaxed. T3's word pairs with
 // T5's, read before `high` and `next`: who misses the upper half sees the link
 // to it. T3's `version` pairs with T5's first: who reads the new version sees
-// the shrunk word, so that no word older than the version passes. T3's `high`
-// pairs with T5's: who sees the new bound sees the new sibling, not the one
-// behind it. The releases of T2 and T3 pair with T1: an owner sees the node as
-// the last one left it, and may read it relaxed. T1 needs no release, as it
-// publishes nothing and stays in the release sequence of the store before.
+// the shrunk word, so that no word older than the version passes. `high` needs
+// no order: the shrunk word brings it along, and who has the word from before
+// need not step right. The releases of T2 and T3 pair with T1: an owner sees
+// the node as the last one left it, and may read it relaxed. T1 needs no
+// release, as it publishes nothing and stays in the release sequence of the
+// store before.
 //
 // *Bad interleavings prevented.*
 // B1 Two inserts take the same free slot. T1 lets one of them wait.
@@ -68,15 +69,13 @@
 //    version with the old word, and B2 goes unnoticed. Hence T3's order.
 // B4 A reader sees the shrunk word but the old `next` and misses the upper
 //    half. `next` is stored before and read after the word.
-// B5 A reader sees the new `high` with the old `next`, steps right past the
-//    new node and misses it. `next` is stored before and read after `high`.
-// B6 A reader, or a writer on its way, enters by a parent that does not know
+// B5 A reader, or a writer on its way, enters by a parent that does not know
 //    the new node yet: by I5 it gets there all the same.
-// B7 A writer, before it gets its lock, is overtaken by a split. It steps
+// B6 A writer, before it gets its lock, is overtaken by a split. It steps
 //    right under the lock, before it looks for the place.
-// B8 A new sibling of the root is split before there is a root above them. It
+// B7 A new sibling of the root is split before there is a root above them. It
 //    is born locked, and stays so until there is.
-// B9 An iterator has copied a node; before it moves on along `next` the node
+// B8 An iterator has copied a node; before it moves on along `next` the node
 //    is split, or was while it copied, so that keys which it has passed lie in
 //    the next node too. It skips what is not above the last key it copied.
 //

@@ -68,11 +68,12 @@ struct BlinkInnerNode : BlinkNode {
 };
 
 inline const char* BlinkNode::KeyEntry(size_t slot) const {
-  // T5, both: acquire pairs with the release of T2.
   if (level == 0) {
+    // T5. acquire pairs with the release of T2.
     return static_cast<const char*>(
         items[slot].load(std::memory_order_acquire));
   }
+  // T5. acquire pairs with the release of T2.
   return static_cast<const BlinkInnerNode*>(this)->separators[slot].load(
       std::memory_order_acquire);
 }
@@ -185,8 +186,10 @@ template <typename Pause>
 template <typename Pause>
 inline BlinkNode* BasicBlinkTree<Pause>::RightOf(const Node* node,
                                                  const Target& t) const {
-  // T5, both. acquire pairs with the release of T3: B4 and B5.
-  if (t.prefix < node->high.load(std::memory_order_acquire)) return nullptr;
+  // relaxed: whoever has the shrunk word sees the bound that came before it,
+  // for others the bound only spares a look at the sibling.
+  if (t.prefix < node->high.load(std::memory_order_relaxed)) return nullptr;
+  // T5. acquire pairs with the release of T3: B4.
   Node* const next = node->next.load(std::memory_order_acquire);
   return next != nullptr && LowIsBelow(next, t) ? next : nullptr;
 }
@@ -277,7 +280,7 @@ inline uint64_t BasicBlinkTree<Pause>::LockPlace(Node** node,
       if (++spins % kSpins == 0) std::this_thread::yield();
       continue;
     }
-    Node* const right = RightOf(*node, t);  // B7
+    Node* const right = RightOf(*node, t);  // B6
     if (right == nullptr) return word;
     // release pairs with the acquire of T1: nothing was changed.
     place.store(word, std::memory_order_release);
@@ -293,10 +296,11 @@ inline uint64_t BasicBlinkTree<Pause>::Fill(Node* node, uint64_t word,
                                             void* item, const char* separator) {
   const size_t count = Node::Count(word);
   const uint64_t slot = Node::Slot(word, count);
-  // T2, all three: release pairs with the acquire of T5.
+  // T2, both: release pairs with the acquire of T5.
   node->prefixes[slot].store(prefix, std::memory_order_release);
   node->items[slot].store(item, std::memory_order_release);
   if (node->level > 0) {
+    // T2. release pairs with the acquire of T5.
     static_cast<BlinkInnerNode*>(node)->separators[slot].store(
         separator, std::memory_order_release);
   }
@@ -349,22 +353,23 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
                       node->Prefix(word, i), node->Item(word, i),
                       node->level == 0 ? nullptr : node->KeyEntry(slot));
   }
-  // relaxed, these four: the store of `next` below publishes them.
+  // relaxed, these: the store of `next` below publishes them.
   right->word.store(right_word | Node::kLocked, std::memory_order_relaxed);
   right->next.store(next, std::memory_order_relaxed);
   right->high.store(node->high.load(std::memory_order_relaxed),
                     std::memory_order_relaxed);
-  const uint64_t low = right->prefixes[0].load(std::memory_order_relaxed);
 
-  // T3. release, all four: pair with the acquire of T5.
+  // relaxed, both: see RightOf; and this thread made the new node.
+  node->high.store(right->prefixes[0].load(std::memory_order_relaxed),
+                   std::memory_order_relaxed);
+  // T3. release, here and of word and version: pair with the acquire of T5.
   node->next.store(right, std::memory_order_release);
   Pause::At(BlinkPoint::kLinked);
-  node->high.store(low, std::memory_order_release);
-  Pause::At(BlinkPoint::kBounded);
   uint64_t left_word = Node::WithCount(word, keep);
+  // release: as above.
   node->word.store(left_word | Node::kLocked, std::memory_order_release);
   Pause::At(BlinkPoint::kShrunk);
-  // relaxed load: this thread owns the node.
+  // relaxed load: this thread owns the node. release: as above.
   node->version.store(node->version.load(std::memory_order_relaxed) + 1,
                       std::memory_order_release);
   Pause::At(BlinkPoint::kVersioned);
@@ -481,7 +486,7 @@ void BasicBlinkTree<Pause>::Iterator::NextNode() {
     index_ = tree_->Copy(next_, nullptr, this);
     while (index_ < count_ &&
            tree_->comparator_->Compare(EntryKey(entries_[index_]), last) <= 0) {
-      ++index_;  // B9
+      ++index_;  // B8
     }
   }
   PrefetchBlinkNode(next_);
