@@ -20,6 +20,11 @@ struct Compaction {
   std::vector<FileMetaData*> grandparents;
   // Bytes at which an output file is cut.
   uint64_t max_output_file_size = 0;
+  // Bytes of grandparents that an output file may overlap.
+  uint64_t max_grandparent_overlap = 0;
+  CompressionType compression = CompressionType::kNone;  // Of the outputs.
+  // Parts that may be done at the same time.
+  int max_parts = 1;
   const char* reason = "";
   // A reference is held while the compaction runs.
   Version* version = nullptr;
@@ -30,6 +35,14 @@ struct Compaction {
 
   uint64_t InputBytes() const {
     return TotalFileSize(inputs[0]) + TotalFileSize(inputs[1]);
+  }
+  // Adds the end of the inputs to the edit.
+  void RemoveInputs(VersionEdit* edit) const {
+    for (int i = 0; i < 2; ++i) {
+      for (const FileMetaData* file : inputs[i]) {
+        edit->RemoveFile(i == 0 ? level : output_level, file->number);
+      }
+    }
   }
   // Every input's mark in FileMetaData. DB mutex held.
   void MarkFilesLocked(bool being_compacted) const {

@@ -8,14 +8,21 @@ namespace varve {
 CompactionIterator::CompactionIterator(InternalIterator* input,
                                        const InternalKeyComparator* comparator,
                                        std::vector<SequenceNumber> snapshots,
-                                       const Compaction* compaction)
+                                       const Compaction* compaction,
+                                       const std::atomic<bool>* stop)
     : input_(input),
       comparator_(comparator),
       snapshots_(std::move(snapshots)),
-      compaction_(compaction) {}
+      compaction_(compaction),
+      stop_(stop) {}
 
 void CompactionIterator::SeekToFirst() {
   input_->SeekToFirst();
+  FindNext();
+}
+
+void CompactionIterator::Seek(const Slice& user_key) {
+  input_->Seek(MakeInternalKey(user_key, SeekTrailer(kMaxSequenceNumber)));
   FindNext();
 }
 
@@ -53,6 +60,12 @@ bool CompactionIterator::DeeperLevelMayHave(const Slice& user_key) {
 void CompactionIterator::FindNext() {
   valid_ = false;
   for (; input_->Valid(); input_->Next()) {
+    // relaxed: a flag that is looked at again and again.
+    if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
+      status_ = Status::ShutdownInProgress();
+      return;
+    }
+    ++input_count_;
     key_ = input_->key();
     const Slice user_key = ExtractUserKey(key_);
     const SequenceNumber sequence = ExtractSequence(key_);
@@ -65,6 +78,7 @@ void CompactionIterator::FindNext() {
     } else {
       user_key_.assign(user_key.data(), user_key.size());
       has_user_key_ = true;
+      any_of_user_key_ = false;
     }
     last_stripe_ = stripe;
     const bool oldest_stripe =
@@ -85,6 +99,8 @@ void CompactionIterator::FindNext() {
       }
     }
     valid_ = true;
+    starts_user_key_ = !any_of_user_key_;
+    any_of_user_key_ = true;
     return;
   }
   status_ = input_->status();

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,24 +27,32 @@ namespace varve {
 class CompactionIterator {
  public:
   // `snapshots`: rising. `compaction` is null for a flush, in which all
-  // deletions stay. Both, and `input`, must outlive it.
+  // deletions stay. `stop`, if not null, is looked at for each entry of the
+  // input, and ends the walk with ShutdownInProgress. All of them, and
+  // `input`, must outlive it.
   CompactionIterator(InternalIterator* input,
                      const InternalKeyComparator* comparator,
                      std::vector<SequenceNumber> snapshots,
-                     const Compaction* compaction);
+                     const Compaction* compaction,
+                     const std::atomic<bool>* stop = nullptr);
   CompactionIterator(const CompactionIterator&) = delete;
   CompactionIterator& operator=(const CompactionIterator&) = delete;
 
   void SeekToFirst();
+  // To the first entry whose user key is at or behind this one.
+  void Seek(const Slice& user_key);
   bool Valid() const { return valid_; }
   void Next();
   // Valid until the next call.
   Slice key() const { return key_; }
   Slice value() const { return input_->value(); }
+  // The entry before, if there was one, had another user key.
+  bool starts_user_key() const { return starts_user_key_; }
   // Of the input; OK at its end.
   Status status() const { return status_; }
 
   uint64_t dropped_count() const { return dropped_count_; }
+  uint64_t input_count() const { return input_count_; }
 
  private:
   void FindNext();
@@ -56,8 +65,11 @@ class CompactionIterator {
   const InternalKeyComparator* const comparator_;
   const std::vector<SequenceNumber> snapshots_;
   const Compaction* const compaction_;
+  const std::atomic<bool>* const stop_;
 
   bool valid_ = false;
+  bool starts_user_key_ = false;
+  bool any_of_user_key_ = false;  // An entry of user_key_ was valid.
   Slice key_;
   std::string rewritten_key_;
   Status status_;
@@ -67,6 +79,7 @@ class CompactionIterator {
   // The levels' files are passed in key order: where each stands.
   size_t level_position_[kNumLevels] = {};
   uint64_t dropped_count_ = 0;
+  uint64_t input_count_ = 0;
 };
 
 }  // namespace varve

@@ -7,13 +7,8 @@ namespace varve {
 
 namespace {
 
-// An output that overlaps this many output files' worth of the level below is
-// cut, so that compacting it further stays cheap.
-constexpr uint64_t kMaxGrandparentOverlapFiles = 10;
 // Bytes to read ahead in each input.
 constexpr size_t kReadaheadBytes = 2 << 20;
-// How often to look whether the DB is closing, in entries.
-constexpr uint64_t kStopCheckInterval = 1024;
 
 }  // namespace
 
@@ -52,66 +47,66 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
   return NewMergingIterator(context_.comparator, std::move(children));
 }
 
-Status CompactionJob::Run(VersionEdit* edit) {
+Status CompactionJob::Run() {
   const std::unique_ptr<InternalIterator> input = NewInput();
   CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
-                              &compaction_);
+                              &compaction_, stop_);
   Status status = Merge(&iterator);
   if (status.ok() && output_open_) status = FinishOutput();
+  entries_read_ = iterator.input_count();
   entries_dropped_ = iterator.dropped_count();
-  if (!status.ok()) {
-    for (const auto& output : outputs_) output->Abandon();
-    return status;
-  }
-  const int levels[2] = {compaction_.level, compaction_.output_level};
-  for (int i = 0; i < 2; ++i) {
-    for (const FileMetaData* file : compaction_.inputs[i]) {
-      edit->RemoveFile(levels[i], file->number);
-    }
-  }
-  for (const auto& output : outputs_) {
-    edit->AddFile(compaction_.output_level, output->metadata());
-  }
+  if (!status.ok()) Abandon();
   return status;
 }
 
+void CompactionJob::AddOutputs(VersionEdit* edit) const {
+  for (const auto& output : outputs_) {
+    edit->AddFile(compaction_.output_level, output->metadata());
+  }
+}
+
+void CompactionJob::Abandon() {
+  for (const auto& output : outputs_) output->Abandon();
+  outputs_.clear();
+}
+
 Status CompactionJob::Merge(CompactionIterator* iterator) {
-  std::string last_user_key;
-  uint64_t entries = 0;
-  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-    // relaxed: a flag that is looked at again and again.
-    if (++entries % kStopCheckInterval == 0 &&
-        stop_->load(std::memory_order_relaxed)) {
-      return Status::ShutdownInProgress();
-    }
+  if (begin_ != nullptr) {
+    iterator->Seek(*begin_);
+  } else {
+    iterator->SeekToFirst();
+  }
+  for (; iterator->Valid(); iterator->Next()) {
     const Slice user_key = ExtractUserKey(iterator->key());
     // All versions of a user key go into one file.
-    if (output_open_ &&
-        context_.comparator->CompareUser(user_key, last_user_key) != 0 &&
-        ShouldCutBefore(user_key)) {
-      Status status = FinishOutput();
+    if (iterator->starts_user_key()) {
+      if (end_ != nullptr &&
+          context_.comparator->CompareUser(user_key, *end_) >= 0) {
+        return Status();
+      }
+      Status status;
+      if (output_open_ && ShouldCutBefore(user_key)) status = FinishOutput();
+      if (status.ok() && !output_open_) status = OpenOutput(user_key);
       if (!status.ok()) return status;
-    }
-    if (!output_open_) {
-      outputs_.push_back(
-          std::make_unique<TableOutput>(context_, new_file_number_()));
-      Status status = outputs_.back()->Open();
-      if (!status.ok()) return status;
-      output_open_ = true;
-      grandparent_overlap_ = 0;
     }
     Status status = outputs_.back()->Add(iterator->key(), iterator->value());
     if (!status.ok()) return status;
-    last_user_key.assign(user_key.data(), user_key.size());
   }
   return iterator->status();
 }
 
-bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
-  if (outputs_.back()->EstimatedFileSize() >=
-      compaction_.max_output_file_size) {
-    return true;
-  }
+Status CompactionJob::OpenOutput(const Slice& user_key) {
+  outputs_.push_back(std::make_unique<TableOutput>(
+      context_, new_file_number_(), compaction_.compression,
+      RateLimiter::Priority::kLow));
+  Status status = outputs_.back()->Open();
+  output_open_ = status.ok();
+  PassGrandparents(user_key);
+  grandparent_overlap_ = 0;
+  return status;
+}
+
+void CompactionJob::PassGrandparents(const Slice& user_key) {
   const auto& files = compaction_.grandparents;
   while (grandparent_index_ < files.size() &&
          context_.comparator->CompareUser(
@@ -119,8 +114,15 @@ bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
     grandparent_overlap_ += files[grandparent_index_]->file_size;
     ++grandparent_index_;
   }
-  return grandparent_overlap_ >
-         kMaxGrandparentOverlapFiles * context_.options->target_file_size_base;
+}
+
+bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
+  if (outputs_.back()->EstimatedFileSize() >=
+      compaction_.max_output_file_size) {
+    return true;
+  }
+  PassGrandparents(user_key);
+  return grandparent_overlap_ > compaction_.max_grandparent_overlap;
 }
 
 Status CompactionJob::FinishOutput() {

@@ -14,7 +14,7 @@
 
 namespace varve {
 
-// Merges the inputs of a compaction into new tables.
+// Merges the inputs of a compaction, or one range of them, into new tables.
 // Thread-safety: owned by one thread; takes no lock.
 class CompactionJob {
  public:
@@ -25,16 +25,32 @@ class CompactionJob {
                 std::function<uint64_t()> new_file_number,
                 const std::atomic<bool>* stop);
 
-  // On success the edit removes the inputs and adds the outputs. After an
-  // error the outputs are gone.
-  Status Run(VersionEdit* edit);
+  // Only user keys from *begin on and before *end; null for no bound. To be
+  // called before Run. Both must outlive the job.
+  void SetRange(const std::string* begin, const std::string* end) {
+    begin_ = begin;
+    end_ = end;
+  }
+
+  // On success the outputs are whole, and safe but for their directory
+  // entries. After an error they are gone.
+  Status Run();
+  // Adds the outputs. After a Run that succeeded.
+  void AddOutputs(VersionEdit* edit) const;
+  // Removes the outputs.
+  void Abandon();
 
   uint64_t bytes_written() const { return bytes_written_; }
+  uint64_t entries_read() const { return entries_read_; }
   uint64_t entries_dropped() const { return entries_dropped_; }
 
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
   Status Merge(CompactionIterator* iterator);
+  // Begins an output whose first user key is this one.
+  Status OpenOutput(const Slice& user_key);
+  // Moves on among the grandparents, and counts those passed.
+  void PassGrandparents(const Slice& user_key);
   // Whether the output should end before this key.
   bool ShouldCutBefore(const Slice& user_key);
   Status FinishOutput();
@@ -45,12 +61,15 @@ class CompactionJob {
   const std::vector<SequenceNumber> snapshots_;
   const std::function<uint64_t()> new_file_number_;
   const std::atomic<bool>* const stop_;
+  const std::string* begin_ = nullptr;
+  const std::string* end_ = nullptr;
 
   std::vector<std::unique_ptr<TableOutput>> outputs_;
   bool output_open_ = false;
   size_t grandparent_index_ = 0;
   uint64_t grandparent_overlap_ = 0;
   uint64_t bytes_written_ = 0;
+  uint64_t entries_read_ = 0;
   uint64_t entries_dropped_ = 0;
 };
 

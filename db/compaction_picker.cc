@@ -7,12 +7,14 @@ namespace varve {
 
 namespace {
 
-// A trivial move is not one if the file would then overlap so many bytes of
-// the level below that compacting it further costs a lot: this many output
-// files' worth.
-constexpr uint64_t kMaxGrandparentOverlapFiles = 10;
-// Inputs of a compaction grow for free up to so many output files' worth.
-constexpr uint64_t kMaxExpandedFiles = 25;
+// The default of max_compaction_bytes, in output files.
+constexpr uint64_t kMaxCompactionFiles = 25;
+
+uint64_t MaxCompactionBytes(const Options& options) {
+  return options.max_compaction_bytes != 0
+             ? options.max_compaction_bytes
+             : kMaxCompactionFiles * options.target_file_size_base;
+}
 
 bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
   return std::any_of(files.begin(), files.end(),
@@ -37,16 +39,19 @@ void ExtendRange(const InternalKeyComparator& comparator,
 
 class Picker {
  public:
-  explicit Picker(const CompactionPickerContext& context)
+  explicit Picker(const CompactionPickerContext& context, bool manual = false)
       : context_(context),
+        manual_(manual),
         options_(*context.options),
         version_(*context.version),
-        comparator_(version_.comparator()) {}
+        comparator_(version_.comparator()),
+        targets_(ComputeLevelTargets(options_, version_)) {}
 
   std::unique_ptr<Compaction> Pick() {
     std::vector<std::pair<double, int>> scores;
     for (int level = 0; level < kNumLevels - 1; ++level) {
-      const double score = CompactionScore(options_, version_, level);
+      const double score = CompactionScore(options_, targets_, version_,
+                                           *context_.running, level);
       if (score >= 1) scores.emplace_back(score, level);
     }
     std::sort(scores.rbegin(), scores.rend());
@@ -81,11 +86,18 @@ class Picker {
     for (int level = c->output_level + 1; level < kNumLevels; ++level) {
       if (version_.RangeOverlapsLevel(level, range)) c->bottommost = false;
     }
+    c->compression = CompressionForLevel(options_, targets_.base_level,
+                                         c->output_level, c->bottommost);
     c->max_output_file_size = options_.target_file_size_base;
+    // A file that overlaps more would cost a lot to compact further.
+    c->max_grandparent_overlap = MaxCompactionBytes(options_);
+    c->max_parts = c->level == 0 || manual_ ? options_.max_subcompactions : 1;
+    // Moved tables stay compressed as they are.
     c->trivial_move =
         c->output_level != c->level && c->inputs[1].empty() &&
-        TotalFileSize(c->grandparents) <=
-            kMaxGrandparentOverlapFiles * options_.target_file_size_base &&
+        c->compression == CompressionForLevel(options_, targets_.base_level,
+                                              c->level, false) &&
+        TotalFileSize(c->grandparents) <= c->max_grandparent_overlap &&
         AreDisjoint(c->inputs[0]);
     return c;
   }
@@ -118,7 +130,7 @@ class Picker {
     if (files.empty() || AnyBeingCompacted(files)) return nullptr;
     auto c = NewCompaction();
     c->level = 0;
-    c->output_level = 1;
+    c->output_level = targets_.base_level;
     c->reason = "level 0 has enough files";
     c->inputs[0] = files;
     return Complete(std::move(c));
@@ -180,7 +192,7 @@ class Picker {
         c->output_level, UserKeyRange{&smallest, &largest}, false);
     if (lower.size() != c->inputs[1].size() ||
         TotalFileSize(grown.inputs[0]) + TotalFileSize(lower) >
-            kMaxExpandedFiles * options_.target_file_size_base) {
+            MaxCompactionBytes(options_)) {
       return;
     }
     c->inputs[0] = std::move(grown.inputs[0]);
@@ -203,9 +215,11 @@ class Picker {
   }
 
   const CompactionPickerContext& context_;
+  const bool manual_;
   const Options& options_;
   const Version& version_;
   const InternalKeyComparator& comparator_;
+  const LevelTargets targets_;
 };
 
 }  // namespace
@@ -217,52 +231,64 @@ void Compaction::KeyRange(Slice* smallest, Slice* largest) const {
   }
 }
 
-uint64_t MaxBytesForLevel(const Options& options, int level) {
-  auto bytes = static_cast<double>(options.max_bytes_for_level_base);
-  for (int i = 1; i < level; ++i) {
-    bytes *= options.max_bytes_for_level_multiplier;
-  }
-  constexpr double kMax = 1e18;
-  return static_cast<uint64_t>(bytes < kMax ? bytes : kMax);
-}
-
-double CompactionScore(const Options& options, const Version& version,
+double CompactionScore(const Options& options, const LevelTargets& targets,
+                       const Version& version,
+                       const std::vector<const Compaction*>& running,
                        int level) {
-  uint64_t count = 0;
-  uint64_t bytes = 0;
-  for (const FileMetaData* file : version.files(level)) {
-    if (file->being_compacted) continue;
-    ++count;
-    bytes += file->file_size;
+  uint64_t count = version.files(level).size();
+  uint64_t bytes = version.NumBytes(level);
+  // Their inputs are in the version as long as they run.
+  for (const Compaction* compaction : running) {
+    for (int i = 0; i < 2; ++i) {
+      if ((i == 0 ? compaction->level : compaction->output_level) != level) {
+        continue;
+      }
+      count -= compaction->inputs[i].size();
+      bytes -= TotalFileSize(compaction->inputs[i]);
+    }
   }
   if (level == 0) {
     return static_cast<double>(count) /
            static_cast<double>(options.level0_file_num_compaction_trigger);
   }
   return static_cast<double>(bytes) /
-         static_cast<double>(MaxBytesForLevel(options, level));
+         static_cast<double>(targets.max_bytes[level]);
+}
+
+bool IsCompactionDue(const Options& options, const Version& version,
+                     const std::vector<const Compaction*>& running) {
+  const LevelTargets targets = ComputeLevelTargets(options, version);
+  for (int level = 0; level < kNumLevels - 1; ++level) {
+    if (CompactionScore(options, targets, version, running, level) >= 1) {
+      return true;
+    }
+  }
+  return false;
 }
 
 uint64_t EstimatePendingCompactionBytes(const Options& options,
                                         const Version& version) {
+  const LevelTargets targets = ComputeLevelTargets(options, version);
   uint64_t pending = 0;
   // Bytes that earlier levels will have moved into this one.
   uint64_t incoming = 0;
-  for (int level = 0; level < kNumLevels - 1; ++level) {
+  for (int level = 0; level < kNumLevels - 1;
+       level = targets.NextLevel(level)) {
     const uint64_t bytes = version.NumBytes(level) + incoming;
     uint64_t excess = 0;
     if (level == 0) {
       if (version.NumFiles(0) >= options.level0_file_num_compaction_trigger) {
         excess = bytes;
       }
-    } else if (bytes > MaxBytesForLevel(options, level)) {
-      excess = bytes - MaxBytesForLevel(options, level);
+    } else if (bytes > targets.max_bytes[level]) {
+      excess = bytes - targets.max_bytes[level];
     }
     incoming = excess;
     if (excess == 0 || bytes == 0) continue;
     // What is moved meets as much of the next level as their sizes say.
-    const double fanout = static_cast<double>(version.NumBytes(level + 1)) /
-                          static_cast<double>(bytes);
+    const double fanout =
+        static_cast<double>(version.NumBytes(targets.NextLevel(level))) /
+        static_cast<double>(bytes);
     pending +=
         static_cast<uint64_t>(static_cast<double>(excess) * (fanout + 1));
   }
@@ -275,16 +301,42 @@ std::unique_ptr<Compaction> PickCompaction(
 }
 
 std::unique_ptr<Compaction> PickManualCompaction(
-    const CompactionPickerContext& context, int level, int output_level,
-    const UserKeyRange& range) {
+    const CompactionPickerContext& context, const ManualRequest& request,
+    bool* blocked) {
+  const InternalKeyComparator& comparator = context.version->comparator();
+  const auto files = context.version->OverlappingFiles(
+      request.level, request.range, /*expand=*/true);
   auto c = std::make_unique<Compaction>();
-  c->version = context.version;
-  c->level = level;
-  c->output_level = output_level;
-  c->reason = "asked for";
-  c->inputs[0] = context.version->OverlappingFiles(level, range, true);
+  uint64_t bytes = 0;
+  for (FileMetaData* file : files) {
+    const bool skip = file->number >= request.below_number ||
+                      (request.after != nullptr &&
+                       comparator.CompareUser(file->smallest_user_key(),
+                                              *request.after) <= 0);
+    if (skip) {
+      if (c->inputs[0].empty()) continue;
+      break;  // What is taken lies side by side.
+    }
+    if (request.level > 0 && bytes >= MaxCompactionBytes(*context.options)) {
+      break;
+    }
+    bytes += file->file_size;
+    c->inputs[0].push_back(file);
+  }
+  *blocked = false;
   if (c->inputs[0].empty()) return nullptr;
-  return Picker(context).Complete(std::move(c));
+  c->version = context.version;
+  c->level = request.level;
+  c->output_level = request.output_level;
+  c->reason = "asked for";
+  c = Picker(context, true).Complete(std::move(c));
+  if (c == nullptr) {
+    *blocked = true;
+  } else {
+    // Moving a table would keep the deletions in it.
+    c->trivial_move = false;
+  }
+  return c;
 }
 
 }  // namespace varve

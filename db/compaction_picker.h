@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "db/compaction.h"
+#include "db/level_targets.h"
 #include "db/version.h"
 #include "varve/options.h"
 
@@ -24,13 +25,16 @@ struct CompactionPickerContext {
   const std::vector<const Compaction*>* running = nullptr;
 };
 
-// The bytes that a level may have before it is compacted into the next.
-uint64_t MaxBytesForLevel(const Options& options, int level);
-
 // How urgent a level is; 1 and above are due. Files that are being compacted
 // do not count.
-double CompactionScore(const Options& options, const Version& version,
+double CompactionScore(const Options& options, const LevelTargets& targets,
+                       const Version& version,
+                       const std::vector<const Compaction*>& running,
                        int level);
+
+// Whether some level is due.
+bool IsCompactionDue(const Options& options, const Version& version,
+                     const std::vector<const Compaction*>& running);
 
 // Bytes that compactions will have to rewrite until no level is due, about.
 uint64_t EstimatePendingCompactionBytes(const Options& options,
@@ -40,10 +44,22 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
 std::unique_ptr<Compaction> PickCompaction(
     const CompactionPickerContext& context);
 
-// All files of a level in the range into `output_level`, or null if there
-// are none. REQUIRES: no compaction is running.
+// What CompactRange asks of one level.
+struct ManualRequest {
+  int level = 0;
+  int output_level = 0;
+  UserKeyRange range;
+  // Only files that begin behind this user key, if not null.
+  const Slice* after = nullptr;
+  // Only files with smaller numbers.
+  uint64_t below_number = UINT64_MAX;
+};
+
+// The first files of what is asked for, up to about max_compaction_bytes
+// (of level 0 all), or null if there are none, or, with *blocked set, if they
+// would meet a running compaction.
 std::unique_ptr<Compaction> PickManualCompaction(
-    const CompactionPickerContext& context, int level, int output_level,
-    const UserKeyRange& range);
+    const CompactionPickerContext& context, const ManualRequest& request,
+    bool* blocked);
 
 }  // namespace varve

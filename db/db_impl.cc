@@ -224,8 +224,12 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   mutex_.Unlock();
   RemoveLeftovers(next_file_number);
   mutex_.Lock();
-  env_->RaiseBackgroundThreads(max_compactions_, Env::Priority::kLow);
-  env_->RaiseBackgroundThreads(1, Env::Priority::kHigh);
+  env_->RaiseBackgroundThreads(max_compactions_ * options_.max_subcompactions,
+                               Env::Priority::kLow);
+  // Flushes have threads of their own, so that no compaction is in their way;
+  // and one more, for the freeing of what is obsolete.
+  env_->RaiseBackgroundThreads(
+      1 + std::max(1, options_.max_background_jobs / 4), Env::Priority::kHigh);
   MaybeScheduleLocked();
   return status;
 }
@@ -385,7 +389,8 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (background_jobs_ > 0 || manual_compaction_ || purges_running_ > 0) {
+  while (background_jobs_ > 0 || manual_compactions_ > 0 ||
+         purges_running_ > 0) {
     background_done_.Wait(&mutex_);
   }
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "db/compaction.h"
+#include "db/compaction_picker.h"
 #include "db/compaction_stats.h"
 #include "db/memtable.h"
 #include "db/recovery.h"
@@ -30,7 +30,7 @@ namespace varve {
 
 // Composes the parts of an open database. What a call does is in
 // db_impl.cc (opening, closing, reading), db_write.cc, db_background.cc
-// (flush, compaction, removal of files) and db_properties.cc.
+// (flush, removal of files), db_compaction.cc and db_properties.cc.
 //
 // Locks: mutex_ guards everything that says so. It is never held during I/O
 // on tables or logs, except that a new log is made under it. The write queue
@@ -69,6 +69,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   Status SyncWAL() override;
   Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
                       const Slice* end) override;
+  Status SetOptions(const std::map<std::string, std::string>& changes) override;
+  void CancelAllBackgroundWork(bool wait) override;
   Status WaitForCompact() override;
   Status VerifyChecksum() override;
   uint64_t GetLatestSequenceNumber() const override;
@@ -137,13 +139,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // be had.
   bool ScheduleLocked(void (DBImpl::*job)(), Env::Priority priority)
       VARVE_REQUIRES(mutex_);
-  bool CompactionDueLocked() const VARVE_REQUIRES(mutex_);
   void BackgroundFlush();
-  void BackgroundCompaction();
   Status FlushImmutablesLocked() VARVE_REQUIRES(mutex_);
-  Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
-  Status CompactLevelLocked(int level, int output_level,
-                            const UserKeyRange& range) VARVE_REQUIRES(mutex_);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);
   // Removes files that nothing needs any more; gives the mutex back
@@ -153,15 +150,27 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   void BackgroundPurge();
   void FinishBackgroundLocked() VARVE_REQUIRES(mutex_);
 
+  // ---- Compaction (db_compaction.cc) ----
+  void BackgroundCompaction();
+  Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
+  bool CompactionDueLocked() const VARVE_REQUIRES(mutex_);
+  CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
+  Status CompactRangeLocked(const CompactRangeOptions& options,
+                            const UserKeyRange& range) VARVE_REQUIRES(mutex_);
+  Status CompactLevelLocked(ManualRequest request) VARVE_REQUIRES(mutex_);
+
   // ---- Properties (db_properties.cc) ----
   bool GetIntPropertyLocked(const Slice& name, uint64_t* value)
       VARVE_REQUIRES(mutex_);
   std::string LevelStatsLocked() const VARVE_REQUIRES(mutex_);
   std::string StatsLocked() VARVE_REQUIRES(mutex_);
+  void AppendCompactionTableLocked(std::string* out) const
+      VARVE_REQUIRES(mutex_);
   std::string TablesLocked() const VARVE_REQUIRES(mutex_);
   std::string AblationWitnesses() const;
 
   // ---- Immutable after Open ----
+  // But for the fields that SetOptions changes, guarded by mutex_.
   Options options_;
   const std::string path_;
   const bool read_only_;
@@ -192,14 +201,17 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   uint64_t background_error_count_ = 0;
   bool flush_scheduled_ = false;
   bool purge_scheduled_ = false;
-  int compactions_scheduled_ = 0;  // Queued or running.
-  int background_jobs_ = 0;        // All of the above.
-  bool manual_compaction_ = false;
+  int compactions_scheduled_ = 0;      // Queued or running.
+  int background_jobs_ = 0;            // All of the above.
+  int manual_compactions_ = 0;         // Calls of CompactRange.
+  bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
   std::vector<const Compaction*> running_compactions_;
   std::string compaction_cursors_[kNumLevels];
   WriteStallState stall_;
   CompactionStats compaction_stats_[kNumLevels];
+  uint64_t user_bytes_ = 0;    // Of batches.
+  uint64_t logged_bytes_ = 0;  // Of those, what went to the log.
   uint64_t stall_micros_ = 0;
   uint64_t stall_count_ = 0;
   std::vector<uint64_t> obsolete_wals_;

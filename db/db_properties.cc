@@ -30,6 +30,10 @@ void AppendF(std::string* out, const char* format, ...) {
 
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / kMiB; }
 
+double Ratio(uint64_t a, uint64_t b) {
+  return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
 // Takes off "varve." or the prefix of an engine whose names we share.
 bool StripPrefix(Slice* name) {
   for (const char* prefix : {"varve.", "rocksdb.", "leveldb."}) {
@@ -133,6 +137,9 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
       }
     }
     *value = entries;
+  } else if (is("base-level")) {
+    *value = static_cast<uint64_t>(
+        ComputeLevelTargets(options_, version).base_level);
   } else if (is("estimate-pending-compaction-bytes")) {
     *value = EstimatePendingCompactionBytes(options_, version);
   } else if (is("num-snapshots")) {
@@ -174,21 +181,62 @@ std::string DBImpl::LevelStatsLocked() const {
   return out;
 }
 
-std::string DBImpl::StatsLocked() {
-  std::string out =
-      "Level  Files    Size(MB)  Score  Read(MB)  Write(MB)  Moved(MB)  "
-      "Jobs  Time(s)\n";
+void DBImpl::AppendCompactionTableLocked(std::string* out) const {
+  const Version& version = *versions_->current();
+  const LevelTargets targets = ComputeLevelTargets(options_, version);
+  *out +=
+      "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
+      "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
+  const auto append = [out](const char* name, int files, uint64_t bytes,
+                            double score, const CompactionStats& stats,
+                            uint64_t source_bytes, double space) {
+    const double seconds = static_cast<double>(stats.micros) / 1e6;
+    AppendF(out, "%5s %6d %9.1f %6.1f %9.1f %7.1f %8.1f %9.1f %9.1f", name,
+            files, MiB(bytes), score, MiB(stats.BytesRead()),
+            MiB(stats.upper_bytes_read), MiB(stats.level_bytes_read),
+            MiB(stats.bytes_written), MiB(stats.moved_bytes));
+    AppendF(out,
+            " %5.1f %5.2f %8.1f %8.1f %7.1f %5" PRIu64 " %7" PRIu64 " %7" PRIu64
+            "\n",
+            Ratio(stats.bytes_written, source_bytes), space,
+            seconds > 0 ? MiB(stats.BytesRead()) / seconds : 0.0,
+            seconds > 0 ? MiB(stats.bytes_written) / seconds : 0.0, seconds,
+            stats.count, stats.entries_read, stats.entries_dropped);
+  };
+  CompactionStats total;
+  int files = 0;
+  uint64_t bytes = 0;
+  const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
   for (int level = 0; level < kNumLevels; ++level) {
     const CompactionStats& stats = compaction_stats_[level];
-    const Version& version = *versions_->current();
-    AppendF(
-        &out, "%5d %6d %11.1f %6.1f %9.1f %10.1f %10.1f %5" PRIu64 " %8.1f\n",
-        level, version.NumFiles(level), MiB(version.NumBytes(level)),
-        level < kNumLevels - 1 ? CompactionScore(options_, version, level)
-                               : 0.0,
-        MiB(stats.bytes_read), MiB(stats.bytes_written), MiB(stats.moved_bytes),
-        stats.count, static_cast<double>(stats.micros) / 1e6);
+    total.Add(stats);
+    files += version.NumFiles(level);
+    bytes += version.NumBytes(level);
+    append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
+           version.NumBytes(level),
+           level < kNumLevels - 1 ? CompactionScore(options_, targets, version,
+                                                    running_compactions_, level)
+                                  : 0.0,
+           stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
+           Ratio(version.NumBytes(level), last_bytes));
   }
+  append("Sum", files, bytes, 0.0, total, compaction_stats_[0].bytes_written,
+         Ratio(bytes, last_bytes));
+  AppendF(out,
+          "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
+          "write amplification %.2f\n",
+          MiB(user_bytes_), MiB(logged_bytes_), MiB(total.bytes_written),
+          Ratio(logged_bytes_ + total.bytes_written, user_bytes_));
+  AppendF(out,
+          "Tables: %.1f MB, %.1f MB of them in the last level; space "
+          "amplification %.2f; base level %d\n",
+          MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
+          targets.base_level);
+}
+
+std::string DBImpl::StatsLocked() {
+  std::string out;
+  AppendCompactionTableLocked(&out);
   AppendF(&out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
           stall_count_, static_cast<double>(stall_micros_) / 1e6,
           stall_.pressure == WritePressure::kNone ? "none" : stall_.reason);

@@ -121,6 +121,8 @@ Status DBImpl::WriteGroupLocked(const std::vector<WriteQueue::Writer*>& group) {
              record->ApproximateSize());
 
   mutex_.Lock();
+  user_bytes_ += record->ApproximateSize();
+  if (!options.disable_wal) logged_bytes_ += record->ApproximateSize();
   // The log's end is unknown now: nothing may be written behind it.
   if (!status.ok()) SetBackgroundErrorLocked(status, "writing the log");
   return status;
@@ -205,6 +207,10 @@ Status DBImpl::WaitStoppedLocked(const WriteOptions& options,
   if (options.no_slowdown) {
     return Status::Incomplete("writes are stopped", reason);
   }
+  // relaxed: what would end the wait is not started any more.
+  if (shutting_down_.load(std::memory_order_relaxed)) {
+    return Status::ShutdownInProgress();
+  }
   Log(LogLevel::kWarn, &log_, "writes wait: %s", reason);
   const uint64_t start_us = env_->NowMicros();
   ++stall_count_;
@@ -277,6 +283,10 @@ Status DBImpl::Flush(const FlushOptions& options) {
   write_queue_.Leave({&writer}, status);
   if (!status.ok() || !options.wait) return status;
   while (flushed_count_ < target && background_error_.ok()) {
+    // relaxed: see WaitStoppedLocked.
+    if (!flush_scheduled_ && shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
+    }
     background_done_.Wait(&mutex_);
   }
   return background_error_;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "db/compaction_iterator.h"
+#include "db/level_targets.h"
 #include "table/merging_iterator.h"
 
 namespace varve {
@@ -23,7 +24,9 @@ Status FlushMemTables(const TableOutputContext& context,
   iterator.SeekToFirst();
   if (!iterator.Valid()) return iterator.status();
 
-  TableOutput output(context, file_number);
+  TableOutput output(context, file_number,
+                     CompressionForLevel(*context.options, 1, 0, false),
+                     RateLimiter::Priority::kHigh);
   Status status = output.Open();
   for (; status.ok() && iterator.Valid(); iterator.Next()) {
     status = output.Add(iterator.key(), iterator.value());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "table/block_cache.h"
 #include "util/compression.h"
@@ -34,6 +35,16 @@ Status CheckOptions(const Options& o) {
     return Status::InvalidArgument("compression: tables cannot be written with",
                                    CompressionName(o.compression));
   }
+  std::vector<CompressionType> types = o.compression_per_level;
+  if (o.bottommost_compression) types.push_back(*o.bottommost_compression);
+  for (const CompressionType type : types) {
+    if (!CompressionSupported(type)) {
+      return Status::InvalidArgument(
+          "compression_per_level or bottommost_compression: tables cannot be "
+          "written with",
+          CompressionName(type));
+    }
+  }
   const Status checks[] = {
       CheckBounds<uint64_t>("write_buffer_size", o.write_buffer_size, 64 * kKi,
                             64 * kGi),
@@ -45,6 +56,7 @@ Status CheckOptions(const Options& o) {
                   o.compression == CompressionType::kLZ4HC ? 0 : -7,
                   o.compression == CompressionType::kLZ4HC ? 12 : 22),
       CheckBounds("max_background_jobs", o.max_background_jobs, 1, 64),
+      CheckBounds("max_subcompactions", o.max_subcompactions, 1, 64),
       CheckBounds("level0_file_num_compaction_trigger",
                   o.level0_file_num_compaction_trigger, 1, 1 << 20),
       CheckBounds("level0_slowdown_writes_trigger",
@@ -61,6 +73,11 @@ Status CheckOptions(const Options& o) {
   };
   for (const Status& status : checks) {
     if (!status.ok()) return status;
+  }
+  if (o.max_compaction_bytes != 0 &&
+      o.max_compaction_bytes < o.target_file_size_base) {
+    return Status::InvalidArgument(
+        "max_compaction_bytes is below target_file_size_base");
   }
   if (o.soft_pending_compaction_bytes_limit != 0 &&
       o.hard_pending_compaction_bytes_limit != 0 &&

@@ -211,7 +211,9 @@ class Repairer {
         if (!status.ok()) break;
       }
       if (output == nullptr) {
-        output = std::make_unique<TableOutput>(context_, next_number_++);
+        output = std::make_unique<TableOutput>(context_, next_number_++,
+                                               options_.compression,
+                                               RateLimiter::Priority::kHigh);
         status = output->Open();
       }
       if (status.ok()) status = output->Add(key, input->value());

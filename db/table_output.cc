@@ -12,6 +12,9 @@ namespace {
 constexpr uint32_t kOldestAncestorTimeField = 5;
 constexpr uint32_t kFileCreationTimeField = 6;
 
+// Written at once before the rate limiter is asked.
+constexpr uint64_t kChargeBytes = 32 << 10;
+
 void PutTimeField(std::string* out, uint32_t field, uint64_t time_s) {
   std::string value;
   PutVarint64(&value, time_s);
@@ -21,8 +24,13 @@ void PutTimeField(std::string* out, uint32_t field, uint64_t time_s) {
 
 }  // namespace
 
-TableOutput::TableOutput(const TableOutputContext& context, uint64_t number)
-    : context_(context), path_(TableFileName(context.db_path, number)) {
+TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
+                         CompressionType compression,
+                         RateLimiter::Priority priority)
+    : context_(context),
+      path_(TableFileName(context.db_path, number)),
+      compression_(compression),
+      priority_(priority) {
   metadata_.number = number;
 }
 
@@ -35,8 +43,10 @@ Status TableOutput::Open() {
   options.comparator = context_.comparator;
   options.block_size = context_.options->block_size;
   options.block_restart_interval = context_.options->block_restart_interval;
-  options.compression = context_.options->compression;
-  options.compression_level = context_.options->compression_level;
+  options.compression = compression_;
+  if (compression_ == context_.options->compression) {
+    options.compression_level = context_.options->compression_level;
+  }
   options.filter_policy = context_.options->filter_policy;
   options.db_identity = context_.db_identity;
   options.file_number = metadata_.number;
@@ -64,6 +74,7 @@ Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
     metadata_.largest_sequence = sequence;
   }
   builder_->Add(internal_key, value);
+  if (context_.options->rate_limiter != nullptr) Charge(kChargeBytes);
   Status status = builder_->status();
   // The keys come from memtables and tables: the builder refuses them only
   // if a table that was read is out of order.
@@ -74,8 +85,16 @@ Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
   return status;
 }
 
+void TableOutput::Charge(uint64_t least_bytes) {
+  const uint64_t bytes = builder_->FileSize() - charged_bytes_;
+  if (bytes < least_bytes) return;
+  context_.options->rate_limiter->Request(bytes, priority_);
+  charged_bytes_ += bytes;
+}
+
 Status TableOutput::Finish() {
   Status status = builder_->Finish();
+  if (context_.options->rate_limiter != nullptr) Charge(1);
   if (status.ok()) status = file_->Sync();
   if (status.ok()) status = file_->Close();
   metadata_.file_size = builder_->FileSize();

@@ -10,6 +10,7 @@
 #include "table/table_options.h"
 #include "varve/env.h"
 #include "varve/options.h"
+#include "varve/rate_limiter.h"
 #include "varve/status.h"
 
 namespace varve {
@@ -27,7 +28,8 @@ struct TableOutputContext {
 // Thread-safety: owned by one thread at a time.
 class TableOutput {
  public:
-  TableOutput(const TableOutputContext& context, uint64_t number);
+  TableOutput(const TableOutputContext& context, uint64_t number,
+              CompressionType compression, RateLimiter::Priority priority);
   TableOutput(const TableOutput&) = delete;
   TableOutput& operator=(const TableOutput&) = delete;
 
@@ -44,11 +46,17 @@ class TableOutput {
   const FileMetaData& metadata() const { return metadata_; }
 
  private:
+  // Waits until what was written may have been, from `least_bytes` on.
+  void Charge(uint64_t least_bytes);
+
   const TableOutputContext& context_;
   const std::string path_;
+  const CompressionType compression_;
+  const RateLimiter::Priority priority_;
   FileMetaData metadata_;
   std::unique_ptr<WritableFile> file_;
   std::unique_ptr<TableBuilder> builder_;
+  uint64_t charged_bytes_ = 0;  // To the rate limiter.
 };
 
 }  // namespace varve

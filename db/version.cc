@@ -43,6 +43,7 @@ Version::Version(const InternalKeyComparator* comparator,
     for (FileMetaData* file : levels_[level]) ++file->refs;
     if (levels_[level].empty()) continue;
     deepest_level_ = level;
+    level_bytes_[level] = TotalFileSize(levels_[level]);
     if (level > 0 && prefixes && comparator->bytewise()) MakePrefixes(level);
   }
 }

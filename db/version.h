@@ -60,7 +60,7 @@ class Version {
   int NumFiles(int level) const {
     return static_cast<int>(levels_[level].size());
   }
-  uint64_t NumBytes(int level) const { return TotalFileSize(levels_[level]); }
+  uint64_t NumBytes(int level) const { return level_bytes_[level]; }
   // The deepest level that has files; 0 if none has.
   int DeepestLevel() const { return deepest_level_; }
 
@@ -129,6 +129,7 @@ class Version {
   TableCache* const table_cache_;
   std::vector<FileMetaData*> levels_[kNumLevels];
   LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
+  uint64_t level_bytes_[kNumLevels] = {};
   int deepest_level_ = 0;
   int refs_ = 0;
 };

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "monitoring/statistics.h"
@@ -193,6 +194,23 @@ uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
   if (i == 0) return 0;
   const BlockHandle& last = index.handle(i - 1);
   return last.offset + last.size + kBlockTrailerSize;
+}
+
+void Table::AppendAnchors(size_t count,
+                          std::vector<TableAnchor>* anchors) const {
+  const TableIndex& index = rep_->core.index;
+  const size_t step = (index.size() + count - 1) / count;
+  size_t begin = 0;
+  while (begin < index.size()) {
+    const size_t last = std::min(begin + step, index.size()) - 1;
+    const BlockHandle& end = index.handle(last);
+    const uint64_t end_offset = end.offset + end.size + kBlockTrailerSize;
+    const uint64_t offset = index.handle(begin).offset;
+    // Nothing says that blocks lie in the order of their keys.
+    anchors->push_back({index.SeparatorUserKey(last).ToString(),
+                        end_offset > offset ? end_offset - offset : 0});
+    begin = last + 1;
+  }
 }
 
 Status Table::VerifyChecksum() const { return VerifyTable(rep_->core); }

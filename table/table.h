@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
@@ -53,6 +54,12 @@ struct TableProbe {
   uint32_t candidate = 0;
 };
 
+// The last user key, or one right behind it, of a part of a table.
+struct TableAnchor {
+  std::string user_key;
+  uint64_t bytes = 0;  // Of the part in the file.
+};
+
 // An open table file. Reads RocksDB's block-based tables of format versions 0
 // to 5 and LevelDB's.
 // Thread-safety: thread-safe; immutable after construction but for the cache.
@@ -92,6 +99,10 @@ class Table {
 
   // Bytes of the file before the place where the key is or would be, about.
   uint64_t ApproximateOffsetOf(const Slice& internal_key) const;
+
+  // Appends the ends of up to `count` parts, about equal in size, that
+  // together are all data blocks. REQUIRES: count > 0.
+  void AppendAnchors(size_t count, std::vector<TableAnchor>* anchors) const;
 
   // Reads every block and compares checksums, and walks every entry.
   Status VerifyChecksum() const;

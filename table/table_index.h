@@ -106,6 +106,11 @@ class TableIndex {
   // the keys of blocks up to i, above 0 for those behind.
   int CompareToSeparator(const Slice& internal_key, size_t i) const;
 
+  // The separator of block i without its trailer.
+  Slice SeparatorUserKey(size_t i) const {
+    return user_keys_ ? Separator(i) : ExtractUserKey(Separator(i));
+  }
+
   // Separators are user keys, so that no user key is in two blocks.
   bool user_keys() const { return user_keys_; }
 
@@ -125,9 +130,6 @@ class TableIndex {
                        uint64_t file_size);
   Slice Separator(size_t i) const {
     return Slice(arena_.data() + starts_[i], starts_[i + 1] - starts_[i]);
-  }
-  Slice SeparatorUserKey(size_t i) const {
-    return user_keys_ ? Separator(i) : ExtractUserKey(Separator(i));
   }
 
   const InternalKeyComparator* comparator_ = nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,9 +65,9 @@ class DB {
   // Closes, losing the status; call Close to see it.
   virtual ~DB() = default;
 
-  // Waits for background work that has begun, writes out what was written
-  // with disable_wal, syncs the log and releases the lock. Calls of other
-  // threads must have returned. Busy if snapshots or iterators are still
+  // Waits for a flush that has begun, stops compactions, writes out what was
+  // written with disable_wal, syncs the log and releases the lock. Calls of
+  // other threads must have returned. Busy if snapshots or iterators are still
   // out: nothing is closed then. After OK only the destructor may be called.
   virtual Status Close() = 0;
 
@@ -109,7 +110,8 @@ class DB {
   // What the DB says of itself; false if the name is unknown. Names:
   //   varve.num-files-at-level<N>     tables of that level
   //   varve.levelstats                a table of levels, files and bytes
-  //   varve.stats                     levels, compactions, stalls, counters
+  //   varve.stats                     levels, compactions, write and space
+  //                                   amplification, stalls, counters
   //   varve.sstables                  every table with its key range
   //   varve.num-immutable-mem-table   write buffers waiting for flush
   //   varve.mem-table-flush-pending   1 or 0
@@ -120,6 +122,7 @@ class DB {
   //   varve.approximate-memory-usage  memtables, tables' metadata and cache
   //   varve.estimate-num-keys
   //   varve.estimate-pending-compaction-bytes
+  //   varve.base-level                that which level 0 is compacted into
   //   varve.num-snapshots, varve.oldest-snapshot-sequence
   //   varve.num-live-versions
   //   varve.total-sst-files-size, varve.live-sst-files-size   bytes
@@ -150,8 +153,29 @@ class DB {
 
   // Compacts all keys in [*begin, *end]; null is before the first and behind
   // the last. Waits until it is done.
+  // InvalidArgument: see CompactRangeOptions. ShutdownInProgress: the database
+  // is being closed, or see CancelAllBackgroundWork.
   virtual Status CompactRange(const CompactRangeOptions& options,
                               const Slice* begin, const Slice* end) = 0;
+
+  // Changes options of the open database until it is closed; values are
+  // decimal numbers (integers may end in K, M, G or T), or true and false:
+  //   write_buffer_size, max_write_buffer_number,
+  //   level0_file_num_compaction_trigger, level0_slowdown_writes_trigger,
+  //   level0_stop_writes_trigger, soft_pending_compaction_bytes_limit,
+  //   hard_pending_compaction_bytes_limit, target_file_size_base,
+  //   max_compaction_bytes, max_bytes_for_level_base,
+  //   max_bytes_for_level_multiplier, disable_auto_compactions
+  // InvalidArgument, and nothing is changed, if a name is none of these or a
+  // value is out of the option's bounds.
+  virtual Status SetOptions(
+      const std::map<std::string, std::string>& changes) = 0;
+
+  // Starts no more flushes and compactions, and stops compactions that run;
+  // what they have written is removed. With `wait`, returns when none is left.
+  // The database can be read and, until its write buffers are full, written;
+  // then writes, and calls that need background work, are ShutdownInProgress.
+  virtual void CancelAllBackgroundWork(bool wait) = 0;
 
   // Waits until no flush or compaction is due or running.
   virtual Status WaitForCompact() = 0;

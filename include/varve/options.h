@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "varve/ablation.h"
 #include "varve/cache.h"
@@ -18,6 +20,7 @@
 
 namespace varve {
 
+class RateLimiter;
 class Snapshot;
 class Statistics;
 
@@ -104,6 +107,16 @@ struct Options {
   // Default: Snappy.
   CompressionType compression = CompressionType::kSnappy;
 
+  // Compression by level: the first entry is for level 0, the second for the
+  // base level (that which level 0 is compacted into), and so on; the last one
+  // for all that follow. Default: empty, `compression` everywhere.
+  std::vector<CompressionType> compression_per_level;
+
+  // Compression of tables that have nothing below them, which are most of a
+  // large database. Default: none, as for the others.
+  std::optional<CompressionType> bottommost_compression;
+
+  // Of tables compressed with `compression`.
   // For LZ4HC [1, 12] and ZSTD [-7, 22]; 0 is the library's own default.
   // Default: 0.
   int compression_level = 0;
@@ -117,6 +130,11 @@ struct Options {
   // Flushes and compactions at a time, in threads shared by the DBs of an
   // Env. [1, 64]. Default: 2.
   int max_background_jobs = 2;
+
+  // Parts, ranges of keys, in which a large compaction out of level 0, or one
+  // that was asked for, is done at the same time, in threads beyond
+  // max_background_jobs. [1, 64]. Default: 1.
+  int max_subcompactions = 1;
 
   // Level-0 tables that start a compaction. [1, 1 Mi]. Default: 4.
   int level0_file_num_compaction_trigger = 4;
@@ -135,15 +153,33 @@ struct Options {
   // Default: 64 MiB.
   uint64_t target_file_size_base = 64 << 20;
 
-  // Bytes of level 1 at which it is compacted into the next one. [64 KiB, no
-  // bound]. Default: 256 MiB.
+  // Bytes of the next level that a table may overlap before it is cut, or that
+  // a table that is moved may overlap; and bytes up to which a compaction
+  // takes more tables than it must. 0: 25 times target_file_size_base. Else
+  // at least target_file_size_base. Default: 0.
+  uint64_t max_compaction_bytes = 0;
+
+  // Bytes of the base level, that which level 0 is compacted into, at which it
+  // is compacted into the next one; with dynamic level sizes, at most.
+  // [64 KiB, no bound]. Default: 256 MiB.
   uint64_t max_bytes_for_level_base = 256 << 20;
 
   // How much larger each further level may be. [2, 1000]. Default: 10.
   double max_bytes_for_level_multiplier = 10;
 
+  // Take the last level's size as it is, and give the levels above it sizes
+  // that fit; small databases have few levels then, and what is overwritten
+  // or deleted takes little space. Else the base level is 1, and the last
+  // level may hold little more than those above it. May be changed from one
+  // Open to the next. Default: true, as RocksDB since 8.4.
+  bool level_compaction_dynamic_level_bytes = true;
+
   // Compact by itself. Default: false, that is: yes.
   bool disable_auto_compactions = false;
+
+  // Bounds the bytes a second that flushes and compactions write; may be
+  // shared by DBs. Default: null, no bound.
+  std::shared_ptr<RateLimiter> rate_limiter;
 
   // ---- Observation ----
 
@@ -206,6 +242,15 @@ struct CompactRangeOptions {
   // Rewrite the last level too, so that all that is deleted is gone.
   // Default: false, it is rewritten only where something moves into it.
   bool rewrite_bottommost_level = false;
+
+  // Let no other compaction run meanwhile. Without it, this one waits for
+  // those that it meets. Default: true.
+  bool exclusive_manual_compaction = true;
+
+  // The level that everything goes to: [1, 6], and not above one that has keys
+  // of the range, nor above that which level 0 is compacted into; else
+  // InvalidArgument. Default: -1, the last one that has keys of the range.
+  int target_level = -1;
 };
 
 }  // namespace varve

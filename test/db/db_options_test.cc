@@ -72,6 +72,21 @@ class DbBadOptionTest : public DbTestBase,
         {"max_background_jobs", [](Options* o) { o->max_background_jobs = 0; }},
         {"max_background_jobs",
          [](Options* o) { o->max_background_jobs = 65; }},
+        {"max_subcompactions", [](Options* o) { o->max_subcompactions = 0; }},
+        {"max_subcompactions", [](Options* o) { o->max_subcompactions = 65; }},
+        {"max_compaction_bytes",
+         [](Options* o) {
+           o->max_compaction_bytes = o->target_file_size_base - 1;
+         }},
+        {"compression_per_level",
+         [](Options* o) {
+           o->compression_per_level = {CompressionType::kSnappy,
+                                       CompressionType::kZlib};
+         }},
+        {"bottommost_compression",
+         [](Options* o) {
+           o->bottommost_compression = CompressionType::kXpress;
+         }},
         {"level0_file_num_compaction_trigger",
          [](Options* o) { o->level0_file_num_compaction_trigger = 0; }},
         {"level0_slowdown_writes_trigger",

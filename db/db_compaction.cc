@@ -1,0 +1,248 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+
+#include "db/compaction_picker.h"
+#include "db/db_impl.h"
+#include "db/options_check.h"
+#include "db/options_update.h"
+#include "db/parallel_compaction.h"
+#include "monitoring/statistics.h"
+
+namespace varve {
+
+bool DBImpl::CompactionDueLocked() const {
+  return !options_.disable_auto_compactions &&
+         IsCompactionDue(options_, *versions_->current(), running_compactions_);
+}
+
+CompactionPickerContext DBImpl::PickerContextLocked() const {
+  CompactionPickerContext context;
+  context.options = &options_;
+  context.version = versions_->current();
+  context.cursors = compaction_cursors_;
+  context.running = &running_compactions_;
+  return context;
+}
+
+void DBImpl::BackgroundCompaction() {
+  MutexLock lock(&mutex_);
+  std::unique_ptr<Compaction> compaction;
+  // relaxed: see MaybeScheduleLocked.
+  if (!shutting_down_.load(std::memory_order_relaxed) &&
+      background_error_.ok() && !exclusive_compaction_ &&
+      !options_.disable_auto_compactions) {
+    compaction = PickCompaction(PickerContextLocked());
+  }
+  if (compaction == nullptr) {
+    --compactions_scheduled_;
+    --background_jobs_;
+    background_done_.SignalAll();
+    return;
+  }
+  const Status status = RunCompactionLocked(compaction.get());
+  if (!status.ok() && !status.IsShutdownInProgress()) {
+    SetBackgroundErrorLocked(status, "a compaction");
+  }
+  PurgeObsoleteLocked();
+  --compactions_scheduled_;
+  FinishBackgroundLocked();
+}
+
+Status DBImpl::RunCompactionLocked(Compaction* compaction) {
+  compaction->version->RefLocked();
+  compaction->MarkFilesLocked(true);
+  running_compactions_.push_back(compaction);
+  MaybeScheduleLocked();  // There may be work that does not meet this.
+
+  const uint64_t start_us = env_->NowMicros();
+  VersionEdit edit;
+  Status status;
+  CompactionStats& stats = compaction_stats_[compaction->output_level];
+  if (compaction->trivial_move) {
+    compaction->RemoveInputs(&edit);
+    for (const FileMetaData* file : compaction->inputs[0]) {
+      edit.AddFile(compaction->output_level, *file);
+    }
+    stats.moved_bytes += compaction->InputBytes();
+  } else {
+    const std::vector<SequenceNumber> snapshots = snapshots_.Sequences();
+    CompactionResult result;
+    mutex_.Unlock();
+    status = RunCompaction(
+        output_context_, *compaction, table_cache_.get(), snapshots,
+        [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
+        &result);
+    if (status.ok()) status = directory_->Sync();
+    mutex_.Lock();
+    stats.upper_bytes_read += TotalFileSize(compaction->inputs[0]);
+    stats.level_bytes_read += TotalFileSize(compaction->inputs[1]);
+    stats.entries_read += result.entries_read;
+    stats.entries_dropped += result.entries_dropped;
+    stats.bytes_written += result.bytes_written;
+    RecordTick(options_.statistics.get(), Ticker::kCompactReadBytes,
+               compaction->InputBytes());
+    RecordTick(options_.statistics.get(), Ticker::kCompactWriteBytes,
+               result.bytes_written);
+  }
+  if (status.ok()) status = versions_->LogAndApply(&edit);
+  stats.micros += env_->NowMicros() - start_us;
+  ++stats.count;
+  Log(LogLevel::kInfo, &log_,
+      "%s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
+      compaction->trivial_move ? "moved" : "compacted",
+      compaction->inputs[0].size(), compaction->inputs[1].size(),
+      compaction->level, compaction->output_level, compaction->reason,
+      static_cast<unsigned long long>(compaction->InputBytes()),
+      status.ToString().c_str());
+
+  if (status.ok() && compaction->level > 0) {
+    std::string& cursor = compaction_cursors_[compaction->level];
+    cursor.clear();
+    for (const FileMetaData* file : compaction->inputs[0]) {
+      if (cursor.empty() || comparator_.Compare(file->largest, cursor) > 0) {
+        cursor = file->largest;
+      }
+    }
+  }
+  compaction->MarkFilesLocked(false);
+  running_compactions_.erase(std::find(running_compactions_.begin(),
+                                       running_compactions_.end(), compaction));
+  if (status.ok()) InstallSuperVersionLocked();
+  versions_->UnrefVersionLocked(compaction->version);
+  return status;
+}
+
+Status DBImpl::CompactRange(const CompactRangeOptions& options,
+                            const Slice* begin, const Slice* end) {
+  Status status = Flush(FlushOptions());
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  while (exclusive_compaction_) background_done_.Wait(&mutex_);
+  ++manual_compactions_;
+  if (options.exclusive_manual_compaction) {
+    exclusive_compaction_ = true;
+    while (!running_compactions_.empty()) background_done_.Wait(&mutex_);
+  }
+  status = CompactRangeLocked(options, UserKeyRange{begin, end});
+  PurgeObsoleteLocked();
+  while (purges_running_ > 0) background_done_.Wait(&mutex_);
+  --manual_compactions_;
+  if (options.exclusive_manual_compaction) exclusive_compaction_ = false;
+  MaybeScheduleLocked();
+  background_done_.SignalAll();
+  return status;
+}
+
+Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
+                                  const UserKeyRange& range) {
+  const Version& version = *versions_->current();
+  int last = ComputeLevelTargets(options_, version).base_level;
+  for (int level = 1; level < kNumLevels; ++level) {
+    if (version.RangeOverlapsLevel(level, range)) last = std::max(last, level);
+  }
+  if (options.target_level != -1) {
+    if (options.target_level < last || options.target_level >= kNumLevels) {
+      return Status::InvalidArgument(
+          "target_level is " + std::to_string(options.target_level) +
+          ", must be in [" + std::to_string(last) + ", " +
+          std::to_string(kNumLevels - 1) + "]");
+    }
+    last = options.target_level;
+  }
+  // What is moved into the last level need not be rewritten once more.
+  const uint64_t first_new_file = versions_->NewFileNumber();
+  ManualRequest request;
+  request.range = range;
+  Status status;
+  for (; request.level < last && status.ok(); ++request.level) {
+    const LevelTargets targets =
+        ComputeLevelTargets(options_, *versions_->current());
+    request.output_level = std::min(targets.NextLevel(request.level), last);
+    status = CompactLevelLocked(request);
+  }
+  if (status.ok() && options.rewrite_bottommost_level) {
+    request.output_level = last;
+    request.below_number = first_new_file;
+    status = CompactLevelLocked(request);
+  }
+  return status;
+}
+
+Status DBImpl::CompactLevelLocked(ManualRequest request) {
+  std::string done;
+  Slice after;
+  for (;;) {
+    // relaxed: see MaybeScheduleLocked.
+    if (shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
+    }
+    if (!background_error_.ok()) return background_error_;
+    bool blocked;
+    const auto compaction =
+        PickManualCompaction(PickerContextLocked(), request, &blocked);
+    if (blocked) {
+      background_done_.Wait(&mutex_);
+      continue;
+    }
+    if (compaction == nullptr) return Status::OK();
+    done.clear();
+    for (const FileMetaData* file : compaction->inputs[0]) {
+      if (done.empty() ||
+          comparator_.CompareUser(file->largest_user_key(), done) > 0) {
+        done = file->largest_user_key().ToString();
+      }
+    }
+    const Status status = RunCompactionLocked(compaction.get());
+    if (!status.ok() && !status.IsShutdownInProgress()) {
+      SetBackgroundErrorLocked(status, "a compaction");
+    }
+    // Level 0 is done at once: what was flushed meanwhile is not asked for.
+    if (!status.ok() || request.level == 0) return status;
+    after = done;
+    request.after = &after;
+    PurgeObsoleteLocked();
+  }
+}
+
+Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
+  MutexLock lock(&mutex_);
+  Options changed = options_;
+  Status status = UpdateOptions(changes, &changed);
+  if (status.ok()) status = CheckOptions(changed);
+  if (!status.ok()) return status;
+  // Other fields are read without the mutex, so none but these is written.
+  UpdateOptions(changes, &options_).IgnoreError();  // As above.
+  for (const auto& [name, value] : changes) {
+    Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
+        value.c_str());
+  }
+  stall_ = ComputeWriteStall(options_, *versions_->current());
+  MaybeScheduleLocked();
+  background_done_.SignalAll();
+  return status;
+}
+
+void DBImpl::CancelAllBackgroundWork(bool wait) {
+  MutexLock lock(&mutex_);
+  // relaxed: background jobs look at it now and then.
+  shutting_down_.store(true, std::memory_order_relaxed);
+  background_done_.SignalAll();
+  if (wait) WaitForBackgroundLocked();
+}
+
+Status DBImpl::WaitForCompact() {
+  MutexLock lock(&mutex_);
+  if (read_only_) return Status::OK();
+  MaybeScheduleLocked();
+  // relaxed: see MaybeScheduleLocked.
+  while (background_error_.ok() &&
+         !shutting_down_.load(std::memory_order_relaxed) &&
+         (!immutable_.empty() || background_jobs_ > 0 ||
+          manual_compactions_ > 0 || purges_running_ > 0 ||
+          CompactionDueLocked())) {
+    background_done_.Wait(&mutex_);
+  }
+  return background_error_;
+}
+
+}  // namespace varve

@@ -1,0 +1,135 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parallel_compaction.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "db/compaction_job.h"
+#include "util/mutex.h"
+
+namespace varve {
+
+namespace {
+
+// Keys of each input file among which boundaries are chosen.
+constexpr size_t kAnchorsPerFile = 128;
+
+// Outlives the call of RunParts: threads that come late find nothing to do.
+struct PartQueue {
+  void Work() {
+    MutexLock lock(&mutex);
+    while (next < count) {
+      const size_t part = next++;
+      ++running;
+      mutex.Unlock();
+      work(part);
+      mutex.Lock();
+      --running;
+    }
+    if (running == 0) idle.SignalAll();
+  }
+
+  Mutex mutex;
+  CondVar idle;
+  std::function<void(size_t)> work;
+  size_t count = 0;
+  size_t next = 0;
+  size_t running = 0;
+};
+
+}  // namespace
+
+void RunParts(Env* env, size_t count, std::function<void(size_t)> work) {
+  const auto queue = std::make_shared<PartQueue>();
+  queue->work = std::move(work);
+  queue->count = count;
+  for (size_t i = 1; i < count; ++i) {
+    // Without a thread more the work is done by those there are.
+    env->Schedule([queue] { queue->Work(); }, Env::Priority::kLow)
+        .IgnoreError();
+  }
+  queue->Work();
+  MutexLock lock(&queue->mutex);
+  while (queue->running > 0) queue->idle.Wait(&queue->mutex);
+}
+
+std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
+                                          TableCache* table_cache,
+                                          int max_parts) {
+  std::vector<std::string> boundaries;
+  const uint64_t total_bytes = compaction.InputBytes();
+  const uint64_t parts = std::min(
+      static_cast<uint64_t>(max_parts),
+      total_bytes / std::max<uint64_t>(compaction.max_output_file_size, 1));
+  if (parts < 2) return boundaries;
+  std::vector<TableAnchor> anchors;
+  for (const auto& files : compaction.inputs) {
+    for (const FileMetaData* file : files) {
+      std::shared_ptr<Table> table;
+      // A table that cannot be opened is the job's to complain about.
+      if (!table_cache->Find(file->table_file(), &table).ok()) return {};
+      table->AppendAnchors(kAnchorsPerFile, &anchors);
+    }
+  }
+  const InternalKeyComparator& comparator = compaction.version->comparator();
+  std::sort(anchors.begin(), anchors.end(),
+            [&comparator](const TableAnchor& a, const TableAnchor& b) {
+              return comparator.CompareUser(a.user_key, b.user_key) < 0;
+            });
+  uint64_t passed_bytes = 0;
+  for (TableAnchor& anchor : anchors) {
+    passed_bytes += anchor.bytes;
+    if (boundaries.size() + 1 == parts) break;
+    if (passed_bytes < total_bytes / parts * (boundaries.size() + 1)) continue;
+    if (boundaries.empty() ||
+        comparator.CompareUser(boundaries.back(), anchor.user_key) < 0) {
+      boundaries.push_back(std::move(anchor.user_key));
+    }
+  }
+  return boundaries;
+}
+
+Status RunCompaction(const TableOutputContext& context,
+                     const Compaction& compaction, TableCache* table_cache,
+                     const std::vector<SequenceNumber>& snapshots,
+                     const std::function<uint64_t()>& new_file_number,
+                     const std::atomic<bool>* stop, VersionEdit* edit,
+                     CompactionResult* result) {
+  const std::vector<std::string> boundaries =
+      ChooseBoundaries(compaction, table_cache, compaction.max_parts);
+  result->parts = boundaries.size() + 1;
+  std::vector<std::unique_ptr<CompactionJob>> jobs;
+  for (size_t i = 0; i < result->parts; ++i) {
+    jobs.push_back(std::make_unique<CompactionJob>(
+        context, compaction, table_cache, snapshots, new_file_number, stop));
+    jobs.back()->SetRange(i == 0 ? nullptr : &boundaries[i - 1],
+                          i == boundaries.size() ? nullptr : &boundaries[i]);
+  }
+  std::vector<Status> statuses(result->parts);
+  const auto run = [&](size_t i) { statuses[i] = jobs[i]->Run(); };
+  if (jobs.size() == 1) {
+    run(0);
+  } else {
+    RunParts(context.env, jobs.size(), run);
+  }
+
+  Status status;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (status.ok()) status = statuses[i];
+    result->bytes_written += jobs[i]->bytes_written();
+    result->entries_read += jobs[i]->entries_read();
+    result->entries_dropped += jobs[i]->entries_dropped();
+  }
+  if (status.ok()) compaction.RemoveInputs(edit);
+  for (const auto& job : jobs) {
+    if (status.ok()) {
+      job->AddOutputs(edit);
+    } else {
+      job->Abandon();
+    }
+  }
+  return status;
+}
+
+}  // namespace varve
