@@ -114,9 +114,10 @@ Status DBImpl::FlushImmutablesLocked() {
 }
 
 bool DBImpl::HasObsoleteLocked() {
-  return !obsolete_memtables_.empty() || !obsolete_wals_.empty() ||
-         !versions_->obsolete_files()->empty() ||
-         !versions_->obsolete_manifests()->empty();
+  return !obsolete_memtables_.empty() ||
+         (deletions_held_ == 0 &&
+          (!obsolete_wals_.empty() || !versions_->obsolete_files()->empty() ||
+           !versions_->obsolete_manifests()->empty()));
 }
 
 void DBImpl::PurgeObsoleteLocked() {
@@ -124,9 +125,11 @@ void DBImpl::PurgeObsoleteLocked() {
   std::vector<FileMetaData*> files;
   std::vector<uint64_t> manifests;
   std::vector<uint64_t> wals;
-  files.swap(*versions_->obsolete_files());
-  manifests.swap(*versions_->obsolete_manifests());
-  wals.swap(obsolete_wals_);
+  if (deletions_held_ == 0) {
+    files.swap(*versions_->obsolete_files());
+    manifests.swap(*versions_->obsolete_manifests());
+    wals.swap(obsolete_wals_);
+  }
   std::vector<MemTable*> memtables;
   memtables.swap(obsolete_memtables_);
   ++purges_running_;

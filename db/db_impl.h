@@ -28,6 +28,8 @@
 
 namespace varve {
 
+struct CheckpointCut;
+
 // Composes the parts of an open database. What a call does is in
 // db_impl.cc (opening, closing, reading), db_write.cc, db_background.cc
 // (flush, removal of files), db_compaction.cc and db_properties.cc.
@@ -71,6 +73,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
                       const Slice* end) override;
   Status SetOptions(const std::map<std::string, std::string>& changes) override;
   void CancelAllBackgroundWork(bool wait) override;
+  Status CreateCheckpoint(const std::string& directory) override;
   Status WaitForCompact() override;
   Status VerifyChecksum() override;
   uint64_t GetLatestSequenceNumber() const override;
@@ -159,6 +162,11 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
                             const UserKeyRange& range) VARVE_REQUIRES(mutex_);
   Status CompactLevelLocked(ManualRequest request) VARVE_REQUIRES(mutex_);
 
+  // ---- Checkpoints (db_checkpoint.cc) ----
+  // The files that are the database at this moment. Its version has a
+  // reference then. Gives the mutex back meanwhile.
+  Status CutLocked(CheckpointCut* cut) VARVE_REQUIRES(mutex_);
+
   // ---- Properties (db_properties.cc) ----
   bool GetIntPropertyLocked(const Slice& name, uint64_t* value)
       VARVE_REQUIRES(mutex_);
@@ -223,6 +231,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   uint64_t switched_count_ = 0;
   uint64_t flushed_count_ = 0;
   int purges_running_ = 0;
+  int deletions_held_ = 0;  // Checkpoints that need all files to stay.
 
   // ---- Owned by the leader of the write queue ----
   WriteBatch group_batch_;

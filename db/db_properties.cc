@@ -148,6 +148,8 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = snapshots_.empty() ? 0 : snapshots_.Oldest();
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(versions_->live_version_count());
+  } else if (is("is-file-deletions-enabled")) {
+    *value = deletions_held_ == 0 ? 1 : 0;
   } else if (is("live-sst-files-size")) {
     *value = table_bytes;
   } else if (is("total-sst-files-size")) {

@@ -121,6 +121,14 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
   return status;
 }
 
+bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
+  while (writing_) writing_done_.Wait(mutex_);
+  if (manifest_ == nullptr) return false;
+  *number = manifest_number_;
+  *size = manifest_->Size();
+  return true;
+}
+
 Status VersionSet::WriteEdit(const std::string& record, Version* base) {
   Status status;
   const bool fresh =

@@ -63,6 +63,11 @@ class VersionSet {
     last_sequence_.store(sequence, std::memory_order_release);
   }
 
+  // The MANIFEST in force, and its bytes that are whole edits: together with
+  // current(), as long as the mutex is not given back. Waits for an edit that
+  // is being written. False if it cannot be said, after a failure.
+  bool FindManifest(uint64_t* number, uint64_t* size) VARVE_REQUIRES(mutex_);
+
   uint64_t log_number() const { return log_number_; }
   uint64_t manifest_number() const { return manifest_number_; }
   const std::string& db_id() const { return db_id_; }

@@ -126,6 +126,7 @@ class DB {
   //   varve.num-snapshots, varve.oldest-snapshot-sequence
   //   varve.num-live-versions
   //   varve.total-sst-files-size, varve.live-sst-files-size   bytes
+  //   varve.is-file-deletions-enabled  0 while a checkpoint is being made
   //   varve.block-cache-capacity, varve.block-cache-usage,
   //   varve.block-cache-pinned-usage  bytes
   //   varve.is-write-stopped, varve.actual-delayed-write-rate
@@ -176,6 +177,9 @@ class DB {
   // The database can be read and, until its write buffers are full, written;
   // then writes, and calls that need background work, are ShutdownInProgress.
   virtual void CancelAllBackgroundWork(bool wait) = 0;
+
+  // See varve/checkpoint.h.
+  virtual Status CreateCheckpoint(const std::string& directory) = 0;
 
   // Waits until no flush or compaction is due or running.
   virtual Status WaitForCompact() = 0;

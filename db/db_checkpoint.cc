@@ -1,0 +1,76 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/checkpoint_builder.h"
+#include "db/db_impl.h"
+#include "varve/checkpoint.h"
+
+namespace varve {
+
+Status DBImpl::CutLocked(CheckpointCut* cut) {
+  // Nobody writes a log while this thread leads the queue, and nobody the
+  // MANIFEST after FindManifest.
+  WriteQueue::Writer writer;
+  write_queue_.Join(&writer, &mutex_);
+  Status status = background_error_;
+  if (status.ok() &&
+      !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
+    status = Status::IOError("the MANIFEST could not be written");
+  }
+  if (status.ok()) {
+    cut->version = versions_->current();
+    cut->version->RefLocked();
+    for (const LiveWal& wal : wals_) {
+      if (wal.number < versions_->log_number()) continue;
+      cut->wals.emplace_back(wal.number, wal.writer->Size());
+    }
+  }
+  write_queue_.Leave({&writer}, Status::OK());
+  return status;
+}
+
+Status DBImpl::CreateCheckpoint(const std::string& directory) {
+  if (read_only_) {
+    return Status::NotSupported("the database was opened for reading only");
+  }
+  CheckpointBuilder builder(env_, path_, directory);
+  Status status = builder.Begin();
+  // What is in the log need not be replayed then, and what is not, is there.
+  if (status.ok()) status = Flush(FlushOptions());
+  if (!status.ok()) return status;
+  CheckpointCut cut;
+  mutex_.Lock();
+  ++deletions_held_;
+  status = CutLocked(&cut);
+  mutex_.Unlock();
+  if (status.ok()) status = builder.Build(cut);
+  MutexLock lock(&mutex_);
+  --deletions_held_;
+  if (cut.version != nullptr) versions_->UnrefVersionLocked(cut.version);
+  PurgeObsoleteLocked();
+  Log(LogLevel::kInfo, &log_, "checkpoint %s: %s", directory.c_str(),
+      status.ToString().c_str());
+  return status;
+}
+
+namespace {
+
+class DbCheckpoint final : public Checkpoint {
+ public:
+  explicit DbCheckpoint(DB* db) : db_(db) {}
+  Status CreateCheckpoint(const std::string& directory) override {
+    return db_->CreateCheckpoint(directory);
+  }
+
+ private:
+  DB* const db_;
+};
+
+}  // namespace
+
+Status Checkpoint::Create(DB* db, std::unique_ptr<Checkpoint>* checkpoint) {
+  checkpoint->reset();
+  if (db == nullptr) return Status::InvalidArgument("db is null");
+  *checkpoint = std::make_unique<DbCheckpoint>(db);
+  return Status::OK();
+}
+
+}  // namespace varve
