@@ -21,7 +21,8 @@ class SteadyClock final : public RateLimiterClock {
             std::chrono::steady_clock::now().time_since_epoch())
             .count());
   }
-  void WaitFor(CondVar* wake, Mutex* mutex, uint64_t time_us) override {
+  void WaitFor(CondVar* wake, Mutex* mutex, uint64_t time_us) override
+      VARVE_REQUIRES(mutex) {
     static_cast<void>(wake->WaitFor(mutex, time_us));
   }
 };

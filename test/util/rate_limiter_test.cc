@@ -116,7 +116,8 @@ class GatedClock final : public RateLimiterClock {
     // relaxed: only the number counts.
     return now_us.load(std::memory_order_relaxed);
   }
-  void WaitFor(CondVar* wake, Mutex* mutex, uint64_t /*time_us*/) override {
+  void WaitFor(CondVar* wake, Mutex* mutex, uint64_t /*time_us*/) override
+      VARVE_REQUIRES(mutex) {
     static_cast<void>(wake->WaitFor(mutex, 200));
   }
 
