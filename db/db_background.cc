@@ -49,6 +49,8 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   if (background_error_.ok()) {
     background_error_ = status.Annotate(
         std::string("the database is read-only since ") + where + " failed");
+    UpdateGateLocked();
+    if (status.IsNoSpace()) ResumeLaterLocked();
   }
   background_done_.SignalAll();
 }
@@ -75,9 +77,12 @@ Status DBImpl::FlushImmutablesLocked() {
   const uint64_t start_us = env_->NowMicros();
   VersionEdit edit;
   mutex_.Unlock();
-  Status status =
-      FlushMemTables(output_context_, {memtables.begin(), memtables.end()},
-                     snapshots, number, &edit);
+  Status status;
+  if (!memtables.empty()) {
+    status =
+        FlushMemTables(output_context_, {memtables.begin(), memtables.end()},
+                       snapshots, number, &edit);
+  }
   if (status.ok()) status = directory_->Sync();
   mutex_.Lock();
   if (!status.ok()) return status;
@@ -107,7 +112,7 @@ Status DBImpl::FlushImmutablesLocked() {
   InstallSuperVersionLocked();
   for (MemTable* memtable : memtables) UnrefMemTableLocked(memtable);
   while (wals_.front().number < versions_->log_number()) {
-    obsolete_wals_.push_back(wals_.front().number);
+    obsolete_wals_.push_back(std::move(wals_.front()));
     wals_.pop_front();
   }
   return status;
@@ -124,7 +129,7 @@ void DBImpl::PurgeObsoleteLocked() {
   if (read_only_ || !HasObsoleteLocked()) return;
   std::vector<FileMetaData*> files;
   std::vector<uint64_t> manifests;
-  std::vector<uint64_t> wals;
+  std::vector<LiveWal> wals;
   if (deletions_held_ == 0) {
     files.swap(*versions_->obsolete_files());
     manifests.swap(*versions_->obsolete_manifests());
@@ -146,8 +151,9 @@ void DBImpl::PurgeObsoleteLocked() {
   for (const uint64_t number : manifests) {
     env_->RemoveFile(ManifestFileName(path_, number)).IgnoreError();
   }
-  for (const uint64_t number : wals) {
-    env_->RemoveFile(WalFileName(path_, number)).IgnoreError();
+  for (LiveWal& wal : wals) {
+    wal.writer.reset();
+    env_->RemoveFile(WalFileName(path_, wal.number)).IgnoreError();
   }
   mutex_.Lock();
   --purges_running_;

@@ -5,25 +5,25 @@
 
 namespace varve {
 
-Status DBImpl::CutLocked(CheckpointCut* cut) {
+Status DBImpl::Cut(CheckpointCut* cut) {
   // Nobody writes a log while this thread leads the queue, and nobody the
   // MANIFEST after FindManifest.
-  WriteQueue::Writer writer;
-  write_queue_.Join(&writer, &mutex_);
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  ++deletions_held_;
   Status status = background_error_;
+  if (status.ok()) status = wals_.back().writer->Flush();
   if (status.ok() &&
       !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
     status = Status::IOError("the MANIFEST could not be written");
   }
-  if (status.ok()) {
-    cut->version = versions_->current();
-    cut->version->RefLocked();
-    for (const LiveWal& wal : wals_) {
-      if (wal.number < versions_->log_number()) continue;
-      cut->wals.emplace_back(wal.number, wal.writer->Size());
-    }
+  if (!status.ok()) return status;
+  cut->version = versions_->current();
+  cut->version->RefLocked();
+  for (const LiveWal& wal : wals_) {
+    if (wal.number < versions_->log_number()) continue;
+    cut->wals.emplace_back(wal.number, wal.writer->Size());
   }
-  write_queue_.Leave({&writer}, Status::OK());
   return status;
 }
 
@@ -37,10 +37,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   if (status.ok()) status = Flush(FlushOptions());
   if (!status.ok()) return status;
   CheckpointCut cut;
-  mutex_.Lock();
-  ++deletions_held_;
-  status = CutLocked(&cut);
-  mutex_.Unlock();
+  status = Cut(&cut);
   if (status.ok()) status = builder.Build(cut);
   MutexLock lock(&mutex_);
   --deletions_held_;

@@ -205,6 +205,8 @@ Status DBImpl::CompactLevelLocked(ManualRequest request) {
 }
 
 Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
+  // The lead: leaders read some of them without the mutex.
+  const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   Options changed = options_;
   Status status = UpdateOptions(changes, &changed);
@@ -216,7 +218,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
     Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
         value.c_str());
   }
-  stall_ = ComputeWriteStall(options_, *versions_->current());
+  UpdateStallLocked();
   MaybeScheduleLocked();
   background_done_.SignalAll();
   return status;

@@ -209,10 +209,12 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
     status = FlushMemTables(output_context_, {memtable}, {},
                             versions_->NewFileNumber(), &edit);
   }
-  uint64_t wal_number = 0;
-  if (status.ok()) status = NewWalLocked(&wal_number);
+  LiveWal wal;
+  if (status.ok()) status = CreateWal(&wal);
   if (status.ok()) status = directory_->Sync();
+  const uint64_t wal_number = wal.number;
   if (status.ok()) {
+    wals_.push_back(std::move(wal));
     directory_synced_ = true;
     edit.SetLogNumber(wal_number);
     if (!state->exists) edit.SetComparatorName(options_.comparator->Name());
@@ -365,14 +367,14 @@ Status DBImpl::CloseLocked() {
       status = Flush(FlushOptions());
       mutex_.Lock();
     }
-    WriteQueue::Writer writer;
-    write_queue_.Join(&writer, &mutex_);
-    const Status sync_status = SyncLogsLocked();
+    mutex_.Unlock();
+    const Status sync_status = SyncWAL();
+    mutex_.Lock();
     if (status.ok()) status = sync_status;
-    write_queue_.Leave({&writer}, Status::OK());
   }
   // relaxed: background jobs look at it now and then.
   shutting_down_.store(true, std::memory_order_relaxed);
+  background_done_.SignalAll();
   WaitForBackgroundLocked();
   for (LiveWal& wal : wals_) {
     const Status close_status = wal.writer->Close();
@@ -390,7 +392,7 @@ Status DBImpl::CloseLocked() {
 
 void DBImpl::WaitForBackgroundLocked() {
   while (background_jobs_ > 0 || manual_compactions_ > 0 ||
-         purges_running_ > 0) {
+         purges_running_ > 0 || resume_scheduled_) {
     background_done_.Wait(&mutex_);
   }
 }
@@ -404,7 +406,7 @@ void DBImpl::InstallSuperVersionLocked() {
   next->version = versions_->current();
   next->version->RefLocked();
   super_versions_.InstallLocked(next);
-  stall_ = ComputeWriteStall(options_, *next->version);
+  UpdateStallLocked();
   background_done_.SignalAll();
 }
 

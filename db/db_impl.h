@@ -24,6 +24,7 @@
 #include "table/block_cache.h"
 #include "table/table_cache.h"
 #include "util/mutex.h"
+#include "util/thread_pool.h"
 #include "varve/db.h"
 
 namespace varve {
@@ -31,13 +32,16 @@ namespace varve {
 struct CheckpointCut;
 
 // Composes the parts of an open database. What a call does is in
-// db_impl.cc (opening, closing, reading), db_write.cc, db_background.cc
-// (flush, removal of files), db_compaction.cc and db_properties.cc.
+// db_impl.cc (opening, closing, reading), db_write.cc, db_wal.cc (logs, and
+// how an error is got over), db_background.cc (flush, removal of files),
+// db_compaction.cc and db_properties.cc.
 //
-// Locks: mutex_ guards everything that says so. It is never held during I/O
-// on tables or logs, except that a new log is made under it. The write queue
-// gives one writer at a time the right to touch the log and to switch
-// memtables, also while it gives mutex_ back.
+// Locks: mutex_ guards everything that says so. It is not held during I/O on
+// tables, nor while a log is written or synced. The write queue gives one
+// thread at a time, its leader, the right to touch the log and to switch
+// memtables: memtable_ and wals_ change only under mutex_ *and* the lead, and
+// who has either may read them. The lead comes before mutex_: nobody waits for
+// it with mutex_ held.
 class DBImpl final : public DB, private SuperVersionCache::Disposer {
  public:
   DBImpl(const Options& options, std::string path, bool read_only);
@@ -69,6 +73,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
                              uint64_t* sizes) override;
   Status Flush(const FlushOptions& options) override;
   Status SyncWAL() override;
+  Status FlushWAL(bool sync) override;
+  Status Resume() override;
   Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
                       const Slice* end) override;
   Status SetOptions(const std::map<std::string, std::string>& changes) override;
@@ -119,22 +125,45 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   SequenceNumber ReadSequence(const ReadOptions& options) const;
 
   // ---- Writing (db_write.cc) ----
+  static Status ReadOnlyError() {
+    return Status::NotSupported("the database was opened for reading only");
+  }
   Status CheckBatch(const WriteOptions& options, const WriteBatch* batch) const;
-  // For the leader of the write queue. Gives the mutex back while it waits.
-  Status MakeRoomLocked(const WriteOptions& options, uint64_t bytes,
-                        bool force_switch) VARVE_REQUIRES(mutex_);
-  // Until background work has changed something. Incomplete if not allowed.
-  Status WaitStoppedLocked(const WriteOptions& options, const char* reason)
+  // For the leader of the write queue: whether it may write as things are,
+  // else makes room, or says in *wait that others have to.
+  bool HasRoom() const;
+  Status MakeRoom(bool* wait);
+  // REQUIRES: mutex_ or the lead.
+  bool MemTableIsFull() const;
+  // For those outside of the queue: waits as long as writes are stopped, and
+  // what a writer is slowed down by, the latter once. Incomplete if not
+  // allowed.
+  Status AwaitRoom(const WriteOptions& options, uint64_t bytes, bool* delayed);
+  // Why no one may write; kNone if they may.
+  StallCause StopCauseLocked() const VARVE_REQUIRES(mutex_);
+  // Whether one more memtable may wait for flush.
+  bool SlotFreeLocked() const VARVE_REQUIRES(mutex_);
+  void CountStallLocked(StallCause cause, WritePressure pressure)
       VARVE_REQUIRES(mutex_);
-  Status DelayLocked(const WriteOptions& options, uint64_t bytes)
-      VARVE_REQUIRES(mutex_);
+  void AddStallMicrosLocked(uint64_t micros) VARVE_REQUIRES(mutex_);
+  // After a change of what writers are slowed down by.
+  void UpdateStallLocked() VARVE_REQUIRES(mutex_);
+  // After a change of that or of background_error_.
+  void UpdateGateLocked() VARVE_REQUIRES(mutex_);
+  // For the leader; leaves the queue.
+  Status WriteGroup(WriteQueue::Writer* leader);
+
+  // ---- Logs (db_wal.cc), all but the last two for the leader ----
   MemTable* NewMemTable(uint64_t wal_number) const;
+  Status LogGroup(const WriteQueue::Group& group, uint64_t count);
+  Status CreateWal(LiveWal* wal);
+  // A new log and memtable. Gives the mutex back meanwhile.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
-  Status NewWalLocked(uint64_t* number) VARVE_REQUIRES(mutex_);
-  Status WriteGroupLocked(const std::vector<WriteQueue::Writer*>& group)
-      VARVE_REQUIRES(mutex_);
   // Gives the mutex back while it waits for the device.
   Status SyncLogsLocked() VARVE_REQUIRES(mutex_);
+  // Starts KeepResuming, which tries until there is space again.
+  void ResumeLaterLocked() VARVE_REQUIRES(mutex_);
+  void KeepResuming();
 
   // ---- Background (db_background.cc) ----
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
@@ -165,7 +194,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // ---- Checkpoints (db_checkpoint.cc) ----
   // The files that are the database at this moment. Its version has a
   // reference then. Gives the mutex back meanwhile.
-  Status CutLocked(CheckpointCut* cut) VARVE_REQUIRES(mutex_);
+  Status Cut(CheckpointCut* cut);
 
   // ---- Properties (db_properties.cc) ----
   bool GetIntPropertyLocked(const Slice& name, uint64_t* value)
@@ -194,14 +223,15 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   TableOutputContext output_context_;
   int max_compactions_ = 1;
 
+  WriteQueue write_queue_;
+
   // ---- Guarded by mutex_ ----
   Mutex mutex_;
   // Signalled when background work ends or the state that writers wait for
   // changes.
   CondVar background_done_;
-  WriteQueue write_queue_;
   WriteDelay write_delay_;
-  MemTable* memtable_ = nullptr;
+  MemTable* memtable_ = nullptr;      // See the class.
   std::vector<MemTable*> immutable_;  // Oldest first.
   SuperVersionCache super_versions_;  // Reads take no mutex.
   SnapshotRegistry snapshots_;
@@ -218,25 +248,39 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   std::string compaction_cursors_[kNumLevels];
   WriteStallState stall_;
   CompactionStats compaction_stats_[kNumLevels];
-  uint64_t user_bytes_ = 0;    // Of batches.
-  uint64_t logged_bytes_ = 0;  // Of those, what went to the log.
   uint64_t stall_micros_ = 0;
   uint64_t stall_count_ = 0;
-  std::vector<uint64_t> obsolete_wals_;
+  std::vector<LiveWal> obsolete_wals_;
   std::vector<MemTable*> obsolete_memtables_;  // To be freed.
-  bool has_unlogged_data_ = false;             // Written with disable_wal.
-  std::deque<LiveWal> wals_;
+  std::deque<LiveWal> wals_;                   // See the class.
+  bool wal_failed_ = false;        // Nothing may be added to the last of wals_.
   bool directory_synced_ = false;  // Since the newest log was made.
   // Memtables that became immutable, and those of them that were flushed.
   uint64_t switched_count_ = 0;
   uint64_t flushed_count_ = 0;
   int purges_running_ = 0;
   int deletions_held_ = 0;  // Checkpoints that need all files to stay.
+  bool resume_scheduled_ = false;
+  ThreadPool resume_pool_{{.name = "varve:resume"}};
 
   // ---- Owned by the leader of the write queue ----
-  WriteBatch group_batch_;
+  bool has_unlogged_data_ = false;  // Written with disable_wal.
+  std::vector<Slice> wal_parts_;
 
   // ---- Atomic ----
+  // What writers have to know of stall_ and background_error_ without mutex_,
+  // as bits; 0, nothing. Stored under mutex_. relaxed everywhere: a writer who
+  // sees it late writes once more, as if it had come earlier; but a failure to
+  // write the log is seen by the next leader, since this one stores it before
+  // it leaves the queue.
+  static constexpr uint32_t kGateError = 1;
+  static constexpr uint32_t kGateStop = 2;
+  static constexpr uint32_t kGateSlow = 4;
+  std::atomic<uint32_t> write_gate_{0};
+  // Bytes of batches, and of those, what went to the log. Counted by leaders;
+  // relaxed: for a report.
+  std::atomic<uint64_t> user_bytes_{0};
+  std::atomic<uint64_t> logged_bytes_{0};
   std::atomic<bool> shutting_down_{false};
   std::atomic<int> live_iterators_{0};
 };

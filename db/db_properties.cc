@@ -117,6 +117,8 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = running_compactions_.size();
   } else if (is("background-errors")) {
     *value = background_error_count_;
+  } else if (is("is-read-only")) {
+    *value = read_only_ || !background_error_.ok() ? 1 : 0;
   } else if (is("cur-size-active-mem-table")) {
     *value = memtable_->ApproximateMemoryUsage();
   } else if (is("cur-size-all-mem-tables")) {
@@ -166,7 +168,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("is-write-stopped")) {
     *value = stall_.pressure == WritePressure::kStop ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
-    *value = stall_.pressure == WritePressure::kSlow ? kDelayedWriteRate : 0;
+    *value = stall_.rate;
   } else {
     return false;
   }
@@ -224,11 +226,14 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
   }
   append("Sum", files, bytes, 0.0, total, compaction_stats_[0].bytes_written,
          Ratio(bytes, last_bytes));
+  // relaxed, both: see user_bytes_.
+  const uint64_t user_bytes = user_bytes_.load(std::memory_order_relaxed);
+  const uint64_t logged_bytes = logged_bytes_.load(std::memory_order_relaxed);
   AppendF(out,
           "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
           "write amplification %.2f\n",
-          MiB(user_bytes_), MiB(logged_bytes_), MiB(total.bytes_written),
-          Ratio(logged_bytes_ + total.bytes_written, user_bytes_));
+          MiB(user_bytes), MiB(logged_bytes), MiB(total.bytes_written),
+          Ratio(logged_bytes + total.bytes_written, user_bytes));
   AppendF(out,
           "Tables: %.1f MB, %.1f MB of them in the last level; space "
           "amplification %.2f; base level %d\n",
@@ -241,7 +246,7 @@ std::string DBImpl::StatsLocked() {
   AppendCompactionTableLocked(&out);
   AppendF(&out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
           stall_count_, static_cast<double>(stall_micros_) / 1e6,
-          stall_.pressure == WritePressure::kNone ? "none" : stall_.reason);
+          StallCauseName(stall_.cause));
   AppendF(&out, "Pending compaction: %.1f MB; background errors: %" PRIu64 "\n",
           MiB(EstimatePendingCompactionBytes(options_, *versions_->current())),
           background_error_count_);

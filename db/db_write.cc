@@ -1,37 +1,54 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/db_impl.h"
+//
+// Writes: through the queue into the log and the memtable.
 
-#include "db/wal_predecessor.h"
+#include "db/compaction_picker.h"
+#include "db/db_impl.h"
 #include "db/write_batch_internal.h"
-#include "env/file_names.h"
 #include "monitoring/statistics.h"
+#include "util/thread_scratch.h"
 
 namespace varve {
 
 namespace {
 
-Status ReadOnlyError() {
-  return Status::NotSupported("the database was opened for reading only");
+// A batch that was larger is not kept by its thread.
+constexpr size_t kMaxScratchBytes = 64 << 10;
+
+struct SingleUpdateTag;
+
+// Adds to a count that only this thread changes now.
+void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
+  // relaxed: see user_bytes_.
+  count->store(count->load(std::memory_order_relaxed) + bytes,
+               std::memory_order_relaxed);
 }
 
 }  // namespace
 
-MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
-  return new MemTable(&comparator_, wal_number, options_.write_buffer_size,
-                      options_.ablation.memtable);
-}
-
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,
                    const Slice& value) {
-  WriteBatch batch;
-  batch.Put(key, value);
-  return Write(options, &batch);
+  if (key.size() + value.size() > kMaxScratchBytes) [[unlikely]] {
+    WriteBatch batch;
+    batch.Put(key, value);
+    return Write(options, &batch);
+  }
+  const ThreadScratch<WriteBatch, SingleUpdateTag> batch;
+  batch->Clear();
+  batch->Put(key, value);
+  return Write(options, &*batch);
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
-  WriteBatch batch;
-  batch.Delete(key);
-  return Write(options, &batch);
+  if (key.size() > kMaxScratchBytes) [[unlikely]] {
+    WriteBatch batch;
+    batch.Delete(key);
+    return Write(options, &batch);
+  }
+  const ThreadScratch<WriteBatch, SingleUpdateTag> batch;
+  batch->Clear();
+  batch->Delete(key);
+  return Write(options, &*batch);
 }
 
 Status DBImpl::CheckBatch(const WriteOptions& options,
@@ -57,239 +74,199 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   Status status = CheckBatch(options, batch);
   if (!status.ok()) return status;
-  WriteQueue::Writer writer;
-  writer.batch = batch;
-  writer.options = options;
-
-  MutexLock lock(&mutex_);
-  if (!write_queue_.Join(&writer, &mutex_)) {
-    RecordTick(options_.statistics.get(), Ticker::kWriteDoneByOther);
-    return writer.status;
-  }
-  RecordTick(options_.statistics.get(), Ticker::kWriteDoneBySelf);
-  std::vector<WriteQueue::Writer*> group{&writer};
-  status = MakeRoomLocked(options, batch->ApproximateSize(), false);
-  if (status.ok()) {
-    group = write_queue_.Group(&writer);
-    status = WriteGroupLocked(group);
-  }
-  write_queue_.Leave(group, status);
-  return status;
-}
-
-Status DBImpl::WriteGroupLocked(const std::vector<WriteQueue::Writer*>& group) {
-  const WriteOptions& options = group.front()->options;
-  const std::shared_ptr<wal::Writer> wal = wals_.back().writer;
-  MemTable* const memtable = memtable_;
-  if (options.disable_wal) has_unlogged_data_ = true;
-  // Only the leader, which this thread is, changes it.
-  const SequenceNumber first = versions_->LastSequence() + 1;
-  mutex_.Unlock();
-
-  Status status;
-  SequenceNumber next = first;
-  const WriteBatch* record = group.front()->batch;
-  if (group.size() > 1) {
-    group_batch_.Clear();
-    for (const WriteQueue::Writer* writer : group) {
-      group_batch_.Append(*writer->batch);
-    }
-    record = &group_batch_;
-    WriteBatchInternal::SetSequence(&group_batch_, first);
-  }
-  for (WriteQueue::Writer* writer : group) {
-    WriteBatchInternal::SetSequence(writer->batch, next);
-    next += writer->batch->Count();
-  }
-  if (!options.disable_wal) {
-    status = wal->AddRecord(record->Data());
-    RecordTick(options_.statistics.get(), Ticker::kWalFileBytes,
-               record->ApproximateSize());
-  }
-  if (status.ok() && options.sync) {
-    mutex_.Lock();
-    status = SyncLogsLocked();
-    mutex_.Unlock();
-  }
-  for (const WriteQueue::Writer* writer : group) {
-    if (status.ok()) status = InsertBatchInto(writer->batch->Data(), memtable);
-  }
-  if (status.ok()) versions_->SetLastSequence(next - 1);
-  RecordTick(options_.statistics.get(), Ticker::kNumberKeysWritten,
-             next - first);
-  RecordTick(options_.statistics.get(), Ticker::kBytesWritten,
-             record->ApproximateSize());
-
-  mutex_.Lock();
-  user_bytes_ += record->ApproximateSize();
-  if (!options.disable_wal) logged_bytes_ += record->ApproximateSize();
-  // The log's end is unknown now: nothing may be written behind it.
-  if (!status.ok()) SetBackgroundErrorLocked(status, "writing the log");
-  return status;
-}
-
-Status DBImpl::SyncLogsLocked() {
-  // A later log must not outlive an earlier one's tail: all that are not
-  // safe yet are synced, oldest first.
-  std::vector<std::shared_ptr<wal::Writer>> writers;
-  for (const LiveWal& wal : wals_) {
-    if (!wal.synced) writers.push_back(wal.writer);
-  }
-  const bool sync_directory = !directory_synced_;
-  mutex_.Unlock();
-  Status status;
-  if (sync_directory) status = directory_->Sync();
-  for (const auto& writer : writers) {
-    if (status.ok()) status = writer->Sync();
-  }
-  RecordTick(options_.statistics.get(), Ticker::kWalFileSynced, writers.size());
-  mutex_.Lock();
-  if (!status.ok()) return status;
-  directory_synced_ = true;
-  for (LiveWal& wal : wals_) {
-    if (wal.number < wals_.back().number &&
-        wal.number <= writers.back()->number()) {
-      wal.synced = true;
-    }
-  }
-  return status;
-}
-
-Status DBImpl::SyncWAL() {
-  if (read_only_) return ReadOnlyError();
-  WriteQueue::Writer writer;
-  MutexLock lock(&mutex_);
-  write_queue_.Join(&writer, &mutex_);
-  Status status = background_error_;
-  if (status.ok()) {
-    status = SyncLogsLocked();
-    if (!status.ok()) SetBackgroundErrorLocked(status, "syncing the log");
-  }
-  write_queue_.Leave({&writer}, status);
-  return status;
-}
-
-Status DBImpl::MakeRoomLocked(const WriteOptions& options, uint64_t bytes,
-                              bool force_switch) {
+  WriteQueue::Writer writer(options, batch);
+  const size_t bytes = batch->ApproximateSize();
   bool delayed = false;
+  // relaxed: see write_gate_.
+  bool wait = write_gate_.load(std::memory_order_relaxed) != 0;
+  for (;;) {
+    if (wait) [[unlikely]] {
+      status = AwaitRoom(options, bytes, &delayed);
+      if (!status.ok()) return status;
+    }
+    switch (write_queue_.Join(&writer)) {
+      case WriteQueue::Role::kInsert:
+        writer.status = InsertBatchInto(batch->Data(), writer.memtable);
+        write_queue_.FinishInsert(&writer);
+        break;
+      case WriteQueue::Role::kDone:
+        break;
+      case WriteQueue::Role::kLead:
+        wait = false;
+        if (!HasRoom()) [[unlikely]] {
+          status = MakeRoom(&wait);
+        }
+        if (status.ok() && !wait) return WriteGroup(&writer);
+        write_queue_.Leave(WriteQueue::Group(&writer), status);
+        if (!status.ok()) return status;
+        continue;
+    }
+    RecordTick(options_.statistics.get(), Ticker::kWriteDoneByOther);
+    return std::move(writer.status);
+  }
+}
+
+bool DBImpl::HasRoom() const {
+  // relaxed: see write_gate_.
+  const uint32_t gate = write_gate_.load(std::memory_order_relaxed);
+  return (gate & ~kGateSlow) == 0 && !MemTableIsFull();
+}
+
+bool DBImpl::MemTableIsFull() const {
+  return memtable_->ApproximateMemoryUsage() > options_.write_buffer_size &&
+         !memtable_->empty();
+}
+
+Status DBImpl::MakeRoom(bool* wait) {
+  MutexLock lock(&mutex_);
+  if (!background_error_.ok()) return background_error_;
+  *wait = StopCauseLocked() != StallCause::kNone;
+  if (*wait || !MemTableIsFull()) return Status::OK();
+  return SwitchMemTableLocked();
+}
+
+StallCause DBImpl::StopCauseLocked() const {
+  if (stall_.pressure == WritePressure::kStop) return stall_.cause;
+  return MemTableIsFull() && !SlotFreeLocked() ? StallCause::kMemTables
+                                               : StallCause::kNone;
+}
+
+bool DBImpl::SlotFreeLocked() const {
+  return static_cast<int>(immutable_.size()) + 1 <
+         options_.max_write_buffer_number;
+}
+
+Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
+                         bool* delayed) {
+  MutexLock lock(&mutex_);
+  bool counted = false;
   for (;;) {
     if (!background_error_.ok()) return background_error_;
-    if (stall_.pressure == WritePressure::kStop && !force_switch) {
-      Status status = WaitStoppedLocked(options, stall_.reason);
-      if (!status.ok()) return status;
-      continue;
+    const StallCause cause = StopCauseLocked();
+    if (cause == StallCause::kNone) break;
+    if (options.no_slowdown) {
+      return Status::Incomplete("writes are stopped", StallCauseName(cause));
     }
-    if (!delayed && !force_switch && stall_.pressure == WritePressure::kSlow) {
-      delayed = true;
-      Status status = DelayLocked(options, bytes);
-      if (!status.ok()) return status;
-      continue;
+    // relaxed: what would end the wait is not started any more.
+    if (shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
     }
-    if (memtable_->empty() ||
-        (!force_switch &&
-         memtable_->ApproximateMemoryUsage() <= options_.write_buffer_size)) {
-      return Status::OK();
-    }
-    Status status;
-    if (static_cast<int>(immutable_.size()) + 1 >=
-        options_.max_write_buffer_number) {
-      status = WaitStoppedLocked(options, "memtables waiting for flush");
-    } else {
-      status = SwitchMemTableLocked();
-      force_switch = false;
-    }
-    if (!status.ok()) return status;
+    if (!counted) CountStallLocked(cause, WritePressure::kStop);
+    counted = true;
+    const uint64_t start_us = env_->NowMicros();
+    background_done_.Wait(&mutex_);
+    AddStallMicrosLocked(env_->NowMicros() - start_us);
   }
-}
-
-Status DBImpl::WaitStoppedLocked(const WriteOptions& options,
-                                 const char* reason) {
-  if (options.no_slowdown) {
-    return Status::Incomplete("writes are stopped", reason);
-  }
-  // relaxed: what would end the wait is not started any more.
-  if (shutting_down_.load(std::memory_order_relaxed)) {
-    return Status::ShutdownInProgress();
-  }
-  Log(LogLevel::kWarn, &log_, "writes wait: %s", reason);
-  const uint64_t start_us = env_->NowMicros();
-  ++stall_count_;
-  background_done_.Wait(&mutex_);
-  const uint64_t waited_us = env_->NowMicros() - start_us;
-  stall_micros_ += waited_us;
-  RecordTick(options_.statistics.get(), Ticker::kStallMicros, waited_us);
-  return Status::OK();
-}
-
-Status DBImpl::DelayLocked(const WriteOptions& options, uint64_t bytes) {
-  const uint64_t delay_us = write_delay_.Charge(bytes, env_->NowMicros());
+  if (*delayed || stall_.pressure != WritePressure::kSlow) return Status::OK();
+  *delayed = true;
+  const uint64_t delay_us =
+      write_delay_.Charge(bytes, stall_.rate, env_->NowMicros());
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
-    return Status::Incomplete("writes are slowed down", stall_.reason);
+    return Status::Incomplete("writes are slowed down",
+                              StallCauseName(stall_.cause));
   }
-  ++stall_count_;
-  stall_micros_ += delay_us;
-  RecordTick(options_.statistics.get(), Ticker::kStallMicros, delay_us);
+  CountStallLocked(stall_.cause, WritePressure::kSlow);
+  AddStallMicrosLocked(delay_us);
   mutex_.Unlock();
   env_->SleepForMicroseconds(delay_us);
   mutex_.Lock();
   return Status::OK();
 }
 
-Status DBImpl::NewWalLocked(uint64_t* number) {
-  *number = versions_->NewFileNumber();
-  std::unique_ptr<WritableFile> file;
-  Status status =
-      env_->NewWritableFile(WalFileName(path_, *number), FileOptions(), &file);
-  if (!status.ok()) return status;
-  LiveWal wal;
-  wal.number = *number;
-  wal.writer = std::make_shared<wal::Writer>(std::move(file), *number);
-  wals_.push_back(std::move(wal));
-  directory_synced_ = false;
-  return status;
+void DBImpl::CountStallLocked(StallCause cause, WritePressure pressure) {
+  ++stall_count_;
+  RecordTick(options_.statistics.get(), StallTicker(cause, pressure));
+  // stall_ is logged when it changes; this is nowhere else.
+  if (pressure == WritePressure::kStop && cause == StallCause::kMemTables) {
+    Log(LogLevel::kWarn, &log_, "writes wait: %s", StallCauseName(cause));
+  }
 }
 
-Status DBImpl::SwitchMemTableLocked() {
-  WalPredecessor predecessor;
-  predecessor.number = wals_.back().number;
-  predecessor.size = wals_.back().writer->Size();
-  uint64_t wal_number;
-  Status status = NewWalLocked(&wal_number);
-  if (!status.ok()) return status;
-  WriteBatch note;
-  predecessor.EncodeTo(&note);
-  WriteBatchInternal::SetSequence(&note, versions_->LastSequence() + 1);
-  status = wals_.back().writer->AddRecord(note.Data());
-  if (!status.ok()) {
+void DBImpl::AddStallMicrosLocked(uint64_t micros) {
+  stall_micros_ += micros;
+  RecordTick(options_.statistics.get(), Ticker::kStallMicros, micros);
+}
+
+void DBImpl::UpdateStallLocked() {
+  WriteDebt debt;
+  const Version& version = *versions_->current();
+  debt.level0_files = version.NumFiles(0);
+  debt.pending_bytes = EstimatePendingCompactionBytes(options_, version);
+  debt.immutable_memtables = static_cast<int>(immutable_.size());
+  const WriteStallState before = stall_;
+  stall_ = ComputeWriteStall(options_, debt);
+  if (stall_.pressure != before.pressure || stall_.cause != before.cause) {
+    static constexpr const char* kNames[] = {"normal", "slowed down",
+                                             "stopped"};
+    Log(stall_.pressure == WritePressure::kNone ? LogLevel::kInfo
+                                                : LogLevel::kWarn,
+        &log_,
+        "writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
+        "memtables to be flushed",
+        kNames[static_cast<int>(stall_.pressure)], StallCauseName(stall_.cause),
+        debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
+        debt.immutable_memtables);
+  }
+  UpdateGateLocked();
+}
+
+void DBImpl::UpdateGateLocked() {
+  uint32_t gate = 0;
+  if (!background_error_.ok()) gate |= kGateError;
+  if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
+  if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
+  // relaxed: see write_gate_.
+  write_gate_.store(gate, std::memory_order_relaxed);
+}
+
+Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
+  RecordTick(options_.statistics.get(), Ticker::kWriteDoneBySelf);
+  const WriteQueue::Group group = write_queue_.Form(leader);
+  // Only the leader, which this thread is, changes it.
+  const SequenceNumber first = versions_->LastSequence() + 1;
+  SequenceNumber next = first;
+  size_t bytes = 0;
+  group.ForEach([&](WriteQueue::Writer* writer) {
+    WriteBatchInternal::SetSequence(writer->batch, next);
+    next += writer->batch->Count();
+    bytes += writer->batch->ApproximateSize();
+  });
+  Status status;
+  if (leader->disable_wal) {
+    has_unlogged_data_ = true;
+  } else {
+    status = LogGroup(group, next - first);
+    RecordTick(options_.statistics.get(), Ticker::kWalFileBytes, bytes);
+  }
+  if (status.ok() && leader->sync) {
+    MutexLock lock(&mutex_);
+    status = SyncLogsLocked();
+  }
+  if (status.ok()) {
+    write_queue_.InsertAll(
+        group, memtable_, [this](WriteQueue::Writer* writer) {
+          writer->status = InsertBatchInto(writer->batch->Data(), memtable_);
+        });
+    group.ForEach([&status](WriteQueue::Writer* writer) {
+      if (!writer->status.ok()) status = writer->status;
+    });
+  }
+  if (status.ok()) {
+    versions_->SetLastSequence(next - 1);
+  } else {
+    // The log's end is unknown now: nothing may be written behind it.
+    MutexLock lock(&mutex_);
+    wal_failed_ = true;
     SetBackgroundErrorLocked(status, "writing the log");
-    return status;
   }
-  immutable_.push_back(memtable_);
-  ++switched_count_;
-  memtable_ = NewMemTable(wal_number);
-  InstallSuperVersionLocked();
-  MaybeScheduleLocked();
+  RecordTick(options_.statistics.get(), Ticker::kNumberKeysWritten,
+             next - first);
+  RecordTick(options_.statistics.get(), Ticker::kBytesWritten, bytes);
+  CountBytes(&user_bytes_, bytes);
+  if (!leader->disable_wal) CountBytes(&logged_bytes_, bytes);
+  write_queue_.Leave(group, status);
   return status;
-}
-
-Status DBImpl::Flush(const FlushOptions& options) {
-  if (read_only_) return ReadOnlyError();
-  WriteQueue::Writer writer;
-  MutexLock lock(&mutex_);
-  write_queue_.Join(&writer, &mutex_);
-  const Status status = MakeRoomLocked(WriteOptions(), 0, true);
-  const uint64_t target = switched_count_;
-  write_queue_.Leave({&writer}, status);
-  if (!status.ok() || !options.wait) return status;
-  while (flushed_count_ < target && background_error_.ok()) {
-    // relaxed: see WaitStoppedLocked.
-    if (!flush_scheduled_ && shutting_down_.load(std::memory_order_relaxed)) {
-      return Status::ShutdownInProgress();
-    }
-    background_done_.Wait(&mutex_);
-  }
-  return background_error_;
 }
 
 }  // namespace varve

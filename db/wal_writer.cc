@@ -1,16 +1,47 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/wal_writer.h"
 
+#include <algorithm>
+
 #include "db/wal_format.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 
 namespace varve::wal {
 
-Status Writer::AddRecord(const Slice& record) {
+// A place in a record that lies in several parts.
+class Writer::Cursor {
+ public:
+  explicit Cursor(std::span<const Slice> parts) : parts_(parts) {}
+
+  // Calls `function` with the next `size` bytes, piece by piece, until it
+  // returns false.
+  template <typename Function>
+  void Take(size_t size, Function function) {
+    while (size > 0) {
+      const Slice& part = parts_.front();
+      const size_t length = std::min(size, part.size() - offset_);
+      if (length > 0 && !function(Slice(part.data() + offset_, length))) return;
+      size -= length;
+      offset_ += length;
+      if (offset_ == part.size()) {
+        parts_ = parts_.subspan(1);
+        offset_ = 0;
+      }
+    }
+  }
+
+ private:
+  std::span<const Slice> parts_;
+  size_t offset_ = 0;  // In the first of parts_.
+};
+
+Status Writer::AddRecord(std::span<const Slice> parts) {
   static constexpr char kZeroes[kHeaderSize] = {};
-  const char* data = record.data();
-  size_t left = record.size();
+  size_t left = 0;
+  for (const Slice& part : parts) left += part.size();
+  if (options_.allocate_bytes != 0) AllocateFor(left);
+  Cursor cursor(parts);
   bool first = true;
   Status status;
   do {
@@ -25,27 +56,44 @@ Status Writer::AddRecord(const Slice& record) {
     const bool last = size == left;
     const uint8_t type =
         first ? (last ? kFull : kFirst) : (last ? kLast : kMiddle);
-    status = AddFragment(type, data, size);
+    status = AddFragment(type, &cursor, size);
     if (!status.ok()) return status;
-    data += size;
     left -= size;
     first = false;
   } while (left > 0);
-  return file_->Flush();
+  return options_.manual_flush ? status : file_->Flush();
 }
 
-Status Writer::AddFragment(uint8_t type, const char* data, size_t size) {
+Status Writer::AddFragment(uint8_t type, Cursor* cursor, size_t size) {
   char header[kHeaderSize];
   header[6] = static_cast<char>(type);
   uint32_t crc = Crc32c(header + 6, 1);
-  crc = Crc32cExtend(crc, data, size);
+  Cursor(*cursor).Take(size, [&crc](const Slice& piece) {
+    crc = Crc32cExtend(crc, piece.data(), piece.size());
+    return true;
+  });
   EncodeFixed32(header, MaskCrc(crc));
   header[4] = static_cast<char>(size & 0xFF);
   header[5] = static_cast<char>(size >> 8);
   Status status = file_->Append(Slice(header, kHeaderSize));
-  if (status.ok()) status = file_->Append(Slice(data, size));
+  if (!status.ok()) return status;
+  cursor->Take(size, [&](const Slice& piece) {
+    status = file_->Append(piece);
+    return status.ok();
+  });
   block_offset_ += kHeaderSize + size;
   return status;
+}
+
+void Writer::AllocateFor(size_t record_size) {
+  // Headers take less than a thousandth of a large record.
+  const uint64_t end =
+      file_->Size() + record_size + record_size / 1024 + 2 * kHeaderSize;
+  if (end <= allocated_bytes_) return;
+  const uint64_t length =
+      std::max(options_.allocate_bytes, end - allocated_bytes_);
+  file_->Allocate(allocated_bytes_, length);
+  allocated_bytes_ += length;
 }
 
 }  // namespace varve::wal

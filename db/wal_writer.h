@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "varve/env.h"
 #include "varve/slice.h"
@@ -10,19 +11,34 @@
 
 namespace varve::wal {
 
+struct WriterOptions {
+  // Leave records in the file's buffer until it is full or Flush is called.
+  bool manual_flush = false;
+  // Ask for the file's space in pieces of so many bytes, ahead of the writes;
+  // 0, do not.
+  uint64_t allocate_bytes = 0;
+};
+
 // Appends records to a log.
 // Thread-safety: owned by one thread at a time.
 class Writer {
  public:
   // `file` is empty.
-  Writer(std::unique_ptr<WritableFile> file, uint64_t number)
-      : file_(std::move(file)), number_(number) {}
+  Writer(std::unique_ptr<WritableFile> file, uint64_t number,
+         const WriterOptions& options = {})
+      : file_(std::move(file)), number_(number), options_(options) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Adds a record and hands it to the operating system. After an error the
-  // log's end is unknown: write no more to it.
-  Status AddRecord(const Slice& record);
+  // Adds a record, the parts in a row, and hands it to the operating system,
+  // by one write() if it is not larger than the file's buffer. After an error
+  // the log's end is unknown: write no more to it.
+  Status AddRecord(std::span<const Slice> parts);
+  Status AddRecord(const Slice& record) {
+    return AddRecord(std::span<const Slice>(&record, 1));
+  }
+  // Hands on what manual_flush has left.
+  Status Flush() { return file_->Flush(); }
   // Waits until all is on the device. Not to be retried after an error.
   Status Sync() { return file_->Sync(); }
   Status Close() { return file_->Close(); }
@@ -32,11 +48,16 @@ class Writer {
   WritableFile* file() { return file_.get(); }
 
  private:
-  Status AddFragment(uint8_t type, const char* data, size_t size);
+  class Cursor;
+
+  Status AddFragment(uint8_t type, Cursor* cursor, size_t size);
+  void AllocateFor(size_t record_size);
 
   std::unique_ptr<WritableFile> file_;
   const uint64_t number_;
+  const WriterOptions options_;
   size_t block_offset_ = 0;
+  uint64_t allocated_bytes_ = 0;
 };
 
 }  // namespace varve::wal

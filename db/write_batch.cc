@@ -221,6 +221,12 @@ SequenceNumber WriteBatchInternal::Sequence(const WriteBatch& batch) {
   return DecodeFixed64(batch.representation_.data());
 }
 
+void WriteBatchInternal::EncodeHeader(SequenceNumber sequence, uint32_t count,
+                                      char* header) {
+  EncodeFixed64(header, sequence);
+  EncodeFixed32(header + 8, count);
+}
+
 void WriteBatchInternal::SetCount(WriteBatch* batch, uint32_t count) {
   if (batch->representation_.size() < kHeaderSize) return;
   EncodeFixed32(batch->representation_.data() + 8, count);

@@ -82,6 +82,9 @@ class WriteBatchInternal {
  public:
   static void SetSequence(WriteBatch* batch, SequenceNumber sequence);
   static SequenceNumber Sequence(const WriteBatch& batch);
+  // Writes BatchReader::kHeaderSize bytes.
+  static void EncodeHeader(SequenceNumber sequence, uint32_t count,
+                           char* header);
   static void SetCount(WriteBatch* batch, uint32_t count);
   static bool TooLong(const WriteBatch& batch) { return batch.too_long_; }
   // Whether the bytes came from outside and may be damaged.

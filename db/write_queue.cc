@@ -1,55 +1,143 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/write_queue.h"
 
+#include <sched.h>
+
+#include "util/check.h"
+#include "util/futex.h"
+
 namespace varve {
 
 namespace {
+
+enum State : uint32_t { kWaiting = 0, kAsleep, kLead, kInsert, kDone };
+
+constexpr uint32_t kLeaderSleeps = uint32_t{1} << 31;
 
 // A group grows up to so many bytes; behind a small batch not that far, so
 // that it does not wait long.
 constexpr size_t kMaxGroupBytes = 1 << 20;
 constexpr size_t kSmallBatchBytes = 128 << 10;
 
+// A sleeping member is woken to insert a batch of so many bytes. A smaller one
+// is inserted by the leader in less time than the two wake-ups take.
+constexpr size_t kWorthWakingBytes = 8 << 10;
+
 }  // namespace
 
-bool WriteQueue::Join(Writer* writer, Mutex* mutex) {
-  writers_.push_back(writer);
-  while (!writer->done && writers_.front() != writer) {
-    writer->wake.Wait(mutex);
+WriteQueue::Role WriteQueue::Join(Writer* writer) {
+  // relaxed, both: nobody else knows the writer before T1 and T2.
+  writer->next_.store(nullptr, std::memory_order_relaxed);
+  writer->state_.store(kWaiting, std::memory_order_relaxed);
+  writer->leader_ = nullptr;
+  // T1. acquire pairs with the release of T6; release, for the one behind who
+  // is to find the fields above as they are.
+  Writer* const before = tail_.exchange(writer, std::memory_order_acq_rel);
+  if (before == nullptr) return Role::kLead;
+  // T2. release pairs with T3.
+  before->next_.store(writer, std::memory_order_release);
+  switch (AwaitChange(&writer->state_, kWaiting, kAsleep)) {
+    case kLead:
+      return Role::kLead;
+    case kInsert:
+      return Role::kInsert;
+    default:
+      return Role::kDone;
   }
-  return !writer->done;
 }
 
-std::vector<WriteQueue::Writer*> WriteQueue::Group(Writer* leader) const {
-  std::vector<Writer*> group{leader};
+WriteQueue::Group WriteQueue::Form(Writer* leader) const {
+  Group group(leader);
   if (leader->batch == nullptr) return group;
   size_t bytes = leader->batch->ApproximateSize();
   const size_t limit =
       bytes <= kSmallBatchBytes ? bytes + kSmallBatchBytes : kMaxGroupBytes;
-  for (size_t i = 1; i < writers_.size(); ++i) {
-    Writer* const writer = writers_[i];
-    if (writer->batch == nullptr ||
-        (writer->options.sync && !leader->options.sync) ||
-        writer->options.disable_wal != leader->options.disable_wal ||
-        (writer->options.no_slowdown && !leader->options.no_slowdown)) {
-      break;
+  for (;;) {
+    Writer* const writer = Next(group.last);
+    if (writer == nullptr || writer->batch == nullptr ||
+        (writer->sync && !leader->sync) ||
+        writer->disable_wal != leader->disable_wal) {
+      return group;
     }
     bytes += writer->batch->ApproximateSize();
-    if (bytes > limit) break;
-    group.push_back(writer);
+    if (bytes > limit) return group;
+    group.last = writer;
+    ++group.count;
   }
-  return group;
 }
 
-void WriteQueue::Leave(const std::vector<Writer*>& group,
-                       const Status& status) {
-  for (Writer* writer : group) {
-    writers_.pop_front();
-    writer->status = status;
-    writer->done = true;
-    if (writer != group.front()) writer->wake.Signal();
+void WriteQueue::Invite(const Group& group, MemTable* memtable) {
+  uint32_t invited = 0;
+  group.ForEach([&](Writer* writer) {
+    if (writer == group.first) return;
+    // relaxed: a guess.
+    if (writer->state_.load(std::memory_order_relaxed) == kAsleep &&
+        writer->batch->ApproximateSize() < kWorthWakingBytes) {
+      return;
+    }
+    writer->memtable = memtable;
+    writer->leader_ = group.first;
+    ++invited;
+  });
+  // relaxed: T4 publishes it.
+  group.first->inserting_.store(invited, std::memory_order_relaxed);
+  group.ForEach([](Writer* writer) {
+    if (writer->leader_ != nullptr) Give(writer, kInsert);  // T4
+  });
+}
+
+void WriteQueue::FinishInsert(Writer* writer) {
+  std::atomic<uint32_t>* const inserting = &writer->leader_->inserting_;
+  // T5. release pairs with the acquire of AwaitInserts; acq_rel, so that the
+  // last one's carries those before it along. The leader may be gone after
+  // this, but for its address.
+  if (inserting->fetch_sub(1, std::memory_order_acq_rel) ==
+      (kLeaderSleeps | 1)) {
+    FutexWake(inserting);
   }
-  if (!writers_.empty()) writers_.front()->wake.Signal();
+  AwaitChange(&writer->state_, kInsert, kAsleep);
+}
+
+void WriteQueue::AwaitInserts(Writer* leader) {
+  std::atomic<uint32_t>* const inserting = &leader->inserting_;
+  // acquire pairs with T5.
+  uint32_t left = inserting->load(std::memory_order_acquire);
+  while ((left & ~kLeaderSleeps) != 0) {
+    left = AwaitChange(inserting, left, left | kLeaderSleeps);
+  }
+}
+
+void WriteQueue::Give(Writer* writer, uint32_t state) {
+  // release pairs with the acquire of the writer's wait. After kDone the
+  // writer may be gone, but for its address.
+  if (writer->state_.exchange(state, std::memory_order_acq_rel) == kAsleep) {
+    FutexWake(&writer->state_);
+  }
+}
+
+void WriteQueue::Leave(const Group& group, const Status& status) {
+  Writer* last = group.last;
+  // T6. release pairs with T1; relaxed if it fails: T3 below acquires.
+  if (!tail_.compare_exchange_strong(last, nullptr, std::memory_order_release,
+                                     std::memory_order_relaxed)) {
+    Writer* next;
+    while ((next = Next(group.last)) == nullptr) sched_yield();  // B2
+    Give(next, kLead);
+  }
+  group.first->status = status;
+  for (Writer* writer = group.first; writer != group.last;) {
+    // B3: before the writer is answered.
+    Writer* const next = Next(writer);
+    if (writer != group.first) {
+      writer->status = status;
+      Give(writer, kDone);  // T7
+    }
+    writer = next;
+  }
+  if (group.last != group.first) {
+    group.last->status = status;
+    Give(group.last, kDone);  // T7
+  }
 }
 
 }  // namespace varve

@@ -1,44 +1,198 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <deque>
-#include <vector>
+// Group commit: writers queue up without a lock. The one at the front leads:
+// it alone may touch the log and choose the memtable. It writes for itself and
+// for those behind it that want the same; these are gone from the queue when
+// they wake. A writer that meets nobody takes two atomic instructions.
+//
+// Thread-safety: Join may be called by any thread, each with a Writer of its
+// own; the other functions by those to whom Join gave the role.
+//
+// *Words and states.*
+//   `tail_`: the writer that joined last; null, nobody is in the queue.
+//   `next` of a writer: who joined right behind it; null until that one, which
+//   may be suspended between T1 and T2, has said so.
+//   `state` of a writer: kWaiting; kAsleep, the same, and its thread is in the
+//   kernel; kLead; kInsert, it is to insert its own batch; kDone. kAsleep is
+//   written by the writer's own thread, kWaiting by it as well, before T1; all
+//   else by the leader.
+//   `inserting` of the leader: how many of its group insert and are not ready
+//   yet, and, in the highest bit, that it sleeps until there are none.
+// *Transitions.*
+//   T1 join: exchange of `tail_`, acq_rel. Old value null: the writer leads.
+//   T2 link: the old value's `next`, release. The writer waits for T4 or T6.
+//   T3 group: the leader follows `next`, acquire, from itself up to a null or a
+//      writer that does not fit.
+//   T4 insert: the leader gives kInsert to a member, exchange, acq_rel.
+//   T5 inserted: the member subtracts one from the leader's `inserting`,
+//      acq_rel, and waits for T7. The leader waits for 0, acquire.
+//   T6 hand over: if the last of the group is `tail_`, compare-and-swap of it
+//      to null, release; else kLead to the `next` of that last one, exchange,
+//      acq_rel, once there is one.
+//   T7 done: the leader gives kDone to each other member, exchange, acq_rel.
+// *Invariants.*
+//   I1 at most one writer leads: a new leader comes out of T1 on an empty
+//      queue or out of T6, each ends the lead of another one first.
+//   I2 who is between the leader and `tail_` does not leave: the leader reads
+//      only writers whose threads wait.
+//   I3 the leader does not touch a writer after that one's T7, nor any member
+//      the leader after its own T5 but by address.
+// *Why each order is needed.*
+//   T6 is a release and pairs with the next T1, or with the wait for kLead: a
+//   leader sees what all leaders before it did to the log and to what else
+//   they own. T2 and T3: the leader sees the batches. T4 and its wait: the
+//   member sees the memtable and its sequence number. T5: the leader, and by
+//   what it then publishes all readers, see what the member inserted. T7: the
+//   member sees its status. Exchanges of `state` are acquires as well, for
+//   nothing but that kAsleep, which needs no order, may be what they replace.
+// *Bad interleavings prevented.*
+//   B1 a writer joins between the leader's look at `tail_` and its leaving,
+//      and waits for ever: T6 is one compare-and-swap, which then fails.
+//   B2 T6 finds another `tail_` but no `next` yet, as that writer is between
+//      T1 and T2: the leader waits for `next`, and lets others run meanwhile.
+//   B3 a member's Writer is gone when the leader looks for the one behind it:
+//      all `next` are read, and T6 done, before a member's T7.
+//   B4 a member is made kDone between its last look at `state` and its sleep:
+//      it sleeps only if it could put kAsleep in the place of kWaiting (or
+//      kInsert), and then T7 sees that and wakes it.
+//   B5 the group grows while the leader counts it, and someone is answered who
+//      was not written: the group is fixed by T3, at its last member.
+// *Freshness and progress.* First come, first served. A group of writers that
+// sleep costs the leader one wake-up each. Who is suspended between T1 and T2
+// delays those behind it; a member that is suspended while it inserts delays
+// its group. Waiting for room is done outside of the queue (DBImpl::Write), so
+// that nobody waits behind somebody who waits.
+// *Reclamation.* None: Writers are on their threads' stacks. A wake-up may
+// come late and meet another use of the address (util/futex.h).
 
-#include "util/mutex.h"
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
 #include "varve/options.h"
 #include "varve/status.h"
 #include "varve/write_batch.h"
 
 namespace varve {
 
-// Group commit: writers queue up; the one at the front leads, and writes for
-// itself and for those behind it that want the same.
-// Thread-safety: guarded by the DB mutex.
+class MemTable;
+
 class WriteQueue {
  public:
-  struct Writer {
-    // Null to have the front of the queue to oneself, for work that must not
-    // meet a write.
-    WriteBatch* batch = nullptr;
-    WriteOptions options;
-    // Outputs.
-    bool done = false;
-    Status status;
-    CondVar wake;
+  enum class Role : uint8_t {
+    kLead,    // Lead until Leave.
+    kInsert,  // Insert the batch into `memtable`, then call FinishInsert.
+    kDone,    // A leader has done the work; `status` tells how.
   };
 
-  // Waits for the front of the queue. False: a leader has done the writer's
-  // work, and its status is set. True: the writer leads until Leave.
-  bool Join(Writer* writer, Mutex* mutex);
+  struct Writer {
+    // To have the front of the queue to oneself, for work that must not meet
+    // a write.
+    Writer() = default;
+    Writer(const WriteOptions& options, WriteBatch* its_batch)
+        : batch(its_batch),
+          sync(options.sync),
+          disable_wal(options.disable_wal) {}
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
 
-  // The writers whose batches go together with the leader's, itself first.
-  std::vector<Writer*> Group(Writer* leader) const;
+    WriteBatch* const batch = nullptr;
+    const bool sync = false;
+    const bool disable_wal = false;
+    MemTable* memtable = nullptr;  // For kInsert.
+    Status status;
 
-  // Gives the outcome to a group's members, wakes them and the next leader.
-  void Leave(const std::vector<Writer*>& group, const Status& status);
+   private:
+    friend class WriteQueue;
+    Writer* leader_ = nullptr;  // For kInsert.
+    std::atomic<Writer*> next_{nullptr};
+    std::atomic<uint32_t> state_{0};
+    std::atomic<uint32_t> inserting_{0};
+  };
+
+  // Writers whose batches go into the log together, the leader first.
+  struct Group {
+    explicit Group(Writer* leader) : first(leader), last(leader) {}
+
+    // Calls `function` with each of them.
+    template <typename Function>
+    void ForEach(Function function) const {
+      for (Writer* writer = first;; writer = Next(writer)) {
+        function(writer);
+        if (writer == last) return;
+      }
+    }
+
+    Writer* const first;
+    Writer* last;
+    size_t count = 1;
+  };
+
+  // The front of the queue for as long as this lives.
+  class Exclusive {
+   public:
+    explicit Exclusive(WriteQueue* queue) : queue_(queue) {
+      static_cast<void>(queue_->Join(&writer_));  // Can only lead.
+    }
+    ~Exclusive() { Leave(); }
+    Exclusive(const Exclusive&) = delete;
+    Exclusive& operator=(const Exclusive&) = delete;
+
+    // Before the end of the scope. Does not wait for other writers' work.
+    void Leave() {
+      if (left_) return;
+      left_ = true;
+      queue_->Leave(Group(&writer_), Status::OK());
+    }
+
+   private:
+    WriteQueue* const queue_;
+    Writer writer_;
+    bool left_ = false;
+  };
+
+  WriteQueue() = default;
+  WriteQueue(const WriteQueue&) = delete;
+  WriteQueue& operator=(const WriteQueue&) = delete;
+
+  // Waits for a role.
+  // REQUIRES: no mutex is held that a leader takes.
+  [[nodiscard]] Role Join(Writer* writer);
+
+  // The leader's group: as many as want the same.
+  Group Form(Writer* leader) const;
+
+  // Has `insert`, a function of a Writer, done for each of the group, by the
+  // members themselves or by the leader, which calls this; waits for all. Each
+  // has its status then.
+  template <typename Insert>
+  void InsertAll(const Group& group, MemTable* memtable, Insert insert) {
+    if (group.count == 1) return insert(group.first);
+    Invite(group, memtable);
+    group.ForEach([&](Writer* writer) {
+      if (writer->leader_ == nullptr) insert(writer);
+    });
+    AwaitInserts(group.first);
+  }
+
+  // For a member with the role kInsert, when it has set its status. Waits
+  // until the group is done; `status` is then the group's.
+  void FinishInsert(Writer* writer);
+
+  // Gives the lead to the next writer, and then the outcome to the members.
+  void Leave(const Group& group, const Status& status);
 
  private:
-  std::deque<Writer*> writers_;
+  static Writer* Next(const Writer* writer) {
+    // T3, of a writer before the last. acquire pairs with T2.
+    return writer->next_.load(std::memory_order_acquire);
+  }
+  static void Give(Writer* writer, uint32_t state);
+  void Invite(const Group& group, MemTable* memtable);
+  void AwaitInserts(Writer* leader);
+
+  std::atomic<Writer*> tail_{nullptr};
 };
 
 }  // namespace varve

@@ -142,11 +142,14 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
 Status PosixEnv::NewWritableFile(const std::string& path,
                                  const FileOptions& options,
                                  std::unique_ptr<WritableFile>* file) {
+  // Only what can also be read can be mapped for writing.
+  const int access = options.use_mmap_writes ? O_RDWR : O_WRONLY;
   int descriptor = -1;
-  Status status = PosixOpen(path, O_WRONLY | O_CREAT | O_TRUNC, &descriptor);
-  if (status.ok()) {
-    *file = NewPosixWritableFile(path, descriptor, options.bytes_per_sync);
-  }
+  Status status = PosixOpen(path, access | O_CREAT | O_TRUNC, &descriptor);
+  if (!status.ok()) return status;
+  *file = options.use_mmap_writes
+              ? NewPosixMmapFile(path, descriptor, options.bytes_per_sync)
+              : NewPosixWritableFile(path, descriptor, options.bytes_per_sync);
   return status;
 }
 

@@ -30,6 +30,11 @@ std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(
 std::unique_ptr<WritableFile> NewPosixWritableFile(const std::string& path,
                                                    int descriptor,
                                                    uint64_t bytes_per_sync);
+// The same, written through a shared mapping; an ordinary one if the file
+// system does not allocate or map. The descriptor is open for reading too.
+std::unique_ptr<WritableFile> NewPosixMmapFile(const std::string& path,
+                                               int descriptor,
+                                               uint64_t bytes_per_sync);
 std::unique_ptr<Directory> NewPosixDirectory(const std::string& path,
                                              int descriptor);
 

@@ -118,6 +118,7 @@ class DB {
   //   varve.compaction-pending        1 or 0
   //   varve.num-running-flushes, varve.num-running-compactions
   //   varve.background-errors         failed background jobs so far
+  //   varve.is-read-only              1 since one failed, until Resume
   //   varve.cur-size-active-mem-table, varve.cur-size-all-mem-tables   bytes
   //   varve.approximate-memory-usage  memtables, tables' metadata and cache
   //   varve.estimate-num-keys
@@ -151,6 +152,18 @@ class DB {
 
   // Makes the log safe up to now, as a write with sync does.
   virtual Status SyncWAL() = 0;
+
+  // Hands the log to the operating system up to now, which only makes a
+  // difference under Options::manual_wal_flush; then SyncWAL if `sync`.
+  virtual Status FlushWAL(bool sync) = 0;
+
+  // Makes a DB writable again that a background failure has made read-only,
+  // once the cause is gone: begins a new log and writes all that is in memory
+  // to tables, so that nothing depends on files of which a write or sync
+  // failed. OK too if there is nothing to resume from. After an error the DB
+  // stays read-only, and Resume may be called again. When the device or the
+  // quota was full, the DB tries by itself every few seconds.
+  virtual Status Resume() = 0;
 
   // Compacts all keys in [*begin, *end]; null is before the first and behind
   // the last. Waits until it is done.

@@ -149,6 +149,10 @@ struct FileOptions {
   // Bytes after which a written file's pages are pushed to the device in the
   // background; 0 leaves it to the kernel.
   uint64_t bytes_per_sync = 0;
+  // Write through a shared mapping of allocated space, where the file system
+  // can do that. Until it is closed, the file is then longer than what was
+  // appended, by zeros. A device that fails kills the process (SIGBUS).
+  bool use_mmap_writes = false;
 };
 
 class Env {

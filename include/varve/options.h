@@ -93,6 +93,22 @@ struct Options {
   // kernel. Default: 1 MiB.
   uint64_t bytes_per_sync = 1 << 20;
 
+  // Hand the log to the operating system only when its buffer of 64 KiB is
+  // full, by FlushWAL, or by a write with sync: fewer system calls, and what
+  // is in the buffer dies with the process. Default: false.
+  bool manual_wal_flush = false;
+
+  // Write the log through a mapping of its allocated space: a write is then a
+  // copy in memory, no system call, and survives the process as before. The
+  // price: a device that fails while the mapping is written kills the process
+  // by SIGBUS, where write() would return an error. Until the log is closed,
+  // its file ends in up to 1 MiB of zeros. Without effect where the file
+  // system cannot do it. Default: false.
+  bool use_mmap_writes = false;
+
+  // As bytes_per_sync, for logs. Default: 0.
+  uint64_t wal_bytes_per_sync = 0;
+
   // ---- Tables ----
 
   // Uncompressed bytes of a data block, about. [256, 16 MiB].

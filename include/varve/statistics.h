@@ -29,11 +29,18 @@ enum class Ticker : uint32_t {
   kWriteDoneBySelf,    // varve.write.self: as leader of a group
   kWriteDoneByOther,   // varve.write.other: by another's leader
   kStallMicros,        // varve.stall.micros: that writers waited
-  kFlushWriteBytes,    // varve.flush.write.bytes
-  kCompactReadBytes,   // varve.compact.read.bytes
-  kCompactWriteBytes,  // varve.compact.write.bytes
-  kNoFileOpens,        // varve.no.file.opens: table files opened
-  kNoFileErrors,       // varve.no.file.errors
+  // Writes that were slowed down, and that were stopped, for what reason.
+  kStallLevel0Delays,    // varve.l0.file.count.limit.delays
+  kStallLevel0Stops,     // varve.l0.file.count.limit.stops
+  kStallPendingDelays,   // varve.pending.compaction.bytes.delays
+  kStallPendingStops,    // varve.pending.compaction.bytes.stops
+  kStallMemTableDelays,  // varve.memtable.limit.delays
+  kStallMemTableStops,   // varve.memtable.limit.stops
+  kFlushWriteBytes,      // varve.flush.write.bytes
+  kCompactReadBytes,     // varve.compact.read.bytes
+  kCompactWriteBytes,    // varve.compact.write.bytes
+  kNoFileOpens,          // varve.no.file.opens: table files opened
+  kNoFileErrors,         // varve.no.file.errors
   kCount,
 };
 

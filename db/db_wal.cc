@@ -1,0 +1,264 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// The logs: what is written to them, when they are synced and replaced; and
+// how an error is got over, which takes a new one.
+
+#include <algorithm>
+#include <vector>
+
+#include "db/db_impl.h"
+#include "db/wal_predecessor.h"
+#include "db/write_batch_internal.h"
+#include "env/file_names.h"
+#include "monitoring/statistics.h"
+
+namespace varve {
+
+namespace {
+
+// A log's space is asked for in pieces, of this size at most.
+constexpr uint64_t kMaxAllocateBytes = 4 << 20;
+
+// Between attempts to resume when there was no space.
+constexpr uint64_t kMinResumeWaitUs = 100 * 1000;
+constexpr uint64_t kMaxResumeWaitUs = 5 * 1000 * 1000;
+
+}  // namespace
+
+MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
+  return new MemTable(&comparator_, wal_number, options_.write_buffer_size,
+                      options_.ablation.memtable);
+}
+
+Status DBImpl::LogGroup(const WriteQueue::Group& group, uint64_t count) {
+  wal::Writer* const wal = wals_.back().writer.get();
+  if (group.count == 1) return wal->AddRecord(group.first->batch->Data());
+  // One record of all updates: the first batch's header with the count of
+  // all, and then the bodies.
+  constexpr size_t kHeader = BatchReader::kHeaderSize;
+  char header[kHeader];
+  WriteBatchInternal::EncodeHeader(
+      WriteBatchInternal::Sequence(*group.first->batch),
+      static_cast<uint32_t>(count), header);
+  wal_parts_.assign(1, Slice(header, kHeader));
+  group.ForEach([this](const WriteQueue::Writer* writer) {
+    Slice body = writer->batch->Data();
+    body.remove_prefix(kHeader);
+    wal_parts_.push_back(body);
+  });
+  return wal->AddRecord(wal_parts_);
+}
+
+Status DBImpl::SyncLogsLocked() {
+  // A later log must not outlive an earlier one's tail: all that are not
+  // safe yet are synced, oldest first.
+  std::vector<std::shared_ptr<wal::Writer>> writers;
+  for (const LiveWal& wal : wals_) {
+    if (!wal.synced) writers.push_back(wal.writer);
+  }
+  const bool sync_directory = !directory_synced_;
+  mutex_.Unlock();
+  Status status;
+  if (sync_directory) status = directory_->Sync();
+  for (const auto& writer : writers) {
+    if (status.ok()) status = writer->Sync();
+  }
+  RecordTick(options_.statistics.get(), Ticker::kWalFileSynced, writers.size());
+  mutex_.Lock();
+  if (!status.ok()) return status;
+  directory_synced_ = true;
+  for (LiveWal& wal : wals_) {
+    if (wal.number < wals_.back().number &&
+        wal.number <= writers.back()->number()) {
+      wal.synced = true;
+    }
+  }
+  return status;
+}
+
+Status DBImpl::SyncWAL() { return FlushWAL(true); }
+
+Status DBImpl::FlushWAL(bool sync) {
+  if (read_only_) return ReadOnlyError();
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  if (!background_error_.ok()) return background_error_;
+  // A buffer in memory, mostly: not worth giving back the mutex.
+  Status status = wals_.back().writer->Flush();
+  if (status.ok() && sync) status = SyncLogsLocked();
+  if (!status.ok()) {
+    wal_failed_ = true;
+    SetBackgroundErrorLocked(status, "writing the log");
+  }
+  return status;
+}
+
+Status DBImpl::CreateWal(LiveWal* wal) {
+  wal->number = versions_->NewFileNumber();
+  FileOptions file_options;
+  file_options.bytes_per_sync = options_.wal_bytes_per_sync;
+  file_options.use_mmap_writes = options_.use_mmap_writes;
+  std::unique_ptr<WritableFile> file;
+  Status status = env_->NewWritableFile(WalFileName(path_, wal->number),
+                                        file_options, &file);
+  if (!status.ok()) return status;
+  wal::WriterOptions writer_options;
+  writer_options.manual_flush = options_.manual_wal_flush;
+  if (!options_.use_mmap_writes) {
+    writer_options.allocate_bytes =
+        std::min<uint64_t>(options_.write_buffer_size, kMaxAllocateBytes);
+  }
+  wal->writer = std::make_shared<wal::Writer>(std::move(file), wal->number,
+                                              writer_options);
+  return status;
+}
+
+Status DBImpl::SwitchMemTableLocked() {
+  wal::Writer* const old = wals_.back().writer.get();
+  const bool old_is_usable = !wal_failed_;
+  mutex_.Unlock();
+  // Nothing of the new log may reach the system before what is left of the
+  // old one.
+  Status status;
+  if (old_is_usable) status = old->Flush();
+  const bool flushed = status.ok();
+  LiveWal wal;
+  if (status.ok()) status = CreateWal(&wal);
+  const bool created = status.ok();
+  if (status.ok()) {
+    WalPredecessor predecessor;
+    predecessor.number = old->number();
+    predecessor.size = old->Size();
+    WriteBatch note;
+    predecessor.EncodeTo(&note);
+    WriteBatchInternal::SetSequence(&note, versions_->LastSequence() + 1);
+    status = wal.writer->AddRecord(note.Data());
+  }
+  if (created && !status.ok()) {
+    // It would stand in the way of the next one.
+    wal.writer.reset();
+    env_->RemoveFile(WalFileName(path_, wal.number)).IgnoreError();
+  }
+  MemTable* const memtable = status.ok() ? NewMemTable(wal.number) : nullptr;
+  mutex_.Lock();
+  if (!status.ok()) {
+    // Making a file may be tried again.
+    if (!flushed) wal_failed_ = true;
+    if (!flushed || created) {
+      SetBackgroundErrorLocked(status, "writing the log");
+    }
+    return status;
+  }
+  wals_.push_back(std::move(wal));
+  directory_synced_ = false;
+  wal_failed_ = false;
+  immutable_.push_back(memtable_);
+  ++switched_count_;
+  memtable_ = memtable;
+  InstallSuperVersionLocked();
+  MaybeScheduleLocked();
+  return status;
+}
+
+Status DBImpl::Flush(const FlushOptions& options) {
+  if (read_only_) return ReadOnlyError();
+  uint64_t target = 0;
+  for (bool switched = false; !switched;) {
+    WriteQueue::Exclusive leader(&write_queue_);
+    MutexLock lock(&mutex_);
+    if (!background_error_.ok()) return background_error_;
+    switched = memtable_->empty();
+    if (!switched && SlotFreeLocked()) {
+      Status status = SwitchMemTableLocked();
+      if (!status.ok()) return status;
+      switched = true;
+    }
+    target = switched_count_;
+    if (!switched) {
+      // relaxed: what would end the wait is not started any more.
+      if (shutting_down_.load(std::memory_order_relaxed)) {
+        return Status::ShutdownInProgress();
+      }
+      // Others may write meanwhile.
+      leader.Leave();
+      background_done_.Wait(&mutex_);
+    }
+  }
+  if (!options.wait) return Status::OK();
+  MutexLock lock(&mutex_);
+  while (flushed_count_ < target && background_error_.ok()) {
+    // relaxed: as above.
+    if (!flush_scheduled_ && shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
+    }
+    background_done_.Wait(&mutex_);
+  }
+  return flushed_count_ < target ? background_error_ : Status::OK();
+}
+
+Status DBImpl::Resume() {
+  if (read_only_) return ReadOnlyError();
+  // Nobody writes before it is done, the error being there; the lead is for
+  // the log.
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  while (flush_scheduled_ && !background_error_.ok()) {
+    background_done_.Wait(&mutex_);
+  }
+  if (background_error_.ok()) return Status::OK();
+  // Until its updates are in tables, and the MANIFEST says so, the log's end
+  // may be gone with a power cut, and the logs behind it would not count.
+  Status status;
+  if (wal_failed_ || !memtable_->empty()) status = SwitchMemTableLocked();
+  const size_t count = immutable_.size();
+  if (status.ok()) status = FlushImmutablesLocked();
+  if (!status.ok()) {
+    Log(LogLevel::kWarn, &log_, "still read-only: %s",
+        status.ToString().c_str());
+    return status;
+  }
+  flushed_count_ += count;
+  background_error_ = Status::OK();
+  Log(LogLevel::kInfo, &log_, "writable again");
+  UpdateGateLocked();
+  MaybeScheduleLocked();
+  background_done_.SignalAll();
+  return status;
+}
+
+void DBImpl::ResumeLaterLocked() {
+  // relaxed: stored under the mutex.
+  if (resume_scheduled_ || closed_ ||
+      shutting_down_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  // Of its own: it waits most of the time, which would keep a thread of the
+  // Env from others. Without it there is still Resume.
+  resume_scheduled_ = resume_pool_.Schedule([this] { KeepResuming(); }).ok();
+}
+
+void DBImpl::KeepResuming() {
+  MutexLock lock(&mutex_);
+  uint64_t wait_us = kMinResumeWaitUs;
+  for (;;) {
+    const uint64_t end_us = env_->NowMicros() + wait_us;
+    // relaxed: stored under the mutex.
+    while (!shutting_down_.load(std::memory_order_relaxed) &&
+           background_error_.IsNoSpace() &&
+           background_done_.WaitFor(&mutex_, wait_us) &&
+           env_->NowMicros() < end_us) {
+    }
+    if (shutting_down_.load(std::memory_order_relaxed) ||  // relaxed: as above.
+        !background_error_.IsNoSpace()) {
+      break;
+    }
+    mutex_.Unlock();
+    Resume().IgnoreError();  // It is tried again.
+    mutex_.Lock();
+    wait_us = std::min(2 * wait_us, kMaxResumeWaitUs);
+  }
+  resume_scheduled_ = false;
+  background_done_.SignalAll();
+}
+
+}  // namespace varve

@@ -1,0 +1,177 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// A file written through a shared mapping of its allocated space, one window
+// after the other. What is copied there is in the page cache, so it survives
+// the process as what is handed to write() does, and fdatasync finds the pages
+// that were dirtied through the mapping. Until Close the file is longer than
+// what was appended, by zeros.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "env/posix_file.h"
+
+namespace varve {
+
+namespace {
+
+// To go on to the next window costs two system calls and a few page faults;
+// what is left of the last one is read by recovery.
+constexpr size_t kWindowBytes = size_t{1} << 20;
+
+// Makes the blocks, so that no store into the mapping can find the device
+// full. 0, or errno.
+int AllocateBlocks(int descriptor, int mode, uint64_t offset) {
+  int result;
+  do {
+    result = fallocate(descriptor, mode, static_cast<off_t>(offset),
+                       static_cast<off_t>(kWindowBytes));
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+char* MapWindow(int descriptor, uint64_t offset) {
+  void* const memory = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE,
+                            MAP_SHARED, descriptor, static_cast<off_t>(offset));
+  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
+}
+
+class PosixMmapFile final : public WritableFile {
+ public:
+  // Takes over the first window: its blocks are there, the size is still 0.
+  PosixMmapFile(std::string path, int descriptor, uint64_t bytes_per_sync,
+                char* window)
+      : path_(std::move(path)),
+        bytes_per_sync_(bytes_per_sync),
+        descriptor_(descriptor),
+        window_(window) {}
+  ~PosixMmapFile() override {
+    // There is nobody left to tell; the interface says so.
+    if (descriptor_ >= 0) Close().IgnoreError();
+  }
+  PosixMmapFile(const PosixMmapFile&) = delete;
+  PosixMmapFile& operator=(const PosixMmapFile&) = delete;
+
+  Status Append(const Slice& data) override {
+    Status status = CheckUsable();
+    const char* source = data.data();
+    size_t left = data.size();
+    while (status.ok() && left > 0) {
+      if (size_ == file_bytes_) {
+        status = Grow();
+        continue;
+      }
+      const size_t place = size_ % kWindowBytes;
+      const size_t length = std::min(left, kWindowBytes - place);
+      memcpy(window_ + place, source, length);
+      source += length;
+      left -= length;
+      size_ += length;
+    }
+    return status;
+  }
+
+  Status Flush() override { return CheckUsable(); }
+
+  Status Sync() override {
+    Status status = CheckUsable();
+    if (status.ok() && fdatasync(descriptor_) != 0) {
+      return Fail("fdatasync", errno);
+    }
+    return status;
+  }
+
+  Status Close() override {
+    if (descriptor_ < 0) return CheckUsable();
+    Status status = CheckUsable();
+    munmap(window_, kWindowBytes);
+    window_ = nullptr;
+    // Zeros at the end would be taken for the end of the log, but other tools
+    // need not know that. Blocks behind the end go as well.
+    if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0 && status.ok()) {
+      status = Fail("ftruncate", errno);
+    }
+    // See PosixWritableFile.
+    if (close(descriptor_) != 0 && errno != EINTR && status.ok()) {
+      status = Fail("close", errno);
+    }
+    descriptor_ = -1;
+    return status;
+  }
+
+  void RangeSync(uint64_t offset, uint64_t length) override {
+    if (descriptor_ < 0) return;
+    // A hint, as for PosixWritableFile.
+    sync_file_range(descriptor_, static_cast<off_t>(offset),
+                    static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
+  }
+
+  uint64_t Size() const override { return size_; }
+
+ private:
+  // Sticky, for the reasons given for PosixWritableFile.
+  Status Fail(const char* call, int error_number) {
+    failure_ = Status::FromErrno(
+        std::string(call) + " " + path_ + " at offset " + std::to_string(size_),
+        error_number);
+    return failure_;
+  }
+
+  Status CheckUsable() const {
+    if (descriptor_ < 0) return Status::IOError(path_, "file is closed");
+    return failure_;
+  }
+
+  // Makes room for another window behind the last byte, and maps it.
+  Status Grow() {
+    const int error = AllocateBlocks(descriptor_, 0, file_bytes_);
+    if (error != 0) return Fail("fallocate", error);
+    if (file_bytes_ > 0) {
+      char* const next = MapWindow(descriptor_, file_bytes_);
+      if (next == nullptr) return Fail("mmap", errno);
+      munmap(window_, kWindowBytes);
+      window_ = next;
+      if (bytes_per_sync_ != 0 && file_bytes_ - pushed_ >= bytes_per_sync_) {
+        RangeSync(pushed_, file_bytes_ - pushed_);
+        pushed_ = file_bytes_;
+      }
+    }
+    file_bytes_ += kWindowBytes;
+    return Status::OK();
+  }
+
+  // Immutable after construction.
+  const std::string path_;
+  const uint64_t bytes_per_sync_;
+  // Owned by the thread that owns the file.
+  int descriptor_;
+  Status failure_;
+  char* window_;             // The last one.
+  uint64_t size_ = 0;        // Appended.
+  uint64_t file_bytes_ = 0;  // What the file's size is: whole windows.
+  uint64_t pushed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<WritableFile> NewPosixMmapFile(const std::string& path,
+                                               int descriptor,
+                                               uint64_t bytes_per_sync) {
+  // The size stays 0 as long as nothing is appended.
+  if (AllocateBlocks(descriptor, FALLOC_FL_KEEP_SIZE, 0) == 0) {
+    char* const window = MapWindow(descriptor, 0);
+    if (window != nullptr) {
+      return std::make_unique<PosixMmapFile>(path, descriptor, bytes_per_sync,
+                                             window);
+    }
+  }
+  return NewPosixWritableFile(path, descriptor, bytes_per_sync);
+}
+
+}  // namespace varve

@@ -1,0 +1,63 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/futex.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace varve {
+
+namespace {
+
+// What is waited for takes some microseconds mostly. Sleeping costs both sides
+// more than that, and spinning costs a thread that has no processor its own.
+constexpr int kSpins = 200;
+constexpr int kYields = 50;
+
+// Lets the processor's other hardware thread go first.
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
+              std::atomic<uint32_t>::is_always_lock_free);
+
+}  // namespace
+
+uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
+                     uint32_t asleep) {
+  uint32_t now = from;
+  for (int i = 0; i < kSpins + kYields; ++i) {
+    // acquire pairs with the release of whoever changes the word.
+    now = word->load(std::memory_order_acquire);
+    if (now != from) return now;
+    if (i < kSpins) {
+      Pause();
+    } else {
+      sched_yield();
+    }
+  }
+  // relaxed if it succeeds: nothing is published. acquire if it fails, as
+  // above.
+  if (!word->compare_exchange_strong(now, asleep, std::memory_order_relaxed,
+                                     std::memory_order_acquire)) {
+    return now;
+  }
+  do {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, asleep, nullptr, nullptr, 0);
+    // acquire, as above.
+    now = word->load(std::memory_order_acquire);
+  } while (now == asleep);
+  return now;
+}
+
+void FutexWake(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace varve

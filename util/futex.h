@@ -1,0 +1,26 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// To wait for another thread to change a word, first awake, then in the
+// kernel. Thread-safety: thread-safe.
+
+#include <atomic>
+#include <cstdint>
+
+namespace varve {
+
+// Waits until the word is neither `from` nor `asleep`, and returns what it is.
+// The caller spins for the time of a few cache misses, gives its processor to
+// others a few times, and then marks the word as `asleep`, if it still is
+// `from`, and sleeps. Whoever changes the word calls FutexWake if it was
+// `asleep`. What was written before the change is seen after the return, if
+// the change was a release.
+uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
+                     uint32_t asleep);
+
+// Wakes the thread that sleeps on the word, if any. The word is not accessed
+// and may be gone; a thread that sleeps on another word in its place wakes
+// for nothing, which AwaitChange, mutexes and condition variables all allow.
+void FutexWake(std::atomic<uint32_t>* word);
+
+}  // namespace varve
