@@ -212,12 +212,17 @@ Status DBImpl::Resume() {
   if (wal_failed_ || !memtable_->empty()) status = SwitchMemTableLocked();
   const size_t count = immutable_.size();
   if (status.ok()) status = FlushImmutablesLocked();
+  if (status.ok()) {
+    flushed_count_ += count;
+    // Shows that the new log can be synced; those before it are not needed.
+    status = SyncLogsLocked();
+    wal_failed_ = !status.ok();
+  }
   if (!status.ok()) {
     Log(LogLevel::kWarn, &log_, "still read-only: %s",
         status.ToString().c_str());
     return status;
   }
-  flushed_count_ += count;
   background_error_ = Status::OK();
   Log(LogLevel::kInfo, &log_, "writable again");
   UpdateGateLocked();

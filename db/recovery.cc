@@ -64,7 +64,10 @@ Status Recovery::ListDirectory(RecoveredState* state) {
     uint64_t number = 0;
     FileType type;
     if (!ParseFileName(name, &number, &type)) continue;
-    state->largest_file_number = std::max(state->largest_file_number, number);
+    // The number of an old info log is a time.
+    if (type != FileType::kInfoLog) {
+      state->largest_file_number = std::max(state->largest_file_number, number);
+    }
     switch (type) {
       case FileType::kCurrent:
         has_current_ = true;

@@ -2,7 +2,6 @@
 #include "util/futex.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,10 +9,10 @@ namespace varve {
 
 namespace {
 
-// What is waited for takes some microseconds mostly. Sleeping costs both sides
-// more than that, and spinning costs a thread that has no processor its own.
+// What is waited for takes some microseconds mostly, and sleeping costs both
+// sides more than that. Giving the processor away without sleeping gives it to
+// anybody, for long.
 constexpr int kSpins = 200;
-constexpr int kYields = 50;
 
 // Lets the processor's other hardware thread go first.
 void Pause() {
@@ -32,15 +31,11 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
 uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
                      uint32_t asleep) {
   uint32_t now = from;
-  for (int i = 0; i < kSpins + kYields; ++i) {
+  for (int i = 0; i < kSpins; ++i) {
     // acquire pairs with the release of whoever changes the word.
     now = word->load(std::memory_order_acquire);
     if (now != from) return now;
-    if (i < kSpins) {
-      Pause();
-    } else {
-      sched_yield();
-    }
+    Pause();
   }
   // relaxed if it succeeds: nothing is published. acquire if it fails, as
   // above.

@@ -10,11 +10,10 @@
 namespace varve {
 
 // Waits until the word is neither `from` nor `asleep`, and returns what it is.
-// The caller spins for the time of a few cache misses, gives its processor to
-// others a few times, and then marks the word as `asleep`, if it still is
-// `from`, and sleeps. Whoever changes the word calls FutexWake if it was
-// `asleep`. What was written before the change is seen after the return, if
-// the change was a release.
+// The caller spins for some microseconds, then marks the word as `asleep`, if
+// it still is `from`, and sleeps. Whoever changes the word calls FutexWake if
+// it was `asleep`. What was written before the change is seen after the return,
+// if the change was a release.
 uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
                      uint32_t asleep);
 

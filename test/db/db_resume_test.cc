@@ -1,0 +1,298 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a DB that a failure has made read-only can be made writable again, by
+// itself if the device was full, without losing what was acknowledged, also if
+// the power fails right after; and nothing is ever synced again after its sync
+// failed. Method: each kind of file failing in each way, Resume, a power cut
+// that takes all that was not synced; a real device that is full.
+
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "env/fault_injection_env.h"
+#include "test/testing/db_helpers.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+class DbResumeTest : public ::testing::Test {
+ protected:
+  DbResumeTest()
+      : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
+    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    options_ = TinyOptions();
+    options_.env = &faulty_;
+  }
+  ~DbResumeTest() override { db_.reset(); }
+
+  void Open() {
+    db_.reset();
+    ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db_)));
+  }
+  Status Put(const std::string& key, bool sync) {
+    WriteOptions options;
+    options.sync = sync;
+    Status s = db_->Put(options, key, "value of " + key);
+    if (s.ok()) (sync ? synced_ : written_).push_back(key);
+    return s;
+  }
+  bool IsReadOnly() {
+    uint64_t value = 0;
+    EXPECT_TRUE(db_->GetIntProperty("varve.is-read-only", &value));
+    return value != 0;
+  }
+  void ExpectAll(const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) {
+      std::string value;
+      EXPECT_TRUE(Ok(db_->Get({}, key, &value))) << key;
+      EXPECT_EQ(value, "value of " + key);
+    }
+  }
+  void CutPower() {
+    faulty_.SetFilesystemActive(false);
+    db_.reset();
+    CrashOptions crash;
+    crash.lose_everything_unsynced = true;
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    Open();
+  }
+
+  std::unique_ptr<Env> memory_;
+  FaultInjectionEnv faulty_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+  std::vector<std::string> written_;
+  std::vector<std::string> synced_;
+};
+
+TEST_F(DbResumeTest, WithoutAnErrorThereIsNothingToDo) {
+  Open();
+  ASSERT_TRUE(Ok(Put("a", false)));
+  EXPECT_TRUE(Ok(db_->Resume()));
+  EXPECT_FALSE(IsReadOnly());
+}
+
+struct Failure {
+  const char* part;  // Of the path.
+  OperationMask kinds;
+  bool partial;
+};
+
+// Whatever failed, the DB goes on behind a Resume, and keeps what it said.
+TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
+  const Failure failures[] = {{".log", kWriteOperation, false},
+                              {".log", kWriteOperation, true},
+                              {".log", kSyncOperation, false},
+                              {".sst", kWriteOperation, false},
+                              {".sst", kSyncOperation, false},
+                              {"MANIFEST", kWriteOperation, true},
+                              {"MANIFEST", kSyncOperation, false},
+                              {"", kSyncDirectoryOperation, false}};
+  int round = 0;
+  for (const Failure& failure : failures) {
+    SCOPED_TRACE(std::string(failure.part) + " " +
+                 std::to_string(failure.kinds));
+    const auto key = [&round](const char* name) {
+      return std::string(name) + std::to_string(round);
+    };
+    round++;
+    Open();
+    ASSERT_TRUE(Ok(Put(key("synced before"), true)));
+    ASSERT_TRUE(Ok(Put(key("before"), false)));
+    faulty_.SetPathFilter(failure.part);
+    FailureOptions how;
+    how.once = false;
+    how.partial_append = failure.partial;
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
+                      how);
+    Status s = Put(key("failed"), true);
+    if (s.ok()) s = db_->Flush({});
+    ASSERT_FALSE(s.ok());
+    EXPECT_TRUE(IsReadOnly());
+    EXPECT_FALSE(Put(key("refused"), false).ok());
+    // The cause is not gone yet.
+    EXPECT_FALSE(db_->Resume().ok());
+    EXPECT_TRUE(IsReadOnly());
+    EXPECT_FALSE(Put(key("refused"), false).ok());
+    ExpectAll(written_);
+    ExpectAll(synced_);
+
+    faulty_.ClearFailure();
+    faulty_.SetPathFilter("");
+    ASSERT_TRUE(Ok(db_->Resume()));
+    EXPECT_FALSE(IsReadOnly());
+    ExpectAll(written_);
+    ASSERT_TRUE(Ok(Put(key("after"), false)));
+    ASSERT_TRUE(Ok(Put(key("synced after"), true)));
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    // What was in memory at the Resume is in tables, and so is safe.
+    CutPower();
+    if (HasFatalFailure()) return;
+    ExpectAll(synced_);
+    ExpectAll(written_);
+    if (HasFailure()) return;
+    ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  }
+}
+
+TEST_F(DbResumeTest, LogThatFailedIsNotSyncedAgain) {
+  Open();
+  ASSERT_TRUE(Ok(Put("before", false)));
+  faulty_.SetPathFilter(".log");
+  faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+  EXPECT_FALSE(Put("failed", true).ok());
+  const uint64_t operations =
+      faulty_.OperationCount(kSyncOperation | kWriteOperation);
+  EXPECT_FALSE(Put("refused", true).ok());
+  EXPECT_FALSE(db_->SyncWAL().ok());
+  EXPECT_FALSE(db_->FlushWAL(true).ok());
+  EXPECT_EQ(faulty_.OperationCount(kSyncOperation | kWriteOperation),
+            operations);
+  // The failed write is not seen, before or after.
+  std::string value;
+  EXPECT_TRUE(db_->Get({}, "failed", &value).IsNotFound());
+  ASSERT_TRUE(Ok(db_->Resume()));
+  EXPECT_TRUE(db_->Get({}, "failed", &value).IsNotFound());
+  ASSERT_TRUE(Ok(Put("after", true)));
+  CutPower();
+  ExpectAll({"before", "after"});
+  // Its log is not used any more: it would share its number with "after".
+  EXPECT_TRUE(db_->Get({}, "failed", &value).IsNotFound());
+}
+
+TEST_F(DbResumeTest, CutDuringResumeLosesNothingSynced) {
+  // The Resume itself fails at each of its operations, and then the power.
+  for (uint64_t n = 0; n < 40; n++) {
+    SCOPED_TRACE(n);
+    synced_.clear();
+    Open();
+    ASSERT_TRUE(Ok(Put("synced" + std::to_string(n), true)));
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+    EXPECT_FALSE(Put("failed", true).ok());
+    FailureOptions all;
+    all.once = false;
+    faulty_.FailAfter(n, FaultInjectionEnv::InjectedError(),
+                      kAllOperations & ~kReadingOperations, all);
+    if (db_->Resume().ok()) {
+      Put("after" + std::to_string(n), true).IgnoreError();  // May fail too.
+    }
+    CutPower();
+    if (HasFatalFailure()) return;
+    ExpectAll(synced_);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(DbResumeTest, ResumesByItselfWhenThereIsSpaceAgain) {
+  for (const char* part : {".log", ".sst", "MANIFEST"}) {
+    SCOPED_TRACE(part);
+    Open();
+    ASSERT_TRUE(Ok(Put(std::string("before ") + part, false)));
+    faulty_.SetPathFilter(part);
+    FailureOptions full;
+    full.once = false;
+    full.partial_append = true;
+    faulty_.FailAfter(0, Status::FromErrno("test", EDQUOT), kWriteOperation,
+                      full);
+    Status s = Put(std::string("at the end ") + part, false);
+    if (s.ok()) s = db_->Flush({});
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+    EXPECT_TRUE(IsReadOnly());
+    EXPECT_TRUE(Put("refused", false).IsNoSpace());
+    // Until it has tried once, in vain.
+    const uint64_t failures = faulty_.FailureCount();
+    while (faulty_.FailureCount() == failures) std::this_thread::yield();
+    EXPECT_TRUE(Put("refused", false).IsNoSpace());
+    faulty_.ClearFailure();
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (IsReadOnly() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    ASSERT_FALSE(IsReadOnly());
+    ASSERT_TRUE(Ok(Put(std::string("after ") + part, true)));
+    CutPower();
+    ExpectAll(written_);
+    ExpectAll(synced_);
+  }
+}
+
+TEST_F(DbResumeTest, CloseDoesNotWaitForSpace) {
+  Open();
+  ASSERT_TRUE(Ok(Put("a", false)));
+  FailureOptions full;
+  full.once = false;
+  faulty_.FailAfter(0, Status::FromErrno("test", ENOSPC), kWriteOperation,
+                    full);
+  EXPECT_TRUE(Put("b", false).IsNoSpace());
+  db_->Close().IgnoreError();  // That it returns is the point.
+  db_.reset();
+  faulty_.ClearFailure();
+  Open();
+  ExpectAll(written_);
+}
+
+// A file system of 12 MiB.
+class FullDeviceTest : public ::testing::TestWithParam<bool> {
+ protected:
+  FullDeviceTest()
+      : mounted_(mount("none", dir_.path().c_str(), "tmpfs", 0, "size=12m") ==
+                 0) {}
+  ~FullDeviceTest() override {
+    if (mounted_) umount2(dir_.path().c_str(), MNT_DETACH);
+  }
+
+  TempDir dir_;
+  const bool mounted_;  // Not everybody may.
+};
+
+TEST_P(FullDeviceTest, KeepsWhatWasAcknowledgedAndGoesOn) {
+  if (!mounted_) return;  // Injected errors above are the same for the DB.
+  Options options = TinyOptions();
+  options.use_mmap_writes = GetParam();
+  options.write_buffer_size = 256 << 10;
+  options.compression = CompressionType::kNone;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options, dir_.Sub("db"), &db)));
+  const std::string ballast = dir_.Sub("ballast");
+  ASSERT_TRUE(Ok(WriteStringToFile(Env::Default(), std::string(6 << 20, 'b'),
+                                   ballast, true)));
+  int written = 0;
+  Status s;
+  const auto put = [&] {
+    s = db->Put({}, Key(written), std::string(1000, 'v'));
+    if (s.ok()) written++;
+  };
+  while (s.ok() && written < 10000) put();
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  const int when_full = written;
+  for (int i = 0; i < 10; i++) put();
+  ASSERT_TRUE(Ok(Env::Default()->RemoveFile(ballast)));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (written == when_full && std::chrono::steady_clock::now() < end) {
+    put();
+    std::this_thread::yield();
+  }
+  EXPECT_GT(written, when_full) << s.ToString();
+  db.reset();
+  ASSERT_TRUE(Ok(DB::Open(options, dir_.Sub("db"), &db)));
+  for (int i = 0; i < written; i++) {
+    std::string value;
+    ASSERT_TRUE(Ok(db->Get({}, Key(i), &value))) << i << " of " << written;
+  }
+  ASSERT_TRUE(Ok(db->VerifyChecksum()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FullDeviceTest, ::testing::Values(false, true),
+                         [](const auto& test) {
+                           return test.param ? "Mapped" : "Plain";
+                         });
+
+}  // namespace
+}  // namespace varve::test
