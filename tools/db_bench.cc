@@ -96,6 +96,8 @@ DEFINE_int32(subcompactions, 1,
              "Parts of one compaction that run at the same time, at most");
 DEFINE_bool(sync, false, "Every write waits until it is on the device");
 DEFINE_bool(disable_wal, false, "Write no log");
+DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
+DEFINE_bool(mmap_write, false, "Write the log through a mapping");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
 DEFINE_bool(verify_checksum, true, "Verify the checksums of blocks read");
 DEFINE_string(ablate, "",
@@ -301,6 +303,8 @@ EngineConfig MakeEngineConfig() {
   config.threads = FLAGS_threads;
   config.sync = FLAGS_sync;
   config.disable_wal = FLAGS_disable_wal;
+  config.manual_wal_flush = FLAGS_manual_wal_flush;
+  config.mmap_write = FLAGS_mmap_write;
   config.use_direct_reads = FLAGS_use_direct_reads;
   config.verify_checksums = FLAGS_verify_checksum;
   config.statistics = FLAGS_statistics;

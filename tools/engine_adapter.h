@@ -45,6 +45,8 @@ struct EngineConfig {
   // Every write waits for the device.
   bool sync = false;
   bool disable_wal = false;
+  bool manual_wal_flush = false;
+  bool mmap_write = false;
   bool use_direct_reads = false;
   bool verify_checksums = true;
   // Count events, if the engine can.

@@ -140,6 +140,9 @@ class LevelEngine final : public Engine {
     if (config.disable_wal) {
       return Status::NotSupported("disable_wal: leveldb always writes its log");
     }
+    if (config.manual_wal_flush || config.mmap_write) {
+      return Status::NotSupported("manual_wal_flush, mmap_write: leveldb has none");
+    }
     if (config.use_direct_reads) {
       return Status::NotSupported("use_direct_reads: leveldb has none");
     }

@@ -227,6 +227,8 @@ class RocksEngine final : public Engine {
     options.max_subcompactions = static_cast<uint32_t>(config.subcompactions);
     options.max_open_files = config.open_files;
     options.use_direct_reads = config.use_direct_reads;
+    options.manual_wal_flush = config.manual_wal_flush;
+    options.allow_mmap_writes = config.mmap_write;
     options.max_background_jobs = config.max_background_jobs;
     if (!ParseCompression(config.compression, &options.compression)) {
       return Status::NotSupported("compression " + config.compression);

@@ -170,6 +170,8 @@ class VarveEngine final : public Engine {
     options.ablation = config.ablation;
     options.max_open_files = config.open_files;
     options.use_direct_reads = config.use_direct_reads;
+    options.manual_wal_flush = config.manual_wal_flush;
+    options.use_mmap_writes = config.mmap_write;
     options.block_size = config.block_bytes;
     options.max_background_jobs = config.max_background_jobs;
     if (!ParseCompression(config.compression, &options.compression)) {

@@ -26,6 +26,7 @@ Options RandomOptions(Rng* rng) {
   options.block_cache = rng->Pick<int>({0, 1, 2}) == 0
                             ? nullptr
                             : NewTestCache(rng->Pick<size_t>({0, 8 << 10}));
+  options.manual_wal_flush = rng->OneIn(4);
   options.max_open_files = rng->Pick({-1, 16});
   options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
   options.block_restart_interval = rng->Pick({1, 2, 16, 128});

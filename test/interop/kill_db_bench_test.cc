@@ -1,14 +1,16 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: db_bench killed with -9 at any moment leaves a database that Varve and
-// RocksDB open, whole and equal. Method: fillrandom and fillsync, each started
-// anew or on the same database and killed at random moments, VARVE_KILLS times
-// (20). Which writes must be there is judged in test/stress/kill_test.cc, where
-// the writer keeps a record; here it is what both engines make of the files.
+// RocksDB open, whole and equal. Method: fillrandom and fillsync, with a log by
+// write() and through a mapping, each started anew or on the same database and
+// killed at random moments, VARVE_KILLS times (20). Which writes must be there
+// is judged in test/stress/kill_test.cc, where the writer keeps a record; here
+// it is what both engines make of the files.
 
 #include <chrono>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "test/testing/seed.h"
 #include "test/testing/tools.h"
@@ -16,11 +18,13 @@
 namespace varve::test {
 namespace {
 
-class KillDbBenchTest : public DbTestBase,
-                        public ::testing::WithParamInterface<const char*> {};
+class KillDbBenchTest
+    : public DbTestBase,
+      public ::testing::WithParamInterface<std::tuple<const char*, bool>> {};
 
 TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
-  const std::string benchmark = GetParam();
+  const std::string benchmark = std::get<0>(GetParam());
+  const bool mmap = std::get<1>(GetParam());
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
   Rng rng(seed);
@@ -38,6 +42,7 @@ TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
          "--sync=" + std::string(benchmark == "fillsync" ? "1" : "0"),
          "--use_existing_db=" + std::string(again ? "1" : "0"),
          "--num=100000000", "--threads=2", "--write_buffer_size=131072",
+         "--mmap_write=" + std::string(mmap ? "1" : "0"),
          "--seed=" + std::to_string(1 + rng.Below(1000000))});
     // Some die early, others in the middle of flushes and compactions.
     std::this_thread::sleep_for(
@@ -65,8 +70,13 @@ TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KillDbBenchTest,
-                         ::testing::Values("fillrandom", "fillsync"),
-                         [](const auto& test) { return test.param; });
+                         ::testing::Combine(::testing::Values("fillrandom",
+                                                              "fillsync"),
+                                            ::testing::Bool()),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) +
+                                  (std::get<1>(test.param) ? "Mapped" : "");
+                         });
 
 }  // namespace
 }  // namespace varve::test

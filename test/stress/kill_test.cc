@@ -4,7 +4,8 @@
 // of those that did not, each thread has a prefix. Method: this program starts
 // itself as a worker, whose threads write numbered keys and note in a shared
 // file what has returned; it is killed at random moments, 20 times, and the
-// database is opened again each time and checked. VARVE_KILLS sets how often.
+// database is opened again each time and checked. The log is written by write()
+// and through a mapping. VARVE_KILLS sets how often.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -60,11 +61,28 @@ std::string KillValue(int thread, int64_t number) {
          std::string(static_cast<size_t>(number % 200), 'v');
 }
 
+struct Mode {
+  const char* name;  // Also of the directory, so that the worker knows.
+  bool sync;
+  bool mmap;
+};
+constexpr Mode kModes[] = {{"Unsynced", false, false},
+                           {"Synced", true, false},
+                           {"UnsyncedMapped", false, true},
+                           {"SyncedMapped", true, true}};
+
+Options OptionsFor(const Mode& mode) {
+  Options options = TinyOptions();
+  options.use_mmap_writes = mode.mmap;
+  return options;
+}
+
 // The worker: writes until it is killed.
-int Work(const std::string& path, const std::string& progress_path, bool sync) {
+int Work(const std::string& path, const std::string& progress_path,
+         const Mode& mode) {
   Progress* progress = MapProgress(progress_path);
   std::unique_ptr<DB> db;
-  Status s = DB::Open(TinyOptions(), path, &db);
+  Status s = DB::Open(OptionsFor(mode), path, &db);
   if (!s.ok()) {
     fprintf(stderr, "%s\n", s.ToString().c_str());
     return 1;
@@ -74,7 +92,7 @@ int Work(const std::string& path, const std::string& progress_path, bool sync) {
     threads.emplace_back([&, t] {
       Progress::PerThread& mine = progress->threads[t];
       WriteOptions options;
-      options.sync = sync;
+      options.sync = mode.sync;
       for (;;) {
         const int64_t number = mine.returned.load();
         mine.begun.store(number + 1);
@@ -96,23 +114,28 @@ int Work(const std::string& path, const std::string& progress_path, bool sync) {
 
 constexpr const char* kWorkerVariable = "VARVE_KILL_TEST_WORKER";
 
-class KillTest : public ::testing::TestWithParam<bool> {};
+class KillTest : public ::testing::TestWithParam<Mode> {};
 
 // Run by the tests below in a process of its own; by itself it does nothing.
 TEST(KillWorkerTest, Work) {
   const char* work = getenv(kWorkerVariable);
   if (work == nullptr) return;
   const std::string path = work;
-  _exit(Work(path + "/db", path + "/progress", path.back() == 's'));
+  for (const Mode& mode : kModes) {
+    if (path.ends_with(std::string("/") + mode.name)) {
+      _exit(Work(path + "/db", path + "/progress", mode));
+    }
+  }
+  _exit(2);
 }
 
 TEST_P(KillTest, AllWritesThatReturnedAreThere) {
-  const bool sync = GetParam();
+  const Mode& mode = GetParam();
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
   Rng rng(seed);
   TempDir dir;
-  const std::string place = dir.Sub(sync ? "s" : "u");
+  const std::string place = dir.Sub(mode.name);
   ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
   Progress* progress = MapProgress(place + "/progress");
   const int kills = EnvironmentInt("VARVE_KILLS", 20);
@@ -140,7 +163,7 @@ TEST_P(KillTest, AllWritesThatReturnedAreThere) {
     ASSERT_EQ(result.exit_code, 128 + SIGKILL) << result.Summary();
 
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(Ok(DB::Open(TinyOptions(), place + "/db", &db)));
+    ASSERT_TRUE(Ok(DB::Open(OptionsFor(mode), place + "/db", &db)));
     for (int t = 0; t < kThreads; t++) {
       Progress::PerThread& mine = progress->threads[t];
       ASSERT_EQ(mine.failed.load(), 0) << result.Summary();
@@ -173,10 +196,8 @@ TEST_P(KillTest, AllWritesThatReturnedAreThere) {
   munmap(progress, sizeof(Progress));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KillTest, ::testing::Values(false, true),
-                         [](const auto& test) {
-                           return test.param ? "Synced" : "Unsynced";
-                         });
+INSTANTIATE_TEST_SUITE_P(All, KillTest, ::testing::ValuesIn(kModes),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace varve::test
