@@ -104,11 +104,11 @@ enum class BlinkPoint : uint8_t {
   kLockWanted,  // T1: the place is found, nothing is locked.
   kSlotFilled,  // T2: before the word.
   kLinked,      // T3: `next` is stored,
-  kBounded,     // `high`,
   kShrunk,      // the word,
   kVersioned,   // `version`.
   kParentLess,  // T4: before it.
   kWordRead,    // T5: version and word are read,
+  kBoundRead,   // and `high`, if it is to be,
   kSlotsRead,   // and all the rest, but for the version again.
 };
 struct NoBlinkPause {

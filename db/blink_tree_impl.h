@@ -212,6 +212,7 @@ inline BlinkNode* BasicBlinkTree<Pause>::Descend(const Target& t,
       node = right;
       continue;
     }
+    Pause::At(BlinkPoint::kBoundRead);
     auto* const child =
         static_cast<Node*>(node->Item(word, Rank(node, word, t) - 1));
     Pause::At(BlinkPoint::kSlotsRead);
@@ -233,10 +234,6 @@ const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
     const uint32_t version = node->version.load(std::memory_order_acquire);
     const uint64_t word = node->word.load(std::memory_order_acquire);
     Pause::At(BlinkPoint::kWordRead);
-    if (const Node* const right = RightOf(node, t)) {
-      node = right;
-      continue;
-    }
     const size_t rank = Rank(node, word, t);
     const char* result = nullptr;
     if (rank < Node::Count(word)) {
@@ -246,7 +243,7 @@ const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
       const Node* const next = node->next.load(std::memory_order_acquire);
       if (next != nullptr) {
         if (LowIsBelow(next, t)) {
-          node = next;  // There was a split after RightOf.
+          node = next;
           continue;
         }
         result = next->KeyEntry(0);
@@ -440,6 +437,7 @@ size_t BasicBlinkTree<Pause>::Copy(const Node* node, const Target* t,
       node = right;
       continue;
     }
+    Pause::At(BlinkPoint::kBoundRead);
     const size_t rank = t == nullptr ? 0 : Rank(node, word, *t);
     to->count_ = Node::Count(word);
     for (size_t i = 0; i < to->count_; ++i) {

@@ -11,8 +11,10 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "db/memtable_entry.h"
 #include "test/testing/actor.h"
 #include "test/testing/comparators.h"
+#include "test/testing/seed.h"
 #include "util/arena.h"
 #include "util/coding.h"
 
@@ -98,9 +101,15 @@ class BlinkTreeInterleavingTest : public testing::TestWithParam<bool> {
     keys_.insert(number);
     Insert(number);
   }
-  // Backwards, so that leaves are not full. Multiples of 10.
-  void AddTens(int count) {
-    for (int i = count; i > 0; --i) Add(i * 10);
+  // Backwards, so that leaves are not full.
+  void AddMultiples(int step, int count) {
+    for (int i = count; i > 0; --i) Add(i * step);
+  }
+  void AddTens(int count) { AddMultiples(10, count); }
+  // Splits leaves around 6000, and if there are many the nodes above, and fills
+  // some of the slots that this frees.
+  void AddCrowd(int count) {
+    for (int i = 1; i <= count; ++i) Add(6000 + i);
   }
 
   // Whether a search for `target` may answer so.
@@ -152,51 +161,40 @@ class BlinkTreeInterleavingTest : public testing::TestWithParam<bool> {
   Keys keys_;
 };
 
-// The keys that split the leaf of 40 to 100 and refill what the split freed.
+// Keys that split the leaf of the multiples of ten from 10 on.
 const std::vector<int> kSplitters = {41, 42, 43, 44, 45, 46, 47, 48,
                                      49, 51, 52, 53, 54, 55, 56, 57};
 
 TEST_P(BlinkTreeInterleavingTest, ReadsAreRightWhenTheirNodeIsSplitB2B5) {
-  for (const int count : {14, 15, 120}) {
-    for (const BlinkPoint point :
-         {BlinkPoint::kWordRead, BlinkPoint::kSlotsRead}) {
-      for (int nth = 1; nth <= 4; ++nth) {
-        for (int target = 0; target <= 155; target += 5) {
-          for (const bool seek : {false, true}) {
-            Reset();
-            AddTens(count);
-            const Keys before = keys_;
-            HookedPause::Once(point, nth, [&] {
-              for (const int key : kSplitters) Add(key);
-            });
-            const int answer = seek ? Seek(target) : Find(target);
-            HookedPause::Clear();
-            ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, target, before, keys_));
-          }
-        }
-      }
-    }
+  test::Rng rng(test::TestSeed());
+  for (int round = 0; round < 5000; ++round) {
+    Reset();
+    AddMultiples(1000, rng.Pick({14, 15, 30, 120}));
+    const Keys before = keys_;
+    const int crowd = rng.Between(1, rng.Pick({10, 10, 200}));
+    HookedPause::Once(rng.Pick({BlinkPoint::kWordRead, BlinkPoint::kBoundRead,
+                                BlinkPoint::kSlotsRead}),
+                      rng.Between(1, 4), [&] { AddCrowd(crowd); });
+    const int target = rng.Between(0, 300) * 50;
+    const int answer = rng.OneIn(2) ? Seek(target) : Find(target);
+    HookedPause::Clear();
+    ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, target, before, keys_));
   }
 }
 
 TEST_P(BlinkTreeInterleavingTest, WalksAreRightWhenNodesAreSplitB2B8) {
-  for (const int count : {14, 15, 40}) {
-    for (const BlinkPoint point :
-         {BlinkPoint::kWordRead, BlinkPoint::kSlotsRead}) {
-      for (int nth = 1; nth <= 10; ++nth) {
-        for (const bool forward : {false, true}) {
-          Reset();
-          AddTens(count);
-          const Keys before = keys_;
-          HookedPause::Once(point, nth, [&] {
-            for (const int key : kSplitters) Add(key);
-          });
-          const std::vector<int> answer = Walk(forward);
-          HookedPause::Clear();
-          ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, before, keys_));
-        }
-      }
-    }
+  test::Rng rng(test::TestSeed());
+  for (int round = 0; round < 1000; ++round) {
+    Reset();
+    AddMultiples(1000, rng.Pick({14, 15, 30, 120}));
+    const Keys before = keys_;
+    const int crowd = rng.Between(1, rng.Pick({10, 10, 200}));
+    HookedPause::Once(rng.Pick({BlinkPoint::kWordRead, BlinkPoint::kBoundRead,
+                                BlinkPoint::kSlotsRead}),
+                      rng.Between(1, 10), [&] { AddCrowd(crowd); });
+    const std::vector<int> answer = Walk(rng.OneIn(2));
+    HookedPause::Clear();
+    ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, before, keys_));
   }
 }
 
@@ -303,57 +301,56 @@ class Gate {
 TEST_P(BlinkTreeInterleavingTest, ReadsThatBeganInASplitEndAfterItB3) {
   test::Actor writer;
   test::Actor reader;
-  for (const BlinkPoint point :
-       {BlinkPoint::kLinked, BlinkPoint::kShrunk, BlinkPoint::kVersioned}) {
-    for (const int count : {14, 120}) {
-      for (int nth = 1; nth <= 2; ++nth) {
-        for (int target = 5; target <= 145; target += 10) {
-          Reset();
-          AddTens(count);
-          const Keys before = keys_;
-          keys_.insert(kSplitters.begin(), kSplitters.end());
-          Gate in_split, in_read;
-          writer.Start([&] {
-            HookedPause::Once(point, 1, [&] { in_split.Stop(); });
-            for (const int key : kSplitters) Insert(key);
-            HookedPause::Clear();
-          });
-          in_split.AwaitReached();
-          int answer = 0;
-          reader.Start([&] {
-            HookedPause::Once(BlinkPoint::kWordRead, nth,
-                              [&] { in_read.Stop(); });
-            answer = Find(target);
-            HookedPause::Clear();
-            in_read.Pass();
-          });
-          in_read.AwaitReached();
-          in_split.Pass();
-          writer.Wait();
-          in_read.Pass();
-          reader.Wait();
-          ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, target, before, keys_));
-        }
-      }
-    }
+  test::Rng rng(test::TestSeed());
+  for (int round = 0; round < 1000; ++round) {
+    Reset();
+    AddMultiples(1000, rng.Pick({14, 120}));
+    const Keys before = keys_;
+    const int crowd = rng.Between(1, 10);
+    const auto point = rng.Pick(
+        {BlinkPoint::kLinked, BlinkPoint::kShrunk, BlinkPoint::kVersioned});
+    Gate in_split, in_read;
+    writer.Start([&] {
+      HookedPause::Once(point, 1, [&] { in_split.Stop(); });
+      AddCrowd(crowd);
+      HookedPause::Clear();
+      in_split.Pass();
+    });
+    in_split.AwaitReached();
+    const int target = rng.Between(0, 300) * 50;
+    const int nth = rng.Between(1, 3);
+    int answer = 0;
+    reader.Start([&] {
+      HookedPause::Once(BlinkPoint::kWordRead, nth, [&] { in_read.Stop(); });
+      answer = Find(target);
+      HookedPause::Clear();
+      in_read.Pass();
+    });
+    in_read.AwaitReached();
+    in_split.Pass();
+    writer.Wait();
+    in_read.Pass();
+    reader.Wait();
+    ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, target, before, keys_));
   }
 }
 
 TEST_P(BlinkTreeInterleavingTest, InsertsTakeTurnsAtANodeB1B7) {
+  constexpr int kInserts = 300;
   test::Actor first;
   test::Actor second;
   for (const BlinkPoint point :
        {BlinkPoint::kSlotFilled, BlinkPoint::kLinked, BlinkPoint::kShrunk,
         BlinkPoint::kVersioned, BlinkPoint::kParentLess}) {
-    // Of 14 keys the root is a leaf that is to be split.
-    for (const int count : {5, 14}) {
+    // At one of these the root is split, a leaf or an inner node.
+    for (int nth = 1; nth <= 16; ++nth) {
       Reset();
-      AddTens(count);
+      AddMultiples(1000, 14);
       Gate in_first;
       std::atomic<bool> second_wants{false};
       first.Start([&] {
-        HookedPause::Once(point, 1, [&] { in_first.Stop(); });
-        Insert(15);
+        HookedPause::Once(point, nth, [&] { in_first.Stop(); });
+        for (int i = 0; i < kInserts; ++i) Insert(6001 + i);
         HookedPause::Clear();
         in_first.Pass();
       });
@@ -361,17 +358,19 @@ TEST_P(BlinkTreeInterleavingTest, InsertsTakeTurnsAtANodeB1B7) {
       second.Start([&] {
         HookedPause::Once(BlinkPoint::kLockWanted, 1,
                           [&] { second_wants = true; });
-        for (int key = 1001; key < 1031; ++key) Insert(key);
+        for (int i = 0; i < kInserts; ++i) Insert(7001 + i);
+        for (int i = 0; i < kInserts; ++i) Insert(20001 + i);
         HookedPause::Clear();
       });
       while (!second_wants) std::this_thread::yield();
-      // It would now have its chance, if nobody held it up.
-      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+      // Now the second could overtake the first, if nobody held it up.
+      for (int i = 0; i < 300; ++i) std::this_thread::yield();
       in_first.Pass();
       first.Wait();
       second.Wait();
-      keys_.insert(15);
-      for (int key = 1001; key < 1031; ++key) keys_.insert(key);
+      for (const int start : {6001, 7001, 20001}) {
+        for (int i = 0; i < kInserts; ++i) keys_.insert(start + i);
+      }
       ASSERT_NO_FATAL_FAILURE(ExpectWhole());
     }
   }
