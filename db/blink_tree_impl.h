@@ -398,6 +398,7 @@ void BasicBlinkTree<Pause>::Insert(const char* entry) {
   void* item = const_cast<char*>(entry);
   const char* separator = nullptr;
   for (uint32_t level = 0;;) {
+    VARVE_DCHECK(node->level == level);
     Pause::At(BlinkPoint::kLockWanted);
     const uint64_t word = LockPlace(&node, t);
     if (Node::Count(word) < kSlotCount) {

@@ -277,6 +277,9 @@ std::string DBImpl::AblationWitnesses() const {
   add("read_section", ablation.read_section == ReadSectionMode::kAsymmetric
                           ? HeavyBarrierCount()
                           : WitnessCount(Witness::kFence));
+  add("memtable", WitnessCount(ablation.memtable == MemTableMode::kBlinkTree
+                                   ? Witness::kBlinkTree
+                                   : Witness::kSkipList));
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "util/coding.h"
 #include "util/hash.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -97,8 +98,10 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                  : 0) {
   if (mode == MemTableMode::kSkipList) {
     list_.emplace(comparator, &arena_);
+    CountWitness(Witness::kSkipList);
   } else {
     tree_.emplace(comparator, &arena_, &node_arena_);
+    CountWitness(Witness::kBlinkTree);
   }
 }
 
@@ -153,6 +156,7 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
 
 const char* MemTable::LowerBound(const Slice& internal_key) const {
   if (tree_) return tree_->LowerBound(internal_key);
+  CountWitness(Witness::kSkipList);
   SkipList::Iterator iterator(&*list_);
   iterator.Seek(internal_key);
   return iterator.Valid() ? iterator.entry() : nullptr;
@@ -182,6 +186,7 @@ std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
   if (tree_) {
     return std::make_unique<MemTableIterator<BlinkTree>>(comparator_, &*tree_);
   }
+  CountWitness(Witness::kSkipList);
   return std::make_unique<MemTableIterator<SkipList>>(comparator_, &*list_);
 }
 

@@ -18,8 +18,10 @@ enum class Witness : uint8_t {
   kFence,         // read_section=fenced: a fence of a read section.
   kBinarySearch,  // block_index=binary_search: a search of a table's index.
   kPrefixIndex,   // block_index=prefixes: an index opened that has them.
+  kBlinkTree,     // memtable=blink_tree: a memtable that has one.
+  kSkipList,      // memtable=skiplist: the same, and each search and iterator.
 };
-inline constexpr int kWitnesses = static_cast<int>(Witness::kPrefixIndex) + 1;
+inline constexpr int kWitnesses = static_cast<int>(Witness::kSkipList) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);
 
 // Counts in a record of the calling thread.

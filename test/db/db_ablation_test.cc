@@ -51,7 +51,8 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
   const auto before = Witnesses();
   for (const char* variant :
        {"superversion=thread_local", "block_index=prefixes",
-        "block_cache=swizzled", "read_section=asymmetric"}) {
+        "block_cache=swizzled", "read_section=asymmetric",
+        "memtable=blink_tree"}) {
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GT(before.at(variant), 0u) << variant;
   }
@@ -81,6 +82,24 @@ TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
     if (TestAblation().read_section == ReadSectionMode::kAsymmetric) {
       SetReadSectionFenced(false);
     }
+  }
+}
+
+TEST_F(DbAblationTest, EachScanOfAMemtableIsSeenByItsSkipList) {
+  for (const std::string variant :
+       {"memtable=blink_tree", "memtable=skiplist"}) {
+    OpenAblated(variant);
+    Put(Key(1), "2");
+    const uint64_t before = Witnesses().at(variant);
+    EXPECT_GT(before, 0u);
+    for (int i = 0; i < 10; i++) {
+      std::unique_ptr<Iterator> iterator(db_->NewIterator({}));
+      iterator->SeekToFirst();
+      ASSERT_TRUE(iterator->Valid());
+      EXPECT_EQ(iterator->value(), Slice("2"));
+    }
+    const uint64_t after = Witnesses().at(variant);
+    EXPECT_EQ(after, before + (variant == "memtable=skiplist" ? 10 : 0));
   }
 }
 
