@@ -32,6 +32,7 @@ void CompactionIterator::Next() {
 }
 
 SequenceNumber CompactionIterator::StripeOf(SequenceNumber sequence) const {
+  if (snapshots_.empty()) return kMaxSequenceNumber;
   const auto it =
       std::lower_bound(snapshots_.begin(), snapshots_.end(), sequence);
   return it == snapshots_.end() ? kMaxSequenceNumber : *it;

@@ -66,15 +66,16 @@ Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
     metadata_.smallest_sequence = sequence;
     metadata_.largest_sequence = sequence;
   }
-  metadata_.largest.assign(internal_key.data(), internal_key.size());
   if (sequence < metadata_.smallest_sequence) {
     metadata_.smallest_sequence = sequence;
   }
   if (sequence > metadata_.largest_sequence) {
     metadata_.largest_sequence = sequence;
   }
-  builder_->Add(internal_key, value);
+  const bool added = builder_->Add(internal_key, value);
   if (context_.options->rate_limiter != nullptr) Charge(kChargeBytes);
+  if (added) [[likely]]
+    return Status();
   Status status = builder_->status();
   // The keys come from memtables and tables: the builder refuses them only
   // if a table that was read is out of order.
@@ -94,6 +95,7 @@ void TableOutput::Charge(uint64_t least_bytes) {
 
 Status TableOutput::Finish() {
   Status status = builder_->Finish();
+  metadata_.largest = builder_->LastKey().ToString();
   if (context_.options->rate_limiter != nullptr) Charge(1);
   if (status.ok()) status = file_->Sync();
   if (status.ok()) status = file_->Close();

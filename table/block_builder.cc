@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <utility>
 
 #include "util/coding.h"
+#include "util/short_copy.h"
 
 namespace varve {
 
@@ -35,35 +38,57 @@ BlockBuilder::BlockBuilder(int restart_interval, ValueLength value_length)
 }
 
 void BlockBuilder::Reset() {
-  buffer_.clear();
+  size_ = 0;
   restarts_.assign(1, 0);
   entries_since_restart_ = 0;
-  last_key_.clear();
+  last_key_size_ = 0;
 }
 
-void BlockBuilder::Add(const Slice& key, const Slice& value) {
-  size_t shared = 0;
+size_t BlockBuilder::SharedBytes(const Slice& key) const {
+  return CommonPrefix(last_key(), key);
+}
+
+void BlockBuilder::AddSharing(const Slice& key, const Slice& value,
+                              size_t shared) {
+  const char* const rest = key.data() + shared;
+  const size_t rest_size = key.size() - shared;
+  if (key.size() > last_key_capacity_) GrowLastKey(key.size(), shared);
+  ShortCopy(last_key_.get() + shared, rest, rest_size);
+  last_key_size_ = key.size();
+
   if (entries_since_restart_ >= restart_interval_) {
-    restarts_.push_back(static_cast<uint32_t>(buffer_.size()));
+    restarts_.push_back(static_cast<uint32_t>(size_));
     entries_since_restart_ = 0;
-  } else if (entries_since_restart_ > 0) {
-    shared = CommonPrefix(last_key_, key);
   }
+  if (entries_since_restart_ == 0) shared = 0;
   ++entries_since_restart_;
 
   const size_t unshared = key.size() - shared;
-  char lengths[3 * kMaxVarint32Bytes];
-  char* p = EncodeVarint32(lengths, static_cast<uint32_t>(shared));
+  const size_t most = 3 * kMaxVarint32Bytes + unshared + value.size();
+  if (buffer_.size() - size_ < most) Grow(size_ + most);
+  char* p = buffer_.data() + size_;
+  p = EncodeVarint32(p, static_cast<uint32_t>(shared));
   p = EncodeVarint32(p, static_cast<uint32_t>(unshared));
   if (value_length_ == ValueLength::kStored) {
     p = EncodeVarint32(p, static_cast<uint32_t>(value.size()));
   }
-  buffer_.append(lengths, static_cast<size_t>(p - lengths));
-  buffer_.append(key.data() + shared, unshared);
-  buffer_.append(value.data(), value.size());
+  ShortCopy(p, key.data() + shared, unshared);
+  p += unshared;
+  if (!value.empty()) memcpy(p, value.data(), value.size());
+  p += value.size();
+  size_ = static_cast<size_t>(p - buffer_.data());
+}
 
-  last_key_.resize(shared);
-  last_key_.append(key.data() + shared, unshared);
+void BlockBuilder::Grow(size_t size) {
+  buffer_.resize(std::max(size, buffer_.capacity()));
+}
+
+void BlockBuilder::GrowLastKey(size_t size, size_t kept) {
+  const size_t capacity = std::max<size_t>(2 * size, 64);
+  auto grown = std::make_unique<char[]>(capacity);
+  if (kept > 0) memcpy(grown.get(), last_key_.get(), kept);
+  last_key_ = std::move(grown);
+  last_key_capacity_ = capacity;
 }
 
 size_t BlockBuilder::SizeAfter(const Slice& key, const Slice& value) const {
@@ -77,6 +102,7 @@ size_t BlockBuilder::SizeAfter(const Slice& key, const Slice& value) const {
 }
 
 std::string* BlockBuilder::Finish() {
+  buffer_.resize(size_);
   for (const uint32_t restart : restarts_) PutFixed32(&buffer_, restart);
   PutFixed32(&buffer_, static_cast<uint32_t>(restarts_.size()));
   return &buffer_;

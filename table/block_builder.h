@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,13 @@ class BlockBuilder {
 
   // REQUIRES: `key` is behind all keys added since Reset, in the order of the
   // block; key and value are shorter than 2^32 bytes.
-  void Add(const Slice& key, const Slice& value);
+  void Add(const Slice& key, const Slice& value) {
+    AddSharing(key, value, SharedBytes(key));
+  }
+  // What the key has in common with the one before, where both are at hand.
+  size_t SharedBytes(const Slice& key) const;
+  // The same as Add. REQUIRES: shared == SharedBytes(key).
+  void AddSharing(const Slice& key, const Slice& value, size_t shared);
 
   // Adds the restart points and returns the body, which stays the builder's:
   // valid until Reset, and open for the caller to append a trailer.
@@ -47,25 +54,31 @@ class BlockBuilder {
   // Begins an empty block; keeps the memory.
   void Reset();
 
-  bool empty() const { return buffer_.empty(); }
+  bool empty() const { return size_ == 0; }
   // Bytes of the body if it were finished now.
   size_t CurrentSize() const {
-    return buffer_.size() + (restarts_.size() + 1) * sizeof(uint32_t);
+    return size_ + (restarts_.size() + 1) * sizeof(uint32_t);
   }
   // At most the bytes of the body if it were finished after this entry, save
   // for a few bytes.
   size_t SizeAfter(const Slice& key, const Slice& value) const;
   // The key added last; valid until the next Add or Reset.
-  Slice last_key() const { return last_key_; }
+  Slice last_key() const { return Slice(last_key_.get(), last_key_size_); }
 
  private:
+  void Grow(size_t size);
+  void GrowLastKey(size_t size, size_t kept);
+
   const int restart_interval_;
   const ValueLength value_length_;
 
-  std::string buffer_;
+  std::string buffer_;  // The first size_ bytes are the entries.
+  size_t size_ = 0;
   std::vector<uint32_t> restarts_;
   int entries_since_restart_ = 0;
-  std::string last_key_;
+  std::unique_ptr<char[]> last_key_;
+  size_t last_key_size_ = 0;
+  size_t last_key_capacity_ = 0;
 };
 
 }  // namespace varve

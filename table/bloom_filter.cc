@@ -52,8 +52,9 @@ void SetBits(uint64_t hash, uint32_t line_count, uint32_t probes, char* data) {
   char* line = data + index * kLineBytes;
   auto x = static_cast<uint32_t>(hash >> 32);
   for (uint32_t i = 0; i < probes; ++i, x *= 0x9E3779B9) {
-    const uint32_t bit = x >> 23;
-    line[bit >> 3] = static_cast<char>(line[bit >> 3] | 1 << (bit & 7));
+    // The upper nine bits: which of eight words, and which bit of it.
+    char* const word = line + (x >> 29) * sizeof(uint64_t);
+    EncodeFixed64(word, DecodeFixed64(word) | uint64_t{1} << (x >> 23 & 63));
   }
 }
 

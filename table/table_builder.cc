@@ -103,6 +103,7 @@ struct TableBuilder::Rep {
   Rep(const TableBuilderOptions& builder_options, WritableFile* table_file)
       : options(builder_options),
         file(table_file),
+        bytewise(options.comparator->bytewise()),
         block_size(std::min(options.block_size, kMaxBlockSize)),
         nearly_full_size((block_size * kNearlyFullPercent + 99) / 100),
         data_block(options.block_restart_interval),
@@ -115,7 +116,14 @@ struct TableBuilder::Rep {
     }
   }
 
-  Status CheckEntry(const Slice& internal_key, const Slice& value) const;
+  Slice LastKey() const {
+    return data_block.empty() ? Slice(pending_last_key) : data_block.last_key();
+  }
+  // Whether the key, which shares so many bytes with the last one, is behind
+  // it.
+  bool IsBehindLast(const Slice& internal_key, size_t shared) const;
+  // What is wrong with an entry.
+  Status Refusal(const Slice& internal_key, const Slice& value) const;
   bool MustCloseBlock(const Slice& key, const Slice& value) const;
   void CloseDataBlock();
   void WriteBlock(std::string* body, bool compress, BlockHandle* handle);
@@ -127,6 +135,7 @@ struct TableBuilder::Rep {
 
   const TableBuilderOptions options;
   WritableFile* const file;
+  const bool bytewise;
   const size_t block_size;
   const size_t nearly_full_size;
 
@@ -148,8 +157,22 @@ struct TableBuilder::Rep {
   Footer footer;
 };
 
-Status TableBuilder::Rep::CheckEntry(const Slice& internal_key,
-                                     const Slice& value) const {
+bool TableBuilder::Rep::IsBehindLast(const Slice& internal_key,
+                                     size_t shared) const {
+  if (properties.num_entries == 0) return true;
+  const Slice last_key = LastKey();
+  // In bytewise order the first byte that differs tells, if it is not of a
+  // trailer.
+  if (shared + kTrailerSize < internal_key.size() &&
+      shared + kTrailerSize < last_key.size() && bytewise) {
+    return static_cast<unsigned char>(last_key[shared]) <
+           static_cast<unsigned char>(internal_key[shared]);
+  }
+  return options.comparator->Compare(last_key, internal_key) < 0;
+}
+
+Status TableBuilder::Rep::Refusal(const Slice& internal_key,
+                                  const Slice& value) const {
   if (internal_key.size() < kTrailerSize) {
     return Status::InvalidArgument("not an internal key",
                                    DescribeInternalKey(internal_key));
@@ -159,16 +182,10 @@ Status TableBuilder::Rep::CheckEntry(const Slice& internal_key,
     return Status::InvalidArgument("entry of more than 3 GiB",
                                    std::to_string(value.size()));
   }
-  if (properties.num_entries == 0) return Status();
-  const Slice last_key =
-      data_block.empty() ? Slice(pending_last_key) : data_block.last_key();
   // A table out of order would lose keys silently.
-  if (options.comparator->Compare(last_key, internal_key) >= 0) {
-    return Status::InvalidArgument(
-        "keys out of order: " + DescribeInternalKey(last_key) + " before " +
-        DescribeInternalKey(internal_key));
-  }
-  return Status();
+  return Status::InvalidArgument(
+      "keys out of order: " + DescribeInternalKey(LastKey()) + " before " +
+      DescribeInternalKey(internal_key));
 }
 
 bool TableBuilder::Rep::MustCloseBlock(const Slice& key,
@@ -280,19 +297,28 @@ TableBuilder::TableBuilder(const TableBuilderOptions& options,
 
 TableBuilder::~TableBuilder() = default;
 
-void TableBuilder::Add(const Slice& internal_key, const Slice& value) {
+bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   Rep* r = rep_.get();
-  if (!r->status.ok()) return;
-  r->status = r->CheckEntry(internal_key, value);
-  if (!r->status.ok()) return;
+  if (!r->status.ok()) return false;
+  // A block that was just closed gave its last key away.
+  const size_t shared =
+      r->data_block.empty() ? 0 : r->data_block.SharedBytes(internal_key);
+  if (internal_key.size() < kTrailerSize ||
+      internal_key.size() > kMaxEntryBytes ||
+      value.size() > kMaxEntryBytes - internal_key.size() ||
+      !r->IsBehindLast(internal_key, shared)) {
+    r->status = r->Refusal(internal_key, value);
+    return false;
+  }
 
-  if (r->MustCloseBlock(internal_key, value)) r->CloseDataBlock();
+  const bool full = r->MustCloseBlock(internal_key, value);
+  if (full) r->CloseDataBlock();
   if (r->index_entry_pending) {
     r->index.Add(r->pending_last_key, internal_key, r->pending_handle);
     r->index_entry_pending = false;
   }
   r->filter.AddKey(ExtractUserKey(internal_key));
-  r->data_block.Add(internal_key, value);
+  r->data_block.AddSharing(internal_key, value, full ? 0 : shared);
 
   TableProperties* properties = &r->properties;
   ++properties->num_entries;
@@ -302,6 +328,7 @@ void TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   if (type == ValueType::kDeletion || type == ValueType::kSingleDeletion) {
     ++properties->num_deletions;
   }
+  return r->status.ok();
 }
 
 Status TableBuilder::Finish() {
@@ -317,6 +344,8 @@ Status TableBuilder::Finish() {
   r->WriteMetaindexAndFooter();
   return r->status;
 }
+
+Slice TableBuilder::LastKey() const { return rep_->LastKey(); }
 
 Status TableBuilder::status() const { return rep_->status; }
 

@@ -21,9 +21,9 @@ class TableBuilder {
   TableBuilder& operator=(const TableBuilder&) = delete;
   ~TableBuilder();
 
-  // Adds an entry. After an error it does nothing; see status().
+  // Adds an entry. False after an error, when it does nothing; see status().
   // REQUIRES: internal_key is behind all keys added so far.
-  void Add(const Slice& internal_key, const Slice& value);
+  bool Add(const Slice& internal_key, const Slice& value);
 
   // Writes what is left, then the filter, index, properties and footer. Does
   // not sync or close the file.
@@ -31,6 +31,8 @@ class TableBuilder {
 
   Status status() const;
   uint64_t EntryCount() const;
+  // The internal key added last; valid until the next call of Add.
+  Slice LastKey() const;
   // Bytes of the file so far; after Finish, its size.
   uint64_t FileSize() const;
   // Bytes of the file so far and what the open block will add, about.
