@@ -156,6 +156,12 @@ Status DBImpl::OpenDirectory() {
           path_, "does not exist (create_if_missing is false)");
     }
     status = env_->CreateDirIfMissing(path_);
+    // Else a power cut may take the directory with all that is synced in it.
+    std::unique_ptr<Directory> parent;
+    if (status.ok()) {
+      status = env_->NewDirectory(ParentDirectory(path_), &parent);
+    }
+    if (status.ok()) status = parent->Sync();
   }
   if (!status.ok()) return status;
   // A directory without a database is left alone unless one is to be made.
@@ -264,6 +270,7 @@ Status DBImpl::LoadIdentity() {
   identity_ = versions_->db_id().empty() ? NewUuid() : versions_->db_id();
   const std::string temporary = TempFileName(path_, versions_->NewFileNumber());
   status = WriteStringToFile(env_, identity_, temporary, true);
+  // Synced with the directory before the first MANIFEST is.
   if (status.ok()) status = env_->RenameFile(temporary, path);
   return status;
 }
@@ -280,8 +287,12 @@ bool DBImpl::KeepUnknownTable(uint64_t number) {
   const std::string lost = path_ + "/lost";
   Log(LogLevel::kWarn, &log_, "%s is whole, but not in the MANIFEST: to lost/",
       path.c_str());
+  std::unique_ptr<Directory> handle;
   return env_->CreateDirIfMissing(lost).ok() &&
-         env_->RenameFile(path, TableFileName(lost, number)).ok();
+         env_->RenameFile(path, TableFileName(lost, number)).ok() &&
+         // Else it may be back at the next open, and be taken for garbage.
+         env_->NewDirectory(lost, &handle).ok() && handle->Sync().ok() &&
+         directory_->Sync().ok();
 }
 
 void DBImpl::RemoveLeftovers(uint64_t next_file_number) {

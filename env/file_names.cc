@@ -166,6 +166,15 @@ std::string OldInfoLogFileName(const std::string& directory,
               std::string(kOldInfoLogPrefix) + std::to_string(time_us));
 }
 
+std::string ParentDirectory(const std::string& path) {
+  const size_t last = path.find_last_not_of('/');
+  if (last == std::string::npos) return path.empty() ? "." : "/";
+  const size_t slash = path.find_last_of('/', last);
+  if (slash == std::string::npos) return ".";
+  const size_t end = path.find_last_not_of('/', slash);
+  return end == std::string::npos ? "/" : path.substr(0, end + 1);
+}
+
 Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
                       uint64_t manifest_number) {
   const std::string temporary = TempFileName(directory, manifest_number);

@@ -47,6 +47,9 @@ std::string IdentityFileName(const std::string& directory);
 std::string InfoLogFileName(const std::string& directory);
 std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us);
 
+// The directory that `path` is in; "." if it says nothing of that.
+std::string ParentDirectory(const std::string& path);
+
 // Makes CURRENT name that MANIFEST, atomically and durably: when this returns
 // OK, a crash cannot bring the previous one back. After an error CURRENT names
 // the old or the new one. `handle` is the open `directory`; not null.

@@ -141,7 +141,8 @@ class LevelEngine final : public Engine {
       return Status::NotSupported("disable_wal: leveldb always writes its log");
     }
     if (config.manual_wal_flush || config.mmap_write) {
-      return Status::NotSupported("manual_wal_flush, mmap_write: leveldb has none");
+      return Status::NotSupported(
+          "manual_wal_flush, mmap_write: leveldb has neither");
     }
     if (config.use_direct_reads) {
       return Status::NotSupported("use_direct_reads: leveldb has none");

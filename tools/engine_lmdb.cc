@@ -218,7 +218,8 @@ class LmdbEngine final : public Engine {
       return Status::InvalidArgument("key_size: lmdb takes at most 510 here");
     }
     if (config.manual_wal_flush || config.mmap_write) {
-      return Status::NotSupported("manual_wal_flush, mmap_write: lmdb has none");
+      return Status::NotSupported(
+          "manual_wal_flush, mmap_write: lmdb has neither");
     }
     if (config.use_direct_reads) {
       return Status::NotSupported("use_direct_reads: lmdb reads a map");

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "env/fault_injection_env.h"
@@ -94,6 +95,17 @@ TEST(FileNamesTest, MakesNamesThatParseBack) {
                               &type));
     EXPECT_EQ(parsed, number);
     EXPECT_EQ(type, FileType::kTable);
+  }
+}
+
+TEST(FileNamesTest, ParentDirectoryOfAnyPath) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"/a/b", "/a"}, {"/a/b//", "/a"}, {"/a//b", "/a"}, {"/a", "/"},
+      {"a/b", "a"},   {"a", "."},       {"a/", "."},     {"./a", "."},
+      {"/", "/"},     {"//", "/"},      {"", "."},
+  };
+  for (const auto& [path, parent] : cases) {
+    EXPECT_EQ(ParentDirectory(path), parent) << path;
   }
 }
 
