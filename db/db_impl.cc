@@ -12,6 +12,7 @@
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
 #include "table/merging_iterator.h"
+#include "util/ablation_choice.h"
 #include "util/hash.h"
 
 namespace varve {
@@ -91,7 +92,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
       comparator_(options_.comparator),
       block_cache_(options_.block_cache),
       super_versions_(options_.ablation.superversion, &mutex_, this) {
-  if (options_.ablation.read_section == ReadSectionMode::kFenced) {
+  if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
   }
   TableReaderOptions table_options;
@@ -100,8 +101,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
   table_options.statistics = options_.statistics.get();
   table_options.info_log = &log_;
-  table_options.binary_search =
-      options_.ablation.block_index == BlockIndexMode::kBinarySearch;
+  table_options.binary_search = !IsProduction(options_.ablation.block_index);
   FileOptions file_options;
   file_options.use_direct_reads = options_.use_direct_reads;
   table_cache_ = std::make_unique<TableCache>(

@@ -8,6 +8,7 @@
 #include "db/db_impl.h"
 #include "monitoring/statistics.h"
 #include "table/block_cache.h"
+#include "util/ablation_choice.h"
 #include "util/read_section.h"
 #include "util/witness.h"
 
@@ -268,13 +269,12 @@ std::string DBImpl::AblationWitnesses() const {
             count);
   };
   add("superversion", super_versions_.WitnessCount());
-  add("block_index",
-      WitnessCount(ablation.block_index == BlockIndexMode::kPrefixes
-                       ? Witness::kPrefixIndex
-                       : Witness::kBinarySearch));
+  add("block_index", WitnessCount(IsProduction(ablation.block_index)
+                                      ? Witness::kPrefixIndex
+                                      : Witness::kBinarySearch));
   add("block_cache",
       static_cast<const BlockCache&>(*block_cache_).WitnessCount());
-  add("read_section", ablation.read_section == ReadSectionMode::kAsymmetric
+  add("read_section", IsProduction(ablation.read_section)
                           ? HeavyBarrierCount()
                           : WitnessCount(Witness::kFence));
   add("memtable", WitnessCount(ablation.memtable == MemTableMode::kBlinkTree

@@ -87,6 +87,11 @@ Status CheckOptions(const Options& o) {
         "soft_pending_compaction_bytes_limit is above "
         "hard_pending_compaction_bytes_limit");
   }
+  if (kAblationsSealed && !o.ablation.ToString().empty()) {
+    return Status::NotSupported(
+        "this build is sealed to the production choices; ablation",
+        o.ablation.ToString());
+  }
   if (o.block_cache != nullptr &&
       static_cast<const BlockCache*>(o.block_cache.get())->mode() !=
           o.ablation.block_cache) {

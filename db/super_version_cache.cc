@@ -57,7 +57,7 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   current_ = next;
   // relaxed: ScrapeSlots begins with a barrier.
   current_number_.store(NewSlotNumber(), std::memory_order_relaxed);
-  if (mode_ == SuperVersionMode::kThreadLocal) {
+  if (IsProduction(mode_)) {
     ScrapeSlots(slot_id_,
                 [this](void* pointer)
                     VARVE_NO_THREAD_SAFETY_ANALYSIS { UnrefLocked(pointer); });

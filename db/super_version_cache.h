@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "db/super_version.h"
+#include "util/ablation_choice.h"
 #include "util/mutex.h"
 #include "util/thread_slots.h"
 #include "varve/ablation.h"
@@ -64,7 +65,7 @@ class SuperVersionCache final : public SlotOwner {
   Read Begin() {
     ThreadRecord* const record = CurrentThreadRecord();
     ReadSection::Enter(record);
-    if (mode_ == SuperVersionMode::kThreadLocal) [[likely]] {
+    if (IsProduction(mode_)) [[likely]] {
       ThreadSlot* const slot = SlotOf(record, slot_id_);
       // relaxed, both: see T12 in util/thread_slots.h.
       if (slot->number.load(std::memory_order_relaxed) ==
@@ -113,9 +114,8 @@ class SuperVersionCache final : public SlotOwner {
   // for a read.
   uint64_t WitnessCount() const {
     // relaxed: a statistic.
-    return mode_ == SuperVersionMode::kThreadLocal
-               ? filled_slots_.load(std::memory_order_relaxed)
-               : LockedAcquires();
+    return IsProduction(mode_) ? filled_slots_.load(std::memory_order_relaxed)
+                               : LockedAcquires();
   }
 
   void ReleaseSlotPointer(void* pointer) override {

@@ -6,6 +6,7 @@
 
 #include "table/clock_block_cache.h"
 #include "table/hash_block_cache.h"
+#include "util/ablation_choice.h"
 
 namespace varve {
 
@@ -23,7 +24,7 @@ size_t BlockCache::ShardCount(size_t capacity_bytes) {
 }
 
 std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options) {
-  if (options.mode == BlockCacheMode::kHash) {
+  if (!IsProduction(options.mode)) {
     return std::make_shared<HashBlockCache>(options);
   }
   return std::make_shared<ClockBlockCache>(options);

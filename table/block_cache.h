@@ -13,6 +13,7 @@
 
 #include "table/block.h"
 #include "table/table_index.h"
+#include "util/ablation_choice.h"
 #include "varve/cache.h"
 
 namespace varve {
@@ -64,7 +65,7 @@ class BlockCache : public Cache {
 
  protected:
   explicit BlockCache(const CacheOptions& options)
-      : mode_(options.mode),
+      : mode_(IsProduction(options.mode) ? BlockCacheMode{} : options.mode),
         huge_pages_(options.huge_pages),
         capacity_bytes_(options.capacity_bytes) {}
 

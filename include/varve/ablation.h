@@ -3,7 +3,9 @@
 
 // For measurement only: each optimization that Varve demonstrates can be
 // switched back to the way things were done before it. The zero value of every
-// enum is the production form. db_bench --ablate=NAME=VALUE,... sets them.
+// enum is the production form. db_bench --ablate=NAME=VALUE,... sets them. A
+// build with VARVE_SEAL_ABLATIONS has the production forms only, and DB::Open
+// answers NotSupported to others.
 
 #include <cstdint>
 #include <string>

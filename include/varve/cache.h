@@ -39,7 +39,8 @@ struct CacheOptions {
   // Put blocks on huge pages, if the program is linked with jemalloc and the
   // kernel gives them on request.
   bool huge_pages = true;
-  // For measurement; see ablation.h.
+  // For measurement; see ablation.h. A sealed build takes every mode for
+  // kSwizzled.
   BlockCacheMode mode = BlockCacheMode::kSwizzled;
 };
 
