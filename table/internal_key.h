@@ -45,6 +45,10 @@ constexpr uint64_t PackTrailer(SequenceNumber sequence, ValueType type) {
 constexpr uint64_t SeekTrailer(SequenceNumber sequence) {
   return sequence << 8 | kTypeForSeek;
 }
+// Of a table's largest key that is the end of a range deletion: the user key
+// itself does not belong to the table. It sorts before every version of it.
+constexpr uint64_t kRangeEndTrailer =
+    PackTrailer(kMaxSequenceNumber, ValueType::kRangeDeletion);
 
 // REQUIRES for all of these: internal_key.size() >= kTrailerSize, which is
 // checked where keys enter from files.
