@@ -10,6 +10,16 @@
 
 namespace varve {
 
+// The user keys of some files.
+struct KeySpan {
+  Slice smallest;
+  Slice largest;
+  bool end_is_exclusive = false;  // `largest` itself is not one.
+
+  // Valid as long as this.
+  UserKeyRange range() const { return {&smallest, &largest, end_is_exclusive}; }
+};
+
 // What a compaction reads and where it writes to. Made by the picker.
 struct Compaction {
   int level = 0;
@@ -50,9 +60,8 @@ struct Compaction {
       for (FileMetaData* file : files) file->being_compacted = being_compacted;
     }
   }
-  // The user keys of the first and last entry of all inputs. Empty inputs
-  // are not allowed.
-  void KeyRange(Slice* smallest, Slice* largest) const;
+  // The user keys of the inputs, which must not be empty.
+  KeySpan KeyRange() const;
 };
 
 }  // namespace varve

@@ -8,13 +8,16 @@ namespace varve {
 CompactionIterator::CompactionIterator(InternalIterator* input,
                                        const InternalKeyComparator* comparator,
                                        std::vector<SequenceNumber> snapshots,
+                                       const RangeTombstones* tombstones,
                                        const Compaction* compaction,
                                        const std::atomic<bool>* stop)
     : input_(input),
       comparator_(comparator),
       snapshots_(std::move(snapshots)),
       compaction_(compaction),
-      stop_(stop) {}
+      stop_(stop) {
+  if (tombstones != nullptr) tombstones_.emplace(tombstones);
+}
 
 void CompactionIterator::SeekToFirst() {
   input_->SeekToFirst();
@@ -58,6 +61,14 @@ bool CompactionIterator::DeeperLevelMayHave(const Slice& user_key) {
   return false;
 }
 
+bool CompactionIterator::IsCovered(const Slice& user_key,
+                                   SequenceNumber sequence,
+                                   SequenceNumber stripe) {
+  if (!tombstones_) return false;
+  tombstones_->MoveTo(user_key);
+  return tombstones_->MaxCovering(stripe) > sequence;
+}
+
 void CompactionIterator::FindNext() {
   valid_ = false;
   for (; input_->Valid(); input_->Next()) {
@@ -71,6 +82,10 @@ void CompactionIterator::FindNext() {
     const Slice user_key = ExtractUserKey(key_);
     const SequenceNumber sequence = ExtractSequence(key_);
     const SequenceNumber stripe = StripeOf(sequence);
+    if (IsCovered(user_key, sequence, stripe)) {
+      ++dropped_count_;
+      continue;
+    }
     if (has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0) {
       if (stripe == last_stripe_) {
         ++dropped_count_;  // Every reader that sees it sees a newer one.
@@ -92,7 +107,8 @@ void CompactionIterator::FindNext() {
           continue;
         }
       } else if (sequence != 0 && compaction_ != nullptr &&
-                 !DeeperLevelMayHave(user_key)) {
+                 !DeeperLevelMayHave(user_key) &&
+                 !IsCovered(user_key, 0, kMaxSequenceNumber)) {
         rewritten_key_.clear();
         AppendInternalKey(&rewritten_key_, user_key,
                           PackTrailer(0, ValueType::kValue));

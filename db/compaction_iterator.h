@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "db/compaction.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
+#include "table/range_tombstones.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -19,20 +21,24 @@ namespace varve {
 // can see. Used by flush and compaction.
 //
 // Snapshots cut the sequence numbers into stripes; of each user key, the
-// newest version of each stripe survives. A deletion goes when no older
+// newest version of each stripe survives, if no range deletion of that stripe
+// hides it. A deletion goes when no older
 // version can be left that it hides: it is in the oldest stripe and no deeper
 // level has the key. Where no deeper level has the key, a value of the oldest
-// stripe gets sequence number 0, which compresses better.
+// stripe gets sequence number 0, which compresses better; but not if a range
+// deletion covers it, which may be older than it and survive.
 // Thread-safety: owned by one thread.
 class CompactionIterator {
  public:
-  // `snapshots`: rising. `compaction` is null for a flush, in which all
+  // `snapshots`: rising. `tombstones`, of all inputs, may be null.
+  // `compaction` is null for a flush, in which all
   // deletions stay. `stop`, if not null, is looked at for each entry of the
   // input, and ends the walk with ShutdownInProgress. All of them, and
   // `input`, must outlive it.
   CompactionIterator(InternalIterator* input,
                      const InternalKeyComparator* comparator,
                      std::vector<SequenceNumber> snapshots,
+                     const RangeTombstones* tombstones,
                      const Compaction* compaction,
                      const std::atomic<bool>* stop = nullptr);
   CompactionIterator(const CompactionIterator&) = delete;
@@ -60,10 +66,14 @@ class CompactionIterator {
   // present.
   SequenceNumber StripeOf(SequenceNumber sequence) const;
   bool DeeperLevelMayHave(const Slice& user_key);
+  // Whether a range deletion hides the version from all that see it.
+  bool IsCovered(const Slice& user_key, SequenceNumber sequence,
+                 SequenceNumber stripe);
 
   InternalIterator* const input_;
   const InternalKeyComparator* const comparator_;
   const std::vector<SequenceNumber> snapshots_;
+  std::optional<TombstoneCursor> tombstones_;  // Stands at the entry's key.
   const Compaction* const compaction_;
   const std::atomic<bool>* const stop_;
 

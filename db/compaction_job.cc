@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/compaction_job.h"
 
+#include "db/tombstone_collector.h"
 #include "table/merging_iterator.h"
 
 namespace varve {
@@ -48,11 +49,20 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
 }
 
 Status CompactionJob::Run() {
+  Status status = CollectTombstones();
+  if (!status.ok()) return status;
   const std::unique_ptr<InternalIterator> input = NewInput();
   CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
-                              &compaction_, stop_);
-  Status status = Merge(&iterator);
-  if (status.ok() && output_open_) status = FinishOutput();
+                              tombstones_.get(), &compaction_, stop_);
+  std::optional<Slice> end;
+  if (begin_ != nullptr) output_begin_ = *begin_;
+  if (end_ != nullptr) end = *end_;
+  status = Merge(&iterator);
+  if (status.ok() && !output_open_ &&
+      survivors_->ReachInto(output_begin_, end)) {
+    status = OpenOutput(Slice());
+  }
+  if (status.ok() && output_open_) status = FinishOutput(end);
   entries_read_ = iterator.input_count();
   entries_dropped_ = iterator.dropped_count();
   if (!status.ok()) Abandon();
@@ -70,6 +80,19 @@ void CompactionJob::Abandon() {
   outputs_.clear();
 }
 
+Status CompactionJob::CollectTombstones() {
+  TombstoneCollector collector(context_.comparator);
+  for (const auto& files : compaction_.inputs) {
+    for (const FileMetaData* file : files) {
+      Status status = collector.AddFile(table_cache_, *file);
+      if (!status.ok()) return status;
+    }
+  }
+  tombstones_ = collector.Build();
+  survivors_.emplace(tombstones_.get(), snapshots_, &compaction_);
+  return Status();
+}
+
 Status CompactionJob::Merge(CompactionIterator* iterator) {
   if (begin_ != nullptr) {
     iterator->Seek(*begin_);
@@ -85,7 +108,9 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
         return Status();
       }
       Status status;
-      if (output_open_ && ShouldCutBefore(user_key)) status = FinishOutput();
+      if (output_open_ && ShouldCutBefore(user_key)) {
+        status = FinishOutput(user_key);
+      }
       if (status.ok() && !output_open_) status = OpenOutput(user_key);
       if (!status.ok()) return status;
     }
@@ -125,7 +150,9 @@ bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
   return grandparent_overlap_ > compaction_.max_grandparent_overlap;
 }
 
-Status CompactionJob::FinishOutput() {
+Status CompactionJob::FinishOutput(const std::optional<Slice>& end) {
+  survivors_->AddTo(output_begin_, end, outputs_.back().get());
+  if (end) output_begin_ = end->ToString();
   Status status = outputs_.back()->Finish();
   bytes_written_ += outputs_.back()->metadata().file_size;
   output_open_ = false;

@@ -4,11 +4,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "db/compaction.h"
 #include "db/compaction_iterator.h"
 #include "db/table_output.h"
+#include "db/tombstone_survivors.h"
 #include "db/version_edit.h"
 #include "varve/status.h"
 
@@ -46,6 +49,8 @@ class CompactionJob {
 
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
+  // Into tombstones_ and survivors_.
+  Status CollectTombstones();
   Status Merge(CompactionIterator* iterator);
   // Begins an output whose first user key is this one.
   Status OpenOutput(const Slice& user_key);
@@ -53,7 +58,8 @@ class CompactionJob {
   void PassGrandparents(const Slice& user_key);
   // Whether the output should end before this key.
   bool ShouldCutBefore(const Slice& user_key);
-  Status FinishOutput();
+  // `end` is the first user key that is no more the output's.
+  Status FinishOutput(const std::optional<Slice>& end);
 
   const TableOutputContext& context_;
   const Compaction& compaction_;
@@ -66,6 +72,11 @@ class CompactionJob {
 
   std::vector<std::unique_ptr<TableOutput>> outputs_;
   bool output_open_ = false;
+  std::shared_ptr<const RangeTombstones> tombstones_;  // Null: none.
+  std::optional<TombstoneSurvivors> survivors_;
+  // The first user key that is the open or the next output's, if there is a
+  // bound.
+  std::optional<std::string> output_begin_;
   size_t grandparent_index_ = 0;
   uint64_t grandparent_overlap_ = 0;
   uint64_t bytes_written_ = 0;

@@ -21,20 +21,37 @@ bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
                      [](const FileMetaData* f) { return f->being_compacted; });
 }
 
-void ExtendRange(const InternalKeyComparator& comparator,
-                 const std::vector<FileMetaData*>& files, Slice* smallest,
-                 Slice* largest, bool* set) {
+// How the ends of two spans of keys compare; an exclusive end comes first.
+int CompareEnds(const InternalKeyComparator& comparator, const Slice& a,
+                bool a_is_exclusive, const Slice& b, bool b_is_exclusive) {
+  const int r = comparator.CompareUser(a, b);
+  if (r != 0) return r;
+  return static_cast<int>(b_is_exclusive) - static_cast<int>(a_is_exclusive);
+}
+
+void ExtendSpan(const InternalKeyComparator& comparator,
+                const std::vector<FileMetaData*>& files, KeySpan* span,
+                bool* set) {
   for (const FileMetaData* file : files) {
     if (!*set ||
-        comparator.CompareUser(file->smallest_user_key(), *smallest) < 0) {
-      *smallest = file->smallest_user_key();
+        comparator.CompareUser(file->smallest_user_key(), span->smallest) < 0) {
+      span->smallest = file->smallest_user_key();
     }
-    if (!*set ||
-        comparator.CompareUser(file->largest_user_key(), *largest) > 0) {
-      *largest = file->largest_user_key();
+    if (!*set || CompareEnds(comparator, file->largest_user_key(),
+                             file->EndIsExclusive(), span->largest,
+                             span->end_is_exclusive) > 0) {
+      span->largest = file->largest_user_key();
+      span->end_is_exclusive = file->EndIsExclusive();
     }
     *set = true;
   }
+}
+
+// Whether one span ends before the other begins.
+bool Before(const InternalKeyComparator& comparator, const KeySpan& a,
+            const KeySpan& b) {
+  const int r = comparator.CompareUser(a.largest, b.smallest);
+  return r < 0 || (r == 0 && a.end_is_exclusive);
 }
 
 class Picker {
@@ -66,18 +83,16 @@ class Picker {
   // Null if it would meet a running one.
   std::unique_ptr<Compaction> Complete(std::unique_ptr<Compaction> c) {
     if (!ExpandToWholeKeys(c.get())) return nullptr;
-    Slice smallest;
-    Slice largest;
     if (c->output_level != c->level) {
-      c->KeyRange(&smallest, &largest);
-      c->inputs[1] = version_.OverlappingFiles(
-          c->output_level, UserKeyRange{&smallest, &largest}, false);
+      const KeySpan upper = c->KeyRange();
+      c->inputs[1] =
+          version_.OverlappingFiles(c->output_level, upper.range(), false);
       if (AnyBeingCompacted(c->inputs[1])) return nullptr;
       GrowInputs(c.get());
     }
-    c->KeyRange(&smallest, &largest);
-    const UserKeyRange range{&smallest, &largest};
-    if (MeetsRunningOutput(*c, smallest, largest)) return nullptr;
+    const KeySpan span = c->KeyRange();
+    const UserKeyRange range = span.range();
+    if (MeetsRunningOutput(*c, span)) return nullptr;
     if (c->output_level + 1 < kNumLevels) {
       c->grandparents =
           version_.OverlappingFiles(c->output_level + 1, range, false);
@@ -110,10 +125,7 @@ class Picker {
                 return comparator_.Compare(a->smallest, b->smallest) < 0;
               });
     for (size_t i = 1; i < files.size(); ++i) {
-      if (comparator_.CompareUser(files[i - 1]->largest_user_key(),
-                                  files[i]->smallest_user_key()) >= 0) {
-        return false;
-      }
+      if (!EndsBefore(comparator_, *files[i - 1], *files[i])) return false;
     }
     return true;
   }
@@ -162,12 +174,10 @@ class Picker {
   // must move together, or older ones would come to lie above newer ones.
   bool ExpandToWholeKeys(Compaction* c) {
     for (;;) {
-      Slice smallest;
-      Slice largest;
+      KeySpan span;
       bool set = false;
-      ExtendRange(comparator_, c->inputs[0], &smallest, &largest, &set);
-      auto files = version_.OverlappingFiles(
-          c->level, UserKeyRange{&smallest, &largest}, true);
+      ExtendSpan(comparator_, c->inputs[0], &span, &set);
+      auto files = version_.OverlappingFiles(c->level, span.range(), true);
       if (files.size() == c->inputs[0].size()) break;
       c->inputs[0] = std::move(files);
     }
@@ -177,19 +187,16 @@ class Picker {
   // Takes more files of the upper level if that needs none more of the lower.
   void GrowInputs(Compaction* c) {
     if (c->level == 0 || c->inputs[1].empty()) return;
-    Slice smallest;
-    Slice largest;
-    c->KeyRange(&smallest, &largest);
+    const KeySpan span = c->KeyRange();
     Compaction grown = *c;
-    grown.inputs[0] = version_.OverlappingFiles(
-        c->level, UserKeyRange{&smallest, &largest}, false);
+    grown.inputs[0] = version_.OverlappingFiles(c->level, span.range(), false);
     if (grown.inputs[0].size() <= c->inputs[0].size() ||
         !ExpandToWholeKeys(&grown)) {
       return;
     }
-    grown.KeyRange(&smallest, &largest);
-    const auto lower = version_.OverlappingFiles(
-        c->output_level, UserKeyRange{&smallest, &largest}, false);
+    const KeySpan grown_span = grown.KeyRange();
+    const auto lower =
+        version_.OverlappingFiles(c->output_level, grown_span.range(), false);
     if (lower.size() != c->inputs[1].size() ||
         TotalFileSize(grown.inputs[0]) + TotalFileSize(lower) >
             MaxCompactionBytes(options_)) {
@@ -199,15 +206,12 @@ class Picker {
   }
 
   // A running compaction writes to the same level into the same range.
-  bool MeetsRunningOutput(const Compaction& c, const Slice& smallest,
-                          const Slice& largest) const {
+  bool MeetsRunningOutput(const Compaction& c, const KeySpan& span) const {
     for (const Compaction* other : *context_.running) {
       if (other->output_level != c.output_level) continue;
-      Slice other_smallest;
-      Slice other_largest;
-      other->KeyRange(&other_smallest, &other_largest);
-      if (comparator_.CompareUser(largest, other_smallest) >= 0 &&
-          comparator_.CompareUser(smallest, other_largest) <= 0) {
+      const KeySpan other_span = other->KeyRange();
+      if (!Before(comparator_, span, other_span) &&
+          !Before(comparator_, other_span, span)) {
         return true;
       }
     }
@@ -224,11 +228,13 @@ class Picker {
 
 }  // namespace
 
-void Compaction::KeyRange(Slice* smallest, Slice* largest) const {
+KeySpan Compaction::KeyRange() const {
+  KeySpan span;
   bool set = false;
   for (const auto& files : inputs) {
-    ExtendRange(version->comparator(), files, smallest, largest, &set);
+    ExtendSpan(version->comparator(), files, &span, &set);
   }
+  return span;
 }
 
 double CompactionScore(const Options& options, const LevelTargets& targets,
@@ -311,8 +317,7 @@ std::unique_ptr<Compaction> PickManualCompaction(
   for (FileMetaData* file : files) {
     const bool skip = file->number >= request.below_number ||
                       (request.after != nullptr &&
-                       comparator.CompareUser(file->smallest_user_key(),
-                                              *request.after) <= 0);
+                       comparator.Compare(file->smallest, *request.after) <= 0);
     if (skip) {
       if (c->inputs[0].empty()) continue;
       break;  // What is taken lies side by side.

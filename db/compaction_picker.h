@@ -49,7 +49,7 @@ struct ManualRequest {
   int level = 0;
   int output_level = 0;
   UserKeyRange range;
-  // Only files that begin behind this user key, if not null.
+  // Only files that begin behind this internal key, if not null.
   const Slice* after = nullptr;
   // Only files with smaller numbers.
   uint64_t below_number = UINT64_MAX;

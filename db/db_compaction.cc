@@ -187,9 +187,8 @@ Status DBImpl::CompactLevelLocked(ManualRequest request) {
     if (compaction == nullptr) return Status::OK();
     done.clear();
     for (const FileMetaData* file : compaction->inputs[0]) {
-      if (done.empty() ||
-          comparator_.CompareUser(file->largest_user_key(), done) > 0) {
-        done = file->largest_user_key().ToString();
+      if (done.empty() || comparator_.Compare(file->largest, done) > 0) {
+        done = file->largest;
       }
     }
     const Status status = RunCompactionLocked(compaction.get());

@@ -555,15 +555,23 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   // After the SuperVersion is held, as in Get.
   parts.sequence = ReadSequence(options);
   super_versions_.End(read);
+  std::shared_ptr<const TombstoneSets> tombstones;
+  Status status = super_version->version->FindTombstones(&tombstones);
+  if (!status.ok()) {
+    super_versions_.Release(super_version);
+    return NewErrorIterator(std::move(status));
+  }
   std::vector<std::unique_ptr<InternalIterator>> children;
-  for (const MemTable* memtable : super_version->immutable) {
-    children.push_back(memtable->NewIterator());
-  }
+  RangeDeletionFilters filters(&comparator_, parts.sequence);
+  const auto add = [&](const MemTable& memtable) {
+    children.push_back(
+        filters.Wrap(memtable.NewIterator(), memtable.tombstones().Sets()));
+  };
   // Nothing that is added to an empty memtable from now on can be seen.
-  if (!super_version->memtable->empty()) {
-    children.insert(children.begin(), super_version->memtable->NewIterator());
-  }
-  super_version->version->AddIterators(options, &children);
+  if (!super_version->memtable->empty()) add(*super_version->memtable);
+  for (const MemTable* memtable : super_version->immutable) add(*memtable);
+  super_version->version->AddIterators(options, tombstones.get(), &filters,
+                                       &children);
   parts.comparator = &comparator_;
   parts.internal = NewMergingIterator(&comparator_, std::move(children));
   parts.statistics = options_.statistics.get();

@@ -54,6 +54,9 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   Status Put(const WriteOptions& options, const Slice& key,
              const Slice& value) override;
   Status Delete(const WriteOptions& options, const Slice& key) override;
+  Status SingleDelete(const WriteOptions& options, const Slice& key) override;
+  Status DeleteRange(const WriteOptions& options, const Slice& begin,
+                     const Slice& end) override;
   Status Write(const WriteOptions& options, WriteBatch* batch) override;
   Status Get(const ReadOptions& options, const Slice& key,
              PinnableSlice* value) override;

@@ -51,6 +51,19 @@ Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
   return Write(options, &*batch);
 }
 
+Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
+  WriteBatch batch;
+  batch.SingleDelete(key);
+  return Write(options, &batch);
+}
+
+Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
+                           const Slice& end) {
+  WriteBatch batch;
+  if (comparator_.CompareUser(begin, end) != 0) batch.DeleteRange(begin, end);
+  return Write(options, &batch);
+}
+
 Status DBImpl::CheckBatch(const WriteOptions& options,
                           const WriteBatch* batch) const {
   if (read_only_) return ReadOnlyError();
@@ -66,7 +79,14 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
   Status status = reader.Init(batch->Data());
   BatchRecord record;
   bool done = false;
-  while (status.ok() && !done) status = reader.Next(&record, &done);
+  while (status.ok() && !done) {
+    status = reader.Next(&record, &done);
+    if (status.ok() && !done && record.type == ValueType::kRangeDeletion &&
+        comparator_.CompareUser(record.key, record.value) > 0) {
+      return Status::InvalidArgument("range deletion",
+                                     "its end comes before its begin");
+    }
+  }
   return status.ok() ? status
                      : Status::InvalidArgument("batch", status.ToString());
 }

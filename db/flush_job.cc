@@ -5,6 +5,8 @@
 
 #include "db/compaction_iterator.h"
 #include "db/level_targets.h"
+#include "db/tombstone_collector.h"
+#include "db/tombstone_survivors.h"
 #include "table/merging_iterator.h"
 
 namespace varve {
@@ -14,15 +16,21 @@ Status FlushMemTables(const TableOutputContext& context,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit) {
   std::vector<std::unique_ptr<InternalIterator>> children;
+  TombstoneCollector collector(context.comparator);
   for (const MemTable* memtable : memtables) {
     children.push_back(memtable->NewIterator());
+    collector.AddMemTable(*memtable);
   }
+  const auto tombstones = collector.Build();
+  const TombstoneSurvivors survivors(tombstones.get(), snapshots, nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
   CompactionIterator iterator(input.get(), context.comparator, snapshots,
-                              nullptr);
+                              tombstones.get(), nullptr);
   iterator.SeekToFirst();
-  if (!iterator.Valid()) return iterator.status();
+  if (!iterator.Valid() && (!iterator.status().ok() || survivors.empty())) {
+    return iterator.status();
+  }
 
   TableOutput output(context, file_number,
                      CompressionForLevel(*context.options, 1, 0, false),
@@ -32,7 +40,10 @@ Status FlushMemTables(const TableOutputContext& context,
     status = output.Add(iterator.key(), iterator.value());
   }
   if (status.ok()) status = iterator.status();
-  if (status.ok()) status = output.Finish();
+  if (status.ok()) {
+    survivors.AddTo({}, {}, &output);
+    status = output.Finish();
+  }
   if (!status.ok()) {
     output.Abandon();
     return status;

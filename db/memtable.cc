@@ -12,6 +12,11 @@ namespace varve {
 
 namespace {
 
+// The answer if there is no update but perhaps a range deletion.
+LookupState AnswerWithout(SequenceNumber cover) {
+  return cover == 0 ? LookupState::kNotFound : LookupState::kDeleted;
+}
+
 // Small write buffers need small blocks, or one block would fill them.
 size_t ArenaBlockBytes(size_t write_buffer_size) {
   return std::min(write_buffer_size / 8, Arena::kDefaultBlockBytes);
@@ -20,9 +25,11 @@ size_t NodeArenaBlockBytes(size_t write_buffer_size) {
   return std::min(write_buffer_size / 32, Arena::kDefaultBlockBytes);
 }
 
-// The answer if this is the newest visible update of its user key.
-LookupState Answer(const Slice& entry_key, Slice* value) {
-  if (ExtractValueType(entry_key) != ValueType::kValue) {
+// The answer if this is the newest visible update of its user key beside a
+// range deletion of number `cover`.
+LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
+  if (ExtractValueType(entry_key) != ValueType::kValue ||
+      ExtractSequence(entry_key) < cover) {
     return LookupState::kDeleted;
   }
   *value = EntryValue(entry_key);
@@ -95,7 +102,8 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
       // Keys of other bytes may be equal for another comparator.
       index_(comparator->bytewise()
                  ? PointIndex::BucketCountFor(write_buffer_size)
-                 : 0) {
+                 : 0),
+      tombstones_(comparator) {
   if (mode == MemTableMode::kSkipList) {
     list_.emplace(comparator, &arena_);
     CountWitness(Witness::kSkipList);
@@ -110,6 +118,10 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
   if (never_added_.load(std::memory_order_relaxed)) {
     never_added_.store(false, std::memory_order_relaxed);
+  }
+  if (type == ValueType::kRangeDeletion) [[unlikely]] {
+    tombstones_.Add(user_key, value, sequence);
+    return;
   }
   uint64_t hash = 0;
   if (index_.usable()) {
@@ -144,14 +156,15 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
 LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
                            uint64_t hash, Slice* value) const {
   if (NeverAdded()) return LookupState::kNotFound;
+  const SequenceNumber cover = tombstones_.MaxCovering(user_key, sequence);
   if (index_.usable()) {
     const char* const entry = index_.Find(user_key, hash);
-    if (entry == nullptr) return LookupState::kNotFound;
+    if (entry == nullptr) return AnswerWithout(cover);
     const Slice key = EntryKey(entry);
-    if (ExtractSequence(key) <= sequence) return Answer(key, value);
+    if (ExtractSequence(key) <= sequence) return Answer(key, cover, value);
     // Too new for this reader: the index does not know older ones.
   }
-  return FindOrdered(LookupKey(user_key, sequence), value);
+  return FindOrdered(LookupKey(user_key, sequence), cover, value);
 }
 
 const char* MemTable::LowerBound(const Slice& internal_key) const {
@@ -162,15 +175,16 @@ const char* MemTable::LowerBound(const Slice& internal_key) const {
   return iterator.Valid() ? iterator.entry() : nullptr;
 }
 
-LookupState MemTable::FindOrdered(const LookupKey& key, Slice* value) const {
+LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
+                                  Slice* value) const {
   const char* const entry = LowerBound(key.internal_key());
-  if (entry == nullptr) return LookupState::kNotFound;
+  if (entry == nullptr) return AnswerWithout(cover);
   const Slice found_key = EntryKey(entry);
   if (comparator_->CompareUser(ExtractUserKey(found_key), key.user_key()) !=
       0) {
-    return LookupState::kNotFound;
+    return AnswerWithout(cover);
   }
-  return Answer(found_key, value);
+  return Answer(found_key, cover, value);
 }
 
 LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {

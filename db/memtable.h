@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "db/blink_tree.h"
+#include "db/memtable_tombstones.h"
 #include "db/point_index.h"
 #include "db/skiplist.h"
 #include "table/internal_iterator.h"
@@ -20,7 +21,7 @@ namespace varve {
 
 // Updates in memory, until they are flushed to a table: an ordered structure
 // of them, and beside it, if user keys are ordered bytewise, a hash index that
-// answers point reads.
+// answers point reads. Deletions of ranges are kept apart.
 //
 // Thread-safety: Add, Find, Get and iterators may run at once in any threads.
 // Lifetime: counted; SuperVersions and iterators hold references.
@@ -44,13 +45,15 @@ class MemTable {
     return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 
+  // A range deletion has its begin as the key, its end as the value.
   // REQUIRES: the sequence number was not used for this key before.
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
            const Slice& value);
 
-  // The newest update of the user key at or before `sequence`. `hash` is the
-  // user key's PreviewXxh3. *value is set if kFound, and valid as long as the
-  // memtable; it is not copied.
+  // The newest update of the user key at or before `sequence`; a deletion of a
+  // range that the key is in is one. REQUIRES: inside a read section. `hash` is
+  // the user key's PreviewXxh3. *value is set if kFound, and valid as long as
+  // the memtable; it is not copied.
   LookupState Find(const Slice& user_key, SequenceNumber sequence,
                    uint64_t hash, Slice* value) const;
   // Brings what Find reads first for the hash into the cache.
@@ -61,15 +64,16 @@ class MemTable {
   // copied.
   LookupState Get(const LookupKey& key, PinnableSlice* value) const;
 
-  // Must not outlive the memtable.
+  // Shows what range deletions hide. Must not outlive the memtable.
   std::unique_ptr<InternalIterator> NewIterator() const;
+  const MemTableTombstones& tombstones() const { return tombstones_; }
 
   // Bytes taken from the system: the arenas' blocks, and of the point index
   // those pages that the entries so far can have touched, thus nothing for an
   // empty memtable and all of it soon.
   size_t ApproximateMemoryUsage() const {
     return arena_.MemoryUsage() + node_arena_.MemoryUsage() +
-           index_.MemoryUsage(EntryCount());
+           index_.MemoryUsage(EntryCount()) + tombstones_.MemoryUsage();
   }
   uint64_t EntryCount() const {
     // relaxed: a statistic.
@@ -79,7 +83,7 @@ class MemTable {
     // relaxed: a statistic.
     return deletion_count_.load(std::memory_order_relaxed);
   }
-  bool empty() const { return EntryCount() == 0; }
+  bool empty() const { return EntryCount() == 0 && tombstones_.empty(); }
   uint64_t wal_number() const { return wal_number_; }
   MemTableMode mode() const {
     return tree_ ? MemTableMode::kBlinkTree : MemTableMode::kSkipList;
@@ -94,7 +98,9 @@ class MemTable {
   }
   // The first entry at or behind the internal key; null if there is none.
   const char* LowerBound(const Slice& internal_key) const;
-  LookupState FindOrdered(const LookupKey& key, Slice* value) const;
+  // `cover` is of the newest range deletion of the key that is visible.
+  LookupState FindOrdered(const LookupKey& key, SequenceNumber cover,
+                          Slice* value) const;
 
   // Immutable after construction.
   const InternalKeyComparator* const comparator_;
@@ -106,6 +112,7 @@ class MemTable {
   std::optional<BlinkTree> tree_;  // This one,
   std::optional<SkipList> list_;   // or that one if the mode says so.
   PointIndex index_;
+  MemTableTombstones tombstones_;
   std::atomic<bool> never_added_{true};
 
   // Atomic (written by every Add and reference), so on a line that lookups do

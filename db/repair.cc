@@ -1,10 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "db/compaction_job.h"
 #include "db/flush_job.h"
 #include "db/options_check.h"
+#include "db/tombstone_collector.h"
+#include "db/tombstone_survivors.h"
 #include "db/version_set.h"
 #include "db/wal_reader.h"
 #include "db/write_batch_internal.h"
@@ -29,7 +32,8 @@ class Repairer {
         path_(std::move(path)),
         env_(options.env),
         comparator_(options.comparator),
-        block_cache_(NewBlockCache(kCacheBytes)) {
+        block_cache_(NewBlockCache(kCacheBytes)),
+        tombstones_(&comparator_) {
     context_ = {path_, env_, &options_, &comparator_, ""};
     TableReaderOptions table_options;
     table_options.comparator = &comparator_;
@@ -128,6 +132,7 @@ class Repairer {
         last.assign(key.data(), key.size());
         Track(ExtractSequence(key));
       }
+      any |= SalvageRangeDeletions(table);
       if (iterator->status().ok() && in_order) {
         if (any) tables_.push_back(table);
         continue;
@@ -138,6 +143,19 @@ class Repairer {
       }
     }
     return Status::OK();
+  }
+
+  // Whether the table has any. Those of a damaged one are as good.
+  bool SalvageRangeDeletions(const TableFile& file) {
+    std::shared_ptr<Table> table;
+    if (!table_cache_->Find(file, &table).ok()) return false;
+    const RangeTombstones* const tombstones = table->tombstones();
+    if (tombstones == nullptr) return false;
+    for (size_t i = 0; i < tombstones->size(); ++i) {
+      Track(tombstones->at(i).sequence);
+    }
+    tombstones_.AddTable(std::move(table));
+    return true;
   }
 
   // The entries before the first damage of a table, and those behind it that
@@ -155,7 +173,7 @@ class Repairer {
       iterator->Next();
     }
     std::string last;
-    if (!memtable->empty()) last = LastKey(*memtable);
+    if (memtable->EntryCount() > 0) last = LastKey(*memtable);
     iterator = table_cache_->NewIterator(read_options, table);
     for (iterator->SeekToLast();
          iterator->Valid() &&
@@ -189,13 +207,31 @@ class Repairer {
     std::vector<std::unique_ptr<InternalIterator>> children;
     for (const MemTable* memtable : memtables_) {
       children.push_back(memtable->NewIterator());
+      tombstones_.AddMemTable(*memtable);
     }
+    const auto tombstones = tombstones_.Build();
+    if (tombstones != nullptr) Track(tombstones->at(0).sequence);
+    const TombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
     for (const TableFile& table : tables_) {
       children.push_back(table_cache_->NewIterator(read_options, table));
     }
     const auto input = NewMergingIterator(&comparator_, std::move(children));
     std::unique_ptr<TableOutput> output;
     std::string last_key;
+    std::optional<std::string> begin;  // Of the output, but for the first.
+    const auto open = [&] {
+      output = std::make_unique<TableOutput>(context_, next_number_++,
+                                             options_.compression,
+                                             RateLimiter::Priority::kHigh);
+      return output->Open();
+    };
+    const auto finish = [&](const std::optional<Slice>& end) {
+      survivors.AddTo(begin, end, output.get());
+      if (end) begin = end->ToString();
+      Status finished = output->Finish();
+      if (finished.ok()) edit_.AddFile(1, output->metadata());
+      return finished;
+    };
     Status status;
     for (input->SeekToFirst(); status.ok() && input->Valid(); input->Next()) {
       const Slice key = input->key();
@@ -206,28 +242,22 @@ class Repairer {
           output->EstimatedFileSize() >= options_.target_file_size_base &&
           comparator_.CompareUser(ExtractUserKey(last_key),
                                   ExtractUserKey(key)) != 0) {
-        status = FinishOutput(output.get());
+        status = finish(ExtractUserKey(key));
         output.reset();
         if (!status.ok()) break;
       }
       if (output == nullptr) {
-        output = std::make_unique<TableOutput>(context_, next_number_++,
-                                               options_.compression,
-                                               RateLimiter::Priority::kHigh);
-        status = output->Open();
+        status = open();
       }
       if (status.ok()) status = output->Add(key, input->value());
       last_key.assign(key.data(), key.size());
     }
     if (status.ok()) status = input->status();
-    if (status.ok() && output != nullptr) status = FinishOutput(output.get());
+    if (status.ok() && output == nullptr && !survivors.empty()) {
+      status = open();
+    }
+    if (status.ok() && output != nullptr) status = finish({});
     if (!status.ok() && output != nullptr) output->Abandon();
-    return status;
-  }
-
-  Status FinishOutput(TableOutput* output) {
-    Status status = output->Finish();
-    if (status.ok()) edit_.AddFile(1, output->metadata());
     return status;
   }
 
@@ -275,6 +305,7 @@ class Repairer {
   std::vector<OldFile> old_files_;
   std::vector<MemTable*> memtables_;
   std::vector<TableFile> tables_;  // Readable to the end.
+  TombstoneCollector tombstones_;
   VersionEdit edit_;
   uint64_t next_number_ = 1;
   SequenceNumber last_sequence_ = 0;

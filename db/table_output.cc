@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/table_output.h"
 
+#include <utility>
+
 #include "env/file_names.h"
 #include "util/coding.h"
 
@@ -11,13 +13,14 @@ namespace {
 // Custom fields of a new file that RocksDB writes too.
 constexpr uint32_t kOldestAncestorTimeField = 5;
 constexpr uint32_t kFileCreationTimeField = 6;
+constexpr uint32_t kRangeDeletionSizeField = 14;
 
 // Written at once before the rate limiter is asked.
 constexpr uint64_t kChargeBytes = 32 << 10;
 
-void PutTimeField(std::string* out, uint32_t field, uint64_t time_s) {
+void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
   std::string value;
-  PutVarint64(&value, time_s);
+  PutVarint64(&value, number);
   PutVarint32(out, field);
   PutLengthPrefixedSlice(out, value);
 }
@@ -51,27 +54,27 @@ Status TableOutput::Open() {
   options.db_identity = context_.db_identity;
   options.file_number = metadata_.number;
   options.creation_time_s = context_.env->NowMicros() / 1000000;
-  PutTimeField(&metadata_.other_fields, kOldestAncestorTimeField,
-               options.creation_time_s);
-  PutTimeField(&metadata_.other_fields, kFileCreationTimeField,
-               options.creation_time_s);
+  PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,
+                 options.creation_time_s);
+  PutNumberField(&metadata_.other_fields, kFileCreationTimeField,
+                 options.creation_time_s);
   builder_ = std::make_unique<TableBuilder>(options, file_.get());
   return status;
 }
 
+void TableOutput::CountSequence(SequenceNumber sequence) {
+  const bool first = metadata_.smallest.empty();
+  if (first || sequence < metadata_.smallest_sequence) {
+    metadata_.smallest_sequence = sequence;
+  }
+  if (first || sequence > metadata_.largest_sequence) {
+    metadata_.largest_sequence = sequence;
+  }
+}
+
 Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
-  const SequenceNumber sequence = ExtractSequence(internal_key);
-  if (builder_->EntryCount() == 0) {
-    metadata_.smallest = internal_key.ToString();
-    metadata_.smallest_sequence = sequence;
-    metadata_.largest_sequence = sequence;
-  }
-  if (sequence < metadata_.smallest_sequence) {
-    metadata_.smallest_sequence = sequence;
-  }
-  if (sequence > metadata_.largest_sequence) {
-    metadata_.largest_sequence = sequence;
-  }
+  CountSequence(ExtractSequence(internal_key));
+  if (metadata_.smallest.empty()) metadata_.smallest = internal_key.ToString();
   const bool added = builder_->Add(internal_key, value);
   if (context_.options->rate_limiter != nullptr) Charge(kChargeBytes);
   if (added) [[likely]]
@@ -93,9 +96,40 @@ void TableOutput::Charge(uint64_t least_bytes) {
   charged_bytes_ += bytes;
 }
 
+void TableOutput::AddRangeDeletion(const RangeTombstone& tombstone) {
+  const InternalKeyComparator& comparator = *context_.comparator;
+  CountSequence(tombstone.sequence);
+  std::string first = MakeInternalKey(
+      tombstone.begin,
+      PackTrailer(tombstone.sequence, ValueType::kRangeDeletion));
+  std::string last = MakeInternalKey(tombstone.end, kRangeEndTrailer);
+  if (metadata_.smallest.empty() ||
+      comparator.Compare(first, metadata_.smallest) < 0) {
+    metadata_.smallest = std::move(first);
+  }
+  if (tombstones_end_.empty() ||
+      comparator.Compare(last, tombstones_end_) > 0) {
+    tombstones_end_ = std::move(last);
+  }
+  builder_->AddRangeDeletion(tombstone.begin, tombstone.end,
+                             tombstone.sequence);
+}
+
 Status TableOutput::Finish() {
+  if (tombstones_end_.empty()) {
+    // RocksDB leaves the field out if it is 0, which is what it takes it for
+    // then. So it tells that nobody need look into the table for any.
+    PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, 0);
+    // relaxed: nobody else has the object yet.
+    metadata_.table.without_tombstones.store(true, std::memory_order_relaxed);
+  }
   Status status = builder_->Finish();
   metadata_.largest = builder_->LastKey().ToString();
+  if (metadata_.largest.empty() ||
+      (!tombstones_end_.empty() &&
+       context_.comparator->Compare(tombstones_end_, metadata_.largest) > 0)) {
+    metadata_.largest = tombstones_end_;
+  }
   if (context_.options->rate_limiter != nullptr) Charge(1);
   if (status.ok()) status = file_->Sync();
   if (status.ok()) status = file_->Close();

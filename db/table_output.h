@@ -6,6 +6,7 @@
 #include <string>
 
 #include "db/version_edit.h"
+#include "table/range_tombstones.h"
 #include "table/table_builder.h"
 #include "table/table_options.h"
 #include "varve/env.h"
@@ -36,7 +37,10 @@ class TableOutput {
   Status Open();
   // REQUIRES: Open was OK; keys rise.
   Status Add(const Slice& internal_key, const Slice& value);
-  // Writes the rest, syncs and closes the file. REQUIRES: Add was called.
+  // REQUIRES: Open was OK; all entries were added; the deletions rise as
+  // TableBuilder wants it.
+  void AddRangeDeletion(const RangeTombstone& tombstone);
+  // Writes the rest, syncs and closes the file. REQUIRES: something was added.
   Status Finish();
   // Closes and removes the file.
   void Abandon();
@@ -48,12 +52,14 @@ class TableOutput {
  private:
   // Waits until what was written may have been, from `least_bytes` on.
   void Charge(uint64_t least_bytes);
+  void CountSequence(SequenceNumber sequence);
 
   const TableOutputContext& context_;
   const std::string path_;
   const CompressionType compression_;
   const RateLimiter::Priority priority_;
   FileMetaData metadata_;
+  std::string tombstones_end_;  // An internal key; empty if there are none.
   std::unique_ptr<WritableFile> file_;
   std::unique_ptr<TableBuilder> builder_;
   uint64_t charged_bytes_ = 0;  // To the rate limiter.

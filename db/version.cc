@@ -18,14 +18,22 @@ size_t FindFile(const InternalKeyComparator& comparator,
   return static_cast<size_t>(it - files.begin());
 }
 
+bool EndsBefore(const InternalKeyComparator& comparator, const FileMetaData& a,
+                const FileMetaData& b) {
+  const int r =
+      comparator.CompareUser(a.largest_user_key(), b.smallest_user_key());
+  return r < 0 || (r == 0 && a.EndIsExclusive());
+}
+
 bool FileOverlaps(const InternalKeyComparator& comparator,
                   const FileMetaData& file, const UserKeyRange& range) {
-  if (range.begin != nullptr &&
-      comparator.CompareUser(file.largest_user_key(), *range.begin) < 0) {
-    return false;
+  if (range.begin != nullptr) {
+    const int r = comparator.CompareUser(file.largest_user_key(), *range.begin);
+    if (r < 0 || (r == 0 && file.EndIsExclusive())) return false;
   }
-  return range.end == nullptr ||
-         comparator.CompareUser(file.smallest_user_key(), *range.end) <= 0;
+  if (range.end == nullptr) return true;
+  const int r = comparator.CompareUser(file.smallest_user_key(), *range.end);
+  return r < 0 || (r == 0 && !range.end_is_exclusive);
 }
 
 uint64_t TotalFileSize(const std::vector<FileMetaData*>& files) {
@@ -183,16 +191,24 @@ void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
 }
 
 void Version::AddIterators(
-    const ReadOptions& options,
+    const ReadOptions& options, const TombstoneSets* tombstones,
+    RangeDeletionFilters* filters,
     std::vector<std::unique_ptr<InternalIterator>>* out) const {
-  for (const FileMetaData* file : levels_[0]) {
-    out->push_back(
-        table_cache_->NewIterator(options, file->table_file(), &file->table));
+  const auto add = [&](std::unique_ptr<InternalIterator> source,
+                       const std::shared_ptr<const RangeTombstones>* own) {
+    RangeDeletionFilters::SetList sets;
+    if (own != nullptr && *own != nullptr) sets.push_back(*own);
+    out->push_back(filters->Wrap(std::move(source), sets));
+  };
+  for (size_t i = 0; i < levels_[0].size(); ++i) {
+    const FileMetaData* const file = levels_[0][i];
+    add(table_cache_->NewIterator(options, file->table_file(), &file->table),
+        tombstones == nullptr ? nullptr : &tombstones->level0[i]);
   }
   for (int level = 1; level < kNumLevels; ++level) {
     if (levels_[level].empty()) continue;
-    out->push_back(
-        NewLevelIterator(options, comparator_, table_cache_, &levels_[level]));
+    add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level]),
+        tombstones == nullptr ? nullptr : &tombstones->levels[level]);
   }
 }
 
@@ -216,11 +232,16 @@ std::vector<FileMetaData*> Version::OverlappingFiles(int level,
       range.begin = &begin;
       grown = true;
     }
-    if (range.end != nullptr &&
-        comparator_->CompareUser(file->largest_user_key(), *range.end) > 0) {
-      end = file->largest_user_key();
-      range.end = &end;
-      grown = true;
+    if (range.end != nullptr) {
+      const int r =
+          comparator_->CompareUser(file->largest_user_key(), *range.end);
+      if (r > 0 ||
+          (r == 0 && range.end_is_exclusive && !file->EndIsExclusive())) {
+        end = file->largest_user_key();
+        range.end = &end;
+        range.end_is_exclusive = file->EndIsExclusive();
+        grown = true;
+      }
     }
     if (grown) {
       result.clear();
@@ -238,8 +259,9 @@ bool Version::RangeOverlapsLevel(int level, const UserKeyRange& range) const {
                          return FileOverlaps(*comparator_, *file, range);
                        });
   }
+  // Behind a file that ends before the key.
   const std::string target =
-      MakeInternalKey(*range.begin, SeekTrailer(kMaxSequenceNumber));
+      MakeInternalKey(*range.begin, kRangeEndTrailer - 1);
   const size_t index = FindFile(*comparator_, files, target);
   return index < files.size() &&
          FileOverlaps(*comparator_, *files[index], range);

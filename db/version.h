@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "db/range_deletion_filter.h"
 #include "db/version_edit.h"
+#include "db/version_tombstones.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_cache.h"
@@ -21,7 +23,8 @@ namespace varve {
 // Key ranges for questions about tables; null is open-ended.
 struct UserKeyRange {
   const Slice* begin = nullptr;
-  const Slice* end = nullptr;  // Inclusive.
+  const Slice* end = nullptr;  // Inclusive, or not.
+  bool end_is_exclusive = false;
 };
 
 // The first of a sorted, non-overlapping level's files whose largest key is
@@ -29,6 +32,10 @@ struct UserKeyRange {
 size_t FindFile(const InternalKeyComparator& comparator,
                 const std::vector<FileMetaData*>& files,
                 const Slice& internal_key);
+
+// Whether all user keys of a file come before those of another.
+bool EndsBefore(const InternalKeyComparator& comparator, const FileMetaData& a,
+                const FileMetaData& b);
 
 // Whether the file has keys in the range.
 bool FileOverlaps(const InternalKeyComparator& comparator,
@@ -88,8 +95,15 @@ class Version {
   void MultiGet(const ReadOptions& options, MultiLookup** lookups,
                 size_t count) const;
 
-  // Appends iterators that together yield all entries.
-  void AddIterators(const ReadOptions& options,
+  // See VersionTombstones::Find.
+  Status FindTombstones(std::shared_ptr<const TombstoneSets>* sets) const {
+    return tombstones_.Find(comparator_, table_cache_, levels_, sets);
+  }
+  // Appends iterators that together yield all entries, without those that are
+  // hidden by the range deletions that `filters` has seen so far and by
+  // `tombstones`, the version's own or null.
+  void AddIterators(const ReadOptions& options, const TombstoneSets* tombstones,
+                    RangeDeletionFilters* filters,
                     std::vector<std::unique_ptr<InternalIterator>>* out) const;
 
   // The files of a level that have keys in the range. On level 0 the range
@@ -121,8 +135,11 @@ class Version {
   // The next file to look into, or null; moves the lookup on.
   const FileMetaData* NextFile(MultiLookup* lookup) const;
   bool InRange(const FileMetaData& file, const Slice& user_key) const {
-    return comparator_->CompareUser(user_key, file.smallest_user_key()) >= 0 &&
-           comparator_->CompareUser(user_key, file.largest_user_key()) <= 0;
+    if (comparator_->CompareUser(user_key, file.smallest_user_key()) < 0) {
+      return false;
+    }
+    const int r = comparator_->CompareUser(user_key, file.largest_user_key());
+    return r < 0 || (r == 0 && !file.EndIsExclusive());
   }
 
   const InternalKeyComparator* const comparator_;
@@ -130,6 +147,7 @@ class Version {
   std::vector<FileMetaData*> levels_[kNumLevels];
   LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
   uint64_t level_bytes_[kNumLevels] = {};
+  mutable VersionTombstones tombstones_;
   int deepest_level_ = 0;
   int refs_ = 0;
 };

@@ -43,6 +43,7 @@ enum CustomTag : uint32_t {
   kTerminate = 1,
   kMinLogNumberToKeepHack = 3,
   kOldestBlobFile = 4,
+  kRangeDeletionSize = 14,
   kUserTimestampsPersisted = 16,
   kMustUnderstandBit = 1 << 6,
   kPathId = 65,
@@ -118,6 +119,16 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         Slice rest = field;
         if (!GetVarint64(&rest, &number)) return Malformed("blob file number");
         if (number != 0) return Status::NotSupported("blob files");
+        break;
+      }
+      case kRangeDeletionSize: {
+        // RocksDB writes it if it is not 0; see TableOutput::Finish.
+        uint64_t size;
+        Slice rest = field;
+        if (!GetVarint64(&rest, &size)) return Malformed("range deletion size");
+        // relaxed: nobody else has the object yet.
+        file->table.without_tombstones.store(size == 0,
+                                             std::memory_order_relaxed);
         break;
       }
       case kUserTimestampsPersisted:

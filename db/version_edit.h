@@ -24,7 +24,9 @@ struct FileMetaData {
   // As the MANIFEST has it; immutable once the file is in a version.
   uint64_t number = 0;
   uint64_t file_size = 0;
-  std::string smallest;  // Internal keys, of the first and last entry.
+  // Internal keys, of the first and last entry. A range deletion counts as an
+  // entry at its begin, and as one with kRangeEndTrailer at its end.
+  std::string smallest;
   std::string largest;
   SequenceNumber smallest_sequence = 0;
   SequenceNumber largest_sequence = 0;
@@ -38,11 +40,16 @@ struct FileMetaData {
   int refs = 0;  // Versions that hold it.
   bool being_compacted = false;
 
-  // The open table; filled by reads.
+  // The open table and more; filled by reads.
   mutable TableMemo table;
 
   Slice smallest_user_key() const { return ExtractUserKey(smallest); }
   Slice largest_user_key() const { return ExtractUserKey(largest); }
+  // The largest user key is where range deletions end, and is no more the
+  // table's.
+  bool EndIsExclusive() const {
+    return ExtractTrailer(largest) == kRangeEndTrailer;
+  }
   TableFile table_file() const {
     return TableFile{number, file_size, largest_sequence};
   }

@@ -74,6 +74,18 @@ void WriteBatch::SingleDelete(const Slice& key) {
   PutLengthPrefixedSlice(&representation_, key);
 }
 
+void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
+  if (!KeyFits(begin) || !KeyFits(end)) {
+    too_long_ = true;
+    return;
+  }
+  WriteBatchInternal::SetCount(this, Count() + 1);
+  PutTag(&representation_, BatchTag::kRangeDelete);
+  PutLengthPrefixedSlice(&representation_, begin);
+  PutLengthPrefixedSlice(&representation_, end);
+  unchecked_ = true;
+}
+
 void WriteBatch::PutLogData(const Slice& blob) {
   if (!ValueFits(blob)) {
     too_long_ = true;
@@ -102,6 +114,8 @@ Status WriteBatch::Iterate(Handler* handler) const {
       handler->Put(record.key, record.value);
     } else if (record.type == ValueType::kDeletion) {
       handler->Delete(record.key);
+    } else if (record.type == ValueType::kRangeDeletion) {
+      handler->DeleteRange(record.key, record.value);
     } else {
       handler->SingleDelete(record.key);
     }
@@ -171,15 +185,19 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
     case BatchTag::kSingleDelete:
       record->type = ValueType::kSingleDeletion;
       break;
+    case BatchTag::kRangeDeleteInFamily:
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kRangeDelete:
+      record->type = ValueType::kRangeDeletion;
+      has_value = true;
+      break;
     case BatchTag::kLogData:
       record->is_log_data = true;
       break;
     case BatchTag::kMerge:
     case BatchTag::kMergeInFamily:
       return Status::NotSupported("merge operands in a write batch");
-    case BatchTag::kRangeDelete:
-    case BatchTag::kRangeDeleteInFamily:
-      return Status::NotSupported("range tombstones in a write batch");
     case BatchTag::kBlobIndex:
     case BatchTag::kBlobIndexInFamily:
       return Status::NotSupported("blob files (blob index in a write batch)");

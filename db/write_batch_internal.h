@@ -50,8 +50,8 @@ struct BatchRecord {
   ValueType type = ValueType::kValue;
   bool is_log_data = false;
   bool other_family = false;
-  Slice key;  // Or the blob of log data.
-  Slice value;
+  Slice key;    // Or the blob of log data, or where a range begins.
+  Slice value;  // Or where a range ends.
 };
 
 // Decodes batches from bytes that may come from disk.
@@ -87,7 +87,8 @@ class WriteBatchInternal {
                            char* header);
   static void SetCount(WriteBatch* batch, uint32_t count);
   static bool TooLong(const WriteBatch& batch) { return batch.too_long_; }
-  // Whether the bytes came from outside and may be damaged.
+  // Whether the bytes came from outside and may be damaged, or ranges may end
+  // before they begin.
   static bool Unchecked(const WriteBatch& batch) { return batch.unchecked_; }
   static void Append(WriteBatch* target, const WriteBatch& source);
 };

@@ -48,6 +48,12 @@ Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
 void Table::StartProbe(TableProbe* probe) const {
   const TableCore& core = rep_->core;
   core.filter.Prefetch(probe->lookup.hash);
+  if (core.tombstones != nullptr) [[unlikely]] {
+    probe->cover = core.tombstones->MaxCovering(probe->lookup.user_key,
+                                                probe->lookup.sequence);
+    // Stays so unless a newer version is found.
+    if (probe->cover != 0) probe->state = LookupState::kDeleted;
+  }
   probe->in_node = core.index.has_prefixes() &&
                    core.index.FindNode(probe->lookup.user_key, &probe->place,
                                        &probe->block_index);
@@ -109,6 +115,7 @@ void Table::FinishProbe(TableProbe* probe) const {
         continue;
       }
       probe->done = true;
+      if (entry.trailer >> 8 < probe->cover) return;
       if (static_cast<ValueType>(entry.trailer & 0xFF) != ValueType::kValue) {
         probe->state = LookupState::kDeleted;
         return;
@@ -168,6 +175,7 @@ void Table::Conclude(const Block::Entry& entry, BlockRef* block,
   if (rep_->core.options.comparator->CompareUser(entry.rest, rest) != 0) {
     return;
   }
+  if (entry.trailer >> 8 < probe->cover) return;
   if (static_cast<ValueType>(entry.trailer & 0xFF) != ValueType::kValue) {
     probe->state = LookupState::kDeleted;
     return;
@@ -219,6 +227,10 @@ const TableCore& Table::core() const { return rep_->core; }
 
 const TableProperties& Table::properties() const {
   return rep_->core.properties;
+}
+
+const RangeTombstones* Table::tombstones() const {
+  return rep_->core.tombstones.get();
 }
 
 size_t Table::ApproximateMemoryUsage() const {

@@ -9,6 +9,7 @@
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/properties.h"
+#include "table/range_tombstones.h"
 #include "table/read_target.h"
 #include "table/table_index.h"
 #include "table/table_options.h"
@@ -47,6 +48,7 @@ struct TableProbe {
   LookupState state = LookupState::kNotFound;
   Status status;
   // Between the steps.
+  SequenceNumber cover = 0;  // Of the newest range deletion of the key.
   TableIndex::Place place;
   size_t block_index = 0;
   bool in_node = false;  // The place is in a node, or block_index is set.
@@ -110,6 +112,10 @@ class Table {
   const TableProperties& properties() const;
   // What a TableIterator goes through; lives as long as the table.
   const TableCore& core() const;
+  // The range deletions, as they are in the file: they may reach beyond the
+  // keys that the MANIFEST gives to the table. Null if there are none. Lookups
+  // obey them; iterators do not.
+  const RangeTombstones* tombstones() const;
   // Bytes of memory for index, filter and the rest, without cached blocks.
   size_t ApproximateMemoryUsage() const;
 

@@ -108,6 +108,7 @@ struct TableBuilder::Rep {
         nearly_full_size((block_size * kNearlyFullPercent + 99) / 100),
         data_block(options.block_restart_interval),
         compressor(options.compression, CompressorLevel(options)),
+        range_deletions(1),
         index(options.comparator),
         filter(options.filter_policy.get()) {
     if (!CompressionSupported(options.compression)) {
@@ -130,6 +131,7 @@ struct TableBuilder::Rep {
   void Append(const Slice& data);
   void WriteFilter();
   void WriteIndex();
+  void WriteRangeDeletions();
   void WriteProperties();
   void WriteMetaindexAndFooter();
 
@@ -150,6 +152,7 @@ struct TableBuilder::Rep {
   BlockHandle pending_handle;
   std::string pending_last_key;
 
+  BlockBuilder range_deletions;
   IndexBuilder index;
   TableFilterBuilder filter;
   TableProperties properties;
@@ -159,7 +162,7 @@ struct TableBuilder::Rep {
 
 bool TableBuilder::Rep::IsBehindLast(const Slice& internal_key,
                                      size_t shared) const {
-  if (properties.num_entries == 0) return true;
+  if (properties.num_entries == properties.num_range_deletions) return true;
   const Slice last_key = LastKey();
   // In bytewise order the first byte that differs tells, if it is not of a
   // trailer.
@@ -253,6 +256,13 @@ void TableBuilder::Rep::WriteIndex() {
   properties.index_size = footer.index.size + kBlockTrailerSize;
 }
 
+void TableBuilder::Rep::WriteRangeDeletions() {
+  if (range_deletions.empty()) return;
+  BlockHandle handle;
+  WriteBlock(range_deletions.Finish(), /*compress=*/false, &handle);
+  meta_blocks.emplace_back(kRangeDeletionBlockName, handle);
+}
+
 void TableBuilder::Rep::WriteProperties() {
   properties.prefix_filtering = false;
   properties.creation_time_s = options.creation_time_s;
@@ -331,6 +341,20 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   return r->status.ok();
 }
 
+void TableBuilder::AddRangeDeletion(const Slice& begin, const Slice& end,
+                                    SequenceNumber sequence) {
+  Rep* r = rep_.get();
+  const std::string key =
+      MakeInternalKey(begin, PackTrailer(sequence, ValueType::kRangeDeletion));
+  r->range_deletions.Add(key, end);
+  // RocksDB counts them among entries and deletions.
+  ++r->properties.num_entries;
+  ++r->properties.num_deletions;
+  ++r->properties.num_range_deletions;
+  r->properties.raw_key_size += key.size();
+  r->properties.raw_value_size += end.size();
+}
+
 Status TableBuilder::Finish() {
   Rep* r = rep_.get();
   if (!r->data_block.empty()) r->CloseDataBlock();
@@ -340,6 +364,7 @@ Status TableBuilder::Finish() {
   }
   r->WriteFilter();
   r->WriteIndex();
+  r->WriteRangeDeletions();
   r->WriteProperties();
   r->WriteMetaindexAndFooter();
   return r->status;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "table/internal_key.h"
 #include "table/table_options.h"
 #include "varve/env.h"
 #include "varve/slice.h"
@@ -24,6 +25,12 @@ class TableBuilder {
   // Adds an entry. False after an error, when it does nothing; see status().
   // REQUIRES: internal_key is behind all keys added so far.
   bool Add(const Slice& internal_key, const Slice& value);
+
+  // Adds a deletion of the keys from `begin` to before `end`. Its block is no
+  // part of the order of Add: the two may alternate.
+  // REQUIRES: the deletions rise by begin, and fall by sequence for equal ones.
+  void AddRangeDeletion(const Slice& begin, const Slice& end,
+                        SequenceNumber sequence);
 
   // Writes what is left, then the filter, index, properties and footer. Does
   // not sync or close the file.

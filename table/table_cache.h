@@ -20,15 +20,25 @@ struct TableFile {
   SequenceNumber largest_sequence = 0;
 };
 
-// A table that stays open as long as its file's metadata.
+// What a file's metadata remember of its table: the table itself, which then
+// stays open as long as they do.
 struct TableMemo {
   TableMemo() = default;
-  // A copy of the metadata remembers nothing.
-  TableMemo(const TableMemo& /*other*/) {}
-  TableMemo& operator=(const TableMemo& /*other*/) { return *this; }
+  // A copy of the metadata does not remember the table.
+  TableMemo(const TableMemo& other) { *this = other; }
+  TableMemo& operator=(const TableMemo& other) {
+    // relaxed, both: see below.
+    without_tombstones.store(
+        other.without_tombstones.load(std::memory_order_relaxed),
+        std::memory_order_relaxed);
+    return *this;
+  }
 
   std::atomic<const Table*> table{nullptr};
   std::shared_ptr<Table> owner;  // Guarded by the table cache's mutex.
+  // It is known that the table has no range deletions. Accessed relaxed: who
+  // does not see it yet opens the table and finds the same.
+  std::atomic<bool> without_tombstones{false};
 };
 
 // The open tables of a database, at most `max_open_files` of them (-1: all).

@@ -15,6 +15,7 @@
 #include "table/bloom_filter.h"
 #include "table/format.h"
 #include "table/properties.h"
+#include "table/range_tombstones.h"
 #include "table/table_index.h"
 #include "table/table_options.h"
 #include "varve/env.h"
@@ -50,6 +51,8 @@ struct TableCore {
   // In place of the sequence numbers of all keys, if not 0.
   SequenceNumber global_sequence = 0;
   TableIndex index;
+  // Null if there are none. Not clipped to what the table is in charge of.
+  std::shared_ptr<const RangeTombstones> tombstones;
   BlockContents filter_contents;
   // Answers "maybe" where it must not be asked about whole keys.
   FilterReader filter;

@@ -2,7 +2,9 @@
 #include "table/table_opener.h"
 
 #include <algorithm>
+#include <deque>
 #include <string>
+#include <vector>
 
 #include "table/entry_scanner.h"
 
@@ -37,6 +39,7 @@ class TableOpener {
     if (s.ok()) s = FindGlobalSequence();
     if (s.ok()) s = ReadDictionary();
     if (s.ok()) s = ReadFilter();
+    if (s.ok()) s = ReadRangeDeletions();
     if (s.ok()) s = ReadIndex();
     return s;
   }
@@ -60,6 +63,8 @@ class TableOpener {
   Status FindGlobalSequence();
   Status ReadDictionary();
   Status ReadFilter();
+  Status ReadRangeDeletions();
+  Status DecodeRangeDeletions(const BlockContents& contents);
   Status ReadIndex();
 
   TableCore& core_;
@@ -90,9 +95,6 @@ Status TableOpener::ReadFooter() {
 Status TableOpener::RefuseMetaBlocks() const {
   for (const auto& block : core_.meta_blocks) {
     const Slice block_name(block.first);
-    if (block_name == Slice(kRangeDeletionBlockName)) {
-      return NotSupported("range tombstones");
-    }
     if (block_name.starts_with(kPartitionedFilterPrefix)) {
       return NotSupported("partitioned filter");
     }
@@ -117,9 +119,6 @@ Status TableOpener::CheckProperties() const {
                         "', not by '" + expected + "'");
   }
   if (properties.num_merge_operands > 0) return NotSupported("merge operands");
-  if (properties.num_range_deletions > 0) {
-    return NotSupported("range tombstones");
-  }
   for (const char* compression : {"Zlib", "BZip2", "Xpress"}) {
     if (properties.compression == compression) {
       return NotSupported(properties.compression +
@@ -187,6 +186,53 @@ Status TableOpener::ReadFilter() {
   if (core_.filter.kind() == FilterReader::Kind::kAlwaysMaybe) {
     core_.filter_contents = BlockContents();
   }
+  return s;
+}
+
+Status TableOpener::ReadRangeDeletions() {
+  const BlockHandle* handle = FindMetaBlock(kRangeDeletionBlockName);
+  if (handle == nullptr) {
+    if (core_.properties.num_range_deletions == 0) return Status();
+    // Without it, what was deleted would come back.
+    return Status::Corruption(name_, "the block of range deletions is missing");
+  }
+  BlockContents contents;
+  Status s = core_.loader->ReadMetaBlock(*handle, &tail_, &contents);
+  if (!s.ok()) return s;
+  s = DecodeRangeDeletions(contents);
+  return s.ok()
+             ? s
+             : s.Annotate("range deletions " + core_.loader->Describe(*handle));
+}
+
+Status TableOpener::DecodeRangeDeletions(const BlockContents& contents) {
+  BlockTail block_tail;
+  Status s = DecodeBlockTail(contents.AsSlice(), &block_tail);
+  if (!s.ok()) return s;
+  EntryScanner entry(Slice(contents.data.get(), block_tail.entries_size));
+  std::deque<std::string> keys;
+  std::vector<RangeTombstone> list;
+  while (entry.Next()) {
+    if (entry.key().size() < kTrailerSize ||
+        ExtractValueType(entry.key()) != ValueType::kRangeDeletion) {
+      return entry.EntryError("no range deletion: key " +
+                              DescribeInternalKey(entry.key()));
+    }
+    const SequenceNumber sequence = core_.global_sequence != 0
+                                        ? core_.global_sequence
+                                        : ExtractSequence(entry.key());
+    keys.push_back(ExtractUserKey(entry.key()).ToString());
+    list.push_back({keys.back(), entry.value(), sequence});
+  }
+  s = entry.status();
+  if (!s.ok()) return s;
+  const uint64_t expected = core_.properties.num_range_deletions;
+  if (expected != 0 && expected != list.size()) {
+    return Status::Corruption("the block has " + std::to_string(list.size()) +
+                              " entries, the properties say " +
+                              std::to_string(expected));
+  }
+  core_.tombstones = RangeTombstones::Build(core_.options.comparator, list);
   return s;
 }
 

@@ -78,10 +78,11 @@ Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
 
 Status TableVerifier::VerifyEntryCount() const {
   const uint64_t expected = core_.properties.num_entries;
+  const uint64_t found = entry_count_ + core_.properties.num_range_deletions;
   // Not all writers say how many there are.
-  if (expected == 0 || expected == entry_count_) return Status();
+  if (expected == 0 || expected == found) return Status();
   return Status::Corruption(core_.loader->file_name(),
-                            "the table has " + std::to_string(entry_count_) +
+                            "the table has " + std::to_string(found) +
                                 " entries, its properties say " +
                                 std::to_string(expected));
 }

@@ -78,6 +78,11 @@ class DB {
   virtual Status Put(const WriteOptions& options, const Slice& key,
                      const Slice& value) = 0;
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  // As WriteBatch has them.
+  virtual Status SingleDelete(const WriteOptions& options,
+                              const Slice& key) = 0;
+  virtual Status DeleteRange(const WriteOptions& options, const Slice& begin,
+                             const Slice& end) = 0;
   virtual Status Write(const WriteOptions& options, WriteBatch* batch) = 0;
 
   // Sets *value to the value of the key. NotFound if there is none; *value is

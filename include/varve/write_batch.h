@@ -25,6 +25,8 @@ class WriteBatch {
     // A delete that promises the key was put once only. The default treats it
     // as Delete.
     virtual void SingleDelete(const Slice& key) { Delete(key); }
+    // All keys from `begin` up to, not including, `end`.
+    virtual void DeleteRange(const Slice& begin, const Slice& end) = 0;
     // A note in the log that changes nothing.
     virtual void LogData(const Slice& /*blob*/) {}
     // false stops the iteration.
@@ -40,7 +42,12 @@ class WriteBatch {
   // the DB refuse the batch as InvalidArgument.
   void Put(const Slice& key, const Slice& value);
   void Delete(const Slice& key);
+  // As Delete, for a key that was put at most once since it was last deleted.
   void SingleDelete(const Slice& key);
+  // Deletes all keys from `begin` up to, not including, `end`, at the cost of
+  // one update, however many there are. Without effect if they are equal; if
+  // `end` comes first, DB::Write refuses the batch as InvalidArgument.
+  void DeleteRange(const Slice& begin, const Slice& end);
   // Stores bytes in the log only. Replication may use it for its own notes.
   void PutLogData(const Slice& blob);
 
@@ -64,7 +71,7 @@ class WriteBatch {
   std::string representation_;
   // A key or value was too long; Write refuses the batch.
   bool too_long_ = false;
-  // Made from bytes; Write checks them first.
+  // Made from bytes, or has range deletions; Write checks it first.
   bool unchecked_ = false;
 };
 

@@ -168,6 +168,10 @@ class DbDifferentialTest : public ::testing::TestWithParam<int> {
     for (auto& db : dbs_) ASSERT_TRUE(Ok(db->Delete({}, key)));
     now_.erase(key);
   }
+  void DeleteRange(const std::string& begin, const std::string& end) {
+    for (auto& db : dbs_) ASSERT_TRUE(Ok(db->DeleteRange({}, begin, end)));
+    now_.erase(now_.lower_bound(begin), now_.lower_bound(end));
+  }
   void TakeSnapshot() {
     Moment moment;
     moment.entries = now_;
@@ -200,7 +204,15 @@ class DbDifferentialTest : public ::testing::TestWithParam<int> {
                                   ? RandomKey(&rng_, keys_)
                                   : keys_[rng_.Below(keys_.size())];
       keys_.push_back(key);
-      if (rng_.OneIn(5)) {
+      if (rng_.OneIn(40)) {
+        // To a near key mostly, or not much would be left.
+        const auto near = now_.lower_bound(key);
+        const std::string other = near == now_.end() || rng_.OneIn(30)
+                                      ? RandomKey(&rng_, keys_)
+                                      : near->first + '\0';
+        ASSERT_NO_FATAL_FAILURE(
+            DeleteRange(std::min(key, other), std::max(key, other)));
+      } else if (rng_.OneIn(5)) {
         ASSERT_NO_FATAL_FAILURE(Delete(key));
       } else {
         ASSERT_NO_FATAL_FAILURE(

@@ -30,8 +30,6 @@ constexpr Refusal kRefusals[] = {
     {"refuse-partitioned-index", "partition|two-level"},
     {"refuse-plain-table", "plain"},
     {"refuse-prepared-txn", "two-phase|prepare|transaction"},
-    {"refuse-rangedel-sst", "range"},
-    {"refuse-rangedel-wal", "range"},
     {"refuse-reverse-comparator", "comparator"},
     {"refuse-wide-columns-sst", "wide"},
     {"rocksdb-bloom-partitioned", "partition|two-level"},

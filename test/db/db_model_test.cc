@@ -54,7 +54,8 @@ class ModelRun {
       : rng_(seed),
         memory_(NewMemoryEnv(Env::Default())),
         faulty_(memory_.get()),
-        key_count_(rng_.Pick({50, 500, 5000})) {
+        key_count_(rng_.Pick({50, 500, 5000})),
+        range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})) {
     EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
   }
   ~ModelRun() { ReleaseAll(); }
@@ -111,24 +112,30 @@ class ModelRun {
   }
   void MarkSynced() { synced_changes_ = changes_.size(); }
 
+  // Most runs have some range deletions, some many, and some none.
+  void AddRandomUpdate(WriteBatch* batch) {
+    if (range_deletion_percent_ > rng_.Below(100)) {
+      const auto count = static_cast<uint64_t>(key_count_);
+      const auto begin = static_cast<int>(rng_.Below(count));
+      const auto size = static_cast<int>(rng_.Below(rng_.OneIn(9) ? count : 9));
+      batch->DeleteRange(Key(begin), Key(begin + size));
+    } else if (rng_.OneIn(3)) {
+      batch->Delete(RandomKey());
+    } else {
+      batch->Put(RandomKey(), RandomValue());
+    }
+  }
+
   void Write() {
     WriteBatch batch;
-    if (rng_.OneIn(3)) {
-      batch.Delete(RandomKey());
-    } else {
-      batch.Put(RandomKey(), RandomValue());
-    }
+    AddRandomUpdate(&batch);
     Apply(batch);
   }
 
   void WriteMany() {
     WriteBatch batch;
     for (uint64_t i = rng_.Below(rng_.OneIn(10) ? 200 : 8); i > 0; i--) {
-      if (rng_.OneIn(3)) {
-        batch.Delete(RandomKey());
-      } else {
-        batch.Put(RandomKey(), RandomValue());
-      }
+      AddRandomUpdate(&batch);
       if (rng_.OneIn(20)) batch.PutLogData("note");
     }
     Apply(batch);
@@ -339,6 +346,7 @@ class ModelRun {
   std::unique_ptr<Env> memory_;
   FaultInjectionEnv faulty_;
   const int key_count_;
+  const uint64_t range_deletion_percent_;
   Options options_;
   std::unique_ptr<DB> db_;
   ModelDb model_;

@@ -21,6 +21,10 @@ class ModelDb {
     entries_[key] = value;
   }
   void Delete(const std::string& key) { entries_.erase(key); }
+  void DeleteRange(const std::string& begin, const std::string& end) {
+    if (begin >= end) return;
+    entries_.erase(entries_.lower_bound(begin), entries_.lower_bound(end));
+  }
   Status Write(const WriteBatch& batch) {
     Applier applier(this);
     return batch.Iterate(&applier);
@@ -44,6 +48,9 @@ class ModelDb {
       model_->Put(key.ToString(), value.ToString());
     }
     void Delete(const Slice& key) override { model_->Delete(key.ToString()); }
+    void DeleteRange(const Slice& begin, const Slice& end) override {
+      model_->DeleteRange(begin.ToString(), end.ToString());
+    }
 
    private:
     ModelDb* model_;

@@ -1,0 +1,168 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/range_deletion_filter.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace varve {
+
+namespace {
+
+// After so many hidden entries in a row, seek over the rest of them.
+constexpr int kStepsBeforeSeek = 4;
+
+class RangeDeletionFilter final : public InternalIterator {
+ public:
+  RangeDeletionFilter(const InternalKeyComparator* comparator,
+                      SequenceNumber sequence,
+                      std::unique_ptr<InternalIterator> source,
+                      RangeDeletionFilters::SetList above,
+                      RangeDeletionFilters::SetList own)
+      : comparator_(*comparator),
+        sequence_(sequence),
+        source_(std::move(source)),
+        sets_(std::move(above)),
+        above_count_(sets_.size()) {
+    for (auto& set : own) sets_.push_back(std::move(set));
+    for (const auto& set : sets_) cursors_.emplace_back(set.get());
+  }
+
+  Status status() const override { return source_->status(); }
+
+  void SeekToFirst() override {
+    source_->SeekToFirst();
+    SkipForward();
+  }
+  void SeekToLast() override {
+    source_->SeekToLast();
+    SkipBackward();
+  }
+  void Seek(const Slice& internal_key) override {
+    source_->Seek(internal_key);
+    SkipForward();
+  }
+  void SeekForPrev(const Slice& internal_key) override {
+    source_->SeekForPrev(internal_key);
+    SkipBackward();
+  }
+  void Next() override {
+    source_->Next();
+    SkipForward();
+  }
+  void Prev() override {
+    source_->Prev();
+    SkipBackward();
+  }
+
+ private:
+  enum class Hidden : uint8_t { kNo, kEntry, kWholeSpan };
+
+  void SkipForward() {
+    int steps = 0;
+    while (source_->Valid()) {
+      const Hidden hidden = Judge(&steps);
+      if (hidden == Hidden::kNo) break;
+      if (hidden == Hidden::kWholeSpan && ++steps > kStepsBeforeSeek) {
+        source_->Seek(BoundKey(*upper_));
+      } else {
+        source_->Next();
+      }
+    }
+    Show(source_->position());
+  }
+
+  void SkipBackward() {
+    int steps = 0;
+    while (source_->Valid()) {
+      const Hidden hidden = Judge(&steps);
+      if (hidden == Hidden::kNo) break;
+      if (hidden == Hidden::kWholeSpan && ++steps > kStepsBeforeSeek) {
+        source_->SeekForPrev(BoundKey(*lower_));
+      } else {
+        source_->Prev();
+      }
+    }
+    Show(source_->position());
+  }
+
+  // What of the entry that the source stands on. Enters the span that it is
+  // in; *steps begins anew in another one.
+  Hidden Judge(int* steps) {
+    const Slice user_key = ExtractUserKey(source_->key());
+    if (!entered_ ||
+        (upper_ != nullptr &&
+         comparator_.CompareUser(user_key, *upper_) >= 0) ||
+        (lower_ != nullptr && comparator_.CompareUser(user_key, *lower_) < 0)) {
+      EnterSpan(user_key);
+      *steps = 0;
+    }
+    if (all_hidden_) return Hidden::kWholeSpan;
+    return ExtractSequence(source_->key()) < own_cover_ ? Hidden::kEntry
+                                                        : Hidden::kNo;
+  }
+
+  // The span of keys around this one for which every set says the same.
+  void EnterSpan(const Slice& user_key) {
+    entered_ = true;
+    all_hidden_ = false;
+    own_cover_ = 0;
+    lower_ = nullptr;
+    upper_ = nullptr;
+    for (size_t i = 0; i < cursors_.size(); ++i) {
+      TombstoneCursor& cursor = cursors_[i];
+      cursor.MoveTo(user_key);
+      const Slice* const lower = cursor.lower();
+      if (lower != nullptr &&
+          (lower_ == nullptr || comparator_.CompareUser(*lower, *lower_) > 0)) {
+        lower_ = lower;
+      }
+      const Slice* const upper = cursor.upper();
+      if (upper != nullptr &&
+          (upper_ == nullptr || comparator_.CompareUser(*upper, *upper_) < 0)) {
+        upper_ = upper;
+      }
+      const SequenceNumber cover = cursor.MaxCovering(sequence_);
+      if (i >= above_count_) {
+        own_cover_ = std::max(own_cover_, cover);
+      } else if (cover != 0) {
+        all_hidden_ = true;
+      }
+    }
+  }
+
+  // Before all versions of a user key.
+  const std::string& BoundKey(const Slice& user_key) {
+    bound_key_.clear();
+    AppendInternalKey(&bound_key_, user_key, SeekTrailer(kMaxSequenceNumber));
+    return bound_key_;
+  }
+
+  const InternalKeyComparator& comparator_;
+  const SequenceNumber sequence_;
+  const std::unique_ptr<InternalIterator> source_;
+  RangeDeletionFilters::SetList sets_;  // Those above, then the source's own.
+  const size_t above_count_;
+  std::vector<TombstoneCursor> cursors_;
+
+  bool entered_ = false;
+  // Null is no bound; a span that is hidden has both.
+  const Slice* lower_ = nullptr;
+  const Slice* upper_ = nullptr;
+  bool all_hidden_ = false;
+  SequenceNumber own_cover_ = 0;
+  std::string bound_key_;
+};
+
+}  // namespace
+
+std::unique_ptr<InternalIterator> RangeDeletionFilters::Wrap(
+    std::unique_ptr<InternalIterator> source, const SetList& own) {
+  if (above_.empty() && own.empty()) return source;
+  auto filter = std::make_unique<RangeDeletionFilter>(
+      comparator_, sequence_, std::move(source), above_, own);
+  above_.insert(above_.end(), own.begin(), own.end());
+  return filter;
+}
+
+}  // namespace varve
