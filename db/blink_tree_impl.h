@@ -149,17 +149,18 @@ inline size_t BasicBlinkTree<Pause>::Rank(const Node* node, uint64_t word,
   const size_t count = Node::Count(word);
   size_t rank = node->level == 0 ? 0 : 1;
   if (rank >= count) return rank;
-  // Branchless: see LowerBoundPrefix.
+  // Without jumps that nobody can guess: see LowerBoundPrefix.
   for (size_t left = count - rank; left > 1;) {
     const size_t half = left / 2;
-    rank += node->Prefix(word, rank + half - 1) < t.prefix ? half : 0;
+    const bool below = node->Prefix(word, rank + half - 1) < t.prefix;
+    rank += half & (size_t{0} - below);
     left -= half;
   }
-  const uint64_t prefix = node->Prefix(word, rank);
-  if (prefix > t.prefix) return rank;
-  if (prefix < t.prefix) {
-    if (++rank == count || node->Prefix(word, rank) != t.prefix) return rank;
-  }
+  rank += node->Prefix(word, rank) < t.prefix;
+  // If all are below it, none is equal, and any other one will do.
+  const uint64_t prefix = node->Prefix(word, rank < count ? rank : rank - 1);
+  if (prefix != t.prefix) [[likely]]
+    return rank;
   return RankAmongEqual(node, word, rank, t);
 }
 
