@@ -149,16 +149,7 @@ class Picker {
   }
 
   std::unique_ptr<Compaction> PickFromLevel(int level) {
-    const auto& files = version_.files(level);
-    const std::string& cursor = context_.cursors[level];
-    size_t start = 0;
-    while (!cursor.empty() && start < files.size() &&
-           comparator_.Compare(files[start]->largest, cursor) <= 0) {
-      ++start;
-    }
-    for (size_t i = 0; i < files.size(); ++i) {
-      FileMetaData* file = files[(start + i) % files.size()];
-      if (file->being_compacted) continue;
+    for (FileMetaData* file : ByOverlap(level)) {
       auto c = NewCompaction();
       c->level = level;
       c->output_level = level + 1;
@@ -168,6 +159,40 @@ class Picker {
       if (c != nullptr) return c;
     }
     return nullptr;
+  }
+
+  // The files of a level that are not being compacted, those first of which a
+  // byte meets the fewest bytes of the next level: they cost least to move.
+  std::vector<FileMetaData*> ByOverlap(int level) const {
+    const auto& below = version_.files(level + 1);
+    std::vector<std::pair<double, FileMetaData*>> ordered;
+    size_t first = 0;  // Of those below that may overlap.
+    for (FileMetaData* file : version_.files(level)) {
+      while (first < below.size() &&
+             comparator_.CompareUser(below[first]->largest_user_key(),
+                                     file->smallest_user_key()) < 0) {
+        ++first;
+      }
+      uint64_t bytes = 0;
+      for (size_t i = first; i < below.size(); ++i) {
+        if (comparator_.CompareUser(below[i]->smallest_user_key(),
+                                    file->largest_user_key()) > 0) {
+          break;
+        }
+        bytes += below[i]->file_size;
+      }
+      if (file->being_compacted) continue;
+      ordered.emplace_back(
+          static_cast<double>(bytes) /
+              static_cast<double>(std::max<uint64_t>(file->file_size, 1)),
+          file);
+    }
+    std::stable_sort(
+        ordered.begin(), ordered.end(),
+        [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<FileMetaData*> files;
+    for (const auto& [ratio, file] : ordered) files.push_back(file);
+    return files;
   }
 
   // Versions of one user key may lie in neighbouring files of a level: they

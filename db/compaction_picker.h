@@ -20,8 +20,6 @@ namespace varve {
 struct CompactionPickerContext {
   const Options* options = nullptr;
   Version* version = nullptr;
-  // Key behind which to go on, level by level; empty to begin at the front.
-  const std::string* cursors = nullptr;  // [kNumLevels]
   const std::vector<const Compaction*>* running = nullptr;
 };
 

@@ -27,14 +27,33 @@ void DBImpl::MaybeScheduleLocked() {
 }
 
 bool DBImpl::ScheduleLocked(void (DBImpl::*job)(), Env::Priority priority) {
-  const Status status =
-      env_->Schedule([this, job] { (this->*job)(); }, priority);
+  const auto run = [this, gate = job_gate_, job] {
+    {
+      MutexLock gate_lock(&gate->mutex);
+      if (gate->closed) return;  // There may be no DB any more.
+      MutexLock lock(&mutex_);
+      --queued_jobs_;
+    }
+    (this->*job)();
+  };
+  const Status status = env_->Schedule(run, priority);
   if (!status.ok()) {
     SetBackgroundErrorLocked(status, "starting a background job");
     return false;
   }
   ++background_jobs_;
+  ++queued_jobs_;
   return true;
+}
+
+void DBImpl::DropQueuedJobsLocked() {
+  mutex_.Unlock();
+  job_gate_->mutex.Lock();
+  job_gate_->closed = true;
+  job_gate_->mutex.Unlock();
+  mutex_.Lock();
+  background_jobs_ -= queued_jobs_;
+  queued_jobs_ = 0;
 }
 
 void DBImpl::FinishBackgroundLocked() {

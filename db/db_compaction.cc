@@ -19,7 +19,6 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   CompactionPickerContext context;
   context.options = &options_;
   context.version = versions_->current();
-  context.cursors = compaction_cursors_;
   context.running = &running_compactions_;
   return context;
 }
@@ -95,15 +94,6 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
       static_cast<unsigned long long>(compaction->InputBytes()),
       status.ToString().c_str());
 
-  if (status.ok() && compaction->level > 0) {
-    std::string& cursor = compaction_cursors_[compaction->level];
-    cursor.clear();
-    for (const FileMetaData* file : compaction->inputs[0]) {
-      if (cursor.empty() || comparator_.Compare(file->largest, cursor) > 0) {
-        cursor = file->largest;
-      }
-    }
-  }
   compaction->MarkFilesLocked(false);
   running_compactions_.erase(std::find(running_compactions_.begin(),
                                        running_compactions_.end(), compaction));

@@ -386,6 +386,7 @@ Status DBImpl::CloseLocked() {
   // relaxed: background jobs look at it now and then.
   shutting_down_.store(true, std::memory_order_relaxed);
   background_done_.SignalAll();
+  DropQueuedJobsLocked();
   WaitForBackgroundLocked();
   for (LiveWal& wal : wals_) {
     const Status close_status = wal.writer->Close();

@@ -95,6 +95,13 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
     bool synced = false;  // Whole; the newest one never is.
   };
 
+  // What queued jobs look at before they touch the DB. A job takes this
+  // mutex, then mutex_.
+  struct JobGate {
+    Mutex mutex;
+    bool closed = false;
+  };
+
   // ---- Opening and closing (db_impl.cc) ----
   Status OpenDirectory();
   Status Recover(RecoveredState* state);
@@ -174,6 +181,9 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // be had.
   bool ScheduleLocked(void (DBImpl::*job)(), Env::Priority priority)
       VARVE_REQUIRES(mutex_);
+  // Jobs that no thread has begun will do nothing: other DBs' jobs may be in
+  // front of them for long. Gives the mutex back meanwhile.
+  void DropQueuedJobsLocked() VARVE_REQUIRES(mutex_);
   void BackgroundFlush();
   Status FlushImmutablesLocked() VARVE_REQUIRES(mutex_);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
@@ -225,6 +235,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   std::string identity_;
   TableOutputContext output_context_;
   int max_compactions_ = 1;
+  const std::shared_ptr<JobGate> job_gate_ = std::make_shared<JobGate>();
 
   WriteQueue write_queue_;
 
@@ -244,11 +255,11 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   bool purge_scheduled_ = false;
   int compactions_scheduled_ = 0;      // Queued or running.
   int background_jobs_ = 0;            // All of the above.
+  int queued_jobs_ = 0;                // Of those, what no thread has begun.
   int manual_compactions_ = 0;         // Calls of CompactRange.
   bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
   std::vector<const Compaction*> running_compactions_;
-  std::string compaction_cursors_[kNumLevels];
   WriteStallState stall_;
   CompactionStats compaction_stats_[kNumLevels];
   uint64_t stall_micros_ = 0;

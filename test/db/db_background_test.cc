@@ -406,6 +406,23 @@ TEST_F(DbStopTest, ManualCompactionEndsWithTheDatabase) {
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
 }
 
+// Others' jobs take all threads of a pool.
+TEST_F(DbBackgroundTest, CloseDoesNotWaitForAThread) {
+  NoThreadsEnv env(false);
+  options_.env = &env;
+  options_.level0_file_num_compaction_trigger = 1;
+  Open();
+  Put("a", "1");
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  Close();
+  env.RunLate();
+  options_.env = Env::Default();
+  Open();
+  EXPECT_EQ(Get("a"), "1");
+}
+
 // ---- Counting ---------------------------------------------------------------
 
 TEST_F(DbBackgroundTest, AllTableBytesAreAskedOfTheRateLimiter) {

@@ -10,6 +10,7 @@
 
 #include "test/testing/seed.h"
 #include "test/testing/tools.h"
+#include "varve/checkpoint.h"
 
 namespace varve::test {
 namespace {
@@ -217,6 +218,41 @@ TEST_F(RocksDbToolsTest, RocksDbReplaysALogThatVarveLeft) {
   path_ = copy;
   EXPECT_TRUE(
       SameEntries({entries[0], entries[1], {"d", "4"}}, ExpectAllAgree()));
+}
+
+TEST_F(RocksDbToolsTest, CheckpointIsReadAndContinuedByRocksDb) {
+  EntryList entries;
+  ChangeByVarve("before", &entries);
+  if (HasFatalFailure()) return;
+  Open();
+  std::unique_ptr<Checkpoint> checkpoint;
+  ASSERT_TRUE(Ok(Checkpoint::Create(db_.get(), &checkpoint)));
+  const std::string copy = dir_.Sub("copy");
+  ASSERT_TRUE(Ok(checkpoint->CreateCheckpoint(copy)));
+  Put("behind", "the checkpoint");
+  Close();
+  path_ = copy;
+  ExpectRocksDbAgrees(copy, entries);
+  EXPECT_TRUE(SameEntries(entries, ExpectAllAgree()));
+  ChangeByRocksDb("in the copy", &entries);
+  EXPECT_TRUE(SameEntries(entries, ExpectAllAgree()));
+}
+
+// Static and dynamic level sizes, each level with a compression of its own.
+TEST_F(RocksDbToolsTest, LevelsOfAnyShapeAreReadByRocksDb) {
+  EntryList entries;
+  options_.compression_per_level = {CompressionType::kNone,
+                                    CompressionType::kLZ4};
+  options_.bottommost_compression = CompressionType::kZSTD;
+  options_.max_subcompactions = 3;
+  for (const bool dynamic : {false, true, false}) {
+    options_.level_compaction_dynamic_level_bytes = dynamic;
+    ChangeByVarve(dynamic ? "dynamic" : "static", &entries);
+    if (HasFatalFailure()) return;
+    EXPECT_TRUE(SameEntries(entries, ExpectAllAgree()));
+    Ldb(path_, {"compact"});
+    EXPECT_TRUE(SameEntries(entries, ExpectAllAgree()));
+  }
 }
 
 TEST_F(RocksDbToolsTest, BothRespectTheOthersLock) {
