@@ -37,9 +37,8 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
     if (now != from) return now;
     Pause();
   }
-  // relaxed if it succeeds: nothing is published. acquire if it fails, as
-  // above.
-  if (!word->compare_exchange_strong(now, asleep, std::memory_order_relaxed,
+  // acquire, as above, if the word has changed; of no use if it has not.
+  if (!word->compare_exchange_strong(now, asleep, std::memory_order_acquire,
                                      std::memory_order_acquire)) {
     return now;
   }
