@@ -8,49 +8,17 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/patient_env.h"
 #include "test/testing/seed.h"
-#include "util/mutex.h"
 
 namespace varve::test {
 namespace {
-
-// Keeps background jobs back while it is told to, so that logs stay.
-class PatientEnv : public EnvWrapper {
- public:
-  PatientEnv() : EnvWrapper(Env::Default()) {}
-
-  Status Schedule(std::function<void()> work, Priority priority) override {
-    MutexLock lock(&mu_);
-    if (!patient_) return target()->Schedule(std::move(work), priority);
-    kept_.emplace_back(std::move(work), priority);
-    return Status::OK();
-  }
-  void KeepBack() {
-    MutexLock lock(&mu_);
-    patient_ = true;
-  }
-  void LetGo() {
-    MutexLock lock(&mu_);
-    patient_ = false;
-    for (auto& [work, priority] : kept_) {
-      EXPECT_TRUE(Ok(target()->Schedule(std::move(work), priority)));
-    }
-    kept_.clear();
-  }
-
- private:
-  Mutex mu_;
-  bool patient_ = false;
-  std::vector<std::pair<std::function<void()>, Priority>> kept_;
-};
 
 class DbWalTest : public DbTestBase {
  protected:
@@ -68,7 +36,7 @@ class DbWalTest : public DbTestBase {
     options_.max_write_buffer_number = 10;
     ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
     Open();
-    env_.KeepBack();
+    env_.KeepBack(Env::Priority::kHigh);
   }
   // The entries that a process killed now would leave.
   EntryList AfterKill() {
