@@ -240,6 +240,7 @@ TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
               id = atoi(key.ToString().c_str());
             }
             void Delete(const Slice&) override {}
+            void DeleteRange(const Slice&, const Slice&) override {}
             int id = -1;
           } handler;
           EXPECT_TRUE(its.Iterate(&handler).ok());
