@@ -12,7 +12,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   MutexLock lock(&mutex_);
   ++deletions_held_;
   Status status = background_error_;
-  if (status.ok()) status = wals_.back().writer->Flush();
+  if (status.ok()) status = wal_->Flush();
   if (status.ok() &&
       !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
     status = Status::IOError("the MANIFEST could not be written");

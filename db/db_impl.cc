@@ -220,7 +220,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   if (status.ok()) status = directory_->Sync();
   const uint64_t wal_number = wal.number;
   if (status.ok()) {
-    wals_.push_back(std::move(wal));
+    AddWalLocked(std::move(wal));
     directory_synced_ = true;
     edit.SetLogNumber(wal_number);
     if (!state->exists) edit.SetComparatorName(options_.comparator->Name());

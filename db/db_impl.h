@@ -39,7 +39,7 @@ struct CheckpointCut;
 // Locks: mutex_ guards everything that says so. It is not held during I/O on
 // tables, nor while a log is written or synced. The write queue gives one
 // thread at a time, its leader, the right to touch the log and to switch
-// memtables: memtable_ and wals_ change only under mutex_ *and* the lead, and
+// memtables: memtable_ and wal_ change only under mutex_ *and* the lead, and
 // who has either may read them. The lead comes before mutex_: nobody waits for
 // it with mutex_ held.
 class DBImpl final : public DB, private SuperVersionCache::Disposer {
@@ -138,6 +138,9 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   static Status ReadOnlyError() {
     return Status::NotSupported("the database was opened for reading only");
   }
+  // A batch that `fill` gives one update of so many bytes.
+  template <typename Fill>
+  Status WriteOne(const WriteOptions& options, size_t bytes, Fill fill);
   Status CheckBatch(const WriteOptions& options, const WriteBatch* batch) const;
   // For the leader of the write queue: whether it may write as things are,
   // else makes room, or says in *wait that others have to.
@@ -167,6 +170,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   MemTable* NewMemTable(uint64_t wal_number) const;
   Status LogGroup(const WriteQueue::Group& group, uint64_t count);
   Status CreateWal(LiveWal* wal);
+  void AddWalLocked(LiveWal wal) VARVE_REQUIRES(mutex_);
   // A new log and memtable. Gives the mutex back meanwhile.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
   // Gives the mutex back while it waits for the device.
@@ -266,7 +270,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   uint64_t stall_count_ = 0;
   std::vector<LiveWal> obsolete_wals_;
   std::vector<MemTable*> obsolete_memtables_;  // To be freed.
-  std::deque<LiveWal> wals_;                   // See the class.
+  std::deque<LiveWal> wals_;
+  wal::Writer* wal_ = nullptr;     // The last one's. See the class.
   bool wal_failed_ = false;        // Nothing may be added to the last of wals_.
   bool directory_synced_ = false;  // Since the newest log was made.
   // Memtables that became immutable, and those of them that were flushed.

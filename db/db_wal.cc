@@ -31,8 +31,7 @@ MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
 }
 
 Status DBImpl::LogGroup(const WriteQueue::Group& group, uint64_t count) {
-  wal::Writer* const wal = wals_.back().writer.get();
-  if (group.count == 1) return wal->AddRecord(group.first->batch->Data());
+  if (group.count == 1) return wal_->AddRecord(group.first->batch->Data());
   // One record of all updates: the first batch's header with the count of
   // all, and then the bodies.
   constexpr size_t kHeader = BatchReader::kHeaderSize;
@@ -46,7 +45,7 @@ Status DBImpl::LogGroup(const WriteQueue::Group& group, uint64_t count) {
     body.remove_prefix(kHeader);
     wal_parts_.push_back(body);
   });
-  return wal->AddRecord(wal_parts_);
+  return wal_->AddRecord(wal_parts_);
 }
 
 Status DBImpl::SyncLogsLocked() {
@@ -84,7 +83,7 @@ Status DBImpl::FlushWAL(bool sync) {
   MutexLock lock(&mutex_);
   if (!background_error_.ok()) return background_error_;
   // A buffer in memory, mostly: not worth giving back the mutex.
-  Status status = wals_.back().writer->Flush();
+  Status status = wal_->Flush();
   if (status.ok() && sync) status = SyncLogsLocked();
   if (!status.ok()) {
     wal_failed_ = true;
@@ -113,8 +112,14 @@ Status DBImpl::CreateWal(LiveWal* wal) {
   return status;
 }
 
+void DBImpl::AddWalLocked(LiveWal wal) {
+  wal_ = wal.writer.get();
+  wals_.push_back(std::move(wal));
+  directory_synced_ = false;
+}
+
 Status DBImpl::SwitchMemTableLocked() {
-  wal::Writer* const old = wals_.back().writer.get();
+  wal::Writer* const old = wal_;
   const bool old_is_usable = !wal_failed_;
   mutex_.Unlock();
   // Nothing of the new log may reach the system before what is left of the
@@ -149,8 +154,7 @@ Status DBImpl::SwitchMemTableLocked() {
     }
     return status;
   }
-  wals_.push_back(std::move(wal));
-  directory_synced_ = false;
+  AddWalLocked(std::move(wal));
   wal_failed_ = false;
   immutable_.push_back(memtable_);
   ++switched_count_;
@@ -214,6 +218,7 @@ Status DBImpl::Resume() {
   if (status.ok()) status = FlushImmutablesLocked();
   if (status.ok()) {
     flushed_count_ += count;
+    PurgeObsoleteLocked();  // Which may give space back.
     // Shows that the new log can be synced; those before it are not needed.
     status = SyncLogsLocked();
     wal_failed_ = !status.ok();

@@ -15,6 +15,11 @@ namespace {
 // A batch that was larger is not kept by its thread.
 constexpr size_t kMaxScratchBytes = 64 << 10;
 
+// A thread's batch of one update.
+struct SingleUpdate {
+  WriteBatch batch;
+  bool in_use = false;
+};
 struct SingleUpdateTag;
 
 // Adds to a count that only this thread changes now.
@@ -26,29 +31,32 @@ void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
 
 }  // namespace
 
-Status DBImpl::Put(const WriteOptions& options, const Slice& key,
-                   const Slice& value) {
-  if (key.size() + value.size() > kMaxScratchBytes) [[unlikely]] {
+template <typename Fill>
+Status DBImpl::WriteOne(const WriteOptions& options, size_t bytes, Fill fill) {
+  const ThreadScratch<SingleUpdate, SingleUpdateTag> scratch;
+  // In use: a Logger or Env of the user's writes to a database of its own.
+  if (bytes > kMaxScratchBytes || scratch->in_use) [[unlikely]] {
     WriteBatch batch;
-    batch.Put(key, value);
+    fill(&batch);
     return Write(options, &batch);
   }
-  const ThreadScratch<WriteBatch, SingleUpdateTag> batch;
-  batch->Clear();
-  batch->Put(key, value);
-  return Write(options, &*batch);
+  scratch->in_use = true;
+  scratch->batch.Clear();
+  fill(&scratch->batch);
+  Status status = Write(options, &scratch->batch);
+  scratch->in_use = false;
+  return status;
+}
+
+Status DBImpl::Put(const WriteOptions& options, const Slice& key,
+                   const Slice& value) {
+  return WriteOne(options, key.size() + value.size(),
+                  [&](WriteBatch* batch) { batch->Put(key, value); });
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
-  if (key.size() > kMaxScratchBytes) [[unlikely]] {
-    WriteBatch batch;
-    batch.Delete(key);
-    return Write(options, &batch);
-  }
-  const ThreadScratch<WriteBatch, SingleUpdateTag> batch;
-  batch->Clear();
-  batch->Delete(key);
-  return Write(options, &*batch);
+  return WriteOne(options, key.size(),
+                  [&](WriteBatch* batch) { batch->Delete(key); });
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {

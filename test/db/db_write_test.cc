@@ -4,6 +4,8 @@
 // reason, which is counted and told; who does not want to wait is not kept
 // waiting by those who do. Method: flushes or compactions that are kept back.
 
+#include <cstdarg>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +73,33 @@ TEST_F(DbWriteTest, StopsWhileMemTablesWaitForFlush) {
   EXPECT_TRUE(Ok(db_->SyncWAL()));
   EXPECT_EQ(Count(Ticker::kStallMemTableStops), 2u);
   ExpectEnd();
+}
+
+// Keeps its lines in a database.
+class DbLogger : public Logger {
+ public:
+  explicit DbLogger(DB* db) : db_(db) {}
+  void Logv(LogLevel, const char* format, va_list) override {
+    EXPECT_TRUE(Ok(db_->Put({}, format, "seen")));
+  }
+
+ private:
+  DB* const db_;
+};
+
+TEST_F(DbWriteTest, LoggerMayPutDuringAPut) {
+  std::unique_ptr<DB> log_db;
+  ASSERT_TRUE(Ok(DB::Open(TinyOptions(), dir_.Sub("log"), &log_db)));
+  options_.info_log = std::make_shared<DbLogger>(log_db.get());
+  Open();
+  env_.KeepBack(Env::Priority::kHigh);
+  EXPECT_TRUE(Fill().IsIncomplete());
+  StartWaiting("first", Ticker::kStallMemTableStops);
+  StartWaiting("second", Ticker::kStallMemTableStops);
+  ExpectEnd();
+  std::string value;
+  EXPECT_TRUE(Ok(log_db->Get({}, "writes wait: %s", &value)));
+  db_.reset();
 }
 
 TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
