@@ -277,9 +277,9 @@ std::string DBImpl::AblationWitnesses() const {
   add("read_section", IsProduction(ablation.read_section)
                           ? HeavyBarrierCount()
                           : WitnessCount(Witness::kFence));
-  add("memtable", WitnessCount(ablation.memtable == MemTableMode::kBlinkTree
-                                   ? Witness::kBlinkTree
-                                   : Witness::kSkipList));
+  add("memtable",
+      WitnessCount(IsProduction(ablation.memtable) ? Witness::kBlinkTree
+                                                   : Witness::kSkipList));
   return out;
 }
 

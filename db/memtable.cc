@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "util/ablation_choice.h"
 #include "util/coding.h"
 #include "util/hash.h"
 #include "util/witness.h"
@@ -97,6 +98,7 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                    size_t write_buffer_size, MemTableMode mode)
     : comparator_(comparator),
       wal_number_(wal_number),
+      mode_(mode),
       arena_(ArenaBlockBytes(write_buffer_size)),
       node_arena_(NodeArenaBlockBytes(write_buffer_size)),
       // Keys of other bytes may be equal for another comparator.
@@ -104,12 +106,12 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                  ? PointIndex::BucketCountFor(write_buffer_size)
                  : 0),
       tombstones_(comparator) {
-  if (mode == MemTableMode::kSkipList) {
-    list_.emplace(comparator, &arena_);
-    CountWitness(Witness::kSkipList);
-  } else {
+  if (IsProduction(mode_)) {
     tree_.emplace(comparator, &arena_, &node_arena_);
     CountWitness(Witness::kBlinkTree);
+  } else {
+    list_.emplace(comparator, &arena_);
+    CountWitness(Witness::kSkipList);
   }
 }
 
@@ -131,15 +133,15 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size();
-  char* const entry =
-      tree_ ? tree_->AllocateEntry(size) : list_->AllocateEntry(size);
+  char* const entry = IsProduction(mode_) ? tree_->AllocateEntry(size)
+                                          : list_->AllocateEntry(size);
   char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
   if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
   p += user_key.size();
   EncodeFixed64(p, PackTrailer(sequence, type));
   p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
   if (!value.empty()) memcpy(p, value.data(), value.size());
-  if (tree_) {
+  if (IsProduction(mode_)) {
     tree_->Insert(entry);
   } else {
     list_->Insert(entry);
@@ -168,7 +170,7 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
 }
 
 const char* MemTable::LowerBound(const Slice& internal_key) const {
-  if (tree_) return tree_->LowerBound(internal_key);
+  if (IsProduction(mode_)) return tree_->LowerBound(internal_key);
   CountWitness(Witness::kSkipList);
   SkipList::Iterator iterator(&*list_);
   iterator.Seek(internal_key);
@@ -197,7 +199,7 @@ LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
 }
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
-  if (tree_) {
+  if (IsProduction(mode_)) {
     return std::make_unique<MemTableIterator<BlinkTree>>(comparator_, &*tree_);
   }
   CountWitness(Witness::kSkipList);

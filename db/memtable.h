@@ -85,9 +85,7 @@ class MemTable {
   }
   bool empty() const { return EntryCount() == 0 && tombstones_.empty(); }
   uint64_t wal_number() const { return wal_number_; }
-  MemTableMode mode() const {
-    return tree_ ? MemTableMode::kBlinkTree : MemTableMode::kSkipList;
-  }
+  MemTableMode mode() const { return mode_; }
 
  private:
   // True until the first Add begins.
@@ -105,6 +103,7 @@ class MemTable {
   // Immutable after construction.
   const InternalKeyComparator* const comparator_;
   const uint64_t wal_number_;
+  const MemTableMode mode_;
 
   // Read by every lookup, seldom written but for what is inside entries.
   Arena arena_;
