@@ -5,6 +5,7 @@
 #include <new>
 
 #include "util/random.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -34,6 +35,14 @@ struct SkipListNode {
 };
 
 namespace {
+
+// The witness of memtable=skiplist. A thread counts 64 inserts ahead: one that
+// only writes has no record to count in, and would share a line with others.
+void CountInsert() {
+  constexpr uint32_t kAhead = 64;
+  thread_local constinit uint32_t inserts = 0;
+  if (inserts++ % kAhead == 0) CountWitness(Witness::kSkipList, kAhead);
+}
 
 // A quarter of the nodes of a level stand on the next one.
 int RandomHeight() {
@@ -82,6 +91,7 @@ void SkipList::FindOnLevel(const Slice& key, Node* before, int level,
 }
 
 void SkipList::Insert(const char* entry) {
+  CountInsert();
   auto* node = reinterpret_cast<Node*>(const_cast<char*>(entry)) - 1;
   // relaxed: this thread wrote it in NewNode.
   const int height = static_cast<int>(

@@ -143,9 +143,6 @@ class VarveEngine final : public Engine {
     if (!ParseCompression(config.compression, &type)) {
       return Status::NotSupported("compression " + config.compression);
     }
-    if (config.subcompactions > 1) {
-      return Status::NotSupported("subcompactions: varve has none");
-    }
     return Status::OK();
   }
 
@@ -163,6 +160,7 @@ class VarveEngine final : public Engine {
     options.create_if_missing = config.create_if_missing;
     options.write_buffer_size = config.write_buffer_bytes;
     options.max_write_buffer_number = config.max_write_buffers;
+    options.max_subcompactions = config.subcompactions;
     CacheOptions cache_options;
     cache_options.capacity_bytes = config.cache_bytes;
     cache_options.mode = config.ablation.block_cache;

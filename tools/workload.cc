@@ -269,10 +269,19 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
   result->elapsed_seconds = std::chrono::duration<double>(end - start).count();
 }
 
-// Benchmarks for which each part of the read path has work to do.
-bool LooksUpKeys(const Benchmark& benchmark) {
-  return benchmark.loop != nullptr && !benchmark.writes &&
-         benchmark.order != KeyOrder::kSequential;
+// The part of the ablations that a benchmark must have put to use: those of
+// the write path if it writes, the others if it looks for keys in random order.
+AblationOptions AblationsOf(const Benchmark& benchmark,
+                            const AblationOptions& all) {
+  AblationOptions part;
+  if (benchmark.writes) {
+    part.memtable = all.memtable;
+  } else if (benchmark.loop != nullptr &&
+             benchmark.order != KeyOrder::kSequential) {
+    part = all;
+    part.memtable = {};
+  }
+  return part;
 }
 
 }  // namespace
@@ -369,15 +378,17 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
                       ? RunThreads(benchmark, thread_count, result)
                       : RunOnce(benchmark, result);
   result->peak_rss_bytes = PeakRssBytes();
-  if (!status.ok() || !LooksUpKeys(benchmark)) return status;
-  return CheckAblation(witnesses);
+  if (!status.ok()) return status;
+  return CheckAblation(AblationsOf(benchmark, engine_config_.ablation),
+                       witnesses);
 }
 
-Status Workload::CheckAblation(const std::string& witnesses_before) {
+Status Workload::CheckAblation(const AblationOptions& wanted,
+                               const std::string& witnesses_before) {
   std::string witnesses;
   engine_->Property("ablation-witness", &witnesses);
-  const std::string idle = IdleAblations(engine_config_.ablation.ToString(),
-                                         witnesses_before, witnesses);
+  const std::string idle =
+      IdleAblations(wanted.ToString(), witnesses_before, witnesses);
   if (idle.empty()) return Status::OK();
   return Status::NotSupported(
       "ablated, but never asked for anything here: " + idle +

@@ -115,8 +115,9 @@ class Workload {
   Status RunThreads(const Benchmark& benchmark, int thread_count,
                     BenchmarkResult* result);
   Status RunOnce(const Benchmark& benchmark, BenchmarkResult* result);
-  // Whether each ablation was in use since then.
-  Status CheckAblation(const std::string& witnesses_before);
+  // Whether each of them was in use since then.
+  Status CheckAblation(const AblationOptions& wanted,
+                       const std::string& witnesses_before);
 
   const WorkloadConfig config_;
   EngineConfig engine_config_;

@@ -10,14 +10,15 @@ constinit std::atomic<uint64_t> orphans[kWitnesses] = {};
 
 }  // namespace
 
-void CountWitness(Witness witness) {
+void CountWitness(Witness witness, uint64_t times) {
   ThreadRecord* const record = current_thread_record;
   if (record != nullptr) {
-    CountWitness(record, witness);
+    CountWitness(record, witness, times);
     return;
   }
   // relaxed: a count.
-  orphans[static_cast<int>(witness)].fetch_add(1, std::memory_order_relaxed);
+  orphans[static_cast<int>(witness)].fetch_add(times,
+                                               std::memory_order_relaxed);
 }
 
 uint64_t WitnessCount(Witness witness) {

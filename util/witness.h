@@ -19,22 +19,25 @@ enum class Witness : uint8_t {
   kBinarySearch,  // block_index=binary_search: a search of a table's index.
   kPrefixIndex,   // block_index=prefixes: an index opened that has them.
   kBlinkTree,     // memtable=blink_tree: a memtable that has one.
-  kSkipList,      // memtable=skiplist: the same, and each search and iterator.
+  kSkipList,      // memtable=skiplist: the same, and each insert, search and
+                  // iterator.
 };
 inline constexpr int kWitnesses = static_cast<int>(Witness::kSkipList) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);
 
 // Counts in a record of the calling thread.
-inline void CountWitness(ThreadRecord* record, Witness witness) {
+inline void CountWitness(ThreadRecord* record, Witness witness,
+                         uint64_t times = 1) {
   std::atomic<uint64_t>& count = record->witnesses[static_cast<int>(witness)];
   // relaxed, both: this thread alone writes it, and the order is of no matter.
-  count.store(count.load(std::memory_order_relaxed) + 1,
+  count.store(count.load(std::memory_order_relaxed) + times,
               std::memory_order_relaxed);
 }
 
 // The same for a caller without record. Takes no mutex, and thus does not make
 // one for a thread that has none.
-[[gnu::noinline, gnu::cold]] void CountWitness(Witness witness);
+[[gnu::noinline, gnu::cold]] void CountWitness(Witness witness,
+                                               uint64_t times = 1);
 
 // Of all threads of the process, also those that have ended.
 uint64_t WitnessCount(Witness witness);

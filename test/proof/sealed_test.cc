@@ -28,8 +28,9 @@ TEST_F(SealedTest, ReadsWhatItWrote) {
 }
 
 TEST_F(SealedTest, RefusesOtherChoicesOnlyIfSealed) {
-  for (const char* text : {"superversion=mutex", "block_index=binary_search",
-                           "block_cache=hash", "read_section=fenced"}) {
+  for (const char* text :
+       {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
+        "read_section=fenced", "memtable=skiplist"}) {
     options_.ablation = AblationOptions();
     ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
     const Status status = TryOpen();

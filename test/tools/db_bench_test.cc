@@ -62,6 +62,7 @@ TEST_F(DbBenchTest, RunsEachBenchmark) {
   std::vector<std::string> arguments = names;
   arguments.push_back("--bloom_bits=10");
   arguments.push_back("--seek_nexts=3");
+  arguments.push_back("--subcompactions=2");
   const ToolResult result = RunBench(arguments);
   ASSERT_EQ(result.exit_code, 0) << result.Summary();
   for (const std::string& name : names) {
@@ -204,7 +205,7 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
 TEST_F(DbBenchTest, ReportsNoFigureOfAnAblationThatWasNotInUse) {
   const std::vector<std::string> ablations = {
       "--ablate=superversion=mutex,block_index=binary_search,"
-      "block_cache=hash,read_section=fenced",
+      "block_cache=hash,read_section=fenced,memtable=skiplist",
       "--ablate=block_index=binary_search"};
   for (const std::string& ablation : ablations) {
     const ToolResult from_tables = RunBench(
@@ -218,6 +219,8 @@ TEST_F(DbBenchTest, ReportsNoFigureOfAnAblationThatWasNotInUse) {
     EXPECT_FALSE(HasResult(from_memory, "readrandom"));
     EXPECT_NE(from_memory.error.find("block_index=binary_search"),
               std::string::npos)
+        << from_memory.Summary();
+    EXPECT_EQ(from_memory.error.find("memtable="), std::string::npos)
         << from_memory.Summary();
     EXPECT_EQ(from_memory.error.find("superversion=mutex"), std::string::npos)
         << from_memory.Summary();
