@@ -50,6 +50,20 @@ bool ParseCompression(const std::string& name, rocksdb::CompressionType* type) {
   return true;
 }
 
+// Hands out a unique_ptr, or before RocksDB 11 a plain one.
+template <typename Owner>
+rocksdb::Status OpenRocks(const rocksdb::Options& options,
+                          const std::string& path, Owner* db) {
+  if constexpr (requires { rocksdb::DB::Open(options, path, db); }) {
+    return rocksdb::DB::Open(options, path, db);
+  } else {
+    typename Owner::pointer opened = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(options, path, &opened);
+    db->reset(opened);
+    return status;
+  }
+}
+
 int FindRocksLibrary(dl_phdr_info* info, size_t /*size*/, void* path) {
   const std::string name = info->dlpi_name;
   if (name.find("librocksdb") == std::string::npos) return 0;
@@ -243,10 +257,7 @@ class RocksEngine final : public Engine {
     read_options_.verify_checksums = config.verify_checksums;
     write_options_.sync = config.sync;
     write_options_.disableWAL = config.disable_wal;
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options, config.path, &db);
-    db_.reset(db);
-    return FromRocks(status);
+    return FromRocks(OpenRocks(options, config.path, &db_));
   }
 
   Status Close() override {
