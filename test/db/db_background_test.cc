@@ -342,6 +342,8 @@ class DbStopTest : public DbBackgroundTest {
   void StartCompaction() {
     options_.env = &env_;
     options_.disable_auto_compactions = true;
+    // A table for each flush: so few of them do not stop writes.
+    options_.write_buffer_size = 1 << 20;
     Open();
     // Fewer tables than stop writers.
     expected_ = FillLevel0(4, 2000);
