@@ -62,9 +62,9 @@ SequenceNumber MemTableTombstones::AskSets(const Slice& user_key,
 
 MemTableTombstones::SetList MemTableTombstones::Sets() const {
   if (empty()) return {};
-  const ReadSection section;
-  // T2. acquire pairs with the release of T1.
-  return *list_.load(std::memory_order_acquire);
+  MutexLock lock(&mutex_);
+  // relaxed: stored with the mutex held, and retired only after that.
+  return *list_.load(std::memory_order_relaxed);
 }
 
 }  // namespace varve

@@ -6,7 +6,7 @@
 // the sets that are not larger than it has become. So n of them cost
 // n log(n) * log(n) steps in all, and a read asks at most log(n) sets.
 //
-// Thread-safety: thread-safe. Readers take no mutex.
+// Thread-safety: thread-safe. Readers take no mutex but in Sets.
 //
 // *Words and states.* `list_`: null until the first Add, then the current
 // list of sets. A list and its sets never change.
@@ -58,7 +58,8 @@ class MemTableTombstones {
                              SequenceNumber sequence) const {
     return empty() ? 0 : AskSets(user_key, sequence);
   }
-  // The sets; they stay as long as the pointers do.
+  // The sets; they stay as long as the pointers do. For callers outside of a
+  // read section.
   SetList Sets() const;
 
   size_t MemoryUsage() const {
@@ -80,7 +81,7 @@ class MemTableTombstones {
   std::atomic<const SetList*> list_{nullptr};
   std::atomic<size_t> memory_usage_bytes_{0};
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::deque<Entry> entries_ VARVE_GUARDED_BY(mutex_);
   size_t entry_bytes_ VARVE_GUARDED_BY(mutex_) = 0;
 };

@@ -282,10 +282,12 @@ TEST_F(DbBasicTest, BatchCanBeWrittenTwiceAndCleared) {
 TEST_F(DbBasicTest, SingleDeleteRemovesWhatWasPutOnce) {
   Put("a", "1");
   Put("b", "1");
+  Put("c", "1");
   Flush();
   WriteBatch batch;
   batch.SingleDelete("a");
   ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  ASSERT_TRUE(Ok(db_->SingleDelete({}, "c")));
   AtEachStation([&] {
     EXPECT_EQ(Get("a"), "NotFound");
     EXPECT_TRUE(HasEntries(db_.get(), {{"b", "1"}}));
