@@ -338,6 +338,9 @@ class SlowEnv : public EnvWrapper {
 
 class DbStopTest : public DbBackgroundTest {
  protected:
+  // The DB goes before its Env.
+  ~DbStopTest() override { db_.reset(); }
+
   // A compaction has begun to write, and waits.
   void StartCompaction() {
     options_.env = &env_;
