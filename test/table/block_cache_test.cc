@@ -48,7 +48,9 @@ class TestTable {
         id_(cache->NewTableId()),
         node_count_(blocks / IndexNode::kFanout + 1),
         nodes_(std::make_unique<IndexNode[]>(node_count_)),
-        handles_(blocks) {}
+        handles_(blocks) {
+    for (size_t i = 0; i < blocks; ++i) handles_[i].offset = 4096 * i;
+  }
   ~TestTable() { Erase(); }
 
   BlockSlot& SlotOf(size_t i) {
@@ -61,10 +63,7 @@ class TestTable {
   void Erase() { cache_->EraseTable(id_, {nodes_.get(), node_count_}); }
 
  private:
-  BlockPlace PlaceOf(size_t i) {
-    handles_[i].offset = 4096 * i;
-    return {&SlotOf(i), id_, &handles_[i]};
-  }
+  BlockPlace PlaceOf(size_t i) { return {&SlotOf(i), id_, &handles_[i]}; }
 
   BlockCache* const cache_;
   const uint64_t id_;
