@@ -156,6 +156,10 @@ class ReadSection {
     if constexpr (kThreadSanitizer) {
       // acq_rel: pairs with the fetch_add of HeavyBarrier, either way round.
       record->sequence.exchange(next, std::memory_order_acq_rel);
+      // relaxed: the fence is there in either mode; this is for the count.
+      if (record->fenced.load(std::memory_order_relaxed)) {
+        CountWitness(record, Witness::kFence);
+      }
     } else {
       // release: pairs with the acquire loads of T4 and T5.
       record->sequence.store(next, std::memory_order_release);
