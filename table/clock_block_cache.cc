@@ -87,11 +87,10 @@ void ClockBlockCache::MakeRoom(Shard* shard, size_t more_bytes) {
          looks-- > 0 && !shard->ring.empty()) {
     if (shard->hand >= shard->ring.size()) shard->hand = 0;
     Block* const block = shard->ring[shard->hand];
-    if (block->IsPinned() || block->TakeReferenced()) {
-      ++shard->hand;
-    } else {
-      Evict(shard, block);  // The last block of the ring comes to its place.
-    }
+    // The newest block, the ring's last, comes to the place of one that goes,
+    // behind the hand: it has a whole turn before it.
+    ++shard->hand;
+    if (!block->IsPinned() && !block->TakeReferenced()) Evict(shard, block);
   }
 }
 

@@ -112,6 +112,18 @@ INSTANTIATE_TEST_SUITE_P(Modes, BlockCacheTest,
                                          BlockCacheMode::kHash),
                          ModeName);
 
+// What is read once and never again makes room for what comes after it.
+TEST_P(BlockCacheTest, ForgetsWhatWasReadLongAgo) {
+  constexpr size_t kOld = 200;
+  constexpr size_t kNew = 2000;
+  const auto cache = NewCache(kOld * Charge());
+  TestTable table(Blocks(cache), kOld + kNew);
+  for (size_t i = 0; i < kOld + kNew; ++i) table.Insert(i, Block100());
+  size_t old_blocks = 0;
+  for (size_t i = 0; i < kOld; ++i) old_blocks += table.Lookup(i) ? 1 : 0;
+  EXPECT_EQ(old_blocks, 0u);
+}
+
 TEST_P(BlockCacheTest, FindsWhatWasInserted) {
   const auto cache = NewCache(1 << 20);
   EXPECT_EQ(Blocks(cache)->mode(), GetParam());
