@@ -27,41 +27,6 @@ constexpr size_t kMaxFingerprints = 1 << 15;
 // Scratch memory beyond this is given back after use.
 constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
-// OK for the types that a lookup understands.
-Status CheckValueType(const EntryScanner& entry) {
-  const char* feature = nullptr;
-  const ValueType type = ExtractValueType(entry.key());
-  switch (type) {
-    case ValueType::kDeletion:
-    case ValueType::kValue:
-    case ValueType::kSingleDeletion:
-      return Status();
-    case ValueType::kMerge:
-      feature = "merge operands";
-      break;
-    case ValueType::kRangeDeletion:
-      feature = "range tombstones";
-      break;
-    case ValueType::kBlobIndex:
-      feature = "blob files";
-      break;
-    case ValueType::kDeletionWithTimestamp:
-      feature = "user timestamps";
-      break;
-    case ValueType::kWideColumnEntity:
-      feature = "wide columns";
-      break;
-    case ValueType::kValuePreferredSeqno:
-      feature = "values with a preferred sequence number";
-      break;
-  }
-  const std::string number = std::to_string(static_cast<unsigned>(type));
-  if (feature == nullptr) {
-    return entry.EntryError("unknown value type " + number);
-  }
-  return Status::NotSupported(feature, "value type " + number);
-}
-
 size_t CommonPrefix(const Slice& a, const Slice& b) {
   const size_t limit = std::min(a.size(), b.size());
   size_t i = 0;
@@ -158,8 +123,11 @@ Status DecodedEntries::Decode(const Slice& contents,
     if (key.size() < kTrailerSize) {
       return entry.EntryError("the key has no trailer");
     }
-    s = CheckValueType(entry);
-    if (s.ok()) s = CheckRestarts(contents, tail, entry, &restart);
+    const auto type = static_cast<uint8_t>(ExtractTrailer(key));
+    if (!IsLookupType(type)) [[unlikely]] {
+      return LookupTypeError(type, entry.offset());
+    }
+    s = CheckRestarts(contents, tail, entry, &restart);
     if (!s.ok()) return s;
     if (key.size() > max_key_bytes - keys_size_) {
       return entry.EntryError("the keys take too much memory");
@@ -176,7 +144,6 @@ Status DecodedEntries::Decode(const Slice& contents,
     }
     AppendKey(key);
     if (options.global_sequence != 0) {
-      const uint64_t type = ExtractTrailer(key) & 0xFF;
       EncodeFixed64(keys_.data() + keys_size_ - kTrailerSize,
                     options.global_sequence << 8 | type);
     }

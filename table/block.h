@@ -51,6 +51,12 @@ struct BlockContents {
   size_t allocated_bytes = 0;
 
   Slice AsSlice() const { return Slice(data.get(), size); }
+  // Makes room for so many bytes; what is there is lost if it must grow.
+  void Reserve(size_t bytes) {
+    if (bytes <= allocated_bytes && data != nullptr) return;
+    data.reset(new char[bytes]);
+    allocated_bytes = bytes;
+  }
 };
 
 struct BlockBuildOptions {
@@ -285,7 +291,10 @@ class BlockIterator {
   // Turns to a block, standing nowhere in it.
   void Reset(const Block* block, const InternalKeyComparator* comparator);
   // Leaves the block, which may go then.
-  void Leave() { position_.valid = false; }
+  void Leave() {
+    position_.valid = false;
+    index_ = count_ = 0;
+  }
 
   bool Valid() const { return position_.valid; }
   void SeekToFirst() { LoadAt(0); }
@@ -311,6 +320,9 @@ class BlockIterator {
   // Valid as long as the block.
   Slice value() const { return position_.value; }
   const IteratorPosition* position() const { return &position_; }
+  // For another iterator to show its entries in, while this one is in no
+  // block; Next then makes it invalid, as at a block's end.
+  IteratorPosition* shared_position() { return &position_; }
   // Bytes of the block before the end of the entry that it stands on.
   size_t offset() const {
     return static_cast<size_t>(position_.value.end() - block_->base());

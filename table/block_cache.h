@@ -24,6 +24,41 @@ struct BlockPlace {
   BlockSlot* slot = nullptr;
   uint64_t table_id = 0;
   const BlockHandle* handle = nullptr;
+  // When the block was last missed; the cache's, which guards it.
+  uint8_t* last_miss = nullptr;
+};
+
+// Which blocks are worth making for a cache that is full: those that are
+// missed twice while about as much is missed as the cache holds. A block that
+// is read once (and its time is counted in whole turns, hence "about") costs
+// neither the making nor the place of another one.
+// Thread-safety: the owner's mutex guards it and what last_miss points to.
+class Admission {
+ public:
+  // Notes that a block of so many bytes is missed, and says whether to make
+  // and insert it.
+  bool Admit(uint8_t* last_miss, size_t bytes, size_t usage_bytes,
+             size_t capacity_bytes) {
+    if (bytes > capacity_bytes) return false;
+    missed_bytes_ += bytes;
+    if (missed_bytes_ >= capacity_bytes) {
+      missed_bytes_ = 0;
+      turn_ = Following(turn_);
+    }
+    const uint8_t before = *last_miss;
+    *last_miss = turn_;
+    return usage_bytes + bytes <= capacity_bytes || before == turn_ ||
+           (before != kNever && Following(before) == turn_);
+  }
+
+ private:
+  static constexpr uint8_t kNever = 0;
+  static uint8_t Following(uint8_t turn) {
+    return turn == UINT8_MAX ? 1 : static_cast<uint8_t>(turn + 1);
+  }
+
+  size_t missed_bytes_ = 0;  // In this turn.
+  uint8_t turn_ = 1;
 };
 
 // The slots of a table, to go through them.
@@ -36,6 +71,10 @@ class BlockCache : public Cache {
 
   // The block of a place; an empty ref if it is not here.
   virtual BlockRef Lookup(const BlockPlace& place) = 0;
+
+  // Says whether to make the block of a place that was not found, and to
+  // insert it.
+  virtual bool Admit(const BlockPlace& place) = 0;
 
   // Puts a block here, of which nobody else knows yet, and returns a ref to
   // it. If another thread has put the same one here before, to that. A block

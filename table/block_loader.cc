@@ -18,16 +18,6 @@ constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
 }  // namespace
 
-// Body and trailer as they stand in the file.
-struct BlockLoader::RawBlock {
-  // Enough for a compressed block of the usual size, and most raw ones.
-  static constexpr size_t kStackBytes = 8192;
-
-  Slice bytes;  // In the stack, the heap, or memory of readahead or file.
-  std::unique_ptr<char[]> heap;
-  char stack[kStackBytes];
-};
-
 BlockLoader::BlockLoader(const RandomAccessFile* file, std::string file_name,
                          uint64_t file_size, const Footer& footer)
     : file_(file),
@@ -40,47 +30,53 @@ Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
                                   const BlockBuildOptions& build_options,
                                   ReadaheadBuffer* readahead,
                                   BlockRef* block) const {
-  // Where blocks are uncompressed, on their way to the form they get.
-  const ThreadScratch<BlockContents, BlockLoader> lent;
-  BlockContents& scratch = *lent;
-  RawBlock raw;
-  Status s = ReadRaw(handle, readahead, &raw);
-  if (s.ok() && verify) s = CompareChecksum(handle, raw.bytes);
-  Slice body;
-  if (s.ok()) s = Uncompress(handle, dictionary_, raw, &scratch, &body);
+  const ThreadScratch<FileBody, BlockLoader> lent;
+  Status s = ReadDataBody(handle, verify, readahead, &*lent);
   if (!s.ok()) return s;
   Block* made = nullptr;
-  s = Block::Create(body, build_options, &made);
-  if (scratch.allocated_bytes > kMaxKeptScratchBytes) {
-    scratch = BlockContents();
+  s = Block::Create(lent->contents, build_options, &made);
+  if (lent->uncompressed.allocated_bytes > kMaxKeptScratchBytes) {
+    lent->uncompressed = BlockContents();
+  }
+  if (lent->heap.allocated_bytes > kMaxKeptScratchBytes) {
+    lent->heap = BlockContents();
   }
   if (!s.ok()) return s.Annotate(Describe(handle));
   *block = BlockRef(made);
   return s;
 }
 
+Status BlockLoader::ReadDataBody(const BlockHandle& handle, bool verify,
+                                 ReadaheadBuffer* readahead,
+                                 FileBody* body) const {
+  Status s = ReadRaw(handle, readahead, body);
+  if (s.ok() && verify) s = CompareChecksum(handle, body->raw);
+  if (s.ok()) s = Uncompress(handle, dictionary_, body);
+  return s;
+}
+
 Status BlockLoader::ReadMetaBlock(const BlockHandle& handle,
                                   ReadaheadBuffer* readahead,
                                   BlockContents* contents) const {
-  RawBlock raw;
-  Status s = ReadRaw(handle, readahead, &raw);
-  if (s.ok()) s = CompareChecksum(handle, raw.bytes);
-  if (s.ok()) s = TakeContents(handle, &raw, contents);
+  FileBody body;
+  Status s = ReadRaw(handle, readahead, &body);
+  if (s.ok()) s = CompareChecksum(handle, body.raw);
+  if (s.ok()) s = TakeContents(handle, &body, contents);
   return s;
 }
 
 Status BlockLoader::ReadProperties(const BlockHandle& handle,
                                    ReadaheadBuffer* readahead,
                                    TableProperties* properties) const {
-  RawBlock raw;
-  Status s = ReadRaw(handle, readahead, &raw);
+  FileBody body;
+  Status s = ReadRaw(handle, readahead, &body);
   if (!s.ok()) return s;
-  s = CompareChecksum(handle, raw.bytes);
+  s = CompareChecksum(handle, body.raw);
   if (s.IsCorruption()) {
-    std::string before = raw.bytes.ToString();
-    const Slice body(before.data(), static_cast<size_t>(handle.size));
+    std::string before = body.raw.ToString();
+    const Slice suspect_body(before.data(), static_cast<size_t>(handle.size));
     TableProperties suspect;
-    if (DecodeProperties(body, file_name_, &suspect).ok() &&
+    if (DecodeProperties(suspect_body, file_name_, &suspect).ok() &&
         suspect.has_global_sequence) {
       EncodeFixed64(before.data() + suspect.global_sequence_offset, 0);
       if (CompareChecksum(handle, before).ok()) s = Status();
@@ -88,16 +84,16 @@ Status BlockLoader::ReadProperties(const BlockHandle& handle,
   }
   if (!s.ok()) return s;
   BlockContents contents;
-  s = TakeContents(handle, &raw, &contents);
+  s = TakeContents(handle, &body, &contents);
   if (!s.ok()) return s;
   return DecodeProperties(contents.AsSlice(), file_name_, properties);
 }
 
 Status BlockLoader::CheckBlock(const BlockHandle& handle,
                                ReadaheadBuffer* readahead) const {
-  RawBlock raw;
-  Status s = ReadRaw(handle, readahead, &raw);
-  return s.ok() ? CompareChecksum(handle, raw.bytes) : s;
+  FileBody body;
+  Status s = ReadRaw(handle, readahead, &body);
+  return s.ok() ? CompareChecksum(handle, body.raw) : s;
 }
 
 std::string BlockLoader::Describe(const BlockHandle& handle) const {
@@ -106,30 +102,30 @@ std::string BlockLoader::Describe(const BlockHandle& handle) const {
 }
 
 Status BlockLoader::ReadRaw(const BlockHandle& handle,
-                            ReadaheadBuffer* readahead, RawBlock* raw) const {
+                            ReadaheadBuffer* readahead, FileBody* body) const {
   if (!handle.FitsIn(file_size_)) {
     return Status::Corruption(Describe(handle),
                               "the block handle points beyond the file");
   }
   const auto size = static_cast<size_t>(handle.size) + kBlockTrailerSize;
-  raw->bytes = Slice(nullptr, 0);
+  body->raw = Slice(nullptr, 0);
   if (readahead != nullptr) {
-    Status s = readahead->Serve(handle.offset, size, &raw->bytes);
+    Status s = readahead->Serve(handle.offset, size, &body->raw);
     if (!s.ok()) return s;
   }
-  if (raw->bytes.data() == nullptr) {
-    char* scratch = raw->stack;
-    if (size > RawBlock::kStackBytes) {
-      raw->heap.reset(new char[size]);
-      scratch = raw->heap.get();
+  if (body->raw.data() == nullptr) {
+    char* scratch = body->inline_bytes;
+    if (size > FileBody::kInlineBytes) {
+      body->heap.Reserve(size);
+      scratch = body->heap.data.get();
     }
-    Status s = file_->Read(handle.offset, size, &raw->bytes, scratch);
+    Status s = file_->Read(handle.offset, size, &body->raw, scratch);
     if (!s.ok()) return s;
   }
-  if (raw->bytes.size() != size) {
+  if (body->raw.size() != size) {
     return Status::Corruption(
         Describe(handle), "truncated read: got " +
-                              std::to_string(raw->bytes.size()) + " bytes of " +
+                              std::to_string(body->raw.size()) + " bytes of " +
                               std::to_string(size));
   }
   return Status();
@@ -151,41 +147,39 @@ Status BlockLoader::CompareChecksum(const BlockHandle& handle,
 }
 
 Status BlockLoader::Uncompress(const BlockHandle& handle,
-                               const Slice& dictionary, const RawBlock& raw,
-                               BlockContents* scratch, Slice* body) const {
-  *body = Slice(raw.bytes.data(), static_cast<size_t>(handle.size));
-  const auto type = static_cast<CompressionType>(raw.bytes[body->size()]);
+                               const Slice& dictionary, FileBody* body) const {
+  const Slice stored(body->raw.data(), static_cast<size_t>(handle.size));
+  body->contents = stored;
+  const auto type = static_cast<CompressionType>(body->raw[stored.size()]);
   if (type == CompressionType::kNone) return Status();
+  BlockContents* const target = &body->uncompressed;
   size_t size = 0;
-  Status s = UncompressedLength(type, format_version_, *body, &size);
+  Status s = UncompressedLength(type, format_version_, stored, &size);
   if (s.ok()) {
-    if (scratch->allocated_bytes < size) {
-      scratch->data.reset(new char[size]);
-      scratch->allocated_bytes = size;
-    }
-    scratch->size = size;
-    s = UncompressInto(type, format_version_, *body, scratch->data.get(), size,
+    target->Reserve(size);
+    target->size = size;
+    s = UncompressInto(type, format_version_, stored, target->data.get(), size,
                        dictionary);
   }
   if (!s.ok()) return s.Annotate(Describe(handle));
-  *body = scratch->AsSlice();
+  body->contents = target->AsSlice();
   return s;
 }
 
-Status BlockLoader::TakeContents(const BlockHandle& handle, RawBlock* raw,
+Status BlockLoader::TakeContents(const BlockHandle& handle, FileBody* body,
                                  BlockContents* contents) const {
-  Slice body;
-  Status s = Uncompress(handle, Slice(), *raw, contents, &body);
-  if (!s.ok() || body.data() == contents->data.get()) return s;
-  if (body.data() == raw->heap.get()) {
-    contents->data = std::move(raw->heap);
-    contents->allocated_bytes = raw->bytes.size();
+  Status s = Uncompress(handle, Slice(), body);
+  if (!s.ok()) return s;
+  const size_t size = body->contents.size();
+  if (body->contents.data() == body->uncompressed.data.get()) {
+    *contents = std::move(body->uncompressed);
+  } else if (body->contents.data() == body->heap.data.get()) {
+    *contents = std::move(body->heap);
   } else {
-    contents->data.reset(new char[body.size()]);
-    contents->allocated_bytes = body.size();
-    memcpy(contents->data.get(), body.data(), body.size());
+    contents->Reserve(size);
+    memcpy(contents->data.get(), body->contents.data(), size);
   }
-  contents->size = body.size();
+  contents->size = size;
   return s;
 }
 

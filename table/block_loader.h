@@ -23,6 +23,21 @@
 
 namespace varve {
 
+// The body of a data block as it stands in the file but for its compression.
+struct FileBody {
+  // Enough for a compressed block of the usual size, and most raw ones.
+  static constexpr size_t kInlineBytes = 8192;
+
+  // In this object, or memory of the readahead or the file; valid until the
+  // next read with either.
+  Slice contents;
+
+  Slice raw;  // With the block's trailer.
+  BlockContents heap;
+  BlockContents uncompressed;
+  char inline_bytes[kInlineBytes];
+};
+
 class BlockLoader {
  public:
   // `file` must outlive this. The footer says how blocks are checked and
@@ -45,6 +60,10 @@ class BlockLoader {
   Status ReadDataBlock(const BlockHandle& handle, bool verify,
                        const BlockBuildOptions& build_options,
                        ReadaheadBuffer* readahead, BlockRef* block) const;
+  // The same, left in the file's form, of which only the checksum is known
+  // to be right.
+  Status ReadDataBody(const BlockHandle& handle, bool verify,
+                      ReadaheadBuffer* readahead, FileBody* body) const;
   // The body of any other block.
   Status ReadMetaBlock(const BlockHandle& handle, ReadaheadBuffer* readahead,
                        BlockContents* contents) const;
@@ -60,16 +79,13 @@ class BlockLoader {
   std::string Describe(const BlockHandle& handle) const;
 
  private:
-  struct RawBlock;
-
   Status ReadRaw(const BlockHandle& handle, ReadaheadBuffer* readahead,
-                 RawBlock* raw) const;
+                 FileBody* body) const;
   Status CompareChecksum(const BlockHandle& handle, const Slice& raw) const;
-  // The uncompressed body: in *raw itself, or in *scratch, which grows.
+  // Of the raw block in *body makes its contents.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,
-                    const RawBlock& raw, BlockContents* scratch,
-                    Slice* body) const;
-  Status TakeContents(const BlockHandle& handle, RawBlock* raw,
+                    FileBody* body) const;
+  Status TakeContents(const BlockHandle& handle, FileBody* body,
                       BlockContents* contents) const;
 
   const RandomAccessFile* const file_;

@@ -36,6 +36,13 @@ BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
   return BlockRef(block);
 }
 
+bool ClockBlockCache::Admit(const BlockPlace& place) {
+  Shard* const shard = ShardOf(place.slot);
+  MutexLock lock(&shard->mutex);
+  return shard->admission.Admit(place.last_miss, place.handle->size,
+                                shard->usage_bytes, shard->capacity_bytes);
+}
+
 BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
   auto* const block = const_cast<Block*>(ref.get());
   const size_t charge = block->ApproximateMemoryUsage();

@@ -46,6 +46,7 @@ class ClockBlockCache final : public BlockCache {
   ~ClockBlockCache() override;
 
   BlockRef Lookup(const BlockPlace& place) override;
+  bool Admit(const BlockPlace& place) override;
   BlockRef Insert(const BlockPlace& place, BlockRef block) override;
   void EraseTable(uint64_t table_id, BlockSlots slots) override;
 
@@ -62,6 +63,7 @@ class ClockBlockCache final : public BlockCache {
     size_t usage_bytes VARVE_GUARDED_BY(mutex) = 0;
     std::vector<Block*> ring VARVE_GUARDED_BY(mutex);
     size_t hand VARVE_GUARDED_BY(mutex) = 0;
+    Admission admission VARVE_GUARDED_BY(mutex);
     uint64_t filled_slots VARVE_GUARDED_BY(mutex) = 0;
   };
 

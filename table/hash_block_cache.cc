@@ -66,6 +66,7 @@ class Shard {
   ~Shard() { EraseUnreferenced(); }
 
   BlockRef Lookup(uint64_t table_id, uint64_t offset, uint64_t hash);
+  bool Admit(const BlockPlace& place);
   BlockRef Insert(std::unique_ptr<Entry> entry);
   // A ref of a pinned entry.
   static BlockRef RefTo(Entry* entry);
@@ -107,6 +108,7 @@ class Shard {
   size_t usage_bytes_ VARVE_GUARDED_BY(mu_) = 0;
   size_t ring_bytes_ VARVE_GUARDED_BY(mu_) = 0;
   size_t entry_count_ VARVE_GUARDED_BY(mu_) = 0;
+  Admission admission_ VARVE_GUARDED_BY(mu_);
   uint64_t lookups_ VARVE_GUARDED_BY(mu_) = 0;
   std::vector<Entry*> buckets_ VARVE_GUARDED_BY(mu_);  // A power of two.
   // Its `newer` is the oldest entry, its `older` the newest.
@@ -219,6 +221,12 @@ BlockRef Shard::RefTo(Entry* entry) {
       entry);
 }
 
+bool Shard::Admit(const BlockPlace& place) {
+  MutexLock lock(&mu_);
+  return admission_.Admit(place.last_miss, place.handle->size, usage_bytes_,
+                          capacity_bytes_);
+}
+
 BlockRef Shard::Insert(std::unique_ptr<Entry> entry) {
   Garbage garbage;  // Freed behind the lock's scope.
   MutexLock lock(&mu_);
@@ -318,6 +326,11 @@ Shard* HashBlockCache::ShardOf(uint64_t hash) {
 BlockRef HashBlockCache::Lookup(const BlockPlace& place) {
   const uint64_t hash = HashOf(place.table_id, place.handle->offset);
   return ShardOf(hash)->Lookup(place.table_id, place.handle->offset, hash);
+}
+
+bool HashBlockCache::Admit(const BlockPlace& place) {
+  const uint64_t hash = HashOf(place.table_id, place.handle->offset);
+  return ShardOf(hash)->Admit(place);
 }
 
 BlockRef HashBlockCache::Insert(const BlockPlace& place, BlockRef block) {

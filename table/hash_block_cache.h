@@ -27,6 +27,7 @@ class HashBlockCache final : public BlockCache {
   ~HashBlockCache() override;
 
   BlockRef Lookup(const BlockPlace& place) override;
+  bool Admit(const BlockPlace& place) override;
   BlockRef Insert(const BlockPlace& place, BlockRef block) override;
   void EraseTable(uint64_t table_id, BlockSlots slots) override;
 

@@ -13,6 +13,7 @@
 #include "util/coding.h"
 #include "varve/comparator.h"
 #include "varve/slice.h"
+#include "varve/status.h"
 
 namespace varve {
 
@@ -65,6 +66,15 @@ inline SequenceNumber ExtractSequence(const Slice& internal_key) {
 inline ValueType ExtractValueType(const Slice& internal_key) {
   return static_cast<ValueType>(ExtractTrailer(internal_key) & 0xFF);
 }
+
+// Whether lookups understand entries of a type.
+inline bool IsLookupType(uint8_t type) {
+  return type <= static_cast<uint8_t>(ValueType::kValue) ||
+         type == static_cast<uint8_t>(ValueType::kSingleDeletion);
+}
+// What is wrong with another type, of the entry at a byte of its block:
+// NotSupported names the feature that it belongs to, else Corruption.
+Status LookupTypeError(uint8_t type, size_t offset);
 
 inline void AppendInternalKey(std::string* result, const Slice& user_key,
                               uint64_t trailer) {

@@ -7,6 +7,7 @@
 #include "monitoring/statistics.h"
 #include "table/block.h"
 #include "table/block_cache.h"
+#include "table/file_block_iterator.h"
 #include "table/table_core.h"
 #include "table/table_iterator.h"
 #include "table/table_opener.h"
@@ -115,13 +116,9 @@ void Table::FinishProbe(TableProbe* probe) const {
         continue;
       }
       probe->done = true;
-      if (entry.trailer >> 8 < probe->cover) return;
-      if (static_cast<ValueType>(entry.trailer & 0xFF) != ValueType::kValue) {
-        probe->state = LookupState::kDeleted;
-        return;
+      if (Conclude(entry.trailer, probe)) {
+        probe->target->SetFromCached(entry.value, block);
       }
-      probe->state = LookupState::kFound;
-      probe->target->SetFromCached(entry.value, block);
       return;
     }
   }
@@ -142,19 +139,17 @@ void Table::NotInBlock(TableProbe* probe) const {
 void Table::GetFromBlocks(TableProbe* probe) const {
   const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
-  const InternalKeyComparator& comparator = *core.options.comparator;
   probe->done = true;
   BlockRef block;
+  FileBody body;
   for (size_t i = probe->block_index; i < core.index.size(); ++i) {
     if (core.filter.MayMatchInBlock(lookup.user_key,
                                     core.index.handle(i).offset)) {
       probe->status =
-          core.ReadDataBlock(*probe->options, i, nullptr, &block, true);
+          core.ReadDataBlock(*probe->options, i, nullptr, &block, &body);
       if (!probe->status.ok()) return;
-      const uint32_t found = block->LowerBound(comparator, lookup.user_key,
-                                               SeekTrailer(lookup.sequence));
-      if (found < block->EntryCount()) {
-        Conclude(block->EntryAt(found), &block, probe);
+      if (block ? FindInBlock(&block, probe)
+                : FindInBody(body.contents, i, probe)) {
         return;
       }
     } else {
@@ -165,23 +160,56 @@ void Table::GetFromBlocks(TableProbe* probe) const {
   }
 }
 
-void Table::Conclude(const Block::Entry& entry, BlockRef* block,
-                     TableProbe* probe) const {
+bool Table::FindInBlock(BlockRef* block, TableProbe* probe) const {
+  const TableLookup& lookup = probe->lookup;
+  const InternalKeyComparator& comparator = *rep_->core.options.comparator;
+  const Block& found_in = *block->get();
+  const uint32_t found = found_in.LowerBound(comparator, lookup.user_key,
+                                             SeekTrailer(lookup.sequence));
+  if (found == found_in.EntryCount()) return false;
   // The entry is the first at or behind what was sought: is it of that key?
-  Slice rest = probe->lookup.user_key;
-  const Slice prefix = (*block)->Prefix();
-  if (!rest.starts_with(prefix)) return;
+  const Block::Entry entry = found_in.EntryAt(found);
+  Slice rest = lookup.user_key;
+  const Slice prefix = found_in.Prefix();
+  if (!rest.starts_with(prefix)) return true;
   rest.remove_prefix(prefix.size());
-  if (rep_->core.options.comparator->CompareUser(entry.rest, rest) != 0) {
-    return;
+  if (comparator.CompareUser(entry.rest, rest) == 0 &&
+      Conclude(entry.trailer, probe)) {
+    probe->target->SetFromRef(entry.value, block);
   }
-  if (entry.trailer >> 8 < probe->cover) return;
-  if (static_cast<ValueType>(entry.trailer & 0xFF) != ValueType::kValue) {
-    probe->state = LookupState::kDeleted;
-    return;
+  return true;
+}
+
+bool Table::FindInBody(const Slice& body, size_t i, TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  const InternalKeyComparator& comparator = *core.options.comparator;
+  IteratorPosition entry;
+  FileBlockIterator iterator(&entry);
+  iterator.Reset(body, &comparator, core.global_sequence);
+  if (iterator.status().ok()) {
+    const LookupKey key(lookup.user_key, lookup.sequence);
+    iterator.Seek(key.internal_key());
   }
-  probe->state = LookupState::kFound;
-  probe->target->SetFromRef(entry.value, block);
+  if (!iterator.status().ok()) {
+    probe->status =
+        iterator.status().Annotate(core.loader->Describe(core.index.handle(i)));
+    return true;
+  }
+  if (!entry.valid) return false;
+  if (comparator.CompareUser(ExtractUserKey(entry.key), lookup.user_key) == 0 &&
+      Conclude(ExtractTrailer(entry.key), probe)) {
+    probe->target->SetCopy(entry.value);
+  }
+  return true;
+}
+
+bool Table::Conclude(uint64_t trailer, TableProbe* probe) {
+  if (trailer >> 8 < probe->cover) return false;
+  const bool found =
+      static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
+  probe->state = found ? LookupState::kFound : LookupState::kDeleted;
+  return found;
 }
 
 std::unique_ptr<InternalIterator> Table::NewIterator(

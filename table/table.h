@@ -35,6 +35,7 @@ struct TableLookup {
 };
 
 class Block;
+class BlockRef;
 struct TableCore;
 
 // Where a lookup that goes in steps has got to.
@@ -126,8 +127,12 @@ class Table {
   // not in memory, and needs no fingerprints. Sets done.
   void GetFromBlocks(TableProbe* probe) const;
   void NotInBlock(TableProbe* probe) const;
-  void Conclude(const Block::Entry& entry, BlockRef* block,
-                TableProbe* probe) const;
+  // These look in one block, in memory or in its file's form, and say whether
+  // the lookup ends here: at an entry at or behind the key, or an error.
+  bool FindInBlock(BlockRef* block, TableProbe* probe) const;
+  bool FindInBody(const Slice& body, size_t i, TableProbe* probe) const;
+  // Takes note of the newest entry of the key. True if it has a value.
+  static bool Conclude(uint64_t trailer, TableProbe* probe);
   std::unique_ptr<Rep> rep_;
 };
 

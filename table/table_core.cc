@@ -13,10 +13,11 @@ TableCore::~TableCore() {
 
 Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
                                 ReadaheadBuffer* readahead, BlockRef* block,
-                                bool for_lookup) const {
+                                FileBody* body) const {
   BlockCache* const cache = options.block_cache;
   const BlockHandle& handle = index.handle(i);
-  const BlockPlace place{&index.slot(i), cache_id, &handle};
+  const BlockPlace place{&index.slot(i), cache_id, &handle, index.last_miss(i)};
+  block->Reset();
   if (cache != nullptr) {
     *block = cache->Lookup(place);
     if (*block) {
@@ -25,12 +26,17 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
     }
     RecordTick(options.statistics, Ticker::kBlockCacheMiss, 1);
   }
-  const bool keep = cache != nullptr && read_options.fill_cache;
+  const bool keep =
+      cache != nullptr && read_options.fill_cache && cache->Admit(place);
+  if (!keep && body != nullptr) {
+    return loader->ReadDataBody(handle, read_options.verify_checksums,
+                                readahead, body);
+  }
   BlockBuildOptions build_options;
   build_options.global_sequence = global_sequence;
   build_options.bytewise = index.has_prefixes();
   build_options.huge_pages = keep && cache->huge_pages();
-  build_options.fingerprints = index.has_prefixes() && (keep || for_lookup);
+  build_options.fingerprints = index.has_prefixes() && keep;
   Status s = loader->ReadDataBlock(handle, read_options.verify_checksums,
                                    build_options, readahead, block);
   if (!s.ok() || !keep) return s;

@@ -32,12 +32,12 @@ struct TableCore {
   // Takes the table's blocks out of the cache.
   ~TableCore();
 
-  // Data block i, from the cache or the file. `readahead` may be null. With
-  // `for_lookup` the block gets what point lookups need even if it will not
-  // be cached.
+  // Data block i, from the cache or the file. `readahead` may be null. Where
+  // the cache has no place for the block, only its body is read, and *block
+  // stays empty; with a null `body` the block is made then all the same.
   Status ReadDataBlock(const ReadOptions& read_options, size_t i,
                        ReadaheadBuffer* readahead, BlockRef* block,
-                       bool for_lookup) const;
+                       FileBody* body) const;
 
   size_t ApproximateMemoryUsage() const;
 

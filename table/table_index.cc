@@ -64,6 +64,7 @@ Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
 void TableIndex::MakeNodes(bool with_prefixes) {
   node_count_ = (size() + IndexNode::kFanout - 1) / IndexNode::kFanout;
   nodes_ = std::make_unique<IndexNode[]>(node_count_);
+  last_misses_ = std::make_unique<uint8_t[]>(size());
   has_prefixes_ = with_prefixes;
   if (!with_prefixes) return;
   CountWitness(Witness::kPrefixIndex);

@@ -13,8 +13,8 @@
 // holds the last prefix of each node. Only where prefixes are equal the keys
 // themselves are compared.
 //
-// Thread-safety: immutable after Decode, but for the slots, which are the
-// block cache's.
+// Thread-safety: immutable after Decode, but for slots and last misses, which
+// are the block cache's.
 
 #include <atomic>
 #include <cstddef>
@@ -64,6 +64,9 @@ class TableIndex {
   BlockSlot& slot(size_t i) const {
     return nodes_[i / IndexNode::kFanout].slots[i % IndexNode::kFanout];
   }
+
+  // For the block cache; see BlockPlace.
+  uint8_t* last_miss(size_t i) const { return &last_misses_[i]; }
 
   // The first block whose separator is at or behind the key, the only one
   // where the key or the first behind it can be; size() if there is none.
@@ -118,7 +121,7 @@ class TableIndex {
     return node_count_ * sizeof(IndexNode) +
            tops_.capacity() * sizeof(tops_[0]) + arena_.capacity() +
            starts_.capacity() * sizeof(starts_[0]) +
-           handles_.capacity() * sizeof(handles_[0]);
+           handles_.capacity() * (sizeof(handles_[0]) + 1);
   }
 
  private:
@@ -139,6 +142,7 @@ class TableIndex {
   std::vector<BlockHandle> handles_;
   std::unique_ptr<IndexNode[]> nodes_;
   size_t node_count_ = 0;
+  std::unique_ptr<uint8_t[]> last_misses_;
   bool has_prefixes_ = false;
   size_t common_size_ = 0;      // Of what all separators begin with.
   std::vector<uint64_t> tops_;  // The last prefix of each node.

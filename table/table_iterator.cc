@@ -15,23 +15,55 @@ TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
       readahead_(core->file.get(), core->options.file_size,
                  options.readahead_size) {}
 
-bool TableIterator::EnterBlock(size_t i) {
-  if (block_ && i == block_index_) return true;
+bool TableIterator::EnterBlock(size_t i, bool body_will_do) {
+  if ((block_ || (in_body_ && body_will_do)) && i == block_index_) return true;
   entry_.Leave();
   block_.Reset();
+  in_body_ = false;
   status_ = Status();
   if (i >= core_->index.size()) return false;
-  status_ = core_->ReadDataBlock(options_, i, &readahead_, &block_, false);
+  if (body_will_do && body_ == nullptr) {
+    body_ = std::make_unique_for_overwrite<FileBody>();
+  }
+  status_ = core_->ReadDataBlock(options_, i, &readahead_, &block_,
+                                 body_will_do ? body_.get() : nullptr);
   if (!status_.ok()) return false;
   block_index_ = i;
-  block_size_ = block_->ApproximateMemoryUsage();
-  entry_.Reset(block_.get(), core_->options.comparator);
-  return true;
+  if (block_) {
+    block_size_ = block_->ApproximateMemoryUsage();
+    entry_.Reset(block_.get(), core_->options.comparator);
+    return true;
+  }
+  in_body_ = true;
+  prefetched_ = 0;
+  body_entry_.Reset(body_->contents, core_->options.comparator,
+                    core_->global_sequence);
+  return CheckBody();
+}
+
+bool TableIterator::CheckBody() {
+  if (body_entry_.status().ok()) return true;
+  const BlockHandle& handle = core_->index.handle(block_index_);
+  status_ = body_entry_.status().Annotate(core_->loader->Describe(handle));
+  in_body_ = false;
+  return false;
+}
+
+bool TableIterator::MakeBlock() {
+  const std::string here = entry_.key().ToString();
+  if (!EnterBlock(block_index_, false)) return false;
+  entry_.Seek(here);
+  return entry_.Valid();
 }
 
 void TableIterator::EnterForward(size_t i) {
-  while (EnterBlock(i)) {
-    entry_.SeekToFirst();
+  while (EnterBlock(i, true)) {
+    if (in_body_) {
+      body_entry_.SeekToFirst();
+      if (!CheckBody()) return;
+    } else {
+      entry_.SeekToFirst();
+    }
     if (entry_.Valid()) return;
     ++i;
   }
@@ -39,15 +71,23 @@ void TableIterator::EnterForward(size_t i) {
 
 void TableIterator::EnterBackward(size_t i) {
   // Before the first block comes a number that none has.
-  while (EnterBlock(i)) {
+  while (EnterBlock(i, false)) {
     entry_.SeekToLast();
     if (entry_.Valid()) return;
     --i;
   }
 }
 
+void TableIterator::LeaveEntry() {
+  if (in_body_) {
+    body_entry_.Next();
+    if (!CheckBody()) return;
+  }
+  SkipEmptyForward();
+}
+
 void TableIterator::SkipEmptyForward() {
-  if (!block_ || entry_.Valid()) return;
+  if (entry_.Valid() || (!block_ && !in_body_)) return;
   // What was asked for of the next block stays so.
   prefetched_ -= std::min(prefetched_, block_size_);
   EnterForward(block_index_ + 1);
@@ -78,11 +118,16 @@ void TableIterator::SeekToFirst() {
 void TableIterator::SeekToLast() { EnterBackward(core_->index.size() - 1); }
 
 void TableIterator::Seek(const Slice& internal_key) {
-  if (!EnterBlock(core_->index.Search(internal_key))) return;
+  if (!EnterBlock(core_->index.Search(internal_key), true)) return;
+  if (in_body_) {
+    body_entry_.Seek(internal_key);
+    if (CheckBody()) SkipEmptyForward();
+    return;
+  }
   entry_.Seek(internal_key);
   if (entry_.Valid()) prefetched_ = entry_.offset() & ~size_t{63};
   SkipEmptyForward();
-  if (entry_.Valid()) PrefetchAhead(kSeekLines);
+  if (block_ && entry_.Valid()) PrefetchAhead(kSeekLines);
 }
 
 void TableIterator::SeekForPrev(const Slice& internal_key) {
@@ -91,7 +136,7 @@ void TableIterator::SeekForPrev(const Slice& internal_key) {
     SeekToLast();
     return;
   }
-  if (!EnterBlock(i)) return;
+  if (!EnterBlock(i, false)) return;
   entry_.SeekForPrev(internal_key);
   SkipEmptyBackward();
 }

@@ -5,6 +5,7 @@
 
 #include "table/block.h"
 #include "table/block_cache.h"
+#include "table/file_block_iterator.h"
 #include "table/internal_iterator.h"
 #include "table/readahead_buffer.h"
 #include "table/table_core.h"
@@ -13,7 +14,8 @@
 namespace varve {
 
 // Walks a table: through the index from block to block, and through each. It
-// holds one block at a time.
+// holds one block at a time, or, going forward, the body of one that is not
+// worth making.
 // Thread-safety: owned by one thread at a time.
 class TableIterator final : public InternalIterator {
  public:
@@ -31,19 +33,29 @@ class TableIterator final : public InternalIterator {
     if (entry_.Valid()) [[likely]] {
       PrefetchAhead(kStepLines);
     } else {
-      SkipEmptyForward();
+      LeaveEntry();
     }
   }
   void Prev() override {
+    if (in_body_ && !MakeBlock()) [[unlikely]]
+      return;
     entry_.Prev();
     if (!entry_.Valid()) SkipEmptyBackward();
   }
   Status status() const override { return status_; }
 
  private:
-  // Turns to block i. False, and the iterator is not valid, if there is no
-  // such block or it cannot be read.
-  bool EnterBlock(size_t i);
+  // Turns to block i; where that makes do, to its body only. False, and the
+  // iterator is not valid, if there is no such block or it cannot be read.
+  bool EnterBlock(size_t i, bool body_will_do);
+  // In place of the body that it stands in turns to the block, to the same
+  // entry.
+  bool MakeBlock();
+  // Goes on at the end of a block, or to the next entry of a body: while it
+  // stands in one, entry_ always is at its end.
+  void LeaveEntry();
+  // Notes an error inside the body.
+  bool CheckBody();
   // To the first entry from block i on, or the last one up to it.
   void EnterForward(size_t i);
   void EnterBackward(size_t i);
@@ -78,12 +90,15 @@ class TableIterator final : public InternalIterator {
 
   ReadaheadBuffer readahead_;
   size_t block_index_ = 0;
-  BlockRef block_;  // Empty when the iterator stands nowhere.
+  BlockRef block_;  // Empty in a body, and when it stands nowhere.
   size_t block_size_ = 0;
   // Bytes from the beginning of the block that were asked for; may go on into
   // the next one.
   size_t prefetched_ = 0;
   BlockIterator entry_;
+  bool in_body_ = false;
+  std::unique_ptr<FileBody> body_;  // Null before it is first needed.
+  FileBlockIterator body_entry_{entry_.shared_position()};
   Status status_;
 };
 

@@ -49,7 +49,8 @@ class TestTable {
         node_count_(blocks / IndexNode::kFanout + 1),
         nodes_(std::make_unique<IndexNode[]>(node_count_)),
         handles_(blocks) {
-    for (size_t i = 0; i < blocks; ++i) handles_[i].offset = 4096 * i;
+    for (size_t i = 0; i < blocks; ++i)
+      handles_[i] = {4096 * i, Block100()->ApproximateMemoryUsage()};
   }
   ~TestTable() { Erase(); }
 
@@ -60,16 +61,20 @@ class TestTable {
   BlockRef Insert(size_t i, BlockRef block) {
     return cache_->Insert(PlaceOf(i), std::move(block));
   }
+  bool Admit(size_t i) { return cache_->Admit(PlaceOf(i)); }
   void Erase() { cache_->EraseTable(id_, {nodes_.get(), node_count_}); }
 
  private:
-  BlockPlace PlaceOf(size_t i) { return {&SlotOf(i), id_, &handles_[i]}; }
+  BlockPlace PlaceOf(size_t i) {
+    return {&SlotOf(i), id_, &handles_[i], &last_misses_[i]};
+  }
 
   BlockCache* const cache_;
   const uint64_t id_;
   const size_t node_count_;
   const std::unique_ptr<IndexNode[]> nodes_;
   std::vector<BlockHandle> handles_;
+  std::vector<uint8_t> last_misses_ = std::vector<uint8_t>(handles_.size());
 };
 
 // The parameter: which of the caches.
@@ -122,6 +127,36 @@ TEST_P(BlockCacheTest, ForgetsWhatWasReadLongAgo) {
   size_t old_blocks = 0;
   for (size_t i = 0; i < kOld; ++i) old_blocks += table.Lookup(i) ? 1 : 0;
   EXPECT_EQ(old_blocks, 0u);
+}
+
+TEST_P(BlockCacheTest, AdmitsWhatIsMissedTwiceInATurn) {
+  constexpr size_t kFits = 100;
+  const auto cache = NewCache(kFits * Charge());
+  TestTable table(Blocks(cache), 20 * kFits);
+  // While there is room, everything.
+  for (size_t i = 0; i < kFits; ++i) {
+    EXPECT_TRUE(table.Admit(i));
+    table.Insert(i, Block100());
+  }
+  // Then not what is read once, however much that is.
+  size_t admitted = 0;
+  for (size_t i = kFits; i < 20 * kFits; ++i) admitted += table.Admit(i);
+  EXPECT_EQ(admitted, 0u);
+  // Not what is read again after a long time.
+  for (size_t i = kFits; i < 10 * kFits; ++i) admitted += table.Admit(i);
+  EXPECT_EQ(admitted, 0u);
+  // But what is read again soon.
+  EXPECT_FALSE(table.Admit(15 * kFits));
+  EXPECT_TRUE(table.Admit(15 * kFits));
+  for (size_t i = 0; i < kFits / 2; ++i) table.Admit(17 * kFits + i);
+  EXPECT_TRUE(table.Admit(15 * kFits));
+}
+
+TEST_P(BlockCacheTest, AdmitsNothingThatNeverFits) {
+  const auto cache = NewCache(size_t{0});
+  TestTable table(Blocks(cache), 1);
+  EXPECT_FALSE(table.Admit(0));
+  EXPECT_FALSE(table.Admit(0));
 }
 
 TEST_P(BlockCacheTest, FindsWhatWasInserted) {

@@ -276,7 +276,8 @@ TEST_P(TableLookupTest, PinnedValuesOutliveEvictionAndTable) {
       ASSERT_TRUE(
           test::GetAt(*table, questions[i].first, 1, &state, &values[i]).ok());
       ASSERT_EQ(state, LookupState::kFound);
-      EXPECT_TRUE(values[i].IsPinned());
+      // Without a cache no block is made: there is just the value.
+      EXPECT_EQ(values[i].IsPinned(), cache_ != nullptr);
     }
     if (pass == 1) table.reset();
     if (cache_ != nullptr) cache_->SetCapacity(pass == 0 ? 1 << 20 : 0);

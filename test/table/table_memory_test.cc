@@ -59,6 +59,8 @@ Memory Measure(const KeyMaker& make_key) {
   TableReaderOptions options;
   options.comparator = &comparator;
   options.file_size = bytes.size();
+  const std::shared_ptr<Cache> cache = NewBlockCache(2 * bytes.size());
+  options.block_cache = static_cast<BlockCache*>(cache.get());
   TableCore core;
   Status s = OpenTable(
       options,
@@ -69,7 +71,7 @@ Memory Measure(const KeyMaker& make_key) {
   memory.index_bytes = core.index.ApproximateMemoryUsage();
   for (size_t i = 0; i < core.index.size(); ++i) {
     BlockRef block;
-    s = core.ReadDataBlock(ReadOptions(), i, nullptr, &block, true);
+    s = core.ReadDataBlock(ReadOptions(), i, nullptr, &block, nullptr);
     EXPECT_TRUE(s.ok()) << s.ToString();
     if (!s.ok()) break;
     EXPECT_TRUE(block->has_fingerprints());

@@ -323,6 +323,61 @@ TEST(TableTest, OpensWithOneReadAndGetsWithOne) {
   EXPECT_GT(statistics->getTickerCount(Ticker::kBloomFilterUseful), 950u);
 }
 
+TEST(TableTest, WalksToAndFroThroughBlocksAndBodies) {
+  test::Rng random(test::TestSeed());
+  Entries entries;
+  for (int i = 0; i < 2000; ++i) {
+    char text[16];
+    snprintf(text, sizeof(text), "k%06d", 2 * i);
+    entries.emplace_back(Key(text, 1), random.Bytes(random.Below(100)));
+  }
+  const std::string bytes = Build({}, entries);
+  for (const size_t capacity : {size_t{0}, size_t{20000}, size_t{1} << 20}) {
+    ClockBlockCache cache({.capacity_bytes = capacity});
+    TableReaderOptions options = ReaderOptions(bytes.size());
+    options.block_cache = &cache;
+    std::unique_ptr<Table> table;
+    ASSERT_TRUE(Open(options, bytes, &table).ok());
+    const auto it = table->NewIterator(ReadOptions());
+    size_t at = entries.size();  // Which means: nowhere.
+    for (int step = 0; step < 20000; ++step) {
+      const size_t i = random.Below(entries.size());
+      switch (random.Below(20)) {
+        case 0:
+          it->Seek(entries[i].first);
+          at = i;
+          break;
+        case 1:
+          it->SeekForPrev(entries[i].first);
+          at = i;
+          break;
+        case 2:
+          it->SeekToFirst();
+          at = 0;
+          break;
+        case 3:
+          it->SeekToLast();
+          at = entries.size() - 1;
+          break;
+        default:
+          if (at == entries.size()) continue;
+          if (random.OneIn(3)) {
+            it->Prev();
+            at = at == 0 ? entries.size() : at - 1;
+          } else {
+            it->Next();
+            ++at;
+          }
+      }
+      ASSERT_EQ(it->Valid(), at < entries.size());
+      ASSERT_TRUE(it->status().ok());
+      if (!it->Valid()) continue;
+      ASSERT_EQ(it->key(), entries[at].first);
+      ASSERT_EQ(it->value(), entries[at].second);
+    }
+  }
+}
+
 TEST(TableTest, ValuesStayWhileTheyArePinned) {
   const Entries entries = NumberedEntries(500, 100);
   const std::string bytes = Build({}, entries);
@@ -336,7 +391,7 @@ TEST(TableTest, ValuesStayWhileTheyArePinned) {
     LookupState state;
     PinnableSlice value;
     ASSERT_TRUE(Get(*table, entries[3].first, &state, &value).ok());
-    EXPECT_TRUE(value.IsPinned());
+    EXPECT_EQ(value.IsPinned(), used != nullptr);
     if (used != nullptr) {
       EXPECT_GT(cache.GetPinnedUsage(), 0u);
     }
