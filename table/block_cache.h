@@ -100,7 +100,10 @@ class BlockCache : public Cache {
     return capacity_bytes_.load(std::memory_order_relaxed);
   }
   BlockCacheMode mode() const { return mode_; }
-  bool huge_pages() const { return huge_pages_; }
+  // Whether blocks made now go onto huge pages.
+  bool huge_pages() const {
+    return huge_pages_ && GetCapacity() >= kMinHugePageCapacity;
+  }
 
  protected:
   explicit BlockCache(const CacheOptions& options)
@@ -120,6 +123,8 @@ class BlockCache : public Cache {
   }
 
  private:
+  static constexpr size_t kMinHugePageCapacity = size_t{64} << 20;
+
   const BlockCacheMode mode_;
   const bool huge_pages_;
   std::atomic<size_t> capacity_bytes_;

@@ -36,8 +36,8 @@ struct CacheOptions {
   // cached, and the read goes on with a copy of its own. false: the capacity
   // is exceeded, until that has ended and the next block is cached.
   bool strict_capacity_limit = false;
-  // Put blocks on huge pages, if the program is linked with jemalloc and the
-  // kernel gives them on request.
+  // Put blocks on huge pages, if the kernel gives them on request. Not done
+  // for capacities below 64 MiB, of which a page of 2 MiB is too large a part.
   bool huge_pages = true;
   // For measurement; see ablation.h. A sealed build takes every mode for
   // kSwizzled.

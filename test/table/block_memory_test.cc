@@ -1,0 +1,93 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: places of blocks do not overlap, lie on cache lines, lose little to
+// rounding, and go back to the system. Method: random sizes from several
+// threads, each place filled with its own byte and looked at again before it
+// is freed, also by another thread; the chunks counted before, between and
+// after.
+#include "table/block_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "test/testing/seed.h"
+
+namespace varve {
+namespace {
+
+struct Place {
+  unsigned char* memory = nullptr;
+  size_t size = 0;
+  unsigned char pattern = 0;
+  bool huge_pages = false;
+};
+
+Place Make(test::Rng* random) {
+  Place place;
+  place.size = random->OneIn(10) ? random->Between(1, 100000)
+                                 : random->Between(4000, 4500);
+  place.pattern = static_cast<unsigned char>(random->Next());
+  place.huge_pages = !random->OneIn(5);
+  place.memory = static_cast<unsigned char*>(
+      AllocateBlockMemory(place.size, place.huge_pages));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(place.memory) % 64, 0u);
+  memset(place.memory, place.pattern, place.size);
+  return place;
+}
+
+void CheckAndFree(const Place& place) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < place.size; ++i) {
+    wrong += place.memory[i] != place.pattern ? 1 : 0;
+  }
+  EXPECT_EQ(wrong, 0u);
+  FreeBlockMemory(place.memory, place.size, place.huge_pages);
+}
+
+TEST(BlockMemoryTest, PlacesKeepTheirBytes) {
+  const uint64_t seed = test::TestSeed();
+  std::vector<std::vector<Place>> left(3);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < left.size(); ++t) {
+    threads.emplace_back([&places = left[t], seed, t] {
+      test::Rng random(seed + t);
+      for (int i = 0; i < 5000; ++i) {
+        if (places.size() > 300 || (!places.empty() && random.OneIn(3))) {
+          std::swap(places[random.Below(places.size())], places.back());
+          CheckAndFree(places.back());
+          places.pop_back();
+        } else {
+          places.push_back(Make(&random));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& places : left) {
+    for (const Place& place : places) CheckAndFree(place);
+  }
+}
+
+TEST(BlockMemoryTest, LosesLittleAndGivesChunksBack) {
+  constexpr size_t kSize = 4200;
+  constexpr size_t kCount = 5000;
+  const size_t before = BlockChunkBytes();
+  std::vector<void*> places(kCount);
+  for (void*& place : places) place = AllocateBlockMemory(kSize, true);
+  const size_t chunks = BlockChunkBytes() - before;
+  for (void* place : places) FreeBlockMemory(place, kSize, true);
+  if (chunks == 0) return;  // Under the sanitizers there are none.
+  EXPECT_GE(chunks, kSize * kCount - (size_t{2} << 20));
+  EXPECT_LE(chunks, kSize * kCount / 100 * 104 + (size_t{2} << 20));
+  // At most one stays, for the next block.
+  EXPECT_LE(BlockChunkBytes(), before + (size_t{2} << 20));
+}
+
+}  // namespace
+}  // namespace varve
