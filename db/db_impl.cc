@@ -104,6 +104,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   table_options.binary_search = !IsProduction(options_.ablation.block_index);
   FileOptions file_options;
   file_options.use_direct_reads = options_.use_direct_reads;
+  file_options.uncached_open = !IsProduction(options_.ablation.table_open);
   table_cache_ = std::make_unique<TableCache>(
       path_, env_, file_options, table_options, options_.max_open_files);
   versions_ = std::make_unique<VersionSet>(

@@ -280,6 +280,9 @@ std::string DBImpl::AblationWitnesses() const {
   add("memtable",
       WitnessCount(IsProduction(ablation.memtable) ? Witness::kBlinkTree
                                                    : Witness::kSkipList));
+  add("table_open",
+      WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
+                                                     : Witness::kUncachedOpen));
   return out;
 }
 

@@ -134,6 +134,7 @@ Status TableOutput::Finish() {
   if (status.ok()) status = file_->Sync();
   if (status.ok()) status = file_->Close();
   metadata_.file_size = builder_->FileSize();
+  if (status.ok()) metadata_.tail_size = builder_->TailSize();
   builder_.reset();
   file_.reset();
   return status.Annotate(path_);

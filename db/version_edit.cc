@@ -44,6 +44,7 @@ enum CustomTag : uint32_t {
   kMinLogNumberToKeepHack = 3,
   kOldestBlobFile = 4,
   kRangeDeletionSize = 14,
+  kTailSize = 15,
   kUserTimestampsPersisted = 16,
   kMustUnderstandBit = 1 << 6,
   kPathId = 65,
@@ -67,6 +68,12 @@ void EncodeFile(std::string* out, int level, const FileMetaData& file) {
   PutLengthPrefixedSlice(out, file.largest);
   PutVarint64(out, file.smallest_sequence);
   PutVarint64(out, file.largest_sequence);
+  if (file.tail_size != 0) {
+    // As RocksDB writes it since 8.3; 7.8 skips it.
+    PutVarint32(out, kTailSize);
+    PutVarint32(out, static_cast<uint32_t>(VarintLength(file.tail_size)));
+    PutVarint64(out, file.tail_size);
+  }
   out->append(file.other_fields);
   PutVarint32(out, kTerminate);
 }
@@ -130,6 +137,15 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         file->table.without_tombstones.store(size == 0,
                                              std::memory_order_relaxed);
         break;
+      }
+      case kTailSize: {
+        // A hint for reading: what is senseless counts for nothing.
+        uint64_t size;
+        Slice rest = field;
+        if (GetVarint64(&rest, &size) && size <= file->file_size) {
+          file->tail_size = size;
+        }
+        continue;  // Written from tail_size.
       }
       case kUserTimestampsPersisted:
         if (field.size() == 1 && field[0] == 0) {

@@ -30,6 +30,8 @@ struct FileMetaData {
   std::string largest;
   SequenceNumber smallest_sequence = 0;
   SequenceNumber largest_sequence = 0;
+  // Of file_size, what stands behind the data blocks; 0 if unknown.
+  uint64_t tail_size = 0;
   // From LevelDB's MANIFEST, which has no sequence numbers.
   bool sequences_unknown = false;
   // Fields of the edit that Varve has no use for and hands on: varint tag and
@@ -51,7 +53,7 @@ struct FileMetaData {
     return ExtractTrailer(largest) == kRangeEndTrailer;
   }
   TableFile table_file() const {
-    return TableFile{number, file_size, largest_sequence};
+    return TableFile{number, file_size, tail_size, largest_sequence};
   }
 };
 

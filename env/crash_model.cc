@@ -237,9 +237,8 @@ Status CrashModel::RenameFile(const std::string& raw_source,
   const auto from = files_.find(source);
   const auto to = files_.find(target);
   const bool same_file =
-      source == target ||
-      (from != files_.end() && to != files_.end() &&
-       from->second == to->second);
+      source == target || (from != files_.end() && to != files_.end() &&
+                           from->second == to->second);
   // Two names of one file: nothing changes.
   if (same_file) return base_->RenameFile(source, target);
 
@@ -341,8 +340,7 @@ Status CrashModel::Crash(const CrashOptions& options) {
   return status;
 }
 
-Status CrashModel::UndoOperations(const CrashOptions& options,
-                                  Random* random) {
+Status CrashModel::UndoOperations(const CrashOptions& options, Random* random) {
   if (!options.drop_directory_entries) return Status::OK();
   // Now and then all survive or none does: the ends of the range would be
   // rare otherwise.
@@ -416,8 +414,8 @@ Status CrashModel::LoseBytes(const std::string& path, const FileState& state,
   const uint64_t unsynced_bytes = state.size - state.synced_size;
   uint64_t kept_bytes = 0;
   if (!unlucky && !random->OneIn(4)) {
-    kept_bytes = random->OneIn(3) ? unsynced_bytes
-                                  : random->Uniform(unsynced_bytes + 1);
+    kept_bytes =
+        random->OneIn(3) ? unsynced_bytes : random->Uniform(unsynced_bytes + 1);
   }
   const uint64_t size = state.synced_size + kept_bytes;
   Status status = base_->Truncate(path, size);

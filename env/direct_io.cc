@@ -27,8 +27,8 @@ size_t Ask(int descriptor) {
               &info) == 0 &&
       (info.stx_mask & STATX_DIOALIGN) != 0) {
     if (info.stx_dio_offset_align == 0) return 0;
-    const size_t wanted = std::max<size_t>(info.stx_dio_offset_align,
-                                           info.stx_dio_mem_align);
+    const size_t wanted =
+        std::max<size_t>(info.stx_dio_offset_align, info.stx_dio_mem_align);
     return std::max(kMinAlignment, std::bit_ceil(wanted));
   }
 #endif

@@ -5,6 +5,12 @@
 
 namespace varve {
 
+Status RandomAccessFile::ReadAtLeast(uint64_t offset, size_t /*least*/,
+                                     size_t count, Slice* result,
+                                     char* scratch) const {
+  return Read(offset, count, result, scratch);
+}
+
 void RandomAccessFile::MultiRead(ReadRequest* requests, size_t count) const {
   for (size_t i = 0; i < count; ++i) {
     ReadRequest& request = requests[i];

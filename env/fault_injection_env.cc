@@ -198,9 +198,8 @@ Status FaultInjectionEnv::CrashAndReset(const CrashOptions& options) {
   return model_.Crash(options);
 }
 
-void FaultInjectionEnv::FailAfter(uint64_t operation_count,
-                                  const Status& error, OperationMask kinds,
-                                  FailureOptions options) {
+void FaultInjectionEnv::FailAfter(uint64_t operation_count, const Status& error,
+                                  OperationMask kinds, FailureOptions options) {
   MutexLock lock(&mu_);
   operations_until_failure_ = operation_count;
   error_ = error;
@@ -364,8 +363,7 @@ Status FaultInjectionEnv::RemoveDir(const std::string& path) {
   return status.ok() ? model_.RemoveDir(path) : status;
 }
 
-Status FaultInjectionEnv::GetFileSize(const std::string& path,
-                                      uint64_t* size) {
+Status FaultInjectionEnv::GetFileSize(const std::string& path, uint64_t* size) {
   Status status = Begin(kQueryOperation, path);
   return status.ok() ? target()->GetFileSize(path, size) : status;
 }
@@ -402,8 +400,8 @@ Status FaultInjectionEnv::NewLogger(const std::string& path,
     status = model_.NewWritableFile(path, FileOptions(), &inner, &state);
   }
   if (status.ok()) {
-    *logger = std::make_shared<InfoLogger>(this, std::move(inner),
-                                           std::move(state));
+    *logger =
+        std::make_shared<InfoLogger>(this, std::move(inner), std::move(state));
   }
   return status;
 }

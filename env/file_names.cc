@@ -160,8 +160,7 @@ std::string InfoLogFileName(const std::string& directory) {
   return Join(directory, "LOG");
 }
 
-std::string OldInfoLogFileName(const std::string& directory,
-                               uint64_t time_us) {
+std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us) {
   return Join(directory,
               std::string(kOldInfoLogPrefix) + std::to_string(time_us));
 }

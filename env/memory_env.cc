@@ -216,8 +216,7 @@ class MemoryEnv final : public EnvWrapper {
 
   // Walks to the place. NotFound if a directory on the way is missing.
   // Absolute and relative paths start at different roots.
-  Status Resolve(const std::string& path, Place* place)
-      VARVE_REQUIRES(mu_);
+  Status Resolve(const std::string& path, Place* place) VARVE_REQUIRES(mu_);
   // Resolves and demands that something is there: a file, or anything.
   Status Find(const std::string& path, Place* place) VARVE_REQUIRES(mu_);
   Status FindFile(const std::string& path, std::shared_ptr<Node>* node)
@@ -311,9 +310,9 @@ Status MemoryEnv::NewSequentialFile(const std::string& path,
   return status;
 }
 
-Status MemoryEnv::NewRandomAccessFile(
-    const std::string& path, const FileOptions& /*options*/,
-    std::unique_ptr<RandomAccessFile>* file) {
+Status MemoryEnv::NewRandomAccessFile(const std::string& path,
+                                      const FileOptions& /*options*/,
+                                      std::unique_ptr<RandomAccessFile>* file) {
   MutexLock lock(&mu_);
   std::shared_ptr<Node> node;
   Status status = FindFile(path, &node);

@@ -12,6 +12,7 @@
 #include "env/direct_io.h"
 #include "env/posix_file.h"
 #include "env/posix_lock.h"
+#include "env/uncached_open.h"
 #include "util/thread_pool.h"
 #include "varve/env.h"
 
@@ -37,8 +38,7 @@ Status Outcome(int result, const char* call, const std::string& path) {
 class PosixEnv final : public Env {
  public:
   PosixEnv()
-      : low_priority_pool_(
-            {.name = "varve:low", .lower_cpu_priority = true}),
+      : low_priority_pool_({.name = "varve:low", .lower_cpu_priority = true}),
         high_priority_pool_(
             {.name = "varve:high", .lower_cpu_priority = false}) {}
 
@@ -70,8 +70,8 @@ class PosixEnv final : public Env {
   Status LinkFile(const std::string& source,
                   const std::string& target) override;
   Status Truncate(const std::string& path, uint64_t size) override {
-    return Outcome(truncate(path.c_str(), static_cast<off_t>(size)),
-                   "truncate", path);
+    return Outcome(truncate(path.c_str(), static_cast<off_t>(size)), "truncate",
+                   path);
   }
   Status LockFile(const std::string& path,
                   std::unique_ptr<FileLock>* lock) override {
@@ -120,6 +120,16 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
                                      const FileOptions& options,
                                      std::unique_ptr<RandomAccessFile>* file) {
   int descriptor = -1;
+  if (options.uncached_open) {
+    size_t alignment = 1;
+    Status status =
+        OpenUncached(path, options.use_direct_reads, &descriptor, &alignment);
+    if (status.ok()) {
+      *file = NewPosixRandomAccessFile(
+          path, descriptor, options.use_direct_reads ? alignment : 1);
+    }
+    return status;
+  }
   if (options.use_direct_reads) {
     Status status = PosixOpen(path, O_RDONLY | O_DIRECT, &descriptor);
     if (status.ok()) {
@@ -209,8 +219,7 @@ Status PosixEnv::LinkFile(const std::string& source,
                           const std::string& target) {
   if (link(source.c_str(), target.c_str()) == 0) return Status::OK();
   const int error = errno;
-  Status status =
-      Status::FromErrno("link " + source + " to " + target, error);
+  Status status = Status::FromErrno("link " + source + " to " + target, error);
   // Another file system, or one that has no links.
   if (error == EXDEV || error == EPERM || error == EOPNOTSUPP) {
     return Status::NotSupported(status.message());

@@ -27,19 +27,19 @@ constexpr size_t kBounceBufferBytes = size_t{1} << 20;
 
 Status ErrorAt(const char* call, const std::string& path, uint64_t offset,
                int error_number) {
-  return Status::FromErrno(std::string(call) + " " + path + " at offset " +
-                               std::to_string(offset),
-                           error_number);
+  return Status::FromErrno(
+      std::string(call) + " " + path + " at offset " + std::to_string(offset),
+      error_number);
 }
 
-// Reads until `count` bytes or the end of the file; returns the number of
-// bytes, or -1 with errno set. `alignment` is that of the descriptor: after a
-// direct read of an odd length the end is reached, and asking again from
-// there would be refused.
-ssize_t ReadFully(int descriptor, char* scratch, size_t count, uint64_t offset,
-                  size_t alignment) {
+// Reads `count` bytes or as many as there are, or stops with `least`; returns
+// the number of bytes, or -1 with errno set. `alignment` is that of the
+// descriptor: after a direct read of an odd length the end is reached, and
+// asking again from there would be refused.
+ssize_t ReadFully(int descriptor, char* scratch, size_t least, size_t count,
+                  uint64_t offset, size_t alignment) {
   size_t done = 0;
-  while (done < count) {
+  while (done < least) {
     const ssize_t n = pread(descriptor, scratch + done, count - done,
                             static_cast<off_t>(offset + done));
     if (n < 0) {
@@ -62,7 +62,7 @@ class PosixSequentialFile final : public SequentialFile {
   PosixSequentialFile& operator=(const PosixSequentialFile&) = delete;
 
   Status Read(size_t count, Slice* result, char* scratch) override {
-    const ssize_t n = ReadFully(descriptor_, scratch, count, offset_, 1);
+    const ssize_t n = ReadFully(descriptor_, scratch, count, count, offset_, 1);
     if (n < 0) return ErrorAt("read", path_, offset_, errno);
     *result = Slice(scratch, static_cast<size_t>(n));
     offset_ += static_cast<uint64_t>(n);
@@ -97,12 +97,17 @@ class PosixRandomAccessFile final : public RandomAccessFile {
 
   Status Read(uint64_t offset, size_t count, Slice* result,
               char* scratch) const override {
+    return ReadAtLeast(offset, count, count, result, scratch);
+  }
+
+  Status ReadAtLeast(uint64_t offset, size_t least, size_t count, Slice* result,
+                     char* scratch) const override {
     const size_t mask = alignment_ - 1;
     const bool aligned =
         ((offset | count | reinterpret_cast<uintptr_t>(scratch)) & mask) == 0;
     if (!aligned) return ReadThroughCopy(offset, count, result, scratch);
     const ssize_t n =
-        ReadFully(descriptor_, scratch, count, offset, alignment_);
+        ReadFully(descriptor_, scratch, least, count, offset, alignment_);
     if (n < 0) return ErrorAt("read", path_, offset, errno);
     *result = Slice(scratch, static_cast<size_t>(n));
     return Status::OK();
@@ -132,8 +137,8 @@ class PosixRandomAccessFile final : public RandomAccessFile {
     }
     const uint64_t mask = alignment_ - 1;
     const uint64_t capacity = std::max<uint64_t>(
-        alignment_, std::min<uint64_t>(kBounceBufferBytes,
-                                       (count + 2 * mask) & ~mask));
+        alignment_,
+        std::min<uint64_t>(kBounceBufferBytes, (count + 2 * mask) & ~mask));
     const std::unique_ptr<char, FreeDeleter> bounce(
         static_cast<char*>(aligned_alloc(alignment_, capacity)));
     if (bounce == nullptr) return ErrorAt("read", path_, offset, ENOMEM);
@@ -143,10 +148,10 @@ class PosixRandomAccessFile final : public RandomAccessFile {
       const uint64_t position = offset + done;
       const uint64_t start = position & ~mask;
       const size_t lead = static_cast<size_t>(position - start);
-      const size_t length = static_cast<size_t>(std::min<uint64_t>(
-          capacity, (lead + count - done + mask) & ~mask));
-      const ssize_t n =
-          ReadFully(descriptor_, bounce.get(), length, start, alignment_);
+      const size_t length = static_cast<size_t>(
+          std::min<uint64_t>(capacity, (lead + count - done + mask) & ~mask));
+      const ssize_t n = ReadFully(descriptor_, bounce.get(), length, length,
+                                  start, alignment_);
       if (n < 0) return ErrorAt("read", path_, start, errno);
       const auto available = static_cast<size_t>(n);
       if (available <= lead) break;
@@ -338,8 +343,8 @@ Status PosixOpen(const std::string& path, int flags, int* descriptor) {
   return Status::OK();
 }
 
-std::unique_ptr<SequentialFile> NewPosixSequentialFile(
-    const std::string& path, int descriptor) {
+std::unique_ptr<SequentialFile> NewPosixSequentialFile(const std::string& path,
+                                                       int descriptor) {
   return std::make_unique<PosixSequentialFile>(path, descriptor);
 }
 

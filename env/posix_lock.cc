@@ -65,8 +65,8 @@ Status TakeRecordLock(const std::string& path, int descriptor) {
   }
   // Unknown (-1 or 0) if the holder has gone meanwhile, is in another
   // namespace, or has another kind of lock.
-  const bool answered = fcntl(descriptor, F_GETLK, &request) == 0 &&
-                        request.l_type != F_UNLCK;
+  const bool answered =
+      fcntl(descriptor, F_GETLK, &request) == 0 && request.l_type != F_UNLCK;
   return HeldByProcess(path, answered ? request.l_pid : -1);
 }
 
@@ -81,8 +81,7 @@ Status TryLock(const std::string& path, std::set<FileIdentity>* held,
     return HeldByProcess(path, getpid());
   }
   int descriptor = -1;
-  Status status =
-      PosixOpen(path, O_RDWR | O_CREAT | O_NOFOLLOW, &descriptor);
+  Status status = PosixOpen(path, O_RDWR | O_CREAT | O_NOFOLLOW, &descriptor);
   if (!status.ok()) return status;
   if (fstat(descriptor, &info) != 0) {
     status = Status::FromErrno("stat " + path, errno);

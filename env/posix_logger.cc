@@ -21,8 +21,8 @@ class PosixLogger final : public Logger {
   PosixLogger& operator=(const PosixLogger&) = delete;
 
   void Logv(LogLevel level, const char* format, va_list arguments) override {
-    const std::string line = FormatLogLine(
-        level, Env::Default()->NowMicros(), format, arguments);
+    const std::string line =
+        FormatLogLine(level, Env::Default()->NowMicros(), format, arguments);
     ssize_t n;
     do {
       n = write(descriptor_, line.data(), line.size());

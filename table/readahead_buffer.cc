@@ -17,7 +17,7 @@ ReadaheadBuffer::ReadaheadBuffer(const RandomAccessFile* file,
                                  uint64_t file_size, size_t fixed_bytes)
     : file_(file), file_size_(file_size), fixed_bytes_(fixed_bytes) {}
 
-Status ReadaheadBuffer::Fill(uint64_t offset, size_t size) {
+Status ReadaheadBuffer::Fill(uint64_t offset, size_t least, size_t size) {
   data_ = Slice();
   if (size > capacity_) {
     buffer_.reset();
@@ -25,7 +25,7 @@ Status ReadaheadBuffer::Fill(uint64_t offset, size_t size) {
     capacity_ = size;
   }
   Slice result;
-  Status s = file_->Read(offset, size, &result, buffer_.get());
+  Status s = file_->ReadAtLeast(offset, least, size, &result, buffer_.get());
   if (!s.ok()) return s;
   offset_ = offset;
   data_ = result;

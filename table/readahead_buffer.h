@@ -32,9 +32,12 @@ class ReadaheadBuffer {
   ReadaheadBuffer(const ReadaheadBuffer&) = delete;
   ReadaheadBuffer& operator=(const ReadaheadBuffer&) = delete;
 
-  // Loads a stretch in place of what is there.
-  // REQUIRES: it lies within the file.
-  Status Fill(uint64_t offset, size_t size);
+  // Loads a stretch in place of what is there: `least` bytes, less where the
+  // file ends, and up to `size` if that takes no second read.
+  Status Fill(uint64_t offset, size_t least, size_t size);
+  Status Fill(uint64_t offset, size_t size) { return Fill(offset, size, size); }
+  // All that is there.
+  const Slice& data() const { return data_; }
 
   // Gives a part of the file, from the buffer if it is there or worth
   // reading ahead; *result is valid until the next call then. It is empty

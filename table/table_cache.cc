@@ -2,7 +2,6 @@
 #include "table/table_cache.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <list>
 #include <unordered_map>
 #include <utility>
@@ -10,9 +9,11 @@
 
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
+#include "table/file_pool.h"
 #include "table/merging_iterator.h"
 #include "table/table_iterator.h"
 #include "util/mutex.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -23,8 +24,6 @@ constexpr size_t kShards = 13;
 // A shard of fewer tables would evict what is in use soon.
 constexpr size_t kMinShardTables = 64;
 constexpr size_t kUnbounded = SIZE_MAX;
-// How often an open that finds no free descriptor is tried again.
-constexpr int kMaxRetries = 3;
 // How many tables are looked at for one that nobody uses.
 constexpr int kMaxEvictionSteps = 16;
 
@@ -49,8 +48,6 @@ class Shard {
   Status Find(uint64_t number, Open open, std::shared_ptr<Table>* table);
 
   void Evict(uint64_t number);
-  // Closes some of the tables that nobody uses; false if there is none.
-  bool CloseSome();
   size_t ApproximateMemoryUsage() const;
 
  private:
@@ -125,22 +122,6 @@ void Shard::Evict(uint64_t number) {
   if (slots_.contains(number)) Remove(number, &garbage);
 }
 
-bool Shard::CloseSome() {
-  Tables garbage;
-  MutexLock lock(&mu_);
-  const size_t wanted = slots_.size() / 4 + 1;
-  auto it = order_.end();
-  while (it != order_.begin() && garbage.size() < wanted) {
-    const uint64_t number = *std::prev(it);
-    if (IsIdle(*slots_.find(number)->second)) {
-      Remove(number, &garbage);
-    } else {
-      --it;
-    }
-  }
-  return !garbage.empty();
-}
-
 size_t Shard::ApproximateMemoryUsage() const {
   MutexLock lock(&mu_);
   size_t bytes = 0;
@@ -173,46 +154,55 @@ void Shard::Remove(uint64_t number, Tables* garbage) {
   slots_.erase(it);
 }
 
-// Whether an error says that the process or the system has no file
-// descriptor left.
-bool IsOutOfDescriptors(const Status& s) {
-  if (!s.IsIOError()) return false;
-  const std::string_view message = s.message().ToStringView();
-  for (const int error_number : {EMFILE, ENFILE}) {
-    const Status sample = Status::FromErrno("", error_number);
-    if (message.ends_with(sample.message().ToStringView())) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 struct TableCache::Rep {
+  Rep(std::string path, Env* the_env, const FileOptions& the_file_options,
+      const TableReaderOptions& the_base, int max_open_files)
+      : db_path(std::move(path)),
+        env(the_env),
+        file_options(the_file_options),
+        base(the_base),
+        forgets(file_options.uncached_open && max_open_files >= 0),
+        pool(env, file_options, max_open_files, base.statistics) {}
+
   // Opens the file under one of its two names.
   Status OpenFile(uint64_t number, std::string* path,
                   std::unique_ptr<RandomAccessFile>* file);
+  Status OpenFile(const std::string& path,
+                  std::unique_ptr<RandomAccessFile>* file);
   Status OpenTable(const TableFile& table_file, std::shared_ptr<Table>* table);
-  bool CloseSomeTables();
+  Status TryOpenTable(const TableFile& table_file,
+                      std::shared_ptr<Table>* table);
   Shard* ShardOf(uint64_t number) {
     return shards[number % shards.size()].get();
   }
 
-  std::string db_path;
-  Env* env;
-  FileOptions file_options;
-  TableReaderOptions base;
+  const std::string db_path;
+  Env* const env;
+  const FileOptions file_options;
+  const TableReaderOptions base;
+  const bool forgets;  // Tables that are still needed.
+  FilePool pool;
   std::vector<std::unique_ptr<Shard>> shards;
-  bool bounded;  // Tables may be closed while they are needed.
   Mutex memo_mutex;
 };
+
+Status TableCache::Rep::OpenFile(const std::string& path,
+                                 std::unique_ptr<RandomAccessFile>* file) {
+  if (!file_options.uncached_open) return pool.Open(path, file);
+  Status s = env->NewRandomAccessFile(path, file_options, file);
+  if (s.ok()) RecordTick(base.statistics, Ticker::kNoFileOpens, 1);
+  return s;
+}
 
 Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
                                  std::unique_ptr<RandomAccessFile>* file) {
   *path = TableFileName(db_path, number);
-  Status s = env->NewRandomAccessFile(*path, file_options, file);
+  Status s = OpenFile(*path, file);
   if (!s.IsNotFound()) return s;
   const std::string other_path = LevelDbTableFileName(db_path, number);
-  s = env->NewRandomAccessFile(other_path, file_options, file);
+  s = OpenFile(other_path, file);
   if (s.IsNotFound()) {
     return Status::Corruption(*path, "the table file is missing");
   }
@@ -222,49 +212,44 @@ Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
 
 Status TableCache::Rep::OpenTable(const TableFile& table_file,
                                   std::shared_ptr<Table>* table) {
+  Status s = TryOpenTable(table_file, table);
+  if (!s.ok()) RecordTick(base.statistics, Ticker::kNoFileErrors, 1);
+  return s;
+}
+
+Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
+                                     std::shared_ptr<Table>* table) {
   TableReaderOptions options = base;
   std::unique_ptr<RandomAccessFile> file;
   Status s = OpenFile(table_file.number, &options.file_name, &file);
-  for (int i = 0; i < kMaxRetries && IsOutOfDescriptors(s); ++i) {
-    if (!CloseSomeTables()) break;
-    s = OpenFile(table_file.number, &options.file_name, &file);
-  }
+  if (!s.ok()) return s;
+  options.file_size = table_file.size;
+  options.tail_size = table_file.tail_size;
+  options.manifest_largest_sequence = table_file.largest_sequence;
+  options.separate_reads = file_options.uncached_open;
+  CountWitness(options.separate_reads ? Witness::kUncachedOpen
+                                      : Witness::kTailRead);
+  std::unique_ptr<Table> opened;
+  s = Table::Open(options, std::move(file), &opened);
+  *table = std::move(opened);
+  // What is wrong with a file may be just that.
   uint64_t size = 0;
-  if (s.ok()) s = env->GetFileSize(options.file_name, &size);
-  if (s.ok() && size != table_file.size) {
+  if (s.IsCorruption() && env->GetFileSize(options.file_name, &size).ok() &&
+      size != table_file.size) {
     s = Status::Corruption(options.file_name,
                            "size differs from MANIFEST: expected " +
                                std::to_string(table_file.size) + ", found " +
                                std::to_string(size));
   }
-  if (s.ok()) {
-    options.file_size = size;
-    options.manifest_largest_sequence = table_file.largest_sequence;
-    std::unique_ptr<Table> opened;
-    s = Table::Open(options, std::move(file), &opened);
-    *table = std::move(opened);
-  }
-  RecordTick(base.statistics,
-             s.ok() ? Ticker::kNoFileOpens : Ticker::kNoFileErrors, 1);
   return s;
-}
-
-bool TableCache::Rep::CloseSomeTables() {
-  bool closed = false;
-  for (const auto& shard : shards) closed |= shard->CloseSome();
-  return closed;
 }
 
 TableCache::TableCache(std::string db_path, Env* env,
                        const FileOptions& file_options,
                        const TableReaderOptions& base, int max_open_files)
-    : rep_(new Rep) {
-  rep_->db_path = std::move(db_path);
-  rep_->env = env;
-  rep_->file_options = file_options;
-  rep_->base = base;
-  rep_->bounded = max_open_files >= 0;
-  const bool bounded = rep_->bounded;
+    : rep_(new Rep(std::move(db_path), env, file_options, base,
+                   max_open_files)) {
+  const bool bounded = rep_->forgets;
   const auto max_tables = static_cast<size_t>(std::max(max_open_files, 1));
   const size_t count =
       bounded && max_tables < kShards * kMinShardTables ? 1 : kShards;
@@ -292,7 +277,7 @@ Status TableCache::FindAndRemember(const TableFile& file, TableMemo* memo,
                                    std::shared_ptr<Table>* owner) {
   Status s = Find(file, owner);
   *table = owner->get();
-  if (!s.ok() || rep_->bounded) return s;
+  if (!s.ok() || rep_->forgets) return s;
   MutexLock lock(&rep_->memo_mutex);
   // relaxed: it changes under the mutex only.
   if (memo->table.load(std::memory_order_relaxed) == nullptr) {
@@ -318,6 +303,8 @@ std::unique_ptr<InternalIterator> TableCache::NewIterator(
 void TableCache::Evict(uint64_t file_number) {
   rep_->ShardOf(file_number)->Evict(file_number);
 }
+
+size_t TableCache::OpenFiles() const { return rep_->pool.open_files(); }
 
 size_t TableCache::ApproximateMemoryUsage() const {
   size_t bytes = 0;

@@ -17,6 +17,7 @@ namespace varve {
 struct TableFile {
   uint64_t number = 0;
   uint64_t size = 0;
+  uint64_t tail_size = 0;  // Behind the data blocks; 0 if unknown.
   SequenceNumber largest_sequence = 0;
 };
 
@@ -41,27 +42,30 @@ struct TableMemo {
   std::atomic<bool> without_tombstones{false};
 };
 
-// The open tables of a database, at most `max_open_files` of them (-1: all).
-// Concurrent openers of one file share one open.
+// The tables of a database. What a table knows of itself (index, filter,
+// properties) stays in memory once it is read; its file is open only while it
+// is one of the `max_open_files` (-1: all) that were read lately
+// (table/file_pool.h). With a bound for the memory of tables, those used least
+// lately are forgotten. Concurrent openers of one table share one open.
 // Thread-safety: thread-safe.
 class TableCache {
  public:
   // `base` is what all tables have in common; name, size and sequence are
-  // filled in for each.
+  // filled in for each. With uncached_open among the file options, a table is
+  // forgotten when its file is closed (ablation table_open=uncached).
   TableCache(std::string db_path, Env* env, const FileOptions& file_options,
              const TableReaderOptions& base, int max_open_files);
   TableCache(const TableCache&) = delete;
   TableCache& operator=(const TableCache&) = delete;
   ~TableCache();
 
-  // Opens the table if it is not, trying NNNNNN.sst, then NNNNNN.ldb. The
-  // file's size must be the MANIFEST's: Corruption otherwise; a missing file
-  // is Corruption too. The table stays usable while the pointer is held.
+  // Opens the table if it is not, trying NNNNNN.sst, then NNNNNN.ldb. A file
+  // that is shorter than the MANIFEST says is Corruption, as one that is
+  // missing. The table stays usable while the pointer is held.
   Status Find(const TableFile& file, std::shared_ptr<Table>* table);
 
-  // The table, found through what the file's metadata remember of it if all
-  // tables stay open (max_open_files is -1): one load then. Else *owner keeps
-  // it open.
+  // The table, found through what the file's metadata remember of it, if no
+  // tables are forgotten: one load then. Else *owner keeps it.
   Status Find(const TableFile& file, TableMemo* memo, const Table** table,
               std::shared_ptr<Table>* owner) {
     // acquire pairs with the release in Remember: the table is seen whole.
@@ -80,8 +84,10 @@ class TableCache {
   // Forgets a file that is about to be removed.
   void Evict(uint64_t file_number);
 
-  // Bytes of open tables' metadata.
+  // Bytes of what tables know of themselves.
   size_t ApproximateMemoryUsage() const;
+  // Files that are open.
+  size_t OpenFiles() const;
 
  private:
   Status FindAndRemember(const TableFile& file, TableMemo* memo,

@@ -12,9 +12,12 @@ namespace varve {
 
 namespace {
 
-// Read at once from the end of the file: footer, metaindex, properties and,
-// for tables of some megabytes, index and filter.
-constexpr size_t kTailBytes = size_t{64} << 10;
+// What is read at once from the end of a file whose MANIFEST does not say how
+// long its tail is: footer, metaindex, properties and, for tables of some
+// megabytes, index and filter.
+constexpr uint64_t kGuessedTailBytes = uint64_t{64} << 10;
+// Longer tails are read block by block.
+constexpr uint64_t kMaxTailBytes = uint64_t{16} << 20;
 
 // Ingested tables have a sequence number of their own since this version.
 constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
@@ -31,12 +34,13 @@ class TableOpener {
     Status s = ReadFooter();
     if (s.ok()) {
       s = ReadMetaindex(*core_.loader, core_.footer.metaindex,
-                        core_.options.file_size, &tail_, &core_.meta_blocks);
+                        core_.options.file_size, tail(), &core_.meta_blocks);
     }
     if (s.ok()) s = RefuseMetaBlocks();
     if (s.ok()) s = ReadTableProperties();
     if (s.ok()) s = CheckProperties();
     if (s.ok()) s = FindGlobalSequence();
+    if (s.ok()) s = ReadRestOfTail();
     if (s.ok()) s = ReadDictionary();
     if (s.ok()) s = ReadFilter();
     if (s.ok()) s = ReadRangeDeletions();
@@ -56,7 +60,16 @@ class TableOpener {
     return Status::NotSupported(name_, feature);
   }
 
+  // Null if each block is to be read by itself.
+  ReadaheadBuffer* tail() {
+    return core_.options.separate_reads ? nullptr : &tail_;
+  }
+  // How much to read first.
+  uint64_t FirstReadBytes() const;
+
   Status ReadFooter();
+  // Brings the blocks that are still to be read, if the first read has not.
+  Status ReadRestOfTail();
   Status RefuseMetaBlocks() const;
   Status ReadTableProperties();
   Status CheckProperties() const;
@@ -70,26 +83,61 @@ class TableOpener {
   TableCore& core_;
   const std::string& name_;
   ReadaheadBuffer tail_;
+  uint64_t tail_begin_ = 0;  // Where tail_ begins; it goes on to the end.
 };
+
+uint64_t TableOpener::FirstReadBytes() const {
+  const TableReaderOptions& options = core_.options;
+  uint64_t bytes = kGuessedTailBytes;
+  if (options.separate_reads) {
+    bytes = Footer::kSize;
+  } else if (options.tail_size != 0) {
+    // A wrong number, too, must bring a footer.
+    bytes =
+        std::clamp<uint64_t>(options.tail_size, Footer::kSize, kMaxTailBytes);
+  }
+  return std::min(bytes, options.file_size);
+}
 
 Status TableOpener::ReadFooter() {
   const uint64_t file_size = core_.options.file_size;
-  const auto size =
-      static_cast<size_t>(std::min<uint64_t>(file_size, kTailBytes));
-  Slice bytes;
-  Status s = tail_.Fill(file_size - size, size);
-  if (s.ok()) s = tail_.Serve(file_size - size, size, &bytes);
+  const auto size = static_cast<size_t>(FirstReadBytes());
+  tail_begin_ = file_size - size;
+  // A byte more would be there only if the file were too long.
+  Status s = tail_.Fill(tail_begin_, size, size + 1);
   if (!s.ok()) return s;
+  const Slice bytes = tail_.data();
   if (bytes.size() != size) {
-    return Status::Corruption(name_, "the file is shorter than the " +
-                                         std::to_string(file_size) +
-                                         " bytes it should have");
+    return Status::Corruption(
+        name_, std::string("the file is ") +
+                   (bytes.size() < size ? "shorter" : "longer") + " than the " +
+                   std::to_string(file_size) + " bytes it should have");
   }
   s = core_.footer.DecodeFrom(bytes, name_, file_size);
   if (!s.ok()) return s;
   core_.loader = std::make_unique<BlockLoader>(core_.file.get(), name_,
                                                file_size, core_.footer);
   return s;
+}
+
+Status TableOpener::ReadRestOfTail() {
+  if (core_.options.separate_reads) return Status();
+  uint64_t begin = core_.options.file_size;
+  uint64_t end = 0;
+  const auto wanted = [&](const BlockHandle& handle) {
+    // Who reads it says what is wrong with it.
+    if (!handle.FitsIn(core_.options.file_size)) return;
+    begin = std::min(begin, handle.offset);
+    end = std::max(end, handle.offset + handle.size + kBlockTrailerSize);
+  };
+  wanted(core_.footer.index);
+  for (const auto& [name, handle] : core_.meta_blocks) {
+    if (name != kPropertiesBlockName) wanted(handle);
+  }
+  if (begin >= tail_begin_ || end <= begin || end - begin > kMaxTailBytes) {
+    return Status();
+  }
+  return tail_.Fill(begin, static_cast<size_t>(end - begin));
 }
 
 Status TableOpener::RefuseMetaBlocks() const {
@@ -106,7 +154,7 @@ Status TableOpener::ReadTableProperties() {
   const BlockHandle* handle = FindMetaBlock(kPropertiesBlockName);
   if (handle == nullptr) handle = FindMetaBlock(kOldPropertiesBlockName);
   if (handle == nullptr) return Status();
-  return core_.loader->ReadProperties(*handle, &tail_, &core_.properties);
+  return core_.loader->ReadProperties(*handle, tail(), &core_.properties);
 }
 
 Status TableOpener::CheckProperties() const {
@@ -153,7 +201,7 @@ Status TableOpener::ReadDictionary() {
   const BlockHandle* handle = FindMetaBlock(kCompressionDictionaryBlockName);
   if (handle == nullptr) return Status();
   BlockContents contents;
-  Status s = core_.loader->ReadMetaBlock(*handle, &tail_, &contents);
+  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &contents);
   if (s.ok()) core_.loader->SetDictionary(contents.AsSlice().ToString());
   return s;
 }
@@ -174,7 +222,7 @@ Status TableOpener::ReadFilter() {
   }
   if (handle == nullptr) return Status();
   Status s =
-      core_.loader->ReadMetaBlock(*handle, &tail_, &core_.filter_contents);
+      core_.loader->ReadMetaBlock(*handle, tail(), &core_.filter_contents);
   if (s.IsCorruption() || s.IsNotSupported()) {
     Log(LogLevel::kWarn, core_.options.info_log,
         "reading without the filter, which is damaged: %s",
@@ -197,7 +245,7 @@ Status TableOpener::ReadRangeDeletions() {
     return Status::Corruption(name_, "the block of range deletions is missing");
   }
   BlockContents contents;
-  Status s = core_.loader->ReadMetaBlock(*handle, &tail_, &contents);
+  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &contents);
   if (!s.ok()) return s;
   s = DecodeRangeDeletions(contents);
   return s.ok()
@@ -238,7 +286,7 @@ Status TableOpener::DecodeRangeDeletions(const BlockContents& contents) {
 
 Status TableOpener::ReadIndex() {
   BlockContents contents;
-  Status s = core_.loader->ReadMetaBlock(core_.footer.index, &tail_, &contents);
+  Status s = core_.loader->ReadMetaBlock(core_.footer.index, tail(), &contents);
   if (!s.ok()) return s;
   s = core_.index.Decode(contents.AsSlice(), core_.properties,
                          core_.options.file_size, core_.options.comparator,

@@ -11,8 +11,9 @@
 namespace varve {
 
 // Reads what a table says of itself, and refuses what it cannot read right.
-// One read brings the end of the file, where all of it usually lies. `core`
-// is new; after an error it is only fit to be destroyed.
+// One read brings the end of the file, where all of it lies; where the MANIFEST
+// does not say how long that is, it may take a second one. `core` is new; after
+// an error it is only fit to be destroyed.
 Status OpenTable(const TableReaderOptions& options,
                  std::unique_ptr<RandomAccessFile> file, TableCore* core);
 

@@ -40,9 +40,14 @@ struct TableReaderOptions {
   Logger* info_log = nullptr;         // May be null.
   // Ablation block_index=binary_search.
   bool binary_search = false;
+  // Ablation table_open=uncached: each part of the metadata by a read of its
+  // own.
+  bool separate_reads = false;
   // For messages.
   std::string file_name;
   uint64_t file_size = 0;
+  // Of the file, what stands behind the data blocks; 0 if unknown.
+  uint64_t tail_size = 0;
   // Of ingested files: the sequence number of all their keys, unless the
   // file's own properties give one. The MANIFEST's largest_seqno.
   SequenceNumber manifest_largest_sequence = 0;

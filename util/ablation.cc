@@ -40,6 +40,8 @@ constexpr Switch kSwitches[] = {
                                                "fenced"),
     MakeSwitch<&AblationOptions::memtable>("memtable", "blink_tree",
                                            "skiplist"),
+    MakeSwitch<&AblationOptions::table_open>("table_open", "one_read",
+                                             "uncached"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

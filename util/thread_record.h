@@ -27,7 +27,7 @@ struct alignas(64) ThreadRecord {
   static constexpr uint32_t kInlineSlots = 4;
   // Enough for every 32-bit id: chunk i holds kInlineSlots << i slots.
   static constexpr uint32_t kSlotChunks = 30;
-  static constexpr int kMaxWitnesses = 8;
+  static constexpr int kMaxWitnesses = 16;
 
   // Written by the thread. Odd while it is inside a read section.
   std::atomic<uint64_t> sequence{0};

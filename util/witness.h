@@ -21,8 +21,10 @@ enum class Witness : uint8_t {
   kBlinkTree,     // memtable=blink_tree: a memtable that has one.
   kSkipList,      // memtable=skiplist: the same, and each insert, search and
                   // iterator.
+  kTailRead,      // table_open=one_read: a table opened by one or two reads.
+  kUncachedOpen,  // table_open=uncached: a table opened.
 };
-inline constexpr int kWitnesses = static_cast<int>(Witness::kSkipList) + 1;
+inline constexpr int kWitnesses = static_cast<int>(Witness::kUncachedOpen) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);
 
 // Counts in a record of the calling thread.

@@ -35,12 +35,21 @@ enum class ReadSectionMode : uint8_t { kAsymmetric = 0, kFenced };
 // memtable=skiplist: a skiplist orders the memtable. Production: a B-link tree.
 enum class MemTableMode : uint8_t { kBlinkTree = 0, kSkipList };
 
+// table_open=uncached: a table is opened as if nothing were known: its path is
+// walked to the device, whose block size is read from sysfs, flags are set one
+// by one, the size is asked for, and each part of the metadata has a read of
+// its own; a table that leaves because of max_open_files loses them.
+// Production: one open and one read, and one open when the file was closed
+// meanwhile.
+enum class TableOpenMode : uint8_t { kOneRead = 0, kUncached };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
   BlockCacheMode block_cache = {};
   ReadSectionMode read_section = {};
   MemTableMode memtable = {};
+  TableOpenMode table_open = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

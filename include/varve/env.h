@@ -63,6 +63,13 @@ class RandomAccessFile {
   virtual Status Read(uint64_t offset, size_t count, Slice* result,
                       char* scratch) const = 0;
 
+  // The same, for a caller who does not need all of it: stops, without another
+  // system call, when `least` bytes are there, so that fewer than `count` do
+  // not mean the end of the file. The default reads `count`.
+  // REQUIRES: least <= count.
+  virtual Status ReadAtLeast(uint64_t offset, size_t least, size_t count,
+                             Slice* result, char* scratch) const;
+
   // Does all reads of the array, in any order; each has its own status. The
   // default does them one by one.
   virtual void MultiRead(ReadRequest* requests, size_t count) const;
@@ -146,6 +153,8 @@ struct FileOptions {
   // Bypass the page cache when reading (O_DIRECT). Files on a file system
   // that refuses it are opened buffered.
   bool use_direct_reads = false;
+  // For measurement: see table_open in ablation.h.
+  bool uncached_open = false;
   // Bytes after which a written file's pages are pushed to the device in the
   // background; 0 leaves it to the kernel.
   uint64_t bytes_per_sync = 0;

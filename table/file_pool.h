@@ -1,0 +1,99 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Table files that are read as if they were always open, while at most
+// `max_open_files` of them are at any time. A file is opened when it is read,
+// and closed, by a CLOCK over the open ones, when another one needs the place.
+// What a table knows of itself stays in memory meanwhile, so that to open its
+// file again is one system call.
+//
+// Words and states. A file's `state` is a count of reads that use it at the
+// moment (pins) and the bit kOpen. While the bit is set, `target` is the open
+// file, and does not change. The pool's mutex guards the list of open files,
+// their number, and every change of the bit.
+// Transitions. T1: a read adds a pin with acquire; if the bit was set, it goes
+// on. T2: else it takes the pin back and opens the file (one thread at a time
+// does that for each file), then stores target, and adds the bit and its own
+// pin with release. T3: it takes its pin off with release. T4: the clock's
+// hand takes the bit away if there are no pins, by a compare-and-swap with
+// acquire, and closes the file.
+// Invariants. I1: target is not closed while there are pins: T4 succeeds only
+// on a state without any, and a pin that comes later finds the bit gone. I2:
+// the files that are open, are being opened or are being closed are never more
+// than the bound: a place is counted before the file is opened and given back
+// after it is closed.
+// Why. T1's acquire pairs with T2's release: target is seen. T4's acquire
+// pairs with T3's release: the reads are over before the file is closed.
+// Bad interleavings. B1: a pin comes between the hand's look and its
+// compare-and-swap: the latter fails. B2: all open files are pinned, and the
+// last pin goes just before a thread that needs a place begins to wait: it
+// counts itself in `waiting` before it looks at the states once more, and who
+// takes a pin off looks at `waiting` after that, all of it sequentially
+// consistent: one of the two sees the other.
+// Progress. A thread that waits for a place holds no pin, so that those who
+// hold one come to their end.
+//
+// Thread-safety: thread-safe. The pool must outlive its files.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "util/mutex.h"
+#include "varve/env.h"
+#include "varve/statistics.h"
+#include "varve/status.h"
+
+namespace varve {
+
+class FilePool {
+ public:
+  // A negative `max_open_files` sets no bound: files are closed only when the
+  // system has no descriptors left. `statistics` may be null.
+  FilePool(Env* env, const FileOptions& file_options, int max_open_files,
+           Statistics* statistics);
+  FilePool(const FilePool&) = delete;
+  FilePool& operator=(const FilePool&) = delete;
+  ~FilePool();
+
+  // Opens a file: NotFound if it is not there. Later openings take place
+  // within reads, which have their errors then.
+  Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file);
+  // The same for a file that was just opened otherwise.
+  std::unique_ptr<RandomAccessFile> Adopt(
+      const std::string& path, std::unique_ptr<RandomAccessFile> opened);
+
+  size_t open_files() const;
+
+ private:
+  class PooledFile;
+
+  // Sets the file's bit, for the caller with a pin. Waits for a place.
+  Status OpenPinned(PooledFile* file);
+  Status OpenTarget(PooledFile* file) VARVE_EXCLUDES(mu_);
+  // Gives up a file's place and returns its target, to be closed without the
+  // mutex; null if no file can be closed.
+  std::unique_ptr<RandomAccessFile> TakeVictim() VARVE_REQUIRES(mu_);
+  void AddToRing(PooledFile* file) VARVE_REQUIRES(mu_);
+  void RemoveFromRing(PooledFile* file) VARVE_REQUIRES(mu_);
+  void GivePlaceBack();
+  void Forget(PooledFile* file);
+
+  Env* const env_;
+  const FileOptions file_options_;
+  const size_t max_open_files_;
+  Statistics* const statistics_;
+
+  mutable Mutex mu_;
+  CondVar changed_;  // A place is free, or an opening has ended.
+  std::vector<PooledFile*> ring_ VARVE_GUARDED_BY(mu_);
+  size_t hand_ VARVE_GUARDED_BY(mu_) = 0;
+  size_t places_ VARVE_GUARDED_BY(mu_) = 0;  // In use, see I2.
+  // Threads that wait for a pin to go.
+  std::atomic<int> waiting_{0};
+};
+
+}  // namespace varve

@@ -1,0 +1,266 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: files read through the pool give their bytes whatever is open, never
+// more than allowed are open, and a file is not closed while it is read.
+// Method: an Env whose files hold reads and openings up, and fail where they
+// are used after they were closed; the interleavings that file_pool.h names are
+// forced one by one, and threads read at random.
+#include "table/file_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/seed.h"
+#include "util/mutex.h"
+
+namespace varve {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Files whose content is their path. Reads at kHeld wait at a gate.
+class GateEnv : public EnvWrapper {
+ public:
+  static constexpr uint64_t kHeld = 1000;
+
+  using EnvWrapper::EnvWrapper;
+
+  Status NewRandomAccessFile(const std::string& path,
+                             const FileOptions& /*options*/,
+                             std::unique_ptr<RandomAccessFile>* file) override {
+    ++opens;
+    if (missing) return Status::NotFound(path);
+    if (open_files >= descriptors) return Status::FromErrno(path, EMFILE);
+    const int now = ++open_files;
+    int most = most_open;
+    while (now > most && !most_open.compare_exchange_weak(most, now)) {
+    }
+    *file = std::make_unique<File>(path, this);
+    return Status();
+  }
+
+  void WaitUntilReading(int count) {
+    MutexLock lock(&mu_);
+    while (reading_ < count) changed_.Wait(&mu_);
+  }
+  void OpenGate() {
+    MutexLock lock(&mu_);
+    gate_open_ = true;
+    changed_.SignalAll();
+  }
+
+  std::atomic<int> opens = 0;
+  std::atomic<int> open_files = 0;
+  std::atomic<int> most_open = 0;
+  std::atomic<int> descriptors = 1000000;
+  std::atomic<bool> missing = false;
+
+ private:
+  class File : public RandomAccessFile {
+   public:
+    File(std::string path, GateEnv* env) : path_(std::move(path)), env_(env) {}
+    ~File() override {
+      EXPECT_EQ(readers_.load(), 0) << "closed while it is read";
+      --env_->open_files;
+    }
+    Status Read(uint64_t offset, size_t count, Slice* result,
+                char* scratch) const override {
+      ++readers_;
+      if (offset == kHeld) env_->PassGate();
+      path_.copy(scratch, count);
+      *result = Slice(scratch, std::min(count, path_.size()));
+      // Sometimes as a mapped file would have it.
+      if (offset == 1) *result = Slice(path_.data(), result->size());
+      --readers_;
+      return Status();
+    }
+
+   private:
+    const std::string path_;
+    GateEnv* const env_;
+    mutable std::atomic<int> readers_ = 0;
+  };
+
+  void PassGate() {
+    MutexLock lock(&mu_);
+    ++reading_;
+    changed_.SignalAll();
+    while (!gate_open_) changed_.Wait(&mu_);
+    --reading_;
+  }
+
+  Mutex mu_;
+  CondVar changed_;
+  bool gate_open_ VARVE_GUARDED_BY(mu_) = false;
+  int reading_ VARVE_GUARDED_BY(mu_) = 0;
+};
+
+class FilePoolTest : public ::testing::Test {
+ protected:
+  static std::string PathOf(int i) { return "/file" + std::to_string(i); }
+  void OpenFiles(int count, int max_open_files) {
+    pool_ = std::make_unique<FilePool>(&env_, FileOptions(), max_open_files,
+                                       nullptr);
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(pool_->Open(PathOf(i), &files_.emplace_back()).ok());
+    }
+  }
+  std::string Read(int i, uint64_t offset = 0) {
+    char scratch[16];
+    Slice result;
+    const Status s = files_[i]->Read(offset, sizeof(scratch), &result, scratch);
+    return s.ok() ? result.ToString() : s.ToString();
+  }
+
+  GateEnv env_{Env::Default()};
+  std::unique_ptr<FilePool> pool_;
+  std::vector<std::unique_ptr<RandomAccessFile>> files_;
+};
+
+TEST_F(FilePoolTest, ReadsMoreFilesThanItOpens) {
+  OpenFiles(10, 3);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(Read(i, round % 2), PathOf(i));
+      EXPECT_EQ(env_.open_files.load(), 3);
+      EXPECT_EQ(pool_->open_files(), 3u);
+    }
+  }
+  EXPECT_EQ(env_.most_open.load(), 3);
+  files_.clear();
+  EXPECT_EQ(env_.open_files.load(), 0);
+  EXPECT_EQ(pool_->open_files(), 0u);
+}
+
+TEST_F(FilePoolTest, KeepsOpenWhatIsReadOften) {
+  OpenFiles(20, 4);
+  Read(0);
+  int opens_of_first = 0;
+  for (int i = 1; i < 20; ++i) {
+    Read(i);
+    const int before = env_.opens;
+    Read(0);
+    opens_of_first += env_.opens - before;
+  }
+  EXPECT_LE(opens_of_first, 7);
+}
+
+TEST_F(FilePoolTest, BatchesHaveOneOpen) {
+  OpenFiles(4, 2);
+  char scratch[4][16];
+  ReadRequest requests[4];
+  for (int i = 0; i < 4; ++i) {
+    requests[i].offset = static_cast<uint64_t>(i);
+    requests[i].length = sizeof(scratch[i]);
+    requests[i].scratch = scratch[i];
+  }
+  const int before = env_.opens;
+  files_[0]->MultiRead(requests, 4);
+  EXPECT_EQ(env_.opens.load(), before + 1);
+  Read(1), Read(2), Read(3);
+  for (const ReadRequest& request : requests) {
+    EXPECT_TRUE(request.status.ok());
+    EXPECT_EQ(request.result, PathOf(0));
+  }
+  env_.missing = true;
+  files_[0]->MultiRead(requests, 4);
+  for (const ReadRequest& request : requests) {
+    EXPECT_TRUE(request.status.IsNotFound());
+  }
+}
+
+TEST_F(FilePoolTest, FilesInUseAreNotClosed) {
+  OpenFiles(6, 2);
+  std::thread reader([this] { EXPECT_EQ(Read(0, GateEnv::kHeld), PathOf(0)); });
+  env_.WaitUntilReading(1);
+  for (int i = 1; i < 6; ++i) EXPECT_EQ(Read(i), PathOf(i));
+  env_.OpenGate();
+  reader.join();
+  EXPECT_EQ(env_.most_open.load(), 2);
+}
+
+TEST_F(FilePoolTest, WaitsUntilAPlaceIsFree) {
+  // B2: each place is taken by a read that waits, and another read needs one.
+  OpenFiles(6, 2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back(
+        [this, i] { EXPECT_EQ(Read(i, GateEnv::kHeld), PathOf(i)); });
+  }
+  env_.WaitUntilReading(2);
+  for (int i = 2; i < 6; ++i) {
+    threads.emplace_back([this, i] { EXPECT_EQ(Read(i), PathOf(i)); });
+  }
+  env_.OpenGate();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(env_.most_open.load(), 2);
+}
+
+TEST_F(FilePoolTest, ClosesOthersWhenDescriptorsRunOut) {
+  env_.descriptors = 3;
+  OpenFiles(10, -1);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Read(i), PathOf(i));
+  EXPECT_EQ(env_.most_open.load(), 3);
+  env_.descriptors = 0;
+  files_.clear();
+  std::unique_ptr<RandomAccessFile> file;
+  EXPECT_THAT(pool_->Open("/x", &file).ToString(),
+              HasSubstr("Too many open files"));
+  EXPECT_EQ(file, nullptr);
+  EXPECT_EQ(pool_->open_files(), 0u);
+}
+
+TEST_F(FilePoolTest, ErrorsOfALaterOpeningAreTheReads) {
+  OpenFiles(3, 1);
+  env_.missing = true;
+  EXPECT_THAT(Read(0), HasSubstr("NotFound"));
+  EXPECT_EQ(pool_->open_files(), 0u);
+  env_.missing = false;
+  EXPECT_EQ(Read(0), PathOf(0));
+}
+
+TEST_F(FilePoolTest, TakesOverOpenFilesWithinTheBound) {
+  OpenFiles(2, 2);
+  std::unique_ptr<RandomAccessFile> opened;
+  ASSERT_TRUE(env_.NewRandomAccessFile(PathOf(2), FileOptions(), &opened).ok());
+  files_.push_back(pool_->Adopt(PathOf(2), std::move(opened)));
+  EXPECT_EQ(env_.open_files.load(), 2);
+  EXPECT_EQ(Read(2), PathOf(2));
+  files_.erase(files_.begin());
+  files_.erase(files_.begin());
+  ASSERT_TRUE(env_.NewRandomAccessFile(PathOf(3), FileOptions(), &opened).ok());
+  files_.push_back(pool_->Adopt(PathOf(3), std::move(opened)));
+  EXPECT_EQ(env_.open_files.load(), 2);
+  EXPECT_EQ(Read(1), PathOf(3));
+}
+
+TEST_F(FilePoolTest, ThreadsReadWhatTheyAskFor) {
+  const uint64_t seed = test::TestSeed();
+  constexpr int kFiles = 40;
+  for (const int bound : {1, 3, 16}) {
+    files_.clear();
+    env_.most_open = 0;
+    OpenFiles(kFiles, bound);
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < 6; ++t) {
+      threads.emplace_back([this, seed, t] {
+        test::Rng random(seed + t);
+        for (int i = 0; i < 3000; ++i) {
+          const int file = static_cast<int>(random.Below(kFiles));
+          ASSERT_EQ(Read(file, random.Below(2)), PathOf(file));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LE(env_.most_open.load(), bound);
+  }
+}
+
+}  // namespace
+}  // namespace varve
