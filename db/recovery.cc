@@ -1,5 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/recovery.h"
+#include "db/table_preload.h"
 
 #include <algorithm>
 #include <set>
@@ -129,14 +130,11 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) const {
 
 Status Recovery::CheckTables(RecoveredState* state) {
   if (!options_.paranoid_checks) return Status::OK();
+  std::vector<const FileMetaData*> all;
   for (const auto& files : state->manifest.levels) {
-    for (const FileMetaData* file : files) {
-      std::shared_ptr<Table> table;
-      Status status = table_cache_->Find(file->table_file(), &table);
-      if (!status.ok()) return status;
-    }
+    all.insert(all.end(), files.begin(), files.end());
   }
-  return Status::OK();
+  return PreloadTables(table_cache_, all);
 }
 
 Status Recovery::FindSequences(RecoveredState* state) {

@@ -2,6 +2,8 @@
 #include "table/properties.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "table/block_builder.h"
 #include "table/entry_scanner.h"
@@ -11,19 +13,21 @@ namespace varve {
 
 namespace {
 
-constexpr char kIndexKeyIsUserKey[] = "rocksdb.index.key.is.user.key";
-constexpr char kIndexValueIsDeltaEncoded[] =
+constexpr std::string_view kIndexKeyIsUserKey = "rocksdb.index.key.is.user.key";
+constexpr std::string_view kIndexValueIsDeltaEncoded =
     "rocksdb.index.value.is.delta.encoded";
-constexpr char kIndexType[] = "rocksdb.block.based.table.index.type";
-constexpr char kWholeKeyFiltering[] =
+constexpr std::string_view kIndexType = "rocksdb.block.based.table.index.type";
+constexpr std::string_view kWholeKeyFiltering =
     "rocksdb.block.based.table.whole.key.filtering";
-constexpr char kPrefixFiltering[] =
+constexpr std::string_view kPrefixFiltering =
     "rocksdb.block.based.table.prefix.filtering";
-constexpr char kExternalVersion[] = "rocksdb.external_sst_file.version";
-constexpr char kGlobalSequence[] = "rocksdb.external_sst_file.global_seqno";
+constexpr std::string_view kExternalVersion =
+    "rocksdb.external_sst_file.version";
+constexpr std::string_view kGlobalSequence =
+    "rocksdb.external_sst_file.global_seqno";
 
 struct NumberField {
-  const char* name;
+  std::string_view name;
   uint64_t TableProperties::*member;
 };
 constexpr NumberField kNumberFields[] = {
@@ -47,7 +51,7 @@ constexpr NumberField kNumberFields[] = {
 };
 
 struct TextField {
-  const char* name;
+  std::string_view name;
   std::string TableProperties::*member;
 };
 constexpr TextField kTextFields[] = {
@@ -57,6 +61,25 @@ constexpr TextField kTextFields[] = {
     {"rocksdb.creating.db.identity", &TableProperties::db_identity},
     {"rocksdb.creating.session.identity", &TableProperties::session_identity},
     {"rocksdb.filter.policy", &TableProperties::filter_policy},
+};
+
+// Where a walk through names that rise has got to in a list of fields, whose
+// names rise too.
+template <typename Field, size_t kSize>
+class FieldCursor {
+ public:
+  explicit constexpr FieldCursor(const Field (&fields)[kSize])
+      : next_(fields), end_(fields + kSize) {}
+
+  // The field of the name, or null. REQUIRES: the names asked for rise.
+  const Field* Find(std::string_view name) {
+    while (next_ != end_ && next_->name < name) ++next_;
+    return next_ != end_ && next_->name == name ? next_ : nullptr;
+  }
+
+ private:
+  const Field* next_;
+  const Field* const end_;
 };
 
 std::string VarintText(uint64_t value) {
@@ -88,41 +111,53 @@ bool ParseVarintFlag(Slice value, bool* result) {
   return true;
 }
 
-// Sets the field of that name; *known tells whether there is one. False if
-// the value is none of the field's.
-bool SetField(const Slice& name, const Slice& value, uint64_t value_offset,
-              TableProperties* result, bool* known) {
+// Sets fields by names that rise.
+class FieldSetter {
+ public:
+  explicit FieldSetter(TableProperties* result) : result_(result) {}
+
+  // *known tells whether there is a field of that name. False if the value is
+  // none of the field's.
+  bool Set(std::string_view name, const Slice& value, uint64_t value_offset,
+           bool* known);
+
+ private:
+  TableProperties* const result_;
+  FieldCursor<NumberField, std::size(kNumberFields)> numbers_{kNumberFields};
+  FieldCursor<TextField, std::size(kTextFields)> texts_{kTextFields};
+};
+
+bool FieldSetter::Set(std::string_view name, const Slice& value,
+                      uint64_t value_offset, bool* known) {
   *known = true;
+  if (const NumberField* field = numbers_.Find(name)) {
+    return ParseVarint(value, &(result_->*field->member));
+  }
+  if (const TextField* field = texts_.Find(name)) {
+    (result_->*field->member).assign(value.data(), value.size());
+    return true;
+  }
   if (name == kIndexKeyIsUserKey) {
-    return ParseVarintFlag(value, &result->index_key_is_user_key);
+    return ParseVarintFlag(value, &result_->index_key_is_user_key);
   }
   if (name == kIndexValueIsDeltaEncoded) {
-    return ParseVarintFlag(value, &result->index_value_is_delta_encoded);
+    return ParseVarintFlag(value, &result_->index_value_is_delta_encoded);
   }
   if (name == kWholeKeyFiltering || name == kPrefixFiltering) {
     // Filters may answer only what they surely were built for.
-    (name == kWholeKeyFiltering ? result->whole_key_filtering
-                                : result->prefix_filtering) = value == "1";
+    (name == kWholeKeyFiltering ? result_->whole_key_filtering
+                                : result_->prefix_filtering) = value == "1";
     return true;
   }
   Slice rest = value;
-  if (name == kIndexType) return GetFixed32(&rest, &result->index_type);
+  if (name == kIndexType) return GetFixed32(&rest, &result_->index_type);
   if (name == kExternalVersion) {
-    return GetFixed32(&rest, &result->external_version);
+    return GetFixed32(&rest, &result_->external_version);
   }
   if (name == kGlobalSequence) {
-    result->has_global_sequence = true;
-    result->global_sequence_offset = value_offset;
-    return GetFixed64(&rest, &result->global_sequence);
-  }
-  for (const NumberField& field : kNumberFields) {
-    if (name == field.name) return ParseVarint(value, &(result->*field.member));
-  }
-  for (const TextField& field : kTextFields) {
-    if (name == field.name) {
-      result->*field.member = value.ToString();
-      return true;
-    }
+    result_->has_global_sequence = true;
+    result_->global_sequence_offset = value_offset;
+    return GetFixed64(&rest, &result_->global_sequence);
   }
   *known = false;
   return true;
@@ -132,7 +167,7 @@ bool SetField(const Slice& name, const Slice& value, uint64_t value_offset,
 
 std::string EncodeProperties(const TableProperties& properties) {
   auto all = properties.other;
-  const auto add = [&all](const char* name, std::string value) {
+  const auto add = [&all](std::string_view name, std::string value) {
     all.emplace_back(name, std::move(value));
   };
   add(kIndexKeyIsUserKey, VarintText(properties.index_key_is_user_key));
@@ -164,18 +199,19 @@ std::string EncodeProperties(const TableProperties& properties) {
 Status DecodeProperties(const Slice& block_body, const std::string& file_name,
                         TableProperties* result) {
   *result = TableProperties();
-  const std::string context = file_name + ": properties block";
+  const auto context = [&] { return file_name + ": properties block"; };
   BlockTail tail;
   Status status = DecodeBlockTail(block_body, &tail);
-  if (!status.ok()) return status.Annotate(context);
+  if (!status.ok()) return status.Annotate(context());
 
+  FieldSetter fields(result);
   EntryScanner scanner(Slice(block_body.data(), tail.entries_size));
   std::string previous;
   bool first = true;
   while (scanner.Next()) {
     const Slice name = scanner.key();
     if (!first && name.compare(previous) <= 0) {
-      return scanner.EntryError("names out of order").Annotate(context);
+      return scanner.EntryError("names out of order").Annotate(context());
     }
     first = false;
     previous.assign(name.data(), name.size());
@@ -184,14 +220,15 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
     const auto value_offset =
         static_cast<uint64_t>(value.data() - block_body.data());
     bool known;
-    if (!SetField(name, value, value_offset, result, &known)) {
-      return scanner.EntryError("bad value of a property").Annotate(context);
+    if (!fields.Set(name.ToStringView(), value, value_offset, &known)) {
+      return scanner.EntryError("bad value of a property").Annotate(context());
     }
     if (!known) {
       result->other.emplace_back(name.ToString(), value.ToString());
     }
   }
-  return scanner.status().Annotate(context);
+  if (scanner.status().ok()) return Status();
+  return scanner.status().Annotate(context());
 }
 
 }  // namespace varve

@@ -85,6 +85,8 @@ DEFINE_int64(block_size, 4096, "Bytes of a data block before compression");
 DEFINE_int32(bloom_bits, -1,
              "Bits a key of the tables' Bloom filters; -1 and 0: no filters, "
              "as RocksDB's db_bench");
+DEFINE_int64(target_file_size_base, 64 << 20,
+             "Bytes of a table that a compaction writes, about");
 DEFINE_int32(open_files, -1, "Table files held open; -1: all");
 DEFINE_int64(write_buffer_size, 64 << 20,
              "Bytes of updates in memory before they become a table");
@@ -161,6 +163,8 @@ Status CheckBounds() {
       {"block_size", static_cast<double>(FLAGS_block_size), 256, 16 << 20},
       {"bloom_bits", static_cast<double>(FLAGS_bloom_bits), -1, 100},
       {"open_files", static_cast<double>(FLAGS_open_files), -1, 4 << 20},
+      {"target_file_size_base",
+       static_cast<double>(FLAGS_target_file_size_base), 64 << 10, 1 << 30},
       {"write_buffer_size", static_cast<double>(FLAGS_write_buffer_size),
        64 << 10, 68719476736.0},
       {"max_write_buffer_number",
@@ -296,6 +300,7 @@ EngineConfig MakeEngineConfig() {
   config.block_bytes = static_cast<size_t>(FLAGS_block_size);
   config.bloom_bits = FLAGS_bloom_bits;
   config.open_files = FLAGS_open_files;
+  config.target_file_bytes = static_cast<uint64_t>(FLAGS_target_file_size_base);
   config.write_buffer_bytes = static_cast<size_t>(FLAGS_write_buffer_size);
   config.max_write_buffers = FLAGS_max_write_buffer_number;
   config.max_background_jobs = FLAGS_max_background_jobs;

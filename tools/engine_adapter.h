@@ -34,6 +34,7 @@ struct EngineConfig {
   // Bits a key of the Bloom filter; below 1 there is none.
   int bloom_bits = -1;
   int open_files = -1;
+  uint64_t target_file_bytes = uint64_t{64} << 20;
   size_t write_buffer_bytes = 0;
   // The one being filled included.
   int max_write_buffers = 2;

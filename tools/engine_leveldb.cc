@@ -173,6 +173,7 @@ class LevelEngine final : public Engine {
     options.write_buffer_size = config.write_buffer_bytes;
     options.block_cache = cache_.get();
     options.block_size = config.block_bytes;
+    options.max_file_size = config.target_file_bytes;
     options.max_open_files =
         config.open_files < 0 ? kAllFiles : config.open_files;
     options.compression = config.compression == "none"

@@ -240,6 +240,7 @@ class RocksEngine final : public Engine {
     options.max_write_buffer_number = config.max_write_buffers;
     options.max_subcompactions = static_cast<uint32_t>(config.subcompactions);
     options.max_open_files = config.open_files;
+    options.target_file_size_base = config.target_file_bytes;
     options.use_direct_reads = config.use_direct_reads;
     options.manual_wal_flush = config.manual_wal_flush;
     options.allow_mmap_writes = config.mmap_write;

@@ -167,6 +167,7 @@ class VarveEngine final : public Engine {
     options.block_cache = NewBlockCache(cache_options);
     options.ablation = config.ablation;
     options.max_open_files = config.open_files;
+    options.target_file_size_base = config.target_file_bytes;
     options.use_direct_reads = config.use_direct_reads;
     options.manual_wal_flush = config.manual_wal_flush;
     options.use_mmap_writes = config.mmap_write;

@@ -272,7 +272,8 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
 // The part of the ablations that a benchmark must have put to use: those of
 // the write path if it writes, the others if it looks for keys in random order.
 AblationOptions AblationsOf(const Benchmark& benchmark,
-                            const AblationOptions& all) {
+                            const EngineConfig& config) {
+  const AblationOptions& all = config.ablation;
   AblationOptions part;
   if (benchmark.writes) {
     part.memtable = all.memtable;
@@ -280,6 +281,8 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
              benchmark.order != KeyOrder::kSequential) {
     part = all;
     part.memtable = {};
+    // The tables were opened with the database.
+    if (config.open_files < 0) part.table_open = {};
   }
   return part;
 }
@@ -379,8 +382,7 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
                       : RunOnce(benchmark, result);
   result->peak_rss_bytes = PeakRssBytes();
   if (!status.ok()) return status;
-  return CheckAblation(AblationsOf(benchmark, engine_config_.ablation),
-                       witnesses);
+  return CheckAblation(AblationsOf(benchmark, engine_config_), witnesses);
 }
 
 Status Workload::CheckAblation(const AblationOptions& wanted,
