@@ -168,6 +168,7 @@ std::unique_ptr<RandomAccessFile> FilePool::Adopt(
     MutexLock lock(&mu_);
     if (places_ < max_open_files_) {
       pooled->target_ = std::move(opened);
+      // relaxed: as above.
       pooled->state_.store(PooledFile::kOpen, std::memory_order_relaxed);
       ++places_;
       AddToRing(pooled.get());
