@@ -106,7 +106,8 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   file_options.use_direct_reads = options_.use_direct_reads;
   file_options.uncached_open = !IsProduction(options_.ablation.table_open);
   table_cache_ = std::make_unique<TableCache>(
-      path_, env_, file_options, table_options, options_.max_open_files);
+      path_, env_, file_options, table_options, options_.max_open_files,
+      options_.cache_index_and_filter_blocks);
   versions_ = std::make_unique<VersionSet>(
       path_, env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);

@@ -23,6 +23,30 @@ size_t BlockCache::ShardCount(size_t capacity_bytes) {
       std::clamp<size_t>(capacity_bytes / kMinShardBytes, 1, kMaxShards));
 }
 
+void BlockCache::SetCapacity(size_t capacity_bytes) {
+  MutexLock lock(&capacity_mutex_);
+  // relaxed: see GetCapacity.
+  capacity_bytes_.store(capacity_bytes, std::memory_order_relaxed);
+  DivideRest();
+}
+
+void BlockCache::Reserve(size_t bytes) {
+  MutexLock lock(&capacity_mutex_);
+  reserved_bytes_ += bytes;
+  DivideRest();
+}
+
+void BlockCache::Unreserve(size_t bytes) {
+  MutexLock lock(&capacity_mutex_);
+  reserved_bytes_ -= bytes;
+  DivideRest();
+}
+
+void BlockCache::DivideRest() {
+  const size_t capacity = GetCapacity();
+  Divide(capacity - std::min(capacity, reserved_bytes_));
+}
+
 std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options) {
   if (!IsProduction(options.mode)) {
     return std::make_shared<HashBlockCache>(options);

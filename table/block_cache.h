@@ -14,6 +14,7 @@
 #include "table/block.h"
 #include "table/table_index.h"
 #include "util/ablation_choice.h"
+#include "util/mutex.h"
 #include "varve/cache.h"
 
 namespace varve {
@@ -95,11 +96,18 @@ class BlockCache : public Cache {
     return next_table_id_.fetch_add(1, std::memory_order_relaxed);
   }
 
+  void SetCapacity(size_t capacity_bytes) final;
   size_t GetCapacity() const override {
     // relaxed: only reported; what the shards do is behind their mutexes.
     return capacity_bytes_.load(std::memory_order_relaxed);
   }
   BlockCacheMode mode() const { return mode_; }
+  // Takes a part of the capacity for what is not a block: the index and filter
+  // of a table. Blocks give way; what they cannot give is exceeded.
+  void Reserve(size_t bytes) VARVE_EXCLUDES(capacity_mutex_);
+  // Gives it back.
+  void Unreserve(size_t bytes) VARVE_EXCLUDES(capacity_mutex_);
+
   // Whether blocks made now go onto huge pages.
   bool huge_pages() const {
     return huge_pages_ && GetCapacity() >= kMinHugePageCapacity;
@@ -111,9 +119,12 @@ class BlockCache : public Cache {
         huge_pages_(options.huge_pages),
         capacity_bytes_(options.capacity_bytes) {}
 
-  void StoreCapacity(size_t capacity_bytes) {
-    // relaxed: see GetCapacity.
-    capacity_bytes_.store(capacity_bytes, std::memory_order_relaxed);
+  // Splits a new capacity, that for blocks, among the shards, and evicts what
+  // goes beyond it.
+  virtual void Divide(size_t block_bytes) = 0;
+  size_t ReservedBytes() const VARVE_EXCLUDES(capacity_mutex_) {
+    MutexLock lock(&capacity_mutex_);
+    return reserved_bytes_;
   }
   // Into how many shards, a power of two, a capacity is split.
   static size_t ShardCount(size_t capacity_bytes);
@@ -125,9 +136,15 @@ class BlockCache : public Cache {
  private:
   static constexpr size_t kMinHugePageCapacity = size_t{64} << 20;
 
+  void DivideRest() VARVE_REQUIRES(capacity_mutex_);
+
   const BlockCacheMode mode_;
   const bool huge_pages_;
+  // Before the mutexes of shards. Who changes the capacity holds it to the end
+  // of the division.
+  mutable Mutex capacity_mutex_;
   std::atomic<size_t> capacity_bytes_;
+  size_t reserved_bytes_ VARVE_GUARDED_BY(capacity_mutex_) = 0;
   std::atomic<uint64_t> next_table_id_{1};
 };
 

@@ -12,7 +12,7 @@ ClockBlockCache::ClockBlockCache(const CacheOptions& options)
       strict_(options.strict_capacity_limit),
       shard_count_(ShardCount(options.capacity_bytes)),
       shards_(std::make_unique<Shard[]>(shard_count_)) {
-  SetCapacity(options.capacity_bytes);
+  ClockBlockCache::Divide(options.capacity_bytes);
 }
 
 // All tables have gone, and taken their blocks out.
@@ -115,18 +115,17 @@ void ClockBlockCache::EraseTable(uint64_t /*table_id*/, BlockSlots slots) {
   }
 }
 
-void ClockBlockCache::SetCapacity(size_t capacity_bytes) {
-  StoreCapacity(capacity_bytes);
+void ClockBlockCache::Divide(size_t block_bytes) {
   for (size_t i = 0; i < shard_count_; ++i) {
     Shard* const shard = &shards_[i];
     MutexLock lock(&shard->mutex);
-    shard->capacity_bytes = ShardPart(capacity_bytes, i, shard_count_);
+    shard->capacity_bytes = ShardPart(block_bytes, i, shard_count_);
     MakeRoom(shard, 0);
   }
 }
 
 size_t ClockBlockCache::GetUsage() const {
-  size_t sum = 0;
+  size_t sum = ReservedBytes();
   for (size_t i = 0; i < shard_count_; ++i) {
     MutexLock lock(&shards_[i].mutex);
     sum += shards_[i].usage_bytes;

@@ -348,15 +348,14 @@ void HashBlockCache::EraseTable(uint64_t table_id, BlockSlots /*slots*/) {
   for (const auto& shard : shards_) shard->EraseTable(table_id);
 }
 
-void HashBlockCache::SetCapacity(size_t capacity_bytes) {
-  StoreCapacity(capacity_bytes);
+void HashBlockCache::Divide(size_t block_bytes) {
   for (size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i]->SetCapacity(ShardPart(capacity_bytes, i, shards_.size()));
+    shards_[i]->SetCapacity(ShardPart(block_bytes, i, shards_.size()));
   }
 }
 
 size_t HashBlockCache::GetUsage() const {
-  size_t sum = 0;
+  size_t sum = ReservedBytes();
   for (const auto& shard : shards_) sum += shard->Usage();
   return sum;
 }

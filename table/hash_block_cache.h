@@ -31,11 +31,13 @@ class HashBlockCache final : public BlockCache {
   BlockRef Insert(const BlockPlace& place, BlockRef block) override;
   void EraseTable(uint64_t table_id, BlockSlots slots) override;
 
-  void SetCapacity(size_t capacity_bytes) override;
   size_t GetUsage() const override;
   size_t GetPinnedUsage() const override;
   void EraseUnreferenced() override;
   uint64_t WitnessCount() const override;
+
+ protected:
+  void Divide(size_t block_bytes) override;
 
  private:
   hash_block_cache_internal::Shard* ShardOf(uint64_t hash);

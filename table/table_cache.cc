@@ -32,15 +32,21 @@ struct Slot {
   bool done = false;
   Status status;
   std::shared_ptr<Table> table;
+  size_t charged_bytes = 0;
   std::list<uint64_t>::iterator place;  // In the shard's order of use.
 };
 
 // The tables whose numbers fall to it.
 class Shard {
  public:
-  explicit Shard(size_t max_tables) : max_tables_(max_tables) {}
+  // With a cache, tables are charged to it; it must outlive this.
+  Shard(size_t max_tables, BlockCache* charged)
+      : max_tables_(max_tables), charged_(charged) {}
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
+  ~Shard() {
+    if (charged_ != nullptr) charged_->Unreserve(charged_bytes_);
+  }
 
   // Gives the table. If it is not here, calls open(&table) without the mutex,
   // in one thread only.
@@ -53,9 +59,14 @@ class Shard {
  private:
   using Tables = std::vector<std::shared_ptr<Table>>;
 
-  // Takes tables out until one more fits; the caller lets go of them without
-  // the mutex.
+  // Take tables out, until one more fits and until no more than the shard's
+  // part of the cache is charged; the caller lets go of them without the mutex.
   void MakeRoom(Tables* garbage) VARVE_REQUIRES(mu_);
+  void Charge(Slot* slot, Tables* garbage) VARVE_REQUIRES(mu_);
+  void RemoveOne(Tables* garbage) VARVE_REQUIRES(mu_);
+  bool keeps_order() const {
+    return max_tables_ != kUnbounded || charged_ != nullptr;
+  }
   void Remove(uint64_t number, Tables* garbage) VARVE_REQUIRES(mu_);
   // Nobody beside the cache holds it, and it is not being opened.
   static bool IsIdle(const Slot& slot) {
@@ -63,11 +74,13 @@ class Shard {
   }
 
   const size_t max_tables_;
+  BlockCache* const charged_;
   mutable Mutex mu_;
   CondVar opened_;  // Some slot is done.
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> slots_
       VARVE_GUARDED_BY(mu_);
-  // Numbers, the most recently used first; not kept if unbounded.
+  size_t charged_bytes_ VARVE_GUARDED_BY(mu_) = 0;
+  // Numbers, the most recently used first; only kept where it is asked for.
   std::list<uint64_t> order_ VARVE_GUARDED_BY(mu_);
 };
 
@@ -80,7 +93,7 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
     const auto found = slots_.find(number);
     if (found != slots_.end()) {
       if (found->second->done) {
-        if (max_tables_ != kUnbounded) {
+        if (keeps_order()) {
           order_.splice(order_.begin(), order_, found->second->place);
         }
         *table = found->second->table;
@@ -109,7 +122,11 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
     const auto it = slots_.find(number);
     // It may have been evicted meanwhile, even opened anew.
     const bool here = it != slots_.end() && it->second == slot;
-    if (!s.ok() && here) Remove(number, &garbage);
+    if (here && !s.ok()) {
+      Remove(number, &garbage);
+    } else if (here && charged_ != nullptr) {
+      Charge(slot.get(), &garbage);
+    }
   }
   opened_.SignalAll();
   *table = std::move(made);
@@ -132,24 +149,41 @@ size_t Shard::ApproximateMemoryUsage() const {
 }
 
 void Shard::MakeRoom(Tables* garbage) {
-  while (slots_.size() >= max_tables_) {
-    // One that is in use would keep its descriptor.
-    auto victim = std::prev(order_.end());
-    auto candidate = victim;
-    for (int i = 0; i < kMaxEvictionSteps; ++i, --candidate) {
-      if (IsIdle(*slots_.find(*candidate)->second)) {
-        victim = candidate;
-        break;
-      }
-      if (candidate == order_.begin()) break;
-    }
-    Remove(*victim, garbage);
+  while (slots_.size() >= max_tables_) RemoveOne(garbage);
+}
+
+void Shard::Charge(Slot* slot, Tables* garbage) {
+  slot->charged_bytes = slot->table->ApproximateMemoryUsage();
+  charged_bytes_ += slot->charged_bytes;
+  charged_->Reserve(slot->charged_bytes);
+  // The newest, which is needed now, stays whatever its size.
+  while (charged_bytes_ > charged_->GetCapacity() / 2 / kShards &&
+         slots_.size() > 1) {
+    RemoveOne(garbage);
   }
+}
+
+void Shard::RemoveOne(Tables* garbage) {
+  // One that is in use would keep its memory.
+  auto victim = std::prev(order_.end());
+  auto candidate = victim;
+  for (int i = 0; i < kMaxEvictionSteps; ++i, --candidate) {
+    if (IsIdle(*slots_.find(*candidate)->second)) {
+      victim = candidate;
+      break;
+    }
+    if (candidate == order_.begin()) break;
+  }
+  Remove(*victim, garbage);
 }
 
 void Shard::Remove(uint64_t number, Tables* garbage) {
   const auto it = slots_.find(number);
   order_.erase(it->second->place);
+  if (charged_ != nullptr) {
+    charged_bytes_ -= it->second->charged_bytes;
+    charged_->Unreserve(it->second->charged_bytes);
+  }
   if (it->second->table != nullptr) garbage->push_back(it->second->table);
   slots_.erase(it);
 }
@@ -158,12 +192,14 @@ void Shard::Remove(uint64_t number, Tables* garbage) {
 
 struct TableCache::Rep {
   Rep(std::string path, Env* the_env, const FileOptions& the_file_options,
-      const TableReaderOptions& the_base, int max_open_files)
+      const TableReaderOptions& the_base, int max_open_files,
+      bool charge_tables)
       : db_path(std::move(path)),
         env(the_env),
         file_options(the_file_options),
         base(the_base),
-        forgets(file_options.uncached_open && max_open_files >= 0),
+        charged(charge_tables ? base.block_cache : nullptr),
+        bounded(file_options.uncached_open && max_open_files >= 0),
         pool(env, file_options, max_open_files, base.statistics) {}
 
   // Opens the file under one of its two names.
@@ -182,7 +218,11 @@ struct TableCache::Rep {
   Env* const env;
   const FileOptions file_options;
   const TableReaderOptions base;
-  const bool forgets;  // Tables that are still needed.
+  // Tables that are still needed may be forgotten.
+  bool forgets() const { return bounded || charged != nullptr; }
+
+  BlockCache* const charged;  // Null if tables are not.
+  const bool bounded;         // In number, by max_open_files.
   FilePool pool;
   std::vector<std::unique_ptr<Shard>> shards;
   Mutex memo_mutex;
@@ -246,17 +286,18 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
 
 TableCache::TableCache(std::string db_path, Env* env,
                        const FileOptions& file_options,
-                       const TableReaderOptions& base, int max_open_files)
-    : rep_(new Rep(std::move(db_path), env, file_options, base,
-                   max_open_files)) {
-  const bool bounded = rep_->forgets;
+                       const TableReaderOptions& base, int max_open_files,
+                       bool charge_tables)
+    : rep_(new Rep(std::move(db_path), env, file_options, base, max_open_files,
+                   charge_tables)) {
+  const bool bounded = rep_->bounded;
   const auto max_tables = static_cast<size_t>(std::max(max_open_files, 1));
   const size_t count =
       bounded && max_tables < kShards * kMinShardTables ? 1 : kShards;
   for (size_t i = 0; i < count; ++i) {
     const size_t part = max_tables / count + (i < max_tables % count ? 1 : 0);
     rep_->shards.push_back(
-        std::make_unique<Shard>(bounded ? part : kUnbounded));
+        std::make_unique<Shard>(bounded ? part : kUnbounded, rep_->charged));
   }
 }
 
@@ -277,7 +318,7 @@ Status TableCache::FindAndRemember(const TableFile& file, TableMemo* memo,
                                    std::shared_ptr<Table>* owner) {
   Status s = Find(file, owner);
   *table = owner->get();
-  if (!s.ok() || rep_->forgets) return s;
+  if (!s.ok() || rep_->forgets()) return s;
   MutexLock lock(&rep_->memo_mutex);
   // relaxed: it changes under the mutex only.
   if (memo->table.load(std::memory_order_relaxed) == nullptr) {

@@ -45,16 +45,18 @@ struct TableMemo {
 // The tables of a database. What a table knows of itself (index, filter,
 // properties) stays in memory once it is read; its file is open only while it
 // is one of the `max_open_files` (-1: all) that were read lately
-// (table/file_pool.h). With a bound for the memory of tables, those used least
-// lately are forgotten. Concurrent openers of one table share one open.
+// (table/file_pool.h). Concurrent openers of one table share one open.
 // Thread-safety: thread-safe.
 class TableCache {
  public:
   // `base` is what all tables have in common; name, size and sequence are
   // filled in for each. With uncached_open among the file options, a table is
   // forgotten when its file is closed (ablation table_open=uncached).
+  // With `charge_tables`, tables are charged to the block cache, and forgotten
+  // when they would take more than half of it.
   TableCache(std::string db_path, Env* env, const FileOptions& file_options,
-             const TableReaderOptions& base, int max_open_files);
+             const TableReaderOptions& base, int max_open_files,
+             bool charge_tables = false);
   TableCache(const TableCache&) = delete;
   TableCache& operator=(const TableCache&) = delete;
   ~TableCache();

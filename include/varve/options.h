@@ -85,6 +85,13 @@ struct Options {
   // 16. [-1, 4 Mi]. Default: -1.
   int max_open_files = -1;
 
+  // Charge what tables know of themselves, mostly index and filter, to the
+  // block cache, and forget it, that of the tables used least lately first,
+  // where it would take more than half of the cache; it is read again when it
+  // is needed. A lookup then takes a mutex for each table that it looks into.
+  // Default: false, all of it stays in memory beside the cache.
+  bool cache_index_and_filter_blocks = false;
+
   // Read tables past the page cache (O_DIRECT). Default: false.
   bool use_direct_reads = false;
 

@@ -28,6 +28,7 @@ Options RandomOptions(Rng* rng) {
                             : NewTestCache(rng->Pick<size_t>({0, 8 << 10}));
   options.manual_wal_flush = rng->OneIn(4);
   options.max_open_files = rng->Pick({-1, 16});
+  options.cache_index_and_filter_blocks = rng->OneIn(4);
   options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
   options.block_restart_interval = rng->Pick({1, 2, 16, 128});
   options.compression =

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "env/file_names.h"
+#include "table/block_cache.h"
 #include "table/table_builder.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
@@ -345,6 +346,34 @@ TEST_F(TableCacheTest, RemembersNothingWhenTablesAreForgotten) {
     EXPECT_EQ(memos[i].table.load(), nullptr);
   }
   EXPECT_LE(env_.open_files.load(), 10);
+}
+
+TEST_F(TableCacheTest, ForgetsTablesThatTakeTooMuchOfTheBlockCache) {
+  const std::shared_ptr<Cache> blocks = NewBlockCache(size_t{1} << 20);
+  base_.block_cache = static_cast<BlockCache*>(blocks.get());
+  std::vector<TableFile> files;
+  for (uint64_t i = 1; i <= 2000; ++i) files.push_back(Write(i));
+  auto cache = std::make_unique<TableCache>(kPath, &env_, FileOptions(), base_,
+                                            -1, true);
+  std::vector<TableMemo> memos(files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(Read(cache.get(), files[i], &memos[i]), std::to_string(i + 1));
+    EXPECT_EQ(memos[i].table.load(), nullptr);
+  }
+  const size_t tables = cache->ApproximateMemoryUsage();
+  EXPECT_GT(tables, blocks->GetCapacity() / 4);
+  EXPECT_LE(tables, blocks->GetCapacity() / 2);
+  EXPECT_GE(blocks->GetUsage(), tables);
+  EXPECT_LE(blocks->GetUsage(), blocks->GetCapacity());
+  const int opens = env_.opens;
+  EXPECT_EQ(Read(cache.get(), files[0]), "1");
+  EXPECT_EQ(env_.opens.load(), opens + 1);
+  // Files are closed with their tables.
+  EXPECT_LT(env_.open_files.load(), 2000);
+  cache.reset();
+  EXPECT_EQ(blocks->GetUsage(), 0u);
+  EXPECT_EQ(env_.open_files.load(), 0);
+  base_.block_cache = nullptr;
 }
 
 TEST_F(TableCacheTest, RemembersNoErrors) {
