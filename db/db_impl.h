@@ -285,6 +285,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // ---- Owned by the leader of the write queue ----
   bool has_unlogged_data_ = false;  // Written with disable_wal.
   std::vector<Slice> wal_parts_;
+  uint64_t sync_micros_ = 0;  // What the last sync of a write took.
 
   // ---- Atomic ----
   // What writers have to know of stall_ and background_error_ without mutex_,

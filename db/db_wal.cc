@@ -19,6 +19,9 @@ namespace {
 // A log's space is asked for in pieces, of this size at most.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
 
+// And of a log that is synced often, it is filled with zeros in such pieces.
+constexpr uint64_t kSyncAheadBytes = 256 << 10;
+
 // Between attempts to resume when there was no space.
 constexpr uint64_t kMinResumeWaitUs = 100 * 1000;
 constexpr uint64_t kMaxResumeWaitUs = 5 * 1000 * 1000;
@@ -97,6 +100,8 @@ Status DBImpl::CreateWal(LiveWal* wal) {
   FileOptions file_options;
   file_options.bytes_per_sync = options_.wal_bytes_per_sync;
   file_options.use_mmap_writes = options_.use_mmap_writes;
+  file_options.sync_ahead_bytes =
+      std::min<uint64_t>(options_.write_buffer_size / 4, kSyncAheadBytes);
   std::unique_ptr<WritableFile> file;
   Status status = env_->NewWritableFile(WalFileName(path_, wal->number),
                                         file_options, &file);

@@ -2,6 +2,8 @@
 //
 // Writes: through the queue into the log and the memtable.
 
+#include <algorithm>
+
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
 #include "db/write_batch_internal.h"
@@ -14,6 +16,9 @@ namespace {
 
 // A batch that was larger is not kept by its thread.
 constexpr size_t kMaxScratchBytes = 64 << 10;
+
+// A sync is not waited with for more than half of this.
+constexpr uint64_t kMaxCompanyMicros = 4000;
 
 // A thread's batch of one update.
 struct SingleUpdate {
@@ -250,6 +255,7 @@ void DBImpl::UpdateGateLocked() {
 
 Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   RecordTick(options_.statistics.get(), Ticker::kWriteDoneBySelf);
+  if (leader->sync) write_queue_.AwaitCompany(leader, sync_micros_ / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   // Only the leader, which this thread is, changes it.
   const SequenceNumber first = versions_->LastSequence() + 1;
@@ -269,7 +275,9 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   }
   if (status.ok() && leader->sync) {
     MutexLock lock(&mutex_);
+    const uint64_t start_us = env_->NowMicros();
     status = SyncLogsLocked();
+    sync_micros_ = std::min(env_->NowMicros() - start_us, kMaxCompanyMicros);
   }
   if (status.ok()) {
     write_queue_.InsertAll(

@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "util/check.h"
 #include "util/futex.h"
 
@@ -23,6 +25,10 @@ constexpr size_t kSmallBatchBytes = 128 << 10;
 // is inserted by the leader in less time than the two wake-ups take.
 constexpr size_t kWorthWakingBytes = 8 << 10;
 
+// So many leaders do not wait for company if it did not come again and again:
+// what is then lost by waiting is less than a hundredth.
+constexpr uint32_t kMaxUnawaited = 63;
+
 }  // namespace
 
 WriteQueue::Role WriteQueue::Join(Writer* writer) {
@@ -36,7 +42,8 @@ WriteQueue::Role WriteQueue::Join(Writer* writer) {
   if (before == nullptr) return Role::kLead;
   // T2. release pairs with T3.
   before->next_.store(writer, std::memory_order_release);
-  switch (AwaitChange(&writer->state_, kWaiting, kAsleep)) {
+  AnnounceCompany();
+  switch (AwaitChange(&writer->state_, kWaiting, kAsleep, writer->sync)) {
     case kLead:
       return Role::kLead;
     case kInsert:
@@ -64,6 +71,44 @@ WriteQueue::Group WriteQueue::Form(Writer* leader) const {
     group.last = writer;
     ++group.count;
   }
+}
+
+void WriteQueue::AnnounceCompany() {
+  // T8. relaxed, here and in AwaitCompany: it only says when to look.
+  uint32_t awaited = awaited_.load(std::memory_order_relaxed);
+  while (awaited != 0) {
+    // relaxed: as above.
+    if (!awaited_.compare_exchange_weak(awaited, awaited - 1,
+                                        std::memory_order_relaxed)) {
+      continue;
+    }
+    if (awaited == 1) FutexWake(&awaited_);
+    return;
+  }
+}
+
+// Else half of the writers would wait for one sync while the other half stands
+// behind it for the next, and those who were answered come too late for that.
+void WriteQueue::AwaitCompany(Writer* leader, uint64_t limit_us) {
+  const size_t before = Form(leader).count;
+  if (before >= company_ || limit_us == 0) return;
+  if (unawaited_ > 0) {
+    --unawaited_;
+    return;
+  }
+  // relaxed, both: see T8.
+  awaited_.store(static_cast<uint32_t>(company_ - before),
+                 std::memory_order_relaxed);
+  AwaitZeroFor(&awaited_, limit_us);
+  // relaxed: as above.
+  awaited_.store(0, std::memory_order_relaxed);
+  const size_t count = Form(leader).count;
+  if (count >= company_ || count >= before + before / 2 + 1) {
+    patience_ = 0;
+    return;
+  }
+  patience_ = std::min(2 * patience_ + 1, kMaxUnawaited);
+  unawaited_ = patience_;
 }
 
 void WriteQueue::Invite(const Group& group, MemTable* memtable) {
@@ -116,6 +161,13 @@ void WriteQueue::Give(Writer* writer, uint32_t state) {
 }
 
 void WriteQueue::Leave(const Group& group, const Status& status) {
+  if (group.first->sync) {
+    company_ = group.count;
+    for (const Writer* writer = group.last;
+         (writer = Next(writer)) != nullptr;) {
+      ++company_;
+    }
+  }
   Writer* last = group.last;
   // T6. release pairs with T1; relaxed if it fails: T3 below acquires.
   if (!tail_.compare_exchange_strong(last, nullptr, std::memory_order_release,

@@ -19,6 +19,8 @@
 //   else by the leader.
 //   `inserting` of the leader: how many of its group insert and are not ready
 //   yet, and, in the highest bit, that it sleeps until there are none.
+//   `awaited_`: how many writers the leader sleeps for, in AwaitCompany; else
+//   0. Nothing but the time that this takes depends on it.
 // *Transitions.*
 //   T1 join: exchange of `tail_`, acq_rel. Old value null: the writer leads.
 //   T2 link: the old value's `next`, release. The writer waits for T4 or T6.
@@ -30,6 +32,8 @@
 //   T6 hand over: if the last of the group is `tail_`, compare-and-swap of it
 //      to null, release; else kLead to the `next` of that last one, exchange,
 //      acq_rel, once there is one.
+//   T8 company: who has done T2 subtracts one from `awaited_`, if it is not 0,
+//      and wakes the leader if it is then.
 //   T7 done: the leader gives kDone to each other member, exchange, acq_rel.
 // *Invariants.*
 //   I1 at most one writer leads: a new leader comes out of T1 on an empty
@@ -160,6 +164,11 @@ class WriteQueue {
   // REQUIRES: no mutex is held that a leader takes.
   [[nodiscard]] Role Join(Writer* writer);
 
+  // For a leader that is to wait for the device: waits `limit_us` at most for
+  // the writers who shared the last such wait, or stood behind it. They have
+  // been answered just now, and what they write next can share this one.
+  void AwaitCompany(Writer* leader, uint64_t limit_us);
+
   // The leader's group: as many as want the same.
   Group Form(Writer* leader) const;
 
@@ -191,8 +200,15 @@ class WriteQueue {
   static void Give(Writer* writer, uint32_t state);
   void Invite(const Group& group, MemTable* memtable);
   void AwaitInserts(Writer* leader);
+  void AnnounceCompany();
 
   std::atomic<Writer*> tail_{nullptr};
+  std::atomic<uint32_t> awaited_{0};
+
+  // Owned by the leader.
+  size_t company_ = 0;      // Writers to be awaited, itself included.
+  uint32_t patience_ = 0;   // Leaders that do not wait, since it was in vain,
+  uint32_t unawaited_ = 0;  // and how many of these are left.
 };
 
 }  // namespace varve

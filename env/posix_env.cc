@@ -158,8 +158,8 @@ Status PosixEnv::NewWritableFile(const std::string& path,
   Status status = PosixOpen(path, access | O_CREAT | O_TRUNC, &descriptor);
   if (!status.ok()) return status;
   *file = options.use_mmap_writes
-              ? NewPosixMmapFile(path, descriptor, options.bytes_per_sync)
-              : NewPosixWritableFile(path, descriptor, options.bytes_per_sync);
+              ? NewPosixMmapFile(path, descriptor, options)
+              : NewPosixWritableFile(path, descriptor, options);
   return status;
 }
 

@@ -26,15 +26,15 @@ std::unique_ptr<SequentialFile> NewPosixSequentialFile(
 // O_DIRECT requires: a power of two.
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(
     const std::string& path, int descriptor, size_t alignment);
-// The file is empty. See FileOptions for `bytes_per_sync`.
+// The file is empty.
 std::unique_ptr<WritableFile> NewPosixWritableFile(const std::string& path,
                                                    int descriptor,
-                                                   uint64_t bytes_per_sync);
+                                                   const FileOptions& options);
 // The same, written through a shared mapping; an ordinary one if the file
 // system does not allocate or map. The descriptor is open for reading too.
 std::unique_ptr<WritableFile> NewPosixMmapFile(const std::string& path,
                                                int descriptor,
-                                               uint64_t bytes_per_sync);
+                                               const FileOptions& options);
 std::unique_ptr<Directory> NewPosixDirectory(const std::string& path,
                                              int descriptor);
 

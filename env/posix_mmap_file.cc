@@ -162,16 +162,16 @@ class PosixMmapFile final : public WritableFile {
 
 std::unique_ptr<WritableFile> NewPosixMmapFile(const std::string& path,
                                                int descriptor,
-                                               uint64_t bytes_per_sync) {
+                                               const FileOptions& options) {
   // The size stays 0 as long as nothing is appended.
   if (AllocateBlocks(descriptor, FALLOC_FL_KEEP_SIZE, 0) == 0) {
     char* const window = MapWindow(descriptor, 0);
     if (window != nullptr) {
-      return std::make_unique<PosixMmapFile>(path, descriptor, bytes_per_sync,
-                                             window);
+      return std::make_unique<PosixMmapFile>(path, descriptor,
+                                             options.bytes_per_sync, window);
     }
   }
-  return NewPosixWritableFile(path, descriptor, bytes_per_sync);
+  return NewPosixWritableFile(path, descriptor, options);
 }
 
 }  // namespace varve

@@ -3,7 +3,10 @@
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace varve {
 
@@ -29,9 +32,9 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
 }  // namespace
 
 uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
-                     uint32_t asleep) {
+                     uint32_t asleep, bool for_long) {
   uint32_t now = from;
-  for (int i = 0; i < kSpins; ++i) {
+  for (int i = for_long ? kSpins : 0; i < kSpins; ++i) {
     // acquire pairs with the release of whoever changes the word.
     now = word->load(std::memory_order_acquire);
     if (now != from) return now;
@@ -48,6 +51,27 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
     now = word->load(std::memory_order_acquire);
   } while (now == asleep);
   return now;
+}
+
+void AwaitZeroFor(std::atomic<uint32_t>* word, uint64_t timeout_us) {
+  // A time on the clock of FUTEX_WAIT_BITSET, so that waiting again after a
+  // change of the word takes no longer.
+  timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  const uint64_t nanos =
+      static_cast<uint64_t>(until.tv_nsec) + timeout_us % 1000000 * 1000;
+  until.tv_sec +=
+      static_cast<time_t>(timeout_us / 1000000 + nanos / 1000000000);
+  until.tv_nsec = static_cast<long>(nanos % 1000000000);
+  // relaxed, both: see the declaration; nothing is read that another thread
+  // wrote before.
+  uint32_t now = word->load(std::memory_order_relaxed);
+  while (now != 0 && (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, now,
+                              &until, nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
+                      errno != ETIMEDOUT)) {
+    // relaxed: as above.
+    now = word->load(std::memory_order_relaxed);
+  }
 }
 
 void FutexWake(std::atomic<uint32_t>* word) {

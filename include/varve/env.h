@@ -162,6 +162,11 @@ struct FileOptions {
   // can do that. Until it is closed, the file is then longer than what was
   // appended, by zeros. A device that fails kills the process (SIGBUS).
   bool use_mmap_writes = false;
+  // For a file that is synced after a few bytes again and again: writes so many
+  // zeros behind its end now and then, so that Sync need not wait for the file
+  // system to note the new size and blocks as well. Until it is closed, the
+  // file is then longer than what was appended. 0: never.
+  uint64_t sync_ahead_bytes = 0;
 };
 
 class Env {

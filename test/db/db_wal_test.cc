@@ -92,6 +92,27 @@ TEST_F(DbWalTest, MappedLogEndsInZerosUntilItIsClosed) {
   EXPECT_EQ(Get("a"), "1");
 }
 
+TEST_F(DbWalTest, LogThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
+  Open();
+  WriteOptions sync;
+  sync.sync = true;
+  EntryList expected;
+  for (int i = 0; i < 100; ++i) {
+    expected.emplace_back(Key(i), "value");
+    ASSERT_TRUE(Ok(db_->Put(sync, expected.back().first, "value")));
+  }
+  ASSERT_EQ(Logs().size(), 1u);
+  const size_t size = Logs()[0].size();
+  EXPECT_EQ(Logs()[0].back(), '\0');
+  EXPECT_TRUE(SameEntries(expected, AfterKill()));
+  Close();
+  ASSERT_EQ(Logs().size(), 1u);
+  EXPECT_LT(Logs()[0].size(), size);
+  EXPECT_NE(Logs()[0].back(), '\0');
+  Open();
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
+}
+
 TEST_F(DbWalTest, MappedLogsAreReplayedOneAfterTheOther) {
   Renew(true);
   EntryList expected;

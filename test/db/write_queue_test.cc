@@ -216,6 +216,60 @@ TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
   EXPECT_TRUE(inside);
 }
 
+TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
+  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  Peer& behind = New(Sync());
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  queue_.AwaitCompany(&leader.writer, kFarTooLongUs);  // For nobody.
+  StartJoin(member, leader, 2);
+  const WriteQueue::Group group = queue_.Form(&leader.writer);
+  StartJoin(behind, leader, 3);
+  queue_.Leave(group, Status::OK());
+  member.actor.Wait();
+  behind.actor.Wait();
+  ASSERT_EQ(behind.role, Role::kLead);
+
+  // The two that were answered come back, sooner or later.
+  test::Actor second_leader;
+  second_leader.Start([&] {
+    queue_.AwaitCompany(&behind.writer, kFarTooLongUs);
+    EXPECT_EQ(queue_.Form(&behind.writer).count, 3u);
+  });
+  Start(leader);
+  Start(member);
+  second_leader.Wait();
+  Leave(behind);
+  leader.actor.Wait();
+  member.actor.Wait();
+}
+
+TEST_F(WriteQueueTest, LeaderWaitsLessAndLessOftenForNobody) {
+  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  StartJoin(member, leader, 2);
+  Leave(leader);
+  member.actor.Wait();
+  // In vain, and each time more leaders after it do not wait at all.
+  for (const int unawaited : {1, 3, 7}) {
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    queue_.AwaitCompany(&leader.writer, 1);
+    for (int i = 0; i < unawaited; ++i) {
+      queue_.AwaitCompany(&leader.writer, kFarTooLongUs);
+    }
+    queue_.Leave(WriteQueue::Group(&leader.writer), Status::OK());
+    // Without it nobody is expected any more.
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    queue_.AwaitCompany(&leader.writer, kFarTooLongUs);
+    StartJoin(member, leader, 2);
+    Leave(leader);
+    member.actor.Wait();
+  }
+}
+
 // B1 to B5 at random: `log` and `memtable` are plain, so that a second leader,
 // or a member that inserts when it should not, is a race.
 TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
@@ -246,9 +300,11 @@ TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
           EXPECT_TRUE(its.Iterate(&handler).ok());
           ++memtable[static_cast<size_t>(handler.id)];
         };
-        WriteQueue::Writer writer({}, &batch);
+        WriteQueue::Writer writer(rng.OneIn(3) ? Sync() : WriteOptions(),
+                                  &batch);
         switch (queue_.Join(&writer)) {
           case Role::kLead: {
+            if (writer.sync) queue_.AwaitCompany(&writer, 5);
             const WriteQueue::Group group = queue_.Form(&writer);
             group.ForEach([&](WriteQueue::Writer* w) {
               log.push_back(static_cast<int>(w->batch->Count()));

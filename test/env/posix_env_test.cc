@@ -147,6 +147,46 @@ TEST_F(PosixEnvTest, CloseGivesBackPreallocatedSpace) {
   EXPECT_LE(info.st_blocks, 64);
 }
 
+TEST_F(PosixEnvTest, FileThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
+  constexpr size_t kAhead = 4096;
+  FileOptions options;
+  options.sync_ahead_bytes = kAhead;
+  std::unique_ptr<WritableFile> file;
+  ASSERT_TRUE(env_->NewWritableFile(Path("f"), options, &file).ok());
+  const std::string bytes = RandomBytes(20000, 7);
+  const auto append = [&](size_t count) {
+    ASSERT_TRUE(file->Append(Slice(bytes.data() + file->Size(), count)).ok());
+    ASSERT_TRUE(file->Sync().ok());
+    std::string read;
+    ASSERT_TRUE(ReadFileToString(env_, Path("f"), &read).ok());
+    ASSERT_GE(read.size(), file->Size());
+    ASSERT_LE(read.size(), file->Size() + 2 * kAhead);
+    EXPECT_EQ(read.substr(0, file->Size()), bytes.substr(0, file->Size()));
+    EXPECT_EQ(read.substr(file->Size()),
+              std::string(read.size() - file->Size(), '\0'));
+  };
+  uint64_t size = 0;
+  int longer = 0;
+  for (int i = 0; i < 100; ++i) {
+    append(100);
+    ASSERT_TRUE(env_->GetFileSize(Path("f"), &size).ok());
+    longer += size > file->Size() ? 1 : 0;
+  }
+  // All but the first few.
+  EXPECT_GE(longer, 80);
+  // Not for large ones: that would double what is written.
+  append(8000);
+  ASSERT_TRUE(env_->GetFileSize(Path("f"), &size).ok());
+  EXPECT_EQ(size, file->Size());
+  append(100);
+  ASSERT_TRUE(env_->GetFileSize(Path("f"), &size).ok());
+  EXPECT_GT(size, file->Size());
+  ASSERT_TRUE(file->Close().ok());
+  std::string read;
+  ASSERT_TRUE(ReadFileToString(env_, Path("f"), &read).ok());
+  EXPECT_EQ(read, bytes.substr(0, 18100));
+}
+
 TEST_F(PosixEnvTest, PushesPagesWhileTheFileGrows) {
   FileOptions options;
   options.bytes_per_sync = 10000;
