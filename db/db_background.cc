@@ -95,12 +95,15 @@ Status DBImpl::FlushImmutablesLocked() {
   const uint64_t number = versions_->NewFileNumber();
   const uint64_t start_us = env_->NowMicros();
   VersionEdit edit;
+  uint64_t entries = 0;
+  for (const MemTable* memtable : memtables) entries += memtable->EntryCount();
+  flush_pace_.Begin(entries, start_us);
   mutex_.Unlock();
   Status status;
   if (!memtables.empty()) {
     status =
         FlushMemTables(output_context_, {memtables.begin(), memtables.end()},
-                       snapshots, number, &edit);
+                       snapshots, number, &edit, &flush_pace_);
   }
   if (status.ok()) status = directory_->Sync();
   mutex_.Lock();
@@ -123,7 +126,9 @@ Status DBImpl::FlushImmutablesLocked() {
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));
   }
-  stats.micros += env_->NowMicros() - start_us;
+  const uint64_t end_us = env_->NowMicros();
+  flush_pace_.End(end_us);
+  stats.micros += end_us - start_us;
   ++stats.count;
   immutable_.erase(
       immutable_.begin(),

@@ -11,6 +11,7 @@
 
 #include "db/compaction_picker.h"
 #include "db/compaction_stats.h"
+#include "db/flush_pace.h"
 #include "db/memtable.h"
 #include "db/recovery.h"
 #include "db/relay_logger.h"
@@ -148,6 +149,9 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   Status MakeRoom(bool* wait);
   // REQUIRES: mutex_ or the lead.
   bool MemTableIsFull() const;
+  // For the leader: how long to pause, so that nobody has to wait at the end
+  // of the memtable for the flush of the one before.
+  uint64_t PauseMicros();
   // For those outside of the queue: waits as long as writes are stopped, and
   // what a writer is slowed down by, the latter once. Incomplete if not
   // allowed.
@@ -249,6 +253,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // changes.
   CondVar background_done_;
   WriteDelay write_delay_;
+  FlushPace flush_pace_;
   MemTable* memtable_ = nullptr;      // See the class.
   std::vector<MemTable*> immutable_;  // Oldest first.
   SuperVersionCache super_versions_;  // Reads take no mutex.
@@ -285,6 +290,11 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // ---- Owned by the leader of the write queue ----
   bool has_unlogged_data_ = false;  // Written with disable_wal.
   std::vector<Slice> wal_parts_;
+  uint64_t memtable_bytes_ = 0;  // Of batches, written to memtable_.
+  uint64_t full_bytes_ = 0;      // The same, when the last one was full.
+  // memtable_bytes_ at which PauseMicros is asked the next time, and was last.
+  uint64_t pace_at_bytes_ = UINT64_MAX;
+  uint64_t paced_bytes_ = 0;
   uint64_t sync_micros_ = 0;  // What the last sync of a write took.
 
   // ---- Atomic ----

@@ -163,6 +163,13 @@ Status DBImpl::SwitchMemTableLocked() {
   wal_failed_ = false;
   immutable_.push_back(memtable_);
   ++switched_count_;
+  full_bytes_ = memtable_bytes_;
+  memtable_bytes_ = 0;
+  paced_bytes_ = 0;
+  pace_at_bytes_ = SlotFreeLocked() ? UINT64_MAX : 0;
+  if (!flush_scheduled_) {
+    flush_pace_.Begin(memtable_->EntryCount(), env_->NowMicros());
+  }
   memtable_ = memtable;
   InstallSuperVersionLocked();
   MaybeScheduleLocked();

@@ -110,6 +110,7 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   WriteQueue::Writer writer(options, batch);
   const size_t bytes = batch->ApproximateSize();
   bool delayed = false;
+  bool paused = false;
   // relaxed: see write_gate_.
   bool wait = write_gate_.load(std::memory_order_relaxed) != 0;
   for (;;) {
@@ -128,6 +129,16 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
         wait = false;
         if (!HasRoom()) [[unlikely]] {
           status = MakeRoom(&wait);
+        }
+        if (memtable_bytes_ >= pace_at_bytes_ && !paused && !wait &&
+            status.ok() && !options.no_slowdown) [[unlikely]] {
+          const uint64_t pause_us = PauseMicros();
+          if (pause_us > 0) {
+            paused = true;
+            write_queue_.Leave(WriteQueue::Group(&writer), status);
+            env_->SleepForMicroseconds(pause_us);
+            continue;
+          }
         }
         if (status.ok() && !wait) return WriteGroup(&writer);
         write_queue_.Leave(WriteQueue::Group(&writer), status);
@@ -156,6 +167,35 @@ Status DBImpl::MakeRoom(bool* wait) {
   *wait = StopCauseLocked() != StallCause::kNone;
   if (*wait || !MemTableIsFull()) return Status::OK();
   return SwitchMemTableLocked();
+}
+
+uint64_t DBImpl::PauseMicros() {
+  MutexLock lock(&mutex_);
+  if (SlotFreeLocked()) {
+    pace_at_bytes_ = UINT64_MAX;
+    return 0;
+  }
+  // The memory grows by whole blocks, so the bytes of batches that will fill it
+  // are known only roughly; at first, from the last one.
+  const uint64_t limit = options_.write_buffer_size;
+  const uint64_t used = memtable_->ApproximateMemoryUsage();
+  uint64_t full_bytes = full_bytes_;
+  if (used > limit / 8) {
+    full_bytes = static_cast<uint64_t>(static_cast<double>(memtable_bytes_) *
+                                       static_cast<double>(limit) /
+                                       static_cast<double>(used));
+  }
+  const uint64_t room =
+      full_bytes > memtable_bytes_ ? full_bytes - memtable_bytes_ : 0;
+  const FlushPace::Step step = flush_pace_.Charge(
+      memtable_bytes_ - paced_bytes_, room, full_bytes, env_->NowMicros());
+  paced_bytes_ = memtable_bytes_;
+  pace_at_bytes_ = memtable_bytes_ + step.bytes;
+  if (step.pause_us > 0) {
+    CountStallLocked(StallCause::kMemTables, WritePressure::kSlow);
+    AddStallMicrosLocked(step.pause_us);
+  }
+  return step.pause_us;
 }
 
 StallCause DBImpl::StopCauseLocked() const {
@@ -300,6 +340,7 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
              next - first);
   RecordTick(options_.statistics.get(), Ticker::kBytesWritten, bytes);
   CountBytes(&user_bytes_, bytes);
+  memtable_bytes_ += bytes;
   if (!leader->disable_wal) CountBytes(&logged_bytes_, bytes);
   write_queue_.Leave(group, status);
   return status;

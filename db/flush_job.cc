@@ -14,7 +14,8 @@ namespace varve {
 Status FlushMemTables(const TableOutputContext& context,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
-                      uint64_t file_number, VersionEdit* edit) {
+                      uint64_t file_number, VersionEdit* edit,
+                      FlushPace* pace) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   TombstoneCollector collector(context.comparator);
   for (const MemTable* memtable : memtables) {
@@ -38,6 +39,7 @@ Status FlushMemTables(const TableOutputContext& context,
   Status status = output.Open();
   for (; status.ok() && iterator.Valid(); iterator.Next()) {
     status = output.Add(iterator.key(), iterator.value());
+    if (pace != nullptr) pace->Advance(iterator.input_count());
   }
   if (status.ok()) status = iterator.status();
   if (status.ok()) {

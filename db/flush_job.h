@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "db/flush_pace.h"
 #include "db/memtable.h"
 #include "db/table_output.h"
 #include "db/version_edit.h"
@@ -12,10 +13,11 @@ namespace varve {
 
 // Writes memtables, oldest first, to one table of level 0, and adds it to the
 // edit. If nothing is left to write there is no table. Uses no lock; on an
-// error the file is gone.
+// error the file is gone. `pace`, if not null, is told how far it is.
 Status FlushMemTables(const TableOutputContext& context,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
-                      uint64_t file_number, VersionEdit* edit);
+                      uint64_t file_number, VersionEdit* edit,
+                      FlushPace* pace = nullptr);
 
 }  // namespace varve
