@@ -42,6 +42,7 @@ Status FlushMemTables(const TableOutputContext& context,
     if (pace != nullptr) pace->Advance(iterator.input_count());
   }
   if (status.ok()) status = iterator.status();
+  if (pace != nullptr) pace->Written(context.env->NowMicros());
   if (status.ok()) {
     survivors.AddTo({}, {}, &output);
     status = output.Finish();

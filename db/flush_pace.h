@@ -7,7 +7,8 @@
 // all that is left of it. So they are slowed down, by short pauses, to the
 // speed at which the rest of the buffer lasts as long as the rest of the flush.
 //
-// Thread-safety: guarded by the DB mutex, but for Advance.
+// Thread-safety: guarded by the DB mutex, but for Advance and
+// Written.
 
 #include <atomic>
 #include <cstdint>
@@ -34,6 +35,11 @@ class FlushPace {
     // relaxed: an estimate is made of it.
     done_.store(entries, std::memory_order_relaxed);
   }
+  // And now all are, but nothing is synced. For the same.
+  void Written(uint64_t now_us) {
+    // relaxed: as above.
+    written_us_.store(now_us, std::memory_order_relaxed);
+  }
   void End(uint64_t now_us);
 
   // Since the last call, or Begin, `bytes` were written to the buffer, and of
@@ -46,9 +52,11 @@ class FlushPace {
 
  private:
   std::atomic<uint64_t> done_{0};
+  std::atomic<uint64_t> written_us_{0};  // 0 before.
   uint64_t entries_ = 0;
   uint64_t begin_us_ = 0;
-  double micros_per_entry_ = 0;  // Of the last flush.
+  double micros_per_entry_ = 0;  // Of the last flush, until Written,
+  uint64_t finish_us_ = 0;       // and what it took after that.
   uint64_t free_at_us_ = 0;
 };
 
