@@ -304,6 +304,8 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   group.ForEach([&](WriteQueue::Writer* writer) {
     WriteBatchInternal::SetSequence(writer->batch, next);
     next += writer->batch->Count();
+    // While the log is written.
+    WriteBatchInternal::PrefetchFirst(*writer->batch, *memtable_);
     bytes += writer->batch->ApproximateSize();
   });
   Status status;

@@ -57,6 +57,7 @@ uint64_t FlushPace::RemainingMicros(uint64_t now_us) const {
     const uint64_t waited_us = now_us - std::min(written_us, now_us);
     return std::max(waited_us, finish_us_ - std::min(waited_us, finish_us_));
   }
+  // relaxed: see Advance.
   const uint64_t done = done_.load(std::memory_order_relaxed);
   const uint64_t part = micros_per_entry_ > 0 ? kFirstPart : kLeastPart;
   const auto entries = static_cast<double>(entries_);

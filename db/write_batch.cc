@@ -6,6 +6,7 @@
 #include "db/memtable.h"
 #include "db/write_batch_internal.h"
 #include "util/coding.h"
+#include "util/hash.h"
 
 namespace varve {
 
@@ -248,6 +249,19 @@ void WriteBatchInternal::EncodeHeader(SequenceNumber sequence, uint32_t count,
 void WriteBatchInternal::SetCount(WriteBatch* batch, uint32_t count) {
   if (batch->representation_.size() < kHeaderSize) return;
   EncodeFixed32(batch->representation_.data() + 8, count);
+}
+
+void WriteBatchInternal::PrefetchFirst(const WriteBatch& batch,
+                                       const MemTable& memtable) {
+  Slice rest = batch.Data();
+  if (rest.size() <= kHeaderSize) return;
+  // Of a record that does not begin with its key this makes a key that is not
+  // in it, which does no harm.
+  rest.remove_prefix(kHeaderSize + 1);
+  Slice key;
+  if (GetLengthPrefixedSlice(&rest, &key)) {
+    memtable.Prefetch(PreviewXxh3(key));
+  }
 }
 
 void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {

@@ -91,6 +91,8 @@ class WriteBatchInternal {
   // before they begin.
   static bool Unchecked(const WriteBatch& batch) { return batch.unchecked_; }
   static void Append(WriteBatch* target, const WriteBatch& source);
+  // Brings what the insert of its first update will look at into the cache.
+  static void PrefetchFirst(const WriteBatch& batch, const MemTable& memtable);
 };
 
 // Adds the updates of a batch's bytes to a memtable, the first with the
