@@ -83,12 +83,12 @@ void CompactionIterator::FindNext() {
     const SequenceNumber sequence = ExtractSequence(key_);
     const SequenceNumber stripe = StripeOf(sequence);
     if (IsCovered(user_key, sequence, stripe)) {
-      ++dropped_count_;
+      ++drops_.range_deleted;
       continue;
     }
     if (has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0) {
       if (stripe == last_stripe_) {
-        ++dropped_count_;  // Every reader that sees it sees a newer one.
+        ++drops_.hidden;  // Every reader that sees it sees a newer one.
         continue;
       }
     } else {
@@ -103,7 +103,7 @@ void CompactionIterator::FindNext() {
       const ValueType type = ExtractValueType(key_);
       if (type != ValueType::kValue) {
         if (!DeeperLevelMayHave(user_key)) {
-          ++dropped_count_;
+          ++drops_.obsolete;
           continue;
         }
       } else if (sequence != 0 && compaction_ != nullptr &&

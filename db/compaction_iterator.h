@@ -57,7 +57,20 @@ class CompactionIterator {
   // Of the input; OK at its end.
   Status status() const { return status_; }
 
-  uint64_t dropped_count() const { return dropped_count_; }
+  // Entries that were left out.
+  struct Drops {
+    uint64_t hidden = 0;         // By a newer version.
+    uint64_t obsolete = 0;       // Deletions that hide nothing any more.
+    uint64_t range_deleted = 0;  // By a range deletion.
+
+    uint64_t Total() const { return hidden + obsolete + range_deleted; }
+    void Add(const Drops& other) {
+      hidden += other.hidden;
+      obsolete += other.obsolete;
+      range_deleted += other.range_deleted;
+    }
+  };
+  const Drops& drops() const { return drops_; }
   uint64_t input_count() const { return input_count_; }
 
  private:
@@ -88,7 +101,7 @@ class CompactionIterator {
   SequenceNumber last_stripe_ = 0;  // Of the version before of user_key_.
   // The levels' files are passed in key order: where each stands.
   size_t level_position_[kNumLevels] = {};
-  uint64_t dropped_count_ = 0;
+  Drops drops_;
   uint64_t input_count_ = 0;
 };
 

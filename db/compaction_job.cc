@@ -64,7 +64,7 @@ Status CompactionJob::Run() {
   }
   if (status.ok() && output_open_) status = FinishOutput(end);
   entries_read_ = iterator.input_count();
-  entries_dropped_ = iterator.dropped_count();
+  drops_ = iterator.drops();
   if (!status.ok()) Abandon();
   return status;
 }

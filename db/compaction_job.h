@@ -45,7 +45,7 @@ class CompactionJob {
 
   uint64_t bytes_written() const { return bytes_written_; }
   uint64_t entries_read() const { return entries_read_; }
-  uint64_t entries_dropped() const { return entries_dropped_; }
+  const CompactionIterator::Drops& drops() const { return drops_; }
 
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
@@ -81,7 +81,7 @@ class CompactionJob {
   uint64_t grandparent_overlap_ = 0;
   uint64_t bytes_written_ = 0;
   uint64_t entries_read_ = 0;
-  uint64_t entries_dropped_ = 0;
+  CompactionIterator::Drops drops_;
 };
 
 }  // namespace varve

@@ -5,7 +5,7 @@
 #include "db/db_impl.h"
 #include "db/flush_job.h"
 #include "env/file_names.h"
-#include "monitoring/statistics.h"
+#include "monitoring/measured_operation.h"
 
 namespace varve {
 
@@ -64,49 +64,104 @@ void DBImpl::FinishBackgroundLocked() {
 
 void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   ++background_error_count_;
+  RecordTick(stats_, Ticker::kBackgroundErrors);
+  if (status.IsIOError()) RecordTick(stats_, Ticker::kBackgroundIoErrors);
   Log(LogLevel::kError, &log_, "%s: %s", where, status.ToString().c_str());
   if (background_error_.ok()) {
     background_error_ = status.Annotate(
         std::string("the database is read-only since ") + where + " failed");
     UpdateGateLocked();
+    const std::string what = where;
+    events_.Add([what, status](EventListener* listener) {
+      listener->OnBackgroundError(what, status);
+    });
     if (status.IsNoSpace()) ResumeLaterLocked();
   }
   background_done_.SignalAll();
 }
 
+void DBImpl::AddCreatedLocked(uint64_t number, uint64_t bytes,
+                              const Status& status) {
+  if (!events_.HasListeners()) return;
+  const TableFileInfo info = {path_, TableFileName(path_, number), number,
+                              bytes, status};
+  events_.Add(
+      [info](EventListener* listener) { listener->OnTableFileCreated(info); });
+}
+
+void DBImpl::AddCreatedLocked(const VersionEdit& edit) {
+  for (const auto& [level, file] : edit.new_files()) {
+    AddCreatedLocked(file.number, file.file_size, Status::OK());
+  }
+}
+
 void DBImpl::BackgroundFlush() {
-  MutexLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_, stats_, env_);
   // relaxed: see MaybeScheduleLocked.
   if (!shutting_down_.load(std::memory_order_relaxed) &&
       background_error_.ok() && !immutable_.empty()) {
-    const size_t count = immutable_.size();
-    const Status status = FlushImmutablesLocked();
+    size_t count = 0;
+    const Status status = FlushImmutablesLocked(&count);
     if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
     PurgeObsoleteLocked();
     if (status.ok()) flushed_count_ += count;
+    events_.DeliverLocked();
   }
   flush_scheduled_ = false;
   FinishBackgroundLocked();
 }
 
-Status DBImpl::FlushImmutablesLocked() {
+Status DBImpl::FlushImmutablesLocked(size_t* count) {
+  FlushJobInfo info;
+  info.db_path = path_;
+  info.memtables = immutable_.size();
+  events_.Add(
+      [info](EventListener* listener) { listener->OnFlushBegin(info); });
+  events_.DeliverLocked();
+  const uint64_t start_us = env_->NowMicros();
+  {
+    const HistogramTimer timer(stats_, HistogramType::kFlushTime, env_);
+    info.status = WriteImmutablesLocked(&info);
+  }
+  info.micros = env_->NowMicros() - start_us;
+  *count = info.memtables;
+  events_.Add(
+      [info](EventListener* listener) { listener->OnFlushCompleted(info); });
+  events_.DeliverLocked();
+  return info.status;
+}
+
+std::vector<SequenceNumber> DBImpl::ScanSnapshotsLocked() const {
+  const HistogramTimer timer(stats_, HistogramType::kSnapshotScan, env_);
+  return snapshots_.Sequences();
+}
+
+Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   const std::vector<MemTable*> memtables = immutable_;
-  const std::vector<SequenceNumber> snapshots = snapshots_.Sequences();
+  const std::vector<SequenceNumber> snapshots = ScanSnapshotsLocked();
   const uint64_t number = versions_->NewFileNumber();
   const uint64_t start_us = env_->NowMicros();
   VersionEdit edit;
   uint64_t entries = 0;
   for (const MemTable* memtable : memtables) entries += memtable->EntryCount();
   flush_pace_.Begin(entries, start_us);
+  CompactionIterator::Drops drops;
+  info->memtables = memtables.size();
   mutex_.Unlock();
   Status status;
   if (!memtables.empty()) {
     status =
         FlushMemTables(output_context_, {memtables.begin(), memtables.end()},
-                       snapshots, number, &edit, &flush_pace_);
+                       snapshots, number, &edit, &drops, &flush_pace_);
   }
+  CountDrops(drops);
   if (status.ok()) status = directory_->Sync();
   mutex_.Lock();
+  if (status.ok()) {
+    AddCreatedLocked(edit);
+  } else {
+    AddCreatedLocked(number, 0, status);
+  }
   if (!status.ok()) return status;
 
   const MemTable* const next = immutable_.size() > memtables.size()
@@ -119,8 +174,9 @@ Status DBImpl::FlushImmutablesLocked() {
   CompactionStats& stats = compaction_stats_[0];
   for (const auto& [level, file] : edit.new_files()) {
     stats.bytes_written += file.file_size;
-    RecordTick(options_.statistics.get(), Ticker::kFlushWriteBytes,
-               file.file_size);
+    info->file_number = file.number;
+    info->file_bytes = file.file_size;
+    RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
     Log(LogLevel::kInfo, &log_,
         "flushed %zu memtables to table %llu, %llu bytes", memtables.size(),
         static_cast<unsigned long long>(file.number),
@@ -140,6 +196,12 @@ Status DBImpl::FlushImmutablesLocked() {
     wals_.pop_front();
   }
   return status;
+}
+
+void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
+  RecordTick(stats_, Ticker::kCompactionDropNewer, drops.hidden);
+  RecordTick(stats_, Ticker::kCompactionDropObsolete, drops.obsolete);
+  RecordTick(stats_, Ticker::kCompactionDropRangeDel, drops.range_deleted);
 }
 
 bool DBImpl::HasObsoleteLocked() {
@@ -165,11 +227,18 @@ void DBImpl::PurgeObsoleteLocked() {
   mutex_.Unlock();
   for (MemTable* memtable : memtables) delete memtable;
   // A file that cannot be removed now is found at the next open.
+  std::vector<TableFileInfo> deleted;
   for (FileMetaData* file : files) {
     table_cache_->Evict(file->number);
-    if (env_->RemoveFile(TableFileName(path_, file->number)).IsNotFound()) {
-      env_->RemoveFile(LevelDbTableFileName(path_, file->number)).IgnoreError();
+    TableFileInfo info = {path_, TableFileName(path_, file->number),
+                          file->number, file->file_size, Status()};
+    info.status = env_->RemoveFile(info.file_path);
+    if (info.status.IsNotFound()) {
+      info.file_path = LevelDbTableFileName(path_, file->number);
+      info.status = env_->RemoveFile(info.file_path);
     }
+    RecordTick(stats_, Ticker::kFilesDeleted);
+    deleted.push_back(std::move(info));
     delete file;
   }
   for (const uint64_t number : manifests) {
@@ -180,6 +249,12 @@ void DBImpl::PurgeObsoleteLocked() {
     env_->RemoveFile(WalFileName(path_, wal.number)).IgnoreError();
   }
   mutex_.Lock();
+  for (const TableFileInfo& info : deleted) {
+    events_.Add([info](EventListener* listener) {
+      listener->OnTableFileDeleted(info);
+    });
+  }
+  events_.DeliverLocked();
   --purges_running_;
   background_done_.SignalAll();
 }

@@ -6,7 +6,7 @@
 #include "db/options_check.h"
 #include "db/options_update.h"
 #include "db/parallel_compaction.h"
-#include "monitoring/statistics.h"
+#include "monitoring/measured_operation.h"
 
 namespace varve {
 
@@ -24,7 +24,7 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
 }
 
 void DBImpl::BackgroundCompaction() {
-  MutexLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_, stats_, env_);
   std::unique_ptr<Compaction> compaction;
   // relaxed: see MaybeScheduleLocked.
   if (!shutting_down_.load(std::memory_order_relaxed) &&
@@ -43,6 +43,7 @@ void DBImpl::BackgroundCompaction() {
     SetBackgroundErrorLocked(status, "a compaction");
   }
   PurgeObsoleteLocked();
+  events_.DeliverLocked();
   --compactions_scheduled_;
   FinishBackgroundLocked();
 }
@@ -53,38 +54,20 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   running_compactions_.push_back(compaction);
   MaybeScheduleLocked();  // There may be work that does not meet this.
 
+  CompactionJobInfo info;
+  if (events_.HasListeners()) info = DescribeCompaction(*compaction);
+  events_.Add(
+      [info](EventListener* listener) { listener->OnCompactionBegin(info); });
+  events_.DeliverLocked();
   const uint64_t start_us = env_->NowMicros();
-  VersionEdit edit;
   Status status;
-  CompactionStats& stats = compaction_stats_[compaction->output_level];
-  if (compaction->trivial_move) {
-    compaction->RemoveInputs(&edit);
-    for (const FileMetaData* file : compaction->inputs[0]) {
-      edit.AddFile(compaction->output_level, *file);
-    }
-    stats.moved_bytes += compaction->InputBytes();
-  } else {
-    const std::vector<SequenceNumber> snapshots = snapshots_.Sequences();
-    CompactionResult result;
-    mutex_.Unlock();
-    status = RunCompaction(
-        output_context_, *compaction, table_cache_.get(), snapshots,
-        [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
-        &result);
-    if (status.ok()) status = directory_->Sync();
-    mutex_.Lock();
-    stats.upper_bytes_read += TotalFileSize(compaction->inputs[0]);
-    stats.level_bytes_read += TotalFileSize(compaction->inputs[1]);
-    stats.entries_read += result.entries_read;
-    stats.entries_dropped += result.entries_dropped;
-    stats.bytes_written += result.bytes_written;
-    RecordTick(options_.statistics.get(), Ticker::kCompactReadBytes,
-               compaction->InputBytes());
-    RecordTick(options_.statistics.get(), Ticker::kCompactWriteBytes,
-               result.bytes_written);
+  {
+    const HistogramTimer timer(stats_, HistogramType::kCompactionTime, env_);
+    status = WriteCompactionLocked(*compaction, &info);
   }
-  if (status.ok()) status = versions_->LogAndApply(&edit);
-  stats.micros += env_->NowMicros() - start_us;
+  CompactionStats& stats = compaction_stats_[compaction->output_level];
+  info.micros = env_->NowMicros() - start_us;
+  stats.micros += info.micros;
   ++stats.count;
   Log(LogLevel::kInfo, &log_,
       "%s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
@@ -93,13 +76,76 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
       compaction->level, compaction->output_level, compaction->reason,
       static_cast<unsigned long long>(compaction->InputBytes()),
       status.ToString().c_str());
+  if (status.IsShutdownInProgress()) {
+    RecordTick(stats_, Ticker::kCompactionCancelled);
+  }
 
   compaction->MarkFilesLocked(false);
   running_compactions_.erase(std::find(running_compactions_.begin(),
                                        running_compactions_.end(), compaction));
   if (status.ok()) InstallSuperVersionLocked();
   versions_->UnrefVersionLocked(compaction->version);
+  info.status = status;
+  events_.Add([info](EventListener* listener) {
+    listener->OnCompactionCompleted(info);
+  });
   return status;
+}
+
+CompactionJobInfo DBImpl::DescribeCompaction(
+    const Compaction& compaction) const {
+  CompactionJobInfo info;
+  info.db_path = path_;
+  info.base_input_level = compaction.level;
+  info.output_level = compaction.output_level;
+  for (const auto& files : compaction.inputs) {
+    for (const FileMetaData* file : files) {
+      info.input_files.push_back(file->number);
+    }
+  }
+  info.input_bytes = compaction.InputBytes();
+  info.trivial_move = compaction.trivial_move;
+  info.reason = compaction.reason;
+  return info;
+}
+
+Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
+                                     CompactionJobInfo* info) {
+  VersionEdit edit;
+  CompactionStats& stats = compaction_stats_[compaction.output_level];
+  RecordInHistogram(stats_, HistogramType::kCompactionFiles,
+                    compaction.inputs[0].size() + compaction.inputs[1].size());
+  if (compaction.trivial_move) {
+    compaction.RemoveInputs(&edit);
+    for (const FileMetaData* file : compaction.inputs[0]) {
+      edit.AddFile(compaction.output_level, *file);
+    }
+    stats.moved_bytes += compaction.InputBytes();
+    return versions_->LogAndApply(&edit);
+  }
+  const std::vector<SequenceNumber> snapshots = ScanSnapshotsLocked();
+  CompactionResult result;
+  mutex_.Unlock();
+  Status status = RunCompaction(
+      output_context_, compaction, table_cache_.get(), snapshots,
+      [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
+      &result);
+  if (status.ok()) status = directory_->Sync();
+  RecordTick(stats_, Ticker::kCompactReadBytes, compaction.InputBytes());
+  RecordTick(stats_, Ticker::kCompactWriteBytes, result.bytes_written);
+  CountDrops(result.drops);
+  mutex_.Lock();
+  stats.upper_bytes_read += TotalFileSize(compaction.inputs[0]);
+  stats.level_bytes_read += TotalFileSize(compaction.inputs[1]);
+  stats.entries_read += result.entries_read;
+  stats.entries_dropped += result.drops.Total();
+  stats.bytes_written += result.bytes_written;
+  if (status.ok()) AddCreatedLocked(edit);
+  for (const auto& [level, file] : edit.new_files()) {
+    info->output_files.push_back(file.number);
+  }
+  info->output_bytes = result.bytes_written;
+  return status.ok() ? versions_->LogAndApply(&edit) : status;
 }
 
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
@@ -115,6 +161,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
   }
   status = CompactRangeLocked(options, UserKeyRange{begin, end});
   PurgeObsoleteLocked();
+  events_.DeliverLocked();
   while (purges_running_ > 0) background_done_.Wait(&mutex_);
   --manual_compactions_;
   if (options.exclusive_manual_compaction) exclusive_compaction_ = false;
@@ -210,6 +257,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   UpdateStallLocked();
   MaybeScheduleLocked();
   background_done_.SignalAll();
+  events_.DeliverLocked();
   return status;
 }
 

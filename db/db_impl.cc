@@ -2,18 +2,13 @@
 #include "db/db_impl.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 #include <random>
 
-#include "db/db_iterator.h"
 #include "db/flush_job.h"
 #include "db/options_check.h"
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
-#include "table/merging_iterator.h"
 #include "util/ablation_choice.h"
-#include "util/hash.h"
 
 namespace varve {
 
@@ -22,8 +17,6 @@ namespace {
 constexpr int kMinOpenFiles = 16;
 constexpr size_t kDefaultCacheBytes = 32 << 20;
 constexpr size_t kInfoLogsToKeep = 10;
-// Lookups that MultiGet does together: more would fall out of the caches.
-constexpr size_t kMultiGetBatch = 32;
 
 Options Sanitize(const Options& given) {
   Options options = given;
@@ -35,6 +28,11 @@ Options Sanitize(const Options& given) {
     cache_options.capacity_bytes = kDefaultCacheBytes;
     cache_options.mode = options.ablation.block_cache;
     options.block_cache = NewBlockCache(cache_options);
+  }
+  if (options.statistics == nullptr &&
+      options.stats_level != StatsLevel::kDisableAll) {
+    options.statistics = CreateDBStatistics(
+        {.level = options.stats_level, .mode = options.ablation.statistics});
   }
   return options;
 }
@@ -52,15 +50,6 @@ std::string NewUuid() {
 }
 
 }  // namespace
-
-std::vector<Status> DB::MultiGet(const ReadOptions& options,
-                                 const std::vector<Slice>& keys,
-                                 std::vector<std::string>* values) {
-  std::vector<Status> statuses(keys.size());
-  values->resize(keys.size());
-  MultiGet(options, keys.size(), keys.data(), values->data(), statuses.data());
-  return statuses;
-}
 
 Status DB::Open(const Options& options, const std::string& path,
                 std::unique_ptr<DB>* db) {
@@ -89,8 +78,10 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
       path_(std::move(path)),
       read_only_(read_only),
       env_(options_.env),
+      stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
       block_cache_(options_.block_cache),
+      events_(options_.listeners, &mutex_),
       super_versions_(options_.ablation.superversion, &mutex_, this) {
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
@@ -99,7 +90,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
   table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
-  table_options.statistics = options_.statistics.get();
+  table_options.statistics = stats_;
   table_options.info_log = &log_;
   table_options.binary_search = !IsProduction(options_.ablation.block_index);
   FileOptions file_options;
@@ -214,8 +205,10 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   VersionEdit edit;
   for (MemTable* memtable : state->memtables) {
     if (!status.ok()) break;
+    CompactionIterator::Drops drops;
     status = FlushMemTables(output_context_, {memtable}, {},
-                            versions_->NewFileNumber(), &edit);
+                            versions_->NewFileNumber(), &edit, &drops);
+    CountDrops(drops);
   }
   LiveWal wal;
   if (status.ok()) status = CreateWal(&wal);
@@ -229,6 +222,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
     status = versions_->LogAndApply(&edit);
   }
   if (!status.ok()) return status;
+  AddCreatedLocked(edit);
   memtable_ = NewMemTable(wal_number);
   InstallSuperVersionLocked();
   mutex_.Unlock();
@@ -241,6 +235,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   env_->RaiseBackgroundThreads(
       1 + std::max(1, options_.max_background_jobs / 4), Env::Priority::kHigh);
   MaybeScheduleLocked();
+  events_.DeliverLocked();
   return status;
 }
 
@@ -257,6 +252,8 @@ void DBImpl::OpenInfoLog() {
   }
   log_.SetTarget(std::move(target));
   Log(LogLevel::kInfo, &log_, "Varve opened %s", path_.c_str());
+  Log(LogLevel::kInfo, &log_, "statistics: %s",
+      stats_ != nullptr ? stats_->Path().c_str() : "none");
 }
 
 Status DBImpl::LoadIdentity() {
@@ -396,6 +393,7 @@ Status DBImpl::CloseLocked() {
   }
   wals_.clear();
   PurgeObsoleteLocked();
+  events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
   if (lock_ != nullptr) {
     const Status unlock_status = env_->UnlockFile(std::move(lock_));
@@ -435,157 +433,6 @@ void DBImpl::DisposeLocked(SuperVersion* super_version) {
 
 void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
   if (memtable->Unref()) obsolete_memtables_.push_back(memtable);
-}
-
-SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
-  return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
-                                     : versions_->LastSequence();
-}
-
-Status DBImpl::Get(const ReadOptions& options, const Slice& key,
-                   PinnableSlice* value) {
-  ReadTarget target(value);
-  return GetInto(options, key, &target);
-}
-
-Status DBImpl::Get(const ReadOptions& options, const Slice& key,
-                   std::string* value) {
-  ReadTarget target(value);
-  return GetInto(options, key, &target);
-}
-
-Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
-                       ReadTarget* target) {
-  Statistics* const statistics = options_.statistics.get();
-  RecordTick(statistics, Ticker::kNumberKeysRead);
-  TableLookup lookup;
-  lookup.user_key = key;
-  lookup.hash = PreviewXxh3(key);
-  const SuperVersionCache::Read read = super_versions_.Begin();
-  const SuperVersion& super_version = *read.super_version;
-  // After the SuperVersion is held: a flush and a compaction in between could
-  // drop the version of the key that an earlier number needs.
-  lookup.sequence = ReadSequence(options);
-  Status status;
-  LookupState state = super_version.Find(lookup, target);
-  if (state != LookupState::kNotFound) {
-    RecordTick(statistics, Ticker::kMemtableHit);
-  } else {
-    RecordTick(statistics, Ticker::kMemtableMiss);
-    status = super_version.version->Get(options, lookup, &state, target);
-  }
-  super_versions_.End(read);
-  if (status.ok() && state == LookupState::kFound) [[likely]] {
-    RecordTick(statistics, Ticker::kNumberKeysFound);
-    RecordTick(statistics, Ticker::kBytesRead, target->size());
-    return status;
-  }
-  target->Clear();
-  return status.ok() ? Status::NotFound() : status;
-}
-
-void DBImpl::MultiGet(const ReadOptions& options, size_t count,
-                      const Slice* keys, PinnableSlice* values,
-                      Status* statuses) {
-  MultiGetInto(options, count, keys, values, statuses);
-}
-
-void DBImpl::MultiGet(const ReadOptions& options, size_t count,
-                      const Slice* keys, std::string* values,
-                      Status* statuses) {
-  MultiGetInto(options, count, keys, values, statuses);
-}
-
-template <typename Value>
-void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
-                          const Slice* keys, Value* values, Status* statuses) {
-  const SuperVersionCache::Read read = super_versions_.Begin();
-  const SequenceNumber sequence = ReadSequence(options);
-  std::array<std::optional<ReadTarget>, kMultiGetBatch> targets;
-  for (size_t done = 0; done < count; done += kMultiGetBatch) {
-    const size_t batch = std::min(count - done, kMultiGetBatch);
-    for (size_t i = 0; i < batch; ++i) targets[i].emplace(&values[done + i]);
-    MultiGetSome(options, *read.super_version, sequence, batch, keys + done,
-                 targets.data(), statuses + done);
-  }
-  super_versions_.End(read);
-}
-
-void DBImpl::MultiGetSome(const ReadOptions& options,
-                          const SuperVersion& super_version,
-                          SequenceNumber sequence, size_t count,
-                          const Slice* keys, std::optional<ReadTarget>* targets,
-                          Status* statuses) {
-  Statistics* const statistics = options_.statistics.get();
-  RecordTick(statistics, Ticker::kNumberKeysRead, count);
-  std::array<Version::MultiLookup, kMultiGetBatch> lookups;
-  std::array<Version::MultiLookup*, kMultiGetBatch> pending;
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    l.lookup.user_key = keys[i];
-    l.lookup.hash = PreviewXxh3(keys[i]);
-    l.lookup.sequence = sequence;
-    l.target = &*targets[i];
-    super_version.Prefetch(l.lookup.hash);
-  }
-  size_t pending_count = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    l.state = super_version.Find(l.lookup, l.target);
-    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
-  }
-  RecordTick(statistics, Ticker::kMemtableHit, count - pending_count);
-  RecordTick(statistics, Ticker::kMemtableMiss, pending_count);
-  super_version.version->MultiGet(options, pending.data(), pending_count);
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    statuses[i] = std::move(l.status);
-    if (statuses[i].ok() && l.state == LookupState::kFound) {
-      RecordTick(statistics, Ticker::kNumberKeysFound);
-      RecordTick(statistics, Ticker::kBytesRead, l.target->size());
-      continue;
-    }
-    l.target->Clear();
-    if (statuses[i].ok()) statuses[i] = Status::NotFound();
-  }
-}
-
-std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
-  const SuperVersionCache::Read read = super_versions_.Begin();
-  SuperVersion* const super_version = read.super_version;
-  super_version->Ref();
-  DbIteratorParts parts;
-  // After the SuperVersion is held, as in Get.
-  parts.sequence = ReadSequence(options);
-  super_versions_.End(read);
-  std::shared_ptr<const TombstoneSets> tombstones;
-  Status status = super_version->version->FindTombstones(&tombstones);
-  if (!status.ok()) {
-    super_versions_.Release(super_version);
-    return NewErrorIterator(std::move(status));
-  }
-  std::vector<std::unique_ptr<InternalIterator>> children;
-  RangeDeletionFilters filters(&comparator_, parts.sequence);
-  const auto add = [&](const MemTable& memtable) {
-    children.push_back(
-        filters.Wrap(memtable.NewIterator(), memtable.tombstones().Sets()));
-  };
-  // Nothing that is added to an empty memtable from now on can be seen.
-  if (!super_version->memtable->empty()) add(*super_version->memtable);
-  for (const MemTable* memtable : super_version->immutable) add(*memtable);
-  super_version->version->AddIterators(options, tombstones.get(), &filters,
-                                       &children);
-  parts.comparator = &comparator_;
-  parts.internal = NewMergingIterator(&comparator_, std::move(children));
-  parts.statistics = options_.statistics.get();
-  // relaxed: a count for Close, which no iterator's life overlaps.
-  live_iterators_.fetch_add(1, std::memory_order_relaxed);
-  parts.cleanup = [this, super_version] {
-    super_versions_.Release(super_version);
-    // relaxed: as above.
-    live_iterators_.fetch_sub(1, std::memory_order_relaxed);
-  };
-  return NewDbIterator(std::move(parts), options);
 }
 
 const Snapshot* DBImpl::GetSnapshot() {

@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "db/compaction_iterator.h"
 #include "db/compaction_picker.h"
 #include "db/compaction_stats.h"
+#include "db/event_queue.h"
 #include "db/flush_pace.h"
 #include "db/memtable.h"
 #include "db/recovery.h"
@@ -22,6 +24,7 @@
 #include "db/wal_writer.h"
 #include "db/write_queue.h"
 #include "db/write_stall.h"
+#include "monitoring/statistics.h"
 #include "table/block_cache.h"
 #include "table/table_cache.h"
 #include "util/mutex.h"
@@ -33,7 +36,7 @@ namespace varve {
 struct CheckpointCut;
 
 // Composes the parts of an open database. What a call does is in
-// db_impl.cc (opening, closing, reading), db_write.cc, db_wal.cc (logs, and
+// db_impl.cc (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and
 // how an error is got over), db_background.cc (flush, removal of files),
 // db_compaction.cc and db_properties.cc.
 //
@@ -119,14 +122,22 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // ---- Reading ----
   Status GetInto(const ReadOptions& options, const Slice& key,
                  ReadTarget* target);
+  Status MeasuredGet(const ReadOptions& options, const Slice& key,
+                     ReadTarget* target);
+  // kMeasured: takes account of it in the thread's PerfContext.
+  template <bool kMeasured>
+  Status LookUp(const ReadOptions& options, const Slice& key,
+                ReadTarget* target);
+  void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses);
-  // For as many keys as its scratch memory has room for.
-  void MultiGetSome(const ReadOptions& options,
-                    const SuperVersion& super_version, SequenceNumber sequence,
-                    size_t count, const Slice* keys,
-                    std::optional<ReadTarget>* targets, Status* statuses);
+  // For as many keys as its scratch memory has room for. The bytes found.
+  uint64_t MultiGetSome(const ReadOptions& options,
+                        const SuperVersion& super_version,
+                        SequenceNumber sequence, size_t count,
+                        const Slice* keys, std::optional<ReadTarget>* targets,
+                        Status* statuses);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
   void DisposeLocked(SuperVersion* super_version) override
@@ -142,6 +153,11 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // A batch that `fill` gives one update of so many bytes.
   template <typename Fill>
   Status WriteOne(const WriteOptions& options, size_t bytes, Fill fill);
+  // Write, but for its time.
+  Status WriteBatchOf(const WriteOptions& options, WriteBatch* batch);
+  // Once for each group, by its leader.
+  void CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
+                  uint64_t bytes);
   Status CheckBatch(const WriteOptions& options, const WriteBatch* batch) const;
   // For the leader of the write queue: whether it may write as things are,
   // else makes room, or says in *wait that others have to.
@@ -193,7 +209,12 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // front of them for long. Gives the mutex back meanwhile.
   void DropQueuedJobsLocked() VARVE_REQUIRES(mutex_);
   void BackgroundFlush();
-  Status FlushImmutablesLocked() VARVE_REQUIRES(mutex_);
+  // Sets *count to how many were, or would have been, flushed.
+  Status FlushImmutablesLocked(size_t* count) VARVE_REQUIRES(mutex_);
+  Status WriteImmutablesLocked(FlushJobInfo* info) VARVE_REQUIRES(mutex_);
+  std::vector<SequenceNumber> ScanSnapshotsLocked() const
+      VARVE_REQUIRES(mutex_);
+  void CountDrops(const CompactionIterator::Drops& drops);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);
   // Removes files that nothing needs any more; gives the mutex back
@@ -202,10 +223,18 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   bool HasObsoleteLocked() VARVE_REQUIRES(mutex_);
   void BackgroundPurge();
   void FinishBackgroundLocked() VARVE_REQUIRES(mutex_);
+  // Notes that the tables of the edit were made, but for those that were there.
+  void AddCreatedLocked(const VersionEdit& edit) VARVE_REQUIRES(mutex_);
+  void AddCreatedLocked(uint64_t number, uint64_t bytes, const Status& status)
+      VARVE_REQUIRES(mutex_);
 
   // ---- Compaction (db_compaction.cc) ----
   void BackgroundCompaction();
   Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
+  Status WriteCompactionLocked(const Compaction& compaction,
+                               CompactionJobInfo* info) VARVE_REQUIRES(mutex_);
+  // As it is before it begins.
+  CompactionJobInfo DescribeCompaction(const Compaction& compaction) const;
   bool CompactionDueLocked() const VARVE_REQUIRES(mutex_);
   CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
   Status CompactRangeLocked(const CompactRangeOptions& options,
@@ -233,6 +262,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   const std::string path_;
   const bool read_only_;
   Env* const env_;
+  StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
   RelayLogger log_;
   std::shared_ptr<Cache> block_cache_;
@@ -252,6 +282,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // Signalled when background work ends or the state that writers wait for
   // changes.
   CondVar background_done_;
+  EventQueue events_;
   WriteDelay write_delay_;
   FlushPace flush_pace_;
   MemTable* memtable_ = nullptr;      // See the class.

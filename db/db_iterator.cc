@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "monitoring/statistics.h"
+#include "monitoring/measured_operation.h"
 #include "util/short_copy.h"
 
 namespace varve {
@@ -54,6 +54,7 @@ class DbIterator final : public Iterator {
     }
   }
   ~DbIterator() override {
+    CountMoves();
     parts_.internal.reset();
     parts_.cleanup();
   }
@@ -65,14 +66,14 @@ class DbIterator final : public Iterator {
       Seek(*lower_);
       return;
     }
-    RecordTick(parts_.statistics, Ticker::kNumberDbSeek);
+    const SeekScope scope(this);
     forward_ = true;
     it_->SeekToFirst();
     FindNextUserEntry(false);
   }
 
   void SeekToLast() override {
-    RecordTick(parts_.statistics, Ticker::kNumberDbSeek);
+    const SeekScope scope(this);
     forward_ = false;
     if (upper_) {
       it_->Seek(MakeInternalKey(*upper_, SeekTrailer(kMaxSequenceNumber)));
@@ -88,7 +89,7 @@ class DbIterator final : public Iterator {
   }
 
   void Seek(const Slice& target) override {
-    RecordTick(parts_.statistics, Ticker::kNumberDbSeek);
+    const SeekScope scope(this);
     forward_ = true;
     const Slice from =
         lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
@@ -101,7 +102,7 @@ class DbIterator final : public Iterator {
       SeekToLast();
       return;
     }
-    RecordTick(parts_.statistics, Ticker::kNumberDbSeek);
+    const SeekScope scope(this);
     forward_ = false;
     // The trailer that sorts behind every version of the key.
     it_->SeekForPrev(MakeInternalKey(target, 0));
@@ -109,7 +110,7 @@ class DbIterator final : public Iterator {
   }
 
   void Next() override {
-    RecordTick(parts_.statistics, Ticker::kNumberDbNext);
+    ++moves_.nexts;
     if (forward_) {
       saved_key_.Assign(key_);
       it_->Next();
@@ -125,10 +126,12 @@ class DbIterator final : public Iterator {
       saved_value_.clear();
     }
     FindNextUserEntry(true);
+    moves_.nexts_found += valid_;
+    CountEntry();
   }
 
   void Prev() override {
-    RecordTick(parts_.statistics, Ticker::kNumberDbPrev);
+    ++moves_.prevs;
     if (forward_) {
       // To before all versions of the current key.
       saved_key_.Assign(key_);
@@ -138,6 +141,8 @@ class DbIterator final : public Iterator {
       forward_ = false;
     }
     FindPrevUserEntry();
+    moves_.prevs_found += valid_;
+    CountEntry();
   }
 
  private:
@@ -150,6 +155,64 @@ class DbIterator final : public Iterator {
     return user_key.size() == saved.size() &&
            ShortEqual(user_key.data(), saved.data(), saved.size());
   }
+
+  // What is done entry by entry is counted here, and handed over now and then.
+  struct Moves {
+    uint64_t nexts = 0;
+    uint64_t nexts_found = 0;
+    uint64_t prevs = 0;
+    uint64_t prevs_found = 0;
+    uint64_t bytes = 0;
+    uint64_t skips = 0;
+    uint64_t reseeks = 0;
+  };
+
+  void CountEntry() {
+    if (valid_) moves_.bytes += key_.size() + value_.size();
+  }
+
+  void CountMoves() {
+    if (PerfCounts()) [[unlikely]] {
+      GetPerfContext()->iter_read_bytes += moves_.bytes;
+      GetPerfContext()->internal_key_skipped_count += moves_.skips;
+    }
+    const std::pair<Ticker, uint64_t> ticks[] = {
+        {Ticker::kNumberDbNext, moves_.nexts},
+        {Ticker::kNumberDbNextFound, moves_.nexts_found},
+        {Ticker::kNumberDbPrev, moves_.prevs},
+        {Ticker::kNumberDbPrevFound, moves_.prevs_found},
+        {Ticker::kIterBytesRead, moves_.bytes},
+        {Ticker::kNumberIterSkip, moves_.skips},
+        {Ticker::kNumberReseeks, moves_.reseeks}};
+    for (const auto& [ticker, count] : ticks) {
+      if (count != 0) RecordTick(parts_.statistics, ticker, count);
+    }
+    moves_ = Moves();
+  }
+
+  // Around a seek: counts and perhaps times it.
+  class SeekScope {
+   public:
+    explicit SeekScope(DbIterator* iterator) : iterator_(iterator) {
+      const DbIteratorParts& parts = iterator->parts_;
+      iterator->CountMoves();
+      RecordTick(parts.statistics, Ticker::kNumberDbSeek);
+      if (IsOperationMeasured()) [[unlikely]] {
+        operation_.emplace(parts.statistics, HistogramType::kDbSeek, parts.env);
+      }
+    }
+    SeekScope(const SeekScope&) = delete;
+    SeekScope& operator=(const SeekScope&) = delete;
+    ~SeekScope() {
+      if (!iterator_->valid_) return;
+      RecordTick(iterator_->parts_.statistics, Ticker::kNumberDbSeekFound);
+      iterator_->CountEntry();
+    }
+
+   private:
+    DbIterator* const iterator_;
+    std::optional<MeasuredOperation> operation_;
+  };
 
   void SeekInternal(const Slice& user_key, uint64_t trailer) {
     target_.clear();
@@ -168,8 +231,10 @@ class DbIterator final : public Iterator {
       if (upper_ && Compare(user_key, *upper_) >= 0) return;
       const uint64_t trailer = ExtractTrailer(internal_key);
       if (skipping && IsSaved(user_key)) {
+        ++moves_.skips;
         if (++skips > kSkipsBeforeSeek) {
           skips = 0;
+          ++moves_.reseeks;
           SeekInternal(saved_key_.slice(), 0);
           // An entry with that very trailer would be found again.
           if (it_->Valid() && IsSaved(ExtractUserKey(it_->key()))) {
@@ -187,9 +252,10 @@ class DbIterator final : public Iterator {
         saved_key_.Assign(user_key);
         skipping = true;
         skips = 0;
-      } else if (++skips > kSkipsBeforeSeek) {
+      } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
+        ++moves_.reseeks;
         const std::string key = user_key.ToString();
         SeekInternal(key, SeekTrailer(parts_.sequence));
         continue;
@@ -242,6 +308,7 @@ class DbIterator final : public Iterator {
   KeyBuffer saved_key_;
   std::string saved_value_;
   std::string target_;
+  Moves moves_;
 };
 
 class ErrorIterator final : public Iterator {

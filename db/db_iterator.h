@@ -11,13 +11,16 @@
 
 namespace varve {
 
+class StatisticsImpl;
+
 // What a user's iterator is made of.
 struct DbIteratorParts {
   const InternalKeyComparator* comparator = nullptr;
   std::unique_ptr<InternalIterator> internal;
   // Newer updates are not seen.
   SequenceNumber sequence = 0;
-  Statistics* statistics = nullptr;
+  StatisticsImpl* statistics = nullptr;
+  Env* env = nullptr;
   // Called when the iterator has gone, to let go of what it reads from.
   std::function<void()> cleanup;
 };

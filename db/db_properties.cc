@@ -72,6 +72,12 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-witness")) {
     *value = AblationWitnesses();
+  } else if (name == Slice("statistics")) {
+    if (stats_ != nullptr) *value = stats_->ToString();
+  } else if (name == Slice("prometheus")) {
+    if (stats_ != nullptr) *value = stats_->ToPrometheus();
+  } else if (name == Slice("statistics-path")) {
+    *value = stats_ != nullptr ? stats_->Path() : "none";
   } else if (name == Slice("io-path")) {
     *value = options_.use_direct_reads ? "pread (direct)" : "pread";
   } else {
@@ -166,6 +172,10 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = block_cache_->GetUsage();
   } else if (is("block-cache-pinned-usage")) {
     *value = block_cache_->GetPinnedUsage();
+  } else if (is("statistics-memory")) {
+    *value = stats_ != nullptr ? stats_->MemoryUsage() : 0;
+  } else if (is("statistics-memory-reserved")) {
+    *value = stats_ != nullptr ? stats_->ReservedMemory() : 0;
   } else if (is("is-write-stopped")) {
     *value = stall_.pressure == WritePressure::kStop ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
@@ -257,7 +267,7 @@ std::string DBImpl::StatsLocked() {
           "; ablation: %s\n",
           super_versions_.LockedAcquires(),
           ablation.empty() ? "none" : ablation.c_str());
-  if (options_.statistics != nullptr) out += options_.statistics->ToString();
+  if (stats_ != nullptr) out += stats_->ToString();
   return out;
 }
 
@@ -283,6 +293,7 @@ std::string DBImpl::AblationWitnesses() const {
   add("table_open",
       WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
                                                      : Witness::kUncachedOpen));
+  add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
   return out;
 }
 

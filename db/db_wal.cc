@@ -10,7 +10,8 @@
 #include "db/wal_predecessor.h"
 #include "db/write_batch_internal.h"
 #include "env/file_names.h"
-#include "monitoring/statistics.h"
+#include "monitoring/instrumented_file.h"
+#include "monitoring/measured_operation.h"
 
 namespace varve {
 
@@ -63,9 +64,11 @@ Status DBImpl::SyncLogsLocked() {
   Status status;
   if (sync_directory) status = directory_->Sync();
   for (const auto& writer : writers) {
-    if (status.ok()) status = writer->Sync();
+    if (!status.ok()) break;
+    const HistogramTimer timer(stats_, HistogramType::kWalFileSync, env_);
+    status = writer->Sync();
   }
-  RecordTick(options_.statistics.get(), Ticker::kWalFileSynced, writers.size());
+  RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
   mutex_.Lock();
   if (!status.ok()) return status;
   directory_synced_ = true;
@@ -91,6 +94,7 @@ Status DBImpl::FlushWAL(bool sync) {
   if (!status.ok()) {
     wal_failed_ = true;
     SetBackgroundErrorLocked(status, "writing the log");
+    events_.DeliverLocked();
   }
   return status;
 }
@@ -112,8 +116,8 @@ Status DBImpl::CreateWal(LiveWal* wal) {
     writer_options.allocate_bytes =
         std::min<uint64_t>(options_.write_buffer_size, kMaxAllocateBytes);
   }
-  wal->writer = std::make_shared<wal::Writer>(std::move(file), wal->number,
-                                              writer_options);
+  wal->writer = std::make_shared<wal::Writer>(
+      NewInstrumentedFile(std::move(file), env_), wal->number, writer_options);
   return status;
 }
 
@@ -156,6 +160,7 @@ Status DBImpl::SwitchMemTableLocked() {
     if (!flushed) wal_failed_ = true;
     if (!flushed || created) {
       SetBackgroundErrorLocked(status, "writing the log");
+      events_.DeliverLocked();
     }
     return status;
   }
@@ -173,6 +178,7 @@ Status DBImpl::SwitchMemTableLocked() {
   memtable_ = memtable;
   InstallSuperVersionLocked();
   MaybeScheduleLocked();
+  events_.DeliverLocked();
   return status;
 }
 
@@ -226,8 +232,8 @@ Status DBImpl::Resume() {
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
   if (wal_failed_ || !memtable_->empty()) status = SwitchMemTableLocked();
-  const size_t count = immutable_.size();
-  if (status.ok()) status = FlushImmutablesLocked();
+  size_t count = 0;
+  if (status.ok()) status = FlushImmutablesLocked(&count);
   if (status.ok()) {
     flushed_count_ += count;
     PurgeObsoleteLocked();  // Which may give space back.
@@ -245,6 +251,7 @@ Status DBImpl::Resume() {
   UpdateGateLocked();
   MaybeScheduleLocked();
   background_done_.SignalAll();
+  events_.DeliverLocked();
   return status;
 }
 
@@ -275,7 +282,9 @@ void DBImpl::KeepResuming() {
       break;
     }
     mutex_.Unlock();
-    Resume().IgnoreError();  // It is tried again.
+    RecordTick(stats_, Ticker::kAutoResumes);
+    // It is tried again.
+    if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
     mutex_.Lock();
     wait_us = std::min(2 * wait_us, kMaxResumeWaitUs);
   }

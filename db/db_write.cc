@@ -7,7 +7,7 @@
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
 #include "db/write_batch_internal.h"
-#include "monitoring/statistics.h"
+#include "monitoring/measured_operation.h"
 #include "util/thread_scratch.h"
 
 namespace varve {
@@ -105,6 +105,17 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
+  if (IsOperationMeasured()) [[unlikely]] {
+    MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
+    if (batch != nullptr) {
+      operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
+    }
+    return WriteBatchOf(options, batch);
+  }
+  return WriteBatchOf(options, batch);
+}
+
+Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
   Status status = CheckBatch(options, batch);
   if (!status.ok()) return status;
   WriteQueue::Writer writer(options, batch);
@@ -145,7 +156,8 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
         if (!status.ok()) return status;
         continue;
     }
-    RecordTick(options_.statistics.get(), Ticker::kWriteDoneByOther);
+    RecordTick(stats_, Ticker::kWriteDoneByOther);
+    if (!options.disable_wal) RecordTick(stats_, Ticker::kWriteWithWal);
     return std::move(writer.status);
   }
 }
@@ -162,7 +174,7 @@ bool DBImpl::MemTableIsFull() const {
 }
 
 Status DBImpl::MakeRoom(bool* wait) {
-  MutexLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_, stats_, env_);
   if (!background_error_.ok()) return background_error_;
   *wait = StopCauseLocked() != StallCause::kNone;
   if (*wait || !MemTableIsFull()) return Status::OK();
@@ -211,7 +223,9 @@ bool DBImpl::SlotFreeLocked() const {
 
 Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
                          bool* delayed) {
-  MutexLock lock(&mutex_);
+  const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
+  const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
+  const TimedMutexLock lock(&mutex_, stats_, env_);
   bool counted = false;
   for (;;) {
     if (!background_error_.ok()) return background_error_;
@@ -249,7 +263,7 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
 
 void DBImpl::CountStallLocked(StallCause cause, WritePressure pressure) {
   ++stall_count_;
-  RecordTick(options_.statistics.get(), StallTicker(cause, pressure));
+  RecordTick(stats_, StallTicker(cause, pressure));
   // stall_ is logged when it changes; this is nowhere else.
   if (pressure == WritePressure::kStop && cause == StallCause::kMemTables) {
     Log(LogLevel::kWarn, &log_, "writes wait: %s", StallCauseName(cause));
@@ -258,7 +272,7 @@ void DBImpl::CountStallLocked(StallCause cause, WritePressure pressure) {
 
 void DBImpl::AddStallMicrosLocked(uint64_t micros) {
   stall_micros_ += micros;
-  RecordTick(options_.statistics.get(), Ticker::kStallMicros, micros);
+  RecordTick(stats_, Ticker::kStallMicros, micros);
 }
 
 void DBImpl::UpdateStallLocked() {
@@ -281,6 +295,16 @@ void DBImpl::UpdateStallLocked() {
         debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
         debt.immutable_memtables);
   }
+  if (stall_.pressure != before.pressure) {
+    WriteStallInfo info;
+    info.db_path = path_;
+    info.previous = static_cast<WriteStallCondition>(before.pressure);
+    info.current = static_cast<WriteStallCondition>(stall_.pressure);
+    info.cause = StallCauseName(stall_.cause);
+    events_.Add([info](EventListener* listener) {
+      listener->OnStallConditionsChanged(info);
+    });
+  }
   UpdateGateLocked();
 }
 
@@ -293,8 +317,22 @@ void DBImpl::UpdateGateLocked() {
   write_gate_.store(gate, std::memory_order_relaxed);
 }
 
+void DBImpl::CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
+                        uint64_t bytes) {
+  if (stats_ == nullptr || !stats_->counts()) return;
+  const bool logged = !leader.disable_wal;
+  if (keys == 1) [[likely]] {
+    stats_->TickBundle(logged ? Bundle::kWriteOneLogged : Bundle::kWriteOne);
+  } else {
+    stats_->TickCounted(Ticker::kNumberKeysWritten, keys);
+    stats_->TickCounted(Ticker::kWriteDoneBySelf, 1);
+    if (logged) stats_->TickCounted(Ticker::kWriteWithWal, 1);
+  }
+  stats_->TickCounted(Ticker::kBytesWritten, bytes);
+  if (logged) stats_->TickCounted(Ticker::kWalFileBytes, bytes);
+}
+
 Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
-  RecordTick(options_.statistics.get(), Ticker::kWriteDoneBySelf);
   if (leader->sync) write_queue_.AwaitCompany(leader, sync_micros_ / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   // Only the leader, which this thread is, changes it.
@@ -312,8 +350,8 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   if (leader->disable_wal) {
     has_unlogged_data_ = true;
   } else {
+    const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
     status = LogGroup(group, next - first);
-    RecordTick(options_.statistics.get(), Ticker::kWalFileBytes, bytes);
   }
   if (status.ok() && leader->sync) {
     MutexLock lock(&mutex_);
@@ -322,6 +360,7 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
     sync_micros_ = std::min(env_->NowMicros() - start_us, kMaxCompanyMicros);
   }
   if (status.ok()) {
+    const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
     write_queue_.InsertAll(
         group, memtable_, [this](WriteQueue::Writer* writer) {
           writer->status = InsertBatchInto(writer->batch->Data(), memtable_);
@@ -337,10 +376,9 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
     MutexLock lock(&mutex_);
     wal_failed_ = true;
     SetBackgroundErrorLocked(status, "writing the log");
+    events_.DeliverLocked();
   }
-  RecordTick(options_.statistics.get(), Ticker::kNumberKeysWritten,
-             next - first);
-  RecordTick(options_.statistics.get(), Ticker::kBytesWritten, bytes);
+  CountGroup(*leader, next - first, bytes);
   CountBytes(&user_bytes_, bytes);
   memtable_bytes_ += bytes;
   if (!leader->disable_wal) CountBytes(&logged_bytes_, bytes);

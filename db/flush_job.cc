@@ -15,7 +15,7 @@ Status FlushMemTables(const TableOutputContext& context,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,
-                      FlushPace* pace) {
+                      CompactionIterator::Drops* drops, FlushPace* pace) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   TombstoneCollector collector(context.comparator);
   for (const MemTable* memtable : memtables) {
@@ -30,6 +30,7 @@ Status FlushMemTables(const TableOutputContext& context,
                               tombstones.get(), nullptr);
   iterator.SeekToFirst();
   if (!iterator.Valid() && (!iterator.status().ok() || survivors.empty())) {
+    *drops = iterator.drops();
     return iterator.status();
   }
 
@@ -43,6 +44,7 @@ Status FlushMemTables(const TableOutputContext& context,
   }
   if (status.ok()) status = iterator.status();
   if (pace != nullptr) pace->Written(context.env->NowMicros());
+  *drops = iterator.drops();
   if (status.ok()) {
     survivors.AddTo({}, {}, &output);
     status = output.Finish();

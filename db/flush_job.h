@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "db/compaction_iterator.h"
 #include "db/flush_pace.h"
 #include "db/memtable.h"
 #include "db/table_output.h"
@@ -12,12 +13,14 @@
 namespace varve {
 
 // Writes memtables, oldest first, to one table of level 0, and adds it to the
-// edit. If nothing is left to write there is no table. Uses no lock; on an
-// error the file is gone. `pace`, if not null, is told how far it is.
+// edit. If nothing is left to write there is no table. *drops is what was left
+// out. Uses no lock; on an error the file is gone. `pace`, if not null, is told
+// how far it is.
 Status FlushMemTables(const TableOutputContext& context,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,
+                      CompactionIterator::Drops* drops,
                       FlushPace* pace = nullptr);
 
 }  // namespace varve

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "monitoring/statistics.h"
 #include "table/block_cache.h"
 #include "util/compression.h"
 
@@ -97,6 +98,11 @@ Status CheckOptions(const Options& o) {
           o.ablation.block_cache) {
     return Status::InvalidArgument(
         "block_cache is of another mode than ablation.block_cache");
+  }
+  if (o.statistics != nullptr &&
+      StatisticsImpl::Of(o.statistics.get())->mode() != o.ablation.statistics) {
+    return Status::InvalidArgument(
+        "statistics is of another mode than ablation.statistics");
   }
   return Status::OK();
 }

@@ -119,7 +119,7 @@ Status RunCompaction(const TableOutputContext& context,
     if (status.ok()) status = statuses[i];
     result->bytes_written += jobs[i]->bytes_written();
     result->entries_read += jobs[i]->entries_read();
-    result->entries_dropped += jobs[i]->entries_dropped();
+    result->drops.Add(jobs[i]->drops());
   }
   if (status.ok()) compaction.RemoveInputs(edit);
   for (const auto& job : jobs) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "db/compaction.h"
+#include "db/compaction_iterator.h"
 #include "db/table_output.h"
 #include "db/version_edit.h"
 #include "table/table_cache.h"
@@ -27,7 +28,7 @@ namespace varve {
 struct CompactionResult {
   uint64_t bytes_written = 0;
   uint64_t entries_read = 0;
-  uint64_t entries_dropped = 0;
+  CompactionIterator::Drops drops;
   size_t parts = 0;
 };
 

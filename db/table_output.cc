@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "env/file_names.h"
+#include "monitoring/instrumented_file.h"
 #include "util/coding.h"
 
 namespace varve {
@@ -50,6 +51,7 @@ Status TableOutput::Open() {
   if (compression_ == context_.options->compression) {
     options.compression_level = context_.options->compression_level;
   }
+  options.statistics = StatisticsImpl::Of(context_.options->statistics.get());
   options.filter_policy = context_.options->filter_policy;
   options.db_identity = context_.db_identity;
   options.file_number = metadata_.number;
@@ -58,6 +60,7 @@ Status TableOutput::Open() {
                  options.creation_time_s);
   PutNumberField(&metadata_.other_fields, kFileCreationTimeField,
                  options.creation_time_s);
+  file_ = NewInstrumentedFile(std::move(file_), context_.env);
   builder_ = std::make_unique<TableBuilder>(options, file_.get());
   return status;
 }

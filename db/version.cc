@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "monitoring/read_counts.h"
 #include "util/key_prefix.h"
 
 namespace varve {
@@ -123,12 +124,16 @@ Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
     status = look(*file);
     if (!status.ok() || *state != LookupState::kNotFound) return status;
   }
+  if (lookup.counts != nullptr) lookup.counts->level = 2;
   for (int level = 1; level <= deepest_level_; ++level) {
     if (levels_[level].empty()) continue;
     const FileMetaData* const file = FileWith(level, lookup);
     if (file == nullptr) continue;
     status = look(*file);
-    if (!status.ok() || *state != LookupState::kNotFound) break;
+    if (!status.ok() || *state != LookupState::kNotFound) {
+      if (level == 1 && lookup.counts != nullptr) lookup.counts->level = 1;
+      break;
+    }
   }
   return status;
 }

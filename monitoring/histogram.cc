@@ -8,11 +8,28 @@
 namespace varve {
 
 void Histogram::Merge(const Histogram& other) {
-  for (size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
-  count_ += other.count_;
-  sum_ += other.sum_;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    buckets_[i] = SaturatingAdd(buckets_[i], other.buckets_[i]);
+  }
+  count_ = SaturatingAdd(count_, other.count_);
+  sum_ = SaturatingAdd(sum_, other.sum_);
   min_ = std::min(min_, other.min_);
   max_ = std::max(max_, other.max_);
+}
+
+void Histogram::SetSummary(uint64_t sum_modulo, uint64_t min, uint64_t max) {
+  min_ = min;
+  max_ = max;
+  // Of the numbers with these lowest bits, the sum is the first that is not
+  // below what the buckets hold at least.
+  __extension__ using Wide = unsigned __int128;
+  Wide least = 0;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    if (buckets_[i] != 0) least += Wide{buckets_[i]} * FirstOf(i);
+  }
+  Wide sum = (least >> 64 << 64) + sum_modulo;
+  if (sum < least) sum += Wide{1} << 64;
+  sum_ = sum > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(sum);
 }
 
 double Histogram::Average() const {
@@ -20,25 +37,35 @@ double Histogram::Average() const {
   return static_cast<double>(sum_) / static_cast<double>(count_);
 }
 
-uint64_t Histogram::MiddleOf(size_t bucket) {
+uint64_t Histogram::FirstOf(size_t bucket) {
   if (bucket < 2 * kSubBuckets) return bucket;
   const size_t shift = bucket / kSubBuckets - 1;
-  const uint64_t top = bucket - shift * kSubBuckets;
-  return (top << shift) + (uint64_t{1} << (shift - 1));
+  return uint64_t{bucket - shift * kSubBuckets} << shift;
+}
+
+uint64_t Histogram::LastOf(size_t bucket) {
+  if (bucket < 2 * kSubBuckets) return bucket;
+  const size_t shift = bucket / kSubBuckets - 1;
+  return FirstOf(bucket) + ((uint64_t{1} << shift) - 1);
 }
 
 uint64_t Histogram::Percentile(double percent) const {
   if (count_ == 0) return 0;
   const double share = std::clamp(percent, 0.0, 100.0) / 100;
-  const uint64_t rank = std::clamp<uint64_t>(
-      static_cast<uint64_t>(std::ceil(share * static_cast<double>(count_))), 1,
-      count_);
+  const double position = std::ceil(share * static_cast<double>(count_));
+  const uint64_t rank =
+      position >= static_cast<double>(count_)
+          ? count_
+          : std::max<uint64_t>(1, static_cast<uint64_t>(position));
   // The ends are known exactly; a bucket's middle may lie beyond them.
   if (rank == count_) return max_;
   uint64_t seen = 0;
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
-    seen += buckets_[bucket];
-    if (seen >= rank) return std::clamp(MiddleOf(bucket), min_, max_);
+    seen = SaturatingAdd(seen, buckets_[bucket]);
+    if (seen < rank) continue;
+    const uint64_t middle =
+        FirstOf(bucket) + (LastOf(bucket) - FirstOf(bucket) + 1) / 2;
+    return std::clamp(middle, min_, max_);
   }
   return max_;
 }

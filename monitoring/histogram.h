@@ -6,7 +6,7 @@
 //
 // Buckets are log-linear: each power of two is cut into 64 buckets of equal
 // width, and values below 128 have buckets of their own. An Add is a few
-// instructions and never allocates.
+// instructions and never allocates. Counts and sum stop at their maximum.
 // Thread-safety: thread-compatible; give each thread its own and Merge them.
 
 #include <array>
@@ -18,11 +18,29 @@
 namespace varve {
 
 class Histogram {
+  static constexpr int kSubBits = 6;
+  static constexpr size_t kSubBuckets = size_t{1} << kSubBits;
+
  public:
+  // 64 for the values below 64, and 64 for each of the other bit widths.
+  static constexpr size_t kBuckets = kSubBuckets * (64 - kSubBits + 1);
+
+  static size_t BucketOf(uint64_t value) {
+    if (value < kSubBuckets) return static_cast<size_t>(value);
+    const int shift = 63 - kSubBits - std::countl_zero(value);
+    // The value's highest 7 bits, of which the first is always set.
+    const size_t top = static_cast<size_t>(value >> shift);
+    return static_cast<size_t>(shift) * kSubBuckets + top;
+  }
+
+  // The smallest and the largest value of a bucket.
+  static uint64_t FirstOf(size_t bucket);
+  static uint64_t LastOf(size_t bucket);
+
   void Add(uint64_t value) {
     ++buckets_[BucketOf(value)];
     ++count_;
-    sum_ += value;
+    sum_ = SaturatingAdd(sum_, value);
     if (value < min_) min_ = value;
     if (value > max_) max_ = value;
   }
@@ -31,8 +49,16 @@ class Histogram {
   void Merge(const Histogram& other);
   void Clear() { *this = Histogram(); }
 
+  // For a histogram whose parts are kept elsewhere: first all counts of the
+  // buckets, then the extremes and the sum, of which only the lowest 64 bits
+  // need be known: the buckets tell about the rest.
+  void AddToBucket(size_t bucket, uint64_t count) {
+    buckets_[bucket] = SaturatingAdd(buckets_[bucket], count);
+    count_ = SaturatingAdd(count_, count);
+  }
+  void SetSummary(uint64_t sum_modulo, uint64_t min, uint64_t max);
+
   uint64_t Count() const { return count_; }
-  // Modulo 2^64.
   uint64_t Sum() const { return sum_; }
   // Exact. Zero if nothing was added.
   uint64_t Min() const { return count_ == 0 ? 0 : min_; }
@@ -50,21 +76,10 @@ class Histogram {
   std::string ToString(double unit = 1) const;
 
  private:
-  static constexpr int kSubBits = 6;
-  static constexpr size_t kSubBuckets = size_t{1} << kSubBits;
-  // 64 for the values below 64, and 64 for each of the other bit widths.
-  static constexpr size_t kBuckets = kSubBuckets * (64 - kSubBits + 1);
-
-  static size_t BucketOf(uint64_t value) {
-    if (value < kSubBuckets) return static_cast<size_t>(value);
-    const int shift = 63 - kSubBits - std::countl_zero(value);
-    // The value's highest 7 bits, of which the first is always set.
-    const size_t top = static_cast<size_t>(value >> shift);
-    return static_cast<size_t>(shift) * kSubBuckets + top;
+  static uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
   }
-  // The value in the middle of a bucket.
-  static uint64_t MiddleOf(size_t bucket);
-
   uint64_t count_ = 0;
   uint64_t sum_ = 0;
   uint64_t min_ = UINT64_MAX;

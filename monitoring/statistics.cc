@@ -1,95 +1,390 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "monitoring/statistics.h"
 
+#include <algorithm>
 #include <array>
-#include <atomic>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
 #include <string>
 
 namespace varve {
 
 namespace {
 
-// In the order of the enumeration.
-constexpr std::array kTickerNames = {
-    "varve.block.cache.hit",
-    "varve.block.cache.miss",
-    "varve.block.cache.add",
-    "varve.bloom.filter.useful",
-    "varve.memtable.hit",
-    "varve.memtable.miss",
-    "varve.number.keys.written",
-    "varve.number.keys.read",
-    "varve.number.keys.found",
-    "varve.bytes.written",
-    "varve.bytes.read",
-    "varve.number.db.seek",
-    "varve.number.db.next",
-    "varve.number.db.prev",
-    "varve.wal.synced",
-    "varve.wal.bytes",
-    "varve.write.self",
-    "varve.write.other",
-    "varve.stall.micros",
-    "varve.l0.file.count.limit.delays",
-    "varve.l0.file.count.limit.stops",
-    "varve.pending.compaction.bytes.delays",
-    "varve.pending.compaction.bytes.stops",
-    "varve.memtable.limit.delays",
-    "varve.memtable.limit.stops",
-    "varve.flush.write.bytes",
-    "varve.compact.read.bytes",
-    "varve.compact.write.bytes",
-    "varve.no.file.opens",
-    "varve.no.file.errors",
-};
-static_assert(kTickerNames.size() == kTickerCount, "a name for each ticker");
+void AppendF(std::string* out, const char* format, ...)
+    __attribute__((format(printf, 2, 3)));
+void AppendF(std::string* out, const char* format, ...) {
+  char line[400];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  out->append(line);
+}
 
-// One atomic number a ticker.
-class AtomicStatistics final : public Statistics {
- public:
-  void recordTick(Ticker ticker, uint64_t count) override {
-    // relaxed: a count orders nothing.
-    counts_[Index(ticker)].fetch_add(count, std::memory_order_relaxed);
+template <typename Kind>
+bool IsValid(Kind kind) {
+  return static_cast<uint32_t>(kind) < static_cast<uint32_t>(Kind::kCount);
+}
+
+// A ticker whose events are those of another one, if it is one.
+Ticker StoredAs(Ticker ticker) {
+  switch (ticker) {
+    case Ticker::kBlockCacheDataHit:
+      return Ticker::kBlockCacheHit;
+    case Ticker::kBlockCacheDataMiss:
+      return Ticker::kBlockCacheMiss;
+    case Ticker::kBlockCacheDataAdd:
+      return Ticker::kBlockCacheAdd;
+    case Ticker::kBlockCacheDataBytesInsert:
+      return Ticker::kBlockCacheBytesWrite;
+    default:
+      return ticker;
   }
+}
 
-  uint64_t getTickerCount(Ticker ticker) const override {
-    // relaxed: as in recordTick.
-    return counts_[Index(ticker)].load(std::memory_order_relaxed);
+// The cells whose sum a ticker is, each plus 1: its own, that of a part of it,
+// those of bundles. Zeros behind the last of them.
+using TickerCells = std::array<uint16_t, 3 + kBundleCount>;
+
+// Of MultiGet alone, and so of all reads.
+Ticker PartOf(Ticker ticker) {
+  switch (ticker) {
+    case Ticker::kNumberKeysRead:
+      return Ticker::kNumberMultiGetKeysRead;
+    case Ticker::kNumberKeysFound:
+      return Ticker::kNumberMultiGetKeysFound;
+    case Ticker::kBytesRead:
+      return Ticker::kNumberMultiGetBytesRead;
+    default:
+      return Ticker::kCount;
   }
+}
 
-  void Reset() override {
-    for (std::atomic<uint64_t>& count : counts_) {
-      // relaxed: as in recordTick.
-      count.store(0, std::memory_order_relaxed);
+TickerCells CellsOf(Ticker ticker) {
+  TickerCells cells = {};
+  size_t count = 0;
+  cells[count++] = static_cast<uint16_t>(StatisticsCells::Of(ticker) + 1);
+  const Ticker part = PartOf(ticker);
+  if (part != Ticker::kCount) {
+    cells[count++] = static_cast<uint16_t>(StatisticsCells::Of(part) + 1);
+  }
+  for (size_t i = 0; i < kBundleCount; ++i) {
+    const auto bundle = static_cast<Bundle>(i);
+    for (const Ticker event : BundleTickers(bundle)) {
+      if (event != ticker) continue;
+      cells[count++] = static_cast<uint16_t>(StatisticsCells::Of(bundle) + 1);
     }
   }
+  return cells;
+}
 
-  std::string ToString() const override {
-    std::string text;
-    for (uint32_t i = 0; i < kTickerCount; ++i) {
-      const Ticker ticker = static_cast<Ticker>(i);
-      text.append(TickerName(ticker));
-      text.append(" COUNT : ");
-      text.append(std::to_string(getTickerCount(ticker)));
-      text.push_back('\n');
+const TickerCells& CellsOfTicker(Ticker ticker) {
+  static const auto all = [] {
+    std::array<TickerCells, kTickerCount> made;
+    for (size_t i = 0; i < kTickerCount; ++i) {
+      made[i] = CellsOf(StoredAs(static_cast<Ticker>(i)));
     }
-    return text;
-  }
+    return made;
+  }();
+  return all[static_cast<size_t>(ticker)];
+}
 
- private:
-  static size_t Index(Ticker ticker) { return static_cast<size_t>(ticker); }
-
-  std::array<std::atomic<uint64_t>, kTickerCount> counts_ = {};
-};
+// "varve.db.get.micros" as Prometheus wants it: "varve_db_get_micros".
+std::string PrometheusName(const char* name) {
+  std::string text = name;
+  std::replace(text.begin(), text.end(), '.', '_');
+  return text;
+}
 
 }  // namespace
 
-const char* TickerName(Ticker ticker) {
-  return kTickerNames[static_cast<size_t>(ticker)];
+std::shared_ptr<Statistics> CreateDBStatistics(
+    const StatisticsOptions& options) {
+  return std::make_shared<StatisticsImpl>(options);
 }
 
-std::shared_ptr<Statistics> CreateDBStatistics() {
-  return std::make_shared<AtomicStatistics>();
+StatisticsImpl::StatisticsImpl(const StatisticsOptions& options)
+    : mode_(IsProduction(options.mode) ? StatisticsMode{} : options.mode),
+      level_(options.level) {
+  switch (mode_) {
+    case StatisticsMode::kPerCpu:
+      per_cpu_.emplace();
+      break;
+    case StatisticsMode::kGlobal:
+      global_ = std::make_unique<GlobalStatisticsCells>();
+      break;
+    case StatisticsMode::kThread:
+      thread_ = std::make_unique<ThreadStatisticsCells>();
+      break;
+  }
+}
+
+void StatisticsImpl::AddElsewhere(size_t cell, uint64_t count) {
+  if (thread_ != nullptr) {
+    thread_->Add(cell, count);
+  } else {
+    global_->Add(cell, count);
+  }
+}
+
+void StatisticsImpl::AddToHistogram(HistogramType histogram, uint64_t value) {
+  const auto index = static_cast<size_t>(histogram);
+  const size_t bounds = Cells::BoundsOf(index);
+  const size_t cell = Cells::BucketOf(index, Histogram::BucketOf(value));
+  AddToCell(Cells::SumOf(index), value);
+  if (IsProduction(mode_)) [[likely]] {
+    per_cpu_->Record(bounds, cell, value);
+  } else if (thread_ != nullptr) {
+    thread_->Record(bounds, cell, value);
+  } else {
+    global_->Record(bounds, cell, value);
+  }
+}
+
+void StatisticsImpl::recordTick(Ticker ticker, uint64_t count) {
+  if (IsValid(ticker)) Tick(StoredAs(ticker), count);
+}
+
+void StatisticsImpl::recordInHistogram(HistogramType histogram,
+                                       uint64_t value) {
+  if (IsValid(histogram)) Record(histogram, value);
+}
+
+template <typename Function>
+void StatisticsImpl::ForEachSet(Function function) const {
+  if (per_cpu_) {
+    for (size_t i = 0; i < per_cpu_->set_count(); ++i) {
+      function(per_cpu_->set(i));
+    }
+  } else if (global_ != nullptr) {
+    function(global_->set());
+  } else {
+    thread_->ForEachSet(function);
+  }
+}
+
+uint64_t StatisticsImpl::Baseline(size_t cell) const {
+  // acquire: pairs with the release in Reset.
+  if (!was_reset_.load(std::memory_order_acquire)) return 0;
+  MutexLock lock(&reset_mutex_);
+  // relaxed: it changes under the mutex only.
+  return baseline_[cell].load(std::memory_order_relaxed);
+}
+
+uint64_t StatisticsImpl::Total(size_t cell) const {
+  // Before the cells, which only rise.
+  const uint64_t before = Baseline(cell);
+  uint64_t sum = 0;
+  ForEachSet([&](const Cells::Cell* set) {
+    // relaxed: a count orders nothing.
+    sum += set[cell].load(std::memory_order_relaxed);
+  });
+  return sum - before;
+}
+
+uint64_t StatisticsImpl::getTickerCount(Ticker ticker) const {
+  if (!IsValid(ticker)) return 0;
+  const TickerCells& cells = CellsOfTicker(ticker);
+  uint64_t before = 0;
+  for (const uint16_t* cell = cells.data(); *cell != 0; ++cell) {
+    before += Baseline(size_t{*cell} - 1);
+  }
+  uint64_t sum = 0;
+  ForEachSet([&](const Cells::Cell* set) {
+    for (const uint16_t* cell = cells.data(); *cell != 0; ++cell) {
+      // relaxed: a count orders nothing.
+      sum += set[*cell - 1].load(std::memory_order_relaxed);
+    }
+  });
+  return sum - before;
+}
+
+uint64_t StatisticsImpl::WitnessCount() const {
+  if (IsProduction(mode_)) return 1;
+  uint64_t count = 0;
+  for (size_t cell = 0; cell < Cells::SumOf(0); ++cell) count += Total(cell);
+  return count;
+}
+
+Histogram StatisticsImpl::Merged(HistogramType histogram) const {
+  const auto index = static_cast<size_t>(histogram);
+  Histogram merged;
+  uint64_t sum = 0;
+  uint64_t min = UINT64_MAX;
+  uint64_t max = 0;
+  // acquire: pairs with the release in Reset.
+  const bool was_reset = was_reset_.load(std::memory_order_acquire);
+  std::array<uint64_t, Histogram::kBuckets> buckets = {};
+  if (was_reset) {
+    sum -= Baseline(Cells::SumOf(index));
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      buckets[i] -= Baseline(Cells::BucketOf(index, i));
+    }
+  }
+  ForEachSet([&](const Cells::Cell* set) {
+    // relaxed: a count orders nothing. It may be that of a value whose bucket
+    // is another set's.
+    sum += set[Cells::SumOf(index)].load(std::memory_order_relaxed);
+    const size_t bounds = Cells::BoundsOf(index);
+    // acquire, both: pairs with the release of the addition to a bucket.
+    const uint64_t set_max = set[bounds].load(std::memory_order_acquire);
+    const uint64_t set_min = ~set[bounds + 1].load(std::memory_order_acquire);
+    if (set_max == 0 && set_min == UINT64_MAX) return;  // Nothing in it.
+    min = std::min(min, set_min);
+    max = std::max(max, set_max);
+    const size_t last = Histogram::BucketOf(set_max);
+    for (size_t i = Histogram::BucketOf(set_min); i <= last; ++i) {
+      // relaxed: a count orders nothing.
+      buckets[i] +=
+          set[Cells::BucketOf(index, i)].load(std::memory_order_relaxed);
+    }
+  });
+  size_t first = buckets.size();
+  size_t last = 0;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    if (buckets[i] == 0) continue;
+    merged.AddToBucket(i, buckets[i]);
+    first = std::min(first, i);
+    last = i;
+  }
+  if (merged.Count() == 0) return merged;
+  if (was_reset) {
+    // The bounds are those of all times; the buckets know better.
+    min = std::max(min, Histogram::FirstOf(first));
+    max = std::min(max, Histogram::LastOf(last));
+  }
+  merged.SetSummary(sum, min, max);
+  return merged;
+}
+
+HistogramData StatisticsImpl::histogramData(HistogramType histogram) const {
+  HistogramData data;
+  if (!IsValid(histogram)) return data;
+  const Histogram merged = Merged(histogram);
+  const double unit = HistogramUnit(histogram);
+  const auto in_units = [unit](uint64_t value) {
+    return static_cast<double>(value) / unit;
+  };
+  data.count = merged.Count();
+  data.sum = in_units(merged.Sum());
+  data.min = in_units(merged.Min());
+  data.max = in_units(merged.Max());
+  data.average = merged.Average() / unit;
+  data.median = in_units(merged.Percentile(50));
+  data.percentile95 = in_units(merged.Percentile(95));
+  data.percentile99 = in_units(merged.Percentile(99));
+  data.percentile999 = in_units(merged.Percentile(99.9));
+  return data;
+}
+
+Status StatisticsImpl::GetTickerByName(const Slice& name,
+                                       uint64_t* count) const {
+  for (size_t i = 0; i < kTickerCount; ++i) {
+    const auto ticker = static_cast<Ticker>(i);
+    if (name != Slice(TickerName(ticker))) continue;
+    *count = getTickerCount(ticker);
+    return Status::OK();
+  }
+  return Status::NotFound("there is no ticker named", name.ToString());
+}
+
+Status StatisticsImpl::GetHistogramByName(const Slice& name,
+                                          HistogramData* data) const {
+  for (size_t i = 0; i < kHistogramCount; ++i) {
+    const auto histogram = static_cast<HistogramType>(i);
+    if (name != Slice(HistogramName(histogram))) continue;
+    *data = histogramData(histogram);
+    return Status::OK();
+  }
+  return Status::NotFound("there is no histogram named", name.ToString());
+}
+
+void StatisticsImpl::Reset() {
+  std::vector<Cells::Cell> counts(Cells::kCount);
+  ForEachSet([&counts](const Cells::Cell* set) {
+    FoldStatisticsSet(set, counts.data());
+  });
+  MutexLock lock(&reset_mutex_);
+  baseline_.swap(counts);
+  // release: pairs with the acquire in Baseline.
+  was_reset_.store(true, std::memory_order_release);
+}
+
+std::string StatisticsImpl::ToString() const {
+  std::string text;
+  for (size_t i = 0; i < kTickerCount; ++i) {
+    const auto ticker = static_cast<Ticker>(i);
+    AppendF(&text, "%s COUNT : %" PRIu64 "\n", TickerName(ticker),
+            getTickerCount(ticker));
+  }
+  for (size_t i = 0; i < kHistogramCount; ++i) {
+    const auto histogram = static_cast<HistogramType>(i);
+    const HistogramData data = histogramData(histogram);
+    AppendF(&text,
+            "%s P50 : %.3f P95 : %.3f P99 : %.3f P99.9 : %.3f MIN : %.3f "
+            "MAX : %.3f COUNT : %" PRIu64 " SUM : %.3f\n",
+            HistogramName(histogram), data.median, data.percentile95,
+            data.percentile99, data.percentile999, data.min, data.max,
+            data.count, data.sum);
+  }
+  return text;
+}
+
+std::string StatisticsImpl::ToPrometheus() const {
+  std::string text;
+  for (size_t i = 0; i < kTickerCount; ++i) {
+    const auto ticker = static_cast<Ticker>(i);
+    const std::string name = PrometheusName(TickerName(ticker)) + "_total";
+    AppendF(&text, "# TYPE %s counter\n%s %" PRIu64 "\n", name.c_str(),
+            name.c_str(), getTickerCount(ticker));
+  }
+  for (size_t i = 0; i < kHistogramCount; ++i) {
+    const auto histogram = static_cast<HistogramType>(i);
+    const HistogramData data = histogramData(histogram);
+    std::string name = PrometheusName(HistogramName(histogram));
+    // Times are in seconds there.
+    const bool is_time = HistogramUnit(histogram) != 1;
+    const double scale = is_time ? 1e-6 : 1;
+    if (is_time && name.ends_with("_micros")) name.resize(name.size() - 7);
+    if (is_time) name += "_seconds";
+    AppendF(&text, "# TYPE %s summary\n", name.c_str());
+    const std::pair<const char*, double> quantiles[] = {
+        {"0.5", data.median},
+        {"0.95", data.percentile95},
+        {"0.99", data.percentile99},
+        {"0.999", data.percentile999}};
+    for (const auto& [quantile, value] : quantiles) {
+      AppendF(&text, "%s{quantile=\"%s\"} %.9g\n", name.c_str(), quantile,
+              value * scale);
+    }
+    AppendF(&text, "%s_sum %.9g\n%s_count %" PRIu64 "\n", name.c_str(),
+            data.sum * scale, name.c_str(), data.count);
+  }
+  return text;
+}
+
+std::string StatisticsImpl::Path() const {
+  switch (mode_) {
+    case StatisticsMode::kPerCpu:
+      return PerCpuPathName(per_cpu_->path());
+    case StatisticsMode::kGlobal:
+      return "atomic (global)";
+    case StatisticsMode::kThread:
+      return "thread-local";
+  }
+  return "";
+}
+
+uint64_t StatisticsImpl::MemoryUsage() const {
+  if (per_cpu_) return per_cpu_->used_bytes();
+  return thread_ != nullptr ? thread_->used_bytes() : sizeof(*global_);
+}
+
+uint64_t StatisticsImpl::ReservedMemory() const {
+  if (per_cpu_) return per_cpu_->reserved_bytes();
+  return thread_ != nullptr ? thread_->reserved_bytes() : sizeof(*global_);
 }
 
 }  // namespace varve

@@ -3,21 +3,130 @@
 
 // What the engine needs to count its events: see varve/statistics.h.
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
+#include "monitoring/statistics_cells.h"
+#include "util/ablation_choice.h"
 #include "varve/statistics.h"
 
 namespace varve {
 
-inline constexpr uint32_t kTickerCount = static_cast<uint32_t>(Ticker::kCount);
-
 // Such as "varve.block.cache.hit". REQUIRES: ticker < Ticker::kCount.
 const char* TickerName(Ticker ticker);
+// REQUIRES: histogram < HistogramType::kCount.
+const char* HistogramName(HistogramType histogram);
+// 1000 if the histogram is recorded in nanoseconds, else 1.
+double HistogramUnit(HistogramType histogram);
+// At and above which level something is recorded in it.
+StatsLevel HistogramLevel(HistogramType histogram);
+// Of what one event of a bundle is one event each.
+std::span<const Ticker> BundleTickers(Bundle bundle);
+
+class StatisticsImpl final : public Statistics {
+ public:
+  explicit StatisticsImpl(const StatisticsOptions& options);
+
+  // Of a Statistics from anywhere: there are no others.
+  static StatisticsImpl* Of(Statistics* statistics) {
+    return static_cast<StatisticsImpl*>(statistics);
+  }
+
+  // For the engine, which knows what it hands over.
+  void Tick(Ticker ticker, uint64_t count = 1) {
+    if (counts()) AddToCell(StatisticsCells::Of(ticker), count);
+  }
+  // REQUIRES: counts() was true.
+  void TickBundle(Bundle bundle) { AddToCell(StatisticsCells::Of(bundle), 1); }
+  // The same as Tick.
+  void TickCounted(Ticker ticker, uint64_t count) {
+    AddToCell(StatisticsCells::Of(ticker), count);
+  }
+  // `value` in nanoseconds or bytes.
+  void Record(HistogramType histogram, uint64_t value) {
+    if (measures(histogram)) AddToHistogram(histogram, value);
+  }
+
+  StatsLevel level() const {
+    // relaxed: a switch that may be seen late.
+    return level_.load(std::memory_order_relaxed);
+  }
+  bool counts() const { return level() != StatsLevel::kDisableAll; }
+  bool measures(HistogramType histogram) const {
+    return level() >= HistogramLevel(histogram);
+  }
+  // Whether every operation is timed, and not only a sample.
+  bool times_all() const { return level() >= StatsLevel::kExceptTimeForMutex; }
+  StatisticsMode mode() const { return mode_; }
+  // Of production 1: it is there. Else a sum of all ticks.
+  uint64_t WitnessCount() const;
+
+  void recordTick(Ticker ticker, uint64_t count) override;
+  void recordInHistogram(HistogramType histogram, uint64_t value) override;
+  uint64_t getTickerCount(Ticker ticker) const override;
+  HistogramData histogramData(HistogramType histogram) const override;
+  Status GetTickerByName(const Slice& name, uint64_t* count) const override;
+  Status GetHistogramByName(const Slice& name,
+                            HistogramData* data) const override;
+  void Reset() override;
+  void set_stats_level(StatsLevel level) override {
+    // relaxed: as above.
+    level_.store(level, std::memory_order_relaxed);
+  }
+  StatsLevel get_stats_level() const override { return level(); }
+  std::string ToString() const override;
+  std::string ToPrometheus() const override;
+  std::string Path() const override;
+  uint64_t MemoryUsage() const override;
+  uint64_t ReservedMemory() const override;
+
+ private:
+  using Cells = StatisticsCells;
+
+  void AddToCell(size_t cell, uint64_t count) {
+    if (IsProduction(mode_)) [[likely]] {
+      per_cpu_->Add(cell, count);
+    } else {
+      AddElsewhere(cell, count);
+    }
+  }
+  [[gnu::noinline]] void AddElsewhere(size_t cell, uint64_t count);
+  [[gnu::noinline]] void AddToHistogram(HistogramType histogram,
+                                        uint64_t value);
+
+  // Calls function(const Cell*) for each set there is.
+  template <typename Function>
+  void ForEachSet(Function function) const;
+  // Since the last Reset.
+  uint64_t Total(size_t cell) const;
+  Histogram Merged(HistogramType histogram) const;
+  uint64_t Baseline(size_t cell) const;
+
+  const StatisticsMode mode_;
+  std::atomic<StatsLevel> level_;
+  // Whether there was a Reset.
+  std::atomic<bool> was_reset_{false};
+  // One of them.
+  std::optional<PerCpuStatisticsCells> per_cpu_;
+  std::unique_ptr<GlobalStatisticsCells> global_;
+  std::unique_ptr<ThreadStatisticsCells> thread_;
+  // What was counted until the last Reset; empty if there was none.
+  mutable Mutex reset_mutex_;
+  std::vector<Cells::Cell> baseline_;
+};
 
 // Counts, if there is something to count with.
-inline void RecordTick(Statistics* statistics, Ticker ticker,
+inline void RecordTick(StatisticsImpl* statistics, Ticker ticker,
                        uint64_t count = 1) {
-  if (statistics != nullptr) statistics->recordTick(ticker, count);
+  if (statistics != nullptr) statistics->Tick(ticker, count);
+}
+inline void RecordInHistogram(StatisticsImpl* statistics,
+                              HistogramType histogram, uint64_t value) {
+  if (statistics != nullptr) statistics->Record(histogram, value);
 }
 
 }  // namespace varve

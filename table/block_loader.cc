@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "monitoring/measured_operation.h"
 #include "util/coding.h"
 #include "util/compression.h"
 #include "util/thread_scratch.h"
@@ -113,6 +114,11 @@ Status BlockLoader::ReadRaw(const BlockHandle& handle,
     Status s = readahead->Serve(handle.offset, size, &body->raw);
     if (!s.ok()) return s;
   }
+  if (PerfCounts()) [[unlikely]] {
+    ++GetPerfContext()->block_read_count;
+    GetPerfContext()->block_read_byte += size;
+  }
+  PerfTimer timer(Env::Default(), &GetPerfContext()->block_read_time);
   if (body->raw.data() == nullptr) {
     char* scratch = body->inline_bytes;
     if (size > FileBody::kInlineBytes) {
@@ -134,6 +140,8 @@ Status BlockLoader::ReadRaw(const BlockHandle& handle,
 Status BlockLoader::CompareChecksum(const BlockHandle& handle,
                                     const Slice& raw) const {
   if (checksum_type_ == ChecksumType::kNone) return Status();
+  RecordTick(statistics_, Ticker::kBlocksChecked);
+  const PerfTimer timer(Env::Default(), &GetPerfContext()->block_checksum_time);
   const auto size = static_cast<size_t>(handle.size);
   const uint32_t stored = DecodeFixed32(raw.data() + size + 1);
   const uint32_t computed = BlockChecksum(checksum_type_, raw.data(), size);
@@ -152,6 +160,9 @@ Status BlockLoader::Uncompress(const BlockHandle& handle,
   body->contents = stored;
   const auto type = static_cast<CompressionType>(body->raw[stored.size()]);
   if (type == CompressionType::kNone) return Status();
+  RecordTick(statistics_, Ticker::kBlocksDecompressed);
+  const PerfTimer timer(Env::Default(),
+                        &GetPerfContext()->block_decompress_time);
   BlockContents* const target = &body->uncompressed;
   size_t size = 0;
   Status s = UncompressedLength(type, format_version_, stored, &size);

@@ -23,6 +23,8 @@
 
 namespace varve {
 
+class StatisticsImpl;
+
 // The body of a data block as it stands in the file but for its compression.
 struct FileBody {
   // Enough for a compressed block of the usual size, and most raw ones.
@@ -53,6 +55,9 @@ class BlockLoader {
   void SetDictionary(std::string dictionary) {
     dictionary_ = std::move(dictionary);
   }
+
+  // Counts what it does, if not null.
+  void SetStatistics(StatisticsImpl* statistics) { statistics_ = statistics; }
 
   // In all of these, `readahead` may be null, else may serve the read.
 
@@ -94,6 +99,7 @@ class BlockLoader {
   const ChecksumType checksum_type_;
   const uint32_t format_version_;
   std::string dictionary_;
+  StatisticsImpl* statistics_ = nullptr;
 };
 
 }  // namespace varve

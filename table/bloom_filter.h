@@ -61,6 +61,10 @@ class FilterReader {
             const FilterPolicy* policy);
 
   Kind kind() const { return kind_; }
+  // Whether MayMatch has something to look at.
+  bool asks_whole_keys() const {
+    return kind_ != Kind::kAlwaysMaybe && kind_ != Kind::kLevelDb;
+  }
 
   // False if the table does not hold the user key, whose PreviewXxh3 is
   // `hash`. Always true for kLevelDb.

@@ -132,7 +132,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
 };
 
 FilePool::FilePool(Env* env, const FileOptions& file_options,
-                   int max_open_files, Statistics* statistics)
+                   int max_open_files, StatisticsImpl* statistics)
     : env_(env),
       file_options_(file_options),
       max_open_files_(max_open_files < 0

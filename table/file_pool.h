@@ -44,17 +44,18 @@
 
 #include "util/mutex.h"
 #include "varve/env.h"
-#include "varve/statistics.h"
 #include "varve/status.h"
 
 namespace varve {
+
+class StatisticsImpl;
 
 class FilePool {
  public:
   // A negative `max_open_files` sets no bound: files are closed only when the
   // system has no descriptors left. `statistics` may be null.
   FilePool(Env* env, const FileOptions& file_options, int max_open_files,
-           Statistics* statistics);
+           StatisticsImpl* statistics);
   FilePool(const FilePool&) = delete;
   FilePool& operator=(const FilePool&) = delete;
   ~FilePool();
@@ -85,7 +86,7 @@ class FilePool {
   Env* const env_;
   const FileOptions file_options_;
   const size_t max_open_files_;
-  Statistics* const statistics_;
+  StatisticsImpl* const statistics_;
 
   mutable Mutex mu_;
   CondVar changed_;  // A place is free, or an opening has ended.

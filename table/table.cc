@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "monitoring/statistics.h"
+#include "monitoring/read_counts.h"
 #include "table/block.h"
 #include "table/block_cache.h"
 #include "table/file_block_iterator.h"
@@ -30,6 +30,11 @@ Status Table::Open(const TableReaderOptions& options,
   Status s = OpenTable(options, std::move(file), &rep->core);
   if (s.ok()) table->reset(new Table(std::move(rep)));
   return s;
+}
+
+void Table::Count(const TableProbe& probe, uint64_t lane) {
+  if (probe.lookup.counts != nullptr) [[likely]]
+    probe.lookup.counts->lanes += lane;
 }
 
 Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
@@ -64,10 +69,11 @@ void Table::ProbeIndex(TableProbe* probe) const {
   const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
   if (!core.filter.MayMatch(lookup.hash, lookup.user_key)) {
-    RecordTick(core.options.statistics, Ticker::kBloomFilterUseful, 1);
+    Count(*probe, ReadCounts::kFilterUseful);
     probe->done = true;
     return;
   }
+  if (core.filter.asks_whole_keys()) Count(*probe, ReadCounts::kFilterPositive);
   if (!core.index.has_prefixes() ||
       (probe->in_node &&
        !core.index.FindInNode(probe->place, &probe->block_index))) {
@@ -90,7 +96,7 @@ void Table::ProbeBlock(TableProbe* probe) const {
     GetFromBlocks(probe);
     return;
   }
-  RecordTick(rep_->core.options.statistics, Ticker::kBlockCacheHit, 1);
+  Count(*probe, ReadCounts::kCacheHit);
   block->Touch();
   probe->candidate = block->FindCandidate(probe->lookup.hash, 0);
   if (probe->candidate < block->EntryCount()) {
@@ -153,7 +159,7 @@ void Table::GetFromBlocks(TableProbe* probe) const {
         return;
       }
     } else {
-      RecordTick(core.options.statistics, Ticker::kBloomFilterUseful, 1);
+      Count(*probe, ReadCounts::kFilterUseful);
     }
     // The versions of one key may go on in the next block.
     if (!core.index.MayContinue(i, lookup.user_key)) return;
@@ -204,7 +210,10 @@ bool Table::FindInBody(const Slice& body, size_t i, TableProbe* probe) const {
   return true;
 }
 
-bool Table::Conclude(uint64_t trailer, TableProbe* probe) {
+bool Table::Conclude(uint64_t trailer, TableProbe* probe) const {
+  if (rep_->core.filter.asks_whole_keys()) {
+    Count(*probe, ReadCounts::kFilterTruePositive);
+  }
   if (trailer >> 8 < probe->cover) return false;
   const bool found =
       static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;

@@ -20,6 +20,8 @@
 
 namespace varve {
 
+struct ReadCounts;
+
 // The outcome of looking for a key in one memtable or table.
 enum class LookupState : uint8_t {
   kNotFound,  // Nothing about the key here; look further down.
@@ -32,6 +34,7 @@ struct TableLookup {
   Slice user_key;
   uint64_t hash = 0;  // The filter hash, PreviewXxh3, of the user key.
   SequenceNumber sequence = 0;
+  ReadCounts* counts = nullptr;  // What it meets, if somebody counts.
 };
 
 class Block;
@@ -132,7 +135,9 @@ class Table {
   bool FindInBlock(BlockRef* block, TableProbe* probe) const;
   bool FindInBody(const Slice& body, size_t i, TableProbe* probe) const;
   // Takes note of the newest entry of the key. True if it has a value.
-  static bool Conclude(uint64_t trailer, TableProbe* probe);
+  bool Conclude(uint64_t trailer, TableProbe* probe) const;
+  // Adds one to a lane of the lookup's ReadCounts.
+  static void Count(const TableProbe& probe, uint64_t lane);
   std::unique_ptr<Rep> rep_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitoring/statistics.h"
 #include "table/block_builder.h"
 #include "table/bloom_filter.h"
 #include "table/format.h"
@@ -219,6 +220,11 @@ void TableBuilder::Rep::WriteBlock(std::string* body, bool compress,
       compressor.Compress(*body, &compressed)) {
     type = options.compression;
     stored = &compressed;
+  }
+  if (compress && options.compression != CompressionType::kNone) {
+    RecordTick(options.statistics, stored == &compressed
+                                       ? Ticker::kBlocksCompressed
+                                       : Ticker::kBlocksNotCompressed);
   }
   handle->offset = offset;
   handle->size = stored->size();

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "env/file_names.h"
-#include "monitoring/statistics.h"
+#include "monitoring/instrumented_file.h"
+#include "monitoring/measured_operation.h"
 #include "table/file_pool.h"
 #include "table/merging_iterator.h"
 #include "table/table_iterator.h"
@@ -230,9 +231,15 @@ struct TableCache::Rep {
 
 Status TableCache::Rep::OpenFile(const std::string& path,
                                  std::unique_ptr<RandomAccessFile>* file) {
-  if (!file_options.uncached_open) return pool.Open(path, file);
-  Status s = env->NewRandomAccessFile(path, file_options, file);
-  if (s.ok()) RecordTick(base.statistics, Ticker::kNoFileOpens, 1);
+  Status s;
+  if (!file_options.uncached_open) {
+    s = pool.Open(path, file);
+  } else {
+    s = env->NewRandomAccessFile(path, file_options, file);
+    if (s.ok()) RecordTick(base.statistics, Ticker::kNoFileOpens, 1);
+  }
+  if (s.ok())
+    *file = NewInstrumentedFile(std::move(*file), base.statistics, env);
   return s;
 }
 
@@ -259,6 +266,8 @@ Status TableCache::Rep::OpenTable(const TableFile& table_file,
 
 Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
                                      std::shared_ptr<Table>* table) {
+  const HistogramTimer timer(base.statistics, HistogramType::kTableOpen, env);
+  const PerfTimer io_timer(env, &GetIOStatsContext()->open_nanos);
   TableReaderOptions options = base;
   std::unique_ptr<RandomAccessFile> file;
   Status s = OpenFile(table_file.number, &options.file_name, &file);

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/table_core.h"
 
-#include "monitoring/statistics.h"
+#include "monitoring/measured_operation.h"
 
 namespace varve {
 
@@ -21,10 +21,12 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
   if (cache != nullptr) {
     *block = cache->Lookup(place);
     if (*block) {
-      RecordTick(options.statistics, Ticker::kBlockCacheHit, 1);
+      RecordTick(options.statistics, Ticker::kBlockCacheHit);
+      if (PerfCounts()) [[unlikely]]
+        ++GetPerfContext()->block_cache_hit_count;
       return Status();
     }
-    RecordTick(options.statistics, Ticker::kBlockCacheMiss, 1);
+    RecordTick(options.statistics, Ticker::kBlockCacheMiss);
   }
   const bool keep =
       cache != nullptr && read_options.fill_cache && cache->Admit(place);
@@ -41,7 +43,9 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
                                    build_options, readahead, block);
   if (!s.ok() || !keep) return s;
   *block = cache->Insert(place, std::move(*block));
-  RecordTick(options.statistics, Ticker::kBlockCacheAdd, 1);
+  RecordTick(options.statistics, Ticker::kBlockCacheAdd);
+  RecordTick(options.statistics, Ticker::kBlockCacheBytesWrite,
+             (*block)->ApproximateMemoryUsage());
   return s;
 }
 

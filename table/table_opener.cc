@@ -117,6 +117,7 @@ Status TableOpener::ReadFooter() {
   if (!s.ok()) return s;
   core_.loader = std::make_unique<BlockLoader>(core_.file.get(), name_,
                                                file_size, core_.footer);
+  core_.loader->SetStatistics(core_.options.statistics);
   return s;
 }
 

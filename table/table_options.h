@@ -15,6 +15,7 @@
 namespace varve {
 
 class BlockCache;
+class StatisticsImpl;
 
 // What a table builder needs to know of the options.
 struct TableBuilderOptions {
@@ -29,15 +30,16 @@ struct TableBuilderOptions {
   std::string db_identity;
   uint64_t file_number = 0;
   uint64_t creation_time_s = 0;
+  StatisticsImpl* statistics = nullptr;  // May be null.
 };
 
 // What opening a table needs to know beside the file itself.
 struct TableReaderOptions {
   const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
   std::shared_ptr<const FilterPolicy> filter_policy;
-  BlockCache* block_cache = nullptr;  // May be null. Must outlive the table.
-  Statistics* statistics = nullptr;   // May be null.
-  Logger* info_log = nullptr;         // May be null.
+  BlockCache* block_cache = nullptr;     // May be null. Must outlive the table.
+  StatisticsImpl* statistics = nullptr;  // May be null.
+  Logger* info_log = nullptr;            // May be null.
   // Ablation block_index=binary_search.
   bool binary_search = false;
   // Ablation table_open=uncached: each part of the metadata by a read of its

@@ -112,6 +112,10 @@ DEFINE_bool(histogram, false,
             "Measure every operation and print percentiles, and the peak of "
             "memory, after each benchmark");
 DEFINE_bool(statistics, false, "Count the engine's events, print them at last");
+DEFINE_int32(stats_level, 3,
+             "How much Varve measures, printed or not: 0 nothing, 1 events, 2 "
+             "sizes too, 3 times of a sample of the short operations and of "
+             "all others, 4 of all operations, 5 waits for mutexes too");
 DEFINE_int32(stats_interval_seconds, 0,
              "Print the speed to stderr so often while a benchmark runs");
 DEFINE_string(report_json, "", "File to write all results to, as JSON");
@@ -313,6 +317,7 @@ EngineConfig MakeEngineConfig() {
   config.use_direct_reads = FLAGS_use_direct_reads;
   config.verify_checksums = FLAGS_verify_checksum;
   config.statistics = FLAGS_statistics;
+  config.stats_level = FLAGS_stats_level;
   config.ablation.Parse(FLAGS_ablate).IgnoreError();  // Checked before.
   return config;
 }

@@ -50,8 +50,10 @@ struct EngineConfig {
   bool mmap_write = false;
   bool use_direct_reads = false;
   bool verify_checksums = true;
-  // Count events, if the engine can.
+  // Count events, if the engine can, to print them.
   bool statistics = false;
+  // How much Varve measures: a StatsLevel.
+  int stats_level = 3;
   // What Varve switches back; checked before.
   AblationOptions ablation;
 };

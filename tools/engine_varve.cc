@@ -165,6 +165,7 @@ class VarveEngine final : public Engine {
     cache_options.capacity_bytes = config.cache_bytes;
     cache_options.mode = config.ablation.block_cache;
     options.block_cache = NewBlockCache(cache_options);
+    options.stats_level = static_cast<StatsLevel>(config.stats_level);
     options.ablation = config.ablation;
     options.max_open_files = config.open_files;
     options.target_file_size_base = config.target_file_bytes;
@@ -180,7 +181,11 @@ class VarveEngine final : public Engine {
       options.filter_policy = NewBloomFilterPolicy(config.bloom_bits);
     }
     if (config.statistics) {
-      if (statistics_ == nullptr) statistics_ = CreateDBStatistics();
+      if (statistics_ == nullptr) {
+        statistics_ = CreateDBStatistics(
+            {.level = static_cast<StatsLevel>(config.stats_level),
+             .mode = config.ablation.statistics});
+      }
       options.statistics = statistics_;
     }
     read_options_.verify_checksums = config.verify_checksums;

@@ -277,6 +277,7 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
   AblationOptions part;
   if (benchmark.writes) {
     part.memtable = all.memtable;
+    part.statistics = all.statistics;
   } else if (benchmark.loop != nullptr &&
              benchmark.order != KeyOrder::kSequential) {
     part = all;

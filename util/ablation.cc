@@ -10,16 +10,16 @@ namespace {
 // One switch: a name, its values' names (production first), and its field.
 struct Switch {
   const char* name;
-  const char* values[2];
+  const char* values[3];  // The third may be null.
   uint8_t (*get)(const AblationOptions&);
   void (*set)(AblationOptions*, uint8_t);
 };
 
 template <auto kField>
 constexpr Switch MakeSwitch(const char* name, const char* production,
-                            const char* other) {
+                            const char* other, const char* third = nullptr) {
   return {name,
-          {production, other},
+          {production, other, third},
           [](const AblationOptions& options) {
             return static_cast<uint8_t>(options.*kField);
           },
@@ -42,6 +42,8 @@ constexpr Switch kSwitches[] = {
                                            "skiplist"),
     MakeSwitch<&AblationOptions::table_open>("table_open", "one_read",
                                              "uncached"),
+    MakeSwitch<&AblationOptions::statistics>("statistics", "per_cpu", "global",
+                                             "thread"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {
@@ -50,16 +52,17 @@ Status ParseOne(std::string_view item, AblationOptions* options) {
   for (const Switch& s : kSwitches) {
     if (name != s.name) continue;
     if (equals != std::string_view::npos) {
-      for (uint8_t i = 0; i < 2; ++i) {
+      for (uint8_t i = 0; i < 3 && s.values[i] != nullptr; ++i) {
         if (item.substr(equals + 1) == s.values[i]) {
           s.set(options, i);
           return Status::OK();
         }
       }
     }
+    std::string all = std::string(s.values[0]) + " or " + s.values[1];
+    if (s.values[2] != nullptr) all += std::string(" or ") + s.values[2];
     return Status::InvalidArgument("ablation " + std::string(name) +
-                                   " must be " + s.values[0] + " or " +
-                                   s.values[1]);
+                                   " must be " + all);
   }
   return Status::InvalidArgument("there is no ablation named",
                                  std::string(name));

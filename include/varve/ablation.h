@@ -43,6 +43,11 @@ enum class MemTableMode : uint8_t { kBlinkTree = 0, kSkipList };
 // meanwhile.
 enum class TableOpenMode : uint8_t { kOneRead = 0, kUncached };
 
+// statistics=global: one atomic counter an event, for all threads; =thread: a
+// set of counters a thread, which a query goes through. Production: a set a
+// processor. A Statistics given in Options has its own.
+enum class StatisticsMode : uint8_t { kPerCpu = 0, kGlobal, kThread };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -50,6 +55,7 @@ struct AblationOptions {
   ReadSectionMode read_section = {};
   MemTableMode memtable = {};
   TableOpenMode table_open = {};
+  StatisticsMode statistics = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

@@ -137,6 +137,11 @@ class DB {
   //   varve.block-cache-pinned-usage  bytes
   //   varve.is-write-stopped, varve.actual-delayed-write-rate
   //   varve.io-path                   how tables are read
+  //   varve.statistics                events and distributions
+  //   varve.prometheus                the same, for Prometheus
+  //   varve.statistics-path           how they are counted; "none" if not
+  //   varve.statistics-memory, varve.statistics-memory-reserved   bytes in
+  //                                   use, and of address space
   //   varve.ablation-witness          a line "FIELD=VALUE COUNT" for each field
   //                                   of AblationOptions: how often the step
   //                                   was done that only this value does; of

@@ -17,12 +17,13 @@
 #include "varve/env.h"
 #include "varve/filter_policy.h"
 #include "varve/slice.h"
+#include "varve/statistics.h"
 
 namespace varve {
 
+class EventListener;
 class RateLimiter;
 class Snapshot;
-class Statistics;
 
 // What recovery does with a write-ahead log that is damaged.
 enum class WalRecoveryMode : uint8_t {
@@ -206,8 +207,16 @@ struct Options {
 
   // ---- Observation ----
 
-  // Counts events, if given. May be shared by DBs. Default: null.
+  // Counts and measures. May be shared by DBs. Default: null, the DB has
+  // its own, whose text is the property varve.stats.
   std::shared_ptr<Statistics> statistics;
+
+  // What the DB's own Statistics measure. kDisableAll: it has none.
+  StatsLevel stats_level = StatsLevel::kExceptDetailedTimers;
+
+  // Told about flushes, compactions, stalls, errors and table files. Default:
+  // none.
+  std::vector<std::shared_ptr<EventListener>> listeners;
 
   // ---- Measurement ----
 

@@ -1,34 +1,70 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <atomic>
+// What the engine counts and measures about itself. On by default: each DB has
+// Statistics of its own unless Options::statistics gives it others. How they
+// are kept, and what they cost: docs/statistics.md.
+
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "varve/ablation.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
 namespace varve {
 
-// Events that the engine counts.
+// Events that the engine counts. Names are RocksDB's with another prefix where
+// the event is the same. Varve's block cache holds data blocks only.
 enum class Ticker : uint32_t {
-  kBlockCacheHit,      // varve.block.cache.hit
-  kBlockCacheMiss,     // varve.block.cache.miss
-  kBlockCacheAdd,      // varve.block.cache.add
-  kBloomFilterUseful,  // varve.bloom.filter.useful: reads spared
-  kMemtableHit,        // varve.memtable.hit
-  kMemtableMiss,       // varve.memtable.miss
-  kNumberKeysWritten,  // varve.number.keys.written
-  kNumberKeysRead,     // varve.number.keys.read
-  kNumberKeysFound,    // varve.number.keys.found
-  kBytesWritten,       // varve.bytes.written: by users
-  kBytesRead,          // varve.bytes.read: by Get and MultiGet
-  kNumberDbSeek,       // varve.number.db.seek
-  kNumberDbNext,       // varve.number.db.next
-  kNumberDbPrev,       // varve.number.db.prev
-  kWalFileSynced,      // varve.wal.synced
-  kWalFileBytes,       // varve.wal.bytes
-  kWriteDoneBySelf,    // varve.write.self: as leader of a group
-  kWriteDoneByOther,   // varve.write.other: by another's leader
-  kStallMicros,        // varve.stall.micros: that writers waited
+  kBlockCacheHit,              // varve.block.cache.hit
+  kBlockCacheMiss,             // varve.block.cache.miss
+  kBlockCacheAdd,              // varve.block.cache.add
+  kBlockCacheDataHit,          // varve.block.cache.data.hit
+  kBlockCacheDataMiss,         // varve.block.cache.data.miss
+  kBlockCacheDataAdd,          // varve.block.cache.data.add
+  kBlockCacheDataBytesInsert,  // varve.block.cache.data.bytes.insert
+  kBlockCacheBytesWrite,       // varve.block.cache.bytes.write
+  kBloomFilterUseful,          // varve.bloom.filter.useful: reads spared
+  // Lookups that a filter let through, and of those, what was found.
+  kBloomFilterFullPositive,      // varve.bloom.filter.full.positive
+  kBloomFilterFullTruePositive,  // varve.bloom.filter.full.true.positive
+  kMemtableHit,                  // varve.memtable.hit
+  kMemtableMiss,                 // varve.memtable.miss
+  // Where Get found values that were in tables.
+  kGetHitL0,                 // varve.l0.hit
+  kGetHitL1,                 // varve.l1.hit
+  kGetHitL2AndUp,            // varve.l2andup.hit
+  kNumberKeysRead,           // varve.number.keys.read: by Get and MultiGet
+  kNumberKeysFound,          // varve.number.keys.found
+  kBytesRead,                // varve.bytes.read: values of Get and MultiGet
+  kNumberMultiGetCalls,      // varve.number.multiget.get
+  kNumberMultiGetKeysRead,   // varve.number.multiget.keys.read
+  kNumberMultiGetKeysFound,  // varve.number.multiget.keys.found
+  kNumberMultiGetBytesRead,  // varve.number.multiget.bytes.read
+  // Of iterators; counted when they seek next, or end.
+  kNumberDbSeek,          // varve.number.db.seek
+  kNumberDbSeekFound,     // varve.number.db.seek.found
+  kNumberDbNext,          // varve.number.db.next
+  kNumberDbNextFound,     // varve.number.db.next.found
+  kNumberDbPrev,          // varve.number.db.prev
+  kNumberDbPrevFound,     // varve.number.db.prev.found
+  kIterBytesRead,         // varve.db.iter.bytes.read: keys and values
+  kNumberIterSkip,        // varve.number.iter.skip: entries that none may see
+  kNumberReseeks,         // varve.number.reseeks.iteration: instead of skips
+  kIteratorsCreated,      // varve.num.iterator.created
+  kIteratorsDeleted,      // varve.num.iterator.deleted
+  kSuperVersionAcquires,  // varve.number.superversion_acquires: by reference
+  kSuperVersionReleases,  // varve.number.superversion_releases
+  kNumberKeysWritten,     // varve.number.keys.written
+  kBytesWritten,          // varve.bytes.written: by users
+  kWriteDoneBySelf,       // varve.write.self: as leader of a group
+  kWriteDoneByOther,      // varve.write.other: by another's leader
+  kWriteWithWal,          // varve.write.wal: that went to the log
+  kWalFileSynced,         // varve.wal.synced
+  kWalFileBytes,          // varve.wal.bytes
+  kStallMicros,           // varve.stall.micros: that writers waited
   // Writes that were slowed down, and that were stopped, for what reason.
   kStallLevel0Delays,    // varve.l0.file.count.limit.delays
   kStallLevel0Stops,     // varve.l0.file.count.limit.stops
@@ -39,24 +75,129 @@ enum class Ticker : uint32_t {
   kFlushWriteBytes,      // varve.flush.write.bytes
   kCompactReadBytes,     // varve.compact.read.bytes
   kCompactWriteBytes,    // varve.compact.write.bytes
-  kNoFileOpens,          // varve.no.file.opens: table files opened
-  kNoFileErrors,         // varve.no.file.errors
+  kCompactionCancelled,  // varve.compaction.cancelled
+  // Entries that a compaction or flush left out: hidden by a newer version,
+  // deletions with nothing left below, hidden by a range deletion.
+  kCompactionDropNewer,     // varve.compaction.key.drop.new
+  kCompactionDropObsolete,  // varve.compaction.key.drop.obsolete
+  kCompactionDropRangeDel,  // varve.compaction.key.drop.range_del
+  kNoFileOpens,             // varve.no.file.opens: table files opened
+  kNoFileErrors,            // varve.no.file.errors
+  kFilesDeleted,            // varve.files.deleted.immediately: tables
+  kBlocksChecked,           // varve.block.checksum.compute.count
+  kBlocksCompressed,        // varve.number.block.compressed
+  kBlocksNotCompressed,     // varve.number.block.not_compressed
+  kBlocksDecompressed,      // varve.number.block.decompressed
+  kTableReadBytes,          // varve.sst.read.bytes: by reads of any purpose
+  kBackgroundErrors,        // varve.error.handler.bg.error.count
+  kBackgroundIoErrors,      // varve.error.handler.bg.io.error.count
+  kAutoResumes,             // varve.error.handler.autoresume.count
+  kAutoResumeSuccesses,     // varve.error.handler.autoresume.success.count
   kCount,
 };
 
-// Counts of events since it was made or reset.
+// Distributions that the engine measures. Those marked "sampled" see one
+// operation in 64 on average, chosen at random, unless the level asks for all.
+enum class HistogramType : uint32_t {
+  kDbGet,             // varve.db.get.micros, sampled
+  kDbWrite,           // varve.db.write.micros, sampled
+  kDbMultiGet,        // varve.db.multiget.micros: of a call, sampled
+  kDbSeek,            // varve.db.seek.micros, sampled
+  kFlushTime,         // varve.db.flush.micros
+  kCompactionTime,    // varve.compaction.times.micros
+  kWalFileSync,       // varve.wal.file.sync.micros
+  kSstRead,           // varve.sst.read.micros: of a read of a table file
+  kTableOpen,         // varve.table.open.io.micros
+  kSnapshotScan,      // varve.snapshot.scan.micros: for flush or compaction
+  kWriteStall,        // varve.db.write.stall: microseconds a write waited
+  kBytesPerWrite,     // varve.bytes.per.write, sampled
+  kBytesPerRead,      // varve.bytes.per.read: of a Get, sampled
+  kBytesPerMultiGet,  // varve.bytes.per.multiget, sampled
+  kCompactionFiles,   // varve.numfiles.in.singlecompaction
+  kDbMutexWait,       // varve.db.mutex.wait.micros: level kAll only
+  kCount,
+};
+
+// How much is measured; each level includes those before it.
+enum class StatsLevel : uint8_t {
+  kDisableAll,
+  kExceptHistogramOrTimers,  // Tickers.
+  kExceptTimers,             // And histograms of sizes.
+  kExceptDetailedTimers,     // And timers, those of short operations sampled.
+  kExceptTimeForMutex,       // And every operation.
+  kAll,                      // And waits for the DB mutex.
+};
+
+// Of a distribution, in its unit: microseconds or bytes. Times are measured in
+// nanoseconds, hence the fractions. Percentiles are off by 1/64 of themselves
+// at most; the rest is exact. All zero if nothing was recorded.
+struct HistogramData {
+  uint64_t count = 0;
+  double sum = 0;  // Saturates.
+  double min = 0;
+  double max = 0;
+  double average = 0;
+  double median = 0;
+  double percentile95 = 0;
+  double percentile99 = 0;
+  double percentile999 = 0;
+};
+
+// Made by CreateDBStatistics only. Queries see all that happened before them;
+// what happens meanwhile they may see in part.
 // Thread-safety: thread-safe.
 class Statistics {
  public:
   virtual ~Statistics() = default;
+
+  // Adds to a ticker. Does nothing at level kDisableAll, and for a value that
+  // is no ticker.
   virtual void recordTick(Ticker ticker, uint64_t count) = 0;
+  // Adds a value, in nanoseconds if the histogram's unit is microseconds. Does
+  // nothing below the level that the histogram needs, and for a value that is
+  // no histogram.
+  virtual void recordInHistogram(HistogramType histogram, uint64_t value) = 0;
+
+  // Modulo 2^64. 0 for a value that is no ticker.
   virtual uint64_t getTickerCount(Ticker ticker) const = 0;
-  // Sets all counts to zero. Concurrent ticks may be lost.
+  // All zero for a value that is no histogram.
+  virtual HistogramData histogramData(HistogramType histogram) const = 0;
+  // By name, such as "varve.block.cache.hit". NotFound if there is none.
+  virtual Status GetTickerByName(const Slice& name, uint64_t* count) const = 0;
+  virtual Status GetHistogramByName(const Slice& name,
+                                    HistogramData* data) const = 0;
+
+  // Sets all to zero. What is recorded meanwhile may be lost.
   virtual void Reset() = 0;
-  // A line "name COUNT : number" a ticker.
+
+  virtual void set_stats_level(StatsLevel level) = 0;
+  virtual StatsLevel get_stats_level() const = 0;
+
+  // A line "name COUNT : number" a ticker, then one a histogram.
   virtual std::string ToString() const = 0;
+  // In the text exposition format of Prometheus: a counter a ticker, and a
+  // summary a histogram, in seconds or bytes.
+  virtual std::string ToPrometheus() const = 0;
+
+  // How updates find their counters: by restartable sequences, or what is in
+  // their place on this machine.
+  virtual std::string Path() const = 0;
+  // Bytes of memory that are in use, and of address space.
+  virtual uint64_t MemoryUsage() const = 0;
+  virtual uint64_t ReservedMemory() const = 0;
+
+ private:
+  friend class StatisticsImpl;
+  Statistics() = default;
 };
 
-std::shared_ptr<Statistics> CreateDBStatistics();
+struct StatisticsOptions {
+  StatsLevel level = StatsLevel::kExceptDetailedTimers;
+  // Must be that of the Options::ablation of all DBs that share it.
+  StatisticsMode mode = {};
+};
+
+std::shared_ptr<Statistics> CreateDBStatistics(
+    const StatisticsOptions& options = {});
 
 }  // namespace varve

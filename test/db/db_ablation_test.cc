@@ -52,7 +52,7 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
   for (const char* variant :
        {"superversion=thread_local", "block_index=prefixes",
         "block_cache=swizzled", "read_section=asymmetric",
-        "memtable=blink_tree"}) {
+        "memtable=blink_tree", "statistics=per_cpu"}) {
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GT(before.at(variant), 0u) << variant;
   }
@@ -66,7 +66,7 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
 TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
   for (const std::string variant :
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
-        "read_section=fenced"}) {
+        "read_section=fenced", "statistics=global", "statistics=thread"}) {
     // Its own way of fencing takes the place of this one.
     if (kThreadSanitizer && variant == "read_section=fenced") continue;
     OpenAblated(variant);

@@ -16,7 +16,7 @@ namespace {
 class DbObservationTest : public DbTestBase {};
 
 TEST_F(DbObservationTest, StatisticsCount) {
-  options_.statistics = CreateDBStatistics();
+  options_.statistics = NewTestStatistics();
   const auto count = [&](Ticker ticker) {
     return options_.statistics->getTickerCount(ticker);
   };
@@ -50,10 +50,10 @@ TEST_F(DbObservationTest, StatisticsCount) {
   it->Next();
   it->Next();
   it->Prev();
+  it.reset();
   EXPECT_EQ(count(Ticker::kNumberDbSeek), 1u);
   EXPECT_EQ(count(Ticker::kNumberDbNext), 2u);
   EXPECT_EQ(count(Ticker::kNumberDbPrev), 1u);
-  it.reset();
   CompactAll();
   EXPECT_GT(count(Ticker::kCompactReadBytes), 0u);
   EXPECT_GT(count(Ticker::kCompactWriteBytes), 0u);

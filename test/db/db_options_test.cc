@@ -375,7 +375,7 @@ TEST_F(DbOptionsTest, CustomFilterPolicyIsUsedUnderItsName) {
 
 TEST_F(DbOptionsTest, BloomFilterSparesReadsOfAbsentKeys) {
   options_.filter_policy = NewBloomFilterPolicy(10);
-  options_.statistics = CreateDBStatistics();
+  options_.statistics = NewTestStatistics();
   Open();
   for (int i = 0; i < 4000; i += 2) Put(Key(i), "v");
   CompactAll();

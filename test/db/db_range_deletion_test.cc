@@ -18,7 +18,7 @@ namespace {
 class DbRangeDeletionTest : public DbTestBase {
  protected:
   DbRangeDeletionTest() {
-    options_.statistics = CreateDBStatistics();
+    options_.statistics = NewTestStatistics();
     options_.compression = CompressionType::kNone;
   }
   void DeleteRange(const std::string& begin, const std::string& end) {

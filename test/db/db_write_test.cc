@@ -21,7 +21,7 @@ class DbWriteTest : public DbTestBase {
  protected:
   DbWriteTest() {
     options_.env = &env_;
-    options_.statistics = CreateDBStatistics();
+    options_.statistics = NewTestStatistics();
     no_slowdown_.no_slowdown = true;
   }
   ~DbWriteTest() override {

@@ -99,6 +99,38 @@ TEST(HistogramTest, MergesLikeOneThatSawAllValues) {
   EXPECT_EQ(first.Count(), 0u);
 }
 
+TEST(HistogramTest, SaturatesInsteadOfOverflowing) {
+  Histogram histogram;
+  histogram.Add(UINT64_MAX);
+  histogram.Add(2);
+  EXPECT_EQ(histogram.Sum(), UINT64_MAX);
+  Histogram other;
+  other.AddToBucket(3, UINT64_MAX);
+  other.AddToBucket(3, 5);
+  EXPECT_EQ(other.Count(), UINT64_MAX);
+  other.Merge(histogram);
+  EXPECT_EQ(other.Count(), UINT64_MAX);
+  EXPECT_EQ(other.Sum(), UINT64_MAX);
+  EXPECT_EQ(other.Percentile(50), 3u);
+  EXPECT_EQ(other.Percentile(100), UINT64_MAX);
+}
+
+TEST(HistogramTest, FindsTheSumFromItsLowestBits) {
+  for (const uint64_t value :
+       {uint64_t{0}, uint64_t{1}, uint64_t{129}, uint64_t{1} << 40,
+        (uint64_t{1} << 50) + 12345, uint64_t{1} << 58}) {
+    for (const uint64_t count : {1, 50, 70}) {
+      Histogram expected;
+      for (uint64_t i = 0; i < count; ++i) expected.Add(value);
+      Histogram histogram;
+      histogram.AddToBucket(Histogram::BucketOf(value), count);
+      histogram.SetSummary(value * count, value, value);
+      EXPECT_EQ(histogram.ToString(), expected.ToString());
+      EXPECT_EQ(histogram.Sum(), expected.Sum());
+    }
+  }
+}
+
 TEST(HistogramTest, PrintsInUnits) {
   Histogram histogram;
   histogram.Add(1000);

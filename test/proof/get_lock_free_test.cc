@@ -2,9 +2,10 @@
 //
 // Goal: a read of what is in memory executes no instruction that locks memory,
 // no system call and no operation of a mutex, so that readers cannot slow each
-// other down; a pinned value adds one pin and one unpin. Method: a child
-// process opens a database, reads it into the cache and is then led through
-// reads one instruction at a time. A machine that forbids that fails the test.
+// other down, with statistics that count it; a pinned value adds one pin and
+// one unpin. Method: a child process opens a database, reads it into the cache
+// and is then led through reads one instruction at a time. A machine that
+// forbids that fails the test.
 
 #include <gtest/gtest.h>
 
@@ -19,6 +20,7 @@
 
 #include "test/testing/single_stepper.h"
 #include "test/testing/temp_dir.h"
+#include "util/per_cpu.h"
 #include "varve/db.h"
 
 namespace varve::test {
@@ -28,6 +30,9 @@ constexpr int kEntries = 20000;
 constexpr size_t kBatch = 32;
 constexpr uint64_t kGets = 50;
 constexpr uint64_t kMultiGets = 4;
+
+// Whether statistics are kept by restartable sequences on this machine.
+const bool kHasSequences = BestPerCpuPath() != PerCpuPath::kAtomic;
 
 std::string KeyOf(int number) {
   char text[32];
@@ -62,6 +67,8 @@ void Prepare(const std::string& path, Place place, uint64_t pieces,
   options.compression = CompressionType::kNone;
   options.filter_policy = NewBloomFilterPolicy(10);
   options.block_cache = NewBlockCache(64 << 20);
+  // What takes their place has to lock.
+  if (!kHasSequences) options.stats_level = StatsLevel::kDisableAll;
   const auto must = [](const Status& s) {
     if (s.ok()) return;
     fprintf(stderr, "%s\n", s.ToString().c_str());
@@ -137,10 +144,11 @@ class GetLockFreeTest : public ::testing::Test {
     };
     printf(
         "%s: %.0f instructions, %.2f locked, %.2f system calls, "
-        "%.2f mutex operations, %.2f allocations\n",
+        "%.2f mutex operations, %.2f allocations, %.2f restartable "
+        "sequences\n",
         what, each(report.instructions), each(report.locked),
         each(report.system_calls), each(report.mutex_operations),
-        each(report.allocations));
+        each(report.allocations), each(report.sequences));
     int lines = 0;
     for (const auto& [finding, count] : report.findings) {
       if (lines++ == 10) break;
@@ -168,6 +176,10 @@ class GetLockFreeTest : public ::testing::Test {
     EXPECT_LE(report.locked, locked_each * reads);
     EXPECT_EQ(report.system_calls, 0u);
     EXPECT_EQ(report.mutex_operations, 0u);
+    // Statistics are on.
+    if (kHasSequences) {
+      EXPECT_GE(report.sequences, pieces);
+    }
   }
   void StepGets(const char* what, Place place, uint64_t locked_each,
                 const Piece& piece, const Judge& judge) {
@@ -314,6 +326,35 @@ TEST_F(GetLockFreeTest, FindsWhatItLooksFor) {
   Print("nothing at all", nothing, 10);
   EXPECT_EQ(nothing.locked + nothing.system_calls + nothing.mutex_operations,
             0u);
+}
+
+TEST(X86InstructionTest, KnowsTheLengthsOfWhatSequencesAreMadeOf) {
+  const std::vector<std::vector<uint8_t>> instructions = {
+      {0x48, 0x8d, 0x05, 1, 2, 3, 4},        // lea 0x4030201(%rip),%rax
+      {0x64, 0x48, 0x89, 0x41, 0x08},        // mov %rax,%fs:8(%rcx)
+      {0x64, 0x49, 0x89, 0x44, 0x24, 0x08},  // mov %rax,%fs:8(%r12)
+      {0x64, 0x8b, 0x06},                    // mov %fs:(%rsi),%eax
+      {0x48, 0x69, 0xc0, 0, 0x60, 0, 0},     // imul $0x6000,%rax,%rax
+      {0x48, 0x0f, 0xaf, 0xc3},              // imul %rbx,%rax
+      {0x48, 0x83, 0x04, 0x02, 0x01},        // addq $1,(%rdx,%rax)
+      {0x48, 0x81, 0x04, 0x02, 1, 2, 3, 4},  // addq $0x4030201,(...)
+      {0x48, 0x01, 0x2c, 0x02},              // add %rbp,(%rdx,%rax)
+      {0x48, 0x01, 0x54, 0x05, 0x00},        // add %rdx,0(%rbp,%rax)
+      {0x48, 0x39, 0x8c, 0x05, 1, 2, 3, 4},  // cmp %rcx,disp(%rbp,%rax)
+      {0x73, 0x04},                          // jae
+      {0x48, 0x89, 0x0c, 0x45, 1, 2, 3, 4},  // mov %rcx,disp(,%rax,2)
+  };
+  for (const auto& bytes : instructions) {
+    std::vector<uint8_t> longer = bytes;
+    longer.resize(15);
+    EXPECT_EQ(SequenceInstructionLength(longer.data(), longer.size()),
+              bytes.size())
+        << "opcode " << int{bytes[1]};
+  }
+  for (const std::vector<uint8_t>& bytes :
+       {std::vector<uint8_t>{}, {0x48}, {0xc3}, {0x0f, 0x05}, {0xe8, 0, 0}}) {
+    EXPECT_EQ(SequenceInstructionLength(bytes.data(), bytes.size()), 0u);
+  }
 }
 
 InstructionKind KindOf(const std::vector<uint8_t>& bytes) {

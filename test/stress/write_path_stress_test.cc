@@ -86,7 +86,7 @@ TEST_P(WritePathStressTest, EachWriteTakesEffectOnceAsAWhole) {
   options_.use_mmap_writes = GetParam();
   options_.manual_wal_flush = !GetParam();
   options_.max_write_buffer_number = 4;
-  options_.statistics = CreateDBStatistics();
+  options_.statistics = NewTestStatistics();
   Open();
   const uint64_t seed = TestSeed();
   std::atomic<bool> stop = false;

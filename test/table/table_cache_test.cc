@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "env/file_names.h"
+#include "monitoring/statistics.h"
 #include "table/block_cache.h"
 #include "table/table_builder.h"
 #include "test/testing/seed.h"
@@ -105,7 +106,7 @@ class TableCacheTest : public ::testing::Test {
   TableCacheTest() {
     EXPECT_TRUE(env_.CreateDirIfMissing(kPath).ok());
     base_.comparator = Comparator();
-    base_.statistics = statistics_.get();
+    base_.statistics = StatisticsImpl::Of(statistics_.get());
   }
 
   // Writes a table that holds its own number.

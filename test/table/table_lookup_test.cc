@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitoring/statistics.h"
 #include "table/block_cache.h"
 #include "table/table_builder.h"
 #include "test/testing/comparators.h"
@@ -110,7 +111,7 @@ class TableLookupTest : public ::testing::TestWithParam<Mode> {
     options.comparator = &comparator_;
     options.file_size = bytes.size();
     options.block_cache = static_cast<BlockCache*>(cache_.get());
-    options.statistics = statistics_.get();
+    options.statistics = StatisticsImpl::Of(statistics_.get());
     options.binary_search = GetParam().binary_search;
     std::unique_ptr<Table> table;
     const Status s = Table::Open(

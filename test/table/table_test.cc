@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 
+#include "monitoring/statistics.h"
 #include "table/clock_block_cache.h"
 #include "table/format.h"
 #include "table/table_builder.h"
@@ -289,7 +290,7 @@ TEST(TableTest, OpensWithOneReadAndGetsWithOne) {
   const auto statistics = CreateDBStatistics();
   TableReaderOptions reader_options = ReaderOptions(bytes.size());
   reader_options.block_cache = &cache;
-  reader_options.statistics = statistics.get();
+  reader_options.statistics = StatisticsImpl::Of(statistics.get());
   ReadLog log;
   std::unique_ptr<Table> table;
   ASSERT_TRUE(Open(reader_options, bytes, &table, &log).ok());

@@ -47,6 +47,11 @@ inline std::shared_ptr<Cache> NewTestCache(size_t capacity_bytes) {
   return NewBlockCache(options);
 }
 
+// Statistics of the mode that TestAblation asks for.
+inline std::shared_ptr<Statistics> NewTestStatistics() {
+  return CreateDBStatistics({.mode = TestAblation().statistics});
+}
+
 // Buffers, tables and levels so small that a few thousand entries make
 // several levels.
 inline Options TinyOptions() {

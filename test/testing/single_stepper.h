@@ -4,6 +4,10 @@
 // Runs pieces of a child process one instruction at a time and says which of
 // its instructions are shared with other processors or with the kernel. Linux
 // on x86-64 only.
+//
+// A restartable sequence (util/per_cpu.h) cannot be gone through so: each trap
+// inside of it aborts it. Its instructions are looked at in memory, and then it
+// is run in one go, to a breakpoint behind it.
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -25,6 +29,7 @@
 
 #include "test/testing/describe_address.h"
 #include "test/testing/x86_instruction.h"
+#include "util/per_cpu.h"
 
 namespace varve::test {
 
@@ -44,6 +49,8 @@ struct StepReport {
   uint64_t system_calls = 0;
   uint64_t mutex_operations = 0;  // Calls of pthread's locks.
   uint64_t allocations = 0;       // Calls of malloc and its like.
+  uint64_t sequences = 0;         // Restartable ones that came to their end.
+  uint64_t aborted_sequences = 0;
   // What was found where, and how often.
   std::map<std::string, uint64_t> findings;
 };
@@ -56,7 +63,9 @@ class SingleStepper {
   // whether all was well.
   using Child = std::function<bool(const std::function<void()>& ready)>;
 
-  SingleStepper();
+  // kIntoSequences: as a debugger does it.
+  enum class Mode { kOverSequences, kIntoSequences };
+  explicit SingleStepper(Mode mode = Mode::kOverSequences);
   SingleStepper(const SingleStepper&) = delete;
   SingleStepper& operator=(const SingleStepper&) = delete;
 
@@ -76,6 +85,13 @@ class SingleStepper {
   void Start(const Child& child);
   void StepThrough(uint64_t pieces);
   void Note(uint64_t address);
+  // From the beginning of a sequence to behind its end or to its abort handler:
+  // *address.
+  bool RunSequence(const RseqSequence& sequence, uint64_t* address);
+  bool NoteSequence(const RseqSequence& sequence);
+  // Replaces a byte of the code, and returns what it was.
+  bool Poke(uint64_t address, uint8_t byte, uint8_t* before);
+  bool ReadAddress(uint64_t* address);
   const Place& Look(uint64_t address);
   bool WaitForStop(int* signal_number);
   bool Fail(const std::string& what);
@@ -86,6 +102,8 @@ class SingleStepper {
   std::unordered_map<uint64_t, const char*> lock_functions_;
   std::unordered_map<uint64_t, const char*> allocation_functions_;
   std::unordered_map<uint64_t, Place> places_;
+  // By where they begin.
+  std::unordered_map<uint64_t, RseqSequence> sequences_;
   const void* c_library_ = nullptr;
   pid_t pid_ = -1;
   bool ended_ = false;
@@ -95,7 +113,12 @@ class SingleStepper {
   StepReport report_;
 };
 
-inline SingleStepper::SingleStepper() {
+inline SingleStepper::SingleStepper(Mode mode) {
+  if (mode == Mode::kOverSequences) {
+    for (const RseqSequence& sequence : RseqSequences()) {
+      sequences_[sequence.start] = sequence;
+    }
+  }
   for (const char* name :
        {"pthread_mutex_lock", "pthread_mutex_trylock", "pthread_mutex_unlock",
         "pthread_mutex_timedlock", "pthread_rwlock_rdlock",
@@ -172,12 +195,12 @@ inline void SingleStepper::StepThrough(uint64_t pieces) {
     int signal_number = 0;
     if (!WaitForStop(&signal_number)) return;
     pass_on = signal_number == SIGTRAP ? 0 : signal_number;
-    errno = 0;
-    const uint64_t address = static_cast<uint64_t>(ptrace(
-        PTRACE_PEEKUSER, pid_, offsetof(user_regs_struct, rip), nullptr));
-    if (errno != 0) {
-      Fail("ptrace(PTRACE_PEEKUSER)");
-      return;
+    uint64_t address = 0;
+    if (!ReadAddress(&address)) return;
+    const auto sequence = sequences_.find(address);
+    if (sequence != sequences_.end()) {
+      if (inside && !NoteSequence(sequence->second)) return;
+      if (!RunSequence(sequence->second, &address)) return;
     }
     if (address == begin) {
       inside = true;
@@ -192,6 +215,77 @@ inline void SingleStepper::StepThrough(uint64_t pieces) {
   if (ptrace(PTRACE_CONT, pid_, nullptr, nullptr) != 0) {
     Fail("ptrace(PTRACE_CONT)");
   }
+}
+
+inline bool SingleStepper::ReadAddress(uint64_t* address) {
+  errno = 0;
+  *address = static_cast<uint64_t>(
+      ptrace(PTRACE_PEEKUSER, pid_, offsetof(user_regs_struct, rip), nullptr));
+  return errno == 0 || Fail("ptrace(PTRACE_PEEKUSER)");
+}
+
+inline bool SingleStepper::Poke(uint64_t address, uint8_t byte,
+                                uint8_t* before) {
+  const uint64_t word_at = address & ~uint64_t{7};
+  const int shift = 8 * static_cast<int>(address & 7);
+  errno = 0;
+  uint64_t word =
+      static_cast<uint64_t>(ptrace(PTRACE_PEEKTEXT, pid_, word_at, nullptr));
+  if (errno != 0) return Fail("ptrace(PTRACE_PEEKTEXT)");
+  *before = static_cast<uint8_t>(word >> shift);
+  word &= ~(uint64_t{0xff} << shift);
+  word |= uint64_t{byte} << shift;
+  return ptrace(PTRACE_POKETEXT, pid_, word_at, word) == 0 ||
+         Fail("ptrace(PTRACE_POKETEXT)");
+}
+
+inline bool SingleStepper::RunSequence(const RseqSequence& sequence,
+                                       uint64_t* address) {
+  constexpr uint8_t kBreakpoint = 0xcc;
+  const uint64_t end = sequence.start + sequence.length;
+  uint8_t at_end = 0;
+  uint8_t at_abort = 0;
+  if (!Poke(end, kBreakpoint, &at_end) ||
+      !Poke(sequence.abort_handler, kBreakpoint, &at_abort)) {
+    return false;
+  }
+  int signal_number = 0;
+  if (ptrace(PTRACE_CONT, pid_, nullptr, nullptr) != 0) {
+    return Fail("ptrace(PTRACE_CONT)");
+  }
+  if (!WaitForStop(&signal_number) || !ReadAddress(address)) return false;
+  // Behind the breakpoint.
+  *address -= 1;
+  if (signal_number != SIGTRAP ||
+      (*address != end && *address != sequence.abort_handler)) {
+    return Fail("a restartable sequence was not run to its end");
+  }
+  (*address == end ? report_.sequences : report_.aborted_sequences)++;
+  uint8_t ignored;
+  if (!Poke(end, at_end, &ignored) ||
+      !Poke(sequence.abort_handler, at_abort, &ignored)) {
+    return false;
+  }
+  return ptrace(PTRACE_POKEUSER, pid_, offsetof(user_regs_struct, rip),
+                *address) == 0 ||
+         Fail("ptrace(PTRACE_POKEUSER)");
+}
+
+inline bool SingleStepper::NoteSequence(const RseqSequence& sequence) {
+  // This process has the same code.
+  const auto* bytes = reinterpret_cast<const uint8_t*>(sequence.start);
+  for (size_t i = 0; i < sequence.length;) {
+    const size_t length =
+        SequenceInstructionLength(bytes + i, sequence.length - i);
+    if (length == 0) {
+      errno = 0;
+      return Fail("an unknown instruction in a restartable sequence, at " +
+                  DescribeAddress(sequence.start + i));
+    }
+    Note(sequence.start + i);
+    i += length;
+  }
+  return true;
 }
 
 // The child is about to execute the instruction at `address`.

@@ -3,7 +3,9 @@
 
 // A lookup in one table, inside a read section of its own.
 
+#include "monitoring/read_counts.h"
 #include "table/table.h"
+#include "table/table_core.h"
 #include "util/hash.h"
 #include "util/read_section.h"
 
@@ -16,8 +18,12 @@ Status GetAt(const Table& table, const Slice& user_key, SequenceNumber sequence,
              const ReadOptions& options = ReadOptions()) {
   const ReadSection section;
   ReadTarget target(value);
-  const TableLookup lookup{user_key, PreviewXxh3(user_key), sequence};
-  return table.Get(options, lookup, state, &target);
+  ReadCounts counts;
+  const TableLookup lookup{user_key, PreviewXxh3(user_key), sequence, &counts};
+  Status s = table.Get(options, lookup, state, &target);
+  StatisticsImpl* const statistics = table.core().options.statistics;
+  if (statistics != nullptr) counts.TickLanes(statistics);
+  return s;
 }
 
 // The newest entry at or behind the internal key, of the same user key.

@@ -71,6 +71,59 @@ inline InstructionKind KindOfInstruction(const uint8_t* bytes, size_t size) {
   }
 }
 
+// Bytes of what a ModRM byte at bytes[0] begins: itself, and the place in
+// memory that it names.
+inline size_t ModRmLength(const uint8_t* bytes, size_t size) {
+  if (size == 0) return 0;
+  const unsigned mode = bytes[0] >> 6;
+  const unsigned base = bytes[0] & 7;
+  if (mode == 3) return 1;
+  size_t length = 1;
+  bool is_far = mode == 2 || (mode == 0 && base == 5);
+  if (base == 4) {
+    if (size < 2) return 0;
+    length = 2;
+    is_far = is_far || (mode == 0 && (bytes[1] & 7) == 5);
+  }
+  if (mode == 1) return length + 1;
+  return is_far ? length + 4 : length;
+}
+
+// The length of the instruction that begins at bytes[0], if it is one of the
+// few that a restartable sequence is made of; 0 of all others.
+inline size_t SequenceInstructionLength(const uint8_t* bytes, size_t size) {
+  size_t i = 0;
+  while (i < size && IsLegacyPrefix(bytes[i])) i++;
+  if (i < size && (bytes[i] & 0xf0) == 0x40) i++;  // REX.
+  if (i >= size) return 0;
+  const uint8_t opcode = bytes[i++];
+  const size_t operand = ModRmLength(bytes + i, size - i);
+  if (opcode == 0x73) return i + 1;  // jae, near.
+  if (operand == 0) return 0;
+  switch (opcode) {
+    case 0x01:  // add
+    case 0x03:
+    case 0x39:  // cmp
+    case 0x3b:
+    case 0x89:  // mov
+    case 0x8b:
+    case 0x8d:  // lea
+    case 0xff:  // inc
+      return i + operand;
+    case 0x6b:  // imul
+    case 0x83:  // add, cmp
+      return i + operand + 1;
+    case 0x69:
+    case 0x81:
+      return i + operand + 4;
+    case 0x0f:  // imul
+      return bytes[i] == 0xaf ? i + 1 + ModRmLength(bytes + i + 1, size - i - 1)
+                              : 0;
+    default:
+      return 0;
+  }
+}
+
 inline bool IsCall(const uint8_t* bytes, size_t size) {
   size_t i = 0;
   while (i < size && IsLegacyPrefix(bytes[i])) i++;

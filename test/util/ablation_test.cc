@@ -18,8 +18,8 @@ using ::testing::HasSubstr;
 
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
-                    options.block_cache, options.read_section,
-                    options.memtable);
+                    options.block_cache, options.read_section, options.memtable,
+                    options.statistics);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -36,6 +36,7 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.block_cache, BlockCacheMode::kSwizzled);
   EXPECT_EQ(options.read_section, ReadSectionMode::kAsymmetric);
   EXPECT_EQ(options.memtable, MemTableMode::kBlinkTree);
+  EXPECT_EQ(options.statistics, StatisticsMode::kPerCpu);
   EXPECT_EQ(options.ToString(), "");
   EXPECT_EQ(Fields(Parsed("")), Fields(options));
 }
@@ -49,27 +50,30 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("read_section=fenced").read_section,
             ReadSectionMode::kFenced);
   EXPECT_EQ(Parsed("memtable=skiplist").memtable, MemTableMode::kSkipList);
+  EXPECT_EQ(Parsed("statistics=global").statistics, StatisticsMode::kGlobal);
+  EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
   AblationOptions options = Parsed(
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
-      "read_section=fenced,memtable=skiplist");
+      "read_section=fenced,memtable=skiplist,statistics=thread");
   const Status s = options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
-      "read_section=asymmetric,memtable=blink_tree");
+      "read_section=asymmetric,memtable=blink_tree,statistics=per_cpu");
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
 
 TEST(AblationTest, ParsesWhatItPrints) {
-  for (int bits = 0; bits < 32; ++bits) {
+  for (int bits = 0; bits < 96; ++bits) {
     AblationOptions options;
     options.superversion = static_cast<SuperVersionMode>(bits & 1);
     options.block_index = static_cast<BlockIndexMode>(bits >> 1 & 1);
     options.block_cache = static_cast<BlockCacheMode>(bits >> 2 & 1);
     options.read_section = static_cast<ReadSectionMode>(bits >> 3 & 1);
     options.memtable = static_cast<MemTableMode>(bits >> 4 & 1);
+    options.statistics = static_cast<StatisticsMode>(bits >> 5);
     EXPECT_EQ(Fields(Parsed(options.ToString())), Fields(options))
         << options.ToString();
   }
@@ -113,6 +117,10 @@ TEST(AblationTest, RefusesWhatIsUnknownAndChangesNothing) {
     EXPECT_THAT(refusal(text),
                 HasSubstr("ablation block_cache must be swizzled or hash"))
         << text;
+  }
+  for (const char* text : {"statistics=", "statistics=per_thread"}) {
+    EXPECT_THAT(refusal(text),
+                HasSubstr("statistics must be per_cpu or global or thread"));
   }
 }
 

@@ -1,0 +1,270 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Reads: of a key, of several, and iterators; and how they are counted.
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "db/db_impl.h"
+#include "db/db_iterator.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/read_counts.h"
+#include "table/merging_iterator.h"
+#include "util/hash.h"
+
+namespace varve {
+
+namespace {
+
+// Lookups that MultiGet does together: more would fall out of the caches.
+constexpr size_t kMultiGetBatch = 32;
+
+// That of level 0 is followed by those of level 1, and of all others.
+Bundle BundleOfLevel(Bundle of_level0, int level) {
+  return static_cast<Bundle>(static_cast<int>(of_level0) + level);
+}
+
+}  // namespace
+
+std::vector<Status> DB::MultiGet(const ReadOptions& options,
+                                 const std::vector<Slice>& keys,
+                                 std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size());
+  values->resize(keys.size());
+  MultiGet(options, keys.size(), keys.data(), values->data(), statuses.data());
+  return statuses;
+}
+
+SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
+  return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
+                                     : versions_->LastSequence();
+}
+
+Status DBImpl::Get(const ReadOptions& options, const Slice& key,
+                   PinnableSlice* value) {
+  ReadTarget target(value);
+  return GetInto(options, key, &target);
+}
+
+Status DBImpl::Get(const ReadOptions& options, const Slice& key,
+                   std::string* value) {
+  ReadTarget target(value);
+  return GetInto(options, key, &target);
+}
+
+Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
+                       ReadTarget* target) {
+  if (IsOperationMeasured()) [[unlikely]] {
+    return MeasuredGet(options, key, target);
+  }
+  return LookUp<false>(options, key, target);
+}
+
+Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
+                           ReadTarget* target) {
+  MeasuredOperation operation(stats_, HistogramType::kDbGet, env_);
+  Status status = LookUp<true>(options, key, target);
+  if (status.ok()) {
+    operation.Record(HistogramType::kBytesPerRead, target->size());
+    if (PerfCounts()) GetPerfContext()->get_read_bytes += target->size();
+  }
+  return status;
+}
+
+template <bool kMeasured>
+Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
+                      ReadTarget* target) {
+  ReadCounts counts;
+  TableLookup lookup;
+  lookup.user_key = key;
+  lookup.hash = PreviewXxh3(key);
+  lookup.counts = &counts;
+  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SuperVersion& super_version = *read.super_version;
+  // After the SuperVersion is held: a flush and a compaction in between could
+  // drop the version of the key that an earlier number needs.
+  lookup.sequence = ReadSequence(options);
+  Status status;
+  LookupState state;
+  {
+    const MaybePerfTimer<kMeasured> timer(env_,
+                                          &PerfContext::get_from_memtable_time);
+    state = super_version.Find(lookup, target);
+  }
+  const bool in_memtable = state != LookupState::kNotFound;
+  if (!in_memtable) {
+    const MaybePerfTimer<kMeasured> timer(
+        env_, &PerfContext::get_from_output_files_time);
+    status = super_version.version->Get(options, lookup, &state, target);
+  }
+  super_versions_.End(read);
+  const bool found = status.ok() && state == LookupState::kFound;
+  if constexpr (kMeasured) {
+    if (PerfCounts()) {
+      counts.AddTo(GetPerfContext());
+      ++GetPerfContext()->get_from_memtable_count;
+    }
+  }
+  CountGet(counts, in_memtable, found);
+  if (found) [[likely]] {
+    RecordTick(stats_, Ticker::kBytesRead, target->size());
+    return status;
+  }
+  target->Clear();
+  return status.ok() ? Status::NotFound() : status;
+}
+
+void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
+  if (stats_ == nullptr || !stats_->counts()) return;
+  if (!in_memtable && found) [[likely]] {
+    const int level = counts.level;
+    if (counts.lanes == ReadCounts::kUsual) [[likely]] {
+      stats_->TickBundle(BundleOfLevel(Bundle::kGetL0Usual, level));
+      return;
+    }
+    stats_->TickBundle(BundleOfLevel(Bundle::kGetL0, level));
+  } else {
+    stats_->TickBundle(!in_memtable ? Bundle::kGetNowhere
+                       : found      ? Bundle::kGetFromMemtable
+                                    : Bundle::kGetDeletedInMemtable);
+  }
+  if (counts.lanes != 0) counts.TickLanes(stats_);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      const Slice* keys, PinnableSlice* values,
+                      Status* statuses) {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      const Slice* keys, std::string* values,
+                      Status* statuses) {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+template <typename Value>
+void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
+                          const Slice* keys, Value* values, Status* statuses) {
+  std::optional<MeasuredOperation> operation;
+  if (IsOperationMeasured()) [[unlikely]] {
+    operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
+  }
+  uint64_t bytes = 0;
+  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SequenceNumber sequence = ReadSequence(options);
+  std::array<std::optional<ReadTarget>, kMultiGetBatch> targets;
+  for (size_t done = 0; done < count; done += kMultiGetBatch) {
+    const size_t batch = std::min(count - done, kMultiGetBatch);
+    for (size_t i = 0; i < batch; ++i) targets[i].emplace(&values[done + i]);
+    bytes += MultiGetSome(options, *read.super_version, sequence, batch,
+                          keys + done, targets.data(), statuses + done);
+  }
+  super_versions_.End(read);
+  RecordTick(stats_, Ticker::kNumberMultiGetCalls);
+  if (operation) operation->Record(HistogramType::kBytesPerMultiGet, bytes);
+  if (PerfCounts()) [[unlikely]]
+    GetPerfContext()->multiget_read_bytes += bytes;
+}
+
+uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
+                              const SuperVersion& super_version,
+                              SequenceNumber sequence, size_t count,
+                              const Slice* keys,
+                              std::optional<ReadTarget>* targets,
+                              Status* statuses) {
+  ReadCounts counts;
+  std::array<Version::MultiLookup, kMultiGetBatch> lookups;
+  std::array<Version::MultiLookup*, kMultiGetBatch> pending;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.lookup.user_key = keys[i];
+    l.lookup.hash = PreviewXxh3(keys[i]);
+    l.lookup.sequence = sequence;
+    l.lookup.counts = &counts;
+    l.target = &*targets[i];
+    super_version.Prefetch(l.lookup.hash);
+  }
+  size_t pending_count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.state = super_version.Find(l.lookup, l.target);
+    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
+  }
+  super_version.version->MultiGet(options, pending.data(), pending_count);
+  size_t found = 0;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    statuses[i] = std::move(l.status);
+    if (statuses[i].ok() && l.state == LookupState::kFound) {
+      ++found;
+      bytes += l.target->size();
+      continue;
+    }
+    l.target->Clear();
+    if (statuses[i].ok()) statuses[i] = Status::NotFound();
+  }
+  if (stats_ != nullptr && stats_->counts()) {
+    const std::pair<Ticker, uint64_t> ticks[] = {
+        {Ticker::kNumberMultiGetKeysRead, count},
+        {Ticker::kNumberMultiGetKeysFound, found},
+        {Ticker::kNumberMultiGetBytesRead, bytes},
+        {Ticker::kMemtableHit, count - pending_count},
+        {Ticker::kMemtableMiss, pending_count}};
+    for (const auto& [ticker, n] : ticks) {
+      if (n != 0) stats_->TickCounted(ticker, n);
+    }
+    if (counts.lanes != 0) counts.TickLanes(stats_);
+  }
+  if (PerfCounts()) [[unlikely]]
+    counts.AddTo(GetPerfContext());
+  return bytes;
+}
+
+std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
+  const SuperVersionCache::Read read = super_versions_.Begin();
+  SuperVersion* const super_version = read.super_version;
+  super_version->Ref();
+  RecordTick(stats_, Ticker::kSuperVersionAcquires);
+  DbIteratorParts parts;
+  // After the SuperVersion is held, as in Get.
+  parts.sequence = ReadSequence(options);
+  super_versions_.End(read);
+  std::shared_ptr<const TombstoneSets> tombstones;
+  Status status = super_version->version->FindTombstones(&tombstones);
+  if (!status.ok()) {
+    super_versions_.Release(super_version);
+    RecordTick(stats_, Ticker::kSuperVersionReleases);
+    return NewErrorIterator(std::move(status));
+  }
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  RangeDeletionFilters filters(&comparator_, parts.sequence);
+  const auto add = [&](const MemTable& memtable) {
+    children.push_back(
+        filters.Wrap(memtable.NewIterator(), memtable.tombstones().Sets()));
+  };
+  // Nothing that is added to an empty memtable from now on can be seen.
+  if (!super_version->memtable->empty()) add(*super_version->memtable);
+  for (const MemTable* memtable : super_version->immutable) add(*memtable);
+  super_version->version->AddIterators(options, tombstones.get(), &filters,
+                                       &children);
+  parts.comparator = &comparator_;
+  parts.internal = NewMergingIterator(&comparator_, std::move(children));
+  parts.statistics = stats_;
+  parts.env = env_;
+  RecordTick(stats_, Ticker::kIteratorsCreated);
+  // relaxed: a count for Close, which no iterator's life overlaps.
+  live_iterators_.fetch_add(1, std::memory_order_relaxed);
+  parts.cleanup = [this, super_version] {
+    super_versions_.Release(super_version);
+    RecordTick(stats_, Ticker::kSuperVersionReleases);
+    RecordTick(stats_, Ticker::kIteratorsDeleted);
+    // relaxed: as above.
+    live_iterators_.fetch_sub(1, std::memory_order_relaxed);
+  };
+  return NewDbIterator(std::move(parts), options);
+}
+
+}  // namespace varve

@@ -1,0 +1,380 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a DB counts and measures what it does unless it is told not to, a
+// thread sees its own part, and properties tell it all. Method: operations
+// whose events are known, and levels that leave some of them out.
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "monitoring/measured_operation.h"
+#include "test/testing/db_helpers.h"
+#include "varve/perf_context.h"
+
+namespace varve::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DbStatisticsTest : public DbTestBase {
+ protected:
+  DbStatisticsTest() { Use(StatsLevel::kExceptDetailedTimers); }
+  ~DbStatisticsTest() override { SetPerfLevel(PerfLevel::kDisable); }
+
+  void Use(StatsLevel level) {
+    options_.statistics =
+        CreateDBStatistics({.level = level, .mode = TestAblation().statistics});
+  }
+  uint64_t Count(Ticker ticker) {
+    return options_.statistics->getTickerCount(ticker);
+  }
+  HistogramData Data(HistogramType histogram) {
+    return options_.statistics->histogramData(histogram);
+  }
+  // One table in the last level, and all of it in the cache.
+  void FillCached(int count) {
+    options_.filter_policy = NewBloomFilterPolicy(10);
+    Open();
+    for (int i = 0; i < count; i++) Put(Key(i), "value");
+    CompactAll();
+    for (int i = 0; i < count; i++) EXPECT_EQ(Get(Key(i)), "value");
+    options_.statistics->Reset();
+    GetPerfContext()->Reset();
+    GetIOStatsContext()->Reset();
+  }
+  std::string Property(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(db_->GetProperty("varve." + name, &value)) << name;
+    return value;
+  }
+};
+
+// ---- Tickers ----------------------------------------------------------------
+
+TEST_F(DbStatisticsTest, CountsWhatGetsMeet) {
+  FillCached(100);
+  for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(i)), "value");
+  EXPECT_EQ(Count(Ticker::kNumberKeysRead), 100u);
+  EXPECT_EQ(Count(Ticker::kNumberKeysFound), 100u);
+  EXPECT_EQ(Count(Ticker::kBytesRead), 500u);
+  EXPECT_EQ(Count(Ticker::kMemtableMiss), 100u);
+  EXPECT_EQ(Count(Ticker::kMemtableHit), 0u);
+  EXPECT_EQ(Count(Ticker::kBlockCacheHit), 100u);
+  EXPECT_EQ(Count(Ticker::kBlockCacheDataHit), 100u);
+  EXPECT_EQ(Count(Ticker::kBlockCacheMiss), 0u);
+  EXPECT_EQ(Count(Ticker::kGetHitL2AndUp), 100u);
+  EXPECT_EQ(Count(Ticker::kBloomFilterFullPositive), 100u);
+  EXPECT_EQ(Count(Ticker::kBloomFilterFullTruePositive), 100u);
+  EXPECT_EQ(Count(Ticker::kBloomFilterUseful), 0u);
+
+  options_.statistics->Reset();
+  for (int i = 0; i < 50; i++) EXPECT_EQ(Get(Key(i) + "x"), "NotFound");
+  EXPECT_EQ(Count(Ticker::kNumberKeysRead), 50u);
+  EXPECT_EQ(Count(Ticker::kNumberKeysFound), 0u);
+  EXPECT_EQ(Count(Ticker::kMemtableMiss), 50u);
+  // The filter spares nearly all of them, but not the last key's neighbour.
+  EXPECT_GT(Count(Ticker::kBloomFilterUseful), 40u);
+  EXPECT_EQ(Count(Ticker::kBloomFilterUseful) +
+                Count(Ticker::kBloomFilterFullPositive),
+            50u);
+  EXPECT_EQ(Count(Ticker::kBloomFilterFullTruePositive), 0u);
+
+  options_.statistics->Reset();
+  Put(Key(1), "new");
+  Delete(Key(2));
+  EXPECT_EQ(Get(Key(1)), "new");
+  EXPECT_EQ(Get(Key(2)), "NotFound");
+  EXPECT_EQ(Count(Ticker::kMemtableHit), 2u);
+  EXPECT_EQ(Count(Ticker::kNumberKeysFound), 1u);
+  Flush();
+  EXPECT_EQ(Get(Key(1)), "new");
+  EXPECT_EQ(Count(Ticker::kGetHitL0) + Count(Ticker::kGetHitL1) +
+                Count(Ticker::kGetHitL2AndUp),
+            1u);
+}
+
+TEST_F(DbStatisticsTest, CountsMultiGetApartAndWithTheOthers) {
+  FillCached(100);
+  Put(Key(0), "other");
+  std::vector<std::string> keys = {Key(0), Key(1), Key(2), "absent"};
+  const std::vector<Slice> slices(keys.begin(), keys.end());
+  std::vector<std::string> values;
+  db_->MultiGet({}, slices, &values);
+  EXPECT_EQ(Get(Key(3)), "value");
+  EXPECT_EQ(Count(Ticker::kNumberMultiGetCalls), 1u);
+  EXPECT_EQ(Count(Ticker::kNumberMultiGetKeysRead), 4u);
+  EXPECT_EQ(Count(Ticker::kNumberMultiGetKeysFound), 3u);
+  EXPECT_EQ(Count(Ticker::kNumberMultiGetBytesRead), 15u);
+  EXPECT_EQ(Count(Ticker::kNumberKeysRead), 5u);
+  EXPECT_EQ(Count(Ticker::kNumberKeysFound), 4u);
+  EXPECT_EQ(Count(Ticker::kBytesRead), 20u);
+  EXPECT_EQ(Count(Ticker::kMemtableHit), 1u);
+  EXPECT_EQ(Count(Ticker::kMemtableMiss), 4u);
+}
+
+TEST_F(DbStatisticsTest, CountsMovesOfIterators) {
+  FillCached(10);
+  Delete(Key(3));
+  {
+    const auto it = db_->NewIterator({});
+    it->Seek(Key(1));
+    it->Next();
+    it->Next();  // Over a deleted one.
+    EXPECT_EQ(it->key(), Slice(Key(4)));
+    it->Prev();
+    it->Seek("z");
+  }
+  EXPECT_EQ(Count(Ticker::kNumberDbSeek), 2u);
+  EXPECT_EQ(Count(Ticker::kNumberDbSeekFound), 1u);
+  EXPECT_EQ(Count(Ticker::kNumberDbNext), 2u);
+  EXPECT_EQ(Count(Ticker::kNumberDbNextFound), 2u);
+  EXPECT_EQ(Count(Ticker::kNumberDbPrev), 1u);
+  EXPECT_EQ(Count(Ticker::kNumberDbPrevFound), 1u);
+  EXPECT_EQ(Count(Ticker::kIterBytesRead), 4 * (Key(1).size() + 5));
+  EXPECT_GE(Count(Ticker::kNumberIterSkip), 1u);
+  EXPECT_EQ(Count(Ticker::kIteratorsCreated), 1u);
+  EXPECT_EQ(Count(Ticker::kIteratorsDeleted), 1u);
+  EXPECT_EQ(Count(Ticker::kSuperVersionAcquires), 1u);
+  EXPECT_EQ(Count(Ticker::kSuperVersionReleases), 1u);
+}
+
+TEST_F(DbStatisticsTest, CountsWritesAndWhatBecomesOfThem) {
+  options_.compression = CompressionType::kSnappy;
+  Open();
+  const auto statistics = options_.statistics;
+  statistics->Reset();
+  WriteBatch batch;
+  batch.Put(Key(1), "1");
+  batch.Put(Key(2), "2");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  WriteOptions unlogged;
+  unlogged.disable_wal = true;
+  ASSERT_TRUE(Ok(db_->Put(unlogged, Key(3), "3")));
+  Put(Key(4), std::string(5000, 'x'));
+  EXPECT_EQ(Count(Ticker::kNumberKeysWritten), 4u);
+  EXPECT_EQ(Count(Ticker::kWriteDoneBySelf), 3u);
+  EXPECT_EQ(Count(Ticker::kWriteWithWal), 2u);
+  EXPECT_LT(Count(Ticker::kWalFileBytes), Count(Ticker::kBytesWritten));
+  Put(Key(1), "newer");
+  Delete(Key(2));
+  Flush();
+  EXPECT_EQ(Count(Ticker::kCompactionDropNewer), 2u);
+  EXPECT_GT(Count(Ticker::kBlocksCompressed), 0u);
+  CompactAll();
+  EXPECT_EQ(Count(Ticker::kCompactionDropObsolete), 1u);
+  EXPECT_GT(Count(Ticker::kFilesDeleted), 0u);
+  EXPECT_GT(Count(Ticker::kBlocksChecked), 0u);
+  EXPECT_GT(Count(Ticker::kTableReadBytes), 0u);
+  EXPECT_EQ(Get(Key(4)).size(), 5000u);
+  EXPECT_GT(Count(Ticker::kBlocksDecompressed), 0u);
+  EXPECT_GT(Count(Ticker::kBlockCacheDataBytesInsert), 5000u);
+}
+
+// ---- Histograms -------------------------------------------------------------
+
+TEST_F(DbStatisticsTest, MeasuresASampleOfShortOperationsAndAllLongOnes) {
+  FillCached(1000);
+  for (int round = 0; round < 64; round++) {
+    for (int i = 0; i < 1000; i++) EXPECT_EQ(Get(Key(i)), "value");
+  }
+  const HistogramData gets = Data(HistogramType::kDbGet);
+  // 1000 are expected, with a deviation of about 18.
+  EXPECT_GT(gets.count, 800u);
+  EXPECT_LT(gets.count, 1200u);
+  EXPECT_EQ(Data(HistogramType::kBytesPerRead).count, gets.count);
+  EXPECT_EQ(Data(HistogramType::kBytesPerRead).max, 5);
+  EXPECT_GT(gets.sum, 0);
+  EXPECT_LE(gets.min, gets.median);
+  EXPECT_LE(gets.median, gets.max);
+  Put(Key(1), "1");
+  ASSERT_TRUE(Ok(db_->SyncWAL()));
+  Flush();
+  CompactAll();
+  EXPECT_EQ(Data(HistogramType::kFlushTime).count, 1u);
+  EXPECT_GE(Data(HistogramType::kCompactionTime).count, 1u);
+  EXPECT_GE(Data(HistogramType::kSnapshotScan).count, 2u);
+  EXPECT_GE(Data(HistogramType::kWalFileSync).count, 1u);
+  EXPECT_GE(Data(HistogramType::kSstRead).count, 1u);
+  EXPECT_GE(Data(HistogramType::kTableOpen).count, 1u);
+  EXPECT_EQ(Data(HistogramType::kDbMutexWait).count, 0u);
+}
+
+TEST_F(DbStatisticsTest, MeasuresEveryOperationIfTheLevelSaysSo) {
+  Use(StatsLevel::kExceptTimeForMutex);
+  FillCached(100);
+  // A thread finds out about a level the next time it looks at one closer.
+  for (int i = 0; i < 200; i++) EXPECT_EQ(Get(Key(1)), "value");
+  options_.statistics->Reset();
+  for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(i)), "value");
+  std::vector<std::string> values;
+  db_->MultiGet({}, {Key(1), Key(2)}, &values);
+  Put(Key(1), "12345");
+  db_->NewIterator({})->Seek(Key(1));
+  EXPECT_EQ(Data(HistogramType::kDbGet).count, 100u);
+  EXPECT_EQ(Data(HistogramType::kDbMultiGet).count, 1u);
+  EXPECT_EQ(Data(HistogramType::kBytesPerMultiGet).sum, 10);
+  EXPECT_EQ(Data(HistogramType::kDbWrite).count, 1u);
+  EXPECT_GT(Data(HistogramType::kBytesPerWrite).sum, 5);
+  EXPECT_EQ(Data(HistogramType::kDbSeek).count, 1u);
+}
+
+TEST_F(DbStatisticsTest, MeasuresNothingAtLowerLevels) {
+  Use(StatsLevel::kExceptTimers);
+  FillCached(100);
+  for (int i = 0; i < 1000; i++) EXPECT_EQ(Get(Key(i % 100)), "value");
+  EXPECT_EQ(Data(HistogramType::kDbGet).count, 0u);
+  EXPECT_GT(Data(HistogramType::kBytesPerRead).count, 0u);
+  options_.statistics->set_stats_level(StatsLevel::kDisableAll);
+  options_.statistics->Reset();
+  for (int i = 0; i < 1000; i++) EXPECT_EQ(Get(Key(i % 100)), "value");
+  Put(Key(1), "1");
+  Flush();
+  for (int i = 0; i < static_cast<int>(Ticker::kCount); i++) {
+    EXPECT_EQ(Count(static_cast<Ticker>(i)), 0u);
+  }
+  EXPECT_EQ(Data(HistogramType::kBytesPerRead).count, 0u);
+  EXPECT_EQ(Data(HistogramType::kFlushTime).count, 0u);
+}
+
+// ---- Whose ------------------------------------------------------------------
+
+TEST_F(DbStatisticsTest, AreOnByDefaultAndCanBeShared) {
+  options_.statistics = nullptr;
+  Open();
+  EXPECT_EQ(Get(Key(1)), "NotFound");
+  EXPECT_THAT(Property("statistics"),
+              HasSubstr("varve.number.keys.read COUNT : 1\n"));
+  EXPECT_THAT(Property("stats"),
+              HasSubstr("varve.number.keys.read COUNT : 1\n"));
+  EXPECT_THAT(Property("prometheus"),
+              HasSubstr("varve_number_keys_read_total 1\n"));
+  EXPECT_NE(Property("statistics-path"), "none");
+  EXPECT_GT(Number("varve.statistics-memory"), 0u);
+  EXPECT_GE(Number("varve.statistics-memory-reserved"),
+            Number("varve.statistics-memory"));
+  Close();
+
+  options_.stats_level = StatsLevel::kDisableAll;
+  Open();
+  EXPECT_EQ(Property("statistics"), "");
+  EXPECT_EQ(Property("prometheus"), "");
+  EXPECT_EQ(Property("statistics-path"), "none");
+  EXPECT_EQ(Number("varve.statistics-memory"), 0u);
+  EXPECT_EQ(Get(Key(1)), "NotFound");
+  Put(Key(1), "1");
+  Flush();
+  EXPECT_EQ(Get(Key(1)), "1");
+
+  Use(StatsLevel::kExceptDetailedTimers);
+  Reopen();
+  std::unique_ptr<DB> second;
+  ASSERT_TRUE(Ok(DB::Open(options_, dir_.Sub("second"), &second)));
+  std::string value;
+  EXPECT_TRUE(second->Get({}, Key(1), &value).IsNotFound());
+  EXPECT_EQ(Get(Key(1)), "1");
+  EXPECT_EQ(Count(Ticker::kNumberKeysRead), 2u);
+  EXPECT_EQ(Count(Ticker::kNumberKeysFound), 1u);
+}
+
+TEST_F(DbStatisticsTest, PathIsInTheLog) {
+  Open();
+  std::string log;
+  ASSERT_TRUE(Ok(ReadFileToString(Env::Default(), path_ + "/LOG", &log)));
+  EXPECT_THAT(log, HasSubstr("statistics: " + options_.statistics->Path()));
+}
+
+TEST_F(DbStatisticsTest, RefusesStatisticsOfAnotherMode) {
+  options_.statistics = CreateDBStatistics(
+      {.mode = options_.ablation.statistics == StatisticsMode::kGlobal
+                   ? StatisticsMode::kPerCpu
+                   : StatisticsMode::kGlobal});
+  EXPECT_TRUE(TryOpen().IsInvalidArgument());
+}
+
+TEST_F(DbStatisticsTest, AnswersFalseToUnknownProperties) {
+  Open();
+  std::string text;
+  uint64_t number = 77;
+  for (const char* name : {"varve.statistics-", "varve.prometheus.", "varve.",
+                           "statistics", "varve.statistics-memory-"}) {
+    EXPECT_FALSE(db_->GetProperty(name, &text)) << name;
+    EXPECT_FALSE(db_->GetIntProperty(name, &number)) << name;
+  }
+  EXPECT_EQ(number, 77u);
+}
+
+// ---- A thread's own ---------------------------------------------------------
+
+TEST_F(DbStatisticsTest, PerfContextIsOffUntilAskedFor) {
+  FillCached(10);
+  EXPECT_EQ(GetPerfLevel(), PerfLevel::kDisable);
+  for (int i = 0; i < 200; i++) EXPECT_EQ(Get(Key(i % 10)), "value");
+  Put(Key(1), "1");
+  Flush();
+  EXPECT_EQ(GetPerfContext()->ToString(), "");
+  EXPECT_EQ(GetIOStatsContext()->ToString(), "");
+}
+
+TEST_F(DbStatisticsTest, PerfContextCountsTheThreadsOwn) {
+  FillCached(10);
+  SetPerfLevel(PerfLevel::kEnableCount);
+  for (int i = 0; i < 10; i++) EXPECT_EQ(Get(Key(i)), "value");
+  EXPECT_EQ(Get(Key(5) + "x"), "NotFound");
+  // Another thread's do not count.
+  std::thread([this] {
+    for (int i = 0; i < 10; i++) EXPECT_EQ(Get(Key(i)), "value");
+    EXPECT_EQ(GetPerfContext()->get_read_bytes, 0u);
+  }).join();
+  const PerfContext& perf = *GetPerfContext();
+  EXPECT_EQ(perf.block_cache_hit_count, perf.bloom_sst_hit_count);
+  EXPECT_EQ(perf.get_read_bytes, 50u);
+  EXPECT_EQ(perf.get_from_memtable_count, 11u);
+  EXPECT_EQ(perf.bloom_sst_hit_count + perf.bloom_sst_miss_count, 11u);
+  EXPECT_EQ(perf.block_read_count, 0u);
+  EXPECT_EQ(perf.get_from_memtable_time, 0u);
+  EXPECT_THAT(perf.ToString(), HasSubstr("get_read_bytes = 50"));
+  {
+    const auto it = db_->NewIterator({});
+    it->SeekToFirst();
+    it->Next();
+  }
+  EXPECT_EQ(perf.iter_read_bytes, 2 * (Key(1).size() + 5));
+  Reopen();
+  GetPerfContext()->Reset();
+  GetIOStatsContext()->Reset();
+  EXPECT_EQ(Get(Key(1)), "value");
+  EXPECT_EQ(perf.block_read_count, 1u);
+  EXPECT_GT(perf.block_read_byte, 0u);
+  EXPECT_EQ(perf.block_read_time, 0u);
+  EXPECT_GE(GetIOStatsContext()->bytes_read, perf.block_read_byte);
+  EXPECT_EQ(GetIOStatsContext()->read_nanos, 0u);
+}
+
+TEST_F(DbStatisticsTest, PerfContextTimesIfAsked) {
+  FillCached(10);
+  Reopen();
+  SetPerfLevel(PerfLevel::kEnableTime);
+  GetPerfContext()->Reset();
+  GetIOStatsContext()->Reset();
+  EXPECT_EQ(Get(Key(1)), "value");
+  WriteOptions sync;
+  sync.sync = true;
+  ASSERT_TRUE(Ok(db_->Put(sync, Key(1), "1")));
+  const PerfContext& perf = *GetPerfContext();
+  EXPECT_GT(perf.get_from_memtable_time, 0u);
+  EXPECT_GT(perf.get_from_output_files_time, perf.block_read_time);
+  EXPECT_GT(perf.block_read_time, 0u);
+  EXPECT_GT(perf.block_checksum_time, 0u);
+  EXPECT_GT(perf.write_wal_time, 0u);
+  EXPECT_GT(perf.write_memtable_time, 0u);
+  const IOStatsContext& io = *GetIOStatsContext();
+  EXPECT_GT(io.read_nanos, 0u);
+  EXPECT_GT(io.write_nanos, 0u);
+  EXPECT_GT(io.fsync_nanos, 0u);
+  EXPECT_GT(io.bytes_written, 0u);
+  EXPECT_THAT(io.ToString(), HasSubstr("fsync_nanos = "));
+}
+
+}  // namespace
+}  // namespace varve::test
