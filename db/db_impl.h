@@ -35,9 +35,9 @@ namespace varve {
 
 struct CheckpointCut;
 
-// Composes the parts of an open database. What a call does is in
-// db_impl.cc (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and
-// how an error is got over), db_background.cc (flush, removal of files),
+// Composes the parts of an open database. What a call does is in db_impl.cc
+// (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and how an
+// error is got over), db_background.cc (flush, removal of files),
 // db_compaction.cc and db_properties.cc.
 //
 // Locks: mutex_ guards everything that says so. It is not held during I/O on

@@ -196,22 +196,22 @@ void QueryArguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->Iterations(200)->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK_CAPTURE(QueryLatency, one_ticker / per_cpu, StatisticsMode::kPerCpu,
+BENCHMARK_CAPTURE(QueryLatency, one_ticker_per_cpu, StatisticsMode::kPerCpu,
                   Query::kOneTicker)
     ->Apply(QueryArguments);
-BENCHMARK_CAPTURE(QueryLatency, one_ticker / thread, StatisticsMode::kThread,
+BENCHMARK_CAPTURE(QueryLatency, one_ticker_thread, StatisticsMode::kThread,
                   Query::kOneTicker)
     ->Apply(QueryArguments);
-BENCHMARK_CAPTURE(QueryLatency, all_tickers / per_cpu, StatisticsMode::kPerCpu,
+BENCHMARK_CAPTURE(QueryLatency, all_tickers_per_cpu, StatisticsMode::kPerCpu,
                   Query::kAllTickers)
     ->Apply(QueryArguments);
-BENCHMARK_CAPTURE(QueryLatency, all_tickers / thread, StatisticsMode::kThread,
+BENCHMARK_CAPTURE(QueryLatency, all_tickers_thread, StatisticsMode::kThread,
                   Query::kAllTickers)
     ->Apply(QueryArguments);
-BENCHMARK_CAPTURE(QueryLatency, text / per_cpu, StatisticsMode::kPerCpu,
+BENCHMARK_CAPTURE(QueryLatency, text_per_cpu, StatisticsMode::kPerCpu,
                   Query::kText)
     ->Apply(QueryArguments);
-BENCHMARK_CAPTURE(QueryLatency, text / thread, StatisticsMode::kThread,
+BENCHMARK_CAPTURE(QueryLatency, text_thread, StatisticsMode::kThread,
                   Query::kText)
     ->Apply(QueryArguments);
 
