@@ -55,15 +55,18 @@ INSTANTIATE_TEST_SUITE_P(Modes, StatisticsTest,
 
 // ---- Tickers ----------------------------------------------------------------
 
-// Tickers with cells of their own.
+// Tickers with cells that are no other's as well.
 std::vector<Ticker> OwnTickers() {
+  const std::set<Ticker> others = {
+      Ticker::kBlockCacheDataHit,       Ticker::kBlockCacheDataMiss,
+      Ticker::kBlockCacheDataAdd,       Ticker::kBlockCacheDataBytesInsert,
+      Ticker::kNumberMultiGetKeysRead,  Ticker::kNumberMultiGetKeysFound,
+      Ticker::kNumberMultiGetBytesRead,
+  };
   std::vector<Ticker> tickers;
   for (uint32_t i = 0; i < kTickerCount; ++i) {
     const auto ticker = static_cast<Ticker>(i);
-    if (ticker < Ticker::kBlockCacheDataHit ||
-        ticker > Ticker::kBlockCacheDataBytesInsert) {
-      tickers.push_back(ticker);
-    }
+    if (others.count(ticker) == 0) tickers.push_back(ticker);
   }
   return tickers;
 }
@@ -91,6 +94,17 @@ TEST_P(StatisticsTest, CountsDataBlocksAsBlocks) {
   statistics_->recordTick(Ticker::kBlockCacheDataHit, 4);
   EXPECT_EQ(statistics_->getTickerCount(Ticker::kBlockCacheHit), 7u);
   EXPECT_EQ(statistics_->getTickerCount(Ticker::kBlockCacheDataHit), 7u);
+}
+
+TEST_P(StatisticsTest, CountsReadsOfMultiGetAmongAllReads) {
+  statistics_->recordTick(Ticker::kNumberKeysRead, 1);
+  statistics_->recordTick(Ticker::kNumberMultiGetKeysRead, 10);
+  statistics_->recordTick(Ticker::kNumberMultiGetKeysFound, 20);
+  statistics_->recordTick(Ticker::kNumberMultiGetBytesRead, 30);
+  EXPECT_EQ(statistics_->getTickerCount(Ticker::kNumberMultiGetKeysRead), 10u);
+  EXPECT_EQ(statistics_->getTickerCount(Ticker::kNumberKeysRead), 11u);
+  EXPECT_EQ(statistics_->getTickerCount(Ticker::kNumberKeysFound), 20u);
+  EXPECT_EQ(statistics_->getTickerCount(Ticker::kBytesRead), 30u);
 }
 
 TEST_P(StatisticsTest, CountsABundleOnceForEachOfItsTickers) {
