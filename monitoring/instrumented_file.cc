@@ -17,10 +17,15 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
 
   Status Read(uint64_t offset, size_t count, Slice* result,
               char* scratch) const override {
+    return ReadAtLeast(offset, count, count, result, scratch);
+  }
+
+  Status ReadAtLeast(uint64_t offset, size_t least, size_t count, Slice* result,
+                     char* scratch) const override {
     IOStatsContext* const io = GetIOStatsContext();
     PerfTimer io_timer(env_, &io->read_nanos);
     HistogramTimer timer(statistics_, HistogramType::kSstRead, env_);
-    Status status = file_->Read(offset, count, result, scratch);
+    Status status = file_->ReadAtLeast(offset, least, count, result, scratch);
     if (status.ok()) Count(result->size());
     return status;
   }
