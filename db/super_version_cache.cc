@@ -44,6 +44,8 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
   // relaxed: it changes under the mutex only.
   UnrefLocked(FillSlot(slot, current_,
                        current_number_.load(std::memory_order_relaxed)));
+  // What was in the slot may have been the last to hold tables.
+  disposer_->FreeLaterLocked();
   return Read{current_, record, slot};
 }
 
