@@ -61,9 +61,10 @@ class MemTableIterator final : public InternalIterator {
   }
   void SeekForPrev(const Slice& internal_key) override {
     iterator_.Seek(internal_key);
-    if (!iterator_.Valid()) {
-      iterator_.SeekToLast();
-    } else if (comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
+    if (!iterator_.Valid()) iterator_.SeekToLast();
+    // Not just one step: entries behind the key come meanwhile.
+    while (iterator_.Valid() &&
+           comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
                0) {
       iterator_.Prev();
     }

@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "db/blink_tree.h"
@@ -357,6 +359,55 @@ TEST(MemTableTest, IsOfTheStructureThatTheModeAsksFor) {
     EXPECT_EQ(iterator->key(), Slice(KeyOf("9", 9)));
     iterator->SeekForPrev(KeyOf("", 0));
     EXPECT_FALSE(iterator->Valid());
+  }
+}
+
+// Bytewise, but not known to be; does something at the n-th comparison.
+class ActingComparator : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    if (action != nullptr && countdown-- == 0) {
+      const std::function<void()> now = std::exchange(action, nullptr);
+      now();
+    }
+    return a.compare(b);
+  }
+  const char* Name() const override { return "test.ActingComparator"; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+
+  mutable std::function<void()> action;
+  mutable int countdown = 0;
+};
+
+TEST(MemTableTest, SeekForPrevIsNotMisledByInsertsBehindTheKey) {
+  for (const MemTableMode mode :
+       {MemTableMode::kBlinkTree, MemTableMode::kSkipList}) {
+    bool acted = true;
+    // Until the seek is over before the inserts would come.
+    for (int n = 0; acted; ++n) {
+      ActingComparator order;
+      const InternalKeyComparator comparator(&order);
+      MemTable memtable(&comparator, 1, 1 << 20, mode);
+      for (int i = 0; i < 20; ++i) {
+        memtable.Add(static_cast<SequenceNumber>(i + 1), ValueType::kValue,
+                     "a" + std::to_string(10 + i), "");
+      }
+      acted = false;
+      order.countdown = n;
+      order.action = [&] {
+        acted = true;
+        for (int i = 0; i < 40; ++i) {
+          memtable.Add(static_cast<SequenceNumber>(i + 100), ValueType::kValue,
+                       "b" + std::to_string(10 + i), "");
+        }
+      };
+      const auto it = memtable.NewIterator();
+      it->SeekForPrev(KeyOf("az", 50));
+      order.action = nullptr;
+      ASSERT_TRUE(it->Valid());
+      ASSERT_EQ(it->key(), KeyOf("a29", 20)) << "at comparison " << n;
+    }
   }
 }
 
