@@ -115,7 +115,7 @@ Trace TraceRun(const std::string& path, const std::string& ablation) {
     if (line.find(kMarkOpened) != std::string::npos) phase = &trace.reading;
     if (line.find(kMarkRead) != std::string::npos) phase = nullptr;
     // The number of processors is asked for, once.
-    if (line.find("\"/sys/dev") != std::string::npos) ++trace.sysfs_calls;
+    if (line.find("\"/sys/dev/block") != std::string::npos) ++trace.sysfs_calls;
     std::smatch match;
     if (phase != nullptr && std::regex_search(line, match, call_on_table)) {
       ++(*phase)[match[2]][match[1]];
