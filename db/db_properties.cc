@@ -1,14 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include <algorithm>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
 #include "monitoring/statistics.h"
 #include "table/block_cache.h"
 #include "util/ablation_choice.h"
+#include "util/append_format.h"
 #include "util/read_section.h"
 #include "util/witness.h"
 
@@ -17,17 +16,6 @@ namespace varve {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-
-void AppendF(std::string* out, const char* format, ...)
-    __attribute__((format(printf, 2, 3)));
-void AppendF(std::string* out, const char* format, ...) {
-  char line[256];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  out->append(line);
-}
 
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / kMiB; }
 
@@ -189,9 +177,9 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
 std::string DBImpl::LevelStatsLocked() const {
   std::string out = "Level Files Size(MB)\n--------------------\n";
   for (int level = 0; level < kNumLevels; ++level) {
-    AppendF(&out, "%5d %5d %8.0f\n", level,
-            versions_->current()->NumFiles(level),
-            MiB(versions_->current()->NumBytes(level)));
+    AppendFormat(&out, "%5d %5d %8.0f\n", level,
+                 versions_->current()->NumFiles(level),
+                 MiB(versions_->current()->NumBytes(level)));
   }
   return out;
 }
@@ -206,17 +194,18 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
                             double score, const CompactionStats& stats,
                             uint64_t source_bytes, double space) {
     const double seconds = static_cast<double>(stats.micros) / 1e6;
-    AppendF(out, "%5s %6d %9.1f %6.1f %9.1f %7.1f %8.1f %9.1f %9.1f", name,
-            files, MiB(bytes), score, MiB(stats.BytesRead()),
-            MiB(stats.upper_bytes_read), MiB(stats.level_bytes_read),
-            MiB(stats.bytes_written), MiB(stats.moved_bytes));
-    AppendF(out,
-            " %5.1f %5.2f %8.1f %8.1f %7.1f %5" PRIu64 " %7" PRIu64 " %7" PRIu64
-            "\n",
-            Ratio(stats.bytes_written, source_bytes), space,
-            seconds > 0 ? MiB(stats.BytesRead()) / seconds : 0.0,
-            seconds > 0 ? MiB(stats.bytes_written) / seconds : 0.0, seconds,
-            stats.count, stats.entries_read, stats.entries_dropped);
+    AppendFormat(out, "%5s %6d %9.1f %6.1f %9.1f %7.1f %8.1f %9.1f %9.1f", name,
+                 files, MiB(bytes), score, MiB(stats.BytesRead()),
+                 MiB(stats.upper_bytes_read), MiB(stats.level_bytes_read),
+                 MiB(stats.bytes_written), MiB(stats.moved_bytes));
+    AppendFormat(out,
+                 " %5.1f %5.2f %8.1f %8.1f %7.1f %5" PRIu64 " %7" PRIu64
+                 " %7" PRIu64 "\n",
+                 Ratio(stats.bytes_written, source_bytes), space,
+                 seconds > 0 ? MiB(stats.BytesRead()) / seconds : 0.0,
+                 seconds > 0 ? MiB(stats.bytes_written) / seconds : 0.0,
+                 seconds, stats.count, stats.entries_read,
+                 stats.entries_dropped);
   };
   CompactionStats total;
   int files = 0;
@@ -240,33 +229,35 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
   // relaxed, both: see user_bytes_.
   const uint64_t user_bytes = user_bytes_.load(std::memory_order_relaxed);
   const uint64_t logged_bytes = logged_bytes_.load(std::memory_order_relaxed);
-  AppendF(out,
-          "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
-          "write amplification %.2f\n",
-          MiB(user_bytes), MiB(logged_bytes), MiB(total.bytes_written),
-          Ratio(logged_bytes + total.bytes_written, user_bytes));
-  AppendF(out,
-          "Tables: %.1f MB, %.1f MB of them in the last level; space "
-          "amplification %.2f; base level %d\n",
-          MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
-          targets.base_level);
+  AppendFormat(
+      out,
+      "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
+      "write amplification %.2f\n",
+      MiB(user_bytes), MiB(logged_bytes), MiB(total.bytes_written),
+      Ratio(logged_bytes + total.bytes_written, user_bytes));
+  AppendFormat(out,
+               "Tables: %.1f MB, %.1f MB of them in the last level; space "
+               "amplification %.2f; base level %d\n",
+               MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
+               targets.base_level);
 }
 
 std::string DBImpl::StatsLocked() {
   std::string out;
   AppendCompactionTableLocked(&out);
-  AppendF(&out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-          stall_count_, static_cast<double>(stall_micros_) / 1e6,
-          StallCauseName(stall_.cause));
-  AppendF(&out, "Pending compaction: %.1f MB; background errors: %" PRIu64 "\n",
-          MiB(EstimatePendingCompactionBytes(options_, *versions_->current())),
-          background_error_count_);
+  AppendFormat(&out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
+               stall_count_, static_cast<double>(stall_micros_) / 1e6,
+               StallCauseName(stall_.cause));
+  AppendFormat(
+      &out, "Pending compaction: %.1f MB; background errors: %" PRIu64 "\n",
+      MiB(EstimatePendingCompactionBytes(options_, *versions_->current())),
+      background_error_count_);
   const std::string ablation = options_.ablation.ToString();
-  AppendF(&out,
-          "Reads that took the mutex for what they read: %" PRIu64
-          "; ablation: %s\n",
-          super_versions_.LockedAcquires(),
-          ablation.empty() ? "none" : ablation.c_str());
+  AppendFormat(&out,
+               "Reads that took the mutex for what they read: %" PRIu64
+               "; ablation: %s\n",
+               super_versions_.LockedAcquires(),
+               ablation.empty() ? "none" : ablation.c_str());
   if (stats_ != nullptr) out += stats_->ToString();
   return out;
 }
@@ -275,8 +266,8 @@ std::string DBImpl::AblationWitnesses() const {
   const AblationOptions& ablation = options_.ablation;
   std::string out;
   const auto add = [&](const char* field, uint64_t count) {
-    AppendF(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
-            count);
+    AppendFormat(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
+                 count);
   };
   add("superversion", super_versions_.WitnessCount());
   add("block_index", WitnessCount(IsProduction(ablation.block_index)
@@ -300,10 +291,10 @@ std::string DBImpl::AblationWitnesses() const {
 std::string DBImpl::TablesLocked() const {
   std::string out;
   for (int level = 0; level < kNumLevels; ++level) {
-    AppendF(&out, "--- level %d ---\n", level);
+    AppendFormat(&out, "--- level %d ---\n", level);
     for (const FileMetaData* file : versions_->current()->files(level)) {
-      AppendF(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,
-              file->file_size);
+      AppendFormat(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,
+                   file->file_size);
       out += DescribeInternalKey(file->smallest) + " to " +
              DescribeInternalKey(file->largest) + "\n";
     }

@@ -4,24 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <string>
+
+#include "util/append_format.h"
 
 namespace varve {
 
 namespace {
-
-void AppendF(std::string* out, const char* format, ...)
-    __attribute__((format(printf, 2, 3)));
-void AppendF(std::string* out, const char* format, ...) {
-  char line[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  out->append(line);
-}
 
 template <typename Kind>
 bool IsValid(Kind kind) {
@@ -316,18 +305,18 @@ std::string StatisticsImpl::ToString() const {
   std::string text;
   for (size_t i = 0; i < kTickerCount; ++i) {
     const auto ticker = static_cast<Ticker>(i);
-    AppendF(&text, "%s COUNT : %" PRIu64 "\n", TickerName(ticker),
-            getTickerCount(ticker));
+    AppendFormat(&text, "%s COUNT : %" PRIu64 "\n", TickerName(ticker),
+                 getTickerCount(ticker));
   }
   for (size_t i = 0; i < kHistogramCount; ++i) {
     const auto histogram = static_cast<HistogramType>(i);
     const HistogramData data = histogramData(histogram);
-    AppendF(&text,
-            "%s P50 : %.3f P95 : %.3f P99 : %.3f P99.9 : %.3f MIN : %.3f "
-            "MAX : %.3f COUNT : %" PRIu64 " SUM : %.3f\n",
-            HistogramName(histogram), data.median, data.percentile95,
-            data.percentile99, data.percentile999, data.min, data.max,
-            data.count, data.sum);
+    AppendFormat(&text,
+                 "%s P50 : %.3f P95 : %.3f P99 : %.3f P99.9 : %.3f MIN : %.3f "
+                 "MAX : %.3f COUNT : %" PRIu64 " SUM : %.3f\n",
+                 HistogramName(histogram), data.median, data.percentile95,
+                 data.percentile99, data.percentile999, data.min, data.max,
+                 data.count, data.sum);
   }
   return text;
 }
@@ -337,8 +326,8 @@ std::string StatisticsImpl::ToPrometheus() const {
   for (size_t i = 0; i < kTickerCount; ++i) {
     const auto ticker = static_cast<Ticker>(i);
     const std::string name = PrometheusName(TickerName(ticker)) + "_total";
-    AppendF(&text, "# TYPE %s counter\n%s %" PRIu64 "\n", name.c_str(),
-            name.c_str(), getTickerCount(ticker));
+    AppendFormat(&text, "# TYPE %s counter\n%s %" PRIu64 "\n", name.c_str(),
+                 name.c_str(), getTickerCount(ticker));
   }
   for (size_t i = 0; i < kHistogramCount; ++i) {
     const auto histogram = static_cast<HistogramType>(i);
@@ -349,18 +338,18 @@ std::string StatisticsImpl::ToPrometheus() const {
     const double scale = is_time ? 1e-6 : 1;
     if (is_time && name.ends_with("_micros")) name.resize(name.size() - 7);
     if (is_time) name += "_seconds";
-    AppendF(&text, "# TYPE %s summary\n", name.c_str());
+    AppendFormat(&text, "# TYPE %s summary\n", name.c_str());
     const std::pair<const char*, double> quantiles[] = {
         {"0.5", data.median},
         {"0.95", data.percentile95},
         {"0.99", data.percentile99},
         {"0.999", data.percentile999}};
     for (const auto& [quantile, value] : quantiles) {
-      AppendF(&text, "%s{quantile=\"%s\"} %.9g\n", name.c_str(), quantile,
-              value * scale);
+      AppendFormat(&text, "%s{quantile=\"%s\"} %.9g\n", name.c_str(), quantile,
+                   value * scale);
     }
-    AppendF(&text, "%s_sum %.9g\n%s_count %" PRIu64 "\n", name.c_str(),
-            data.sum * scale, name.c_str(), data.count);
+    AppendFormat(&text, "%s_sum %.9g\n%s_count %" PRIu64 "\n", name.c_str(),
+                 data.sum * scale, name.c_str(), data.count);
   }
   return text;
 }

@@ -13,7 +13,6 @@ namespace varve {
 
 namespace {
 
-constexpr size_t kFirstKeyCapacity = 128;
 constexpr size_t kRestartSize = sizeof(uint32_t);
 
 // Larger blocks use the whole last word for the number of restart points.
@@ -89,7 +88,7 @@ bool EntryScanner::Next() {
   }
   const size_t key_size = size_t{shared_} + unshared;
   if (key_size > key_capacity_) GrowKey(key_size);
-  ShortCopy(key_.get() + shared_, p, unshared);
+  ShortCopy(key_ + shared_, p, unshared);
   key_size_ = key_size;
   value_ = Slice(p + unshared, value_size);
   rest_ = Slice(value_.end(), left - unshared - value_size);
@@ -97,10 +96,19 @@ bool EntryScanner::Next() {
 }
 
 void EntryScanner::GrowKey(size_t size) {
-  key_capacity_ = std::max(2 * size, kFirstKeyCapacity);
+  key_capacity_ = 2 * size;
   std::unique_ptr<char[]> grown(new char[key_capacity_]);
-  if (shared_ > 0) memcpy(grown.get(), key_.get(), shared_);
-  key_ = std::move(grown);
+  memcpy(grown.get(), key_, shared_);
+  heap_key_ = std::move(grown);
+  key_ = heap_key_.get();
+}
+
+void EntryScanner::GoTo(size_t offset) {
+  problem_ = nullptr;
+  shared_ = 0;
+  key_size_ = 0;
+  const size_t begin = std::min(offset, entries_.size());
+  rest_ = Slice(entries_.data() + begin, entries_.size() - begin);
 }
 
 Status EntryScanner::status() const {

@@ -28,8 +28,11 @@ struct BlockTail {
 Status DecodeBlockTail(const Slice& body, BlockTail* tail);
 
 // Steps through entries front to back and puts the keys together.
+// Cost: no allocation for keys of up to kInlineKeySize bytes.
 class EntryScanner {
  public:
+  static constexpr size_t kInlineKeySize = 128;
+
   enum class ValueLength : uint8_t {
     kStored,
     // The values say themselves how long they are; the caller takes each off
@@ -47,12 +50,16 @@ class EntryScanner {
   // To the next entry. False at the end, and at damage: see status().
   bool Next();
 
+  // Leaves all behind; the next step is to the entry at a byte of the entries,
+  // which must not share any bytes. (Beyond the last entry there is none.)
+  void GoTo(size_t offset);
+
   // Where the entry begins, from the beginning of the block.
   size_t offset() const { return offset_; }
   // How many bytes its key shares with the one before.
   uint32_t shared() const { return shared_; }
   // Valid until the next step.
-  Slice key() const { return Slice(key_.get(), key_size_); }
+  Slice key() const { return Slice(key_, key_size_); }
   // Points into the block. Empty with ValueLength::kLeftOut.
   Slice value() const { return value_; }
   Slice* rest() { return &rest_; }
@@ -72,9 +79,11 @@ class EntryScanner {
   Slice rest_;
   size_t offset_ = 0;
   uint32_t shared_ = 0;
-  std::unique_ptr<char[]> key_;
+  char* key_ = inline_key_;
   size_t key_size_ = 0;
-  size_t key_capacity_ = 0;
+  size_t key_capacity_ = kInlineKeySize;
+  std::unique_ptr<char[]> heap_key_;
+  char inline_key_[kInlineKeySize];
   Slice value_;
   const char* problem_ = nullptr;
 };

@@ -11,9 +11,9 @@
 //
 // Thread-safety: owned by one thread at a time.
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
+#include <string>
 
 #include "table/entry_scanner.h"
 #include "table/internal_iterator.h"
@@ -25,8 +25,6 @@ namespace varve {
 
 class FileBlockIterator {
  public:
-  static constexpr size_t kInlineKeySize = 128;
-
   // Shows where it stands in *position, which must outlive it.
   explicit FileBlockIterator(IteratorPosition* position)
       : position_(position) {}
@@ -53,30 +51,22 @@ class FileBlockIterator {
  private:
   uint32_t RestartOffset(uint32_t i) const;
   // The last restart point whose key is before the internal key, or the first.
+  // False at damage.
   bool FindRestart(const Slice& user_key, uint64_t trailer, uint32_t* found);
   void GoTo(uint32_t restart);
-  // Makes the entry at next_ the current one.
+  // Makes the scanner's next entry the current one.
   void Step();
-  void Fail(const char* problem);
-  void GrowKey(size_t size);
   int Compare(const Slice& internal_key, const Slice& user_key,
               uint64_t trailer) const;
 
   IteratorPosition* const position_;
   const InternalKeyComparator* comparator_ = nullptr;
   SequenceNumber global_sequence_ = 0;
-  Slice body_;
-  BlockTail tail_;
-  size_t next_ = 0;  // Offset of the entry behind this one.
+  const char* restarts_ = nullptr;
+  uint32_t restart_count_ = 0;
+  std::optional<EntryScanner> scanner_;  // Of the body.
+  std::string renumbered_key_;           // With the global sequence number.
   Status status_;
-
-  char* key_ = inline_;
-  size_t key_size_ = 0;
-  size_t key_capacity_ = kInlineKeySize;
-  // As it stands in the file: the next key may share it.
-  uint64_t trailer_ = 0;
-  std::unique_ptr<char[]> heap_;
-  char inline_[kInlineKeySize];
 };
 
 }  // namespace varve

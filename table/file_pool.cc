@@ -157,29 +157,6 @@ Status FilePool::Open(const std::string& path,
   return s;
 }
 
-std::unique_ptr<RandomAccessFile> FilePool::Adopt(
-    const std::string& path, std::unique_ptr<RandomAccessFile> opened) {
-  auto pooled = std::make_unique<PooledFile>(this, path);
-  // relaxed, all: nobody else has the object yet.
-  pooled->alignment_.store(opened->RequiredAlignment(),
-                           std::memory_order_relaxed);
-  std::unique_ptr<RandomAccessFile> closed;
-  {
-    MutexLock lock(&mu_);
-    if (places_ < max_open_files_) {
-      pooled->target_ = std::move(opened);
-      // relaxed: as above.
-      pooled->state_.store(PooledFile::kOpen, std::memory_order_relaxed);
-      ++places_;
-      AddToRing(pooled.get());
-    } else {
-      closed = std::move(opened);
-    }
-  }
-  RecordTick(statistics_, Ticker::kNoFileOpens, 1);
-  return pooled;
-}
-
 Status FilePool::OpenPinned(PooledFile* file) {
   std::unique_ptr<RandomAccessFile> victim;
   {

@@ -63,9 +63,6 @@ class FilePool {
   // Opens a file: NotFound if it is not there. Later openings take place
   // within reads, which have their errors then.
   Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file);
-  // The same for a file that was just opened otherwise.
-  std::unique_ptr<RandomAccessFile> Adopt(
-      const std::string& path, std::unique_ptr<RandomAccessFile> opened);
 
   size_t open_files() const;
 

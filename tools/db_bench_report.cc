@@ -2,26 +2,15 @@
 #include "tools/db_bench_report.h"
 
 #include <cinttypes>
-#include <cstdarg>
 #include <cstdio>
+
+#include "util/append_format.h"
 
 namespace varve {
 
 namespace {
 
 constexpr double kMebibyte = 1048576.0;
-
-__attribute__((format(printf, 2, 3))) void Append(std::string* text,
-                                                  const char* format, ...) {
-  char buffer[500];
-  va_list arguments;
-  va_start(arguments, format);
-  const int length = vsnprintf(buffer, sizeof(buffer), format, arguments);
-  va_end(arguments);
-  if (length < 0) return;
-  text->append(buffer,
-               std::min(static_cast<size_t>(length), sizeof(buffer) - 1));
-}
 
 double PerSecond(double amount, double seconds) {
   return seconds > 0 ? amount / seconds : 0;
@@ -54,7 +43,7 @@ class JsonWriter {
   }
   void Number(const char* name, double value) {
     Key(name);
-    Append(&text_, "%.6g", value);
+    AppendFormat(&text_, "%.6g", value);
   }
   void Integer(const char* name, uint64_t value) {
     Key(name);
@@ -83,7 +72,7 @@ class JsonWriter {
         text_.push_back('\\');
         text_.push_back(c);
       } else if (static_cast<unsigned char>(c) < ' ') {
-        Append(&text_, "\\u%04x", static_cast<unsigned>(c));
+        AppendFormat(&text_, "\\u%04x", static_cast<unsigned>(c));
       } else {
         text_.push_back(c);
       }
@@ -164,46 +153,51 @@ std::string FormatHeader(const BenchRun& run) {
   const double stored_bytes = value_bytes * workload.compression_ratio;
   std::string text;
   if (run.engine == "varve") {
-    Append(&text, "Varve:       version %s\n", run.engine_version.c_str());
+    AppendFormat(&text, "Varve:       version %s\n",
+                 run.engine_version.c_str());
   } else {
-    Append(&text, "Engine:      %s %s, in Varve's db_bench %s\n",
-           run.engine.c_str(), run.engine_version.c_str(), VARVE_VERSION);
+    AppendFormat(&text, "Engine:      %s %s, in Varve's db_bench %s\n",
+                 run.engine.c_str(), run.engine_version.c_str(), VARVE_VERSION);
   }
   if (!run.engine_remarks.empty()) {
-    Append(&text, "             (%s)\n", run.engine_remarks.c_str());
+    AppendFormat(&text, "             (%s)\n", run.engine_remarks.c_str());
   }
-  Append(&text, "Date:        %s\n", run.environment.date.c_str());
-  Append(&text, "CPU:         %d * %s\n", run.environment.cores,
-         run.environment.cpu_model.c_str());
-  Append(&text, "Clock:       %s\n", run.environment.clock_source.c_str());
-  Append(&text, "DB path:     %s\n", engine.path.c_str());
-  Append(&text, "I/O path:    %s\n", run.io_path.c_str());
-  Append(&text, "Seed:        %" PRIu64 "%s\n", workload.seed,
-         run.seed_from_clock ? " (from the clock; --seed repeats a run)" : "");
-  Append(&text, "Threads:     %d\n", workload.threads);
-  Append(&text, "Keys:        %zu bytes each\n", workload.key_bytes);
+  AppendFormat(&text, "Date:        %s\n", run.environment.date.c_str());
+  AppendFormat(&text, "CPU:         %d * %s\n", run.environment.cores,
+               run.environment.cpu_model.c_str());
+  AppendFormat(&text, "Clock:       %s\n",
+               run.environment.clock_source.c_str());
+  AppendFormat(&text, "DB path:     %s\n", engine.path.c_str());
+  AppendFormat(&text, "I/O path:    %s\n", run.io_path.c_str());
+  AppendFormat(
+      &text, "Seed:        %" PRIu64 "%s\n", workload.seed,
+      run.seed_from_clock ? " (from the clock; --seed repeats a run)" : "");
+  AppendFormat(&text, "Threads:     %d\n", workload.threads);
+  AppendFormat(&text, "Keys:        %zu bytes each\n", workload.key_bytes);
   if (workload.key_prefix.count > 0) {
-    Append(&text, "Prefixes:    %" PRIu64 " of %zu bytes\n",
-           workload.key_prefix.count, workload.key_prefix.bytes);
+    AppendFormat(&text, "Prefixes:    %" PRIu64 " of %zu bytes\n",
+                 workload.key_prefix.count, workload.key_prefix.bytes);
   }
-  Append(&text, "Values:      %zu bytes each (%.0f bytes after compression)\n",
-         workload.value_bytes, stored_bytes);
-  Append(&text, "Entries:     %" PRIu64 "\n", workload.entries);
-  Append(&text, "RawSize:     %.1f MB (estimated)\n",
-         entries * (key_bytes + value_bytes) / kMebibyte);
-  Append(&text, "FileSize:    %.1f MB (estimated)\n",
-         entries * (key_bytes + stored_bytes) / kMebibyte);
-  Append(&text, "Compression: %s\n", engine.compression.c_str());
-  Append(&text, "Block cache: %.1f MB, blocks of %zu bytes\n",
-         static_cast<double>(engine.cache_bytes) / kMebibyte,
-         engine.block_bytes);
+  AppendFormat(&text,
+               "Values:      %zu bytes each (%.0f bytes after compression)\n",
+               workload.value_bytes, stored_bytes);
+  AppendFormat(&text, "Entries:     %" PRIu64 "\n", workload.entries);
+  AppendFormat(&text, "RawSize:     %.1f MB (estimated)\n",
+               entries * (key_bytes + value_bytes) / kMebibyte);
+  AppendFormat(&text, "FileSize:    %.1f MB (estimated)\n",
+               entries * (key_bytes + stored_bytes) / kMebibyte);
+  AppendFormat(&text, "Compression: %s\n", engine.compression.c_str());
+  AppendFormat(&text, "Block cache: %.1f MB, blocks of %zu bytes\n",
+               static_cast<double>(engine.cache_bytes) / kMebibyte,
+               engine.block_bytes);
   if (engine.bloom_bits >= 1) {
-    Append(&text, "Filter:      Bloom, %d bits a key\n", engine.bloom_bits);
+    AppendFormat(&text, "Filter:      Bloom, %d bits a key\n",
+                 engine.bloom_bits);
   } else {
-    Append(&text, "Filter:      none\n");
+    AppendFormat(&text, "Filter:      none\n");
   }
   for (const std::string& warning : run.environment.warnings) {
-    Append(&text, "WARNING: %s\n", warning.c_str());
+    AppendFormat(&text, "WARNING: %s\n", warning.c_str());
   }
   text.append("------------------------------------------------\n");
   return text;
@@ -213,33 +207,35 @@ std::string FormatResult(const BenchmarkResult& result) {
   std::string text;
   if (!result.text.empty()) {
     const bool table = result.text.find('\n') != std::string::npos;
-    Append(&text, "%-12s :%c", result.name.c_str(), table ? '\n' : ' ');
+    AppendFormat(&text, "%-12s :%c", result.name.c_str(), table ? '\n' : ' ');
     text.append(result.text);
     if (text.back() != '\n') text.push_back('\n');
     return text;
   }
   const double seconds = result.elapsed_seconds;
-  Append(&text,
-         "%-12s : %7.3f micros/op %" PRIu64 " ops/sec %.3f seconds %" PRIu64
-         " operations;",
-         result.name.c_str(), MicrosPerOperation(result),
-         static_cast<uint64_t>(
-             PerSecond(static_cast<double>(result.operations), seconds)),
-         seconds, result.operations);
+  AppendFormat(&text,
+               "%-12s : %7.3f micros/op %" PRIu64
+               " ops/sec %.3f seconds %" PRIu64 " operations;",
+               result.name.c_str(), MicrosPerOperation(result),
+               static_cast<uint64_t>(
+                   PerSecond(static_cast<double>(result.operations), seconds)),
+               seconds, result.operations);
   if (result.bytes > 0) {
-    Append(&text, " %6.1f MB/s",
-           PerSecond(static_cast<double>(result.bytes) / kMebibyte, seconds));
+    AppendFormat(
+        &text, " %6.1f MB/s",
+        PerSecond(static_cast<double>(result.bytes) / kMebibyte, seconds));
   }
   if (result.lookups > 0) {
-    Append(&text, " (%" PRIu64 " of %" PRIu64 " found)", result.found,
-           result.lookups);
+    AppendFormat(&text, " (%" PRIu64 " of %" PRIu64 " found)", result.found,
+                 result.lookups);
   }
   if (result.background_writes > 0) {
-    Append(&text, " (%" PRIu64 " writes beside)", result.background_writes);
+    AppendFormat(&text, " (%" PRIu64 " writes beside)",
+                 result.background_writes);
   }
   text.push_back('\n');
   if (result.latency_ns != nullptr) {
-    Append(&text, "Microseconds per %s:\n", result.operation.c_str());
+    AppendFormat(&text, "Microseconds per %s:\n", result.operation.c_str());
     text.append(result.latency_ns->ToString(1000));
   }
   return text;

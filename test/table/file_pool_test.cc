@@ -225,21 +225,6 @@ TEST_F(FilePoolTest, ErrorsOfALaterOpeningAreTheReads) {
   EXPECT_EQ(Read(0), PathOf(0));
 }
 
-TEST_F(FilePoolTest, TakesOverOpenFilesWithinTheBound) {
-  OpenFiles(2, 2);
-  std::unique_ptr<RandomAccessFile> opened;
-  ASSERT_TRUE(env_.NewRandomAccessFile(PathOf(2), FileOptions(), &opened).ok());
-  files_.push_back(pool_->Adopt(PathOf(2), std::move(opened)));
-  EXPECT_EQ(env_.open_files.load(), 2);
-  EXPECT_EQ(Read(2), PathOf(2));
-  files_.erase(files_.begin());
-  files_.erase(files_.begin());
-  ASSERT_TRUE(env_.NewRandomAccessFile(PathOf(3), FileOptions(), &opened).ok());
-  files_.push_back(pool_->Adopt(PathOf(3), std::move(opened)));
-  EXPECT_EQ(env_.open_files.load(), 2);
-  EXPECT_EQ(Read(1), PathOf(3));
-}
-
 TEST_F(FilePoolTest, ThreadsReadWhatTheyAskFor) {
   const uint64_t seed = test::TestSeed();
   constexpr int kFiles = 40;
