@@ -254,6 +254,7 @@ void DBImpl::OpenInfoLog() {
   Log(LogLevel::kInfo, &log_, "Varve opened %s", path_.c_str());
   Log(LogLevel::kInfo, &log_, "statistics: %s",
       stats_ != nullptr ? stats_->Path().c_str() : "none");
+  Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());
 }
 
 Status DBImpl::LoadIdentity() {

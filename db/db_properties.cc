@@ -67,7 +67,7 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
   } else if (name == Slice("statistics-path")) {
     *value = stats_ != nullptr ? stats_->Path() : "none";
   } else if (name == Slice("io-path")) {
-    *value = options_.use_direct_reads ? "pread (direct)" : "pread";
+    *value = env_->IoPath() + (options_.use_direct_reads ? ", direct" : "");
   } else {
     return false;
   }

@@ -6,10 +6,12 @@
 //
 // Asking costs a system call, so the answer is kept for each directory; files
 // of one directory are on one device.
-// Thread-safety: thread-safe.
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "util/mutex.h"
@@ -17,6 +19,7 @@
 
 namespace varve {
 
+// Thread-safety: thread-safe.
 class DirectIoAlignment {
  public:
   // The alignment in bytes, a power of two, for the file `path`, open as
@@ -26,6 +29,37 @@ class DirectIoAlignment {
  private:
   Mutex mu_;
   std::map<std::string, size_t> by_directory_ VARVE_GUARDED_BY(mu_);
+};
+
+// Aligned memory that grows, for direct reads of what is not aligned.
+// Thread-safety: owned by one thread.
+class AlignedBuffer {
+ public:
+  // Memory of at least `bytes`, a multiple of the alignment; null if there is
+  // none. What the buffer held before is lost.
+  char* Reserve(size_t alignment, size_t bytes) {
+    if (bytes <= capacity_bytes_ &&
+        (reinterpret_cast<uintptr_t>(memory_.get()) & (alignment - 1)) == 0) {
+      return memory_.get();
+    }
+    memory_.reset(static_cast<char*>(aligned_alloc(alignment, bytes)));
+    capacity_bytes_ = memory_ == nullptr ? 0 : bytes;
+    return memory_.get();
+  }
+  // Gives the memory back if it is larger than this.
+  void Trim(size_t max_bytes) {
+    if (capacity_bytes_ <= max_bytes) return;
+    memory_.reset();
+    capacity_bytes_ = 0;
+  }
+
+ private:
+  struct FreeDeleter {
+    void operator()(char* memory) const { free(memory); }
+  };
+
+  std::unique_ptr<char, FreeDeleter> memory_;
+  size_t capacity_bytes_ = 0;
 };
 
 }  // namespace varve

@@ -19,6 +19,40 @@ void RandomAccessFile::MultiRead(ReadRequest* requests, size_t count) const {
   }
 }
 
+void Env::MultiRead(FileReadRequest* requests, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    ReadRequest& read = requests[i].read;
+    read.status = requests[i].file->Read(read.offset, read.length, &read.result,
+                                         read.scratch);
+  }
+}
+
+void Env::OpenRandomAccessFiles(OpenRequest* requests, size_t count,
+                                const FileOptions& options) {
+  std::vector<FileReadRequest> reads;
+  std::vector<OpenRequest*> readers;
+  reads.reserve(count);
+  readers.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    OpenRequest& request = requests[i];
+    request.status = NewRandomAccessFile(request.path, options, &request.file);
+    if (!request.status.ok() || request.length == 0) continue;
+    reads.emplace_back();
+    reads.back().file = request.file.get();
+    reads.back().read.offset = request.offset;
+    reads.back().read.length = request.length;
+    reads.back().read.scratch = request.scratch;
+    readers.push_back(&request);
+  }
+  MultiRead(reads.data(), reads.size());
+  for (size_t i = 0; i < reads.size(); ++i) {
+    OpenRequest& request = *readers[i];
+    request.result = reads[i].read.result;
+    request.status = std::move(reads[i].read.status);
+    if (!request.status.ok()) request.file.reset();
+  }
+}
+
 void RandomAccessFile::Prefetch(uint64_t /*offset*/, size_t /*count*/) const {}
 
 void WritableFile::Allocate(uint64_t /*offset*/, uint64_t /*length*/) {}

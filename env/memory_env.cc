@@ -182,6 +182,7 @@ class MemoryEnv final : public EnvWrapper {
 
   Status NewSequentialFile(const std::string& path, const FileOptions&,
                            std::unique_ptr<SequentialFile>* file) override;
+  std::string IoPath() override { return "memory"; }
   Status NewRandomAccessFile(const std::string& path, const FileOptions&,
                              std::unique_ptr<RandomAccessFile>* file) override;
   Status NewWritableFile(const std::string& path, const FileOptions&,

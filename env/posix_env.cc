@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "env/direct_io.h"
+#include "env/io_ring.h"
 #include "env/posix_file.h"
 #include "env/posix_lock.h"
+#include "env/posix_multi_read.h"
 #include "env/uncached_open.h"
 #include "util/thread_pool.h"
 #include "varve/env.h"
@@ -47,6 +49,10 @@ class PosixEnv final : public Env {
   Status NewRandomAccessFile(const std::string& path,
                              const FileOptions& options,
                              std::unique_ptr<RandomAccessFile>* file) override;
+  void MultiRead(FileReadRequest* requests, size_t count) override {
+    PosixMultiRead(requests, count);
+  }
+  std::string IoPath() override { return IoRingPath(); }
   Status NewWritableFile(const std::string& path, const FileOptions& options,
                          std::unique_ptr<WritableFile>* file) override;
   Status NewDirectory(const std::string& path,

@@ -11,6 +11,10 @@
 #include <cstring>
 #include <utility>
 
+#include "env/direct_io.h"
+#include "env/posix_multi_read.h"
+#include "util/thread_scratch.h"
+
 namespace varve {
 
 namespace {
@@ -25,8 +29,10 @@ constexpr int kSmallSyncsBeforeFill = 8;
 // The usual page; on machines with larger ones only speed is lost.
 constexpr uint64_t kPageBytes = 4096;
 
-// An unaligned direct read goes through a buffer of at most this size.
+// An unaligned direct read goes through a buffer of at most this size. The
+// thread keeps what most blocks need.
 constexpr size_t kBounceBufferBytes = size_t{1} << 20;
+constexpr size_t kKeptBounceBytes = size_t{64} << 10;
 
 Status ErrorAt(const char* call, const std::string& path, uint64_t offset,
                int error_number) {
@@ -124,13 +130,14 @@ class PosixRandomAccessFile final : public RandomAccessFile {
                   static_cast<off_t>(count), POSIX_FADV_WILLNEED);
   }
 
+  void MultiRead(ReadRequest* requests, size_t count) const override {
+    PosixMultiRead(*this, requests, count);
+  }
+
   size_t RequiredAlignment() const override { return alignment_; }
+  int Descriptor() const override { return descriptor_; }
 
  private:
-  struct FreeDeleter {
-    void operator()(char* memory) const { free(memory); }
-  };
-
   // Reads the aligned blocks around the range and copies what was asked for.
   Status ReadThroughCopy(uint64_t offset, size_t count, Slice* result,
                          char* scratch) const {
@@ -142,8 +149,8 @@ class PosixRandomAccessFile final : public RandomAccessFile {
     const uint64_t capacity = std::max<uint64_t>(
         alignment_,
         std::min<uint64_t>(kBounceBufferBytes, (count + 2 * mask) & ~mask));
-    const std::unique_ptr<char, FreeDeleter> bounce(
-        static_cast<char*>(aligned_alloc(alignment_, capacity)));
+    const ThreadScratch<AlignedBuffer, PosixRandomAccessFile> kept;
+    char* const bounce = kept->Reserve(alignment_, capacity);
     if (bounce == nullptr) return ErrorAt("read", path_, offset, ENOMEM);
 
     size_t done = 0;
@@ -153,16 +160,17 @@ class PosixRandomAccessFile final : public RandomAccessFile {
       const size_t lead = static_cast<size_t>(position - start);
       const size_t length = static_cast<size_t>(
           std::min<uint64_t>(capacity, (lead + count - done + mask) & ~mask));
-      const ssize_t n = ReadFully(descriptor_, bounce.get(), length, length,
-                                  start, alignment_);
+      const ssize_t n =
+          ReadFully(descriptor_, bounce, length, length, start, alignment_);
       if (n < 0) return ErrorAt("read", path_, start, errno);
       const auto available = static_cast<size_t>(n);
       if (available <= lead) break;
       const size_t useful = std::min(available - lead, count - done);
-      memcpy(scratch + done, bounce.get() + lead, useful);
+      memcpy(scratch + done, bounce + lead, useful);
       done += useful;
       if (available < length) break;
     }
+    kept->Trim(kKeptBounceBytes);
     *result = Slice(scratch, done);
     return Status::OK();
   }

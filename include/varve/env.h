@@ -82,6 +82,31 @@ class RandomAccessFile {
   // the device without a copy, in bytes; 1 for buffered files. Unaligned
   // reads work as well, through a copy.
   virtual size_t RequiredAlignment() const { return 1; }
+
+  // A descriptor of the operating system from which pread reads what Read
+  // reads, so that Env::MultiRead may read from it in Read's place; -1 if there
+  // is none, as for a file that wraps another to see or change its reads. It
+  // stays the file's.
+  virtual int Descriptor() const { return -1; }
+};
+
+// One read of a batch from several files.
+struct FileReadRequest {
+  const RandomAccessFile* file = nullptr;
+  ReadRequest read;
+};
+
+// A file to be opened for reading, and its first read.
+struct OpenRequest {
+  std::string path;
+  // What to read at once; nothing if `length` is 0. See ReadRequest.
+  uint64_t offset = 0;
+  size_t length = 0;
+  char* scratch = nullptr;
+  // Outputs. Null if opening or reading failed.
+  std::unique_ptr<RandomAccessFile> file;
+  Slice result;
+  Status status;
 };
 
 // A file written from front to back.
@@ -186,6 +211,16 @@ class Env {
   virtual Status NewRandomAccessFile(
       const std::string& path, const FileOptions& options,
       std::unique_ptr<RandomAccessFile>* file) = 0;
+  // Does all reads of the array, in any order; each has its own status. The
+  // files are of this Env or wrap such. The default does them one by one.
+  virtual void MultiRead(FileReadRequest* requests, size_t count);
+  // Opens many files by NewRandomAccessFile, and then reads from all of them by
+  // one MultiRead; each has its own status.
+  void OpenRandomAccessFiles(OpenRequest* requests, size_t count,
+                             const FileOptions& options);
+  // How batches of reads are done, such as "io_uring", or "pread (io_uring:
+  // Operation not permitted)".
+  virtual std::string IoPath() { return "pread"; }
   // Creates a file, or empties the one that is there.
   virtual Status NewWritableFile(const std::string& path,
                                  const FileOptions& options,
@@ -258,6 +293,10 @@ class EnvWrapper : public Env {
                              std::unique_ptr<RandomAccessFile>* file) override {
     return target_->NewRandomAccessFile(path, options, file);
   }
+  void MultiRead(FileReadRequest* requests, size_t count) override {
+    target_->MultiRead(requests, count);
+  }
+  std::string IoPath() override { return target_->IoPath(); }
   Status NewWritableFile(const std::string& path, const FileOptions& options,
                          std::unique_ptr<WritableFile>* file) override {
     return target_->NewWritableFile(path, options, file);

@@ -1,0 +1,286 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "env/io_ring.h"
+
+#include <liburing.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "util/mutex.h"
+#include "util/thread_annotations.h"
+#include "util/thread_scratch.h"
+
+namespace varve {
+
+namespace {
+
+// Reads under way at once. The ring for completions is twice as large, so it
+// cannot overflow.
+constexpr unsigned kDepth = 64;
+// While there is more to submit, so many completions are waited for.
+constexpr unsigned kRefill = 16;
+// How often the kernel may say that it lacks something before the rest is
+// left to the plain system call, and the pause between.
+constexpr int kMaxRetries = 8;
+constexpr long kRetryPauseNs = 100000;
+// After a thread got no ring, it does not ask for so many calls.
+constexpr uint32_t kCallsWithoutRing = 1024;
+
+std::atomic<RingSubmit> test_submit{nullptr};
+
+// ThreadSanitizer does not see liburing's system calls: to it, a new ring in
+// memory that another thread's had before is a race. The mutex orders them.
+Mutex& SetupMutex() {
+  static Mutex* const mu = new Mutex;
+  return *mu;
+}
+
+int SetUp(io_uring* ring, unsigned flags) {
+  MutexLock lock(&SetupMutex());
+  return -io_uring_queue_init(kDepth, ring, flags);
+}
+
+void TearDown(io_uring* ring) {
+  MutexLock lock(&SetupMutex());
+  io_uring_queue_exit(ring);
+}
+
+int SubmitAndWait(io_uring* ring, unsigned wait_count) {
+  // relaxed: set before the rings that it is for are used.
+  const RingSubmit submit = test_submit.load(std::memory_order_relaxed);
+  return submit != nullptr ? submit(ring, wait_count)
+                           : io_uring_submit_and_wait(ring, wait_count);
+}
+
+void Pause() {
+  const struct timespec pause = {.tv_sec = 0, .tv_nsec = kRetryPauseNs};
+  nanosleep(&pause, nullptr);
+}
+
+// The kernel lacks memory or descriptors just now.
+bool IsPassing(int error) {
+  return error == EAGAIN || error == EBUSY || error == ENOMEM ||
+         error == EMFILE || error == ENFILE;
+}
+
+// What is known of rings in this process.
+class Policy {
+ public:
+  // Tries at the first call.
+  static Policy& Get() {
+    // Never destroyed: threads may still read while the process exits.
+    static Policy* const policy = new Policy;
+    return *policy;
+  }
+
+  // relaxed: who sees the no late is told once more by the kernel.
+  bool usable() const { return usable_.load(std::memory_order_relaxed); }
+  unsigned setup_flags() const { return setup_flags_; }
+
+  std::string Describe() VARVE_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    return refusal_.empty() ? "io_uring" : "pread (io_uring: " + refusal_ + ")";
+  }
+
+  // From now on no thread gets a ring. The first reason is the one kept.
+  void Refuse(int error) { Refuse(strerror(error)); }
+  void Refuse(std::string reason) VARVE_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    if (refusal_.empty()) refusal_ = std::move(reason);
+    // relaxed: see usable.
+    usable_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  Policy() {
+    io_uring ring;
+    // The thread that waits runs the completions itself, all at once, instead
+    // of being woken for each; kernels before 5.19 refuse the flag.
+    setup_flags_ = IORING_SETUP_COOP_TASKRUN;
+    int error = SetUp(&ring, setup_flags_);
+    if (error == EINVAL) {
+      setup_flags_ = 0;
+      error = SetUp(&ring, setup_flags_);
+    }
+    if (error != 0) {
+      Refuse(error);
+      return;
+    }
+    Try(&ring);
+    TearDown(&ring);
+  }
+
+  void Try(io_uring* ring) {
+    io_uring_probe* const probe = io_uring_get_probe_ring(ring);
+    const bool known =
+        probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ);
+    io_uring_free_probe(probe);
+    if (!known) {
+      Refuse("the kernel's has no reads");
+      return;
+    }
+    // A filter of system calls may allow the setup only.
+    io_uring_prep_nop(io_uring_get_sqe(ring));
+    int submitted;
+    do {
+      submitted = io_uring_submit(ring);
+    } while (submitted == -EINTR);
+    if (submitted < 0) Refuse(-submitted);
+  }
+
+  unsigned setup_flags_ = 0;  // Immutable after construction.
+  std::atomic<bool> usable_{true};
+  Mutex mu_;
+  std::string refusal_ VARVE_GUARDED_BY(mu_);
+};
+
+// A thread's ring. It stands on a page that the kernel empties in a child made
+// by fork(), where nothing of the parent's ring may be used: not the memory
+// shared with it, and not the descriptor, which may be another file by then (so
+// that the child does not close it either; exec does).
+class ThreadRing {
+ public:
+  ThreadRing() = default;
+  ThreadRing(const ThreadRing&) = delete;
+  ThreadRing& operator=(const ThreadRing&) = delete;
+  ~ThreadRing() {
+    if (state_ == nullptr) return;
+    if (state_->ready) TearDown(&state_->ring);
+    munmap(state_, sizeof(State));
+  }
+
+  // Sets up the ring if there is none.
+  bool Prepare() {
+    if (state_ != nullptr && state_->ready) return true;
+    if (calls_to_skip_ > 0) {
+      --calls_to_skip_;
+      return false;
+    }
+    if (state_ == nullptr && !MakeState()) return false;
+    const int error = SetUp(&state_->ring, Policy::Get().setup_flags());
+    state_->ready = error == 0;
+    if (error != 0) GiveUp(error);
+    return state_->ready;
+  }
+
+  // REQUIRES: Prepare said true.
+  void Run(RingRead* reads, size_t count);
+
+ private:
+  struct State {
+    bool ready;
+    io_uring ring;
+  };
+
+  bool MakeState() {
+    void* const page = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+      GiveUp(errno);
+      return false;
+    }
+    if (madvise(page, sizeof(State), MADV_WIPEONFORK) != 0) {
+      GiveUp(errno);
+      munmap(page, sizeof(State));
+      return false;
+    }
+    state_ = static_cast<State*>(page);
+    return true;
+  }
+
+  void GiveUp(int error) {
+    if (IsPassing(error)) {
+      calls_to_skip_ = kCallsWithoutRing;
+    } else {
+      Policy::Get().Refuse(error);
+    }
+  }
+
+  // Takes what is complete and returns how many there were.
+  unsigned Reap(RingRead* reads);
+  void Abandon(RingRead* reads, unsigned queued);
+
+  State* state_ = nullptr;
+  uint32_t calls_to_skip_ = 0;
+};
+
+unsigned ThreadRing::Reap(RingRead* reads) {
+  io_uring_cqe* completions[kDepth];
+  const unsigned count =
+      io_uring_peek_batch_cqe(&state_->ring, completions, kDepth);
+  for (unsigned i = 0; i < count; ++i) {
+    reads[io_uring_cqe_get_data64(completions[i])].result = completions[i]->res;
+  }
+  io_uring_cq_advance(&state_->ring, count);
+  return count;
+}
+
+void ThreadRing::Run(RingRead* reads, size_t count) {
+  io_uring* const ring = &state_->ring;
+  size_t next = 0;
+  unsigned queued = 0;  // Without a completion so far.
+  int retries = 0;
+  while (next < count || queued > 0) {
+    for (; next < count && queued < kDepth; ++next, ++queued) {
+      io_uring_sqe* const entry = io_uring_get_sqe(ring);
+      if (entry == nullptr) break;
+      const RingRead& read = reads[next];
+      io_uring_prep_read(entry, read.descriptor, read.memory,
+                         static_cast<unsigned>(read.length), read.offset);
+      io_uring_sqe_set_data64(entry, next);
+    }
+    const unsigned wait_count =
+        next < count ? std::min(queued, kRefill) : queued;
+    // May submit a part only, or be interrupted while it waits: what is
+    // missing is submitted and waited for by the next turn.
+    const int result = SubmitAndWait(ring, wait_count);
+    const unsigned done = Reap(reads);
+    queued -= done;
+    if (result >= 0 || done > 0 || result == -EINTR) continue;
+    if (IsPassing(-result) && ++retries <= kMaxRetries) {
+      Pause();
+      continue;
+    }
+    Abandon(reads, queued);
+    GiveUp(-result);
+    return;
+  }
+}
+
+// The ring cannot be entered any more. What the kernel has taken it still
+// writes to the caller's memory, so that has to be waited for: completions
+// arrive also without entering, at any return from the kernel.
+void ThreadRing::Abandon(RingRead* reads, unsigned queued) {
+  io_uring* const ring = &state_->ring;
+  queued -= io_uring_sq_ready(ring);
+  while (queued > 0) {
+    queued -= Reap(reads);
+    if (queued > 0) Pause();
+  }
+  TearDown(ring);
+  state_->ready = false;
+}
+
+}  // namespace
+
+bool IoRingUsable() { return Policy::Get().usable(); }
+
+std::string IoRingPath() { return Policy::Get().Describe(); }
+
+void ReadInRing(RingRead* reads, size_t count) {
+  if (!IoRingUsable()) return;
+  const ThreadScratch<ThreadRing, ThreadRing> ring;
+  if (ring->Prepare()) ring->Run(reads, count);
+}
+
+RingSubmit TEST_SetRingSubmit(RingSubmit submit) {
+  // relaxed: see SubmitAndWait.
+  return test_submit.exchange(submit, std::memory_order_relaxed);
+}
+
+}  // namespace varve
