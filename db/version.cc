@@ -2,6 +2,7 @@
 #include "db/version.h"
 
 #include <algorithm>
+#include <array>
 
 #include "monitoring/read_counts.h"
 #include "util/key_prefix.h"
@@ -157,41 +158,76 @@ const FileMetaData* Version::NextFile(MultiLookup* lookup) const {
   return nullptr;
 }
 
+size_t Version::StartNextTables(const ReadOptions& options,
+                                MultiLookup** lookups, size_t count) const {
+  size_t active = 0;
+  for (size_t i = 0; i < count; ++i) {
+    MultiLookup* const l = lookups[i];
+    const FileMetaData* const file = NextFile(l);
+    if (file == nullptr) continue;
+    l->status = table_cache_->Find(file->table_file(), &file->table, &l->table,
+                                   &l->owner);
+    if (!l->status.ok()) continue;
+    l->probe = TableProbe();
+    l->probe.options = &options;
+    l->probe.lookup = l->lookup;
+    l->probe.target = l->target;
+    l->table->StartProbe(&l->probe);
+    lookups[active++] = l;
+  }
+  return active;
+}
+
+size_t Version::FinishProbes(MultiLookup** lookups, size_t count) {
+  size_t left = 0;
+  for (size_t i = 0; i < count; ++i) {
+    MultiLookup* const l = lookups[i];
+    if (!l->probe.done) l->table->FinishProbe(&l->probe);
+    l->state = l->probe.state;
+    l->status = std::move(l->probe.status);
+    if (l->status.ok() && l->state == LookupState::kNotFound) {
+      lookups[left++] = l;
+    }
+  }
+  return left;
+}
+
 void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
                        size_t count) const {
   while (count > 0) {
-    // Those that have a table to look into move to the front.
-    size_t active = 0;
-    for (size_t i = 0; i < count; ++i) {
-      MultiLookup* const l = lookups[i];
-      const FileMetaData* const file = NextFile(l);
-      if (file == nullptr) continue;
-      l->status = table_cache_->Find(file->table_file(), &file->table,
-                                     &l->table, &l->owner);
-      if (!l->status.ok()) continue;
-      l->probe = TableProbe();
-      l->probe.options = &options;
-      l->probe.lookup = l->lookup;
-      l->probe.target = l->target;
-      l->table->StartProbe(&l->probe);
-      lookups[active++] = l;
-    }
-    for (const auto step :
-         {&Table::ProbeIndex, &Table::ProbeBlock, &Table::FinishProbe}) {
+    // Each goes down the levels until it has ended or needs a block that is
+    // not in memory, so that these are read together, of all levels.
+    MultiLookup* waiting = nullptr;
+    while (count > 0) {
+      const size_t active = StartNextTables(options, lookups, count);
+      for (const auto step : {&Table::ProbeIndex, &Table::ProbeBlock}) {
+        for (size_t i = 0; i < active; ++i) {
+          MultiLookup* const l = lookups[i];
+          if (!l->probe.done) (l->table->*step)(&l->probe);
+        }
+      }
+      size_t in_memory = 0;
       for (size_t i = 0; i < active; ++i) {
         MultiLookup* const l = lookups[i];
-        if (!l->probe.done) (l->table->*step)(&l->probe);
+        if (l->probe.Waits()) {
+          l->next_waiting = waiting;
+          waiting = l;
+        } else {
+          lookups[in_memory++] = l;
+        }
       }
+      count = FinishProbes(lookups, in_memory);
     }
-    count = 0;
-    for (size_t i = 0; i < active; ++i) {
-      MultiLookup* const l = lookups[i];
-      l->state = l->probe.state;
-      l->status = std::move(l->probe.status);
-      if (l->status.ok() && l->state == LookupState::kNotFound) {
-        lookups[count++] = l;
-      }
+    std::array<TableProbe*, Table::kMaxReadBlocks> probes;
+    size_t batch = 0;
+    for (; waiting != nullptr; waiting = waiting->next_waiting) {
+      lookups[count++] = waiting;
+      probes[batch++] = &waiting->probe;
+      if (batch < probes.size() && waiting->next_waiting != nullptr) continue;
+      Table::ReadBlocks(probes.data(), batch);
+      batch = 0;
     }
+    count = FinishProbes(lookups, count);
   }
 }
 

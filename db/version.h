@@ -89,6 +89,7 @@ class Version {
     const Table* table = nullptr;
     std::shared_ptr<Table> owner;
     TableProbe probe;
+    MultiLookup* next_waiting = nullptr;  // For a block that is read.
   };
   // Does the lookups together, table by table, so that their cache misses
   // overlap. REQUIRES: inside a read section.
@@ -134,6 +135,12 @@ class Version {
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
   // The next file to look into, or null; moves the lookup on.
   const FileMetaData* NextFile(MultiLookup* lookup) const;
+  // Begins the lookups in the next table of each. Those that have one move to
+  // the front; returns how many they are.
+  size_t StartNextTables(const ReadOptions& options, MultiLookup** lookups,
+                         size_t count) const;
+  // Ends the lookups in their tables. The same of those that must go on.
+  static size_t FinishProbes(MultiLookup** lookups, size_t count);
   bool InRange(const FileMetaData& file, const Slice& user_key) const {
     if (comparator_->CompareUser(user_key, file.smallest_user_key()) < 0) {
       return false;

@@ -19,11 +19,13 @@ void RandomAccessFile::MultiRead(ReadRequest* requests, size_t count) const {
   }
 }
 
-void Env::MultiRead(FileReadRequest* requests, size_t count) {
+void Env::MultiRead(FileReadRequest* requests, size_t count,
+                    const ReadDone& done) {
   for (size_t i = 0; i < count; ++i) {
     ReadRequest& read = requests[i].read;
     read.status = requests[i].file->Read(read.offset, read.length, &read.result,
                                          read.scratch);
+    if (done) done(&requests[i]);
   }
 }
 

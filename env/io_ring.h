@@ -19,6 +19,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 struct io_uring;
@@ -47,8 +48,11 @@ bool IoRingUsable();
 std::string IoRingPath();
 
 // Does the reads, in any order and at most 64 at a time, and waits for all of
-// them: none touches memory any more when this returns.
-void ReadInRing(RingRead* reads, size_t count);
+// them: none touches memory any more when this returns. Calls `done`, if it is
+// not null, with the index of each that it has done, while others are still
+// under way; it must not come here.
+void ReadInRing(RingRead* reads, size_t count,
+                const std::function<void(size_t)>& done);
 
 // What takes the place of io_uring_submit_and_wait, or null; returns what did
 // so before. It is called for rings of any thread.

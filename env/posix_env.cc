@@ -49,8 +49,9 @@ class PosixEnv final : public Env {
   Status NewRandomAccessFile(const std::string& path,
                              const FileOptions& options,
                              std::unique_ptr<RandomAccessFile>* file) override;
-  void MultiRead(FileReadRequest* requests, size_t count) override {
-    PosixMultiRead(requests, count);
+  void MultiRead(FileReadRequest* requests, size_t count,
+                 const ReadDone& done) override {
+    PosixMultiRead(requests, count, done);
   }
   std::string IoPath() override { return IoRingPath(); }
   Status NewWritableFile(const std::string& path, const FileOptions& options,

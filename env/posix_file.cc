@@ -135,7 +135,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   }
 
   size_t RequiredAlignment() const override { return alignment_; }
-  int Descriptor() const override { return descriptor_; }
+  int AcquireDescriptor() const override { return descriptor_; }
 
  private:
   // Reads the aligned blocks around the range and copies what was asked for.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "env/direct_io.h"
@@ -31,34 +32,37 @@ bool IsAligned(const ReadRequest& request, size_t mask) {
           mask) == 0;
 }
 
-bool IsForRing(const RandomAccessFile& file, const ReadRequest& request) {
-  if (file.Descriptor() < 0 || request.length == 0 ||
-      request.length > RingRead::kMaxBytes ||
-      request.offset > INT64_MAX - RingRead::kMaxBytes) {
-    return false;
-  }
-  const size_t mask = file.RequiredAlignment() - 1;
-  return IsAligned(request, mask) ||
-         request.length + 2 * mask <= kRoundBounceBytes;
+bool IsForRing(const ReadRequest& request) {
+  return request.length > 0 && request.length <= RingRead::kMaxBytes &&
+         request.offset <= INT64_MAX - RingRead::kMaxBytes;
 }
 
 // Kept by the thread.
 class Round {
  public:
-  // Takes a read that is for the ring in. False if this round has no place.
-  bool Add(const RandomAccessFile& file, ReadRequest* request);
-  // Does what was taken in.
-  void Run();
+  bool empty() const { return entries_.empty(); }
+
+  // Takes a read in. False if this round has no place, or the file has no
+  // descriptor to give.
+  bool Add(const RandomAccessFile& file, ReadRequest* request, size_t index);
+  // Does what was taken in. Calls done(index), if it is not null, for each.
+  void Run(const std::function<void(size_t)>& done);
 
  private:
   // A read that is taken in; its RingRead has the same index.
   struct Entry {
     const RandomAccessFile* file;
     ReadRequest* request;
+    size_t index;  // The caller's.
+    bool finished;
     size_t lead;  // Bytes before what is wanted.
     bool bounces;
     size_t bounce_offset;
   };
+
+  // Turns what the ring did, or did not, into what the request wants.
+  void Finish(size_t i);
+  void FinishFromRing(size_t i);
 
   std::vector<RingRead> reads_;
   std::vector<Entry> entries_;
@@ -67,16 +71,18 @@ class Round {
   AlignedBuffer bounce_;
 };
 
-bool Round::Add(const RandomAccessFile& file, ReadRequest* request) {
-  if (reads_.size() >= kRoundReads) return false;
-  const size_t alignment = file.RequiredAlignment();
-  const size_t mask = alignment - 1;
+bool Round::Add(const RandomAccessFile& file, ReadRequest* request,
+                size_t index) {
+  if (!IsForRing(*request) || reads_.size() >= kRoundReads) return false;
   RingRead read;
-  read.descriptor = file.Descriptor();
+  read.descriptor = file.AcquireDescriptor();
+  if (read.descriptor < 0) return false;
   read.offset = request->offset;
   read.length = request->length;
   read.memory = request->scratch;
-  Entry entry{&file, request, 0, false, 0};
+  Entry entry{&file, request, index, false, 0, false, 0};
+  const size_t alignment = file.RequiredAlignment();
+  const size_t mask = alignment - 1;
   if (!IsAligned(*request, mask)) {
     entry.bounces = true;
     entry.lead = request->offset & mask;
@@ -84,7 +90,10 @@ bool Round::Add(const RandomAccessFile& file, ReadRequest* request) {
     read.length = (entry.lead + request->length + mask) & ~mask;
     entry.bounce_offset = (bounce_bytes_ + mask) & ~mask;
     const size_t end = entry.bounce_offset + read.length;
-    if (end > kRoundBounceBytes) return false;
+    if (end > kRoundBounceBytes) {
+      file.ReleaseDescriptor();
+      return false;
+    }
     bounce_bytes_ = end;
     // Files may be on several devices: the largest alignment suits all.
     alignment_ = std::max(alignment_, alignment);
@@ -94,7 +103,29 @@ bool Round::Add(const RandomAccessFile& file, ReadRequest* request) {
   return true;
 }
 
-void Round::Run() {
+void Round::Finish(size_t i) {
+  Entry& entry = entries_[i];
+  entry.finished = true;
+  FinishFromRing(i);
+  entry.file->ReleaseDescriptor();
+}
+
+void Round::FinishFromRing(size_t i) {
+  const Entry& entry = entries_[i];
+  ReadRequest* const request = entry.request;
+  const int64_t wanted = static_cast<int64_t>(entry.lead + request->length);
+  if (reads_[i].result < wanted) {
+    ReadPlainly(*entry.file, request);
+    return;
+  }
+  if (entry.bounces) {
+    memcpy(request->scratch, reads_[i].memory + entry.lead, request->length);
+  }
+  request->result = Slice(request->scratch, request->length);
+  request->status = Status::OK();
+}
+
+void Round::Run(const std::function<void(size_t)>& done) {
   char* bounce = nullptr;
   if (bounce_bytes_ > 0) {
     const size_t mask = alignment_ - 1;
@@ -104,22 +135,17 @@ void Round::Run() {
       reads_[i].memory = bounce + entries_[i].bounce_offset;
     }
   }
+  const auto finish = [this, &done](size_t i) {
+    Finish(i);
+    if (done) done(entries_[i].index);
+  };
   if (entries_.size() > 1 && (bounce != nullptr || bounce_bytes_ == 0)) {
-    ReadInRing(reads_.data(), reads_.size());
+    std::function<void(size_t)> each;
+    if (done || bounce != nullptr) each = finish;
+    ReadInRing(reads_.data(), reads_.size(), each);
   }
   for (size_t i = 0; i < entries_.size(); ++i) {
-    const Entry& entry = entries_[i];
-    ReadRequest* const request = entry.request;
-    const int64_t wanted = static_cast<int64_t>(entry.lead + request->length);
-    if (reads_[i].result < wanted) {
-      ReadPlainly(*entry.file, request);
-      continue;
-    }
-    if (entry.bounces) {
-      memcpy(request->scratch, reads_[i].memory + entry.lead, request->length);
-    }
-    request->result = Slice(request->scratch, request->length);
-    request->status = Status::OK();
+    if (!entries_[i].finished) finish(i);
   }
   reads_.clear();
   entries_.clear();
@@ -129,46 +155,63 @@ void Round::Run() {
 
 // `at(i, &file)` gives request i and its file.
 template <typename Requests>
-void ReadAll(size_t count, const Requests& at) {
+void ReadAll(size_t count, const Requests& at,
+             const std::function<void(size_t)>& done) {
   const RandomAccessFile* file = nullptr;
-  const bool in_ring = count > 1 && IoRingUsable();
-  // First, since the Read of a file that is not of this kind may do anything,
-  // even come here.
-  size_t left = 0;
-  for (size_t i = 0; i < count; ++i) {
+  const auto read_plainly = [&](size_t i) {
     ReadRequest* const request = at(i, &file);
-    if (in_ring && IsForRing(*file, *request)) {
-      ++left;
-    } else {
-      ReadPlainly(*file, request);
+    ReadPlainly(*file, request);
+    if (done) done(i);
+  };
+  if (count < 2 || !IoRingUsable()) {
+    for (size_t i = 0; i < count; ++i) read_plainly(i);
+    return;
+  }
+  // Those are read at last, when the ring has nothing to do and no descriptor
+  // is held: the Read of a file that is not of this kind may do anything, even
+  // come here, and that of another one may wait for a descriptor.
+  std::vector<size_t> plain;
+  {
+    const ThreadScratch<Round, Round> round;
+    for (size_t i = 0; i < count; ++i) {
+      ReadRequest* const request = at(i, &file);
+      if (round->Add(*file, request, i)) continue;
+      // What is in its way may be this round.
+      if (!round->empty() && IsForRing(*request)) {
+        round->Run(done);
+        if (round->Add(*file, request, i)) continue;
+      }
+      plain.push_back(i);
     }
+    round->Run(done);
   }
-  if (left == 0) return;
-  const ThreadScratch<Round, Round> round;
-  for (size_t i = 0; i < count; ++i) {
-    ReadRequest* const request = at(i, &file);
-    if (!IsForRing(*file, *request) || round->Add(*file, request)) continue;
-    round->Run();
-    round->Add(*file, request);
-  }
-  round->Run();
+  for (const size_t i : plain) read_plainly(i);
 }
 
 }  // namespace
 
-void PosixMultiRead(FileReadRequest* requests, size_t count) {
-  ReadAll(count, [requests](size_t i, const RandomAccessFile** file) {
-    *file = requests[i].file;
-    return &requests[i].read;
-  });
+void PosixMultiRead(FileReadRequest* requests, size_t count,
+                    const Env::ReadDone& done) {
+  std::function<void(size_t)> each;
+  if (done) each = [requests, &done](size_t i) { done(&requests[i]); };
+  ReadAll(
+      count,
+      [requests](size_t i, const RandomAccessFile** file) {
+        *file = requests[i].file;
+        return &requests[i].read;
+      },
+      each);
 }
 
 void PosixMultiRead(const RandomAccessFile& file, ReadRequest* requests,
                     size_t count) {
-  ReadAll(count, [&file, requests](size_t i, const RandomAccessFile** each) {
-    *each = &file;
-    return &requests[i];
-  });
+  ReadAll(
+      count,
+      [&file, requests](size_t i, const RandomAccessFile** each) {
+        *each = &file;
+        return &requests[i];
+      },
+      nullptr);
 }
 
 }  // namespace varve

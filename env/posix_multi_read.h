@@ -14,7 +14,8 @@
 
 namespace varve {
 
-void PosixMultiRead(FileReadRequest* requests, size_t count);
+void PosixMultiRead(FileReadRequest* requests, size_t count,
+                    const Env::ReadDone& done);
 void PosixMultiRead(const RandomAccessFile& file, ReadRequest* requests,
                     size_t count);
 

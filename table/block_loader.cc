@@ -34,13 +34,19 @@ Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
   const ThreadScratch<FileBody, BlockLoader> lent;
   Status s = ReadDataBody(handle, verify, readahead, &*lent);
   if (!s.ok()) return s;
+  return MakeDataBlock(handle, build_options, &*lent, block);
+}
+
+Status BlockLoader::MakeDataBlock(const BlockHandle& handle,
+                                  const BlockBuildOptions& build_options,
+                                  FileBody* body, BlockRef* block) const {
   Block* made = nullptr;
-  s = Block::Create(lent->contents, build_options, &made);
-  if (lent->uncompressed.allocated_bytes > kMaxKeptScratchBytes) {
-    lent->uncompressed = BlockContents();
+  Status s = Block::Create(body->contents, build_options, &made);
+  if (body->uncompressed.allocated_bytes > kMaxKeptScratchBytes) {
+    body->uncompressed = BlockContents();
   }
-  if (lent->heap.allocated_bytes > kMaxKeptScratchBytes) {
-    lent->heap = BlockContents();
+  if (body->heap.allocated_bytes > kMaxKeptScratchBytes) {
+    body->heap = BlockContents();
   }
   if (!s.ok()) return s.Annotate(Describe(handle));
   *block = BlockRef(made);
@@ -51,7 +57,15 @@ Status BlockLoader::ReadDataBody(const BlockHandle& handle, bool verify,
                                  ReadaheadBuffer* readahead,
                                  FileBody* body) const {
   Status s = ReadRaw(handle, readahead, body);
-  if (s.ok() && verify) s = CompareChecksum(handle, body->raw);
+  if (s.ok()) s = TakeDataBody(handle, verify, body->raw, body);
+  return s;
+}
+
+Status BlockLoader::TakeDataBody(const BlockHandle& handle, bool verify,
+                                 const Slice& raw, FileBody* body) const {
+  body->raw = raw;
+  Status s = CheckLength(handle, raw);
+  if (s.ok() && verify) s = CompareChecksum(handle, raw);
   if (s.ok()) s = Uncompress(handle, dictionary_, body);
   return s;
 }
@@ -102,16 +116,29 @@ std::string BlockLoader::Describe(const BlockHandle& handle) const {
          std::to_string(handle.size);
 }
 
+Status BlockLoader::CheckPlace(const BlockHandle& handle) const {
+  if (handle.FitsIn(file_size_)) return Status();
+  return Status::Corruption(Describe(handle),
+                            "the block handle points beyond the file");
+}
+
+Status BlockLoader::CheckLength(const BlockHandle& handle,
+                                const Slice& raw) const {
+  const auto size = static_cast<size_t>(handle.size) + kBlockTrailerSize;
+  if (raw.size() == size) return Status();
+  return Status::Corruption(
+      Describe(handle), "truncated read: got " + std::to_string(raw.size()) +
+                            " bytes of " + std::to_string(size));
+}
+
 Status BlockLoader::ReadRaw(const BlockHandle& handle,
                             ReadaheadBuffer* readahead, FileBody* body) const {
-  if (!handle.FitsIn(file_size_)) {
-    return Status::Corruption(Describe(handle),
-                              "the block handle points beyond the file");
-  }
+  Status s = CheckPlace(handle);
+  if (!s.ok()) return s;
   const auto size = static_cast<size_t>(handle.size) + kBlockTrailerSize;
   body->raw = Slice(nullptr, 0);
   if (readahead != nullptr) {
-    Status s = readahead->Serve(handle.offset, size, &body->raw);
+    s = readahead->Serve(handle.offset, size, &body->raw);
     if (!s.ok()) return s;
   }
   if (PerfCounts()) [[unlikely]] {
@@ -125,16 +152,10 @@ Status BlockLoader::ReadRaw(const BlockHandle& handle,
       body->heap.Reserve(size);
       scratch = body->heap.data.get();
     }
-    Status s = file_->Read(handle.offset, size, &body->raw, scratch);
+    s = file_->Read(handle.offset, size, &body->raw, scratch);
     if (!s.ok()) return s;
   }
-  if (body->raw.size() != size) {
-    return Status::Corruption(
-        Describe(handle), "truncated read: got " +
-                              std::to_string(body->raw.size()) + " bytes of " +
-                              std::to_string(size));
-  }
-  return Status();
+  return CheckLength(handle, body->raw);
 }
 
 Status BlockLoader::CompareChecksum(const BlockHandle& handle,

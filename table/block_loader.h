@@ -69,6 +69,17 @@ class BlockLoader {
   // to be right.
   Status ReadDataBody(const BlockHandle& handle, bool verify,
                       ReadaheadBuffer* readahead, FileBody* body) const;
+
+  // The steps of these two, for who reads the bytes himself: whether the block
+  // with its trailer lies in the file, what was read there turned into the
+  // body, and the body into the block.
+  Status CheckPlace(const BlockHandle& handle) const;
+  Status TakeDataBody(const BlockHandle& handle, bool verify, const Slice& raw,
+                      FileBody* body) const;
+  Status MakeDataBlock(const BlockHandle& handle,
+                       const BlockBuildOptions& build_options, FileBody* body,
+                       BlockRef* block) const;
+
   // The body of any other block.
   Status ReadMetaBlock(const BlockHandle& handle, ReadaheadBuffer* readahead,
                        BlockContents* contents) const;
@@ -86,6 +97,7 @@ class BlockLoader {
  private:
   Status ReadRaw(const BlockHandle& handle, ReadaheadBuffer* readahead,
                  FileBody* body) const;
+  Status CheckLength(const BlockHandle& handle, const Slice& raw) const;
   Status CompareChecksum(const BlockHandle& handle, const Slice& raw) const;
   // Of the raw block in *body makes its contents.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,

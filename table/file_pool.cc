@@ -69,6 +69,17 @@ class FilePool::PooledFile final : public RandomAccessFile {
     Unpin();
   }
 
+  int AcquireDescriptor() const override {
+    if (!Pin(false).ok()) return -1;
+    const int descriptor = target_->AcquireDescriptor();
+    if (descriptor < 0) Unpin();
+    return descriptor;
+  }
+  void ReleaseDescriptor() const override {
+    target_->ReleaseDescriptor();
+    Unpin();
+  }
+
   size_t RequiredAlignment() const override {
     // relaxed: it is the same each time.
     return alignment_.load(std::memory_order_relaxed);
@@ -79,13 +90,15 @@ class FilePool::PooledFile final : public RandomAccessFile {
 
   static constexpr uint32_t kOpen = 1u << 31;
 
-  Status Pin() const {
+  // Without `waits`, Busy if it had to wait for others.
+  Status Pin(bool waits = true) const {
     // T1. acquire pairs with the release of T2: target_ is seen.
     const uint32_t before = state_.fetch_add(1, std::memory_order_acquire);
     if ((before & kOpen) == 0) [[unlikely]] {
       Unpin();
-      const Status s = pool_->OpenPinned(const_cast<PooledFile*>(this));
-      if (!s.ok()) RecordTick(pool_->statistics_, Ticker::kNoFileErrors, 1);
+      const Status s = pool_->OpenPinned(const_cast<PooledFile*>(this), waits);
+      if (!s.ok() && !s.IsBusy())
+        RecordTick(pool_->statistics_, Ticker::kNoFileErrors, 1);
       return s;
     }
     // relaxed, both: a hint for the clock.
@@ -150,14 +163,14 @@ size_t FilePool::open_files() const {
 Status FilePool::Open(const std::string& path,
                       std::unique_ptr<RandomAccessFile>* file) {
   auto pooled = std::make_unique<PooledFile>(this, path);
-  Status s = OpenPinned(pooled.get());
+  Status s = OpenPinned(pooled.get(), true);
   if (!s.ok()) return s;
   pooled->Unpin();
   *file = std::move(pooled);
   return s;
 }
 
-Status FilePool::OpenPinned(PooledFile* file) {
+Status FilePool::OpenPinned(PooledFile* file, bool waits) {
   std::unique_ptr<RandomAccessFile> victim;
   {
     MutexLock lock(&mu_);
@@ -176,6 +189,7 @@ Status FilePool::OpenPinned(PooledFile* file) {
         }
         victim = TakeVictim();  // Its place is this file's now.
         if (victim != nullptr) break;
+        if (!waits) return Status::Busy("no place for another file");
         // B2. seq_cst: see Unpin.
         waiting_.fetch_add(1, std::memory_order_seq_cst);
         victim = TakeVictim();
@@ -185,6 +199,7 @@ Status FilePool::OpenPinned(PooledFile* file) {
         if (victim != nullptr) break;
         continue;
       }
+      if (!waits) return Status::Busy("it is being opened");
       changed_.Wait(&mu_);
     }
     file->opening_ = true;

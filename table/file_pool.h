@@ -31,7 +31,8 @@
 // takes a pin off looks at `waiting` after that, all of it sequentially
 // consistent: one of the two sees the other.
 // Progress. A thread that waits for a place holds no pin, so that those who
-// hold one come to their end.
+// hold one come to their end. Who wants several at a time, for a batch of
+// reads, does not wait (AcquireDescriptor).
 //
 // Thread-safety: thread-safe. The pool must outlive its files.
 
@@ -69,8 +70,9 @@ class FilePool {
  private:
   class PooledFile;
 
-  // Sets the file's bit, for the caller with a pin. Waits for a place.
-  Status OpenPinned(PooledFile* file);
+  // Sets the file's bit, for the caller with a pin. Waits for a place, or
+  // without `waits` answers Busy.
+  Status OpenPinned(PooledFile* file, bool waits);
   Status OpenTarget(PooledFile* file) VARVE_EXCLUDES(mu_);
   // Gives up a file's place and returns its target, to be closed without the
   // mutex; null if no file can be closed.

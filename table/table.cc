@@ -2,16 +2,20 @@
 #include "table/table.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "monitoring/read_counts.h"
 #include "table/block.h"
+#include "table/block_batch.h"
 #include "table/block_cache.h"
 #include "table/file_block_iterator.h"
 #include "table/table_core.h"
 #include "table/table_iterator.h"
 #include "table/table_opener.h"
 #include "table/table_verifier.h"
+#include "util/thread_scratch.h"
 
 namespace varve {
 
@@ -52,6 +56,7 @@ Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
 }
 
 void Table::StartProbe(TableProbe* probe) const {
+  probe->table = this;
   const TableCore& core = rep_->core;
   core.filter.Prefetch(probe->lookup.hash);
   if (core.tombstones != nullptr) [[unlikely]] {
@@ -92,7 +97,8 @@ void Table::ProbeIndex(TableProbe* probe) const {
 
 void Table::ProbeBlock(TableProbe* probe) const {
   Block* const block = probe->block;
-  if (block == nullptr || !block->has_fingerprints()) {
+  if (block == nullptr) return;
+  if (!block->has_fingerprints()) {
     GetFromBlocks(probe);
     return;
   }
@@ -108,6 +114,10 @@ void Table::ProbeBlock(TableProbe* probe) const {
 
 void Table::FinishProbe(TableProbe* probe) const {
   Block* const block = probe->block;
+  if (block == nullptr) {
+    GetFromBlocks(probe);
+    return;
+  }
   const TableLookup& lookup = probe->lookup;
   const Slice prefix = block->Prefix();
   if (lookup.user_key.starts_with(prefix)) {
@@ -132,9 +142,8 @@ void Table::FinishProbe(TableProbe* probe) const {
 }
 
 void Table::NotInBlock(TableProbe* probe) const {
-  const TableIndex& index = rep_->core.index;
-  if (!index.user_keys() &&
-      index.MayContinue(probe->block_index, probe->lookup.user_key)) {
+  if (rep_->core.index.MayContinue(probe->block_index,
+                                   probe->lookup.user_key)) {
     ++probe->block_index;
     GetFromBlocks(probe);
     return;
@@ -163,6 +172,65 @@ void Table::GetFromBlocks(TableProbe* probe) const {
     }
     // The versions of one key may go on in the next block.
     if (!core.index.MayContinue(i, lookup.user_key)) return;
+  }
+}
+
+void Table::LookIn(BlockRef* block, const Slice& body,
+                   TableProbe* probe) const {
+  const size_t i = probe->block_index;
+  if ((*block ? FindInBlock(block, probe) : FindInBody(body, i, probe)) ||
+      !rep_->core.index.MayContinue(i, probe->lookup.user_key)) {
+    probe->done = true;
+  } else {
+    ++probe->block_index;
+  }
+}
+
+void Table::ReadBlocks(TableProbe** probes, size_t count) {
+  if (count == 0 || probes[0]->table->core().options.env == nullptr) return;
+  const ThreadScratch<BlockBatch, BlockBatch> batch;
+  std::array<size_t, kMaxReadBlocks> read_of;
+  constexpr size_t kNone = SIZE_MAX;
+  BlockRef block;
+  for (size_t begin = 0, end = 0; begin < count; begin = end) {
+    batch->Clear();
+    for (; end < count; ++end) {
+      TableProbe* const probe = probes[end];
+      const TableCore& core = probe->table->core();
+      const size_t i = probe->block_index;
+      read_of[end] = kNone;
+      // Then it is the next block that counts, which FinishProbe finds.
+      if (!core.filter.MayMatchInBlock(probe->lookup.user_key,
+                                       core.index.handle(i).offset)) {
+        continue;
+      }
+      const BlockBatch::Added added =
+          batch->Add(*probe->options, core, i, &read_of[end], &block);
+      if (added == BlockBatch::Added::kFull) break;
+      if (added == BlockBatch::Added::kRead) continue;
+      read_of[end] = kNone;
+      if (added == BlockBatch::Added::kCached) {
+        probe->table->LookIn(&block, Slice(), probe);
+      }
+    }
+    if (batch->empty()) continue;
+    batch->Read([&](size_t read) {
+      Slice body;
+      block.Reset();
+      const Status status = batch->Take(read, &block, &body);
+      bool again = false;
+      for (size_t j = begin; j < end; ++j) {
+        if (read_of[j] != read) continue;
+        TableProbe* const probe = probes[j];
+        if (!status.ok()) {
+          probe->status = status;
+          probe->done = true;
+        } else if (!again || batch->TakeAgain(read, &block)) {
+          probe->table->LookIn(&block, body, probe);
+        }
+        again = true;
+      }
+    });
   }
 }
 

@@ -39,6 +39,7 @@ struct TableLookup {
 
 class Block;
 class BlockRef;
+class Table;
 struct TableCore;
 
 // Where a lookup that goes in steps has got to.
@@ -52,12 +53,16 @@ struct TableProbe {
   LookupState state = LookupState::kNotFound;
   Status status;
   // Between the steps.
+  const Table* table = nullptr;
   SequenceNumber cover = 0;  // Of the newest range deletion of the key.
   TableIndex::Place place;
   size_t block_index = 0;
   bool in_node = false;  // The place is in a node, or block_index is set.
   Block* block = nullptr;
   uint32_t candidate = 0;
+
+  // After ProbeBlock: it needs a block that is not in memory.
+  bool Waits() const { return !done && block == nullptr; }
 };
 
 // The last user key, or one right behind it, of a part of a table.
@@ -93,6 +98,12 @@ class Table {
   void ProbeIndex(TableProbe* probe) const;  // Block's header.
   void ProbeBlock(TableProbe* probe) const;  // Entry.
   void FinishProbe(TableProbe* probe) const;
+
+  // May come before FinishProbe: the blocks that the probes wait for, of any
+  // tables of one database, are read at once. Some may have to go on waiting,
+  // which FinishProbe ends. REQUIRES: count <= kMaxReadBlocks; all wait.
+  static constexpr size_t kMaxReadBlocks = 64;
+  static void ReadBlocks(TableProbe** probes, size_t count);
 
   // The iterator must not outlive the table. With readahead_size of
   // ReadOptions above 0, or for scans noticed by themselves, file ranges are
@@ -130,6 +141,8 @@ class Table {
   // not in memory, and needs no fingerprints. Sets done.
   void GetFromBlocks(TableProbe* probe) const;
   void NotInBlock(TableProbe* probe) const;
+  // Looks through a block that was waited for, or its body if it is empty.
+  void LookIn(BlockRef* block, const Slice& body, TableProbe* probe) const;
   // These look in one block, in memory or in its file's form, and say whether
   // the lookup ends here: at an entry at or behind the key, or an error.
   bool FindInBlock(BlockRef* block, TableProbe* probe) const;

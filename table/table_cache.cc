@@ -273,6 +273,7 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
   Status s = OpenFile(table_file.number, &options.file_name, &file);
   if (!s.ok()) return s;
   options.file_size = table_file.size;
+  options.env = env;
   options.tail_size = table_file.tail_size;
   options.manifest_largest_sequence = table_file.largest_sequence;
   options.separate_reads = file_options.uncached_open;

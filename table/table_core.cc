@@ -11,41 +11,53 @@ TableCore::~TableCore() {
   }
 }
 
+bool TableCore::FindCached(size_t i, BlockRef* block) const {
+  block->Reset();
+  if (options.block_cache == nullptr) return false;
+  *block = options.block_cache->Lookup(PlaceOf(i));
+  if (!*block) return false;
+  RecordTick(options.statistics, Ticker::kBlockCacheHit);
+  if (PerfCounts()) [[unlikely]]
+    ++GetPerfContext()->block_cache_hit_count;
+  return true;
+}
+
+bool TableCore::WillKeep(const ReadOptions& read_options, size_t i) const {
+  BlockCache* const cache = options.block_cache;
+  if (cache == nullptr) return false;
+  RecordTick(options.statistics, Ticker::kBlockCacheMiss);
+  return read_options.fill_cache && cache->Admit(PlaceOf(i));
+}
+
+BlockBuildOptions TableCore::BuildOptions(bool keep) const {
+  BlockBuildOptions build_options;
+  build_options.global_sequence = global_sequence;
+  build_options.bytewise = index.has_prefixes();
+  build_options.huge_pages = keep && options.block_cache->huge_pages();
+  build_options.fingerprints = index.has_prefixes() && keep;
+  return build_options;
+}
+
+void TableCore::Keep(size_t i, BlockRef* block) const {
+  *block = options.block_cache->Insert(PlaceOf(i), std::move(*block));
+  RecordTick(options.statistics, Ticker::kBlockCacheAdd);
+  RecordTick(options.statistics, Ticker::kBlockCacheBytesWrite,
+             (*block)->ApproximateMemoryUsage());
+}
+
 Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
                                 ReadaheadBuffer* readahead, BlockRef* block,
                                 FileBody* body) const {
-  BlockCache* const cache = options.block_cache;
+  if (FindCached(i, block)) return Status();
   const BlockHandle& handle = index.handle(i);
-  const BlockPlace place{&index.slot(i), cache_id, &handle, index.last_miss(i)};
-  block->Reset();
-  if (cache != nullptr) {
-    *block = cache->Lookup(place);
-    if (*block) {
-      RecordTick(options.statistics, Ticker::kBlockCacheHit);
-      if (PerfCounts()) [[unlikely]]
-        ++GetPerfContext()->block_cache_hit_count;
-      return Status();
-    }
-    RecordTick(options.statistics, Ticker::kBlockCacheMiss);
-  }
-  const bool keep =
-      cache != nullptr && read_options.fill_cache && cache->Admit(place);
+  const bool keep = WillKeep(read_options, i);
   if (!keep && body != nullptr) {
     return loader->ReadDataBody(handle, read_options.verify_checksums,
                                 readahead, body);
   }
-  BlockBuildOptions build_options;
-  build_options.global_sequence = global_sequence;
-  build_options.bytewise = index.has_prefixes();
-  build_options.huge_pages = keep && cache->huge_pages();
-  build_options.fingerprints = index.has_prefixes() && keep;
   Status s = loader->ReadDataBlock(handle, read_options.verify_checksums,
-                                   build_options, readahead, block);
-  if (!s.ok() || !keep) return s;
-  *block = cache->Insert(place, std::move(*block));
-  RecordTick(options.statistics, Ticker::kBlockCacheAdd);
-  RecordTick(options.statistics, Ticker::kBlockCacheBytesWrite,
-             (*block)->ApproximateMemoryUsage());
+                                   BuildOptions(keep), readahead, block);
+  if (s.ok() && keep) Keep(i, block);
   return s;
 }
 

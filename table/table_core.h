@@ -39,6 +39,13 @@ struct TableCore {
                        ReadaheadBuffer* readahead, BlockRef* block,
                        FileBody* body) const;
 
+  // Its steps, for who reads the bytes himself. A block that is missed is noted
+  // by the cache, which says whether it will be kept; Keep puts it there.
+  bool FindCached(size_t i, BlockRef* block) const;
+  bool WillKeep(const ReadOptions& read_options, size_t i) const;
+  BlockBuildOptions BuildOptions(bool keep) const;
+  void Keep(size_t i, BlockRef* block) const;
+
   size_t ApproximateMemoryUsage() const;
 
   TableReaderOptions options;
@@ -57,6 +64,11 @@ struct TableCore {
   // Answers "maybe" where it must not be asked about whole keys.
   FilterReader filter;
   uint64_t cache_id = 0;  // The table's number in the block cache.
+
+ private:
+  BlockPlace PlaceOf(size_t i) const {
+    return {&index.slot(i), cache_id, &index.handle(i), index.last_miss(i)};
+  }
 };
 
 }  // namespace varve

@@ -100,9 +100,11 @@ class TableIndex {
     return Find(internal_key);
   }
 
-  // Whether keys behind block i can have this user key too.
+  // Whether keys behind block i can have this user key too. No user key is in
+  // two blocks where separators are user keys.
   bool MayContinue(size_t i, const Slice& user_key) const {
-    return comparator_->CompareUser(SeparatorUserKey(i), user_key) <= 0;
+    return !user_keys_ &&
+           comparator_->CompareUser(SeparatorUserKey(i), user_key) <= 0;
   }
 
   // How an internal key stands to the separator of block i: at most 0 for
@@ -113,9 +115,6 @@ class TableIndex {
   Slice SeparatorUserKey(size_t i) const {
     return user_keys_ ? Separator(i) : ExtractUserKey(Separator(i));
   }
-
-  // Separators are user keys, so that no user key is in two blocks.
-  bool user_keys() const { return user_keys_; }
 
   size_t ApproximateMemoryUsage() const {
     return node_count_ * sizeof(IndexNode) +

@@ -40,6 +40,9 @@ struct TableReaderOptions {
   BlockCache* block_cache = nullptr;     // May be null. Must outlive the table.
   StatisticsImpl* statistics = nullptr;  // May be null.
   Logger* info_log = nullptr;            // May be null.
+  // Where reads of many blocks go together; null: one by one. The table
+  // cache's.
+  Env* env = nullptr;
   // Ablation block_index=binary_search.
   bool binary_search = false;
   // Ablation table_open=uncached: each part of the metadata by a read of its

@@ -84,10 +84,12 @@ class RandomAccessFile {
   virtual size_t RequiredAlignment() const { return 1; }
 
   // A descriptor of the operating system from which pread reads what Read
-  // reads, so that Env::MultiRead may read from it in Read's place; -1 if there
-  // is none, as for a file that wraps another to see or change its reads. It
-  // stays the file's.
-  virtual int Descriptor() const { return -1; }
+  // reads, so that Env::MultiRead may read from it in Read's place. It is good
+  // until a call of ReleaseDescriptor, which must follow. -1, and nothing to
+  // release, if there is none, as for a file that wraps another to see or
+  // change its reads, or none without waiting for some other to be released.
+  virtual int AcquireDescriptor() const { return -1; }
+  virtual void ReleaseDescriptor() const {}
 };
 
 // One read of a batch from several files.
@@ -212,8 +214,12 @@ class Env {
       const std::string& path, const FileOptions& options,
       std::unique_ptr<RandomAccessFile>* file) = 0;
   // Does all reads of the array, in any order; each has its own status. The
-  // files are of this Env or wrap such. The default does them one by one.
-  virtual void MultiRead(FileReadRequest* requests, size_t count);
+  // files are of this Env or wrap such. Calls `done`, if it is not null, for
+  // each as soon as it is done, while others are still under way; it must not
+  // call MultiRead. The default does them one by one.
+  using ReadDone = std::function<void(FileReadRequest*)>;
+  virtual void MultiRead(FileReadRequest* requests, size_t count,
+                         const ReadDone& done = nullptr);
   // Opens many files by NewRandomAccessFile, and then reads from all of them by
   // one MultiRead; each has its own status.
   void OpenRandomAccessFiles(OpenRequest* requests, size_t count,
@@ -293,8 +299,9 @@ class EnvWrapper : public Env {
                              std::unique_ptr<RandomAccessFile>* file) override {
     return target_->NewRandomAccessFile(path, options, file);
   }
-  void MultiRead(FileReadRequest* requests, size_t count) override {
-    target_->MultiRead(requests, count);
+  void MultiRead(FileReadRequest* requests, size_t count,
+                 const ReadDone& done = nullptr) override {
+    target_->MultiRead(requests, count, done);
   }
   std::string IoPath() override { return target_->IoPath(); }
   Status NewWritableFile(const std::string& path, const FileOptions& options,

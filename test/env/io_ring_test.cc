@@ -113,8 +113,19 @@ class IoRingTest : public testing::Test {
       for (const ReadRequest& request : requests) {
         each.push_back({files_[random->Uniform(2)].get(), request});
       }
-      env_->MultiRead(each.data(), count);
-      for (size_t i = 0; i < count; ++i) requests[i] = each[i].read;
+      std::vector<int> done(count);
+      const Env::ReadDone note = [&](const FileReadRequest* request) {
+        ++done[static_cast<size_t>(request - each.data())];
+        EXPECT_TRUE(request->read.status.ok());
+        EXPECT_TRUE(request->read.result == Expected(request->read));
+      };
+      env_->MultiRead(each.data(), count,
+                      random->Uniform(2) == 0 ? note : nullptr);
+      for (size_t i = 0; i < count; ++i) {
+        requests[i] = each[i].read;
+        ASSERT_EQ(done[i], done[0]);
+        ASSERT_LE(done[i], 1);
+      }
     }
     for (const ReadRequest& request : requests) {
       ASSERT_TRUE(request.status.ok()) << request.status.ToString();
@@ -408,9 +419,10 @@ void CheckOpens(Env* env, const std::string& directory, bool direct) {
     char scratch[10];
     ASSERT_TRUE(request.file->Read(0, 10, &result, scratch).ok());
     EXPECT_EQ(result.ToString(), text.substr(0, 10));
-    const int descriptor = request.file->Descriptor();
+    const int descriptor = request.file->AcquireDescriptor();
     if (descriptor < 0) continue;
     EXPECT_NE(fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
+    request.file->ReleaseDescriptor();
   }
 }
 

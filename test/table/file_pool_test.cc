@@ -59,6 +59,7 @@ class GateEnv : public EnvWrapper {
   std::atomic<int> open_files = 0;
   std::atomic<int> most_open = 0;
   std::atomic<int> descriptors = 1000000;
+  std::atomic<int> held = 0;  // Descriptors, which nobody reads from.
   std::atomic<bool> missing = false;
 
  private:
@@ -79,6 +80,14 @@ class GateEnv : public EnvWrapper {
       if (offset == 1) *result = Slice(path_.data(), result->size());
       --readers_;
       return Status();
+    }
+    int AcquireDescriptor() const override {
+      ++readers_;
+      return ++env_->held;
+    }
+    void ReleaseDescriptor() const override {
+      --readers_;
+      --env_->held;
     }
 
    private:
@@ -149,6 +158,26 @@ TEST_F(FilePoolTest, KeepsOpenWhatIsReadOften) {
     opens_of_first += env_.opens - before;
   }
   EXPECT_LE(opens_of_first, 7);
+}
+
+TEST_F(FilePoolTest, DescriptorsAreHeldWithoutWaitingForOthers) {
+  OpenFiles(3, 2);
+  ASSERT_GE(files_[0]->AcquireDescriptor(), 0);
+  ASSERT_GE(files_[1]->AcquireDescriptor(), 0);
+  // Both places are taken, by this thread.
+  EXPECT_EQ(files_[2]->AcquireDescriptor(), -1);
+  EXPECT_EQ(env_.held.load(), 2);
+  EXPECT_EQ(Read(1), PathOf(1));
+  files_[0]->ReleaseDescriptor();
+  ASSERT_GE(files_[2]->AcquireDescriptor(), 0);
+  EXPECT_EQ(files_[0]->AcquireDescriptor(), -1);
+  files_[1]->ReleaseDescriptor();
+  files_[2]->ReleaseDescriptor();
+  EXPECT_EQ(env_.held.load(), 0);
+  EXPECT_EQ(env_.most_open.load(), 2);
+  // A file that cannot be opened has none.
+  env_.missing = true;
+  EXPECT_EQ(files_[0]->AcquireDescriptor(), -1);
 }
 
 TEST_F(FilePoolTest, BatchesHaveOneOpen) {

@@ -110,7 +110,7 @@ TEST(TableIndexTest, FindsBlocksInEveryForm) {
           EXPECT_EQ(index.Find(Target("d", 4)), user_keys ? 2u : 3u);
           EXPECT_EQ(index.Find(Target("x", 9)), 4u);
           EXPECT_EQ(index.Find(Target("y", 9)), 5u);
-          EXPECT_TRUE(index.MayContinue(2, "d"));
+          EXPECT_EQ(index.MayContinue(2, "d"), !user_keys);
           EXPECT_FALSE(index.MayContinue(2, "c"));
           EXPECT_GT(index.ApproximateMemoryUsage(), 5 * sizeof(BlockHandle));
         }

@@ -18,6 +18,7 @@ namespace varve::test {
 // Of each kind, how often it came up.
 struct RingFaults {
   std::atomic<uint64_t> calls = 0;
+  std::atomic<uint64_t> submissions = 0;  // Calls with something to submit.
   std::atomic<uint64_t> operations = 0;
   std::atomic<uint64_t> interrupted = 0;
   std::atomic<uint64_t> refused = 0;
@@ -35,6 +36,7 @@ inline io_uring_sqe* QueuedEntry(io_uring* ring, unsigned i) {
 // A RingSubmit that only counts.
 inline int CountingSubmit(io_uring* ring, unsigned wait_count) {
   ++ring_faults.calls;
+  ring_faults.submissions += io_uring_sq_ready(ring) > 0 ? 1 : 0;
   ring_faults.operations += io_uring_sq_ready(ring);
   return io_uring_submit_and_wait(ring, wait_count);
 }
