@@ -44,6 +44,10 @@ constexpr Switch kSwitches[] = {
                                              "uncached"),
     MakeSwitch<&AblationOptions::statistics>("statistics", "per_cpu", "global",
                                              "thread"),
+    MakeSwitch<&AblationOptions::trace_clock>("trace_clock", "tsc", "steady",
+                                              "coarse"),
+    MakeSwitch<&AblationOptions::trace_collect>("trace_collect", "thread_local",
+                                                "mutex", "channel"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

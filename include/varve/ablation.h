@@ -48,6 +48,18 @@ enum class TableOpenMode : uint8_t { kOneRead = 0, kUncached };
 // processor. A Statistics given in Options has its own.
 enum class StatisticsMode : uint8_t { kPerCpu = 0, kGlobal, kThread };
 
+// trace_clock=steady: clock_gettime(CLOCK_MONOTONIC) for traces. coarse: its
+// coarse form, which costs nearly nothing and moves every few milliseconds.
+// Production: the time stamp counter, where it can be trusted. Process-wide:
+// the last database opened decides for traces that begin later.
+enum class TraceClockMode : uint8_t { kTsc = 0, kSteady, kCoarse };
+
+// trace_collect=mutex: each span is put into one vector, which has a lock.
+// channel: each span is sent through one lock-free channel. Production: spans
+// stay in pieces of memory of their thread, which are handed over when full.
+// Process-wide, as trace_clock.
+enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -56,6 +68,8 @@ struct AblationOptions {
   MemTableMode memtable = {};
   TableOpenMode table_open = {};
   StatisticsMode statistics = {};
+  TraceClockMode trace_clock = {};
+  TraceCollectMode trace_collect = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

@@ -1,0 +1,269 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Local spans: scopes of one thread, written into a queue of that thread's own.
+//
+//   const LocalSpan span("read block");            // In a scope.
+//   LocalSpan step("log"); ... step.Next("insert") // One reading of the clock.
+//   const RequestSpan span("DB::Flush");           // May begin a trace.
+//
+// A span's beginning writes its name, the time and its parent into the next
+// record and makes itself the parent; its end fills in the time. No lock, no
+// atomic read-modify-write, no allocation. What is open, and where it goes when
+// the trace ends, is in monitoring/trace_collector.h.
+// Thread-safety: each thread has its own.
+//
+// While nothing is traced, LocalSpan costs the test of one thread-local
+// pointer, RequestSpan that and the load of a word that hardly ever changes.
+
+#include <atomic>
+#include <cstdint>
+
+#include "monitoring/tsc_clock.h"
+#include "util/check.h"
+#include "varve/trace.h"
+
+namespace varve {
+
+inline constexpr uint32_t kNoSpan = UINT32_MAX;
+
+struct SpanRecord {
+  const char* name;
+  uint64_t begin;    // Ticks.
+  uint64_t end;      // 0: it is open.
+  uint32_t parent;   // Index within the trace; kNoSpan: a root.
+  uint32_t done_by;  // Number of another thread that did it; 0: none.
+};
+static_assert(sizeof(SpanRecord) == 32);
+
+struct SpanChunk;
+struct TraceSettings;
+
+// For SpanQueue::Chance, from a part in [0, 1].
+inline uint32_t SamplingOf(double part) {
+  return part >= 1 ? UINT32_MAX : static_cast<uint32_t>(part * UINT32_MAX);
+}
+
+// The queue of one thread. In it lies one trace, or batch of local spans, that
+// is under way; indexes count from its beginning.
+// Lifetime: never freed; a later thread takes over that of one that has ended.
+class SpanQueue {
+ public:
+  // The index of the new span, below the innermost one that is open; kNoSpan if
+  // there is no room: it is counted as dropped, and its children get its
+  // parent.
+  uint32_t Begin(const char* name) { return BeginAt(name, Now()); }
+  // The same, as of the clock's last reading in this trace.
+  uint32_t BeginShared(const char* name) { return BeginAt(name, last_); }
+
+  // REQUIRES: the spans that began later have ended.
+  void End(uint32_t index) { EndAt(index, Now()); }
+  // Ends it, and begins the next one at the same time.
+  uint32_t Next(uint32_t index, const char* name) {
+    const uint64_t now = Now();
+    EndAt(index, now);
+    return BeginAt(name, now);
+  }
+
+  // Puts copies of `count` spans of another thread below the span `parent`,
+  // whose indexes among each other begin with `first`; and before them, if
+  // `wait` is not null, a span of that name from the parent's beginning to
+  // `ready`. For a thread that may touch this queue since its owner waits for
+  // it.
+  void Mount(uint32_t parent, const char* wait, uint64_t ready,
+             const SpanRecord* spans, uint32_t first, uint32_t count,
+             uint32_t done_by);
+
+  // True with the probability `sampling` in 2^32 - 1.
+  bool Chance(uint32_t sampling) {
+    if (sampling == UINT32_MAX) return true;
+    random_ ^= random_ << 13;  // Marsaglia's xorshift; never 0.
+    random_ ^= random_ >> 17;
+    random_ ^= random_ << 5;
+    return random_ <= sampling;
+  }
+
+  // Of the trace under way.
+  const SpanRecord* records() const { return records_; }
+  uint32_t count() const { return count_; }
+  uint64_t last_reading() const { return last_; }
+  uint32_t thread_number() const { return thread_number_; }
+  bool wants_steps() const { return detail_ == trace::Detail::kSteps; }
+  // How often the clock went back, and was held.
+  uint64_t held_readings() const { return held_readings_; }
+
+ private:
+  friend class RequestSpan;
+  friend class LocalTrace;
+  friend class TraceCollector;
+
+  // Never less than the one before.
+  uint64_t Now() {
+    const uint64_t now = ReadClock(kind_);
+    if (now < last_) [[unlikely]] {
+      ++held_readings_;
+      return last_;
+    }
+    last_ = now;
+    return now;
+  }
+  uint32_t BeginAt(const char* name, uint64_t now) {
+    if (count_ >= limit_ && !MakeRoom()) [[unlikely]]
+      return kNoSpan;
+    SpanRecord* const record = records_ + count_;
+    record->name = name;
+    record->begin = now;
+    record->end = 0;
+    record->parent = parent_;
+    record->done_by = 0;
+    parent_ = count_;
+    return count_++;
+  }
+  void EndAt(uint32_t index, uint64_t now) {
+    if (index == kNoSpan) [[unlikely]]
+      return;
+    VARVE_DCHECK(index < count_);
+    records_[index].end = now;
+    parent_ = records_[index].parent;
+  }
+  // In a new chunk, to which the trace moves, unless it is too large.
+  [[gnu::noinline, gnu::cold]] bool MakeRoom();
+  // For what was left open.
+  void EndAll(uint32_t first);
+
+  // Of the trace under way.
+  SpanRecord* records_ = nullptr;
+  uint32_t count_ = 0;
+  uint32_t limit_ = 0;  // Spans for which there is room.
+  uint32_t parent_ = kNoSpan;
+  ClockKind kind_ = ClockKind::kSteady;
+  trace::Detail detail_ = trace::Detail::kWork;
+  uint64_t last_ = 0;
+
+  // Of traces in general. See monitoring/trace_collector.h.
+  uint32_t max_spans_ = 0;
+  uint32_t epoch_ = 0;
+  uint32_t sampling_ = 0;
+  uint32_t random_ = 1;
+  uint64_t keep_ticks_ = 0;
+  TraceCollectMode collect_ = {};
+  uint32_t thread_number_ = 0;
+  uint32_t room_ = 0;  // Records in the chunk from records_ on.
+  uint64_t held_readings_ = 0;
+
+  // Read by the collector.
+  std::atomic<SpanChunk*> chunk_{nullptr};
+  std::atomic<uint64_t> discarded_{0};
+  std::atomic<uint64_t> finished_[4][3] = {};  // By ClockKind, collect mode.
+  SpanQueue* next_queue_ = nullptr;  // Immutable once it is in the list.
+  SpanQueue* next_free_ = nullptr;   // Guarded by the collector's mutex.
+};
+
+// Where local spans of the thread go; null: it is not being traced.
+[[gnu::tls_model(
+    "initial-exec")]] extern constinit thread_local SpanQueue* active_spans;
+// Which Start is in force; 0: none.
+extern constinit std::atomic<uint32_t> trace_epoch;
+
+// Whether an operation that begins now may have to be traced.
+inline bool TraceWanted() {
+  // relaxed: what it says is looked up under a mutex.
+  return (reinterpret_cast<uintptr_t>(active_spans) |
+          trace_epoch.load(std::memory_order_relaxed)) != 0;
+}
+// Whether short steps get spans as well.
+inline bool TraceSteps() {
+  return active_spans != nullptr && active_spans->wants_steps();
+}
+
+class LocalSpan {
+ public:
+  explicit LocalSpan(const char* name) : queue_(active_spans) {
+    if (queue_ != nullptr) [[unlikely]]
+      index_ = queue_->Begin(name);
+  }
+  // Nothing if `wanted` is false.
+  LocalSpan(const char* name, bool wanted)
+      : queue_(wanted ? active_spans : nullptr) {
+    if (queue_ != nullptr) [[unlikely]]
+      index_ = queue_->Begin(name);
+  }
+  ~LocalSpan() {
+    if (queue_ != nullptr) [[unlikely]]
+      queue_->End(index_);
+  }
+  LocalSpan(const LocalSpan&) = delete;
+  LocalSpan& operator=(const LocalSpan&) = delete;
+
+  // Ends this one and begins another one, with one reading of the clock.
+  void Next(const char* name) {
+    if (queue_ != nullptr) [[unlikely]]
+      index_ = queue_->Next(index_, name);
+  }
+
+ private:
+  SpanQueue* const queue_;
+  uint32_t index_ = 0;
+};
+
+// A span that may be the first of a trace: if the thread is not being traced,
+// and between trace::Start and Stop, it is a root, if chance wants it.
+class RequestSpan {
+ public:
+  explicit RequestSpan(const char* name) {
+    if (TraceWanted()) [[unlikely]]
+      BeginRequest(name);
+  }
+  ~RequestSpan() {
+    if (queue_ != nullptr) [[unlikely]]
+      EndRequest();
+  }
+  RequestSpan(const RequestSpan&) = delete;
+  RequestSpan& operator=(const RequestSpan&) = delete;
+
+  // Null if it is not traced.
+  SpanQueue* queue() const { return queue_; }
+  uint32_t index() const { return index_; }
+
+ private:
+  void BeginRequest(const char* name);
+  void EndRequest();
+
+  SpanQueue* queue_ = nullptr;
+  uint32_t index_ = 0;
+  bool is_root_ = false;
+};
+
+// Local spans of the calling thread from here on, as a list of their own:
+// below an outer trace, in its queue, or in one that is begun for them.
+// Scopes of it and of spans nest.
+class LocalTrace {
+ public:
+  // `keep`: an outer trace is to have the spans as well.
+  LocalTrace(ClockKind kind, trace::Detail detail, uint32_t max_spans,
+             bool keep);
+  // Ends what was left open.
+  ~LocalTrace();
+  LocalTrace(const LocalTrace&) = delete;
+  LocalTrace& operator=(const LocalTrace&) = delete;
+
+  // Records of it; parents before `first()` mean that there is none.
+  const SpanRecord* records() const { return queue_->records_ + first_; }
+  uint32_t first() const { return first_; }
+  uint32_t count() const { return queue_->count_ - first_; }
+  ClockKind kind() const { return queue_->kind_; }
+  SpanQueue* queue() const { return queue_; }
+  void EndAll() { queue_->EndAll(first_); }
+
+ private:
+  SpanQueue* const queue_;
+  const bool is_outermost_;
+  const bool keep_;
+  const uint32_t first_;
+  const uint32_t parent_;
+  const ClockKind kind_;
+  const trace::Detail detail_;
+  const uint32_t max_spans_;
+};
+
+}  // namespace varve

@@ -1,0 +1,214 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Brings the traces that threads have written in their queues
+// (monitoring/span.h) to a sink, without their waiting for it.
+//
+// Words and states
+//   A chunk holds the traces of one thread, one after the other. It is taken
+//   (its thread writes records), handed over, or free. `committed` in it: the
+//   records before it belong to traces that have ended; written by the thread.
+//   `consumed`: those before it are collected; the collector's. A queue's
+//   `chunk_`: the chunk it has taken; written by its thread.
+//   `handed_over_`: a list of chunks, linked by `next`.
+// Transitions
+//   T1 commit: the thread stores `committed`, release, at the end of a trace.
+//   T2 hand over: the thread stores null in `chunk_`, release, then pushes the
+//      chunk, compare-and-swap, release.
+//   T3 take: under the mutex, from the free ones or new; then `chunk_`,
+//   release. T4 collect: the collector takes the list, exchange, acquire; reads
+//   each
+//      chunk up to `committed`, and frees it under the mutex. Then it reads the
+//      chunks that queues still have (`chunk_` and `committed`, acquire).
+// Invariants
+//   I1 one thread writes a chunk, and only behind `committed`.
+//   I2 a chunk with anything in it is freed by T4 alone, after it was handed
+//      over: what T4 finds in a `chunk_` is not freed under it, as one
+//      collector runs at a time.
+//   I3 `consumed` is touched by the collector alone.
+// Why each order is needed
+//   T1 pairs with the acquire of `committed`: records are seen whole. T2's push
+//   pairs with T4's exchange: the chunk, and that `chunk_` is null.
+// Bad interleavings prevented
+//   B1 T4 frees a chunk, another thread takes it and writes, and T4 goes on to
+//      read it by the `chunk_` of the one before: that was null before the
+//      push.
+//   B2 ABA in T2's compare-and-swap: only pushes and one exchange of the whole
+//      list; a head that comes back is the head that the new chunk's `next`
+//      names.
+//   B3 a thread ends with spans that nobody has read: its end is T2.
+//   B4 a thread ends with a chunk that nothing was committed to, and frees it
+//      itself, while T4 holds its address: T4 reads nothing but `committed`
+//      before that is more than 0, and then it is the next owner's T1 that it
+//      sees.
+// Freshness and progress
+//   A trace is collected when a drain begins after its end. T1 and T2 never
+//   wait. There are at most so many chunks as fit into buffer_bytes: without a
+//   free one, traces are dropped and counted, T3 does not even try.
+// Reclamation
+//   Chunks of an ended session are freed by its Stop, but those that threads
+//   have: at most one each.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "monitoring/bounded_channel.h"
+#include "monitoring/span.h"
+#include "util/mutex.h"
+#include "util/thread_annotations.h"
+#include "varve/trace.h"
+
+namespace varve {
+
+struct alignas(64) SpanChunk {
+  static constexpr uint32_t kRecords = 2044;
+
+  std::atomic<uint32_t> committed{0};  // See T1.
+  uint32_t consumed = 0;               // I3.
+  SpanChunk* next = nullptr;           // Of who has pushed it, then T4's.
+  // Written by its thread when it takes the chunk.
+  uint32_t thread_number = 0;
+  uint32_t epoch = 0;
+  ClockKind kind = ClockKind::kSteady;
+  ClockAnchor anchor;
+  SpanRecord records[kRecords];
+};
+
+// One span with all that is needed to put it in its place, for the ways of
+// collecting that take spans one by one.
+struct LooseSpan {
+  SpanRecord record;
+  uint64_t trace = 0;  // Unique.
+  uint32_t index = 0;
+  uint32_t count = 0;  // Of the trace.
+  uint32_t thread_number = 0;
+  uint32_t epoch = 0;
+};
+
+// Why a span was dropped.
+enum class SpanDrop : uint8_t { kTraceFull, kBufferFull, kLate, kClockChanged };
+
+// What threads need to know of a session. A copy for each.
+struct TraceSettings {
+  uint32_t epoch = 0;
+  uint32_t sampling = 0;  // Of 2^32 - 1, which is all.
+  uint32_t max_spans = 0;
+  uint64_t keep_ticks = 0;
+  trace::Detail detail = {};
+  ClockKind kind = ClockKind::kSteady;
+  TraceCollectMode collect = {};
+};
+
+// Turns the spans of one trace into records: its id, then the spans' own.
+class RecordMaker {
+ public:
+  RecordMaker(ClockKind kind, const ClockAnchor& begin, const ClockAnchor& end,
+              uint64_t epoch_offset_ns)
+      : converter_(kind, begin, end), epoch_offset_ns_(epoch_offset_ns) {}
+
+  uint64_t ToNs(uint64_t ticks) const {
+    return epoch_offset_ns_ + converter_.ToNs(ticks);
+  }
+  trace::Record Make(const SpanRecord& span, uint64_t trace_id,
+                     uint32_t span_id, uint32_t parent_id,
+                     uint32_t thread) const;
+
+ private:
+  const TickConverter converter_;
+  const uint64_t epoch_offset_ns_;
+};
+
+uint64_t NewTraceId();
+
+// Thread-safety: thread-safe but for what says that it is for a queue's thread.
+// Lock ranks: drain_mutex_, then mutex_; nothing is taken below.
+class TraceCollector {
+ public:
+  // Never destroyed.
+  static TraceCollector& Get();
+
+  Status Start(const trace::TraceOptions& options);
+  Status Flush();
+  Status Stop();
+  trace::Counts GetCounts();
+  // For later sessions.
+  void SetCollectMode(TraceCollectMode mode);
+  // Traces that ended with that clock or way of collecting.
+  uint64_t FinishedWith(ClockKind kind);
+  uint64_t FinishedWith(TraceCollectMode mode);
+
+  static void CountDrop(SpanDrop reason, uint64_t spans);
+  static void CountCollected(uint64_t spans, uint64_t traces);
+
+  // ---- For the thread of a queue ----
+  // The calling thread's, made at its first use.
+  SpanQueue* OwnQueue();
+  // At the thread's end.
+  void HandBack(SpanQueue* queue);
+  // Begins a trace if the session wants one.
+  bool BeginTrace(SpanQueue* queue);
+  void FinishTrace(SpanQueue* queue);
+  // A chunk to write to, even if there are too many. What is under way moves
+  // along.
+  void TakeChunk(SpanQueue* queue);
+  // The same within the session's bound; false if there is none.
+  bool RotateChunk(SpanQueue* queue);
+
+ private:
+  TraceCollector() = default;
+
+  void Adopt(SpanQueue* queue);
+  void HandOver(SpanQueue* queue);
+  SpanChunk* NewChunk();
+  void SendLoose(SpanQueue* queue);
+  void Run();
+  bool IsTime(uint64_t* last_export_ms) VARVE_REQUIRES(drain_mutex_);
+  // T4. `everything`: not only what threads have handed over.
+  void Drain(bool everything) VARVE_REQUIRES(drain_mutex_);
+  void TakeHandedOver() VARVE_REQUIRES(drain_mutex_);
+  void Export(SpanChunk* chunk, uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
+  void ExportLoose() VARVE_REQUIRES(drain_mutex_);
+  void FreeChunk(SpanChunk* chunk);
+
+  // Atomic.
+  std::atomic<SpanChunk*> handed_over_{nullptr};
+  std::atomic<SpanQueue*> queues_{nullptr};
+  // Chunks that are not free, and how many there may be.
+  std::atomic<uint64_t> chunks_in_use_{0};
+  std::atomic<uint64_t> max_chunks_{0};
+  std::atomic<uint64_t> handed_over_count_{0};
+  BoundedChannel<LooseSpan, 1 << 15> channel_;
+
+  // Held while a drain runs.
+  Mutex drain_mutex_;
+  std::shared_ptr<trace::Sink> sink_ VARVE_GUARDED_BY(drain_mutex_);
+  std::vector<SpanChunk*> full_ VARVE_GUARDED_BY(drain_mutex_);
+  std::vector<LooseSpan> unfinished_ VARVE_GUARDED_BY(drain_mutex_);
+  std::vector<trace::Record> records_ VARVE_GUARDED_BY(drain_mutex_);
+  uint64_t epoch_offset_ns_ VARVE_GUARDED_BY(drain_mutex_) = 0;
+  uint32_t export_interval_ms_ VARVE_GUARDED_BY(drain_mutex_) = 0;
+  ClockAnchor session_anchor_ VARVE_GUARDED_BY(drain_mutex_);
+  ClockKind session_kind_ VARVE_GUARDED_BY(drain_mutex_) = ClockKind::kSteady;
+  std::thread thread_;
+
+  // Held for some instructions.
+  Mutex mutex_;
+  TraceSettings settings_ VARVE_GUARDED_BY(mutex_);
+  TraceCollectMode collect_mode_ VARVE_GUARDED_BY(mutex_) = {};
+  uint32_t last_epoch_ VARVE_GUARDED_BY(mutex_) = 0;
+  uint32_t last_thread_number_ VARVE_GUARDED_BY(mutex_) = 0;
+  SpanQueue* free_queues_ VARVE_GUARDED_BY(mutex_) = nullptr;
+  SpanChunk* free_chunks_ VARVE_GUARDED_BY(mutex_) = nullptr;
+  bool stopping_ VARVE_GUARDED_BY(mutex_) = false;
+  CondVar wake_;
+
+  // For trace_collect=mutex.
+  Mutex loose_mutex_;
+  std::vector<LooseSpan> loose_ VARVE_GUARDED_BY(loose_mutex_);
+};
+
+}  // namespace varve

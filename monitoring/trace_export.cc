@@ -1,0 +1,240 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Files of traces for other programs.
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <random>
+#include <string>
+
+#include "monitoring/tsc_clock.h"
+#include "varve/trace.h"
+
+namespace varve::trace {
+
+namespace {
+
+constexpr size_t kBufferBytes = size_t{256} << 10;
+// OTLP's receivers take whole lines.
+constexpr size_t kSpansInALine = 500;
+
+void AppendNumber(std::string* out, uint64_t number) {
+  char digits[20];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), number);
+  out->append(digits, end.ptr);
+}
+
+// Nanoseconds as microseconds.
+void AppendMicros(std::string* out, uint64_t ns) {
+  AppendNumber(out, ns / 1000);
+  const auto rest = static_cast<unsigned>(ns % 1000);
+  const char digits[] = {'.', static_cast<char>('0' + rest / 100),
+                         static_cast<char>('0' + rest / 10 % 10),
+                         static_cast<char>('0' + rest % 10)};
+  out->append(digits, sizeof(digits));
+}
+
+void AppendHex(std::string* out, uint64_t number) {
+  for (int shift = 60; shift >= 0; shift -= 4) {
+    out->push_back("0123456789abcdef"[number >> shift & 15]);
+  }
+}
+
+void AppendQuoted(std::string* out, const char* text) {
+  out->push_back('"');
+  for (const char* p = text; *p != '\0'; ++p) {
+    const auto c = static_cast<unsigned char>(*p);
+    if (c == '"' || c == '\\') out->push_back('\\');
+    if (c >= ' ') {
+      out->push_back(*p);
+    } else {
+      out->append("\\u00").push_back("01"[c >> 4]);
+      out->push_back("0123456789abcdef"[c & 15]);
+    }
+  }
+  out->push_back('"');
+}
+
+// What both formats have in common: a file, and its first error.
+class FileSink : public Sink {
+ public:
+  Status Open(const std::string& path) {
+    path_ = path;
+    file_ = fopen(path.c_str(), "w");
+    return file_ == nullptr ? Status::FromErrno(path, errno) : Status::OK();
+  }
+  ~FileSink() override {
+    if (file_ != nullptr) fclose(file_);
+  }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+  Status Flush() override {
+    WriteOut();
+    if (status_.ok() && fflush(file_) != 0) Fail();
+    return status_;
+  }
+
+ protected:
+  FileSink() = default;
+
+  void WriteOut() {
+    if (status_.ok() &&
+        fwrite(text_.data(), 1, text_.size(), file_) != text_.size()) {
+      Fail();
+    }
+    text_.clear();
+  }
+  void WriteOutIfMuch() {
+    if (text_.size() >= kBufferBytes) WriteOut();
+  }
+  void Finish() {
+    if (file_ != nullptr) WriteOut();
+  }
+
+  std::string text_;
+
+ private:
+  void Fail() { status_ = Status::FromErrno(path_, errno); }
+
+  std::string path_;
+  FILE* file_ = nullptr;
+  Status status_;
+};
+
+class ChromeSink final : public FileSink {
+ public:
+  ChromeSink()
+      // Programs read times as floating-point numbers of microseconds, which
+      // have no room for nanoseconds since 1970.
+      : base_ns_(EpochOffsetNs() + ReadSlowClock(ClockKind::kSteady)) {
+    text_ = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"epoch_ns\":\"";
+    AppendNumber(&text_, base_ns_);
+    text_ += "\"},\"traceEvents\":[";
+  }
+  ~ChromeSink() override {
+    text_ += "\n]}\n";
+    Finish();
+  }
+
+  void Add(const Record* records, size_t count) override {
+    for (size_t i = 0; i < count; ++i) {
+      text_ += is_first_ ? "\n" : ",\n";
+      is_first_ = false;
+      AddOne(records[i]);
+      WriteOutIfMuch();
+    }
+  }
+
+ private:
+  void AddOne(const Record& record) {
+    const uint64_t begin =
+        record.begin_ns > base_ns_ ? record.begin_ns - base_ns_ : 0;
+    text_ += "{\"name\":";
+    AppendQuoted(&text_, record.name);
+    text_ += ",\"cat\":\"varve\",\"ph\":\"X\",\"ts\":";
+    AppendMicros(&text_, begin);
+    text_ += ",\"dur\":";
+    AppendMicros(&text_, record.end_ns - record.begin_ns);
+    text_ += ",\"pid\":1,\"tid\":";
+    AppendNumber(&text_, record.thread);
+    text_ += ",\"args\":{\"trace\":";
+    AppendNumber(&text_, record.trace_id);
+    text_ += ",\"span\":";
+    AppendNumber(&text_, record.span_id);
+    text_ += ",\"parent\":";
+    AppendNumber(&text_, record.parent_id);
+    if (record.done_by != record.thread) {
+      text_ += ",\"by\":";
+      AppendNumber(&text_, record.done_by);
+    }
+    text_ += "}}";
+  }
+
+  const uint64_t base_ns_;
+  bool is_first_ = true;
+};
+
+class OtlpSink final : public FileSink {
+ public:
+  OtlpSink() {
+    std::random_device random;
+    process_ = uint64_t{random()} << 32 | random();
+  }
+  ~OtlpSink() override { Finish(); }
+
+  void Add(const Record* records, size_t count) override {
+    for (size_t i = 0; i < count; ++i) {
+      if (i % kSpansInALine == 0) {
+        text_ +=
+            "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":"
+            "\"service.name\",\"value\":{\"stringValue\":\"varve\"}}]},"
+            "\"scopeSpans\":[{\"scope\":{\"name\":\"varve\"},\"spans\":[";
+      } else {
+        text_ += ',';
+      }
+      AddOne(records[i]);
+      if ((i + 1) % kSpansInALine == 0 || i + 1 == count) {
+        text_ += "]}]}]}\n";
+        WriteOutIfMuch();
+      }
+    }
+  }
+
+ private:
+  void AppendSpanId(const Record& record, uint32_t span_id) {
+    AppendHex(&text_, record.trace_id << 20 | span_id);
+  }
+  void AppendThread(const char* key, uint32_t thread) {
+    text_ += "{\"key\":\"";
+    text_ += key;
+    text_ += "\",\"value\":{\"intValue\":\"";
+    AppendNumber(&text_, thread);
+    text_ += "\"}}";
+  }
+  void AddOne(const Record& record) {
+    text_ += "{\"traceId\":\"";
+    AppendHex(&text_, process_);
+    AppendHex(&text_, record.trace_id);
+    text_ += "\",\"spanId\":\"";
+    AppendSpanId(record, record.span_id);
+    text_ += "\",\"parentSpanId\":\"";
+    if (record.parent_id != 0) AppendSpanId(record, record.parent_id);
+    text_ += "\",\"name\":";
+    AppendQuoted(&text_, record.name);
+    text_ += ",\"kind\":1,\"startTimeUnixNano\":\"";
+    AppendNumber(&text_, record.begin_ns);
+    text_ += "\",\"endTimeUnixNano\":\"";
+    AppendNumber(&text_, record.end_ns);
+    text_ += "\",\"attributes\":[";
+    AppendThread("thread.id", record.thread);
+    if (record.done_by != record.thread) {
+      text_ += ',';
+      AppendThread("varve.done_by", record.done_by);
+    }
+    text_ += "]}";
+  }
+
+  uint64_t process_;
+};
+
+template <typename Kind>
+Status OpenSink(const std::string& path, std::shared_ptr<Sink>* sink) {
+  auto made = std::make_shared<Kind>();
+  Status status = made->Open(path);
+  if (status.ok()) *sink = std::move(made);
+  return status;
+}
+
+}  // namespace
+
+Status NewChromeSink(const std::string& path, std::shared_ptr<Sink>* sink) {
+  return OpenSink<ChromeSink>(path, sink);
+}
+
+Status NewOtlpSink(const std::string& path, std::shared_ptr<Sink>* sink) {
+  return OpenSink<OtlpSink>(path, sink);
+}
+
+}  // namespace varve::trace
