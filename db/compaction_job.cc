@@ -2,6 +2,7 @@
 #include "db/compaction_job.h"
 
 #include "db/tombstone_collector.h"
+#include "monitoring/span.h"
 #include "table/merging_iterator.h"
 
 namespace varve {
@@ -49,6 +50,8 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
 }
 
 Status CompactionJob::Run() {
+  // A trace of its own if it is done by another thread.
+  const RequestSpan span("compaction part");
   Status status = CollectTombstones();
   if (!status.ok()) return status;
   const std::unique_ptr<InternalIterator> input = NewInput();
@@ -94,6 +97,8 @@ Status CompactionJob::CollectTombstones() {
 }
 
 Status CompactionJob::Merge(CompactionIterator* iterator) {
+  const LocalSpan span("merge");
+  const NoBlockSpans quiet;
   if (begin_ != nullptr) {
     iterator->Seek(*begin_);
   } else {

@@ -6,6 +6,7 @@
 #include "db/flush_job.h"
 #include "env/file_names.h"
 #include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
 
 namespace varve {
 
@@ -137,6 +138,7 @@ std::vector<SequenceNumber> DBImpl::ScanSnapshotsLocked() const {
 }
 
 Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
+  const RequestSpan span("flush");
   const std::vector<MemTable*> memtables = immutable_;
   const std::vector<SequenceNumber> snapshots = ScanSnapshotsLocked();
   const uint64_t number = versions_->NewFileNumber();
@@ -148,6 +150,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   CompactionIterator::Drops drops;
   info->memtables = memtables.size();
   mutex_.Unlock();
+  LocalSpan step("write table");
   Status status;
   if (!memtables.empty()) {
     status =
@@ -155,7 +158,9 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
                        snapshots, number, &edit, &drops, &flush_pace_);
   }
   CountDrops(drops);
+  step.Next("directory sync");
   if (status.ok()) status = directory_->Sync();
+  step.Next("install");
   mutex_.Lock();
   if (status.ok()) {
     AddCreatedLocked(edit);

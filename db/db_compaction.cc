@@ -7,6 +7,7 @@
 #include "db/options_update.h"
 #include "db/parallel_compaction.h"
 #include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
 
 namespace varve {
 
@@ -49,6 +50,7 @@ void DBImpl::BackgroundCompaction() {
 }
 
 Status DBImpl::RunCompactionLocked(Compaction* compaction) {
+  const RequestSpan span("compaction");
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
   running_compactions_.push_back(compaction);

@@ -7,7 +7,9 @@
 #include "db/flush_job.h"
 #include "db/options_check.h"
 #include "env/file_names.h"
+#include "monitoring/span.h"
 #include "monitoring/statistics.h"
+#include "monitoring/trace_collector.h"
 #include "util/ablation_choice.h"
 
 namespace varve {
@@ -86,6 +88,8 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
   }
+  SetClockMode(options_.ablation.trace_clock);
+  TraceCollector::Get().SetCollectMode(options_.ablation.trace_collect);
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
@@ -123,6 +127,7 @@ DBImpl::~DBImpl() {
 }
 
 Status DBImpl::Open() {
+  const RequestSpan span("DB::Open");
   RecoveredState state;
   Status status;
   if (!read_only_) status = OpenDirectory();
@@ -186,6 +191,7 @@ Status DBImpl::Recover(RecoveredState* state) {
 }
 
 Status DBImpl::InstallRecovered(RecoveredState* state) {
+  const LocalSpan span("install");
   MutexLock lock(&mutex_);
   Status status;
   const uint64_t next_file_number = state->manifest.next_file_number;
@@ -296,6 +302,7 @@ bool DBImpl::KeepUnknownTable(uint64_t number) {
 }
 
 void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
+  const LocalSpan span("remove leftovers");
   std::vector<std::string> names;
   if (!env_->GetChildren(path_, &names).ok()) return;
   std::vector<uint64_t> live;

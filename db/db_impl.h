@@ -122,9 +122,12 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // ---- Reading ----
   Status GetInto(const ReadOptions& options, const Slice& key,
                  ReadTarget* target);
+  [[gnu::noinline]] Status TracedGet(const ReadOptions& options,
+                                     const Slice& key, ReadTarget* target);
   Status MeasuredGet(const ReadOptions& options, const Slice& key,
                      ReadTarget* target);
-  // kMeasured: takes account of it in the thread's PerfContext.
+  // kMeasured: takes account of it in the thread's PerfContext, and of short
+  // steps in its trace.
   template <bool kMeasured>
   Status LookUp(const ReadOptions& options, const Slice& key,
                 ReadTarget* target);

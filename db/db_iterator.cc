@@ -5,6 +5,7 @@
 #include <string>
 
 #include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
 #include "util/short_copy.h"
 
 namespace varve {
@@ -190,7 +191,7 @@ class DbIterator final : public Iterator {
     moves_ = Moves();
   }
 
-  // Around a seek: counts and perhaps times it.
+  // Around a seek: traces, counts and perhaps times it.
   class SeekScope {
    public:
     explicit SeekScope(DbIterator* iterator) : iterator_(iterator) {
@@ -210,6 +211,7 @@ class DbIterator final : public Iterator {
     }
 
    private:
+    const RequestSpan span_{"Iterator::Seek"};
     DbIterator* const iterator_;
     std::optional<MeasuredOperation> operation_;
   };

@@ -5,6 +5,7 @@
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
 #include "monitoring/statistics.h"
+#include "monitoring/trace_collector.h"
 #include "table/block_cache.h"
 #include "util/ablation_choice.h"
 #include "util/append_format.h"
@@ -66,6 +67,8 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     if (stats_ != nullptr) *value = stats_->ToPrometheus();
   } else if (name == Slice("statistics-path")) {
     *value = stats_ != nullptr ? stats_->Path() : "none";
+  } else if (name == Slice("trace-clock")) {
+    *value = trace::ClockName();
   } else if (name == Slice("io-path")) {
     *value = env_->IoPath() + (options_.use_direct_reads ? ", direct" : "");
   } else {
@@ -285,6 +288,9 @@ std::string DBImpl::AblationWitnesses() const {
       WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
                                                      : Witness::kUncachedOpen));
   add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
+  const TraceCollector& traces = TraceCollector::Get();
+  add("trace_clock", traces.FinishedWith(CurrentClock()));
+  add("trace_collect", traces.FinishedWith(ablation.trace_collect));
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "db/db_iterator.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/read_counts.h"
+#include "monitoring/span.h"
 #include "table/merging_iterator.h"
 #include "util/hash.h"
 
@@ -55,10 +56,20 @@ Status DBImpl::Get(const ReadOptions& options, const Slice& key,
 
 Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
                        ReadTarget* target) {
+  if (TraceWanted()) [[unlikely]]
+    return TracedGet(options, key, target);
   if (IsOperationMeasured()) [[unlikely]] {
     return MeasuredGet(options, key, target);
   }
   return LookUp<false>(options, key, target);
+}
+
+Status DBImpl::TracedGet(const ReadOptions& options, const Slice& key,
+                         ReadTarget* target) {
+  const RequestSpan span("DB::Get");
+  if (IsOperationMeasured()) return MeasuredGet(options, key, target);
+  return TraceSteps() ? LookUp<true>(options, key, target)
+                      : LookUp<false>(options, key, target);
 }
 
 Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
@@ -87,6 +98,7 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
   lookup.sequence = ReadSequence(options);
   Status status;
   LookupState state;
+  LocalSpan step("memtable", kMeasured && TraceSteps());
   {
     const MaybePerfTimer<kMeasured> timer(env_,
                                           &PerfContext::get_from_memtable_time);
@@ -96,7 +108,9 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
   if (!in_memtable) {
     const MaybePerfTimer<kMeasured> timer(
         env_, &PerfContext::get_from_output_files_time);
-    status = super_version.version->Get(options, lookup, &state, target);
+    step.Next("tables");
+    status =
+        super_version.version->Get<kMeasured>(options, lookup, &state, target);
   }
   super_versions_.End(read);
   const bool found = status.ok() && state == LookupState::kFound;
@@ -147,6 +161,7 @@ void DBImpl::MultiGet(const ReadOptions& options, size_t count,
 template <typename Value>
 void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
                           const Slice* keys, Value* values, Status* statuses) {
+  const RequestSpan span("DB::MultiGet");
   std::optional<MeasuredOperation> operation;
   if (IsOperationMeasured()) [[unlikely]] {
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
@@ -186,12 +201,14 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
     l.target = &*targets[i];
     super_version.Prefetch(l.lookup.hash);
   }
+  LocalSpan step("memtable", TraceSteps());
   size_t pending_count = 0;
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
     l.state = super_version.Find(l.lookup, l.target);
     if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
   }
+  step.Next("tables");
   super_version.version->MultiGet(options, pending.data(), pending_count);
   size_t found = 0;
   uint64_t bytes = 0;
@@ -224,6 +241,7 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
 }
 
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
+  const RequestSpan span("DB::NewIterator");
   const SuperVersionCache::Read read = super_versions_.Begin();
   SuperVersion* const super_version = read.super_version;
   super_version->Ref();

@@ -6,8 +6,10 @@
 
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
+#include "db/group_spans.h"
 #include "db/write_batch_internal.h"
 #include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
 #include "util/thread_scratch.h"
 
 namespace varve {
@@ -116,9 +118,12 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
 }
 
 Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
+  const RequestSpan span("DB::Write");
   Status status = CheckBatch(options, batch);
   if (!status.ok()) return status;
   WriteQueue::Writer writer(options, batch);
+  writer.spans = span.queue();
+  writer.span = span.index();
   const size_t bytes = batch->ApproximateSize();
   bool delayed = false;
   bool paused = false;
@@ -130,10 +135,12 @@ Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
       if (!status.ok()) return status;
     }
     switch (write_queue_.Join(&writer)) {
-      case WriteQueue::Role::kInsert:
+      case WriteQueue::Role::kInsert: {
+        const LocalSpan insert("memtable insert");
         writer.status = InsertBatchInto(batch->Data(), writer.memtable);
         write_queue_.FinishInsert(&writer);
         break;
+      }
       case WriteQueue::Role::kDone:
         break;
       case WriteQueue::Role::kLead:
@@ -147,6 +154,7 @@ Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
           if (pause_us > 0) {
             paused = true;
             write_queue_.Leave(WriteQueue::Group(&writer), status);
+            const LocalSpan stall("stall");
             env_->SleepForMicroseconds(pause_us);
             continue;
           }
@@ -174,6 +182,7 @@ bool DBImpl::MemTableIsFull() const {
 }
 
 Status DBImpl::MakeRoom(bool* wait) {
+  const LocalSpan span("make room");
   const TimedMutexLock lock(&mutex_, stats_, env_);
   if (!background_error_.ok()) return background_error_;
   *wait = StopCauseLocked() != StallCause::kNone;
@@ -223,6 +232,7 @@ bool DBImpl::SlotFreeLocked() const {
 
 Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
                          bool* delayed) {
+  const LocalSpan span("stall");
   const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
   const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
   const TimedMutexLock lock(&mutex_, stats_, env_);
@@ -335,6 +345,7 @@ void DBImpl::CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
 Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   if (leader->sync) write_queue_.AwaitCompany(leader, sync_micros_ / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
+  GroupSpans spans(group);
   // Only the leader, which this thread is, changes it.
   const SequenceNumber first = versions_->LastSequence() + 1;
   SequenceNumber next = first;
@@ -350,19 +361,23 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   if (leader->disable_wal) {
     has_unlogged_data_ = true;
   } else {
+    const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
     status = LogGroup(group, next - first);
   }
   if (status.ok() && leader->sync) {
+    const LocalSpan span(LocalSpan::Shared(), "WAL sync");
     MutexLock lock(&mutex_);
     const uint64_t start_us = env_->NowMicros();
     status = SyncLogsLocked();
     sync_micros_ = std::min(env_->NowMicros() - start_us, kMaxCompanyMicros);
   }
+  spans.Mount();
   if (status.ok()) {
     const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
     write_queue_.InsertAll(
         group, memtable_, [this](WriteQueue::Writer* writer) {
+          const LocalSpan span(writer->spans, "memtable insert");
           writer->status = InsertBatchInto(writer->batch->Data(), memtable_);
         });
     group.ForEach([&status](WriteQueue::Writer* writer) {

@@ -9,6 +9,7 @@
 #include "db/wal_reader.h"
 #include "db/write_batch_internal.h"
 #include "env/file_names.h"
+#include "monitoring/span.h"
 
 namespace varve {
 
@@ -28,6 +29,7 @@ Recovery::Recovery(const Options& options, std::string db_path,
       logger_(logger) {}
 
 Status Recovery::Run(RecoveredState* state) {
+  LocalSpan step("list directory");
   Status status = ListDirectory(state);
   if (!status.ok()) return status;
   if (!has_current_) {
@@ -41,6 +43,7 @@ Status Recovery::Run(RecoveredState* state) {
     return Status::OK();
   }
   state->exists = true;
+  step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
   if (!status.ok()) return status;
   status = CheckForLostEdits(*state);
@@ -50,8 +53,10 @@ Status Recovery::Run(RecoveredState* state) {
         state->manifest.torn_tail_message.c_str());
   }
   state->last_sequence = state->manifest.last_sequence;
+  step.Next("check tables");
   status = CheckTables(state);
   if (status.ok()) status = FindSequences(state);
+  step.Next("replay logs");
   if (status.ok()) status = ReplayLogs(state);
   return status;
 }
@@ -148,6 +153,7 @@ Status Recovery::FindSequences(RecoveredState* state) {
         file->sequences_unknown = false;
         continue;
       }
+      const NoBlockSpans quiet;
       ReadOptions read_options;
       read_options.fill_cache = false;
       const auto iterator =
@@ -199,6 +205,7 @@ Status Recovery::ReplayLogs(RecoveredState* state) {
 }
 
 Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
+  const LocalSpan span("log");
   const std::string path = WalFileName(db_path_, number);
   std::unique_ptr<SequentialFile> file;
   Status status = options_.env->NewSequentialFile(path, FileOptions(), &file);

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/super_version_cache.h"
 
+#include "monitoring/span.h"
+
 namespace varve {
 
 SuperVersionCache::SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
@@ -36,6 +38,7 @@ void SuperVersionCache::UnrefLocked(void* pointer) {
 SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
                                                       ThreadSlot* slot) {
   if (record->depth > 1) return Read{Reference(), record, nullptr};  // B16
+  const LocalSpan span("super version");
   // relaxed, both: statistics.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
   filled_slots_.fetch_add(1, std::memory_order_relaxed);

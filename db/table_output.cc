@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "env/file_names.h"
+#include "monitoring/span.h"
 #include "monitoring/instrumented_file.h"
 #include "util/coding.h"
 
@@ -119,6 +120,7 @@ void TableOutput::AddRangeDeletion(const RangeTombstone& tombstone) {
 }
 
 Status TableOutput::Finish() {
+  LocalSpan step("table finish");
   if (tombstones_end_.empty()) {
     // RocksDB leaves the field out if it is 0, which is what it takes it for
     // then. So it tells that nobody need look into the table for any.
@@ -134,6 +136,7 @@ Status TableOutput::Finish() {
     metadata_.largest = tombstones_end_;
   }
   if (context_.options->rate_limiter != nullptr) Charge(1);
+  step.Next("table sync");
   if (status.ok()) status = file_->Sync();
   if (status.ok()) status = file_->Close();
   metadata_.file_size = builder_->FileSize();

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "monitoring/read_counts.h"
+#include "monitoring/span.h"
 #include "util/key_prefix.h"
 
 namespace varve {
@@ -108,16 +109,23 @@ bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
   return true;
 }
 
+template <bool kSteps>
 Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
                     LookupState* state, ReadTarget* target) const {
   *state = LookupState::kNotFound;
+  const bool in_steps = kSteps && TraceSteps();
+  LocalSpan step("version search", in_steps);
   const auto look = [&](const FileMetaData& file) {
     const Table* table;
     std::shared_ptr<Table> owner;
     Status status =
         table_cache_->Find(file.table_file(), &file.table, &table, &owner);
     if (!status.ok()) return status;
-    return table->Get(options, lookup, state, target);
+    if (!in_steps) return table->Get(options, lookup, state, target);
+    step.Next("table");
+    status = table->GetInSteps(options, lookup, state, target);
+    step.Next("version search");
+    return status;
   };
   Status status;
   for (const FileMetaData* file : levels_[0]) {
@@ -138,6 +146,11 @@ Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
   }
   return status;
 }
+
+template Status Version::Get<false>(const ReadOptions&, const TableLookup&,
+                                    LookupState*, ReadTarget*) const;
+template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
+                                   LookupState*, ReadTarget*) const;
 
 const FileMetaData* Version::NextFile(MultiLookup* lookup) const {
   const Slice& user_key = lookup->lookup.user_key;

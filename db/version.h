@@ -72,6 +72,8 @@ class Version {
   int DeepestLevel() const { return deepest_level_; }
 
   // Looks through the tables, newest first. REQUIRES: inside a read section.
+  // With `kSteps`, short steps may have spans as well.
+  template <bool kSteps>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupState* state, ReadTarget* target) const;
 

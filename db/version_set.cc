@@ -3,6 +3,7 @@
 
 #include "db/version_builder.h"
 #include "env/file_names.h"
+#include "monitoring/span.h"
 
 namespace varve {
 
@@ -64,6 +65,7 @@ void VersionSet::MarkFileNumberUsed(uint64_t number) {
 }
 
 Status VersionSet::LogAndApply(VersionEdit* edit) {
+  const LocalSpan span("MANIFEST");
   while (writing_) writing_done_.Wait(mutex_);
   writing_ = true;
 

@@ -40,6 +40,7 @@ WriteQueue::Role WriteQueue::Join(Writer* writer) {
   // is to find the fields above as they are.
   Writer* const before = tail_.exchange(writer, std::memory_order_acq_rel);
   if (before == nullptr) return Role::kLead;
+  writer->waited = true;
   // T2. release pairs with T3.
   before->next_.store(writer, std::memory_order_release);
   AnnounceCompany();

@@ -81,6 +81,7 @@
 namespace varve {
 
 class MemTable;
+class SpanQueue;
 
 class WriteQueue {
  public:
@@ -106,6 +107,11 @@ class WriteQueue {
     const bool disable_wal = false;
     MemTable* memtable = nullptr;  // For kInsert.
     Status status;
+    bool waited = false;  // In Join.
+    // Where its trace is, and the span of the write in it. While the writer
+    // waits, its leader may add to it. Null: it is not traced.
+    SpanQueue* spans = nullptr;
+    uint32_t span = 0;
 
    private:
     friend class WriteQueue;

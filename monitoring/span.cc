@@ -23,17 +23,22 @@ void SpanQueue::EndAll(uint32_t first) {
   while (parent_ != kNoSpan && parent_ >= first) End(parent_);
 }
 
-void SpanQueue::Mount(uint32_t parent, const char* wait, uint64_t ready,
+uint32_t SpanQueue::BeginFor(const char* name) {
+  const uint32_t index = BeginShared(name);
+  if (this == active_spans || index == kNoSpan) return index;
+  records_[index].begin = Now();
+  records_[index].done_by = TraceCollector::Get().OwnQueue()->thread_number_;
+  return index;
+}
+
+void SpanQueue::Mount(uint32_t parent, const char* wait,
                       const SpanRecord* spans, uint32_t first, uint32_t count,
                       uint32_t done_by) {
   if (parent == kNoSpan) return;
   const uint64_t earliest = records_[parent].begin;
   const uint32_t open = parent_;
   parent_ = parent;
-  if (wait != nullptr) {
-    const uint32_t index = BeginAt(wait, earliest);
-    EndAt(index, std::max(ready, earliest));
-  }
+  EndAt(BeginAt(wait, earliest), std::max(spans[0].begin, earliest));
   const uint32_t base = count_;
   for (uint32_t i = 0; i < count; ++i) {
     const SpanRecord& span = spans[i];

@@ -56,6 +56,9 @@ class SpanQueue {
   // The same, as of the clock's last reading in this trace.
   uint32_t BeginShared(const char* name) { return BeginAt(name, last_); }
 
+  // The same, by a thread that may not be the queue's.
+  uint32_t BeginFor(const char* name);
+
   // REQUIRES: the spans that began later have ended.
   void End(uint32_t index) { EndAt(index, Now()); }
   // Ends it, and begins the next one at the same time.
@@ -65,14 +68,12 @@ class SpanQueue {
     return BeginAt(name, now);
   }
 
-  // Puts copies of `count` spans of another thread below the span `parent`,
-  // whose indexes among each other begin with `first`; and before them, if
-  // `wait` is not null, a span of that name from the parent's beginning to
-  // `ready`. For a thread that may touch this queue since its owner waits for
-  // it.
-  void Mount(uint32_t parent, const char* wait, uint64_t ready,
-             const SpanRecord* spans, uint32_t first, uint32_t count,
-             uint32_t done_by);
+  // Puts copies of `count` > 0 spans of another thread, whose indexes among
+  // each other begin with `first`, below the span `parent`; and before them a
+  // span `wait` from the parent's beginning to the first one's. For a thread
+  // that may touch this queue since its owner waits for it.
+  void Mount(uint32_t parent, const char* wait, const SpanRecord* spans,
+             uint32_t first, uint32_t count, uint32_t done_by);
 
   // True with the probability `sampling` in 2^32 - 1.
   bool Chance(uint32_t sampling) {
@@ -88,6 +89,9 @@ class SpanQueue {
   uint32_t count() const { return count_; }
   uint64_t last_reading() const { return last_; }
   uint32_t thread_number() const { return thread_number_; }
+  ClockKind kind() const { return kind_; }
+  // Whether each block that is loaded gets spans.
+  bool wants_blocks() const { return wants_blocks_; }
   bool wants_steps() const { return detail_ == trace::Detail::kSteps; }
   // How often the clock went back, and was held.
   uint64_t held_readings() const { return held_readings_; }
@@ -95,6 +99,7 @@ class SpanQueue {
  private:
   friend class RequestSpan;
   friend class LocalTrace;
+  friend class NoBlockSpans;
   friend class TraceCollector;
 
   // Never less than the one before.
@@ -138,6 +143,7 @@ class SpanQueue {
   uint32_t parent_ = kNoSpan;
   ClockKind kind_ = ClockKind::kSteady;
   trace::Detail detail_ = trace::Detail::kWork;
+  bool wants_blocks_ = true;
   uint64_t last_ = 0;
 
   // Of traces in general. See monitoring/trace_collector.h.
@@ -176,11 +182,28 @@ inline bool TraceSteps() {
   return active_spans != nullptr && active_spans->wants_steps();
 }
 
+inline bool TraceBlocks() {
+  return active_spans != nullptr && active_spans->wants_blocks();
+}
+
 class LocalSpan {
  public:
   explicit LocalSpan(const char* name) : queue_(active_spans) {
     if (queue_ != nullptr) [[unlikely]]
       index_ = queue_->Begin(name);
+  }
+  // From the end or beginning of the span before.
+  struct Shared {};
+  LocalSpan(Shared, const char* name, bool wanted = true)
+      : queue_(wanted ? active_spans : nullptr) {
+    if (queue_ != nullptr) [[unlikely]]
+      index_ = queue_->BeginShared(name);
+  }
+  // In the queue of a thread that waits for this one, or of this one; may be
+  // null.
+  LocalSpan(SpanQueue* queue, const char* name) : queue_(queue) {
+    if (queue_ != nullptr) [[unlikely]]
+      index_ = queue_->BeginFor(name);
   }
   // Nothing if `wanted` is false.
   LocalSpan(const char* name, bool wanted)
@@ -232,6 +255,22 @@ class RequestSpan {
   SpanQueue* queue_ = nullptr;
   uint32_t index_ = 0;
   bool is_root_ = false;
+};
+
+// For jobs that load thousands of blocks: no spans for each, while it lives.
+class NoBlockSpans {
+ public:
+  NoBlockSpans() : queue_(active_spans) {
+    if (queue_ != nullptr) queue_->wants_blocks_ = false;
+  }
+  ~NoBlockSpans() {
+    if (queue_ != nullptr) queue_->wants_blocks_ = true;
+  }
+  NoBlockSpans(const NoBlockSpans&) = delete;
+  NoBlockSpans& operator=(const NoBlockSpans&) = delete;
+
+ private:
+  SpanQueue* const queue_;
 };
 
 // Local spans of the calling thread from here on, as a list of their own:

@@ -204,13 +204,13 @@ bool TraceCollector::BeginTrace(SpanQueue* queue) {
 void TraceCollector::FinishTrace(SpanQueue* queue) {
   active_spans = nullptr;
   const SpanRecord& root = queue->records_[0];
+  AddOwn(&queue->finished_[static_cast<int>(queue->kind_)]
+                          [static_cast<int>(queue->collect_)]);
   if (root.end - root.begin < queue->keep_ticks_) {
     AddOwn(&queue->discarded_);
     queue->count_ = 0;
     return;
   }
-  AddOwn(&queue->finished_[static_cast<int>(queue->kind_)]
-                          [static_cast<int>(queue->collect_)]);
   if (IsProduction(queue->collect_)) [[likely]] {
     // relaxed: this thread stores it.
     SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
@@ -395,7 +395,7 @@ trace::Counts TraceCollector::GetCounts() {
   return counts;
 }
 
-uint64_t TraceCollector::FinishedWith(ClockKind kind) {
+uint64_t TraceCollector::FinishedWith(ClockKind kind) const {
   uint64_t sum = 0;
   // acquire: pairs with the release in OwnQueue.
   const SpanQueue* queue = queues_.load(std::memory_order_acquire);
@@ -407,7 +407,7 @@ uint64_t TraceCollector::FinishedWith(ClockKind kind) {
   return sum;
 }
 
-uint64_t TraceCollector::FinishedWith(TraceCollectMode mode) {
+uint64_t TraceCollector::FinishedWith(TraceCollectMode mode) const {
   uint64_t sum = 0;
   // acquire: pairs with the release in OwnQueue.
   const SpanQueue* queue = queues_.load(std::memory_order_acquire);

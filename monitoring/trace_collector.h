@@ -138,8 +138,8 @@ class TraceCollector {
   // For later sessions.
   void SetCollectMode(TraceCollectMode mode);
   // Traces that ended with that clock or way of collecting.
-  uint64_t FinishedWith(ClockKind kind);
-  uint64_t FinishedWith(TraceCollectMode mode);
+  uint64_t FinishedWith(ClockKind kind) const;
+  uint64_t FinishedWith(TraceCollectMode mode) const;
 
   static void CountDrop(SpanDrop reason, uint64_t spans);
   static void CountCollected(uint64_t spans, uint64_t traces);

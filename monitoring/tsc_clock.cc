@@ -268,8 +268,10 @@ std::string CurrentClockName() {
 
 void SetClockMode(TraceClockMode mode) {
   MutexLock lock(&ClockMutex());
+  if (clock_mode == mode) return;
   clock_mode = mode;
-  ChooseLocked();
+  // release: as in ChooseLocked. It is chosen at the next use.
+  current_kind.store(0, std::memory_order_release);
 }
 
 uint64_t ReadSlowClock(ClockKind kind) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
 #include "util/coding.h"
 #include "util/compression.h"
 #include "util/thread_scratch.h"
@@ -40,6 +41,7 @@ Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
 Status BlockLoader::MakeDataBlock(const BlockHandle& handle,
                                   const BlockBuildOptions& build_options,
                                   FileBody* body, BlockRef* block) const {
+  const LocalSpan span(LocalSpan::Shared(), "block build", TraceBlocks());
   Block* made = nullptr;
   Status s = Block::Create(body->contents, build_options, &made);
   if (body->uncompressed.allocated_bytes > kMaxKeptScratchBytes) {
@@ -56,7 +58,11 @@ Status BlockLoader::MakeDataBlock(const BlockHandle& handle,
 Status BlockLoader::ReadDataBody(const BlockHandle& handle, bool verify,
                                  ReadaheadBuffer* readahead,
                                  FileBody* body) const {
-  Status s = ReadRaw(handle, readahead, body);
+  Status s;
+  {
+    const LocalSpan span("block read", TraceBlocks());
+    s = ReadRaw(handle, readahead, body);
+  }
   if (s.ok()) s = TakeDataBody(handle, verify, body->raw, body);
   return s;
 }
@@ -65,7 +71,12 @@ Status BlockLoader::TakeDataBody(const BlockHandle& handle, bool verify,
                                  const Slice& raw, FileBody* body) const {
   body->raw = raw;
   Status s = CheckLength(handle, raw);
-  if (s.ok() && verify) s = CompareChecksum(handle, raw);
+  LocalSpan step(LocalSpan::Shared(), verify ? "checksum" : "decompress",
+                 TraceBlocks());
+  if (s.ok() && verify) {
+    s = CompareChecksum(handle, raw);
+    step.Next("decompress");
+  }
   if (s.ok()) s = Uncompress(handle, dictionary_, body);
   return s;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "monitoring/span.h"
 #include "monitoring/statistics.h"
 
 namespace varve {
@@ -224,6 +225,7 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
 }
 
 Status FilePool::OpenTarget(PooledFile* file) {
+  const LocalSpan span("open file");
   for (;;) {
     Status s =
         env_->NewRandomAccessFile(file->path_, file_options_, &file->target_);

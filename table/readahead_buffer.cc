@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "monitoring/span.h"
+
 namespace varve {
 
 namespace {
@@ -18,6 +20,7 @@ ReadaheadBuffer::ReadaheadBuffer(const RandomAccessFile* file,
     : file_(file), file_size_(file_size), fixed_bytes_(fixed_bytes) {}
 
 Status ReadaheadBuffer::Fill(uint64_t offset, size_t least, size_t size) {
+  const LocalSpan span("file read");
   data_ = Slice();
   if (size > capacity_) {
     buffer_.reset();

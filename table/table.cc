@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "monitoring/read_counts.h"
+#include "monitoring/span.h"
 #include "table/block.h"
 #include "table/block_batch.h"
 #include "table/block_cache.h"
@@ -55,6 +56,31 @@ Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
   return std::move(probe.status);
 }
 
+Status Table::GetInSteps(const ReadOptions& options, const TableLookup& lookup,
+                         LookupState* state, ReadTarget* target) const {
+  TableProbe probe;
+  probe.options = &options;
+  probe.lookup = lookup;
+  probe.target = target;
+  LocalSpan step("index node");
+  StartProbe(&probe);
+  if (!probe.done) {
+    step.Next("filter");
+    ProbeFilter(&probe);
+  }
+  if (!probe.done) {
+    step.Next("index");
+    FindBlock(&probe);
+  }
+  if (!probe.done) {
+    step.Next("block");
+    ProbeBlock(&probe);
+  }
+  if (!probe.done) FinishProbe(&probe);
+  *state = probe.state;
+  return std::move(probe.status);
+}
+
 void Table::StartProbe(TableProbe* probe) const {
   probe->table = this;
   const TableCore& core = rep_->core;
@@ -71,6 +97,11 @@ void Table::StartProbe(TableProbe* probe) const {
 }
 
 void Table::ProbeIndex(TableProbe* probe) const {
+  ProbeFilter(probe);
+  if (!probe->done) FindBlock(probe);
+}
+
+inline void Table::ProbeFilter(TableProbe* probe) const {
   const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
   if (!core.filter.MayMatch(lookup.hash, lookup.user_key)) {
@@ -79,6 +110,11 @@ void Table::ProbeIndex(TableProbe* probe) const {
     return;
   }
   if (core.filter.asks_whole_keys()) Count(*probe, ReadCounts::kFilterPositive);
+}
+
+inline void Table::FindBlock(TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
   if (!core.index.has_prefixes() ||
       (probe->in_node &&
        !core.index.FindInNode(probe->place, &probe->block_index))) {

@@ -90,6 +90,10 @@ class Table {
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupState* state, ReadTarget* target) const;
 
+  // The same, with a span for each step.
+  Status GetInSteps(const ReadOptions& options, const TableLookup& lookup,
+                    LookupState* state, ReadTarget* target) const;
+
   // The same in four steps, so that the cache misses of many lookups overlap:
   // each step starts loading what the next one reads. A probe that is done
   // has its state and status set, and is not to be given to further steps.
@@ -140,6 +144,9 @@ class Table {
   // The general way through blocks, from probe->block_index on: reads what is
   // not in memory, and needs no fingerprints. Sets done.
   void GetFromBlocks(TableProbe* probe) const;
+  // The two halves of ProbeIndex.
+  void ProbeFilter(TableProbe* probe) const;
+  void FindBlock(TableProbe* probe) const;
   void NotInBlock(TableProbe* probe) const;
   // Looks through a block that was waited for, or its body if it is empty.
   void LookIn(BlockRef* block, const Slice& body, TableProbe* probe) const;

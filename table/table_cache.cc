@@ -10,6 +10,7 @@
 #include "env/file_names.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
 #include "table/file_pool.h"
 #include "table/merging_iterator.h"
 #include "table/table_iterator.h"
@@ -101,6 +102,7 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
         return Status();
       }
       slot = found->second;
+      const LocalSpan span("wait for table");
       while (!slot->done) opened_.Wait(&mu_);
       *table = slot->table;
       return slot->status;
@@ -259,6 +261,7 @@ Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
 
 Status TableCache::Rep::OpenTable(const TableFile& table_file,
                                   std::shared_ptr<Table>* table) {
+  const LocalSpan span("table open");
   Status s = TryOpenTable(table_file, table);
   if (!s.ok()) RecordTick(base.statistics, Ticker::kNoFileErrors, 1);
   return s;

@@ -23,6 +23,7 @@
 #include "tools/db_bench_report.h"
 #include "tools/engine_adapter.h"
 #include "tools/workload.h"
+#include "varve/trace.h"
 
 // ---- What to run ------------------------------------------------------------
 
@@ -120,6 +121,14 @@ DEFINE_int32(stats_interval_seconds, 0,
              "Print the speed to stderr so often while a benchmark runs");
 DEFINE_string(report_json, "", "File to write all results to, as JSON");
 
+DEFINE_string(trace, "",
+              "File to write traces of the engine's operations to, for "
+              "ui.perfetto.dev and `varve trace`; of the name *.otlp.json, in "
+              "the form of OpenTelemetry. Varve only");
+DEFINE_double(trace_sampling, 1, "The part of the operations that is traced");
+DEFINE_int64(trace_slower_than_us, 0,
+             "Keep traces of operations that took at least so long only");
+
 DECLARE_bool(help);
 DECLARE_bool(helpshort);
 DECLARE_bool(version);
@@ -129,6 +138,7 @@ namespace varve {
 namespace {
 
 constexpr uint64_t kDefaultReadBatch = 32;
+constexpr size_t kTraceBufferBytes = size_t{1} << 30;
 
 Status Invalid(const std::string& message) {
   return Status::InvalidArgument(message);
@@ -176,6 +186,9 @@ Status CheckBounds() {
       {"max_background_jobs", static_cast<double>(FLAGS_max_background_jobs), 1,
        64},
       {"subcompactions", static_cast<double>(FLAGS_subcompactions), 1, 64},
+      {"trace_sampling", FLAGS_trace_sampling, 0, 1},
+      {"trace_slower_than_us", static_cast<double>(FLAGS_trace_slower_than_us),
+       0, 1e12},
       {"stats_interval_seconds",
        static_cast<double>(FLAGS_stats_interval_seconds), 0, 1e6},
   };
@@ -219,6 +232,13 @@ Status CheckTogether() {
   if (!status.ok()) return status.Annotate("--ablate=" + FLAGS_ablate);
   if (!FLAGS_ablate.empty() && FLAGS_engine != "varve") {
     return Invalid("--ablate is for --engine=varve only");
+  }
+  if (!FLAGS_trace.empty() && FLAGS_engine != "varve") {
+    return Invalid("--trace is for --engine=varve only");
+  }
+  if (FLAGS_trace.empty() && (ablation.trace_clock != TraceClockMode() ||
+                              ablation.trace_collect != TraceCollectMode())) {
+    return Invalid("--ablate=trace_...: nothing is traced without --trace");
   }
   return status;
 }
@@ -369,6 +389,35 @@ void Report(const BenchmarkResult& result) {
   fflush(stdout);
 }
 
+// Begins what --trace asks for.
+Status StartTrace() {
+  if (FLAGS_trace.empty()) return Status::OK();
+  trace::TraceOptions options;
+  options.sampling = FLAGS_trace_sampling;
+  options.slower_than_us = static_cast<uint64_t>(FLAGS_trace_slower_than_us);
+  // Spans are written out between benchmarks, if there is room until then.
+  options.buffer_bytes = kTraceBufferBytes;
+  options.export_interval_ms = 0;
+  Status status = FLAGS_trace.ends_with(".otlp.json")
+                      ? trace::NewOtlpSink(FLAGS_trace, &options.sink)
+                      : trace::NewChromeSink(FLAGS_trace, &options.sink);
+  return status.ok() ? trace::Start(options) : status;
+}
+
+Status StopTrace() {
+  if (FLAGS_trace.empty()) return Status::OK();
+  const Status status = trace::Stop();
+  const trace::Counts counts = trace::GetCounts();
+  printf("Traces: %" PRIu64 " with %" PRIu64 " spans, %" PRIu64
+         " discarded; spans dropped: %" PRIu64
+         " beyond a trace's maximum, "
+         "%" PRIu64 " without room, %" PRIu64 " late\n",
+         counts.traces, counts.spans, counts.discarded,
+         counts.dropped_trace_full, counts.dropped_buffer_full,
+         counts.dropped_late);
+  return status.Annotate(FLAGS_trace);
+}
+
 Status RunAll(const std::vector<const Benchmark*>& benchmarks,
               const BenchRun& run, Engine* engine, Workload* workload) {
   std::vector<BenchmarkResult> results;
@@ -384,6 +433,8 @@ Status RunAll(const std::vector<const Benchmark*>& benchmarks,
     Status status = workload->Run(*benchmark, &results.emplace_back());
     if (!status.ok()) return status.Annotate(results.back().name);
     Report(results.back());
+    status = trace::Flush();
+    if (!status.ok()) return status.Annotate(FLAGS_trace);
   }
   if (FLAGS_statistics) {
     printf("STATISTICS:\n%s", engine->StatisticsText().c_str());
@@ -417,14 +468,18 @@ Status Main(int argc, char** argv) {
   run.engine_version = engine->Version();
   run.engine_remarks = engine->Remarks(run.engine_config);
   run.io_path = engine->IoPath();
+  if (FLAGS_engine == "varve") run.trace_clock = trace::ClockName();
   run.seed_from_clock = FLAGS_seed == 0;
   run.flags = ListFlags();
   fputs(FormatHeader(run).c_str(), stdout);
   fflush(stdout);
 
-  status = RunAll(benchmarks, run, engine.get(), &workload);
+  status = StartTrace();
+  if (status.ok()) status = RunAll(benchmarks, run, engine.get(), &workload);
   const Status closed = workload.Close();
-  return status.ok() ? closed : status;
+  if (status.ok()) status = closed;
+  const Status traced = StopTrace();
+  return status.ok() ? traced : status;
 }
 
 // For --version: the engines there are, a line each.

@@ -95,6 +95,7 @@ void WriteEnvironment(const BenchRun& run, JsonWriter* json) {
   json->Text("kernel", environment.kernel);
   json->Text("compiler", environment.compiler);
   json->Text("io_path", run.io_path);
+  if (!run.trace_clock.empty()) json->Text("trace_clock", run.trace_clock);
   json->Open("warnings", '[');
   for (const std::string& warning : environment.warnings) {
     json->Text(nullptr, warning);
@@ -169,6 +170,9 @@ std::string FormatHeader(const BenchRun& run) {
                run.environment.clock_source.c_str());
   AppendFormat(&text, "DB path:     %s\n", engine.path.c_str());
   AppendFormat(&text, "I/O path:    %s\n", run.io_path.c_str());
+  if (!run.trace_clock.empty()) {
+    AppendFormat(&text, "Trace clock: %s\n", run.trace_clock.c_str());
+  }
   AppendFormat(
       &text, "Seed:        %" PRIu64 "%s\n", workload.seed,
       run.seed_from_clock ? " (from the clock; --seed repeats a run)" : "");

@@ -21,6 +21,7 @@ struct BenchRun {
   std::string engine_version;
   std::string engine_remarks;
   std::string io_path;
+  std::string trace_clock;  // Empty: the engine has none.
   WorkloadConfig workload;
   EngineConfig engine_config;
   bool seed_from_clock = false;

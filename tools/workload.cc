@@ -278,6 +278,8 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
   if (benchmark.writes) {
     part.memtable = all.memtable;
     part.statistics = all.statistics;
+    part.trace_clock = all.trace_clock;
+    part.trace_collect = all.trace_collect;
   } else if (benchmark.loop != nullptr &&
              benchmark.order != KeyOrder::kSequential) {
     part = all;

@@ -31,7 +31,7 @@ TEST_F(SealedTest, RefusesOtherChoicesOnlyIfSealed) {
   for (const char* text :
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
         "read_section=fenced", "memtable=skiplist", "statistics=global",
-        "statistics=thread"}) {
+        "statistics=thread", "trace_clock=steady", "trace_collect=channel"}) {
     options_.ablation = AblationOptions();
     ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
     const Status status = TryOpen();
