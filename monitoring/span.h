@@ -61,6 +61,7 @@ class SpanQueue {
 
   // REQUIRES: the spans that began later have ended.
   void End(uint32_t index) { EndAt(index, Now()); }
+  void EndShared(uint32_t index) { EndAt(index, last_); }
   // Ends it, and begins the next one at the same time.
   uint32_t Next(uint32_t index, const char* name) {
     const uint64_t now = Now();

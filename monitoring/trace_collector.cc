@@ -426,10 +426,11 @@ void TraceCollector::SetCollectMode(TraceCollectMode mode) {
 
 void TraceCollector::Run() {
   uint64_t exported_ms = NowMs();
+  bool busy = false;  // More may have come into the channel already.
   for (;;) {
     {
       MutexLock lock(&mutex_);
-      if (!stopping_) {
+      if (!stopping_ && !busy) {
         const bool loose = !IsProduction(settings_.collect);
         wake_.WaitFor(&mutex_, loose ? kLookForLooseUs : kLookUs);
       }
@@ -442,8 +443,12 @@ void TraceCollector::Run() {
       sink_->Flush().IgnoreError();  // Told by the next Flush as well.
       exported_ms = NowMs();
     } else {
+      const size_t before = unfinished_.size();
       TakeHandedOver();
-      if (Read(chunks_in_use_) > Read(max_chunks_) / 2) Drain(false);
+      busy = channel_.allocated() && unfinished_.size() > before;
+      const uint64_t used =
+          Read(chunks_in_use_) + unfinished_.size() / SpanChunk::kRecords;
+      if (used > Read(max_chunks_) / 2) Drain(false);
     }
   }
 }

@@ -166,7 +166,6 @@ class TraceCollector {
   SpanChunk* NewChunk();
   void SendLoose(SpanQueue* queue);
   void Run();
-  bool IsTime(uint64_t* last_export_ms) VARVE_REQUIRES(drain_mutex_);
   // T4. `everything`: not only what threads have handed over.
   void Drain(bool everything) VARVE_REQUIRES(drain_mutex_);
   void TakeHandedOver() VARVE_REQUIRES(drain_mutex_);
@@ -180,7 +179,6 @@ class TraceCollector {
   // Chunks that are not free, and how many there may be.
   std::atomic<uint64_t> chunks_in_use_{0};
   std::atomic<uint64_t> max_chunks_{0};
-  std::atomic<uint64_t> handed_over_count_{0};
   BoundedChannel<LooseSpan, 1 << 15> channel_;
 
   // Held while a drain runs.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "tools/varve_trace.h"
 #include "varve/db.h"
 
 namespace varve {
@@ -20,13 +21,18 @@ constexpr char kUsage[] =
     "  put KEY VALUE   set it\n"
     "  delete KEY      remove the key\n"
     "  scan            print the entries in key order, as KEY : VALUE\n"
+    "  trace FILE      print what took how long in a file that db_bench\n"
+    "                  --trace or a program wrote, in Chrome's format, and\n"
+    "                  make a page with a flame chart of it\n"
     "\n"
     "  --db=DIR             the database\n"
     "  --hex                keys and values are hexadecimal, as 0x61; without\n"
     "                       it, output of one ends at its first zero byte\n"
     "  --from=KEY           scan: start at this key\n"
     "  --to=KEY             scan: stop before this key\n"
-    "  --limit=N            scan: print at most N entries\n"
+    "  --limit=N            scan: print at most N entries; trace: print the\n"
+    "                       N slowest traces (default: 3)\n"
+    "  --html=FILE          trace: the page (default: FILE.html)\n"
     "  --create_if_missing  put: make the database if there is none\n"
     "  --                   what follows is no option\n"
     "\n"
@@ -34,6 +40,9 @@ constexpr char kUsage[] =
     "process that writes. Exit code: 0 for success, 1 if the key was not "
     "found\n"
     "or something failed, 2 for a wrong command line.\n";
+
+constexpr size_t kTracesToPrint = 3;
+constexpr size_t kTracesInPage = 200;
 
 struct CommandLine {
   std::string command;
@@ -43,6 +52,7 @@ struct CommandLine {
   bool create_if_missing = false;
   std::optional<std::string> from;
   std::optional<std::string> to;
+  std::optional<std::string> html;
   uint64_t limit = UINT64_MAX;
 };
 
@@ -158,11 +168,27 @@ Status Scan(const CommandLine& line, FILE* out) {
   return status.ok() ? db->Close() : status;
 }
 
+Status Trace(const CommandLine& line, FILE* out) {
+  const std::string& path = line.operands[0];
+  std::string text;
+  Status status = ReadFileToString(Env::Default(), path, &text);
+  if (!status.ok()) return status;
+  std::vector<TraceSpan> spans;
+  status = ParseChromeTrace(text, &spans);
+  if (!status.ok()) return status.Annotate(path);
+  const std::vector<TraceTree> trees = BuildTraceTrees(std::move(spans));
+  const size_t limit = line.limit == UINT64_MAX ? kTracesToPrint : line.limit;
+  fputs(FormatTraces(trees, limit).c_str(), out);
+  const std::string page = line.html.value_or(path + ".html");
+  status = WriteStringToFile(
+      Env::Default(), FormatTracePage(trees, kTracesInPage), page, false);
+  if (status.ok()) fprintf(out, "\nFlame chart: %s\n", page.c_str());
+  return status;
+}
+
 const Command kCommands[] = {
-    {"get", 1, Get},
-    {"put", 2, Put},
-    {"delete", 1, Delete},
-    {"scan", 0, Scan},
+    {"get", 1, Get},   {"put", 2, Put},     {"delete", 1, Delete},
+    {"scan", 0, Scan}, {"trace", 1, Trace},
 };
 
 const Command* FindCommand(const std::string& name) {
@@ -194,6 +220,8 @@ bool ParseOption(const std::string& option, CommandLine* line) {
     line->from = value;
   } else if (name == "--to") {
     line->to = value;
+  } else if (name == "--html") {
+    line->html = value;
   } else if (name == "--limit") {
     const char* const end = value.data() + value.size();
     const auto [rest, error] = std::from_chars(value.data(), end, line->limit);
@@ -226,15 +254,21 @@ std::string Parse(const std::vector<std::string>& arguments,
     return line->command + " takes " + std::to_string(command->operands) +
            " arguments, not " + std::to_string(line->operands.size());
   }
-  if (line->db.empty()) return "--db=DIR is missing";
+  const bool is_trace = line->command == "trace";
+  if (is_trace && !line->db.empty()) return "trace takes no --db";
+  if (!is_trace && line->db.empty()) return "--db=DIR is missing";
+  if (!is_trace && line->html) return "--html is for trace";
   const bool is_scan = line->command == "scan";
-  if (!is_scan && (line->from || line->to || line->limit != UINT64_MAX)) {
-    return "--from, --to and --limit are for scan";
+  if (!is_scan && (line->from || line->to)) {
+    return "--from and --to are for scan";
+  }
+  if (!is_scan && !is_trace && line->limit != UINT64_MAX) {
+    return "--limit is for scan and trace";
   }
   if (line->create_if_missing && line->command != "put") {
     return "--create_if_missing is for put";
   }
-  if (!line->hex) return "";
+  if (!line->hex || is_trace) return "";
   std::vector<std::string*> texts;
   for (std::string& operand : line->operands) texts.push_back(&operand);
   if (line->from.has_value()) texts.push_back(&*line->from);

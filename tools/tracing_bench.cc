@@ -1,0 +1,156 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// What tracing costs.
+//
+//   tracing_bench --benchmark_repetitions=7
+//       --benchmark_enable_random_interleaving=true
+//       --benchmark_report_aggregates_only=true
+//
+// Clock: one reading. Push: a span in the thread's queue with a clock that
+// costs nothing, and Span: with each clock. Request: whole traces of so many
+// spans, the root included, each way of collecting them. Times are those of one
+// reading, span or trace, on one core.
+
+#include <benchmark/benchmark.h>
+
+#include <memory>
+
+#include "monitoring/span.h"
+#include "monitoring/trace_collector.h"
+#include "monitoring/tsc_clock.h"
+#include "varve/trace.h"
+
+namespace varve {
+namespace {
+
+// Forgets: sinks are another matter.
+class NullSink final : public trace::Sink {
+ public:
+  void Add(const trace::Record*, size_t) override {}
+  Status Flush() override { return Status::OK(); }
+};
+
+void Clock(benchmark::State& state, ClockKind kind) {
+  for (auto _ : state) benchmark::DoNotOptimize(ReadClock(kind));
+}
+BENCHMARK_CAPTURE(Clock, Tsc, ClockKind::kTsc);
+BENCHMARK_CAPTURE(Clock, TscByCore, ClockKind::kTscByCore);
+BENCHMARK_CAPTURE(Clock, Steady, ClockKind::kSteady);
+BENCHMARK_CAPTURE(Clock, Coarse, ClockKind::kCoarse);
+
+// Two readings, as one span takes.
+void TwoReadings(benchmark::State& state, ClockKind kind) {
+  for (auto _ : state) {
+    const uint64_t begin = ReadClock(kind);
+    benchmark::DoNotOptimize(ReadClock(kind) - begin);
+  }
+}
+BENCHMARK_CAPTURE(TwoReadings, Tsc, ClockKind::kTsc);
+BENCHMARK_CAPTURE(TwoReadings, Steady, ClockKind::kSteady);
+
+// Spans in a row, in batches that are thrown away.
+constexpr int kBatch = 1000;
+
+void Span(benchmark::State& state, ClockKind kind) {
+  while (state.KeepRunningBatch(kBatch)) {
+    const LocalTrace local(kind, trace::Detail::kWork, 2000, false);
+    for (int i = 0; i < kBatch; ++i) {
+      const LocalSpan span("span");
+      benchmark::ClobberMemory();
+    }
+  }
+}
+BENCHMARK_CAPTURE(Span, Tsc, ClockKind::kTsc);
+BENCHMARK_CAPTURE(Span, Steady, ClockKind::kSteady);
+BENCHMARK_CAPTURE(Span, Coarse, ClockKind::kCoarse);
+
+// The same, but that begin and end take the time of the one before.
+void Push(benchmark::State& state) {
+  while (state.KeepRunningBatch(kBatch)) {
+    const LocalTrace local(ClockKind::kSteady, trace::Detail::kWork, 2000,
+                           false);
+    SpanQueue* const queue = local.queue();
+    for (int i = 0; i < kBatch; ++i) {
+      queue->EndShared(queue->BeginShared("span"));
+      benchmark::ClobberMemory();
+    }
+  }
+}
+BENCHMARK(Push);
+
+// Nothing is traced: what an operation and a step of it pay.
+void Off(benchmark::State& state) {
+  for (auto _ : state) {
+    const RequestSpan request("request");
+    const LocalSpan span("span");
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(Off);
+
+// Whole traces of `spans` spans, collected from a session.
+void Request(benchmark::State& state, TraceClockMode clock,
+             TraceCollectMode collect) {
+  SetClockMode(clock);
+  TraceCollector::Get().SetCollectMode(collect);
+  trace::TraceOptions options;
+  options.sink = std::make_shared<NullSink>();
+  options.buffer_bytes = size_t{256} << 20;
+  const trace::Counts before = trace::GetCounts();
+  if (!trace::Start(options).ok()) return state.SkipWithError("Start failed");
+  const auto spans = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    const RequestSpan request("request");
+    for (int i = 1; i < spans; ++i) {
+      const LocalSpan span("span");
+      benchmark::ClobberMemory();
+    }
+  }
+  trace::Stop().IgnoreError();  // The sink never fails.
+  const trace::Counts after = trace::GetCounts();
+  state.counters["dropped"] = static_cast<double>(after.dropped_buffer_full -
+                                                  before.dropped_buffer_full);
+  SetClockMode({});
+  TraceCollector::Get().SetCollectMode({});
+}
+BENCHMARK_CAPTURE(Request, Tsc, TraceClockMode::kTsc,
+                  TraceCollectMode::kThreadLocal)
+    ->RangeMultiplier(10)
+    ->Range(1, 1000);
+BENCHMARK_CAPTURE(Request, Steady, TraceClockMode::kSteady,
+                  TraceCollectMode::kThreadLocal)
+    ->RangeMultiplier(10)
+    ->Range(1, 1000);
+BENCHMARK_CAPTURE(Request, Coarse, TraceClockMode::kCoarse,
+                  TraceCollectMode::kThreadLocal)
+    ->RangeMultiplier(10)
+    ->Range(1, 1000);
+BENCHMARK_CAPTURE(Request, Mutex, TraceClockMode::kTsc,
+                  TraceCollectMode::kMutex)
+    ->RangeMultiplier(10)
+    ->Range(1, 1000);
+BENCHMARK_CAPTURE(Request, Channel, TraceClockMode::kTsc,
+                  TraceCollectMode::kChannel)
+    ->RangeMultiplier(10)
+    ->Range(1, 1000);
+
+// A trace of one request, made, filled and collected by itself.
+void Root(benchmark::State& state) {
+  const auto spans = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    auto [root, collector] = trace::Root("request");
+    if (spans > 1) {
+      const trace::LocalParent parent = root.SetLocalParent();
+      for (int i = 1; i < spans; ++i) {
+        const trace::LocalSpan span("span");
+        benchmark::ClobberMemory();
+      }
+    }
+    root.End();
+    benchmark::DoNotOptimize(collector.Collect());
+  }
+}
+BENCHMARK(Root)->RangeMultiplier(10)->Range(1, 1000);
+
+}  // namespace
+}  // namespace varve
