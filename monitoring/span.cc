@@ -88,7 +88,7 @@ LocalTrace::LocalTrace(ClockKind kind, trace::Detail detail, uint32_t max_spans,
   if (!is_outermost_) return;
   queue_->kind_ = kind;
   queue_->detail_ = detail;
-  queue_->last_ = 0;
+  queue_->last_ = ReadClock(kind);
   queue_->max_spans_ = std::min(max_spans, SpanChunk::kRecords);
   if (queue_->room_ == 0) TraceCollector::Get().TakeChunk(queue_);
   queue_->limit_ = std::min(queue_->room_, queue_->max_spans_);

@@ -3,6 +3,8 @@
 
 // What tests need to look at traces.
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -33,6 +35,39 @@ class MemorySink final : public trace::Sink {
 };
 
 using TraceRecords = std::vector<trace::Record>;
+
+// A session whose traces are kept in memory.
+class Session {
+ public:
+  explicit Session(trace::TraceOptions options = {}) {
+    options.sink = sink_;
+    status_ = trace::Start(options);
+    EXPECT_TRUE(status_.ok()) << status_.ToString();
+  }
+  ~Session() {
+    if (!stopped_) Stop();
+  }
+  TraceRecords Stop() {
+    stopped_ = true;
+    const Status status = trace::Stop();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return sink_->Take();
+  }
+  TraceRecords Flush() {
+    EXPECT_TRUE(trace::Flush().ok());
+    return sink_->Take();
+  }
+
+ private:
+  const std::shared_ptr<MemorySink> sink_ = std::make_shared<MemorySink>();
+  Status status_;
+  bool stopped_ = false;
+};
+
+inline uint64_t Dropped(const trace::Counts& counts) {
+  return counts.dropped_trace_full + counts.dropped_buffer_full +
+         counts.dropped_late + counts.dropped_clock_changed;
+}
 
 // By trace.
 inline std::vector<TraceRecords> SplitTraces(const TraceRecords& records) {
