@@ -13,9 +13,11 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   ++deletions_held_;
   Status status = background_error_;
   if (status.ok()) status = wal_->Flush();
-  if (status.ok() &&
-      !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
-    status = Status::IOError("the MANIFEST could not be written");
+  while (status.ok() &&
+         !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
+    // Nothing was written since the database was opened.
+    VersionEdit edit;
+    status = versions_->LogAndApply(&edit);
   }
   if (!status.ok()) return status;
   cut->version = versions_->current();

@@ -206,7 +206,13 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
     InstallSuperVersionLocked();
     return status;
   }
+  // A database that was closed with nothing left to do is opened without a
+  // write: no edit, so no new MANIFEST, and the log, which is empty, begins
+  // anew. Nothing is removed before the next edit is safe in a new MANIFEST,
+  // so that what an unsynced edit of the last process says may still be lost.
+  const bool writes = !state->is_clean;
   if (status.ok()) status = LoadIdentity();
+  versions_->SetDbId(identity_);
   output_context_ = {path_, env_, &options_, &comparator_, identity_};
   VersionEdit edit;
   for (MemTable* memtable : state->memtables) {
@@ -217,11 +223,12 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
     CountDrops(drops);
   }
   LiveWal wal;
-  if (status.ok()) status = CreateWal(&wal);
-  if (status.ok()) status = directory_->Sync();
-  const uint64_t wal_number = wal.number;
-  if (status.ok()) {
-    AddWalLocked(std::move(wal));
+  const uint64_t wal_number =
+      writes ? versions_->NewFileNumber() : versions_->log_number();
+  if (status.ok()) status = CreateWal(wal_number, &wal);
+  if (status.ok() && writes) status = directory_->Sync();
+  if (status.ok()) AddWalLocked(std::move(wal));
+  if (status.ok() && writes) {
     directory_synced_ = true;
     edit.SetLogNumber(wal_number);
     if (!state->exists) edit.SetComparatorName(options_.comparator->Name());
@@ -232,7 +239,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   memtable_ = NewMemTable(wal_number);
   InstallSuperVersionLocked();
   mutex_.Unlock();
-  RemoveLeftovers(next_file_number);
+  if (writes) RemoveLeftovers(next_file_number);
+  RemoveOldInfoLogs(state->old_info_logs);
   mutex_.Lock();
   env_->RaiseBackgroundThreads(max_compactions_ * options_.max_subcompactions,
                                Env::Priority::kLow);
@@ -320,7 +328,6 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
     versions_->obsolete_manifests()->clear();  // Found below.
   }
   std::sort(live.begin(), live.end());
-  std::vector<std::string> old_logs;
   for (const std::string& name : names) {
     uint64_t number = 0;
     FileType type;
@@ -343,9 +350,6 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
       case FileType::kTemp:
         keep = false;
         break;
-      case FileType::kInfoLog:
-        if (name != "LOG") old_logs.push_back(name);
-        break;
       default:
         break;
     }
@@ -354,9 +358,12 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
     // It is tried again at the next open.
     env_->RemoveFile(path_ + "/" + name).IgnoreError();
   }
-  std::sort(old_logs.begin(), old_logs.end());
-  for (size_t i = 0; i + kInfoLogsToKeep < old_logs.size(); ++i) {
-    env_->RemoveFile(path_ + "/" + old_logs[i]).IgnoreError();  // As above.
+}
+
+void DBImpl::RemoveOldInfoLogs(const std::vector<std::string>& names) {
+  for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
+    // It is tried again at the next open.
+    env_->RemoveFile(path_ + "/" + names[i]).IgnoreError();
   }
 }
 

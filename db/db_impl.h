@@ -114,6 +114,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   Status LoadIdentity();
   // `next_file_number` is the MANIFEST's, as it was found.
   void RemoveLeftovers(uint64_t next_file_number);
+  void RemoveOldInfoLogs(const std::vector<std::string>& names);
   // Moves a table that the MANIFEST does not know to lost/, if it is whole.
   bool KeepUnknownTable(uint64_t number);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
@@ -192,7 +193,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // ---- Logs (db_wal.cc), all but the last two for the leader ----
   MemTable* NewMemTable(uint64_t wal_number) const;
   Status LogGroup(const WriteQueue::Group& group, uint64_t count);
-  Status CreateWal(LiveWal* wal);
+  // Replaces a file of that name.
+  Status CreateWal(uint64_t number, LiveWal* wal);
   void AddWalLocked(LiveWal wal) VARVE_REQUIRES(mutex_);
   // A new log and memtable. Gives the mutex back meanwhile.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);

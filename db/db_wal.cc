@@ -99,8 +99,8 @@ Status DBImpl::FlushWAL(bool sync) {
   return status;
 }
 
-Status DBImpl::CreateWal(LiveWal* wal) {
-  wal->number = versions_->NewFileNumber();
+Status DBImpl::CreateWal(uint64_t number, LiveWal* wal) {
+  wal->number = number;
   FileOptions file_options;
   file_options.bytes_per_sync = options_.wal_bytes_per_sync;
   file_options.use_mmap_writes = options_.use_mmap_writes;
@@ -137,7 +137,7 @@ Status DBImpl::SwitchMemTableLocked() {
   if (old_is_usable) status = old->Flush();
   const bool flushed = status.ok();
   LiveWal wal;
-  if (status.ok()) status = CreateWal(&wal);
+  if (status.ok()) status = CreateWal(versions_->NewFileNumber(), &wal);
   const bool created = status.ok();
   if (status.ok()) {
     WalPredecessor predecessor;

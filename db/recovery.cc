@@ -58,7 +58,20 @@ Status Recovery::Run(RecoveredState* state) {
   if (status.ok()) status = FindSequences(state);
   step.Next("replay logs");
   if (status.ok()) status = ReplayLogs(state);
+  state->is_clean = status.ok() && IsClean(*state);
   return status;
+}
+
+bool Recovery::IsClean(const RecoveredState& state) const {
+  const ManifestState& manifest = state.manifest;
+  const auto is_empty = [](const MemTable* m) { return m->empty(); };
+  return std::all_of(state.memtables.begin(), state.memtables.end(),
+                     is_empty) &&
+         !after_damage_ && !manifest.torn_tail &&
+         state.wal_numbers.size() == 1 &&
+         state.wal_numbers[0] == manifest.log_number &&
+         manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
+         manifest_count_ == 1 && !has_temporary_ && !has_unknown_tables_;
 }
 
 Status Recovery::ListDirectory(RecoveredState* state) {
@@ -78,6 +91,12 @@ Status Recovery::ListDirectory(RecoveredState* state) {
       case FileType::kCurrent:
         has_current_ = true;
         break;
+      case FileType::kManifest:
+        ++manifest_count_;
+        break;
+      case FileType::kTemp:
+        has_temporary_ = true;
+        break;
       case FileType::kWal: {
         state->wal_numbers.push_back(number);
         uint64_t size = 0;
@@ -86,6 +105,9 @@ Status Recovery::ListDirectory(RecoveredState* state) {
         if (size > 0) has_data_ = true;
         break;
       }
+      case FileType::kInfoLog:
+        if (name != "LOG") state->old_info_logs.push_back(name);
+        break;
       case FileType::kTable:
       case FileType::kLevelDbTable:
         table_numbers_.push_back(number);
@@ -96,10 +118,11 @@ Status Recovery::ListDirectory(RecoveredState* state) {
     }
   }
   std::sort(state->wal_numbers.begin(), state->wal_numbers.end());
+  std::sort(state->old_info_logs.begin(), state->old_info_logs.end());
   return Status::OK();
 }
 
-Status Recovery::CheckForLostEdits(const RecoveredState& state) const {
+Status Recovery::CheckForLostEdits(const RecoveredState& state) {
   const ManifestState& manifest = state.manifest;
   const auto& wals = state.wal_numbers;
   // An edit that makes a log superfluous names a later one, and only then is
@@ -117,6 +140,7 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) const {
   }
   for (const uint64_t table : table_numbers_) {
     if (known.count(table) != 0) continue;
+    has_unknown_tables_ = true;
     // A table whose number the MANIFEST has not given out yet was being
     // written when the process died; an older log must then be there.
     const auto wal =

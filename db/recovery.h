@@ -31,6 +31,11 @@ struct RecoveredState {
   // The logs in the directory, rising.
   std::vector<uint64_t> wal_numbers;
   uint64_t largest_file_number = 0;
+  std::vector<std::string> old_info_logs;  // Names, oldest first.
+  // The MANIFEST says all there is to say, and the directory holds nothing
+  // else: no update in the logs, no file to be removed, one log, which the
+  // MANIFEST names.
+  bool is_clean = false;
 };
 
 // Reads MANIFEST, tables' metadata and logs.
@@ -47,10 +52,11 @@ class Recovery {
  private:
   Status ListDirectory(RecoveredState* state);
   // Whether the MANIFEST has lost edits that took effect.
-  Status CheckForLostEdits(const RecoveredState& state) const;
+  Status CheckForLostEdits(const RecoveredState& state);
   Status CheckTables(RecoveredState* state);
   Status FindSequences(RecoveredState* state);
   Status ReplayLogs(RecoveredState* state);
+  bool IsClean(const RecoveredState& state) const;
   Status ReplayLog(uint64_t number, RecoveredState* state, bool* stop);
   // Whether the record, the first of its log, says that the log before it
   // was longer than what was found of it.
@@ -64,6 +70,9 @@ class Recovery {
   TableCache* const table_cache_;
   Logger* const logger_;
   bool has_current_ = false;
+  bool has_temporary_ = false;
+  size_t manifest_count_ = 0;
+  bool has_unknown_tables_ = false;      // Which the MANIFEST does not name.
   std::vector<uint64_t> table_numbers_;  // In the directory.
   bool has_data_ = false;  // There are tables, or logs that are not empty.
   // A log ended in damage: the next one counts only if it goes on at once.

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "env/file_names.h"
-#include "monitoring/span.h"
 #include "monitoring/instrumented_file.h"
+#include "monitoring/span.h"
 #include "util/coding.h"
 
 namespace varve {

@@ -78,7 +78,8 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
   edit->SetPrevLogNumber(0);
   // relaxed: an edit's own files were numbered by this thread before.
   edit->SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
-  edit->SetLastSequence(LastSequence());
+  const SequenceNumber last_sequence = LastSequence();
+  edit->SetLastSequence(last_sequence);
 
   std::vector<FileMetaData*> levels[kNumLevels];
   Version* version = nullptr;
@@ -97,7 +98,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     edit->EncodeTo(&record);
     Version* const base = current_;
     mutex_->Unlock();
-    status = WriteEdit(record, base);
+    status = WriteEdit(record, last_sequence, base);
     mutex_->Lock();
   }
   if (replaced_manifest_ != 0) {
@@ -131,12 +132,13 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
   return true;
 }
 
-Status VersionSet::WriteEdit(const std::string& record, Version* base) {
+Status VersionSet::WriteEdit(const std::string& record,
+                             SequenceNumber last_sequence, Version* base) {
   Status status;
   const bool fresh =
       manifest_ == nullptr || manifest_->Size() > kMaxManifestBytes;
   const uint64_t old_number = manifest_number_;
-  if (fresh) status = OpenNewManifest(base);
+  if (fresh) status = OpenNewManifest(last_sequence, base);
   if (status.ok()) status = manifest_->AddRecord(record);
   if (status.ok()) status = manifest_->Sync();
   if (status.ok() && fresh) {
@@ -152,7 +154,8 @@ Status VersionSet::WriteEdit(const std::string& record, Version* base) {
   return status;
 }
 
-Status VersionSet::OpenNewManifest(Version* base) {
+Status VersionSet::OpenNewManifest(SequenceNumber last_sequence,
+                                   Version* base) {
   manifest_number_ = NewFileNumber();
   const std::string path = ManifestFileName(db_path_, manifest_number_);
   std::unique_ptr<WritableFile> file;
@@ -168,7 +171,9 @@ Status VersionSet::OpenNewManifest(Version* base) {
   snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);
   // relaxed: the record that follows has the numbers that count.
   snapshot.SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
-  snapshot.SetLastSequence(LastSequence());
+  // RocksDB wants it never to fall from one edit to the next; writers may have
+  // gone on since that edit was made.
+  snapshot.SetLastSequence(last_sequence);
   if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* f : base->files(level)) {

@@ -65,12 +65,17 @@ class VersionSet {
 
   // The MANIFEST in force, and its bytes that are whole edits: together with
   // current(), as long as the mutex is not given back. Waits for an edit that
-  // is being written. False if it cannot be said, after a failure.
+  // is being written. False if there is none to go on with: before the first
+  // edit, or after a failure.
   bool FindManifest(uint64_t* number, uint64_t* size) VARVE_REQUIRES(mutex_);
 
   uint64_t log_number() const { return log_number_; }
   uint64_t manifest_number() const { return manifest_number_; }
   const std::string& db_id() const { return db_id_; }
+  // For the MANIFEST to come, if the one read has none.
+  void SetDbId(const std::string& id) {
+    if (db_id_.empty()) db_id_ = id;
+  }
 
   // Files that no version holds any more, to be removed. The caller owns
   // them.
@@ -82,8 +87,9 @@ class VersionSet {
   int live_version_count() const { return live_versions_; }
 
  private:
-  Status WriteEdit(const std::string& record, Version* base);
-  Status OpenNewManifest(Version* base);
+  Status WriteEdit(const std::string& record, SequenceNumber last_sequence,
+                   Version* base);
+  Status OpenNewManifest(SequenceNumber last_sequence, Version* base);
   void InstallLocked(Version* version);
 
   const std::string db_path_;

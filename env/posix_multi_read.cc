@@ -60,9 +60,10 @@ class Round {
     size_t bounce_offset;
   };
 
-  // Turns what the ring did, or did not, into what the request wants.
   void Finish(size_t i);
-  void FinishFromRing(size_t i);
+  // Turns what the ring did into what the request wants. False if the ring did
+  // not do all of it.
+  bool FinishFromRing(size_t i);
 
   std::vector<RingRead> reads_;
   std::vector<Entry> entries_;
@@ -91,7 +92,7 @@ bool Round::Add(const RandomAccessFile& file, ReadRequest* request,
     entry.bounce_offset = (bounce_bytes_ + mask) & ~mask;
     const size_t end = entry.bounce_offset + read.length;
     if (end > kRoundBounceBytes) {
-      file.ReleaseDescriptor();
+      file.ReleaseDescriptor(0);
       return false;
     }
     bounce_bytes_ = end;
@@ -106,23 +107,22 @@ bool Round::Add(const RandomAccessFile& file, ReadRequest* request,
 void Round::Finish(size_t i) {
   Entry& entry = entries_[i];
   entry.finished = true;
-  FinishFromRing(i);
-  entry.file->ReleaseDescriptor();
+  const bool read = FinishFromRing(i);
+  entry.file->ReleaseDescriptor(read ? entry.request->length : 0);
+  if (!read) ReadPlainly(*entry.file, entry.request);
 }
 
-void Round::FinishFromRing(size_t i) {
+bool Round::FinishFromRing(size_t i) {
   const Entry& entry = entries_[i];
   ReadRequest* const request = entry.request;
   const int64_t wanted = static_cast<int64_t>(entry.lead + request->length);
-  if (reads_[i].result < wanted) {
-    ReadPlainly(*entry.file, request);
-    return;
-  }
+  if (reads_[i].result < wanted) return false;
   if (entry.bounces) {
     memcpy(request->scratch, reads_[i].memory + entry.lead, request->length);
   }
   request->result = Slice(request->scratch, request->length);
   request->status = Status::OK();
+  return true;
 }
 
 void Round::Run(const std::function<void(size_t)>& done) {

@@ -46,6 +46,12 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
   size_t RequiredAlignment() const override {
     return file_->RequiredAlignment();
   }
+  // The time of reads that others do is not known here.
+  int AcquireDescriptor() const override { return file_->AcquireDescriptor(); }
+  void ReleaseDescriptor(size_t bytes_read) const override {
+    if (bytes_read > 0) Count(bytes_read);
+    file_->ReleaseDescriptor(bytes_read);
+  }
 
  private:
   void Count(size_t bytes) const {

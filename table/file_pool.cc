@@ -76,8 +76,8 @@ class FilePool::PooledFile final : public RandomAccessFile {
     if (descriptor < 0) Unpin();
     return descriptor;
   }
-  void ReleaseDescriptor() const override {
-    target_->ReleaseDescriptor();
+  void ReleaseDescriptor(size_t bytes_read) const override {
+    target_->ReleaseDescriptor(bytes_read);
     Unpin();
   }
 

@@ -85,11 +85,12 @@ class RandomAccessFile {
 
   // A descriptor of the operating system from which pread reads what Read
   // reads, so that Env::MultiRead may read from it in Read's place. It is good
-  // until a call of ReleaseDescriptor, which must follow. -1, and nothing to
-  // release, if there is none, as for a file that wraps another to see or
-  // change its reads, or none without waiting for some other to be released.
+  // until a call of ReleaseDescriptor, which must follow and says how many
+  // bytes were read from it. -1, and nothing to release, if there is none, as
+  // for a file that wraps another to change its reads, or none without waiting
+  // for some other to be released.
   virtual int AcquireDescriptor() const { return -1; }
-  virtual void ReleaseDescriptor() const {}
+  virtual void ReleaseDescriptor(size_t /*bytes_read*/) const {}
 };
 
 // One read of a batch from several files.

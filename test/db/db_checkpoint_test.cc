@@ -113,6 +113,19 @@ TEST_F(DbCheckpointTest, UnloggedDataIsThere) {
   EXPECT_TRUE(SameEntries({{"a", "1"}}, Read(copy)));
 }
 
+TEST_F(DbCheckpointTest, IsMadeBeforeAnythingIsWritten) {
+  Open();
+  const Entries then = Fill(1);
+  Flush();
+  Reopen();
+  Reopen();
+  const std::string copy = dir_.Sub("copy");
+  ASSERT_TRUE(Ok(Make(copy)));
+  EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));
+  Reopen();
+  EXPECT_TRUE(Ok(db_->VerifyChecksum()));
+}
+
 TEST_F(DbCheckpointTest, EmptyDatabaseHasOne) {
   Open();
   const std::string copy = dir_.Sub("copy");

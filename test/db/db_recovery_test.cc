@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "db/version_edit.h"
+#include "db/wal_reader.h"
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
@@ -388,6 +389,122 @@ TEST_F(DbManifestTest, ChangedByteInATableIsNeverWrong) {
       ASSERT_TRUE(Contains(s.message(), table)) << s.ToString();
     }
   }
+}
+
+// A database in which nothing was left to do when it was closed.
+class DbCleanOpenTest : public DbRecoveryTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Ok(OpenFiles({})));
+    for (int i = 0; i < 20; ++i) WriteNext();
+    ASSERT_TRUE(Ok(db_->Flush({})));
+    ASSERT_TRUE(Ok(db_->Close()));
+    files_ = TakeFiles();
+    manifest_ = NameOf(files_, FileType::kManifest);
+    log_ = NameOf(files_, FileType::kWal);
+  }
+
+  Files files_;
+  std::string manifest_;
+  std::string log_;
+};
+
+TEST_F(DbCleanOpenTest, LeavesManifestAndNamesAsTheyWere) {
+  ASSERT_TRUE(Ok(OpenFiles(files_)));
+  const Files opened = TakeFiles();
+  EXPECT_EQ(opened.at(log_), "");
+  Files expected = files_;
+  expected[log_] = "";
+  EXPECT_EQ(opened, expected);
+  EXPECT_EQ(StateNow(), 20);
+}
+
+TEST_F(DbCleanOpenTest, WhatIsWrittenThenOutlivesACrash) {
+  ASSERT_TRUE(Ok(OpenFiles(files_)));
+  for (int i = 0; i < 5; ++i) WriteNext();
+  const Files crashed = TakeFiles();
+  EXPECT_EQ(crashed.at(manifest_), files_.at(manifest_));
+  // The first edit comes in a MANIFEST of its own, and the old one goes.
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  const Files flushed = TakeFiles();
+  EXPECT_EQ(flushed.count(manifest_), 0u);
+  EXPECT_EQ(flushed.count(log_), 0u);
+  for (const Files& files : {crashed, flushed}) {
+    ASSERT_TRUE(Ok(OpenFiles(files)));
+    EXPECT_EQ(StateNow(), 25);
+  }
+}
+
+// Runs something when a MANIFEST is made.
+class ManifestHookEnv : public EnvWrapper {
+ public:
+  using EnvWrapper::EnvWrapper;
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    if (Contains(path, "MANIFEST") && hook) hook();
+    return target()->NewWritableFile(path, options, file);
+  }
+  std::function<void()> hook;
+};
+
+TEST_F(DbCleanOpenTest, SequenceNeverFallsInAManifestMadeAmidWrites) {
+  ASSERT_TRUE(Ok(OpenFiles(files_)));
+  db_.reset();
+  ManifestHookEnv env(env_.get());
+  options_.env = &env;
+  ASSERT_TRUE(Ok(DB::Open(options_, "/db", &db_)));
+  int hooked = 0;
+  env.hook = [&] {
+    ++hooked;
+    EXPECT_TRUE(Ok(db_->Put({}, "amid", "the edit")));
+  };
+  ASSERT_TRUE(Ok(db_->Put({}, "a", "1")));
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  EXPECT_EQ(hooked, 1);
+  ASSERT_TRUE(Ok(db_->Close()));
+  const std::string manifest = NameOf(TakeFiles(), FileType::kManifest);
+  std::unique_ptr<SequentialFile> file;
+  ASSERT_TRUE(Ok(env_->NewSequentialFile("/db/" + manifest, {}, &file)));
+  wal::Reader reader(std::move(file), manifest, 0);
+  Slice record;
+  SequenceNumber last = 0;
+  int edits = 0;
+  while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
+    VersionEdit edit;
+    ASSERT_TRUE(Ok(edit.DecodeFrom(record)));
+    if (!edit.last_sequence()) continue;
+    EXPECT_GE(*edit.last_sequence(), last);
+    last = *edit.last_sequence();
+    ++edits;
+  }
+  EXPECT_GE(edits, 2);
+  db_.reset();
+}
+
+TEST_F(DbCleanOpenTest, WhateverIsLeftToDoIsDone) {
+  const auto is_done = [this](Files files) {
+    EXPECT_TRUE(Ok(OpenFiles(files)));
+    const Files opened = TakeFiles();
+    EXPECT_EQ(opened.count(manifest_), 0u);
+    EXPECT_EQ(opened.count(log_), 0u);
+    EXPECT_EQ(NameOf(opened, FileType::kTemp), "");
+    EXPECT_EQ(StateNow(), 20);
+  };
+  Files files = files_;
+  files["000900.dbtmp"] = "cut off";
+  is_done(files);
+  files = files_;
+  files["MANIFEST-000900"] = "";
+  is_done(files);
+  files = files_;
+  files["000900.log"] = "";
+  is_done(files);
+  files = files_;
+  files["000900.sst"] = "cut off";
+  is_done(files);
+  files = files_;
+  files.erase(log_);
+  is_done(files);
 }
 
 TEST_F(DbManifestTest, CurrentCutAnywhereIsRefusedOrWhole) {

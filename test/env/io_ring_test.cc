@@ -422,7 +422,7 @@ void CheckOpens(Env* env, const std::string& directory, bool direct) {
     const int descriptor = request.file->AcquireDescriptor();
     if (descriptor < 0) continue;
     EXPECT_NE(fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
-    request.file->ReleaseDescriptor();
+    request.file->ReleaseDescriptor(0);
   }
 }
 

@@ -84,7 +84,7 @@ TEST_F(TraceExportTest, ChromeFileIsJsonOfCompleteEvents) {
   // Where it stands in time.
   EXPECT_TRUE(
       Holds("abs(int(json.loads(text)[\"otherData\"][\"epoch_ns\"]) + "
-            "json.loads(text)[\"traceEvents\"][1][\"ts\"] * 1000 - " +
+            "round(json.loads(text)[\"traceEvents\"][1][\"ts\"] * 1000) - " +
             std::to_string(now + 1) + ") < 2"));
 }
 

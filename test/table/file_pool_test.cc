@@ -85,7 +85,7 @@ class GateEnv : public EnvWrapper {
       ++readers_;
       return ++env_->held;
     }
-    void ReleaseDescriptor() const override {
+    void ReleaseDescriptor(size_t) const override {
       --readers_;
       --env_->held;
     }
@@ -168,11 +168,11 @@ TEST_F(FilePoolTest, DescriptorsAreHeldWithoutWaitingForOthers) {
   EXPECT_EQ(files_[2]->AcquireDescriptor(), -1);
   EXPECT_EQ(env_.held.load(), 2);
   EXPECT_EQ(Read(1), PathOf(1));
-  files_[0]->ReleaseDescriptor();
+  files_[0]->ReleaseDescriptor(0);
   ASSERT_GE(files_[2]->AcquireDescriptor(), 0);
   EXPECT_EQ(files_[0]->AcquireDescriptor(), -1);
-  files_[1]->ReleaseDescriptor();
-  files_[2]->ReleaseDescriptor();
+  files_[1]->ReleaseDescriptor(0);
+  files_[2]->ReleaseDescriptor(0);
   EXPECT_EQ(env_.held.load(), 0);
   EXPECT_EQ(env_.most_open.load(), 2);
   // A file that cannot be opened has none.
