@@ -8,19 +8,24 @@
 // that gets an object for itself alone.
 // Thread-safety: each thread has its own.
 
-#include <memory>
-
 namespace varve {
 
-// Lends the calling thread's T of that tag for a scope. Scopes of one tag do
-// not nest.
+// Lends the calling thread's T of that tag for a scope. Within it, as when a
+// comparator reads in the middle of a read, a scope of the same tag gets an
+// object for itself alone, too.
 template <typename T, typename Tag>
 class ThreadScratch {
  public:
   ThreadScratch() : object_(kept_) {
-    if (object_ != nullptr) [[likely]]
-      return;
-    Make();
+    kept_ = nullptr;
+    if (object_ == nullptr) [[unlikely]]
+      Make();
+  }
+  ~ThreadScratch() {
+    if (kept_ == nullptr && !thread_ends_) [[likely]]
+      kept_ = object_;
+    else
+      delete object_;
   }
   ThreadScratch(const ThreadScratch&) = delete;
   ThreadScratch& operator=(const ThreadScratch&) = delete;
@@ -39,11 +44,7 @@ class ThreadScratch {
 
   [[gnu::noinline]] void Make() {
     object_ = new T;
-    if (thread_ends_) {
-      own_.reset(object_);
-      return;
-    }
-    kept_ = object_;
+    if (thread_ends_) return;
     static thread_local Owner owner;
     static_cast<void>(owner);
   }
@@ -52,7 +53,6 @@ class ThreadScratch {
   inline static constinit thread_local bool thread_ends_ = false;
 
   T* object_;
-  std::unique_ptr<T> own_;
 };
 
 }  // namespace varve

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "test/testing/actor.h"
 #include "test/testing/read_stress.h"
@@ -86,7 +87,47 @@ TEST_F(NestedReadStressTest, ReadsWithinReads) {
   other.reset();
 }
 
-// The same without chance: the inner read finds that the database has changed
+// Each lookup in a block that was just read does another MultiGet that reads.
+TEST_F(NestedReadStressTest, MultiGetWithinMultiGetFromFiles) {
+  static const CallingComparator comparator;
+  options_.comparator = &comparator;
+  options_.block_cache = NewBlockCache(0);
+  Open();
+  Fill(db_.get());
+  std::unique_ptr<DB> other = OpenAnother("other");
+  Fill(other.get());
+  for (DB* db : {db_.get(), other.get()}) {
+    ASSERT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
+  }
+  const auto read = [](DB* db, int first, int step) {
+    std::vector<std::string> names;
+    for (int i = 0; i < 30; ++i) {
+      names.push_back(Key((first + i * step) % kKeys));
+    }
+    const std::vector<Slice> keys(names.begin(), names.end());
+    std::vector<PinnableSlice> values(keys.size());
+    std::vector<Status> statuses(keys.size());
+    db->MultiGet({}, keys.size(), keys.data(), values.data(), statuses.data());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_TRUE(Ok(statuses[i])) << names[i];
+      EXPECT_GE(CountIn(names[i], values[i]), 0) << values[i].ToString();
+    }
+  };
+  int nested = 0;
+  const std::function<void()> read_inside = [&] {
+    ++nested;
+    read(nested % 2 == 0 ? db_.get() : other.get(), nested, 7);
+  };
+  for (int i = 0; i < 5; ++i) {
+    CallingComparator::callback = &read_inside;
+    read(db_.get(), i, 13);
+    CallingComparator::callback = nullptr;
+  }
+  EXPECT_GT(nested, 100);
+  other.reset();
+}
+
+// Without chance: the inner read finds that the database has changed
 // since the outer one began, and the outer one must go on with what it had.
 TEST_F(NestedReadStressTest, InnerReadSeesNewStateAndOuterOneKeepsItsOwn) {
   static const CallingComparator comparator;
