@@ -138,7 +138,9 @@ Status ReadManifest(Env* env, const std::string& db_path,
     status = replay.Add(record);
     if (!status.ok()) return status.Annotate(path);
   }
-  if (outcome == wal::ReadOutcome::kTornTail) {
+  // Whether something needs the edit that is lost is checked afterwards.
+  if (outcome == wal::ReadOutcome::kTornTail ||
+      (outcome == wal::ReadOutcome::kDamage && reader.NoRecordFollows())) {
     state->torn_tail = true;
     state->torn_tail_message = reader.status().message().ToString();
   } else if (outcome != wal::ReadOutcome::kEnd) {

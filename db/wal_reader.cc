@@ -111,10 +111,12 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
     if (last_block_ && type <= kRecyclableUserTimestampSize) {
       return Fail(ReadOutcome::kTornTail, "the log ends inside a record");
     }
+    no_header_ = true;
     return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
                 "a record is longer than its block");
   }
   if (Crc32c(header + 6, header_size - 6 + length) != stored_crc) {
+    no_header_ = type > kRecyclableUserTimestampSize;
     return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
                 "checksum mismatch");
   }
@@ -149,6 +151,28 @@ bool Reader::RestIsZero() {
     if (c != 0) return false;
   }
   return true;
+}
+
+bool Reader::RestBeginsWithRecord() const {
+  const char* const header = rest_.data();
+  const size_t length = DecodeFixed16(header + 4);
+  const auto type = static_cast<uint8_t>(header[6]);
+  const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
+  const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
+  return type != kZero && rest_.size() >= header_size + length &&
+         Crc32c(header + 6, header_size - 6 + length) ==
+             UnmaskCrc(DecodeFixed32(header));
+}
+
+bool Reader::NoRecordFollows() {
+  if (!no_header_) return false;
+  for (;;) {
+    for (; rest_.size() >= kHeaderSize; rest_.remove_prefix(1)) {
+      if (RestBeginsWithRecord()) return false;
+    }
+    if (last_block_) return true;
+    if (NextBlock() != ReadOutcome::kRecord) return false;
+  }
 }
 
 ReadOutcome Reader::Fail(ReadOutcome outcome, const char* what) {

@@ -38,6 +38,11 @@ class Reader {
   // The byte behind the last record that was returned.
   uint64_t RecordEnd() const { return record_end_; }
 
+  // After kDamage: whether the damage begins with what is no header, and no
+  // whole record stands behind it. That is what a power cut may make of a
+  // record that was never synced. Reads on.
+  bool NoRecordFollows();
+
   // What stopped it, naming file and offset; OK after kRecord and kEnd.
   const Status& status() const { return status_; }
 
@@ -55,6 +60,8 @@ class Reader {
   uint64_t Position() const { return block_end_ - rest_.size(); }
   // Whether all that is left of the block is zero.
   bool RestIsZero();
+  // Whether a record begins at the first byte that is left of the block.
+  bool RestBeginsWithRecord() const;
 
   std::unique_ptr<SequentialFile> file_;
   const std::string name_;
@@ -64,6 +71,7 @@ class Reader {
   uint64_t block_end_ = 0;  // Offset in the file behind the block.
   uint64_t record_end_ = 0;
   bool last_block_ = false;  // The block is shorter than a whole one.
+  bool no_header_ = false;   // The damage is not that of a record.
   bool recyclable_ = false;  // The log's first record was of that form.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;

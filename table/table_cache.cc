@@ -237,6 +237,7 @@ Status TableCache::Rep::OpenFile(const std::string& path,
   if (!file_options.uncached_open) {
     s = pool.Open(path, file);
   } else {
+    const LocalSpan span("open file");
     s = env->NewRandomAccessFile(path, file_options, file);
     if (s.ok()) RecordTick(base.statistics, Ticker::kNoFileOpens, 1);
   }

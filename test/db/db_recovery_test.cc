@@ -14,6 +14,7 @@
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/seed.h"
 #include "util/checksum.h"
 #include "util/coding.h"
 
@@ -360,6 +361,23 @@ TEST_F(DbManifestTest, CutAnywhereIsNeverWrong) {
     cut[manifest_].resize(length);
     ExpectNothingWrong(cut, OpenFiles(cut));
     if (HasFailure()) return;
+  }
+}
+
+// As a power cut leaves it that comes before an edit is synced.
+TEST_F(DbManifestTest, GarbageBehindTheLastEditIsIgnored) {
+  const uint64_t seed = TestSeed();
+  Rng rng(seed);
+  for (size_t length = 1; length < 600; length += 1 + rng.Below(20)) {
+    SCOPED_TRACE(std::to_string(length) +
+                 " bytes of garbage, TEST_SEED=" + std::to_string(seed));
+    Files torn = files_;
+    // A record with a checksum that is wrong may have been a good one once.
+    std::string garbage = rng.Bytes(length);
+    if (length > 6) garbage[6] = static_cast<char>(0x80 | garbage[6]);
+    torn[manifest_] += garbage;
+    ASSERT_TRUE(Ok(OpenFiles(torn)));
+    ASSERT_EQ(StateNow(), static_cast<int>(states_.size()) - 1);
   }
 }
 
