@@ -41,6 +41,12 @@ SequenceNumber CompactionIterator::StripeOf(SequenceNumber sequence) const {
   return it == snapshots_.end() ? kMaxSequenceNumber : *it;
 }
 
+SequenceNumber CompactionIterator::NextStripe(SequenceNumber stripe) const {
+  const auto it =
+      std::upper_bound(snapshots_.begin(), snapshots_.end(), stripe);
+  return it == snapshots_.end() ? kMaxSequenceNumber : *it;
+}
+
 bool CompactionIterator::DeeperLevelMayHave(const Slice& user_key) {
   if (compaction_ == nullptr) return true;
   if (compaction_->bottommost) return false;
@@ -86,17 +92,23 @@ void CompactionIterator::FindNext() {
       ++drops_.range_deleted;
       continue;
     }
+    kept_for_ = kMaxSequenceNumber;
     if (has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0) {
       if (stripe == last_stripe_) {
         ++drops_.hidden;  // Every reader that sees it sees a newer one.
         continue;
       }
+      if (last_stripe_ == NextStripe(stripe)) kept_for_ = stripe;
     } else {
       user_key_.assign(user_key.data(), user_key.size());
       has_user_key_ = true;
       any_of_user_key_ = false;
     }
     last_stripe_ = stripe;
+    if (stripe != kMaxSequenceNumber &&
+        IsCovered(user_key, sequence, NextStripe(stripe))) {
+      kept_for_ = stripe;
+    }
     const bool oldest_stripe =
         snapshots_.empty() || sequence <= snapshots_.front();
     if (oldest_stripe) {

@@ -54,6 +54,9 @@ class CompactionIterator {
   Slice value() const { return input_->value(); }
   // The entry before, if there was one, had another user key.
   bool starts_user_key() const { return starts_user_key_; }
+  // The snapshot without which the entry would have been left out, since it is
+  // hidden from the next newer one; kMaxSequenceNumber if there is none.
+  SequenceNumber kept_for() const { return kept_for_; }
   // Of the input; OK at its end.
   Status status() const { return status_; }
 
@@ -78,6 +81,8 @@ class CompactionIterator {
   // The oldest snapshot that sees the sequence number, or the number of the
   // present.
   SequenceNumber StripeOf(SequenceNumber sequence) const;
+  // The stripe behind that one. REQUIRES: it is a snapshot's.
+  SequenceNumber NextStripe(SequenceNumber stripe) const;
   bool DeeperLevelMayHave(const Slice& user_key);
   // Whether a range deletion hides the version from all that see it.
   bool IsCovered(const Slice& user_key, SequenceNumber sequence,
@@ -98,6 +103,7 @@ class CompactionIterator {
   Status status_;
   std::string user_key_;
   bool has_user_key_ = false;
+  SequenceNumber kept_for_ = kMaxSequenceNumber;
   SequenceNumber last_stripe_ = 0;  // Of the version before of user_key_.
   // The levels' files are passed in key order: where each stands.
   size_t level_position_[kNumLevels] = {};

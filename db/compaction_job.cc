@@ -121,6 +121,11 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
     }
     Status status = outputs_.back()->Add(iterator->key(), iterator->value());
     if (!status.ok()) return status;
+    if (iterator->kept_for() != kMaxSequenceNumber) {
+      outputs_.back()->CountKept(
+          iterator->kept_for(),
+          iterator->key().size() + iterator->value().size());
+    }
   }
   return iterator->status();
 }

@@ -132,15 +132,14 @@ Status DBImpl::FlushImmutablesLocked(size_t* count) {
   return info.status;
 }
 
-std::vector<SequenceNumber> DBImpl::ScanSnapshotsLocked() const {
+std::vector<SequenceNumber> DBImpl::ScanSnapshots() {
   const HistogramTimer timer(stats_, HistogramType::kSnapshotScan, env_);
-  return snapshots_.Sequences();
+  return snapshots_->Scan();
 }
 
 Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   const RequestSpan span("flush");
   const std::vector<MemTable*> memtables = immutable_;
-  const std::vector<SequenceNumber> snapshots = ScanSnapshotsLocked();
   const uint64_t number = versions_->NewFileNumber();
   const uint64_t start_us = env_->NowMicros();
   VersionEdit edit;
@@ -155,7 +154,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   if (!memtables.empty()) {
     status =
         FlushMemTables(output_context_, {memtables.begin(), memtables.end()},
-                       snapshots, number, &edit, &drops, &flush_pace_);
+                       ScanSnapshots(), number, &edit, &drops, &flush_pace_);
   }
   CountDrops(drops);
   step.Next("directory sync");

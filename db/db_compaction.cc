@@ -125,9 +125,9 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
     stats.moved_bytes += compaction.InputBytes();
     return versions_->LogAndApply(&edit);
   }
-  const std::vector<SequenceNumber> snapshots = ScanSnapshotsLocked();
   CompactionResult result;
   mutex_.Unlock();
+  const std::vector<SequenceNumber> snapshots = ScanSnapshots();
   Status status = RunCompaction(
       output_context_, compaction, table_cache_.get(), snapshots,
       [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,

@@ -84,7 +84,10 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
       comparator_(options_.comparator),
       block_cache_(options_.block_cache),
       events_(options_.listeners, &mutex_),
-      super_versions_(options_.ablation.superversion, &mutex_, this) {
+      snapshots_(new SnapshotRegistry(options_.ablation.snapshots, this,
+                                      &mutex_, this)),
+      super_versions_(options_.ablation.superversion, &mutex_, this,
+                      snapshots_) {
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
   }
@@ -106,6 +109,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   versions_ = std::make_unique<VersionSet>(
       path_, env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
+  snapshots_->SetLastSequence(versions_->last_sequence());
   max_compactions_ =
       std::max(1, options_.max_background_jobs -
                       std::max(1, options_.max_background_jobs / 4));
@@ -115,6 +119,7 @@ DBImpl::~DBImpl() {
   mutex_.Lock();
   if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
   mutex_.Unlock();
+  snapshots_->Close();
   super_versions_.Close();
   mutex_.Lock();
   for (MemTable* memtable : obsolete_memtables_) delete memtable;
@@ -376,9 +381,10 @@ Status DBImpl::Close() {
         "iterators are still out",
         std::to_string(live_iterators_.load(std::memory_order_relaxed)));
   }
-  if (!snapshots_.empty()) {
-    return Status::Busy("snapshots are still out",
-                        std::to_string(snapshots_.size()));
+  const size_t snapshots = snapshots_->CountLocked();
+  if (snapshots > 0) {
+    return Status::Busy("snapshots or read transactions are still out",
+                        std::to_string(snapshots));
   }
   return CloseLocked();
 }
@@ -448,17 +454,6 @@ void DBImpl::DisposeLocked(SuperVersion* super_version) {
 
 void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
   if (memtable->Unref()) obsolete_memtables_.push_back(memtable);
-}
-
-const Snapshot* DBImpl::GetSnapshot() {
-  MutexLock lock(&mutex_);
-  return snapshots_.Take(versions_->LastSequence());
-}
-
-void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
-  if (snapshot == nullptr) return;
-  MutexLock lock(&mutex_);
-  snapshots_.Release(snapshot);
 }
 
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,

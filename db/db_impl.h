@@ -46,7 +46,7 @@ struct CheckpointCut;
 // memtables: memtable_ and wal_ change only under mutex_ *and* the lead, and
 // who has either may read them. The lead comes before mutex_: nobody waits for
 // it with mutex_ held.
-class DBImpl final : public DB, private SuperVersionCache::Disposer {
+class DBImpl final : public DB, private SuperVersionDisposer {
  public:
   DBImpl(const Options& options, std::string path, bool read_only);
   ~DBImpl() override;
@@ -149,6 +149,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   void FreeLaterLocked() override VARVE_REQUIRES(mutex_);
   void UnrefMemTableLocked(MemTable* memtable) VARVE_REQUIRES(mutex_);
   SequenceNumber ReadSequence(const ReadOptions& options) const;
+  SuperVersionCache::Read BeginRead(const ReadOptions& options);
+  const Snapshot* BeginReadTransaction() override;
 
   // ---- Writing (db_write.cc) ----
   static Status ReadOnlyError() {
@@ -217,8 +219,8 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   // Sets *count to how many were, or would have been, flushed.
   Status FlushImmutablesLocked(size_t* count) VARVE_REQUIRES(mutex_);
   Status WriteImmutablesLocked(FlushJobInfo* info) VARVE_REQUIRES(mutex_);
-  std::vector<SequenceNumber> ScanSnapshotsLocked() const
-      VARVE_REQUIRES(mutex_);
+  // What a job that has chosen its inputs must keep versions for.
+  std::vector<SequenceNumber> ScanSnapshots() VARVE_EXCLUDES(mutex_);
   void CountDrops(const CompactionIterator::Drops& drops);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);
@@ -260,6 +262,7 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
       VARVE_REQUIRES(mutex_);
   std::string TablesLocked() const VARVE_REQUIRES(mutex_);
   std::string AblationWitnesses() const;
+  std::string OldestSnapshotLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Immutable after Open ----
   // But for the fields that SetOptions changes, guarded by mutex_.
@@ -290,10 +293,10 @@ class DBImpl final : public DB, private SuperVersionCache::Disposer {
   EventQueue events_;
   WriteDelay write_delay_;
   FlushPace flush_pace_;
-  MemTable* memtable_ = nullptr;      // See the class.
-  std::vector<MemTable*> immutable_;  // Oldest first.
-  SuperVersionCache super_versions_;  // Reads take no mutex.
-  SnapshotRegistry snapshots_;
+  MemTable* memtable_ = nullptr;       // See the class.
+  std::vector<MemTable*> immutable_;   // Oldest first.
+  SnapshotRegistry* const snapshots_;  // Takes no mutex; deletes itself.
+  SuperVersionCache super_versions_;   // Reads take no mutex.
   Status background_error_;
   uint64_t background_error_count_ = 0;
   bool flush_scheduled_ = false;

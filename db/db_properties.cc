@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include <algorithm>
 #include <cinttypes>
+#include <set>
 
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
@@ -61,6 +62,8 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-witness")) {
     *value = AblationWitnesses();
+  } else if (name == Slice("oldest-snapshot")) {
+    *value = OldestSnapshotLocked();
   } else if (name == Slice("statistics")) {
     if (stats_ != nullptr) *value = stats_->ToString();
   } else if (name == Slice("prometheus")) {
@@ -143,9 +146,10 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("estimate-pending-compaction-bytes")) {
     *value = EstimatePendingCompactionBytes(options_, version);
   } else if (is("num-snapshots")) {
-    *value = snapshots_.size();
+    *value = snapshots_->CountLocked();
   } else if (is("oldest-snapshot-sequence")) {
-    *value = snapshots_.empty() ? 0 : snapshots_.Oldest();
+    const SequenceNumber oldest = snapshots_->FindOldestLocked().sequence;
+    *value = oldest == kNoSnapshot ? 0 : oldest;
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(versions_->live_version_count());
   } else if (is("is-file-deletions-enabled")) {
@@ -287,10 +291,55 @@ std::string DBImpl::AblationWitnesses() const {
   add("table_open",
       WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
                                                      : Witness::kUncachedOpen));
+  add("snapshots", snapshots_->WitnessCount());
   add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
   const TraceCollector& traces = TraceCollector::Get();
   add("trace_clock", traces.FinishedWith(CurrentClock()));
   add("trace_collect", traces.FinishedWith(ablation.trace_collect));
+  return out;
+}
+
+std::string DBImpl::OldestSnapshotLocked() {
+  const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+  if (oldest.sequence == kNoSnapshot) return "none";
+  uint64_t entry_bytes = 0;
+  std::set<uint64_t> live;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : versions_->current()->files(level)) {
+      live.insert(file->number);
+      const auto kept = file->kept_bytes.find(oldest.sequence);
+      if (kept != file->kept_bytes.end()) entry_bytes += kept->second;
+    }
+  }
+  uint64_t file_bytes = 0;
+  uint64_t memtable_bytes = 0;
+  if (oldest.pin != nullptr) {
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* file : oldest.pin->version->files(level)) {
+        if (live.count(file->number) == 0) file_bytes += file->file_size;
+      }
+    }
+    const auto add = [&](const MemTable* memtable) {
+      if (memtable != memtable_ &&
+          std::find(immutable_.begin(), immutable_.end(), memtable) ==
+              immutable_.end()) {
+        memtable_bytes += memtable->ApproximateMemoryUsage();
+      }
+    };
+    add(oldest.pin->memtable);
+    for (const MemTable* memtable : oldest.pin->immutable) add(memtable);
+  }
+  std::string out;
+  AppendFormat(
+      &out, "sequence %" PRIu64 ", age %.3f s, thread %" PRIu32 " (%s), ",
+      oldest.sequence, static_cast<double>(oldest.age_ns) / 1e9,
+      oldest.thread_id,
+      oldest.thread_name.empty() ? "ended" : oldest.thread_name.c_str());
+  AppendFormat(&out,
+               "keeps %" PRIu64 " bytes: files %" PRIu64 ", memtables %" PRIu64
+               ", entries %" PRIu64,
+               file_bytes + memtable_bytes + entry_bytes, file_bytes,
+               memtable_bytes, entry_bytes);
   return out;
 }
 

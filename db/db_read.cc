@@ -42,6 +42,28 @@ SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
                                      : versions_->LastSequence();
 }
 
+SuperVersionCache::Read DBImpl::BeginRead(const ReadOptions& options) {
+  if (options.snapshot != nullptr) {
+    const auto* const snapshot =
+        static_cast<const SnapshotImpl*>(options.snapshot);
+    SuperVersion* const pin = snapshot->pin();
+    if (pin != nullptr) return SuperVersionCache::BeginPinned(pin);
+  }
+  return super_versions_.Begin();
+}
+
+const Snapshot* DBImpl::GetSnapshot() { return snapshots_->Take(false); }
+
+const Snapshot* DBImpl::BeginReadTransaction() {
+  return snapshots_->Take(true);
+}
+
+void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
+  if (snapshot == nullptr) return;
+  snapshots_->Release(
+      const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot)));
+}
+
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    PinnableSlice* value) {
   ReadTarget target(value);
@@ -91,7 +113,7 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
   lookup.user_key = key;
   lookup.hash = PreviewXxh3(key);
   lookup.counts = &counts;
-  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SuperVersionCache::Read read = BeginRead(options);
   const SuperVersion& super_version = *read.super_version;
   // After the SuperVersion is held: a flush and a compaction in between could
   // drop the version of the key that an earlier number needs.
@@ -167,7 +189,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
   }
   uint64_t bytes = 0;
-  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SuperVersionCache::Read read = BeginRead(options);
   const SequenceNumber sequence = ReadSequence(options);
   std::array<std::optional<ReadTarget>, kMultiGetBatch> targets;
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
@@ -242,7 +264,7 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
 
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   const RequestSpan span("DB::NewIterator");
-  const SuperVersionCache::Read read = super_versions_.Begin();
+  const SuperVersionCache::Read read = BeginRead(options);
   SuperVersion* const super_version = read.super_version;
   super_version->Ref();
   RecordTick(stats_, Ticker::kSuperVersionAcquires);

@@ -40,6 +40,10 @@ Status FlushMemTables(const TableOutputContext& context,
   Status status = output.Open();
   for (; status.ok() && iterator.Valid(); iterator.Next()) {
     status = output.Add(iterator.key(), iterator.value());
+    if (iterator.kept_for() != kMaxSequenceNumber) {
+      output.CountKept(iterator.kept_for(),
+                       iterator.key().size() + iterator.value().size());
+    }
     if (pace != nullptr) pace->Advance(iterator.input_count());
   }
   if (status.ok()) status = iterator.status();

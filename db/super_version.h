@@ -58,4 +58,18 @@ struct SuperVersion {
   }
 };
 
+// What to do with a SuperVersion that nobody refers to any more. With the DB
+// mutex held.
+class SuperVersionDisposer {
+ public:
+  // Lets go of what it holds, and collects what is then to be freed.
+  virtual void DisposeLocked(SuperVersion* super_version) = 0;
+  // A reader has let go of the last reference: what was collected is to be
+  // freed on another thread.
+  virtual void FreeLaterLocked() = 0;
+
+ protected:
+  ~SuperVersionDisposer() = default;
+};
+
 }  // namespace varve

@@ -6,8 +6,9 @@
 namespace varve {
 
 SuperVersionCache::SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
-                                     Disposer* disposer)
-    : mode_(mode), mutex_(mutex), disposer_(disposer) {
+                                     SuperVersionDisposer* disposer,
+                                     SnapshotRegistry* snapshots)
+    : mode_(mode), mutex_(mutex), disposer_(disposer), snapshots_(snapshots) {
   slot_id_ = RegisterSlotOwner(this);
 }
 
@@ -37,7 +38,7 @@ void SuperVersionCache::UnrefLocked(void* pointer) {
 
 SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
                                                       ThreadSlot* slot) {
-  if (record->depth > 1) return Read{Reference(), record, nullptr};  // B16
+  if (record->depth > 1) return Read{Reference(), record, true};  // B16
   const LocalSpan span("super version");
   // relaxed, both: statistics.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
@@ -49,7 +50,7 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
                        current_number_.load(std::memory_order_relaxed)));
   // What was in the slot may have been the last to hold tables.
   disposer_->FreeLaterLocked();
-  return Read{current_, record, slot};
+  return Read{current_, record, false};
 }
 
 void SuperVersionCache::EndCounted(const Read& read) {
@@ -62,11 +63,16 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   current_ = next;
   // relaxed: ScrapeSlots begins with a barrier.
   current_number_.store(NewSlotNumber(), std::memory_order_relaxed);
+  snapshots_->PublishLocked(next);
   if (IsProduction(mode_)) {
+    // With a barrier, which is that of T26, too.
     ScrapeSlots(slot_id_,
                 [this](void* pointer)
                     VARVE_NO_THREAD_SAFETY_ANALYSIS { UnrefLocked(pointer); });
+  } else {
+    HeavyBarrier();
   }
+  snapshots_->CountPinsLocked(old);
   UnrefLocked(old);
 }
 

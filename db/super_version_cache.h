@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "db/snapshot_registry.h"
 #include "db/super_version.h"
 #include "util/ablation_choice.h"
 #include "util/mutex.h"
@@ -33,29 +34,18 @@ namespace varve {
 
 class SuperVersionCache final : public SlotOwner {
  public:
-  // What to do with a SuperVersion that nobody refers to any more.
-  class Disposer {
-   public:
-    // Lets go of what it holds, and collects what is then to be freed.
-    virtual void DisposeLocked(SuperVersion* super_version) = 0;
-    // A reader has let go of the last reference: what was collected is to be
-    // freed on another thread.
-    virtual void FreeLaterLocked() = 0;
-
-   protected:
-    ~Disposer() = default;
-  };
-
   // A read: inside a read section, with a SuperVersion to read from.
   struct Read {
     SuperVersion* super_version;
     ThreadRecord* record;
-    ThreadSlot* slot;  // Null: the read has a reference of its own.
+    bool counted;  // The read has a reference of its own.
   };
 
-  // `mutex` is the DB's; the disposer is called with it held. Both must
-  // outlive this.
-  SuperVersionCache(SuperVersionMode mode, Mutex* mutex, Disposer* disposer);
+  // `mutex` is the DB's; the disposer is called with it held. `snapshots` may
+  // pin what is installed. All must outlive this.
+  SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
+                    SuperVersionDisposer* disposer,
+                    SnapshotRegistry* snapshots);
   SuperVersionCache(const SuperVersionCache&) = delete;
   SuperVersionCache& operator=(const SuperVersionCache&) = delete;
   // Close was called.
@@ -73,16 +63,23 @@ class SuperVersionCache final : public SlotOwner {
         // relaxed: this thread stored it.
         auto* const pointer = static_cast<SuperVersion*>(
             slot->pointer.load(std::memory_order_relaxed));
-        return Read{pointer, record, slot};
+        return Read{pointer, record, false};
       }
       return BeginStale(record, slot);
     }
-    return Read{Reference(), record, nullptr};
+    return Read{Reference(), record, true};
+  }
+
+  // The same from what a read transaction has pinned.
+  static Read BeginPinned(SuperVersion* pin) {
+    ThreadRecord* const record = CurrentThreadRecord();
+    ReadSection::Enter(record);
+    return Read{pin, record, false};
   }
 
   // Ends it. What was read inside may be gone afterwards.
   void End(const Read& read) {
-    if (read.slot == nullptr) {
+    if (read.counted) [[unlikely]] {
       EndCounted(read);
       return;
     }
@@ -134,7 +131,8 @@ class SuperVersionCache final : public SlotOwner {
   // Immutable after construction.
   const SuperVersionMode mode_;
   Mutex* const mutex_;
-  Disposer* const disposer_;
+  SuperVersionDisposer* const disposer_;
+  SnapshotRegistry* const snapshots_;
   uint32_t slot_id_ = 0;
 
   // Guarded by mutex_.

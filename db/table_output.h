@@ -37,6 +37,10 @@ class TableOutput {
   Status Open();
   // REQUIRES: Open was OK; keys rise.
   Status Add(const Slice& internal_key, const Slice& value);
+  // Notes that the last entry is there for this snapshot's sake only.
+  void CountKept(SequenceNumber snapshot, uint64_t bytes) {
+    metadata_.kept_bytes[snapshot] += bytes;
+  }
   // REQUIRES: Open was OK; all entries were added; the deletions rise as
   // TableBuilder wants it.
   void AddRangeDeletion(const RangeTombstone& tombstone);

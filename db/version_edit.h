@@ -5,6 +5,7 @@
 // from the set of tables, and the counters that go with it.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,6 +42,11 @@ struct FileMetaData {
   // Guarded by the DB mutex.
   int refs = 0;  // Versions that hold it.
   bool being_compacted = false;
+
+  // Bytes of entries (keys and values) that were written only because the
+  // snapshot of this number sees them. In memory only: it outlives nothing.
+  // Immutable once the file is in a version.
+  std::map<SequenceNumber, uint64_t> kept_bytes;
 
   // The open table and more; filled by reads.
   mutable TableMemo table;

@@ -58,6 +58,9 @@ class VersionSet {
     // are in the memtable.
     return last_sequence_.load(std::memory_order_acquire);
   }
+  const std::atomic<SequenceNumber>* last_sequence() const {
+    return &last_sequence_;
+  }
   void SetLastSequence(SequenceNumber sequence) {
     // release pairs with the acquire of LastSequence.
     last_sequence_.store(sequence, std::memory_order_release);

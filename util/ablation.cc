@@ -48,6 +48,7 @@ constexpr Switch kSwitches[] = {
                                               "coarse"),
     MakeSwitch<&AblationOptions::trace_collect>("trace_collect", "thread_local",
                                                 "mutex", "channel"),
+    MakeSwitch<&AblationOptions::snapshots>("snapshots", "per_thread", "mutex"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

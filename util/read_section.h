@@ -177,6 +177,26 @@ class ReadSection {
   ThreadRecord* const record_;
 };
 
+// What a thread stores before this comes before what it loads after it, for
+// whoever calls HeavyBarrier between a store and a load of its own: the cheap
+// side of a store-buffering pair, outside of sections too. No instruction at
+// all if sections are not fenced. REQUIRES: `record` is the calling thread's.
+inline void LightBarrier(ThreadRecord* record) {
+  if constexpr (kThreadSanitizer) {
+    // acq_rel: pairs with the fetch_add of HeavyBarrier, either way round.
+    record->sequence.fetch_add(0, std::memory_order_acq_rel);
+  } else {
+    // seq_cst for the compiler alone; T3 makes it true of the processor.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    // acquire: as in ReadSection::Step.
+    if (record->fenced.load(std::memory_order_acquire)) [[unlikely]] {
+      // seq_cst: the stores before come before the loads after.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      CountWitness(record, Witness::kFence);
+    }
+  }
+}
+
 // T3. Costs some microseconds and an interrupt on each processor where a thread
 // of this process runs. Takes no mutex but one that is held for nothing else.
 void HeavyBarrier();

@@ -24,9 +24,9 @@ struct ThreadSlot {
 };
 
 struct alignas(64) ThreadRecord {
-  static constexpr uint32_t kInlineSlots = 4;
+  static constexpr uint32_t kInlineSlots = 8;
   // Enough for every 32-bit id: chunk i holds kInlineSlots << i slots.
-  static constexpr uint32_t kSlotChunks = 30;
+  static constexpr uint32_t kSlotChunks = 29;
   static constexpr int kMaxWitnesses = 16;
 
   // Written by the thread. Odd while it is inside a read section.

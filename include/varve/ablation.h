@@ -60,6 +60,10 @@ enum class TraceClockMode : uint8_t { kTsc = 0, kSteady, kCoarse };
 // Process-wide, as trace_clock.
 enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 
+// snapshots=mutex: snapshots and read transactions are in a list under the DB
+// mutex. Production: in nodes of the thread that takes them, without a lock.
+enum class SnapshotMode : uint8_t { kPerThread = 0, kMutex };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -70,6 +74,7 @@ struct AblationOptions {
   StatisticsMode statistics = {};
   TraceClockMode trace_clock = {};
   TraceCollectMode trace_collect = {};
+  SnapshotMode snapshots = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

@@ -38,7 +38,8 @@ struct Range {
 //
 // Thread-safety: thread-safe; no outside lock is needed for anything but
 // destruction.
-// Lifetime: release snapshots and destroy iterators and pinned values first.
+// Lifetime: release snapshots, end read transactions and destroy iterators and
+// pinned values first.
 class DB {
  public:
   // Opens the database in the directory `path`. On success *db owns it.
@@ -67,8 +68,9 @@ class DB {
 
   // Waits for a flush that has begun, stops compactions, writes out what was
   // written with disable_wal, syncs the log and releases the lock. Calls of
-  // other threads must have returned. Busy if snapshots or iterators are still
-  // out: nothing is closed then. After OK only the destructor may be called.
+  // other threads must have returned. Busy if snapshots, read transactions or
+  // iterators are still out: nothing is closed then. After OK only the
+  // destructor may be called.
   virtual Status Close() = 0;
 
   // Sets, removes, or does a batch of both at once. All threads see it when
@@ -108,7 +110,10 @@ class DB {
   // Never null; an error is in its status().
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
-  // Never null for a DB opened for writing. Release each exactly once.
+  // Never null. Neither takes a lock or waits, in most cases. Release each
+  // exactly once; any thread may, when no read at the snapshot is under way.
+  // A snapshot keeps what it sees from being dropped by compactions; see also
+  // varve/read_transaction.h.
   virtual const Snapshot* GetSnapshot() = 0;
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
@@ -129,7 +134,10 @@ class DB {
   //   varve.estimate-num-keys
   //   varve.estimate-pending-compaction-bytes
   //   varve.base-level                that which level 0 is compacted into
-  //   varve.num-snapshots, varve.oldest-snapshot-sequence
+  //   varve.num-snapshots, varve.oldest-snapshot-sequence   read transactions
+  //                                   are snapshots, too
+  //   varve.oldest-snapshot           its number, age, thread, and the bytes
+  //                                   that it keeps: docs/read_transactions.md
   //   varve.num-live-versions
   //   varve.total-sst-files-size, varve.live-sst-files-size   bytes
   //   varve.is-file-deletions-enabled  0 while a checkpoint is being made
@@ -214,6 +222,12 @@ class DB {
 
   // The number of the newest update.
   virtual uint64_t GetLatestSequenceNumber() const = 0;
+
+ private:
+  friend class ReadTransaction;
+
+  // For ReadTransaction, which ends it.
+  virtual const Snapshot* BeginReadTransaction() = 0;
 };
 
 // Removes the files of a database and, if nothing else is in it, its

@@ -228,7 +228,8 @@ struct Options {
 // How a read is done.
 struct ReadOptions {
   // Read the database as it was then. Must be of the same DB and not be
-  // released yet. Default: null, as it is now.
+  // released yet; or that of a read transaction which has not ended, through
+  // whose pin the read then goes. Default: null, as it is now.
   const Snapshot* snapshot = nullptr;
 
   // Verify the checksums of blocks read from files. Default: true.

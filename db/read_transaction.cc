@@ -1,0 +1,97 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "varve/read_transaction.h"
+
+#include "db/db_iterator.h"
+#include "db/snapshot_registry.h"
+
+namespace varve {
+
+namespace {
+
+SnapshotImpl* NodeOf(const Snapshot* snapshot) {
+  return const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot));
+}
+
+}  // namespace
+
+void ReadTransaction::EndIt(const Snapshot* snapshot) {
+  SnapshotImpl* const node = NodeOf(snapshot);
+  node->registry()->Release(node);
+}
+
+Status ReadTransaction::Prepare(const ReadOptions& options, DB** db,
+                                ReadOptions* mine) const {
+  if (snapshot_ == nullptr) {
+    return Status::InvalidArgument("the read transaction has ended");
+  }
+  *db = NodeOf(snapshot_)->registry()->db();
+  if (*db == nullptr) {
+    return Status::ShutdownInProgress("the read transaction's DB is gone");
+  }
+  *mine = options;
+  mine->snapshot = snapshot_;
+  return Status();
+}
+
+Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
+                            PinnableSlice* value) const {
+  DB* db;
+  ReadOptions mine;
+  Status status = Prepare(options, &db, &mine);
+  if (status.ok()) return db->Get(mine, key, value);
+  value->Reset();
+  return status;
+}
+
+Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
+                            std::string* value) const {
+  DB* db;
+  ReadOptions mine;
+  Status status = Prepare(options, &db, &mine);
+  if (status.ok()) return db->Get(mine, key, value);
+  value->clear();
+  return status;
+}
+
+void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
+                               const Slice* keys, PinnableSlice* values,
+                               Status* statuses) const {
+  DB* db;
+  ReadOptions mine;
+  const Status status = Prepare(options, &db, &mine);
+  if (status.ok()) {
+    db->MultiGet(mine, count, keys, values, statuses);
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    values[i].Reset();
+    statuses[i] = status;
+  }
+}
+
+void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
+                               const Slice* keys, std::string* values,
+                               Status* statuses) const {
+  DB* db;
+  ReadOptions mine;
+  const Status status = Prepare(options, &db, &mine);
+  if (status.ok()) {
+    db->MultiGet(mine, count, keys, values, statuses);
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    values[i].clear();
+    statuses[i] = status;
+  }
+}
+
+std::unique_ptr<Iterator> ReadTransaction::NewIterator(
+    const ReadOptions& options) const {
+  DB* db;
+  ReadOptions mine;
+  Status status = Prepare(options, &db, &mine);
+  if (!status.ok()) return NewErrorIterator(std::move(status));
+  return db->NewIterator(mine);
+}
+
+}  // namespace varve
