@@ -245,6 +245,7 @@ SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
     ForEachNode(look);
   } else {
     for (ListedSnapshot& listed : list_) look(&list_home_, &listed);
+    oldest.thread_name = "?";
   }
   return oldest;
 }

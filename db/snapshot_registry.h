@@ -111,7 +111,7 @@ class SnapshotRegistry final : public SlotOwner {
     SequenceNumber sequence = kNoSnapshot;
     uint64_t age_ns = 0;  // A few milliseconds more or less.
     uint32_t thread_id = 0;
-    std::string thread_name;  // Empty if the thread has ended.
+    std::string thread_name;  // Empty if it has ended; "?" if unknown.
     SuperVersion* pin = nullptr;
   };
 

@@ -22,6 +22,7 @@
 #include "test/testing/temp_dir.h"
 #include "util/per_cpu.h"
 #include "varve/db.h"
+#include "varve/read_transaction.h"
 
 namespace varve::test {
 namespace {
@@ -296,6 +297,61 @@ TEST_F(GetLockFreeTest, MultiGetIntoStringsSharesNothing) {
                             reads->values.data(), reads->statuses);
       },
       AllStringsAreRight);
+}
+
+// Begins and ends without a lock, a system call or an allocation.
+TEST_F(GetLockFreeTest, StartingToReadSharesNothing) {
+  const std::pair<const char*, Piece> pieces[] = {
+      {"nothing", [](Reads*, size_t) {}},
+      {"begin and end of a ReadTransaction",
+       [](Reads* reads, size_t) {
+         const ReadTransaction read(reads->db.get());
+       }},
+      {"GetSnapshot and ReleaseSnapshot",
+       [](Reads* reads, size_t) {
+         reads->db->ReleaseSnapshot(reads->db->GetSnapshot());
+       }},
+  };
+  uint64_t frame = 0;
+  for (const auto& [what, piece] : pieces) {
+    StepReport report =
+        Step(Place::kTables, kGets, piece, [](Reads*, size_t) { return true; });
+    ASSERT_EQ(report.error, "");
+    ASSERT_EQ(report.pieces, kGets);
+    if (frame == 0) frame = report.instructions;
+    report.instructions -= frame;
+    Print(what, report, kGets);
+    EXPECT_EQ(report.locked, 0u);
+    EXPECT_EQ(report.system_calls, 0u);
+    EXPECT_EQ(report.mutex_operations, 0u);
+    EXPECT_EQ(report.allocations, 0u);
+  }
+}
+
+TEST_F(GetLockFreeTest, GetInReadTransactionSharesNothing) {
+  StepGets(
+      "Get in a ReadTransaction, with its begin and end", Place::kTables, 0,
+      [](Reads* reads, size_t piece) {
+        const ReadTransaction read(reads->db.get());
+        reads->statuses[0] = read.Get(
+            reads->options, reads->slices[piece * kBatch], &reads->value);
+      },
+      StringIsRight);
+}
+
+// Not free of locks, but what an iterator takes is shown.
+TEST_F(GetLockFreeTest, IteratorIsCounted) {
+  const StepReport report = Step(
+      Place::kTables, kGets,
+      [](Reads* reads, size_t piece) {
+        const auto iterator = reads->db->NewIterator(reads->options);
+        iterator->Seek(reads->slices[piece * kBatch]);
+        reads->statuses[0] = iterator->Valid() ? Status() : Status::NotFound();
+      },
+      [](Reads* reads, size_t) { return reads->statuses[0].ok(); });
+  ASSERT_EQ(report.error, "");
+  Print("NewIterator, Seek and its end", report, kGets);
+  EXPECT_EQ(report.system_calls, 0u);
 }
 
 // A test that has gone blind would pass for ever.

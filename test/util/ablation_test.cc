@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
                     options.block_cache, options.read_section, options.memtable,
-                    options.statistics);
+                    options.statistics, options.snapshots);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -37,6 +37,7 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.read_section, ReadSectionMode::kAsymmetric);
   EXPECT_EQ(options.memtable, MemTableMode::kBlinkTree);
   EXPECT_EQ(options.statistics, StatisticsMode::kPerCpu);
+  EXPECT_EQ(options.snapshots, SnapshotMode::kPerThread);
   EXPECT_EQ(options.ToString(), "");
   EXPECT_EQ(Fields(Parsed("")), Fields(options));
 }
@@ -52,28 +53,32 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("memtable=skiplist").memtable, MemTableMode::kSkipList);
   EXPECT_EQ(Parsed("statistics=global").statistics, StatisticsMode::kGlobal);
   EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
+  EXPECT_EQ(Parsed("snapshots=mutex").snapshots, SnapshotMode::kMutex);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
   AblationOptions options = Parsed(
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
-      "read_section=fenced,memtable=skiplist,statistics=thread");
+      "read_section=fenced,memtable=skiplist,statistics=thread,"
+      "snapshots=mutex");
   const Status s = options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
-      "read_section=asymmetric,memtable=blink_tree,statistics=per_cpu");
+      "read_section=asymmetric,memtable=blink_tree,statistics=per_cpu,"
+      "snapshots=per_thread");
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
 
 TEST(AblationTest, ParsesWhatItPrints) {
-  for (int bits = 0; bits < 96; ++bits) {
+  for (int bits = 0; bits < 192; ++bits) {
     AblationOptions options;
     options.superversion = static_cast<SuperVersionMode>(bits & 1);
     options.block_index = static_cast<BlockIndexMode>(bits >> 1 & 1);
     options.block_cache = static_cast<BlockCacheMode>(bits >> 2 & 1);
     options.read_section = static_cast<ReadSectionMode>(bits >> 3 & 1);
     options.memtable = static_cast<MemTableMode>(bits >> 4 & 1);
-    options.statistics = static_cast<StatisticsMode>(bits >> 5);
+    options.snapshots = static_cast<SnapshotMode>(bits >> 5 & 1);
+    options.statistics = static_cast<StatisticsMode>(bits >> 6);
     EXPECT_EQ(Fields(Parsed(options.ToString())), Fields(options))
         << options.ToString();
   }
