@@ -55,19 +55,32 @@ Version::Version(const InternalKeyComparator* comparator,
     if (levels_[level].empty()) continue;
     deepest_level_ = level;
     level_bytes_[level] = TotalFileSize(levels_[level]);
-    if (level > 0 && prefixes && comparator->bytewise()) MakePrefixes(level);
+    if (level > 0) filled_levels_.push_back(level);
+    if (prefixes && comparator->bytewise()) MakePrefixes(level);
   }
 }
 
 void Version::MakePrefixes(int level) {
   const auto& files = levels_[level];
   LevelPrefixes& prefixes = prefixes_[level];
-  // Keys rise, so what the first and the last begin with, all do.
   const Slice first = files.front()->smallest_user_key();
-  const Slice last = files.back()->largest_user_key();
-  const size_t limit = std::min(first.size(), last.size());
   size_t& common = prefixes.common_size;
-  while (common < limit && first[common] == last[common]) ++common;
+  common = first.size();
+  const auto cut = [&](const Slice& key) {
+    size_t size = 0;
+    const size_t limit = std::min(common, key.size());
+    while (size < limit && first[size] == key[size]) ++size;
+    common = size;
+  };
+  // Keys rise, so what the first and the last begin with, all do. But not on
+  // level 0.
+  cut(files.back()->largest_user_key());
+  if (level == 0) {
+    for (const FileMetaData* file : files) {
+      cut(file->smallest_user_key());
+      cut(file->largest_user_key());
+    }
+  }
   for (const FileMetaData* file : files) {
     prefixes.smallest.push_back(KeyPrefix(file->smallest_user_key(), common));
     prefixes.largest.push_back(KeyPrefix(file->largest_user_key(), common));
@@ -96,6 +109,29 @@ const FileMetaData* Version::FileWith(int level,
     return nullptr;
   }
   return files[index];
+}
+
+size_t Version::Level0Prefix(const Slice& user_key, uint64_t* prefix) const {
+  const auto& files = levels_[0];
+  const LevelPrefixes& prefixes = prefixes_[0];
+  if (prefixes.largest.empty()) return files.size();
+  const Slice common(files.front()->smallest.data(), prefixes.common_size);
+  if (!user_key.starts_with(common)) return 0;
+  *prefix = KeyPrefix(user_key, prefixes.common_size);
+  return files.size();
+}
+
+bool Version::Level0Has(size_t index, const Slice& user_key,
+                        uint64_t prefix) const {
+  const LevelPrefixes& prefixes = prefixes_[0];
+  if (!prefixes.largest.empty()) {
+    const uint64_t smallest = prefixes.smallest[index];
+    const uint64_t largest = prefixes.largest[index];
+    if (prefix < smallest || prefix > largest) return false;
+    if (prefix > smallest && prefix < largest) return true;
+    // Equal: only the keys themselves tell.
+  }
+  return InRange(*levels_[0][index], user_key);
 }
 
 bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
@@ -128,14 +164,17 @@ Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
     return status;
   };
   Status status;
-  for (const FileMetaData* file : levels_[0]) {
-    if (!InRange(*file, lookup.user_key)) continue;
-    status = look(*file);
-    if (!status.ok() || *state != LookupState::kNotFound) return status;
+  if (!levels_[0].empty()) {
+    uint64_t prefix = 0;
+    const size_t count = Level0Prefix(lookup.user_key, &prefix);
+    for (size_t i = 0; i < count; ++i) {
+      if (!Level0Has(i, lookup.user_key, prefix)) continue;
+      status = look(*levels_[0][i]);
+      if (!status.ok() || *state != LookupState::kNotFound) return status;
+    }
   }
   if (lookup.counts != nullptr) lookup.counts->level = 2;
-  for (int level = 1; level <= deepest_level_; ++level) {
-    if (levels_[level].empty()) continue;
+  for (const int level : filled_levels_) {
     const FileMetaData* const file = FileWith(level, lookup);
     if (file == nullptr) continue;
     status = look(*file);
@@ -154,17 +193,17 @@ template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
 
 const FileMetaData* Version::NextFile(MultiLookup* lookup) const {
   const Slice& user_key = lookup->lookup.user_key;
-  if (lookup->level == 0) {
-    const auto& files = levels_[0];
-    while (lookup->level0_index < files.size()) {
-      const FileMetaData* file = files[lookup->level0_index++];
-      if (InRange(*file, user_key)) return file;
+  if (lookup->level0_index < levels_[0].size()) {
+    uint64_t prefix = 0;
+    const size_t count = Level0Prefix(user_key, &prefix);
+    while (lookup->level0_index < count) {
+      const size_t index = lookup->level0_index++;
+      if (Level0Has(index, user_key, prefix)) return levels_[0][index];
     }
-    lookup->level = 1;
+    lookup->level0_index = levels_[0].size();
   }
-  while (lookup->level <= deepest_level_) {
-    const int level = lookup->level++;
-    if (levels_[level].empty()) continue;
+  while (lookup->filled_index < filled_levels_.size()) {
+    const int level = filled_levels_[lookup->filled_index++];
     const FileMetaData* file = FileWith(level, lookup->lookup);
     if (file != nullptr) return file;
   }

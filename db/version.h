@@ -86,8 +86,8 @@ class Version {
     LookupState state = LookupState::kNotFound;
     Status status;
     // Where it has got to.
-    int level = 0;
     size_t level0_index = 0;
+    size_t filled_index = 0;  // In filled_levels_.
     const Table* table = nullptr;
     std::shared_ptr<Table> owner;
     TableProbe probe;
@@ -135,6 +135,10 @@ class Version {
   void MakePrefixes(int level);
   // The one file of a level above 0 that may have the key, or null.
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
+  // How many files of level 0 are to be looked at for the key, with its prefix:
+  // all, or none. Then, whether one of them may have it.
+  size_t Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
+  bool Level0Has(size_t index, const Slice& user_key, uint64_t prefix) const;
   // The next file to look into, or null; moves the lookup on.
   const FileMetaData* NextFile(MultiLookup* lookup) const;
   // Begins the lookups in the next table of each. Those that have one move to
@@ -157,6 +161,7 @@ class Version {
   LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
   uint64_t level_bytes_[kNumLevels] = {};
   mutable VersionTombstones tombstones_;
+  std::vector<int> filled_levels_;  // Above 0: those that have files.
   int deepest_level_ = 0;
   int refs_ = 0;
 };
