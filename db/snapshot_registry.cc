@@ -56,6 +56,7 @@ void SnapshotRegistry::GiveNodes(ThreadRecord* record) {
     mine = without_thread_.back();
     without_thread_.pop_back();
     mine->free = nullptr;
+    mine->stamp = SnapshotStamp();
   }
   mine->thread_id = ThreadId();
   pthread_getname_np(pthread_self(), mine->name, sizeof(mine->name));
@@ -225,7 +226,7 @@ size_t SnapshotRegistry::CountLocked() {
 
 SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
   Oldest oldest;
-  const uint64_t now_ns = CoarseNow();
+  const uint64_t now_ns = SnapshotStamp::Now();
   const auto look = [&](SnapshotThread* thread, SnapshotImpl* node) {
     const SequenceNumber sequence = RealHandshake::Sequence(node->words_);
     if (sequence >= oldest.sequence) return;
@@ -257,9 +258,8 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
   ListedSnapshot& node = taken.front();
   node.position = taken.begin();
   node.home_ = &list_home_;
-  // relaxed, both: for reports.
+  // relaxed: for a report.
   node.thread_id_.store(ThreadId(), std::memory_order_relaxed);
-  node.start_ns_.store(CoarseNow(), std::memory_order_relaxed);
   MutexLock lock(db_mutex_);
   // relaxed: a statistic.
   witness_count_.fetch_add(1, std::memory_order_relaxed);
@@ -269,10 +269,13 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
     // relaxed: guarded by the mutex.
     node.words_.pin.store(current, std::memory_order_relaxed);
   }
-  // acquire: pairs with the release by which the writers store it. relaxed:
-  // guarded by the mutex.
-  node.words_.sequence.store(last_sequence_->load(std::memory_order_acquire),
-                             std::memory_order_relaxed);
+  // acquire: pairs with the release by which the writers store it.
+  const SequenceNumber sequence =
+      last_sequence_->load(std::memory_order_acquire);
+  // relaxed, both: guarded by the mutex; for a report.
+  node.words_.sequence.store(sequence, std::memory_order_relaxed);
+  node.start_ns_.store(list_home_.stamp.Of(sequence),
+                       std::memory_order_relaxed);
   list_.splice(list_.end(), taken);
   return &node;
 }

@@ -73,12 +73,36 @@ class SnapshotImpl : public Snapshot {
 
   // The next one fits behind its last byte.
   [[no_unique_address]] RealHandshake::Words words_;
-  // The thread that took it, and CLOCK_MONOTONIC_COARSE then. relaxed
-  // everywhere: for a report.
+  // The thread that took it, and when: see SnapshotStamp. relaxed everywhere:
+  // for a report.
   std::atomic<uint32_t> thread_id_{0};
   std::atomic<uint64_t> start_ns_{0};
   SnapshotThread* home_ = nullptr;     // Immutable.
   SnapshotImpl* next_free_ = nullptr;  // Owned by the thread.
+};
+
+// When a sequence number was first taken, by CLOCK_MONOTONIC_COARSE: a snapshot
+// taken later, with nothing written in between, is of the same moment. So the
+// clock is looked at only after writes.
+struct SnapshotStamp {
+  SequenceNumber sequence = kNoSnapshot;
+  uint64_t ns = 0;
+
+  uint64_t Of(SequenceNumber taken) {
+    if (taken != sequence) [[unlikely]]
+      Look(taken);
+    return ns;
+  }
+  [[gnu::noinline]] void Look(SequenceNumber taken) {
+    sequence = taken;
+    ns = Now();
+  }
+  static uint64_t Now() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000 +
+           static_cast<uint64_t>(now.tv_nsec);
+  }
 };
 
 // A thread's nodes in one database.
@@ -96,6 +120,7 @@ struct alignas(64) SnapshotThread {
   SnapshotRegistry* registry = nullptr;  // Immutable.
   // Owned by the thread.
   SnapshotImpl* free = nullptr;
+  SnapshotStamp stamp;
   std::vector<std::unique_ptr<SnapshotImpl[]>> chunks;  // Of `more`.
   // Guarded by the registry's mutex.
   uint32_t thread_id = 0;
@@ -109,7 +134,9 @@ class SnapshotRegistry final : public SlotOwner {
   // What the oldest snapshot is, for a report.
   struct Oldest {
     SequenceNumber sequence = kNoSnapshot;
-    uint64_t age_ns = 0;  // A few milliseconds more or less.
+    // Since the thread first took one of this number; a few milliseconds more
+    // or less.
+    uint64_t age_ns = 0;
     uint32_t thread_id = 0;
     std::string thread_name;  // Empty if it has ended; "?" if unknown.
     SuperVersion* pin = nullptr;
@@ -217,8 +244,6 @@ class SnapshotRegistry final : public SlotOwner {
                          bool pinned) {
     SnapshotImpl* const node = mine->free;
     mine->free = node->next_free_;
-    // relaxed: for a report.
-    node->start_ns_.store(CoarseNow(), std::memory_order_relaxed);
     const auto barrier = [record] { LightBarrier(record); };
     if (!pinned) {
       handshake_.Take(&node->words_, *last_sequence_, barrier);
@@ -226,15 +251,11 @@ class SnapshotRegistry final : public SlotOwner {
         [[unlikely]] {
       Repin(node);
     }
+    // relaxed: for a report.
+    node->start_ns_.store(mine->stamp.Of(node->GetSequenceNumber()),
+                          std::memory_order_relaxed);
     return node;
   }
-  static uint64_t CoarseNow() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1000000000 +
-           static_cast<uint64_t>(now.tv_nsec);
-  }
-
   // The thread's nodes, its list of free ones not empty.
   [[gnu::noinline, gnu::cold]] SnapshotThread* MakeFree(ThreadRecord* record);
   void GiveNodes(ThreadRecord* record) VARVE_EXCLUDES(mutex_);
@@ -280,7 +301,7 @@ class SnapshotRegistry final : public SlotOwner {
 
   // snapshots=mutex. Guarded by *db_mutex_; oldest first.
   std::list<ListedSnapshot> list_;
-  SnapshotThread list_home_;
+  SnapshotThread list_home_;  // For what leads from a node to the registry.
 };
 
 inline SnapshotRegistry* SnapshotImpl::registry() const {

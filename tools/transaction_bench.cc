@@ -95,6 +95,23 @@ BENCHMARK_CAPTURE(GetSnapshot, per_thread, SnapshotMode::kPerThread)
     ->Apply(ForThreads);
 BENCHMARK_CAPTURE(GetSnapshot, mutex, SnapshotMode::kMutex)->Apply(ForThreads);
 
+// After a write each, when the clock is looked at.
+void SnapshotOfNewNumber(benchmark::State& state) {
+  Mutex mutex;
+  std::atomic<SequenceNumber> last_sequence{0};
+  auto* const registry =
+      new SnapshotRegistry(SnapshotMode::kPerThread, nullptr, &mutex, nullptr);
+  registry->SetLastSequence(&last_sequence);
+  SequenceNumber sequence = 0;
+  for (auto _ : state) {
+    // release: as the writers do.
+    last_sequence.store(++sequence, std::memory_order_release);
+    registry->Release(registry->Take(false));
+  }
+  registry->Close();
+}
+BENCHMARK(SnapshotOfNewNumber);
+
 // With a hundred others of the thread that stay.
 void TransactionAmongOthers(benchmark::State& state, SnapshotMode mode) {
   DB* const db = Database(mode);

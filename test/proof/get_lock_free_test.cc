@@ -20,6 +20,7 @@
 
 #include "test/testing/single_stepper.h"
 #include "test/testing/temp_dir.h"
+#include "util/ablation_choice.h"
 #include "util/per_cpu.h"
 #include "varve/db.h"
 #include "varve/read_transaction.h"
@@ -61,9 +62,10 @@ struct Reads {
 enum class Place { kTables, kMemtable, kNowhere };
 
 // Makes the database and chooses what to read. Aborts if something fails.
-void Prepare(const std::string& path, Place place, uint64_t pieces,
-             Reads* reads) {
+void Prepare(const std::string& path, const AblationOptions& ablation,
+             Place place, uint64_t pieces, Reads* reads) {
   Options options;
+  options.ablation = ablation;
   options.create_if_missing = true;
   options.compression = CompressionType::kNone;
   options.filter_policy = NewBloomFilterPolicy(10);
@@ -109,8 +111,8 @@ class GetLockFreeTest : public ::testing::Test {
                   const Judge& judge) {
     const auto child = [&](const std::function<void()>& ready) {
       Reads reads;
-      Prepare(dir_.Sub("db" + std::to_string(databases_)), place, pieces,
-              &reads);
+      Prepare(dir_.Sub("db" + std::to_string(databases_)), ablation_, place,
+              pieces, &reads);
       // With one thread only, libraries leave out what this test looks for.
       std::mutex wait;
       wait.lock();
@@ -193,6 +195,7 @@ class GetLockFreeTest : public ::testing::Test {
 
   TempDir dir_;
   int databases_ = 0;
+  AblationOptions ablation_;
 };
 
 void GetString(Reads* reads, size_t piece) {
@@ -299,7 +302,7 @@ TEST_F(GetLockFreeTest, MultiGetIntoStringsSharesNothing) {
       AllStringsAreRight);
 }
 
-// Begins and ends without a lock, a system call or an allocation.
+// What it takes to begin and to end, in each form; the ablated one is shown.
 TEST_F(GetLockFreeTest, StartingToReadSharesNothing) {
   const std::pair<const char*, Piece> pieces[] = {
       {"nothing", [](Reads*, size_t) {}},
@@ -312,19 +315,26 @@ TEST_F(GetLockFreeTest, StartingToReadSharesNothing) {
          reads->db->ReleaseSnapshot(reads->db->GetSnapshot());
        }},
   };
-  uint64_t frame = 0;
-  for (const auto& [what, piece] : pieces) {
-    StepReport report =
-        Step(Place::kTables, kGets, piece, [](Reads*, size_t) { return true; });
-    ASSERT_EQ(report.error, "");
-    ASSERT_EQ(report.pieces, kGets);
-    if (frame == 0) frame = report.instructions;
-    report.instructions -= frame;
-    Print(what, report, kGets);
-    EXPECT_EQ(report.locked, 0u);
-    EXPECT_EQ(report.system_calls, 0u);
-    EXPECT_EQ(report.mutex_operations, 0u);
-    EXPECT_EQ(report.allocations, 0u);
+  for (const SnapshotMode mode :
+       {SnapshotMode::kPerThread, SnapshotMode::kMutex}) {
+    if (kAblationsSealed && mode != SnapshotMode{}) continue;
+    ablation_.snapshots = mode;
+    uint64_t frame = 0;
+    for (const auto& [what, piece] : pieces) {
+      StepReport report = Step(Place::kTables, kGets, piece,
+                               [](Reads*, size_t) { return true; });
+      ASSERT_EQ(report.error, "");
+      ASSERT_EQ(report.pieces, kGets);
+      if (frame == 0) frame = report.instructions;
+      report.instructions -= frame;
+      Print((std::string(what) + " " + ablation_.ToString()).c_str(), report,
+            kGets);
+      if (mode != SnapshotMode{}) continue;
+      EXPECT_EQ(report.locked, 0u);
+      EXPECT_EQ(report.system_calls, 0u);
+      EXPECT_EQ(report.mutex_operations, 0u);
+      EXPECT_EQ(report.allocations, 0u);
+    }
   }
 }
 
