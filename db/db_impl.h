@@ -34,6 +34,7 @@
 namespace varve {
 
 struct CheckpointCut;
+class IteratorContext;
 
 // Composes the parts of an open database. What a call does is in db_impl.cc
 // (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and how an
@@ -136,12 +137,16 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses);
-  // For as many keys as its scratch memory has room for. The bytes found.
+  struct MultiGetScratch;
+  // For as many keys as the scratch has targets. The bytes found.
   uint64_t MultiGetSome(const ReadOptions& options,
                         const SuperVersion& super_version,
-                        SequenceNumber sequence, size_t count,
-                        const Slice* keys, std::optional<ReadTarget>* targets,
-                        Status* statuses);
+                        SequenceNumber sequence, const Slice* keys,
+                        MultiGetScratch* scratch, Status* statuses);
+  // What an iterator walks. REQUIRES: a reference to the SuperVersion.
+  void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
+                SequenceNumber sequence, const TombstoneSets* tombstones,
+                IteratorContext* context);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
   void DisposeLocked(SuperVersion* super_version) override
@@ -279,6 +284,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<VersionSet> versions_;
   std::string identity_;
+  const uint64_t context_id_ = NewSlotNumber();
   TableOutputContext output_context_;
   int max_compactions_ = 1;
   const std::shared_ptr<JobGate> job_gate_ = std::make_shared<JobGate>();

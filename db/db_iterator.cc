@@ -6,7 +6,7 @@
 
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
-#include "util/short_copy.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -15,37 +15,11 @@ namespace {
 // After so many hidden versions of one key, seek over the rest of them.
 constexpr int kSkipsBeforeSeek = 8;
 
-// A copy of a key; short ones need no allocation.
-class KeyBuffer {
- public:
-  KeyBuffer() = default;
-  KeyBuffer(const KeyBuffer&) = delete;
-  KeyBuffer& operator=(const KeyBuffer&) = delete;
-
-  void Assign(const Slice& key) {
-    if (key.size() > capacity_) [[unlikely]] {
-      capacity_ = 2 * key.size();
-      heap_ = std::make_unique<char[]>(capacity_);
-      data_ = heap_.get();
-    }
-    ShortCopy(data_, key.data(), key.size());
-    size_ = key.size();
-  }
-  Slice slice() const { return Slice(data_, size_); }
-
- private:
-  char inline_[64];
-  char* data_ = inline_;
-  size_t size_ = 0;
-  size_t capacity_ = sizeof(inline_);
-  std::unique_ptr<char[]> heap_;
-};
-
 class DbIterator final : public Iterator {
  public:
   DbIterator(DbIteratorParts parts, const ReadOptions& options)
       : parts_(std::move(parts)),
-        it_(parts_.internal.get()),
+        it_(parts_.context->tree()),
         bytewise_(parts_.comparator->bytewise()) {
     if (options.iterate_lower_bound != nullptr) {
       lower_ = *options.iterate_lower_bound;
@@ -56,8 +30,15 @@ class DbIterator final : public Iterator {
   }
   ~DbIterator() override {
     CountMoves();
-    parts_.internal.reset();
+    parts_.context->Park();
     parts_.cleanup();
+  }
+  // In its context's place, which it gives back.
+  static void* operator new(size_t /*size*/, IteratorContext* context) {
+    return context->place();
+  }
+  static void operator delete(void* place) {
+    IteratorContext::OfPlace(place)->GiveBack();
   }
 
   Status status() const override { return it_->status(); }
@@ -77,7 +58,7 @@ class DbIterator final : public Iterator {
     const SeekScope scope(this);
     forward_ = false;
     if (upper_) {
-      it_->Seek(MakeInternalKey(*upper_, SeekTrailer(kMaxSequenceNumber)));
+      it_->Seek(Target(*upper_, SeekTrailer(kMaxSequenceNumber)));
       if (it_->Valid()) {
         it_->Prev();
       } else if (it_->status().ok()) {
@@ -94,7 +75,7 @@ class DbIterator final : public Iterator {
     forward_ = true;
     const Slice from =
         lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
-    SeekInternal(from, SeekTrailer(parts_.sequence));
+    it_->Seek(Target(from, SeekTrailer(parts_.sequence)));
     FindNextUserEntry(false);
   }
 
@@ -106,7 +87,7 @@ class DbIterator final : public Iterator {
     const SeekScope scope(this);
     forward_ = false;
     // The trailer that sorts behind every version of the key.
-    it_->SeekForPrev(MakeInternalKey(target, 0));
+    it_->SeekForPrev(Target(target, 0));
     FindPrevUserEntry();
   }
 
@@ -124,7 +105,7 @@ class DbIterator final : public Iterator {
       } else {
         it_->SeekToFirst();
       }
-      saved_value_.clear();
+      saved_value_.Assign(Slice());
     }
     FindNextUserEntry(true);
     moves_.nexts_found += valid_;
@@ -216,10 +197,10 @@ class DbIterator final : public Iterator {
     std::optional<MeasuredOperation> operation_;
   };
 
-  void SeekInternal(const Slice& user_key, uint64_t trailer) {
-    target_.clear();
-    AppendInternalKey(&target_, user_key, trailer);
-    it_->Seek(target_);
+  // An internal key to seek to, valid until the next one.
+  Slice Target(const Slice& user_key, uint64_t trailer) {
+    char* const key = target_.Reserve(user_key.size() + kTrailerSize);
+    return WriteInternalKey(key, user_key, trailer);
   }
 
   // To the first visible entry from here on; with `skipping`, over the
@@ -237,7 +218,7 @@ class DbIterator final : public Iterator {
         if (++skips > kSkipsBeforeSeek) {
           skips = 0;
           ++moves_.reseeks;
-          SeekInternal(saved_key_.slice(), 0);
+          it_->Seek(Target(saved_key_.slice(), 0));
           // An entry with that very trailer would be found again.
           if (it_->Valid() && IsSaved(ExtractUserKey(it_->key()))) {
             it_->Next();
@@ -258,8 +239,7 @@ class DbIterator final : public Iterator {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
         ++moves_.reseeks;
-        const std::string key = user_key.ToString();
-        SeekInternal(key, SeekTrailer(parts_.sequence));
+        it_->Seek(Target(user_key, SeekTrailer(parts_.sequence)));
         continue;
       }
       it_->Next();
@@ -282,8 +262,7 @@ class DbIterator final : public Iterator {
         found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
         if (found) {
           saved_key_.Assign(user_key);
-          const Slice value = it_->value();
-          saved_value_.assign(value.data(), value.size());
+          saved_value_.Assign(it_->value());
         }
       }
       it_->Prev();
@@ -291,12 +270,12 @@ class DbIterator final : public Iterator {
     if (!it_->status().ok()) return;
     if (!found) {
       saved_key_.Assign(Slice());
-      saved_value_.clear();
+      saved_value_.Assign(Slice());
       return;
     }
     valid_ = true;
     key_ = saved_key_.slice();
-    value_ = saved_value_;
+    value_ = saved_value_.slice();
   }
 
   DbIteratorParts parts_;
@@ -307,9 +286,9 @@ class DbIterator final : public Iterator {
   // Forward: it_ stands on the current entry. Backward: it_ stands before all
   // versions of the current key, which is in saved_key_ and saved_value_.
   bool forward_ = true;
-  KeyBuffer saved_key_;
-  std::string saved_value_;
-  std::string target_;
+  KeyBuffer& saved_key_ = parts_.context->saved_key;
+  KeyBuffer& saved_value_ = parts_.context->saved_value;
+  KeyBuffer& target_ = parts_.context->target;
   Moves moves_;
 };
 
@@ -328,11 +307,72 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
+// Of the iterator behind its context.
+constexpr size_t kPlaceOffset =
+    (sizeof(IteratorContext) + ContextMemory::kAlignment - 1) &
+    ~(ContextMemory::kAlignment - 1);
+static_assert(alignof(DbIterator) <= ContextMemory::kAlignment);
+constexpr size_t kContextBytes = kPlaceOffset + sizeof(DbIterator);
+
 }  // namespace
+
+IteratorContext* IteratorContext::Take(bool fresh, const IteratorTreeKey& key) {
+  if (fresh) {
+    CountWitness(CurrentThreadRecord(), Witness::kFreshContext);
+    return new (::operator new(kContextBytes)) IteratorContext(nullptr, key);
+  }
+  ContextMemory* const memory =
+      ContextMemory::Take(ContextKind::kIterator, [&key](const void* root) {
+        const auto* const kept = static_cast<const IteratorContext*>(root);
+        return kept == nullptr || kept->key_.db == key.db;
+      });
+  auto* const kept = static_cast<IteratorContext*>(memory->root());
+  if (kept != nullptr && kept->tree_ != nullptr && kept->key_ == key) {
+    return kept;
+  }
+  memory->Reset();
+  CountWitness(CurrentThreadRecord(), Witness::kKeptContext);
+  auto* const made =
+      new (memory->Allocate(kContextBytes)) IteratorContext(memory, key);
+  memory->SetRoot(made, [](void* root) {
+    static_cast<IteratorContext*>(root)->~IteratorContext();
+  });
+  return made;
+}
+
+void IteratorContext::Park() {
+  if (memory_ == nullptr || !tree_->Park()) {
+    tree_.reset();
+  } else {
+    saved_key.Trim();
+    saved_value.Trim();
+    target.Trim();
+  }
+}
+
+void IteratorContext::GiveBack() {
+  if (memory_ != nullptr) {
+    memory_->GiveBack();
+    return;
+  }
+  this->~IteratorContext();
+  ::operator delete(this);
+}
+
+void* IteratorContext::place() {
+  return reinterpret_cast<char*>(this) + kPlaceOffset;
+}
+
+IteratorContext* IteratorContext::OfPlace(void* place) {
+  return reinterpret_cast<IteratorContext*>(static_cast<char*>(place) -
+                                            kPlaceOffset);
+}
 
 std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
                                         const ReadOptions& options) {
-  return std::make_unique<DbIterator>(std::move(parts), options);
+  IteratorContext* const context = parts.context;
+  return std::unique_ptr<Iterator>(new (context)
+                                       DbIterator(std::move(parts), options));
 }
 
 std::unique_ptr<Iterator> NewErrorIterator(Status status) {

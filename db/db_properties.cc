@@ -292,6 +292,9 @@ std::string DBImpl::AblationWitnesses() const {
       WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
                                                      : Witness::kUncachedOpen));
   add("snapshots", snapshots_->WitnessCount());
+  add("context",
+      WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
+                                                  : Witness::kFreshContext));
   add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
   const TraceCollector& traces = TraceCollector::Get();
   add("trace_clock", traces.FinishedWith(CurrentClock()));

@@ -2,7 +2,7 @@
 //
 // Reads: of a key, of several, and iterators; and how they are counted.
 
-#include <array>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -26,7 +26,39 @@ Bundle BundleOfLevel(Bundle of_level0, int level) {
   return static_cast<Bundle>(static_cast<int>(of_level0) + level);
 }
 
+// Of a tree for the newest sequence number that was read before.
+IteratorTreeKey TreeKey(const SuperVersion& super_version,
+                        const TombstoneSets* tombstones, uint64_t context_id,
+                        const ReadOptions& options) {
+  IteratorTreeKey key;
+  key.db = context_id;
+  key.super_version = super_version.number;
+  key.has_memtable = !super_version.memtable->empty();
+  key.has_tombstones =
+      tombstones != nullptr || !super_version.memtable->tombstones().empty();
+  for (const MemTable* memtable : super_version.immutable) {
+    if (!memtable->tombstones().empty()) key.has_tombstones = true;
+  }
+  key.verify_checksums = options.verify_checksums;
+  key.fill_cache = options.fill_cache;
+  key.readahead_size = options.readahead_size;
+  return key;
+}
+
 }  // namespace
+
+// What a MultiGet needs for each of its lookups that are done together.
+struct DBImpl::MultiGetScratch {
+  MultiGetScratch(size_t count, ContextMemory* memory)
+      : targets(memory), lookups(memory), pending(count, memory) {
+    targets.reserve(count);
+    lookups.reserve(count);
+  }
+
+  ContextVector<ReadTarget> targets;
+  ContextVector<Version::MultiLookup> lookups;
+  ContextVector<Version::MultiLookup*> pending;
+};
 
 std::vector<Status> DB::MultiGet(const ReadOptions& options,
                                  const std::vector<Slice>& keys,
@@ -189,14 +221,19 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
   }
   uint64_t bytes = 0;
+  const ContextLoan context(ContextKind::kMultiGet,
+                            !IsProduction(options_.ablation.context));
+  MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
   const SuperVersionCache::Read read = BeginRead(options);
   const SequenceNumber sequence = ReadSequence(options);
-  std::array<std::optional<ReadTarget>, kMultiGetBatch> targets;
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
     const size_t batch = std::min(count - done, kMultiGetBatch);
-    for (size_t i = 0; i < batch; ++i) targets[i].emplace(&values[done + i]);
-    bytes += MultiGetSome(options, *read.super_version, sequence, batch,
-                          keys + done, targets.data(), statuses + done);
+    scratch.targets.clear();
+    for (size_t i = 0; i < batch; ++i) {
+      scratch.targets.emplace_back(&values[done + i]);
+    }
+    bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
+                          &scratch, statuses + done);
   }
   super_versions_.End(read);
   RecordTick(stats_, Ticker::kNumberMultiGetCalls);
@@ -207,20 +244,21 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
 
 uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
                               const SuperVersion& super_version,
-                              SequenceNumber sequence, size_t count,
-                              const Slice* keys,
-                              std::optional<ReadTarget>* targets,
-                              Status* statuses) {
+                              SequenceNumber sequence, const Slice* keys,
+                              MultiGetScratch* scratch, Status* statuses) {
   ReadCounts counts;
-  std::array<Version::MultiLookup, kMultiGetBatch> lookups;
-  std::array<Version::MultiLookup*, kMultiGetBatch> pending;
+  const size_t count = scratch->targets.size();
+  auto& lookups = scratch->lookups;
+  auto& pending = scratch->pending;
+  lookups.clear();
+  lookups.resize(count);
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
     l.lookup.user_key = keys[i];
     l.lookup.hash = PreviewXxh3(keys[i]);
     l.lookup.sequence = sequence;
     l.lookup.counts = &counts;
-    l.target = &*targets[i];
+    l.target = &scratch->targets[i];
     super_version.Prefetch(l.lookup.hash);
   }
   LocalSpan step("memtable", TraceSteps());
@@ -262,6 +300,33 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
   return bytes;
 }
 
+void DBImpl::MakeTree(const ReadOptions& options,
+                      const SuperVersion& super_version,
+                      SequenceNumber sequence, const TombstoneSets* tombstones,
+                      IteratorContext* context) {
+  ContextMemory* const memory = context->memory();
+  const Version& version = *super_version.version;
+  ContextVector<std::unique_ptr<InternalIterator>> children(memory);
+  children.reserve(1 + super_version.immutable.size() +
+                   version.files(0).size() + kNumLevels);
+  RangeDeletionFilters filters(&comparator_, sequence, memory);
+  const auto add = [&](const MemTable& memtable) {
+    RangeDeletionFilters::SetList sets(memory);
+    memtable.tombstones().CopySets(&sets);
+    children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
+  };
+  // Nothing that is added to an empty memtable from now on can be seen.
+  if (!super_version.memtable->empty()) add(*super_version.memtable);
+  for (const MemTable* memtable : super_version.immutable) add(*memtable);
+  // The tree may live longer than what these point to.
+  ReadOptions tree_options = options;
+  tree_options.snapshot = nullptr;
+  tree_options.iterate_lower_bound = nullptr;
+  tree_options.iterate_upper_bound = nullptr;
+  version.AddIterators(tree_options, tombstones, &filters, &children);
+  context->SetTree(NewMergingIterator(&comparator_, children, memory));
+}
+
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   const RequestSpan span("DB::NewIterator");
   const SuperVersionCache::Read read = BeginRead(options);
@@ -279,19 +344,15 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
     RecordTick(stats_, Ticker::kSuperVersionReleases);
     return NewErrorIterator(std::move(status));
   }
-  std::vector<std::unique_ptr<InternalIterator>> children;
-  RangeDeletionFilters filters(&comparator_, parts.sequence);
-  const auto add = [&](const MemTable& memtable) {
-    children.push_back(
-        filters.Wrap(memtable.NewIterator(), memtable.tombstones().Sets()));
-  };
-  // Nothing that is added to an empty memtable from now on can be seen.
-  if (!super_version->memtable->empty()) add(*super_version->memtable);
-  for (const MemTable* memtable : super_version->immutable) add(*memtable);
-  super_version->version->AddIterators(options, tombstones.get(), &filters,
-                                       &children);
+  const IteratorTreeKey key =
+      TreeKey(*super_version, tombstones.get(), context_id_, options);
   parts.comparator = &comparator_;
-  parts.internal = NewMergingIterator(&comparator_, std::move(children));
+  parts.context =
+      IteratorContext::Take(!IsProduction(options_.ablation.context), key);
+  if (parts.context->tree() == nullptr) {
+    MakeTree(options, *super_version, parts.sequence, tombstones.get(),
+             parts.context);
+  }
   parts.statistics = stats_;
   parts.env = env_;
   RecordTick(stats_, Ticker::kIteratorsCreated);

@@ -1,5 +1,4 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include <optional>
 #include <utility>
 
 #include "db/version.h"
@@ -14,29 +13,35 @@ class LevelIterator final : public InternalIterator {
   LevelIterator(const ReadOptions& options,
                 const InternalKeyComparator* comparator,
                 TableCache* table_cache,
-                const std::vector<FileMetaData*>* files)
-      : options_(options),
-        comparator_(comparator),
+                const std::vector<FileMetaData*>* files, ContextMemory* memory)
+      : comparator_(comparator),
         table_cache_(table_cache),
         files_(files),
-        index_(files->size()) {}
+        file_(options, memory) {}
 
   Status status() const override {
-    return file_ ? file_->status() : open_status_;
+    return open_ ? file_.status() : open_status_;
+  }
+  bool Park() override {
+    // Of a file that may be closed, nothing is kept.
+    if (!file_.Park()) open_ = false;
+    open_status_ = Status();
+    if (!open_) ShowNothing();
+    return true;
   }
 
   void SeekToFirst() override {
-    if (OpenFile(0)) file_->SeekToFirst();
+    if (OpenFile(0)) file_.SeekToFirst();
     SkipForward();
   }
   void SeekToLast() override {
     // Without files this is no file's number.
-    if (OpenFile(files_->size() - 1)) file_->SeekToLast();
+    if (OpenFile(files_->size() - 1)) file_.SeekToLast();
     SkipBackward();
   }
   void Seek(const Slice& internal_key) override {
     if (OpenFile(FindFile(*comparator_, *files_, internal_key))) {
-      file_->Seek(internal_key);
+      file_.Seek(internal_key);
     }
     SkipForward();
   }
@@ -46,16 +51,16 @@ class LevelIterator final : public InternalIterator {
       SeekToLast();
       return;
     }
-    if (OpenFile(index)) file_->SeekForPrev(internal_key);
+    if (OpenFile(index)) file_.SeekForPrev(internal_key);
     SkipBackward();
   }
   void Next() override {
-    file_->Next();
-    if (!file_->Valid()) [[unlikely]]
+    file_.Next();
+    if (!file_.Valid()) [[unlikely]]
       SkipForward();
   }
   void Prev() override {
-    file_->Prev();
+    file_.Prev();
     SkipBackward();
   }
 
@@ -63,9 +68,9 @@ class LevelIterator final : public InternalIterator {
   // False if there is no such file, or it cannot be opened.
   bool OpenFile(size_t index) {
     // An iterator that stopped at an error must not be used again.
-    if (file_ && index == index_ && file_->status().ok()) return true;
+    if (open_ && index == index_ && file_.status().ok()) return true;
     ShowNothing();
-    file_.reset();
+    open_ = false;
     open_status_ = Status();
     if (index >= files_->size()) return false;
     index_ = index;
@@ -75,27 +80,28 @@ class LevelIterator final : public InternalIterator {
     open_status_ =
         table_cache_->Find(file.table_file(), &file.table, &table, &owner);
     if (!open_status_.ok()) return false;
-    file_.emplace(options_, &table->core(), std::move(owner));
-    Show(file_->position());
+    file_.Open(&table->core(), std::move(owner));
+    open_ = true;
+    Show(file_.position());
     return true;
   }
   void SkipForward() {
-    while (file_ && !file_->Valid() && file_->status().ok()) {
-      if (OpenFile(index_ + 1)) file_->SeekToFirst();
+    while (open_ && !file_.Valid() && file_.status().ok()) {
+      if (OpenFile(index_ + 1)) file_.SeekToFirst();
     }
   }
   void SkipBackward() {
-    while (file_ && !file_->Valid() && file_->status().ok()) {
-      if (OpenFile(index_ - 1)) file_->SeekToLast();
+    while (open_ && !file_.Valid() && file_.status().ok()) {
+      if (OpenFile(index_ - 1)) file_.SeekToLast();
     }
   }
 
-  const ReadOptions options_;
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
   const std::vector<FileMetaData*>* const files_;
-  size_t index_;  // Of file_.
-  std::optional<TableIterator> file_;
+  bool open_ = false;
+  size_t index_ = 0;    // Of file_, if it is open.
+  TableIterator file_;  // Keeps its buffers from file to file.
   Status open_status_;
 };
 
@@ -103,9 +109,10 @@ class LevelIterator final : public InternalIterator {
 
 std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
-    TableCache* table_cache, const std::vector<FileMetaData*>* files) {
-  return std::make_unique<LevelIterator>(options, comparator, table_cache,
-                                         files);
+    TableCache* table_cache, const std::vector<FileMetaData*>* files,
+    ContextMemory* memory) {
+  return std::unique_ptr<InternalIterator>(new (memory) LevelIterator(
+      options, comparator, table_cache, files, memory));
 }
 
 }  // namespace varve

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "util/ablation_choice.h"
 #include "util/coding.h"
@@ -48,18 +49,22 @@ class MemTableIterator final : public InternalIterator {
         iterator_(structure) {}
 
   void SeekToFirst() override {
+    CountSearch();
     iterator_.SeekToFirst();
     Load();
   }
   void SeekToLast() override {
+    CountSearch();
     iterator_.SeekToLast();
     Load();
   }
   void Seek(const Slice& internal_key) override {
+    CountSearch();
     iterator_.Seek(internal_key);
     Load();
   }
   void SeekForPrev(const Slice& internal_key) override {
+    CountSearch();
     iterator_.Seek(internal_key);
     if (!iterator_.Valid()) iterator_.SeekToLast();
     // Not just one step: entries behind the key come meanwhile.
@@ -78,9 +83,18 @@ class MemTableIterator final : public InternalIterator {
     iterator_.Prev();
     Load();
   }
+  bool Park() override {
+    position_.valid = false;
+    return true;
+  }
   Status status() const override { return Status::OK(); }
 
  private:
+  static void CountSearch() {
+    if constexpr (std::is_same_v<Structure, SkipList>) {
+      CountWitness(Witness::kSkipList);
+    }
+  }
   void Load() {
     position_.valid = iterator_.Valid();
     if (!position_.valid) return;
@@ -199,12 +213,14 @@ LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
   return state;
 }
 
-std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
+std::unique_ptr<InternalIterator> MemTable::NewIterator(
+    ContextMemory* memory) const {
   if (IsProduction(mode_)) {
-    return std::make_unique<MemTableIterator<BlinkTree>>(comparator_, &*tree_);
+    return std::unique_ptr<InternalIterator>(
+        new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));
   }
-  CountWitness(Witness::kSkipList);
-  return std::make_unique<MemTableIterator<SkipList>>(comparator_, &*list_);
+  return std::unique_ptr<InternalIterator>(
+      new (memory) MemTableIterator<SkipList>(comparator_, &*list_));
 }
 
 }  // namespace varve

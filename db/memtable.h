@@ -65,7 +65,9 @@ class MemTable {
   LookupState Get(const LookupKey& key, PinnableSlice* value) const;
 
   // Shows what range deletions hide. Must not outlive the memtable.
-  std::unique_ptr<InternalIterator> NewIterator() const;
+  // `memory` may be null.
+  std::unique_ptr<InternalIterator> NewIterator(
+      ContextMemory* memory = nullptr) const;
   const MemTableTombstones& tombstones() const { return tombstones_; }
 
   // Bytes taken from the system: the arenas' blocks, and of the point index

@@ -60,11 +60,4 @@ SequenceNumber MemTableTombstones::AskSets(const Slice& user_key,
   return result;
 }
 
-MemTableTombstones::SetList MemTableTombstones::Sets() const {
-  if (empty()) return {};
-  MutexLock lock(&mutex_);
-  // relaxed: stored with the mutex held, and retired only after that.
-  return *list_.load(std::memory_order_relaxed);
-}
-
 }  // namespace varve

@@ -58,9 +58,21 @@ class MemTableTombstones {
                              SequenceNumber sequence) const {
     return empty() ? 0 : AskSets(user_key, sequence);
   }
-  // The sets; they stay as long as the pointers do. For callers outside of a
-  // read section.
-  SetList Sets() const;
+  // Copies the sets; they stay as long as the pointers do. For callers outside
+  // of a read section.
+  template <typename List>
+  void CopySets(List* sets) const {
+    if (empty()) return;
+    MutexLock lock(&mutex_);
+    // relaxed: stored with the mutex held, and retired only after that.
+    const SetList& list = *list_.load(std::memory_order_relaxed);
+    sets->assign(list.begin(), list.end());
+  }
+  SetList Sets() const {
+    SetList sets;
+    CopySets(&sets);
+    return sets;
+  }
 
   size_t MemoryUsage() const {
     // relaxed: a statistic.

@@ -14,17 +14,22 @@ constexpr int kStepsBeforeSeek = 4;
 
 class RangeDeletionFilter final : public InternalIterator {
  public:
-  RangeDeletionFilter(const InternalKeyComparator* comparator,
-                      SequenceNumber sequence,
-                      std::unique_ptr<InternalIterator> source,
-                      RangeDeletionFilters::SetList above,
-                      RangeDeletionFilters::SetList own)
+  RangeDeletionFilter(
+      const InternalKeyComparator* comparator, SequenceNumber sequence,
+      std::unique_ptr<InternalIterator> source,
+      const RangeDeletionFilters::SetList& above,
+      std::span<const std::shared_ptr<const RangeTombstones>> own)
       : comparator_(*comparator),
         sequence_(sequence),
         source_(std::move(source)),
-        sets_(std::move(above)),
-        above_count_(sets_.size()) {
-    for (auto& set : own) sets_.push_back(std::move(set));
+        sets_(above.get_allocator()),
+        above_count_(above.size()),
+        cursors_(above.get_allocator()),
+        bound_key_(above.get_allocator().memory()) {
+    sets_.reserve(above.size() + own.size());
+    sets_.insert(sets_.end(), above.begin(), above.end());
+    sets_.insert(sets_.end(), own.begin(), own.end());
+    cursors_.reserve(sets_.size());
     for (const auto& set : sets_) cursors_.emplace_back(set.get());
   }
 
@@ -132,10 +137,9 @@ class RangeDeletionFilter final : public InternalIterator {
   }
 
   // Before all versions of a user key.
-  const std::string& BoundKey(const Slice& user_key) {
-    bound_key_.clear();
-    AppendInternalKey(&bound_key_, user_key, SeekTrailer(kMaxSequenceNumber));
-    return bound_key_;
+  Slice BoundKey(const Slice& user_key) {
+    char* const key = bound_key_.Reserve(user_key.size() + kTrailerSize);
+    return WriteInternalKey(key, user_key, SeekTrailer(kMaxSequenceNumber));
   }
 
   const InternalKeyComparator& comparator_;
@@ -143,7 +147,7 @@ class RangeDeletionFilter final : public InternalIterator {
   const std::unique_ptr<InternalIterator> source_;
   RangeDeletionFilters::SetList sets_;  // Those above, then the source's own.
   const size_t above_count_;
-  std::vector<TombstoneCursor> cursors_;
+  ContextVector<TombstoneCursor> cursors_;
 
   bool entered_ = false;
   // Null is no bound; a span that is hidden has both.
@@ -151,16 +155,17 @@ class RangeDeletionFilter final : public InternalIterator {
   const Slice* upper_ = nullptr;
   bool all_hidden_ = false;
   SequenceNumber own_cover_ = 0;
-  std::string bound_key_;
+  ContextBuffer bound_key_;
 };
 
 }  // namespace
 
 std::unique_ptr<InternalIterator> RangeDeletionFilters::Wrap(
-    std::unique_ptr<InternalIterator> source, const SetList& own) {
+    std::unique_ptr<InternalIterator> source,
+    std::span<const std::shared_ptr<const RangeTombstones>> own) {
   if (above_.empty() && own.empty()) return source;
-  auto filter = std::make_unique<RangeDeletionFilter>(
-      comparator_, sequence_, std::move(source), above_, own);
+  std::unique_ptr<InternalIterator> filter(new (memory()) RangeDeletionFilter(
+      comparator_, sequence_, std::move(source), above_, own));
   above_.insert(above_.end(), own.begin(), own.end());
   return filter;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "table/internal_iterator.h"
 #include "table/range_tombstones.h"
@@ -17,18 +17,20 @@ namespace varve {
 // Thread-safety: owned by one thread.
 class RangeDeletionFilters {
  public:
-  using SetList = std::vector<std::shared_ptr<const RangeTombstones>>;
+  using SetList = ContextVector<std::shared_ptr<const RangeTombstones>>;
 
   // Deletions newer than `sequence` are not seen. `comparator` must outlive
-  // what is wrapped.
+  // what is wrapped, and so must `memory`, which may be null.
   RangeDeletionFilters(const InternalKeyComparator* comparator,
-                       SequenceNumber sequence)
-      : comparator_(comparator), sequence_(sequence) {}
+                       SequenceNumber sequence, ContextMemory* memory)
+      : comparator_(comparator), sequence_(sequence), above_(memory) {}
+  ContextMemory* memory() const { return above_.get_allocator().memory(); }
 
   // To be called for the sources newest first, with the deletions of each.
   // Gives the source itself back if there is nothing to leave out.
   std::unique_ptr<InternalIterator> Wrap(
-      std::unique_ptr<InternalIterator> source, const SetList& own);
+      std::unique_ptr<InternalIterator> source,
+      std::span<const std::shared_ptr<const RangeTombstones>> own);
 
  private:
   const InternalKeyComparator* const comparator_;

@@ -60,9 +60,10 @@ void SuperVersionCache::EndCounted(const Read& read) {
 
 void SuperVersionCache::InstallLocked(SuperVersion* next) {
   SuperVersion* const old = current_;
+  next->number = NewSlotNumber();
   current_ = next;
   // relaxed: ScrapeSlots begins with a barrier.
-  current_number_.store(NewSlotNumber(), std::memory_order_relaxed);
+  current_number_.store(next->number, std::memory_order_relaxed);
   snapshots_->PublishLocked(next);
   if (IsProduction(mode_)) {
     // With a barrier, which is that of T26, too.

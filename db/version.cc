@@ -286,21 +286,24 @@ void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
 void Version::AddIterators(
     const ReadOptions& options, const TombstoneSets* tombstones,
     RangeDeletionFilters* filters,
-    std::vector<std::unique_ptr<InternalIterator>>* out) const {
+    ContextVector<std::unique_ptr<InternalIterator>>* out) const {
+  ContextMemory* const memory = filters->memory();
   const auto add = [&](std::unique_ptr<InternalIterator> source,
                        const std::shared_ptr<const RangeTombstones>* own) {
-    RangeDeletionFilters::SetList sets;
-    if (own != nullptr && *own != nullptr) sets.push_back(*own);
+    std::span<const std::shared_ptr<const RangeTombstones>> sets;
+    if (own != nullptr && *own != nullptr) sets = {own, 1};
     out->push_back(filters->Wrap(std::move(source), sets));
   };
   for (size_t i = 0; i < levels_[0].size(); ++i) {
     const FileMetaData* const file = levels_[0][i];
-    add(table_cache_->NewIterator(options, file->table_file(), &file->table),
+    add(table_cache_->NewIterator(options, file->table_file(), &file->table,
+                                  memory),
         tombstones == nullptr ? nullptr : &tombstones->level0[i]);
   }
   for (int level = 1; level < kNumLevels; ++level) {
     if (levels_[level].empty()) continue;
-    add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level]),
+    add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level],
+                         memory),
         tombstones == nullptr ? nullptr : &tombstones->levels[level]);
   }
 }

@@ -105,9 +105,10 @@ class Version {
   // Appends iterators that together yield all entries, without those that are
   // hidden by the range deletions that `filters` has seen so far and by
   // `tombstones`, the version's own or null.
-  void AddIterators(const ReadOptions& options, const TombstoneSets* tombstones,
-                    RangeDeletionFilters* filters,
-                    std::vector<std::unique_ptr<InternalIterator>>* out) const;
+  void AddIterators(
+      const ReadOptions& options, const TombstoneSets* tombstones,
+      RangeDeletionFilters* filters,
+      ContextVector<std::unique_ptr<InternalIterator>>* out) const;
 
   // The files of a level that have keys in the range. On level 0 the range
   // grows until no further file overlaps it, if `expand`.
@@ -167,9 +168,10 @@ class Version {
 };
 
 // An iterator over a level's files one behind the other, each opened when it
-// is reached. Both must outlive it.
+// is reached. Both must outlive it, and so must `memory`, which may be null.
 std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
-    TableCache* table_cache, const std::vector<FileMetaData*>* files);
+    TableCache* table_cache, const std::vector<FileMetaData*>* files,
+    ContextMemory* memory = nullptr);
 
 }  // namespace varve

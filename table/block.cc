@@ -321,13 +321,9 @@ void BlockIterator::Reset(const Block* block,
 }
 
 void BlockIterator::Grow(size_t size) {
-  const size_t new_size = std::max(size, 2 * buffer_size_);
-  std::unique_ptr<char[]> grown(new char[new_size]);
-  memcpy(grown.get(), buffer_,
-         prefix_size_ < buffer_size_ ? prefix_size_ : buffer_size_);
-  heap_ = std::move(grown);
-  buffer_ = heap_.get();
-  buffer_size_ = new_size;
+  buffer_ = large_.Grow(std::max(size, 2 * buffer_size_), buffer_,
+                        std::min(prefix_size_, buffer_size_));
+  buffer_size_ = large_.capacity();
 }
 
 void BlockIterator::SeekForPrev(const Slice& internal_key) {

@@ -37,6 +37,7 @@
 #include "table/internal_key.h"
 #include "util/byte_match.h"
 #include "util/coding.h"
+#include "util/context_memory.h"
 #include "util/short_copy.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -45,18 +46,10 @@ namespace varve {
 
 // The uncompressed body of a block other than a data block.
 struct BlockContents {
-  std::unique_ptr<char[]> data;
+  ContextBuffer buffer;
   size_t size = 0;
-  // Bytes that `data` was allocated with, at least `size`.
-  size_t allocated_bytes = 0;
 
-  Slice AsSlice() const { return Slice(data.get(), size); }
-  // Makes room for so many bytes; what is there is lost if it must grow.
-  void Reserve(size_t bytes) {
-    if (bytes <= allocated_bytes && data != nullptr) return;
-    data.reset(new char[bytes]);
-    allocated_bytes = bytes;
-  }
+  Slice AsSlice() const { return Slice(buffer.data(), size); }
 };
 
 struct BlockBuildOptions {
@@ -284,7 +277,8 @@ class BlockIterator {
  public:
   static constexpr size_t kInlineKeySize = 128;
 
-  BlockIterator() = default;
+  // `memory`, for long keys, may be null.
+  explicit BlockIterator(ContextMemory* memory = nullptr) : large_(memory) {}
   BlockIterator(const BlockIterator&) = delete;
   BlockIterator& operator=(const BlockIterator&) = delete;
 
@@ -294,6 +288,13 @@ class BlockIterator {
   void Leave() {
     position_.valid = false;
     index_ = count_ = 0;
+  }
+  // Leaves the block, and gives up memory on the heap.
+  void Park() {
+    Leave();
+    if (!large_.Trim()) return;
+    buffer_ = inline_;
+    buffer_size_ = kInlineKeySize;
   }
 
   bool Valid() const { return position_.valid; }
@@ -358,7 +359,7 @@ class BlockIterator {
   size_t prefix_size_ = 0;
   char* buffer_ = inline_;
   size_t buffer_size_ = kInlineKeySize;
-  std::unique_ptr<char[]> heap_;
+  ContextBuffer large_;
   char inline_[kInlineKeySize];
 };
 

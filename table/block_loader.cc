@@ -44,11 +44,10 @@ Status BlockLoader::MakeDataBlock(const BlockHandle& handle,
   const LocalSpan span(LocalSpan::Shared(), "block build", TraceBlocks());
   Block* made = nullptr;
   Status s = Block::Create(body->contents, build_options, &made);
-  if (body->uncompressed.allocated_bytes > kMaxKeptScratchBytes) {
-    body->uncompressed = BlockContents();
-  }
-  if (body->heap.allocated_bytes > kMaxKeptScratchBytes) {
-    body->heap = BlockContents();
+  for (BlockContents* scratch : {&body->uncompressed, &body->heap}) {
+    if (scratch->buffer.capacity() > kMaxKeptScratchBytes) {
+      scratch->buffer.Trim();
+    }
   }
   if (!s.ok()) return s.Annotate(Describe(handle));
   *block = BlockRef(made);
@@ -160,8 +159,7 @@ Status BlockLoader::ReadRaw(const BlockHandle& handle,
   if (body->raw.data() == nullptr) {
     char* scratch = body->inline_bytes;
     if (size > FileBody::kInlineBytes) {
-      body->heap.Reserve(size);
-      scratch = body->heap.data.get();
+      scratch = body->heap.buffer.Reserve(size);
     }
     s = file_->Read(handle.offset, size, &body->raw, scratch);
     if (!s.ok()) return s;
@@ -199,10 +197,9 @@ Status BlockLoader::Uncompress(const BlockHandle& handle,
   size_t size = 0;
   Status s = UncompressedLength(type, format_version_, stored, &size);
   if (s.ok()) {
-    target->Reserve(size);
+    char* const data = target->buffer.Reserve(size);
     target->size = size;
-    s = UncompressInto(type, format_version_, stored, target->data.get(), size,
-                       dictionary);
+    s = UncompressInto(type, format_version_, stored, data, size, dictionary);
   }
   if (!s.ok()) return s.Annotate(Describe(handle));
   body->contents = target->AsSlice();
@@ -214,13 +211,12 @@ Status BlockLoader::TakeContents(const BlockHandle& handle, FileBody* body,
   Status s = Uncompress(handle, Slice(), body);
   if (!s.ok()) return s;
   const size_t size = body->contents.size();
-  if (body->contents.data() == body->uncompressed.data.get()) {
+  if (body->contents.data() == body->uncompressed.buffer.data()) {
     *contents = std::move(body->uncompressed);
-  } else if (body->contents.data() == body->heap.data.get()) {
+  } else if (body->contents.data() == body->heap.buffer.data()) {
     *contents = std::move(body->heap);
   } else {
-    contents->Reserve(size);
-    memcpy(contents->data.get(), body->contents.data(), size);
+    memcpy(contents->buffer.Reserve(size), body->contents.data(), size);
   }
   contents->size = size;
   return s;

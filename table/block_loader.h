@@ -26,7 +26,16 @@ namespace varve {
 class StatisticsImpl;
 
 // The body of a data block as it stands in the file but for its compression.
-struct FileBody {
+struct FileBody : public InContext {
+  // `memory` may be null.
+  explicit FileBody(ContextMemory* memory = nullptr)
+      : heap{ContextBuffer(memory)}, uncompressed{ContextBuffer(memory)} {}
+  // Gives up memory on the heap.
+  void Trim() {
+    heap.buffer.Trim();
+    uncompressed.buffer.Trim();
+  }
+
   // Enough for a compressed block of the usual size, and most raw ones.
   static constexpr size_t kInlineBytes = 8192;
 

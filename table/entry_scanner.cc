@@ -96,11 +96,14 @@ bool EntryScanner::Next() {
 }
 
 void EntryScanner::GrowKey(size_t size) {
-  key_capacity_ = 2 * size;
-  std::unique_ptr<char[]> grown(new char[key_capacity_]);
-  memcpy(grown.get(), key_, shared_);
-  heap_key_ = std::move(grown);
-  key_ = heap_key_.get();
+  if (key_ == inline_key_ && long_key_->capacity() >= size) {
+    // It has grown for an earlier scanner.
+    memcpy(long_key_->data(), key_, shared_);
+  } else {
+    long_key_->Grow(2 * size, key_, shared_);
+  }
+  key_ = long_key_->data();
+  key_capacity_ = long_key_->capacity();
 }
 
 void EntryScanner::GoTo(size_t offset) {

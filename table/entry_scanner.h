@@ -9,8 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
+#include "util/context_memory.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -40,10 +40,15 @@ class EntryScanner {
     kLeftOut,
   };
 
-  // `entries` must outlive the scanner.
+  // `entries` must outlive the scanner, and so must `long_key`, where it puts
+  // together keys that are long, if that is not null.
   explicit EntryScanner(const Slice& entries,
-                        ValueLength value_length = ValueLength::kStored)
-      : value_length_(value_length), entries_(entries), rest_(entries) {}
+                        ValueLength value_length = ValueLength::kStored,
+                        ContextBuffer* long_key = nullptr)
+      : value_length_(value_length),
+        entries_(entries),
+        rest_(entries),
+        long_key_(long_key != nullptr ? long_key : &own_long_key_) {}
   EntryScanner(const EntryScanner&) = delete;
   EntryScanner& operator=(const EntryScanner&) = delete;
 
@@ -82,7 +87,8 @@ class EntryScanner {
   char* key_ = inline_key_;
   size_t key_size_ = 0;
   size_t key_capacity_ = kInlineKeySize;
-  std::unique_ptr<char[]> heap_key_;
+  ContextBuffer own_long_key_;
+  ContextBuffer* const long_key_;
   char inline_key_[kInlineKeySize];
   Slice value_;
   const char* problem_ = nullptr;

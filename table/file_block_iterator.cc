@@ -16,7 +16,8 @@ void FileBlockIterator::Reset(const Slice& body,
   if (!status_.ok()) return;
   restarts_ = body.data() + tail.entries_size;
   restart_count_ = tail.restart_count;
-  scanner_.emplace(Slice(body.data(), tail.entries_size));
+  scanner_.emplace(Slice(body.data(), tail.entries_size),
+                   EntryScanner::ValueLength::kStored, &long_key_);
 }
 
 uint32_t FileBlockIterator::RestartOffset(uint32_t i) const {
@@ -92,10 +93,9 @@ void FileBlockIterator::Step() {
   position_->key = key;
   position_->value = scanner_->value();
   if (global_sequence_ != 0) {
-    renumbered_key_.clear();
-    AppendInternalKey(&renumbered_key_, ExtractUserKey(key),
-                      global_sequence_ << 8 | type);
-    position_->key = renumbered_key_;
+    position_->key =
+        WriteInternalKey(renumbered_key_.Reserve(key.size()),
+                         ExtractUserKey(key), global_sequence_ << 8 | type);
   }
 }
 

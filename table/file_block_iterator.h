@@ -26,8 +26,10 @@ namespace varve {
 class FileBlockIterator {
  public:
   // Shows where it stands in *position, which must outlive it.
-  explicit FileBlockIterator(IteratorPosition* position)
-      : position_(position) {}
+  // `memory`, for long keys, may be null.
+  explicit FileBlockIterator(IteratorPosition* position,
+                             ContextMemory* memory = nullptr)
+      : position_(position), long_key_(memory), renumbered_key_(memory) {}
   FileBlockIterator(const FileBlockIterator&) = delete;
   FileBlockIterator& operator=(const FileBlockIterator&) = delete;
 
@@ -43,6 +45,13 @@ class FileBlockIterator {
   // REQUIRES: it stands on an entry. Keys are valid until the next move,
   // values as long as the body.
   void Next();
+
+  // Leaves the body, and gives up memory on the heap.
+  void Park() {
+    scanner_.reset();
+    long_key_.Trim();
+    renumbered_key_.Trim();
+  }
 
   // OK behind the last entry; else what stopped it, or is wrong with the body.
   // It is left to the caller to name file and offset.
@@ -64,8 +73,9 @@ class FileBlockIterator {
   SequenceNumber global_sequence_ = 0;
   const char* restarts_ = nullptr;
   uint32_t restart_count_ = 0;
+  ContextBuffer long_key_;
   std::optional<EntryScanner> scanner_;  // Of the body.
-  std::string renumbered_key_;           // With the global sequence number.
+  ContextBuffer renumbered_key_;         // With the global sequence number.
   Status status_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "util/context_memory.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -20,7 +21,7 @@ struct IteratorPosition {
 // An iterator over others shows the position of the one that it stands on as
 // its own, so that reading the entry passes through no layer.
 // Thread-safety: owned by one thread at a time.
-class InternalIterator {
+class InternalIterator : public InContext {
  public:
   InternalIterator(const InternalIterator&) = delete;
   InternalIterator& operator=(const InternalIterator&) = delete;
@@ -35,6 +36,12 @@ class InternalIterator {
   // REQUIRES for all of these: Valid().
   virtual void Next() = 0;
   virtual void Prev() = 0;
+
+  // Lets go of all that it holds (pins, references, memory on the heap), so
+  // that it can be kept in a context; it then stands nowhere, and can be used
+  // again while what it was made for is still there. False if it cannot: it
+  // is only to be destroyed.
+  virtual bool Park() { return false; }
 
   // OK at the end of the data; else what stopped it. Valid() is then false.
   virtual Status status() const = 0;

@@ -76,6 +76,13 @@ inline bool IsLookupType(uint8_t type) {
 // NotSupported names the feature that it belongs to, else Corruption.
 Status LookupTypeError(uint8_t type, size_t offset);
 
+// Writes it to memory of the user key's size and kTrailerSize more.
+inline Slice WriteInternalKey(char* to, const Slice& user_key,
+                              uint64_t trailer) {
+  if (!user_key.empty()) memcpy(to, user_key.data(), user_key.size());
+  EncodeFixed64(to + user_key.size(), trailer);
+  return Slice(to, user_key.size() + kTrailerSize);
+}
 inline void AppendInternalKey(std::string* result, const Slice& user_key,
                               uint64_t trailer) {
   result->append(user_key.data(), user_key.size());

@@ -28,8 +28,11 @@ struct Child {
 class MergingIterator final : public InternalIterator {
  public:
   MergingIterator(const InternalKeyComparator* comparator,
-                  std::vector<std::unique_ptr<InternalIterator>> children)
-      : comparator_(*comparator), children_(children.size()) {
+                  std::span<std::unique_ptr<InternalIterator>> children,
+                  ContextMemory* memory)
+      : comparator_(*comparator),
+        children_(children.size(), memory),
+        heap_(memory) {
     for (size_t i = 0; i < children.size(); ++i) {
       children_[i].iterator = std::move(children[i]);
     }
@@ -37,6 +40,15 @@ class MergingIterator final : public InternalIterator {
   }
 
   Status status() const override { return status_; }
+
+  bool Park() override {
+    bool parked = true;
+    for (Child& child : children_) parked = child.iterator->Park() && parked;
+    heap_.clear();
+    status_ = Status();
+    ShowNothing();
+    return parked;
+  }
 
   void SeekToFirst() override {
     MoveAll(Direction::kForward,
@@ -125,8 +137,8 @@ class MergingIterator final : public InternalIterator {
   }
 
   const InternalKeyComparator& comparator_;
-  std::vector<Child> children_;
-  std::vector<uint32_t> heap_;
+  ContextVector<Child> children_;
+  ContextVector<uint32_t> heap_;
   size_t second_best_ = kUnknown;  // A place of the heap, 1 or 2.
   Direction direction_ = Direction::kForward;
   Status status_;
@@ -231,6 +243,7 @@ class EmptyIterator final : public InternalIterator {
   void SeekForPrev(const Slice&) override {}
   void Next() override {}
   void Prev() override {}
+  bool Park() override { return status_.ok(); }
   Status status() const override { return status_; }
 
  private:
@@ -241,14 +254,18 @@ class EmptyIterator final : public InternalIterator {
 
 std::unique_ptr<InternalIterator> NewMergingIterator(
     const InternalKeyComparator* comparator,
-    std::vector<std::unique_ptr<InternalIterator>> children) {
-  if (children.empty()) return NewEmptyIterator(Status());
+    std::span<std::unique_ptr<InternalIterator>> children,
+    ContextMemory* memory) {
+  if (children.empty()) return NewEmptyIterator(Status(), memory);
   if (children.size() == 1) return std::move(children[0]);
-  return std::make_unique<MergingIterator>(comparator, std::move(children));
+  return std::unique_ptr<InternalIterator>(
+      new (memory) MergingIterator(comparator, children, memory));
 }
 
-std::unique_ptr<InternalIterator> NewEmptyIterator(Status status) {
-  return std::make_unique<EmptyIterator>(std::move(status));
+std::unique_ptr<InternalIterator> NewEmptyIterator(Status status,
+                                                   ContextMemory* memory) {
+  return std::unique_ptr<InternalIterator>(
+      new (memory) EmptyIterator(std::move(status)));
 }
 
 }  // namespace varve

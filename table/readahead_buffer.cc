@@ -19,16 +19,22 @@ ReadaheadBuffer::ReadaheadBuffer(const RandomAccessFile* file,
                                  uint64_t file_size, size_t fixed_bytes)
     : file_(file), file_size_(file_size), fixed_bytes_(fixed_bytes) {}
 
+void ReadaheadBuffer::Open(const RandomAccessFile* file, uint64_t file_size) {
+  file_ = file;
+  file_size_ = file_size;
+  next_bytes_ = kFirstReadaheadBytes;
+  reads_in_a_row_ = 0;
+  last_end_ = 0;
+  offset_ = 0;
+  data_ = Slice();
+}
+
 Status ReadaheadBuffer::Fill(uint64_t offset, size_t least, size_t size) {
   const LocalSpan span("file read");
   data_ = Slice();
-  if (size > capacity_) {
-    buffer_.reset();
-    buffer_.reset(new char[size]);
-    capacity_ = size;
-  }
   Slice result;
-  Status s = file_->ReadAtLeast(offset, least, size, &result, buffer_.get());
+  Status s =
+      file_->ReadAtLeast(offset, least, size, &result, buffer_.Reserve(size));
   if (!s.ok()) return s;
   offset_ = offset;
   data_ = result;

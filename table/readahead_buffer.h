@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "util/context_memory.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -29,8 +30,19 @@ class ReadaheadBuffer {
   // beginning; 0 leaves it to the pattern of reads.
   ReadaheadBuffer(const RandomAccessFile* file, uint64_t file_size,
                   size_t fixed_bytes);
+  // Without a file: Open it first. `memory` may be null.
+  ReadaheadBuffer(size_t fixed_bytes, ContextMemory* memory)
+      : fixed_bytes_(fixed_bytes), buffer_(memory) {}
   ReadaheadBuffer(const ReadaheadBuffer&) = delete;
   ReadaheadBuffer& operator=(const ReadaheadBuffer&) = delete;
+
+  // Turns to a file, with nothing of it there, as if it had not been used.
+  void Open(const RandomAccessFile* file, uint64_t file_size);
+  // Forgets what is there, and gives up memory on the heap.
+  void Park() {
+    Open(file_, file_size_);
+    buffer_.Trim();
+  }
 
   // Loads a stretch in place of what is there: `least` bytes, less where the
   // file ends, and up to `size` if that takes no second read.
@@ -51,8 +63,8 @@ class ReadaheadBuffer {
            size <= data_.size() - (offset - offset_);
   }
 
-  const RandomAccessFile* const file_;
-  const uint64_t file_size_;
+  const RandomAccessFile* file_ = nullptr;
+  uint64_t file_size_ = 0;
   const size_t fixed_bytes_;
 
   size_t next_bytes_ = kFirstReadaheadBytes;
@@ -60,8 +72,7 @@ class ReadaheadBuffer {
   uint64_t last_end_ = 0;  // Of the last part that was asked for.
   uint64_t offset_ = 0;    // Of data_ in the file.
   Slice data_;
-  size_t capacity_ = 0;
-  std::unique_ptr<char[]> buffer_;
+  ContextBuffer buffer_;
 };
 
 }  // namespace varve

@@ -344,15 +344,16 @@ Status TableCache::FindAndRemember(const TableFile& file, TableMemo* memo,
 }
 
 std::unique_ptr<InternalIterator> TableCache::NewIterator(
-    const ReadOptions& options, const TableFile& file, TableMemo* memo) {
+    const ReadOptions& options, const TableFile& file, TableMemo* memo,
+    ContextMemory* memory) {
   const Table* table;
   std::shared_ptr<Table> owner;
   Status s =
       memo != nullptr ? Find(file, memo, &table, &owner) : Find(file, &owner);
-  if (!s.ok()) return NewEmptyIterator(std::move(s));
+  if (!s.ok()) return NewEmptyIterator(std::move(s), memory);
   if (memo == nullptr) table = owner.get();
-  return std::make_unique<TableIterator>(options, &table->core(),
-                                         std::move(owner));
+  return std::unique_ptr<InternalIterator>(new (memory) TableIterator(
+      options, &table->core(), std::move(owner), memory));
 }
 
 void TableCache::Evict(uint64_t file_number) {

@@ -79,9 +79,9 @@ class TableCache {
 
   // Never null; errors are in its status(). Keeps the table open, but by the
   // memo, if there is one: then it must not outlive the file's metadata.
-  std::unique_ptr<InternalIterator> NewIterator(const ReadOptions& options,
-                                                const TableFile& file,
-                                                TableMemo* memo = nullptr);
+  std::unique_ptr<InternalIterator> NewIterator(
+      const ReadOptions& options, const TableFile& file,
+      TableMemo* memo = nullptr, ContextMemory* memory = nullptr);
 
   // Forgets a file that is about to be removed.
   void Evict(uint64_t file_number);

@@ -63,7 +63,7 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
 
 size_t TableCore::ApproximateMemoryUsage() const {
   size_t bytes = sizeof(*this) + index.ApproximateMemoryUsage() +
-                 filter_contents.allocated_bytes;
+                 filter_contents.buffer.capacity();
   if (tombstones != nullptr) bytes += tombstones->ApproximateMemoryUsage();
   for (const auto& [name, handle] : meta_blocks) {
     bytes += sizeof(name) + name.capacity() + sizeof(handle);

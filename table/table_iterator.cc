@@ -6,24 +6,52 @@
 
 namespace varve {
 
-TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
-                             std::shared_ptr<const void> owner)
+TableIterator::TableIterator(const ReadOptions& options, ContextMemory* memory)
     : InternalIterator(entry_.position()),
       options_(options),
-      owner_(std::move(owner)),
-      core_(core),
-      readahead_(core->file.get(), core->options.file_size,
-                 options.readahead_size) {}
+      memory_(memory),
+      readahead_(options.readahead_size, memory) {}
 
-bool TableIterator::EnterBlock(size_t i, bool body_will_do) {
-  if ((block_ || (in_body_ && body_will_do)) && i == block_index_) return true;
+TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
+                             std::shared_ptr<const void> owner,
+                             ContextMemory* memory)
+    : TableIterator(options, memory) {
+  Open(core, std::move(owner));
+}
+
+void TableIterator::Open(const TableCore* core,
+                         std::shared_ptr<const void> owner) {
+  LeaveBlock();
+  // Before the old one goes: it reads from that one's file.
+  readahead_.Open(core->file.get(), core->options.file_size);
+  core_ = core;
+  owner_ = std::move(owner);
+}
+
+bool TableIterator::Park() {
+  LeaveBlock();
+  entry_.Park();
+  body_entry_.Park();
+  if (body_ != nullptr) body_->Trim();
+  readahead_.Park();
+  if (owner_ == nullptr) return true;
+  owner_.reset();
+  return false;
+}
+
+void TableIterator::LeaveBlock() {
   entry_.Leave();
   block_.Reset();
   in_body_ = false;
   status_ = Status();
+}
+
+bool TableIterator::EnterBlock(size_t i, bool body_will_do) {
+  if ((block_ || (in_body_ && body_will_do)) && i == block_index_) return true;
+  LeaveBlock();
   if (i >= core_->index.size()) return false;
   if (body_will_do && body_ == nullptr) {
-    body_ = std::make_unique_for_overwrite<FileBody>();
+    body_.reset(new (memory_) FileBody(memory_));
   }
   status_ = core_->ReadDataBlock(options_, i, &readahead_, &block_,
                                  body_will_do ? body_.get() : nullptr);

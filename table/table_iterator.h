@@ -22,7 +22,15 @@ class TableIterator final : public InternalIterator {
   // `core` must outlive the iterator; `owner` is held for that, and may be
   // null.
   TableIterator(const ReadOptions& options, const TableCore* core,
-                std::shared_ptr<const void> owner);
+                std::shared_ptr<const void> owner,
+                ContextMemory* memory = nullptr);
+  // Without a table: Open one first. `memory` may be null.
+  TableIterator(const ReadOptions& options, ContextMemory* memory);
+
+  // Turns to a table, standing nowhere in it.
+  void Open(const TableCore* core, std::shared_ptr<const void> owner);
+  // False if the table may go now: it was kept by the owner.
+  bool Park() override;
 
   void SeekToFirst() override;
   void SeekToLast() override;
@@ -45,6 +53,8 @@ class TableIterator final : public InternalIterator {
   Status status() const override { return status_; }
 
  private:
+  // To nowhere, with what is held of the block.
+  void LeaveBlock();
   // Turns to block i; where that makes do, to its body only. False, and the
   // iterator is not valid, if there is no such block or it cannot be read.
   bool EnterBlock(size_t i, bool body_will_do);
@@ -85,8 +95,9 @@ class TableIterator final : public InternalIterator {
   void PrefetchNextBlock() const;
 
   const ReadOptions options_;
-  const std::shared_ptr<const void> owner_;
-  const TableCore* const core_;
+  ContextMemory* const memory_;
+  std::shared_ptr<const void> owner_;
+  const TableCore* core_ = nullptr;
 
   ReadaheadBuffer readahead_;
   size_t block_index_ = 0;
@@ -95,10 +106,11 @@ class TableIterator final : public InternalIterator {
   // Bytes from the beginning of the block that were asked for; may go on into
   // the next one.
   size_t prefetched_ = 0;
-  BlockIterator entry_;
+  BlockIterator entry_{memory_};
   bool in_body_ = false;
-  std::unique_ptr<FileBody> body_;  // Null before it is first needed.
-  FileBlockIterator body_entry_{entry_.shared_position()};
+  // Null before it is first needed.
+  std::unique_ptr<FileBody> body_;
+  FileBlockIterator body_entry_{entry_.shared_position(), memory_};
   Status status_;
 };
 

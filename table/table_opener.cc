@@ -258,7 +258,7 @@ Status TableOpener::DecodeRangeDeletions(const BlockContents& contents) {
   BlockTail block_tail;
   Status s = DecodeBlockTail(contents.AsSlice(), &block_tail);
   if (!s.ok()) return s;
-  EntryScanner entry(Slice(contents.data.get(), block_tail.entries_size));
+  EntryScanner entry(Slice(contents.buffer.data(), block_tail.entries_size));
   std::deque<std::string> keys;
   std::vector<RangeTombstone> list;
   while (entry.Next()) {
@@ -317,7 +317,7 @@ Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
   BlockTail tail;
   s = DecodeBlockTail(contents.AsSlice(), &tail);
   if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
-  EntryScanner entry(Slice(contents.data.get(), tail.entries_size));
+  EntryScanner entry(Slice(contents.buffer.data(), tail.entries_size));
   while (entry.Next()) {
     Slice value = entry.value();
     BlockHandle block;

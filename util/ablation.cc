@@ -49,6 +49,7 @@ constexpr Switch kSwitches[] = {
     MakeSwitch<&AblationOptions::trace_collect>("trace_collect", "thread_local",
                                                 "mutex", "channel"),
     MakeSwitch<&AblationOptions::snapshots>("snapshots", "per_thread", "mutex"),
+    MakeSwitch<&AblationOptions::context>("context", "kept", "fresh"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "util/context_memory.h"
 #include "util/read_section.h"
 #include "util/thread_slots.h"
 
@@ -18,6 +19,7 @@ constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
 
 void HandBack(void* thread_record) {
   ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
+  ContextMemory::FreeKept(record);
   // B19: inside a section. B8: if in one already, its stack is gone.
   if (record->depth == 0) ReadSection::Enter(record);
   record->depth = 1;

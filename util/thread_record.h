@@ -16,6 +16,8 @@
 
 namespace varve {
 
+class ContextMemory;
+
 // See util/thread_slots.h. `number` says what `pointer` is worth; it is never
 // 0 in a slot that is full.
 struct ThreadSlot {
@@ -28,6 +30,7 @@ struct alignas(64) ThreadRecord {
   // Enough for every 32-bit id: chunk i holds kInlineSlots << i slots.
   static constexpr uint32_t kSlotChunks = 29;
   static constexpr int kMaxWitnesses = 16;
+  static constexpr int kContextKinds = 2;
 
   // Written by the thread. Odd while it is inside a read section.
   std::atomic<uint64_t> sequence{0};
@@ -47,6 +50,13 @@ struct alignas(64) ThreadRecord {
 
   // Guarded by ThreadRegistryMutex().
   ThreadRecord* next_free = nullptr;
+
+  // Owned by the thread; see util/context_memory.h.
+  struct KeptContexts {
+    ContextMemory* newest = nullptr;
+    uint32_t count = 0;
+  };
+  KeptContexts contexts[kContextKinds];
 
   // Contents: see util/thread_slots.h. Chunks are added by the thread alone,
   // and stay.

@@ -19,12 +19,13 @@ enum class Witness : uint8_t {
   kBinarySearch,  // block_index=binary_search: a search of a table's index.
   kPrefixIndex,   // block_index=prefixes: an index opened that has them.
   kBlinkTree,     // memtable=blink_tree: a memtable that has one.
-  kSkipList,      // memtable=skiplist: the same, and each insert, search and
-                  // iterator.
+  kSkipList,      // memtable=skiplist: the same, and each insert and search.
   kTailRead,      // table_open=one_read: a table opened by one or two reads.
   kUncachedOpen,  // table_open=uncached: a table opened.
+  kKeptContext,   // context=kept: a kept context filled anew.
+  kFreshContext,  // context=fresh: an iterator made of new memory.
 };
-inline constexpr int kWitnesses = static_cast<int>(Witness::kUncachedOpen) + 1;
+inline constexpr int kWitnesses = static_cast<int>(Witness::kFreshContext) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);
 
 // Counts in a record of the calling thread.

@@ -64,6 +64,11 @@ enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 // mutex. Production: in nodes of the thread that takes them, without a lock.
 enum class SnapshotMode : uint8_t { kPerThread = 0, kMutex };
 
+// context=fresh: each iterator, and each scratch of a MultiGet, is made of new
+// memory from the heap. Production: the thread keeps the memory of its last
+// ones, and of iterators also the tree.
+enum class ContextMode : uint8_t { kKept = 0, kFresh };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -75,6 +80,7 @@ struct AblationOptions {
   TraceClockMode trace_clock = {};
   TraceCollectMode trace_collect = {};
   SnapshotMode snapshots = {};
+  ContextMode context = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

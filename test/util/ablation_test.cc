@@ -38,6 +38,7 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.memtable, MemTableMode::kBlinkTree);
   EXPECT_EQ(options.statistics, StatisticsMode::kPerCpu);
   EXPECT_EQ(options.snapshots, SnapshotMode::kPerThread);
+  EXPECT_EQ(options.context, ContextMode::kKept);
   EXPECT_EQ(options.ToString(), "");
   EXPECT_EQ(Fields(Parsed("")), Fields(options));
 }
@@ -54,6 +55,7 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("statistics=global").statistics, StatisticsMode::kGlobal);
   EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
   EXPECT_EQ(Parsed("snapshots=mutex").snapshots, SnapshotMode::kMutex);
+  EXPECT_EQ(Parsed("context=fresh").context, ContextMode::kFresh);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
