@@ -11,6 +11,7 @@
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "util/ablation_choice.h"
+#include "util/memory_account.h"
 
 namespace varve {
 
@@ -90,6 +91,9 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
                       snapshots_) {
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
+  }
+  if (!IsProduction(options_.ablation.memory_accounting)) {
+    SetMemoryAccountingAtomic(true);
   }
   SetClockMode(options_.ablation.trace_clock);
   TraceCollector::Get().SetCollectMode(options_.ablation.trace_collect);

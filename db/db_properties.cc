@@ -5,6 +5,7 @@
 
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
+#include "monitoring/memory_accounting.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "table/block_cache.h"
@@ -66,6 +67,10 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     *value = OldestSnapshotLocked();
   } else if (name == Slice("statistics")) {
     if (stats_ != nullptr) *value = stats_->ToString();
+  } else if (name == Slice("memory")) {
+    *value = DescribeMemory();
+  } else if (name == Slice("memory-by-thread")) {
+    *value = DescribeMemoryByThread();
   } else if (name == Slice("prometheus")) {
     if (stats_ != nullptr) *value = stats_->ToPrometheus();
   } else if (name == Slice("statistics-path")) {
@@ -295,6 +300,8 @@ std::string DBImpl::AblationWitnesses() const {
   add("context",
       WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
                                                   : Witness::kFreshContext));
+  add("memory_accounting",
+      AccountedBytes(!IsProduction(ablation.memory_accounting)));
   add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
   const TraceCollector& traces = TraceCollector::Get();
   add("trace_clock", traces.FinishedWith(CurrentClock()));

@@ -13,6 +13,7 @@
 #include "monitoring/span.h"
 #include "table/merging_iterator.h"
 #include "util/hash.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -223,6 +224,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   uint64_t bytes = 0;
   const ContextLoan context(ContextKind::kMultiGet,
                             !IsProduction(options_.ablation.context));
+  if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
   const SuperVersionCache::Read read = BeginRead(options);
   const SequenceNumber sequence = ReadSequence(options);

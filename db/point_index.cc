@@ -87,10 +87,17 @@ size_t PointIndex::BucketCountFor(size_t write_buffer_size) {
 PointIndex::PointIndex(size_t bucket_count)
     : mask_(bucket_count - 1), buckets_(MapBuckets(bucket_count)) {
   VARVE_DCHECK(bucket_count == 0 || std::has_single_bit(bucket_count));
+  if (buckets_ != nullptr) {
+    account_ =
+        NoteAllocated(MemoryKind::kMemTable, bucket_count * sizeof(Word));
+  }
 }
 
 PointIndex::~PointIndex() {
-  if (buckets_ != nullptr) munmap(buckets_, (mask_ + 1) * sizeof(Word));
+  if (buckets_ == nullptr) return;
+  const size_t bytes = (mask_ + 1) * sizeof(Word);
+  munmap(buckets_, bytes);
+  NoteFreed(account_, MemoryKind::kMemTable, bytes);
 }
 
 size_t PointIndex::MemoryUsage(uint64_t insert_count) const {

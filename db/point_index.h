@@ -81,6 +81,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "util/memory_account.h"
 #include "varve/slice.h"
 
 namespace varve {
@@ -143,6 +144,7 @@ class PointIndex {
   // Immutable after construction.
   const uint64_t mask_;
   std::atomic<uint64_t>* const buckets_;
+  MemoryAccount* account_ = nullptr;  // Of the buckets.
 };
 
 }  // namespace varve

@@ -7,6 +7,7 @@
 #include "db/write_batch_internal.h"
 #include "util/coding.h"
 #include "util/hash.h"
+#include "util/memory_account.h"
 
 namespace varve {
 
@@ -28,10 +29,22 @@ void PutTag(std::string* out, BatchTag tag) {
 
 }  // namespace
 
+void WriteBatch::Charge::Set(size_t bytes) {
+  if (account_ != nullptr) {
+    NoteFreed(static_cast<MemoryAccount*>(account_), MemoryKind::kWriteBatch,
+              bytes_);
+  }
+  bytes_ = bytes;
+  account_ =
+      bytes == 0 ? nullptr : NoteAllocated(MemoryKind::kWriteBatch, bytes);
+}
+
 WriteBatch::WriteBatch() { Clear(); }
 
 WriteBatch::WriteBatch(std::string representation)
-    : representation_(std::move(representation)), unchecked_(true) {}
+    : representation_(std::move(representation)), unchecked_(true) {
+  charge_.Update(representation_);
+}
 
 void WriteBatch::Clear() {
   representation_.assign(kHeaderSize, '\0');
@@ -53,6 +66,7 @@ void WriteBatch::Put(const Slice& key, const Slice& value) {
   PutTag(&representation_, BatchTag::kPut);
   PutLengthPrefixedSlice(&representation_, key);
   PutLengthPrefixedSlice(&representation_, value);
+  charge_.Update(representation_);
 }
 
 void WriteBatch::Delete(const Slice& key) {
@@ -63,6 +77,7 @@ void WriteBatch::Delete(const Slice& key) {
   WriteBatchInternal::SetCount(this, Count() + 1);
   PutTag(&representation_, BatchTag::kDelete);
   PutLengthPrefixedSlice(&representation_, key);
+  charge_.Update(representation_);
 }
 
 void WriteBatch::SingleDelete(const Slice& key) {
@@ -73,6 +88,7 @@ void WriteBatch::SingleDelete(const Slice& key) {
   WriteBatchInternal::SetCount(this, Count() + 1);
   PutTag(&representation_, BatchTag::kSingleDelete);
   PutLengthPrefixedSlice(&representation_, key);
+  charge_.Update(representation_);
 }
 
 void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
@@ -84,6 +100,7 @@ void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
   PutTag(&representation_, BatchTag::kRangeDelete);
   PutLengthPrefixedSlice(&representation_, begin);
   PutLengthPrefixedSlice(&representation_, end);
+  charge_.Update(representation_);
   unchecked_ = true;
 }
 
@@ -94,6 +111,7 @@ void WriteBatch::PutLogData(const Slice& blob) {
   }
   PutTag(&representation_, BatchTag::kLogData);
   PutLengthPrefixedSlice(&representation_, blob);
+  charge_.Update(representation_);
 }
 
 void WriteBatch::Append(const WriteBatch& other) {
@@ -274,6 +292,7 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
   SetCount(target, target->Count() + source.Count());
   target->representation_.append(source.representation_, kHeaderSize,
                                  std::string::npos);
+  target->charge_.Update(target->representation_);
   target->too_long_ |= source.too_long_;
   target->unchecked_ |= source.unchecked_;
 }

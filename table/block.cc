@@ -196,6 +196,7 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
       void* memory = AllocateBlockMemory(total, options.huge_pages);
       auto* made = new (memory) Block;
       made->allocated_bytes_ = total;
+      made->account_ = NoteAllocated(MemoryKind::kBlock, total);
       made->entry_count_ = static_cast<uint32_t>(entries.size());
       made->prefix_size_ = static_cast<uint32_t>(prefix_size);
       made->offsets_at_ = static_cast<uint32_t>(offsets_at);
@@ -250,6 +251,7 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
 void Block::Free() {
   const size_t size = allocated_bytes_;
   const bool huge_pages = huge_pages_;
+  NoteFreed(account_, MemoryKind::kBlock, size);
   this->~Block();
   FreeBlockMemory(this, size, huge_pages);
 }

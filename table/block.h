@@ -38,6 +38,7 @@
 #include "util/byte_match.h"
 #include "util/coding.h"
 #include "util/context_memory.h"
+#include "util/memory_account.h"
 #include "util/short_copy.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -210,6 +211,7 @@ class alignas(64) Block {
   uint32_t ring_index_ = 0;              // These two are the cache's,
   std::atomic<Block*>* slot_ = nullptr;  // guarded by its shard's mutex.
   size_t allocated_bytes_ = 0;
+  MemoryAccount* account_ = nullptr;  // Of these bytes.
 
   // ---- Header; immutable, but for the mark ----
   alignas(64) uint32_t entry_count_ = 0;

@@ -5,7 +5,15 @@
 
 namespace varve {
 
+void TableCore::AccountMemory() {
+  accounted_bytes_ = ApproximateMemoryUsage();
+  account_ = NoteAllocated(MemoryKind::kIndexAndFilter, accounted_bytes_);
+}
+
 TableCore::~TableCore() {
+  if (account_ != nullptr) {
+    NoteFreed(account_, MemoryKind::kIndexAndFilter, accounted_bytes_);
+  }
   if (options.block_cache != nullptr && cache_id != 0) {
     options.block_cache->EraseTable(cache_id, index.nodes());
   }

@@ -47,6 +47,8 @@ struct TableCore {
   void Keep(size_t i, BlockRef* block) const;
 
   size_t ApproximateMemoryUsage() const;
+  // To be called once it is whole.
+  void AccountMemory();
 
   TableReaderOptions options;
   std::unique_ptr<RandomAccessFile> file;
@@ -69,6 +71,9 @@ struct TableCore {
   BlockPlace PlaceOf(size_t i) const {
     return {&index.slot(i), cache_id, &index.handle(i), index.last_miss(i)};
   }
+
+  MemoryAccount* account_ = nullptr;
+  size_t accounted_bytes_ = 0;
 };
 
 }  // namespace varve

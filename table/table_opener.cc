@@ -302,6 +302,7 @@ Status OpenTable(const TableReaderOptions& options,
   core->options = options;
   core->file = std::move(file);
   Status s = TableOpener(core).Run();
+  if (s.ok()) core->AccountMemory();
   if (s.ok() && options.block_cache != nullptr) {
     core->cache_id = options.block_cache->NewTableId();
   }

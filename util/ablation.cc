@@ -50,6 +50,8 @@ constexpr Switch kSwitches[] = {
                                                 "mutex", "channel"),
     MakeSwitch<&AblationOptions::snapshots>("snapshots", "per_thread", "mutex"),
     MakeSwitch<&AblationOptions::context>("context", "kept", "fresh"),
+    MakeSwitch<&AblationOptions::memory_accounting>("memory_accounting",
+                                                    "owner", "atomic"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

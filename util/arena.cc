@@ -6,14 +6,15 @@
 
 namespace varve {
 
-Arena::Arena(size_t block_bytes)
-    : block_bytes_(std::max(block_bytes, kMinBlockBytes)) {}
+Arena::Arena(size_t block_bytes, MemoryKind kind)
+    : block_bytes_(std::max(block_bytes, kMinBlockBytes)), kind_(kind) {}
 
 Arena::~Arena() {
   MutexLock lock(&mu_);
   while (blocks_ != nullptr) {
     Block* block = blocks_;
     blocks_ = block->next;
+    NoteFreed(block->account, kind_, sizeof(Block) + block->capacity);
     block->~Block();
     ::operator delete(block);
   }
@@ -42,7 +43,8 @@ char* Arena::AllocateSlow(size_t bytes, size_t alignment) {
 
 Arena::Block* Arena::AddBlock(size_t capacity) {
   const size_t total_bytes = sizeof(Block) + capacity;
-  blocks_ = new (::operator new(total_bytes)) Block{blocks_, capacity, {}};
+  blocks_ = new (::operator new(total_bytes))
+      Block{blocks_, capacity, {}, NoteAllocated(kind_, total_bytes)};
   // relaxed: see MemoryUsage.
   memory_usage_bytes_.fetch_add(total_bytes, std::memory_order_relaxed);
   return blocks_;

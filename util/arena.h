@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "util/memory_account.h"
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
 
@@ -35,9 +36,11 @@ class Arena {
   static constexpr size_t kDefaultBlockBytes = size_t{256} << 10;
   static constexpr size_t kMinBlockBytes = size_t{4} << 10;
 
+  // Its memory is accounted to whoever takes a block, as `kind`.
   // The first block is taken at the first allocation. A block of less than
   // kMinBlockBytes is raised to that.
-  explicit Arena(size_t block_bytes = kDefaultBlockBytes);
+  explicit Arena(size_t block_bytes = kDefaultBlockBytes,
+                 MemoryKind kind = MemoryKind::kMemTable);
   // REQUIRES: no other thread uses the arena any more.
   ~Arena();
   Arena(const Arena&) = delete;
@@ -66,6 +69,7 @@ class Arena {
     Block* next;
     size_t capacity;
     std::atomic<size_t> used;
+    MemoryAccount* account;  // Of this header and `capacity` bytes.
 
     // Null if fewer than `bytes` bytes are left.
     char* Take(size_t bytes, size_t alignment);
@@ -85,6 +89,7 @@ class Arena {
 
   // Immutable after construction.
   const size_t block_bytes_;
+  const MemoryKind kind_;
 
   // Atomic (written under mu_, read by all).
   std::atomic<Block*> current_{nullptr};

@@ -11,13 +11,15 @@ ContextMemory* ContextMemory::Make(ContextKind kind, size_t bytes) {
 }
 
 void* ContextMemory::AllocateSlow(size_t bytes) {
-  static_assert(sizeof(Piece) <= kAlignment);
+  static_assert(sizeof(Piece) % kAlignment == 8);
+  constexpr size_t kPieceHeader = sizeof(Piece) + 8;
   // As much as there is already, so that the number of pieces stays small.
-  const size_t size = std::max(bytes + kAlignment, bytes_);
-  auto* const piece = new (::operator new(size)) Piece{pieces_};
+  const size_t size = std::max(bytes + kPieceHeader, bytes_);
+  auto* const piece = new (::operator new(size))
+      Piece{pieces_, NoteAllocated(MemoryKind::kIterator, size), size};
   pieces_ = piece;
   bytes_ += size;
-  next_ = reinterpret_cast<char*>(piece) + kAlignment;
+  next_ = reinterpret_cast<char*>(piece) + kPieceHeader;
   end_ = reinterpret_cast<char*>(piece) + size;
   char* const result = next_;
   next_ += bytes;
@@ -28,6 +30,7 @@ void ContextMemory::FreePieces() {
   while (pieces_ != nullptr) {
     Piece* const piece = pieces_;
     pieces_ = piece->next;
+    NoteFreed(piece->account, MemoryKind::kIterator, piece->bytes);
     ::operator delete(piece);
   }
   bytes_ = own_bytes_;
@@ -42,6 +45,7 @@ void ContextMemory::Reset() {
 
 void ContextMemory::Free() {
   Reset();
+  NoteFreed(account_, MemoryKind::kIterator, own_bytes_);
   this->~ContextMemory();
   ::operator delete(this);
 }

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "util/memory_account.h"
 #include "util/thread_record.h"
 
 namespace varve {
@@ -89,11 +90,16 @@ class ContextMemory {
 
   struct Piece {
     Piece* next;
+    MemoryAccount* account;
+    size_t bytes;
   };
   static constexpr size_t kFirstBytes = size_t{8} << 10;
 
   explicit ContextMemory(ContextKind kind, size_t bytes)
-      : kind_(kind), bytes_(bytes), own_bytes_(bytes) {
+      : kind_(kind),
+        bytes_(bytes),
+        own_bytes_(bytes),
+        account_(NoteAllocated(MemoryKind::kIterator, bytes)) {
     Rewind();
   }
   ~ContextMemory() = default;
@@ -113,6 +119,7 @@ class ContextMemory {
   const ContextKind kind_;
   size_t bytes_;
   const size_t own_bytes_;  // Of the first piece, which begins with this.
+  MemoryAccount* const account_;
   Piece* pieces_ = nullptr;
   void* root_ = nullptr;
   void (*destroy_)(void*) = nullptr;

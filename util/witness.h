@@ -23,7 +23,7 @@ enum class Witness : uint8_t {
   kTailRead,      // table_open=one_read: a table opened by one or two reads.
   kUncachedOpen,  // table_open=uncached: a table opened.
   kKeptContext,   // context=kept: a kept context filled anew.
-  kFreshContext,  // context=fresh: an iterator made of new memory.
+  kFreshContext,  // context=fresh: an iterator or MultiGet in new memory.
 };
 inline constexpr int kWitnesses = static_cast<int>(Witness::kFreshContext) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);

@@ -69,6 +69,11 @@ enum class SnapshotMode : uint8_t { kPerThread = 0, kMutex };
 // ones, and of iterators also the tree.
 enum class ContextMode : uint8_t { kKept = 0, kFresh };
 
+// memory_accounting=atomic: one atomic sum per kind of memory, for all threads.
+// Production: plain sums of each thread, and atomic ones of what others free.
+// Process-wide: once atomic, it stays so.
+enum class MemoryAccountingMode : uint8_t { kOwner = 0, kAtomic };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -81,6 +86,7 @@ struct AblationOptions {
   TraceCollectMode trace_collect = {};
   SnapshotMode snapshots = {};
   ContextMode context = {};
+  MemoryAccountingMode memory_accounting = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

@@ -147,6 +147,9 @@ class DB {
   //   varve.io-path                   how tables are read
   //   varve.statistics                events and distributions
   //   varve.prometheus                the same, for Prometheus
+  //   varve.memory                    bytes of the whole process by kind: that
+  //                                   live, were allocated, freed, by whom
+  //   varve.memory-by-thread          the same by thread: its name and id
   //   varve.statistics-path           how they are counted; "none" if not
   //   varve.statistics-memory, varve.statistics-memory-reserved   bytes in
   //                                   use, and of address space

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -68,7 +69,38 @@ class WriteBatch {
  private:
   friend class WriteBatchInternal;
 
+  // To what thread the memory is accounted. A copy is accounted once it
+  // changes.
+  class Charge {
+   public:
+    Charge() = default;
+    Charge(const Charge& /*other*/) {}
+    Charge(Charge&& other) noexcept { Swap(&other); }
+    Charge& operator=(const Charge& /*other*/) { return *this; }
+    Charge& operator=(Charge&& other) noexcept {
+      Swap(&other);
+      return *this;
+    }
+    ~Charge() {
+      if (account_ != nullptr) Set(0);
+    }
+    void Update(const std::string& representation) {
+      if (representation.capacity() != bytes_) Set(representation.capacity());
+    }
+
+   private:
+    void Swap(Charge* other) {
+      std::swap(account_, other->account_);
+      std::swap(bytes_, other->bytes_);
+    }
+    void Set(size_t bytes);
+
+    void* account_ = nullptr;
+    size_t bytes_ = 0;
+  };
+
   std::string representation_;
+  Charge charge_;
   // A key or value was too long; Write refuses the batch.
   bool too_long_ = false;
   // Made from bytes, or has range deletions; Write checks it first.

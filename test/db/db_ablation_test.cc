@@ -9,6 +9,8 @@
 #include <string>
 
 #include "test/testing/db_helpers.h"
+#include "util/ablation_choice.h"
+#include "util/memory_account.h"
 #include "util/read_section.h"
 
 namespace varve::test {
@@ -83,6 +85,37 @@ TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
       SetReadSectionFenced(false);
     }
   }
+}
+
+TEST_F(DbAblationTest, EachIteratorAndMultiGetIsSeenByItsContext) {
+  for (const std::string variant : {"context=kept", "context=fresh"}) {
+    OpenAblated(variant);
+    // The first one may need more than one piece of memory.
+    for (int i = 0; i < 2; i++) db_->NewIterator({})->SeekToFirst();
+    const uint64_t before = Witnesses().at(variant);
+    EXPECT_GT(before, 0u);
+    for (int i = 0; i < 10; i++) {
+      db_->NewIterator({})->SeekToFirst();
+      std::vector<std::string> values;
+      const std::string key = Key(1);
+      EXPECT_TRUE(Ok(db_->MultiGet({}, {Slice(key)}, &values)[0]));
+    }
+    const uint64_t after = Witnesses().at(variant);
+    EXPECT_EQ(after, before + (variant == "context=fresh" ? 20 : 0));
+  }
+}
+
+TEST_F(DbAblationTest, MemoryIsSeenByItsAccounting) {
+  for (const std::string variant :
+       {"memory_accounting=atomic", "memory_accounting=owner"}) {
+    SetMemoryAccountingAtomic(false);
+    OpenAblated(variant);
+    const uint64_t before = Witnesses().at(variant);
+    WriteBatch batch;
+    batch.Put(Key(1), std::string(1000, 'v'));
+    EXPECT_GT(Witnesses().at(variant), before + 1000) << variant;
+  }
+  SetMemoryAccountingAtomic(!IsProduction(TestAblation().memory_accounting));
 }
 
 TEST_F(DbAblationTest, EachScanOfAMemtableIsSeenByItsSkipList) {

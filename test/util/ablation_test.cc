@@ -56,6 +56,8 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
   EXPECT_EQ(Parsed("snapshots=mutex").snapshots, SnapshotMode::kMutex);
   EXPECT_EQ(Parsed("context=fresh").context, ContextMode::kFresh);
+  EXPECT_EQ(Parsed("memory_accounting=atomic").memory_accounting,
+            MemoryAccountingMode::kAtomic);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
