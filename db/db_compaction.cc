@@ -152,7 +152,9 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
 
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             const Slice* begin, const Slice* end) {
-  Status status = Flush(FlushOptions());
+  FoldedBounds bounds;
+  Status status = bounds.Fold(folding_, &begin, &end);
+  if (status.ok()) status = Flush(FlushOptions());
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
   while (exclusive_compaction_) background_done_.Wait(&mutex_);

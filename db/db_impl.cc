@@ -12,6 +12,7 @@
 #include "monitoring/trace_collector.h"
 #include "util/ablation_choice.h"
 #include "util/memory_account.h"
+#include "util/witness.h"
 
 namespace varve {
 
@@ -83,6 +84,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
       env_(options_.env),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
+      folding_(KeyFoldingOf(options_)),
       block_cache_(options_.block_cache),
       events_(options_.listeners, &mutex_),
       snapshots_(new SnapshotRegistry(options_.ablation.snapshots, this,
@@ -204,6 +206,10 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   MutexLock lock(&mutex_);
   Status status;
   const uint64_t next_file_number = state->manifest.next_file_number;
+  if (!state->exists) {
+    state->manifest.key_folding = KeyFoldingName(options_.key_case);
+  }
+  if (folding_ != KeyFolding::kNone) CountWitness(Witness::kFoldingOpen);
   versions_->Initialize(&state->manifest, directory_.get());
   versions_->MarkFileNumberUsed(state->largest_file_number);
   versions_->SetLastSequence(
@@ -462,6 +468,18 @@ void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
 
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
                                    uint64_t* sizes) {
+  std::vector<Range> folded_ranges;
+  std::deque<FoldedBounds> bounds;
+  if (folding_ != KeyFolding::kNone) {
+    for (size_t i = 0; i < count; ++i) {
+      const Slice* start = &ranges[i].start;
+      const Slice* limit = &ranges[i].limit;
+      Status status = bounds.emplace_back().Fold(folding_, &start, &limit);
+      if (!status.ok()) return status;
+      folded_ranges.push_back({*start, *limit});
+    }
+    ranges = folded_ranges.data();
+  }
   SuperVersion* const super_version = super_versions_.Reference();
   for (size_t i = 0; i < count; ++i) {
     const uint64_t start = super_version->version->ApproximateOffsetOf(

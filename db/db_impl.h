@@ -14,6 +14,7 @@
 #include "db/compaction_stats.h"
 #include "db/event_queue.h"
 #include "db/flush_pace.h"
+#include "db/key_case.h"
 #include "db/memtable.h"
 #include "db/recovery.h"
 #include "db/relay_logger.h"
@@ -122,10 +123,16 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Reading ----
+  // Of the key as the caller gave it.
   Status GetInto(const ReadOptions& options, const Slice& key,
                  ReadTarget* target);
   [[gnu::noinline]] Status TracedGet(const ReadOptions& options,
                                      const Slice& key, ReadTarget* target);
+  [[gnu::noinline]] Status GetFolded(const ReadOptions& options,
+                                     const Slice& key, ReadTarget* target);
+  // Of the key as it is stored.
+  Status GetStored(const ReadOptions& options, const Slice& key,
+                   ReadTarget* target);
   Status MeasuredGet(const ReadOptions& options, const Slice& key,
                      ReadTarget* target);
   // kMeasured: takes account of it in the thread's PerfContext, and of short
@@ -147,6 +154,14 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
                 SequenceNumber sequence, const TombstoneSets* tombstones,
                 IteratorContext* context);
+  // MultiGetSome after folding the keys.
+  uint64_t MultiGetFolded(const ReadOptions& options,
+                          const SuperVersion& super_version,
+                          SequenceNumber sequence, const Slice* keys,
+                          MultiGetScratch* scratch, Status* statuses);
+  // With bounds as they are stored; `bounds` keeps them, or is null.
+  std::unique_ptr<Iterator> NewStoredIterator(
+      const ReadOptions& options, std::unique_ptr<FoldedBounds> bounds);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
   void DisposeLocked(SuperVersion* super_version) override
@@ -161,9 +176,15 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   static Status ReadOnlyError() {
     return Status::NotSupported("the database was opened for reading only");
   }
-  // A batch that `fill` gives one update of so many bytes.
+  // Calls use(key) with the key as it is stored.
+  template <typename Use>
+  Status WithStoredKey(const Slice& key, Use use);
+  // A batch to which fill(&batch) adds updates of so many bytes; what it
+  // returns is returned if it is an error.
   template <typename Fill>
   Status WriteOne(const WriteOptions& options, size_t bytes, Fill fill);
+  // Write of a batch whose keys are as they are stored.
+  Status WriteStored(const WriteOptions& options, WriteBatch* batch);
   // Write, but for its time.
   Status WriteBatchOf(const WriteOptions& options, WriteBatch* batch);
   // Once for each group, by its leader.
@@ -277,6 +298,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Env* const env_;
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
+  const KeyFolding folding_;
   RelayLogger log_;
   std::shared_ptr<Cache> block_cache_;
   std::unique_ptr<TableCache> table_cache_;

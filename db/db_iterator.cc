@@ -41,11 +41,13 @@ class DbIterator final : public Iterator {
     IteratorContext::OfPlace(place)->GiveBack();
   }
 
-  Status status() const override { return it_->status(); }
+  Status status() const override {
+    return target_error_.ok() ? it_->status() : target_error_;
+  }
 
   void SeekToFirst() override {
     if (lower_) {
-      Seek(*lower_);
+      SeekStored(*lower_);
       return;
     }
     const SeekScope scope(this);
@@ -71,24 +73,19 @@ class DbIterator final : public Iterator {
   }
 
   void Seek(const Slice& target) override {
-    const SeekScope scope(this);
-    forward_ = true;
-    const Slice from =
-        lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
-    it_->Seek(Target(from, SeekTrailer(parts_.sequence)));
-    FindNextUserEntry(false);
+    if (parts_.folding != KeyFolding::kNone) [[unlikely]] {
+      SeekFolded(target, &DbIterator::SeekStored);
+      return;
+    }
+    SeekStored(target);
   }
 
   void SeekForPrev(const Slice& target) override {
-    if (upper_ && Compare(target, *upper_) >= 0) {
-      SeekToLast();
+    if (parts_.folding != KeyFolding::kNone) [[unlikely]] {
+      SeekFolded(target, &DbIterator::SeekForPrevStored);
       return;
     }
-    const SeekScope scope(this);
-    forward_ = false;
-    // The trailer that sorts behind every version of the key.
-    it_->SeekForPrev(Target(target, 0));
-    FindPrevUserEntry();
+    SeekForPrevStored(target);
   }
 
   void Next() override {
@@ -138,6 +135,37 @@ class DbIterator final : public Iterator {
            ShortEqual(user_key.data(), saved.data(), saved.size());
   }
 
+  // The two, of a key as it is stored.
+  void SeekStored(const Slice& target) {
+    const SeekScope scope(this);
+    forward_ = true;
+    const Slice from =
+        lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
+    it_->Seek(Target(from, SeekTrailer(parts_.sequence)));
+    FindNextUserEntry(false);
+  }
+  void SeekForPrevStored(const Slice& target) {
+    if (upper_ && Compare(target, *upper_) >= 0) {
+      SeekToLast();
+      return;
+    }
+    const SeekScope scope(this);
+    forward_ = false;
+    // The trailer that sorts behind every version of the key.
+    it_->SeekForPrev(Target(target, 0));
+    FindPrevUserEntry();
+  }
+  [[gnu::noinline]] void SeekFolded(const Slice& target,
+                                    void (DbIterator::*seek)(const Slice&)) {
+    const FoldedKey folded(target, parts_.folding);
+    if (folded.ok()) {
+      (this->*seek)(folded.slice());
+      return;
+    }
+    valid_ = false;
+    target_error_ = UnfoldableKey(target);
+  }
+
   // What is done entry by entry is counted here, and handed over now and then.
   struct Moves {
     uint64_t nexts = 0;
@@ -177,6 +205,7 @@ class DbIterator final : public Iterator {
    public:
     explicit SeekScope(DbIterator* iterator) : iterator_(iterator) {
       const DbIteratorParts& parts = iterator->parts_;
+      iterator->target_error_ = Status::OK();
       iterator->CountMoves();
       RecordTick(parts.statistics, Ticker::kNumberDbSeek);
       if (IsOperationMeasured()) [[unlikely]] {
@@ -289,6 +318,7 @@ class DbIterator final : public Iterator {
   KeyBuffer& saved_key_ = parts_.context->saved_key;
   KeyBuffer& saved_value_ = parts_.context->saved_value;
   KeyBuffer& target_ = parts_.context->target;
+  Status target_error_;  // Of a target that could not be folded.
   Moves moves_;
 };
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "db/key_case.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "util/context_memory.h"
@@ -120,6 +121,10 @@ class IteratorContext {
 struct DbIteratorParts {
   const InternalKeyComparator* comparator = nullptr;
   IteratorContext* context = nullptr;  // With a tree.
+  // How targets of seeks are folded; the bounds are already, and perhaps
+  // kept here.
+  KeyFolding folding = KeyFolding::kNone;
+  std::unique_ptr<FoldedBounds> bounds;
   // Newer updates are not seen.
   SequenceNumber sequence = 0;
   StatisticsImpl* statistics = nullptr;

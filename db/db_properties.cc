@@ -306,6 +306,9 @@ std::string DBImpl::AblationWitnesses() const {
   const TraceCollector& traces = TraceCollector::Get();
   add("trace_clock", traces.FinishedWith(CurrentClock()));
   add("trace_collect", traces.FinishedWith(ablation.trace_collect));
+  add("key_case",
+      WitnessCount(IsProduction(ablation.key_case) ? Witness::kFoldingOpen
+                                                   : Witness::kUnicodeFold));
   return out;
 }
 

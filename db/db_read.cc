@@ -111,6 +111,24 @@ Status DBImpl::Get(const ReadOptions& options, const Slice& key,
 
 Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
                        ReadTarget* target) {
+  if (folding_ != KeyFolding::kNone) [[unlikely]] {
+    return GetFolded(options, key, target);
+  }
+  return GetStored(options, key, target);
+}
+
+Status DBImpl::GetFolded(const ReadOptions& options, const Slice& key,
+                         ReadTarget* target) {
+  const FoldedKey folded(key, folding_);
+  if (folded.ok()) [[likely]] {
+    return GetStored(options, folded.slice(), target);
+  }
+  target->Clear();
+  return UnfoldableKey(key);
+}
+
+Status DBImpl::GetStored(const ReadOptions& options, const Slice& key,
+                         ReadTarget* target) {
   if (TraceWanted()) [[unlikely]]
     return TracedGet(options, key, target);
   if (IsOperationMeasured()) [[unlikely]] {
@@ -234,6 +252,11 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     for (size_t i = 0; i < batch; ++i) {
       scratch.targets.emplace_back(&values[done + i]);
     }
+    if (folding_ != KeyFolding::kNone) [[unlikely]] {
+      bytes += MultiGetFolded(options, *read.super_version, sequence,
+                              keys + done, &scratch, statuses + done);
+      continue;
+    }
     bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
                           &scratch, statuses + done);
   }
@@ -329,7 +352,43 @@ void DBImpl::MakeTree(const ReadOptions& options,
   context->SetTree(NewMergingIterator(&comparator_, children, memory));
 }
 
+uint64_t DBImpl::MultiGetFolded(const ReadOptions& options,
+                                const SuperVersion& super_version,
+                                SequenceNumber sequence, const Slice* keys,
+                                MultiGetScratch* scratch, Status* statuses) {
+  const size_t count = scratch->targets.size();
+  std::array<std::optional<FoldedKey>, kMultiGetBatch> folded;
+  std::array<Slice, kMultiGetBatch> stored;
+  for (size_t i = 0; i < count; ++i) {
+    folded[i].emplace(keys[i], folding_);
+    // One that cannot be folded is looked up as the empty key, for nothing.
+    if (folded[i]->ok()) stored[i] = folded[i]->slice();
+  }
+  const uint64_t bytes = MultiGetSome(options, super_version, sequence,
+                                      stored.data(), scratch, statuses);
+  for (size_t i = 0; i < count; ++i) {
+    if (folded[i]->ok()) [[likely]]
+      continue;
+    scratch->targets[i].Clear();
+    statuses[i] = UnfoldableKey(keys[i]);
+  }
+  return bytes;
+}
+
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
+  if (folding_ == KeyFolding::kNone) [[likely]] {
+    return NewStoredIterator(options, nullptr);
+  }
+  ReadOptions stored = options;
+  auto bounds = std::make_unique<FoldedBounds>();
+  Status status = bounds->Fold(folding_, &stored.iterate_lower_bound,
+                               &stored.iterate_upper_bound);
+  return status.ok() ? NewStoredIterator(stored, std::move(bounds))
+                     : NewErrorIterator(std::move(status));
+}
+
+std::unique_ptr<Iterator> DBImpl::NewStoredIterator(
+    const ReadOptions& options, std::unique_ptr<FoldedBounds> bounds) {
   const RequestSpan span("DB::NewIterator");
   const SuperVersionCache::Read read = BeginRead(options);
   SuperVersion* const super_version = read.super_version;
@@ -355,6 +414,8 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
     MakeTree(options, *super_version, parts.sequence, tombstones.get(),
              parts.context);
   }
+  parts.folding = folding_;
+  parts.bounds = std::move(bounds);
   parts.statistics = stats_;
   parts.env = env_;
   RecordTick(stats_, Ticker::kIteratorsCreated);

@@ -38,32 +38,49 @@ void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
 
 }  // namespace
 
+template <typename Use>
+Status DBImpl::WithStoredKey(const Slice& key, Use use) {
+  if (folding_ == KeyFolding::kNone) [[likely]]
+    return use(key);
+  const FoldedKey folded(key, folding_);
+  return folded.ok() ? use(folded.slice()) : UnfoldableKey(key);
+}
+
 template <typename Fill>
 Status DBImpl::WriteOne(const WriteOptions& options, size_t bytes, Fill fill) {
   const ThreadScratch<SingleUpdate, SingleUpdateTag> scratch;
   // In use: a Logger or Env of the user's writes to a database of its own.
   if (bytes > kMaxScratchBytes || scratch->in_use) [[unlikely]] {
     WriteBatch batch;
-    fill(&batch);
-    return Write(options, &batch);
+    Status status = fill(&batch);
+    return status.ok() ? WriteStored(options, &batch) : status;
   }
   scratch->in_use = true;
   scratch->batch.Clear();
-  fill(&scratch->batch);
-  Status status = Write(options, &scratch->batch);
+  Status status = fill(&scratch->batch);
+  if (status.ok()) status = WriteStored(options, &scratch->batch);
   scratch->in_use = false;
   return status;
 }
 
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,
                    const Slice& value) {
-  return WriteOne(options, key.size() + value.size(),
-                  [&](WriteBatch* batch) { batch->Put(key, value); });
+  return WithStoredKey(key, [&](const Slice& stored) {
+    return WriteOne(options, stored.size() + value.size(),
+                    [&](WriteBatch* batch) {
+                      batch->Put(stored, value);
+                      return Status::OK();
+                    });
+  });
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
-  return WriteOne(options, key.size(),
-                  [&](WriteBatch* batch) { batch->Delete(key); });
+  return WithStoredKey(key, [&](const Slice& stored) {
+    return WriteOne(options, stored.size(), [&](WriteBatch* batch) {
+      batch->Delete(stored);
+      return Status::OK();
+    });
+  });
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
@@ -107,6 +124,19 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
+  if (folding_ == KeyFolding::kNone) [[likely]]
+    return WriteStored(options, batch);
+  // To be refused for what it is.
+  if (batch == nullptr || WriteBatchInternal::TooLong(*batch)) {
+    return WriteStored(options, batch);
+  }
+  // The caller's batch stays as it is: it may be for another database, too.
+  return WriteOne(options, batch->ApproximateSize(), [&](WriteBatch* folded) {
+    return FoldBatch(*batch, folding_, folded);
+  });
+}
+
+Status DBImpl::WriteStored(const WriteOptions& options, WriteBatch* batch) {
   if (IsOperationMeasured()) [[unlikely]] {
     MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
     if (batch != nullptr) {

@@ -70,6 +70,7 @@ class ManifestReplay {
       last_sequence_ = edit.last_sequence();
     }
     if (edit.column_family() != 0) return ApplyToOtherFamily(edit);
+    if (!edit.key_folding().empty()) state_->key_folding = edit.key_folding();
     if (edit.comparator() &&
         *edit.comparator() != comparator_.user_comparator()->Name()) {
       return Status::InvalidArgument(

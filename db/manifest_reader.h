@@ -26,6 +26,8 @@ struct ManifestState {
   SequenceNumber last_sequence = 0;
   uint32_t max_column_family = 0;
   std::string db_id;
+  // See VersionEdit.
+  std::string key_folding;
   // The last edit was cut off; the database is as it was before it.
   bool torn_tail = false;
   std::string torn_tail_message;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "db/key_case.h"
 #include "db/wal_predecessor.h"
 #include "db/wal_reader.h"
 #include "db/write_batch_internal.h"
@@ -46,6 +47,8 @@ Status Recovery::Run(RecoveredState* state) {
   step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
   if (!status.ok()) return status;
+  status = CheckKeyFolding(state->manifest.key_folding, options_);
+  if (!status.ok()) return status.Annotate(db_path_);
   status = CheckForLostEdits(*state);
   if (!status.ok()) return status;
   if (state->manifest.torn_tail) {

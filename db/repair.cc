@@ -5,6 +5,7 @@
 
 #include "db/compaction_job.h"
 #include "db/flush_job.h"
+#include "db/key_case.h"
 #include "db/options_check.h"
 #include "db/tombstone_collector.h"
 #include "db/tombstone_survivors.h"
@@ -270,6 +271,7 @@ class Repairer {
     ManifestState empty;
     empty.next_file_number = next_number_;
     empty.last_sequence = last_sequence_;
+    empty.key_folding = KeyFoldingName(options_.key_case);
     MutexLock lock(&mutex);
     versions.Initialize(&empty, directory_.get());
     edit_.SetComparatorName(options_.comparator->Name());

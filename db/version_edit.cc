@@ -36,6 +36,9 @@ enum Tag : uint32_t {
   kOldWalDeletion = 8197,
   kFullHistoryTsLow = 8198,
   kPersistUserTimestamps = 8201,
+  // Varve's own, far from what RocksDB gives out; it skips what it does not
+  // know if the ignorable bit is set.
+  kKeyFolding = kIgnorableBit | 0x560000,
 };
 
 // Tags of the custom fields of kNewFile4.
@@ -179,6 +182,10 @@ void VersionEdit::EncodeTo(std::string* out) const {
     PutVarint32(out, kComparator);
     PutLengthPrefixedSlice(out, *comparator_);
   }
+  if (!key_folding_.empty()) {
+    PutVarint32(out, kKeyFolding);
+    PutLengthPrefixedSlice(out, key_folding_);
+  }
   if (log_number_) PutTagged(out, kLogNumber, *log_number_);
   if (prev_log_number_) PutTagged(out, kPrevLogNumber, *prev_log_number_);
   if (next_file_number_) PutTagged(out, kNextFileNumber, *next_file_number_);
@@ -288,6 +295,12 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
     case kDbId:
       if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("DB id");
       db_id_ = bytes.ToString();
+      return Status::OK();
+    case kKeyFolding:
+      if (!GetLengthPrefixedSlice(input, &bytes)) {
+        return Malformed("key folding");
+      }
+      key_folding_ = bytes.ToString();
       return Status::OK();
     case kOldWalAddition:
       if (!SkipOldWalAddition(input)) return Malformed("log addition");

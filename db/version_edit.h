@@ -99,6 +99,9 @@ class VersionEdit {
   }
   const std::string& db_id() const { return db_id_; }
   void SetDbId(std::string id) { db_id_ = std::move(id); }
+  // How keys are folded; empty if they are not. See KeyFoldingName.
+  const std::string& key_folding() const { return key_folding_; }
+  void SetKeyFolding(std::string name) { key_folding_ = std::move(name); }
 
   // The column family that the edit is about, and what it does to it.
   uint32_t column_family() const { return column_family_; }
@@ -135,6 +138,7 @@ class VersionEdit {
   uint32_t column_family_ = 0;
   bool drops_column_family_ = false;
   std::string db_id_;
+  std::string key_folding_;
   std::vector<std::pair<int, FileMetaData>> new_files_;
   std::vector<std::pair<int, uint64_t>> deleted_files_;
 };

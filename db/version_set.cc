@@ -40,6 +40,7 @@ void VersionSet::Initialize(ManifestState* state, Directory* directory) {
   max_column_family_ = state->max_column_family;
   manifest_number_ = state->manifest_number;
   db_id_ = state->db_id;
+  key_folding_ = state->key_folding;
   InstallLocked(
       new Version(comparator_, table_cache_, prefixes_, state->levels));
 }
@@ -165,6 +166,7 @@ Status VersionSet::OpenNewManifest(SequenceNumber last_sequence,
 
   VersionEdit snapshot;
   snapshot.SetDbId(db_id_);
+  snapshot.SetKeyFolding(key_folding_);
   snapshot.SetComparatorName(comparator_->user_comparator()->Name());
   snapshot.SetLogNumber(log_number_);
   snapshot.SetPrevLogNumber(0);

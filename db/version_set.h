@@ -109,6 +109,7 @@ class VersionSet {
   uint64_t min_log_number_to_keep_ = 0;
   uint32_t max_column_family_ = 0;
   std::string db_id_;
+  std::string key_folding_;
 
   Version* current_ = nullptr;
   int live_versions_ = 0;

@@ -102,6 +102,8 @@ DEFINE_bool(disable_wal, false, "Write no log");
 DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
 DEFINE_bool(mmap_write, false, "Write the log through a mapping");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
+DEFINE_bool(case_insensitive_keys, false,
+            "Keys that differ in case only are the same (varve only)");
 DEFINE_bool(verify_checksum, true, "Verify the checksums of blocks read");
 DEFINE_string(ablate, "",
               "Optimizations to switch back to how things were before them: "
@@ -240,6 +242,9 @@ Status CheckTogether() {
                               ablation.trace_collect != TraceCollectMode())) {
     return Invalid("--ablate=trace_...: nothing is traced without --trace");
   }
+  if (FLAGS_case_insensitive_keys && FLAGS_engine != "varve") {
+    return Invalid("--case_insensitive_keys is for --engine=varve only");
+  }
   return status;
 }
 
@@ -338,6 +343,7 @@ EngineConfig MakeEngineConfig() {
   config.verify_checksums = FLAGS_verify_checksum;
   config.statistics = FLAGS_statistics;
   config.stats_level = FLAGS_stats_level;
+  config.case_insensitive_keys = FLAGS_case_insensitive_keys;
   config.ablation.Parse(FLAGS_ablate).IgnoreError();  // Checked before.
   return config;
 }

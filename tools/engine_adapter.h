@@ -50,6 +50,8 @@ struct EngineConfig {
   bool mmap_write = false;
   bool use_direct_reads = false;
   bool verify_checksums = true;
+  // Varve only.
+  bool case_insensitive_keys = false;
   // Count events, if the engine can, to print them.
   bool statistics = false;
   // How much Varve measures: a StatsLevel.

@@ -167,6 +167,7 @@ class VarveEngine final : public Engine {
     options.block_cache = NewBlockCache(cache_options);
     options.stats_level = static_cast<StatsLevel>(config.stats_level);
     options.ablation = config.ablation;
+    if (config.case_insensitive_keys) options.key_case = KeyCase::kInsensitive;
     options.max_open_files = config.open_files;
     options.target_file_size_base = config.target_file_bytes;
     options.use_direct_reads = config.use_direct_reads;

@@ -34,6 +34,7 @@ constexpr char kUsage[] =
     "                       N slowest traces (default: 3)\n"
     "  --html=FILE          trace: the page (default: FILE.html)\n"
     "  --create_if_missing  put: make the database if there is none\n"
+    "  --ignore_case        the keys of the database are case-insensitive\n"
     "  --                   what follows is no option\n"
     "\n"
     "get and scan change nothing and take no lock: do not run them beside a\n"
@@ -50,6 +51,7 @@ struct CommandLine {
   std::string db;
   bool hex = false;
   bool create_if_missing = false;
+  bool ignore_case = false;
   std::optional<std::string> from;
   std::optional<std::string> to;
   std::optional<std::string> html;
@@ -96,14 +98,19 @@ void Print(const Slice& bytes, bool hex, FILE* out) {
 
 // ---- Commands --------------------------------------------------------------
 
+Options OptionsOf(const CommandLine& line) {
+  Options options;
+  options.create_if_missing = line.create_if_missing;
+  if (line.ignore_case) options.key_case = KeyCase::kInsensitive;
+  return options;
+}
+
 Status OpenToRead(const CommandLine& line, std::unique_ptr<DB>* db) {
-  return DB::OpenForReadOnly(Options(), line.db, db);
+  return DB::OpenForReadOnly(OptionsOf(line), line.db, db);
 }
 
 Status OpenToWrite(const CommandLine& line, std::unique_ptr<DB>* db) {
-  Options options;
-  options.create_if_missing = line.create_if_missing;
-  return DB::Open(options, line.db, db);
+  return DB::Open(OptionsOf(line), line.db, db);
 }
 
 Status Get(const CommandLine& line, FILE* out) {
@@ -208,6 +215,8 @@ bool ParseOption(const std::string& option, CommandLine* line) {
       line->hex = true;
     } else if (name == "--create_if_missing") {
       line->create_if_missing = true;
+    } else if (name == "--ignore_case") {
+      line->ignore_case = true;
     } else {
       return false;
     }

@@ -280,6 +280,7 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
     part.statistics = all.statistics;
     part.trace_clock = all.trace_clock;
     part.trace_collect = all.trace_collect;
+    part.key_case = all.key_case;
   } else if (benchmark.loop != nullptr &&
              benchmark.order != KeyOrder::kSequential) {
     part = all;

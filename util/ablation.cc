@@ -52,6 +52,8 @@ constexpr Switch kSwitches[] = {
     MakeSwitch<&AblationOptions::context>("context", "kept", "fresh"),
     MakeSwitch<&AblationOptions::memory_accounting>("memory_accounting",
                                                     "owner", "atomic"),
+    MakeSwitch<&AblationOptions::key_case>("key_case", "ascii_first",
+                                           "unicode"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

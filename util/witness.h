@@ -24,8 +24,10 @@ enum class Witness : uint8_t {
   kUncachedOpen,  // table_open=uncached: a table opened.
   kKeptContext,   // context=kept: a kept context filled anew.
   kFreshContext,  // context=fresh: an iterator or MultiGet in new memory.
+  kFoldingOpen,   // key_case=ascii_first: a case-insensitive database opened.
+  kUnicodeFold,   // key_case=unicode, and of others what is not ASCII: a fold.
 };
-inline constexpr int kWitnesses = static_cast<int>(Witness::kFreshContext) + 1;
+inline constexpr int kWitnesses = static_cast<int>(Witness::kUnicodeFold) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);
 
 // Counts in a record of the calling thread.

@@ -74,6 +74,11 @@ enum class ContextMode : uint8_t { kKept = 0, kFresh };
 // Process-wide: once atomic, it stays so.
 enum class MemoryAccountingMode : uint8_t { kOwner = 0, kAtomic };
 
+// key_case=unicode: each key of a case-insensitive database is folded by the
+// Unicode library. Production: ASCII is folded by SIMD, which leaves only keys
+// that hold something else to the library.
+enum class KeyCaseMode : uint8_t { kAsciiFirst = 0, kUnicode };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -87,6 +92,7 @@ struct AblationOptions {
   SnapshotMode snapshots = {};
   ContextMode context = {};
   MemoryAccountingMode memory_accounting = {};
+  KeyCaseMode key_case = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

@@ -240,7 +240,8 @@ Status DestroyDB(const std::string& path, const Options& options);
 
 // Rebuilds a database of which CURRENT, MANIFEST or tables are gone or
 // damaged: every entry that can be read is kept, other files are moved to the
-// subdirectory lost/. What had been deleted may come back.
+// subdirectory lost/. What had been deleted may come back. Comparator and
+// key_case must be those that it was written with.
 Status RepairDB(const std::string& path, const Options& options);
 
 }  // namespace varve

@@ -34,6 +34,17 @@ enum class WalRecoveryMode : uint8_t {
   kPointInTime,
 };
 
+// Which keys are the same key.
+enum class KeyCase : uint8_t {
+  // Those of the same bytes. The default.
+  kSensitive,
+  // Those that differ in case only. Keys are UTF-8, and InvalidArgument if they
+  // are not. They are folded on every way in, to Unicode's full case folding in
+  // normal form C: what is stored, and what iterators give, is the folded key,
+  // in whose bytes keys are ordered. It may be longer than the key.
+  kInsensitive,
+};
+
 struct Options {
   // ---- Behaviour ----
 
@@ -50,6 +61,12 @@ struct Options {
 
   // The order of keys. Default: bytewise.
   const Comparator* comparator = BytewiseComparator();
+
+  // Whether case counts in keys. A new database remembers it; to open it with
+  // another value is InvalidArgument. RocksDB and its tools read such a
+  // database, whose keys are the folded ones; where they write to it, they
+  // forget the setting, and it opens as kSensitive only. Default: kSensitive.
+  KeyCase key_case = KeyCase::kSensitive;
 
   // Files, clock and threads. Default: the operating system's.
   Env* env = Env::Default();

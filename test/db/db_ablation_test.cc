@@ -24,6 +24,9 @@ class DbAblationTest : public DbTestBase {
     options_.ablation = AblationOptions();
     ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
     options_.block_cache = nullptr;
+    // Else nothing is folded.
+    options_.key_case = text.starts_with("key_case") ? KeyCase::kInsensitive
+                                                     : KeyCase::kSensitive;
     db_.reset();
     ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
     Open();
@@ -68,7 +71,8 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
 TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
   for (const std::string variant :
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
-        "read_section=fenced", "statistics=global", "statistics=thread"}) {
+        "read_section=fenced", "statistics=global", "statistics=thread",
+        "key_case=unicode"}) {
     // Its own way of fencing takes the place of this one.
     if (kThreadSanitizer && variant == "read_section=fenced") continue;
     OpenAblated(variant);
@@ -116,6 +120,13 @@ TEST_F(DbAblationTest, MemoryIsSeenByItsAccounting) {
     EXPECT_GT(Witnesses().at(variant), before + 1000) << variant;
   }
   SetMemoryAccountingAtomic(!IsProduction(TestAblation().memory_accounting));
+}
+
+TEST_F(DbAblationTest, ADatabaseThatFoldsIsSeen) {
+  OpenAblated("key_case=ascii_first");
+  const uint64_t before = Witnesses().at("key_case=ascii_first");
+  OpenAblated("key_case=ascii_first");
+  EXPECT_EQ(Witnesses().at("key_case=ascii_first"), before + 1);
 }
 
 TEST_F(DbAblationTest, EachScanOfAMemtableIsSeenByItsSkipList) {

@@ -149,6 +149,34 @@ INSTANTIATE_TEST_SUITE_P(
              std::string(test.param.bloom ? "Bloom" : "");
     });
 
+TEST_F(RocksDbToolsTest, ReadsCaseInsensitiveDatabasesAsTheyAreStored) {
+  options_.key_case = KeyCase::kInsensitive;
+  Open();
+  Put("Straße", "1");
+  Flush();
+  Put("KEY", "2");
+  Close();
+  ExpectRocksDbAgrees(path_, {{"key", "2"}, {"strasse", "1"}});
+  // Only a reader has seen it.
+  Open();
+  EXPECT_EQ(Get("Key"), "2");
+  Close();
+  // RocksDB writes a MANIFEST without the setting, and keys as they come.
+  Ldb(path_, {"put", Hex("NEW"), Hex("3")});
+  EXPECT_TRUE(TryOpen().IsInvalidArgument());
+  options_.key_case = KeyCase::kSensitive;
+  Open();
+  EXPECT_TRUE(
+      HasEntries(db_.get(), {{"NEW", "3"}, {"key", "2"}, {"strasse", "1"}}));
+  Delete("NEW");
+  Close();
+  options_.key_case = KeyCase::kInsensitive;
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+  Open();
+  EXPECT_TRUE(HasEntries(db_.get(), {{"key", "2"}, {"strasse", "1"}}));
+  EXPECT_EQ(Get("Key"), "2");
+}
+
 TEST_F(RocksDbToolsTest, UnusualKeysAndValuesPassBothWays) {
   EntryList entries = {{"", "value of the empty key"},
                        {std::string(1, '\0'), ""},

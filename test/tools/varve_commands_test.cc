@@ -61,6 +61,16 @@ TEST_F(VarveCommandsTest, GetsWhatWasPut) {
   EXPECT_EQ(RunHere({"--hex", "get", "0x61"}).out, "0x62\n");
 }
 
+TEST_F(VarveCommandsTest, IgnoresCaseWhereTheDatabaseDoes) {
+  ASSERT_EQ(RunHere({"--create_if_missing", "--ignore_case", "put", "Key", "v"})
+                .exit_code,
+            kExitOk);
+  EXPECT_EQ(RunHere({"--ignore_case", "get", "KEY"}).out, "v\n");
+  const Outcome outcome = RunHere({"get", "key"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_NE(outcome.error.find("case-insensitive"), std::string::npos);
+}
+
 TEST_F(VarveCommandsTest, DoesNotGetWhatWasDeleted) {
   Put("0x61", "0x62");
   EXPECT_EQ(RunHere({"delete", "a"}).out, "OK\n");

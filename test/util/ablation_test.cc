@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
                     options.block_cache, options.read_section, options.memtable,
-                    options.statistics, options.snapshots);
+                    options.statistics, options.snapshots, options.key_case);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -39,6 +39,7 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.statistics, StatisticsMode::kPerCpu);
   EXPECT_EQ(options.snapshots, SnapshotMode::kPerThread);
   EXPECT_EQ(options.context, ContextMode::kKept);
+  EXPECT_EQ(options.key_case, KeyCaseMode::kAsciiFirst);
   EXPECT_EQ(options.ToString(), "");
   EXPECT_EQ(Fields(Parsed("")), Fields(options));
 }
@@ -58,17 +59,18 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("context=fresh").context, ContextMode::kFresh);
   EXPECT_EQ(Parsed("memory_accounting=atomic").memory_accounting,
             MemoryAccountingMode::kAtomic);
+  EXPECT_EQ(Parsed("key_case=unicode").key_case, KeyCaseMode::kUnicode);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
   AblationOptions options = Parsed(
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
       "read_section=fenced,memtable=skiplist,statistics=thread,"
-      "snapshots=mutex");
+      "snapshots=mutex,key_case=unicode");
   const Status s = options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
       "read_section=asymmetric,memtable=blink_tree,statistics=per_cpu,"
-      "snapshots=per_thread");
+      "snapshots=per_thread,key_case=ascii_first");
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
