@@ -41,6 +41,13 @@ Options Sanitize(const Options& given) {
   return options;
 }
 
+FileOptions TableFileOptions(const Options& options) {
+  FileOptions file_options;
+  file_options.use_direct_reads = options.use_direct_reads;
+  file_options.uncached_open = !IsProduction(options.ablation.table_open);
+  return file_options;
+}
+
 // 36 characters, version 4 of RFC 4122.
 std::string NewUuid() {
   std::random_device device;
@@ -77,7 +84,15 @@ Status DB::OpenForReadOnly(const Options& options, const std::string& path,
   return status;
 }
 
-DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
+std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
+  const Options sane = Sanitize(options);
+  return std::make_unique<FilePool>(sane.env, TableFileOptions(sane),
+                                    sane.max_open_files,
+                                    StatisticsImpl::Of(sane.statistics.get()));
+}
+
+DBImpl::DBImpl(const Options& options, std::string path, bool read_only,
+               FilePool* file_pool)
     : options_(Sanitize(options)),
       path_(std::move(path)),
       read_only_(read_only),
@@ -106,12 +121,10 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only)
   table_options.statistics = stats_;
   table_options.info_log = &log_;
   table_options.binary_search = !IsProduction(options_.ablation.block_index);
-  FileOptions file_options;
-  file_options.use_direct_reads = options_.use_direct_reads;
-  file_options.uncached_open = !IsProduction(options_.ablation.table_open);
   table_cache_ = std::make_unique<TableCache>(
-      path_, env_, file_options, table_options, options_.max_open_files,
-      options_.cache_index_and_filter_blocks);
+      path_, env_, TableFileOptions(options_), table_options,
+      options_.max_open_files, options_.cache_index_and_filter_blocks,
+      file_pool);
   versions_ = std::make_unique<VersionSet>(
       path_, env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);

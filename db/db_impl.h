@@ -27,6 +27,7 @@
 #include "db/write_stall.h"
 #include "monitoring/statistics.h"
 #include "table/block_cache.h"
+#include "table/file_pool.h"
 #include "table/table_cache.h"
 #include "util/mutex.h"
 #include "util/thread_pool.h"
@@ -50,8 +51,14 @@ class IteratorContext;
 // it with mutex_ held.
 class DBImpl final : public DB, private SuperVersionDisposer {
  public:
-  DBImpl(const Options& options, std::string path, bool read_only);
+  // `file_pool`, if not null, has the tables' files in place of a pool of the
+  // DB's own, and outlives it.
+  DBImpl(const Options& options, std::string path, bool read_only,
+         FilePool* file_pool = nullptr);
   ~DBImpl() override;
+
+  // A pool for DBs that are opened with these options.
+  static std::unique_ptr<FilePool> NewFilePool(const Options& options);
 
   // To be called once, before anything else.
   Status Open();
@@ -130,6 +137,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
                                      const Slice& key, ReadTarget* target);
   [[gnu::noinline]] Status GetFolded(const ReadOptions& options,
                                      const Slice& key, ReadTarget* target);
+  [[gnu::noinline]] Status GetFoldedElsewhere(const ReadOptions& options,
+                                              const Slice& key,
+                                              ReadTarget* target);
   // Of the key as it is stored.
   Status GetStored(const ReadOptions& options, const Slice& key,
                    ReadTarget* target);

@@ -309,6 +309,9 @@ std::string DBImpl::AblationWitnesses() const {
   add("key_case",
       WitnessCount(IsProduction(ablation.key_case) ? Witness::kFoldingOpen
                                                    : Witness::kUnicodeFold));
+  add("catalog",
+      WitnessCount(IsProduction(ablation.catalog) ? Witness::kSpelling
+                                                  : Witness::kCatalogFold));
   return out;
 }
 

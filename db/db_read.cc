@@ -119,10 +119,19 @@ Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
 
 Status DBImpl::GetFolded(const ReadOptions& options, const Slice& key,
                          ReadTarget* target) {
-  const FoldedKey folded(key, folding_);
-  if (folded.ok()) [[likely]] {
-    return GetStored(options, folded.slice(), target);
+  // By hand, as a FoldedKey costs a third more: it can hold any key.
+  char ascii[FoldedKey::kInlineBytes];
+  if (folding_ == KeyFolding::kAsciiFirst && key.size() <= sizeof(ascii) &&
+      FoldAscii(key.data(), key.size(), ascii)) [[likely]] {
+    return GetStored(options, Slice(ascii, key.size()), target);
   }
+  return GetFoldedElsewhere(options, key, target);
+}
+
+Status DBImpl::GetFoldedElsewhere(const ReadOptions& options, const Slice& key,
+                                  ReadTarget* target) {
+  const FoldedKey folded(key, folding_);
+  if (folded.ok()) return GetStored(options, folded.slice(), target);
   target->Clear();
   return UnfoldableKey(key);
 }

@@ -196,14 +196,18 @@ void Shard::Remove(uint64_t number, Tables* garbage) {
 struct TableCache::Rep {
   Rep(std::string path, Env* the_env, const FileOptions& the_file_options,
       const TableReaderOptions& the_base, int max_open_files,
-      bool charge_tables)
+      bool charge_tables, FilePool* shared_pool)
       : db_path(std::move(path)),
         env(the_env),
         file_options(the_file_options),
         base(the_base),
         charged(charge_tables ? base.block_cache : nullptr),
         bounded(file_options.uncached_open && max_open_files >= 0),
-        pool(env, file_options, max_open_files, base.statistics) {}
+        own_pool(shared_pool != nullptr
+                     ? nullptr
+                     : std::make_unique<FilePool>(
+                           env, file_options, max_open_files, base.statistics)),
+        pool(shared_pool != nullptr ? shared_pool : own_pool.get()) {}
 
   // Opens the file under one of its two names.
   Status OpenFile(uint64_t number, std::string* path,
@@ -224,9 +228,10 @@ struct TableCache::Rep {
   // Tables that are still needed may be forgotten.
   bool forgets() const { return bounded || charged != nullptr; }
 
-  BlockCache* const charged;  // Null if tables are not.
-  const bool bounded;         // In number, by max_open_files.
-  FilePool pool;
+  BlockCache* const charged;                 // Null if tables are not.
+  const bool bounded;                        // In number, by max_open_files.
+  const std::unique_ptr<FilePool> own_pool;  // Null if it is shared.
+  FilePool* const pool;
   std::vector<std::unique_ptr<Shard>> shards;
   Mutex memo_mutex;
 };
@@ -235,7 +240,7 @@ Status TableCache::Rep::OpenFile(const std::string& path,
                                  std::unique_ptr<RandomAccessFile>* file) {
   Status s;
   if (!file_options.uncached_open) {
-    s = pool.Open(path, file);
+    s = pool->Open(path, file);
   } else {
     const LocalSpan span("open file");
     s = env->NewRandomAccessFile(path, file_options, file);
@@ -301,9 +306,9 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
 TableCache::TableCache(std::string db_path, Env* env,
                        const FileOptions& file_options,
                        const TableReaderOptions& base, int max_open_files,
-                       bool charge_tables)
+                       bool charge_tables, FilePool* shared_pool)
     : rep_(new Rep(std::move(db_path), env, file_options, base, max_open_files,
-                   charge_tables)) {
+                   charge_tables, shared_pool)) {
   const bool bounded = rep_->bounded;
   const auto max_tables = static_cast<size_t>(std::max(max_open_files, 1));
   const size_t count =
@@ -360,7 +365,7 @@ void TableCache::Evict(uint64_t file_number) {
   rep_->ShardOf(file_number)->Evict(file_number);
 }
 
-size_t TableCache::OpenFiles() const { return rep_->pool.open_files(); }
+size_t TableCache::OpenFiles() const { return rep_->pool->open_files(); }
 
 size_t TableCache::ApproximateMemoryUsage() const {
   size_t bytes = 0;

@@ -21,6 +21,8 @@ struct TableFile {
   SequenceNumber largest_sequence = 0;
 };
 
+class FilePool;
+
 // What a file's metadata remember of its table: the table itself, which then
 // stays open as long as they do.
 struct TableMemo {
@@ -53,10 +55,11 @@ class TableCache {
   // filled in for each. With uncached_open among the file options, a table is
   // forgotten when its file is closed (ablation table_open=uncached).
   // With `charge_tables`, tables are charged to the block cache, and forgotten
-  // when they would take more than half of it.
+  // when they would take more than half of it. A `shared_pool` of the same
+  // Env and file options, whose bound then counts, must outlive this.
   TableCache(std::string db_path, Env* env, const FileOptions& file_options,
              const TableReaderOptions& base, int max_open_files,
-             bool charge_tables = false);
+             bool charge_tables = false, FilePool* shared_pool = nullptr);
   TableCache(const TableCache&) = delete;
   TableCache& operator=(const TableCache&) = delete;
   ~TableCache();

@@ -100,7 +100,13 @@ class EngineSession {
   virtual void Delete(const Slice& key) = 0;
   virtual Status Commit() = 0;
 
-  // Why Get or MultiGet failed.
+  // Finds a database of the catalog, and lets go of it.
+  virtual Lookup FindDatabase(const Slice& /*name*/) {
+    error_ = Status::NotSupported("catalogs");
+    return Lookup::kError;
+  }
+
+  // Why Get, MultiGet or FindDatabase failed.
   const Status& error() const { return error_; }
 
  protected:
@@ -131,6 +137,13 @@ class Engine {
   virtual Status Close() = 0;
 
   virtual std::unique_ptr<EngineSession> NewSession() = 0;
+
+  // Opens a catalog beside the database, with databases of these names, for
+  // the sessions that are made from now on. Close closes it.
+  virtual Status OpenCatalog(const EngineConfig& /*config*/,
+                             const std::vector<std::string>& /*names*/) {
+    return Status::NotSupported("the engine has no catalogs");
+  }
 
   // NotSupported where the engine has no such thing.
   virtual Status Flush() = 0;

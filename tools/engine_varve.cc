@@ -1,9 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tools/engine_adapter.h"
+#include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/statistics.h"
 
@@ -71,9 +73,23 @@ class VarveCursor final : public EngineCursor {
 
 class VarveSession final : public EngineSession {
  public:
-  VarveSession(DB* db, const ReadOptions& read_options,
+  // `catalog` may be null.
+  VarveSession(DB* db, Catalog* catalog, const ReadOptions& read_options,
                const WriteOptions& write_options)
-      : db_(db), read_options_(read_options), write_options_(write_options) {}
+      : db_(db),
+        catalog_(catalog),
+        read_options_(read_options),
+        write_options_(write_options) {}
+
+  Lookup FindDatabase(const Slice& name) override {
+    if (catalog_ == nullptr) return EngineSession::FindDatabase(name);
+    DatabaseRef ref;
+    Status status = catalog_->Find(name, &ref);
+    if (status.ok()) return Lookup::kFound;
+    if (status.IsNotFound()) return Lookup::kMissing;
+    error_ = std::move(status);
+    return Lookup::kError;
+  }
 
   Lookup Get(const Slice& key, Slice* value) override {
     value_.Reset();
@@ -126,6 +142,7 @@ class VarveSession final : public EngineSession {
 
  private:
   DB* db_;
+  Catalog* catalog_;
   ReadOptions read_options_;
   WriteOptions write_options_;
   PinnableSlice value_;
@@ -195,15 +212,33 @@ class VarveEngine final : public Engine {
     return DB::Open(options, config.path, &db_);
   }
 
+  Status OpenCatalog(const EngineConfig& config,
+                     const std::vector<std::string>& names) override {
+    if (catalog_ != nullptr) return Status::OK();
+    CatalogOptions options;
+    options.create_if_missing = true;
+    options.options.ablation = config.ablation;
+    Status status = Catalog::Open(options, config.path + "_catalog", &catalog_);
+    std::vector<std::string> there;
+    if (status.ok()) catalog_->List(&there);
+    for (const std::string& name : names) {
+      const bool known =
+          std::find(there.begin(), there.end(), name) != there.end();
+      if (status.ok() && !known) status = catalog_->Create(name);
+    }
+    return status;
+  }
+
   Status Close() override {
+    catalog_.reset();
     Status status = db_->Close();
     db_.reset();
     return status;
   }
 
   std::unique_ptr<EngineSession> NewSession() override {
-    return std::make_unique<VarveSession>(db_.get(), read_options_,
-                                          write_options_);
+    return std::make_unique<VarveSession>(db_.get(), catalog_.get(),
+                                          read_options_, write_options_);
   }
 
   Status Flush() override { return db_->Flush(FlushOptions()); }
@@ -225,6 +260,7 @@ class VarveEngine final : public Engine {
   WriteOptions write_options_;
   std::shared_ptr<Statistics> statistics_;
   std::unique_ptr<DB> db_;
+  std::unique_ptr<Catalog> catalog_;
 };
 
 }  // namespace

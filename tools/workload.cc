@@ -30,6 +30,8 @@ struct Benchmark {
   bool writes = false;
   bool sync = false;
   bool background_writer = false;
+  // Needs the engine's catalog.
+  bool catalog = false;
 };
 
 namespace {
@@ -131,6 +133,11 @@ const Benchmark kBenchmarks[] = {
      .loop = DeleteLoop,
      .needs_data = true,
      .writes = true},
+    {.name = "cataloglookup",
+     .what = "find one of 10 databases of a catalog, in one of 3 spellings",
+     .operation = "lookup",
+     .loop = CatalogLookupLoop,
+     .catalog = true},
     {.name = "compact",
      .what = "compact the whole database",
      .operation = "op",
@@ -281,10 +288,13 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
     part.trace_clock = all.trace_clock;
     part.trace_collect = all.trace_collect;
     part.key_case = all.key_case;
+  } else if (benchmark.catalog) {
+    part.catalog = all.catalog;
   } else if (benchmark.loop != nullptr &&
              benchmark.order != KeyOrder::kSequential) {
     part = all;
     part.memtable = {};
+    part.catalog = {};
     // The tables were opened with the database.
     if (config.open_files < 0) part.table_open = {};
   }
@@ -380,6 +390,14 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
   result->open_seconds = open_seconds_;
   std::string witnesses;
   engine_->Property("ablation-witness", &witnesses);
+  if (benchmark.catalog) {
+    const Status opened = engine_->OpenCatalog(engine_config_, CatalogNames());
+    if (opened.IsNotSupported()) {
+      result->text = "skipped (" + opened.message().ToString() + ")";
+      return Status::OK();
+    }
+    if (!opened.ok()) return opened;
+  }
   ResetPeakRss();
   Status status = benchmark.loop != nullptr
                       ? RunThreads(benchmark, thread_count, result)

@@ -296,6 +296,37 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
   thread->lookups = thread->operations;
 }
 
+std::vector<std::string> CatalogNames() {
+  return {"oren", "noa",   "yael", "avigail", "tal",
+          "amit", "shira", "itai", "michal",  "gilad"};
+}
+
+void CatalogLookupLoop(LoopContext* context, LoopThread* thread) {
+  // Each as oren, Oren and oRen.
+  std::vector<std::string> spellings;
+  for (const std::string& name : CatalogNames()) {
+    spellings.push_back(name);
+    for (const size_t upper : {0, 1}) {
+      spellings.push_back(name);
+      spellings.back()[upper] ^= 0x20;
+    }
+  }
+  EngineSession* const session = thread->session.get();
+  uint64_t found = 0;
+  Repeat(context, thread, [&]() -> uint64_t {
+    const Slice name = spellings[thread->random.Uniform(spellings.size())];
+    const Lookup lookup = session->FindDatabase(name);
+    if (lookup == Lookup::kError) {
+      thread->status = session->error();
+      return 0;
+    }
+    found += lookup == Lookup::kFound;
+    return 1;
+  });
+  thread->found = found;
+  thread->lookups = thread->operations;
+}
+
 void BackgroundWriteLoop(LoopContext* context, LoopThread* thread) {
   const Pacer pacer(context->config.write_bytes_per_second, 1);
   // relaxed: a write more or less does no harm.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "monitoring/histogram.h"
 #include "tools/engine_adapter.h"
@@ -78,6 +79,10 @@ void ReadReverseLoop(LoopContext* context, LoopThread* thread);
 void ReadRandomLoop(LoopContext* context, LoopThread* thread);
 void MultiReadLoop(LoopContext* context, LoopThread* thread);
 void SeekLoop(LoopContext* context, LoopThread* thread);
+void CatalogLookupLoop(LoopContext* context, LoopThread* thread);
+
+// The databases that CatalogLookupLoop looks up, in lower case.
+std::vector<std::string> CatalogNames();
 
 // Writes random entries until LoopContext::foreground is zero.
 void BackgroundWriteLoop(LoopContext* context, LoopThread* thread);

@@ -54,6 +54,7 @@ constexpr Switch kSwitches[] = {
                                                     "owner", "atomic"),
     MakeSwitch<&AblationOptions::key_case>("key_case", "ascii_first",
                                            "unicode"),
+    MakeSwitch<&AblationOptions::catalog>("catalog", "spellings", "folding"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

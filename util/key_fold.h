@@ -131,7 +131,8 @@ inline bool FoldShortAscii(const char* text, size_t size, char* out) {
 // Folds a text of ASCII into out[0, size). False if there is a byte that is not
 // ASCII; what is in `out` then means nothing.
 // REQUIRES: `out` does not overlap the text.
-inline bool FoldAscii(const char* text, size_t size, char* out) {
+[[gnu::always_inline]] inline bool FoldAscii(const char* text, size_t size,
+                                             char* out) {
   if (size < 16) return fold_internal::FoldShortAscii(text, size, out);
   fold_internal::BlockFolder folder;
   const size_t last = size - 16;

@@ -26,8 +26,10 @@ enum class Witness : uint8_t {
   kFreshContext,  // context=fresh: an iterator or MultiGet in new memory.
   kFoldingOpen,   // key_case=ascii_first: a case-insensitive database opened.
   kUnicodeFold,   // key_case=unicode, and of others what is not ASCII: a fold.
+  kSpelling,      // catalog=spellings: one learnt.
+  kCatalogFold,   // catalog=folding: a name looked up.
 };
-inline constexpr int kWitnesses = static_cast<int>(Witness::kUnicodeFold) + 1;
+inline constexpr int kWitnesses = static_cast<int>(Witness::kCatalogFold) + 1;
 static_assert(kWitnesses <= ThreadRecord::kMaxWitnesses);
 
 // Counts in a record of the calling thread.

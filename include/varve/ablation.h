@@ -79,6 +79,11 @@ enum class MemoryAccountingMode : uint8_t { kOwner = 0, kAtomic };
 // that hold something else to the library.
 enum class KeyCaseMode : uint8_t { kAsciiFirst = 0, kUnicode };
 
+// catalog=folding: a catalog folds each name that is asked for, and looks it up
+// under its mutex. Production: a spelling that was asked for before is found in
+// a table that takes no lock.
+enum class CatalogMode : uint8_t { kSpellings = 0, kFolding };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -93,6 +98,7 @@ struct AblationOptions {
   ContextMode context = {};
   MemoryAccountingMode memory_accounting = {};
   KeyCaseMode key_case = {};
+  CatalogMode catalog = {};
 
   // "superversion=mutex,block_cache=hash"; empty for all production.
   // InvalidArgument names what is unknown; *this is then unchanged.

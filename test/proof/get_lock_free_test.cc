@@ -22,6 +22,7 @@
 #include "test/testing/temp_dir.h"
 #include "util/ablation_choice.h"
 #include "util/per_cpu.h"
+#include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/read_transaction.h"
 
@@ -50,6 +51,8 @@ std::string AbsentKeyOf(int number) { return KeyOf(number) + "x"; }
 // What the child reads, and where to.
 struct Reads {
   std::unique_ptr<DB> db;
+  std::unique_ptr<Catalog> catalog;  // Only for those who find databases.
+  std::vector<DB*> found;
   ReadOptions options;
   std::vector<std::string> keys;
   std::vector<Slice> slices;
@@ -59,7 +62,8 @@ struct Reads {
   std::vector<std::string> values;
 };
 
-enum class Place { kTables, kMemtable, kNowhere };
+// Of a case-insensitive database, the last two.
+enum class Place { kTables, kMemtable, kNowhere, kFolded, kFoldedNowhere };
 
 // Makes the database and chooses what to read. Aborts if something fails.
 void Prepare(const std::string& path, const AblationOptions& ablation,
@@ -70,6 +74,8 @@ void Prepare(const std::string& path, const AblationOptions& ablation,
   options.compression = CompressionType::kNone;
   options.filter_policy = NewBloomFilterPolicy(10);
   options.block_cache = NewBlockCache(64 << 20);
+  const bool folded = place >= Place::kFolded;
+  if (folded) options.key_case = KeyCase::kInsensitive;
   // What takes their place has to lock.
   if (!kHasSequences) options.stats_level = StatsLevel::kDisableAll;
   const auto must = [](const Status& s) {
@@ -92,8 +98,12 @@ void Prepare(const std::string& path, const AblationOptions& ablation,
   std::minstd_rand random(20);
   for (uint64_t i = 0; i < pieces * kBatch; i++) {
     const int number = static_cast<int>(random() % kEntries);
-    reads->keys.push_back(place == Place::kNowhere ? AbsentKeyOf(number)
-                                                   : KeyOf(number));
+    const bool absent =
+        place == Place::kNowhere || place == Place::kFoldedNowhere;
+    reads->keys.push_back(absent ? AbsentKeyOf(number) : KeyOf(number));
+  }
+  if (folded) {
+    for (std::string& key : reads->keys) key.replace(0, 4, "USER");
   }
   reads->slices.assign(reads->keys.begin(), reads->keys.end());
   reads->value.reserve(1000);
@@ -273,6 +283,63 @@ TEST_F(GetLockFreeTest, GetAtSnapshotSharesNothing) {
         GetString(reads, piece);
       },
       StringIsRight);
+}
+
+TEST_F(GetLockFreeTest, GetOfFoldedKeySharesNothing) {
+  StepGets("Get of a folded key", Place::kFolded, 0, GetString,
+           [](Reads* reads, size_t piece) {
+             std::string key = reads->keys[piece * kBatch];
+             key.replace(0, 4, "user");
+             return reads->statuses[0].ok() && reads->value == ValueOf(key);
+           });
+  StepGets("Get of an absent folded key", Place::kFoldedNowhere, 0, GetString,
+           NothingWasFound);
+}
+
+// Finds one of ten databases, each in three spellings, and lets it go.
+void FindDatabase(const std::string& root, Reads* reads, size_t piece) {
+  static std::vector<std::string> spellings;
+  if (reads->catalog == nullptr) {
+    CatalogOptions options;
+    options.create_if_missing = true;
+    if (!Catalog::Open(options, root, &reads->catalog).ok()) abort();
+    for (int i = 0; i < 10; i++) {
+      const std::string name = "Oren" + std::to_string(i * i * i);
+      if (!reads->catalog->Create(name).ok()) abort();
+      for (const char* start : {"Oren", "oren", "oRen"}) {
+        spellings.push_back(name);
+        spellings.back().replace(0, 4, start);
+      }
+    }
+    reads->found.resize(kGets);
+  }
+  const std::string& name = spellings[piece % spellings.size()];
+  DatabaseRef ref;
+  reads->statuses[0] = reads->catalog->Find(name, &ref);
+  reads->found[piece] = ref.get();
+}
+
+TEST_F(GetLockFreeTest, FindOfAKnownSpellingSharesNothing) {
+  const auto nothing = [](Reads*, size_t) { return true; };
+  const StepReport frame = Step(
+      Place::kMemtable, kGets, [](Reads*, size_t) {}, nothing);
+  ASSERT_EQ(frame.error, "");
+  const std::string root = dir_.Sub("catalog");
+  StepReport report = Step(
+      Place::kMemtable, kGets,
+      [&root](Reads* reads, size_t piece) { FindDatabase(root, reads, piece); },
+      [](Reads* reads, size_t piece) {
+        return reads->statuses[0].ok() &&
+               reads->found[piece] == reads->found[piece / 3 * 3];
+      });
+  ASSERT_EQ(report.error, "");
+  report.instructions -= frame.instructions;
+  Print("Find of a known spelling", report, kGets);
+  EXPECT_GT(report.instructions, 20 * kGets);
+  EXPECT_EQ(report.locked, 0u);
+  EXPECT_EQ(report.system_calls, 0u);
+  EXPECT_EQ(report.mutex_operations, 0u);
+  EXPECT_EQ(report.allocations, 0u);
 }
 
 TEST_F(GetLockFreeTest, GetIntoPinnableSlicePinsAndUnpinsOnce) {

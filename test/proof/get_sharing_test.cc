@@ -1,10 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: two threads that read the same keys from the cache store to no common
-// cache line, so that no line wanders between their processors. Method: this
-// program starts itself under valgrind's lackey, which writes down each store.
-// Its two threads live at the same time and read one after the other, so that
-// each store of the trace is known to be of one of them.
+// Goal: two threads that read the same keys from the cache, or find the same
+// databases of a catalog, store to no common cache line, so that no line
+// wanders between their processors. Method: this program starts itself under
+// valgrind's lackey, which writes down each store. Its two threads live at the
+// same time and read one after the other, so that each store of the trace is
+// known to be of one of them.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -22,6 +23,7 @@
 
 #include "test/testing/store_trace.h"
 #include "test/testing/temp_dir.h"
+#include "varve/catalog.h"
 #include "varve/db.h"
 
 namespace varve::test {
@@ -32,7 +34,7 @@ constexpr const char* kTracedArgument = "--traced";
 constexpr int kThreads = 2;
 
 // What a thread does in a traced region. Two regions each, in this order.
-enum Work { kAddToShared, kGets, kWorks };
+enum Work { kAddToShared, kGets, kFinds, kWorks };
 
 std::string KeyOf(int number) {
   char text[32];
@@ -52,6 +54,8 @@ Options DbOptions() {
   return options;
 }
 
+constexpr const char* kSpellings[] = {"Oren", "oren", "oRen"};
+
 std::string DbPath(const std::string& directory) { return directory + "/db"; }
 
 // ---- The traced program -----------------------------------------------------
@@ -60,6 +64,7 @@ std::atomic<int> shared_counter = 0;
 
 struct Traced {
   std::unique_ptr<DB> db;
+  std::unique_ptr<Catalog> catalog;
   std::vector<std::string> keys;
   std::vector<std::string> values;
   std::atomic<int> wrong = 0;
@@ -141,7 +146,7 @@ class Reader {
       if (work_ == kAddToShared) {
         shared_counter.fetch_add(1);
       } else {
-        wrong = ReadAll(&value);
+        wrong = work_ == kGets ? ReadAll(&value) : FindAll();
       }
       if (idle_ != nullptr) TraceMarkers::End();
       traced_->wrong += wrong;
@@ -159,6 +164,16 @@ class Reader {
     return wrong;
   }
 
+  // Gives each back before it finds the next.
+  int FindAll() {
+    int wrong = 0;
+    for (int i = 0; i < kKeys; i++) {
+      DatabaseRef ref;
+      wrong += !traced_->catalog->Find(kSpellings[i % 3], &ref).ok();
+    }
+    return wrong;
+  }
+
   Traced* const traced_;
   Turn* const back_;
   Work work_ = kWorks;
@@ -169,7 +184,14 @@ class Reader {
 
 int RunTraced(const std::string& directory) {
   Traced traced;
-  const Status s = DB::Open(DbOptions(), DbPath(directory), &traced.db);
+  Status s = DB::Open(DbOptions(), DbPath(directory), &traced.db);
+  CatalogOptions catalog_options;
+  catalog_options.options = DbOptions();
+  catalog_options.create_if_missing = true;
+  if (s.ok()) {
+    s = Catalog::Open(catalog_options, directory + "/catalog", &traced.catalog);
+  }
+  if (s.ok()) s = traced.catalog->Create("Oren");
   if (!s.ok()) {
     fprintf(stderr, "%s\n", s.ToString().c_str());
     return 1;
@@ -182,10 +204,12 @@ int RunTraced(const std::string& directory) {
     Turn back;
     Reader a(&traced, &back), b(&traced, &back);
     // Fills the cache, binds symbols and allocates what threads keep.
-    a.Do(kGets, nullptr);
-    b.Do(kGets, nullptr);
+    for (Work work : {kGets, kFinds}) {
+      a.Do(work, nullptr);
+      b.Do(work, nullptr);
+    }
     TraceMarkers::Announce(directory);
-    for (Work work : {kAddToShared, kGets}) {
+    for (Work work : {kAddToShared, kGets, kFinds}) {
       a.Do(work, &b);
       b.Do(work, &a);
     }
@@ -237,28 +261,32 @@ TEST(GetSharingTest, TwoThreadsStoreToNoCommonLine) {
       CommonLines(region(kAddToShared, 0), region(kAddToShared, 1));
   ASSERT_FALSE(must_find.empty()) << "not even a common counter was seen";
 
-  const StoredLines& a = region(kGets, 0);
-  const StoredLines& b = region(kGets, 1);
-  ASSERT_FALSE(a.empty());
-  ASSERT_FALSE(b.empty());
-  const std::vector<uint64_t> common = CommonLines(a, b);
-  printf(
-      "%d Gets each: one thread stored to %zu lines, the other to %zu; "
-      "%zu in common\n",
-      kKeys, a.size(), b.size(), common.size());
-  // One line of each pair of places that stored to some.
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> places;
-  for (uint64_t line : common) {
-    places[{a.at(line), b.at(line)}].push_back(line);
-  }
   const TracedAddresses addresses(dir.path());
-  for (const auto& [instructions, lines] : places) {
-    printf("  %zu lines, the first %s\n    stored to at %s\n    and at %s\n",
-           lines.size(), addresses.Describe(lines[0] * kCacheLineBytes).c_str(),
-           addresses.Describe(instructions.first).c_str(),
-           addresses.Describe(instructions.second).c_str());
+  for (const Work work : {kGets, kFinds}) {
+    const StoredLines& a = region(work, 0);
+    const StoredLines& b = region(work, 1);
+    ASSERT_FALSE(a.empty());
+    ASSERT_FALSE(b.empty());
+    const std::vector<uint64_t> common = CommonLines(a, b);
+    printf(
+        "%d %s each: one thread stored to %zu lines, the other to %zu; "
+        "%zu in common\n",
+        kKeys, work == kGets ? "Gets" : "Finds", a.size(), b.size(),
+        common.size());
+    // One line of each pair of places that stored to some.
+    std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> places;
+    for (uint64_t line : common) {
+      places[{a.at(line), b.at(line)}].push_back(line);
+    }
+    for (const auto& [instructions, lines] : places) {
+      printf("  %zu lines, the first %s\n    stored to at %s\n    and at %s\n",
+             lines.size(),
+             addresses.Describe(lines[0] * kCacheLineBytes).c_str(),
+             addresses.Describe(instructions.first).c_str(),
+             addresses.Describe(instructions.second).c_str());
+    }
+    EXPECT_EQ(common.size(), 0u);
   }
-  EXPECT_EQ(common.size(), 0u);
 }
 
 }  // namespace

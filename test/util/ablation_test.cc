@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
                     options.block_cache, options.read_section, options.memtable,
-                    options.statistics, options.snapshots, options.key_case);
+                    options.statistics, options.snapshots, options.key_case,
+                    options.catalog);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -60,6 +61,7 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("memory_accounting=atomic").memory_accounting,
             MemoryAccountingMode::kAtomic);
   EXPECT_EQ(Parsed("key_case=unicode").key_case, KeyCaseMode::kUnicode);
+  EXPECT_EQ(Parsed("catalog=folding").catalog, CatalogMode::kFolding);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {

@@ -1,0 +1,178 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// A catalog's directory: opening it, and making and removing databases. A
+// database is there if its directory is; one without CURRENT is empty. It is
+// removed by a rename, which takes its name away, and what then is left of it
+// is removed as far as it goes, now or at the next Open.
+
+#include <algorithm>
+
+#include "db/catalog_impl.h"
+#include "db/catalog_names.h"
+#include "env/file_names.h"
+
+namespace varve {
+
+namespace {
+
+// Files that a repair or recovery has put aside.
+void RemoveLost(Env* env, const std::string& directory) {
+  std::vector<std::string> names;
+  if (!env->GetChildren(directory, &names).ok()) return;
+  for (const std::string& name : names) {
+    env->RemoveFile(directory + "/" + name).IgnoreError();  // See above.
+  }
+  env->RemoveDir(directory).IgnoreError();  // See above.
+}
+
+}  // namespace
+
+std::string CatalogImpl::PathOf(const CatalogEntry& entry) const {
+  return root_ + "/" + DatabaseDirectory(entry.name);
+}
+
+Status CatalogImpl::Open(bool create_if_missing) {
+  Status status = env_->FileExists(root_);
+  if (status.IsNotFound()) {
+    if (!create_if_missing) {
+      return Status::InvalidArgument(
+          root_, "does not exist (create_if_missing is false)");
+    }
+    status = env_->CreateDirIfMissing(root_);
+    // Else a power cut may take the directory with all that is synced in it.
+    std::unique_ptr<Directory> parent;
+    if (status.ok()) {
+      status = env_->NewDirectory(ParentDirectory(root_), &parent);
+    }
+    if (status.ok()) status = parent->Sync();
+  }
+  if (status.ok()) status = env_->LockFile(LockFileName(root_), &lock_);
+  if (status.ok()) status = env_->NewDirectory(root_, &directory_);
+  std::vector<std::string> children;
+  if (status.ok()) status = env_->GetChildren(root_, &children);
+  MutexLock lock(&mutex_);
+  for (const std::string& child : children) {
+    std::string name;
+    uint64_t number = 0;
+    if (ParseDatabaseDirectory(child, &name)) {
+      if (AddLocked(name) == nullptr) {
+        status = Status::NotSupported(root_, "holds too many databases");
+      }
+    } else if (ParseDroppedDirectory(child, &number)) {
+      next_dropped_ = std::max(next_dropped_, number + 1);
+      RemoveDropped(root_ + "/" + child);
+    }
+  }
+  if (!status.ok() && lock_ != nullptr) {
+    env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
+  }
+  return status;
+}
+
+CatalogEntry* CatalogImpl::AddLocked(const std::string& folded) {
+  uint32_t index = next_index_;
+  if (!free_indexes_.empty()) {
+    index = free_indexes_.back();
+    free_indexes_.pop_back();
+  } else if (next_index_ < ThreadReferences::kMaxIndexes) {
+    ++next_index_;
+  } else {
+    return nullptr;
+  }
+  auto entry = std::make_unique<CatalogEntry>();
+  entry->references = &references_;
+  entry->index = index;
+  entry->name = folded;
+  return (entries_[folded] = std::move(entry)).get();
+}
+
+void CatalogImpl::EraseLocked(CatalogEntry* entry) {
+  free_indexes_.push_back(entry->index);
+  entries_.erase(std::string(entry->name));
+  changed_.SignalAll();
+}
+
+Status CatalogImpl::Create(const Slice& name) {
+  const FoldedKey folded(name, folding_);
+  if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
+  Status status = CheckDatabaseName(folded.slice());
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  if (AwaitLocked(folded.slice()) != nullptr) {
+    return Status::InvalidArgument("there is a database of that name", name);
+  }
+  CatalogEntry* const entry = AddLocked(folded.slice().ToString());
+  if (entry == nullptr) return Status::NotSupported("too many databases");
+  if (env_->FileExists(PathOf(*entry)).ok()) {
+    // Somebody has put it there; it can be found from now on.
+    return Status::InvalidArgument(PathOf(*entry), "exists already");
+  }
+  // This syncs the root, too, after it has made the directory in it.
+  status = OpenLocked(entry);
+  if (status.ok()) return status;
+  std::string aside;
+  if (PutAsideLocked(entry, &aside).ok()) {
+    mutex_.Unlock();
+    RemoveDropped(aside);
+    mutex_.Lock();
+  }
+  return status;
+}
+
+Status CatalogImpl::Drop(const Slice& name) {
+  const FoldedKey folded(name, folding_);
+  if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
+  CatalogEntry* entry;
+  {
+    MutexLock lock(&mutex_);
+    entry = AwaitLocked(folded.slice());
+    if (entry == nullptr) return NoSuchDatabase(folded.slice());
+    RetractLocked(entry);
+    spellings_.Forget(entry);
+  }
+  ThreadReferences::AwaitSections();
+  Status status;
+  if (!AwaitReferences(*entry, drop_patience_us_)) {
+    status = Status::Busy("references are still out", name);
+  } else if (entry->db != nullptr) {
+    // Busy, or whatever it had still to say before it goes.
+    status = CloseDatabase(entry);
+  }
+  std::string aside;
+  {
+    MutexLock lock(&mutex_);
+    if (entry->db != nullptr) {
+      PutBackLocked(entry);
+    } else {
+      status = PutAsideLocked(entry, &aside);
+    }
+  }
+  if (status.ok()) RemoveDropped(aside);
+  return status;
+}
+
+Status CatalogImpl::PutAsideLocked(CatalogEntry* entry, std::string* aside) {
+  entry->state = CatalogEntry::State::kEnding;
+  *aside = root_ + "/" + DroppedDirectory(next_dropped_++);
+  mutex_.Unlock();
+  Status status = env_->RenameFile(PathOf(*entry), *aside);
+  if (status.ok()) status = directory_->Sync();
+  mutex_.Lock();
+  // NotFound: it was never made, or somebody else has removed it.
+  if (status.ok() || status.IsNotFound()) {
+    EraseLocked(entry);
+    return Status::OK();
+  }
+  entry->state = CatalogEntry::State::kClosed;
+  changed_.SignalAll();
+  return status;
+}
+
+void CatalogImpl::RemoveDropped(const std::string& directory) {
+  RemoveLost(env_, directory + "/lost");
+  Options options;
+  options.env = env_;
+  DestroyDB(directory, options).IgnoreError();  // See above.
+}
+
+}  // namespace varve

@@ -1,0 +1,126 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The catalog: a map from folded names to entries, under a mutex, and before it
+// a table of the spellings that were asked for (db/spelling_table.h), which is
+// read without one. References are counted by db/thread_references.h, whose
+// `target` is an entry's `open`.
+//
+// mutex_ is taken with no other mutex held, and not held while a database is
+// opened, closed or removed: the entry's state says who is at it, and others
+// wait for `changed_`.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/db_impl.h"
+#include "db/key_case.h"
+#include "db/spelling_table.h"
+#include "db/thread_references.h"
+#include "table/file_pool.h"
+#include "util/mutex.h"
+#include "varve/catalog.h"
+
+namespace varve {
+
+// A database of a catalog, open or not.
+struct CatalogEntry {
+  enum class State : uint8_t {
+    kClosed,
+    kOpening,  // By one thread.
+    kOpen,
+    kEnding,  // By one thread, which takes the next step: kClosed or gone; or
+              // kOpen, if it may not.
+  };
+
+  // Immutable.
+  ThreadReferences* references = nullptr;
+  uint32_t index = 0;
+  std::string name;
+
+  // Stored with the catalog's mutex held; null but in kOpen.
+  std::atomic<DB*> open{nullptr};
+
+  // Guarded by the catalog's mutex; in kOpening and kEnding, `db` is the
+  // thread's who is at it.
+  State state = State::kClosed;
+  std::unique_ptr<DBImpl> db;
+  // The sum `taken` when CloseIdle looked, and since when it is that.
+  uint64_t taken = 0;
+  uint64_t idle_since_us = 0;
+};
+
+class CatalogImpl final : public Catalog {
+ public:
+  CatalogImpl(const CatalogOptions& options, std::string root);
+  ~CatalogImpl() override;
+
+  // To be called once, before anything else.
+  Status Open(bool create_if_missing);
+
+  Status Find(const Slice& name, DatabaseRef* ref) override;
+  Status Create(const Slice& name) override;
+  Status Drop(const Slice& name) override;
+  Status CloseIdle(uint64_t idle_us, size_t* closed) override;
+  void List(std::vector<std::string>* names) override;
+  Counts GetCounts() override;
+  Status Close() override;
+
+ private:
+  using Entries =
+      std::map<std::string, std::unique_ptr<CatalogEntry>, std::less<>>;
+
+  [[gnu::noinline, gnu::cold]] Status FindSlowly(const Slice& name,
+                                                 DatabaseRef* ref);
+  // A closed entry: open, or closed again if that fails.
+  Status OpenLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
+  // Waits while somebody else is at an entry. Null if there is none any more.
+  CatalogEntry* AwaitLocked(const Slice& folded) VARVE_REQUIRES(mutex_);
+  CatalogEntry* FindLocked(const Slice& folded) VARVE_REQUIRES(mutex_);
+  CatalogEntry* AddLocked(const std::string& folded) VARVE_REQUIRES(mutex_);
+  void EraseLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
+  // From kOpen to kEnding, and back.
+  void RetractLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
+  void PutBackLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
+  // Whether nobody has a reference, up to `patience_us` from now.
+  bool AwaitReferences(const CatalogEntry& entry, uint64_t patience_us);
+  // Of an entry in kEnding without references: closes the database. Busy if it
+  // has iterators or snapshots. Its mutex is not held.
+  static Status CloseDatabase(CatalogEntry* entry);
+  // Puts the directory of an entry aside whose database is not open, and erases
+  // the entry, or leaves it closed. Gives the mutex back meanwhile.
+  Status PutAsideLocked(CatalogEntry* entry, std::string* aside)
+      VARVE_REQUIRES(mutex_);
+  void RemoveDropped(const std::string& directory);
+  bool IsIdleLocked(CatalogEntry* entry, uint64_t idle_us)
+      VARVE_REQUIRES(mutex_);
+  std::string PathOf(const CatalogEntry& entry) const;
+
+  // Immutable after Open.
+  const CatalogMode mode_;
+  const KeyFolding folding_;
+  Options options_;
+  const std::string root_;
+  Env* const env_;
+  const uint64_t drop_patience_us_;
+  std::unique_ptr<FilePool> file_pool_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<Directory> directory_;
+
+  ThreadReferences references_;
+  SpellingTable spellings_;  // Guarded by mutex_ where it says so.
+
+  Mutex mutex_;
+  CondVar changed_;  // Some entry's state has.
+  Entries entries_ VARVE_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_indexes_ VARVE_GUARDED_BY(mutex_);
+  uint32_t next_index_ VARVE_GUARDED_BY(mutex_) = 0;
+  uint64_t next_dropped_ VARVE_GUARDED_BY(mutex_) = 1;
+  bool closed_ VARVE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace varve
