@@ -66,6 +66,8 @@ DEFINE_int32(prefix_size, 0,
 DEFINE_int64(keys_per_prefix, 0,
              "Keys that share a prefix: num / keys_per_prefix prefixes take "
              "turns, so that num makes all keys share one. 0: no prefixes");
+DEFINE_bool(text_keys, false,
+            "Keys are hexadecimal numbers in capital letters, not bytes");
 DEFINE_int64(value_size, 100, "Bytes of a value");
 DEFINE_double(compression_ratio, 0.5,
               "Values that compress to this part of their size");
@@ -103,7 +105,8 @@ DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
 DEFINE_bool(mmap_write, false, "Write the log through a mapping");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
 DEFINE_bool(case_insensitive_keys, false,
-            "Keys that differ in case only are the same (varve only)");
+            "Keys that differ in case only are the same (varve only). Needs "
+            "--text_keys");
 DEFINE_bool(verify_checksum, true, "Verify the checksums of blocks read");
 DEFINE_string(ablate, "",
               "Optimizations to switch back to how things were before them: "
@@ -211,7 +214,11 @@ Status CheckTogether() {
   }
   const int64_t prefix_bytes =
       FLAGS_keys_per_prefix > 0 ? FLAGS_prefix_size : 0;
-  const int64_t number_bytes = FLAGS_key_size - prefix_bytes;
+  if (FLAGS_text_keys && FLAGS_keys_per_prefix > 0) {
+    return Invalid("--text_keys and --keys_per_prefix exclude each other");
+  }
+  const int64_t number_bytes =
+      FLAGS_text_keys ? FLAGS_key_size / 2 : FLAGS_key_size - prefix_bytes;
   if (number_bytes < 1 ||
       (number_bytes < 8 &&
        static_cast<uint64_t>(FLAGS_num) > uint64_t{1} << (8 * number_bytes))) {
@@ -244,6 +251,9 @@ Status CheckTogether() {
   }
   if (FLAGS_case_insensitive_keys && FLAGS_engine != "varve") {
     return Invalid("--case_insensitive_keys is for --engine=varve only");
+  }
+  if (FLAGS_case_insensitive_keys && !FLAGS_text_keys) {
+    return Invalid("--case_insensitive_keys needs --text_keys");
   }
   return status;
 }
@@ -294,6 +304,7 @@ WorkloadConfig MakeWorkloadConfig() {
     config.key_prefix.count =
         static_cast<uint64_t>(FLAGS_num / FLAGS_keys_per_prefix);
   }
+  config.text_keys = FLAGS_text_keys;
   config.value_bytes = static_cast<size_t>(FLAGS_value_size);
   config.compression_ratio = FLAGS_compression_ratio;
   config.write_batch = static_cast<uint64_t>(FLAGS_batch_size);

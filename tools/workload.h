@@ -29,6 +29,8 @@ struct WorkloadConfig {
   uint64_t seed = 0;
   size_t key_bytes = 0;
   KeyPrefix key_prefix;
+  // Keys are text, and have no prefix.
+  bool text_keys = false;
   size_t value_bytes = 0;
   double compression_ratio = 0.5;
   // Updates written at once.

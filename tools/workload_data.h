@@ -45,6 +45,18 @@ inline void WriteKey(const KeyPrefix& prefix, uint64_t number, size_t key_bytes,
   WriteKey(number, key_bytes, key);
 }
 
+// Writes key number `number` as text: its lowest hexadecimal digits, up to
+// sixteen, in capital letters, highest first, then '0' up to `key_bytes`.
+inline void WriteTextKey(uint64_t number, size_t key_bytes, char* key) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  const size_t used = key_bytes < 16 ? key_bytes : 16;
+  for (size_t i = used; i > 0; --i) {
+    key[i - 1] = kDigits[number & 15];
+    number >>= 4;
+  }
+  memset(key + used, '0', key_bytes - used);
+}
+
 // Printable bytes of which runs of 100 shrink to about `ratio` of their size
 // when compressed. REQUIRES: 0 < ratio <= 1.
 std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);

@@ -128,9 +128,17 @@ class Pacer {
   Clock::time_point start_;
 };
 
+void SetKey(const WorkloadConfig& config, uint64_t number, size_t key_bytes,
+            char* key) {
+  if (config.text_keys) {
+    WriteTextKey(number, key_bytes, key);
+  } else {
+    WriteKey(config.key_prefix, number, key_bytes, key);
+  }
+}
+
 void SetKey(const LoopContext& context, LoopThread* thread, uint64_t number) {
-  WriteKey(context.config.key_prefix, number, thread->key.size(),
-           thread->key.data());
+  SetKey(context.config, number, thread->key.size(), thread->key.data());
 }
 
 // Walks the data once, with `first` and then `next` of a cursor.
@@ -251,8 +259,8 @@ void MultiReadLoop(LoopContext* context, LoopThread* thread) {
   }
   Repeat(context, thread, [&]() -> uint64_t {
     for (size_t i = 0; i < batch; ++i) {
-      WriteKey(context->config.key_prefix, numbers.Next(), key_bytes,
-               buffer.data() + i * key_bytes);
+      SetKey(context->config, numbers.Next(), key_bytes,
+             buffer.data() + i * key_bytes);
     }
     size_t found = 0;
     uint64_t value_bytes = 0;

@@ -193,6 +193,9 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
   }
   for (const std::vector<std::string>& contradiction :
        {std::vector<std::string>{"--sync", "--disable_wal"},
+        {"--case_insensitive_keys"},
+        {"--text_keys", "--key_size=4", "--num=1000000"},
+        {"--text_keys", "--prefix_size=8", "--keys_per_prefix=1000"},
         {"--key_size=16", "--prefix_size=16", "--keys_per_prefix=1000"},
         {"--key_size=17", "--prefix_size=16", "--keys_per_prefix=1000"}}) {
     std::vector<std::string> arguments = contradiction;
@@ -225,6 +228,27 @@ TEST_F(DbBenchTest, ReportsNoFigureOfAnAblationThatWasNotInUse) {
     EXPECT_EQ(from_memory.error.find("superversion=mutex"), std::string::npos)
         << from_memory.Summary();
   }
+}
+
+TEST_F(DbBenchTest, FindsEveryCaseInsensitiveKeyAndDatabase) {
+  for (const char* mode : {"", "key_case=unicode,catalog=folding"}) {
+    const ToolResult result =
+        RunBench({"--text_keys", "--case_insensitive_keys", "--threads=2",
+                  "--ablate=" + std::string(mode), "filluniquerandom",
+                  "readrandom", "multireadrandom", "cataloglookup"});
+    ASSERT_EQ(result.exit_code, 0) << result.Summary();
+    for (const char* name :
+         {"readrandom", "multireadrandom", "cataloglookup"}) {
+      EXPECT_TRUE(std::regex_search(
+          result.out,
+          std::regex(std::string(name) + " *:[^\n]*\\((\\d+) of \\1 found\\)")))
+          << name << result.Summary();
+    }
+  }
+  // Nothing was folded.
+  const ToolResult result =
+      RunBench({"--ablate=key_case=unicode", "fillseq", "readrandom"});
+  EXPECT_NE(result.exit_code, 0) << result.Summary();
 }
 
 TEST_F(DbBenchTest, RepeatsARunWithItsSeed) {

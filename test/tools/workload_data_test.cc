@@ -27,6 +27,15 @@ TEST(WorkloadDataTest, KeysAreBigEndianNumbersFilledUpWithZeros) {
   EXPECT_EQ(Slice(Key(0x0102, 1)).ToString(true), "02");
 }
 
+TEST(WorkloadDataTest, TextKeysAreHexadecimalNumbersFilledUpWithZeros) {
+  std::string key(18, 'x');
+  WriteTextKey(0x01AF, key.size(), key.data());
+  EXPECT_EQ(key, "00000000000001AF00");
+  key.resize(3);
+  WriteTextKey(0x01AF, key.size(), key.data());
+  EXPECT_EQ(key, "1AF");
+}
+
 TEST(WorkloadDataTest, KeysAreInTheOrderOfTheirNumbers) {
   for (const size_t key_bytes : {2, 8, 16}) {
     for (uint64_t number = 1; number < 1000; ++number) {
