@@ -115,7 +115,7 @@ Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
       CatalogEntry* const entry = AwaitLocked(folded.slice());
       if (entry == nullptr) break;
       if (entry->state == CatalogEntry::State::kClosed) {
-        Status status = OpenLocked(entry);
+        Status status = OpenLocked(entry, false);
         if (!status.ok()) return status;
       }
       index = entry->index;
@@ -125,8 +125,9 @@ Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
         ref->db_ = entry->db.get();
         ref->entry_ = entry;
         if (IsProduction(mode_)) {
-          spellings_.Learn(SpelledName(name), entry);
-          CountWitness(Witness::kSpelling);
+          if (spellings_.Learn(SpelledName(name), entry)) {
+            CountWitness(Witness::kSpelling);
+          }
         }
         return Status::OK();
       }
@@ -159,12 +160,17 @@ CatalogEntry* CatalogImpl::AwaitLocked(const Slice& folded) {
 
 // ---- Opening and closing databases -----------------------------------------
 
-Status CatalogImpl::OpenLocked(CatalogEntry* entry) {
+Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   entry->state = CatalogEntry::State::kOpening;
   mutex_.Unlock();
-  auto db = std::make_unique<DBImpl>(options_, PathOf(*entry), false,
-                                     file_pool_.get());
-  Status status = db->Open();
+  const std::string path = PathOf(*entry);
+  // Somebody may have removed it, and must not get an empty one for it.
+  Status status = is_new ? Status::OK() : env_->FileExists(path);
+  std::unique_ptr<DBImpl> db;
+  if (status.ok()) {
+    db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
+    status = db->Open();
+  }
   if (!status.ok()) db.reset();
   mutex_.Lock();
   if (status.ok()) {

@@ -108,14 +108,10 @@ Status CatalogImpl::Create(const Slice& name) {
     return Status::InvalidArgument(PathOf(*entry), "exists already");
   }
   // This syncs the root, too, after it has made the directory in it.
-  status = OpenLocked(entry);
+  status = OpenLocked(entry, true);
   if (status.ok()) return status;
-  std::string aside;
-  if (PutAsideLocked(entry, &aside).ok()) {
-    mutex_.Unlock();
-    RemoveDropped(aside);
-    mutex_.Lock();
-  }
+  // What is left of it, if this fails, can be found or dropped.
+  RemoveLocked(entry).IgnoreError();
   return status;
 }
 
@@ -138,33 +134,31 @@ Status CatalogImpl::Drop(const Slice& name) {
     // Busy, or whatever it had still to say before it goes.
     status = CloseDatabase(entry);
   }
-  std::string aside;
-  {
-    MutexLock lock(&mutex_);
-    if (entry->db != nullptr) {
-      PutBackLocked(entry);
-    } else {
-      status = PutAsideLocked(entry, &aside);
-    }
-  }
-  if (status.ok()) RemoveDropped(aside);
+  MutexLock lock(&mutex_);
+  if (entry->db == nullptr) return RemoveLocked(entry);
+  PutBackLocked(entry);
   return status;
 }
 
-Status CatalogImpl::PutAsideLocked(CatalogEntry* entry, std::string* aside) {
+Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
   entry->state = CatalogEntry::State::kEnding;
-  *aside = root_ + "/" + DroppedDirectory(next_dropped_++);
+  const std::string aside = root_ + "/" + DroppedDirectory(next_dropped_++);
   mutex_.Unlock();
-  Status status = env_->RenameFile(PathOf(*entry), *aside);
-  if (status.ok()) status = directory_->Sync();
-  mutex_.Lock();
+  Status status = env_->RenameFile(PathOf(*entry), aside);
   // NotFound: it was never made, or somebody else has removed it.
-  if (status.ok() || status.IsNotFound()) {
-    EraseLocked(entry);
-    return Status::OK();
+  const bool is_gone = status.ok() || status.IsNotFound();
+  if (is_gone) {
+    status = directory_->Sync();
+    // Else a power cut may bring it back, and it should be whole then.
+    if (status.ok()) RemoveDropped(aside);
   }
-  entry->state = CatalogEntry::State::kClosed;
-  changed_.SignalAll();
+  mutex_.Lock();
+  if (is_gone) {
+    EraseLocked(entry);
+  } else {
+    entry->state = CatalogEntry::State::kClosed;
+    changed_.SignalAll();
+  }
   return status;
 }
 

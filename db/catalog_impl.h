@@ -77,7 +77,7 @@ class CatalogImpl final : public Catalog {
   [[gnu::noinline, gnu::cold]] Status FindSlowly(const Slice& name,
                                                  DatabaseRef* ref);
   // A closed entry: open, or closed again if that fails.
-  Status OpenLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
+  Status OpenLocked(CatalogEntry* entry, bool is_new) VARVE_REQUIRES(mutex_);
   // Waits while somebody else is at an entry. Null if there is none any more.
   CatalogEntry* AwaitLocked(const Slice& folded) VARVE_REQUIRES(mutex_);
   CatalogEntry* FindLocked(const Slice& folded) VARVE_REQUIRES(mutex_);
@@ -91,10 +91,9 @@ class CatalogImpl final : public Catalog {
   // Of an entry in kEnding without references: closes the database. Busy if it
   // has iterators or snapshots. Its mutex is not held.
   static Status CloseDatabase(CatalogEntry* entry);
-  // Puts the directory of an entry aside whose database is not open, and erases
-  // the entry, or leaves it closed. Gives the mutex back meanwhile.
-  Status PutAsideLocked(CatalogEntry* entry, std::string* aside)
-      VARVE_REQUIRES(mutex_);
+  // Removes an entry whose database is not open, and its directory; or leaves
+  // it closed. Gives the mutex back meanwhile.
+  Status RemoveLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
   void RemoveDropped(const std::string& directory);
   bool IsIdleLocked(CatalogEntry* entry, uint64_t idle_us)
       VARVE_REQUIRES(mutex_);

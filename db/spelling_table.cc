@@ -22,8 +22,10 @@ void SpellingTable::RetireSpelling(const Spelling* spelling) {
          [](void* object) { delete static_cast<Spelling*>(object); });
 }
 
-void SpellingTable::Learn(const SpelledName& name, CatalogEntry* entry) {
-  if (name.bytes.size() > kMaxBytes || Find(name) != nullptr) return;
+bool SpellingTable::Learn(const SpelledName& name, CatalogEntry* entry) {
+  if (name.bytes.size() > kMaxBytes || Find(name) != nullptr) {
+    return false;
+  }
   std::atomic<const Spelling*>* const bucket =
       &places_[(name.hash & bucket_mask_) * kWays];
   size_t place = 0;
@@ -44,6 +46,7 @@ void SpellingTable::Learn(const SpelledName& name, CatalogEntry* entry) {
       new Spelling{name.first, name.last, entry, name.bytes.ToString()},
       std::memory_order_release);
   if (old != nullptr) RetireSpelling(old);
+  return true;
 }
 
 void SpellingTable::Forget(const CatalogEntry* entry) {

@@ -107,8 +107,9 @@ class SpellingTable {
     return nullptr;
   }
 
-  // All three REQUIRE that the owner's mutex is held.
-  void Learn(const SpelledName& name, CatalogEntry* entry);
+  // All three REQUIRE that the owner's mutex is held. False if the name is
+  // known already, or too long.
+  bool Learn(const SpelledName& name, CatalogEntry* entry);
   void Forget(const CatalogEntry* entry);
   size_t size() const { return size_; }
 

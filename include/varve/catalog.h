@@ -128,9 +128,10 @@ class Catalog {
   // Removes a database and its files. New references are not given out
   // meanwhile; those that are out are waited for, at most drop_patience_us.
   // Busy: one of them, or an iterator or snapshot, is still out; the database
-  // is then as it was. NotFound: there is none. An error of the removal itself
-  // is not told: what is left of the files goes at the next Open.
-  // Not to be called inside a callback of the engine, nor is CloseIdle.
+  // is then as it was. NotFound: there is none. IOError: it is as it was, or
+  // gone but may come back after a power cut. Files that cannot be removed go
+  // at the next Open. Not to be called inside a callback of the engine, nor is
+  // CloseIdle.
   virtual Status Drop(const Slice& name) = 0;
 
   // Closes the open databases that nobody has a reference to, and that nobody

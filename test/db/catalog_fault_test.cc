@@ -1,0 +1,157 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: whichever operation of the file system fails, and if the power is cut
+// then, a database whose creation was acknowledged is there, with what was
+// synced in it, one whose removal was acknowledged is not, and every one that
+// is there can be opened. Method: a sequence of calls in which each operation
+// fails once, or all from it on, followed by a power cut.
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "env/fault_injection_env.h"
+#include "test/testing/db_helpers.h"
+#include "varve/catalog.h"
+
+namespace varve::test {
+namespace {
+
+constexpr char kRoot[] = "/catalog";
+
+// A catalog in a file system of its own, and what must be true of it.
+class FaultyCatalog {
+ public:
+  FaultyCatalog()
+      : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
+    options_.options = TinyOptions();
+    options_.options.env = &faulty_;
+    options_.create_if_missing = true;
+    options_.drop_patience_us = 0;
+  }
+
+  // How many operations there are without a fault.
+  uint64_t Count() {
+    const uint64_t before = faulty_.OperationCount();
+    RunAll();
+    return faulty_.OperationCount() - before;
+  }
+  void RunWithFault(uint64_t operation, bool once) {
+    FailureOptions failure;
+    failure.once = once;
+    faulty_.FailAfter(operation, FaultInjectionEnv::InjectedError(),
+                      kAllOperations, failure);
+    RunAll();
+    faulty_.ClearFailure();
+    CutPower();
+    if (!::testing::Test::HasFatalFailure()) ExpectAcknowledged();
+  }
+
+ private:
+  void Create(const std::string& name) {
+    if (catalog_->Create(name).ok()) {
+      Settle(name, true);
+    } else {
+      unsure_.insert(name);
+    }
+  }
+  void Drop(const std::string& name) {
+    const Status status = catalog_->Drop(name);
+    values_.erase(name);
+    if (status.ok() || status.IsNotFound()) {
+      Settle(name, false);
+    } else {
+      unsure_.insert(name);
+    }
+  }
+  void Put(const std::string& name, const std::string& value) {
+    DatabaseRef ref;
+    WriteOptions sync;
+    sync.sync = true;
+    if (!catalog_->Find(name, &ref).ok()) return;
+    values_[name].insert(value);
+    if (ref->Put(sync, "key", value).ok()) values_[name] = {value};
+  }
+  void Settle(const std::string& name, bool there) {
+    unsure_.erase(name);
+    if (there) {
+      there_.insert(name);
+      values_[name] = {""};
+    } else {
+      there_.erase(name);
+    }
+  }
+
+  void RunAll() {
+    if (!Catalog::Open(options_, kRoot, &catalog_).ok()) return;
+    Create("a");
+    Create("b");
+    Put("a", "1");
+    catalog_->CloseIdle(0, nullptr).IgnoreError();
+    Put("a", "2");
+    Put("b", "3");
+    Drop("b");
+    Create("b");
+    Create("c");
+    Drop("c");
+    Put("b", "4");
+    catalog_->Close().IgnoreError();
+  }
+
+  void CutPower() {
+    faulty_.SetFilesystemActive(false);
+    catalog_.reset();
+    CrashOptions crash;
+    crash.lose_everything_unsynced = true;
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+  }
+
+  void ExpectAcknowledged() {
+    ASSERT_TRUE(Ok(Catalog::Open(options_, kRoot, &catalog_)));
+    std::vector<std::string> names;
+    catalog_->List(&names);
+    const std::set<std::string> found(names.begin(), names.end());
+    for (const char* name : {"a", "b", "c"}) {
+      if (!unsure_.contains(name)) {
+        EXPECT_EQ(found.contains(name), there_.contains(name)) << name;
+      }
+    }
+    for (const std::string& name : names) {
+      DatabaseRef ref;
+      ASSERT_TRUE(Ok(catalog_->Find(name, &ref)));
+      std::string value;
+      const Status status = ref->Get({}, "key", &value);
+      EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
+      if (!unsure_.contains(name)) {
+        EXPECT_TRUE(values_[name].contains(value)) << name << ": " << value;
+      }
+    }
+    ASSERT_TRUE(Ok(catalog_->Close()));
+    catalog_.reset();
+  }
+
+  std::unique_ptr<Env> memory_;
+  FaultInjectionEnv faulty_;
+  CatalogOptions options_;
+  std::unique_ptr<Catalog> catalog_;
+  std::set<std::string> there_;
+  std::set<std::string> unsure_;
+  // What "key" may be in a database; "" for nothing.
+  std::map<std::string, std::set<std::string>> values_;
+};
+
+TEST(CatalogFaultTest, NoFaultLosesWhatWasAcknowledged) {
+  const uint64_t operations = FaultyCatalog().Count();
+  EXPECT_GT(operations, 100u);
+  for (const bool once : {true, false}) {
+    for (uint64_t i = 0; i < operations; ++i) {
+      SCOPED_TRACE("operation " + std::to_string(i) +
+                   (once ? ", once" : ", and all that follow"));
+      FaultyCatalog().RunWithFault(i, once);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varve::test
