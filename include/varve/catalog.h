@@ -92,7 +92,8 @@ struct CatalogOptions {
 };
 
 // Thread-safety: thread-safe; no outside lock is needed for anything but
-// destruction.
+// destruction. A Comparator, Logger or Env that a database of the catalog uses
+// must not call it: some calls wait for reads that are under way.
 class Catalog {
  public:
   struct Counts {
@@ -130,8 +131,7 @@ class Catalog {
   // Busy: one of them, or an iterator or snapshot, is still out; the database
   // is then as it was. NotFound: there is none. IOError: it is as it was, or
   // gone but may come back after a power cut. Files that cannot be removed go
-  // at the next Open. Not to be called inside a callback of the engine, nor is
-  // CloseIdle.
+  // at the next Open.
   virtual Status Drop(const Slice& name) = 0;
 
   // Closes the open databases that nobody has a reference to, and that nobody
