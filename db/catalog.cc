@@ -124,10 +124,8 @@ Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
         counts->Take();
         ref->db_ = entry->db.get();
         ref->entry_ = entry;
-        if (IsProduction(mode_)) {
-          if (spellings_.Learn(SpelledName(name), entry)) {
-            CountWitness(Witness::kSpelling);
-          }
+        if (IsProduction(mode_) && spellings_.Learn(SpelledName(name), entry)) {
+          CountWitness(Witness::kSpelling);
         }
         return Status::OK();
       }
