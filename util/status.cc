@@ -37,22 +37,23 @@ const char* CodeName(Status::Code code) {
 }  // namespace
 
 Status::Status(Code code, const Slice& message, const Slice& detail)
-    : state_(new State) {
+    : state_(new Failure) {
   state_->code = code;
-  state_->message = message.ToString();
+  std::string& text = failure()->message;
+  text = message.ToString();
   if (!detail.empty()) {
-    state_->message.append(": ");
-    state_->message.append(detail.data(), detail.size());
+    text.append(": ");
+    text.append(detail.data(), detail.size());
   }
 }
 
 // Needs no initialization, and no destruction: others may still use it.
-constinit Status::State Status::plain_not_found_{Code::kNotFound, false, {}};
+constinit Status::State Status::plain_not_found_{Code::kNotFound, false};
 
 Status::StatePtr Status::Copy(const StatePtr& state) {
   if (state == nullptr) return nullptr;
   if (state.get() == &plain_not_found_) return StatePtr(&plain_not_found_);
-  return StatePtr(new State(*state));
+  return StatePtr(new Failure(*static_cast<Failure*>(state.get())));
 }
 
 Status::Status(const Status& other) : state_(Copy(other.state_)) {}
@@ -78,14 +79,14 @@ std::string Status::ToString() const {
   if (ok()) return "OK";
   std::string result = CodeName(state_->code);
   result.append(": ");
-  result.append(state_->message);
+  result.append(message().data(), message().size());
   return result;
 }
 
 Status Status::Annotate(const Slice& context) const {
   if (ok()) return Status();
-  Status result = *this;
-  result.state_->message = context.ToString() + ": " + state_->message;
+  Status result(state_->code, context, message());
+  result.state_->no_space = state_->no_space;
   return result;
 }
 

@@ -101,7 +101,9 @@ class [[nodiscard]] Status {
   // "OK", or "<code>: <message>".
   std::string ToString() const;
   // The message without the code; empty for success. Valid while *this is.
-  Slice message() const { return ok() ? Slice() : Slice(state_->message); }
+  Slice message() const {
+    return ok() || IsPlain() ? Slice() : Slice(failure()->message);
+  }
 
   // The same error with `context` put before its message; success stays.
   Status Annotate(const Slice& context) const;
@@ -113,19 +115,25 @@ class [[nodiscard]] Status {
   struct State {
     Code code;
     bool no_space = false;
+  };
+  // What every state but the plain one is.
+  struct Failure : State {
     std::string message;
   };
 
   // Spares the one state that all share.
   struct Deleter {
     void operator()(State* state) const {
-      if (state != &plain_not_found_) delete state;
+      if (state != &plain_not_found_) delete static_cast<Failure*>(state);
     }
   };
   using StatePtr = std::unique_ptr<State, Deleter>;
 
   Status(Code code, const Slice& message, const Slice& detail);
   static StatePtr Copy(const StatePtr& state);
+  bool IsPlain() const { return state_.get() == &plain_not_found_; }
+  // REQUIRES: neither ok() nor IsPlain().
+  Failure* failure() const { return static_cast<Failure*>(state_.get()); }
 
   static State plain_not_found_;
 

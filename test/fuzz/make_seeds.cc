@@ -1,0 +1,183 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// make_seeds FOLDER: takes the fixtures apart into seeds, a folder for each
+// target, as they lie in corpus/. To be run again when a target's input changes
+// its form.
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "db/wal_reader.h"
+#include "table/entry_scanner.h"
+#include "table/format.h"
+#include "table/properties.h"
+#include "table/table_index.h"
+#include "test/fuzz/fuzz.h"
+#include "test/fuzz/string_sequential_file.h"
+#include "util/coding.h"
+#include "util/random.h"
+#include "varve/comparator.h"
+
+namespace varve::fuzz {
+namespace {
+
+constexpr size_t kMaxSeedBytes = 8192;
+
+std::string Read(const std::string& fixture) {
+  std::ifstream file(std::string(VARVE_FIXTURES_DIR "/") + fixture,
+                     std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Empty if it is compressed.
+Slice Body(const std::string& file, const BlockHandle& handle) {
+  if (!handle.FitsIn(file.size()) || file[handle.offset + handle.size] != 0) {
+    return Slice();
+  }
+  return Slice(file.data() + handle.offset, handle.size);
+}
+
+Slice Entries(const Slice& body) {
+  BlockTail tail;
+  return DecodeBlockTail(body, &tail).ok()
+             ? Slice(body.data(), tail.entries_size)
+             : Slice();
+}
+
+class Seeds {
+ public:
+  explicit Seeds(std::string folder) : folder_(std::move(folder)) {}
+
+  void Add(const std::string& target, const std::string& name,
+           const std::string& bytes) {
+    if (bytes.size() > kMaxSeedBytes) return;
+    std::filesystem::create_directories(folder_ + "/" + target);
+    std::ofstream(folder_ + "/" + target + "/" + name, std::ios::binary)
+        << bytes;
+  }
+
+  void AddTable(const std::string& fixture, const std::string& name) {
+    const std::string file = Read(fixture);
+    Footer footer;
+    if (!footer.DecodeFrom(file, name, file.size()).ok()) return;
+    std::string tail;
+    PutFixed32(&tail, static_cast<uint32_t>(file.size()));
+    Add("footer", name, tail + file.substr(file.size() - footer.size));
+    TableProperties properties;
+    EntryScanner metas(Entries(Body(file, footer.metaindex)));
+    while (metas.Next()) {
+      BlockHandle handle;
+      Slice value = metas.value();
+      if (!handle.DecodeFrom(&value) || !handle.FitsIn(file.size())) continue;
+      const std::string body = Body(file, handle).ToString();
+      if (metas.key() == kPropertiesBlockName) {
+        Add("properties", name, body);
+        static_cast<void>(DecodeProperties(body, name, &properties).ok());
+      } else if (metas.key() == kFullBloomBlockName) {
+        Add("filter", name, std::string("\2\3key", 5) + body);
+      } else if (metas.key() == kLevelDbBloomBlockName) {
+        Add("filter", name, std::string("\1\3key", 5) + body);
+      }
+    }
+    const int flags = (properties.index_key_is_user_key ? 1 : 0) |
+                      (properties.index_value_is_delta_encoded ? 2 : 0) |
+                      (properties.index_type == 3 ? 4 : 0);
+    const std::string index_body = Body(file, footer.index).ToString();
+    Add("index", name, static_cast<char>(flags) + index_body);
+    static const InternalKeyComparator comparator(BytewiseComparator());
+    TableIndex index;
+    if (!index.Decode(index_body, properties, file.size(), &comparator, false)
+             .ok()) {
+      return;
+    }
+    for (const size_t i : {size_t{0}, index.size() / 2}) {
+      if (i >= index.size()) continue;
+      const Slice body = Body(file, index.handle(i));
+      if (!body.empty()) {
+        Add("block", name + "." + std::to_string(i), '\1' + body.ToString());
+      }
+    }
+  }
+
+  // Each record of a log or MANIFEST by itself.
+  void AddRecords(const std::string& fixture, const std::string& target,
+                  const std::string& name) {
+    wal::Reader reader(std::make_unique<StringSequentialFile>(Read(fixture)),
+                       name, 0);
+    Slice record;
+    for (int i = 0; i < 4; ++i) {
+      if (reader.ReadRecord(&record) != wal::ReadOutcome::kRecord) return;
+      Add(target, name + "." + std::to_string(i), record.ToString());
+    }
+  }
+
+ private:
+  const std::string folder_;
+};
+
+void AddAllFixtures(Seeds* seeds) {
+  namespace fs = std::filesystem;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(VARVE_FIXTURES_DIR))) {
+    if (!entry.is_regular_file()) continue;
+    const fs::path relative =
+        fs::relative(entry.path(), fs::path(VARVE_FIXTURES_DIR));
+    const std::string base = relative.begin()->string();
+    if (!base.starts_with("rocksdb-") && !base.starts_with("handmade-") &&
+        !base.starts_with("leveldb-")) {
+      continue;
+    }
+    const std::string file = entry.path().filename().string();
+    const std::string name = base + "." + file;
+    if (file.ends_with(".sst") || file.ends_with(".ldb")) {
+      if (fs::file_size(entry.path()) < 200000) {
+        seeds->AddTable(relative.string(), name);
+      }
+    } else if (file.ends_with(".log")) {
+      seeds->AddRecords(relative.string(), "write_batch", name);
+    } else if (file.starts_with("MANIFEST")) {
+      seeds->AddRecords(relative.string(), "version_edit", name);
+    }
+  }
+}
+
+void AddTexts(Seeds* seeds) {
+  seeds->Add("options", "options",
+             "write_buffer_size=65536\nmax_open_files=16\n"
+             "disable_auto_compactions=true\nlevel0_stop_writes_trigger=9\n");
+  seeds->Add("options", "ablation",
+             "superversion=mutex,block_cache=hash,statistics=thread");
+  seeds->Add("key_fold", "ascii", "Some ASCII Key, 0123456789 of MORE than 16");
+  seeds->Add("key_fold", "mixed",
+             "Stra\xC3\x9F"
+             "e \xC7\x85 \xE1\xBA\x9E \xC4\xB0 e\xCC\x81 K\xE2\x84\xAA");
+  seeds->Add("key_fold", "broken", "abc\xC3(\xF0\x9F\x98");
+  seeds->Add("trace_file", "two",
+             R"({"displayTimeUnit":"ns","otherData":{"epoch_ns":"1"},)"
+             R"("traceEvents":[{"name":"a","cat":"varve","ph":"X","ts":1.5,)"
+             R"("dur":2,"pid":1,"tid":3,"args":{"trace":7,"span":1,)"
+             R"("parent":0}},{"name":"b","cat":"varve","ph":"X","ts":1.6,)"
+             R"("dur":0.1,"pid":1,"tid":3,"args":{"trace":7,"span":2,)"
+             R"("parent":1,"by":5}}]})");
+  for (uint32_t i = 1; i <= 6; ++i) {
+    Random random(i);
+    std::string bytes(500, '\0');
+    for (char& c : bytes) c = static_cast<char>(random.Next());
+    seeds->Add("db", "random." + std::to_string(i), bytes);
+  }
+}
+
+}  // namespace
+}  // namespace varve::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  varve::fuzz::Seeds seeds(argv[1]);
+  varve::fuzz::AddAllFixtures(&seeds);
+  varve::fuzz::AddTexts(&seeds);
+  return 0;
+}

@@ -1,0 +1,38 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Lines of name=value, as DB::SetOptions has them, and the text of ablations.
+// They are taken or refused by name.
+
+#include <map>
+#include <string>
+
+#include "db/options_check.h"
+#include "db/options_update.h"
+#include "test/fuzz/fuzz.h"
+#include "varve/ablation.h"
+#include "varve/options.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace varve;
+  using namespace varve::fuzz;
+  const std::string text = Bytes(data, size).ToString();
+  AblationOptions ablation;
+  if (ablation.Parse(text).ok()) {
+    AblationOptions again;
+    Require(again.Parse(ablation.ToString()).ok(), "it reads what it prints");
+    Require(again.ToString() == ablation.ToString(), "and prints the same");
+  }
+  std::map<std::string, std::string> changes;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    const size_t equals = line.find('=');
+    if (equals != std::string::npos) {
+      changes[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+    begin = end + 1;
+  }
+  Options options;
+  static_cast<void>(UpdateOptions(changes, &options).ok());
+  return 0;
+}

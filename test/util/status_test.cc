@@ -1,0 +1,62 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a status says what was put into it, and no other one does. Method: each
+// way of making, copying and annotating one.
+
+#include "varve/status.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace varve::test {
+namespace {
+
+TEST(StatusTest, SuccessIsEmpty) {
+  const Status status;
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(status.ToString(), "OK");
+  EXPECT_TRUE(status.message().empty());
+  EXPECT_TRUE(status.Annotate("while testing").ok());
+}
+
+TEST(StatusTest, HasMessageAndDetail) {
+  const Status status = Status::Corruption("file 7", "bad block");
+  EXPECT_TRUE(status.IsCorruption());
+  EXPECT_EQ(status.message(), "file 7: bad block");
+  EXPECT_EQ(status.ToString(), "Corruption: file 7: bad block");
+}
+
+TEST(StatusTest, CopiesAndMovesAreIndependent) {
+  Status first = Status::IOError("disk");
+  const Status copy = first;
+  const Status moved = std::move(first);
+  first = Status::Busy("later");
+  EXPECT_EQ(copy.ToString(), moved.ToString());
+  EXPECT_TRUE(copy.IsIOError());
+  EXPECT_TRUE(first.IsBusy());
+}
+
+TEST(StatusTest, PlainNotFoundIsSharedAndNeverChanged) {
+  const Status status = Status::NotFound();
+  const Status copy = status;
+  EXPECT_TRUE(copy.IsNotFound());
+  EXPECT_TRUE(copy.message().empty());
+  const Status annotated = status.Annotate("key 5");
+  EXPECT_TRUE(annotated.IsNotFound());
+  EXPECT_EQ(annotated.message(), "key 5");
+  EXPECT_TRUE(status.message().empty());
+  EXPECT_TRUE(Status::NotFound().message().empty());
+}
+
+TEST(StatusTest, AnnotationsStandBeforeTheMessage) {
+  const Status status = Status::FromErrno("write f", ENOSPC).Annotate("flush");
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_TRUE(status.IsNoSpace());
+  EXPECT_TRUE(status.message().starts_with("flush: write f: "));
+  EXPECT_TRUE(Status::FromErrno("open f", ENOENT).IsNotFound());
+}
+
+}  // namespace
+}  // namespace varve::test
