@@ -76,6 +76,9 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     }
     edit->SetMinLogNumberToKeep(*edit->log_number());
   }
+  const bool fresh =
+      manifest_ == nullptr || manifest_->Size() > kMaxManifestBytes;
+  const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   edit->SetPrevLogNumber(0);
   // relaxed: an edit's own files were numbered by this thread before.
   edit->SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
@@ -95,16 +98,16 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     }
   }
   if (status.ok()) {
-    std::string record;
+    std::string record, snapshot;
     edit->EncodeTo(&record);
-    Version* const base = current_;
+    if (fresh) snapshot = EncodeCurrent(last_sequence);
     mutex_->Unlock();
-    status = WriteEdit(record, last_sequence, base);
+    status = WriteEdit(number, snapshot, record);
     mutex_->Lock();
   }
-  if (replaced_manifest_ != 0) {
-    obsolete_manifests_.push_back(replaced_manifest_);
-    replaced_manifest_ = 0;
+  if (status.ok() && fresh) {
+    if (manifest_number_ != 0) obsolete_manifests_.push_back(manifest_number_);
+    manifest_number_ = number;
   }
   if (status.ok()) {
     if (edit->log_number()) {
@@ -133,37 +136,33 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
   return true;
 }
 
-Status VersionSet::WriteEdit(const std::string& record,
-                             SequenceNumber last_sequence, Version* base) {
+Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
+                             const std::string& record) {
   Status status;
-  const bool fresh =
-      manifest_ == nullptr || manifest_->Size() > kMaxManifestBytes;
-  const uint64_t old_number = manifest_number_;
-  if (fresh) status = OpenNewManifest(last_sequence, base);
+  const std::string path = ManifestFileName(db_path_, number);
+  if (!snapshot.empty()) {
+    manifest_.reset();
+    std::unique_ptr<WritableFile> file;
+    status = env_->NewWritableFile(path, FileOptions(), &file);
+    if (status.ok()) {
+      manifest_ = std::make_unique<wal::Writer>(std::move(file), number);
+      status = manifest_->AddRecord(snapshot);
+    }
+  }
   if (status.ok()) status = manifest_->AddRecord(record);
   if (status.ok()) status = manifest_->Sync();
-  if (status.ok() && fresh) {
-    status = SetCurrentFile(env_, db_path_, directory_, manifest_number_);
-    if (status.ok()) replaced_manifest_ = old_number;
+  if (status.ok() && !snapshot.empty()) {
+    status = SetCurrentFile(env_, db_path_, directory_, number);
   }
   if (!status.ok()) {
     // What is in the file is unknown now.
     manifest_.reset();
-    return status.Annotate("writing " +
-                           ManifestFileName(db_path_, manifest_number_));
+    return status.Annotate("writing " + path);
   }
   return status;
 }
 
-Status VersionSet::OpenNewManifest(SequenceNumber last_sequence,
-                                   Version* base) {
-  manifest_number_ = NewFileNumber();
-  const std::string path = ManifestFileName(db_path_, manifest_number_);
-  std::unique_ptr<WritableFile> file;
-  Status status = env_->NewWritableFile(path, FileOptions(), &file);
-  if (!status.ok()) return status;
-  manifest_ = std::make_unique<wal::Writer>(std::move(file), manifest_number_);
-
+std::string VersionSet::EncodeCurrent(SequenceNumber last_sequence) const {
   VersionEdit snapshot;
   snapshot.SetDbId(db_id_);
   snapshot.SetKeyFolding(key_folding_);
@@ -178,13 +177,13 @@ Status VersionSet::OpenNewManifest(SequenceNumber last_sequence,
   snapshot.SetLastSequence(last_sequence);
   if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
   for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* f : base->files(level)) {
+    for (const FileMetaData* f : current_->files(level)) {
       snapshot.AddFile(level, *f);
     }
   }
   std::string record;
   snapshot.EncodeTo(&record);
-  return manifest_->AddRecord(record);
+  return record;
 }
 
 }  // namespace varve

@@ -90,9 +90,12 @@ class VersionSet {
   int live_version_count() const { return live_versions_; }
 
  private:
-  Status WriteEdit(const std::string& record, SequenceNumber last_sequence,
-                   Version* base);
-  Status OpenNewManifest(SequenceNumber last_sequence, Version* base);
+  // Writes the record to the MANIFEST; to a new one of that number, behind
+  // `snapshot`, if that is not empty. The mutex is not held.
+  Status WriteEdit(uint64_t number, const std::string& snapshot,
+                   const std::string& record);
+  // The current version and counters, as a MANIFEST's first record.
+  std::string EncodeCurrent(SequenceNumber last_sequence) const;
   void InstallLocked(Version* version);
 
   const std::string db_path_;
@@ -122,7 +125,6 @@ class VersionSet {
   CondVar writing_done_;
   std::unique_ptr<wal::Writer> manifest_;
   uint64_t manifest_number_ = 0;
-  uint64_t replaced_manifest_ = 0;  // By the edit being written; 0 for none.
 };
 
 }  // namespace varve

@@ -50,7 +50,7 @@ std::string IoRingPath();
 // Does the reads, in any order and at most 64 at a time, and waits for all of
 // them: none touches memory any more when this returns. Calls `done`, if it is
 // not null, with the index of each that it has done, while others are still
-// under way; it must not come here.
+// under way; if that comes here, it gets a ring for itself.
 void ReadInRing(RingRead* reads, size_t count,
                 const std::function<void(size_t)>& done);
 

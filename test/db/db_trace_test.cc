@@ -260,6 +260,8 @@ bool IsAsleep(pid_t thread) {
 
 class GroupTraceTest : public DbTraceTest {
  protected:
+  ~GroupTraceTest() override { db_.reset(); }  // Before its Env.
+
   static constexpr int kWriters = 8;
 
   // One write that is held in the log, and behind it kWriters, which all sleep
