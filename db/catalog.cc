@@ -13,7 +13,6 @@ namespace varve {
 
 namespace {
 
-constexpr size_t kDefaultCacheBytes = 32 << 20;
 constexpr uint64_t kReferencePollUs = 1000;
 
 // The options of each database.
@@ -21,17 +20,7 @@ Options Share(const Options& given) {
   Options options = given;
   options.create_if_missing = true;
   options.error_if_exists = false;
-  if (options.block_cache == nullptr) {
-    CacheOptions cache_options;
-    cache_options.capacity_bytes = kDefaultCacheBytes;
-    cache_options.mode = options.ablation.block_cache;
-    options.block_cache = NewBlockCache(cache_options);
-  }
-  if (options.statistics == nullptr &&
-      options.stats_level != StatsLevel::kDisableAll) {
-    options.statistics = CreateDBStatistics(
-        {.level = options.stats_level, .mode = options.ablation.statistics});
-  }
+  MakeSharedParts(&options);
   return options;
 }
 

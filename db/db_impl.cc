@@ -19,7 +19,6 @@ namespace varve {
 namespace {
 
 constexpr int kMinOpenFiles = 16;
-constexpr size_t kDefaultCacheBytes = 32 << 20;
 constexpr size_t kInfoLogsToKeep = 10;
 
 Options Sanitize(const Options& given) {
@@ -27,17 +26,7 @@ Options Sanitize(const Options& given) {
   if (options.max_open_files >= 0 && options.max_open_files < kMinOpenFiles) {
     options.max_open_files = kMinOpenFiles;
   }
-  if (options.block_cache == nullptr) {
-    CacheOptions cache_options;
-    cache_options.capacity_bytes = kDefaultCacheBytes;
-    cache_options.mode = options.ablation.block_cache;
-    options.block_cache = NewBlockCache(cache_options);
-  }
-  if (options.statistics == nullptr &&
-      options.stats_level != StatsLevel::kDisableAll) {
-    options.statistics = CreateDBStatistics(
-        {.level = options.stats_level, .mode = options.ablation.statistics});
-  }
+  MakeSharedParts(&options);
   return options;
 }
 

@@ -13,6 +13,8 @@ namespace varve {
 
 namespace {
 
+constexpr size_t kDefaultCacheBytes = 32 << 20;
+
 template <typename T>
 Status CheckBounds(const char* name, T value, T low, T high) {
   if (value >= low && value <= high) return Status::OK();
@@ -105,6 +107,20 @@ Status CheckOptions(const Options& o) {
         "statistics is of another mode than ablation.statistics");
   }
   return Status::OK();
+}
+
+void MakeSharedParts(Options* options) {
+  if (options->block_cache == nullptr) {
+    CacheOptions cache_options;
+    cache_options.capacity_bytes = kDefaultCacheBytes;
+    cache_options.mode = options->ablation.block_cache;
+    options->block_cache = NewBlockCache(cache_options);
+  }
+  if (options->statistics == nullptr &&
+      options->stats_level != StatsLevel::kDisableAll) {
+    options->statistics = CreateDBStatistics(
+        {.level = options->stats_level, .mode = options->ablation.statistics});
+  }
 }
 
 }  // namespace varve

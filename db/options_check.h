@@ -10,4 +10,8 @@ namespace varve {
 // contradicts another.
 Status CheckOptions(const Options& options);
 
+// Makes what databases may share, cache and statistics, where the options want
+// it and name none.
+void MakeSharedParts(Options* options);
+
 }  // namespace varve

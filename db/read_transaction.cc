@@ -3,6 +3,7 @@
 
 #include "db/db_iterator.h"
 #include "db/snapshot_registry.h"
+#include "table/read_target.h"
 
 namespace varve {
 
@@ -33,56 +34,54 @@ Status ReadTransaction::Prepare(const ReadOptions& options, DB** db,
   return Status();
 }
 
-Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
-                            PinnableSlice* value) const {
+template <typename Value>
+Status ReadTransaction::GetInto(const ReadOptions& options, const Slice& key,
+                                Value* value) const {
   DB* db;
   ReadOptions mine;
   Status status = Prepare(options, &db, &mine);
   if (status.ok()) return db->Get(mine, key, value);
-  value->Reset();
+  ReadTarget(value).Clear();
   return status;
 }
 
 Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
+                            PinnableSlice* value) const {
+  return GetInto(options, key, value);
+}
+
+Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
                             std::string* value) const {
+  return GetInto(options, key, value);
+}
+
+template <typename Value>
+void ReadTransaction::MultiGetInto(const ReadOptions& options, size_t count,
+                                   const Slice* keys, Value* values,
+                                   Status* statuses) const {
   DB* db;
   ReadOptions mine;
-  Status status = Prepare(options, &db, &mine);
-  if (status.ok()) return db->Get(mine, key, value);
-  value->clear();
-  return status;
+  const Status status = Prepare(options, &db, &mine);
+  if (status.ok()) {
+    db->MultiGet(mine, count, keys, values, statuses);
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    ReadTarget(&values[i]).Clear();
+    statuses[i] = status;
+  }
 }
 
 void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
                                const Slice* keys, PinnableSlice* values,
                                Status* statuses) const {
-  DB* db;
-  ReadOptions mine;
-  const Status status = Prepare(options, &db, &mine);
-  if (status.ok()) {
-    db->MultiGet(mine, count, keys, values, statuses);
-    return;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    values[i].Reset();
-    statuses[i] = status;
-  }
+  MultiGetInto(options, count, keys, values, statuses);
 }
 
 void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
                                const Slice* keys, std::string* values,
                                Status* statuses) const {
-  DB* db;
-  ReadOptions mine;
-  const Status status = Prepare(options, &db, &mine);
-  if (status.ok()) {
-    db->MultiGet(mine, count, keys, values, statuses);
-    return;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    values[i].clear();
-    statuses[i] = status;
-  }
+  MultiGetInto(options, count, keys, values, statuses);
 }
 
 std::unique_ptr<Iterator> ReadTransaction::NewIterator(

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <unordered_map>
+
+#include "util/append_format.h"
 
 namespace varve {
 
@@ -225,16 +225,6 @@ void Flatten(MergedNode* node, uint32_t depth, std::vector<MergedSpan>* out) {
   }
 }
 
-__attribute__((format(printf, 2, 3))) void Append(std::string* text,
-                                                  const char* format, ...) {
-  char line[300];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  text->append(line);
-}
-
 double Micros(uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
 }  // namespace
@@ -301,29 +291,30 @@ std::string FormatTraces(const std::vector<TraceTree>& trees, size_t count) {
   std::string text;
   size_t spans = 0;
   for (const TraceTree& tree : trees) spans += tree.spans.size();
-  Append(&text, "%zu traces, %zu spans\n\n", trees.size(), spans);
-  Append(&text, "%12s %12s %12s %12s\n", "count", "total ms", "mean us",
-         "max us");
+  AppendFormat(&text, "%zu traces, %zu spans\n\n", trees.size(), spans);
+  AppendFormat(&text, "%12s %12s %12s %12s\n", "count", "total ms", "mean us",
+               "max us");
   for (const MergedSpan& span : MergeTraces(trees)) {
-    Append(&text, "%12" PRIu64 " %12.3f %12.3f %12.3f  %*s%.100s\n", span.count,
-           Micros(span.total_ns) / 1000,
-           Micros(span.total_ns) / static_cast<double>(span.count),
-           Micros(span.max_ns), static_cast<int>(2 * std::min(span.depth, 40u)),
-           "", span.name.c_str());
+    AppendFormat(&text, "%12" PRIu64 " %12.3f %12.3f %12.3f  %*s%.100s\n",
+                 span.count, Micros(span.total_ns) / 1000,
+                 Micros(span.total_ns) / static_cast<double>(span.count),
+                 Micros(span.max_ns),
+                 static_cast<int>(2 * std::min(span.depth, 40u)), "",
+                 span.name.c_str());
   }
   for (size_t i = 0; i < std::min(count, trees.size()); ++i) {
     const TraceTree& tree = trees[i];
-    Append(&text, "\ntrace %" PRIu64 ", thread %" PRIu64 "\n%12s %12s\n",
-           tree.spans[0].trace, tree.spans[0].thread, "at us", "us");
+    AppendFormat(&text, "\ntrace %" PRIu64 ", thread %" PRIu64 "\n%12s %12s\n",
+                 tree.spans[0].trace, tree.spans[0].thread, "at us", "us");
     for (size_t j = 0; j < tree.spans.size(); ++j) {
       const TraceSpan& span = tree.spans[j];
       const uint64_t base = std::min(tree.spans[0].begin_ns, span.begin_ns);
-      Append(&text, "%12.3f %12.3f  %*s%.100s", Micros(span.begin_ns - base),
-             Micros(span.duration_ns),
-             static_cast<int>(2 * std::min(tree.depths[j], 40u)), "",
-             span.name.c_str());
+      AppendFormat(&text, "%12.3f %12.3f  %*s%.100s",
+                   Micros(span.begin_ns - base), Micros(span.duration_ns),
+                   static_cast<int>(2 * std::min(tree.depths[j], 40u)), "",
+                   span.name.c_str());
       if (span.done_by != 0) {
-        Append(&text, " (by thread %" PRIu64 ")", span.done_by);
+        AppendFormat(&text, " (by thread %" PRIu64 ")", span.done_by);
       }
       text.push_back('\n');
     }

@@ -81,6 +81,12 @@ class ReadTransaction {
 
  private:
   static void EndIt(const Snapshot* snapshot);
+  template <typename Value>
+  Status GetInto(const ReadOptions& options, const Slice& key,
+                 Value* value) const;
+  template <typename Value>
+  void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
+                    Value* values, Status* statuses) const;
   // Sets *db and what `options` become for this transaction.
   Status Prepare(const ReadOptions& options, DB** db, ReadOptions* mine) const;
 

@@ -14,6 +14,7 @@
 #include "db/parallel_compaction.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/forwarding_file.h"
 #include "test/testing/seed.h"
 #include "varve/rate_limiter.h"
 
@@ -309,26 +310,21 @@ class SlowEnv : public EnvWrapper {
   std::atomic<int> appends_after_ = 0;
 
  private:
-  class File : public WritableFile {
+  class File : public ForwardingFile {
    public:
     File(SlowEnv* env, std::unique_ptr<WritableFile> target)
-        : env_(env), target_(std::move(target)) {}
+        : ForwardingFile(std::move(target)), env_(env) {}
     Status Append(const Slice& data) override {
       std::unique_lock<std::mutex> lock(env_->mutex_);
       env_->blocked_ = true;
       env_->changed_.notify_all();
       env_->changed_.wait(lock, [&] { return !env_->block_; });
       ++env_->appends_after_;
-      return target_->Append(data);
+      return ForwardingFile::Append(data);
     }
-    Status Flush() override { return target_->Flush(); }
-    Status Sync() override { return target_->Sync(); }
-    Status Close() override { return target_->Close(); }
-    uint64_t Size() const override { return target_->Size(); }
 
    private:
     SlowEnv* const env_;
-    const std::unique_ptr<WritableFile> target_;
   };
 
   std::mutex mutex_;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/forwarding_file.h"
 #include "test/testing/trace_tree.h"
 
 namespace varve::test {
@@ -227,25 +228,20 @@ class HoldingEnv : public EnvWrapper {
   std::atomic<bool> held = false;
 
  private:
-  class HoldingFile : public WritableFile {
+  class HoldingFile : public ForwardingFile {
    public:
     HoldingFile(HoldingEnv* env, std::unique_ptr<WritableFile> target)
-        : env_(env), target_(std::move(target)) {}
+        : ForwardingFile(std::move(target)), env_(env) {}
     Status Append(const Slice& data) override {
       while (env_->hold) {
         env_->held = true;
         std::this_thread::yield();
       }
-      return target_->Append(data);
+      return ForwardingFile::Append(data);
     }
-    Status Flush() override { return target_->Flush(); }
-    Status Sync() override { return target_->Sync(); }
-    Status Close() override { return target_->Close(); }
-    uint64_t Size() const override { return target_->Size(); }
 
    private:
     HoldingEnv* const env_;
-    const std::unique_ptr<WritableFile> target_;
   };
 };
 

@@ -287,6 +287,13 @@ struct Pins {
   }
 
   // No node is in use, and `current` is.
+  // A whole transaction in the first node.
+  void Transact(uint64_t limit = kNoLimit) {
+    Take(0);
+    Use(0, limit);
+    End(0);
+  }
+
   void Judge(uint64_t current, uint64_t last) {
     for (const Handshake::Words& node : nodes) {
       if (node.sequence.Final() != kNoSnapshot) return;
@@ -306,11 +313,7 @@ std::string PinAmongInstalls() {
   TsoExplorer explorer;
   Pins p;
   p.Start(1, 3);
-  explorer.AddThread([&p] {
-    p.Take(0);
-    p.Use(0, Pins::kNoLimit);
-    p.End(0);
-  });
+  explorer.AddThread([&p] { p.Transact(); });
   explorer.AddThread([&p] {
     p.Install(1, 2, 1);
     p.Install(2, 3, 1);
@@ -327,9 +330,7 @@ std::string HandOverAmongInstalls() {
     p.Take(0);
     p.handed_over.store(1);
     if (Handshake::Sequence(p.nodes[0]) != kNoSnapshot) return;
-    p.Take(0);
-    p.Use(0, Pins::kNoLimit);
-    p.End(0);
+    p.Transact();
   });
   explorer.AddThread([&p] {
     if (p.handed_over.load() == 1) p.End(0);
@@ -344,11 +345,7 @@ std::string PinWhileAddressIsReused() {
   TsoExplorer explorer;
   Pins p;
   p.Start(1, 2);
-  explorer.AddThread([&p] {
-    p.Take(0);
-    p.Use(0, Pins::kNoLimit);
-    p.End(0);
-  });
+  explorer.AddThread([&p] { p.Transact(); });
   explorer.AddThread([&p] {
     p.Install(1, 2, 1);
     if (p.freed[1].load() == 0) return;
@@ -367,11 +364,7 @@ std::string PinWhileMemTableIsSwitched() {
   TsoExplorer explorer;
   Pins p;
   p.Start(1, 2);
-  explorer.AddThread([&p] {
-    p.Take(0);
-    p.Use(0, 1);
-    p.End(0);
-  });
+  explorer.AddThread([&p] { p.Transact(1); });
   explorer.AddThread([&p] {
     p.Install(1, 2, 1);
     p.last_sequence.store(2);

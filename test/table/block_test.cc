@@ -19,6 +19,7 @@
 
 #include "table/block_builder.h"
 #include "test/testing/comparators.h"
+#include "test/testing/random_entries.h"
 #include "test/testing/seed.h"
 #include "util/hash.h"
 
@@ -222,16 +223,8 @@ TEST(BlockTest, GivesBackRandomEntries) {
   for (int round = 0; round < 200; ++round) {
     // Every other block as ingested tables have them.
     const SequenceNumber global_sequence = round % 2 == 0 ? 0 : 12345;
-    std::map<std::string, std::string> model;
-    const int count = random.Pick({0, 1, 15, 16, 17, random.Between(18, 120)});
-    const std::string common(random.Pick({0, 0, 1, 20, 140}), 'c');
-    for (int i = 0; i < count; ++i) {
-      std::string user_key = common + std::string(random.Below(12), 'k');
-      if (random.OneIn(20)) user_key.append(300, 'l');
-      user_key += static_cast<char>(random.Below(4));
-      user_key += static_cast<char>(random.Next());
-      model[user_key] = random.Bytes(random.Below(150));
-    }
+    const test::RandomEntries random_entries(&random);
+    const auto& [common, model] = random_entries;
     Entries stored;
     Entries expected;
     std::vector<std::string> targets = {
