@@ -242,10 +242,12 @@ void TableBuilder::Rep::Append(const Slice& data) {
 
 void TableBuilder::Rep::WriteFilter() {
   if (filter.KeyCount() == 0) return;
-  properties.num_filter_entries = filter.KeyCount();
-  properties.filter_policy = filter.PolicyName();
+  const size_t key_count = filter.KeyCount();
   std::string body;
   filter.Finish(&body);
+  if (body.empty()) return;  // The policy has nothing to say.
+  properties.num_filter_entries = key_count;
+  properties.filter_policy = filter.PolicyName();
   properties.filter_size = body.size();
   BlockHandle handle;
   WriteBlock(&body, /*compress=*/false, &handle);

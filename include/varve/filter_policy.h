@@ -24,7 +24,7 @@ class FilterPolicy {
   virtual const char* Name() const = 0;
 
   // Appends to *filter a filter of the keys, which are in order and may
-  // repeat.
+  // repeat; nothing if the table is to have no filter.
   virtual void CreateFilter(const std::vector<Slice>& keys,
                             std::string* filter) const = 0;
 

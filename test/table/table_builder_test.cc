@@ -321,6 +321,22 @@ TEST(TableBuilderTest, WritesACustomFilterUnderItsName) {
   EXPECT_EQ(table.properties().num_filter_entries, 3u);
 }
 
+class SilentPolicy : public ListPolicy {
+ public:
+  void CreateFilter(const std::vector<Slice>& /*keys*/,
+                    std::string* /*filter*/) const override {}
+};
+
+TEST(TableBuilderTest, WritesNoFilterWhereThePolicyMakesNone) {
+  TableBuilderOptions options = Options();
+  options.filter_policy = std::make_shared<SilentPolicy>();
+  const TableBytes table(Build(options, {{Key("a"), "1"}}));
+  EXPECT_EQ(
+      table.meta_blocks().count(std::string(kCustomFilterPrefix) + "list"), 0u);
+  EXPECT_EQ(table.properties().filter_policy, "");
+  EXPECT_EQ(table.properties().num_filter_entries, 0u);
+}
+
 // ---- The builder itself -----------------------------------------------------
 
 TEST(TableBuilderTest, TellsSizes) {
