@@ -15,7 +15,9 @@ import sys
 from pathlib import Path
 
 LICENCE = "Varve: a key-value storage engine. MIT licence, see LICENSE."
-FLOORS = ["util", "env", "monitoring", "table", "db", "tools"]
+FLOORS = ["util", "env", "monitoring", "table", "db", "capi", "tools"]
+# Headers that C programs include, which have C's old comments only.
+C_HEADERS = ["include/varve/c.h", "include/varve/export.h"]
 LIBRARY_FLOORS = FLOORS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80
@@ -68,7 +70,9 @@ class SourceFile:
     def __init__(self, path, text):
         self.path = path
         self.lines = text.splitlines()
-        self.is_cpp = path.endswith((".h", ".cc"))
+        self.is_c = path.startswith("test/c/") and path.endswith(
+            (".c", ".h")) or path in C_HEADERS
+        self.is_cpp = path.endswith((".h", ".cc", ".c"))
         self.is_header = path.endswith(".h")
         parts = path.split("/")
         self.is_public = path.startswith("include/varve/")
@@ -119,8 +123,9 @@ def check_licence(file):
     """The licence line comes first, after a `#!` where there is one."""
     first = 1 if file.lines and file.lines[0].startswith("#!") else 0
     mark = "//" if file.is_cpp else "#"
-    if file.lines[first:first + 1] != [f"{mark} {LICENCE}"]:
-        yield first + 1, f"should be: {mark} {LICENCE}"
+    wanted = f"/* {LICENCE} */" if file.is_c else f"{mark} {LICENCE}"
+    if file.lines[first:first + 1] != [wanted]:
+        yield first + 1, f"should be: {wanted}"
 
 
 def check_pragma_once(file):
@@ -241,6 +246,8 @@ EXAMPLES = [
     (check_includes, "test/interop/a_test.cc", '#include "db/a.h"', False),
     (check_includes, "tools/a.cc", '#include "rocksdb/db.h"', False),
     (check_licence, "util/a.cc", "#include <string>", True),
+    (check_licence, "include/varve/c.h", f"// {LICENCE}", True),
+    (check_licence, "test/c/a.c", f"/* {LICENCE} */", False),
     (check_licence, "tools/a", f"#!/bin/sh\n# {LICENCE}", False),
     (check_pragma_once, "util/a.h", f"// {LICENCE}\n\n#pragma once", True),
     (check_size, "util/a.cc", "/" * (MAX_COLUMNS + 1), True),
@@ -285,7 +292,7 @@ def blind_checks():
 
 def is_checked(path, top):
     """Sources, build files and scripts: all that carries the licence line."""
-    if path.suffix in (".h", ".cc"):
+    if path.suffix in (".h", ".cc", ".c"):
         return True
     if path.name == "CMakeLists.txt" or path.suffix == ".py":
         return True

@@ -1,0 +1,10 @@
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
+#pragma once
+
+/* What a library that hides its symbols shows all the same. */
+
+#if defined(__GNUC__)
+#define VARVE_EXPORT __attribute__((visibility("default")))
+#else
+#define VARVE_EXPORT
+#endif
