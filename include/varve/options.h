@@ -18,6 +18,7 @@
 #include "varve/filter_policy.h"
 #include "varve/slice.h"
 #include "varve/statistics.h"
+#include "varve/status.h"
 
 namespace varve {
 
@@ -241,6 +242,23 @@ struct Options {
   // must be of the mode that is asked for here. Default: none.
   AblationOptions ablation;
 };
+
+// Sets the option of that name, which is that of its field, from text:
+// - numbers in decimal; integers may end in K, M, G or T;
+// - true or false, or 1 or 0;
+// - compressions as none, snappy, lz4, lz4hc or zstd; a list of them with
+//   colons between; bottommost_compression may be empty;
+// - key_case as sensitive or insensitive; wal_recovery_mode as
+//   absolute_consistency or point_in_time;
+// - stats_level as disable_all, except_histogram_or_timers, except_timers,
+//   except_detailed_timers, except_time_for_mutex or all;
+// - filter_policy as bloomfilter:<bits per key>, or empty;
+// - block_cache as the bytes of a new one, rate_limiter as the bytes per second
+//   of a new one, 0 for none; ablation as AblationOptions::Parse has it.
+// InvalidArgument, and nothing is changed: there is no such option, it is an
+// object that cannot be made of text, or the value is none of its kind. Bounds
+// are looked at by DB::Open.
+Status SetOption(const Slice& name, const Slice& value, Options* options);
 
 // How a read is done.
 struct ReadOptions {

@@ -13,6 +13,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
+#include "varve/rate_limiter.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -189,6 +190,123 @@ TEST_F(DbOptionsTest, DefaultOptionsWork) {
   options_.create_if_missing = true;
   Open();
   FillAndCheck();
+}
+
+TEST_F(DbOptionsTest, OptionsAreSetByName) {
+  const std::pair<const char*, const char*> all[] = {
+      {"create_if_missing", "true"},
+      {"error_if_exists", "0"},
+      {"paranoid_checks", "false"},
+      {"key_case", "insensitive"},
+      {"wal_recovery_mode", "absolute_consistency"},
+      {"avoid_flush_during_shutdown", "1"},
+      {"write_buffer_size", "1m"},
+      {"max_write_buffer_number", "3"},
+      {"max_open_files", "-1"},
+      {"cache_index_and_filter_blocks", "true"},
+      {"use_direct_reads", "true"},
+      {"bytes_per_sync", "0"},
+      {"manual_wal_flush", "true"},
+      {"use_mmap_writes", "false"},
+      {"wal_bytes_per_sync", "64K"},
+      {"block_size", "8K"},
+      {"block_restart_interval", "4"},
+      {"compression", "lz4"},
+      {"compression_per_level", "none:snappy:zstd"},
+      {"bottommost_compression", "zstd"},
+      {"compression_level", "-1"},
+      {"filter_policy", "bloomfilter:9.9"},
+      {"max_background_jobs", "3"},
+      {"max_subcompactions", "2"},
+      {"level0_file_num_compaction_trigger", "3"},
+      {"level0_slowdown_writes_trigger", "10"},
+      {"level0_stop_writes_trigger", "11"},
+      {"soft_pending_compaction_bytes_limit", "1G"},
+      {"hard_pending_compaction_bytes_limit", "1T"},
+      {"target_file_size_base", "1M"},
+      {"max_compaction_bytes", "0"},
+      {"max_bytes_for_level_base", "2M"},
+      {"max_bytes_for_level_multiplier", "2.5"},
+      {"level_compaction_dynamic_level_bytes", "false"},
+      {"disable_auto_compactions", "false"},
+      {"rate_limiter", "1T"},
+      {"stats_level", "except_timers"},
+  };
+  options_ = Options();
+  for (const auto& [name, value] : all) {
+    EXPECT_TRUE(Ok(SetOption(name, value, &options_))) << name;
+  }
+  EXPECT_EQ(options_.key_case, KeyCase::kInsensitive);
+  EXPECT_EQ(options_.wal_recovery_mode, WalRecoveryMode::kAbsoluteConsistency);
+  EXPECT_EQ(options_.write_buffer_size, size_t{1} << 20);
+  EXPECT_EQ(options_.max_open_files, -1);
+  EXPECT_EQ(options_.compression, CompressionType::kLZ4);
+  EXPECT_EQ(options_.compression_per_level,
+            (std::vector<CompressionType>{CompressionType::kNone,
+                                          CompressionType::kSnappy,
+                                          CompressionType::kZSTD}));
+  EXPECT_EQ(options_.bottommost_compression, CompressionType::kZSTD);
+  EXPECT_EQ(options_.compression_level, -1);
+  EXPECT_EQ(options_.filter_policy->BuiltinBloomBitsPerKey(), 9.9);
+  EXPECT_EQ(options_.max_bytes_for_level_multiplier, 2.5);
+  EXPECT_EQ(options_.rate_limiter->GetBytesPerSecond(), uint64_t{1} << 40);
+  EXPECT_EQ(options_.stats_level, StatsLevel::kExceptTimers);
+  options_.ablation = TestAblation();
+  Open();
+  FillAndCheck();
+
+  EXPECT_TRUE(Ok(SetOption("ablation", "memtable=skiplist", &options_)));
+  EXPECT_EQ(options_.ablation.memtable, MemTableMode::kSkipList);
+  EXPECT_TRUE(Ok(SetOption("block_cache", "3M", &options_)));
+  EXPECT_EQ(options_.block_cache->GetCapacity(), size_t{3} << 20);
+  EXPECT_TRUE(Ok(SetOption("filter_policy", "", &options_)));
+  EXPECT_EQ(options_.filter_policy, nullptr);
+  EXPECT_TRUE(Ok(SetOption("bottommost_compression", "", &options_)));
+  EXPECT_FALSE(options_.bottommost_compression.has_value());
+  EXPECT_TRUE(Ok(SetOption("compression_per_level", "", &options_)));
+  EXPECT_TRUE(options_.compression_per_level.empty());
+  EXPECT_TRUE(Ok(SetOption("rate_limiter", "0", &options_)));
+  EXPECT_EQ(options_.rate_limiter, nullptr);
+}
+
+TEST_F(DbOptionsTest, WhatIsNoValueChangesNoOption) {
+  const std::pair<const char*, const char*> all[] = {
+      {"", "1"},
+      {"no_such_option", "1"},
+      {"comparator", "leveldb.BytewiseComparator"},
+      {"block_size", ""},
+      {"block_size", "-1"},
+      {"block_size", "4 K"},
+      {"block_size", "4KB"},
+      {"block_size", "99999999999T"},
+      {"max_open_files", "-1K"},
+      {"max_open_files", "4294967296"},
+      {"max_bytes_for_level_multiplier", "ten"},
+      {"paranoid_checks", "yes"},
+      {"key_case", "1"},
+      {"wal_recovery_mode", ""},
+      {"stats_level", "most"},
+      {"compression", "Snappy"},
+      {"compression", ""},
+      {"compression_per_level", "none,snappy"},
+      {"compression_per_level", "none::snappy"},
+      {"bottommost_compression", "zlib"},
+      {"filter_policy", "ribbonfilter:10"},
+      {"filter_policy", "bloomfilter:"},
+      {"block_cache", "large"},
+      {"rate_limiter", "-1"},
+      {"ablation", "memtable=none"},
+  };
+  for (const auto& [name, value] : all) {
+    const Status status = SetOption(name, value, &options_);
+    EXPECT_TRUE(status.IsInvalidArgument()) << name << " = " << value;
+    EXPECT_TRUE(Contains(status.message(), name)) << status.ToString();
+  }
+  const Options defaults = TinyOptions();
+  EXPECT_EQ(options_.block_size, defaults.block_size);
+  EXPECT_EQ(options_.max_open_files, defaults.max_open_files);
+  EXPECT_EQ(options_.compression, defaults.compression);
+  EXPECT_TRUE(options_.compression_per_level.empty());
 }
 
 TEST_F(DbOptionsTest, DirectReadsWork) {
