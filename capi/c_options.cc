@@ -149,10 +149,7 @@ void varve_options_set_max_file_size(varve_options_t* options, size_t bytes) {
 }
 
 void varve_options_set_compression(varve_options_t* options, int type) {
-  // None of the types has this number.
-  constexpr int kUnknown = 0xff;
-  options->rep.compression = static_cast<varve::CompressionType>(
-      type >= 0 && type < kUnknown ? type : kUnknown);
+  options->rep.compression = varve::capi::ToCompression(type);
 }
 
 // ---- Comparators and filter policies ----------------------------------------

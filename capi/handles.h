@@ -14,11 +14,14 @@
 #include "varve/cache.h"
 #include "varve/catalog.h"
 #include "varve/comparator.h"
+#include "varve/compression_type.h"
 #include "varve/db.h"
 #include "varve/env.h"
 #include "varve/filter_policy.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
+#include "varve/rate_limiter.h"
+#include "varve/statistics.h"
 #include "varve/write_batch.h"
 
 // A database that the handle owns, or a reference of a catalog.
@@ -83,6 +86,14 @@ struct varve_comparator_t final : varve::Comparator {
   void FindShortSuccessor(std::string* /*key*/) const override {}
 };
 
+struct varve_ratelimiter_t {
+  std::shared_ptr<varve::RateLimiter> rep;
+};
+
+struct varve_statistics_t {
+  std::shared_ptr<varve::Statistics> rep;
+};
+
 struct varve_options_t {
   varve::Options rep;
   // Whatever else points to the policy may be destroyed before these options.
@@ -129,6 +140,14 @@ inline bool SaveError(char** errptr, const Status& status) {
   free(*errptr);
   *errptr = CopyBytes(status.ToString());
   return true;
+}
+
+// One of the enum of varve/c.h; any other number becomes a type that DB::Open
+// refuses.
+inline CompressionType ToCompression(int type) {
+  constexpr int kUnknown = 0xff;
+  return static_cast<CompressionType>(type >= 0 && type < kUnknown ? type
+                                                                   : kUnknown);
 }
 
 // The value for varve_get and its like: null if it was not found or failed.

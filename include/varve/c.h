@@ -5,8 +5,8 @@
  * Varve for C, and for languages that call C. The first part has every function
  * of LevelDB 1.23's C interface under the prefix varve_, with the same
  * parameters and behaviour: replace leveldb_ by varve_ to move a program. The
- * second part has what else Varve offers, under RocksDB's names where RocksDB
- * has it.
+ * second part, varve/c_more.h, comes along and has what else Varve offers,
+ * under RocksDB's names where RocksDB has it.
  *
  * Objects are pointers to types that are never defined here. What a _create,
  * _begin or _open function returns is to be given to the _destroy, _end or
@@ -53,8 +53,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ==== As LevelDB ========================================================== */
 
 typedef struct varve_t varve_t;
 typedef struct varve_cache_t varve_cache_t;
@@ -353,3 +351,5 @@ VARVE_EXPORT int varve_minor_version(void);
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "varve/c_more.h"

@@ -5,7 +5,8 @@
 Goal: a program for LevelDB's C interface needs nothing but other names. Method:
 its header, with leveldb_ replaced by varve_, is compiled behind Varve's: a
 function of another type is then an error of the compiler, one that is missing
-an undeclared name, and the library is asked which ones it defines.
+an undeclared name. Then each function of Varve's own headers must be defined by
+the library, and be called in one of the programs of this folder.
 
 Usage: leveldb_header_test.py COMPILER INCLUDE_DIR WORK_DIR LIBRARY
 """
@@ -50,6 +51,19 @@ def program(header):
     return functions, constants, "\n".join(lines) + "\n" + header
 
 
+def own_functions(include):
+    text = "".join((Path(include) / "varve" / name).read_text()
+                   for name in ("c.h", "c_more.h"))
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    return set(re.findall(r"VARVE_EXPORT[^;(]*?\b(varve_\w+)\s*\(", text))
+
+
+def called_names():
+    folder = Path(__file__).resolve().parent
+    text = "".join(path.read_text() for path in [*folder.glob("*.[ch]")])
+    return set(re.findall(r"\b(varve_\w+)\s*\(", text))
+
+
 def run(command):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -75,16 +89,20 @@ def main():
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{include}"]
     run([compiler, "-std=c11", *strict, "-Wno-cast-function-type",
          "-fsyntax-only", source])
-    missing = set(functions) - defined_names(library)
-    if missing:
+    own = own_functions(include)
+    missing = (own | set(functions)) - defined_names(library)
+    if missing or not own.issuperset(functions):
         sys.exit(f"{library} does not define {sorted(missing)}")
+    untested = own - called_names()
+    if untested:
+        sys.exit(f"no program in C calls {sorted(untested)}")
 
     # Varve's header itself asks for the oldest C only.
     alone = Path(work) / "alone.c"
     alone.write_text('#include "varve/c.h"\nint varve_here;\n')
     run([compiler, "-std=c90", "-pedantic-errors", *strict, "-fsyntax-only",
          alone])
-    print(f"{len(functions)} functions, {len(constants)} constants")
+    print(f"{len(functions)} functions of LevelDB, {len(own)} in all")
 
 
 if __name__ == "__main__":

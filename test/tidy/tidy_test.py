@@ -17,7 +17,7 @@ from pathlib import Path
 LICENCE = "Varve: a key-value storage engine. MIT licence, see LICENSE."
 FLOORS = ["util", "env", "monitoring", "table", "db", "capi", "tools"]
 # Headers that C programs include, which have C's old comments only.
-C_HEADERS = ["include/varve/c.h", "include/varve/export.h"]
+C_HEADERS = [f"include/varve/{name}.h" for name in ("c", "c_more", "export")]
 LIBRARY_FLOORS = FLOORS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80

@@ -1,0 +1,86 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Catalogs.
+
+#include <vector>
+
+#include "capi/handles.h"
+
+using varve::Status;
+using varve::capi::SaveError;
+
+struct varve_catalog_t {
+  std::unique_ptr<varve::Catalog> rep;
+};
+
+extern "C" {
+
+varve_catalog_t* varve_catalog_open(const varve_options_t* options,
+                                    const char* root, char** errptr) {
+  varve::CatalogOptions catalog_options;
+  catalog_options.options = options->ForUse();
+  catalog_options.create_if_missing = options->rep.create_if_missing;
+  auto catalog = std::make_unique<varve_catalog_t>();
+  const Status status =
+      varve::Catalog::Open(catalog_options, root, &catalog->rep);
+  return SaveError(errptr, status) ? nullptr : catalog.release();
+}
+
+uint8_t varve_catalog_close(varve_catalog_t* catalog, char** errptr) {
+  if (catalog == nullptr) return 1;
+  const Status status = catalog->rep->Close();
+  SaveError(errptr, status);
+  if (status.IsBusy()) return 0;
+  delete catalog;
+  return 1;
+}
+
+void varve_catalog_create_db(varve_catalog_t* catalog, const char* name,
+                             char** errptr) {
+  SaveError(errptr, catalog->rep->Create(name));
+}
+
+varve_t* varve_catalog_find(varve_catalog_t* catalog, const char* name,
+                            char** errptr) {
+  auto handle = std::make_unique<varve_t>();
+  const Status status = catalog->rep->Find(name, &handle->reference);
+  if (!status.ok()) {
+    if (!status.IsNotFound()) SaveError(errptr, status);
+    return nullptr;
+  }
+  handle->db = handle->reference.get();
+  return handle.release();
+}
+
+void varve_catalog_drop_db(varve_catalog_t* catalog, const char* name,
+                           char** errptr) {
+  SaveError(errptr, catalog->rep->Drop(name));
+}
+
+const char** varve_catalog_list(varve_catalog_t* catalog, size_t* count) {
+  std::vector<std::string> names;
+  catalog->rep->List(&names);
+  // The pointers, and behind them what they point to.
+  size_t bytes = (names.size() + 1) * sizeof(char*);
+  for (const std::string& name : names) bytes += name.size() + 1;
+  auto** const list = static_cast<const char**>(malloc(bytes));
+  *count = list != nullptr ? names.size() : 0;
+  if (list == nullptr) return nullptr;
+  char* text = reinterpret_cast<char*>(list + names.size() + 1);
+  for (size_t i = 0; i < names.size(); ++i) {
+    list[i] = text;
+    memcpy(text, names[i].c_str(), names[i].size() + 1);
+    text += names[i].size() + 1;
+  }
+  list[names.size()] = nullptr;
+  return list;
+}
+
+size_t varve_catalog_close_idle(varve_catalog_t* catalog, uint64_t idle_us,
+                                char** errptr) {
+  size_t closed = 0;
+  SaveError(errptr, catalog->rep->CloseIdle(idle_us, &closed));
+  return closed;
+}
+
+}  // extern "C"

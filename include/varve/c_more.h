@@ -1,0 +1,482 @@
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
+#pragma once
+
+/*
+ * What Varve offers to C programs beside LevelDB's interface. varve/c.h, which
+ * includes this, says how errors, memory and threads are dealt with.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "varve/c.h"
+#include "varve/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct varve_catalog_t varve_catalog_t;
+typedef struct varve_checkpoint_t varve_checkpoint_t;
+typedef struct varve_compactoptions_t varve_compactoptions_t;
+typedef struct varve_flushoptions_t varve_flushoptions_t;
+typedef struct varve_pinnableslice_t varve_pinnableslice_t;
+typedef struct varve_ratelimiter_t varve_ratelimiter_t;
+typedef struct varve_readtransaction_t varve_readtransaction_t;
+typedef struct varve_statistics_t varve_statistics_t;
+typedef struct varve_trace_t varve_trace_t;
+typedef struct varve_traceoptions_t varve_traceoptions_t;
+typedef struct varve_tracespan_t varve_tracespan_t;
+
+/** The version of Varve, as "1.2.3". Not to be freed. */
+VARVE_EXPORT const char* varve_version(void);
+
+/* ---- Databases ---- */
+
+/** Opens without changing a file or taking the lock; writes are errors. */
+VARVE_EXPORT varve_t* varve_open_for_read_only(const varve_options_t* options,
+                                               const char* name, char** errptr);
+
+/**
+ * Closes and says whether it could: 0 if snapshots, iterators or read
+ * transactions are still out, and then the database stays open. Else it is
+ * gone, and an error is that of its last writes.
+ */
+VARVE_EXPORT uint8_t varve_close_checked(varve_t* db, char** errptr);
+
+/** Removes a key that was put once only since it was last removed. */
+VARVE_EXPORT void varve_singledelete(varve_t* db,
+                                     const varve_writeoptions_t* options,
+                                     const char* key, size_t keylen,
+                                     char** errptr);
+
+/** Removes the keys from start_key up to, not including, end_key. */
+VARVE_EXPORT void varve_delete_range(varve_t* db,
+                                     const varve_writeoptions_t* options,
+                                     const char* start_key,
+                                     size_t start_key_len, const char* end_key,
+                                     size_t end_key_len, char** errptr);
+
+/**
+ * num_keys times varve_get, all of one moment. Each value and error is the
+ * caller's to free; errs need not be initialized.
+ */
+VARVE_EXPORT void varve_multi_get(varve_t* db,
+                                  const varve_readoptions_t* options,
+                                  size_t num_keys, const char* const* keys_list,
+                                  const size_t* keys_list_sizes,
+                                  char** values_list, size_t* values_list_sizes,
+                                  char** errs);
+
+/** The value where it lies, often without a copy. NULL as varve_get's. */
+VARVE_EXPORT varve_pinnableslice_t* varve_get_pinned(
+    varve_t* db, const varve_readoptions_t* options, const char* key,
+    size_t keylen, char** errptr);
+/** Its bytes, as long as it lives. `v` may be NULL: NULL and 0 then. */
+VARVE_EXPORT const char* varve_pinnableslice_value(
+    const varve_pinnableslice_t* v, size_t* vlen);
+/** Before its database is closed. */
+VARVE_EXPORT void varve_pinnableslice_destroy(varve_pinnableslice_t* v);
+
+/**
+ * Copies the value to `buffer`: 1 if that was done. Else *found says whether
+ * there is a value, and *vallen how long a buffer it takes.
+ */
+VARVE_EXPORT uint8_t varve_get_into_buffer(varve_t* db,
+                                           const varve_readoptions_t* options,
+                                           const char* key, size_t keylen,
+                                           char* buffer, size_t buffer_size,
+                                           size_t* vallen, uint8_t* found,
+                                           char** errptr);
+
+/** A property that is one number: 0 if there is one of that name, else -1. */
+VARVE_EXPORT int varve_property_int(varve_t* db, const char* propname,
+                                    uint64_t* out_val);
+
+/** The number of the newest update. */
+VARVE_EXPORT uint64_t varve_get_latest_sequence_number(varve_t* db);
+
+/** Writes what is in memory to tables. */
+VARVE_EXPORT void varve_flush(varve_t* db, const varve_flushoptions_t* options,
+                              char** errptr);
+/** Hands the log to the operating system; with `sync`, to the device. */
+VARVE_EXPORT void varve_flush_wal(varve_t* db, uint8_t sync, char** errptr);
+/** Makes safe what was written up to now, as a write with sync does. */
+VARVE_EXPORT void varve_sync_wal(varve_t* db, char** errptr);
+
+/** varve_compact_range, with options and an error. */
+VARVE_EXPORT void varve_compact_range_opt(varve_t* db,
+                                          const varve_compactoptions_t* options,
+                                          const char* start_key,
+                                          size_t start_key_len,
+                                          const char* limit_key,
+                                          size_t limit_key_len, char** errptr);
+/** Waits until no flush or compaction is due. */
+VARVE_EXPORT void varve_wait_for_compact(varve_t* db, char** errptr);
+/** Starts no more flushes and compactions, and stops those that run. */
+VARVE_EXPORT void varve_cancel_all_background_work(varve_t* db, uint8_t wait);
+/** Changes options by name while the database is open: DB::SetOptions. */
+VARVE_EXPORT void varve_set_options(varve_t* db, int count,
+                                    const char* const keys[],
+                                    const char* const values[], char** errptr);
+/** Makes a database writable again that a failure made read-only. */
+VARVE_EXPORT void varve_resume(varve_t* db, char** errptr);
+/** Reads all tables and compares checksums. */
+VARVE_EXPORT void varve_verify_checksum(varve_t* db, char** errptr);
+
+/** For copies of `db`, before which it is to be destroyed. */
+VARVE_EXPORT varve_checkpoint_t* varve_checkpoint_object_create(varve_t* db,
+                                                                char** errptr);
+/**
+ * Makes a database of its own in checkpoint_dir, which must not exist, of what
+ * is in this one; tables become hard links where that is possible. This is how
+ * to back up. The log is part of it, whatever log_size_for_flush is.
+ */
+VARVE_EXPORT void varve_checkpoint_create(varve_checkpoint_t* checkpoint,
+                                          const char* checkpoint_dir,
+                                          uint64_t log_size_for_flush,
+                                          char** errptr);
+/** Leaves the copies. */
+VARVE_EXPORT void varve_checkpoint_object_destroy(
+    varve_checkpoint_t* checkpoint);
+
+/* ---- Moments ---- */
+
+/** Updates up to and including this number are seen. */
+VARVE_EXPORT uint64_t
+varve_snapshot_get_sequence_number(const varve_snapshot_t* snapshot);
+
+/**
+ * A snapshot that also holds on to the memtables and tables it reads from: see
+ * varve/read_transaction.h. To be ended before varve_close.
+ */
+VARVE_EXPORT varve_readtransaction_t* varve_readtransaction_begin(varve_t* db);
+/** For varve_readoptions_set_snapshot, until it ends. Not to be released. */
+VARVE_EXPORT const varve_snapshot_t* varve_readtransaction_snapshot(
+    const varve_readtransaction_t* transaction);
+/** By any thread. Its iterators may stay. */
+VARVE_EXPORT void varve_readtransaction_end(
+    varve_readtransaction_t* transaction);
+
+/* ---- Iterators ---- */
+
+/** To the last entry at or before the key. */
+VARVE_EXPORT void varve_iter_seek_for_prev(varve_iterator_t*, const char* k,
+                                           size_t klen);
+
+/**
+ * Copies entries from where the iterator stands on, as many as `buffer` has
+ * room for, and moves it behind them; returns how many, and in *used their
+ * bytes. Each is the lengths of key and value, 4 bytes each with the lowest
+ * first, then the key, then the value. If not even one has room: 0, and *used
+ * is what it would take. At the end: 0, and *used is 0; then ask for the error.
+ * For callers for whom a call is dear.
+ */
+VARVE_EXPORT size_t varve_iter_copy_entries(varve_iterator_t*, char* buffer,
+                                            size_t buffer_size, size_t* used);
+
+/* ---- Write batches ---- */
+
+/** A batch of the bytes of varve_writebatch_data. Checked when written. */
+VARVE_EXPORT varve_writebatch_t* varve_writebatch_create_from(const char* rep,
+                                                              size_t size);
+/** The batch as bytes, in RocksDB's format, until it changes. */
+VARVE_EXPORT const char* varve_writebatch_data(const varve_writebatch_t*,
+                                               size_t* size);
+/** The number of updates. */
+VARVE_EXPORT int varve_writebatch_count(const varve_writebatch_t*);
+/** See varve_singledelete. */
+VARVE_EXPORT void varve_writebatch_singledelete(varve_writebatch_t*,
+                                                const char* key, size_t klen);
+/** See varve_delete_range. */
+VARVE_EXPORT void varve_writebatch_delete_range(varve_writebatch_t*,
+                                                const char* start_key,
+                                                size_t start_key_len,
+                                                const char* end_key,
+                                                size_t end_key_len);
+/** A note in the log that changes nothing. */
+VARVE_EXPORT void varve_writebatch_put_log_data(varve_writebatch_t*,
+                                                const char* blob, size_t len);
+/** Sets all keys of the entries that varve_iter_copy_entries copied. */
+VARVE_EXPORT void varve_writebatch_put_entries(varve_writebatch_t*,
+                                               const char* entries, size_t size,
+                                               char** errptr);
+/**
+ * varve_writebatch_iterate for every kind of update. A callback that is NULL
+ * is not called. An error if the batch was made of damaged bytes.
+ */
+VARVE_EXPORT void varve_writebatch_iterate_all(
+    const varve_writebatch_t*, void* state,
+    void (*put)(void*, const char* k, size_t klen, const char* v, size_t vlen),
+    void (*deleted)(void*, const char* k, size_t klen),
+    void (*single_deleted)(void*, const char* k, size_t klen),
+    void (*range_deleted)(void*, const char* begin, size_t begin_len,
+                          const char* end, size_t end_len),
+    void (*log_data)(void*, const char* blob, size_t len), char** errptr);
+
+/* ---- Options, each as in varve/options.h ---- */
+
+/** A copy, which points to the same objects. */
+VARVE_EXPORT varve_options_t* varve_options_create_copy(const varve_options_t*);
+/** Any option by its name and text: SetOption in varve/options.h. */
+VARVE_EXPORT void varve_options_set(varve_options_t*, const char* name,
+                                    const char* value, char** errptr);
+/** Which keys are the same: those of the same bytes, or but for case. */
+enum { varve_key_case_sensitive = 0, varve_key_case_insensitive = 1 };
+/** One of the above. */
+VARVE_EXPORT void varve_options_set_key_case(varve_options_t*, int);
+/** Write buffers in memory. */
+VARVE_EXPORT void varve_options_set_max_write_buffer_number(varve_options_t*,
+                                                            int);
+/** Flushes and compactions at a time. */
+VARVE_EXPORT void varve_options_set_max_background_jobs(varve_options_t*, int);
+/** Parts in which a compaction is done at a time. */
+VARVE_EXPORT void varve_options_set_max_subcompactions(varve_options_t*,
+                                                       uint32_t);
+/** Bytes of a table. */
+VARVE_EXPORT void varve_options_set_target_file_size_base(varve_options_t*,
+                                                          uint64_t);
+/** Bytes of the base level. */
+VARVE_EXPORT void varve_options_set_max_bytes_for_level_base(varve_options_t*,
+                                                             uint64_t);
+/** How much larger each level is. */
+VARVE_EXPORT void varve_options_set_max_bytes_for_level_multiplier(
+    varve_options_t*, double);
+/** Sizes of levels that follow the last one's. */
+VARVE_EXPORT void varve_options_set_level_compaction_dynamic_level_bytes(
+    varve_options_t*, uint8_t);
+/** Level-0 tables that start a compaction. */
+VARVE_EXPORT void varve_options_set_level0_file_num_compaction_trigger(
+    varve_options_t*, int);
+/** Level-0 tables at which writers are slowed down. */
+VARVE_EXPORT void varve_options_set_level0_slowdown_writes_trigger(
+    varve_options_t*, int);
+/** Level-0 tables at which writers are stopped. */
+VARVE_EXPORT void varve_options_set_level0_stop_writes_trigger(varve_options_t*,
+                                                               int);
+/** Compact only when asked to. */
+VARVE_EXPORT void varve_options_set_disable_auto_compactions(varve_options_t*,
+                                                             int);
+/** Compressions by level, as for varve_options_set_compression. */
+VARVE_EXPORT void varve_options_set_compression_per_level(
+    varve_options_t*, const int* level_values, size_t num_levels);
+/** Compression of tables with nothing below them. */
+VARVE_EXPORT void varve_options_set_bottommost_compression(varve_options_t*,
+                                                           int);
+/** Charge index and filter of tables to the cache. */
+VARVE_EXPORT void varve_options_set_cache_index_and_filter_blocks(
+    varve_options_t*, uint8_t);
+/** Read past the page cache. */
+VARVE_EXPORT void varve_options_set_use_direct_reads(varve_options_t*, uint8_t);
+/** Bytes of tables after which they are pushed to the device. */
+VARVE_EXPORT void varve_options_set_bytes_per_sync(varve_options_t*, uint64_t);
+/** The same of logs. */
+VARVE_EXPORT void varve_options_set_wal_bytes_per_sync(varve_options_t*,
+                                                       uint64_t);
+/** Keep the log in the process until it is flushed. */
+VARVE_EXPORT void varve_options_set_manual_wal_flush(varve_options_t*, uint8_t);
+/** Bounds what flushes and compactions write; NULL for no bound. */
+VARVE_EXPORT void varve_options_set_ratelimiter(varve_options_t*,
+                                                varve_ratelimiter_t*);
+/** Where to count; NULL for a place of the database's own. */
+VARVE_EXPORT void varve_options_set_statistics(varve_options_t*,
+                                               varve_statistics_t*);
+
+/** An iterator is before the first key below this; NULL for none. */
+VARVE_EXPORT void varve_readoptions_set_iterate_lower_bound(
+    varve_readoptions_t*, const char* key, size_t keylen);
+/** An iterator ends before this; NULL for none. */
+VARVE_EXPORT void varve_readoptions_set_iterate_upper_bound(
+    varve_readoptions_t*, const char* key, size_t keylen);
+/** Bytes for iterators to read ahead; 0 for as it turns out. */
+VARVE_EXPORT void varve_readoptions_set_readahead_size(varve_readoptions_t*,
+                                                       size_t);
+
+/** Do not write to the log. */
+VARVE_EXPORT void varve_writeoptions_disable_WAL(varve_writeoptions_t*,
+                                                 int disable);
+/** Fail instead of waiting for flush or compaction. */
+VARVE_EXPORT void varve_writeoptions_set_no_slowdown(varve_writeoptions_t*,
+                                                     uint8_t);
+
+/** They wait. */
+VARVE_EXPORT varve_flushoptions_t* varve_flushoptions_create(void);
+/** Frees them. */
+VARVE_EXPORT void varve_flushoptions_destroy(varve_flushoptions_t*);
+/** Wait until the tables are written. Default: yes. */
+VARVE_EXPORT void varve_flushoptions_set_wait(varve_flushoptions_t*, uint8_t);
+
+/** Varve's defaults. */
+VARVE_EXPORT varve_compactoptions_t* varve_compactoptions_create(void);
+/** Frees them. */
+VARVE_EXPORT void varve_compactoptions_destroy(varve_compactoptions_t*);
+/** Let no other compaction run meanwhile. Default: yes. */
+VARVE_EXPORT void varve_compactoptions_set_exclusive_manual_compaction(
+    varve_compactoptions_t*, uint8_t);
+/** Rewrite the last level, too. Default: no. */
+VARVE_EXPORT void varve_compactoptions_set_bottommost_level_compaction(
+    varve_compactoptions_t*, uint8_t);
+/** The level to go to; -1, the default, for the last one in use. */
+VARVE_EXPORT void varve_compactoptions_set_target_level(varve_compactoptions_t*,
+                                                        int);
+
+/* ---- Caches, environments, logs, rates ---- */
+
+/** Evicts at once what is too much. */
+VARVE_EXPORT void varve_cache_set_capacity(varve_cache_t*, size_t capacity);
+/** In bytes. */
+VARVE_EXPORT size_t varve_cache_get_capacity(const varve_cache_t*);
+/** Bytes in it. */
+VARVE_EXPORT size_t varve_cache_get_usage(const varve_cache_t*);
+/** Bytes of it that are in use just now. */
+VARVE_EXPORT size_t varve_cache_get_pinned_usage(const varve_cache_t*);
+
+/** Files in memory, for tests. */
+VARVE_EXPORT varve_env_t* varve_create_mem_env(void);
+
+/**
+ * A log of your own: log(state, level, line, length), level 0 (debug) to 3
+ * (error). destructor(state) is called when it was destroyed and no database
+ * or options use it any more.
+ */
+VARVE_EXPORT varve_logger_t* varve_logger_create(
+    void* state, void (*destructor)(void*),
+    void (*log)(void*, int level, const char* line, size_t length));
+/** See varve_logger_create. */
+VARVE_EXPORT void varve_logger_destroy(varve_logger_t*);
+
+/** Lets rate_bytes_per_sec through; all three numbers must be above 0. */
+VARVE_EXPORT varve_ratelimiter_t* varve_ratelimiter_create(
+    int64_t rate_bytes_per_sec, int64_t refill_period_us, int32_t fairness);
+/** Databases that use it keep it. */
+VARVE_EXPORT void varve_ratelimiter_destroy(varve_ratelimiter_t*);
+
+/* ---- Statistics ---- */
+
+/** How much is measured; each includes those before it. */
+enum {
+  varve_statistics_level_disable_all = 0,
+  varve_statistics_level_except_histogram_or_timers = 1,
+  varve_statistics_level_except_timers = 2,
+  varve_statistics_level_except_detailed_timers = 3,
+  varve_statistics_level_except_time_for_mutex = 4,
+  varve_statistics_level_all = 5
+};
+
+/** Of a histogram, in its unit: microseconds or bytes. */
+typedef struct varve_histogram_data_t {
+  uint64_t count;
+  double sum;
+  double min;
+  double max;
+  double average;
+  double median;
+  double percentile95;
+  double percentile99;
+  double percentile999;
+} varve_histogram_data_t;
+
+/** Counters that databases may share. */
+VARVE_EXPORT varve_statistics_t* varve_statistics_create(int level);
+/** Databases that use them keep them. */
+VARVE_EXPORT void varve_statistics_destroy(varve_statistics_t*);
+/** Measures more or less from now on. */
+VARVE_EXPORT void varve_statistics_set_level(varve_statistics_t*, int level);
+/** All, a line each. */
+VARVE_EXPORT char* varve_statistics_get_string(const varve_statistics_t*);
+/** All, for Prometheus. */
+VARVE_EXPORT char* varve_statistics_get_prometheus(const varve_statistics_t*);
+/** The ticker of that name, such as "varve.bytes.written". */
+VARVE_EXPORT uint64_t varve_statistics_get_ticker(const varve_statistics_t*,
+                                                  const char* name,
+                                                  char** errptr);
+/** The histogram of that name, such as "varve.db.get.micros". */
+VARVE_EXPORT void varve_statistics_get_histogram(const varve_statistics_t*,
+                                                 const char* name,
+                                                 varve_histogram_data_t* data,
+                                                 char** errptr);
+/** Sets all to zero. */
+VARVE_EXPORT void varve_statistics_reset(varve_statistics_t*);
+
+/* ---- Traces: see varve/trace.h. Names are kept for ever: have few. ---- */
+
+/** Begins to trace what the calling thread does. */
+VARVE_EXPORT varve_trace_t* varve_trace_begin(const char* name);
+/**
+ * Ends it, on the same thread, after all spans of this thread that began
+ * since. Returns what was done, root first, as an array in JSON of objects with
+ * trace, span, parent, name, begin_ns, end_ns, thread and done_by.
+ */
+VARVE_EXPORT char* varve_trace_end(varve_trace_t* trace);
+/** A step of the calling thread, below the one that it is in. */
+VARVE_EXPORT varve_tracespan_t* varve_tracespan_begin(const char* name);
+/** On the same thread, the last one begun first. */
+VARVE_EXPORT void varve_tracespan_end(varve_tracespan_t* span);
+
+/** Every operation of the process. */
+VARVE_EXPORT varve_traceoptions_t* varve_traceoptions_create(void);
+/** Frees them. */
+VARVE_EXPORT void varve_traceoptions_destroy(varve_traceoptions_t*);
+/** The part of operations that is traced, from 0 to 1. Default: 1. */
+VARVE_EXPORT void varve_traceoptions_set_sampling(varve_traceoptions_t*,
+                                                  double part);
+/** Keep those only that took so long. Default: 0. */
+VARVE_EXPORT void varve_traceoptions_set_slower_than_us(varve_traceoptions_t*,
+                                                        uint64_t);
+/** Short steps, too. Default: no. */
+VARVE_EXPORT void varve_traceoptions_set_short_steps(varve_traceoptions_t*,
+                                                     uint8_t);
+/** The format of a file of traces. */
+enum { varve_trace_chrome = 0, varve_trace_otlp = 1 };
+/** Writes traces to the file `path` until varve_trace_stop. */
+VARVE_EXPORT void varve_trace_start(const varve_traceoptions_t* options,
+                                    int format, const char* path,
+                                    char** errptr);
+/** Brings what has ended to the file. */
+VARVE_EXPORT void varve_trace_flush(char** errptr);
+/** The same, and ends it. The file is complete then. */
+VARVE_EXPORT void varve_trace_stop(char** errptr);
+
+/* ---- Catalogs: many databases in a directory, see varve/catalog.h ---- */
+
+/**
+ * Opens the catalog in the directory `root`, which is made if it is missing and
+ * create_if_missing is set. Its databases have these options, and share what
+ * can be shared. NULL on failure.
+ */
+VARVE_EXPORT varve_catalog_t* varve_catalog_open(const varve_options_t* options,
+                                                 const char* root,
+                                                 char** errptr);
+/**
+ * Closes the catalog and says whether it could: 0 if references, iterators or
+ * snapshots are still out, and then it stays open. Else it is gone.
+ */
+VARVE_EXPORT uint8_t varve_catalog_close(varve_catalog_t*, char** errptr);
+/** Makes a new, empty database. An error if there is one of that name. */
+VARVE_EXPORT void varve_catalog_create_db(varve_catalog_t*, const char* name,
+                                          char** errptr);
+/**
+ * A reference to the database of that name, for varve_close to give back. NULL
+ * on failure, and if there is none, which is no error. It is neither closed nor
+ * dropped as long as the reference is out.
+ */
+VARVE_EXPORT varve_t* varve_catalog_find(varve_catalog_t*, const char* name,
+                                         char** errptr);
+/** Removes a database. An error if there is none, or if it stays in use. */
+VARVE_EXPORT void varve_catalog_drop_db(varve_catalog_t*, const char* name,
+                                        char** errptr);
+/**
+ * The names, folded and in order, and their number. The array is to be freed,
+ * the names go with it.
+ */
+VARVE_EXPORT const char** varve_catalog_list(varve_catalog_t*, size_t* count);
+/**
+ * Closes databases that nobody has a reference to and that nobody asked for
+ * since a call of this at least idle_us microseconds ago. Returns how many.
+ */
+VARVE_EXPORT size_t varve_catalog_close_idle(varve_catalog_t*, uint64_t idle_us,
+                                             char** errptr);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif

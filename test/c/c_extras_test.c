@@ -1,0 +1,693 @@
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
+
+/*
+ * Goal: what varve/c_more.h has beside LevelDB's interface does what it says.
+ * Method: a program in C that calls every function of it but those of
+ * statistics, traces and catalogs, which are in c_observe_test.c.
+ */
+
+#include "test/c/check.h"
+
+static varve_flushoptions_t* plain_flush;
+
+static void Flush(varve_t* db) {
+  char* error = NULL;
+  varve_flush(db, plain_flush, &error);
+  OK(error);
+}
+
+static uint64_t Number(varve_t* db, const char* name) {
+  uint64_t number = 0;
+  CHECK(varve_property_int(db, name, &number) == 0);
+  return number;
+}
+
+/* ---- Opening and closing ---- */
+
+static void TestVersion(void) {
+  int major = -1;
+  int minor = -1;
+  int patch = -1;
+  CHECK(sscanf(varve_version(), "%d.%d.%d", &major, &minor, &patch) == 3);
+}
+
+static void TestNothingIsDestroyedByNull(void) {
+  char* error = NULL;
+  varve_close(NULL);
+  CHECK(varve_close_checked(NULL, &error) == 1);
+  CHECK(varve_catalog_close(NULL, &error) == 1);
+  varve_release_snapshot(NULL, NULL);
+  varve_iter_destroy(NULL);
+  varve_writebatch_destroy(NULL);
+  varve_options_destroy(NULL);
+  varve_readoptions_destroy(NULL);
+  varve_writeoptions_destroy(NULL);
+  varve_flushoptions_destroy(NULL);
+  varve_compactoptions_destroy(NULL);
+  varve_comparator_destroy(NULL);
+  varve_filterpolicy_destroy(NULL);
+  varve_cache_destroy(NULL);
+  varve_env_destroy(NULL);
+  varve_logger_destroy(NULL);
+  varve_ratelimiter_destroy(NULL);
+  varve_statistics_destroy(NULL);
+  varve_pinnableslice_destroy(NULL);
+  varve_checkpoint_object_destroy(NULL);
+  varve_readtransaction_end(NULL);
+  varve_traceoptions_destroy(NULL);
+  varve_tracespan_end(NULL);
+  CHECK(varve_trace_end(NULL) == NULL);
+  OK(error);
+}
+
+static void TestCloseSaysWhetherItCould(void) {
+  varve_t* const db = OpenPlain("close");
+  varve_iterator_t* const iterator = varve_create_iterator(db, plain_read);
+  char* error = NULL;
+  CHECK(varve_close_checked(db, &error) == 0);
+  FAILED(error, "Busy: ");
+  PUT(db, plain_write, "still", "open");
+  GET(db, plain_read, "still", "open");
+  varve_iter_destroy(iterator);
+  CHECK(varve_close_checked(db, &error) == 1);
+  OK(error);
+}
+
+static void TestReadOnly(void) {
+  varve_options_t* const options = varve_options_create();
+  char* error = NULL;
+  varve_t* db = OpenPlain("read only");
+  PUT(db, plain_write, "k", "v");
+  varve_close(db);
+  db = varve_open_for_read_only(options, PathOf("read only"), &error);
+  OK(error);
+  GET(db, plain_read, "k", "v");
+  varve_put(db, plain_write, "k", 1, "w", 1, &error);
+  FAILED(error, "Not supported: ");
+  varve_close(db);
+  CHECK(varve_open_for_read_only(options, PathOf("none"), &error) == NULL);
+  CHECK(error != NULL);
+  varve_free(error);
+  varve_options_destroy(options);
+}
+
+/* ---- Reading ---- */
+
+static void TestMultiGet(void) {
+  static const char* const kKeys[] = {"b", "none", "a", "", "b"};
+  static const char* const kExpected[] = {"2", NULL, "", "empty key", "2"};
+  varve_t* const db = OpenPlain("multi get");
+  size_t sizes[5];
+  char* values[5];
+  size_t value_sizes[5];
+  char* errors[5];
+  int round;
+  int i;
+  PUT(db, plain_write, "a", "");
+  PUT(db, plain_write, "b", "2");
+  PUT(db, plain_write, "", "empty key");
+  for (round = 0; round < 2; ++round) {
+    for (i = 0; i < 5; ++i) sizes[i] = strlen(kKeys[i]);
+    memset(errors, 0xcc, sizeof(errors)); /* Need not be set before. */
+    varve_multi_get(db, plain_read, 5, kKeys, sizes, values, value_sizes,
+                    errors);
+    for (i = 0; i < 5; ++i) {
+      OK(errors[i]);
+      if (kExpected[i] == NULL) {
+        CHECK(values[i] == NULL && value_sizes[i] == 0);
+      } else {
+        SAME(values[i], value_sizes[i], kExpected[i]);
+      }
+      varve_free(values[i]);
+    }
+    Flush(db);
+  }
+  varve_multi_get(db, plain_read, 0, NULL, NULL, NULL, NULL, NULL);
+  varve_close(db);
+}
+
+static void TestGetPinned(void) {
+  varve_t* const db = OpenPlain("pinned");
+  char* error = NULL;
+  size_t size = 77;
+  const char* bytes;
+  varve_pinnableslice_t* value;
+  PUT(db, plain_write, "k", "value");
+  Flush(db);
+  value = varve_get_pinned(db, plain_read, "k", 1, &error);
+  OK(error);
+  PUT(db, plain_write, "k", "other"); /* It stays as it was. */
+  bytes = varve_pinnableslice_value(value, &size);
+  SAME(bytes, size, "value");
+  varve_pinnableslice_destroy(value);
+  value = varve_get_pinned(db, plain_read, "none", 4, &error);
+  CHECK(value == NULL && error == NULL);
+  CHECK(varve_pinnableslice_value(NULL, &size) == NULL && size == 0);
+  varve_close(db);
+}
+
+static void TestGetIntoBuffer(void) {
+  varve_t* const db = OpenPlain("buffer");
+  char buffer[4] = "....";
+  char* error = NULL;
+  size_t size = 77;
+  uint8_t found = 7;
+  PUT(db, plain_write, "four", "1234");
+  PUT(db, plain_write, "five", "12345");
+  PUT(db, plain_write, "zero", "");
+  CHECK(varve_get_into_buffer(db, plain_read, "four", 4, buffer, 4, &size,
+                              &found, &error) == 1);
+  CHECK(found == 1);
+  SAME(buffer, size, "1234");
+  CHECK(varve_get_into_buffer(db, plain_read, "five", 4, buffer, 4, &size,
+                              &found, &error) == 0);
+  CHECK(found == 1 && size == 5 && memcmp(buffer, "1234", 4) == 0);
+  CHECK(varve_get_into_buffer(db, plain_read, "zero", 4, NULL, 0, &size, &found,
+                              &error) == 1);
+  CHECK(found == 1 && size == 0);
+  CHECK(varve_get_into_buffer(db, plain_read, "none", 4, buffer, 4, &size,
+                              &found, &error) == 0);
+  CHECK(found == 0 && size == 0);
+  OK(error);
+  varve_close(db);
+}
+
+static void TestIntProperties(void) {
+  varve_t* const db = OpenPlain("numbers");
+  uint64_t number = 0;
+  uint64_t before;
+  CHECK(varve_property_int(db, "varve.num-snapshots", &number) == 0);
+  CHECK(number == 0);
+  CHECK(varve_property_int(db, "varve.stats", &number) == -1);
+  CHECK(varve_property_int(db, "none", &number) == -1);
+  before = varve_get_latest_sequence_number(db);
+  PUT(db, plain_write, "k", "v");
+  CHECK(varve_get_latest_sequence_number(db) == before + 1);
+  varve_close(db);
+}
+
+/* ---- Writing ---- */
+
+static void TestOtherDeletions(void) {
+  varve_t* const db = OpenPlain("deletions");
+  char* error = NULL;
+  FillNumbers(db, 10);
+  varve_singledelete(db, plain_write, "key000000", 9, &error);
+  OK(error);
+  GET(db, plain_read, "key000000", NULL);
+  varve_delete_range(db, plain_write, "key000002", 9, "key000008", 9, &error);
+  OK(error);
+  GET(db, plain_read, "key000001", "value 7919 of many");
+  GET(db, plain_read, "key000002", NULL);
+  GET(db, plain_read, "key000007", NULL);
+  GET(db, plain_read, "key000008", "value 63352 of many");
+  varve_delete_range(db, plain_write, "z", 1, "a", 1, &error);
+  FAILED(error, "Invalid argument: ");
+  varve_close(db);
+}
+
+static void TestWriteOptions(void) {
+  varve_writeoptions_t* const write = varve_writeoptions_create();
+  varve_t* db = OpenPlain("write options");
+  char* error = NULL;
+  varve_writeoptions_disable_WAL(write, 1);
+  varve_writeoptions_set_no_slowdown(write, 1);
+  PUT(db, write, "k", "v");
+  varve_writeoptions_set_sync(write, 1); /* That is too much. */
+  varve_put(db, write, "k", 1, "w", 1, &error);
+  FAILED(error, "Invalid argument: ");
+  varve_writeoptions_disable_WAL(write, 0);
+  PUT(db, write, "k", "w");
+  varve_sync_wal(db, &error);
+  OK(error);
+  varve_flush_wal(db, 0, &error);
+  OK(error);
+  varve_flush_wal(db, 1, &error);
+  OK(error);
+  varve_close(db);
+  db = OpenPlain("write options");
+  GET(db, plain_read, "k", "w");
+  varve_close(db);
+  varve_writeoptions_destroy(write);
+}
+
+struct Log {
+  char text[256];
+};
+
+static void Append(void* state, const char* kind, const char* a, size_t alen,
+                   const char* b, size_t blen) {
+  struct Log* const log = state;
+  const size_t used = strlen(log->text);
+  CHECK((size_t)snprintf(log->text + used, sizeof(log->text) - used,
+                         "%s(%.*s,%.*s) ", kind, (int)alen, a, (int)blen,
+                         b) < sizeof(log->text) - used);
+}
+
+static void OnPut(void* state, const char* k, size_t klen, const char* v,
+                  size_t vlen) {
+  Append(state, "put", k, klen, v, vlen);
+}
+static void OnDelete(void* state, const char* k, size_t klen) {
+  Append(state, "delete", k, klen, "", 0);
+}
+static void OnSingle(void* state, const char* k, size_t klen) {
+  Append(state, "single", k, klen, "", 0);
+}
+static void OnRange(void* state, const char* a, size_t alen, const char* b,
+                    size_t blen) {
+  Append(state, "range", a, alen, b, blen);
+}
+static void OnLog(void* state, const char* blob, size_t len) {
+  Append(state, "log", blob, len, "", 0);
+}
+
+static void TestBatchesOfEverything(void) {
+  varve_writebatch_t* const batch = varve_writebatch_create();
+  varve_writebatch_t* copy;
+  struct Log log = {""};
+  char* error = NULL;
+  const char* bytes;
+  size_t size;
+  varve_writebatch_put(batch, "a", 1, "1", 1);
+  varve_writebatch_singledelete(batch, "b", 1);
+  varve_writebatch_delete(batch, "c", 1);
+  varve_writebatch_put_log_data(batch, "note", 4);
+  varve_writebatch_delete_range(batch, "d", 1, "e", 1);
+  CHECK(varve_writebatch_count(batch) == 4);
+  varve_writebatch_iterate(batch, &log, OnPut, OnDelete);
+  CHECK(strcmp(log.text, "put(a,1) delete(b,) delete(c,) ") == 0);
+
+  bytes = varve_writebatch_data(batch, &size);
+  copy = varve_writebatch_create_from(bytes, size);
+  varve_writebatch_destroy(batch);
+  log.text[0] = '\0';
+  varve_writebatch_iterate_all(copy, &log, OnPut, OnDelete, OnSingle, OnRange,
+                               OnLog, &error);
+  OK(error);
+  CHECK(strcmp(log.text,
+               "put(a,1) single(b,) delete(c,) log(note,) range(d,e) ") == 0);
+  log.text[0] = '\0';
+  varve_writebatch_iterate_all(copy, &log, NULL, OnDelete, NULL, NULL, NULL,
+                               &error);
+  OK(error);
+  CHECK(strcmp(log.text, "delete(c,) ") == 0);
+  varve_writebatch_destroy(copy);
+}
+
+static void TestDamagedBatchIsRefused(void) {
+  varve_t* const db = OpenPlain("bad batch");
+  varve_writebatch_t* const batch = varve_writebatch_create_from("bad", 3);
+  struct Log log = {""};
+  char* error = NULL;
+  varve_writebatch_iterate(batch, &log, OnPut, OnDelete);
+  varve_writebatch_iterate_all(batch, &log, OnPut, OnDelete, OnSingle, OnRange,
+                               OnLog, &error);
+  FAILED(error, "Corruption: ");
+  varve_write(db, plain_write, batch, &error);
+  FAILED(error, "Invalid argument: ");
+  CHECK(log.text[0] == '\0');
+  varve_writebatch_destroy(batch);
+  varve_close(db);
+}
+
+/* ---- Moments and iterators ---- */
+
+static void TestReadTransactions(void) {
+  varve_t* const db = OpenPlain("transactions");
+  varve_readoptions_t* const read = varve_readoptions_create();
+  varve_readtransaction_t* transaction;
+  varve_iterator_t* iterator;
+  char* error = NULL;
+  char* value;
+  size_t size;
+  PUT(db, plain_write, "k", "1");
+  transaction = varve_readtransaction_begin(db);
+  CHECK(varve_snapshot_get_sequence_number(varve_readtransaction_snapshot(
+            transaction)) == varve_get_latest_sequence_number(db));
+  PUT(db, plain_write, "k", "2");
+  Flush(db);
+  varve_readoptions_set_snapshot(read,
+                                 varve_readtransaction_snapshot(transaction));
+  GET(db, read, "k", "1");
+  {
+    const char* const keys[] = {"k"};
+    const size_t key_sizes[] = {1};
+    varve_multi_get(db, read, 1, keys, key_sizes, &value, &size, &error);
+    OK(error);
+    SAME(value, size, "1");
+    varve_free(value);
+  }
+  /* It is not released by mistake. */
+  varve_release_snapshot(db, varve_readtransaction_snapshot(transaction));
+  iterator = varve_create_iterator(db, read);
+  CHECK(varve_close_checked(db, &error) == 0);
+  FAILED(error, "Busy: ");
+  varve_readtransaction_end(transaction);
+  varve_iter_seek_to_first(iterator);
+  ExpectEntry(iterator, "k", "1");
+  varve_iter_destroy(iterator);
+  GET(db, plain_read, "k", "2");
+  varve_readoptions_destroy(read);
+  varve_close(db);
+}
+
+static void TestBoundsAreTheIteratorsOwn(void) {
+  varve_t* const db = OpenPlain("bounds");
+  varve_readoptions_t* const read = varve_readoptions_create();
+  varve_iterator_t* iterator;
+  char lower[] = "b";
+  char upper[] = "d";
+  PUT(db, plain_write, "a", "1");
+  PUT(db, plain_write, "b", "2");
+  PUT(db, plain_write, "c", "3");
+  PUT(db, plain_write, "d", "4");
+  varve_readoptions_set_iterate_lower_bound(read, lower, 1);
+  varve_readoptions_set_iterate_upper_bound(read, upper, 1);
+  varve_readoptions_set_readahead_size(read, 1 << 20);
+  lower[0] = upper[0] = 'x';
+  iterator = varve_create_iterator(db, read);
+  varve_readoptions_set_iterate_lower_bound(read, NULL, 0);
+  varve_readoptions_set_iterate_upper_bound(read, NULL, 0);
+  varve_iter_seek_to_first(iterator);
+  ExpectEntry(iterator, "b", "2");
+  varve_iter_prev(iterator);
+  CHECK(!varve_iter_valid(iterator));
+  varve_iter_seek_to_last(iterator);
+  ExpectEntry(iterator, "c", "3");
+  varve_iter_seek_for_prev(iterator, "bb", 2);
+  ExpectEntry(iterator, "b", "2");
+  varve_iter_destroy(iterator);
+  iterator = varve_create_iterator(db, read); /* Without bounds again. */
+  varve_readoptions_destroy(read);
+  varve_iter_seek_to_last(iterator);
+  ExpectEntry(iterator, "d", "4");
+  varve_iter_destroy(iterator);
+  varve_close(db);
+}
+
+/* A database goes to another one in chunks, as a snapshot that is sent. */
+static void TestEntriesAreCopiedInChunks(void) {
+  varve_t* const source = OpenPlain("source");
+  varve_t* const target = OpenPlain("target");
+  varve_iterator_t* iterator;
+  varve_writebatch_t* const batch = varve_writebatch_create();
+  char buffer[100];
+  size_t used = 7;
+  size_t total = 0;
+  size_t count;
+  char* error = NULL;
+  FillNumbers(source, 1000);
+  PUT(source, plain_write, "", "");
+  iterator = varve_create_iterator(source, plain_read);
+  varve_iter_seek_to_first(iterator);
+  CHECK(varve_iter_copy_entries(iterator, buffer, 7, &used) == 0);
+  CHECK(used == 8); /* The lengths alone take more. */
+  while ((count = varve_iter_copy_entries(iterator, buffer, sizeof(buffer),
+                                          &used)) > 0) {
+    CHECK(used > 0 && used <= sizeof(buffer));
+    varve_writebatch_put_entries(batch, buffer, used, &error);
+    OK(error);
+    /* Whatever is cut off is an error, and adds nothing. */
+    varve_writebatch_put_entries(batch, buffer, used - 1, &error);
+    FAILED(error, "Corruption: ");
+    varve_writebatch_put_entries(batch, buffer, 5, &error);
+    FAILED(error, "Corruption: ");
+    total += count;
+    CHECK(varve_writebatch_count(batch) == (int)total);
+  }
+  CHECK(used == 0 && total == 1001);
+  varve_iter_get_error(iterator, &error);
+  OK(error);
+  varve_iter_destroy(iterator);
+  varve_write(target, plain_write, batch, &error);
+  OK(error);
+  GET(target, plain_read, "", "");
+  GET(target, plain_read, "key000999", "value 7911081 of many");
+  varve_writebatch_destroy(batch);
+  varve_close(source);
+  varve_close(target);
+}
+
+/* ---- Background work ---- */
+
+static void TestCompactionOnDemand(void) {
+  varve_options_t* const options = varve_options_create();
+  varve_compactoptions_t* const compact = varve_compactoptions_create();
+  static const char* const kNames[] = {"disable_auto_compactions",
+                                       "max_write_buffer_number"};
+  static const char* const kValues[] = {"true", "3"};
+  static const char* const kBad[] = {"true", "much"};
+  char* error = NULL;
+  varve_t* db;
+  int i;
+  varve_options_set_create_if_missing(options, 1);
+  db = varve_open(options, PathOf("compaction"), &error);
+  OK(error);
+  varve_set_options(db, 2, kNames, kValues, &error);
+  OK(error);
+  varve_set_options(db, 2, kNames, kBad, &error);
+  FAILED(error, "Invalid argument: ");
+  for (i = 0; i < 6; ++i) {
+    FillNumbers(db, 10);
+    Flush(db);
+  }
+  varve_wait_for_compact(db, &error);
+  OK(error);
+  CHECK(Number(db, "varve.num-files-at-level0") == 6);
+  varve_compactoptions_set_exclusive_manual_compaction(compact, 1);
+  varve_compactoptions_set_bottommost_level_compaction(compact, 1);
+  varve_compactoptions_set_target_level(compact, 6);
+  varve_compact_range_opt(db, compact, NULL, 0, NULL, 0, &error);
+  OK(error);
+  CHECK(Number(db, "varve.num-files-at-level0") == 0);
+  CHECK(Number(db, "varve.num-files-at-level6") == 1);
+  varve_compactoptions_set_target_level(compact, 99);
+  varve_compact_range_opt(db, compact, "a", 1, "b", 1, &error);
+  FAILED(error, "Invalid argument: ");
+  varve_verify_checksum(db, &error);
+  OK(error);
+  varve_resume(db, &error); /* There is nothing to resume from. */
+  OK(error);
+  varve_cancel_all_background_work(db, 1);
+  varve_compactoptions_set_target_level(compact, -1);
+  varve_compact_range_opt(db, compact, NULL, 0, NULL, 0, &error);
+  FAILED(error, "Shutdown in progress: ");
+  varve_close(db);
+  varve_compactoptions_destroy(compact);
+  varve_options_destroy(options);
+}
+
+static void TestCheckpoint(void) {
+  varve_t* const db = OpenPlain("original");
+  varve_t* copy;
+  varve_checkpoint_t* checkpoint;
+  char* error = NULL;
+  FillNumbers(db, 100);
+  Flush(db);
+  PUT(db, plain_write, "key000000", "in the log");
+  checkpoint = varve_checkpoint_object_create(db, &error);
+  OK(error);
+  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
+  OK(error);
+  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
+  FAILED(error, "Invalid argument: ");
+  varve_checkpoint_object_destroy(checkpoint);
+  PUT(db, plain_write, "key000000", "later");
+  copy = OpenPlain("copy");
+  GET(copy, plain_read, "key000000", "in the log");
+  GET(copy, plain_read, "key000099", "value 783981 of many");
+  varve_close(copy);
+  varve_close(db);
+}
+
+/* ---- Options ---- */
+
+static void TestTypedOptions(void) {
+  static const int kCompressions[] = {
+      varve_no_compression, varve_lz4_compression, varve_zstd_compression};
+  varve_options_t* const options = varve_options_create();
+  varve_options_t* copy;
+  varve_ratelimiter_t* const limiter =
+      varve_ratelimiter_create(1 << 30, 100000, 10);
+  char* error = NULL;
+  varve_t* db;
+  varve_options_set_create_if_missing(options, 1);
+  varve_options_set_key_case(options, varve_key_case_insensitive);
+  varve_options_set_max_write_buffer_number(options, 3);
+  varve_options_set_max_background_jobs(options, 3);
+  varve_options_set_max_subcompactions(options, 2);
+  varve_options_set_target_file_size_base(options, 1 << 20);
+  varve_options_set_max_bytes_for_level_base(options, 1 << 20);
+  varve_options_set_max_bytes_for_level_multiplier(options, 4);
+  varve_options_set_level_compaction_dynamic_level_bytes(options, 0);
+  varve_options_set_level0_file_num_compaction_trigger(options, 2);
+  varve_options_set_level0_slowdown_writes_trigger(options, 10);
+  varve_options_set_level0_stop_writes_trigger(options, 20);
+  varve_options_set_disable_auto_compactions(options, 0);
+  varve_options_set_compression_per_level(options, kCompressions, 3);
+  varve_options_set_bottommost_compression(options, varve_lz4hc_compression);
+  varve_options_set_cache_index_and_filter_blocks(options, 1);
+  varve_options_set_use_direct_reads(options, 1);
+  varve_options_set_bytes_per_sync(options, 1 << 20);
+  varve_options_set_wal_bytes_per_sync(options, 1 << 20);
+  varve_options_set_manual_wal_flush(options, 1);
+  varve_options_set_ratelimiter(options, limiter);
+  varve_ratelimiter_destroy(limiter);
+  copy = varve_options_create_copy(options);
+  varve_options_destroy(options);
+  db = varve_open(copy, PathOf("typed"), &error);
+  OK(error);
+  FillNumbers(db, 5000);
+  varve_compact_range(db, NULL, 0, NULL, 0);
+  GET(db, plain_read, "KEY004999", "value 39587081 of many");
+  varve_close(db);
+  varve_options_set_max_subcompactions(copy, 4000000000u);
+  CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
+  FAILED(error, "Invalid argument: max_subcompactions");
+  varve_options_set_max_subcompactions(copy, 1);
+  varve_options_set_key_case(copy, varve_key_case_sensitive);
+  CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
+  FAILED(error, "Invalid argument: ");
+  varve_options_set_key_case(copy, varve_key_case_insensitive);
+  varve_options_set_bottommost_compression(copy, 77);
+  CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
+  FAILED(error, "Invalid argument: ");
+  varve_options_destroy(copy);
+}
+
+static void TestOptionsByName(void) {
+  varve_options_t* const options = varve_options_create();
+  varve_filterpolicy_t* const policy = varve_filterpolicy_create_bloom(5);
+  char* error = NULL;
+  varve_t* db;
+  varve_options_set_filter_policy(options, policy);
+  varve_options_set(options, "create_if_missing", "true", &error);
+  OK(error);
+  varve_options_set(options, "block_cache", "4M", &error);
+  OK(error);
+  varve_options_set(options, "filter_policy", "bloomfilter:10", &error);
+  OK(error);
+  varve_filterpolicy_destroy(policy); /* Not in use any more. */
+  varve_options_set(options, "none_of_this_name", "1", &error);
+  FAILED(error, "Invalid argument: none_of_this_name");
+  varve_options_set(options, "block_size", "large", &error);
+  FAILED(error, "Invalid argument: block_size");
+  db = varve_open(options, PathOf("by name"), &error);
+  OK(error);
+  CHECK(Number(db, "varve.block-cache-capacity") == 4 << 20);
+  FillNumbers(db, 10);
+  Flush(db);
+  GET(db, plain_read, "key000009", "value 71271 of many");
+  GET(db, plain_read, "key000010", NULL);
+  varve_close(db);
+  varve_options_destroy(options);
+}
+
+static void TestCacheIsShared(void) {
+  varve_cache_t* const cache = varve_cache_create_lru(8 << 20);
+  varve_options_t* const options = varve_options_create();
+  char* error = NULL;
+  varve_t* db;
+  CHECK(varve_cache_get_capacity(cache) == 8 << 20);
+  CHECK(varve_cache_get_usage(cache) == 0);
+  varve_options_set_create_if_missing(options, 1);
+  varve_options_set_cache(options, cache);
+  db = varve_open(options, PathOf("cache"), &error);
+  OK(error);
+  FillNumbers(db, 1000);
+  Flush(db);
+  GET(db, plain_read, "key000000", "value 0 of many");
+  CHECK(varve_cache_get_usage(cache) > 0);
+  CHECK(varve_cache_get_pinned_usage(cache) <= varve_cache_get_usage(cache));
+  varve_cache_set_capacity(cache, 4 << 20);
+  CHECK(varve_cache_get_capacity(cache) == 4 << 20);
+  varve_cache_destroy(cache); /* The database keeps it. */
+  GET(db, plain_read, "key000999", "value 7911081 of many");
+  varve_close(db);
+  varve_options_destroy(options);
+}
+
+static void TestMemoryEnv(void) {
+  varve_env_t* const env = varve_create_mem_env();
+  varve_options_t* const options = varve_options_create();
+  char* error = NULL;
+  varve_t* db;
+  varve_options_set_create_if_missing(options, 1);
+  varve_options_set_env(options, env);
+  db = varve_open(options, "/in-memory-only", &error);
+  OK(error);
+  PUT(db, plain_write, "k", "v");
+  varve_close(db);
+  CHECK(!Exists("/in-memory-only"));
+  db = varve_open(options, "/in-memory-only", &error);
+  OK(error);
+  GET(db, plain_read, "k", "v");
+  varve_close(db);
+  varve_options_destroy(options);
+  varve_env_destroy(env);
+}
+
+struct Lines {
+  int lines;
+  int destroyed;
+};
+
+static void CountLine(void* state, int level, const char* line, size_t length) {
+  struct Lines* const lines = state;
+  CHECK(level >= 0 && level <= 3);
+  CHECK(strlen(line) == length);
+  __atomic_fetch_add(&lines->lines, 1, __ATOMIC_RELAXED);
+}
+
+static void CountEnd(void* state) { ++((struct Lines*)state)->destroyed; }
+
+static void TestLogger(void) {
+  struct Lines lines = {0, 0};
+  varve_logger_t* const logger =
+      varve_logger_create(&lines, CountEnd, CountLine);
+  varve_options_t* const options = varve_options_create();
+  char* error = NULL;
+  varve_t* db;
+  varve_options_set_create_if_missing(options, 1);
+  varve_options_set_info_log(options, logger);
+  varve_logger_destroy(logger);
+  db = varve_open(options, PathOf("logged"), &error);
+  OK(error);
+  varve_options_destroy(options);
+  Flush(db);
+  CHECK(lines.destroyed == 0);
+  varve_close(db);
+  CHECK(__atomic_load_n(&lines.lines, __ATOMIC_RELAXED) > 0);
+  CHECK(lines.destroyed == 1);
+}
+
+int main(void) {
+  BeginTests();
+  plain_flush = varve_flushoptions_create();
+  varve_flushoptions_set_wait(plain_flush, 1);
+  TEST(TestVersion);
+  TEST(TestNothingIsDestroyedByNull);
+  TEST(TestCloseSaysWhetherItCould);
+  TEST(TestReadOnly);
+  TEST(TestMultiGet);
+  TEST(TestGetPinned);
+  TEST(TestGetIntoBuffer);
+  TEST(TestIntProperties);
+  TEST(TestOtherDeletions);
+  TEST(TestWriteOptions);
+  TEST(TestBatchesOfEverything);
+  TEST(TestDamagedBatchIsRefused);
+  TEST(TestReadTransactions);
+  TEST(TestBoundsAreTheIteratorsOwn);
+  TEST(TestEntriesAreCopiedInChunks);
+  TEST(TestCompactionOnDemand);
+  TEST(TestCheckpoint);
+  TEST(TestTypedOptions);
+  TEST(TestOptionsByName);
+  TEST(TestCacheIsShared);
+  TEST(TestMemoryEnv);
+  TEST(TestLogger);
+  varve_flushoptions_destroy(plain_flush);
+  return EndTests();
+}

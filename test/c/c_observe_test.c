@@ -1,0 +1,216 @@
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
+
+/*
+ * Goal: statistics, traces and catalogs work from C as they do from C++.
+ * Method: a program in C that uses each function and looks at what comes out.
+ */
+
+#include "test/c/check.h"
+
+/* ---- Statistics ---- */
+
+static void TestStatistics(void) {
+  varve_statistics_t* const statistics =
+      varve_statistics_create(varve_statistics_level_all);
+  varve_options_t* const options = varve_options_create();
+  varve_histogram_data_t histogram;
+  char* error = NULL;
+  char* text;
+  varve_t* db;
+  varve_options_set_create_if_missing(options, 1);
+  varve_options_set_statistics(options, statistics);
+  db = varve_open(options, PathOf("statistics"), &error);
+  OK(error);
+  FillNumbers(db, 100);
+  GET(db, plain_read, "key000000", "value 0 of many");
+  GET(db, plain_read, "none", NULL);
+  CHECK(varve_statistics_get_ticker(statistics, "varve.number.keys.written",
+                                    &error) == 100);
+  CHECK(varve_statistics_get_ticker(statistics, "varve.number.keys.read",
+                                    &error) == 2);
+  OK(error);
+  varve_statistics_get_ticker(statistics, "none", &error);
+  FAILED(error, "NotFound: ");
+  varve_statistics_get_histogram(statistics, "varve.db.get.micros", &histogram,
+                                 &error);
+  OK(error);
+  CHECK(histogram.count == 2);
+  CHECK(histogram.min <= histogram.average);
+  CHECK(histogram.average <= histogram.max);
+  varve_statistics_get_histogram(statistics, "none", &histogram, &error);
+  FAILED(error, "NotFound: ");
+  CHECK(histogram.count == 0);
+
+  text = varve_statistics_get_string(statistics);
+  CHECK(text != NULL);
+  CHECK(strstr(text, "varve.number.keys.written COUNT : 100") != NULL);
+  varve_free(text);
+  text = varve_statistics_get_prometheus(statistics);
+  CHECK(text != NULL && strstr(text, "# TYPE") != NULL);
+  varve_free(text);
+
+  varve_statistics_reset(statistics);
+  CHECK(varve_statistics_get_ticker(statistics, "varve.number.keys.written",
+                                    &error) == 0);
+  varve_statistics_set_level(statistics, varve_statistics_level_disable_all);
+  PUT(db, plain_write, "k", "v");
+  CHECK(varve_statistics_get_ticker(statistics, "varve.number.keys.written",
+                                    &error) == 0);
+  OK(error);
+  varve_statistics_destroy(statistics); /* The database keeps them. */
+  PUT(db, plain_write, "k", "v");
+  varve_close(db);
+  varve_options_destroy(options);
+}
+
+/* ---- Traces ---- */
+
+static void TestTraceOfARequest(void) {
+  varve_t* const db = OpenPlain("request");
+  varve_trace_t* trace;
+  varve_tracespan_t* span;
+  char name[] = "load \"cart\"";
+  char* json;
+  PUT(db, plain_write, "k", "v");
+  trace = varve_trace_begin("checkout");
+  span = varve_tracespan_begin(name);
+  memset(name, 'x', strlen(name)); /* It is kept. */
+  GET(db, plain_read, "k", "v");
+  varve_tracespan_end(span);
+  json = varve_trace_end(trace);
+  CHECK(json != NULL && json[0] == '[');
+  CHECK(strstr(json, "\"parent\":0,\"name\":\"checkout\"") != NULL);
+  CHECK(strstr(json, "\"parent\":1,\"name\":\"load \\\"cart\\\"\"") != NULL);
+  CHECK(strstr(json, "\"parent\":2,") != NULL); /* The engine's own. */
+  CHECK(strcmp(json + strlen(json) - 3, "}]\n") == 0);
+  varve_free(json);
+  /* A span of a thread that is not traced does nothing. */
+  span = varve_tracespan_begin("nothing");
+  varve_tracespan_end(span);
+  varve_close(db);
+}
+
+static char* ReadWholeFile(const char* path) {
+  FILE* const file = fopen(path, "rb");
+  char* const text = malloc(1 << 20);
+  size_t size;
+  CHECK(file != NULL && text != NULL);
+  size = fread(text, 1, (1 << 20) - 1, file);
+  text[size] = '\0';
+  fclose(file);
+  return text;
+}
+
+static void TestTraceOfEverything(void) {
+  varve_t* const db = OpenPlain("everything");
+  int format;
+  for (format = varve_trace_chrome; format <= varve_trace_otlp; ++format) {
+    varve_traceoptions_t* const options = varve_traceoptions_create();
+    char* error = NULL;
+    char* text;
+    varve_traceoptions_set_sampling(options, 1);
+    varve_traceoptions_set_slower_than_us(options, 0);
+    varve_traceoptions_set_short_steps(options, 1);
+    varve_trace_start(options, format, PathOf("trace"), &error);
+    OK(error);
+    varve_trace_start(options, format, PathOf("other trace"), &error);
+    FAILED(error, "Busy: ");
+    PUT(db, plain_write, "k", "v");
+    GET(db, plain_read, "k", "v");
+    varve_trace_flush(&error);
+    OK(error);
+    GET(db, plain_read, "k", "v");
+    varve_trace_stop(&error);
+    OK(error);
+    varve_trace_stop(&error); /* Nothing is under way. */
+    OK(error);
+    text = ReadWholeFile(PathOf("trace"));
+    CHECK(strstr(text, "\"name\":\"") != NULL);
+    /* It is whole. */
+    CHECK(strcmp(text + strlen(text) - 2, "}\n") == 0);
+    free(text);
+
+    varve_trace_start(options, 7, PathOf("trace"), &error);
+    FAILED(error, "Invalid argument: ");
+    varve_trace_start(options, format, PathOf("no/such/directory"), &error);
+    CHECK(error != NULL);
+    varve_free(error);
+    error = NULL;
+    varve_traceoptions_set_sampling(options, 2);
+    varve_trace_start(options, format, PathOf("trace"), &error);
+    FAILED(error, "Invalid argument: ");
+    varve_traceoptions_destroy(options);
+  }
+  varve_close(db);
+}
+
+/* ---- Catalogs ---- */
+
+static void TestCatalog(void) {
+  varve_options_t* const options = varve_options_create();
+  varve_catalog_t* catalog;
+  char* error = NULL;
+  const char** names;
+  size_t count = 7;
+  varve_t* db;
+  varve_t* same;
+  CHECK(varve_catalog_open(options, PathOf("catalog"), &error) == NULL);
+  FAILED(error, "Invalid argument: ");
+  varve_options_set_create_if_missing(options, 1);
+  catalog = varve_catalog_open(options, PathOf("catalog"), &error);
+  OK(error);
+  varve_options_destroy(options);
+  names = varve_catalog_list(catalog, &count);
+  CHECK(names != NULL && count == 0);
+  varve_free((void*)names);
+
+  varve_catalog_create_db(catalog, "Shard 1", &error);
+  OK(error);
+  varve_catalog_create_db(catalog, "accounts", &error);
+  OK(error);
+  varve_catalog_create_db(catalog, "SHARD 1", &error);
+  FAILED(error, "Invalid argument: ");
+  varve_catalog_create_db(catalog, "no/name", &error);
+  FAILED(error, "Invalid argument: ");
+  names = varve_catalog_list(catalog, &count);
+  CHECK(count == 2);
+  CHECK(strcmp(names[0], "accounts") == 0 && strcmp(names[1], "shard 1") == 0);
+  varve_free((void*)names);
+
+  CHECK(varve_catalog_find(catalog, "none", &error) == NULL && error == NULL);
+  CHECK(varve_catalog_find(catalog, "a/b", &error) == NULL);
+  FAILED(error, "Invalid argument: ");
+  db = varve_catalog_find(catalog, "shard 1", &error);
+  same = varve_catalog_find(catalog, "SHARD 1", &error);
+  OK(error);
+  PUT(db, plain_write, "k", "v");
+  GET(same, plain_read, "k", "v");
+  CHECK(varve_close_checked(same, &error) == 1);
+  OK(error);
+  CHECK(varve_catalog_close(catalog, &error) == 0);
+  FAILED(error, "Busy: ");
+  GET(db, plain_read, "k", "v");
+  varve_close(db);
+
+  CHECK(varve_catalog_close_idle(catalog, 0, &error) > 0);
+  OK(error);
+  db = varve_catalog_find(catalog, "Shard 1", &error); /* Opened again. */
+  OK(error);
+  GET(db, plain_read, "k", "v");
+  varve_close(db);
+  varve_catalog_drop_db(catalog, "shard 1", &error);
+  OK(error);
+  varve_catalog_drop_db(catalog, "shard 1", &error);
+  FAILED(error, "NotFound: ");
+  CHECK(varve_catalog_close(catalog, &error) == 1);
+  OK(error);
+}
+
+int main(void) {
+  BeginTests();
+  TEST(TestStatistics);
+  TEST(TestTraceOfARequest);
+  TEST(TestTraceOfEverything);
+  TEST(TestCatalog);
+  return EndTests();
+}
