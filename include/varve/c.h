@@ -1,7 +1,8 @@
 /* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 #pragma once
 
-/*
+/**
+ * @file
  * Varve for C, and for languages that call C. The first part has every function
  * of LevelDB 1.23's C interface under the prefix varve_, with the same
  * parameters and behaviour: replace leveldb_ by varve_ to move a program. The
@@ -40,8 +41,7 @@
  * before their database is closed. Comparators, filter policies and
  * environments must live until all databases opened with them are closed.
  * Options may be changed and destroyed once the call that they were given to
- * has returned, but not between the making of an iterator and its end if that
- * is said. Defaults of options are Varve's, see varve/options.h.
+ * has returned. Their defaults are Varve's, see varve/options.h.
  */
 
 #include <stdarg.h>
@@ -54,21 +54,37 @@
 extern "C" {
 #endif
 
+/** An open database, or a reference of a catalog to one. */
 typedef struct varve_t varve_t;
+/** Blocks of tables in memory. */
 typedef struct varve_cache_t varve_cache_t;
+/** An order of keys. */
 typedef struct varve_comparator_t varve_comparator_t;
+/** Files, clock and threads. */
 typedef struct varve_env_t varve_env_t;
+/** A name that LevelDB has; no function takes it. */
 typedef struct varve_filelock_t varve_filelock_t;
+/** How filters of tables are made and asked. */
 typedef struct varve_filterpolicy_t varve_filterpolicy_t;
+/** A position in a database. */
 typedef struct varve_iterator_t varve_iterator_t;
+/** Where the engine says what it does. */
 typedef struct varve_logger_t varve_logger_t;
+/** How to open a database. */
 typedef struct varve_options_t varve_options_t;
+/** As varve_filelock_t. */
 typedef struct varve_randomfile_t varve_randomfile_t;
+/** How to read. */
 typedef struct varve_readoptions_t varve_readoptions_t;
+/** As varve_filelock_t. */
 typedef struct varve_seqfile_t varve_seqfile_t;
+/** A moment of a database. */
 typedef struct varve_snapshot_t varve_snapshot_t;
+/** As varve_filelock_t. */
 typedef struct varve_writablefile_t varve_writablefile_t;
+/** Updates that are done together. */
 typedef struct varve_writebatch_t varve_writebatch_t;
+/** How to write. */
 typedef struct varve_writeoptions_t varve_writeoptions_t;
 
 /* ---- Databases ---- */

@@ -1,7 +1,8 @@
 /* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 #pragma once
 
-/*
+/**
+ * @file
  * What Varve offers to C programs beside LevelDB's interface. varve/c.h, which
  * includes this, says how errors, memory and threads are dealt with.
  */
@@ -16,16 +17,27 @@
 extern "C" {
 #endif
 
+/** Many databases in one directory. */
 typedef struct varve_catalog_t varve_catalog_t;
+/** Makes copies of an open database. */
 typedef struct varve_checkpoint_t varve_checkpoint_t;
+/** How to compact. */
 typedef struct varve_compactoptions_t varve_compactoptions_t;
+/** How to flush. */
 typedef struct varve_flushoptions_t varve_flushoptions_t;
+/** A value where it lies. */
 typedef struct varve_pinnableslice_t varve_pinnableslice_t;
+/** Bounds what background work writes. */
 typedef struct varve_ratelimiter_t varve_ratelimiter_t;
+/** A moment that holds on to what it reads from. */
 typedef struct varve_readtransaction_t varve_readtransaction_t;
+/** What was counted and measured. */
 typedef struct varve_statistics_t varve_statistics_t;
+/** A request that is traced. */
 typedef struct varve_trace_t varve_trace_t;
+/** What is traced. */
 typedef struct varve_traceoptions_t varve_traceoptions_t;
+/** A step of a request that is traced. */
 typedef struct varve_tracespan_t varve_tracespan_t;
 
 /** The version of Varve, as "1.2.3". Not to be freed. */
@@ -365,15 +377,15 @@ enum {
 
 /** Of a histogram, in its unit: microseconds or bytes. */
 typedef struct varve_histogram_data_t {
-  uint64_t count;
-  double sum;
-  double min;
-  double max;
-  double average;
-  double median;
-  double percentile95;
-  double percentile99;
-  double percentile999;
+  uint64_t count;       /**< Values. */
+  double sum;           /**< Of all; saturates. */
+  double min;           /**< The smallest. */
+  double max;           /**< The largest. */
+  double average;       /**< The sum divided by the count. */
+  double median;        /**< Half of them are below. */
+  double percentile95;  /**< 95 of 100 are below. */
+  double percentile99;  /**< 99 of 100 are below. */
+  double percentile999; /**< 999 of 1000 are below. */
 } varve_histogram_data_t;
 
 /** Counters that databases may share. */
