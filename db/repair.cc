@@ -6,6 +6,7 @@
 #include "db/compaction_job.h"
 #include "db/flush_job.h"
 #include "db/key_case.h"
+#include "db/manifest_hints.h"
 #include "db/options_check.h"
 #include "db/tombstone_collector.h"
 #include "db/tombstone_survivors.h"
@@ -15,44 +16,50 @@
 #include "env/file_names.h"
 #include "table/block_cache.h"
 #include "table/merging_iterator.h"
+#include "table/table_salvage.h"
 
 namespace varve {
 
 namespace {
 
-// Rebuilds a database from its tables and logs alone. Levels are lost with
-// the MANIFEST, so all readable entries are merged into new tables of level 1:
-// internal keys say themselves which version is the newest.
-// Steps: lock, list, salvage each log into a table and each damaged table
-// into a copy of its readable entries, merge, write a MANIFEST, move the old
-// files to lost/.
+// Rebuilds a database from its tables and logs. Levels may be lost with the
+// MANIFEST, so all readable entries are merged into new tables of level 1:
+// internal keys say themselves which version is the newest. What is left of
+// the MANIFEST says which files count no more: their entries live on in others,
+// perhaps without sequence numbers, and would seem newer there.
+// Steps: lock, list, read what is left of the MANIFEST, salvage each log and
+// each damaged table into memory, merge; give the old files a second name in
+// lost/, write a MANIFEST, and take their first names.
 class Repairer {
  public:
   Repairer(const Options& options, std::string path)
       : options_(options),
         path_(std::move(path)),
+        lost_path_(path_ + "/lost"),
         env_(options.env),
         comparator_(options.comparator),
         block_cache_(NewBlockCache(kCacheBytes)),
         tombstones_(&comparator_) {
     context_ = {path_, env_, &options_, &comparator_, ""};
-    TableReaderOptions table_options;
-    table_options.comparator = &comparator_;
-    table_options.filter_policy = options_.filter_policy;
-    table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
+    table_options_.comparator = &comparator_;
+    table_options_.filter_policy = options_.filter_policy;
+    table_options_.block_cache = static_cast<BlockCache*>(block_cache_.get());
     table_cache_ = std::make_unique<TableCache>(path_, env_, FileOptions(),
-                                                table_options, kMaxOpenFiles);
+                                                table_options_, kMaxOpenFiles);
   }
 
   Status Run() {
-    Status status = env_->LockFile(LockFileName(path_), &lock_);
+    Status status = List();  // Before anything is made in the directory.
+    if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
+    if (status.ok()) status = ReadHints();
     if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = SalvageTables();
     if (status.ok()) status = Merge();
+    if (status.ok()) status = KeepOldFiles();
     if (status.ok()) status = WriteManifest();
-    if (status.ok()) status = MoveOldFiles();
+    if (status.ok()) status = RemoveOldNames();
     for (MemTable* memtable : memtables_) {
       if (memtable->Unref()) delete memtable;
     }
@@ -69,43 +76,112 @@ class Repairer {
     std::string name;
     uint64_t number;
     FileType type;
+    std::string lost_name;  // Its path in lost/.
+    bool has_lost_name = false;
   };
+
+  static bool IsTable(FileType type) {
+    return type == FileType::kTable || type == FileType::kLevelDbTable;
+  }
 
   Status List() {
     std::vector<std::string> names;
     Status status = env_->GetChildren(path_, &names);
     if (!status.ok()) return status;
+    old_files_.clear();
     for (const std::string& name : names) {
-      OldFile file{name, 0, FileType::kTemp};
+      OldFile file{name, 0, FileType::kTemp, "", false};
       if (!ParseFileName(name, &file.number, &file.type)) continue;
-      next_number_ = std::max(next_number_, file.number + 1);
-      old_files_.push_back(std::move(file));
+      if (file.type == FileType::kBlob) {
+        return Status::NotSupported(path_ + "/" + name, "blob files");
+      }
+      // The number of an old info log is a time.
+      if (file.type != FileType::kInfoLog) status = NoteNumber(file);
+      if (!status.ok()) return status;
+      if (IsTable(file.type) || file.type == FileType::kWal ||
+          file.type == FileType::kManifest || file.type == FileType::kCurrent) {
+        old_files_.push_back(std::move(file));
+      }
+    }
+    if (old_files_.empty()) {
+      return Status::InvalidArgument(path_, "no files of a database are here");
     }
     std::sort(
         old_files_.begin(), old_files_.end(),
         [](const OldFile& a, const OldFile& b) { return a.number < b.number; });
+    // Names must not come again that an earlier repair has put there.
+    names.clear();
+    env_->GetChildren(lost_path_, &names).IgnoreError();  // Often not there.
+    for (const std::string& name : names) {
+      OldFile file{name, 0, FileType::kTemp, "", false};
+      if (ParseFileName(name, &file.number, &file.type)) {
+        NoteNumber(file).IgnoreError();
+      }
+    }
     return status;
+  }
+
+  Status NoteNumber(const OldFile& file) {
+    if (file.number > kMaxFileNumber) {
+      return Status::Corruption(path_ + "/" + file.name,
+                                "no database has a file of that number");
+    }
+    next_number_ = std::max(next_number_, file.number + 1);
+    return Status::OK();
+  }
+
+  Status ReadHints() {
+    std::vector<std::string> names;
+    for (const OldFile& old : old_files_) names.push_back(old.name);
+    ReadManifestHints(env_, path_, std::move(names), &hints_);
+    if (!hints_.families.empty()) {
+      return Status::NotSupported(
+          path_, "column families (" + hints_.families.begin()->second + ")");
+    }
+    const char* const comparator = options_.comparator->Name();
+    if (!hints_.comparator.empty() && hints_.comparator != comparator) {
+      return Status::InvalidArgument(
+          "comparator: the database was written with " + hints_.comparator +
+          ", Options::comparator is " + comparator);
+    }
+    return Status::OK();
+  }
+
+  // For a newer log's updates a memtable of its own: should one number have
+  // been given out twice, the newer log is right.
+  MemTable* NewMemTable() {
+    memtables_.push_back(new MemTable(&comparator_, 0,
+                                      options_.write_buffer_size,
+                                      options_.ablation.memtable));
+    return memtables_.back();
   }
 
   Status SalvageLogs() {
     for (const OldFile& old : old_files_) {
-      if (old.type != FileType::kWal) continue;
+      if (old.type != FileType::kWal || hints_.IsObsoleteLog(old.number)) {
+        continue;
+      }
       const std::string path = path_ + "/" + old.name;
       std::unique_ptr<SequentialFile> file;
       Status status = env_->NewSequentialFile(path, FileOptions(), &file);
-      if (!status.ok()) continue;  // It goes to lost/ as it is.
+      if (!status.ok()) return status;
       wal::Reader reader(std::move(file), path, old.number);
       Slice record;
-      while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
-        if (memtables_.empty() || memtables_.back()->ApproximateMemoryUsage() >
-                                      options_.write_buffer_size) {
-          memtables_.push_back(new MemTable(&comparator_, 0,
-                                            options_.write_buffer_size,
-                                            options_.ablation.memtable));
+      MemTable* memtable = nullptr;
+      wal::ReadOutcome outcome;
+      do {
+        while ((outcome = reader.ReadRecord(&record)) ==
+               wal::ReadOutcome::kRecord) {
+          if (memtable == nullptr ||
+              memtable->ApproximateMemoryUsage() > options_.write_buffer_size) {
+            memtable = NewMemTable();
+          }
+          // What stands before damage inside a batch is kept.
+          status = InsertBatchInto(record, memtable);
+          if (status.IsNotSupported()) return status.Annotate(path);
         }
-        // What stands before damage inside a batch is kept.
-        InsertBatchInto(record, memtables_.back()).IgnoreError();
-      }
+      } while (reader.SkipDamage());
+      if (outcome == wal::ReadOutcome::kNotSupported) return reader.status();
     }
     return Status::OK();
   }
@@ -114,88 +190,89 @@ class Repairer {
   // entries of the others.
   Status SalvageTables() {
     for (const OldFile& old : old_files_) {
-      if (old.type != FileType::kTable && old.type != FileType::kLevelDbTable) {
-        continue;
+      if (!IsTable(old.type) || hints_.removed.count(old.number) != 0) continue;
+      TableFile table{old.number, 0, 0, 0};
+      const auto known = hints_.tables.find(old.number);
+      if (known != hints_.tables.end()) {
+        table.largest_sequence = known->second.largest_sequence;
       }
-      TableFile table{old.number, 0, 0};
-      Status status = env_->GetFileSize(path_ + "/" + old.name, &table.size);
-      if (!status.ok()) continue;
-      ReadOptions read_options;
-      read_options.fill_cache = false;
-      auto iterator = table_cache_->NewIterator(read_options, table);
+      const std::string path = path_ + "/" + old.name;
+      Status status = env_->GetFileSize(path, &table.size);
+      if (!status.ok()) return status;
       bool any = false;
-      bool in_order = true;
-      std::string last;
-      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-        const Slice key = iterator->key();
-        if (any && comparator_.Compare(last, key) >= 0) in_order = false;
-        any = true;
-        last.assign(key.data(), key.size());
-        Track(ExtractSequence(key));
-      }
-      any |= SalvageRangeDeletions(table);
-      if (iterator->status().ok() && in_order) {
+      if (IsWhole(table, &any)) {
         if (any) tables_.push_back(table);
         continue;
       }
-      if (any) {
-        status = CopyReadable(table);
-        if (!status.ok()) return status;
-      }
+      status = CopyReadable(table, old);
+      if (!status.ok()) return status;
     }
     return Status::OK();
   }
 
-  // Whether the table has any. Those of a damaged one are as good.
-  bool SalvageRangeDeletions(const TableFile& file) {
+  // Whether the table can be read to the end. *any: there is something in it.
+  bool IsWhole(const TableFile& table, bool* any) {
+    ReadOptions read_options;
+    read_options.fill_cache = false;
+    const auto iterator = table_cache_->NewIterator(read_options, table);
+    bool in_order = true;
+    std::string last;
+    for (iterator->SeekToFirst(); in_order && iterator->Valid();
+         iterator->Next()) {
+      const Slice key = iterator->key();
+      if (*any && comparator_.Compare(last, key) >= 0) in_order = false;
+      *any = true;
+      last.assign(key.data(), key.size());
+    }
+    if (!iterator->status().ok() || !in_order) return false;
+    return SalvageRangeDeletions(table, any);
+  }
+
+  bool SalvageRangeDeletions(const TableFile& file, bool* any) {
     std::shared_ptr<Table> table;
     if (!table_cache_->Find(file, &table).ok()) return false;
     const RangeTombstones* const tombstones = table->tombstones();
-    if (tombstones == nullptr) return false;
-    for (size_t i = 0; i < tombstones->size(); ++i) {
-      Track(tombstones->at(i).sequence);
+    if (tombstones == nullptr) return true;
+    *any = true;
+    const auto known = hints_.tables.find(file.number);
+    if (known == hints_.tables.end()) {
+      tombstones_.AddTable(std::move(table));
+      return true;
     }
-    tombstones_.AddTable(std::move(table));
-    return true;
+    // Foreign writers' deletions may reach beyond what the MANIFEST gives to
+    // the table, to keys that have lost their sequence numbers.
+    FileMetaData metadata = known->second;
+    metadata.file_size = file.size;
+    metadata.tail_size = 0;
+    return tombstones_.AddFile(table_cache_.get(), metadata).ok();
   }
 
-  // The entries before the first damage of a table, and those behind it that
-  // a seek reaches.
-  Status CopyReadable(const TableFile& table) {
-    auto* memtable = new MemTable(&comparator_, 0, options_.write_buffer_size,
-                                  options_.ablation.memtable);
-    memtables_.push_back(memtable);
-    ReadOptions read_options;
-    read_options.fill_cache = false;
-    auto iterator = table_cache_->NewIterator(read_options, table);
-    iterator->SeekToFirst();
-    while (iterator->Valid()) {
-      CopyEntry(*iterator, memtable);
-      iterator->Next();
-    }
+  Status CopyReadable(const TableFile& table, const OldFile& old) {
+    const std::string path = path_ + "/" + old.name;
+    std::unique_ptr<RandomAccessFile> file;
+    const Status status = env_->NewRandomAccessFile(path, FileOptions(), &file);
+    if (!status.ok()) return status;
+    TableReaderOptions table_options = table_options_;
+    table_options.block_cache = nullptr;
+    table_options.file_name = path;
+    table_options.file_size = table.size;
+    table_options.manifest_largest_sequence = table.largest_sequence;
+    MemTable* const memtable = NewMemTable();
     std::string last;
-    if (memtable->EntryCount() > 0) last = LastKey(*memtable);
-    iterator = table_cache_->NewIterator(read_options, table);
-    for (iterator->SeekToLast();
-         iterator->Valid() &&
-         (last.empty() || comparator_.Compare(iterator->key(), last) > 0);
-         iterator->Prev()) {
-      CopyEntry(*iterator, memtable);
-    }
-    return Status::OK();
-  }
-
-  void CopyEntry(const InternalIterator& iterator, MemTable* memtable) {
-    const Slice key = iterator.key();
-    Track(ExtractSequence(key));
-    memtable->Add(ExtractSequence(key), ExtractValueType(key),
-                  ExtractUserKey(key), iterator.value());
-  }
-
-  static std::string LastKey(const MemTable& memtable) {
-    const auto iterator = memtable.NewIterator();
-    iterator->SeekToLast();
-    return iterator->key().ToString();
+    return SalvageTable(
+        table_options, std::move(file), old.type == FileType::kLevelDbTable,
+        [&](const Slice& key, const Slice& value) {
+          // A crafted table may be in disorder, and have keys twice.
+          if (!last.empty() && comparator_.Compare(last, key) >= 0) {
+            const auto same = memtable->NewIterator();
+            same->Seek(key);
+            if (same->Valid() && same->key() == key) return;
+          } else {
+            last.assign(key.data(), key.size());
+          }
+          memtable->Add(ExtractSequence(key), ExtractValueType(key),
+                        ExtractUserKey(key), value);
+        });
   }
 
   void Track(SequenceNumber sequence) {
@@ -206,9 +283,10 @@ class Repairer {
     ReadOptions read_options;
     read_options.fill_cache = false;
     std::vector<std::unique_ptr<InternalIterator>> children;
-    for (const MemTable* memtable : memtables_) {
-      children.push_back(memtable->NewIterator());
-      tombstones_.AddMemTable(*memtable);
+    // Of equal keys the first input's counts: that of the newest log.
+    for (size_t i = memtables_.size(); i-- > 0;) {
+      children.push_back(memtables_[i]->NewIterator());
+      tombstones_.AddMemTable(*memtables_[i]);
     }
     const auto tombstones = tombstones_.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
@@ -276,20 +354,43 @@ class Repairer {
     versions.Initialize(&empty, directory_.get());
     edit_.SetComparatorName(options_.comparator->Name());
     edit_.SetLogNumber(next_number_);
+    if (!hints_.db_id.empty()) edit_.SetDbId(hints_.db_id);
     return versions.LogAndApply(&edit_);
   }
 
-  Status MoveOldFiles() {
-    const std::string lost = path_ + "/lost";
-    Status status = env_->CreateDirIfMissing(lost);
+  // From the new MANIFEST on, an Open may remove the old files. So they get
+  // their place in lost/ before, as a second name where that can be.
+  Status KeepOldFiles() {
+    Status status = env_->CreateDirIfMissing(lost_path_);
+    std::unique_ptr<Directory> lost;
+    if (status.ok()) status = env_->NewDirectory(lost_path_, &lost);
+    for (OldFile& old : old_files_) {
+      if (!status.ok()) return status;
+      old.lost_name = lost_path_ + "/" + old.name;
+      for (int i = 1; env_->FileExists(old.lost_name).ok(); ++i) {
+        old.lost_name = lost_path_ + "/" + old.name + "." + std::to_string(i);
+      }
+      const std::string path = path_ + "/" + old.name;
+      status = env_->LinkFile(path, old.lost_name);
+      old.has_lost_name = status.ok();
+      if (!status.IsNotSupported()) continue;
+      // Nothing of CURRENT's kind may stand in the way of the new one.
+      status = old.type == FileType::kCurrent
+                   ? env_->RenameFile(path, old.lost_name)
+                   : Status::OK();
+    }
+    return status.ok() ? lost->Sync() : status;
+  }
+
+  Status RemoveOldNames() {
+    Status status;
     for (const OldFile& old : old_files_) {
       if (!status.ok()) return status;
-      if (old.type != FileType::kTable && old.type != FileType::kLevelDbTable &&
-          old.type != FileType::kWal && old.type != FileType::kManifest) {
-        continue;
-      }
-      table_cache_->Evict(old.number);
-      status = env_->RenameFile(path_ + "/" + old.name, lost + "/" + old.name);
+      if (old.type == FileType::kCurrent) continue;  // It is a new one.
+      const std::string path = path_ + "/" + old.name;
+      if (IsTable(old.type)) table_cache_->Evict(old.number);
+      status = old.has_lost_name ? env_->RemoveFile(path)
+                                 : env_->RenameFile(path, old.lost_name);
     }
     if (status.ok()) status = directory_->Sync();
     return status;
@@ -297,14 +398,17 @@ class Repairer {
 
   const Options options_;
   const std::string path_;
+  const std::string lost_path_;
   Env* const env_;
   const InternalKeyComparator comparator_;
   std::shared_ptr<Cache> block_cache_;
+  TableReaderOptions table_options_;
   std::unique_ptr<TableCache> table_cache_;
   TableOutputContext context_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Directory> directory_;
   std::vector<OldFile> old_files_;
+  ManifestHints hints_;
   std::vector<MemTable*> memtables_;
   std::vector<TableFile> tables_;  // Readable to the end.
   TombstoneCollector tombstones_;

@@ -32,6 +32,8 @@ ReadOutcome Reader::ReadRecord(Slice* record) {
       case kFull:
       case kFirst:
         if (in_record && !assembled_.empty()) {
+          // The record that begins here is whole, for SkipDamage.
+          rest_ = fragment_begin_;
           return Fail(ReadOutcome::kDamage, "a record ends without its end");
         }
         if (fragment.type == kFull) {
@@ -44,6 +46,7 @@ ReadOutcome Reader::ReadRecord(Slice* record) {
         break;
       case kMiddle:
       case kLast:
+        if (!in_record && skipped_) break;
         if (!in_record) {
           return Fail(ReadOutcome::kDamage, "a record has no beginning");
         }
@@ -100,6 +103,7 @@ ReadOutcome Reader::NextBlock() {
 }
 
 ReadOutcome Reader::ParseFragment(Fragment* fragment) {
+  fragment_begin_ = rest_;
   const char* header = rest_.data();
   const uint32_t stored_crc = UnmaskCrc(DecodeFixed32(header));
   const size_t length = DecodeFixed16(header + 4);
@@ -119,6 +123,12 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
     no_header_ = type > kRecyclableUserTimestampSize;
     return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
                 "checksum mismatch");
+  }
+  if (skipped_ && recyclable_ && !recyclable) {
+    // No record of this log is so; left over, as below.
+    rest_.clear();
+    last_block_ = true;
+    return ReadOutcome::kEnd;
   }
   if (type == kSetCompression) {
     return Fail(ReadOutcome::kNotSupported, "WAL compression");
@@ -146,6 +156,38 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   return ReadOutcome::kRecord;
 }
 
+bool Reader::SkipDamage() {
+  if (final_ != ReadOutcome::kDamage && final_ != ReadOutcome::kTornTail) {
+    return false;
+  }
+  if (!BeginsWithRecord(rest_)) {
+    const size_t size = DamagedFragmentSize();
+    if (size > 0) {
+      rest_.remove_prefix(size);
+    } else if (last_block_ || NextBlock() != ReadOutcome::kRecord) {
+      return false;
+    }
+  }
+  skipped_ = true;
+  final_ = ReadOutcome::kRecord;
+  status_ = Status::OK();
+  return true;
+}
+
+size_t Reader::DamagedFragmentSize() const {
+  if (rest_.size() < kHeaderSize) return 0;
+  const auto type = static_cast<uint8_t>(rest_[6]);
+  const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
+  const size_t size = (recyclable ? kRecyclableHeaderSize : kHeaderSize) +
+                      DecodeFixed16(rest_.data() + 4);
+  if (type == kZero || type > kRecyclableUserTimestampSize ||
+      size > rest_.size()) {
+    return 0;
+  }
+  const Slice behind(rest_.data() + size, rest_.size() - size);
+  return BeginsWithRecord(behind) ? size : 0;
+}
+
 bool Reader::RestIsZero() {
   for (const char c : rest_.ToStringView()) {
     if (c != 0) return false;
@@ -153,13 +195,14 @@ bool Reader::RestIsZero() {
   return true;
 }
 
-bool Reader::RestBeginsWithRecord() const {
-  const char* const header = rest_.data();
+bool Reader::BeginsWithRecord(const Slice& bytes) {
+  if (bytes.size() < kHeaderSize) return false;
+  const char* const header = bytes.data();
   const size_t length = DecodeFixed16(header + 4);
   const auto type = static_cast<uint8_t>(header[6]);
   const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
   const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
-  return type != kZero && rest_.size() >= header_size + length &&
+  return type != kZero && bytes.size() >= header_size + length &&
          Crc32c(header + 6, header_size - 6 + length) ==
              UnmaskCrc(DecodeFixed32(header));
 }
@@ -168,7 +211,7 @@ bool Reader::NoRecordFollows() {
   if (!no_header_) return false;
   for (;;) {
     for (; rest_.size() >= kHeaderSize; rest_.remove_prefix(1)) {
-      if (RestBeginsWithRecord()) return false;
+      if (BeginsWithRecord(rest_)) return false;
     }
     if (last_block_) return true;
     if (NextBlock() != ReadOutcome::kRecord) return false;

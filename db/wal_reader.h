@@ -21,7 +21,7 @@ enum class ReadOutcome : uint8_t {
 };
 
 // Reads the records of a log from front to back. The first outcome other than
-// kRecord is final.
+// kRecord is final, but for SkipDamage.
 // Thread-safety: owned by one thread at a time.
 class Reader {
  public:
@@ -43,6 +43,12 @@ class Reader {
   // record that was never synced. Reads on.
   bool NoRecordFollows();
 
+  // After kDamage or kTornTail: goes on behind what is damaged, so that
+  // ReadRecord gives the next record that is whole. False if there is nothing
+  // behind it. For repairs: what comes after a hole is no state that the
+  // database ever had.
+  bool SkipDamage();
+
   // What stopped it, naming file and offset; OK after kRecord and kEnd.
   const Status& status() const { return status_; }
 
@@ -60,19 +66,24 @@ class Reader {
   uint64_t Position() const { return block_end_ - rest_.size(); }
   // Whether all that is left of the block is zero.
   bool RestIsZero();
-  // Whether a record begins at the first byte that is left of the block.
-  bool RestBeginsWithRecord() const;
+  // Whether the bytes begin with a fragment that is whole.
+  static bool BeginsWithRecord(const Slice& bytes);
+  // Bytes of the damaged fragment at the front of the block's rest, if what
+  // follows them bears out its header; 0 if not.
+  size_t DamagedFragmentSize() const;
 
   std::unique_ptr<SequentialFile> file_;
   const std::string name_;
   const uint64_t number_;
   std::unique_ptr<char[]> block_;
   Slice rest_;              // Of the block.
+  Slice fragment_begin_;    // rest_ before the last fragment was taken.
   uint64_t block_end_ = 0;  // Offset in the file behind the block.
   uint64_t record_end_ = 0;
   bool last_block_ = false;  // The block is shorter than a whole one.
   bool no_header_ = false;   // The damage is not that of a record.
   bool recyclable_ = false;  // The log's first record was of that form.
+  bool skipped_ = false;     // Damage: fragments may lack their beginning.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;
   std::string assembled_;

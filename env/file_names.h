@@ -29,6 +29,9 @@ enum class FileType : uint8_t {
   kOptions,       // OPTIONS-000007
 };
 
+// No database gets as far as this; a file of a higher number is not its own.
+constexpr uint64_t kMaxFileNumber = uint64_t{1} << 62;
+
 // Says what a directory entry is. *number is the number in the name (for an
 // old info log, its microseconds), 0 if the name has none. False, and outputs
 // untouched, for a name that no database file has, among them numbers of more

@@ -48,6 +48,8 @@ class TableOpener {
     return s;
   }
 
+  Status RunOnDamaged(bool* index_is_whole);
+
  private:
   // Null if there is none of this name.
   const BlockHandle* FindMetaBlock(const Slice& name) const {
@@ -295,7 +297,43 @@ Status TableOpener::ReadIndex() {
   return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
 }
 
+Status TableOpener::RunOnDamaged(bool* index_is_whole) {
+  if (!ReadFooter().ok()) return Status();
+  bool described =
+      ReadMetaindex(*core_.loader, core_.footer.metaindex,
+                    core_.options.file_size, tail(), &core_.meta_blocks)
+          .ok();
+  described = described && ReadTableProperties().ok();
+  if (described) {
+    Status s = RefuseMetaBlocks();
+    if (s.ok()) s = CheckProperties();
+    if (!s.ok()) return s;
+    FindGlobalSequence().IgnoreError();  // Then keys have their own.
+  } else {
+    // What tables of this version have, but for rare options of RocksDB's.
+    core_.properties = TableProperties();
+    core_.properties.index_key_is_user_key = core_.footer.format_version >= 3;
+    core_.properties.index_value_is_delta_encoded =
+        core_.footer.format_version >= 4;
+  }
+  // Without the dictionary no block that needs it will be whole, and range
+  // deletions are what there is of them.
+  ReadDictionary().IgnoreError();
+  ReadRangeDeletions().IgnoreError();
+  const Status s = ReadIndex();
+  *index_is_whole = s.ok();
+  return described && s.IsNotSupported() ? s : Status();
+}
+
 }  // namespace
+
+Status OpenDamagedTable(const TableReaderOptions& options,
+                        std::unique_ptr<RandomAccessFile> file, TableCore* core,
+                        bool* index_is_whole) {
+  core->options = options;
+  core->file = std::move(file);
+  return TableOpener(core).RunOnDamaged(index_is_whole);
+}
 
 Status OpenTable(const TableReaderOptions& options,
                  std::unique_ptr<RandomAccessFile> file, TableCore* core) {

@@ -17,6 +17,14 @@ namespace varve {
 Status OpenTable(const TableReaderOptions& options,
                  std::unique_ptr<RandomAccessFile> file, TableCore* core);
 
+// As much of a damaged table as holds together: core->loader is null where not
+// even the footer does; only with *index_is_whole there is an index. Other
+// parts that are damaged are left out. NotSupported as OpenTable has it, for a
+// table that is whole as far as it tells of itself; no other error.
+Status OpenDamagedTable(const TableReaderOptions& options,
+                        std::unique_ptr<RandomAccessFile> file, TableCore* core,
+                        bool* index_is_whole);
+
 // Reads a metaindex block: names and handles, which lie within the file.
 Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
                      uint64_t file_size, ReadaheadBuffer* readahead,

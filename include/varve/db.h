@@ -238,10 +238,16 @@ class DB {
 // it is open.
 Status DestroyDB(const std::string& path, const Options& options);
 
-// Rebuilds a database of which CURRENT, MANIFEST or tables are gone or
-// damaged: every entry that can be read is kept, other files are moved to the
-// subdirectory lost/. What had been deleted may come back. Comparator and
-// key_case must be those that it was written with.
+// Rebuilds a database of which CURRENT, MANIFEST, logs or tables are gone or
+// damaged. Every entry that can be read is kept: of a table all blocks that are
+// whole, of a log also what stands behind damage. The files that were there go
+// to the subdirectory lost/, and files that are no database's stay. What had
+// been deleted may come back if the deletion is among what cannot be read.
+// Comparator and key_case must be those that it was written with.
+// Errors: Busy if it is open; InvalidArgument if there is none, or it has
+// another comparator; NotSupported for what Varve cannot read though it is
+// whole; else what a file could not be read or written for. Then nothing is
+// lost, and another repair may follow.
 Status RepairDB(const std::string& path, const Options& options);
 
 }  // namespace varve
