@@ -17,6 +17,8 @@ namespace {
 
 // Files that a repair or recovery has put aside.
 void RemoveLost(Env* env, const std::string& directory) {
+  // A link would lead to what is not ours.
+  if (!env->CreateDirIfMissing(directory).ok()) return;
   std::vector<std::string> names;
   if (!env->GetChildren(directory, &names).ok()) return;
   for (const std::string& name : names) {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kMinOpenFiles = 16;
 constexpr size_t kInfoLogsToKeep = 10;
+constexpr size_t kMaxIdentityBytes = 255;
 
 Options Sanitize(const Options& given) {
   Options options = given;
@@ -290,14 +291,20 @@ void DBImpl::OpenInfoLog() {
 
 Status DBImpl::LoadIdentity() {
   const std::string path = IdentityFileName(path_);
-  Status status = ReadFileToString(env_, path, &identity_);
-  if (status.ok() && !identity_.empty()) {
-    while (!identity_.empty() && identity_.back() == '\n') {
-      identity_.pop_back();
-    }
+  // What is longer is none, however long it is.
+  char scratch[kMaxIdentityBytes + 1];
+  Slice text;
+  std::unique_ptr<SequentialFile> file;
+  Status status = env_->NewSequentialFile(path, FileOptions(), &file);
+  if (status.ok()) status = file->Read(sizeof(scratch), &text, scratch);
+  if (!status.ok() && !status.IsNotFound()) return status;
+  while (!text.empty() && text[text.size() - 1] == '\n') {
+    text.remove_suffix(1);
+  }
+  if (status.ok() && !text.empty() && text.size() <= kMaxIdentityBytes) {
+    identity_ = text.ToString();
     return status;
   }
-  if (!status.ok() && !status.IsNotFound()) return status;
   identity_ = versions_->db_id().empty() ? NewUuid() : versions_->db_id();
   const std::string temporary = TempFileName(path_, versions_->NewFileNumber());
   status = WriteStringToFile(env_, identity_, temporary, true);
@@ -319,11 +326,18 @@ bool DBImpl::KeepUnknownTable(uint64_t number) {
   Log(LogLevel::kWarn, &log_, "%s is whole, but not in the MANIFEST: to lost/",
       path.c_str());
   std::unique_ptr<Directory> handle;
-  return env_->CreateDirIfMissing(lost).ok() &&
-         env_->RenameFile(path, TableFileName(lost, number)).ok() &&
-         // Else it may be back at the next open, and be taken for garbage.
-         env_->NewDirectory(lost, &handle).ok() && handle->Sync().ok() &&
-         directory_->Sync().ok();
+  Status status = env_->CreateDirIfMissing(lost);
+  if (status.ok()) {
+    status = env_->RenameFile(path, TableFileName(lost, number));
+  }
+  if (status.ok()) status = env_->NewDirectory(lost, &handle);
+  if (status.ok()) status = handle->Sync();
+  if (status.ok()) status = directory_->Sync();
+  if (!status.ok()) {
+    Log(LogLevel::kError, &log_, "it stays, or may be back: %s",
+        status.ToString().c_str());
+  }
+  return true;
 }
 
 void DBImpl::RemoveLeftovers(uint64_t next_file_number) {

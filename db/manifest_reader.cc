@@ -160,6 +160,9 @@ Status ReadManifest(Env* env, const std::string& db_path,
       }
     }
   }
+  if (in_use > kMaxFileNumber || state->next_file_number > kMaxFileNumber) {
+    return Status::Corruption(path, "has a file number that none can have");
+  }
   if (state->next_file_number <= in_use) {
     state->next_file_number = in_use + 1;
   }

@@ -90,6 +90,10 @@ Status Recovery::ListDirectory(RecoveredState* state) {
     if (type != FileType::kInfoLog) {
       state->largest_file_number = std::max(state->largest_file_number, number);
     }
+    if (number > kMaxFileNumber && type != FileType::kInfoLog) {
+      return Status::Corruption(db_path_ + "/" + name,
+                                "no database has a file of that number");
+    }
     switch (type) {
       case FileType::kCurrent:
         has_current_ = true;

@@ -336,6 +336,7 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
       !GetInternalKey(input, &file.largest)) {
     return Malformed("new file");
   }
+  if (file.file_size > INT64_MAX) return Malformed("size of a new file");
   if (path_id != 0) return Status::NotSupported("tables in several paths");
   if (tag == kNewFileLevelDb) {
     file.sequences_unknown = true;

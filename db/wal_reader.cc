@@ -7,6 +7,14 @@
 
 namespace varve::wal {
 
+namespace {
+
+// Unwritten space that is looked through; logs have less ahead of them. A hole
+// may be as long as a file can be, and cost its maker nothing.
+constexpr uint64_t kMaxZeroBlocks = (uint64_t{1} << 30) / kBlockSize;
+
+}  // namespace
+
 Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
                uint64_t number)
     : file_(std::move(file)),
@@ -78,8 +86,13 @@ ReadOutcome Reader::ReadFragment(Fragment* fragment) {
     const uint16_t length = DecodeFixed16(rest_.data() + 4);
     if (type == kZero && length == 0) {
       // Unwritten space. Records behind it would leave a hole.
-      while (RestIsZero()) {
+      for (uint64_t blocks = 0; RestIsZero(); ++blocks) {
         if (last_block_) return ReadOutcome::kEnd;
+        if (blocks == kMaxZeroBlocks) {
+          rest_.clear();
+          last_block_ = true;
+          return Fail(ReadOutcome::kTornTail, "too much unwritten space");
+        }
         const ReadOutcome outcome = NextBlock();
         if (outcome != ReadOutcome::kRecord) return outcome;
       }

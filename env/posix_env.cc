@@ -118,7 +118,8 @@ Status PosixEnv::NewSequentialFile(const std::string& path,
   // Always through the page cache: what is read from front to back is small
   // (CURRENT, MANIFEST) or was just written (a WAL).
   int descriptor = -1;
-  Status status = PosixOpen(path, O_RDONLY, &descriptor);
+  // Reading a device might never end.
+  Status status = PosixOpenRegular(path, O_RDONLY, &descriptor);
   if (status.ok()) *file = NewPosixSequentialFile(path, descriptor);
   return status;
 }
@@ -162,7 +163,8 @@ Status PosixEnv::NewWritableFile(const std::string& path,
   // Only what can also be read can be mapped for writing.
   const int access = options.use_mmap_writes ? O_RDWR : O_WRONLY;
   int descriptor = -1;
-  Status status = PosixOpen(path, access | O_CREAT | O_TRUNC, &descriptor);
+  Status status =
+      PosixOpenRegular(path, access | O_CREAT | O_TRUNC, &descriptor);
   if (!status.ok()) return status;
   *file = options.use_mmap_writes
               ? NewPosixMmapFile(path, descriptor, options)
@@ -208,7 +210,8 @@ Status PosixEnv::CreateDirIfMissing(const std::string& path) {
   if (mkdir(path.c_str(), 0755) == 0) return Status::OK();
   const int error = errno;
   struct stat info;
-  if (error == EEXIST && stat(path.c_str(), &info) == 0 &&
+  // A link is not followed: it may lead to another's directory.
+  if (error == EEXIST && lstat(path.c_str(), &info) == 0 &&
       S_ISDIR(info.st_mode)) {
     return Status::OK();
   }
@@ -237,8 +240,8 @@ Status PosixEnv::LinkFile(const std::string& source,
 Status PosixEnv::NewLogger(const std::string& path,
                            std::shared_ptr<Logger>* logger) {
   int descriptor = -1;
-  Status status =
-      PosixOpen(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, &descriptor);
+  Status status = PosixOpenRegular(
+      path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, &descriptor);
   if (status.ok()) *logger = NewPosixLogger(descriptor);
   return status;
 }

@@ -371,11 +371,37 @@ class PosixDirectory final : public Directory {
 }  // namespace
 
 Status PosixOpen(const std::string& path, int flags, int* descriptor) {
+  // A directory is what its user names, perhaps by a link; files are where the
+  // database made them. Not blocking counts for the opening of pipes only.
+  if ((flags & O_DIRECTORY) == 0) flags |= O_NOFOLLOW | O_NONBLOCK;
   int fd;
   do {
     fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
   } while (fd < 0 && errno == EINTR);
+  if (fd < 0 && errno == ELOOP) {
+    return Status::IOError("open " + path,
+                           "is a symbolic link, and is not followed");
+  }
   if (fd < 0) return Status::FromErrno("open " + path, errno);
+  *descriptor = fd;
+  return Status::OK();
+}
+
+Status PosixOpenRegular(const std::string& path, int flags, int* descriptor) {
+  int fd = -1;
+  Status status = PosixOpen(path, flags, &fd);
+  if (!status.ok()) return status;
+  struct stat info;
+  if (fstat(fd, &info) != 0) {
+    status = Status::FromErrno("stat " + path, errno);
+  } else if (!S_ISREG(info.st_mode) &&
+             !(S_ISCHR(info.st_mode) && (flags & O_ACCMODE) != O_RDONLY)) {
+    status = Status::IOError("open " + path, "is no regular file");
+  }
+  if (!status.ok()) {
+    close(fd);
+    return status;
+  }
   *descriptor = fd;
   return Status::OK();
 }

@@ -16,8 +16,13 @@
 namespace varve {
 
 // Opens with O_CLOEXEC added to `flags`; a new file gets mode 0644 less the
-// umask. Sets *descriptor, which the caller closes.
+// umask. Sets *descriptor, which the caller closes. Symbolic links to files are
+// not followed, and nothing is waited for.
 Status PosixOpen(const std::string& path, int flags, int* descriptor);
+// The same, with an IOError for what is no regular file: a pipe, a directory,
+// or a device, but for one like /dev/full to be written. Costs a system call
+// more.
+Status PosixOpenRegular(const std::string& path, int flags, int* descriptor);
 
 // Each takes over the descriptor. `path` is for messages.
 std::unique_ptr<SequentialFile> NewPosixSequentialFile(

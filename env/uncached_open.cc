@@ -79,7 +79,8 @@ size_t BlockSizeOf(dev_t device) {
 
 Status OpenUncached(const std::string& path, bool direct, int* descriptor,
                     size_t* alignment) {
-  const int opened = open(path.c_str(), O_RDONLY | (direct ? O_DIRECT : 0));
+  const int opened = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
+                                            (direct ? O_DIRECT : 0));
   if (opened < 0) return Status::FromErrno("open " + path, errno);
   struct stat info;
   const int flags = fcntl(opened, F_GETFD);

@@ -17,9 +17,11 @@ namespace varve {
 namespace {
 
 // The largest block that is looked for. CRC-32C goes on from byte to byte; the
-// others begin anew for each end that a block might have.
-constexpr size_t kMaxCrcBlockBytes = size_t{64} << 20;
+// others begin anew for each end that a block might have, one in forty bytes,
+// but in zeros, say, every byte: so what they work through is bounded too.
+constexpr size_t kMaxCrcBlockBytes = size_t{16} << 20;
 constexpr size_t kMaxHashedBlockBytes = size_t{1} << 20;
+constexpr uint64_t kMaxHashedBytes = uint64_t{1} << 29;
 constexpr size_t kFirstWindowBytes = size_t{64} << 10;
 
 // With block_align, blocks begin at multiples of at least this.
@@ -34,10 +36,12 @@ bool IsCompressionByte(char c) {
 // Whether a block that begins with `bytes` ends in them; then its size.
 std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes) {
   uint32_t crc = 0;
+  uint64_t hashed_bytes = 0;
   for (size_t n = 0; n + kBlockTrailerSize <= bytes.size(); ++n) {
     const char* const end = bytes.data() + n;
     const bool is_crc = type == ChecksumType::kCrc32c;
     if (IsCompressionByte(*end)) {
+      if (!is_crc && (hashed_bytes += n) > kMaxHashedBytes) break;
       const uint32_t found = is_crc ? MaskCrc(Crc32cExtend(crc, end, 1))
                                     : BlockChecksum(type, bytes.data(), n);
       // An empty block is none.

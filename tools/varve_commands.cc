@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -175,22 +177,36 @@ Status Scan(const CommandLine& line, FILE* out) {
   return status.ok() ? db->Close() : status;
 }
 
+// Files that the user names, and so may be links or pipes: not the engine's
+// way to files, which refuses these.
+bool ReadText(const std::string& path, std::string* text) {
+  std::ifstream in(path, std::ios::binary);
+  text->assign(std::istreambuf_iterator<char>(in), {});
+  return in.is_open() && !in.bad();
+}
+bool WriteText(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text << std::flush;
+  return out.good();
+}
+
 Status Trace(const CommandLine& line, FILE* out) {
   const std::string& path = line.operands[0];
   std::string text;
-  Status status = ReadFileToString(Env::Default(), path, &text);
-  if (!status.ok()) return status;
+  errno = 0;
+  if (!ReadText(path, &text)) return Status::FromErrno("read " + path, errno);
   std::vector<TraceSpan> spans;
-  status = ParseChromeTrace(text, &spans);
+  const Status status = ParseChromeTrace(text, &spans);
   if (!status.ok()) return status.Annotate(path);
   const std::vector<TraceTree> trees = BuildTraceTrees(std::move(spans));
   const size_t limit = line.limit == UINT64_MAX ? kTracesToPrint : line.limit;
   fputs(FormatTraces(trees, limit).c_str(), out);
   const std::string page = line.html.value_or(path + ".html");
-  status = WriteStringToFile(
-      Env::Default(), FormatTracePage(trees, kTracesInPage), page, false);
-  if (status.ok()) fprintf(out, "\nFlame chart: %s\n", page.c_str());
-  return status;
+  if (!WriteText(page, FormatTracePage(trees, kTracesInPage))) {
+    return Status::FromErrno("write " + page, errno);
+  }
+  fprintf(out, "\nFlame chart: %s\n", page.c_str());
+  return Status::OK();
 }
 
 const Command kCommands[] = {

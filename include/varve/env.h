@@ -242,7 +242,7 @@ class Env {
   virtual Status GetChildren(const std::string& path,
                              std::vector<std::string>* names) = 0;
   virtual Status RemoveFile(const std::string& path) = 0;
-  // OK as well if the directory exists already.
+  // OK as well if the directory is there, but not for a link to one.
   virtual Status CreateDirIfMissing(const std::string& path) = 0;
   virtual Status RemoveDir(const std::string& path) = 0;
   // In bytes.
