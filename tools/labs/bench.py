@@ -1,0 +1,327 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""What all labs share: running the benchmarks, turn by turn, within a time."""
+
+import argparse
+import collections
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+THREADS = [1, 2, 4, 8, 32]
+
+
+class LabError(Exception):
+    """What was to be measured could not be; says why."""
+
+
+def add_flags(parser, name):
+    parser.add_argument("--db_bench", type=Path,
+                        default=ROOT / "build" / "release" / "db_bench",
+                        help="default: build/release; the other benchmarks "
+                        "are looked for beside it")
+    parser.add_argument("--dir", type=Path,
+                        help="where to build databases, on a real disk "
+                        "(default: a directory made below $TEST_TMPDIR or "
+                        "/var/tmp, and removed)")
+    parser.add_argument("--out", type=Path, default=Path(f"lab-{name}"),
+                        help="directory of the report (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3,
+                        help="at most; fewer if time runs out")
+    parser.add_argument("--duration", type=int, default=1,
+                        help="seconds of one measurement")
+    parser.add_argument("--minutes", type=float, default=2.25,
+                        help="that a lab may take, about")
+    parser.add_argument("--num", type=int, default=1_000_000,
+                        help="entries of the databases")
+    parser.add_argument("--quick", action="store_true",
+                        help="only show that it works: few entries and "
+                        "operations, whose figures mean nothing")
+
+
+def say(text):
+    """Progress, for whoever waits."""
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+class Lab:
+    """One lab: where it works, until when, and what it ran."""
+
+    def __init__(self, options, directory, report):
+        self.options = options
+        self.quick = options.quick
+        self.directory = directory
+        self.report = report
+        self.num = 3000 if options.quick else options.num
+        self.threads = [1, 2] if options.quick else THREADS
+        self.begin = time.monotonic()
+        self.commands = []
+
+    # ---- Time ------------------------------------------------------------
+
+    def rounds(self, until):
+        """Numbers of rounds, at least one, while less than this part of the
+        time is used up."""
+        count = 1 if self.quick else self.options.rounds
+        for number in range(count):
+            spent = time.monotonic() - self.begin
+            if number > 0 and spent > until * 60 * self.options.minutes:
+                return
+            say(f"round {number + 1} of at most {count}")
+            yield number
+
+    def length(self):
+        """How long db_bench reads at random."""
+        return (["--reads=2000"] if self.quick
+                else [f"--duration={self.options.duration}"])
+
+    # ---- Programs --------------------------------------------------------
+
+    def program(self, name):
+        """A benchmark beside db_bench; None if it was not built."""
+        path = self.options.db_bench.parent / name
+        return path if path.exists() else None
+
+    def note(self, command):
+        text = shlex.join(map(str, command))
+        if text not in self.commands:
+            self.commands.append(text)
+
+    def run(self, command):
+        """Output and processor seconds (user code) of a command."""
+        command = [str(word) for word in command]
+        self.note(word for word in command
+                  if not word.startswith("--report_json"))
+        with tempfile.TemporaryFile("w+") as output:
+            try:
+                process = subprocess.Popen(command, stdout=output,
+                                           stderr=subprocess.STDOUT)
+            except OSError as error:
+                raise LabError(f"{error}; build it: tools/quickstart bench"
+                               ) from error
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            text = output.read()
+        if process.returncode != 0:
+            raise LabError(f"{shlex.join(command)}\n{text}")
+        return text, usage.ru_utime
+
+    def db_bench(self, flags, wrapper=()):
+        """The results of db_bench's benchmarks, as its report has them, with
+        the processor time of the whole run."""
+        with tempfile.NamedTemporaryFile(suffix=".json") as report:
+            _, user_seconds = self.run(
+                [*wrapper, self.options.db_bench, *flags,
+                 f"--report_json={report.name}"])
+            results = json.load(report)["results"]
+        for result in results:
+            result["user_seconds"] = user_seconds
+        return results
+
+    def google(self, name, pattern, *flags):
+        """{name of benchmark: figures} of a program of Google Benchmark's;
+        empty if there is none."""
+        path = self.program(name)
+        if path is None:
+            self.report.text(f"{name} is not there: it is built where Google "
+                             "Benchmark is installed.")
+            return {}
+        say(f"{name} {pattern}")
+        with tempfile.NamedTemporaryFile(suffix=".json") as output:
+            command = [path, f"--benchmark_filter={pattern}", *flags]
+            if self.quick:
+                command.append("--benchmark_min_time=0.001")
+            self.note(command)
+            done = subprocess.run(
+                [*map(str, command), "--benchmark_out_format=json",
+                 f"--benchmark_out={output.name}"], capture_output=True,
+                text=True, check=False)
+            if done.returncode != 0:
+                raise LabError(f"{name}: {done.stderr}")
+            benchmarks = json.load(output).get("benchmarks", [])
+        return {re.sub(r"/(real_time|manual_time|iterations:\d+)|threads:", "",
+                       entry["name"]): entry for entry in benchmarks}
+
+    # ---- Databases and comparisons ----------------------------------------
+
+    def database(self, name="memory", num=None, flags=()):
+        """A database that several labs may use: compacted, uncompressed."""
+        path = self.directory / name
+        if not path.exists():
+            say(f"building {num or self.num} entries in {path}")
+            self.db_bench([*self.shape(path, num), *flags,
+                           "--benchmarks=fillrandom,compact"])
+        return path
+
+    def shape(self, path, num=None):
+        return [f"--db={path}", f"--num={num or self.num}",
+                "--compression_type=none", "--bloom_bits=10",
+                f"--cache_size={1 << 30}"]
+
+    def compare(self, forms, settings, benchmarks, path, num=None, until=.8,
+                flags=()):
+        """Runs each form in turn, in each setting, in rounds: {(form,
+        setting): [result of the last benchmark]}. Forms and settings are
+        {name: flags}."""
+        samples = collections.defaultdict(list)
+        for _ in self.rounds(until):
+            for setting, with_setting in settings.items():
+                for form, with_form in forms.items():
+                    results = self.db_bench(
+                        [*self.shape(path, num), "--use_existing_db", *flags,
+                         f"--benchmarks={benchmarks}", *with_setting,
+                         *with_form])
+                    samples[form, setting].append(results[-1])
+                    say(f"{form}, {setting}: "
+                        f"{results[-1]['ops_per_sec']:,.0f} a second")
+        return samples
+
+    def profile(self, flags):
+        """[(percent, function)] by the clock; a string that says why not."""
+        with tempfile.NamedTemporaryFile() as data:
+            try:
+                self.db_bench(flags, ["perf", "record", "-q", "-e",
+                                      "cpu-clock", "-o", data.name])
+            except LabError as error:
+                return ("No profile: perf is not installed or not permitted "
+                        "here (kernel.perf_event_paranoid). It said: " +
+                        str(error).strip().splitlines()[-1])
+            done = subprocess.run(
+                ["perf", "report", "-i", data.name, "--stdio",
+                 "--no-children", "-F", "overhead,sym"],
+                capture_output=True, text=True, check=False)
+        shares = re.findall(r"^\s*([\d.]+)%\s+\[.\]\s+(.*?)\s*$", done.stdout,
+                            re.MULTILINE)
+        return ([(float(share), name) for share, name in shares] or
+                "No profile: perf found no samples.")
+
+    def profiles(self, title, by_form, count=10):
+        """Where the processor's time goes, function by function, in each of
+        {form: flags of db_bench}."""
+        if self.quick and self.report.profiles > 0:
+            return
+        self.report.profiles += 1
+        self.report.heading(title)
+        shares = {}
+        for form, flags in by_form.items():
+            say(f"profile: {form}")
+            shares[form] = self.profile(flags)
+            if isinstance(shares[form], str):
+                self.report.text(shares[form])
+                return
+        found = {form: dict((short_name(name), share)
+                            for share, name in reversed(values))
+                 for form, values in shares.items()}
+        most = collections.Counter()
+        for values in found.values():
+            for name, share in values.items():
+                most[name] = max(most[name], share)
+        names = [name for name, _ in most.most_common(count)]
+        self.report.table(
+            ["function", *(f"{form} (%)" for form in found)],
+            [[name, *(f"{found[form].get(name, 0):.1f}" for form in found)]
+             for name in names])
+        self.report.bars(
+            "Share of the processor's time by function (%)",
+            [name if len(name) < 27 else name[:25] + "…" for name in names],
+            {form: [found[form].get(name, 0) for name in names]
+             for form in found}, "percent of all samples")
+
+    def finish(self):
+        """What was run, for whoever wants to do it again."""
+        minutes = (time.monotonic() - self.begin) / 60
+        self.report.code("\n".join(self.commands),
+                         folded=f"The {len(self.commands)} commands of this "
+                         f"section ({minutes:.1f} minutes)")
+
+
+def short_name(function):
+    """Without namespaces' and templates' noise."""
+    function = re.sub(r"<[^<>]*>", "", function)
+    function = re.sub(r"<[^<>]*>", "", function)
+    return function.replace("varve::", "").replace("(anonymous namespace)::",
+                                                   "").split("(")[0]
+
+
+def median(samples, field):
+    """Of a field of results; "p99" and the like are of latency_ns."""
+    if field.startswith("p"):
+        return statistics.median(sample["latency_ns"][field]
+                                 for sample in samples)
+    return statistics.median(sample[field] for sample in samples)
+
+
+# ---- The machine ----------------------------------------------------------
+
+
+class Workplace:
+    """The directory of the databases; removed at the end if it was made."""
+
+    def __init__(self, directory):
+        self.made = directory is None
+        if self.made:
+            base = os.environ.get("TEST_TMPDIR", "/var/tmp")
+            directory = Path(tempfile.mkdtemp(prefix="varve-lab-", dir=base))
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        if self.made:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def drop_from_page_cache(directory):
+    """Writes back and evicts all files of a directory."""
+    os.sync()
+    for path in Path(directory).iterdir():
+        if not path.is_file():
+            continue
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def device_of(directory):
+    """The file system and device of a directory, for the report."""
+    done = subprocess.run(["df", "--output=source,fstype", str(directory)],
+                          capture_output=True, text=True, check=False)
+    return " ".join(done.stdout.split()[2:]) or "unknown"
+
+
+def first_match(path, pattern, default):
+    try:
+        match = re.search(pattern, Path(path).read_text(encoding="utf-8"),
+                          re.MULTILINE)
+    except OSError:
+        return default
+    return match.group(1).strip() if match else default
+
+
+def machine(directory):
+    """Rows of a table about it."""
+    memory = first_match("/proc/meminfo", r"^MemTotal:\s*(\d+)", "0")
+    return [
+        ["processors", f"{os.cpu_count()} × " + first_match(
+            "/proc/cpuinfo", r"^model name\s*:(.*)", platform.machine())],
+        ["memory", f"{int(memory) / (1 << 20):.1f} GiB"],
+        ["kernel", f"Linux {platform.release()}"],
+        ["clock", first_match("/sys/devices/system/clocksource/clocksource0/"
+                              "current_clocksource", r"(.*)", "unknown")],
+        ["databases on", device_of(directory)],
+        ["load when it began", " ".join(
+            f"{load:.2f}" for load in os.getloadavg())],
+        ["date", time.strftime("%Y-%m-%d %H:%M %Z")],
+    ]

@@ -1,0 +1,93 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""Each part of the read path is switched back to the usual way of doing it, by
+itself, and all of them together."""
+
+import bench
+import report as pages
+
+TITLE = "The read path, part by part"
+PARTS = ["superversion=mutex", "block_index=binary_search",
+         "block_cache=hash", "read_section=fenced"]
+ALL = ",".join(PARTS)
+FORMS = {"production": [], **{part: [f"--ablate={part}"] for part in PARTS},
+         "all of these": [f"--ablate={ALL}"]}
+
+
+def run(lab):
+    report = lab.report
+    path = lab.database()
+    report.text(
+        "A cached read should cost its chain of cache misses. Each row "
+        "switches one part of the read path back: how many times as fast the "
+        f"production choice is. Random reads of {lab.num:,} entries, all in "
+        "the cache; medians. See docs/read_path.md.")
+    settings = {f"{count} thread{'s' * (count > 1)}": [f"--threads={count}"]
+                for count in (1, 2)}
+    samples = lab.compare(FORMS, settings, "readseq,readrandom", path,
+                          until=.5, flags=lab.length())
+    rate = {key: bench.median(values, "ops_per_sec")
+            for key, values in samples.items()}
+
+    def factor(form, setting):
+        return rate["production", setting] / rate[form, setting]
+
+    first = next(iter(settings))
+    report.heading(f"Reads a second ({len(samples['production', first])} "
+                   "rounds)")
+    report.table(
+        ["form", *(word for name in settings
+                   for word in (name, "production / it"))],
+        [[form, *(word for name in settings
+                  for word in (f"{rate[form, name]:,.0f}",
+                               f"{factor(form, name):.2f}"))]
+         for form in FORMS])
+    ablations = [form for form in FORMS if form != "production"]
+    report.bars("How many times as fast production is", ablations,
+                {name: [factor(form, name) for form in ablations]
+                 for name in settings}, "times (the line: no difference)",
+                mark=1)
+    for name in settings:
+        report.result(f"reads by {name}, all parts",
+                      pages.human(rate["all of these", name]),
+                      pages.human(rate["production", name]),
+                      f"{factor('all of these', name):.2f}")
+
+    two = {form: FORMS[form] for form in ("production", "all of these")}
+    times = lab.compare(two, settings, "readseq,readrandom", path, until=.65,
+                        flags=[*lab.length(), "--histogram"])
+    report.heading("Latency, in microseconds")
+    report.table(
+        ["form", "threads", "median", "P99", "P99.9"],
+        [[form, name, *(f"{bench.median(values, field) / 1e3:.2f}"
+                        for field in ("p50", "p99", "p99.9"))]
+         for (form, name), values in times.items()])
+    writes(lab)
+    lab.profiles("Where one reader spends its time", {
+        form: [*lab.shape(path), "--use_existing_db", *lab.length(),
+               "--benchmarks=readseq,readrandom", *flags]
+        for form, flags in two.items()})
+
+
+def writes(lab):
+    """The memtable's order is of writes."""
+    forms = {"production": [], "skiplist": ["--ablate=memtable=skiplist"]}
+    num = max(lab.num // 4, 1000)
+    rates = {form: [] for form in forms}
+    for _ in lab.rounds(.8):
+        for form, flags in forms.items():
+            results = lab.db_bench(
+                [*lab.shape(lab.directory / "writes", num),
+                 "--benchmarks=fillrandom", *flags])
+            rates[form].append(results[-1])
+            bench.say(f"fillrandom, {form}: "
+                      f"{results[-1]['ops_per_sec']:,.0f} a second")
+    speed = {form: bench.median(values, "ops_per_sec")
+             for form, values in rates.items()}
+    lab.report.heading("Random writes: what orders the memtable")
+    lab.report.table(["form", "writes a second"],
+                     [[form, f"{value:,.0f}"]
+                      for form, value in speed.items()])
+    lab.report.result("random writes a second, memtable",
+                      pages.human(speed["skiplist"]),
+                      pages.human(speed["production"]),
+                      pages.ratio(speed["production"], speed["skiplist"]))

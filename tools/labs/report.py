@@ -1,0 +1,268 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""The report of a lab: tables, printed as Markdown too, and charts, on one HTML
+page that loads nothing."""
+
+import html
+import io
+import re
+
+try:
+    import matplotlib
+    matplotlib.use("svg")
+    from matplotlib import pyplot, ticker
+except ModuleNotFoundError:
+    raise SystemExit("lab: needs matplotlib of this python3; "
+                     "tools/install_deps installs Debian's") from None
+
+# Production first: what it is compared with follows.
+COLOURS = ["#1b9e77", "#e0701f", "#7a6fd0", "#3f8fd0", "#c9468b", "#93a01f"]
+# Drawn with this colour, then replaced by that of the page's text, so that a
+# chart is readable on a dark page as well.
+INK = "#010203"
+STYLE = {
+    "svg.fonttype": "none", "font.size": 9.5, "text.color": INK,
+    "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
+    "ytick.color": INK, "grid.color": INK, "grid.alpha": .15,
+    "axes.spines.top": False, "axes.spines.right": False,
+    "legend.frameon": False, "figure.constrained_layout.use": True,
+    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+}
+
+
+def human(value, _=None):
+    """1234567 as 1.23 M: three digits say enough."""
+    for factor, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def ratio(new, old):
+    return f"{new / old:.2f}" if old else "-"
+
+
+class Report:
+    """Gathers sections; prints tables as Markdown and writes the page."""
+
+    def __init__(self, title):
+        self.title = title
+        self.sections = []  # [(id, title, parts)]
+        self.summary = []
+        self.preface = []
+        self.profiles = 0
+
+    # ---- What it is made of --------------------------------------------
+
+    def section(self, name, title):
+        print(f"\n# {title}")
+        self.sections.append((name, title, []))
+
+    def _add(self, part):
+        (self.sections[-1][2] if self.sections else self.preface).append(part)
+
+    def text(self, text):
+        print(f"\n{text}")
+        self._add(f"<p>{html.escape(text)}</p>")
+
+    def heading(self, text):
+        print(f"\n## {text}")
+        self._add(f"<h3>{html.escape(text)}</h3>")
+
+    def code(self, text, folded=None):
+        print(f"\n```\n{text}\n```")
+        block = f"<pre>{html.escape(text)}</pre>"
+        if folded is not None:
+            block = (f"<details><summary>{html.escape(folded)}</summary>"
+                     f"{block}</details>")
+        self._add(block)
+
+    def result(self, what, before, now, factor):
+        """A line of the table on top of the page."""
+        self.summary.append((self.sections[-1][0], what, before, now, factor))
+
+    def table(self, header, rows):
+        print_table(header, rows)
+        self._add(html_table([html.escape(cell) for cell in header],
+                             [[html.escape(str(cell)) for cell in row]
+                              for row in rows]))
+
+    # ---- Charts ---------------------------------------------------------
+
+    def chart(self, caption, draw, height=2.9):
+        """draw(axes) draws with matplotlib."""
+        with matplotlib.rc_context(STYLE):
+            figure, axes = pyplot.subplots(figsize=(4.6, height))
+            draw(axes)
+            text = io.StringIO()
+            figure.savefig(text, format="svg", transparent=True,
+                           metadata={"Date": None, "Creator": None})
+            pyplot.close(figure)
+        svg = text.getvalue()
+        svg = svg[svg.index("<svg"):]
+        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = svg.replace(INK, "currentColor")
+        svg = svg.replace("<svg", f'<svg role="img" aria-label='
+                          f'"{html.escape(caption, quote=True)}"', 1)
+        self._add(f"<figure><figcaption>{html.escape(caption)}</figcaption>"
+                  f"{svg}</figure>")
+
+    def lines(self, caption, labels, series, xlabel, ylabel, log=False):
+        """series: {name: values}, a value for each label."""
+        def draw(axes):
+            for name, values in series.items():
+                axes.plot([str(label) for label in labels], values, "o-",
+                          label=name, linewidth=2, markersize=5)
+            if log:
+                axes.set_yscale("log")
+                axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+                least, most = axes.get_ylim()
+                axes.yaxis.set_major_locator(ticker.LogLocator(
+                    subs=(1, 2, 5) if most < 100 * least else (1,)))
+            else:
+                axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
+            axes.set_xlabel(xlabel)
+            axes.set_ylabel(ylabel)
+            axes.grid(True, axis="y")
+            axes.legend(loc="lower center", bbox_to_anchor=(.5, 1),
+                        ncol=legend_columns(series))
+        self.chart(caption, draw, height=2.6 + legend_height(series))
+
+    def bars(self, caption, labels, series, xlabel, mark=None):
+        """The same lying down, which leaves room for long labels; a line
+        where the value is `mark`."""
+        thick = .8 / len(series)
+
+        def draw(axes):
+            for index, (name, values) in enumerate(series.items()):
+                places = [row + index * thick for row in range(len(labels))]
+                drawn = axes.barh(places, values, thick * .92, label=name)
+                axes.bar_label(drawn, [human(value) for value in values],
+                               padding=2, fontsize=8)
+            axes.set_yticks([row + .4 - thick / 2
+                             for row in range(len(labels))],
+                            [str(label) for label in labels])
+            axes.invert_yaxis()
+            axes.margins(x=.14)
+            axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
+            axes.xaxis.set_major_formatter(ticker.FuncFormatter(human))
+            axes.set_xlabel(xlabel)
+            if mark is not None:
+                axes.axvline(mark, color=INK, linewidth=1, linestyle=":")
+            if len(series) > 1:
+                axes.legend(loc="lower center", bbox_to_anchor=(.5, 1),
+                            ncol=legend_columns(series))
+        self.chart(caption, draw,
+                   height=.6 + legend_height(series) +
+                   .2 * len(labels) * (len(series) + .5))
+
+    # ---- The page --------------------------------------------------------
+
+    def write(self, directory):
+        body = list(self.preface)
+        if self.summary:
+            header = ["", "before", "now", "factor"]
+            print_table(header, [row[1:] for row in self.summary])
+            body.append(html_table(header, [
+                [f'<a href="#{row[0]}">{html.escape(row[1])}</a>',
+                 *map(html.escape, row[2:])] for row in self.summary]))
+        if len(self.sections) > 1:
+            body.append("<nav>" + " ".join(
+                f'<a href="#{name}">{html.escape(title)}</a>'
+                for name, title, _ in self.sections) + "</nav>")
+        for name, title, parts in self.sections:
+            body.append(f'<section id="{name}"><h2>{html.escape(title)}</h2>'
+                        f"{beside_each_other(parts)}</section>")
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / "report.html"
+        title = html.escape(self.title)
+        path.write_text(PAGE.replace("@title@", title).replace(
+            "@body@", "\n".join(body)), encoding="utf-8")
+        return path
+
+
+def legend_columns(names):
+    return 1 if max(map(len, names)) > 16 else min(len(names), 3)
+
+
+def legend_height(names):
+    """In inches, above the axes."""
+    return .2 * -(-len(names) // legend_columns(names))
+
+
+def print_table(header, rows):
+    print("\n| " + " | ".join(header) + " |")
+    print("|---" + "|---:" * (len(header) - 1) + "|")
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |")
+
+
+def html_table(header, rows):
+    head = "".join(f"<th>{cell}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) +
+                   "</tr>" for row in rows)
+    return ('<div class="wide"><table><thead><tr>'
+            f"{head}</tr></thead><tbody>{body}</tbody></table></div>")
+
+
+def beside_each_other(parts):
+    """Charts in a row stand beside each other where there is room."""
+    text = ""
+    for index, part in enumerate(parts):
+        is_figure = part.startswith("<figure")
+        before = index > 0 and parts[index - 1].startswith("<figure")
+        after = (index + 1 < len(parts) and
+                 parts[index + 1].startswith("<figure"))
+        if is_figure and not before:
+            text += '<div class="charts">'
+        text += part
+        if is_figure and not after:
+            text += "</div>"
+        text += "\n"
+    return text
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>@title@</title>
+<style>
+:root { --ink: #1f2328; --soft: #5b6470; --line: #d9dee3; --box: #f5f7f9;
+        --page: #fff; --link: #0f6b52; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e8ec; --soft: #9aa5b1; --line: #333b44; --box: #1d232a;
+          --page: #14181d; --link: #56c9a5; }
+}
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 0 auto;
+       padding: 1rem; color: var(--ink); background: var(--page);
+       overflow-wrap: anywhere; }
+h1 { font-size: 1.7rem; line-height: 1.2; }
+h2 { font-size: 1.35rem; margin-top: 2.5rem; padding-top: .8rem;
+     border-top: 2px solid var(--line); }
+h3 { font-size: 1.05rem; margin-top: 1.6rem; }
+p { max-width: 44rem; }
+a { color: var(--link); }
+nav { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 1rem 0; }
+.wide, pre { overflow-x: auto; max-width: 100%; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums;
+        font-size: .9rem; margin: .6rem 0; overflow-wrap: normal; }
+th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line);
+         text-align: right; white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; white-space: normal;
+                                 min-width: 8.5rem; }
+pre { background: var(--box); padding: .7rem; font-size: 12.5px;
+      border-radius: 6px; overflow-wrap: normal; }
+summary { cursor: pointer; color: var(--soft); }
+.charts { display: grid; gap: 1rem; align-items: start;
+          grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
+figure { margin: .8rem 0; max-width: 34rem; min-width: 0; }
+figure svg { display: block; width: 100%; height: auto; }
+figcaption { font-weight: 600; font-size: .92rem; margin-bottom: .3rem; }
+</style></head><body><h1>@title@</h1>
+@body@
+</body></html>
+"""

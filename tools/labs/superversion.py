@@ -1,0 +1,56 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""A read needs the memtables and tables of one moment, which are counted
+references behind one mutex, unless each thread keeps one of its own."""
+
+import bench
+import report as pages
+
+TITLE = "A reference in each thread instead of a mutex"
+FORMS = {"production": [], "mutex": ["--ablate=superversion=mutex"]}
+
+
+def run(lab):
+    report = lab.report
+    path = lab.database()
+    settings = {count: [f"--threads={count}"] for count in lab.threads}
+    report.text(
+        "Before each read, superversion=mutex takes the DB mutex to count a "
+        "reference on what is read from, and again to give it back. "
+        "Production keeps a reference in each thread, which a flush or "
+        f"compaction replaces. Random reads of {lab.num:,} entries, all in "
+        "the cache; medians. See docs/read_path.md.")
+    rates = lab.compare(FORMS, settings, "readseq,readrandom", path,
+                        until=.45, flags=lab.length())
+    times = lab.compare(FORMS, settings, "readseq,readrandom", path,
+                        until=.8, flags=[*lab.length(), "--histogram"])
+    rate = {key: bench.median(samples, "ops_per_sec")
+            for key, samples in rates.items()}
+    p99 = {key: bench.median(samples, "p99") / 1e3
+           for key, samples in times.items()}
+    report.heading("Throughput and the slowest of a hundred")
+    report.table(
+        ["threads", "mutex, reads/s", "production, reads/s", "factor",
+         "mutex, P99 (us)", "production, P99 (us)"],
+        [[count, f"{rate['mutex', count]:,.0f}",
+          f"{rate['production', count]:,.0f}",
+          pages.ratio(rate["production", count], rate["mutex", count]),
+          f"{p99['mutex', count]:.2f}", f"{p99['production', count]:.2f}"]
+         for count in lab.threads])
+    report.text(f"Rounds of the rate: {len(rates['mutex', lab.threads[0]])}; "
+                f"of the latency: {len(times['mutex', lab.threads[0]])}, apart "
+                "from the rate, since to read the clock costs time.")
+    report.lines("Reads a second against threads", lab.threads,
+                 {form: [rate[form, count] for count in lab.threads]
+                  for form in FORMS}, "threads", "reads a second")
+    report.lines("P99 against threads", lab.threads,
+                 {form: [p99[form, count] for count in lab.threads]
+                  for form in FORMS}, "threads", "microseconds", log=True)
+    most = lab.threads[-1]
+    report.result(f"reads by {most} threads, a second",
+                  pages.human(rate["mutex", most]),
+                  pages.human(rate["production", most]),
+                  pages.ratio(rate["production", most], rate["mutex", most]))
+    lab.profiles(f"Where {most} readers spend their time", {
+        form: [*lab.shape(path), "--use_existing_db", *lab.length(),
+               f"--threads={most}", "--benchmarks=readseq,readrandom", *flags]
+        for form, flags in FORMS.items()})

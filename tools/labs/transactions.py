@@ -1,0 +1,151 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""What it costs to begin to read: snapshots and read transactions, iterators,
+databases found by name, keys of any case, and to account for memory."""
+
+import re
+
+import bench
+import report as pages
+
+TITLE = "Starting to read"
+
+
+def run(lab):
+    lab.report.text("What comes before a read that takes less than a "
+                    "microsecond, each beginning in both forms. See "
+                    "docs/read_transactions.md.")
+    snapshots(lab)
+    small_pieces(lab)
+    iterators(lab)
+    catalogs(lab)
+
+
+def snapshots(lab):
+    report = lab.report
+    threads = lab.threads if lab.quick else [1, 2, 8, 32]
+    names = "|".join(map(str, threads))
+    found = lab.google("transaction_bench",
+                       f"^(Transaction|GetSnapshot)/.*threads:({names})$",
+                       "--benchmark_min_time=0.1")
+    if not found:
+        return
+    forms = {"ReadTransaction": "Transaction/per_thread",
+             "ReadTransaction, snapshots=mutex": "Transaction/mutex",
+             "GetSnapshot": "GetSnapshot/per_thread",
+             "GetSnapshot, snapshots=mutex": "GetSnapshot/mutex"}
+    if f"GetSnapshot/rocksdb/{threads[0]}" in found:
+        forms["GetSnapshot of RocksDB"] = "GetSnapshot/rocksdb"
+    for field, title in (("real_time", "by the wall's clock, all threads "
+                          "together"), ("cpu_time", "of processor time")):
+        series = {name: [found[f"{key}/{count}"][field] for count in threads]
+                  for name, key in forms.items()}
+        report.heading(f"To begin and end, nanoseconds {title}")
+        report.table(["threads", *map(str, threads)],
+                     [[name, *(f"{value:.1f}" for value in values)]
+                      for name, values in series.items()])
+        report.lines(f"To begin and end, {title}", threads, series, "threads",
+                     "nanoseconds", log=True)
+        if field == "real_time":
+            before = series["ReadTransaction, snapshots=mutex"][-1]
+            now = series["ReadTransaction"][-1]
+            report.result(f"a read transaction of {threads[-1]} threads, ns",
+                          f"{before:.1f}", f"{now:.1f}",
+                          pages.ratio(before, now))
+
+
+def iterators(lab):
+    forms = {"kept": [], "fresh": ["--ablate=context=fresh"]}
+    num = min(lab.num, 20000)
+    settings = {f"{count} thread{'s' * (count > 1)}": [f"--threads={count}"]
+                for count in lab.threads[:2]}
+    samples = lab.compare(forms, settings, "seekrandom",
+                          lab.database("small", num), num, until=.6,
+                          flags=lab.length())
+    rate = {key: bench.median(values, "ops_per_sec")
+            for key, values in samples.items()}
+    lab.report.heading("To make an iterator, seek and destroy it")
+    lab.report.text(f"{num:,} entries: small enough that the seek itself does "
+                    "not hide the difference. context=fresh makes each "
+                    "iterator of new memory.")
+    lab.report.table(
+        ["", "fresh, a second", "kept, a second", "factor"],
+        [[name, f"{rate['fresh', name]:,.0f}", f"{rate['kept', name]:,.0f}",
+          pages.ratio(rate["kept", name], rate["fresh", name])]
+         for name in settings])
+    first = next(iter(settings))
+    lab.report.result("iterators a second",
+                      pages.human(rate["fresh", first]),
+                      pages.human(rate["kept", first]),
+                      pages.ratio(rate["kept", first], rate["fresh", first]))
+
+
+def catalogs(lab):
+    forms = {"production": [], "folding": ["--ablate=catalog=folding"]}
+    settings = {count: [f"--threads={count}"] for count in
+                (lab.threads if lab.quick else [1, 8, 32])}
+    path = lab.directory / "catalog"
+    rates = {}
+    for _ in lab.rounds(.85):
+        for setting, with_setting in settings.items():
+            for form, with_form in forms.items():
+                results = lab.db_bench(
+                    [f"--db={path}", "--num=1000", *with_setting,
+                     *lab.length(), "--benchmarks=cataloglookup", *with_form])
+                rates.setdefault((form, setting), []).append(results[-1])
+    rate = {key: bench.median(values, "ops_per_sec")
+            for key, values in rates.items()}
+    lab.report.heading("To find a database by its name")
+    lab.report.table(
+        ["threads", "catalog=folding, a second", "production, a second",
+         "factor"],
+        [[count, f"{rate['folding', count]:,.0f}",
+          f"{rate['production', count]:,.0f}",
+          pages.ratio(rate["production", count], rate["folding", count])]
+         for count in settings])
+    lab.report.lines("Lookups a second against threads", list(settings),
+                     {form: [rate[form, count] for count in settings]
+                      for form in forms}, "threads", "lookups a second",
+                     log=True)
+    most = list(settings)[-1]
+    lab.report.result(f"lookups of a name by {most} threads, a second",
+                      pages.human(rate["folding", most]),
+                      pages.human(rate["production", most]),
+                      pages.ratio(rate["production", most],
+                                  rate["folding", most]))
+
+
+def small_pieces(lab):
+    """Keys of any case, and the accounts of memory."""
+    found = lab.google("micro_bench", "FoldAscii|FoldGreek|MemoryPair",
+                       "--benchmark_min_time=0.05")
+    if not found:
+        return
+    report = lab.report
+    folds = {}
+    for name, figures in found.items():
+        match = re.search(r"FoldAscii<.*::(\w+)>/bytes:(\d+)", name)
+        if match:
+            folds[match[1], int(match[2])] = figures["cpu_time"]
+    sizes = sorted({size for _, size in folds})
+    report.heading("To fold a key's case, nanoseconds of processor time")
+    report.table(
+        ["bytes of ASCII", "key_case=unicode", "production"],
+        [[size, f"{folds['kUnicode', size]:.1f}",
+          f"{folds['kAsciiFirst', size]:.1f}"] for size in sizes])
+    if sizes:
+        before, now = (folds[form, 16] for form in ("kUnicode", "kAsciiFirst"))
+        report.result("to fold a key of 16 bytes, ns", f"{before:.1f}",
+                      f"{now:.1f}", pages.ratio(before, now))
+    pairs = {}
+    for name, figures in found.items():
+        match = re.search(r"MemoryPair<(\w+)>/(\d+)", name)
+        if match:
+            pairs[match[1], int(match[2])] = figures["cpu_time"]
+    counts = sorted({count for _, count in pairs})
+    report.heading("To allocate and free 512 bytes, nanoseconds")
+    report.table(
+        ["threads", "nothing counted", "memory_accounting=atomic",
+         "production"],
+        [[count, *(f"{pairs[form, count]:.1f}"
+                   for form in ("kNone", "kAtomic", "kOwner"))]
+         for count in counts])
