@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "varve/ablation.h"
+#include "varve/export.h"
 
 namespace varve {
 
@@ -12,7 +13,7 @@ namespace varve {
 // of DBs may share one through Options::block_cache; each DB's blocks are its
 // own.
 // Thread-safety: thread-safe.
-class Cache {
+class VARVE_EXPORT Cache {
  public:
   virtual ~Cache() = default;
 
@@ -45,7 +46,7 @@ struct CacheOptions {
 };
 
 // A block cache; see Options::block_cache.
-std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options);
-std::shared_ptr<Cache> NewBlockCache(size_t capacity_bytes);
+VARVE_EXPORT std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options);
+VARVE_EXPORT std::shared_ptr<Cache> NewBlockCache(size_t capacity_bytes);
 
 }  // namespace varve

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "varve/db.h"
+#include "varve/export.h"
 #include "varve/options.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -36,7 +37,7 @@ struct CatalogEntry;
 // it. Thread-safety: thread-compatible. The DB itself is thread-safe, and a
 // reference for each thread is cheaper than one that they hand around.
 // Lifetime: shorter than the catalog's.
-class DatabaseRef {
+class VARVE_EXPORT DatabaseRef {
  public:
   DatabaseRef() = default;
   DatabaseRef(DatabaseRef&& other) noexcept
@@ -94,7 +95,7 @@ struct CatalogOptions {
 // Thread-safety: thread-safe; no outside lock is needed for anything but
 // destruction. A Comparator, Logger or Env that a database of the catalog uses
 // must not call it: some calls wait for reads that are under way.
-class Catalog {
+class VARVE_EXPORT Catalog {
  public:
   struct Counts {
     size_t databases = 0;

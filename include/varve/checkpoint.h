@@ -8,12 +8,13 @@
 #include <string>
 
 #include "varve/db.h"
+#include "varve/export.h"
 #include "varve/status.h"
 
 namespace varve {
 
 // Thread-safety: thread-safe.
-class Checkpoint {
+class VARVE_EXPORT Checkpoint {
  public:
   // `db` must outlive it. InvalidArgument if it is null.
   static Status Create(DB* db, std::unique_ptr<Checkpoint>* checkpoint);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "varve/export.h"
 #include "varve/slice.h"
 
 namespace varve {
@@ -11,7 +12,7 @@ namespace varve {
 // recorded there, and opening with another one is refused.
 // Thread-safety: methods are called from many threads at once.
 // Lifetime: must outlive every DB opened with it.
-class Comparator {
+class VARVE_EXPORT Comparator {
  public:
   virtual ~Comparator() = default;
 
@@ -33,6 +34,6 @@ class Comparator {
 
 // Unsigned bytewise order, a prefix first: "leveldb.BytewiseComparator", the
 // default. Lives for ever.
-const Comparator* BytewiseComparator();
+VARVE_EXPORT const Comparator* BytewiseComparator();
 
 }  // namespace varve

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "varve/export.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
@@ -19,7 +20,7 @@ namespace varve {
 // A moment of a database, to read it as it was then.
 // Made by DB::GetSnapshot, released by DB::ReleaseSnapshot. Any thread may
 // use and release it.
-class Snapshot {
+class VARVE_EXPORT Snapshot {
  public:
   // Updates up to and including this number are seen.
   virtual uint64_t GetSequenceNumber() const = 0;
@@ -40,7 +41,7 @@ struct Range {
 // destruction.
 // Lifetime: release snapshots, end read transactions and destroy iterators and
 // pinned values first.
-class DB {
+class VARVE_EXPORT DB {
  public:
   // Opens the database in the directory `path`. On success *db owns it.
   //
@@ -236,7 +237,7 @@ class DB {
 // Removes the files of a database and, if nothing else is in it, its
 // directory. Files that are no database's stay. OK if there is none. Busy if
 // it is open.
-Status DestroyDB(const std::string& path, const Options& options);
+VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 
 // Rebuilds a database of which CURRENT, MANIFEST, logs or tables are gone or
 // damaged. Every entry that can be read is kept: of a table all blocks that are
@@ -248,6 +249,6 @@ Status DestroyDB(const std::string& path, const Options& options);
 // another comparator; NotSupported for what Varve cannot read though it is
 // whole; else what a file could not be read or written for. Then nothing is
 // lost, and another repair may follow.
-Status RepairDB(const std::string& path, const Options& options);
+VARVE_EXPORT Status RepairDB(const std::string& path, const Options& options);
 
 }  // namespace varve

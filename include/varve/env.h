@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -26,7 +27,7 @@ namespace varve {
 
 // A file read once from front to back.
 // Thread-safety: owned by one thread at a time.
-class SequentialFile {
+class VARVE_EXPORT SequentialFile {
  public:
   virtual ~SequentialFile() = default;
 
@@ -52,7 +53,7 @@ struct ReadRequest {
 
 // A file read at any place.
 // Thread-safety: thread-safe.
-class RandomAccessFile {
+class VARVE_EXPORT RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
 
@@ -114,7 +115,7 @@ struct OpenRequest {
 
 // A file written from front to back.
 // Thread-safety: owned by one thread at a time.
-class WritableFile {
+class VARVE_EXPORT WritableFile {
  public:
   // Closes the file if Close was not called; errors are lost then.
   virtual ~WritableFile() = default;
@@ -148,7 +149,7 @@ class WritableFile {
 
 // An open directory.
 // Thread-safety: thread-safe.
-class Directory {
+class VARVE_EXPORT Directory {
  public:
   virtual ~Directory() = default;
   // Waits until creations, renames and removals in it are on the device.
@@ -156,7 +157,7 @@ class Directory {
 };
 
 // A held lock; see Env::LockFile.
-class FileLock {
+class VARVE_EXPORT FileLock {
  public:
   virtual ~FileLock() = default;
 };
@@ -165,7 +166,7 @@ enum class LogLevel : uint8_t { kDebug = 0, kInfo, kWarn, kError };
 
 // Where the engine writes what it does, a line a message.
 // Thread-safety: thread-safe.
-class Logger {
+class VARVE_EXPORT Logger {
  public:
   virtual ~Logger() = default;
   // Writes one line. `format` is printf's. Never fails visibly.
@@ -173,7 +174,7 @@ class Logger {
 };
 
 // Writes a line to `logger`; does nothing if it is null.
-void Log(LogLevel level, Logger* logger, const char* format, ...)
+VARVE_EXPORT void Log(LogLevel level, Logger* logger, const char* format, ...)
     __attribute__((format(printf, 3, 4)));
 
 // How a file is to be opened.
@@ -197,7 +198,7 @@ struct FileOptions {
   uint64_t sync_ahead_bytes = 0;
 };
 
-class Env {
+class VARVE_EXPORT Env {
  public:
   // Background work is queued by priority; each has its own threads.
   enum class Priority : uint8_t { kLow = 0, kHigh = 1 };
@@ -284,7 +285,7 @@ class Env {
 };
 
 // Forwards each call to another Env, which must outlive it.
-class EnvWrapper : public Env {
+class VARVE_EXPORT EnvWrapper : public Env {
  public:
   explicit EnvWrapper(Env* target) : target_(target) {}
   ~EnvWrapper() override;
@@ -372,11 +373,12 @@ class EnvWrapper : public Env {
 
 // A new Env whose files live in memory; clock and threads are those of
 // `base`, which must outlive it.
-std::unique_ptr<Env> NewMemoryEnv(Env* base);
+VARVE_EXPORT std::unique_ptr<Env> NewMemoryEnv(Env* base);
 
 // Reads or writes a whole small file. WriteStringToFile syncs it if `sync`.
-Status ReadFileToString(Env* env, const std::string& path, std::string* data);
-Status WriteStringToFile(Env* env, const Slice& data, const std::string& path,
-                         bool sync);
+VARVE_EXPORT Status ReadFileToString(Env* env, const std::string& path,
+                                     std::string* data);
+VARVE_EXPORT Status WriteStringToFile(Env* env, const Slice& data,
+                                      const std::string& path, bool sync);
 
 }  // namespace varve

@@ -6,9 +6,9 @@
  * What a library that hides its symbols shows all the same.
  */
 
-/** Before each function that C programs may call. */
-#if defined(__GNUC__)
-#define VARVE_EXPORT __attribute__((visibility("default")))
+/** Before each class and function that programs may use. */
+#ifdef __cplusplus
+#define VARVE_EXPORT [[gnu::visibility("default")]]
 #else
-#define VARVE_EXPORT
+#define VARVE_EXPORT __attribute__((visibility("default")))
 #endif

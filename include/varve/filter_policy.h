@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "varve/export.h"
 #include "varve/slice.h"
 
 namespace varve {
@@ -16,7 +17,7 @@ namespace varve {
 // key. A policy of your own is stored beside it under its own name, and is
 // asked only by databases opened with a policy of the same name.
 // Thread-safety: methods are called from many threads at once.
-class FilterPolicy {
+class VARVE_EXPORT FilterPolicy {
  public:
   virtual ~FilterPolicy() = default;
 
@@ -38,6 +39,7 @@ class FilterPolicy {
 
 // The built-in Bloom filter. `bits_per_key` is clamped to [1, 100]; 10 bits
 // give about one false answer in a hundred, at 1.25 bytes a key.
-std::shared_ptr<const FilterPolicy> NewBloomFilterPolicy(double bits_per_key);
+VARVE_EXPORT std::shared_ptr<const FilterPolicy> NewBloomFilterPolicy(
+    double bits_per_key);
 
 }  // namespace varve

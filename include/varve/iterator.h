@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -14,7 +15,7 @@ namespace varve {
 // Thread-safety: owned by one thread at a time.
 // Lifetime: destroy it before the DB; it keeps memtables, files and blocks
 // alive.
-class Iterator {
+class VARVE_EXPORT Iterator {
  public:
   Iterator() = default;
   Iterator(const Iterator&) = delete;

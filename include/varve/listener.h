@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "varve/export.h"
 #include "varve/status.h"
 
 namespace varve {
@@ -59,7 +60,7 @@ struct TableFileInfo {
 // it, wait for background work or close it: the thread that calls may be the
 // one that would have to do that. What it throws ends the program. A job or
 // write that has something to tell goes on only when the calls return.
-class EventListener {
+class VARVE_EXPORT EventListener {
  public:
   virtual ~EventListener() = default;
 

@@ -15,6 +15,7 @@
 #include "varve/comparator.h"
 #include "varve/compression_type.h"
 #include "varve/env.h"
+#include "varve/export.h"
 #include "varve/filter_policy.h"
 #include "varve/slice.h"
 #include "varve/statistics.h"
@@ -258,7 +259,8 @@ struct Options {
 // InvalidArgument, and nothing is changed: there is no such option, it is an
 // object that cannot be made of text, or the value is none of its kind. Bounds
 // are looked at by DB::Open.
-Status SetOption(const Slice& name, const Slice& value, Options* options);
+VARVE_EXPORT Status SetOption(const Slice& name, const Slice& value,
+                              Options* options);
 
 // How a read is done.
 struct ReadOptions {

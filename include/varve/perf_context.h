@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <string>
 
+#include "varve/export.h"
+
 namespace varve {
 
 // Each includes those before it.
@@ -26,7 +28,7 @@ enum class PerfLevel : uint8_t {
 };
 
 // Counts of bytes and events; times in nanoseconds.
-struct PerfContext {
+struct VARVE_EXPORT PerfContext {
   // Blocks found in the cache, and read from files.
   uint64_t block_cache_hit_count = 0;
   uint64_t block_read_count = 0;
@@ -59,7 +61,7 @@ struct PerfContext {
 };
 
 // Of table files and logs.
-struct IOStatsContext {
+struct VARVE_EXPORT IOStatsContext {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t open_nanos = 0;
@@ -72,10 +74,10 @@ struct IOStatsContext {
 };
 
 // For the calling thread. Default: kDisable.
-void SetPerfLevel(PerfLevel level);
-PerfLevel GetPerfLevel();
+VARVE_EXPORT void SetPerfLevel(PerfLevel level);
+VARVE_EXPORT PerfLevel GetPerfLevel();
 
-PerfContext* GetPerfContext();
-IOStatsContext* GetIOStatsContext();
+VARVE_EXPORT PerfContext* GetPerfContext();
+VARVE_EXPORT IOStatsContext* GetIOStatsContext();
 
 }  // namespace varve

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "varve/export.h"
+
 namespace varve {
 
 // Thread-safety: thread-safe.
-class RateLimiter {
+class VARVE_EXPORT RateLimiter {
  public:
   // Flushes, which writers wait for, are high; compactions are low.
   enum class Priority : uint8_t { kLow = 0, kHigh = 1 };
@@ -36,7 +38,7 @@ class RateLimiter {
 // priority are served in their order. High goes before low, but for one in
 // `fairness` turns, in which low goes first where it waits.
 // REQUIRES: all three > 0.
-std::shared_ptr<RateLimiter> NewGenericRateLimiter(
+VARVE_EXPORT std::shared_ptr<RateLimiter> NewGenericRateLimiter(
     uint64_t bytes_per_second, uint64_t refill_period_us = 100000,
     uint32_t fairness = 10);
 

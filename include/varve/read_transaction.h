@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "varve/db.h"
+#include "varve/export.h"
 
 namespace varve {
 
@@ -32,7 +33,7 @@ namespace varve {
 // nothing. If its DB is destroyed all the same, that ends it: what it held on
 // to is released, its reads are ShutdownInProgress, and its own End or
 // destruction, on any thread, is still allowed.
-class ReadTransaction {
+class VARVE_EXPORT ReadTransaction {
  public:
   // One that has ended.
   ReadTransaction() = default;

@@ -13,9 +13,11 @@
 #include <string>
 #include <string_view>
 
+#include "varve/export.h"
+
 namespace varve {
 
-class Slice {
+class VARVE_EXPORT Slice {
  public:
   constexpr Slice() = default;
   constexpr Slice(const char* data, size_t size) : data_(data), size_(size) {}

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "varve/ablation.h"
+#include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -146,7 +147,7 @@ struct HistogramData {
 // Made by CreateDBStatistics only. Queries see all that happened before them;
 // what happens meanwhile they may see in part.
 // Thread-safety: thread-safe.
-class Statistics {
+class VARVE_EXPORT Statistics {
  public:
   virtual ~Statistics() = default;
 
@@ -197,7 +198,7 @@ struct StatisticsOptions {
   StatisticsMode mode = {};
 };
 
-std::shared_ptr<Statistics> CreateDBStatistics(
+VARVE_EXPORT std::shared_ptr<Statistics> CreateDBStatistics(
     const StatisticsOptions& options = {});
 
 }  // namespace varve

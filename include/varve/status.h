@@ -13,11 +13,12 @@
 #include <string>
 #include <utility>
 
+#include "varve/export.h"
 #include "varve/slice.h"
 
 namespace varve {
 
-class [[nodiscard]] Status {
+class [[nodiscard]] VARVE_EXPORT Status {
  public:
   enum class Code : uint8_t {
     kOk = 0,

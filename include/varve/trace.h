@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "varve/export.h"
 #include "varve/status.h"
 
 namespace varve::trace {
@@ -50,7 +51,7 @@ struct Record {
 };
 
 // Where traces go. Called by one thread at a time, and not by a traced one.
-class Sink {
+class VARVE_EXPORT Sink {
  public:
   virtual ~Sink() = default;
   // Whole traces, one after the other; each begins with its root.
@@ -63,8 +64,10 @@ class Sink {
 // chrome://tracing and `varve trace` open, or of OpenTelemetry's OTLP in JSON
 // (a line for some hundred spans, as its file exporter has them). The file is
 // complete when the sink is destroyed.
-Status NewChromeSink(const std::string& path, std::shared_ptr<Sink>* sink);
-Status NewOtlpSink(const std::string& path, std::shared_ptr<Sink>* sink);
+VARVE_EXPORT Status NewChromeSink(const std::string& path,
+                                  std::shared_ptr<Sink>* sink);
+VARVE_EXPORT Status NewOtlpSink(const std::string& path,
+                                std::shared_ptr<Sink>* sink);
 
 // Which steps are worth a span.
 enum class Detail : uint8_t {
@@ -96,12 +99,12 @@ struct TraceOptions {
 
 // InvalidArgument: no sink, or an option is out of its bounds. Busy: started
 // already. Process-wide.
-Status Start(const TraceOptions& options);
+VARVE_EXPORT Status Start(const TraceOptions& options);
 // Brings to the sink what has ended by now, and returns the sink's status. OK
 // if nothing was started.
-Status Flush();
+VARVE_EXPORT Status Flush();
 // The same, and ends tracing. What is under way is dropped.
-Status Stop();
+VARVE_EXPORT Status Stop();
 
 // Of the process, since it began.
 struct Counts {
@@ -114,18 +117,18 @@ struct Counts {
   uint64_t dropped_late = 0;           // Ended after Stop or Collect.
   uint64_t dropped_clock_changed = 0;  // See AblationOptions::trace_clock.
 };
-Counts GetCounts();
+VARVE_EXPORT Counts GetCounts();
 
 // The clock in use and why, such as "tsc (constant, nonstop, and the kernel's
 // own clock source)".
-std::string ClockName();
+VARVE_EXPORT std::string ClockName();
 
 // Where the processor's time stamps may differ from core to core, and therefore
 // are not used, measures the differences by two threads that go from core to
 // core; they are used then, corrected. Takes some milliseconds a core. OK, and
 // nothing is done, where they are used anyway. NotSupported: time stamps do not
 // go at constant speed, or threads cannot be bound to cores.
-Status MeasureClockOffsets();
+VARVE_EXPORT Status MeasureClockOffsets();
 
 // ---- One request ------------------------------------------------------------
 
@@ -137,7 +140,7 @@ struct LocalState;
 
 // A span of the calling thread, for a scope, below the innermost one of this
 // thread that is open; nothing if the thread is not being traced. Scopes nest.
-class LocalSpan {
+class VARVE_EXPORT LocalSpan {
  public:
   explicit LocalSpan(const char* name);
   ~LocalSpan();
@@ -150,7 +153,7 @@ class LocalSpan {
 };
 
 // What a LocalCollector has collected. Copies share it; any thread may use it.
-class LocalSpans {
+class VARVE_EXPORT LocalSpans {
  public:
   LocalSpans() = default;
   size_t size() const;
@@ -164,7 +167,7 @@ class LocalSpans {
 // Collects the local spans that the thread begins and ends while this lives,
 // whether the thread is traced or not; if it is, they are in its trace as
 // well. To be used and destroyed by the same thread, in the order of scopes.
-class LocalCollector {
+class VARVE_EXPORT LocalCollector {
  public:
   LocalCollector();
   ~LocalCollector();
@@ -180,7 +183,7 @@ class LocalCollector {
 
 // While it lives, local spans of the thread belong below a span. To be
 // destroyed by the thread that made it, in the order of scopes.
-class LocalParent {
+class VARVE_EXPORT LocalParent {
  public:
   ~LocalParent();
   LocalParent(const LocalParent&) = delete;
@@ -194,7 +197,7 @@ class LocalParent {
 
 // A span that may begin and end in different threads. One thread at a time
 // uses it. A default one, and those below it, do nothing.
-class Span {
+class VARVE_EXPORT Span {
  public:
   Span() = default;
   ~Span() { End(); }
@@ -220,7 +223,7 @@ class Span {
 };
 
 // Gets the spans of one request.
-class Collector {
+class VARVE_EXPORT Collector {
  public:
   Collector() = default;
   // Hands the trace to TraceOptions::sink, if there is one, and Collect was not
@@ -241,7 +244,8 @@ class Collector {
 };
 
 // A new trace; its first span is `name`. The default options record every step.
-std::pair<Span, Collector> Root(const char* name, const TraceOptions& options);
+VARVE_EXPORT std::pair<Span, Collector> Root(const char* name,
+                                             const TraceOptions& options);
 inline std::pair<Span, Collector> Root(const char* name) {
   TraceOptions options;
   options.detail = Detail::kSteps;

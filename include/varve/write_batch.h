@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -15,7 +16,7 @@ namespace varve {
 //
 // Its bytes are the payload of a write-ahead log record in RocksDB's format.
 // Thread-safety: thread-compatible.
-class WriteBatch {
+class VARVE_EXPORT WriteBatch {
  public:
   // Sees a batch's updates in order.
   class Handler {

@@ -1,0 +1,92 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+#
+# What `cmake --install` puts where, and Debian packages of it by `cpack`:
+# libvarve0 (component runtime), libvarve-dev (dev) and varve-tools (tools).
+
+include(CMakePackageConfigHelpers)
+set(cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/varve")
+set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+# ---- The libraries ----------------------------------------------------------
+
+install(TARGETS varve EXPORT varve-static-targets
+        ARCHIVE COMPONENT dev FILE_SET HEADERS COMPONENT dev)
+install(EXPORT varve-static-targets NAMESPACE varve::
+        DESTINATION "${cmake_dir}" COMPONENT dev)
+if(VARVE_BUILD_SHARED)
+  install(TARGETS varve_shared EXPORT varve-shared-targets
+          LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev)
+  install(EXPORT varve-shared-targets NAMESPACE varve::
+          DESTINATION "${cmake_dir}" COMPONENT dev)
+endif()
+
+# ---- For those who build with them ------------------------------------------
+
+configure_package_config_file(
+  packaging/varve-config.cmake.in varve-config.cmake
+  INSTALL_DESTINATION "${cmake_dir}" NO_SET_AND_CHECK_MACRO)
+# Before 1.0, a new minor version may change the interface.
+write_basic_package_version_file(varve-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/varve-config.cmake"
+              "${PROJECT_BINARY_DIR}/varve-config-version.cmake"
+        DESTINATION "${cmake_dir}" COMPONENT dev)
+
+# The prefix is found from where the file lies, so that the tree can be moved.
+file(RELATIVE_PATH prefix_from_pkgconfig "/${pkgconfig_dir}" "/")
+string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
+foreach(file IN ITEMS varve.pc varve-static.pc)
+  configure_file(packaging/${file}.in ${file} @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${file}" DESTINATION "${pkgconfig_dir}"
+          COMPONENT dev)
+endforeach()
+
+# ---- The tools --------------------------------------------------------------
+
+if(VARVE_BUILD_TOOLS)
+  install(TARGETS varve_tool RUNTIME COMPONENT tools)
+  # The name db_bench is taken, by Debian's rocksdb-tools.
+  install(PROGRAMS "$<TARGET_FILE:db_bench>" TYPE BIN RENAME varve-bench
+          COMPONENT tools)
+  install(FILES packaging/varve.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1"
+          COMPONENT tools)
+  install(FILES packaging/varve.bash RENAME varve COMPONENT tools
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+endif()
+
+# ---- Debian packages --------------------------------------------------------
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME varve)
+set(CPACK_PACKAGE_CONTACT "The Varve authors <varve@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Embeddable key-value storage engine")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL dev tools)
+if(VARVE_BUILD_SHARED)
+  list(APPEND CPACK_COMPONENTS_ALL runtime)
+endif()
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libvarve0)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
+    "The shared library that programs built with Varve load.")
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libvarve-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
+    "libsnappy-dev, liblz4-dev, libzstd-dev, libxxhash-dev, libisal-dev, liburing-dev, libutf8proc-dev"
+)
+if(VARVE_BUILD_SHARED)
+  string(PREPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
+         "libvarve0 (= ${PROJECT_VERSION}), ")
+endif()
+set(CPACK_COMPONENT_DEV_DESCRIPTION
+    "Headers, the static library, and files for CMake and pkg-config.")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME varve-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION database)
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION
+    "varve, which looks into databases and mends them, and varve-bench.")
+include(CPack)

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""Goal: what `cmake --install` and `cpack` leave behind can be built with.
+Method: installs a built tree into an empty prefix, moves that elsewhere, and
+there builds and runs the examples by CMake and by pkg-config, with the static
+and with the shared library, with and without RTTI; compares the symbols of the
+shared library with what the headers declare; makes the packages and builds
+against their contents.
+
+usage: install_test.py SOURCE_DIR BUILD_DIR WORK_DIR"""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+SOURCE, BUILD, WORK = (Path(a).resolve() for a in sys.argv[1:4])
+PREFIX = WORK / "moved"
+
+
+def run(*command, **options):
+    """What the command prints. Its errors end the test, and are shown."""
+    done = subprocess.run([str(c) for c in command], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n"
+                             f"{done.stdout}")
+    return done.stdout
+
+
+def pkg_config(*arguments, prefix=PREFIX):
+    path = os.pathsep.join(str(p) for p in prefix.rglob("pkgconfig"))
+    return run("pkg-config", *arguments,
+               env={**os.environ, "PKG_CONFIG_PATH": path}).split()
+
+
+def library_dir(prefix=PREFIX):
+    return next(prefix.rglob("libvarve.so.0")).parent
+
+
+def needs_libvarve(program):
+    return "libvarve.so.0" in run("readelf", "-d", program)
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(WORK, ignore_errors=True)
+        run("cmake", "--install", BUILD, "--prefix", WORK / "first", "--strip")
+        # Nothing in it may know where it was.
+        (WORK / "first").rename(PREFIX)
+
+    def check_program(self, program, shared, name, prefix=PREFIX):
+        self.assertEqual(needs_libvarve(program), shared)
+        environment = dict(os.environ)
+        if shared:
+            environment["LD_LIBRARY_PATH"] = str(library_dir(prefix))
+        out = run(program, WORK / f"db-{name}", env=environment)
+        self.assertTrue(out.endswith("2024 silt\n2025 clay\n"), out)
+
+    def test_cmake(self):
+        for language, kind, rtti in itertools.product(
+                ("cpp", "c"), ("static", "shared"), ("-frtti", "-fno-rtti")):
+            if language == "c" and rtti == "-fno-rtti":
+                continue
+            name = f"cmake-{language}-{kind}{rtti}"
+            with self.subTest(name):
+                build = WORK / name
+                run("cmake", "-S", SOURCE / "examples" / language, "-B", build,
+                    f"-DCMAKE_PREFIX_PATH={PREFIX}", "-DCMAKE_CXX_STANDARD=20",
+                    f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}",
+                    f"-DCMAKE_CXX_FLAGS={rtti} -Wall -Wextra -Werror",
+                    "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
+                run("cmake", "--build", build)
+                self.check_program(build / "layers", kind == "shared", name)
+
+    def test_cmake_components(self):
+        for kind in ("static", "shared"):
+            source = WORK / f"component-{kind}"
+            source.mkdir()
+            text = (SOURCE / "examples/cpp/CMakeLists.txt").read_text()
+            text = text.replace("REQUIRED", f"0.1 REQUIRED COMPONENTS {kind}")
+            (source / "CMakeLists.txt").write_text(text)
+            shutil.copy(SOURCE / "examples/cpp/layers.cc", source)
+            run("cmake", "-S", source, "-B", source / "build",
+                f"-DCMAKE_PREFIX_PATH={PREFIX}")
+            run("cmake", "--build", source / "build")
+            self.check_program(source / "build/layers", kind == "shared",
+                               f"component-{kind}")
+
+    def test_pkg_config(self):
+        for language, kind, rtti in itertools.product(
+                ("cpp", "c"), ("static", "shared"), ("-frtti", "-fno-rtti")):
+            if language == "c" and rtti == "-fno-rtti":
+                continue
+            name = f"pkgconfig-{language}-{kind}{rtti}"
+            with self.subTest(name):
+                module = "varve" if kind == "shared" else "varve-static"
+                compiler = (["c++", "-std=c++20", rtti, "layers.cc"]
+                            if language == "cpp" else ["cc", "layers.c"])
+                run(*compiler, *pkg_config("--cflags", "--libs", module), "-o",
+                    WORK / name, cwd=SOURCE / "examples" / language)
+                self.check_program(WORK / name, kind == "shared", name)
+
+    def test_pkg_config_static_where_there_is_no_shared_library(self):
+        prefix = WORK / "static-only"
+        shutil.copytree(PREFIX, prefix, symlinks=True)
+        for file in prefix.rglob("libvarve.so*"):
+            file.unlink()
+        run("cc", SOURCE / "examples/c/layers.c", "-o", WORK / "static-only.c",
+            *pkg_config("--static", "--cflags", "--libs", "varve",
+                        prefix=prefix))
+        self.check_program(WORK / "static-only.c", False, "static-only")
+
+    def test_nothing_says_where_it_was_built(self):
+        for file in PREFIX.rglob("*"):
+            if file.suffix in (".cmake", ".pc"):
+                text = file.read_text()
+                for path in (str(SOURCE), str(BUILD), str(WORK)):
+                    self.assertNotIn(path, text, file)
+
+    def test_shared_library_shows_the_interface_and_nothing_else(self):
+        def symbols(*arguments, kinds="TVWBDR"):
+            lines = [line.split(maxsplit=2)
+                     for line in run("nm", *arguments).splitlines()]
+            return {line[2].replace("@@VARVE_0", "") for line in lines
+                    if len(line) == 3 and line[1] in kinds}
+
+        library = next(PREFIX.rglob("libvarve.so.0"))
+        shown = symbols("-DC", "--defined-only", library)
+        for symbol in shown:
+            self.assertRegex(symbol, r"^(varve_|.*\bvarve::)")
+        self.assertIn("soname: [libvarve.so.0]", run("readelf", "-d", library))
+        # Every function of C.
+        header = (SOURCE / "include/varve/c.h").read_text()
+        for name in re.findall(r"^VARVE_EXPORT[^;{]*?\b(varve_\w+)\(", header,
+                               re.MULTILINE):
+            self.assertIn(name, shown)
+        # Every member of a public class that is not inline.
+        classes = set()
+        for path in (SOURCE / "include/varve").glob("*.h"):
+            classes.update(re.findall(
+                r"^(?:class|struct) (?:\[\[\w+\]\] )?VARVE_EXPORT (\w+)",
+                path.read_text(), re.MULTILINE))
+        self.assertIn("DB", classes)
+        member = re.compile(
+            r"^varve::(?:trace::)?(%s)::~?\w+\(" % "|".join(sorted(classes)))
+        archive = next(PREFIX.rglob("libvarve.a"))
+        members = [symbol for symbol in
+                   symbols("-C", "--defined-only", archive, kinds="T")
+                   if member.match(symbol)]
+        self.assertGreater(len(members), 50)
+        self.assertEqual([m for m in members if m not in shown], [])
+
+    def test_every_header_stands_in_the_prefix(self):
+        for path in (SOURCE / "include/varve").glob("*.h"):
+            self.assertTrue((PREFIX / "include/varve" / path.name).exists())
+
+    def test_tools(self):
+        self.assertIn("usage", run(PREFIX / "bin/varve", "--help"))
+        self.assertIn("fillseq", run(
+            PREFIX / "bin/varve-bench", "fillseq", "--num=10",
+            f"--db={WORK / 'bench'}"))
+        self.assertTrue((PREFIX / "share/man/man1/varve.1").exists())
+
+    def test_debian_packages(self):
+        packages = WORK / "packages"
+        run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake",
+            "-B", packages)
+        root = WORK / "root"
+        names = set()
+        for package in packages.glob("*.deb"):
+            fields = run("dpkg-deb", "--field", package, "Package", "Depends")
+            names.add(fields.split()[1])
+            self.assertIn("Depends:", fields)
+            run("dpkg-deb", "--extract", package, root)
+        self.assertEqual(names, {"libvarve0", "libvarve-dev", "varve-tools"})
+        for kind, module in (("shared", "varve"), ("static", "varve-static")):
+            run("cc", SOURCE / "examples/c/layers.c", "-o",
+                WORK / f"package-{kind}",
+                *pkg_config("--cflags", "--libs", module, prefix=root / "usr"))
+            self.check_program(WORK / f"package-{kind}", kind == "shared",
+                               f"package-{kind}", root / "usr")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
