@@ -6,6 +6,7 @@
 // several threads cut off at a random moment.
 
 #include <cerrno>
+#include <cinttypes>
 #include <string>
 #include <thread>
 #include <vector>
@@ -102,9 +103,12 @@ class DbFaultTest : public ::testing::Test {
   // Runs the script with each of its operations failing in turn.
   void FailEach(const Status& error, FailureOptions failure, bool power_cut,
                 OperationMask kinds = kAllOperations) {
+    Renew();
     ASSERT_TRUE(Ok(RunScript(power_cut)));
     const uint64_t operations = faulty_->OperationCount(kinds);
     ASSERT_GT(operations, 20u);
+    uint64_t failed = 0;
+    uint64_t runs = 0;
     // Threads and timing may add a few.
     for (uint64_t n = 0; n < operations + 5; n++) {
       SCOPED_TRACE("operation " + std::to_string(n) + " of " +
@@ -112,7 +116,11 @@ class DbFaultTest : public ::testing::Test {
       Renew();
       faulty_->FailAfter(n, error, kinds, failure);
       const Status s = RunScript(power_cut);
+      runs++;
       if (!s.ok()) {
+        failed++;
+        // A file, or the directory; both are in this one.
+        EXPECT_TRUE(Contains(s.message(), "/db")) << s.ToString();
         EXPECT_EQ(s.code(), error.code()) << s.ToString();
         EXPECT_EQ(s.IsNoSpace(), error.IsNoSpace()) << s.ToString();
       }
@@ -132,6 +140,10 @@ class DbFaultTest : public ::testing::Test {
       ASSERT_TRUE(Ok(db_->VerifyChecksum()));
       if (HasFailure()) return;
     }
+    printf("%s%s: %" PRIu64 " runs, one with each operation failing, %" PRIu64
+           " of which met the error\n",
+           error.ToString().c_str(),
+           failure.partial_append ? ", appends cut short" : "", runs, failed);
   }
 
   std::unique_ptr<Env> memory_;
@@ -148,6 +160,17 @@ TEST_F(DbFaultTest, AnySingleOperationMayFail) {
 
 TEST_F(DbFaultTest, AnySingleOperationMayFailBeforeAPowerCut) {
   FailEach(FaultInjectionEnv::InjectedError(), {}, true);
+}
+
+TEST_F(DbFaultTest, AnySingleOperationMayFailWithAnyError) {
+  for (const int error : {EIO, ENOSPC, EDQUOT, EINTR}) {
+    for (const bool short_append : {false, true}) {
+      FailureOptions failure;
+      failure.partial_append = short_append;
+      FailEach(Status::FromErrno("test", error), failure, true);
+      if (HasFailure()) return;
+    }
+  }
 }
 
 TEST_F(DbFaultTest, AllOperationsMayFailFromAnyOneOn) {
