@@ -1,0 +1,148 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Goal: the help of `varve` fits a screen, and help, man page and completion
+// know every command and option. Method: compare them with the table of
+// commands; have bash complete words.
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "test/testing/tools.h"
+#include "test/testing/varve_command.h"
+#include "tools/varve_command_line.h"
+
+namespace varve {
+namespace {
+
+using test::RunCommand;
+
+constexpr size_t kScreenLines = 24;
+constexpr size_t kScreenColumns = 80;
+
+const std::string kPackaging = VARVE_FIXTURES_DIR "/../../packaging";
+
+void ExpectFitsScreen(const std::string& text) {
+  std::istringstream lines(text);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_LE(line.size(), kScreenColumns) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
+  EXPECT_LE(count, kScreenLines) << text;
+  EXPECT_TRUE(text.starts_with("usage: varve "));
+}
+
+// The options that a text speaks of.
+std::set<std::string> OptionsIn(const std::string& text) {
+  std::set<std::string> options;
+  const std::regex option("--([a-z_]+)");
+  for (std::sregex_iterator it(text.begin(), text.end(), option), end;
+       it != end; ++it) {
+    options.insert((*it)[1]);
+  }
+  return options;
+}
+
+TEST(VarveHelpTest, FitsAScreen) {
+  ExpectFitsScreen(RunCommand({"--help"}).out);
+  for (const Command& command : Commands()) {
+    const test::CommandOutcome outcome = RunCommand({"help", command.name});
+    EXPECT_EQ(outcome.exit_code, kExitOk);
+    ExpectFitsScreen(outcome.out);
+    EXPECT_TRUE(outcome.out.starts_with(std::string("usage: varve ") +
+                                        command.name + " "));
+    EXPECT_EQ(RunCommand({command.name, "--help"}).out, outcome.out);
+    EXPECT_EQ(RunCommand({"--help", command.name}).out, outcome.out);
+  }
+}
+
+TEST(VarveHelpTest, NamesEveryCommandAndOption) {
+  const std::string overview = RunCommand({"help"}).out;
+  for (const Command& command : Commands()) {
+    EXPECT_NE(overview.find(std::string("\n  ") + command.name + " "),
+              std::string::npos)
+        << command.name;
+    for (const OptionSpec& option : CommandOptions()) {
+      // Besides the options of ldb and db_bench, which some texts name.
+      const std::string line = std::string("\n  --") + option.name;
+      const std::string usage = std::string("--") + option.name + "=DIR";
+      const std::string help = command.help;
+      EXPECT_EQ(ListsOption(command.options, option.name),
+                help.find(line + " ") != help.npos ||
+                    help.find(line + "=") != help.npos ||
+                    help.find(usage) < help.find('\n'))
+          << command.name << " " << option.name;
+    }
+  }
+}
+
+TEST(VarveHelpTest, RefusesHelpOnWhatIsNotThere) {
+  EXPECT_EQ(RunCommand({"help", "nosuch"}).exit_code, kExitUsage);
+  EXPECT_EQ(RunCommand({"nosuch", "--help"}).exit_code, kExitUsage);
+  EXPECT_TRUE(RunCommand({"--version"}).out.starts_with("varve "));
+}
+
+TEST(VarveHelpTest, ManPageNamesEveryCommandAndOption) {
+  std::string page = test::ReadWholeFile(kPackaging + "/varve.1");
+  page = std::regex_replace(page, std::regex("\\\\-"), "-");
+  for (const Command& command : Commands()) {
+    const std::regex entry(std::string("\n\\.TP\n\\.BI? ?R? ") + command.name +
+                           "[ \n]");
+    EXPECT_TRUE(std::regex_search(page, entry)) << command.name;
+  }
+  const std::set<std::string> known = OptionsIn(page);
+  for (const OptionSpec& option : CommandOptions()) {
+    EXPECT_TRUE(known.contains(option.name)) << option.name;
+  }
+}
+
+// What bash offers for the last word of a command line.
+std::set<std::string> Complete(const std::string& words) {
+  const std::string script = "source " + kPackaging +
+                             "/varve.bash; COMP_WORDS=(" + words +
+                             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "
+                             "_varve; printf '%s\\n' \"${COMPREPLY[@]}\"";
+  std::istringstream lines(test::RunOrFail({"bash", "-c", script}));
+  std::set<std::string> offered;
+  for (std::string line; std::getline(lines, line);) offered.insert(line);
+  offered.erase("");
+  return offered;
+}
+
+TEST(VarveHelpTest, BashCompletesCommandsAndOptions) {
+  std::set<std::string> expected = {"help"};
+  for (const Command& command : Commands()) {
+    expected.insert(command.name);
+    std::set<std::string> options = {"--help"};
+    for (const OptionSpec& option : CommandOptions()) {
+      if (ListsOption(command.options, option.name)) {
+        options.insert(std::string("--") + option.name);
+      }
+    }
+    EXPECT_EQ(Complete(std::string("varve --db = x ") + command.name + " --"),
+              options)
+        << command.name;
+  }
+  EXPECT_EQ(Complete("varve ''"), expected);
+  EXPECT_EQ(Complete("varve --db x help ''"), expected);
+  EXPECT_EQ(Complete("varve dump-m"), std::set<std::string>{"dump-manifest"});
+}
+
+TEST(VarveHelpTest, BashCompletesFilesAndDirectories) {
+  test::TempDir directory;
+  test::WriteWholeFile(directory.Sub("file"), "");
+  std::filesystem::create_directory(directory.Sub("folder"));
+  const std::string prefix = directory.Sub("f");
+  const std::set<std::string> both = {directory.Sub("file"),
+                                      directory.Sub("folder")};
+  const std::set<std::string> folder = {directory.Sub("folder")};
+  EXPECT_EQ(Complete("varve scan --db = " + prefix), folder);
+  EXPECT_EQ(Complete("varve scan --db " + prefix), folder);
+  EXPECT_EQ(Complete("varve dump-sst " + prefix), both);
+  EXPECT_EQ(Complete("varve --db x ingest-from " + prefix), both);
+  EXPECT_EQ(Complete("varve checkpoint " + prefix), folder);
+}
+
+}  // namespace
+}  // namespace varve

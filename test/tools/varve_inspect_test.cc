@@ -1,0 +1,267 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Goal: the commands of `varve` that only look tell what is there, find all
+// damage, and change nothing. Method: run them on the fixtures of RocksDB and
+// LevelDB, whole and damaged, and on databases made here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "test/testing/fixtures.h"
+#include "test/testing/varve_command.h"
+
+namespace varve {
+namespace {
+
+using test::RunCommand;
+using testing::HasSubstr;
+using Outcome = test::CommandOutcome;
+
+class VarveInspectTest : public test::VarveCommandTest {
+ protected:
+  std::string Table(const std::string& suffix = ".sst") const {
+    return test::FilesEndingIn(Db(), suffix).at(0);
+  }
+};
+
+TEST_F(VarveInspectTest, ShowsATable) {
+  UseFixture("damage-base");
+  const std::string table = Db() + "/000009.sst";
+  const Outcome usual = RunCommand({"dump-sst", table});
+  EXPECT_EQ(usual.exit_code, kExitOk);
+  EXPECT_THAT(usual.out, HasSubstr("format version: 5\n  checksums: XXH3\n"));
+  EXPECT_THAT(usual.out, HasSubstr("  entries: 240\n"));
+  EXPECT_THAT(usual.out, HasSubstr("  rocksdb.properties: offset 8306, 892"));
+  EXPECT_THAT(usual.out, HasSubstr("index: 16 blocks\n  block 0: offset 0, "));
+  EXPECT_EQ(usual.out.find(" sequence "), std::string::npos);
+  const Outcome keys = RunCommand({"dump-sst", "--keys", table});
+  EXPECT_THAT(keys.out, HasSubstr("  'user00000000' sequence 1 put '"));
+  EXPECT_EQ(keys.out.find("index:"), std::string::npos);
+  const Outcome blocks = RunCommand({"dump-sst", "--blocks", table});
+  EXPECT_THAT(blocks.out, HasSubstr("block 15: offset 7411, 329 bytes, "));
+  EXPECT_EQ(RunCommand({"dump-sst", "--verify", table}).out,
+            "all blocks and keys are in order\n");
+  EXPECT_THAT(RunCommand({"dump-sst", "--keys", "--hex", table}).out,
+              HasSubstr("  0x757365723030303030303030 sequence 1 put 0x"));
+}
+
+TEST_F(VarveInspectTest, ShowsTablesOfOtherEngines) {
+  UseFixture("leveldb-default");
+  const Outcome outcome =
+      RunCommand({"dump-sst", "--footer", "--keys", "--verify", Table(".ldb")});
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.error;
+  EXPECT_THAT(outcome.out, HasSubstr("format version: 0 (short footer)"));
+  UseFixture("rocksdb-rangedel-sst");
+  EXPECT_THAT(RunCommand({"dump-sst", "--keys", Table()}).out,
+              HasSubstr("range deletions\n  'user00000010' .. "
+                        "'user00000030' sequence 61\n"));
+}
+
+TEST_F(VarveInspectTest, ShowsWhatIsLeftOfADamagedTable) {
+  UseFixture("damaged-data-block");
+  const std::string table = Db() + "/000009.sst";
+  const Outcome keys = RunCommand({"dump-sst", "--keys", table});
+  EXPECT_EQ(keys.exit_code, kExitFailure);
+  EXPECT_THAT(keys.out, HasSubstr("damaged: Corruption: block checksum"));
+  EXPECT_THAT(keys.out, HasSubstr("'user00000000' sequence 1 put"));
+  EXPECT_THAT(keys.out, HasSubstr("'user00000239' sequence 240 put"));
+  EXPECT_EQ(RunCommand({"dump-sst", table}).exit_code, kExitOk);
+  EXPECT_EQ(RunCommand({"dump-sst", "--verify", table}).exit_code,
+            kExitFailure);
+  UseFixture("damaged-index-block");
+  const Outcome index = RunCommand({"dump-sst", table});
+  EXPECT_EQ(index.exit_code, kExitFailure);
+  EXPECT_THAT(index.out, HasSubstr("checksums: XXH3"));
+  for (const char* name : {"damaged-footer-magic", "damaged-sst-truncated",
+                           "damaged-sst-zero-length", "damaged-sst-extended"}) {
+    UseFixture(name);
+    const Outcome outcome = RunCommand({"dump-sst", table});
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << name;
+    EXPECT_THAT(outcome.error, HasSubstr("000009.sst")) << name;
+  }
+  EXPECT_EQ(RunCommand({"dump-sst", Db() + "/nosuch.sst"}).exit_code,
+            kExitFailure);
+}
+
+TEST_F(VarveInspectTest, ShowsAManifest) {
+  UseFixture("damage-base");
+  const std::string text = Succeed({"dump-manifest"});
+  EXPECT_THAT(text, HasSubstr("edit 1, to byte 35, 28 bytes\n"
+                              "  comparator: leveldb.BytewiseComparator\n"));
+  EXPECT_THAT(text, HasSubstr("edit 8, to byte 423"));
+  EXPECT_THAT(text, HasSubstr("  remove from level 0: 000009\n"
+                              "  add to level 1: 000009  9342 bytes  "
+                              "'user00000000' .. 'user00000239'  "
+                              "sequence 1 .. 240\n"));
+  EXPECT_EQ(RunCommand({"dump-manifest", Db() + "/MANIFEST-000005"}).out, text);
+  const std::string levels = Succeed({"levels"});
+  EXPECT_THAT(levels, HasSubstr("level 1: 1 files, 9342 bytes\n  000009  "));
+  EXPECT_TRUE(text.ends_with("in the end\n" + levels));
+  EXPECT_THAT(Succeed({"levels", "--hex"}),
+              HasSubstr("0x757365723030303030303030 .. 0x"));
+}
+
+TEST_F(VarveInspectTest, ShowsWhatIsLeftOfADamagedManifest) {
+  UseFixture("damaged-manifest-bitflip-tail");
+  const Outcome flipped = RunHere({"dump-manifest"});
+  EXPECT_EQ(flipped.exit_code, kExitFailure);
+  EXPECT_THAT(flipped.out, HasSubstr("edit 7, "));
+  EXPECT_THAT(flipped.error, HasSubstr("MANIFEST-000005 offset 407"));
+  UseFixture("damaged-manifest-truncated-tail");
+  EXPECT_THAT(Succeed({"dump-manifest"}),
+              HasSubstr("the last record was cut off: "));
+  UseFixture("crafted-manifest-overlap");
+  const Outcome overlap = RunHere({"dump-manifest"});
+  EXPECT_EQ(overlap.exit_code, kExitFailure);
+  EXPECT_THAT(overlap.out, HasSubstr("add to level 1"));
+  EXPECT_THAT(overlap.error, HasSubstr("overlap"));
+}
+
+TEST_F(VarveInspectTest, ShowsALog) {
+  UseFixture("damage-base");
+  const std::string log = Db() + "/000010.log";
+  const Outcome outcome = RunCommand({"dump-wal", log});
+  EXPECT_EQ(outcome.exit_code, kExitOk);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("record 1, to byte 79: sequence 302, 1 updates, "
+                        "72 bytes\n  put 'user00000000' = 'wal0:"));
+  EXPECT_THAT(RunCommand({"dump-wal", "--hex", log}).out,
+              HasSubstr("  put 0x757365723030303030303030 = 0x"));
+  UseFixture("rocksdb-rangedel-wal");
+  EXPECT_THAT(RunCommand({"dump-wal", Table(".log")}).out,
+              HasSubstr("  delete range '"));
+}
+
+TEST_F(VarveInspectTest, ShowsWhatIsLeftOfADamagedLog) {
+  const std::string log = Db() + "/000010.log";
+  UseFixture("damaged-wal-truncated-tail");
+  const Outcome torn = RunCommand({"dump-wal", log});
+  EXPECT_EQ(torn.exit_code, kExitOk);
+  EXPECT_THAT(torn.out, HasSubstr("the last record was cut off"));
+  UseFixture("damaged-wal-bitflip-middle");
+  const Outcome flipped = RunCommand({"dump-wal", log});
+  EXPECT_EQ(flipped.exit_code, kExitFailure);
+  EXPECT_THAT(flipped.out, HasSubstr("10 records\n"));
+  EXPECT_THAT(flipped.error, HasSubstr("000010.log offset 790"));
+  UseFixture("refuse-merge-wal");
+  EXPECT_EQ(RunCommand({"dump-wal", Table(".log")}).exit_code, kExitFailure);
+}
+
+TEST_F(VarveInspectTest, PrintsStatistics) {
+  Put("0x61", "0x62");
+  const std::string text = Succeed({"stats"});
+  EXPECT_THAT(text, HasSubstr("Level  Files"));
+  EXPECT_THAT(text, HasSubstr("varve.block.cache.hit COUNT : "));
+  EXPECT_EQ(Succeed({"stats", "--property=varve.num-snapshots"}), "0\n");
+  EXPECT_EQ(RunHere({"stats", "--property=nosuch"}).exit_code, kExitFailure);
+}
+
+// ---- check -----------------------------------------------------------------
+
+TEST_F(VarveInspectTest, FindsNoDamageWhereThereIsNone) {
+  for (const char* name :
+       {"damage-base", "damaged-wal-truncated-tail", "damaged-wal-zero-tail",
+        "damaged-manifest-truncated-tail", "handmade-minimal",
+        "leveldb-default", "leveldb-wal-only", "rocksdb-ingested",
+        "rocksdb-rangedel-sst", "rocksdb-multiversion", "rocksdb-clean-empty",
+        "rocksdb-wal-edges", "rocksdb-zstd-dict"}) {
+    UseFixture(name);
+    const Outcome outcome = RunHere({"check"});
+    EXPECT_EQ(outcome.exit_code, kExitOk) << name << "\n" << outcome.out;
+    EXPECT_TRUE(outcome.out.ends_with("no damage\n")) << name;
+    EXPECT_EQ(outcome.error, "") << name;
+  }
+}
+
+TEST_F(VarveInspectTest, NamesWhatIsDamaged) {
+  const std::map<std::string, std::string> damaged = {
+      {"damaged-current-empty", "CURRENT"},
+      {"damaged-current-garbage", "CURRENT"},
+      {"damaged-current-missing", "CURRENT"},
+      {"damaged-current-no-newline", "CURRENT"},
+      {"damaged-data-block", "000009.sst"},
+      {"damaged-filter", "000009.sst"},
+      {"damaged-footer-magic", "000009.sst"},
+      {"damaged-index-block", "000009.sst"},
+      {"damaged-manifest-bitflip-first", "MANIFEST-000005"},
+      {"damaged-manifest-bitflip-tail", "MANIFEST-000005"},
+      {"damaged-manifest-empty", "MANIFEST-000005"},
+      {"damaged-manifest-missing", "MANIFEST-000005"},
+      {"damaged-manifest-truncated-flush", Db()},
+      {"damaged-metaindex", "000009.sst"},
+      {"damaged-properties", "000009.sst"},
+      {"damaged-sst-extended", "000009.sst"},
+      {"damaged-sst-missing", "000009.sst"},
+      {"damaged-sst-truncated", "000009.sst"},
+      {"damaged-sst-zero-length", "000009.sst"},
+      {"damaged-wal-bitflip-last", "000010.log"},
+      {"damaged-wal-bitflip-middle", "000010.log"},
+      {"crafted-unsorted-keys", "000005.sst"},
+      {"crafted-manifest-overlap", "MANIFEST-000001"}};
+  for (const auto& [name, file] : damaged) {
+    UseFixture(name);
+    const Outcome outcome = RunHere({"check"});
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << name;
+    EXPECT_THAT(outcome.out, HasSubstr("damaged: " + file + ": ")) << name;
+    EXPECT_THAT(outcome.error, HasSubstr("varve repair --db=")) << name;
+  }
+}
+
+TEST_F(VarveInspectTest, NamesEachDamagedFile) {
+  UseFixture("damage-base");
+  test::FlipByte(Db() + "/000009.sst", 100);
+  test::FlipByte(Db() + "/000011.sst", 100);
+  test::FlipByte(Db() + "/000010.log", 100);
+  const Outcome outcome = RunHere({"check"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.out, HasSubstr("damaged: 000009.sst: "));
+  EXPECT_THAT(outcome.out, HasSubstr("damaged: 000011.sst: "));
+  EXPECT_THAT(outcome.out, HasSubstr("damaged: 000010.log: "));
+  EXPECT_THAT(outcome.error, HasSubstr("3 files"));
+}
+
+TEST_F(VarveInspectTest, TellsWhatVarveDoesNotHaveFromDamage) {
+  for (const char* name : {"refuse-merge-sst", "refuse-merge-wal",
+                           "refuse-plain-table", "refuse-blob-files"}) {
+    UseFixture(name);
+    const Outcome outcome = RunHere({"check"});
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << name;
+    EXPECT_THAT(outcome.out, HasSubstr("refused: ")) << name;
+    EXPECT_EQ(outcome.out.find("damaged: "), std::string::npos) << name;
+  }
+}
+
+TEST_F(VarveInspectTest, ChecksCaseInsensitiveDatabases) {
+  Succeed({"--create_if_missing", "--ignore_case", "put", "Key", "v"});
+  EXPECT_TRUE(Succeed({"check"}).ends_with("no damage\n"));
+}
+
+// ---- Looking changes nothing -----------------------------------------------
+
+TEST_F(VarveInspectTest, ChangesNoFixture) {
+  for (const std::string& name : test::FixtureNames("")) {
+    UseFixture(name);
+    const auto before = test::ReadDirectory(Db());
+    std::vector<std::vector<std::string>> commands = {
+        {"check"},         {"levels"},   {"stats"},         {"scan"},
+        {"dump-manifest"}, {"get", "x"}, {"export-to", "-"}};
+    for (const std::vector<std::string>& command : commands) {
+      const Outcome outcome = RunHere(command);
+      EXPECT_LE(outcome.exit_code, kExitFailure) << name << " " << command[0];
+      EXPECT_EQ(outcome.exit_code == kExitOk, outcome.error.empty())
+          << name << " " << command[0];
+      EXPECT_TRUE(test::ReadDirectory(Db()) == before)
+          << name << " " << command[0];
+    }
+    for (const auto& [file, bytes] : before) {
+      const std::string path = Db() + "/" + file;
+      RunCommand({"dump-sst", "--keys", "--blocks", path});
+      RunCommand({"dump-wal", path});
+      RunCommand({"dump-manifest", path});
+    }
+    EXPECT_TRUE(test::ReadDirectory(Db()) == before) << name;
+  }
+}
+
+}  // namespace
+}  // namespace varve

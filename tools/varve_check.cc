@@ -1,0 +1,256 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve_check.h"
+
+#include <cinttypes>
+#include <map>
+
+#include "db/manifest_reader.h"
+#include "db/wal_predecessor.h"
+#include "db/wal_reader.h"
+#include "db/write_batch_internal.h"
+#include "env/file_names.h"
+#include "table/table_iterator.h"
+#include "table/table_verifier.h"
+#include "tools/varve_dump_sst.h"
+
+namespace varve {
+
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(Session* session)
+      : session_(*session),
+        out_(session->out),
+        path_(session->db()),
+        comparator_(BytewiseComparator()),
+        progress_(*session) {}
+
+  Status Run() {
+    Status status = RequireDatabase(session_.line);
+    if (status.ok()) status = List();
+    if (!status.ok()) return status;
+    CheckManifest();
+    CheckTables();
+    CheckLogs();
+    if (damages_ == 0) CheckOpening();
+    fprintf(out_,
+            "%zu tables, %" PRIu64 " bytes; %zu logs, %" PRIu64 " records\n",
+            tables_.size(), table_bytes_, logs_.size(), records_);
+    if (damages_ == 0) {
+      fputs("no damage\n", out_);
+      return Status();
+    }
+    return Status::Corruption(
+        path_, std::to_string(damages_) + " files are damaged or refused");
+  }
+
+ private:
+  void Damage(const std::string& file, const Status& status) {
+    // What Varve does not have need not be damage.
+    const bool foreign = status.IsNotSupported() || status.IsInvalidArgument();
+    fprintf(out_, "%s: %s: %s\n", foreign ? "refused" : "damaged", file.c_str(),
+            status.ToString().c_str());
+    ++damages_;
+  }
+  void Note(const std::string& file, const std::string& what) {
+    fprintf(out_, "note: %s: %s\n", file.c_str(), what.c_str());
+  }
+
+  Status List() {
+    std::vector<std::string> names;
+    const Status status = Env::Default()->GetChildren(path_, &names);
+    for (const std::string& name : names) {
+      uint64_t number;
+      FileType type;
+      if (!ParseFileName(name, &number, &type)) continue;
+      if (type == FileType::kWal) logs_[number] = name;
+      if (type == FileType::kTable || type == FileType::kLevelDbTable) {
+        tables_[number] = name;
+      }
+      if (type == FileType::kTemp) Note(name, "left by a crash, not used");
+    }
+    return status;
+  }
+
+  void CheckManifest() {
+    std::string name;
+    Status status = ReadCurrentFile(Env::Default(), path_, &name);
+    if (!status.ok()) {
+      Damage("CURRENT", status);
+      return;
+    }
+    status = ReadManifest(Env::Default(), path_, comparator_, &manifest_);
+    if (!status.ok()) {
+      Damage(name, status);
+      return;
+    }
+    has_manifest_ = true;
+    if (manifest_.torn_tail) {
+      Note(name, "the last edit was cut off: " + manifest_.torn_tail_message);
+    }
+  }
+
+  void CheckTables() {
+    std::map<uint64_t, const FileMetaData*> live;
+    for (const auto& level : manifest_.levels) {
+      for (const FileMetaData* file : level) live[file->number] = file;
+    }
+    for (const auto& [number, file] : live) {
+      if (tables_.contains(number)) continue;
+      Damage(TableFileName("", number).substr(1),
+             Status::NotFound("the MANIFEST names it, and it is missing"));
+    }
+    size_t i = 0;
+    for (const auto& [number, name] : tables_) {
+      if (progress_.Due()) {
+        progress_.Show("table " + std::to_string(i) + " of " +
+                       std::to_string(tables_.size()));
+      }
+      ++i;
+      const auto it = live.find(number);
+      const FileMetaData* const file = it == live.end() ? nullptr : it->second;
+      if (has_manifest_ && file == nullptr) {
+        Note(name, "no part of the database, the MANIFEST does not name it");
+        continue;
+      }
+      const Status status = CheckTable(path_ + "/" + name, file);
+      if (!status.ok()) Damage(name, status);
+    }
+  }
+
+  // Without a MANIFEST `file` is null.
+  Status CheckTable(const std::string& path, const FileMetaData* file) {
+    uint64_t size = 0;
+    Status status = Env::Default()->GetFileSize(path, &size);
+    if (!status.ok()) return status;
+    table_bytes_ += size;
+    if (file != nullptr && size != file->file_size) {
+      return Status::Corruption("it has " + std::to_string(size) +
+                                " bytes, the MANIFEST says " +
+                                std::to_string(file->file_size));
+    }
+    std::unique_ptr<TableCore> core;
+    status = OpenTableFile(path, &comparator_, &core);
+    if (status.ok()) status = VerifyTable(*core);
+    if (status.ok() && file != nullptr) status = CheckKeyRange(*core, *file);
+    return status;
+  }
+
+  // Whether all keys are between those that the MANIFEST gives.
+  Status CheckKeyRange(const TableCore& core, const FileMetaData& file) {
+    TableIterator iterator(ReadOptions(), &core, nullptr);
+    iterator.SeekToFirst();
+    if (iterator.Valid() &&
+        comparator_.CompareUser(ExtractUserKey(iterator.key()),
+                                file.smallest_user_key()) < 0) {
+      return Outside(iterator.key());
+    }
+    iterator.SeekToLast();
+    if (!iterator.Valid()) return iterator.status();
+    const int r = comparator_.CompareUser(ExtractUserKey(iterator.key()),
+                                          file.largest_user_key());
+    if (r > 0 || (r == 0 && file.EndIsExclusive())) {
+      return Outside(iterator.key());
+    }
+    return iterator.status();
+  }
+
+  static Status Outside(const Slice& key) {
+    return Status::Corruption("outside the MANIFEST's key range: " +
+                              DescribeInternalKey(key));
+  }
+
+  void CheckLogs() {
+    for (const auto& [number, name] : logs_) {
+      const bool live = !has_manifest_ ||
+                        number >= manifest_.FirstLogNumber() ||
+                        number == manifest_.prev_log_number;
+      const Status status = CheckLog(number, name);
+      if (status.ok()) continue;
+      if (live) {
+        Damage(name, status);
+      } else {
+        Note(name, "no longer needed, and damaged: " + status.ToString());
+      }
+    }
+  }
+
+  Status CheckLog(uint64_t number, const std::string& name) {
+    std::unique_ptr<SequentialFile> file;
+    const std::string path = path_ + "/" + name;
+    Status status =
+        Env::Default()->NewSequentialFile(path, FileOptions(), &file);
+    if (!status.ok()) return status;
+    wal::Reader reader(std::move(file), path, number);
+    SequenceNumber next = 0;
+    Slice record;
+    wal::ReadOutcome outcome;
+    while ((outcome = reader.ReadRecord(&record)) ==
+           wal::ReadOutcome::kRecord) {
+      ++records_;
+      status = CheckRecord(record, &next);
+      if (!status.ok()) {
+        return status.Annotate("record before byte " +
+                               std::to_string(reader.RecordEnd()));
+      }
+    }
+    if (outcome == wal::ReadOutcome::kEnd) return Status();
+    if (outcome == wal::ReadOutcome::kTornTail ||
+        (outcome == wal::ReadOutcome::kDamage && reader.NoRecordFollows())) {
+      Note(name, "the last write was cut off: " +
+                     reader.status().message().ToString());
+      return Status();
+    }
+    return reader.status();
+  }
+
+  // *next is the least sequence number that may come.
+  static Status CheckRecord(const Slice& record, SequenceNumber* next) {
+    BatchReader batch;
+    Status status = batch.Init(record);
+    bool done = false;
+    while (status.ok() && !done) {
+      BatchRecord update;
+      status = batch.Next(&update, &done);
+    }
+    if (!status.ok() || batch.count() == 0) return status;
+    if (batch.sequence() < *next) {
+      return Status::Corruption("sequence " + std::to_string(batch.sequence()) +
+                                " comes behind " + std::to_string(*next - 1));
+    }
+    *next = batch.sequence() + batch.count();
+    return status;
+  }
+
+  // What the parts do not tell, such as that edits of the MANIFEST are lost.
+  void CheckOpening() {
+    Options options = OptionsOf(session_.line);
+    if (!manifest_.key_folding.empty()) {
+      options.key_case = KeyCase::kInsensitive;
+    }
+    std::unique_ptr<DB> db;
+    Status status = DB::OpenForReadOnly(options, path_, &db);
+    if (status.ok()) status = db->Close();
+    if (!status.ok()) Damage(path_, status);
+  }
+
+  Session& session_;
+  FILE* const out_;
+  const std::string path_;
+  const InternalKeyComparator comparator_;
+  Progress progress_;
+  bool has_manifest_ = false;
+  ManifestState manifest_;
+  std::map<uint64_t, std::string> tables_;  // Names, by number.
+  std::map<uint64_t, std::string> logs_;
+  uint64_t table_bytes_ = 0;
+  uint64_t records_ = 0;
+  uint64_t damages_ = 0;
+};
+
+}  // namespace
+
+Status RunCheck(Session* session) { return Checker(session).Run(); }
+
+}  // namespace varve

@@ -1,0 +1,259 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve_transfer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+
+#include "tools/varve_lines.h"
+#include "tools/varve_text.h"
+#include "util/checksum.h"
+#include "varve/write_batch.h"
+
+namespace varve {
+
+namespace {
+
+constexpr char kHeader[] = "varve-dump 1";
+constexpr char kTrailer[] = "varve-dump-end ";
+constexpr char kLdbTrailer[] = "Keys in range: ";
+constexpr size_t kBatchBytes = 1 << 20;
+
+std::string TrailerOf(uint64_t count, uint32_t crc) {
+  char text[64];
+  snprintf(text, sizeof(text), "%s%" PRIu64 " %08" PRIx32, kTrailer, count,
+           crc);
+  return text;
+}
+
+// Reads a dump of any of the forms.
+class DumpReader {
+ public:
+  DumpReader(FILE* file, const std::string& name) : lines_(file, name) {}
+
+  // The next entry; false at the end, or after an error.
+  bool Next(std::string* key, std::string* value) {
+    Slice line;
+    while (status_.ok() && lines_.Next(&line)) {
+      if (ended_) {
+        status_ = lines_.Wrong("there is more behind the end of the dump");
+        break;
+      }
+      if (!begun_) {
+        Begin(line);
+        if (!ldb_) continue;
+      }
+      if (IsTrailer(line)) {
+        End(line);
+        continue;
+      }
+      TakeEntry(line, key, value);
+      return status_.ok();
+    }
+    if (status_.ok()) status_ = lines_.status();
+    if (status_.ok() && !ended_ && !(ldb_ && scan_)) {
+      status_ = lines_.Wrong("the dump is cut off: its last line is missing");
+    }
+    return false;
+  }
+
+  const Status& status() const { return status_; }
+  uint64_t count() const { return count_; }
+
+ private:
+  void Begin(const Slice& line) {
+    begun_ = true;
+    ldb_ = line.starts_with("0x") || line.starts_with(kLdbTrailer);
+    if (!ldb_ && line != Slice(kHeader)) {
+      status_ = lines_.Wrong(std::string("this is no dump: it does not begin "
+                                         "with '") +
+                             kHeader + "'");
+    }
+  }
+
+  // A key may begin as the trailer does: there is a tab behind it.
+  bool IsTrailer(const Slice& line) const {
+    if (ldb_) return line.starts_with(kLdbTrailer);
+    return line.starts_with(kTrailer) &&
+           std::find(line.data(), line.end(), '\t') == line.end();
+  }
+
+  void End(const Slice& line) {
+    ended_ = true;
+    const std::string expected =
+        ldb_ ? kLdbTrailer + std::to_string(count_) : TrailerOf(count_, crc_);
+    if (line != Slice(expected)) {
+      status_ =
+          lines_.Wrong("the dump is damaged: it ends in '" + line.ToString() +
+                       "', its entries make '" + expected + "'");
+    }
+  }
+
+  void TakeEntry(const Slice& line, std::string* key, std::string* value) {
+    const std::string_view text(line.data(), line.size());
+    std::string_view separator = "\t";
+    if (ldb_) {
+      scan_ = text.find(" ==> ") == text.npos;
+      separator = scan_ ? " : " : " ==> ";
+    }
+    const size_t at = text.find(separator);
+    if (at == text.npos || !lines_.ends()) {
+      status_ = lines_.Wrong("this is no entry");
+      return;
+    }
+    const Slice left(line.data(), at);
+    const size_t right_at = at + separator.size();
+    const Slice right(line.data() + right_at, line.size() - right_at);
+    const auto decode = ldb_ ? DecodeHex : DecodeEscaped;
+    if (!decode(left, key) || !decode(right, value)) {
+      status_ = lines_.Wrong("the bytes of this entry are written wrong");
+      return;
+    }
+    // With the line end, which stands behind it in memory.
+    crc_ = Crc32cExtend(crc_, line.data(), line.size() + 1);
+    ++count_;
+  }
+
+  LineReader lines_;
+  bool begun_ = false;
+  bool ended_ = false;
+  bool ldb_ = false;
+  bool scan_ = false;  // The last entry was of `ldb scan`, which has no end.
+  uint32_t crc_ = 0;
+  uint64_t count_ = 0;
+  Status status_;
+};
+
+// A file that may be the standard input or output.
+class TextFile {
+ public:
+  TextFile(const std::string& path, const char* mode, FILE* standard)
+      : name_(path), standard_(path == "-") {
+    file_ = standard_ ? standard : fopen(path.c_str(), mode);
+  }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  ~TextFile() { Close().IgnoreError(); }
+
+  Status status() const {
+    return file_ != nullptr ? Status() : Status::FromErrno(name_, errno);
+  }
+  FILE* get() const { return file_; }
+  bool standard() const { return standard_; }
+  Status Close() {
+    FILE* const file = file_;
+    file_ = nullptr;
+    if (file == nullptr || standard_) return Status();
+    const bool failed = ferror(file) != 0;
+    if (fclose(file) == 0 && !failed) return Status();
+    return Status::FromErrno(name_, errno);
+  }
+
+ private:
+  const std::string name_;
+  const bool standard_;
+  FILE* file_;
+};
+
+// Reads a whole dump to see whether it is in order.
+Status CheckDump(const std::string& path) {
+  TextFile file(path, "r", nullptr);
+  if (!file.status().ok()) return file.status();
+  DumpReader reader(file.get(), path);
+  std::string key;
+  std::string value;
+  while (reader.Next(&key, &value)) {
+  }
+  return reader.status();
+}
+
+Status Ingest(DumpReader* reader, DB* db, const Session& session) {
+  Progress progress(session);
+  WriteBatch batch;
+  std::string key;
+  std::string value;
+  while (reader->Next(&key, &value)) {
+    batch.Put(key, value);
+    if (batch.ApproximateSize() < kBatchBytes) continue;
+    const Status status = db->Write(WriteOptions(), &batch);
+    if (!status.ok()) return status;
+    batch.Clear();
+    if (progress.Due()) {
+      progress.Show(std::to_string(reader->count()) + " entries written");
+    }
+  }
+  if (!reader->status().ok()) return reader->status();
+  return db->Write(WriteOptions(), &batch);
+}
+
+Status Export(Iterator* iterator, bool ldb, FILE* out, Session* session) {
+  Progress progress(*session);
+  if (!ldb) fprintf(out, "%s\n", kHeader);
+  uint64_t count = 0;
+  uint32_t crc = 0;
+  std::string line;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    if (ldb) {
+      PrintHex(iterator->key(), out);
+      fputs(" ==> ", out);
+      PrintHex(iterator->value(), out);
+      fputc('\n', out);
+    } else {
+      line.clear();
+      AppendEscaped(iterator->key(), &line);
+      line += '\t';
+      AppendEscaped(iterator->value(), &line);
+      line += '\n';
+      crc = Crc32cExtend(crc, line.data(), line.size());
+      fwrite(line.data(), 1, line.size(), out);
+    }
+    if (ferror(out) != 0) break;
+    ++count;
+    if (progress.Due()) progress.Show(std::to_string(count) + " entries");
+  }
+  if (!iterator->status().ok()) return iterator->status();
+  if (ldb) {
+    fprintf(out, "%s%" PRIu64 "\n", kLdbTrailer, count);
+  } else {
+    fprintf(out, "%s\n", TrailerOf(count, crc).c_str());
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status RunExportTo(Session* session) {
+  std::unique_ptr<DB> db;
+  Status status = OpenToRead(session->line, &db);
+  if (!status.ok()) return status;
+  TextFile file(session->operand(0), "w", session->out);
+  if (!file.status().ok()) return file.status();
+  const BoundedScan scan(session->line);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get());
+  status =
+      Export(iterator.get(), session->line.Has("ldb"), file.get(), session);
+  if (file.standard()) OutputFailed(session);
+  iterator.reset();
+  if (status.ok()) status = file.Close();
+  return status.ok() ? db->Close() : status;
+}
+
+Status RunIngestFrom(Session* session) {
+  const std::string& path = session->operand(0);
+  TextFile file(path, "r", session->in);
+  Status status = file.status();
+  // Half a dump is better noticed before anything is written.
+  if (status.ok() && !file.standard()) status = CheckDump(path);
+  std::unique_ptr<DB> db;
+  if (status.ok()) status = OpenToWrite(session->line, &db);
+  if (!status.ok()) return status;
+  DumpReader reader(file.get(), file.standard() ? "standard input" : path);
+  status = Ingest(&reader, db.get(), *session);
+  if (status.ok()) status = db->Close();
+  if (status.ok()) {
+    fprintf(session->out, "OK, %" PRIu64 " entries\n", reader.count());
+  }
+  return status;
+}
+
+}  // namespace varve
