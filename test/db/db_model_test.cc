@@ -6,6 +6,7 @@
 // both under random options, a new seed each run. VARVE_MODEL_SEEDS sets the
 // number of seeds, VARVE_MODEL_OPS the operations of each.
 
+#include <cstdlib>
 #include <iterator>
 #include <list>
 #include <string>
@@ -18,16 +19,46 @@
 namespace varve::test {
 namespace {
 
+// Each that a program may choose by itself; the others are of the process.
+constexpr const char* kAblations[] = {
+    "superversion=mutex",      "block_index=binary_search",
+    "block_cache=hash",        "read_section=fenced",
+    "memtable=skiplist",       "table_open=uncached",
+    "snapshots=mutex",         "context=fresh",
+    "statistics=global",       "statistics=thread",
+    "memory_accounting=atomic"};
+
+// Those that the run is for, or some.
+AblationOptions RandomAblation(Rng* rng) {
+  AblationOptions ablation = TestAblation();
+  if (getenv("VARVE_TEST_ABLATION") != nullptr || rng->OneIn(2)) {
+    return ablation;
+  }
+  for (const char* each : kAblations) {
+    if (rng->OneIn(5)) {
+      EXPECT_TRUE(Ok(ablation.Parse(each)));
+    }
+  }
+  return ablation;
+}
+
 Options RandomOptions(Rng* rng) {
   Options options = TinyOptions();
+  options.ablation = RandomAblation(rng);
   options.paranoid_checks = rng->OneIn(2);
   options.write_buffer_size = rng->Pick<size_t>({64 << 10, 64 << 10, 1 << 20});
   options.max_write_buffer_number = rng->Between(2, 4);
-  options.block_cache = rng->Pick<int>({0, 1, 2}) == 0
-                            ? nullptr
-                            : NewTestCache(rng->Pick<size_t>({0, 8 << 10}));
+  if (!rng->OneIn(3)) {
+    options.block_cache =
+        NewBlockCache({.capacity_bytes = rng->Pick<size_t>({0, 8 << 10}),
+                       .mode = options.ablation.block_cache});
+  }
+  options.use_direct_reads = rng->OneIn(4);
+  options.use_mmap_writes = rng->OneIn(4);
+  options.level_compaction_dynamic_level_bytes = rng->OneIn(2);
+  options.max_subcompactions = rng->Between(1, 3);
   options.manual_wal_flush = rng->OneIn(4);
-  options.max_open_files = rng->Pick({-1, 16});
+  options.max_open_files = rng->Pick({-1, 10});
   options.cache_index_and_filter_blocks = rng->OneIn(4);
   options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
   options.block_restart_interval = rng->Pick({1, 2, 16, 128});
@@ -48,16 +79,31 @@ Options RandomOptions(Rng* rng) {
   return options;
 }
 
+// What all seeds have done.
+struct Totals {
+  uint64_t operations = 0;
+  uint64_t power_cuts = 0;
+  uint64_t lost = 0;  // Unsynced writes that a power cut took.
+  uint64_t opens = 0;
+  uint64_t on_disk = 0;  // Seeds.
+};
+
 // One seed: a DB, its model, and the snapshots that are out.
 class ModelRun {
  public:
-  explicit ModelRun(uint64_t seed)
-      : rng_(seed),
-        memory_(NewMemoryEnv(Env::Default())),
-        faulty_(memory_.get()),
+  ModelRun(uint64_t seed, Totals* totals)
+      : totals_(totals),
+        rng_(seed),
+        memory_(rng_.OneIn(10) ? nullptr : NewMemoryEnv(Env::Default())),
+        faulty_(memory_ == nullptr ? Env::Default() : memory_.get()),
+        path_(memory_ == nullptr ? dir_.Sub("it") : "/db/it"),
         key_count_(rng_.Pick({50, 500, 5000})),
         range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})) {
-    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    if (memory_ == nullptr) {
+      ++totals_->on_disk;
+    } else {
+      EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    }
   }
   ~ModelRun() { ReleaseAll(); }
 
@@ -66,6 +112,7 @@ class ModelRun {
     for (int i = 0; i < operation_count && !Failed(); i++) {
       SCOPED_TRACE("operation " + std::to_string(i));
       Step();
+      ++totals_->operations;
     }
     if (Failed()) return;
     EXPECT_TRUE(HasEntries(db_.get(), ToList(model_.entries())));
@@ -290,7 +337,8 @@ class ModelRun {
   void Open() {
     options_ = RandomOptions(&rng_);
     options_.env = &faulty_;
-    ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db_)));
+    ++totals_->opens;
+    ASSERT_TRUE(Ok(DB::Open(options_, path_, &db_)));
   }
 
   void Reopen() {
@@ -334,6 +382,8 @@ class ModelRun {
     }
     ASSERT_TRUE(same) << "no state at or behind synced write "
                       << synced_changes_ << " of " << changes_.size();
+    ++totals_->power_cuts;
+    totals_->lost += changes_.size() - applied;
     // What recovery found may be lost again if it did not sync it; make it
     // the new beginning.
     ASSERT_TRUE(Ok(db_->SyncWAL()));
@@ -343,9 +393,12 @@ class ModelRun {
     synced_changes_ = 0;
   }
 
+  Totals* const totals_;
   Rng rng_;
-  std::unique_ptr<Env> memory_;
+  TempDir dir_;
+  std::unique_ptr<Env> memory_;  // Null: the machine's.
   FaultInjectionEnv faulty_;
+  const std::string path_;
   const int key_count_;
   const uint64_t range_deletion_percent_;
   Options options_;
@@ -363,11 +416,20 @@ TEST(DbModelTest, RandomOperationsMatchTheModel) {
   const int seeds = EnvironmentInt("VARVE_MODEL_SEEDS", 12);
   const int operations = EnvironmentInt("VARVE_MODEL_OPS", 3000);
   const uint64_t first = TestSeed();
+  Totals totals;
   for (int i = 0; i < seeds && !::testing::Test::HasFailure(); i++) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
     SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
-    ModelRun(seed).Do(operations);
+    ModelRun(seed, &totals).Do(operations);
   }
+  printf(
+      "model: %d seeds, %llu of them on disk: %llu operations, %llu opens, "
+      "%llu power cuts, %llu unsynced writes lost\n",
+      seeds, static_cast<unsigned long long>(totals.on_disk),
+      static_cast<unsigned long long>(totals.operations),
+      static_cast<unsigned long long>(totals.opens),
+      static_cast<unsigned long long>(totals.power_cuts),
+      static_cast<unsigned long long>(totals.lost));
 }
 
 }  // namespace
