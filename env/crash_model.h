@@ -147,8 +147,7 @@ class CrashModel {
   // Guarded by mu_.
   Mutex mu_;
   std::map<std::string, FileRef> files_ VARVE_GUARDED_BY(mu_);
-  std::vector<std::weak_ptr<DirectoryState>> directories_
-      VARVE_GUARDED_BY(mu_);
+  std::vector<std::weak_ptr<DirectoryState>> directories_ VARVE_GUARDED_BY(mu_);
   Operations pending_ VARVE_GUARDED_BY(mu_);
   uint64_t next_id_ VARVE_GUARDED_BY(mu_) = 0;
 };

@@ -37,11 +37,11 @@ using OperationMask = uint32_t;
 
 // What an operation on a file or directory is counted as.
 enum FileOperation : OperationMask {
-  kOpenOperation = 1u << 0,  // Of what exists: files to read, directories.
-  kReadOperation = 1u << 1,  // Also Skip, and each request of a MultiRead.
-  kQueryOperation = 1u << 2,  // FileExists, GetFileSize, GetChildren.
+  kOpenOperation = 1u << 0,    // Of what exists: files to read, directories.
+  kReadOperation = 1u << 1,    // Also Skip, and each request of a MultiRead.
+  kQueryOperation = 1u << 2,   // FileExists, GetFileSize, GetChildren.
   kCreateOperation = 1u << 3,  // NewWritableFile, NewLogger.
-  kWriteOperation = 1u << 4,  // Append, Flush.
+  kWriteOperation = 1u << 4,   // Append, Flush.
   kSyncOperation = 1u << 5,
   kCloseOperation = 1u << 6,  // Of written files.
   kRenameOperation = 1u << 7,
@@ -136,8 +136,7 @@ class FaultInjectionEnv final : public EnvWrapper {
 
   // Counts an operation and says whether it fails. A handle passes the
   // generation it was opened in.
-  Status Begin(FileOperation kind, const std::string& path)
-      VARVE_EXCLUDES(mu_);
+  Status Begin(FileOperation kind, const std::string& path) VARVE_EXCLUDES(mu_);
   Status Begin(FileOperation kind, const std::string& path,
                uint64_t handle_generation) VARVE_EXCLUDES(mu_);
   Status BeginLocked(FileOperation kind, const std::string& path)

@@ -40,8 +40,7 @@ bool ParseFileName(const std::string& name, uint64_t* number, FileType* type);
 
 std::string WalFileName(const std::string& directory, uint64_t number);
 std::string TableFileName(const std::string& directory, uint64_t number);
-std::string LevelDbTableFileName(const std::string& directory,
-                                 uint64_t number);
+std::string LevelDbTableFileName(const std::string& directory, uint64_t number);
 std::string ManifestFileName(const std::string& directory, uint64_t number);
 std::string TempFileName(const std::string& directory, uint64_t number);
 std::string CurrentFileName(const std::string& directory);

@@ -25,8 +25,8 @@ Status PosixOpen(const std::string& path, int flags, int* descriptor);
 Status PosixOpenRegular(const std::string& path, int flags, int* descriptor);
 
 // Each takes over the descriptor. `path` is for messages.
-std::unique_ptr<SequentialFile> NewPosixSequentialFile(
-    const std::string& path, int descriptor);
+std::unique_ptr<SequentialFile> NewPosixSequentialFile(const std::string& path,
+                                                       int descriptor);
 // `alignment` is 1 for buffered reads, else what a descriptor opened with
 // O_DIRECT requires: a power of two.
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(

@@ -7,10 +7,11 @@
 namespace varve {
 
 TableIterator::TableIterator(const ReadOptions& options, ContextMemory* memory)
-    : InternalIterator(entry_.position()),
-      options_(options),
+    : options_(options),
       memory_(memory),
-      readahead_(options.readahead_size, memory) {}
+      readahead_(options.readahead_size, memory) {
+  Show(entry_.position());
+}
 
 TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
                              std::shared_ptr<const void> owner,

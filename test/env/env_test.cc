@@ -461,20 +461,20 @@ TEST_P(EnvTest, ClocksAgreeWithSleep) {
   EXPECT_GT(micros, uint64_t{1600000000} * 1000000);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    AllEnvs, EnvTest,
-    testing::Values(Kind::kPosix, Kind::kMemory, Kind::kFaultInjection),
-    [](const auto& parameter) -> std::string {
-      switch (parameter.param) {
-        case Kind::kPosix:
-          return "Posix";
-        case Kind::kMemory:
-          return "Memory";
-        case Kind::kFaultInjection:
-          return "FaultInjection";
-      }
-      return "Unknown";
-    });
+INSTANTIATE_TEST_SUITE_P(AllEnvs, EnvTest,
+                         testing::Values(Kind::kPosix, Kind::kMemory,
+                                         Kind::kFaultInjection),
+                         [](const auto& parameter) -> std::string {
+                           switch (parameter.param) {
+                             case Kind::kPosix:
+                               return "Posix";
+                             case Kind::kMemory:
+                               return "Memory";
+                             case Kind::kFaultInjection:
+                               return "FaultInjection";
+                           }
+                           return "Unknown";
+                         });
 
 TEST(WriteStringToFileTest, LeavesNothingBehindWhenItFails) {
   const std::unique_ptr<Env> memory = NewMemoryEnv(Env::Default());

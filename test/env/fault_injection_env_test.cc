@@ -173,8 +173,7 @@ TEST_F(FaultInjectionEnvTest, OperationsOnOneNameSurviveInOrder) {
     Write("/d/a", "2", true);
     ASSERT_TRUE(env_->RemoveFile("/d/b").ok());
   };
-  EXPECT_EQ(StatesAfter(work),
-            (States{"", "a=1", "b=1", "a=2 b=1", "a=2"}));
+  EXPECT_EQ(StatesAfter(work), (States{"", "a=1", "b=1", "a=2 b=1", "a=2"}));
 }
 
 TEST_F(FaultInjectionEnvTest, CutFilesMayHaveTheirOldBytes) {
@@ -197,8 +196,7 @@ TEST_F(FaultInjectionEnvTest, CutFilesMayHaveTheirOldBytes) {
 
 TEST_F(FaultInjectionEnvTest, FilesFromBeforeAreSafe) {
   const auto work = [&] {
-    ASSERT_TRUE(
-        WriteStringToFile(memory_.get(), "abc", "/d/f", false).ok());
+    ASSERT_TRUE(WriteStringToFile(memory_.get(), "abc", "/d/f", false).ok());
     ASSERT_TRUE(WriteStringToFile(memory_.get(), "1", "/d/g", false).ok());
     ASSERT_TRUE(env_->RenameFile("/d/f", "/d/g").ok());
   };
@@ -235,8 +233,7 @@ TEST_F(FaultInjectionEnvTest, ADirectoryTakesItsFilesWithIt) {
   EXPECT_EQ(StatesAfter([&] { work(false, true); }),
             (States{"sub/", "sub/ sub/f=x"}));
   // Its own sync makes safe that it exists.
-  EXPECT_EQ(StatesAfter([&] { work(true, false); }),
-            (States{"sub/ sub/f=x"}));
+  EXPECT_EQ(StatesAfter([&] { work(true, false); }), (States{"sub/ sub/f=x"}));
 }
 
 TEST_F(FaultInjectionEnvTest, ARenamedDirectoryKeepsOnlyItsSafeFiles) {
@@ -352,12 +349,10 @@ TEST_F(FaultInjectionEnvTest, AnInactiveFileSystemOnlyReads) {
 TEST_F(FaultInjectionEnvTest, HandlesFromBeforeTheCrashAreDead) {
   auto file = NewFile("/d/f");
   std::unique_ptr<RandomAccessFile> reader;
-  ASSERT_TRUE(
-      env_->NewRandomAccessFile("/d/f", FileOptions(), &reader).ok());
+  ASSERT_TRUE(env_->NewRandomAccessFile("/d/f", FileOptions(), &reader).ok());
   std::shared_ptr<Logger> logger;
   ASSERT_TRUE(env_->NewLogger("/d/LOG", &logger).ok());
-  ASSERT_TRUE(
-      env_->CrashAndReset({.drop_directory_entries = false}).ok());
+  ASSERT_TRUE(env_->CrashAndReset({.drop_directory_entries = false}).ok());
   char scratch[1];
   Slice result;
   EXPECT_TRUE(file->Append("x").IsIOError());

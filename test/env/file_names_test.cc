@@ -53,16 +53,44 @@ TEST(FileNamesTest, ParsesEveryKind) {
 
 TEST(FileNamesTest, RefusesForeignNames) {
   const char* names[] = {
-      "",           "7",           "foo",          "foo.sst",
-      "7.",         ".sst",        "7.sst2",       "7.ss",
-      "7sst",       "-7.sst",      "+7.sst",       " 7.sst",
-      "7.sst ",     "0x7.sst",     "7.7.sst",      "MANIFEST",
-      "MANIFEST-",  "MANIFEST-x",  "MANIFEST-5x",  "MANIFEST--5",
-      "manifest-5", "MANIFEST-5\n", "MANIFEST-5.dbtmp", "CURRENT2",
-      "current",    "LOCKS",       "LOG.old.",     "LOG.old.x",
-      "LOGS",       "OPTIONS",     "OPTIONS-",     "OPTIONS-VARVE",
-      "OPTIONS-9.", "IDENTITY.",   "VARVE",        "000099.vlog",
-      "18446744073709551616.log",  "99999999999999999999.log",
+      "",
+      "7",
+      "foo",
+      "foo.sst",
+      "7.",
+      ".sst",
+      "7.sst2",
+      "7.ss",
+      "7sst",
+      "-7.sst",
+      "+7.sst",
+      " 7.sst",
+      "7.sst ",
+      "0x7.sst",
+      "7.7.sst",
+      "MANIFEST",
+      "MANIFEST-",
+      "MANIFEST-x",
+      "MANIFEST-5x",
+      "MANIFEST--5",
+      "manifest-5",
+      "MANIFEST-5\n",
+      "MANIFEST-5.dbtmp",
+      "CURRENT2",
+      "current",
+      "LOCKS",
+      "LOG.old.",
+      "LOG.old.x",
+      "LOGS",
+      "OPTIONS",
+      "OPTIONS-",
+      "OPTIONS-VARVE",
+      "OPTIONS-9.",
+      "IDENTITY.",
+      "VARVE",
+      "000099.vlog",
+      "18446744073709551616.log",
+      "99999999999999999999.log",
       "MANIFEST-18446744073709551616",
   };
   for (const char* name : names) {
@@ -91,8 +119,8 @@ TEST(FileNamesTest, MakesNamesThatParseBack) {
   for (const uint64_t number : {uint64_t{0}, uint64_t{999999}, UINT64_MAX}) {
     uint64_t parsed = 1;
     FileType type = FileType::kBlob;
-    ASSERT_TRUE(ParseFileName(TableFileName("", number).substr(1), &parsed,
-                              &type));
+    ASSERT_TRUE(
+        ParseFileName(TableFileName("", number).substr(1), &parsed, &type));
     EXPECT_EQ(parsed, number);
     EXPECT_EQ(type, FileType::kTable);
   }
@@ -111,8 +139,8 @@ TEST(FileNamesTest, ParentDirectoryOfAnyPath) {
 
 class CurrentFileTest : public testing::Test {
  protected:
-  CurrentFileTest() : memory_(NewMemoryEnv(Env::Default())),
-                      env_(memory_.get()) {
+  CurrentFileTest()
+      : memory_(NewMemoryEnv(Env::Default())), env_(memory_.get()) {
     EXPECT_TRUE(env_.CreateDirIfMissing("/db").ok());
     EXPECT_TRUE(env_.NewDirectory("/db", &directory_).ok());
     EXPECT_TRUE(directory_->Sync().ok());
@@ -168,8 +196,7 @@ TEST_F(CurrentFileTest, RefusesDamagedContents) {
       std::string(16, '\0'),
   };
   for (const std::string& contents : cases) {
-    ASSERT_TRUE(
-        WriteStringToFile(&env_, contents, "/db/CURRENT", false).ok());
+    ASSERT_TRUE(WriteStringToFile(&env_, contents, "/db/CURRENT", false).ok());
     std::string name = "untouched";
     const Status status = ReadCurrentFile(&env_, "/db", &name);
     EXPECT_TRUE(status.IsCorruption()) << contents;
@@ -204,8 +231,8 @@ TEST_F(CurrentFileTest, SurvivesAnyCrashOnceSet) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     // Cut during the change: one of the two. Cut after it: the new one.
-    env_.FailAfter(seed % 7, FaultInjectionEnv::InjectedError(),
-                   kAllOperations, {.once = false});
+    env_.FailAfter(seed % 7, FaultInjectionEnv::InjectedError(), kAllOperations,
+                   {.once = false});
     const Status status = Set(seed + 2);
     const std::string before = ManifestFileName("", seed + 1).substr(1);
     const std::string after = ManifestFileName("", seed + 2).substr(1);

@@ -99,8 +99,8 @@ TEST_F(PosixEnvTest, DirectReadsFallBackWhereTheyAreRefused) {
   Slice result;
   ASSERT_TRUE(file->Read(0, 5, &result, scratch).ok());
   EXPECT_EQ(result.ToString(), "Name:");
-  EXPECT_TRUE(env_->NewRandomAccessFile(Path("missing"), options, &file)
-                  .IsNotFound());
+  EXPECT_TRUE(
+      env_->NewRandomAccessFile(Path("missing"), options, &file).IsNotFound());
 }
 
 TEST_F(PosixEnvTest, AnyAlignmentWorksThroughTheCopy) {
@@ -224,8 +224,8 @@ TEST_F(PosixEnvTest, ChildrenInheritNoDescriptor) {
   std::shared_ptr<Logger> logger;
   const FileOptions options;
   ASSERT_TRUE(env_->NewWritableFile(Path("f"), options, &writable).ok());
-  ASSERT_TRUE(env_->NewRandomAccessFile(Path("f"), options, &random_access)
-                  .ok());
+  ASSERT_TRUE(
+      env_->NewRandomAccessFile(Path("f"), options, &random_access).ok());
   ASSERT_TRUE(env_->NewSequentialFile(Path("f"), options, &sequential).ok());
   ASSERT_TRUE(env_->NewDirectory(directory_.path(), &directory).ok());
   ASSERT_TRUE(env_->LockFile(Path("LOCK"), &lock).ok());
