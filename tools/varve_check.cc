@@ -189,12 +189,14 @@ class Checker {
     while ((outcome = reader.ReadRecord(&record)) ==
            wal::ReadOutcome::kRecord) {
       ++records_;
+      CheckPredecessor(record);
       status = CheckRecord(record, &next);
       if (!status.ok()) {
         return status.Annotate("record before byte " +
                                std::to_string(reader.RecordEnd()));
       }
     }
+    log_ends_[number] = reader.RecordEnd();
     if (outcome == wal::ReadOutcome::kEnd) return Status();
     if (outcome == wal::ReadOutcome::kTornTail ||
         (outcome == wal::ReadOutcome::kDamage && reader.NoRecordFollows())) {
@@ -203,6 +205,17 @@ class Checker {
       return Status();
     }
     return reader.status();
+  }
+
+  // A log may end between two records where it had more: the next one tells.
+  void CheckPredecessor(const Slice& record) {
+    const auto note = WalPredecessor::Decode(record);
+    if (!note) return;
+    const auto it = log_ends_.find(note->number);
+    if (it == log_ends_.end() || it->second >= note->size) return;
+    Note(logs_[note->number], "of " + std::to_string(note->size) +
+                                  " bytes, what stood behind byte " +
+                                  std::to_string(it->second) + " is gone");
   }
 
   // *next is the least sequence number that may come.
@@ -244,6 +257,7 @@ class Checker {
   ManifestState manifest_;
   std::map<uint64_t, std::string> tables_;  // Names, by number.
   std::map<uint64_t, std::string> logs_;
+  std::map<uint64_t, uint64_t> log_ends_;  // Of their last records.
   uint64_t table_bytes_ = 0;
   uint64_t records_ = 0;
   uint64_t damages_ = 0;

@@ -71,7 +71,7 @@ Status RunStats(Session* session) {
     std::string text;
     if (!db->GetProperty(name, &text)) {
       return Status::InvalidArgument("there is no property '" + name +
-                                     "'; include/varve/db.h lists them");
+                                     "'; varve/db.h lists them");
     }
     if (!text.ends_with('\n')) text += '\n';
     fputs(text.c_str(), session->out);

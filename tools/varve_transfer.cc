@@ -186,38 +186,70 @@ Status Ingest(DumpReader* reader, DB* db, const Session& session) {
   return db->Write(WriteOptions(), &batch);
 }
 
+// Writes the lines of a dump, piece by piece.
+class DumpWriter {
+ public:
+  DumpWriter(bool ldb, FILE* out) : ldb_(ldb), out_(out) {
+    if (!ldb) fprintf(out, "%s\n", kHeader);
+  }
+
+  void Add(const Slice& key, const Slice& value) {
+    ++count_;
+    if (ldb_) {
+      PrintHex(key, out_);
+      fputs(" ==> ", out_);
+      PrintHex(value, out_);
+      fputc('\n', out_);
+      return;
+    }
+    AddEscaped(key);
+    AddText("\t");
+    AddEscaped(value);
+    AddText("\n");
+  }
+
+  void Finish() {
+    const std::string trailer =
+        ldb_ ? kLdbTrailer + std::to_string(count_) : TrailerOf(count_, crc_);
+    fprintf(out_, "%s\n", trailer.c_str());
+  }
+
+  uint64_t count() const { return count_; }
+
+ private:
+  void AddEscaped(Slice bytes) {
+    std::string text;
+    while (!bytes.empty()) {
+      const size_t size = std::min<size_t>(bytes.size(), 4096);
+      text.clear();
+      AppendEscaped(Slice(bytes.data(), size), &text);
+      AddText(text);
+      bytes.remove_prefix(size);
+    }
+  }
+  void AddText(const Slice& text) {
+    crc_ = Crc32cExtend(crc_, text.data(), text.size());
+    fwrite(text.data(), 1, text.size(), out_);
+  }
+
+  const bool ldb_;
+  FILE* const out_;
+  uint64_t count_ = 0;
+  uint32_t crc_ = 0;
+};
+
 Status Export(Iterator* iterator, bool ldb, FILE* out, Session* session) {
   Progress progress(*session);
-  if (!ldb) fprintf(out, "%s\n", kHeader);
-  uint64_t count = 0;
-  uint32_t crc = 0;
-  std::string line;
-  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-    if (ldb) {
-      PrintHex(iterator->key(), out);
-      fputs(" ==> ", out);
-      PrintHex(iterator->value(), out);
-      fputc('\n', out);
-    } else {
-      line.clear();
-      AppendEscaped(iterator->key(), &line);
-      line += '\t';
-      AppendEscaped(iterator->value(), &line);
-      line += '\n';
-      crc = Crc32cExtend(crc, line.data(), line.size());
-      fwrite(line.data(), 1, line.size(), out);
+  DumpWriter writer(ldb, out);
+  iterator->SeekToFirst();
+  for (; iterator->Valid() && ferror(out) == 0; iterator->Next()) {
+    writer.Add(iterator->key(), iterator->value());
+    if (progress.Due()) {
+      progress.Show(std::to_string(writer.count()) + " entries");
     }
-    if (ferror(out) != 0) break;
-    ++count;
-    if (progress.Due()) progress.Show(std::to_string(count) + " entries");
   }
-  if (!iterator->status().ok()) return iterator->status();
-  if (ldb) {
-    fprintf(out, "%s%" PRIu64 "\n", kLdbTrailer, count);
-  } else {
-    fprintf(out, "%s\n", TrailerOf(count, crc).c_str());
-  }
-  return Status();
+  if (iterator->status().ok()) writer.Finish();
+  return iterator->status();
 }
 
 }  // namespace
