@@ -140,6 +140,8 @@ std::string ParseCommandLine(const std::vector<std::string>& arguments,
     } else if (!options_ended && argument.starts_with("--")) {
       const std::string complaint = ParseOption(arguments, &i, line);
       if (wrong.empty()) wrong = complaint;
+    } else if (name.empty() && argument == "-h") {
+      line->wants_help = true;
     } else if (name.empty()) {
       name = argument;
     } else {

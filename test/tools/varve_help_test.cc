@@ -46,6 +46,7 @@ std::set<std::string> OptionsIn(const std::string& text) {
 
 TEST(VarveHelpTest, FitsAScreen) {
   ExpectFitsScreen(RunCommand({"--help"}).out);
+  EXPECT_EQ(RunCommand({"-h"}).out, RunCommand({"help"}).out);
   for (const Command& command : Commands()) {
     const test::CommandOutcome outcome = RunCommand({"help", command.name});
     EXPECT_EQ(outcome.exit_code, kExitOk);
