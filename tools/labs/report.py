@@ -24,7 +24,7 @@ STYLE = {
     "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
     "ytick.color": INK, "grid.color": INK, "grid.alpha": .15,
     "axes.spines.top": False, "axes.spines.right": False,
-    "legend.frameon": False, "figure.constrained_layout.use": True,
+    "figure.constrained_layout.use": True,
     "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
 }
 
@@ -34,11 +34,14 @@ def human(value, _=None):
     for factor, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{unit}"
-    return f"{value:.3g}"
+    return "0" if abs(value) < .005 else f"{value:.3g}"
 
 
 def ratio(new, old):
-    return f"{new / old:.2f}" if old else "-"
+    if not old:
+        return "-"
+    factor = new / old
+    return f"{factor:.2f}" if factor < 100 else f"{factor:,.0f}"
 
 
 class Report:
@@ -88,8 +91,9 @@ class Report:
 
     # ---- Charts ---------------------------------------------------------
 
-    def chart(self, caption, draw, height=2.9):
-        """draw(axes) draws with matplotlib."""
+    def chart(self, caption, draw, height, names=()):
+        """draw(axes) draws with matplotlib. Names of what has which colour
+        are text of the page, so that they are of its size and wrap."""
         with matplotlib.rc_context(STYLE):
             figure, axes = pyplot.subplots(figsize=(4.6, height))
             draw(axes)
@@ -103,15 +107,18 @@ class Report:
         svg = svg.replace(INK, "currentColor")
         svg = svg.replace("<svg", f'<svg role="img" aria-label='
                           f'"{html.escape(caption, quote=True)}"', 1)
+        keys = "".join(f'<span><b style="background:{colour}"></b>'
+                       f"{html.escape(str(name))}</span>"
+                       for name, colour in zip(names, COLOURS))
         self._add(f"<figure><figcaption>{html.escape(caption)}</figcaption>"
-                  f"{svg}</figure>")
+                  f'<div class="keys">{keys}</div>{svg}</figure>')
 
     def lines(self, caption, labels, series, xlabel, ylabel, log=False):
         """series: {name: values}, a value for each label."""
         def draw(axes):
-            for name, values in series.items():
+            for values in series.values():
                 axes.plot([str(label) for label in labels], values, "o-",
-                          label=name, linewidth=2, markersize=5)
+                          linewidth=2, markersize=5)
             if log:
                 axes.set_yscale("log")
                 axes.yaxis.set_minor_formatter(ticker.NullFormatter())
@@ -124,9 +131,7 @@ class Report:
             axes.set_xlabel(xlabel)
             axes.set_ylabel(ylabel)
             axes.grid(True, axis="y")
-            axes.legend(loc="lower center", bbox_to_anchor=(.5, 1),
-                        ncol=legend_columns(series))
-        self.chart(caption, draw, height=2.6 + legend_height(series))
+        self.chart(caption, draw, 2.6, series)
 
     def bars(self, caption, labels, series, xlabel, mark=None):
         """The same lying down, which leaves room for long labels; a line
@@ -134,27 +139,24 @@ class Report:
         thick = .8 / len(series)
 
         def draw(axes):
-            for index, (name, values) in enumerate(series.items()):
+            for index, values in enumerate(series.values()):
                 places = [row + index * thick for row in range(len(labels))]
-                drawn = axes.barh(places, values, thick * .92, label=name)
+                drawn = axes.barh(places, values, thick * .92)
                 axes.bar_label(drawn, [human(value) for value in values],
                                padding=2, fontsize=8)
             axes.set_yticks([row + .4 - thick / 2
                              for row in range(len(labels))],
                             [str(label) for label in labels])
             axes.invert_yaxis()
-            axes.margins(x=.14)
+            axes.margins(x=.14, y=.02)
             axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
             axes.xaxis.set_major_formatter(ticker.FuncFormatter(human))
             axes.set_xlabel(xlabel)
             if mark is not None:
                 axes.axvline(mark, color=INK, linewidth=1, linestyle=":")
-            if len(series) > 1:
-                axes.legend(loc="lower center", bbox_to_anchor=(.5, 1),
-                            ncol=legend_columns(series))
         self.chart(caption, draw,
-                   height=.6 + legend_height(series) +
-                   .2 * len(labels) * (len(series) + .5))
+                   .6 + .17 * len(labels) * (len(series) + .5),
+                   series if len(series) > 1 else ())
 
     # ---- The page --------------------------------------------------------
 
@@ -181,15 +183,6 @@ class Report:
         return path
 
 
-def legend_columns(names):
-    return 1 if max(map(len, names)) > 16 else min(len(names), 3)
-
-
-def legend_height(names):
-    """In inches, above the axes."""
-    return .2 * -(-len(names) // legend_columns(names))
-
-
 def print_table(header, rows):
     print("\n| " + " | ".join(header) + " |")
     print("|---" + "|---:" * (len(header) - 1) + "|")
@@ -197,12 +190,23 @@ def print_table(header, rows):
         print("| " + " | ".join(str(cell) for cell in row) + " |")
 
 
+def is_text(column):
+    return not all(re.fullmatch(r"[-+]?[\d.,]*( ?[kMG%])?|nan|-", cell)
+                   for cell in column)
+
+
 def html_table(header, rows):
-    head = "".join(f"<th>{cell}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) +
-                   "</tr>" for row in rows)
-    return ('<div class="wide"><table><thead><tr>'
-            f"{head}</tr></thead><tbody>{body}</tbody></table></div>")
+    columns = [is_text(column) for column in zip(*rows)]
+
+    def line(tag, cells):
+        return "<tr>" + "".join(
+            f'<{tag}{" class=text" if text else ""}>{cell}</{tag}>'
+            for text, cell in zip(columns, cells)) + "</tr>"
+
+    head = line("th", header)
+    body = "".join(line("td", row) for row in rows)
+    return ('<div class="wide"><table><thead>'
+            f"{head}</thead><tbody>{body}</tbody></table></div>")
 
 
 def beside_each_other(parts):
@@ -254,6 +258,7 @@ th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line);
 th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; white-space: normal;
                                  min-width: 8.5rem; }
+th.text, td.text { text-align: left; }
 pre { background: var(--box); padding: .7rem; font-size: 12.5px;
       border-radius: 6px; overflow-wrap: normal; }
 summary { cursor: pointer; color: var(--soft); }
@@ -261,6 +266,10 @@ summary { cursor: pointer; color: var(--soft); }
           grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
 figure { margin: .8rem 0; max-width: 34rem; min-width: 0; }
 figure svg { display: block; width: 100%; height: auto; }
+.keys { display: flex; flex-wrap: wrap; gap: 0 1rem; font-size: .85rem;
+        color: var(--soft); }
+.keys b { display: inline-block; width: .8em; height: .8em; margin-right: .4em;
+          border-radius: 2px; }
 figcaption { font-weight: 600; font-size: .92rem; margin-bottom: .3rem; }
 </style></head><body><h1>@title@</h1>
 @body@

@@ -27,7 +27,7 @@ def run(lab):
     path = lab.database()
     lab.profiles("Where 32 readers spend their time", {
         form: [*lab.shape(path), "--use_existing_db", *lab.length(),
-               "--threads=32", "--benchmarks=readseq,readrandom",
+               "--threads=32", "--benchmarks=readrandom,readrandom",
                *FORMS[form]] for form in ("production", "thread", "global")})
 
 
