@@ -30,6 +30,7 @@ class VARVE_EXPORT Cache {
   virtual void EraseUnreferenced() = 0;
 };
 
+// What NewBlockCache makes.
 struct CacheOptions {
   // Bytes of blocks to keep.
   size_t capacity_bytes = 32 << 20;

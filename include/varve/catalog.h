@@ -97,6 +97,7 @@ struct CatalogOptions {
 // must not call it: some calls wait for reads that are under way.
 class VARVE_EXPORT Catalog {
  public:
+  // How many there are at the moment.
   struct Counts {
     size_t databases = 0;
     size_t open = 0;
@@ -145,6 +146,7 @@ class VARVE_EXPORT Catalog {
   // The names, folded, in bytewise order.
   virtual void List(std::vector<std::string>* names) = 0;
 
+  // Takes the mutex; for observation.
   virtual Counts GetCounts() = 0;
 
   // Closes all databases. Calls of other threads must have returned. Busy if

@@ -162,6 +162,7 @@ class VARVE_EXPORT FileLock {
   virtual ~FileLock() = default;
 };
 
+// How much a line of a log matters.
 enum class LogLevel : uint8_t { kDebug = 0, kInfo, kWarn, kError };
 
 // Where the engine writes what it does, a line a message.
@@ -287,9 +288,11 @@ class VARVE_EXPORT Env {
 // Forwards each call to another Env, which must outlive it.
 class VARVE_EXPORT EnvWrapper : public Env {
  public:
+  // REQUIRES: `target` is not null.
   explicit EnvWrapper(Env* target) : target_(target) {}
   ~EnvWrapper() override;
 
+  // What calls are forwarded to.
   Env* target() const { return target_; }
 
   Status NewSequentialFile(const std::string& path, const FileOptions& options,

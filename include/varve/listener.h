@@ -13,6 +13,7 @@
 
 namespace varve {
 
+// A flush that begins or has ended. Times are 0 until it has.
 struct FlushJobInfo {
   std::string db_path;
   uint64_t memtables = 0;  // That were written.
@@ -23,6 +24,8 @@ struct FlushJobInfo {
   Status status;
 };
 
+// A compaction that begins or has ended: bytes of output, time and status are
+// known only then.
 struct CompactionJobInfo {
   std::string db_path;
   int base_input_level = 0;
@@ -37,8 +40,10 @@ struct CompactionJobInfo {
   Status status;
 };
 
+// Whether writers run freely, are slowed down, or wait.
 enum class WriteStallCondition : uint8_t { kNormal, kDelayed, kStopped };
 
+// A change of it.
 struct WriteStallInfo {
   std::string db_path;
   WriteStallCondition current = WriteStallCondition::kNormal;
@@ -46,6 +51,7 @@ struct WriteStallInfo {
   const char* cause = "";  // Of the current one.
 };
 
+// A table file that was made or removed.
 struct TableFileInfo {
   std::string db_path;
   std::string file_path;
@@ -64,6 +70,7 @@ class VARVE_EXPORT EventListener {
  public:
   virtual ~EventListener() = default;
 
+  // Before anything is written.
   virtual void OnFlushBegin(const FlushJobInfo& /*info*/) {}
   // After the table can be read, or the flush has failed.
   virtual void OnFlushCompleted(const FlushJobInfo& /*info*/) {}

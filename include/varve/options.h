@@ -303,11 +303,13 @@ struct WriteOptions {
   bool no_slowdown = false;
 };
 
+// How a flush is done.
 struct FlushOptions {
   // Wait until the tables are written. Default: true.
   bool wait = true;
 };
 
+// How a compaction that was asked for is done.
 struct CompactRangeOptions {
   // Rewrite the last level too, so that all that is deleted is gone.
   // Default: false, it is rewritten only where something moves into it.

@@ -55,6 +55,7 @@ struct VARVE_EXPORT PerfContext {
   // Waits for the DB mutex, where it is taken for a write or a flush.
   uint64_t db_mutex_lock_nanos = 0;
 
+  // Sets all to zero.
   void Reset() { *this = PerfContext(); }
   // "name = number, ...", without those that are 0.
   std::string ToString() const;
@@ -69,6 +70,7 @@ struct VARVE_EXPORT IOStatsContext {
   uint64_t write_nanos = 0;
   uint64_t fsync_nanos = 0;
 
+  // As those of PerfContext.
   void Reset() { *this = IOStatsContext(); }
   std::string ToString() const;
 };
@@ -77,6 +79,7 @@ struct VARVE_EXPORT IOStatsContext {
 VARVE_EXPORT void SetPerfLevel(PerfLevel level);
 VARVE_EXPORT PerfLevel GetPerfLevel();
 
+// Those of the calling thread; never null.
 VARVE_EXPORT PerfContext* GetPerfContext();
 VARVE_EXPORT IOStatsContext* GetIOStatsContext();
 

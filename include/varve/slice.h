@@ -19,6 +19,7 @@ namespace varve {
 
 class VARVE_EXPORT Slice {
  public:
+  // Empty; or the `size` bytes at `data`.
   constexpr Slice() = default;
   constexpr Slice(const char* data, size_t size) : data_(data), size_(size) {}
   // Implicit on purpose, so that strings and literals pass as keys and values.
@@ -28,6 +29,7 @@ class VARVE_EXPORT Slice {
   // REQUIRES: `s` is zero-terminated.
   Slice(const char* s) : data_(s), size_(strlen(s)) {}  // NOLINT
 
+  // The bytes, which end() is behind.
   constexpr const char* data() const { return data_; }
   constexpr size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }
@@ -73,6 +75,7 @@ class VARVE_EXPORT Slice {
   size_t size_ = 0;
 };
 
+// Whether the bytes are the same.
 inline bool operator==(const Slice& a, const Slice& b) {
   return a.size() == b.size() &&
          (a.size() == 0 || memcmp(a.data(), b.data(), a.size()) == 0);

@@ -171,6 +171,7 @@ class VARVE_EXPORT Statistics {
   // Sets all to zero. What is recorded meanwhile may be lost.
   virtual void Reset() = 0;
 
+  // How much is measured from now on.
   virtual void set_stats_level(StatsLevel level) = 0;
   virtual StatsLevel get_stats_level() const = 0;
 
@@ -198,6 +199,7 @@ struct StatisticsOptions {
   StatisticsMode mode = {};
 };
 
+// See Options::statistics.
 VARVE_EXPORT std::shared_ptr<Statistics> CreateDBStatistics(
     const StatisticsOptions& options = {});
 

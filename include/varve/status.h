@@ -20,6 +20,7 @@ namespace varve {
 
 class [[nodiscard]] VARVE_EXPORT Status {
  public:
+  // What kind of outcome it is.
   enum class Code : uint8_t {
     kOk = 0,
     kNotFound = 1,         // The key, file or name does not exist.
@@ -40,6 +41,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
 
+  // Success, which costs nothing.
   static Status OK() { return Status(); }
   // Each makes "<code>: <message>" or "<code>: <message>: <detail>".
   // Without a message: costs no allocation.
@@ -83,6 +85,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
     return Status(Code::kBusy, message, detail);
   }
 
+  // Which code it is.
   bool ok() const { return state_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : state_->code; }
   bool IsNotFound() const { return code() == Code::kNotFound; }

@@ -142,6 +142,7 @@ struct LocalState;
 // thread that is open; nothing if the thread is not being traced. Scopes nest.
 class VARVE_EXPORT LocalSpan {
  public:
+  // `name` must stay valid for good, as a literal does.
   explicit LocalSpan(const char* name);
   ~LocalSpan();
   LocalSpan(const LocalSpan&) = delete;
@@ -156,6 +157,7 @@ class VARVE_EXPORT LocalSpan {
 class VARVE_EXPORT LocalSpans {
  public:
   LocalSpans() = default;
+  // How many spans.
   size_t size() const;
 
  private:

@@ -22,6 +22,7 @@ class VARVE_EXPORT WriteBatch {
   class Handler {
    public:
     virtual ~Handler() = default;
+    // One update each, in their order.
     virtual void Put(const Slice& key, const Slice& value) = 0;
     virtual void Delete(const Slice& key) = 0;
     // A delete that promises the key was put once only. The default treats it
@@ -53,6 +54,7 @@ class VARVE_EXPORT WriteBatch {
   // Stores bytes in the log only. Replication may use it for its own notes.
   void PutLogData(const Slice& blob);
 
+  // Takes all updates out.
   void Clear();
   // Adds the updates of `other` behind those of this.
   void Append(const WriteBatch& other);
