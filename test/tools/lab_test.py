@@ -140,7 +140,7 @@ class FailureTest(unittest.TestCase):
                            f"--dir={directory}/db", f"--out={directory}")
             text = (Path(directory) / "report.html").read_text("utf-8")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("tools/quickstart bench", done.stderr)
+        self.assertIn("tools/quickstart lab", done.stderr)
         self.assertIn("could not be measured", text)
 
     def test_lists_the_labs(self):

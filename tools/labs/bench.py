@@ -106,7 +106,7 @@ class Lab:
                 process = subprocess.Popen(command, stdout=output,
                                            stderr=subprocess.STDOUT)
             except OSError as error:
-                raise LabError(f"{error}; build it: tools/quickstart bench"
+                raise LabError(f"{error}; tools/quickstart lab builds it"
                                ) from error
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -133,8 +133,8 @@ class Lab:
         empty if there is none."""
         path = self.program(name)
         if path is None:
-            self.report.text(f"{name} is not there: it is built where Google "
-                             "Benchmark is installed.")
+            self.report.text(f"{name} is not there: tools/quickstart lab "
+                             "builds it.")
             return {}
         say(f"{name} {pattern}")
         with tempfile.NamedTemporaryFile(suffix=".json") as output:
@@ -308,6 +308,10 @@ def first_match(path, pattern, default):
     except OSError:
         return default
     return match.group(1).strip() if match else default
+
+
+def is_busy():
+    return os.getloadavg()[0] > os.cpu_count() / 2
 
 
 def machine(directory):
