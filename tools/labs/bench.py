@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 THREADS = [1, 2, 4, 8, 32]
+KERNEL = "all of the kernel"
 
 
 class LabError(Exception):
@@ -187,7 +188,7 @@ class Lab:
         return samples
 
     def profile(self, flags):
-        """[(percent, function)] by the clock; a string that says why not."""
+        """{function: percent} by the clock; a string that says why not."""
         with tempfile.NamedTemporaryFile() as data:
             try:
                 self.db_bench(flags, ["perf", "record", "-q", "-e",
@@ -200,12 +201,16 @@ class Lab:
                 ["perf", "report", "-i", data.name, "--stdio",
                  "--no-children", "-F", "overhead,sym"],
                 capture_output=True, text=True, check=False)
-        shares = re.findall(r"^\s*([\d.]+)%\s+\[.\]\s+(.*?)\s*$", done.stdout,
-                            re.MULTILINE)
-        return ([(float(share), name) for share, name in shares] or
-                "No profile: perf found no samples.")
+        found = collections.Counter()
+        for share, kind, name in re.findall(
+                r"^\s*([\d.]+)%\s+\[(.)\]\s+(.*?)\s*$", done.stdout,
+                re.MULTILINE):
+            found[short_name(name)] += float(share)
+            if kind == "k":
+                found[KERNEL] += float(share)
+        return found or "No profile: perf found no samples."
 
-    def profiles(self, title, by_form, count=10):
+    def profiles(self, title, by_form, count=12):
         """Where the processor's time goes, function by function, in each of
         {form: flags of db_bench}."""
         if self.quick and self.report.profiles > 0:
@@ -219,23 +224,22 @@ class Lab:
             if isinstance(shares[form], str):
                 self.report.text(shares[form])
                 return
-        found = {form: dict((short_name(name), share)
-                            for share, name in reversed(values))
-                 for form, values in shares.items()}
-        most = collections.Counter()
-        for values in found.values():
-            for name, share in values.items():
-                most[name] = max(most[name], share)
-        names = [name for name, _ in most.most_common(count)]
+        # The largest of each form: time that is spread over many functions
+        # would have none among the largest of all.
+        names = []
+        for row in zip(*(values.most_common(count)
+                         for values in shares.values())):
+            names += [name for name, _ in row]
+        names = list(dict.fromkeys(names))[:count]
         self.report.table(
-            ["function", *(f"{form} (%)" for form in found)],
-            [[name, *(f"{found[form].get(name, 0):.1f}" for form in found)]
+            ["function", *(f"{form} (%)" for form in shares)],
+            [[name, *(f"{shares[form][name]:.1f}" for form in shares)]
              for name in names])
         self.report.bars(
             "Share of the processor's time by function (%)",
             [name if len(name) < 27 else name[:25] + "…" for name in names],
-            {form: [found[form].get(name, 0) for name in names]
-             for form in found}, "percent of all samples")
+            {form: [shares[form][name] for name in names]
+             for form in shares}, "percent of all samples")
 
     def finish(self):
         """What was run, for whoever wants to do it again."""
