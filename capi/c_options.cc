@@ -251,7 +251,11 @@ char* varve_env_get_test_directory(varve_env_t* env) {
   const std::string path = given != nullptr && given[0] != '\0'
                                ? given
                                : "/tmp/varvetest-" + std::to_string(geteuid());
-  if (!env->rep->CreateDirIfMissing(path).ok()) return nullptr;
+  // It may be a link, if it is there.
+  if (!env->rep->FileExists(path).ok() &&
+      !env->rep->CreateDirIfMissing(path).ok()) {
+    return nullptr;
+  }
   return varve::capi::CopyBytes(path);
 }
 
