@@ -1,0 +1,135 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	sm "github.com/lni/dragonboat/v3/statemachine"
+
+	"varve.example/replicated/storage"
+)
+
+// A stream of a snapshot is chunks: the length of the entries and the CRC-32C
+// of length and entries, 4 bytes each, then the entries. A chunk of no entries
+// is the end, without which the stream was cut off. The applied index is one
+// of the entries, the first.
+
+const (
+	chunkHeader   = 8
+	maxChunkBytes = 1 << 30
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	errDamaged = errors.New("machine: the snapshot is damaged")
+)
+
+func putHeader(header, entries []byte) {
+	binary.LittleEndian.PutUint32(header, uint32(len(entries)))
+	sum := crc32.Update(crc32.Checksum(header[:4], castagnoli), castagnoli, entries)
+	binary.LittleEndian.PutUint32(header[4:], sum)
+}
+
+// PrepareSnapshot takes the moment, which costs next to nothing.
+func (m *Machine) PrepareSnapshot() (interface{}, error) { return m.db.Snapshot() }
+
+// SaveSnapshot streams the moment, while updates go on, and ends it.
+func (m *Machine) SaveSnapshot(moment interface{}, to io.Writer, stop <-chan struct{}) error {
+	snapshot := moment.(storage.Snapshot)
+	defer snapshot.Close()
+	entries, err := snapshot.Entries(nil, []byte(prefixEnd))
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	buffer := make([]byte, streamBytes)
+	var header [chunkHeader]byte
+	for {
+		select {
+		case <-stop:
+			return sm.ErrSnapshotStopped
+		default:
+		}
+		chunk, next, err := fill(entries, buffer)
+		if err != nil {
+			return err
+		}
+		buffer = next
+		putHeader(header[:], chunk)
+		if _, err := to.Write(header[:]); err != nil {
+			return err
+		}
+		if len(chunk) == 0 {
+			return nil
+		}
+		if _, err := to.Write(chunk); err != nil {
+			return err
+		}
+	}
+}
+
+// RecoverFromSnapshot builds a database of the stream beside the one there is,
+// which lookups read meanwhile, and then puts it in its place. A stream that is
+// damaged, or ends early, changes nothing.
+func (m *Machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) error {
+	db, name, err := m.node.Beside(m.shard)
+	if err != nil {
+		return err
+	}
+	if err = load(db, from, stop); err == nil {
+		err = db.Flush()
+	}
+	if err == nil {
+		err = m.node.Adopt(m.shard, name)
+	}
+	if err != nil {
+		db.Close()
+		return err
+	}
+	m.mutex.Lock()
+	old := m.db
+	m.db = db
+	m.mutex.Unlock()
+	old.Close()
+	return m.node.DropOthers(m.shard)
+}
+
+func load(db storage.Database, from io.Reader, stop <-chan struct{}) error {
+	var buffer []byte
+	var header, expected [chunkHeader]byte
+	for {
+		select {
+		case <-stop:
+			return sm.ErrSnapshotStopped
+		default:
+		}
+		if _, err := io.ReadFull(from, header[:]); err != nil {
+			return fmt.Errorf("%w: %v", errDamaged, err)
+		}
+		size := binary.LittleEndian.Uint32(header[:])
+		if size > maxChunkBytes {
+			return errDamaged
+		}
+		if uint32(cap(buffer)) < size {
+			buffer = make([]byte, size)
+		}
+		buffer = buffer[:size]
+		if _, err := io.ReadFull(from, buffer); err != nil {
+			return fmt.Errorf("%w: %v", errDamaged, err)
+		}
+		putHeader(expected[:], buffer)
+		if header != expected {
+			return errDamaged
+		}
+		if size == 0 {
+			return nil
+		}
+		if err := db.Load(buffer); err != nil {
+			return err
+		}
+	}
+}

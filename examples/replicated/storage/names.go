@@ -1,0 +1,166 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package storage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	namesName = "names"
+	shardsKey = "shards"
+)
+
+// Node is the databases of the shards of a node. The contents of a shard are
+// replaced by building a database beside it and then recording that its name
+// is the shard's: the record is one write in a database of its own, so that a
+// crash leaves the old contents or the new ones.
+type Node struct {
+	engine Engine
+	names  Database
+	mutex  sync.Mutex // Over the records.
+}
+
+// OpenNode opens a node's directory. The number of shards stays the first one,
+// since a key's shard follows from it.
+func OpenNode(engine Engine, shards int) (*Node, error) {
+	names, err := engine.Open(namesName)
+	if err == nil && names == nil {
+		names, err = engine.Create(namesName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{engine: engine, names: names}
+	recorded, err := n.record(shardsKey)
+	if err == nil && recorded == "" {
+		recorded = strconv.Itoa(shards)
+		err = n.setRecord(shardsKey, recorded)
+	}
+	if err == nil && recorded != strconv.Itoa(shards) {
+		err = fmt.Errorf("storage: this directory is of %s shards", recorded)
+	}
+	if err != nil {
+		names.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Node) record(key string) (string, error) {
+	values, err := n.names.Get([][]byte{[]byte(key)}, nil)
+	if err != nil {
+		return "", err
+	}
+	return string(values[0]), nil
+}
+
+func (n *Node) setRecord(key, value string) error {
+	var batch Batch
+	batch.Reset()
+	batch.Put(key, []byte(value))
+	if err := n.names.Write(batch.Bytes()); err != nil {
+		return err
+	}
+	return n.names.Sync()
+}
+
+func shardKey(shard uint64) string { return fmt.Sprintf("shard-%d", shard) }
+
+// Open opens the database of a shard, which is made if there is none, and
+// removes what a replacement that did not come to its end has left.
+func (n *Node) Open(shard uint64) (Database, error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	name, err := n.record(shardKey(shard))
+	if err != nil {
+		return nil, err
+	}
+	if err := n.dropOthers(shard, name); err != nil {
+		return nil, err
+	}
+	if name != "" {
+		db, err := n.engine.Open(name)
+		if err == nil && db == nil {
+			err = fmt.Errorf("storage: database %s is missing", name)
+		}
+		return db, err
+	}
+	name = shardKey(shard) + "-1"
+	db, err := n.engine.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.setRecord(shardKey(shard), name); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+func (n *Node) dropOthers(shard uint64, keep string) error {
+	names, err := n.engine.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, shardKey(shard)+"-") && name != keep {
+			if err := n.engine.Drop(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Beside makes an empty database beside a shard's. It becomes the shard's by
+// Adopt, and is gone after the next Open otherwise.
+func (n *Node) Beside(shard uint64) (Database, string, error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	current, err := n.record(shardKey(shard))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := n.dropOthers(shard, current); err != nil {
+		return nil, "", err
+	}
+	generation := 0
+	if at := strings.LastIndexByte(current, '-'); at >= 0 {
+		if generation, err = strconv.Atoi(current[at+1:]); err != nil {
+			return nil, "", err
+		}
+	}
+	name := fmt.Sprintf("%s-%d", shardKey(shard), generation+1)
+	db, err := n.engine.Create(name)
+	return db, name, err
+}
+
+// Adopt makes the database of that name the shard's, for good.
+func (n *Node) Adopt(shard uint64, name string) error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.setRecord(shardKey(shard), name)
+}
+
+// DropOthers removes what is of a shard but not its database; it is closed.
+func (n *Node) DropOthers(shard uint64) error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	name, err := n.record(shardKey(shard))
+	if err != nil {
+		return err
+	}
+	return n.dropOthers(shard, name)
+}
+
+// Describe says which engine it is.
+func (n *Node) Describe() string { return n.engine.Describe() }
+
+// Close closes the engine, too. The databases of shards are closed before.
+func (n *Node) Close() error {
+	n.names.Close()
+	return n.engine.Close()
+}
