@@ -1,0 +1,123 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: names lead to the right database after a crash at any step of a
+// replacement. Method: stop after each step, and open again.
+package storage
+
+import "testing"
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openNode(t *testing.T, dir string) *Node {
+	t.Helper()
+	engine, err := OpenEngine(dir, DefaultOptions)
+	must(t, err)
+	n, err := OpenNode(engine, 2)
+	must(t, err)
+	return n
+}
+
+func set(t *testing.T, db Database, value string) {
+	t.Helper()
+	var batch Batch
+	batch.Reset()
+	batch.Put("key", []byte(value))
+	must(t, db.Write(batch.Bytes()))
+}
+
+func expect(t *testing.T, n *Node, shard uint64, value string, databases int) {
+	t.Helper()
+	db, err := n.Open(shard)
+	must(t, err)
+	defer db.Close()
+	values, err := db.Get([][]byte{[]byte("key")}, nil)
+	must(t, err)
+	if string(values[0]) != value {
+		t.Fatalf("shard %d: %q, not %q", shard, values[0], value)
+	}
+	names, err := n.engine.List()
+	must(t, err)
+	if len(names) != databases {
+		t.Fatalf("databases: %v", names)
+	}
+}
+
+func TestReplacementIsTheOldOrTheNew(t *testing.T) {
+	dir := t.TempDir()
+	n := openNode(t, dir)
+	for shard := uint64(1); shard <= 2; shard++ {
+		db, err := n.Open(shard)
+		must(t, err)
+		set(t, db, "old")
+		must(t, db.Close())
+	}
+	beside, _, err := n.Beside(1)
+	must(t, err)
+	set(t, beside, "half")
+	must(t, beside.Close())
+	must(t, n.Close())
+
+	n = openNode(t, dir)
+	expect(t, n, 1, "old", 3)
+	for _, value := range []string{"new", "newer"} {
+		beside, name, err := n.Beside(1)
+		must(t, err)
+		set(t, beside, value)
+		must(t, n.Adopt(1, name))
+		must(t, beside.Close())
+		must(t, n.Close()) // The one before is still there.
+		n = openNode(t, dir)
+		expect(t, n, 1, value, 3)
+		expect(t, n, 2, "old", 3)
+	}
+	must(t, n.Close())
+}
+
+func TestNumberOfShardsStays(t *testing.T) {
+	dir := t.TempDir()
+	n := openNode(t, dir)
+	must(t, n.Close())
+	engine, err := OpenEngine(dir, DefaultOptions)
+	must(t, err)
+	if _, err := OpenNode(engine, 3); err == nil {
+		t.Fatal("opened with another number of shards")
+	}
+	must(t, engine.Close())
+}
+
+func TestEntriesAreCutCleanly(t *testing.T) {
+	entries := []byte{1, 0, 0, 0, 2, 0, 0, 0, 'k', 'v', 'w'}
+	key, value, rest, err := NextEntry(entries)
+	if err != nil || string(key) != "k" || string(value) != "vw" || len(rest) != 0 {
+		t.Fatal(key, value, rest, err)
+	}
+	for cut := 0; cut < len(entries); cut++ {
+		if _, _, _, err := NextEntry(entries[:cut]); err == nil {
+			t.Fatal("cut at", cut)
+		}
+	}
+	if _, _, _, err := NextEntry([]byte{255, 255, 255, 255, 255, 255, 255, 255}); err == nil {
+		t.Fatal("sizes out of bounds")
+	}
+}
+
+// What it costs to call Varve once, by the smallest call.
+func BenchmarkGetOfNothing(b *testing.B) {
+	engine, err := OpenEngine(b.TempDir(), DefaultOptions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	db, err := engine.Create("empty")
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys, values := [][]byte{[]byte("key")}, make([][]byte, 0, 1)
+	for i := 0; i < b.N; i++ {
+		db.Get(keys, values)
+	}
+}
