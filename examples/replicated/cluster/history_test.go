@@ -1,0 +1,157 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+type action int
+
+const (
+	doGet action = iota
+	doSet
+	doDelete
+)
+
+// step is what a client asked for one key.
+type step struct {
+	action     action
+	key, value string
+}
+
+// outcome is what it was told; unknown if it was told nothing.
+type outcome struct {
+	unknown bool
+	there   bool // A value, or that there was something to delete.
+	value   string
+}
+
+// register is a key: its value, or "" for none. Values are never empty.
+var register = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, operation := range history {
+			key := operation.Input.(step).key
+			byKey[key] = append(byKey[key], operation)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() interface{} { return "" },
+	Step: func(state, input, output interface{}) (bool, interface{}) {
+		now, in, out := state.(string), input.(step), output.(outcome)
+		switch in.action {
+		case doGet:
+			return out.there == (now != "") && out.value == now, now
+		case doSet:
+			return true, in.value
+		}
+		return out.unknown || out.there == (now != ""), ""
+	},
+	DescribeOperation: func(input, output interface{}) string {
+		return fmt.Sprintf("%+v: %+v", input, output)
+	},
+}
+
+// history is what all clients did. Safe for concurrent use.
+type history struct {
+	mutex      sync.Mutex
+	begin      time.Time
+	operations []porcupine.Operation
+	answered   int
+	unknown    int
+}
+
+// do does a step and records it. A read without an answer says nothing and is
+// left out; a write without one may take effect at any time, or never.
+func (h *history) do(c *client, id int, s step) error {
+	call := time.Since(h.begin).Nanoseconds()
+	var answer interface{}
+	var err error
+	switch s.action {
+	case doGet:
+		answer, err = c.do("GET", s.key)
+	case doSet:
+		answer, err = c.do("SET", s.key, s.value)
+	case doDelete:
+		answer, err = c.do("DEL", s.key)
+	}
+	end := time.Since(h.begin).Nanoseconds()
+	out := outcome{unknown: err != nil}
+	if err != nil {
+		end = math.MaxInt64
+	} else if number, ok := answer.(int64); ok {
+		out.there = number == 1
+	} else if text, ok := answer.(string); ok && s.action == doGet {
+		out.there, out.value = true, text
+	}
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if err == nil {
+		h.answered++
+	} else if s.action == doGet {
+		return err
+	} else {
+		h.unknown++
+	}
+	h.operations = append(h.operations,
+		porcupine.Operation{ClientId: id, Input: s, Call: call, Output: out, Return: end})
+	return err
+}
+
+func isRefusal(err error) bool {
+	var r refusal
+	return errors.As(err, &r)
+}
+
+func (h *history) check(t *testing.T) {
+	t.Helper()
+	begin := time.Now()
+	result, info := porcupine.CheckOperationsVerbose(register, h.operations, *checkTime)
+	t.Logf("%d operations answered, %d writes without an answer; checked in %v: %v",
+		h.answered, h.unknown, time.Since(begin).Round(time.Millisecond), result)
+	if result != porcupine.Ok {
+		page := "not-linearizable.html"
+		if err := porcupine.VisualizePath(register, info, page); err == nil {
+			t.Logf("see cluster/%s", page)
+		}
+		t.Fatalf("the history is not shown to be linearizable: %v", result)
+	}
+}
+
+// TestTheCheckSees that an acknowledged write is lost, and that an old value is
+// read, and takes a write without an answer either way.
+func TestTheCheckSees(t *testing.T) {
+	set := func(value string, call, end int64) porcupine.Operation {
+		return porcupine.Operation{Input: step{doSet, "k", value}, Call: call, Return: end,
+			Output: outcome{unknown: end == math.MaxInt64}}
+	}
+	get := func(value string, call, end int64) porcupine.Operation {
+		return porcupine.Operation{Input: step{doGet, "k", ""}, Call: call, Return: end,
+			Output: outcome{there: value != "", value: value}}
+	}
+	for i, one := range []struct {
+		good    bool
+		history []porcupine.Operation
+	}{
+		{true, []porcupine.Operation{set("a", 0, 1), get("a", 2, 3)}},
+		{false, []porcupine.Operation{set("a", 0, 1), get("", 2, 3)}},
+		{false, []porcupine.Operation{set("a", 0, 1), set("b", 2, 3), get("a", 4, 5)}},
+		{true, []porcupine.Operation{set("a", 0, math.MaxInt64), get("", 2, 3), get("a", 4, 5)}},
+		{false, []porcupine.Operation{set("a", 0, math.MaxInt64), get("a", 2, 3), get("", 4, 5)}},
+	} {
+		if porcupine.CheckOperations(register, one.history) != one.good {
+			t.Errorf("history %d: should be %v", i, one.good)
+		}
+	}
+}
