@@ -216,9 +216,16 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 	go func() {
 		defer group.Done()
 		for i := 0; !stop.Load(); i++ {
-			if _, err := fill.do("SET", fmt.Sprintf("new-%d", i), value); err != nil {
-				t.Error("a write has failed:", err)
-				return
+			// What was on its way to a leader that died is asked for again.
+			for attempt := 1; ; attempt++ {
+				_, err := fill.do("SET", fmt.Sprintf("new-%d", i), value)
+				if err == nil {
+					break
+				}
+				if attempt == 5 || !isRefusal(err) {
+					t.Error("a write has failed:", err)
+					return
+				}
 			}
 			written.Add(1)
 		}

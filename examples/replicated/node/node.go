@@ -164,26 +164,34 @@ func (n *Node) Replace(oldID, newID uint64, address string) error {
 	return nil
 }
 
+// replaceIn asks again what was lost with a leader that has just died.
 func (n *Node) replaceIn(shard, oldID, newID uint64, address string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*n.options.Timeout)
-	defer cancel()
-	for {
-		members, err := n.host.SyncGetClusterMembership(ctx, shard)
-		if err == nil {
-			_, isOld := members.Nodes[oldID]
-			_, isNew := members.Nodes[newID]
-			if isOld {
-				err = n.host.SyncRequestDeleteNode(ctx, shard, oldID, 0)
-			} else if !isNew {
-				err = n.host.SyncRequestAddNode(ctx, shard, newID, address, 0)
-			} else {
-				return nil
-			}
-		}
-		if err != nil && (!dragonboat.IsTempError(err) || !pause(ctx)) {
+	for end := time.Now().Add(10 * n.options.Timeout); ; time.Sleep(retryPause) {
+		done, err := n.replaceStep(shard, oldID, newID, address)
+		if done || (err != nil && !dragonboat.IsTempError(err)) || time.Now().After(end) {
 			return err
 		}
 	}
+}
+
+func (n *Node) replaceStep(shard, oldID, newID uint64, address string) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	defer cancel()
+	members, err := n.host.SyncGetClusterMembership(ctx, shard)
+	if err != nil {
+		return false, err
+	}
+	_, isOld := members.Nodes[oldID]
+	_, isNew := members.Nodes[newID]
+	switch {
+	case isOld:
+		err = n.host.SyncRequestDeleteNode(ctx, shard, oldID, 0)
+	case !isNew:
+		err = n.host.SyncRequestAddNode(ctx, shard, newID, address, 0)
+	default:
+		return true, nil
+	}
+	return false, err
 }
 
 // Info is for INFO.

@@ -66,10 +66,12 @@ func parsePeers(text string) (map[uint64]string, error) {
 }
 
 func run(options node.Options, client string, stale bool) error {
-	for _, name := range []string{"dragonboat", "raft", "rsm", "transport", "grpc", "logdb",
-		"pebblekv", "config", "raftpb", "settings", "server", "utils"} {
+	for _, name := range []string{"dragonboat", "raft", "rsm", "grpc", "logdb", "pebblekv",
+		"config", "raftpb", "settings", "server", "utils"} {
 		logger.GetLogger(name).SetLevel(logger.ERROR)
 	}
+	// It would tell of each attempt to reach a node that is down.
+	logger.GetLogger("transport").SetLevel(logger.CRITICAL)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 	n, err := node.Start(options)
