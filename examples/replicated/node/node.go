@@ -124,7 +124,8 @@ func (n *Node) Propose(shard uint64, updates []byte) ([]byte, error) {
 	}
 }
 
-// Read asks a machine, if need be again until the time is over.
+// Read asks a machine, if need be again until the time is over: what was on its
+// way to a leader that has died is not answered, and is asked again soon.
 func (n *Node) Read(shard uint64, query interface{}, stale bool) (interface{}, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
 	defer cancel()
@@ -134,7 +135,9 @@ func (n *Node) Read(shard uint64, query interface{}, stale bool) (interface{}, e
 		if stale {
 			answer, err = n.host.StaleRead(shard, query)
 		} else {
-			answer, err = n.host.SyncRead(ctx, shard, query)
+			attempt, done := context.WithTimeout(ctx, n.options.Timeout/4)
+			answer, err = n.host.SyncRead(attempt, shard, query)
+			done()
 		}
 		if err == nil || !dragonboat.IsTempError(err) || !pause(ctx) {
 			return answer, err
