@@ -95,7 +95,8 @@ func (m *Machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) erro
 	m.db = db
 	m.mutex.Unlock()
 	old.Close()
-	return m.node.DropOthers(m.shard)
+	m.node.DropOthers(m.shard)
+	return nil
 }
 
 func load(db storage.Database, from io.Reader, stop <-chan struct{}) error {

@@ -124,9 +124,8 @@ func (n *Node) Beside(shard uint64) (Database, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if err := n.dropOthers(shard, current); err != nil {
-		return nil, "", err
-	}
+	// Makes way. One that is read yet cannot go, and is in nobody's way.
+	n.dropOthers(shard, current)
 	generation := 0
 	if at := strings.LastIndexByte(current, '-'); at >= 0 {
 		if generation, err = strconv.Atoi(current[at+1:]); err != nil {
@@ -145,15 +144,14 @@ func (n *Node) Adopt(shard uint64, name string) error {
 	return n.setRecord(shardKey(shard), name)
 }
 
-// DropOthers removes what is of a shard but not its database; it is closed.
-func (n *Node) DropOthers(shard uint64) error {
+// DropOthers removes what is of a shard but not its database, and is closed.
+// What cannot be removed goes at the next Open.
+func (n *Node) DropOthers(shard uint64) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	name, err := n.record(shardKey(shard))
-	if err != nil {
-		return err
+	if name, err := n.record(shardKey(shard)); err == nil {
+		n.dropOthers(shard, name)
 	}
-	return n.dropOthers(shard, name)
 }
 
 // Describe says which engine it is.

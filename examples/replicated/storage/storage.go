@@ -44,9 +44,9 @@ type Engine interface {
 // Database is an open one. Safe for concurrent use, but for Close, before which
 // its snapshots are to be closed.
 type Database interface {
-	// Write does all updates of a batch or none. What was written survives the
-	// end of the process; after a power cut there is a prefix of all batches,
-	// at least those before the last Sync.
+	// Write does all updates of a batch or none. After a crash there is a prefix
+	// of all batches, at least those before the last Sync. With Varve, all of
+	// them survive the end of the process.
 	Write(batch []byte) error
 	Sync() error
 	// Load sets the keys of a stream of entries, without a log: safe only once
