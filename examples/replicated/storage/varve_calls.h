@@ -97,7 +97,8 @@ static inline varve_iterator_t* call_iterate(varve_t* db,
                                              const char* from, size_t from_size,
                                              const char* to, size_t to_size) {
   varve_readoptions_t* options = varve_readoptions_create();
-  varve_readoptions_set_snapshot(options, varve_readtransaction_snapshot(moment));
+  varve_readoptions_set_snapshot(options,
+                                 varve_readtransaction_snapshot(moment));
   varve_readoptions_set_iterate_lower_bound(options, from, from_size);
   varve_readoptions_set_iterate_upper_bound(options, to, to_size);
   varve_readoptions_set_fill_cache(options, 0);
