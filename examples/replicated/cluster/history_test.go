@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -121,9 +123,9 @@ func (h *history) check(t *testing.T) {
 	t.Logf("%d operations answered, %d writes without an answer; checked in %v: %v",
 		h.answered, h.unknown, time.Since(begin).Round(time.Millisecond), result)
 	if result != porcupine.Ok {
-		page := "not-linearizable.html"
+		page := filepath.Join(os.TempDir(), "varve-not-linearizable.html")
 		if err := porcupine.VisualizePath(register, info, page); err == nil {
-			t.Logf("see cluster/%s", page)
+			t.Logf("see %s", page)
 		}
 		t.Fatalf("the history is not shown to be linearizable: %v", result)
 	}
