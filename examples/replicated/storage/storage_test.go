@@ -106,7 +106,19 @@ func TestEntriesAreCutCleanly(t *testing.T) {
 	}
 }
 
-// What it costs to call Varve once, by the smallest call.
+// What the way to C and back costs, with two small strings of Go; with Pebble,
+// nothing.
+func BenchmarkCall(b *testing.B) {
+	engine, err := OpenEngine(b.TempDir(), DefaultOptions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; i < b.N; i++ {
+		engine.Describe()
+	}
+}
+
+// And with a small task there.
 func BenchmarkGetOfNothing(b *testing.B) {
 	engine, err := OpenEngine(b.TempDir(), DefaultOptions)
 	if err != nil {
