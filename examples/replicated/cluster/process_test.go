@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand"
 	"net"
 	"os"
 	"os/exec"
@@ -35,14 +36,16 @@ type cluster struct {
 	nodes []*process
 }
 
-// freeAddresses are on loopback, and nobody's as yet.
+// freeAddresses are on loopback, and nobody's as yet. Not of the ports that the
+// system gives to those who connect, or one could be taken while its node is
+// down.
 func freeAddresses(t *testing.T, count int) []string {
 	t.Helper()
 	var addresses []string
-	for i := 0; i < count; i++ {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for len(addresses) < count {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.Intn(20000)))
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer listener.Close()
 		addresses = append(addresses, listener.Addr().String())
