@@ -6,13 +6,22 @@
 
 #include <algorithm>
 #include <climits>
+#include <type_traits>
 #include <vector>
 
 #include "capi/handles.h"
+#include "db/options_check.h"
 
 using varve::Slice;
 
 namespace {
+
+// LevelDB refuses no number.
+template <typename T>
+T MoveInto(const varve::OptionBounds<T>& bounds,
+           std::type_identity_t<T> value) {
+  return std::clamp(value, bounds.low, bounds.high);
+}
 
 // A policy of the user's. Databases opened with it may outlive its handle:
 // from then on it makes no filter, and answers "maybe".
@@ -119,15 +128,14 @@ void varve_options_set_info_log(varve_options_t* options,
   options->rep.info_log = logger != nullptr ? logger->rep : nullptr;
 }
 
-// The bounds below are those of db/options_check.cc.
 void varve_options_set_write_buffer_size(varve_options_t* options,
                                          size_t bytes) {
   options->rep.write_buffer_size =
-      std::clamp(bytes, size_t{64} << 10, size_t{64} << 30);
+      MoveInto(varve::kWriteBufferSizeBounds, bytes);
 }
 
 void varve_options_set_max_open_files(varve_options_t* options, int count) {
-  options->rep.max_open_files = std::clamp(count, -1, 4 << 20);
+  options->rep.max_open_files = MoveInto(varve::kMaxOpenFilesBounds, count);
 }
 
 void varve_options_set_cache(varve_options_t* options, varve_cache_t* cache) {
@@ -135,17 +143,18 @@ void varve_options_set_cache(varve_options_t* options, varve_cache_t* cache) {
 }
 
 void varve_options_set_block_size(varve_options_t* options, size_t bytes) {
-  options->rep.block_size = std::clamp(bytes, size_t{256}, size_t{16} << 20);
+  options->rep.block_size = MoveInto(varve::kBlockSizeBounds, bytes);
 }
 
 void varve_options_set_block_restart_interval(varve_options_t* options,
                                               int count) {
-  options->rep.block_restart_interval = std::clamp(count, 1, 1024);
+  options->rep.block_restart_interval =
+      MoveInto(varve::kBlockRestartIntervalBounds, count);
 }
 
 void varve_options_set_max_file_size(varve_options_t* options, size_t bytes) {
   options->rep.target_file_size_base =
-      std::clamp(uint64_t{bytes}, uint64_t{64} << 10, uint64_t{64} << 30);
+      MoveInto(varve::kTargetFileSizeBounds, bytes);
 }
 
 void varve_options_set_compression(varve_options_t* options, int type) {

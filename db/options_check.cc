@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "monitoring/statistics.h"
@@ -23,9 +24,11 @@ Status CheckBounds(const char* name, T value, T low, T high) {
       std::to_string(low) + ", " + std::to_string(high) + "]");
 }
 
-constexpr uint64_t kKi = 1024;
-constexpr uint64_t kMi = kKi * kKi;
-constexpr uint64_t kGi = kKi * kMi;
+template <typename T>
+Status CheckBounds(const char* name, std::type_identity_t<T> value,
+                   const OptionBounds<T>& bounds) {
+  return CheckBounds(name, value, bounds.low, bounds.high);
+}
 
 }  // namespace
 
@@ -49,12 +52,13 @@ Status CheckOptions(const Options& o) {
     }
   }
   const Status checks[] = {
-      CheckBounds<uint64_t>("write_buffer_size", o.write_buffer_size, 64 * kKi,
-                            64 * kGi),
+      CheckBounds("write_buffer_size", o.write_buffer_size,
+                  kWriteBufferSizeBounds),
       CheckBounds("max_write_buffer_number", o.max_write_buffer_number, 2, 64),
-      CheckBounds("max_open_files", o.max_open_files, -1, 4 << 20),
-      CheckBounds<uint64_t>("block_size", o.block_size, 256, 16 * kMi),
-      CheckBounds("block_restart_interval", o.block_restart_interval, 1, 1024),
+      CheckBounds("max_open_files", o.max_open_files, kMaxOpenFilesBounds),
+      CheckBounds("block_size", o.block_size, kBlockSizeBounds),
+      CheckBounds("block_restart_interval", o.block_restart_interval,
+                  kBlockRestartIntervalBounds),
       CheckBounds("compression_level", o.compression_level,
                   o.compression == CompressionType::kLZ4HC ? 0 : -7,
                   o.compression == CompressionType::kLZ4HC ? 12 : 22),
@@ -67,10 +71,10 @@ Status CheckOptions(const Options& o) {
                   o.level0_file_num_compaction_trigger, 1 << 30),
       CheckBounds("level0_stop_writes_trigger", o.level0_stop_writes_trigger,
                   o.level0_slowdown_writes_trigger, 1 << 30),
-      CheckBounds<uint64_t>("target_file_size_base", o.target_file_size_base,
-                            64 * kKi, 64 * kGi),
+      CheckBounds("target_file_size_base", o.target_file_size_base,
+                  kTargetFileSizeBounds),
       CheckBounds<uint64_t>("max_bytes_for_level_base",
-                            o.max_bytes_for_level_base, 64 * kKi, UINT64_MAX),
+                            o.max_bytes_for_level_base, 64 << 10, UINT64_MAX),
       CheckBounds("max_bytes_for_level_multiplier",
                   o.max_bytes_for_level_multiplier, 2.0, 1000.0),
   };

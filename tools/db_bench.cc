@@ -23,6 +23,7 @@
 #include "tools/db_bench_report.h"
 #include "tools/engine_adapter.h"
 #include "tools/workload.h"
+#include "varve/options.h"
 #include "varve/trace.h"
 
 // ---- What to run ------------------------------------------------------------
@@ -230,14 +231,14 @@ Status CheckTogether() {
   if (FLAGS_sync && FLAGS_disable_wal) {
     return Invalid("--sync and --disable_wal contradict each other");
   }
-  const std::string& type = FLAGS_compression_type;
-  if (type != "none" && type != "snappy" && type != "lz4" && type != "lz4hc" &&
-      type != "zstd") {
-    return Invalid("--compression_type=" + type +
+  Options options;
+  Status status = SetOption("compression", FLAGS_compression_type, &options);
+  if (!status.ok()) {
+    return Invalid("--compression_type=" + FLAGS_compression_type +
                    ": must be none, snappy, lz4, lz4hc or zstd");
   }
   AblationOptions ablation;
-  const Status status = ablation.Parse(FLAGS_ablate);
+  status = ablation.Parse(FLAGS_ablate);
   if (!status.ok()) return status.Annotate("--ablate=" + FLAGS_ablate);
   if (!FLAGS_ablate.empty() && FLAGS_engine != "varve") {
     return Invalid("--ablate is for --engine=varve only");

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tools/engine_adapter.h"
+#include "varve/options.h"
 
 namespace varve {
 
@@ -33,21 +34,13 @@ Status FromRocks(const rocksdb::Status& status) {
   return Status::IOError("rocksdb: " + status.ToString());
 }
 
-bool ParseCompression(const std::string& name, rocksdb::CompressionType* type) {
-  if (name == "none") {
-    *type = rocksdb::kNoCompression;
-  } else if (name == "snappy") {
-    *type = rocksdb::kSnappyCompression;
-  } else if (name == "lz4") {
-    *type = rocksdb::kLZ4Compression;
-  } else if (name == "lz4hc") {
-    *type = rocksdb::kLZ4HCCompression;
-  } else if (name == "zstd") {
-    *type = rocksdb::kZSTD;
-  } else {
-    return false;
-  }
-  return true;
+// A type has the same number here and there, that in files.
+Status ParseCompression(const std::string& name,
+                        rocksdb::CompressionType* type) {
+  Options options;
+  const Status status = SetOption("compression", name, &options);
+  *type = static_cast<rocksdb::CompressionType>(options.compression);
+  return status;
 }
 
 // Hands out a unique_ptr, or before RocksDB 11 a plain one.
@@ -205,10 +198,7 @@ class RocksEngine final : public Engine {
 
   Status Check(const EngineConfig& config) const override {
     rocksdb::CompressionType type;
-    if (!ParseCompression(config.compression, &type)) {
-      return Status::NotSupported("compression " + config.compression);
-    }
-    return Status::OK();
+    return ParseCompression(config.compression, &type);
   }
 
   std::string IoPath() override {
@@ -245,9 +235,9 @@ class RocksEngine final : public Engine {
     options.manual_wal_flush = config.manual_wal_flush;
     options.allow_mmap_writes = config.mmap_write;
     options.max_background_jobs = config.max_background_jobs;
-    if (!ParseCompression(config.compression, &options.compression)) {
-      return Status::NotSupported("compression " + config.compression);
-    }
+    const Status known =
+        ParseCompression(config.compression, &options.compression);
+    if (!known.ok()) return known;
     if (config.statistics) {
       if (statistics_ == nullptr) {
         statistics_ = rocksdb::CreateDBStatistics();

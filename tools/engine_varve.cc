@@ -13,23 +13,6 @@ namespace varve {
 
 namespace {
 
-bool ParseCompression(const std::string& name, CompressionType* type) {
-  if (name == "none") {
-    *type = CompressionType::kNone;
-  } else if (name == "snappy") {
-    *type = CompressionType::kSnappy;
-  } else if (name == "lz4") {
-    *type = CompressionType::kLZ4;
-  } else if (name == "lz4hc") {
-    *type = CompressionType::kLZ4HC;
-  } else if (name == "zstd") {
-    *type = CompressionType::kZSTD;
-  } else {
-    return false;
-  }
-  return true;
-}
-
 class VarveCursor final : public EngineCursor {
  public:
   VarveCursor(DB* db, const ReadOptions& options)
@@ -156,11 +139,8 @@ class VarveEngine final : public Engine {
   std::string Version() const override { return VARVE_VERSION; }
 
   Status Check(const EngineConfig& config) const override {
-    CompressionType type;
-    if (!ParseCompression(config.compression, &type)) {
-      return Status::NotSupported("compression " + config.compression);
-    }
-    return Status::OK();
+    Options options;
+    return SetOption("compression", config.compression, &options);
   }
 
   std::string IoPath() override {
@@ -192,9 +172,8 @@ class VarveEngine final : public Engine {
     options.use_mmap_writes = config.mmap_write;
     options.block_size = config.block_bytes;
     options.max_background_jobs = config.max_background_jobs;
-    if (!ParseCompression(config.compression, &options.compression)) {
-      return Status::NotSupported("compression " + config.compression);
-    }
+    const Status known = SetOption("compression", config.compression, &options);
+    if (!known.ok()) return known;
     if (config.bloom_bits >= 1) {
       options.filter_policy = NewBloomFilterPolicy(config.bloom_bits);
     }
