@@ -1,14 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/recovery.h"
-#include "db/table_preload.h"
 
 #include <algorithm>
 #include <set>
 
 #include "db/key_case.h"
+#include "db/table_preload.h"
 #include "db/wal_predecessor.h"
 #include "db/wal_reader.h"
 #include "db/write_batch_internal.h"
+#include "env/descriptor_room.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
 
@@ -44,6 +45,8 @@ Status Recovery::Run(RecoveredState* state) {
     return Status::OK();
   }
   state->exists = true;
+  // Made while the MANIFEST is read.
+  const DescriptorRoom room(FilesToOpen());
   step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
   if (!status.ok()) return status;
@@ -162,6 +165,14 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
     }
   }
   return Status::OK();
+}
+
+size_t Recovery::FilesToOpen() const {
+  if (!options_.paranoid_checks) return 0;
+  return options_.max_open_files < 0
+             ? table_numbers_.size()
+             : std::min(table_numbers_.size(),
+                        static_cast<size_t>(options_.max_open_files));
 }
 
 Status Recovery::CheckTables(RecoveredState* state) {

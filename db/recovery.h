@@ -53,6 +53,8 @@ class Recovery {
   Status ListDirectory(RecoveredState* state);
   // Whether the MANIFEST has lost edits that took effect.
   Status CheckForLostEdits(const RecoveredState& state);
+  // How many files CheckTables has open at once, at most.
+  size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
   Status FindSequences(RecoveredState* state);
   Status ReplayLogs(RecoveredState* state);

@@ -111,10 +111,14 @@ Status VersionBuilder::CollectLevels(
       SortLevel0(&files);
       continue;
     }
-    std::sort(files.begin(), files.end(),
-              [this](const FileMetaData* a, const FileMetaData* b) {
-                return comparator_->Compare(a->smallest, b->smallest) < 0;
-              });
+    const auto is_before = [this](const FileMetaData* a,
+                                  const FileMetaData* b) {
+      return comparator_->Compare(a->smallest, b->smallest) < 0;
+    };
+    // Where keys rise with time, they lie as they are numbered.
+    if (!std::is_sorted(files.begin(), files.end(), is_before)) {
+      std::sort(files.begin(), files.end(), is_before);
+    }
     for (size_t i = 1; i < files.size(); ++i) {
       if (comparator_->Compare(files[i - 1]->largest, files[i]->smallest) >=
           0) {

@@ -26,61 +26,101 @@ constexpr std::string_view kExternalVersion =
 constexpr std::string_view kGlobalSequence =
     "rocksdb.external_sst_file.global_seqno";
 
-struct NumberField {
+// Each sets what a value says. False if the value is none of the field's.
+// `offset` is where it stands in the block's body.
+template <bool TableProperties::*kMember>
+bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
+                     TableProperties* result) {
+  uint64_t number;
+  if (!GetVarint64(&value, &number)) return false;
+  result->*kMember = number != 0;
+  return true;
+}
+
+// Filters may answer only what they surely were built for.
+template <bool TableProperties::*kMember>
+bool ParseTextFlag(Slice value, uint64_t /*offset*/, TableProperties* result) {
+  result->*kMember = value == "1";
+  return true;
+}
+
+template <uint32_t TableProperties::*kMember>
+bool ParseFixed32(Slice value, uint64_t /*offset*/, TableProperties* result) {
+  return GetFixed32(&value, &(result->*kMember));
+}
+
+bool ParseGlobalSequence(Slice value, uint64_t offset,
+                         TableProperties* result) {
+  result->has_global_sequence = true;
+  result->global_sequence_offset = offset;
+  return GetFixed64(&value, &result->global_sequence);
+}
+
+// A property that is known. One of the three is not null.
+struct Field {
   std::string_view name;
-  uint64_t TableProperties::*member;
-};
-constexpr NumberField kNumberFields[] = {
-    {"rocksdb.column.family.id", &TableProperties::column_family_id},
-    {"rocksdb.creation.time", &TableProperties::creation_time_s},
-    {"rocksdb.data.size", &TableProperties::data_size},
-    {"rocksdb.deleted.keys", &TableProperties::num_deletions},
-    {"rocksdb.file.creation.time", &TableProperties::file_creation_time_s},
-    {"rocksdb.filter.size", &TableProperties::filter_size},
-    {"rocksdb.format.version", &TableProperties::format_version},
-    {"rocksdb.index.size", &TableProperties::index_size},
-    {"rocksdb.merge.operands", &TableProperties::num_merge_operands},
-    {"rocksdb.num.data.blocks", &TableProperties::num_data_blocks},
-    {"rocksdb.num.entries", &TableProperties::num_entries},
-    {"rocksdb.num.filter_entries", &TableProperties::num_filter_entries},
-    {"rocksdb.num.range-deletions", &TableProperties::num_range_deletions},
-    {"rocksdb.oldest.key.time", &TableProperties::oldest_key_time_s},
-    {"rocksdb.original.file.number", &TableProperties::original_file_number},
-    {"rocksdb.raw.key.size", &TableProperties::raw_key_size},
-    {"rocksdb.raw.value.size", &TableProperties::raw_value_size},
+  uint64_t TableProperties::*number;  // In varints.
+  std::string TableProperties::*text;
+  bool (*parse)(Slice value, uint64_t offset, TableProperties* result);
 };
 
-struct TextField {
-  std::string_view name;
-  std::string TableProperties::*member;
-};
-constexpr TextField kTextFields[] = {
-    {"rocksdb.column.family.name", &TableProperties::column_family_name},
-    {"rocksdb.comparator", &TableProperties::comparator},
-    {"rocksdb.compression", &TableProperties::compression},
-    {"rocksdb.creating.db.identity", &TableProperties::db_identity},
-    {"rocksdb.creating.session.identity", &TableProperties::session_identity},
-    {"rocksdb.filter.policy", &TableProperties::filter_policy},
-};
+constexpr Field Number(std::string_view name,
+                       uint64_t TableProperties::*member) {
+  return {name, member, nullptr, nullptr};
+}
+constexpr Field Text(std::string_view name,
+                     std::string TableProperties::*member) {
+  return {name, nullptr, member, nullptr};
+}
+constexpr Field Other(std::string_view name,
+                      bool (*parse)(Slice, uint64_t, TableProperties*)) {
+  return {name, nullptr, nullptr, parse};
+}
 
-// Where a walk through names that rise has got to in a list of fields, whose
-// names rise too.
-template <typename Field, size_t kSize>
-class FieldCursor {
- public:
-  explicit constexpr FieldCursor(const Field (&fields)[kSize])
-      : next_(fields), end_(fields + kSize) {}
-
-  // The field of the name, or null. REQUIRES: the names asked for rise.
-  const Field* Find(std::string_view name) {
-    while (next_ != end_ && next_->name < name) ++next_;
-    return next_ != end_ && next_->name == name ? next_ : nullptr;
-  }
-
- private:
-  const Field* next_;
-  const Field* const end_;
+// By names that rise, as they do in the block.
+constexpr Field kFields[] = {
+    Other(kIndexType, &ParseFixed32<&TableProperties::index_type>),
+    Other(kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>),
+    Other(kWholeKeyFiltering,
+          &ParseTextFlag<&TableProperties::whole_key_filtering>),
+    Number("rocksdb.column.family.id", &TableProperties::column_family_id),
+    Text("rocksdb.column.family.name", &TableProperties::column_family_name),
+    Text("rocksdb.comparator", &TableProperties::comparator),
+    Text("rocksdb.compression", &TableProperties::compression),
+    Text("rocksdb.creating.db.identity", &TableProperties::db_identity),
+    Text("rocksdb.creating.session.identity",
+         &TableProperties::session_identity),
+    Number("rocksdb.creation.time", &TableProperties::creation_time_s),
+    Number("rocksdb.data.size", &TableProperties::data_size),
+    Number("rocksdb.deleted.keys", &TableProperties::num_deletions),
+    Other(kGlobalSequence, &ParseGlobalSequence),
+    Other(kExternalVersion, &ParseFixed32<&TableProperties::external_version>),
+    Number("rocksdb.file.creation.time",
+           &TableProperties::file_creation_time_s),
+    Text("rocksdb.filter.policy", &TableProperties::filter_policy),
+    Number("rocksdb.filter.size", &TableProperties::filter_size),
+    Number("rocksdb.format.version", &TableProperties::format_version),
+    Other(kIndexKeyIsUserKey,
+          &ParseVarintFlag<&TableProperties::index_key_is_user_key>),
+    Number("rocksdb.index.size", &TableProperties::index_size),
+    Other(kIndexValueIsDeltaEncoded,
+          &ParseVarintFlag<&TableProperties::index_value_is_delta_encoded>),
+    Number("rocksdb.merge.operands", &TableProperties::num_merge_operands),
+    Number("rocksdb.num.data.blocks", &TableProperties::num_data_blocks),
+    Number("rocksdb.num.entries", &TableProperties::num_entries),
+    Number("rocksdb.num.filter_entries", &TableProperties::num_filter_entries),
+    Number("rocksdb.num.range-deletions",
+           &TableProperties::num_range_deletions),
+    Number("rocksdb.oldest.key.time", &TableProperties::oldest_key_time_s),
+    Number("rocksdb.original.file.number",
+           &TableProperties::original_file_number),
+    Number("rocksdb.raw.key.size", &TableProperties::raw_key_size),
+    Number("rocksdb.raw.value.size", &TableProperties::raw_value_size),
 };
+static_assert(std::is_sorted(std::begin(kFields), std::end(kFields),
+                             [](const Field& a, const Field& b) {
+                               return a.name < b.name;
+                             }));
 
 std::string VarintText(uint64_t value) {
   std::string result;
@@ -100,67 +140,19 @@ std::string Fixed64Text(uint64_t value) {
   return result;
 }
 
-bool ParseVarint(Slice value, uint64_t* result) {
-  return GetVarint64(&value, result);
-}
+// How many more properties RocksDB gives each table, about.
+constexpr size_t kMinOthers = 8;
 
-bool ParseVarintFlag(Slice value, bool* result) {
-  uint64_t number;
-  if (!GetVarint64(&value, &number)) return false;
-  *result = number != 0;
-  return true;
-}
-
-// Sets fields by names that rise.
-class FieldSetter {
- public:
-  explicit FieldSetter(TableProperties* result) : result_(result) {}
-
-  // *known tells whether there is a field of that name. False if the value is
-  // none of the field's.
-  bool Set(std::string_view name, const Slice& value, uint64_t value_offset,
-           bool* known);
-
- private:
-  TableProperties* const result_;
-  FieldCursor<NumberField, std::size(kNumberFields)> numbers_{kNumberFields};
-  FieldCursor<TextField, std::size(kTextFields)> texts_{kTextFields};
-};
-
-bool FieldSetter::Set(std::string_view name, const Slice& value,
-                      uint64_t value_offset, bool* known) {
-  *known = true;
-  if (const NumberField* field = numbers_.Find(name)) {
-    return ParseVarint(value, &(result_->*field->member));
+bool SetField(const Field& field, Slice value, uint64_t offset,
+              TableProperties* result) {
+  if (field.number != nullptr) {
+    return GetVarint64(&value, &(result->*field.number));
   }
-  if (const TextField* field = texts_.Find(name)) {
-    (result_->*field->member).assign(value.data(), value.size());
+  if (field.text != nullptr) {
+    (result->*field.text).assign(value.data(), value.size());
     return true;
   }
-  if (name == kIndexKeyIsUserKey) {
-    return ParseVarintFlag(value, &result_->index_key_is_user_key);
-  }
-  if (name == kIndexValueIsDeltaEncoded) {
-    return ParseVarintFlag(value, &result_->index_value_is_delta_encoded);
-  }
-  if (name == kWholeKeyFiltering || name == kPrefixFiltering) {
-    // Filters may answer only what they surely were built for.
-    (name == kWholeKeyFiltering ? result_->whole_key_filtering
-                                : result_->prefix_filtering) = value == "1";
-    return true;
-  }
-  Slice rest = value;
-  if (name == kIndexType) return GetFixed32(&rest, &result_->index_type);
-  if (name == kExternalVersion) {
-    return GetFixed32(&rest, &result_->external_version);
-  }
-  if (name == kGlobalSequence) {
-    result_->has_global_sequence = true;
-    result_->global_sequence_offset = value_offset;
-    return GetFixed64(&rest, &result_->global_sequence);
-  }
-  *known = false;
-  return true;
+  return field.parse(value, offset, result);
 }
 
 }  // namespace
@@ -182,12 +174,12 @@ std::string EncodeProperties(const TableProperties& properties) {
   if (properties.has_global_sequence) {
     add(kGlobalSequence, Fixed64Text(properties.global_sequence));
   }
-  for (const NumberField& field : kNumberFields) {
-    add(field.name, VarintText(properties.*field.member));
-  }
-  for (const TextField& field : kTextFields) {
-    const std::string& text = properties.*field.member;
-    if (!text.empty()) add(field.name, text);
+  for (const Field& field : kFields) {
+    if (field.number != nullptr) {
+      add(field.name, VarintText(properties.*field.number));
+    } else if (field.text != nullptr && !(properties.*field.text).empty()) {
+      add(field.name, properties.*field.text);
+    }
   }
   std::sort(all.begin(), all.end());
 
@@ -204,28 +196,35 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
   Status status = DecodeBlockTail(block_body, &tail);
   if (!status.ok()) return status.Annotate(context());
 
-  FieldSetter fields(result);
   EntryScanner scanner(Slice(block_body.data(), tail.entries_size));
-  std::string previous;
-  bool first = true;
+  const Field* field = std::begin(kFields);
+  std::string_view previous;
   while (scanner.Next()) {
-    const Slice name = scanner.key();
-    if (!first && name.compare(previous) <= 0) {
+    const std::string_view name = scanner.key().ToStringView();
+    const Slice value = scanner.value();
+    const auto offset = static_cast<uint64_t>(value.data() - block_body.data());
+    int order = 1;
+    while (field != std::end(kFields) &&
+           (order = field->name.compare(name)) < 0) {
+      ++field;
+    }
+    if (field != std::end(kFields) && order == 0) {
+      // In order: every name before it was before this field's, too.
+      previous = field->name;
+      if (!SetField(*field, value, offset, result)) {
+        return scanner.EntryError("bad value of a property")
+            .Annotate(context());
+      }
+      ++field;
+      continue;
+    }
+    // The first name may be empty.
+    if (name <= previous && scanner.offset() != 0) {
       return scanner.EntryError("names out of order").Annotate(context());
     }
-    first = false;
-    previous.assign(name.data(), name.size());
-
-    const Slice value = scanner.value();
-    const auto value_offset =
-        static_cast<uint64_t>(value.data() - block_body.data());
-    bool known;
-    if (!fields.Set(name.ToStringView(), value, value_offset, &known)) {
-      return scanner.EntryError("bad value of a property").Annotate(context());
-    }
-    if (!known) {
-      result->other.emplace_back(name.ToString(), value.ToString());
-    }
+    if (result->other.empty()) result->other.reserve(kMinOthers);
+    result->other.emplace_back(name, value.ToStringView());
+    previous = result->other.back().first;
   }
   if (scanner.status().ok()) return Status();
   return scanner.status().Annotate(context());

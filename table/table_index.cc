@@ -67,6 +67,7 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   last_misses_ = std::make_unique<uint8_t[]>(size());
   has_prefixes_ = with_prefixes;
   if (!with_prefixes) return;
+  tops_.reserve(node_count_);
   CountWitness(Witness::kPrefixIndex);
   // The separators rise, so what the first and the last begin with, all do.
   // (An index that is out of order gives wrong answers, not wrong accesses.)
@@ -89,7 +90,6 @@ void TableIndex::MakeNodes(bool with_prefixes) {
       tops_.push_back(prefix);
     }
   }
-  tops_.shrink_to_fit();
 }
 
 Status TableIndex::DecodeEntries(const Slice& entries,
@@ -100,6 +100,12 @@ Status TableIndex::DecodeEntries(const Slice& entries,
   const bool delta = properties.index_value_is_delta_encoded;
   const size_t max_arena_size = std::min<size_t>(
       UINT32_MAX, kAlwaysAllowedArenaSize + kMaxArenaGrowth * entries.size());
+  // An entry takes three bytes at least, whatever the properties say.
+  const size_t expected =
+      std::min<size_t>(properties.num_data_blocks, entries.size() / 3);
+  starts_.reserve(expected + 1);
+  handles_.reserve(expected);
+  arena_.reserve(entries.size());
   starts_.push_back(0);
   BlockHandle handle;
   EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut

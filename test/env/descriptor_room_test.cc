@@ -1,0 +1,92 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: room for descriptors is there when it was asked for, nothing stays
+// open, and limits are kept. Method: the size of the process's descriptor
+// table, as /proc tells it. The table never shrinks, so each test wants more
+// than the ones before, and reads what there is.
+
+#include "env/descriptor_room.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace varve {
+namespace {
+
+size_t TableSize() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  size_t size = 0;
+  while (status >> word) {
+    if (word == "FDSize:") status >> size;
+  }
+  return size;
+}
+
+int CountThreads() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int threads = 0;
+  while (status >> word) {
+    if (word == "Threads:") status >> threads;
+  }
+  return threads;
+}
+
+int CountDescriptors() {
+  int count = 0;
+  DIR* const directory = opendir("/proc/self/fd");
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+TEST(DescriptorRoomTest, GrowsTheTableOnceAndLeavesNothing) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const size_t before = TableSize();
+  ASSERT_GT(before, 0u);
+  const size_t wanted = 2 * before + 600;
+  ASSERT_LT(wanted, limit.rlim_cur) << "the limit leaves nothing to test";
+  const int descriptors = CountDescriptors();
+  const int threads = CountThreads();
+  { const DescriptorRoom room(wanted); }
+  EXPECT_GE(TableSize(), wanted);
+  EXPECT_EQ(CountDescriptors(), descriptors);
+  EXPECT_EQ(CountThreads(), threads);
+}
+
+TEST(DescriptorRoomTest, DoesNothingForFew) {
+  const size_t before = TableSize();
+  { const DescriptorRoom room(std::min<size_t>(before, 500)); }
+  { const DescriptorRoom none(0); }
+  EXPECT_EQ(TableSize(), before);
+}
+
+TEST(DescriptorRoomTest, KeepsToTheLimit) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit lower = limit;
+  lower.rlim_cur = std::min<rlim_t>(limit.rlim_cur, 2 * TableSize() + 700);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &lower), 0);
+  const int descriptors = CountDescriptors();
+  { const DescriptorRoom room(size_t{1} << 40); }
+  EXPECT_GE(TableSize(), lower.rlim_cur);
+  EXPECT_LT(TableSize(), 4 * lower.rlim_cur);
+  EXPECT_EQ(CountDescriptors(), descriptors);
+
+  // No descriptor is left at all: nothing happens.
+  lower.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &lower), 0);
+  { const DescriptorRoom room(size_t{1} << 20); }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(CountDescriptors(), descriptors);
+}
+
+}  // namespace
+}  // namespace varve
