@@ -153,6 +153,10 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   const std::string path = PathOf(*entry);
   // Somebody may have removed it, and must not get an empty one for it.
   Status status = is_new ? Status::OK() : env_->FileExists(path);
+  // NotFound is for names that there are none of.
+  if (status.IsNotFound()) {
+    status = Status::Corruption(path, "the database's directory is missing");
+  }
   std::unique_ptr<DBImpl> db;
   if (status.ok()) {
     db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());

@@ -1,7 +1,7 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 #
 # What `cmake --install` puts where, and Debian packages of it by `cpack`:
-# libvarve0 (component runtime), libvarve-dev (dev) and varve-tools (tools).
+# libvarve0.1 (component runtime), libvarve-dev (dev) and varve-tools (tools).
 
 include(CMakePackageConfigHelpers)
 set(cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/varve")
@@ -70,7 +70,8 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libvarve0)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME
+    "libvarve${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
     "The shared library that programs built with Varve load.")
@@ -81,7 +82,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
 )
 if(VARVE_BUILD_SHARED)
   string(PREPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-         "libvarve0 (= ${PROJECT_VERSION}), ")
+         "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION}), ")
 endif()
 set(CPACK_COMPONENT_DEV_DESCRIPTION
     "Headers, the static library, and files for CMake and pkg-config.")

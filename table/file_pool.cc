@@ -97,9 +97,11 @@ class FilePool::PooledFile final : public RandomAccessFile {
     const uint32_t before = state_.fetch_add(1, std::memory_order_acquire);
     if ((before & kOpen) == 0) [[unlikely]] {
       Unpin();
-      const Status s = pool_->OpenPinned(const_cast<PooledFile*>(this), waits);
+      Status s = pool_->OpenPinned(const_cast<PooledFile*>(this), waits);
       if (!s.ok() && !s.IsBusy())
         RecordTick(pool_->statistics_, Ticker::kNoFileErrors, 1);
+      // It was there: a read that says NotFound would speak of a key.
+      if (s.IsNotFound()) s = Status::Corruption(path_, "the file has gone");
       return s;
     }
     // relaxed, both: a hint for the clock.

@@ -62,7 +62,7 @@ class FilePool {
   ~FilePool();
 
   // Opens a file: NotFound if it is not there. Later openings take place
-  // within reads, which have their errors then.
+  // within reads, which have their errors then: Corruption if it is gone.
   Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file);
 
   size_t open_files() const;

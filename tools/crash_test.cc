@@ -36,6 +36,8 @@ extern char** environ;
 namespace varve::crash_test {
 namespace {
 
+constexpr int kMostMsToFirstWrite = 120'000;
+
 class CrashTest {
  public:
   CrashTest(std::string directory, uint64_t seed)
@@ -100,8 +102,14 @@ class CrashTest {
     // Some die while they recover, most when they have written.
     const bool early = random_.OneIn(5);
     int status = 0;
-    while (!early && Writes() == before) {
+    for (int waited_ms = 0; !early && Writes() == before; ++waited_ms) {
       if (waitpid(child, &status, WNOHANG) != 0) return false;
+      if (waited_ms > kMostMsToFirstWrite) {  // Under a sanitizer, too.
+        fprintf(stderr, "the worker does not write\n");
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        return false;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(

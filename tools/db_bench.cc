@@ -192,6 +192,7 @@ Status CheckBounds() {
       {"max_background_jobs", static_cast<double>(FLAGS_max_background_jobs), 1,
        64},
       {"subcompactions", static_cast<double>(FLAGS_subcompactions), 1, 64},
+      {"stats_level", static_cast<double>(FLAGS_stats_level), 0, 5},
       {"trace_sampling", FLAGS_trace_sampling, 0, 1},
       {"trace_slower_than_us", static_cast<double>(FLAGS_trace_slower_than_us),
        0, 1e12},
@@ -373,8 +374,8 @@ std::vector<std::pair<std::string, std::string>> ListFlags() {
   return flags;
 }
 
-// Makes the parent of the database's directory and the file for the report,
-// so that a path that cannot be is known before anything runs.
+// Makes the parent of the database's directory and the files for report and
+// traces, so that a path that cannot be is known before anything runs.
 Status PreparePaths(const EngineConfig& config) {
   std::error_code error;
   const std::filesystem::path path =
@@ -383,10 +384,12 @@ Status PreparePaths(const EngineConfig& config) {
     std::filesystem::create_directories(path.parent_path(), error);
   }
   if (error) return Status::FromErrno(config.path, error.value());
-  if (FLAGS_report_json.empty()) return Status::OK();
-  FILE* file = fopen(FLAGS_report_json.c_str(), "a");
-  if (file == nullptr) return Status::FromErrno(FLAGS_report_json, errno);
-  fclose(file);
+  for (const std::string& name : {FLAGS_report_json, FLAGS_trace}) {
+    if (name.empty()) continue;
+    FILE* file = fopen(name.c_str(), "a");
+    if (file == nullptr) return Status::FromErrno(name, errno);
+    fclose(file);
+  }
   return Status::OK();
 }
 
@@ -436,9 +439,9 @@ Status StopTrace() {
   return status.Annotate(FLAGS_trace);
 }
 
-Status RunAll(const std::vector<const Benchmark*>& benchmarks,
-              const BenchRun& run, Engine* engine, Workload* workload) {
-  std::vector<BenchmarkResult> results;
+Status RunEach(const std::vector<const Benchmark*>& benchmarks,
+               Workload* workload, std::vector<BenchmarkResult>* all) {
+  std::vector<BenchmarkResult>& results = *all;
   for (const Benchmark* benchmark : benchmarks) {
     if (workload->NeedsFill(*benchmark)) {
       printf(
@@ -454,11 +457,21 @@ Status RunAll(const std::vector<const Benchmark*>& benchmarks,
     status = trace::Flush();
     if (!status.ok()) return status.Annotate(FLAGS_trace);
   }
-  if (FLAGS_statistics) {
+  return Status::OK();
+}
+
+Status RunAll(const std::vector<const Benchmark*>& benchmarks,
+              const BenchRun& run, Engine* engine, Workload* workload) {
+  std::vector<BenchmarkResult> results;
+  const Status status = RunEach(benchmarks, workload, &results);
+  if (FLAGS_statistics && status.ok()) {
     printf("STATISTICS:\n%s", engine->StatisticsText().c_str());
   }
-  if (FLAGS_report_json.empty()) return Status::OK();
-  return WriteFile(FLAGS_report_json, FormatJson(run, results));
+  if (FLAGS_report_json.empty()) return status;
+  // Of a run that failed, those that came to their end.
+  if (!status.ok() && !results.empty()) results.pop_back();
+  const Status written = WriteFile(FLAGS_report_json, FormatJson(run, results));
+  return status.ok() ? written : status;
 }
 
 Status Main(int argc, char** argv) {

@@ -277,9 +277,12 @@ class LmdbEngine final : public Engine {
   Status Flush() override {
     return FromLmdb("mdb_env_sync", mdb_env_sync(env_, 1));
   }
-  // It has no background work.
-  Status Compact() override { return Status::OK(); }
-  Status WaitForCompaction() override { return Status::OK(); }
+  Status Compact() override {
+    return Status::NotSupported("lmdb needs no compaction");
+  }
+  Status WaitForCompaction() override {
+    return Status::NotSupported("lmdb has no background work");
+  }
   Status VerifyChecksum() override {
     return Status::NotSupported("lmdb has no checksums");
   }

@@ -185,7 +185,7 @@ Writes the tables anew, without what was deleted or written over.
 
   --db=DIR             the database
   --from=KEY           begin at this key
-  --to=KEY             end before this key
+  --to=KEY             end at this key, which is the last
   --hex                these two are hexadecimal, as 0x61
   --ignore_case        the keys of the database are case-insensitive
   --progress           say how far it is, also if stderr is no terminal
@@ -210,8 +210,9 @@ input. A file is read to its end first, and nothing is written if it is
 damaged or cut off; standard input is written as it comes, and then the
 exit code says so.
 
-It understands what varve export-to, ldb dump --hex and ldb scan --hex
-print; the last has no end mark by which to see that it is whole.
+It understands what varve export-to, ldb dump --hex and, up to RocksDB
+8.6, ldb scan --hex print; the last has no end mark by which to see that
+it is whole.
 
   --db=DIR             the database
   --create_if_missing  make the database if there is none

@@ -28,7 +28,8 @@ class LineReader {
   bool Next(Slice* line) {
     const ssize_t size = getline(&buffer_, &capacity_, file_);
     if (size < 0) {
-      if (ferror(file_) != 0) status_ = Status::FromErrno(name_, errno);
+      // Also without memory for the line.
+      if (feof(file_) == 0) status_ = Status::FromErrno(name_, errno);
       return false;
     }
     ++number_;

@@ -20,9 +20,18 @@ constexpr size_t kTracesInPage = 200;
 // Files that the user names, and so may be links or pipes: not the engine's
 // way to files, which refuses these.
 bool ReadText(const std::string& path, std::string* text) {
-  std::ifstream in(path, std::ios::binary);
-  text->assign(std::istreambuf_iterator<char>(in), {});
-  return in.is_open() && !in.bad();
+  FILE* const in = fopen(path.c_str(), "r");
+  if (in == nullptr) return false;
+  char piece[65536];
+  size_t size;
+  while ((size = fread(piece, 1, sizeof(piece), in)) > 0) {
+    text->append(piece, size);
+  }
+  const bool good = ferror(in) == 0;
+  const int error = errno;
+  fclose(in);
+  errno = error;
+  return good;
 }
 bool WriteText(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);

@@ -1,6 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve_transfer.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
@@ -8,6 +11,7 @@
 #include "tools/varve_lines.h"
 #include "tools/varve_text.h"
 #include "util/checksum.h"
+#include "varve/env.h"
 #include "varve/write_batch.h"
 
 namespace varve {
@@ -124,48 +128,114 @@ class DumpReader {
   Status status_;
 };
 
-// A file that may be the standard input or output.
-class TextFile {
+// A dump that is read: a file, a pipe or, as -, the standard input.
+class DumpInput {
  public:
-  TextFile(const std::string& path, const char* mode, FILE* standard)
-      : name_(path), standard_(path == "-") {
-    file_ = standard_ ? standard : fopen(path.c_str(), mode);
+  DumpInput(const std::string& path, FILE* standard)
+      : name_(path == "-" ? "standard input" : path),
+        opened_(path == "-" ? nullptr : fopen(path.c_str(), "r")),
+        file_(path == "-" ? standard : opened_) {
+    if (file_ == nullptr) status_ = Status::FromErrno(path, errno);
   }
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
-  ~TextFile() { Close().IgnoreError(); }
+  DumpInput(const DumpInput&) = delete;
+  DumpInput& operator=(const DumpInput&) = delete;
+  ~DumpInput() {
+    if (opened_ != nullptr) fclose(opened_);
+  }
 
-  Status status() const {
-    return file_ != nullptr ? Status() : Status::FromErrno(name_, errno);
-  }
+  const Status& status() const { return status_; }
+  const std::string& name() const { return name_; }
   FILE* get() const { return file_; }
-  bool standard() const { return standard_; }
-  Status Close() {
-    FILE* const file = file_;
-    file_ = nullptr;
-    if (file == nullptr || standard_) return Status();
-    const bool failed = ferror(file) != 0;
-    if (fclose(file) == 0 && !failed) return Status();
-    return Status::FromErrno(name_, errno);
+
+  // Reads the whole dump to see whether it is in order, if it can be read
+  // again then.
+  Status Check() const {
+    struct stat info;
+    if (opened_ == nullptr || fstat(fileno(opened_), &info) != 0 ||
+        !S_ISREG(info.st_mode)) {
+      return Status();
+    }
+    DumpReader reader(opened_, name_);
+    std::string key;
+    std::string value;
+    while (reader.Next(&key, &value)) {
+    }
+    if (reader.status().ok()) rewind(opened_);
+    return reader.status();
   }
 
  private:
   const std::string name_;
-  const bool standard_;
-  FILE* file_;
+  FILE* const opened_;  // Null for the standard input.
+  FILE* const file_;
+  Status status_;
 };
 
-// Reads a whole dump to see whether it is in order.
-Status CheckDump(const std::string& path) {
-  TextFile file(path, "r", nullptr);
-  if (!file.status().ok()) return file.status();
-  DumpReader reader(file.get(), path);
-  std::string key;
-  std::string value;
-  while (reader.Next(&key, &value)) {
+// A dump that is written: to the standard output (-), into a pipe or a device,
+// or to a file, which is replaced when all is there and synced.
+class DumpOutput {
+ public:
+  DumpOutput(const std::string& path, FILE* standard) : path_(path) {
+    if (path == "-") {
+      file_ = standard;
+      return;
+    }
+    struct stat info;
+    const bool exists = stat(path.c_str(), &info) == 0;
+    if (!exists || S_ISREG(info.st_mode)) temporary_ = path + ".tmp";
+    opened_ = fopen((temporary_.empty() ? path : temporary_).c_str(), "w");
+    file_ = opened_;
+    if (file_ == nullptr) status_ = Status::FromErrno(path, errno);
   }
-  return reader.status();
-}
+  DumpOutput(const DumpOutput&) = delete;
+  DumpOutput& operator=(const DumpOutput&) = delete;
+  // Leaves what was there before, unless Finish has been called.
+  ~DumpOutput() {
+    if (opened_ == nullptr) return;
+    fclose(opened_);
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+
+  const Status& status() const { return status_; }
+  FILE* get() const { return file_; }
+  bool standard() const { return opened_ == nullptr; }
+
+  Status Finish() {
+    if (opened_ == nullptr) return Status();
+    bool good = ferror(opened_) == 0 && fflush(opened_) == 0 &&
+                (temporary_.empty() || fsync(fileno(opened_)) == 0);
+    int error = errno;
+    FILE* const file = opened_;
+    opened_ = nullptr;
+    if (fclose(file) != 0 && good) {
+      good = false;
+      error = errno;
+    }
+    if (temporary_.empty()) {
+      return good ? Status() : Status::FromErrno(path_, error);
+    }
+    if (good && rename(temporary_.c_str(), path_.c_str()) != 0) {
+      good = false;
+      error = errno;
+    }
+    if (!good) {
+      unlink(temporary_.c_str());
+      return Status::FromErrno(path_, error);
+    }
+    const size_t slash = path_.rfind('/');
+    std::unique_ptr<Directory> directory;
+    Status status = Env::Default()->NewDirectory(
+        slash == path_.npos ? "." : path_.substr(0, slash + 1), &directory);
+    return status.ok() ? directory->Sync() : status;
+  }
+
+ private:
+  const std::string path_;
+  std::string temporary_;  // Empty if the path itself is written.
+  FILE* opened_ = nullptr;
+  FILE* file_ = nullptr;
+  Status status_;
+};
 
 Status Ingest(DumpReader* reader, DB* db, const Session& session) {
   Progress progress(session);
@@ -258,7 +328,7 @@ Status RunExportTo(Session* session) {
   std::unique_ptr<DB> db;
   Status status = OpenToRead(session->line, &db);
   if (!status.ok()) return status;
-  TextFile file(session->operand(0), "w", session->out);
+  DumpOutput file(session->operand(0), session->out);
   if (!file.status().ok()) return file.status();
   const BoundedScan scan(session->line);
   std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get());
@@ -266,20 +336,19 @@ Status RunExportTo(Session* session) {
       Export(iterator.get(), session->line.Has("ldb"), file.get(), session);
   if (file.standard()) OutputFailed(session);
   iterator.reset();
-  if (status.ok()) status = file.Close();
+  if (status.ok()) status = file.Finish();
   return status.ok() ? db->Close() : status;
 }
 
 Status RunIngestFrom(Session* session) {
-  const std::string& path = session->operand(0);
-  TextFile file(path, "r", session->in);
+  const DumpInput file(session->operand(0), session->in);
   Status status = file.status();
   // Half a dump is better noticed before anything is written.
-  if (status.ok() && !file.standard()) status = CheckDump(path);
+  if (status.ok()) status = file.Check();
   std::unique_ptr<DB> db;
   if (status.ok()) status = OpenToWrite(session->line, &db);
   if (!status.ok()) return status;
-  DumpReader reader(file.get(), file.standard() ? "standard input" : path);
+  DumpReader reader(file.get(), file.name());
   status = Ingest(&reader, db.get(), *session);
   if (status.ok()) status = db->Close();
   if (status.ok()) {

@@ -444,7 +444,8 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
   LoopContext context{
       .config = config_,
       .order = benchmark.order,
-      .operations = benchmark.writes ? config_.entries : config_.reads};
+      .operations = benchmark.writes ? config_.entries : config_.reads,
+      .threads = thread_count};
   if (benchmark.sync) {
     context.operations = std::max<uint64_t>(1, context.operations / kSyncShare);
   }

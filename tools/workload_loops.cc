@@ -177,8 +177,7 @@ LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
 void WriteLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
   const uint64_t batch = context->config.write_batch;
-  const Pacer pacer(context->config.write_bytes_per_second,
-                    context->config.threads);
+  const Pacer pacer(context->config.write_bytes_per_second, context->threads);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
     return !context->stop.load(std::memory_order_relaxed);

@@ -36,6 +36,7 @@ struct LoopContext {
   // Operations of each thread; ignored by the timed loops when there is a
   // duration.
   uint64_t operations;
+  int threads;  // That run the same loop.
   // Set when a thread has failed: the others end early.
   std::atomic<bool> stop{false};
   // Threads whose end the background writer waits for.

@@ -30,12 +30,12 @@
  *
  * Booleans are uint8_t: 0 for no, anything else for yes.
  *
- * Threads: a varve_t, a varve_cache_t, a varve_env_t and what a varve_t was
- * opened with may be used by many threads at once, as may a snapshot. All other
- * objects may be used by one thread at a time, options by many as long as
- * nobody changes them. Callbacks are called by any thread of the program and
- * by threads of the engine, many at a time; they must return, and must not
- * throw.
+ * Threads: a varve_t, a varve_cache_t, a varve_env_t, a varve_catalog_t and
+ * what a varve_t was opened with may be used by many threads at once, as may a
+ * snapshot, also that of a read transaction. All other objects may be used by
+ * one thread at a time, options by many as long as nobody changes them.
+ * Callbacks are called by any thread of the program and by threads of the
+ * engine, many at a time; they must return, and must not throw.
  *
  * Lifetime: destroy iterators, release snapshots and destroy pinned values
  * before their database is closed. Comparators, filter policies and

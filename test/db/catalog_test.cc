@@ -318,6 +318,16 @@ TEST_F(CatalogTest, RefusesWhatItCannotBeOpenedWith) {
       Catalog::Open(options, dir_.Sub("new"), &other).IsInvalidArgument());
 }
 
+TEST_F(CatalogTest, ADirectoryThatIsGoneIsNotAMissingName) {
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  EXPECT_EQ(CloseIdle(), 1u);
+  std::filesystem::rename(root_ + "/db-a", root_ + "/elsewhere");
+  EXPECT_THAT(FindStatus("a").ToString(), HasSubstr("Corruption"));
+  EXPECT_TRUE(FindStatus("b").IsNotFound());
+  std::filesystem::rename(root_ + "/elsewhere", root_ + "/db-a");
+  EXPECT_TRUE(FindStatus("a").ok());
+}
+
 TEST_F(CatalogTest, ADatabaseThatCannotBeOpenedIsTriedAgain) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   Put("a", "key", "value");

@@ -159,6 +159,37 @@ INSTANTIATE_TEST_SUITE_P(All, FixtureDamagedTest,
 
 class DbDamageTest : public FixtureTest {};
 
+TEST_F(DbDamageTest, ATableThatGoesAwayIsNotAMissingKey) {
+  options_.max_open_files = 16;
+  options_.block_cache = NewTestCache(0);
+  options_.level0_file_num_compaction_trigger = 100;
+  options_.level0_slowdown_writes_trigger = 100;
+  options_.level0_stop_writes_trigger = 100;
+  Open();
+  constexpr int kTables = 24;
+  for (int i = 0; i < kTables; ++i) {
+    Put("key" + std::to_string(i), "value");
+    ASSERT_TRUE(Ok(db_->Flush({})));
+  }
+  for (int i = 0; i < kTables; ++i) {
+    EXPECT_EQ(Get("key" + std::to_string(i)), "value");
+  }
+  for (const auto& file : std::filesystem::directory_iterator(path_)) {
+    if (file.path().extension() == ".sst") std::filesystem::remove(file);
+  }
+  // Those that are open still are read, the others are missed.
+  int missed = 0;
+  for (int i = 0; i < kTables; ++i) {
+    std::string value;
+    const Status status = db_->Get({}, "key" + std::to_string(i), &value);
+    if (status.ok()) continue;
+    ++missed;
+    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    EXPECT_NE(status.ToString().find(".sst"), std::string::npos);
+  }
+  EXPECT_GE(missed, kTables - 16);
+}
+
 TEST_F(DbDamageTest, DamagedBlockHidesItsKeysOnly) {
   CopyFixture("damaged-data-block");
   std::vector<std::string> affected;

@@ -40,11 +40,11 @@ def pkg_config(*arguments, prefix=PREFIX):
 
 
 def library_dir(prefix=PREFIX):
-    return next(prefix.rglob("libvarve.so.0")).parent
+    return next(prefix.rglob("libvarve.so.0.1")).parent
 
 
 def needs_libvarve(program):
-    return "libvarve.so.0" in run("readelf", "-d", program)
+    return "libvarve.so.0.1" in run("readelf", "-d", program)
 
 
 class Installed(unittest.TestCase):
@@ -128,14 +128,14 @@ class Installed(unittest.TestCase):
         def symbols(*arguments, kinds="TVWBDR"):
             lines = [line.split(maxsplit=2)
                      for line in run("nm", *arguments).splitlines()]
-            return {line[2].replace("@@VARVE_0", "") for line in lines
+            return {line[2].replace("@@VARVE_0.1", "") for line in lines
                     if len(line) == 3 and line[1] in kinds}
 
-        library = next(PREFIX.rglob("libvarve.so.0"))
+        library = next(PREFIX.rglob("libvarve.so.0.1"))
         shown = symbols("-DC", "--defined-only", library)
         for symbol in shown:
             self.assertRegex(symbol, r"^(varve_|.*\bvarve::)")
-        self.assertIn("soname: [libvarve.so.0]", run("readelf", "-d", library))
+        self.assertIn("soname: [libvarve.so.0.1]", run("readelf", "-d", library))
         # Every function of C.
         header = (SOURCE / "include/varve/c.h").read_text()
         for name in re.findall(r"^VARVE_EXPORT[^;{]*?\b(varve_\w+)\(", header,
@@ -179,7 +179,7 @@ class Installed(unittest.TestCase):
             names.add(fields.split()[1])
             self.assertIn("Depends:", fields)
             run("dpkg-deb", "--extract", package, root)
-        self.assertEqual(names, {"libvarve0", "libvarve-dev", "varve-tools"})
+        self.assertEqual(names, {"libvarve0.1", "libvarve-dev", "varve-tools"})
         for kind, module in (("shared", "varve"), ("static", "varve-static")):
             run("cc", SOURCE / "examples/c/layers.c", "-o",
                 WORK / f"package-{kind}",

@@ -41,6 +41,16 @@ def load_bugs():
     return bugs
 
 
+def words_of(command):
+    """Settings of the environment, the program, and its arguments."""
+    words = command.split()
+    settings = {}
+    while re.match(r"[A-Z_]+=", words[0]):
+        name, _, value = words.pop(0).partition("=")
+        settings[name] = value
+    return [settings, *words]
+
+
 def mutated(root, bug):
     """The changed files' new texts, by path."""
     texts = {}
@@ -63,7 +73,7 @@ def check(bugs):
     for bug in bugs:
         mutated(ROOT, bug)
         for command in bug["run"]:
-            if command.split()[0] not in TARGETS:
+            if words_of(command)[1] not in TARGETS:
                 raise Problem(f"{bug['name']}: {command}: unknown program")
 
 
@@ -107,7 +117,7 @@ class Workshop:
             self.call(["cmake", "-G", "Ninja", "-S", self.source, "-B", place,
                        "-DVARVE_SANITIZE=" + sanitize,
                        "-DCMAKE_COMPILE_WARNING_AS_ERROR=OFF", *kind])
-        targets = sorted({command.split()[0] for command in bug["run"]})
+        targets = sorted({words_of(command)[1] for command in bug["run"]})
         self.call(["cmake", "--build", place, "--target", *targets])
         return place
 
@@ -119,7 +129,7 @@ class Workshop:
 
     def run(self, place, command):
         """What failed, or None."""
-        program, *arguments = command.split()
+        settings, program, *arguments = words_of(command)
         scratch = self.directory / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         arguments.append(f"--dir={scratch}" if program == "crash_test" else
@@ -127,6 +137,7 @@ class Workshop:
         try:
             done = subprocess.run(
                 [place / program, *arguments], cwd=self.directory,
+                env={**os.environ, **settings},
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 errors="replace", timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:

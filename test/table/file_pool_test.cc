@@ -200,7 +200,7 @@ TEST_F(FilePoolTest, BatchesHaveOneOpen) {
   env_.missing = true;
   files_[0]->MultiRead(requests, 4);
   for (const ReadRequest& request : requests) {
-    EXPECT_TRUE(request.status.IsNotFound());
+    EXPECT_TRUE(request.status.IsCorruption());
   }
 }
 
@@ -248,7 +248,7 @@ TEST_F(FilePoolTest, ClosesOthersWhenDescriptorsRunOut) {
 TEST_F(FilePoolTest, ErrorsOfALaterOpeningAreTheReads) {
   OpenFiles(3, 1);
   env_.missing = true;
-  EXPECT_THAT(Read(0), HasSubstr("NotFound"));
+  EXPECT_THAT(Read(0), HasSubstr("Corruption: " + PathOf(0)));
   EXPECT_EQ(pool_->open_files(), 0u);
   env_.missing = false;
   EXPECT_EQ(Read(0), PathOf(0));

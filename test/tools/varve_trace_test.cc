@@ -7,12 +7,16 @@
 
 #include "tools/varve_trace.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
 #include "test/testing/tools.h"
+#include "test/testing/varve_command.h"
 #include "varve/trace.h"
 
 namespace varve::test {
@@ -145,6 +149,10 @@ TEST_F(VarveTraceTest, RefusesWhatIsNoTrace) {
     ASSERT_FALSE(ParseChromeTrace(Slice(text_.data(), size), &spans).ok());
   }
   EXPECT_TRUE(ParseChromeTrace("{}", &spans).IsCorruption());
+  const CommandOutcome outcome =
+      RunCommand({"trace", std::filesystem::temp_directory_path()});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.error, ::testing::HasSubstr("Is a directory"));
   EXPECT_TRUE(
       ParseChromeTrace(std::string(100000, '['), &spans).IsCorruption());
   Rng rng(TestSeed());

@@ -3,6 +3,10 @@
 // the bytes, and damage to the text is noticed. Method: dump databases of hard
 // bytes and of the fixtures, and ingest them; cut and change dumps anywhere.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <thread>
 
 #include "test/testing/run_tool.h"
 #include "test/testing/tools.h"
@@ -90,6 +94,32 @@ TEST_F(VarveTransferTest, GoesThroughStandardOutputAndInput) {
       RunThere({"ingest-from", "--create_if_missing", "-"}, scan).exit_code,
       kExitOk);
   EXPECT_EQ(RunThere({"scan", "--hex"}).out, scan);
+}
+
+TEST_F(VarveTransferTest, ReadsAPipe) {
+  PutHardBytes();
+  const std::string dump = Succeed({"export-to", "-"});
+  const std::string pipe = directory_.Sub("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { test::WriteWholeFile(pipe, dump); });
+  const Outcome outcome =
+      RunThere({"ingest-from", "--create_if_missing", pipe});
+  writer.join();
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.error;
+  EXPECT_EQ(RunThere({"scan", "--hex"}).out, Succeed({"scan", "--hex"}));
+}
+
+TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
+  UseFixture("damaged-data-block");
+  const std::string file = directory_.Sub("dump");
+  test::WriteWholeFile(file, "the old one");
+  EXPECT_EQ(RunHere({"export-to", file}).exit_code, kExitFailure);
+  EXPECT_EQ(test::ReadWholeFile(file), "the old one");
+  EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+  // What is no file cannot be replaced.
+  const Outcome outcome = RunHere({"export-to", "/dev/full"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_TRUE(std::filesystem::exists("/dev/full"));
 }
 
 TEST_F(VarveTransferTest, ExportsARange) {

@@ -73,6 +73,14 @@ class SampleTest(unittest.TestCase):
         self.assertEqual(sample.latency, (9.5, 17.0, 123.45))
         self.assertEqual(sample.skipped, [])
 
+    def test_takes_the_time_of_what_is_done_once(self):
+        sample = self.versus.Sample(["waitforcompaction"], OURS, 0)
+        self.assertAlmostEqual(sample.speed, 1 / 3)
+        self.assertAlmostEqual(sample.micros, 3e6)
+        self.assertEqual(self.versus.format_speed(
+            {"median_ops_per_sec": 1 / 3, "min_ops_per_sec": .25,
+             "max_ops_per_sec": 1}), "0.333 (0.250 to 1.000)")
+
     def test_counts_a_skipped_one_as_no_time(self):
         text = THEIRS + "waitforcompaction : skipped (has none)\n"
         sample = self.versus.Sample(["overwrite", "waitforcompaction"], text, 0)

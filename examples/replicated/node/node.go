@@ -61,6 +61,9 @@ func Start(options Options) (*Node, error) {
 	host := config.NodeHostConfig{
 		NodeHostDir: filepath.Join(options.Dir, "raft"), RTTMillisecond: options.RoundMS,
 		RaftAddress: options.Address, SystemEventListener: &n.events,
+		// Keys hash to as many shards as there are: who has another number of
+		// them is not heard.
+		DeploymentID: options.Shards,
 	}
 	host.Expert.LogDB = config.GetTinyMemLogDBConfig()
 	host.Expert.LogDB.Shards = 4 // Fewer logs, whose writes are synced together.
@@ -184,6 +187,9 @@ func (n *Node) replaceStep(shard, oldID, newID uint64, address string) (bool, er
 	if err != nil {
 		return false, err
 	}
+	if err := checkReplacement(members, oldID, newID, address); err != nil {
+		return false, err
+	}
 	_, isOld := members.Nodes[oldID]
 	_, isNew := members.Nodes[newID]
 	switch {
@@ -195,6 +201,31 @@ func (n *Node) replaceStep(shard, oldID, newID uint64, address string) (bool, er
 		return true, nil
 	}
 	return false, err
+}
+
+// checkReplacement refuses what would leave a shard with fewer nodes or more. A
+// number that was removed can never come back.
+func checkReplacement(members *dragonboat.Membership, oldID, newID uint64, address string) error {
+	_, isOld := members.Nodes[oldID]
+	newAddress, isNew := members.Nodes[newID]
+	_, wasOld := members.Removed[oldID]
+	_, wasNew := members.Removed[newID]
+	switch {
+	case oldID == newID:
+		return fmt.Errorf("node %d cannot replace itself", oldID)
+	case !isOld && !wasOld:
+		return fmt.Errorf("there was never a node %d", oldID)
+	case wasNew:
+		return fmt.Errorf("node %d was removed; numbers are not used again", newID)
+	case isNew && (isOld || newAddress != address):
+		return fmt.Errorf("node %d is there already, at %s", newID, newAddress)
+	}
+	for id, other := range members.Nodes {
+		if other == address && id != oldID && id != newID {
+			return fmt.Errorf("%s is the address of node %d", address, id)
+		}
+	}
+	return nil
 }
 
 // Info is for INFO.

@@ -66,6 +66,9 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 	C.varve_options_set_filter_policy(o, filter) // Lives as long as we do.
 	C.varve_options_set_write_buffer_size(o, C.size_t(options.WriteBufferBytes))
 	C.varve_options_set_max_open_files(o, C.int(options.OpenFiles))
+	// What has to survive a crash is what Sync was called for. The rest comes
+	// again from the log of Raft, so that it may wait in memory for company.
+	C.varve_options_set_manual_wal_flush(o, 1)
 	root := C.CString(dir)
 	defer C.free(unsafe.Pointer(root))
 	var message *C.char
@@ -158,7 +161,7 @@ func (d *varveDatabase) Load(entries []byte) error {
 
 func (d *varveDatabase) Sync() error {
 	var message *C.char
-	C.varve_sync_wal(d.db, &message)
+	C.varve_flush_wal(d.db, 1, &message)
 	return takeError(message)
 }
 
@@ -220,7 +223,10 @@ func (d *varveDatabase) getOne(key []byte) ([]byte, error) {
 
 func (d *varveDatabase) Snapshot() (Snapshot, error) {
 	db, err := d.engine.find(d.name)
-	if db == nil {
+	if db == nil && err == nil {
+		err = fmt.Errorf("varve: %s has gone", d.name)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &varveSnapshot{db, C.varve_readtransaction_begin(db)}, nil
