@@ -140,8 +140,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
     if (!status.ok()) return status.Annotate(path);
   }
   // Whether something needs the edit that is lost is checked afterwards.
-  if (outcome == wal::ReadOutcome::kTornTail ||
-      (outcome == wal::ReadOutcome::kDamage && reader.NoRecordFollows())) {
+  if (reader.EndIsTorn(outcome)) {
     state->torn_tail = true;
     state->torn_tail_message = reader.status().message().ToString();
   } else if (outcome != wal::ReadOutcome::kEnd) {

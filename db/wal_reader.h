@@ -42,6 +42,12 @@ class Reader {
   // whole record stands behind it. That is what a power cut may make of a
   // record that was never synced. Reads on.
   bool NoRecordFollows();
+  // After any outcome but a record: whether the log ends in a write that was
+  // cut off, which is no damage. Reads on, after kDamage.
+  bool EndIsTorn(ReadOutcome outcome) {
+    return outcome == ReadOutcome::kTornTail ||
+           (outcome == ReadOutcome::kDamage && NoRecordFollows());
+  }
 
   // After kDamage or kTornTail: goes on behind what is damaged, so that
   // ReadRecord gives the next record that is whole. False if there is nothing

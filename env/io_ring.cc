@@ -99,7 +99,10 @@ class Policy {
   }
 
   // From now on no thread gets a ring. The first reason is the one kept.
-  void Refuse(int error) { Refuse(strerror(error)); }
+  void Refuse(int error) {
+    char buffer[128];
+    Refuse(std::string(strerror_r(error, buffer, sizeof(buffer))));
+  }
   void Refuse(std::string reason) VARVE_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     if (refusal_.empty()) refusal_ = std::move(reason);

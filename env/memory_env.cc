@@ -248,7 +248,7 @@ Status MemoryEnv::Resolve(const std::string& path, Place* place) {
     if (!here.node->IsDirectory()) return Status::FromErrno(path, ENOTDIR);
     if (component == "..") {
       here = Place();
-      here.node = ancestors.empty() ? root_ : std::move(ancestors.back());
+      here.node = ancestors.empty() ? root_ : ancestors.back();
       if (!ancestors.empty()) ancestors.pop_back();
       continue;
     }

@@ -357,7 +357,7 @@ Status TraceCollector::Stop() {
   MutexLock drain_lock(&drain_mutex_);
   if (sink_ == nullptr) return Status::OK();  // Another Stop was faster.
   Drain(true);
-  const Status status = sink_->Flush();
+  Status status = sink_->Flush();
   CountDrop(SpanDrop::kLate, unfinished_.size());
   unfinished_.clear();
   sink_.reset();

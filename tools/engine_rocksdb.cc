@@ -1,21 +1,18 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include <link.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
-#include <rocksdb/version.h>
 
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tools/engine_adapter.h"
+#include "tools/peer_rocksdb_version.h"
 #include "varve/options.h"
 
 namespace varve {
@@ -55,25 +52,6 @@ rocksdb::Status OpenRocks(const rocksdb::Options& options,
     db->reset(opened);
     return status;
   }
-}
-
-int FindRocksLibrary(dl_phdr_info* info, size_t /*size*/, void* path) {
-  const std::string name = info->dlpi_name;
-  if (name.find("librocksdb") == std::string::npos) return 0;
-  *static_cast<std::string*>(path) = name;
-  return 1;
-}
-
-// The library does not say whether it was built with assertions, which cost it
-// a good part of its speed; that it calls the function they end in does.
-bool HasAssertions() {
-  std::string path;
-  dl_iterate_phdr(FindRocksLibrary, &path);
-  if (path.empty()) return false;
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)),
-                          std::istreambuf_iterator<char>());
-  return bytes.find("__assert_fail") != std::string::npos;
 }
 
 class RocksCursor final : public EngineCursor {
@@ -191,10 +169,7 @@ class RocksSession final : public EngineSession {
 
 class RocksEngine final : public Engine {
  public:
-  std::string Version() const override {
-    return rocksdb::GetRocksVersionAsString() +
-           (HasAssertions() ? " (built with assertions)" : "");
-  }
+  std::string Version() const override { return DescribeRocksDb(); }
 
   Status Check(const EngineConfig& config) const override {
     rocksdb::CompressionType type;
@@ -271,7 +246,7 @@ class RocksEngine final : public Engine {
   }
 
   Status WaitForCompaction() override {
-    // It has no call that waits.
+    // Not every version has a call that waits.
     while (HasWork()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

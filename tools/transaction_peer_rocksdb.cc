@@ -5,8 +5,8 @@
 #include <benchmark/benchmark.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
-#include <rocksdb/version.h>
 
+#include "tools/peer_rocksdb_version.h"
 #include "tools/transaction_bench.h"
 
 namespace varve::bench {
@@ -41,9 +41,7 @@ void RocksDbGetSnapshot(benchmark::State& state) {
   static const RocksDb database;
   rocksdb::DB* const db = database.db();
   for (auto _ : state) db->ReleaseSnapshot(db->GetSnapshot());
-  state.SetLabel("RocksDB " + std::to_string(ROCKSDB_MAJOR) + "." +
-                 std::to_string(ROCKSDB_MINOR) + "." +
-                 std::to_string(ROCKSDB_PATCH));
+  state.SetLabel("RocksDB " + DescribeRocksDb());
 }
 BENCHMARK(RocksDbGetSnapshot)
     ->Name("GetSnapshot/rocksdb")

@@ -198,8 +198,7 @@ class Checker {
     }
     log_ends_[number] = reader.RecordEnd();
     if (outcome == wal::ReadOutcome::kEnd) return Status();
-    if (outcome == wal::ReadOutcome::kTornTail ||
-        (outcome == wal::ReadOutcome::kDamage && reader.NoRecordFollows())) {
+    if (reader.EndIsTorn(outcome)) {
       Note(name, "the last write was cut off: " +
                      reader.status().message().ToString());
       return Status();

@@ -33,8 +33,7 @@ Status OpenLog(const std::string& path, std::unique_ptr<wal::Reader>* reader) {
 // What the end of a log means. That the last write was cut off is no damage.
 Status EndOf(wal::ReadOutcome outcome, wal::Reader* reader, FILE* out) {
   if (outcome == wal::ReadOutcome::kEnd) return Status();
-  if (outcome == wal::ReadOutcome::kTornTail ||
-      (outcome == wal::ReadOutcome::kDamage && reader->NoRecordFollows())) {
+  if (reader->EndIsTorn(outcome)) {
     fprintf(out, "the last record was cut off: %s\n",
             reader->status().message().ToString().c_str());
     return Status();

@@ -33,8 +33,9 @@ def snapshots(lab):
              "ReadTransaction, snapshots=mutex": "Transaction/mutex",
              "GetSnapshot": "GetSnapshot/per_thread",
              "GetSnapshot, snapshots=mutex": "GetSnapshot/mutex"}
-    if f"GetSnapshot/rocksdb/{threads[0]}" in found:
-        forms["GetSnapshot of RocksDB"] = "GetSnapshot/rocksdb"
+    peer = found.get(f"GetSnapshot/rocksdb/{threads[0]}")
+    if peer is not None:
+        forms[f"GetSnapshot of {peer['label']}"] = "GetSnapshot/rocksdb"
     for field, title in (("real_time", "by the wall's clock, all threads "
                           "together"), ("cpu_time", "of processor time")):
         series = {name: [found[f"{key}/{count}"][field] for count in threads]
