@@ -12,8 +12,6 @@ SuperVersionCache::SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
   slot_id_ = RegisterSlotOwner(this);
 }
 
-SuperVersionCache::~SuperVersionCache() = default;
-
 SuperVersion* SuperVersionCache::Reference() {
   // relaxed: a statistic.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);

@@ -49,7 +49,7 @@ class SuperVersionCache final : public SlotOwner {
   SuperVersionCache(const SuperVersionCache&) = delete;
   SuperVersionCache& operator=(const SuperVersionCache&) = delete;
   // Close was called.
-  ~SuperVersionCache();
+  ~SuperVersionCache() = default;
 
   // Begins a read. REQUIRES: the DB mutex is not held by the caller.
   Read Begin() {

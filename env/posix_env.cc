@@ -194,6 +194,7 @@ Status PosixEnv::GetChildren(const std::string& path,
   std::vector<std::string> found;
   // Null means the end or an error; only errno tells which.
   errno = 0;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is nobody else's.
   while (const struct dirent* entry = readdir(stream)) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") found.push_back(name);

@@ -47,8 +47,11 @@ int CountDescriptors() {
 }
 
 TEST(DescriptorRoomTest, GrowsTheTableOnceAndLeavesNothing) {
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit before_limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before_limit), 0);
+  rlimit limit = before_limit;
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   const size_t before = TableSize();
   ASSERT_GT(before, 0u);
   const size_t wanted = 2 * before + 600;
@@ -56,6 +59,7 @@ TEST(DescriptorRoomTest, GrowsTheTableOnceAndLeavesNothing) {
   const int descriptors = CountDescriptors();
   const int threads = CountThreads();
   { const DescriptorRoom room(wanted); }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before_limit), 0);
   EXPECT_GE(TableSize(), wanted);
   EXPECT_EQ(CountDescriptors(), descriptors);
   EXPECT_EQ(CountThreads(), threads);
