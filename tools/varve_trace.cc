@@ -2,6 +2,7 @@
 #include "tools/varve_trace.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cinttypes>
 #include <map>
 #include <memory>
@@ -70,7 +71,7 @@ class JsonReader {
       const char c = text_[at_];
       if (c == '.' && places < 0) {
         places = 0;
-      } else if (c >= '0' && c <= '9' && value < UINT64_MAX / 10000) {
+      } else if (c >= '0' && c <= '9' && value < UINT64_MAX / 10) {
         value = value * 10 + static_cast<uint64_t>(c - '0');
         if (places >= 0) ++places;
       } else {
@@ -78,17 +79,26 @@ class JsonReader {
       }
     }
     if (at_ == start) return Fail();
+    if (places == 3) SkipDigits();
     for (; places < 3; ++places) {
       if (places < 0) places = 0;
+      if (value > UINT64_MAX / 10) return Fail();
       value *= 10;
     }
-    while (at_ < text_.size() && IsNumber(text_[at_])) ++at_;
+    // One that is too large, or has an exponent.
+    if (at_ < text_.size() && IsNumber(text_[at_])) return Fail();
     *out = value;
     return true;
   }
   bool ReadInteger(uint64_t* out) {
-    if (!ReadThousandths(out)) return false;
-    *out /= 1000;
+    SkipSpace();
+    const size_t start = at_;
+    SkipDigits();
+    const auto [end, error] =
+        std::from_chars(text_.data() + start, text_.data() + at_, *out);
+    if (error != std::errc() || (at_ < text_.size() && IsNumber(text_[at_]))) {
+      return Fail();
+    }
     return true;
   }
   bool Skip(int depth = 0) {
@@ -114,6 +124,9 @@ class JsonReader {
   static bool IsNumber(char c) {
     return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' ||
            c == 'e' || c == 'E';
+  }
+  void SkipDigits() {
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
   }
   void SkipSpace() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||

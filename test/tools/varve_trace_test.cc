@@ -168,6 +168,26 @@ TEST_F(VarveTraceTest, RefusesWhatIsNoTrace) {
   }
 }
 
+TEST_F(VarveTraceTest, NumbersAreWholeOrRefused) {
+  const auto parse = [](const std::string& ts, const std::string& span,
+                        std::vector<TraceSpan>* spans) {
+    return ParseChromeTrace(R"({"traceEvents":[{"args":{"span":)" + span +
+                                R"(,"trace":4},"dur":1,"ts":)" + ts +
+                                R"(,"tid":2,"name":"n","ph":"X"}]})",
+                            spans);
+  };
+  std::vector<TraceSpan> spans;
+  ASSERT_TRUE(Ok(parse("1234567890.1239", "18446744073709551615", &spans)));
+  EXPECT_EQ(spans[0].begin_ns, 1234567890123u);
+  EXPECT_EQ(spans[0].id, UINT64_MAX);
+  for (const char* ts : {"1.5e6", "-1", "99999999999999999999", "1.2.3", "x"}) {
+    EXPECT_TRUE(parse(ts, "1", &spans).IsCorruption()) << ts;
+  }
+  for (const char* id : {"18446744073709551616", "1.0", "-1", "1e3", ""}) {
+    EXPECT_TRUE(parse("1", id, &spans).IsCorruption()) << id;
+  }
+}
+
 TEST_F(VarveTraceTest, SpansInCirclesAndWithoutParentsEnd) {
   std::vector<TraceSpan> spans(4);
   for (size_t i = 0; i < 4; ++i) {
