@@ -256,6 +256,7 @@ varve_env_t* varve_create_default_env(void) {
 void varve_env_destroy(varve_env_t* env) { delete env; }
 
 char* varve_env_get_test_directory(varve_env_t* env) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets variables.
   const char* const given = getenv("TEST_TMPDIR");
   const std::string path = given != nullptr && given[0] != '\0'
                                ? given

@@ -232,7 +232,7 @@ Status DBImpl::CompactLevelLocked(ManualRequest request) {
         done = file->largest;
       }
     }
-    const Status status = RunCompactionLocked(compaction.get());
+    Status status = RunCompactionLocked(compaction.get());
     if (!status.ok() && !status.IsShutdownInProgress()) {
       SetBackgroundErrorLocked(status, "a compaction");
     }

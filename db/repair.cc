@@ -250,7 +250,7 @@ class Repairer {
   Status CopyReadable(const TableFile& table, const OldFile& old) {
     const std::string path = path_ + "/" + old.name;
     std::unique_ptr<RandomAccessFile> file;
-    const Status status = env_->NewRandomAccessFile(path, FileOptions(), &file);
+    Status status = env_->NewRandomAccessFile(path, FileOptions(), &file);
     if (!status.ok()) return status;
     TableReaderOptions table_options = table_options_;
     table_options.block_cache = nullptr;

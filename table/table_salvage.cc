@@ -60,7 +60,7 @@ class Salvager {
   Status Run(const TableReaderOptions& options,
              std::unique_ptr<RandomAccessFile> file) {
     bool index_is_whole = false;
-    const Status status =
+    Status status =
         OpenDamagedTable(options, std::move(file), &core_, &index_is_whole);
     if (status.IsNotSupported()) return status;
     TakeTombstones();
@@ -111,7 +111,7 @@ class Salvager {
     bool any = false;
     for (size_t i = 0; i < core_.index.size(); ++i) {
       const BlockHandle& handle = core_.index.handle(i);
-      const Status status = TakeDataBlock(handle);
+      Status status = TakeDataBlock(handle);
       if (status.IsNotSupported()) return status;
       any = any || status.ok();
       end = std::max(end, handle.offset + handle.size + kBlockTrailerSize);
@@ -125,7 +125,7 @@ class Salvager {
 
   Status TakeDataBlock(const BlockHandle& handle) {
     BlockRef block;
-    const Status status = LoadDataBlock(handle, &block);
+    Status status = LoadDataBlock(handle, &block);
     if (!status.ok()) return status;
     BlockIterator entry;
     entry.Reset(block.get(), core_.options.comparator);
