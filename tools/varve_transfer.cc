@@ -171,8 +171,8 @@ class DumpInput {
   Status status_;
 };
 
-// A dump that is written: to the standard output (-), into a pipe or a device,
-// or to a file, which is replaced when all is there and synced.
+// A dump that is written: to the standard output (-), into a pipe, a device or
+// through a link, or to a file, which is replaced when all is there and synced.
 class DumpOutput {
  public:
   DumpOutput(const std::string& path, FILE* standard) : path_(path) {
@@ -181,11 +181,16 @@ class DumpOutput {
       return;
     }
     struct stat info;
-    const bool exists = stat(path.c_str(), &info) == 0;
+    const bool exists = lstat(path.c_str(), &info) == 0;
     if (!exists || S_ISREG(info.st_mode)) temporary_ = path + ".tmp";
     opened_ = fopen((temporary_.empty() ? path : temporary_).c_str(), "w");
     file_ = opened_;
-    if (file_ == nullptr) status_ = Status::FromErrno(path, errno);
+    if (file_ == nullptr) {
+      status_ = Status::FromErrno(path, errno);
+    } else if (exists && !temporary_.empty() &&
+               fchmod(fileno(opened_), info.st_mode & 07777) != 0) {
+      status_ = Status::FromErrno(temporary_, errno);
+    }
   }
   DumpOutput(const DumpOutput&) = delete;
   DumpOutput& operator=(const DumpOutput&) = delete;

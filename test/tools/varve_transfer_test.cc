@@ -116,6 +116,21 @@ TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
   EXPECT_EQ(RunHere({"export-to", file}).exit_code, kExitFailure);
   EXPECT_EQ(test::ReadWholeFile(file), "the old one");
   EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+  // A link stays one, and a file keeps its mode.
+  std::filesystem::remove_all(Db());
+  Put("0x61", "0x31");
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  Succeed({"export-to", file});
+  struct stat info;
+  ASSERT_EQ(stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  const std::string dump = test::ReadWholeFile(file);
+  const std::string target = directory_.Sub("target");
+  const std::string link = directory_.Sub("link");
+  std::filesystem::create_symlink(target, link);
+  Succeed({"export-to", link});
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(test::ReadWholeFile(target), dump);
   // What is no file cannot be replaced.
   const Outcome outcome = RunHere({"export-to", "/dev/full"});
   EXPECT_EQ(outcome.exit_code, kExitFailure);
