@@ -244,13 +244,14 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
   if (status.ok()) status = CreateWal(wal_number, &wal);
-  if (status.ok() && writes) status = directory_->Sync();
   if (status.ok()) AddWalLocked(std::move(wal));
   if (status.ok() && writes) {
-    directory_synced_ = true;
     edit.SetLogNumber(wal_number);
     if (!state->exists) edit.SetComparatorName(options_.comparator->Name());
+    // Syncs the directory with the new log and tables in it: the first edit
+    // goes to a new MANIFEST.
     status = versions_->LogAndApply(&edit);
+    directory_synced_ = status.ok();
   }
   if (!status.ok()) return status;
   AddCreatedLocked(edit);

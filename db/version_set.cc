@@ -155,7 +155,12 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
   if (status.ok()) status = manifest_->AddRecord(record);
   if (status.ok()) status = manifest_->Sync();
   if (status.ok() && !snapshot.empty()) {
-    status = SetCurrentFile(env_, db_path_, directory_, number);
+    // The names of the MANIFEST, and of what it names, before CURRENT's: a
+    // power cut may take the earlier of two and leave the later one.
+    status = directory_->Sync();
+    if (status.ok()) {
+      status = SetCurrentFile(env_, db_path_, directory_, number);
+    }
   }
   if (!status.ok()) {
     // What is in the file is unknown now.

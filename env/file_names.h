@@ -52,9 +52,10 @@ std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us);
 // The directory that `path` is in; "." if it says nothing of that.
 std::string ParentDirectory(const std::string& path);
 
-// Makes CURRENT name that MANIFEST, atomically and durably: when this returns
-// OK, a crash cannot bring the previous one back. After an error CURRENT names
-// the old or the new one. `handle` is the open `directory`; not null.
+// Makes CURRENT name that MANIFEST, which must be safe, its name too,
+// atomically and durably: when this returns OK, a crash cannot bring the
+// previous one back. After an error CURRENT names the old or the new one.
+// `handle` is the open `directory`; not null.
 Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
                       uint64_t manifest_number);
 

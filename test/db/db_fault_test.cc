@@ -163,6 +163,35 @@ TEST_F(DbFaultTest, AnySingleOperationMayFailBeforeAPowerCut) {
   FailEach(FaultInjectionEnv::InjectedError(), {}, true);
 }
 
+// Of what is not synced some is lost and some is not, in any order: a name may
+// be there and what it names not.
+TEST_F(DbFaultTest, ThePowerMayFailBetweenAnyTwoOperations) {
+  constexpr uint64_t kCuts = 6;
+  const auto run_twice = [this] {
+    const Status first = RunScript(true);
+    // A database that was closed, whose next edit makes another MANIFEST.
+    return first.ok() ? RunScript(true) : first;
+  };
+  Renew();
+  ASSERT_TRUE(Ok(run_twice()));
+  const uint64_t operations = faulty_->OperationCount(kAllOperations);
+  const uint64_t seed = TestSeed();
+  for (uint64_t n = 0; n < operations; n++) {
+    for (uint64_t cut = 0; cut < kCuts; cut++) {
+      SCOPED_TRACE("before operation " + std::to_string(n) +
+                   ", TEST_SEED=" + std::to_string(seed));
+      Renew();
+      faulty_->FailAfter(n, FaultInjectionEnv::InjectedError(), kAllOperations,
+                         {.once = false});
+      run_twice().IgnoreError();  // It ends where the power does.
+      faulty_->ClearFailure();
+      CutPowerAndOpen({.seed = seed + kCuts * n + cut});
+      if (HasFatalFailure()) return;
+      ExpectAcknowledged();
+    }
+  }
+}
+
 TEST_F(DbFaultTest, AnySingleOperationMayFailWithAnyError) {
   for (const int error : {EIO, ENOSPC, EDQUOT, EINTR}) {
     for (const bool short_append : {false, true}) {
