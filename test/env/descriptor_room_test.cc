@@ -12,8 +12,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace varve {
 namespace {
@@ -57,12 +59,18 @@ TEST(DescriptorRoomTest, GrowsTheTableOnceAndLeavesNothing) {
   const size_t wanted = 2 * before + 600;
   ASSERT_LT(wanted, limit.rlim_cur) << "the limit leaves nothing to test";
   const int descriptors = CountDescriptors();
+  // A sanitizer makes a thread of its own beside the first one.
+  std::thread([] {}).join();
   const int threads = CountThreads();
   { const DescriptorRoom room(wanted); }
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before_limit), 0);
   EXPECT_GE(TableSize(), wanted);
   EXPECT_EQ(CountDescriptors(), descriptors);
-  EXPECT_EQ(CountThreads(), threads);
+  // One that was joined may be seen for a moment longer.
+  for (int i = 0; i < 10'000 && CountThreads() > threads; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LE(CountThreads(), threads);
 }
 
 TEST(DescriptorRoomTest, DoesNothingForFew) {
