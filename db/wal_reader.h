@@ -38,10 +38,6 @@ class Reader {
   // The byte behind the last record that was returned.
   uint64_t RecordEnd() const { return record_end_; }
 
-  // After kDamage: whether the damage begins with what is no header, and no
-  // whole record stands behind it. That is what a power cut may make of a
-  // record that was never synced. Reads on.
-  bool NoRecordFollows();
   // After any outcome but a record: whether the log ends in a write that was
   // cut off, which is no damage. Reads on, after kDamage.
   bool EndIsTorn(ReadOutcome outcome) {
@@ -70,6 +66,10 @@ class Reader {
   ReadOutcome Fail(ReadOutcome outcome, const char* what);
   // Of the next byte, in the file.
   uint64_t Position() const { return block_end_ - rest_.size(); }
+  // After kDamage: whether the damage begins with what is no header, and no
+  // whole record stands behind it. That is what a power cut may make of a
+  // record that was never synced. Reads on.
+  bool NoRecordFollows();
   // Whether all that is left of the block is zero.
   bool RestIsZero();
   // Whether the bytes begin with a fragment that is whole.

@@ -4,9 +4,9 @@
 // Room for many file descriptors, made at once and beside other work. The
 // kernel doubles a process's table of descriptors when it is full, and where
 // threads share the table each doubling waits for a grace period of RCU, some
-// ten milliseconds: who opens 5,000 files waits seven times, longer than all
-// the opening takes. A descriptor behind the last one that will be needed lets
-// it grow once (fs/file.c of Linux, expand_fdtable).
+// ten milliseconds: who opens 5,000 files waits up to seven times, longer than
+// all the opening takes. A descriptor behind the last one that will be needed
+// lets it grow once (fs/file.c of Linux, expand_fdtable).
 //
 // Thread-safety: one thread, as a local variable.
 

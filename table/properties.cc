@@ -56,66 +56,60 @@ bool ParseGlobalSequence(Slice value, uint64_t offset,
   return GetFixed64(&value, &result->global_sequence);
 }
 
-// A property that is known. One of the three is not null.
+// A property that is known, and what it is: a number in a varint, a text, or
+// what is parsed by a function of its own.
 struct Field {
-  std::string_view name;
-  uint64_t TableProperties::*number;  // In varints.
-  std::string TableProperties::*text;
-  bool (*parse)(Slice value, uint64_t offset, TableProperties* result);
-};
+  using Parse = bool (*)(Slice value, uint64_t offset, TableProperties* result);
 
-constexpr Field Number(std::string_view name,
-                       uint64_t TableProperties::*member) {
-  return {name, member, nullptr, nullptr};
-}
-constexpr Field Text(std::string_view name,
-                     std::string TableProperties::*member) {
-  return {name, nullptr, member, nullptr};
-}
-constexpr Field Other(std::string_view name,
-                      bool (*parse)(Slice, uint64_t, TableProperties*)) {
-  return {name, nullptr, nullptr, parse};
-}
+  constexpr Field(std::string_view its_name, uint64_t TableProperties::*member)
+      : name(its_name), number(member) {}
+  constexpr Field(std::string_view its_name,
+                  std::string TableProperties::*member)
+      : name(its_name), text(member) {}
+  constexpr Field(std::string_view its_name, Parse its_parse)
+      : name(its_name), parse(its_parse) {}
+
+  std::string_view name;
+  // One of these is not null.
+  uint64_t TableProperties::*number = nullptr;
+  std::string TableProperties::*text = nullptr;
+  Parse parse = nullptr;
+};
 
 // By names that rise, as they do in the block.
 constexpr Field kFields[] = {
-    Other(kIndexType, &ParseFixed32<&TableProperties::index_type>),
-    Other(kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>),
-    Other(kWholeKeyFiltering,
-          &ParseTextFlag<&TableProperties::whole_key_filtering>),
-    Number("rocksdb.column.family.id", &TableProperties::column_family_id),
-    Text("rocksdb.column.family.name", &TableProperties::column_family_name),
-    Text("rocksdb.comparator", &TableProperties::comparator),
-    Text("rocksdb.compression", &TableProperties::compression),
-    Text("rocksdb.creating.db.identity", &TableProperties::db_identity),
-    Text("rocksdb.creating.session.identity",
-         &TableProperties::session_identity),
-    Number("rocksdb.creation.time", &TableProperties::creation_time_s),
-    Number("rocksdb.data.size", &TableProperties::data_size),
-    Number("rocksdb.deleted.keys", &TableProperties::num_deletions),
-    Other(kGlobalSequence, &ParseGlobalSequence),
-    Other(kExternalVersion, &ParseFixed32<&TableProperties::external_version>),
-    Number("rocksdb.file.creation.time",
-           &TableProperties::file_creation_time_s),
-    Text("rocksdb.filter.policy", &TableProperties::filter_policy),
-    Number("rocksdb.filter.size", &TableProperties::filter_size),
-    Number("rocksdb.format.version", &TableProperties::format_version),
-    Other(kIndexKeyIsUserKey,
-          &ParseVarintFlag<&TableProperties::index_key_is_user_key>),
-    Number("rocksdb.index.size", &TableProperties::index_size),
-    Other(kIndexValueIsDeltaEncoded,
-          &ParseVarintFlag<&TableProperties::index_value_is_delta_encoded>),
-    Number("rocksdb.merge.operands", &TableProperties::num_merge_operands),
-    Number("rocksdb.num.data.blocks", &TableProperties::num_data_blocks),
-    Number("rocksdb.num.entries", &TableProperties::num_entries),
-    Number("rocksdb.num.filter_entries", &TableProperties::num_filter_entries),
-    Number("rocksdb.num.range-deletions",
-           &TableProperties::num_range_deletions),
-    Number("rocksdb.oldest.key.time", &TableProperties::oldest_key_time_s),
-    Number("rocksdb.original.file.number",
-           &TableProperties::original_file_number),
-    Number("rocksdb.raw.key.size", &TableProperties::raw_key_size),
-    Number("rocksdb.raw.value.size", &TableProperties::raw_value_size),
+    {kIndexType, &ParseFixed32<&TableProperties::index_type>},
+    {kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>},
+    {kWholeKeyFiltering, &ParseTextFlag<&TableProperties::whole_key_filtering>},
+    {"rocksdb.column.family.id", &TableProperties::column_family_id},
+    {"rocksdb.column.family.name", &TableProperties::column_family_name},
+    {"rocksdb.comparator", &TableProperties::comparator},
+    {"rocksdb.compression", &TableProperties::compression},
+    {"rocksdb.creating.db.identity", &TableProperties::db_identity},
+    {"rocksdb.creating.session.identity", &TableProperties::session_identity},
+    {"rocksdb.creation.time", &TableProperties::creation_time_s},
+    {"rocksdb.data.size", &TableProperties::data_size},
+    {"rocksdb.deleted.keys", &TableProperties::num_deletions},
+    {kGlobalSequence, &ParseGlobalSequence},
+    {kExternalVersion, &ParseFixed32<&TableProperties::external_version>},
+    {"rocksdb.file.creation.time", &TableProperties::file_creation_time_s},
+    {"rocksdb.filter.policy", &TableProperties::filter_policy},
+    {"rocksdb.filter.size", &TableProperties::filter_size},
+    {"rocksdb.format.version", &TableProperties::format_version},
+    {kIndexKeyIsUserKey,
+     &ParseVarintFlag<&TableProperties::index_key_is_user_key>},
+    {"rocksdb.index.size", &TableProperties::index_size},
+    {kIndexValueIsDeltaEncoded,
+     &ParseVarintFlag<&TableProperties::index_value_is_delta_encoded>},
+    {"rocksdb.merge.operands", &TableProperties::num_merge_operands},
+    {"rocksdb.num.data.blocks", &TableProperties::num_data_blocks},
+    {"rocksdb.num.entries", &TableProperties::num_entries},
+    {"rocksdb.num.filter_entries", &TableProperties::num_filter_entries},
+    {"rocksdb.num.range-deletions", &TableProperties::num_range_deletions},
+    {"rocksdb.oldest.key.time", &TableProperties::oldest_key_time_s},
+    {"rocksdb.original.file.number", &TableProperties::original_file_number},
+    {"rocksdb.raw.key.size", &TableProperties::raw_key_size},
+    {"rocksdb.raw.value.size", &TableProperties::raw_value_size},
 };
 static_assert(std::is_sorted(std::begin(kFields), std::end(kFields),
                              [](const Field& a, const Field& b) {

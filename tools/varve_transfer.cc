@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cinttypes>
 
+#include "env/file_names.h"
 #include "tools/varve_lines.h"
 #include "tools/varve_text.h"
 #include "util/checksum.h"
@@ -205,32 +206,22 @@ class DumpOutput {
   FILE* get() const { return file_; }
   bool standard() const { return opened_ == nullptr; }
 
+  // After an error the old dump, if there was one, is still there.
   Status Finish() {
     if (opened_ == nullptr) return Status();
-    bool good = ferror(opened_) == 0 && fflush(opened_) == 0 &&
-                (temporary_.empty() || fsync(fileno(opened_)) == 0);
-    int error = errno;
+    const bool replaces = !temporary_.empty();
+    if (ferror(opened_) != 0 || fflush(opened_) != 0 ||
+        (replaces && (fsync(fileno(opened_)) != 0 ||
+                      rename(temporary_.c_str(), path_.c_str()) != 0))) {
+      return Status::FromErrno(path_, errno);
+    }
     FILE* const file = opened_;
     opened_ = nullptr;
-    if (fclose(file) != 0 && good) {
-      good = false;
-      error = errno;
-    }
-    if (temporary_.empty()) {
-      return good ? Status() : Status::FromErrno(path_, error);
-    }
-    if (good && rename(temporary_.c_str(), path_.c_str()) != 0) {
-      good = false;
-      error = errno;
-    }
-    if (!good) {
-      unlink(temporary_.c_str());
-      return Status::FromErrno(path_, error);
-    }
-    const size_t slash = path_.rfind('/');
+    if (fclose(file) != 0) return Status::FromErrno(path_, errno);
+    if (!replaces) return Status();
     std::unique_ptr<Directory> directory;
-    Status status = Env::Default()->NewDirectory(
-        slash == path_.npos ? "." : path_.substr(0, slash + 1), &directory);
+    const Status status =
+        Env::Default()->NewDirectory(ParentDirectory(path_), &directory);
     return status.ok() ? directory->Sync() : status;
   }
 

@@ -7,45 +7,38 @@
 
 #include "env/descriptor_room.h"
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
 namespace varve {
 namespace {
 
-size_t TableSize() {
+// What the kernel says of this process: "FDSize:", the size of its descriptor
+// table, or "Threads:".
+size_t Count(const std::string& what) {
   std::ifstream status("/proc/self/status");
   std::string word;
-  size_t size = 0;
+  size_t count = 0;
   while (status >> word) {
-    if (word == "FDSize:") status >> size;
+    if (word == what) status >> count;
   }
-  return size;
-}
-
-int CountThreads() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  int threads = 0;
-  while (status >> word) {
-    if (word == "Threads:") status >> threads;
-  }
-  return threads;
-}
-
-int CountDescriptors() {
-  int count = 0;
-  DIR* const directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
   return count;
+}
+size_t TableSize() { return Count("FDSize:"); }
+size_t CountThreads() { return Count("Threads:"); }
+
+// With the one that the count itself needs.
+ptrdiff_t CountDescriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 TEST(DescriptorRoomTest, GrowsTheTableOnceAndLeavesNothing) {
@@ -58,10 +51,10 @@ TEST(DescriptorRoomTest, GrowsTheTableOnceAndLeavesNothing) {
   ASSERT_GT(before, 0u);
   const size_t wanted = 2 * before + 600;
   ASSERT_LT(wanted, limit.rlim_cur) << "the limit leaves nothing to test";
-  const int descriptors = CountDescriptors();
+  const ptrdiff_t descriptors = CountDescriptors();
   // A sanitizer makes a thread of its own beside the first one.
   std::thread([] {}).join();
-  const int threads = CountThreads();
+  const size_t threads = CountThreads();
   { const DescriptorRoom room(wanted); }
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before_limit), 0);
   EXPECT_GE(TableSize(), wanted);
@@ -86,7 +79,7 @@ TEST(DescriptorRoomTest, KeepsToTheLimit) {
   rlimit lower = limit;
   lower.rlim_cur = std::min<rlim_t>(limit.rlim_cur, 2 * TableSize() + 700);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &lower), 0);
-  const int descriptors = CountDescriptors();
+  const ptrdiff_t descriptors = CountDescriptors();
   { const DescriptorRoom room(size_t{1} << 40); }
   EXPECT_GE(TableSize(), lower.rlim_cur);
   EXPECT_LT(TableSize(), 4 * lower.rlim_cur);

@@ -31,9 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (batch.Next(&update, &done).ok() && !done) {
     }
   }
-  if (outcome == wal::ReadOutcome::kDamage) {
-    static_cast<void>(reader.NoRecordFollows());
-  }
+  static_cast<void>(reader.EndIsTorn(outcome));
   Require(outcome == wal::ReadOutcome::kEnd || !reader.status().ok(),
           "what stopped it is said");
   return 0;

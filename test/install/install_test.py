@@ -20,6 +20,10 @@ from pathlib import Path
 
 SOURCE, BUILD, WORK = (Path(a).resolve() for a in sys.argv[1:4])
 PREFIX = WORK / "moved"
+# What the soname ends in, and the node of varve.map: "0.1" of "0.1.0".
+VERSION = re.search(r"^project\(varve VERSION (\d+\.\d+)",
+                    (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+SONAME = f"libvarve.so.{VERSION}"
 
 
 def run(*command, **options):
@@ -40,11 +44,11 @@ def pkg_config(*arguments, prefix=PREFIX):
 
 
 def library_dir(prefix=PREFIX):
-    return next(prefix.rglob("libvarve.so.0.1")).parent
+    return next(prefix.rglob(SONAME)).parent
 
 
 def needs_libvarve(program):
-    return "libvarve.so.0.1" in run("readelf", "-d", program)
+    return SONAME in run("readelf", "-d", program)
 
 
 class Installed(unittest.TestCase):
@@ -128,14 +132,14 @@ class Installed(unittest.TestCase):
         def symbols(*arguments, kinds="TVWBDR"):
             lines = [line.split(maxsplit=2)
                      for line in run("nm", *arguments).splitlines()]
-            return {line[2].replace("@@VARVE_0.1", "") for line in lines
+            return {line[2].replace(f"@@VARVE_{VERSION}", "") for line in lines
                     if len(line) == 3 and line[1] in kinds}
 
-        library = next(PREFIX.rglob("libvarve.so.0.1"))
+        library = next(PREFIX.rglob(SONAME))
         shown = symbols("-DC", "--defined-only", library)
         for symbol in shown:
             self.assertRegex(symbol, r"^(varve_|.*\bvarve::)")
-        self.assertIn("soname: [libvarve.so.0.1]", run("readelf", "-d", library))
+        self.assertIn(f"soname: [{SONAME}]", run("readelf", "-d", library))
         # Every function of C.
         header = (SOURCE / "include/varve/c.h").read_text()
         for name in re.findall(r"^VARVE_EXPORT[^;{]*?\b(varve_\w+)\(", header,
@@ -179,7 +183,7 @@ class Installed(unittest.TestCase):
             names.add(fields.split()[1])
             self.assertIn("Depends:", fields)
             run("dpkg-deb", "--extract", package, root)
-        self.assertEqual(names, {"libvarve0.1", "libvarve-dev", "varve-tools"})
+        self.assertEqual(names, {f"libvarve{VERSION}", "libvarve-dev", "varve-tools"})
         for kind, module in (("shared", "varve"), ("static", "varve-static")):
             run("cc", SOURCE / "examples/c/layers.c", "-o",
                 WORK / f"package-{kind}",

@@ -11,11 +11,10 @@ import bench
 import report as pages
 
 TITLE = "What it costs to open a table"
-COLD_READS = "--reads=2000"
 FORMS = {"production": [], "uncached": ["--ablate=table_open=uncached"]}
 CALL = re.compile(r"^(?:\d+\s+)?[\d.]+ (\w+)\((.*)\)\s+= (.*) <([\d.]+)>$")
 TABLE = re.compile(r"\d{6,}\.sst")
-TRACED_READS = 2000
+FEW_READS = 2000  # So few that they stay cold, and can be traced.
 TABLE_BYTES = 130_000  # A table's, so that a million entries make hundreds.
 
 EXPLAINED = {
@@ -46,7 +45,8 @@ def measure(lab, database, settings):
             for form in FORMS:
                 bench.drop_from_page_cache(database)
                 first, = lab.db_bench([*flags(lab, database, files, form,
-                                              "readrandom"), COLD_READS])
+                                              "readrandom"),
+                                      f"--reads={FEW_READS}"])
                 _, steady = lab.db_bench(
                     [*flags(lab, database, files, form, "readseq,readrandom"),
                      *lab.length()])
@@ -66,7 +66,7 @@ def trace(lab, database, files, form):
     with tempfile.NamedTemporaryFile("r") as output:
         lab.db_bench(
             [*flags(lab, database, files, form, "readrandom"),
-             f"--reads={TRACED_READS}"],
+             f"--reads={FEW_READS}"],
             ["strace", "-f", "-T", "-ttt", "-y", "-s", "0", "-o",
              output.name])
         calls = [CALL.match(line) for line in output.read().splitlines()]
@@ -145,8 +145,8 @@ def run(lab):
                   pages.human(rate["production", few]),
                   pages.ratio(rate["production", few], rate["uncached", few]))
     report.heading("To open the database, and to read then")
-    report.text("Cold reads are the first 2,000 random ones after the database "
-                "was opened.")
+    report.text(f"Cold reads are the first {FEW_READS:,} random ones after the "
+                "database was opened.")
     report.table(
         ["open_files", "form", "open (ms)", "read, cold (us)"],
         [[files, form, f"{1e3 * medians[form, files][1]:.0f}",
@@ -178,8 +178,8 @@ def system_calls(lab, database, files, form):
         report.text("No trace: strace is not installed or not permitted here. "
                     f"It said: {str(error).splitlines()[-1]}")
         return {}
-    report.text(f"{opens} opens in {TRACED_READS} reads and the opening of "
-                f"the database: {opens / TRACED_READS:.2f} opens a read.")
+    report.text(f"{opens} opens in {FEW_READS} reads and the opening of "
+                f"the database: {opens / FEW_READS:.2f} opens a read.")
     report.table(
         ["call", "times", "an open", "us each, traced", "what for"],
         [[name, count, f"{count / max(opens, 1):.1f}",

@@ -95,11 +95,11 @@ func (e *varveEngine) Create(name string) (Database, error) {
 	if message != nil {
 		return nil, takeError(message)
 	}
-	d, err := e.Open(name)
-	if err == nil && d == nil {
-		err = fmt.Errorf("varve: %s has gone", name)
+	db, err := e.findExisting(name)
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	return &varveDatabase{e, name, db}, nil
 }
 
 func (e *varveEngine) find(name string) (*C.varve_t, error) {
@@ -108,6 +108,15 @@ func (e *varveEngine) find(name string) (*C.varve_t, error) {
 	var message *C.char
 	db := C.varve_catalog_find(e.catalog, text, &message)
 	return db, takeError(message)
+}
+
+// findExisting is find where it is an error that there is none.
+func (e *varveEngine) findExisting(name string) (*C.varve_t, error) {
+	db, err := e.find(name)
+	if db == nil && err == nil {
+		err = fmt.Errorf("varve: %s has gone", name)
+	}
+	return db, err
 }
 
 func (e *varveEngine) Open(name string) (Database, error) {
@@ -222,10 +231,7 @@ func (d *varveDatabase) getOne(key []byte) ([]byte, error) {
 }
 
 func (d *varveDatabase) Snapshot() (Snapshot, error) {
-	db, err := d.engine.find(d.name)
-	if db == nil && err == nil {
-		err = fmt.Errorf("varve: %s has gone", d.name)
-	}
+	db, err := d.engine.findExisting(d.name)
 	if err != nil {
 		return nil, err
 	}
