@@ -24,9 +24,10 @@ namespace {
 constexpr unsigned kDepth = 64;
 // While there is more to submit, so many completions are waited for.
 constexpr unsigned kRefill = 16;
-// The first of a batch are submitted by themselves, so that the device is at
-// work while the kernel prepares the others.
-constexpr unsigned kHeadStart = 8;
+// So many are submitted at once: the device is at work on them while the kernel
+// prepares the next. The first are fewer, since it may have to wake up.
+constexpr unsigned kFirstSubmission = 4;
+constexpr unsigned kSubmission = 8;
 // How often the kernel may say that it lacks something before the rest is
 // left to the plain system call, and the pause between.
 constexpr int kMaxRetries = 8;
@@ -246,7 +247,7 @@ void ThreadRing::Run(RingRead* reads, size_t count, const Done& done) {
   int retries = 0;
   while (next < count || queued > 0) {
     const unsigned depth =
-        next == 0 && count > kHeadStart ? kHeadStart : kDepth;
+        std::min(queued + (next == 0 ? kFirstSubmission : kSubmission), kDepth);
     for (; next < count && queued < depth; ++next, ++queued) {
       io_uring_sqe* const entry = io_uring_get_sqe(ring);
       if (entry == nullptr) break;
