@@ -205,7 +205,7 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 		for j := 0; j < 100; j++ {
 			words = append(words, fmt.Sprintf("old-%d-%d", i, j), value)
 		}
-		if _, err := fill.do(words...); err != nil {
+		if err := fill.insist(words...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,16 +216,9 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 	go func() {
 		defer group.Done()
 		for i := 0; !stop.Load(); i++ {
-			// What was on its way to a leader that died is asked for again.
-			for attempt := 1; ; attempt++ {
-				_, err := fill.do("SET", fmt.Sprintf("new-%d", i), value)
-				if err == nil {
-					break
-				}
-				if attempt == 5 || !isRefusal(err) {
-					t.Error("a write has failed:", err)
-					return
-				}
+			if err := fill.insist("SET", fmt.Sprintf("new-%d", i), value); err != nil {
+				t.Error("a write has failed:", err)
+				return
 			}
 			written.Add(1)
 		}

@@ -268,6 +268,18 @@ func (c *client) do(words ...string) (interface{}, error) {
 	return c.answer()
 }
 
+// insist sends a command that may be done twice until it is not refused: what is
+// on its way to a leader that dies, or takes too long on a busy machine, has to
+// be asked for again.
+func (c *client) insist(words ...string) error {
+	for end := time.Now().Add(time.Minute); ; {
+		_, err := c.do(words...)
+		if err == nil || !isRefusal(err) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 func (c *client) answer() (interface{}, error) {
 	line, err := c.reader.ReadString('\n')
 	if err != nil {
