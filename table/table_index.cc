@@ -68,6 +68,8 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   has_prefixes_ = with_prefixes;
   if (!with_prefixes) return;
   tops_.reserve(node_count_);
+  const bool with_summits = node_count_ > kTopsOfSummit;
+  if (with_summits) summits_.reserve(node_count_ / kTopsOfSummit + 1);
   CountWitness(Witness::kPrefixIndex);
   // The separators rise, so what the first and the last begin with, all do.
   // (An index that is out of order gives wrong answers, not wrong accesses.)
@@ -88,6 +90,10 @@ void TableIndex::MakeNodes(bool with_prefixes) {
     prefix = key.size() < common_size_ ? 0 : PrefixOf(key);
     if (i + 1 == size() || (i + 1) % IndexNode::kFanout == 0) {
       tops_.push_back(prefix);
+      if (with_summits &&
+          (i + 1 == size() || tops_.size() % kTopsOfSummit == 0)) {
+        summits_.push_back(prefix);
+      }
     }
   }
 }

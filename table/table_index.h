@@ -10,12 +10,16 @@
 // For bytewise order it can be searched in two steps without touching a key:
 // nodes of 16 separators hold eight bytes of each (those behind what all
 // separators begin with, as a number) beside their slots, and a small array
-// holds the last prefix of each node. Only where prefixes are equal the keys
-// themselves are compared.
+// holds the last prefix of each node, its top. Of a large table even that array
+// is mostly not in the processor's caches, and halving it would miss at each
+// step: of each 32 tops a smaller array holds the last, so that the search
+// comes to four lines, which are fetched together. Only where prefixes are
+// equal the keys themselves are compared.
 //
 // Thread-safety: immutable after Decode, but for slots and last misses, which
 // are the block cache's.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -118,13 +122,16 @@ class TableIndex {
 
   size_t ApproximateMemoryUsage() const {
     return node_count_ * sizeof(IndexNode) +
-           tops_.capacity() * sizeof(tops_[0]) + arena_.capacity() +
-           starts_.capacity() * sizeof(starts_[0]) +
+           (tops_.capacity() + summits_.capacity()) * sizeof(tops_[0]) +
+           arena_.capacity() + starts_.capacity() * sizeof(starts_[0]) +
            handles_.capacity() * (sizeof(handles_[0]) + 1);
   }
 
  private:
+  static constexpr size_t kTopsOfSummit = 32;
+
   void MakeNodes(bool with_prefixes);
+  size_t LowerBoundTop(uint64_t prefix) const;
   uint64_t PrefixOf(const Slice& user_key) const {
     return KeyPrefix(user_key, common_size_);
   }
@@ -145,12 +152,25 @@ class TableIndex {
   bool has_prefixes_ = false;
   size_t common_size_ = 0;      // Of what all separators begin with.
   std::vector<uint64_t> tops_;  // The last prefix of each node.
+  // The last top of each kTopsOfSummit; none if there are no more tops.
+  std::vector<uint64_t> summits_;
 };
 
 // Starts loading a node.
 inline void PrefetchNode(const IndexNode& node) {
   const char* p = reinterpret_cast<const char*>(&node);
   for (size_t i = 0; i < sizeof(node); i += 64) __builtin_prefetch(p + i);
+}
+
+inline size_t TableIndex::LowerBoundTop(uint64_t prefix) const {
+  const size_t first =
+      LowerBoundPrefix(summits_.data(), summits_.size(), prefix) *
+      kTopsOfSummit;
+  if (first >= tops_.size()) return tops_.size();
+  const size_t count = std::min(kTopsOfSummit, tops_.size() - first);
+  const uint64_t* const tops = tops_.data() + first;
+  for (size_t i = 0; i < count; i += 8) __builtin_prefetch(tops + i);
+  return first + LowerBoundPrefix(tops, count, prefix);
 }
 
 inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
@@ -166,7 +186,7 @@ inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
     }
   }
   place->prefix = PrefixOf(user_key);
-  place->node = LowerBoundPrefix(tops_.data(), tops_.size(), place->prefix);
+  place->node = LowerBoundTop(place->prefix);
   if (place->node == tops_.size()) {
     *block = handles_.size();
     return false;

@@ -282,7 +282,8 @@ TEST(TableIndexTest, SearchesAgree) {
     const InternalKeyComparator* comparator =
         general && random.OneIn(2) ? &reversed : Comparator();
     const bool binary_search = general && comparator == Comparator();
-    const int count = random.Pick({1, 2, 15, 16, 17, 32, 33, 300, 1000});
+    const int count =
+        random.Pick({1, 2, 15, 16, 17, 33, 300, 512, 513, 1024, 2100});
     std::vector<std::string> separators;
     std::vector<std::string> targets = {
         Target("", 0), Target("\xFF\xFF\xFF", 0), Target("a long", 5)};
@@ -366,7 +367,8 @@ TEST(TableIndexTest, StaysInsideAnIndexWithoutOrder) {
     const int style = static_cast<int>(random.Below(test::kHardKeyStyles));
     const bool user_keys = random.OneIn(2);
     std::vector<std::string> separators;
-    for (uint64_t i = random.Below(100) + 1; i > 0; --i) {
+    for (uint64_t i = random.Below(random.OneIn(10) ? 2000 : 100) + 1; i > 0;
+         --i) {
       const std::string user_key = test::HardKey(&random, style);
       separators.push_back(user_keys ? user_key : Target(user_key, 1));
     }
