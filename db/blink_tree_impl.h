@@ -78,11 +78,11 @@ inline const char* BlinkNode::KeyEntry(size_t slot) const {
       std::memory_order_acquire);
 }
 
-// All lines at once, so that their misses overlap.
+// All lines at once, so that their misses overlap. There may be no node.
 inline void PrefetchBlinkNode(const BlinkNode* node) {
-  const char* const bytes = reinterpret_cast<const char*>(node);
+  const auto address = reinterpret_cast<uintptr_t>(node);
   for (size_t offset = 0; offset < sizeof(BlinkNode); offset += 64) {
-    __builtin_prefetch(bytes + offset);
+    __builtin_prefetch(reinterpret_cast<const char*>(address + offset));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "db/compaction_iterator.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace varve {
 
@@ -30,8 +31,23 @@ void CompactionIterator::Seek(const Slice& user_key) {
 }
 
 void CompactionIterator::Next() {
-  input_->Next();
+  MoveOn();
   FindNext();
+}
+
+void CompactionIterator::MoveOn() {
+  if (!std::exchange(is_ahead_, false)) input_->Next();
+}
+
+bool CompactionIterator::IsLastOfStripe(SequenceNumber stripe) {
+  rewritten_key_.assign(key_.data(), key_.size());
+  key_ = rewritten_key_;
+  input_->Next();
+  is_ahead_ = true;
+  if (!input_->Valid()) return true;
+  const Slice next = input_->key();
+  return comparator_->CompareUser(ExtractUserKey(next), user_key_) != 0 ||
+         StripeOf(ExtractSequence(next)) != stripe;
 }
 
 SequenceNumber CompactionIterator::StripeOf(SequenceNumber sequence) const {
@@ -77,7 +93,7 @@ bool CompactionIterator::IsCovered(const Slice& user_key,
 
 void CompactionIterator::FindNext() {
   valid_ = false;
-  for (; input_->Valid(); input_->Next()) {
+  for (; input_->Valid(); MoveOn()) {
     // relaxed: a flag that is looked at again and again.
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
       status_ = Status::ShutdownInProgress();
@@ -85,7 +101,7 @@ void CompactionIterator::FindNext() {
     }
     ++input_count_;
     key_ = input_->key();
-    const Slice user_key = ExtractUserKey(key_);
+    Slice user_key = ExtractUserKey(key_);
     const SequenceNumber sequence = ExtractSequence(key_);
     const SequenceNumber stripe = StripeOf(sequence);
     if (IsCovered(user_key, sequence, stripe)) {
@@ -93,13 +109,21 @@ void CompactionIterator::FindNext() {
       continue;
     }
     kept_for_ = kMaxSequenceNumber;
-    if (has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0) {
-      if (stripe == last_stripe_) {
-        ++drops_.hidden;  // Every reader that sees it sees a newer one.
+    const bool same_key =
+        has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0;
+    if (same_key && stripe == last_stripe_) {
+      // Every reader that sees it sees a newer one.
+      if (ExtractValueType(key_) != ValueType::kSingleDeletion ||
+          !hidden_by_value_ || !IsLastOfStripe(stripe)) {
+        ++drops_.hidden;
         continue;
       }
-      if (last_stripe_ == NextStripe(stripe)) kept_for_ = stripe;
+      user_key = ExtractUserKey(key_);
     } else {
+      hidden_by_value_ = ExtractValueType(key_) == ValueType::kValue;
+      if (same_key && last_stripe_ == NextStripe(stripe)) kept_for_ = stripe;
+    }
+    if (!same_key) {
       user_key_.assign(user_key.data(), user_key.size());
       has_user_key_ = true;
       any_of_user_key_ = false;

@@ -22,12 +22,13 @@ namespace varve {
 //
 // Snapshots cut the sequence numbers into stripes; of each user key, the
 // newest version of each stripe survives, if no range deletion of that stripe
-// hides it. A deletion goes when no older
-// version can be left that it hides: it is in the oldest stripe and no deeper
-// level has the key. Where no deeper level has the key, a value of the oldest
-// stripe gets sequence number 0, which compresses better; but not if a range
-// deletion covers it, which may be older than it and survive.
-// Thread-safety: owned by one thread.
+// hides it. So does the oldest one if it is a single deletion: for RocksDB a
+// later one takes away the newest version and itself, and what is below must
+// then be deleted still. A deletion goes when no older version can be left that
+// it hides: it is in the oldest stripe and no deeper level has the key. Where
+// no deeper level has the key, a value of the oldest stripe gets sequence
+// number 0, which compresses better; but not if a range deletion covers it,
+// which may be older than it and survive. Thread-safety: owned by one thread.
 class CompactionIterator {
  public:
   // `snapshots`: rising. `tombstones`, of all inputs, may be null.
@@ -51,7 +52,7 @@ class CompactionIterator {
   void Next();
   // Valid until the next call.
   Slice key() const { return key_; }
-  Slice value() const { return input_->value(); }
+  Slice value() const { return is_ahead_ ? Slice() : input_->value(); }
   // The entry before, if there was one, had another user key.
   bool starts_user_key() const { return starts_user_key_; }
   // The snapshot without which the entry would have been left out, since it is
@@ -78,6 +79,10 @@ class CompactionIterator {
 
  private:
   void FindNext();
+  void MoveOn();
+  // Whether no older version of the entry's key is in its stripe. Moves the
+  // input on.
+  bool IsLastOfStripe(SequenceNumber stripe);
   // The oldest snapshot that sees the sequence number, or the number of the
   // present.
   SequenceNumber StripeOf(SequenceNumber sequence) const;
@@ -96,6 +101,7 @@ class CompactionIterator {
   const std::atomic<bool>* const stop_;
 
   bool valid_ = false;
+  bool is_ahead_ = false;  // The input stands behind the entry already.
   bool starts_user_key_ = false;
   bool any_of_user_key_ = false;  // An entry of user_key_ was valid.
   Slice key_;
@@ -105,6 +111,7 @@ class CompactionIterator {
   bool has_user_key_ = false;
   SequenceNumber kept_for_ = kMaxSequenceNumber;
   SequenceNumber last_stripe_ = 0;  // Of the version before of user_key_.
+  bool hidden_by_value_ = false;    // The newest version of that is a value.
   // The levels' files are passed in key order: where each stands.
   size_t level_position_[kNumLevels] = {};
   Drops drops_;

@@ -63,7 +63,7 @@ Status CompactionJob::Run() {
   status = Merge(&iterator);
   if (status.ok() && !output_open_ &&
       survivors_->ReachInto(output_begin_, end)) {
-    status = OpenOutput(Slice());
+    status = OpenOutput();
   }
   if (status.ok() && output_open_) status = FinishOutput(end);
   entries_read_ = iterator.input_count();
@@ -116,7 +116,11 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
       if (output_open_ && ShouldCutBefore(user_key)) {
         status = FinishOutput(user_key);
       }
-      if (status.ok() && !output_open_) status = OpenOutput(user_key);
+      if (status.ok() && !output_open_) {
+        status = OpenOutput();
+        PassGrandparents(user_key);
+        grandparent_overlap_ = 0;
+      }
       if (!status.ok()) return status;
     }
     Status status = outputs_.back()->Add(iterator->key(), iterator->value());
@@ -130,14 +134,12 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
   return iterator->status();
 }
 
-Status CompactionJob::OpenOutput(const Slice& user_key) {
+Status CompactionJob::OpenOutput() {
   outputs_.push_back(std::make_unique<TableOutput>(
       context_, new_file_number_(), compaction_.compression,
       RateLimiter::Priority::kLow));
   Status status = outputs_.back()->Open();
   output_open_ = status.ok();
-  PassGrandparents(user_key);
-  grandparent_overlap_ = 0;
   return status;
 }
 

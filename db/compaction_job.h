@@ -52,8 +52,8 @@ class CompactionJob {
   // Into tombstones_ and survivors_.
   Status CollectTombstones();
   Status Merge(CompactionIterator* iterator);
-  // Begins an output whose first user key is this one.
-  Status OpenOutput(const Slice& user_key);
+  // Begins an output.
+  Status OpenOutput();
   // Moves on among the grandparents, and counts those passed.
   void PassGrandparents(const Slice& user_key);
   // Whether the output should end before this key.

@@ -85,8 +85,9 @@ class Picker {
     if (!ExpandToWholeKeys(c.get())) return nullptr;
     if (c->output_level != c->level) {
       const KeySpan upper = c->KeyRange();
-      c->inputs[1] =
-          version_.OverlappingFiles(c->output_level, upper.range(), false);
+      c->inputs[1] = WholeKeys(
+          c->output_level,
+          version_.OverlappingFiles(c->output_level, upper.range(), false));
       if (AnyBeingCompacted(c->inputs[1])) return nullptr;
       GrowInputs(c.get());
     }
@@ -195,17 +196,25 @@ class Picker {
     return files;
   }
 
-  // Versions of one user key may lie in neighbouring files of a level: they
-  // must move together, or older ones would come to lie above newer ones.
-  bool ExpandToWholeKeys(Compaction* c) {
-    for (;;) {
+  // Files of a level, and those that have user keys in common with them.
+  // RocksDB lets versions of one user key lie in neighbouring files: those must
+  // be compacted together. Else older ones would come to lie above newer ones,
+  // or outlive the deletion that hides them.
+  std::vector<FileMetaData*> WholeKeys(int level,
+                                       std::vector<FileMetaData*> files) const {
+    while (!files.empty()) {
       KeySpan span;
       bool set = false;
-      ExtendSpan(comparator_, c->inputs[0], &span, &set);
-      auto files = version_.OverlappingFiles(c->level, span.range(), true);
-      if (files.size() == c->inputs[0].size()) break;
-      c->inputs[0] = std::move(files);
+      ExtendSpan(comparator_, files, &span, &set);
+      auto more = version_.OverlappingFiles(level, span.range(), true);
+      if (more.size() == files.size()) break;
+      files = std::move(more);
     }
+    return files;
+  }
+
+  bool ExpandToWholeKeys(Compaction* c) const {
+    c->inputs[0] = WholeKeys(c->level, std::move(c->inputs[0]));
     return !AnyBeingCompacted(c->inputs[0]);
   }
 
@@ -220,8 +229,9 @@ class Picker {
       return;
     }
     const KeySpan grown_span = grown.KeyRange();
-    const auto lower =
-        version_.OverlappingFiles(c->output_level, grown_span.range(), false);
+    const auto lower = WholeKeys(
+        c->output_level,
+        version_.OverlappingFiles(c->output_level, grown_span.range(), false));
     if (lower.size() != c->inputs[1].size() ||
         TotalFileSize(grown.inputs[0]) + TotalFileSize(lower) >
             MaxCompactionBytes(options_)) {

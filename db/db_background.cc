@@ -55,6 +55,9 @@ void DBImpl::DropQueuedJobsLocked() {
   mutex_.Lock();
   background_jobs_ -= queued_jobs_;
   queued_jobs_ = 0;
+  // One that has begun stays among background_jobs_.
+  flush_scheduled_ = false;
+  background_done_.SignalAll();
 }
 
 void DBImpl::FinishBackgroundLocked() {

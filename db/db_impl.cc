@@ -201,6 +201,11 @@ Status DBImpl::Recover(RecoveredState* state) {
     return Status::InvalidArgument(path_,
                                    "exists already (error_if_exists is true)");
   }
+  if (!read_only_ &&
+      std::max(state->largest_file_number, state->manifest.next_file_number) >
+          kMaxFileNumber - kSpareFileNumbers) {
+    return Status::Corruption(path_, "its file numbers are used up");
+  }
   return status;
 }
 
@@ -401,7 +406,7 @@ void DBImpl::RemoveOldInfoLogs(const std::vector<std::string>& names) {
 
 Status DBImpl::Close() {
   MutexLock lock(&mutex_);
-  if (closed_) return Status::OK();
+  if (closed_) return close_status_;
   // relaxed: calls of other threads have returned.
   if (live_iterators_.load(std::memory_order_relaxed) > 0) {
     return Status::Busy(
@@ -413,20 +418,21 @@ Status DBImpl::Close() {
     return Status::Busy("snapshots or read transactions are still out",
                         std::to_string(snapshots));
   }
-  return CloseLocked();
+  close_status_ = CloseLocked();
+  return close_status_;
 }
 
 Status DBImpl::CloseLocked() {
   closed_ = true;
   Status status;
-  if (!read_only_ && memtable_ != nullptr && background_error_.ok()) {
+  if (!read_only_ && memtable_ != nullptr) {
     if (has_unlogged_data_ && !options_.avoid_flush_during_shutdown) {
       mutex_.Unlock();
       status = Flush(FlushOptions());
       mutex_.Lock();
     }
     mutex_.Unlock();
-    const Status sync_status = SyncWAL();
+    const Status sync_status = SyncLogAtClose();
     mutex_.Lock();
     if (status.ok()) status = sync_status;
   }

@@ -238,6 +238,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
   // Gives the mutex back while it waits for the device.
   Status SyncLogsLocked() VARVE_REQUIRES(mutex_);
+  // With the lead of the queue.
+  Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
+  Status SyncLogAtClose();
   // Starts KeepResuming, which tries until there is space again.
   void ResumeLaterLocked() VARVE_REQUIRES(mutex_);
   void KeepResuming();
@@ -345,6 +348,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   int manual_compactions_ = 0;         // Calls of CompactRange.
   bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
+  Status close_status_;  // For whoever closes it once more.
   std::vector<const Compaction*> running_compactions_;
   WriteStallState stall_;
   CompactionStats compaction_stats_[kNumLevels];

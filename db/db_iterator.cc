@@ -20,14 +20,9 @@ class DbIterator final : public Iterator {
   DbIterator(DbIteratorParts parts, const ReadOptions& options)
       : parts_(std::move(parts)),
         it_(parts_.context->tree()),
-        bytewise_(parts_.comparator->bytewise()) {
-    if (options.iterate_lower_bound != nullptr) {
-      lower_ = *options.iterate_lower_bound;
-    }
-    if (options.iterate_upper_bound != nullptr) {
-      upper_ = *options.iterate_upper_bound;
-    }
-  }
+        bytewise_(parts_.comparator->bytewise()),
+        given_lower_(options.iterate_lower_bound),
+        given_upper_(options.iterate_upper_bound) {}
   ~DbIterator() override {
     CountMoves();
     parts_.context->Park();
@@ -46,8 +41,8 @@ class DbIterator final : public Iterator {
   }
 
   void SeekToFirst() override {
-    if (lower_) {
-      SeekStored(*lower_);
+    if (given_lower_ != nullptr) {
+      SeekStored(*given_lower_);
       return;
     }
     const SeekScope scope(this);
@@ -135,6 +130,12 @@ class DbIterator final : public Iterator {
            ShortEqual(user_key.data(), saved.data(), saved.size());
   }
 
+  // The caller may have changed them since the last seek.
+  void LookAtBounds() {
+    if (given_lower_ != nullptr) lower_ = *given_lower_;
+    if (given_upper_ != nullptr) upper_ = *given_upper_;
+  }
+
   // The two, of a key as it is stored.
   void SeekStored(const Slice& target) {
     const SeekScope scope(this);
@@ -145,7 +146,7 @@ class DbIterator final : public Iterator {
     FindNextUserEntry(false);
   }
   void SeekForPrevStored(const Slice& target) {
-    if (upper_ && Compare(target, *upper_) >= 0) {
+    if (given_upper_ != nullptr && Compare(target, *given_upper_) >= 0) {
       SeekToLast();
       return;
     }
@@ -206,6 +207,7 @@ class DbIterator final : public Iterator {
     explicit SeekScope(DbIterator* iterator) : iterator_(iterator) {
       const DbIteratorParts& parts = iterator->parts_;
       iterator->target_error_ = Status::OK();
+      iterator->LookAtBounds();
       iterator->CountMoves();
       RecordTick(parts.statistics, Ticker::kNumberDbSeek);
       if (IsOperationMeasured()) [[unlikely]] {
@@ -310,6 +312,9 @@ class DbIterator final : public Iterator {
   DbIteratorParts parts_;
   InternalIterator* const it_;
   const bool bytewise_;
+  // The caller's, and what they were at the last seek.
+  const Slice* const given_lower_;
+  const Slice* const given_upper_;
   std::optional<Slice> lower_;
   std::optional<Slice> upper_;
   // Forward: it_ stands on the current entry. Backward: it_ stands before all

@@ -106,13 +106,23 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   uint64_t table_bytes = 0;
   for (int i = 0; i < kNumLevels; ++i) table_bytes += version.NumBytes(i);
   uint64_t memtable_bytes = memtable_->ApproximateMemoryUsage();
-  uint64_t memtable_entries = memtable_->EntryCount();
+  uint64_t immutable_entries = 0;
+  uint64_t immutable_deletions = 0;
   for (const MemTable* memtable : immutable_) {
     memtable_bytes += memtable->ApproximateMemoryUsage();
-    memtable_entries += memtable->EntryCount();
+    immutable_entries += memtable->EntryCount();
+    immutable_deletions += memtable->DeletionCount();
   }
   if (is("num-immutable-mem-table")) {
     *value = immutable_.size();
+  } else if (is("num-entries-active-mem-table")) {
+    *value = memtable_->EntryCount();
+  } else if (is("num-entries-imm-mem-tables")) {
+    *value = immutable_entries;
+  } else if (is("num-deletes-active-mem-table")) {
+    *value = memtable_->DeletionCount();
+  } else if (is("num-deletes-imm-mem-tables")) {
+    *value = immutable_deletions;
   } else if (is("mem-table-flush-pending")) {
     *value = immutable_.empty() ? 0 : 1;
   } else if (is("compaction-pending")) {
@@ -129,22 +139,25 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = memtable_->ApproximateMemoryUsage();
   } else if (is("cur-size-all-mem-tables")) {
     *value = memtable_bytes;
+  } else if (is("estimate-table-readers-mem")) {
+    *value = table_cache_->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
     *value = memtable_bytes + table_cache_->ApproximateMemoryUsage() +
              block_cache_->GetUsage();
   } else if (is("estimate-num-keys")) {
-    uint64_t entries = memtable_entries;
+    uint64_t entries = memtable_->EntryCount() + immutable_entries;
+    uint64_t deletions = memtable_->DeletionCount() + immutable_deletions;
     for (int i = 0; i < kNumLevels; ++i) {
       for (const FileMetaData* file : version.files(i)) {
         std::shared_ptr<Table> table;
         if (!table_cache_->Find(file->table_file(), &table).ok()) continue;
         const TableProperties& properties = table->properties();
         entries += properties.num_entries;
-        // A deletion hides one entry, and is itself none.
-        entries -= std::min(entries, 2 * properties.num_deletions);
+        deletions += properties.num_deletions;
       }
     }
-    *value = entries;
+    // A deletion hides one entry, and is itself none.
+    *value = entries - std::min(entries, 2 * deletions);
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
         ComputeLevelTargets(options_, version).base_level);

@@ -88,6 +88,17 @@ Status DBImpl::FlushWAL(bool sync) {
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   if (!background_error_.ok()) return background_error_;
+  return FlushLogLocked(sync);
+}
+
+Status DBImpl::SyncLogAtClose() {
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  // Where something else has failed, the log still holds what was written.
+  return wal_failed_ ? background_error_ : FlushLogLocked(true);
+}
+
+Status DBImpl::FlushLogLocked(bool sync) {
   // A buffer in memory, mostly: not worth giving back the mutex.
   Status status = wal_->Flush();
   if (status.ok() && sync) status = SyncLogsLocked();
@@ -224,10 +235,16 @@ Status DBImpl::Resume() {
   // the log.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  while (flush_scheduled_ && !background_error_.ok()) {
+  // relaxed: what would end the wait is not started any more.
+  while (flush_scheduled_ && !background_error_.ok() &&
+         !shutting_down_.load(std::memory_order_relaxed)) {
     background_done_.Wait(&mutex_);
   }
   if (background_error_.ok()) return Status::OK();
+  // relaxed: as above.
+  if (shutting_down_.load(std::memory_order_relaxed)) {
+    return Status::ShutdownInProgress();
+  }
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;

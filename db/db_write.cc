@@ -104,7 +104,8 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
     return Status::InvalidArgument("sync and disable_wal are both set");
   }
   if (WriteBatchInternal::TooLong(*batch)) {
-    return Status::InvalidArgument("a key or value is longer than 4 GiB");
+    return Status::InvalidArgument(
+        "an update of more than 3 GiB, or log data of 4 GiB");
   }
   if (!WriteBatchInternal::Unchecked(*batch)) return Status::OK();
   BatchReader reader;

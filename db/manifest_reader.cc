@@ -1,8 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/manifest_reader.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "db/version_builder.h"
 #include "db/wal_reader.h"
@@ -24,12 +26,12 @@ class ManifestReplay {
     Status status = edit.DecodeFrom(record);
     if (!status.ok()) return status;
     const auto remaining = edit.atomic_group_remaining();
-    if (!remaining) return Apply(edit);
+    if (!remaining) return Apply(std::move(edit));
     // Edits of a group count once all of them are there.
     group_.push_back(std::move(edit));
     if (*remaining > 0) return Status::OK();
-    for (const VersionEdit& member : group_) {
-      status = Apply(member);
+    for (VersionEdit& member : group_) {
+      status = Apply(std::move(member));
       if (!status.ok()) return status;
     }
     group_.clear();
@@ -52,7 +54,7 @@ class ManifestReplay {
   }
 
  private:
-  Status Apply(const VersionEdit& edit) {
+  Status Apply(VersionEdit edit) {
     if (edit.max_column_family()) {
       state_->max_column_family = *edit.max_column_family();
     }
@@ -81,7 +83,7 @@ class ManifestReplay {
     if (edit.prev_log_number()) {
       state_->prev_log_number = *edit.prev_log_number();
     }
-    return builder_.Apply(edit);
+    return builder_.Apply(std::move(edit));
   }
 
   Status ApplyToOtherFamily(const VersionEdit& edit) {
@@ -150,7 +152,10 @@ Status ReadManifest(Env* env, const std::string& db_path,
   if (!status.ok()) return status.Annotate(path);
 
   // Every number in use lies below the next one, whatever the edits say.
-  uint64_t in_use = state->manifest_number;
+  // A new log must not seem older than those that are kept.
+  uint64_t in_use =
+      std::max({state->manifest_number, state->log_number,
+                state->prev_log_number, state->min_log_number_to_keep});
   for (const auto& files : state->levels) {
     for (const FileMetaData* f : files) {
       if (f->number > in_use) in_use = f->number;

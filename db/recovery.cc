@@ -2,7 +2,6 @@
 #include "db/recovery.h"
 
 #include <algorithm>
-#include <set>
 
 #include "db/key_case.h"
 #include "db/table_preload.h"
@@ -76,6 +75,7 @@ bool Recovery::IsClean(const RecoveredState& state) const {
          !after_damage_ && !manifest.torn_tail &&
          state.wal_numbers.size() == 1 &&
          state.wal_numbers[0] == manifest.log_number &&
+         manifest.log_number == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
          manifest_count_ == 1 && !has_temporary_ && !has_unknown_tables_;
 }
@@ -144,12 +144,13 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
     return Status::Corruption(manifest.torn_tail_message,
                               "and the log that it replaced is gone");
   }
-  std::set<uint64_t> known;
+  std::vector<uint64_t> known;
   for (const auto& files : manifest.levels) {
-    for (const FileMetaData* file : files) known.insert(file->number);
+    for (const FileMetaData* file : files) known.push_back(file->number);
   }
+  std::sort(known.begin(), known.end());
   for (const uint64_t table : table_numbers_) {
-    if (known.count(table) != 0) continue;
+    if (std::binary_search(known.begin(), known.end(), table)) continue;
     has_unknown_tables_ = true;
     // A table whose number the MANIFEST has not given out yet was being
     // written when the process died; an older log must then be there.

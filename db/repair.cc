@@ -122,7 +122,7 @@ class Repairer {
   }
 
   Status NoteNumber(const OldFile& file) {
-    if (file.number > kMaxFileNumber) {
+    if (file.number > kMaxFileNumber - kSpareFileNumbers) {
       return Status::Corruption(path_ + "/" + file.name,
                                 "no database has a file of that number");
     }

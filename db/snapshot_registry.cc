@@ -224,6 +224,17 @@ size_t SnapshotRegistry::CountLocked() {
   return count;
 }
 
+SuperVersion* SnapshotRegistry::PinToReportLocked(const SnapshotImpl& node) {
+  SuperVersion* const pin = node.pin();
+  // A thread that is late may have noted one that was replaced and freed since
+  // (B24), and not have looked again so far.
+  // relaxed: guarded by the mutex.
+  const bool is_held = !IsProduction(mode_) ||
+                       pin == handshake_.CurrentLocked() ||
+                       node.words_.counted.load(std::memory_order_relaxed);
+  return is_held ? pin : nullptr;
+}
+
 SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
   Oldest oldest;
   const uint64_t now_ns = SnapshotStamp::Now();
@@ -239,7 +250,7 @@ SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
         thread->has_thread && thread->thread_id == oldest.thread_id
             ? thread->name
             : "";
-    oldest.pin = node->pin();
+    oldest.pin = PinToReportLocked(*node);
   };
   if (IsProduction(mode_)) {
     MutexLock lock(&mutex_);

@@ -196,6 +196,8 @@ class SnapshotRegistry final : public SlotOwner {
   // For reports, with the DB mutex held.
   size_t CountLocked();
   Oldest FindOldestLocked();
+  // What the node pins, if it is sure to live; else null.
+  SuperVersion* PinToReportLocked(const SnapshotImpl& node);
 
   // Around the barrier of an install: see T26. The second one gives nodes that
   // pin `old` a reference.

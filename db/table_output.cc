@@ -85,7 +85,8 @@ Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
     return Status();
   Status status = builder_->status();
   // The keys come from memtables and tables: the builder refuses them only
-  // if a table that was read is out of order.
+  // if a table that was read is out of order or has an entry that is larger
+  // than those that this engine takes.
   if (status.IsInvalidArgument()) {
     return Status::Corruption("entries to be written to " + path_,
                               status.message());

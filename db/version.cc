@@ -100,8 +100,14 @@ const FileMetaData* Version::FileWith(int level,
     if (index == files.size() || prefix < prefixes.smallest[index]) {
       return nullptr;
     }
-    if (prefix < prefixes.largest[index]) return files[index];
-    // Equal: only the keys themselves tell.
+    if (prefix < prefixes.largest[index]) {
+      // Where prefixes are equal, only the keys themselves tell. A file must
+      // not be asked for keys outside its range: a range deletion in it may go
+      // beyond, where it hides newer entries that have moved further down.
+      const bool has_it = prefix > prefixes.smallest[index] ||
+                          InRange(*files[index], lookup.user_key);
+      return has_it ? files[index] : nullptr;
+    }
   }
   const LookupKey key(lookup.user_key, lookup.sequence);
   index = FindFile(*comparator_, files, key.internal_key());

@@ -2,7 +2,8 @@
 #include "db/version_builder.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <cstddef>
+#include <utility>
 
 #include "db/version.h"
 
@@ -51,7 +52,7 @@ VersionBuilder::~VersionBuilder() {
   for (FileMetaData* file : added_) delete file;
 }
 
-Status VersionBuilder::Apply(const VersionEdit& edit) {
+Status VersionBuilder::Apply(VersionEdit edit) {
   std::map<uint64_t, FileMetaData*> deleted;
   for (const auto& [level, number] : edit.deleted_files()) {
     const auto it = levels_[level].find(number);
@@ -64,22 +65,23 @@ Status VersionBuilder::Apply(const VersionEdit& edit) {
                                 ", where it is not");
     }
   }
-  for (const auto& [level, file] : edit.new_files()) {
+  for (auto& [level, file] : *edit.mutable_new_files()) {
+    const uint64_t number = file.number;
     // A file that moves to another level stays the same object, so that its
     // count of versions says when the file itself can go.
-    const auto moved = deleted.find(file.number);
+    const auto moved = deleted.find(number);
     FileMetaData* meta;
     if (moved != deleted.end()) {
       meta = moved->second;
     } else {
-      meta = new FileMetaData(file);
+      meta = new FileMetaData(std::move(file));
       meta->refs = 0;
       meta->being_compacted = false;
       added_.push_back(meta);
     }
-    if (!levels_[level].emplace(file.number, meta).second) {
-      return Status::Corruption("version edit adds " +
-                                DescribeFile(file.number) + " twice");
+    if (!levels_[level].emplace(number, meta).second) {
+      return Status::Corruption("version edit adds " + DescribeFile(number) +
+                                " twice");
     }
   }
   return Status::OK();
@@ -95,8 +97,24 @@ Status VersionBuilder::Finish(std::vector<FileMetaData*> levels[kNumLevels]) {
   return status;
 }
 
+Status VersionBuilder::CheckNumbers() const {
+  // Of each level they are in order already.
+  std::vector<uint64_t> numbers;
+  for (const auto& files : levels_) {
+    const auto middle = static_cast<std::ptrdiff_t>(numbers.size());
+    for (const auto& [number, file] : files) numbers.push_back(number);
+    std::inplace_merge(numbers.begin(), numbers.begin() + middle,
+                       numbers.end());
+  }
+  const auto twice = std::adjacent_find(numbers.begin(), numbers.end());
+  if (twice == numbers.end()) return Status::OK();
+  return Status::Corruption(DescribeFile(*twice) + " is in two levels");
+}
+
 Status VersionBuilder::CollectLevels(
     std::vector<FileMetaData*> levels[kNumLevels]) const {
+  const Status status = CheckNumbers();
+  if (!status.ok()) return status;
   for (int level = 0; level < kNumLevels; ++level) {
     auto& files = levels[level];
     files.clear();
@@ -136,12 +154,14 @@ Status VersionBuilder::CollectLevels(
 
 void VersionBuilder::ReleaseAdded(
     const std::vector<FileMetaData*> levels[kNumLevels]) {
-  std::unordered_set<const FileMetaData*> kept;
+  std::vector<const FileMetaData*> kept;
   for (int level = 0; level < kNumLevels; ++level) {
-    kept.insert(levels[level].begin(), levels[level].end());
+    kept.insert(kept.end(), levels[level].begin(), levels[level].end());
   }
+  std::sort(kept.begin(), kept.end());
   for (FileMetaData* file : added_) {
-    if (kept.count(file) == 0) delete file;  // Deleted by a later edit.
+    // Else it was deleted by a later edit.
+    if (!std::binary_search(kept.begin(), kept.end(), file)) delete file;
   }
   added_.clear();
 }

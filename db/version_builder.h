@@ -24,15 +24,19 @@ class VersionBuilder {
   // Frees the files that edits added, if Finish did not hand them over.
   ~VersionBuilder();
 
-  // Corruption if a file is deleted that is not there, or added twice.
-  Status Apply(const VersionEdit& edit);
+  // Takes the edit's files. Corruption if a file is deleted that is not there,
+  // or added twice.
+  Status Apply(VersionEdit edit);
 
   // The result: level 0 newest first, other levels in key order. Corruption
-  // if files of a level above 0 overlap. To be called once. On success the
-  // files belong to the caller, who gives them to a version.
+  // if a file is in two levels, or files of a level above 0 overlap; `levels`
+  // is empty then. To be called once. On success the files belong to the
+  // caller, who gives them to a version.
   Status Finish(std::vector<FileMetaData*> levels[kNumLevels]);
 
  private:
+  // A file in two levels would be freed twice, and removed with the first.
+  Status CheckNumbers() const;
   Status CollectLevels(std::vector<FileMetaData*> levels[kNumLevels]) const;
   void ReleaseAdded(const std::vector<FileMetaData*> levels[kNumLevels]);
 

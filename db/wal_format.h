@@ -31,6 +31,8 @@ enum RecordType : uint8_t {
   kSetCompression = 9,
   kUserTimestampSize = 10,
   kRecyclableUserTimestampSize = 11,
+  kPredecessorLog = 130,
+  kRecyclablePredecessorLog = 131,
 };
 
 }  // namespace varve::wal

@@ -13,6 +13,16 @@ namespace {
 // may be as long as a file can be, and cost its maker nothing.
 constexpr uint64_t kMaxZeroBlocks = (uint64_t{1} << 30) / kBlockSize;
 
+// Checksums are computed over so much while a record is looked for in what is
+// none. Some garbage looks like a long record wherever one begins to read.
+constexpr uint64_t kMaxSearchBytes = uint64_t{1} << 30;
+
+// Whether there are writers that make such records.
+bool IsKnownType(uint8_t type) {
+  return (type > kZero && type <= kRecyclableUserTimestampSize) ||
+         type == kPredecessorLog || type == kRecyclablePredecessorLog;
+}
+
 }  // namespace
 
 Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
@@ -208,23 +218,26 @@ bool Reader::RestIsZero() {
   return true;
 }
 
-bool Reader::BeginsWithRecord(const Slice& bytes) {
+bool Reader::BeginsWithRecord(const Slice& bytes, uint64_t* searched) {
   if (bytes.size() < kHeaderSize) return false;
   const char* const header = bytes.data();
   const size_t length = DecodeFixed16(header + 4);
   const auto type = static_cast<uint8_t>(header[6]);
   const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
   const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
-  return type != kZero && bytes.size() >= header_size + length &&
-         Crc32c(header + 6, header_size - 6 + length) ==
-             UnmaskCrc(DecodeFixed32(header));
+  if (!IsKnownType(type) || bytes.size() < header_size + length) return false;
+  if (searched != nullptr) *searched += length;
+  return Crc32c(header + 6, header_size - 6 + length) ==
+         UnmaskCrc(DecodeFixed32(header));
 }
 
 bool Reader::NoRecordFollows() {
   if (!no_header_) return false;
+  uint64_t searched = 0;
   for (;;) {
     for (; rest_.size() >= kHeaderSize; rest_.remove_prefix(1)) {
-      if (BeginsWithRecord(rest_)) return false;
+      if (BeginsWithRecord(rest_, &searched)) return false;
+      if (searched > kMaxSearchBytes) return false;  // There may be one.
     }
     if (last_block_) return true;
     if (NextBlock() != ReadOutcome::kRecord) return false;

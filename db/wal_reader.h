@@ -68,12 +68,15 @@ class Reader {
   uint64_t Position() const { return block_end_ - rest_.size(); }
   // After kDamage: whether the damage begins with what is no header, and no
   // whole record stands behind it. That is what a power cut may make of a
-  // record that was never synced. Reads on.
+  // record that was never synced. Reads on. False, too, if that is too much
+  // work to find out.
   bool NoRecordFollows();
   // Whether all that is left of the block is zero.
   bool RestIsZero();
-  // Whether the bytes begin with a fragment that is whole.
-  static bool BeginsWithRecord(const Slice& bytes);
+  // Whether the bytes begin with a fragment that is whole. Adds the bytes
+  // that had to be looked at for it to *searched, unless that is null.
+  static bool BeginsWithRecord(const Slice& bytes,
+                               uint64_t* searched = nullptr);
   // Bytes of the damaged fragment at the front of the block's rest, if what
   // follows them bears out its header; 0 if not.
   size_t DamagedFragmentSize() const;

@@ -15,14 +15,6 @@ namespace {
 
 constexpr size_t kHeaderSize = BatchReader::kHeaderSize;
 
-// Lengths are 32 bits, and an internal key is longer by its trailer.
-bool KeyFits(const Slice& key) {
-  return key.size() <= std::numeric_limits<uint32_t>::max() - kTrailerSize;
-}
-bool ValueFits(const Slice& value) {
-  return value.size() <= std::numeric_limits<uint32_t>::max();
-}
-
 void PutTag(std::string* out, BatchTag tag) {
   out->push_back(static_cast<char>(tag));
 }
@@ -58,7 +50,7 @@ uint32_t WriteBatch::Count() const {
 }
 
 void WriteBatch::Put(const Slice& key, const Slice& value) {
-  if (!KeyFits(key) || !ValueFits(value)) {
+  if (!EntryFits(key.size(), value.size())) {
     too_long_ = true;
     return;
   }
@@ -70,7 +62,7 @@ void WriteBatch::Put(const Slice& key, const Slice& value) {
 }
 
 void WriteBatch::Delete(const Slice& key) {
-  if (!KeyFits(key)) {
+  if (!EntryFits(key.size(), 0)) {
     too_long_ = true;
     return;
   }
@@ -81,7 +73,7 @@ void WriteBatch::Delete(const Slice& key) {
 }
 
 void WriteBatch::SingleDelete(const Slice& key) {
-  if (!KeyFits(key)) {
+  if (!EntryFits(key.size(), 0)) {
     too_long_ = true;
     return;
   }
@@ -92,7 +84,7 @@ void WriteBatch::SingleDelete(const Slice& key) {
 }
 
 void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
-  if (!KeyFits(begin) || !KeyFits(end)) {
+  if (!EntryFits(begin.size(), end.size())) {
     too_long_ = true;
     return;
   }
@@ -105,7 +97,7 @@ void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
 }
 
 void WriteBatch::PutLogData(const Slice& blob) {
-  if (!ValueFits(blob)) {
+  if (blob.size() > std::numeric_limits<uint32_t>::max()) {
     too_long_ = true;
     return;
   }
@@ -246,6 +238,10 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
     return Status::Corruption("write batch is cut short in a record");
   }
   record->other_family = family != 0;
+  if (!EntryFits(record->key.size(), record->value.size()) &&
+      !record->is_log_data && !record->other_family) [[unlikely]] {
+    return Status::NotSupported("an update of more than 3 GiB");
+  }
   return Status::OK();
 }
 

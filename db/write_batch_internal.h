@@ -66,7 +66,8 @@ class BatchReader {
   uint32_t count() const { return count_; }
 
   // Takes the next record; *done at the end. Corruption, also when the count
-  // differs from the header's; NotSupported names the kind of update.
+  // differs from the header's; NotSupported names the kind of update, or says
+  // that it is too long for a table.
   Status Next(BatchRecord* record, bool* done);
 
  private:

@@ -31,6 +31,9 @@ enum class FileType : uint8_t {
 
 // No database gets as far as this; a file of a higher number is not its own.
 constexpr uint64_t kMaxFileNumber = uint64_t{1} << 62;
+// What must be free below it before a database is written to, so that no
+// process makes files which the next one refuses.
+constexpr uint64_t kSpareFileNumbers = uint64_t{1} << 32;
 
 // Says what a directory entry is. *number is the number in the name (for an
 // old info log, its microseconds), 0 if the name has none. False, and outputs

@@ -231,8 +231,9 @@ Status PosixEnv::LinkFile(const std::string& source,
   if (link(source.c_str(), target.c_str()) == 0) return Status::OK();
   const int error = errno;
   Status status = Status::FromErrno("link " + source + " to " + target, error);
-  // Another file system, or one that has no links.
-  if (error == EXDEV || error == EPERM || error == EOPNOTSUPP) {
+  // Another file system, or one that has no links, or no more of this file.
+  if (error == EXDEV || error == EPERM || error == EOPNOTSUPP ||
+      error == EMLINK) {
     return Status::NotSupported(status.message());
   }
   return status;

@@ -8,6 +8,7 @@
 
 #include "table/block_memory.h"
 #include "table/entry_scanner.h"
+#include "table/format.h"
 #include "util/hash.h"
 #include "util/short_copy.h"
 #include "util/thread_scratch.h"
@@ -16,10 +17,20 @@ namespace varve {
 
 namespace {
 
-// Keys that share much with the one before grow when they are put together.
-// Honest blocks stay far below these bounds; others must not take all memory.
-constexpr size_t kMaxKeyGrowth = 32;
+// Keys that share much with the one before grow when they are put together: to
+// as many times the block's size, at most, as there are entries from a restart
+// point to the next. Honest blocks stay below these bounds, those that this
+// engine writes far below; others must not take all memory.
+constexpr size_t kMaxKeyGrowth = 1024;
 constexpr size_t kAlwaysAllowedKeyBytes = size_t{64} << 20;
+constexpr size_t kMaxKeyBytes = size_t{1} << 30;
+static_assert(kMaxWrittenKeyBytes <= kAlwaysAllowedKeyBytes);
+
+// Of a block of so many bytes. Keys that share nothing always fit.
+size_t MaxKeyBytes(size_t block_size) {
+  const size_t grown = kAlwaysAllowedKeyBytes + kMaxKeyGrowth * block_size;
+  return std::max(block_size, std::min(grown, kMaxKeyBytes));
+}
 
 // More entries than this get no fingerprints: they would not help.
 constexpr size_t kMaxFingerprints = 1 << 15;
@@ -73,9 +84,10 @@ class DecodedEntries {
   Status CheckRestarts(const Slice& contents, const BlockTail& tail,
                        const EntryScanner& entry, uint32_t* restart) const;
 
-  void AppendKey(const Slice& key) {
+  // REQUIRES: the keys take no more than `max_bytes` with this one.
+  void AppendKey(const Slice& key, size_t max_bytes) {
     if (key.size() > keys_.size() - keys_size_) {
-      keys_.resize(2 * (keys_size_ + key.size()));
+      keys_.resize(std::min(2 * (keys_size_ + key.size()), max_bytes));
     }
     ShortCopy(keys_.data() + keys_size_, key.data(), key.size());
     keys_size_ += key.size();
@@ -114,8 +126,7 @@ Status DecodedEntries::Decode(const Slice& contents,
   BlockTail tail;
   Status s = DecodeBlockTail(contents, &tail);
   if (!s.ok()) return s;
-  const size_t max_key_bytes =
-      kAlwaysAllowedKeyBytes + kMaxKeyGrowth * contents.size();
+  const size_t max_key_bytes = MaxKeyBytes(contents.size());
   EntryScanner entry(Slice(contents.data(), tail.entries_size));
   uint32_t restart = 0;
   while (entry.Next()) {
@@ -142,7 +153,7 @@ Status DecodedEntries::Decode(const Slice& contents,
       const Slice first(keys_.data(), prefix_size_);
       prefix_size_ = CommonPrefix(first, user_key);
     }
-    AppendKey(key);
+    AppendKey(key, max_key_bytes);
     if (options.global_sequence != 0) {
       EncodeFixed64(keys_.data() + keys_size_ - kTrailerSize,
                     options.global_sequence << 8 | type);

@@ -41,6 +41,7 @@ void BlockBuilder::Reset() {
   size_ = 0;
   restarts_.assign(1, 0);
   entries_since_restart_ = 0;
+  key_bytes_ = 0;
   last_key_size_ = 0;
 }
 
@@ -55,6 +56,7 @@ void BlockBuilder::AddSharing(const Slice& key, const Slice& value,
   if (key.size() > last_key_capacity_) GrowLastKey(key.size(), shared);
   ShortCopy(last_key_.get() + shared, rest, rest_size);
   last_key_size_ = key.size();
+  key_bytes_ += key.size();
 
   if (entries_since_restart_ >= restart_interval_) {
     restarts_.push_back(static_cast<uint32_t>(size_));

@@ -62,6 +62,8 @@ class BlockBuilder {
   // At most the bytes of the body if it were finished after this entry, save
   // for a few bytes.
   size_t SizeAfter(const Slice& key, const Slice& value) const;
+  // Of all keys added since Reset, in full.
+  size_t KeyBytes() const { return key_bytes_; }
   // The key added last; valid until the next Add or Reset.
   Slice last_key() const { return Slice(last_key_.get(), last_key_size_); }
 
@@ -76,6 +78,7 @@ class BlockBuilder {
   size_t size_ = 0;
   std::vector<uint32_t> restarts_;
   int entries_since_restart_ = 0;
+  size_t key_bytes_ = 0;
   std::unique_ptr<char[]> last_key_;
   size_t last_key_size_ = 0;
   size_t last_key_capacity_ = 0;

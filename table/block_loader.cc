@@ -82,16 +82,16 @@ Status BlockLoader::TakeDataBody(const BlockHandle& handle, bool verify,
 
 Status BlockLoader::ReadMetaBlock(const BlockHandle& handle,
                                   ReadaheadBuffer* readahead,
-                                  BlockContents* contents) const {
-  FileBody body;
-  Status s = ReadRaw(handle, readahead, &body);
-  if (s.ok()) s = CompareChecksum(handle, body.raw);
-  if (s.ok()) s = TakeContents(handle, &body, contents);
+                                  FileBody* body) const {
+  Status s = ReadRaw(handle, readahead, body);
+  if (s.ok()) s = CompareChecksum(handle, body->raw);
+  if (s.ok()) s = Uncompress(handle, Slice(), body);
   return s;
 }
 
 Status BlockLoader::ReadProperties(const BlockHandle& handle,
                                    ReadaheadBuffer* readahead,
+                                   OtherProperties others,
                                    TableProperties* properties) const {
   FileBody body;
   Status s = ReadRaw(handle, readahead, &body);
@@ -101,17 +101,18 @@ Status BlockLoader::ReadProperties(const BlockHandle& handle,
     std::string before = body.raw.ToString();
     const Slice suspect_body(before.data(), static_cast<size_t>(handle.size));
     TableProperties suspect;
-    if (DecodeProperties(suspect_body, file_name_, &suspect).ok() &&
+    if (DecodeProperties(suspect_body, file_name_, &suspect,
+                         OtherProperties::kLeftOut)
+            .ok() &&
         suspect.has_global_sequence) {
       EncodeFixed64(before.data() + suspect.global_sequence_offset, 0);
       if (CompareChecksum(handle, before).ok()) s = Status();
     }
   }
   if (!s.ok()) return s;
-  BlockContents contents;
-  s = TakeContents(handle, &body, &contents);
+  s = Uncompress(handle, Slice(), &body);
   if (!s.ok()) return s;
-  return DecodeProperties(contents.AsSlice(), file_name_, properties);
+  return DecodeProperties(body.contents, file_name_, properties, others);
 }
 
 Status BlockLoader::CheckBlock(const BlockHandle& handle,
@@ -206,20 +207,18 @@ Status BlockLoader::Uncompress(const BlockHandle& handle,
   return s;
 }
 
-Status BlockLoader::TakeContents(const BlockHandle& handle, FileBody* body,
-                                 BlockContents* contents) const {
-  Status s = Uncompress(handle, Slice(), body);
-  if (!s.ok()) return s;
-  const size_t size = body->contents.size();
-  if (body->contents.data() == body->uncompressed.buffer.data()) {
-    *contents = std::move(body->uncompressed);
-  } else if (body->contents.data() == body->heap.buffer.data()) {
-    *contents = std::move(body->heap);
+BlockContents FileBody::TakeContents() {
+  BlockContents result;
+  if (contents.data() == uncompressed.buffer.data()) {
+    result = std::move(uncompressed);
+  } else if (contents.data() == heap.buffer.data()) {
+    result = std::move(heap);
   } else {
-    memcpy(contents->buffer.Reserve(size), body->contents.data(), size);
+    memcpy(result.buffer.Reserve(contents.size()), contents.data(),
+           contents.size());
   }
-  contents->size = size;
-  return s;
+  result.size = contents.size();
+  return result;
 }
 
 }  // namespace varve

@@ -47,6 +47,9 @@ struct FileBody : public InContext {
   BlockContents heap;
   BlockContents uncompressed;
   char inline_bytes[kInlineBytes];
+
+  // The contents in memory of their own.
+  BlockContents TakeContents();
 };
 
 class BlockLoader {
@@ -89,12 +92,13 @@ class BlockLoader {
                        const BlockBuildOptions& build_options, FileBody* body,
                        BlockRef* block) const;
 
-  // The body of any other block.
+  // Any other block; its body is valid as a data block's is.
   Status ReadMetaBlock(const BlockHandle& handle, ReadaheadBuffer* readahead,
-                       BlockContents* contents) const;
+                       FileBody* body) const;
   // The properties. Of ingested tables, whose sequence number was written
   // into the block later, the checksum is that of before.
   Status ReadProperties(const BlockHandle& handle, ReadaheadBuffer* readahead,
+                        OtherProperties others,
                         TableProperties* properties) const;
   // Compares the checksum only.
   Status CheckBlock(const BlockHandle& handle,
@@ -111,8 +115,6 @@ class BlockLoader {
   // Of the raw block in *body makes its contents.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,
                     FileBody* body) const;
-  Status TakeContents(const BlockHandle& handle, FileBody* body,
-                      BlockContents* contents) const;
 
   const RandomAccessFile* const file_;
   const std::string file_name_;

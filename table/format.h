@@ -16,6 +16,12 @@ namespace varve {
 // Behind each block: one byte compression type, four bytes checksum.
 constexpr size_t kBlockTrailerSize = 5;
 
+// What the keys of a data block that is written take in full, at most, unless
+// it has one key only. Reading puts them together, and refuses blocks that
+// would take much more: those that share long keys, at restart points far
+// apart, grow a hundredfold and more.
+constexpr size_t kMaxWrittenKeyBytes = size_t{32} << 20;
+
 // Where a block lies in its file. Size is without the trailer.
 struct BlockHandle {
   uint64_t offset = 0;

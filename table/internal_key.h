@@ -7,6 +7,7 @@
 //
 // Thread-safety: values; the comparator is immutable after construction.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -22,6 +23,18 @@ using SequenceNumber = uint64_t;
 // Sequence numbers have 56 bits.
 constexpr SequenceNumber kMaxSequenceNumber = (uint64_t{1} << 56) - 1;
 constexpr size_t kTrailerSize = 8;
+
+// The most that an internal key and its value, or the begin of a range deletion
+// and its end, take together. A table has no place for more, since the offsets
+// in a block have 32 bits and others may share the block; so no more is
+// written to a log, either, which nobody could make a table of.
+constexpr size_t kMaxEntryBytes = size_t{3} << 30;
+
+// Of user keys.
+constexpr bool EntryFits(size_t key_size, size_t value_size) {
+  return key_size <= kMaxEntryBytes - kTrailerSize &&
+         value_size <= kMaxEntryBytes - kTrailerSize - key_size;
+}
 
 // On-disk values, as in RocksDB: do not renumber.
 enum class ValueType : uint8_t {

@@ -183,7 +183,7 @@ std::string EncodeProperties(const TableProperties& properties) {
 }
 
 Status DecodeProperties(const Slice& block_body, const std::string& file_name,
-                        TableProperties* result) {
+                        TableProperties* result, OtherProperties others) {
   *result = TableProperties();
   const auto context = [&] { return file_name + ": properties block"; };
   BlockTail tail;
@@ -193,6 +193,7 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
   EntryScanner scanner(Slice(block_body.data(), tail.entries_size));
   const Field* field = std::begin(kFields);
   std::string_view previous;
+  std::string previous_other;
   while (scanner.Next()) {
     const std::string_view name = scanner.key().ToStringView();
     const Slice value = scanner.value();
@@ -216,9 +217,11 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
     if (name <= previous && scanner.offset() != 0) {
       return scanner.EntryError("names out of order").Annotate(context());
     }
+    previous_other = name;
+    previous = previous_other;
+    if (others == OtherProperties::kLeftOut) continue;
     if (result->other.empty()) result->other.reserve(kMinOthers);
     result->other.emplace_back(name, value.ToStringView());
-    previous = result->other.back().first;
   }
   if (scanner.status().ok()) return Status();
   return scanner.status().Annotate(context());

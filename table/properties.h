@@ -57,10 +57,15 @@ struct TableProperties {
 // have, are left out. Names in `other` must be none of the fields'.
 std::string EncodeProperties(const TableProperties& properties);
 
+// What becomes of properties that have no field: who only reads the table has
+// no use for them, and would pay their memory for each open table.
+enum class OtherProperties : uint8_t { kKept, kLeftOut };
+
 // Reads the body of a properties block. `file_name` is for messages. *result
 // starts from the defaults. Corruption if the body is no block, its names are
 // not in order, or a field has a value that is none.
 Status DecodeProperties(const Slice& block_body, const std::string& file_name,
-                        TableProperties* result);
+                        TableProperties* result,
+                        OtherProperties others = OtherProperties::kKept);
 
 }  // namespace varve

@@ -21,9 +21,10 @@ namespace varve {
 
 namespace {
 
-// Together they keep a block's body and the offsets in it below 2^32.
+// It keeps a block's body, with the largest entry behind it, and the offsets in
+// it below 2^32.
 constexpr size_t kMaxBlockSize = size_t{512} << 20;
-constexpr size_t kMaxEntryBytes = size_t{3} << 30;
+static_assert(kMaxBlockSize + kMaxEntryBytes < UINT32_MAX);
 
 // A block that is filled to this share of its size is closed before an entry
 // that would make it too large.
@@ -181,8 +182,7 @@ Status TableBuilder::Rep::Refusal(const Slice& internal_key,
     return Status::InvalidArgument("not an internal key",
                                    DescribeInternalKey(internal_key));
   }
-  if (internal_key.size() > kMaxEntryBytes ||
-      value.size() > kMaxEntryBytes - internal_key.size()) {
+  if (!EntryFits(internal_key.size() - kTrailerSize, value.size())) {
     return Status::InvalidArgument("entry of more than 3 GiB",
                                    std::to_string(value.size()));
   }
@@ -197,6 +197,7 @@ bool TableBuilder::Rep::MustCloseBlock(const Slice& key,
   if (data_block.empty()) return false;
   const size_t size = data_block.CurrentSize();
   if (size >= block_size) return true;
+  if (data_block.KeyBytes() + key.size() > kMaxWrittenKeyBytes) return true;
   return size > nearly_full_size &&
          data_block.SizeAfter(key, value) > block_size;
 }
@@ -322,8 +323,7 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   const size_t shared =
       r->data_block.empty() ? 0 : r->data_block.SharedBytes(internal_key);
   if (internal_key.size() < kTrailerSize ||
-      internal_key.size() > kMaxEntryBytes ||
-      value.size() > kMaxEntryBytes - internal_key.size() ||
+      !EntryFits(internal_key.size() - kTrailerSize, value.size()) ||
       !r->IsBehindLast(internal_key, shared)) {
     r->status = r->Refusal(internal_key, value);
     return false;

@@ -23,12 +23,13 @@ class TableBuilder {
   ~TableBuilder();
 
   // Adds an entry. False after an error, when it does nothing; see status().
-  // REQUIRES: internal_key is behind all keys added so far.
+  // REQUIRES: internal_key is behind all keys added so far; EntryFits.
   bool Add(const Slice& internal_key, const Slice& value);
 
   // Adds a deletion of the keys from `begin` to before `end`. Its block is no
   // part of the order of Add: the two may alternate.
-  // REQUIRES: the deletions rise by begin, and fall by sequence for equal ones.
+  // REQUIRES: the deletions rise by begin, and fall by sequence for equal
+  // ones; EntryFits.
   void AddRangeDeletion(const Slice& begin, const Slice& end,
                         SequenceNumber sequence);
 

@@ -27,9 +27,10 @@ class FilePool;
 // stays open as long as they do.
 struct TableMemo {
   TableMemo() = default;
-  // A copy of the metadata does not remember the table.
-  TableMemo(const TableMemo& other) { *this = other; }
-  TableMemo& operator=(const TableMemo& other) {
+  // A copy of the metadata does not remember the table. noexcept, so that
+  // metadata move when a vector of them grows.
+  TableMemo(const TableMemo& other) noexcept { *this = other; }
+  TableMemo& operator=(const TableMemo& other) noexcept {
     // relaxed, both: see below.
     without_tombstones.store(
         other.without_tombstones.load(std::memory_order_relaxed),

@@ -79,7 +79,7 @@ class TableOpener {
   Status ReadDictionary();
   Status ReadFilter();
   Status ReadRangeDeletions();
-  Status DecodeRangeDeletions(const BlockContents& contents);
+  Status DecodeRangeDeletions(const Slice& block_body);
   Status ReadIndex();
 
   TableCore& core_;
@@ -157,13 +157,14 @@ Status TableOpener::ReadTableProperties() {
   const BlockHandle* handle = FindMetaBlock(kPropertiesBlockName);
   if (handle == nullptr) handle = FindMetaBlock(kOldPropertiesBlockName);
   if (handle == nullptr) return Status();
-  return core_.loader->ReadProperties(*handle, tail(), &core_.properties);
+  return core_.loader->ReadProperties(
+      *handle, tail(), core_.options.other_properties, &core_.properties);
 }
 
 Status TableOpener::CheckProperties() const {
   const TableProperties& properties = core_.properties;
   const std::string& comparator = properties.comparator;
-  const std::string expected =
+  const char* const expected =
       core_.options.comparator->user_comparator()->Name();
   if (!comparator.empty() && comparator != expected) {
     return NotSupported("the keys are ordered by '" + comparator +
@@ -203,9 +204,9 @@ Status TableOpener::FindGlobalSequence() {
 Status TableOpener::ReadDictionary() {
   const BlockHandle* handle = FindMetaBlock(kCompressionDictionaryBlockName);
   if (handle == nullptr) return Status();
-  BlockContents contents;
-  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &contents);
-  if (s.ok()) core_.loader->SetDictionary(contents.AsSlice().ToString());
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
+  if (s.ok()) core_.loader->SetDictionary(body.contents.ToString());
   return s;
 }
 
@@ -224,8 +225,8 @@ Status TableOpener::ReadFilter() {
     handle = FindMetaBlock(filter_name);
   }
   if (handle == nullptr) return Status();
-  Status s =
-      core_.loader->ReadMetaBlock(*handle, tail(), &core_.filter_contents);
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
   if (s.IsCorruption() || s.IsNotSupported()) {
     Log(LogLevel::kWarn, core_.options.info_log,
         "reading without the filter, which is damaged: %s",
@@ -233,6 +234,7 @@ Status TableOpener::ReadFilter() {
     return Status();
   }
   if (!s.ok()) return s;
+  core_.filter_contents = body.TakeContents();
   core_.filter.Init(filter_name, core_.filter_contents.AsSlice(), policy);
   if (core_.filter.kind() == FilterReader::Kind::kAlwaysMaybe) {
     core_.filter_contents = BlockContents();
@@ -247,20 +249,20 @@ Status TableOpener::ReadRangeDeletions() {
     // Without it, what was deleted would come back.
     return Status::Corruption(name_, "the block of range deletions is missing");
   }
-  BlockContents contents;
-  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &contents);
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
   if (!s.ok()) return s;
-  s = DecodeRangeDeletions(contents);
+  s = DecodeRangeDeletions(body.contents);
   return s.ok()
              ? s
              : s.Annotate("range deletions " + core_.loader->Describe(*handle));
 }
 
-Status TableOpener::DecodeRangeDeletions(const BlockContents& contents) {
+Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
   BlockTail block_tail;
-  Status s = DecodeBlockTail(contents.AsSlice(), &block_tail);
+  Status s = DecodeBlockTail(block_body, &block_tail);
   if (!s.ok()) return s;
-  EntryScanner entry(Slice(contents.buffer.data(), block_tail.entries_size));
+  EntryScanner entry(Slice(block_body.data(), block_tail.entries_size));
   std::deque<std::string> keys;
   std::vector<RangeTombstone> list;
   while (entry.Next()) {
@@ -288,10 +290,10 @@ Status TableOpener::DecodeRangeDeletions(const BlockContents& contents) {
 }
 
 Status TableOpener::ReadIndex() {
-  BlockContents contents;
-  Status s = core_.loader->ReadMetaBlock(core_.footer.index, tail(), &contents);
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(core_.footer.index, tail(), &body);
   if (!s.ok()) return s;
-  s = core_.index.Decode(contents.AsSlice(), core_.properties,
+  s = core_.index.Decode(body.contents, core_.properties,
                          core_.options.file_size, core_.options.comparator,
                          core_.options.binary_search);
   return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
@@ -350,13 +352,13 @@ Status OpenTable(const TableReaderOptions& options,
 Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
                      uint64_t file_size, ReadaheadBuffer* readahead,
                      std::vector<std::pair<std::string, BlockHandle>>* blocks) {
-  BlockContents contents;
-  Status s = loader.ReadMetaBlock(handle, readahead, &contents);
+  FileBody body;
+  Status s = loader.ReadMetaBlock(handle, readahead, &body);
   if (!s.ok()) return s;
   BlockTail tail;
-  s = DecodeBlockTail(contents.AsSlice(), &tail);
+  s = DecodeBlockTail(body.contents, &tail);
   if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
-  EntryScanner entry(Slice(contents.buffer.data(), tail.entries_size));
+  EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
   while (entry.Next()) {
     Slice value = entry.value();
     BlockHandle block;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "table/internal_key.h"
+#include "table/properties.h"
 #include "util/checksum.h"
 #include "varve/compression_type.h"
 #include "varve/env.h"
@@ -48,6 +49,8 @@ struct TableReaderOptions {
   // Ablation table_open=uncached: each part of the metadata by a read of its
   // own.
   bool separate_reads = false;
+  // For who shows them.
+  OtherProperties other_properties = OtherProperties::kLeftOut;
   // For messages.
   std::string file_name;
   uint64_t file_size = 0;

@@ -225,13 +225,13 @@ class Salvager {
   }
 
   void TakeRangeDeletionBlock(const BlockHandle& handle) {
-    BlockContents contents;
+    FileBody body;
     BlockTail tail;
-    if (!core_.loader->ReadMetaBlock(handle, nullptr, &contents).ok() ||
-        !DecodeBlockTail(contents.AsSlice(), &tail).ok()) {
+    if (!core_.loader->ReadMetaBlock(handle, nullptr, &body).ok() ||
+        !DecodeBlockTail(body.contents, &tail).ok()) {
       return;
     }
-    EntryScanner entry(Slice(contents.buffer.data(), tail.entries_size));
+    EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
     while (entry.Next()) {
       if (entry.key().size() < kTrailerSize ||
           ExtractValueType(entry.key()) != ValueType::kRangeDeletion) {

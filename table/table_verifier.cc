@@ -95,7 +95,8 @@ Status TableVerifier::VerifyMetaBlocks() {
     if (name == Slice(kPropertiesBlockName) ||
         name == Slice(kOldPropertiesBlockName)) {
       TableProperties properties;
-      s = loader.ReadProperties(block.second, &readahead_, &properties);
+      s = loader.ReadProperties(block.second, &readahead_,
+                                OtherProperties::kLeftOut, &properties);
     } else {
       s = loader.CheckBlock(block.second, &readahead_);
     }

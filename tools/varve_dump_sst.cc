@@ -264,6 +264,7 @@ Status OpenTableFile(const std::string& path,
   TableReaderOptions options;
   options.comparator = comparator;
   options.file_name = path;
+  options.other_properties = OtherProperties::kKept;
   std::unique_ptr<RandomAccessFile> file;
   Status status =
       Env::Default()->NewRandomAccessFile(path, FileOptions(), &file);

@@ -70,12 +70,15 @@ class VARVE_EXPORT DB {
   // Waits for a flush that has begun, stops compactions, writes out what was
   // written with disable_wal, syncs the log and releases the lock. Calls of
   // other threads must have returned. Busy if snapshots, read transactions or
-  // iterators are still out: nothing is closed then. After OK only the
-  // destructor may be called.
+  // iterators are still out: nothing is closed then. What made the database
+  // read-only is returned if it keeps some of what was written from being
+  // safe. After anything but Busy only the destructor may be called, or Close,
+  // which says the same again.
   virtual Status Close() = 0;
 
   // Sets, removes, or does a batch of both at once. All threads see it when
   // the call returns; see WriteOptions::sync for when it is safe.
+  // InvalidArgument: key and value take more than 3 GiB, see WriteBatch::Put.
   // IOError and others: a background failure has made the DB read-only; the
   // status carries the cause.
   virtual Status Put(const WriteOptions& options, const Slice& key,
@@ -125,6 +128,12 @@ class VARVE_EXPORT DB {
   //                                   amplification, stalls, counters
   //   varve.sstables                  every table with its key range
   //   varve.num-immutable-mem-table   write buffers waiting for flush
+  //   varve.num-entries-active-mem-table, varve.num-entries-imm-mem-tables
+  //                                   updates in the write buffer being filled,
+  //                                   and in those waiting; without deletions
+  //                                   of ranges
+  //   varve.num-deletes-active-mem-table, varve.num-deletes-imm-mem-tables
+  //                                   those of them that are deletions
   //   varve.mem-table-flush-pending   1 or 0
   //   varve.compaction-pending        1 or 0
   //   varve.num-running-flushes, varve.num-running-compactions
@@ -132,6 +141,7 @@ class VARVE_EXPORT DB {
   //   varve.is-read-only              1 since one failed, until Resume
   //   varve.cur-size-active-mem-table, varve.cur-size-all-mem-tables   bytes
   //   varve.approximate-memory-usage  memtables, tables' metadata and cache
+  //   varve.estimate-table-readers-mem   bytes of tables' metadata
   //   varve.estimate-num-keys
   //   varve.estimate-pending-compaction-bytes
   //   varve.base-level                that which level 0 is compacted into

@@ -278,7 +278,9 @@ struct ReadOptions {
 
   // For iterators: keys before `iterate_lower_bound`, and at or behind
   // `iterate_upper_bound`, are not there. The slices and their bytes must
-  // outlive the iterator. Default: null, no bound.
+  // outlive the iterator. They may be changed; the iterator must seek then
+  // before anything else, but under KeyCase::kInsensitive a change is not
+  // seen. Default: null, no bound.
   const Slice* iterate_lower_bound = nullptr;
   const Slice* iterate_upper_bound = nullptr;
 

@@ -41,8 +41,9 @@ class VARVE_EXPORT WriteBatch {
   // refuses them then.
   explicit WriteBatch(std::string representation);
 
-  // Keys and values may be empty. A key or value longer than 4 GiB - 1 makes
-  // the DB refuse the batch as InvalidArgument.
+  // Keys and values may be empty. A key and its value that take more than
+  // 3 GiB - 8 bytes together, or the two keys of DeleteRange that do, make the
+  // DB refuse the batch as InvalidArgument: no table could hold them.
   void Put(const Slice& key, const Slice& value);
   void Delete(const Slice& key);
   // As Delete, for a key that was put at most once since it was last deleted.
@@ -52,6 +53,7 @@ class VARVE_EXPORT WriteBatch {
   // `end` comes first, DB::Write refuses the batch as InvalidArgument.
   void DeleteRange(const Slice& begin, const Slice& end);
   // Stores bytes in the log only. Replication may use it for its own notes.
+  // More than 4 GiB - 1 of them are refused like a key.
   void PutLogData(const Slice& blob);
 
   // Takes all updates out.
@@ -66,7 +68,8 @@ class VARVE_EXPORT WriteBatch {
   const std::string& Data() const { return representation_; }
 
   // Corruption if the bytes are damaged (what came before the damage was
-  // handed over), NotSupported for update kinds that Varve does not have.
+  // handed over), NotSupported for update kinds that Varve does not have and
+  // for updates of more than it takes.
   Status Iterate(Handler* handler) const;
 
  private:
@@ -104,7 +107,7 @@ class VARVE_EXPORT WriteBatch {
 
   std::string representation_;
   Charge charge_;
-  // A key or value was too long; Write refuses the batch.
+  // An update was too long; Write refuses the batch.
   bool too_long_ = false;
   // Made from bytes, or has range deletions; Write checks it first.
   bool unchecked_ = false;

@@ -6,12 +6,16 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "db/memtable.h"
+#include "db/write_batch_internal.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "util/coding.h"
 
 namespace varve::test {
 namespace {
@@ -318,20 +322,94 @@ TEST_F(DbBasicTest, DamagedBatchIsRefusedAndChangesNothing) {
   });
 }
 
-TEST_F(DbBasicTest, KeysAndValuesOverFourGigabytesAreRefused) {
-  // Address space without memory behind it: nothing may be copied.
-  const size_t size = (size_t{4} << 30) + 1;
-  void* memory = mmap(nullptr, size, PROT_READ,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  const Slice huge(static_cast<const char*>(memory), size);
-  EXPECT_TRUE(db_->Put({}, huge, "v").IsInvalidArgument());
-  EXPECT_TRUE(db_->Put({}, "k", huge).IsInvalidArgument());
-  EXPECT_TRUE(db_->Delete({}, huge).IsInvalidArgument());
-  munmap(memory, size);
+// Address space without memory behind it: nothing may be copied.
+class Emptiness {
+ public:
+  explicit Emptiness(size_t size) : size_(size) {
+    data_ = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT_NE(data_, MAP_FAILED);
+  }
+  ~Emptiness() { munmap(data_, size_); }
+  Emptiness(const Emptiness&) = delete;
+  Emptiness& operator=(const Emptiness&) = delete;
+
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  void* data_;
+  const size_t size_;
+};
+
+TEST_F(DbBasicTest, UpdatesThatNoTableCanHoldAreRefused) {
+  const Emptiness empty((size_t{4} << 30) + 1);
+  // Of a key and its value.
+  const size_t longest = kMaxEntryBytes - kTrailerSize;
+  EXPECT_TRUE(EntryFits(1, longest - 1));
+  EXPECT_TRUE(EntryFits(longest, 0));
+  EXPECT_FALSE(EntryFits(longest, 1));
+  EXPECT_FALSE(EntryFits(longest + 1, 0));
+  EXPECT_FALSE(EntryFits(1, SIZE_MAX));
+  EXPECT_FALSE(EntryFits(SIZE_MAX, 1));
+  for (const size_t size : {longest + 1, (size_t{4} << 30) + 1}) {
+    const Slice huge(empty.data(), size);
+    const Slice with_key(empty.data(), size - 1);
+    const Status s = db_->Put({}, "k", with_key);
+    ASSERT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_TRUE(Contains(s.message(), "3 GiB")) << s.ToString();
+    EXPECT_TRUE(db_->Put({}, with_key, "v").IsInvalidArgument());
+    EXPECT_TRUE(db_->Delete({}, huge).IsInvalidArgument());
+    EXPECT_TRUE(db_->SingleDelete({}, huge).IsInvalidArgument());
+    EXPECT_TRUE(db_->DeleteRange({}, "", huge).IsInvalidArgument());
+    WriteBatch batch;
+    batch.Put("a", "1");
+    batch.DeleteRange(Slice(empty.data(), longest / 2), with_key);
+    EXPECT_TRUE(db_->Write({}, &batch).IsInvalidArgument());
+    // Not by way of another batch, either.
+    WriteBatch other;
+    other.Append(batch);
+    EXPECT_TRUE(db_->Write({}, &other).IsInvalidArgument());
+  }
   EXPECT_TRUE(HasEntries(db_.get(), {}));
   Put("a", "1");
   AtEachStation([&] { EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}})); });
+}
+
+// As they may come from elsewhere: from bytes, or from another engine's log.
+TEST_F(DbBasicTest, BytesOfUpdatesThatNoTableCanHoldAreRefused) {
+  const size_t longest = kMaxEntryBytes - kTrailerSize;
+  const Emptiness empty(longest + 100);
+  const auto read = [&](const std::string& before_value, size_t value_size) {
+    std::string bytes(BatchReader::kHeaderSize, '\0');
+    bytes[8] = 1;
+    bytes += before_value;
+    PutVarint32(&bytes, static_cast<uint32_t>(value_size));
+    memcpy(empty.data(), bytes.data(), bytes.size());
+    const Slice batch(empty.data(), bytes.size() + value_size);
+    BatchReader reader;
+    EXPECT_TRUE(Ok(reader.Init(batch)));
+    BatchRecord record;
+    bool done = false;
+    Status s = reader.Next(&record, &done);
+    if (s.ok() || ::testing::Test::HasFailure()) return s;
+    const InternalKeyComparator comparator(BytewiseComparator());
+    auto* const memtable = new MemTable(&comparator, 0, 64 << 10);
+    EXPECT_EQ(InsertBatchInto(batch, memtable).code(), s.code());
+    EXPECT_TRUE(memtable->empty());
+    if (memtable->Unref()) delete memtable;
+    return s;
+  };
+  for (const char* const tag : {"\x01", "\x0F"}) {  // A put, a range deletion.
+    const std::string before_value = std::string(tag) + "\x01k";
+    EXPECT_TRUE(Ok(read(before_value, longest - 1)));
+    const Status s = read(before_value, longest);
+    EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+    EXPECT_TRUE(Contains(s.message(), "3 GiB")) << s.ToString();
+  }
+  EXPECT_TRUE(read(std::string(1, '\0'), longest + 1).IsNotSupported());
+  // What is not for this database's tables may have any size.
+  EXPECT_TRUE(Ok(read("\x05\x07\x01k", longest)));
+  EXPECT_TRUE(Ok(read("\x03", longest + 1)));
 }
 
 // The same work with each kind of compression, with and without a filter.

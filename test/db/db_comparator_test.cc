@@ -8,6 +8,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <list>
 #include <map>
 #include <string>
@@ -180,6 +182,58 @@ TEST_F(DbComparatorTest, ADatabaseKeepsToItsComparator) {
   options_.comparator = &comparator_;
   Open();
   EXPECT_EQ(Get("A"), "1");
+}
+
+// Its keys are numbers: another size would be read beyond its end.
+class NumberComparator final : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    const uint64_t x = Number(a);
+    const uint64_t y = Number(b);
+    return x < y ? -1 : static_cast<int>(x > y);
+  }
+  const char* Name() const override { return "test.number"; }
+  void FindShortestSeparator(std::string* /*start*/,
+                             const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+
+ private:
+  static uint64_t Number(const Slice& key) {
+    EXPECT_EQ(key.size(), sizeof(uint64_t));
+    uint64_t number = 0;
+    memcpy(&number, key.data(), std::min(key.size(), sizeof(number)));
+    return number;
+  }
+};
+
+TEST(DbNumberComparatorTest, IsAskedAboutKeysOnly) {
+  const TempDir dir;
+  const NumberComparator comparator;
+  Options options = TinyOptions();
+  options.comparator = &comparator;
+  options.create_if_missing = true;
+  options.disable_auto_compactions = true;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options, dir.Sub("db"), &db)));
+  const auto key = [](uint64_t number) {
+    return std::string(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  for (uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(Ok(db->Put({}, key(i), "value")));
+  }
+  CompactRangeOptions to_level2;
+  to_level2.target_level = 2;
+  ASSERT_TRUE(Ok(db->CompactRange(to_level2, nullptr, nullptr)));
+  // A table that has nothing else, above others.
+  ASSERT_TRUE(Ok(db->DeleteRange({}, key(10), key(500))));
+  ASSERT_TRUE(Ok(db->Flush({})));
+  CompactRangeOptions to_level1;
+  to_level1.target_level = 1;
+  ASSERT_TRUE(Ok(db->CompactRange(to_level1, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
+  std::string value;
+  EXPECT_TRUE(db->Get({}, key(10), &value).IsNotFound());
+  EXPECT_TRUE(Ok(db->Get({}, key(500), &value)));
 }
 
 }  // namespace

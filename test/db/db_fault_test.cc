@@ -285,6 +285,16 @@ TEST_F(DbFaultTest, FailedSyncOfTheLogIsNotRetriedOnTheSameFile) {
   }
 }
 
+TEST_F(DbFaultTest, CloseThatFailedSaysSoAgain) {
+  options_.manual_wal_flush = true;
+  ASSERT_TRUE(Ok(TryOpen()));
+  ASSERT_TRUE(Ok(Put("a", "1", false)));
+  faulty_->SetFilesystemActive(false);
+  EXPECT_TRUE(db_->Close().IsIOError());
+  faulty_->SetFilesystemActive(true);
+  EXPECT_TRUE(db_->Close().IsIOError());
+}
+
 TEST_F(DbFaultTest, FailedWriteIsNotSeenByReaders) {
   ASSERT_TRUE(Ok(TryOpen()));
   ASSERT_TRUE(Ok(Put("a", "1", false)));

@@ -152,6 +152,19 @@ INSTANTIATE_TEST_SUITE_P(All, FixtureOpensTest,
                          ::testing::ValuesIn(Undamaged(false)),
                          FixtureTestName);
 
+// A compaction that took the table with the deletion only would drop that, and
+// the next table's older version would come back.
+TEST_F(FixtureTest, VersionsOfAKeyInTwoFilesAreCompactedTogether) {
+  CopyFixture("rocksdb-key-in-two-files");
+  options_.disable_auto_compactions = true;
+  Open();
+  EXPECT_EQ(Get("k"), "NotFound");
+  const Slice key("a2");
+  ASSERT_TRUE(Ok(db_->CompactRange({}, &key, &key)));
+  EXPECT_EQ(Get("k"), "NotFound");
+  EXPECT_TRUE(HasEntries(db_.get(), ReadExpected()));
+}
+
 class FixtureRefusedTest : public FixtureTest,
                            public ::testing::WithParamInterface<std::string> {};
 

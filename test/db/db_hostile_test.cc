@@ -15,6 +15,7 @@
 
 #include "db/version_edit.h"
 #include "db/wal_writer.h"
+#include "env/file_names.h"
 #include "table/internal_key.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
@@ -374,6 +375,23 @@ TEST_F(DbHostileManifestTest, ImpossibleSizesAreRefused) {
   }
 }
 
+// Nearly each place in it may be the beginning of a long record, by the length
+// that is there. In the first no place has a type that there is; what looks
+// like records all along is not searched to the end, and not taken for torn.
+TEST_F(DbHostileManifestTest, GarbageIsSearchedInLittleTime) {
+  for (const bool typed : {false, true}) {
+    SCOPED_TRACE(typed);
+    std::string garbage(size_t{4} << 20, '\x3f');
+    for (size_t i = 1; typed && i < garbage.size(); i += 2) garbage[i] = '\x01';
+    CopyDirectory(path_, dir_.Sub("kept"));
+    WriteWholeFile(manifest_, ReadWholeFile(manifest_) + garbage);
+    const std::string told = Use();
+    EXPECT_EQ(Contains(told, "Corruption"), typed) << told;
+    fs::remove_all(path_);
+    fs::rename(dir_.Sub("kept"), path_);
+  }
+}
+
 TEST_F(DbHostileManifestTest, ImpossibleNumbersAreRefused) {
   VersionEdit next;
   next.SetNextFileNumber(UINT64_MAX);
@@ -385,6 +403,19 @@ TEST_F(DbHostileManifestTest, ImpossibleNumbersAreRefused) {
   ExpectRefused(number);
 }
 
+// Compacted away in one of them, it would be gone from the other.
+TEST_F(DbHostileManifestTest, TableInTwoLevelsIsRefused) {
+  const FileMetaData file = KnownTable();
+  VersionEdit moved;
+  moved.RemoveFile(0, file.number);
+  moved.AddFile(1, file);
+  moved.AddFile(2, file);
+  ExpectRefused(moved);
+  VersionEdit added;
+  added.AddFile(5, file);
+  ExpectRefused(added);
+}
+
 TEST_F(DbHostileManifestTest, ManyTablesThatAreNotThereAreRefused) {
   VersionEdit edit;
   FileMetaData file = KnownTable();
@@ -394,6 +425,70 @@ TEST_F(DbHostileManifestTest, ManyTablesThatAreNotThereAreRefused) {
     edit.AddFile(0, file);
   }
   ExpectRefused(edit);
+}
+
+// Else a log of a lower number would be taken for one that is done with.
+TEST_F(DbHostileManifestTest, NewLogsAreNewerThanAnyThatIsNamed) {
+  CopyDirectory(path_, dir_.Sub("kept"));
+  for (int field = 0; field < 3; field++) {
+    SCOPED_TRACE("field " + std::to_string(field));
+    VersionEdit edit;
+    if (field == 0) edit.SetLogNumber(1000);
+    if (field == 1) edit.SetPrevLogNumber(1000);
+    if (field == 2) edit.SetMinLogNumberToKeep(1000);
+    std::string bytes;
+    edit.EncodeTo(&bytes);
+    AppendEdit(bytes);
+    for (int round = 0; round < 3; round++) {
+      const std::string key = Key(500 + round);
+      Open();
+      WriteOptions sync;
+      sync.sync = true;
+      ASSERT_TRUE(Ok(db_->Put(sync, key, "kept")));
+      if (round == 1) {
+        // As a crash would leave it.
+        CopyDirectory(path_, dir_.Sub("crashed"));
+        Close();
+        fs::remove_all(path_);
+        fs::rename(dir_.Sub("crashed"), path_);
+      } else {
+        Close();
+      }
+      Open();
+      for (int i = 0; i <= round; i++) EXPECT_EQ(Get(Key(500 + i)), "kept");
+      Close();
+    }
+    fs::remove_all(path_);
+    CopyDirectory(dir_.Sub("kept"), path_);
+  }
+}
+
+// What is accepted is accepted again afterwards.
+TEST_F(DbHostileManifestTest, LastFileNumbersAreReadAndNotWrittenBehind) {
+  CopyDirectory(path_, dir_.Sub("kept"));
+  for (const uint64_t number : {kMaxFileNumber, kMaxFileNumber - 1}) {
+    for (int field = 0; field < 3; field++) {
+      SCOPED_TRACE("field " + std::to_string(field));
+      VersionEdit edit;
+      if (field == 0) edit.SetNextFileNumber(number);
+      if (field == 1) edit.SetPrevLogNumber(number);
+      if (field == 2) {
+        WriteWholeFile(path_ + "/" + std::to_string(number) + ".dbtmp", "");
+      }
+      std::string bytes;
+      edit.EncodeTo(&bytes);
+      AppendEdit(bytes);
+      const Status status = TryOpen();
+      EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+      std::unique_ptr<DB> db;
+      ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db)));
+      std::string value;
+      EXPECT_TRUE(Ok(db->Get({}, Key(1), &value)));
+      db.reset();
+      fs::remove_all(path_);
+      CopyDirectory(dir_.Sub("kept"), path_);
+    }
+  }
 }
 
 TEST_F(DbHostileManifestTest, FileNumbersAtTheEndOfAllAreRefused) {

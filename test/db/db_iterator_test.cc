@@ -145,6 +145,36 @@ TEST_F(DbIteratorTest, StaysWithinBounds) {
   EXPECT_EQ(At(*it), "end");
 }
 
+TEST_F(DbIteratorTest, SeeksWithinBoundsAsTheyAreThen) {
+  FillAllPlaces();
+  Slice lower("c"), upper("g");
+  ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  auto it = db_->NewIterator(options);
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "f=bottom");
+  lower = "a";
+  upper = "f";
+  it->SeekToLast();
+  EXPECT_EQ(At(*it), "b=level0");
+  it->SeekToFirst();
+  EXPECT_EQ(At(*it), "b=level0");
+  it->Next();
+  EXPECT_EQ(At(*it), "end");
+  lower = "f";
+  upper = "z";
+  it->Seek("a");
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Next();
+  EXPECT_EQ(At(*it), "g=memory");
+  upper = "g";
+  it->SeekForPrev("g");
+  EXPECT_EQ(At(*it), "f=bottom");
+  it->Prev();
+  EXPECT_EQ(At(*it), "end");
+}
+
 TEST_F(DbIteratorTest, EmptyAndCrossedBoundsHoldNothing) {
   FillAllPlaces();
   const Slice low("b"), high("g"), empty("");

@@ -239,9 +239,9 @@ TEST_F(DbMultiGetTest, BlocksOfAllLevelsAreReadTogether) {
   TEST_SetRingSubmit(before);
   if (!IoRingUsable()) return;
   EXPECT_GE(ring_faults.operations - operations, keys.size() / 2);
-  // Two for the batch, of which the first gives the device something to do;
-  // what a filter wrongly let through, or a signal, costs more.
-  EXPECT_LE(ring_faults.submissions - submissions, 4u);
+  // Five for the batch, four reads and then eight each, which keeps the device
+  // busy; what a filter wrongly let through, or a signal, costs more.
+  EXPECT_LE(ring_faults.submissions - submissions, 8u);
 }
 
 }  // namespace

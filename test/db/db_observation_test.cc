@@ -71,6 +71,11 @@ TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
   for (const std::string name : {"num-files-at-level0",
                                  "num-files-at-level6",
                                  "num-immutable-mem-table",
+                                 "num-entries-active-mem-table",
+                                 "num-entries-imm-mem-tables",
+                                 "num-deletes-active-mem-table",
+                                 "num-deletes-imm-mem-tables",
+                                 "estimate-table-readers-mem",
                                  "mem-table-flush-pending",
                                  "compaction-pending",
                                  "num-running-flushes",
@@ -126,6 +131,26 @@ TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
     table_bytes += std::filesystem::file_size(table);
   }
   EXPECT_EQ(Number("varve.live-sst-files-size"), table_bytes);
+}
+
+TEST_F(DbObservationTest, DeletionsInMemoryCountAsDeletions) {
+  Open();
+  Put("a", "1");
+  Delete("a");
+  Delete("a");
+  EXPECT_EQ(Number("varve.num-entries-active-mem-table"), 3u);
+  EXPECT_EQ(Number("varve.num-deletes-active-mem-table"), 2u);
+  // There are fewer keys to delete than deletions.
+  EXPECT_EQ(Number("varve.estimate-num-keys"), 0u);
+  for (int i = 0; i < 10; i++) Put(Key(i), "v");
+  Flush();
+  EXPECT_EQ(Number("varve.num-entries-active-mem-table"), 0u);
+  EXPECT_EQ(Number("varve.num-deletes-active-mem-table"), 0u);
+  const uint64_t before = Number("varve.estimate-num-keys");
+  for (int i = 0; i < 4; i++) Delete(Key(i));
+  EXPECT_EQ(Number("varve.estimate-num-keys"), before - 4);
+  CompactAll();
+  EXPECT_EQ(Number("varve.estimate-num-keys"), 6u);
 }
 
 TEST_F(DbObservationTest, ApproximateSizesFollowTheData) {

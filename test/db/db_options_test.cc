@@ -185,6 +185,44 @@ TEST_F(DbOptionsTest, LargestAllowedValuesWork) {
   FillAndCheck();
 }
 
+TEST_F(DbOptionsTest, LongKeysWithFarRestartPointsAreFound) {
+  options_.write_buffer_size = 256 << 20;
+  options_.block_size = 1 << 20;
+  options_.block_restart_interval = 1024;
+  Open();
+  // They share all but a few bytes: in full, the keys of a block take hundreds
+  // of times what it does itself.
+  const std::string prefix(16 << 10, 'p');
+  constexpr int kCount = 5000;
+  WriteOptions write_options;
+  write_options.disable_wal = true;
+  for (int i = 0; i < kCount; i++) {
+    ASSERT_TRUE(Ok(db_->Put(write_options, prefix + Key(i), "value")));
+  }
+  const auto check = [&] {
+    for (int i = 0; i < kCount; i += 13) {
+      std::string value;
+      ASSERT_TRUE(Ok(db_->Get({}, prefix + Key(i), &value)));
+      ASSERT_EQ(value, "value");
+    }
+    auto it = db_->NewIterator({});
+    int found = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      ASSERT_EQ(it->key(), prefix + Key(found++));
+    }
+    EXPECT_TRUE(Ok(it->status()));
+    EXPECT_EQ(found, kCount);
+  };
+  Flush();
+  Reopen();
+  check();
+  CompactAll();
+  Close();
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+  Open();
+  check();
+}
+
 TEST_F(DbOptionsTest, DefaultOptionsWork) {
   options_ = Options();
   options_.create_if_missing = true;

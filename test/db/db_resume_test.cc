@@ -8,6 +8,7 @@
 
 #include <sys/mount.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -224,6 +225,64 @@ TEST_F(DbResumeTest, ResumesByItselfWhenThereIsSpaceAgain) {
     ExpectAll(written_);
     ExpectAll(synced_);
   }
+}
+
+// The flush that a Resume waits for may still stand in the queue of threads
+// that work for other databases, from where Close takes it.
+TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
+  Open();
+  std::atomic<int> busy{0};
+  std::atomic<bool> release{false};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Ok(faulty_.Schedule(
+        [&] {
+          ++busy;
+          while (!release) std::this_thread::yield();
+        },
+        Env::Priority::kHigh)));
+  }
+  ASSERT_TRUE(Ok(Put("a", false)));
+  FlushOptions options;
+  options.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(options)));
+  faulty_.SetPathFilter(".log");
+  faulty_.FailAfter(0, Status::FromErrno("disk", ENOSPC), kWriteOperation);
+  EXPECT_TRUE(Put("b", false).IsNoSpace());
+  // The Resume that comes by itself is as good; this one is sure to have begun.
+  std::thread resume([&] { EXPECT_FALSE(db_->Resume().ok()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  EXPECT_TRUE(db_->Close().IsNoSpace());
+  resume.join();
+  release = true;
+  faulty_.ClearFailure();
+  db_.reset();
+  Open();
+  ExpectAll({"a"});
+}
+
+TEST_F(DbResumeTest, CloseSaysWhatItCouldNotSave) {
+  Open();
+  WriteOptions without_log;
+  without_log.disable_wal = true;
+  ASSERT_TRUE(Ok(db_->Put(without_log, "a", "1")));
+  faulty_.SetPathFilter(".sst");
+  faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
+  EXPECT_FALSE(db_->Flush({}).ok());
+  faulty_.ClearFailure();
+  const Status status = db_->Close();
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+}
+
+TEST_F(DbResumeTest, CloseSyncsTheLogAlthoughAFlushFailed) {
+  Open();
+  ASSERT_TRUE(Ok(Put("a", false)));
+  faulty_.SetPathFilter(".sst");
+  faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
+  EXPECT_FALSE(db_->Flush({}).ok());
+  faulty_.ClearFailure();
+  EXPECT_TRUE(Ok(db_->Close()));
+  CutPower();
+  ExpectAll({"a"});
 }
 
 TEST_F(DbResumeTest, CloseDoesNotWaitForSpace) {

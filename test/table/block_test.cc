@@ -541,7 +541,7 @@ std::string BodyOfSharedKeys(int count) {
 }
 
 TEST(BlockTest, BoundsTheMemoryOfSharedKeys) {
-  // Put together, the keys would take 320 MB.
+  // Put together, the keys would take 320 MB: more than a block of 100 kB may.
   EXPECT_THAT(RefusalOf(BodyOfSharedKeys(20000)),
               HasSubstr("Corruption: entry at byte"));
   EXPECT_THAT(RefusalOf(BodyOfSharedKeys(20000)),
@@ -550,6 +550,24 @@ TEST(BlockTest, BoundsTheMemoryOfSharedKeys) {
   EXPECT_EQ(block->EntryCount(), 1001u);
   EXPECT_EQ(block->Prefix().size(), 1u << 14);
   EXPECT_LT(block->ApproximateMemoryUsage(), 40000u);
+}
+
+TEST(BlockTest, ReadsLongKeysWithFarRestartPoints) {
+  // As other writers make them who do not look at the keys' whole size: in
+  // full, these take hundreds of times what the block does.
+  BlockBuilder builder(1024);
+  const std::string prefix(16 << 10, 'p');
+  int count = 0;
+  while (builder.CurrentSize() < 256 << 10) {
+    char number[16];
+    snprintf(number, sizeof(number), "%08d", count++);
+    builder.Add(Key(prefix + number, 1), "value");
+  }
+  EXPECT_GT(builder.KeyBytes(), 400 * builder.CurrentSize());
+  const BlockRef block = MakeBlock(*builder.Finish());
+  EXPECT_EQ(block->EntryCount(), static_cast<uint32_t>(count));
+  EXPECT_EQ(block->Prefix().size(), prefix.size() + 4);
+  EXPECT_LT(block->ApproximateMemoryUsage(), size_t{1} << 20);
 }
 
 TEST(BlockTest, MarkIsTakenOnce) {

@@ -9,7 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
+#include "table/block.h"
 #include "table/bloom_filter.h"
 #include "table/index_builder.h"
 #include "test/testing/string_file.h"
@@ -223,6 +226,55 @@ TEST(TableBuilderTest, WritesEmptyAndHugeKeysAndValues) {
     options.filter_policy = NewBloomFilterPolicy(10);
     CheckInvariants(TableBytes(Build(options, entries)), entries);
   }
+}
+
+TEST(TableBuilderTest, BoundsWhatTheKeysOfABlockTakeInFull) {
+  TableBuilderOptions options = Options();
+  options.block_size = 16 << 20;
+  options.block_restart_interval = 1024;
+  // They share all but a few bytes, so that the block's size says little.
+  const std::string prefix(64 << 10, 'p');
+  KeysAndValues entries;
+  for (int i = 0; i < 600; ++i) {
+    entries.emplace_back(Key(prefix + Numbered("", i)), "v");
+  }
+  // One that takes all by itself, and so its neighbours have none of it.
+  entries.emplace_back(Key(std::string(kMaxWrittenKeyBytes, 'q')), "v");
+  entries.emplace_back(Key("r"), "v");
+  const TableBytes table(Build(options, entries));
+  CheckInvariants(table, entries);
+  ASSERT_EQ(table.index().size(), 4u);
+  std::vector<size_t> counts;
+  for (const auto& [separator, handle] : table.index()) {
+    const std::string body = table.ReadBlock(handle);
+    size_t key_bytes = 0;
+    counts.push_back(0);
+    for (const auto& [key, value] : TableBytes::Entries(body)) {
+      key_bytes += key.size();
+      ++counts.back();
+    }
+    if (counts.back() > 1) {
+      EXPECT_LE(key_bytes, kMaxWrittenKeyBytes);
+    }
+    Block* block = nullptr;
+    const Status status = Block::Create(body, {}, &block);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    Block::Unpin(block);
+  }
+  // No more of them than needed.
+  const size_t full = kMaxWrittenKeyBytes / entries[0].first.size();
+  EXPECT_EQ(counts, (std::vector<size_t>{full, 600 - full, 1, 1}));
+}
+
+TEST(TableBuilderTest, RefusesEntriesThatNoBlockCanHold) {
+  StringFile file;
+  TableBuilder builder(Options(), &file);
+  const std::string key = Key("key");
+  // It is refused before a byte of the value is looked at.
+  const Slice huge("", kMaxEntryBytes - key.size() + 1);
+  EXPECT_FALSE(builder.Add(key, huge));
+  EXPECT_THAT(builder.Finish().ToString(), HasSubstr("more than 3 GiB"));
+  EXPECT_EQ(file.contents(), "");
 }
 
 TEST(TableBuilderTest, KeysSpanningBlocksGetInternalSeparators) {
