@@ -212,6 +212,7 @@ TEST(DbNumberComparatorTest, IsAskedAboutKeysOnly) {
   Options options = TinyOptions();
   options.comparator = &comparator;
   options.create_if_missing = true;
+  options.level_compaction_dynamic_level_bytes = false;
   options.disable_auto_compactions = true;
   std::unique_ptr<DB> db;
   ASSERT_TRUE(Ok(DB::Open(options, dir.Sub("db"), &db)));
