@@ -254,6 +254,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   if (!status.ok()) return status;
   // Other fields are read without the mutex, so none but these is written.
   UpdateOptions(changes, &options_).IgnoreError();  // As above.
+  RaiseNumbers(&options_);
   for (const auto& [name, value] : changes) {
     Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
         value.c_str());

@@ -18,15 +18,12 @@ namespace varve {
 
 namespace {
 
-constexpr int kMinOpenFiles = 16;
 constexpr size_t kInfoLogsToKeep = 10;
 constexpr size_t kMaxIdentityBytes = 255;
 
 Options Sanitize(const Options& given) {
   Options options = given;
-  if (options.max_open_files >= 0 && options.max_open_files < kMinOpenFiles) {
-    options.max_open_files = kMinOpenFiles;
-  }
+  RaiseNumbers(&options);
   MakeSharedParts(&options);
   return options;
 }
@@ -424,6 +421,7 @@ Status DBImpl::Close() {
 
 Status DBImpl::CloseLocked() {
   closed_ = true;
+  background_done_.SignalAll();  // See Resume.
   Status status;
   if (!read_only_ && memtable_ != nullptr) {
     if (has_unlogged_data_ && !options_.avoid_flush_during_shutdown) {

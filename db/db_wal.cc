@@ -235,16 +235,16 @@ Status DBImpl::Resume() {
   // the log.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  // relaxed: what would end the wait is not started any more.
-  while (flush_scheduled_ && !background_error_.ok() &&
-         !shutting_down_.load(std::memory_order_relaxed)) {
+  // Close waits for the lead, and takes a flush that is queued with it.
+  // relaxed: stored under the mutex.
+  const auto is_ending = [this]() VARVE_REQUIRES(mutex_) {
+    return closed_ || shutting_down_.load(std::memory_order_relaxed);
+  };
+  while (flush_scheduled_ && !background_error_.ok() && !is_ending()) {
     background_done_.Wait(&mutex_);
   }
   if (background_error_.ok()) return Status::OK();
-  // relaxed: as above.
-  if (shutting_down_.load(std::memory_order_relaxed)) {
-    return Status::ShutdownInProgress();
-  }
+  if (is_ending()) return Status::ShutdownInProgress();
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;

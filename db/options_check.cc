@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/options_check.h"
 
+#include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -15,6 +17,8 @@ namespace varve {
 namespace {
 
 constexpr size_t kDefaultCacheBytes = 32 << 20;
+constexpr int kMinOpenFiles = 16;
+constexpr int kMinWriteBufferNumber = 2;
 
 template <typename T>
 Status CheckBounds(const char* name, T value, T low, T high) {
@@ -32,7 +36,36 @@ Status CheckBounds(const char* name, std::type_identity_t<T> value,
 
 }  // namespace
 
-Status CheckOptions(const Options& o) {
+void RaiseNumbers(Options* options) {
+  const auto raise = [](auto* number, auto least) {
+    if (*number < least) *number = least;
+  };
+  if (options->max_open_files >= 0) {
+    raise(&options->max_open_files, kMinOpenFiles);
+  }
+  raise(&options->write_buffer_size, kWriteBufferSizeBounds.low);
+  raise(&options->max_write_buffer_number, kMinWriteBufferNumber);
+}
+
+Level0Bounds WriterBounds(const Options& options) {
+  static const auto* const defaults = new Options;
+  Level0Bounds bounds;
+  bounds.slowdown = options.level0_slowdown_writes_trigger;
+  if (bounds.slowdown == defaults->level0_slowdown_writes_trigger) {
+    bounds.slowdown =
+        std::max(bounds.slowdown, options.level0_file_num_compaction_trigger);
+  }
+  bounds.stop = options.level0_stop_writes_trigger;
+  if (bounds.stop == defaults->level0_stop_writes_trigger) {
+    bounds.stop = std::max(bounds.stop, bounds.slowdown);
+  }
+  return bounds;
+}
+
+Status CheckOptions(const Options& given) {
+  Options o = given;
+  RaiseNumbers(&o);
+  const Level0Bounds level0 = WriterBounds(o);
   if (o.comparator == nullptr) {
     return Status::InvalidArgument("comparator is null");
   }
@@ -54,7 +87,8 @@ Status CheckOptions(const Options& o) {
   const Status checks[] = {
       CheckBounds("write_buffer_size", o.write_buffer_size,
                   kWriteBufferSizeBounds),
-      CheckBounds("max_write_buffer_number", o.max_write_buffer_number, 2, 64),
+      CheckBounds("max_write_buffer_number", o.max_write_buffer_number,
+                  kMinWriteBufferNumber, 64),
       CheckBounds("max_open_files", o.max_open_files, kMaxOpenFilesBounds),
       CheckBounds("block_size", o.block_size, kBlockSizeBounds),
       CheckBounds("block_restart_interval", o.block_restart_interval,
@@ -65,18 +99,17 @@ Status CheckOptions(const Options& o) {
       CheckBounds("max_background_jobs", o.max_background_jobs, 1, 64),
       CheckBounds("max_subcompactions", o.max_subcompactions, 1, 64),
       CheckBounds("level0_file_num_compaction_trigger",
-                  o.level0_file_num_compaction_trigger, 1, 1 << 20),
-      CheckBounds("level0_slowdown_writes_trigger",
-                  o.level0_slowdown_writes_trigger,
-                  o.level0_file_num_compaction_trigger, 1 << 30),
-      CheckBounds("level0_stop_writes_trigger", o.level0_stop_writes_trigger,
-                  o.level0_slowdown_writes_trigger, 1 << 30),
+                  o.level0_file_num_compaction_trigger, 1, INT_MAX),
+      CheckBounds("level0_slowdown_writes_trigger", level0.slowdown,
+                  o.level0_file_num_compaction_trigger, INT_MAX),
+      CheckBounds("level0_stop_writes_trigger", level0.stop, level0.slowdown,
+                  INT_MAX),
       CheckBounds("target_file_size_base", o.target_file_size_base,
                   kTargetFileSizeBounds),
       CheckBounds<uint64_t>("max_bytes_for_level_base",
-                            o.max_bytes_for_level_base, 64 << 10, UINT64_MAX),
+                            o.max_bytes_for_level_base, 1 << 10, UINT64_MAX),
       CheckBounds("max_bytes_for_level_multiplier",
-                  o.max_bytes_for_level_multiplier, 2.0, 1000.0),
+                  o.max_bytes_for_level_multiplier, 1.0, 1000.0),
   };
   for (const Status& status : checks) {
     if (!status.ok()) return status;

@@ -18,14 +18,26 @@ struct OptionBounds {
 inline constexpr OptionBounds<uint64_t> kWriteBufferSizeBounds = {
     uint64_t{64} << 10, uint64_t{64} << 30};
 inline constexpr OptionBounds<int> kMaxOpenFilesBounds = {-1, 4 << 20};
-inline constexpr OptionBounds<uint64_t> kBlockSizeBounds = {256,
+inline constexpr OptionBounds<uint64_t> kBlockSizeBounds = {1,
                                                             uint64_t{16} << 20};
 inline constexpr OptionBounds<int> kBlockRestartIntervalBounds = {1, 1024};
 inline constexpr OptionBounds<uint64_t> kTargetFileSizeBounds = {
-    uint64_t{64} << 10, uint64_t{64} << 30};
+    uint64_t{1} << 10, uint64_t{64} << 30};
+
+// Takes what is too small to be of use as larger, where the options' comments
+// say so.
+void RaiseNumbers(Options* options);
+
+// Level-0 tables at which writers are slowed down and stopped: as the options
+// say, but that what was left at its default is not below what comes before.
+struct Level0Bounds {
+  int slowdown = 0;
+  int stop = 0;
+};
+Level0Bounds WriterBounds(const Options& options);
 
 // InvalidArgument naming the first option that is out of its bounds or
-// contradicts another.
+// contradicts another, after RaiseNumbers.
 Status CheckOptions(const Options& options);
 
 // Makes what databases may share, cache and statistics, where the options want

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "db/options_check.h"
+
 namespace varve {
 
 namespace {
@@ -16,6 +18,7 @@ constexpr int kMemTablesToSlowDown = 4;
 
 // How far from `low` (0) to `high` (1) it is; negative before.
 double Progress(double value, double low, double high) {
+  if (value < low) return -1;
   return high > low ? (value - low) / (high - low) : 1;
 }
 
@@ -33,14 +36,14 @@ WriteStallState ComputeWriteStall(const Options& options,
   const uint64_t soft = options.soft_pending_compaction_bytes_limit;
   const uint64_t hard = options.hard_pending_compaction_bytes_limit;
   if (!options.disable_auto_compactions) {
-    if (debt.level0_files >= options.level0_stop_writes_trigger) {
+    const Level0Bounds level0 = WriterBounds(options);
+    if (debt.level0_files >= level0.stop) {
       return {WritePressure::kStop, StallCause::kLevel0, 0};
     }
     if (hard != 0 && debt.pending_bytes >= hard) {
       return {WritePressure::kStop, StallCause::kPendingBytes, 0};
     }
-    consider(Progress(debt.level0_files, options.level0_slowdown_writes_trigger,
-                      options.level0_stop_writes_trigger),
+    consider(Progress(debt.level0_files, level0.slowdown, level0.stop),
              StallCause::kLevel0);
     if (soft != 0) {
       const auto low = static_cast<double>(soft);

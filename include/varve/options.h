@@ -87,12 +87,13 @@ struct Options {
   // ---- Memory ----
 
   // Bytes of updates collected in memory before they are written to a table.
-  // Larger means fewer, larger tables and a longer recovery.
-  // [64 KiB, 64 GiB]. Default: 64 MiB.
+  // Larger means fewer, larger tables and a longer recovery. Less than 64 KiB
+  // is taken as 64 KiB. [0, 64 GiB]. Default: 64 MiB.
   size_t write_buffer_size = 64 << 20;
 
   // Write buffers kept in memory, the one being filled included, before
-  // writers wait for a flush. [2, 64]. Default: 2.
+  // writers wait for a flush. Less than 2 is taken as 2; at most 64.
+  // Default: 2.
   int max_write_buffer_number = 2;
 
   // Blocks kept in memory, uncompressed. Default: null, a cache of 32 MiB of
@@ -138,8 +139,7 @@ struct Options {
 
   // ---- Tables ----
 
-  // Uncompressed bytes of a data block, about. [256, 16 MiB].
-  // Default: 4 KiB.
+  // Uncompressed bytes of a data block, about. [1, 16 MiB]. Default: 4 KiB.
   size_t block_size = 4 << 10;
 
   // Entries between keys stored in full. Smaller is faster and larger.
@@ -179,11 +179,12 @@ struct Options {
   // max_background_jobs. [1, 64]. Default: 1.
   int max_subcompactions = 1;
 
-  // Level-0 tables that start a compaction. [1, 1 Mi]. Default: 4.
+  // Level-0 tables that start a compaction. At least 1. Default: 4.
   int level0_file_num_compaction_trigger = 4;
 
-  // Level-0 tables at which writers are slowed down, and stopped. Must rise
-  // in this order from the trigger on, to 1 Gi at most. Defaults: 20, 36.
+  // Level-0 tables at which writers are slowed down, and stopped. Must not fall
+  // in this order from the trigger on; where one of them is left at its
+  // default, it is taken as the one before if that is larger. Defaults: 20, 36.
   int level0_slowdown_writes_trigger = 20;
   int level0_stop_writes_trigger = 36;
 
@@ -192,7 +193,7 @@ struct Options {
   uint64_t soft_pending_compaction_bytes_limit = uint64_t{64} << 30;
   uint64_t hard_pending_compaction_bytes_limit = uint64_t{256} << 30;
 
-  // Bytes of a table of a level above 0, about. [64 KiB, 64 GiB].
+  // Bytes of a table of a level above 0, about. [1 KiB, 64 GiB].
   // Default: 64 MiB.
   uint64_t target_file_size_base = 64 << 20;
 
@@ -204,10 +205,10 @@ struct Options {
 
   // Bytes of the base level, that which level 0 is compacted into, at which it
   // is compacted into the next one; with dynamic level sizes, at most.
-  // [64 KiB, no bound]. Default: 256 MiB.
+  // [1 KiB, no bound]. Default: 256 MiB.
   uint64_t max_bytes_for_level_base = 256 << 20;
 
-  // How much larger each further level may be. [2, 1000]. Default: 10.
+  // How much larger each further level may be. [1, 1000]. Default: 10.
   double max_bytes_for_level_multiplier = 10;
 
   // Take the last level's size as it is, and give the levels above it sizes

@@ -228,9 +228,6 @@ TEST(DbNumberComparatorTest, IsAskedAboutKeysOnly) {
   // A table that has nothing else, above others.
   ASSERT_TRUE(Ok(db->DeleteRange({}, key(10), key(500))));
   ASSERT_TRUE(Ok(db->Flush({})));
-  CompactRangeOptions to_level1;
-  to_level1.target_level = 1;
-  ASSERT_TRUE(Ok(db->CompactRange(to_level1, nullptr, nullptr)));
   ASSERT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
   std::string value;
   EXPECT_TRUE(db->Get({}, key(10), &value).IsNotFound());

@@ -32,18 +32,13 @@ class DbBadOptionTest : public DbTestBase,
         {"comparator", [](Options* o) { o->comparator = nullptr; }},
         {"env", [](Options* o) { o->env = nullptr; }},
         {"write_buffer_size",
-         [](Options* o) { o->write_buffer_size = (64 << 10) - 1; }},
-        {"write_buffer_size", [](Options* o) { o->write_buffer_size = 0; }},
-        {"write_buffer_size",
          [](Options* o) { o->write_buffer_size = (size_t{64} << 30) + 1; }},
-        {"max_write_buffer_number",
-         [](Options* o) { o->max_write_buffer_number = 1; }},
         {"max_write_buffer_number",
          [](Options* o) { o->max_write_buffer_number = 65; }},
         {"max_open_files", [](Options* o) { o->max_open_files = -2; }},
         {"max_open_files",
          [](Options* o) { o->max_open_files = (4 << 20) + 1; }},
-        {"block_size", [](Options* o) { o->block_size = 255; }},
+        {"block_size", [](Options* o) { o->block_size = 0; }},
         {"block_size", [](Options* o) { o->block_size = (16 << 20) + 1; }},
         {"block_restart_interval",
          [](Options* o) { o->block_restart_interval = 0; }},
@@ -92,18 +87,23 @@ class DbBadOptionTest : public DbTestBase,
          [](Options* o) { o->level0_file_num_compaction_trigger = 0; }},
         {"level0_slowdown_writes_trigger",
          [](Options* o) { o->level0_slowdown_writes_trigger = 3; }},
+        {"level0_slowdown_writes_trigger",
+         [](Options* o) {
+           o->level0_file_num_compaction_trigger = 100;
+           o->level0_slowdown_writes_trigger = 99;
+         }},
         {"level0_stop_writes_trigger",
          [](Options* o) { o->level0_stop_writes_trigger = 19; }},
         {"target_file_size_base",
-         [](Options* o) { o->target_file_size_base = (64 << 10) - 1; }},
+         [](Options* o) { o->target_file_size_base = (1 << 10) - 1; }},
         {"target_file_size_base",
          [](Options* o) {
            o->target_file_size_base = (uint64_t{64} << 30) + 1;
          }},
         {"max_bytes_for_level_base",
-         [](Options* o) { o->max_bytes_for_level_base = (64 << 10) - 1; }},
+         [](Options* o) { o->max_bytes_for_level_base = (1 << 10) - 1; }},
         {"max_bytes_for_level_multiplier",
-         [](Options* o) { o->max_bytes_for_level_multiplier = 1.9; }},
+         [](Options* o) { o->max_bytes_for_level_multiplier = 0.9; }},
         {"max_bytes_for_level_multiplier",
          [](Options* o) { o->max_bytes_for_level_multiplier = 1001; }},
         {"max_bytes_for_level_multiplier",
@@ -149,18 +149,18 @@ class DbOptionsTest : public DbTestBase {
 };
 
 TEST_F(DbOptionsTest, SmallestAllowedValuesWork) {
-  options_.write_buffer_size = 64 << 10;
-  options_.max_write_buffer_number = 2;
+  options_.write_buffer_size = 0;
+  options_.max_write_buffer_number = 0;
   options_.max_open_files = 0;
-  options_.block_size = 256;
+  options_.block_size = 1;
   options_.block_restart_interval = 1;
   options_.max_background_jobs = 1;
   options_.level0_file_num_compaction_trigger = 1;
-  options_.level0_slowdown_writes_trigger = 2;
-  options_.level0_stop_writes_trigger = 3;
-  options_.target_file_size_base = 64 << 10;
-  options_.max_bytes_for_level_base = 64 << 10;
-  options_.max_bytes_for_level_multiplier = 2;
+  options_.level0_slowdown_writes_trigger = 1;
+  options_.level0_stop_writes_trigger = 1;
+  options_.target_file_size_base = 1 << 10;
+  options_.max_bytes_for_level_base = 1 << 10;
+  options_.max_bytes_for_level_multiplier = 1;
   options_.bytes_per_sync = 0;
   options_.block_cache = NewTestCache(0);
   Open();
@@ -173,15 +173,38 @@ TEST_F(DbOptionsTest, LargestAllowedValuesWork) {
   options_.block_size = 16 << 20;
   options_.block_restart_interval = 1024;
   options_.max_background_jobs = 64;
-  options_.level0_file_num_compaction_trigger = 1 << 20;
-  options_.level0_slowdown_writes_trigger = (1 << 20) + 1;
-  options_.level0_stop_writes_trigger = (1 << 20) + 2;
+  constexpr int kMost = std::numeric_limits<int>::max();
+  options_.level0_file_num_compaction_trigger = kMost;
+  options_.level0_slowdown_writes_trigger = kMost;
+  options_.level0_stop_writes_trigger = kMost;
   options_.target_file_size_base = uint64_t{64} << 30;
   options_.max_bytes_for_level_base = std::numeric_limits<uint64_t>::max();
   options_.max_bytes_for_level_multiplier = 1000;
   options_.compression = CompressionType::kLZ4HC;
   options_.compression_level = 12;
   Open();
+  FillAndCheck();
+}
+
+// Who has level 0 hold more tables need not say so of its other bounds, too.
+TEST_F(DbOptionsTest, TriggersLeftAtTheirDefaultsRiseWithTheFirst) {
+  options_.level0_file_num_compaction_trigger = 60;
+  Open();
+  for (int i = 0; i < 59; i++) {
+    Put(Key(0), std::to_string(i));
+    Flush();
+  }
+  std::string stalled;
+  ASSERT_TRUE(db_->GetProperty("varve.is-write-stopped", &stalled));
+  EXPECT_EQ(stalled, "0") << "stopped at the default's 36";
+  ASSERT_TRUE(db_->GetProperty("varve.actual-delayed-write-rate", &stalled));
+  EXPECT_EQ(stalled, "0") << "slowed down at the default's 20";
+  Reopen();
+  EXPECT_TRUE(Ok(db_->SetOptions({{"level0_file_num_compaction_trigger", "100"},
+                                  {"max_write_buffer_number", "1"},
+                                  {"write_buffer_size", "1"}})));
+  Status s = db_->SetOptions({{"level0_slowdown_writes_trigger", "99"}});
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
   FillAndCheck();
 }
 

@@ -231,13 +231,18 @@ TEST_F(DbResumeTest, ResumesByItselfWhenThereIsSpaceAgain) {
 // that work for other databases, from where Close takes it.
 TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
   Open();
+  // More than there can be threads, whatever other tests have asked for.
+  constexpr int kMostThreads = 64;
   std::atomic<int> busy{0};
   std::atomic<bool> release{false};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kMostThreads; ++i) {
+    ++busy;
     ASSERT_TRUE(Ok(faulty_.Schedule(
         [&] {
-          ++busy;
-          while (!release) std::this_thread::yield();
+          while (!release) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          --busy;
         },
         Env::Priority::kHigh)));
   }
@@ -254,6 +259,7 @@ TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
   EXPECT_TRUE(db_->Close().IsNoSpace());
   resume.join();
   release = true;
+  while (busy > 0) std::this_thread::yield();
   faulty_.ClearFailure();
   db_.reset();
   Open();

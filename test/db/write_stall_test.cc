@@ -67,6 +67,18 @@ TEST(WriteStallTest, PendingBytesSlowDownAndStop) {
   EXPECT_EQ(At(options, 0, 1 << 30).pressure, WritePressure::kNone);
 }
 
+// Where writers are stopped at once, they are not slowed down before.
+TEST(WriteStallTest, BoundsMayBeTheSame) {
+  Options options = Limits();
+  options.level0_slowdown_writes_trigger = 30;
+  options.level0_stop_writes_trigger = 30;
+  options.soft_pending_compaction_bytes_limit = 1000;
+  options.hard_pending_compaction_bytes_limit = 1000;
+  EXPECT_EQ(At(options, 29, 999).pressure, WritePressure::kNone);
+  EXPECT_EQ(At(options, 30, 0).pressure, WritePressure::kStop);
+  EXPECT_EQ(At(options, 0, 1000).pressure, WritePressure::kStop);
+}
+
 TEST(WriteStallTest, TheWorstReasonCounts) {
   const Options options = Limits();
   // Half-way for files, a quarter for bytes; and the other way round.
