@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,10 @@ void GrowTable(size_t count) {
 
 DescriptorRoom::DescriptorRoom(size_t count) : count_(count) {
   if (count < kMinCount) return;
+  if (__libc_single_threaded) {
+    GrowTable(count);
+    return;
+  }
   has_thread_ = pthread_create(&thread_, nullptr, &ThreadMain, this) == 0;
 }
 

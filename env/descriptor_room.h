@@ -6,7 +6,8 @@
 // threads share the table each doubling waits for a grace period of RCU, some
 // ten milliseconds: who opens 5,000 files waits up to seven times, longer than
 // all the opening takes. A descriptor behind the last one that will be needed
-// lets it grow once (fs/file.c of Linux, expand_fdtable).
+// lets it grow once; and where the process has one thread only, without a wait
+// (fs/file.c of Linux, expand_fdtable).
 //
 // Thread-safety: one thread, as a local variable.
 
