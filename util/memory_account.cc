@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -18,10 +19,14 @@ constinit std::atomic<bool> memory_accounting_is_atomic{false};
 
 namespace {
 
+// How many accounts a new thread looks at for one that it can take over.
+constexpr size_t kMaxTakeSteps = 64;
+
 struct Accounts {
   // Taken last: whoever allocates may hold any other.
   Mutex mutex;
   std::vector<MemoryAccount*> all VARVE_GUARDED_BY(mutex);
+  size_t hand VARVE_GUARDED_BY(mutex) = 0;  // Where the next look begins.
   size_t ended_count VARVE_GUARDED_BY(mutex) = 0;
   uint64_t past[kMemoryKinds] VARVE_GUARDED_BY(mutex) = {};
 };
@@ -68,7 +73,10 @@ void EndAccount(void* ending) {
 }
 
 MemoryAccount* TakeEnded(Accounts* accounts) VARVE_REQUIRES(accounts->mutex) {
-  for (MemoryAccount* account : accounts->all) {
+  const auto& all = accounts->all;
+  for (size_t i = std::min(kMaxTakeSteps, all.size()); i > 0; --i) {
+    if (accounts->hand >= all.size()) accounts->hand = 0;
+    MemoryAccount* const account = all[accounts->hand++];
     if (!account->ended || HasBalance(*account)) continue;
     Forget(account, accounts->past);
     account->ended = false;
