@@ -49,50 +49,72 @@ VersionBuilder::VersionBuilder(const InternalKeyComparator* comparator,
 }
 
 VersionBuilder::~VersionBuilder() {
-  for (FileMetaData* file : added_) delete file;
+  for (const Files& files : levels_) FreeAdded(files);
+}
+
+void VersionBuilder::FreeAdded(const Files& files) {
+  for (const auto& [number, file] : files) {
+    if (file->refs == 0) delete file;
+  }
 }
 
 Status VersionBuilder::Apply(VersionEdit edit) {
-  std::map<uint64_t, FileMetaData*> deleted;
-  for (const auto& [level, number] : edit.deleted_files()) {
+  Files deleted;
+  Status status = ApplyTo(&edit, &deleted);
+  FreeAdded(deleted);
+  return status;
+}
+
+Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
+  for (const auto& [level, number] : edit->deleted_files()) {
     const auto it = levels_[level].find(number);
-    if (it != levels_[level].end()) {
-      deleted.emplace(number, it->second);
-      levels_[level].erase(it);
-    } else {
+    if (it == levels_[level].end()) {
       return Status::Corruption("version edit deletes " + DescribeFile(number) +
                                 " from level " + std::to_string(level) +
                                 ", where it is not");
     }
+    // Two of one number, in two levels, are two objects.
+    if (!deleted->emplace(number, it->second).second && it->second->refs == 0) {
+      delete it->second;
+    }
+    levels_[level].erase(it);
   }
-  for (auto& [level, file] : *edit.mutable_new_files()) {
+  for (auto& [level, file] : *edit->mutable_new_files()) {
     const uint64_t number = file.number;
+    Files* const files = &levels_[level];
+    // Numbers mostly rise.
+    const auto place = !files->empty() && files->rbegin()->first < number
+                           ? files->end()
+                           : files->lower_bound(number);
+    if (place != files->end() && place->first == number) {
+      return Status::Corruption("version edit adds " + DescribeFile(number) +
+                                " twice");
+    }
     // A file that moves to another level stays the same object, so that its
     // count of versions says when the file itself can go.
-    const auto moved = deleted.find(number);
+    const auto moved = deleted->find(number);
     FileMetaData* meta;
-    if (moved != deleted.end()) {
+    if (moved != deleted->end()) {
       meta = moved->second;
+      deleted->erase(moved);
     } else {
       meta = new FileMetaData(std::move(file));
       meta->refs = 0;
       meta->being_compacted = false;
-      added_.push_back(meta);
     }
-    if (!levels_[level].emplace(number, meta).second) {
-      return Status::Corruption("version edit adds " + DescribeFile(number) +
-                                " twice");
-    }
+    files->emplace_hint(place, number, meta);
   }
   return Status::OK();
 }
 
 Status VersionBuilder::Finish(std::vector<FileMetaData*> levels[kNumLevels]) {
   Status status = CollectLevels(levels);
-  if (status.ok()) {
-    ReleaseAdded(levels);
-  } else {
-    for (int level = 0; level < kNumLevels; ++level) levels[level].clear();
+  for (int level = 0; level < kNumLevels; ++level) {
+    if (status.ok()) {
+      levels_[level].clear();
+    } else {
+      levels[level].clear();
+    }
   }
   return status;
 }
@@ -113,7 +135,7 @@ Status VersionBuilder::CheckNumbers() const {
 
 Status VersionBuilder::CollectLevels(
     std::vector<FileMetaData*> levels[kNumLevels]) const {
-  const Status status = CheckNumbers();
+  Status status = CheckNumbers();
   if (!status.ok()) return status;
   for (int level = 0; level < kNumLevels; ++level) {
     auto& files = levels[level];
@@ -150,20 +172,6 @@ Status VersionBuilder::CollectLevels(
     }
   }
   return Status::OK();
-}
-
-void VersionBuilder::ReleaseAdded(
-    const std::vector<FileMetaData*> levels[kNumLevels]) {
-  std::vector<const FileMetaData*> kept;
-  for (int level = 0; level < kNumLevels; ++level) {
-    kept.insert(kept.end(), levels[level].begin(), levels[level].end());
-  }
-  std::sort(kept.begin(), kept.end());
-  for (FileMetaData* file : added_) {
-    // Else it was deleted by a later edit.
-    if (!std::binary_search(kept.begin(), kept.end(), file)) delete file;
-  }
-  added_.clear();
 }
 
 }  // namespace varve

@@ -21,7 +21,7 @@ class VersionBuilder {
   VersionBuilder(const InternalKeyComparator* comparator, const Version* base);
   VersionBuilder(const VersionBuilder&) = delete;
   VersionBuilder& operator=(const VersionBuilder&) = delete;
-  // Frees the files that edits added, if Finish did not hand them over.
+  // Frees the files that edits added and Finish did not hand over.
   ~VersionBuilder();
 
   // Takes the edit's files. Corruption if a file is deleted that is not there,
@@ -35,14 +35,19 @@ class VersionBuilder {
   Status Finish(std::vector<FileMetaData*> levels[kNumLevels]);
 
  private:
+  using Files = std::map<uint64_t, FileMetaData*>;  // By number.
+
+  // What an edit takes out of a level goes into *deleted, and out of it again
+  // where the edit adds it to another level.
+  Status ApplyTo(VersionEdit* edit, Files* deleted);
   // A file in two levels would be freed twice, and removed with the first.
   Status CheckNumbers() const;
   Status CollectLevels(std::vector<FileMetaData*> levels[kNumLevels]) const;
-  void ReleaseAdded(const std::vector<FileMetaData*> levels[kNumLevels]);
+  // Those that no version holds, which edits have added.
+  static void FreeAdded(const Files& files);
 
   const InternalKeyComparator* const comparator_;
-  std::map<uint64_t, FileMetaData*> levels_[kNumLevels];
-  std::vector<FileMetaData*> added_;
+  Files levels_[kNumLevels];
 };
 
 }  // namespace varve

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/version_edit.h"
 
+#include <algorithm>
+
 #include "util/coding.h"
 
 namespace varve {
@@ -52,6 +54,9 @@ enum CustomTag : uint32_t {
   kMustUnderstandBit = 1 << 6,
   kPathId = 65,
 };
+
+constexpr size_t kFileBytes = 64;
+constexpr size_t kMaxRoomForFiles = 65536;
 
 Status Malformed(const char* what) {
   return Status::Corruption(std::string("version edit: bad ") + what);
@@ -207,6 +212,8 @@ void VersionEdit::EncodeTo(std::string* out) const {
 
 Status VersionEdit::DecodeFrom(const Slice& bytes) {
   *this = VersionEdit();
+  // A file takes about this much; room that is not needed is not touched.
+  new_files_.reserve(std::min(bytes.size() / kFileBytes, kMaxRoomForFiles));
   Slice input = bytes;
   Status status;
   while (status.ok() && !input.empty()) {

@@ -2,8 +2,7 @@
 #include "env/file_names.h"
 
 #include <array>
-#include <cinttypes>
-#include <cstdio>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -74,13 +73,19 @@ bool ConsumeSuffix(std::string_view* text, FileType* type) {
 }
 
 std::string SixDigits(uint64_t number) {
-  char buffer[24];
-  snprintf(buffer, sizeof(buffer), "%06" PRIu64, number);
-  return buffer;
+  char digits[20];
+  const auto [end, error] =
+      std::to_chars(std::begin(digits), std::end(digits), number);
+  const auto count = static_cast<size_t>(end - digits);
+  std::string text(count < 6 ? 6 - count : 0, '0');
+  text.append(digits, count);
+  return text;
 }
 
 std::string Join(const std::string& directory, std::string_view name) {
-  std::string path = directory;
+  std::string path;
+  path.reserve(directory.size() + 1 + name.size());
+  path.append(directory);
   path.push_back('/');
   path.append(name);
   return path;

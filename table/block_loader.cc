@@ -20,10 +20,11 @@ constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
 }  // namespace
 
-BlockLoader::BlockLoader(const RandomAccessFile* file, std::string file_name,
-                         uint64_t file_size, const Footer& footer)
+BlockLoader::BlockLoader(const RandomAccessFile* file,
+                         const std::string& file_name, uint64_t file_size,
+                         const Footer& footer)
     : file_(file),
-      file_name_(std::move(file_name)),
+      file_name_(file_name),
       file_size_(file_size),
       checksum_type_(footer.checksum),
       format_version_(footer.format_version) {}

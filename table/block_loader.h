@@ -54,9 +54,9 @@ struct FileBody : public InContext {
 
 class BlockLoader {
  public:
-  // `file` must outlive this. The footer says how blocks are checked and
-  // compressed.
-  BlockLoader(const RandomAccessFile* file, std::string file_name,
+  // `file` and `file_name` must outlive this. The footer says how blocks are
+  // checked and compressed.
+  BlockLoader(const RandomAccessFile* file, const std::string& file_name,
               uint64_t file_size, const Footer& footer);
   BlockLoader(const BlockLoader&) = delete;
   BlockLoader& operator=(const BlockLoader&) = delete;
@@ -117,7 +117,7 @@ class BlockLoader {
                     FileBody* body) const;
 
   const RandomAccessFile* const file_;
-  const std::string file_name_;
+  const std::string& file_name_;
   const uint64_t file_size_;
   const ChecksumType checksum_type_;
   const uint32_t format_version_;

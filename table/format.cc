@@ -45,7 +45,12 @@ void BlockHandle::EncodeTo(std::string* out) const {
 }
 
 bool BlockHandle::DecodeFrom(Slice* input) {
-  return GetVarint64(input, &offset) && GetVarint64(input, &size);
+  const char* const limit = input->end();
+  const char* p = GetVarint64Ptr(input->begin(), limit, &offset);
+  if (p != nullptr) p = GetVarint64Ptr(p, limit, &size);
+  if (p == nullptr) return false;
+  *input = Slice(p, static_cast<size_t>(limit - p));
+  return true;
 }
 
 void Footer::EncodeTo(std::string* out) const {

@@ -64,8 +64,8 @@ struct Field {
   constexpr Field(std::string_view its_name, uint64_t TableProperties::*member)
       : name(its_name), number(member) {}
   constexpr Field(std::string_view its_name,
-                  std::string TableProperties::*member)
-      : name(its_name), text(member) {}
+                  std::string TableProperties::*member, bool is_for_people)
+      : name(its_name), text(member), for_people(is_for_people) {}
   constexpr Field(std::string_view its_name, Parse its_parse)
       : name(its_name), parse(its_parse) {}
 
@@ -74,6 +74,8 @@ struct Field {
   uint64_t TableProperties::*number = nullptr;
   std::string TableProperties::*text = nullptr;
   Parse parse = nullptr;
+
+  bool for_people = false;  // Reading does not depend on it.
 };
 
 // By names that rise, as they do in the block.
@@ -82,18 +84,19 @@ constexpr Field kFields[] = {
     {kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>},
     {kWholeKeyFiltering, &ParseTextFlag<&TableProperties::whole_key_filtering>},
     {"rocksdb.column.family.id", &TableProperties::column_family_id},
-    {"rocksdb.column.family.name", &TableProperties::column_family_name},
-    {"rocksdb.comparator", &TableProperties::comparator},
-    {"rocksdb.compression", &TableProperties::compression},
-    {"rocksdb.creating.db.identity", &TableProperties::db_identity},
-    {"rocksdb.creating.session.identity", &TableProperties::session_identity},
+    {"rocksdb.column.family.name", &TableProperties::column_family_name, true},
+    {"rocksdb.comparator", &TableProperties::comparator, false},
+    {"rocksdb.compression", &TableProperties::compression, false},
+    {"rocksdb.creating.db.identity", &TableProperties::db_identity, true},
+    {"rocksdb.creating.session.identity", &TableProperties::session_identity,
+     true},
     {"rocksdb.creation.time", &TableProperties::creation_time_s},
     {"rocksdb.data.size", &TableProperties::data_size},
     {"rocksdb.deleted.keys", &TableProperties::num_deletions},
     {kGlobalSequence, &ParseGlobalSequence},
     {kExternalVersion, &ParseFixed32<&TableProperties::external_version>},
     {"rocksdb.file.creation.time", &TableProperties::file_creation_time_s},
-    {"rocksdb.filter.policy", &TableProperties::filter_policy},
+    {"rocksdb.filter.policy", &TableProperties::filter_policy, true},
     {"rocksdb.filter.size", &TableProperties::filter_size},
     {"rocksdb.format.version", &TableProperties::format_version},
     {kIndexKeyIsUserKey,
@@ -138,12 +141,14 @@ std::string Fixed64Text(uint64_t value) {
 constexpr size_t kMinOthers = 8;
 
 bool SetField(const Field& field, Slice value, uint64_t offset,
-              TableProperties* result) {
+              OtherProperties others, TableProperties* result) {
   if (field.number != nullptr) {
     return GetVarint64(&value, &(result->*field.number));
   }
   if (field.text != nullptr) {
-    (result->*field.text).assign(value.data(), value.size());
+    if (others == OtherProperties::kKept || !field.for_people) {
+      (result->*field.text).assign(value.data(), value.size());
+    }
     return true;
   }
   return field.parse(value, offset, result);
@@ -206,7 +211,7 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
     if (field != std::end(kFields) && order == 0) {
       // In order: every name before it was before this field's, too.
       previous = field->name;
-      if (!SetField(*field, value, offset, result)) {
+      if (!SetField(*field, value, offset, others, result)) {
         return scanner.EntryError("bad value of a property")
             .Annotate(context());
       }

@@ -57,8 +57,9 @@ struct TableProperties {
 // have, are left out. Names in `other` must be none of the fields'.
 std::string EncodeProperties(const TableProperties& properties);
 
-// What becomes of properties that have no field: who only reads the table has
-// no use for them, and would pay their memory for each open table.
+// What becomes of properties that have no field, and of texts that are for
+// people: who only reads the table has no use for them, and would pay their
+// memory for each open table.
 enum class OtherProperties : uint8_t { kKept, kLeftOut };
 
 // Reads the body of a properties block. `file_name` is for messages. *result

@@ -109,8 +109,10 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
     }
     MakeRoom(&garbage);
     slot = std::make_shared<Slot>();
-    order_.push_front(number);
-    slot->place = order_.begin();
+    if (keeps_order()) {
+      order_.push_front(number);
+      slot->place = order_.begin();
+    }
     slots_.emplace(number, slot);
   }
   garbage.clear();
@@ -182,7 +184,7 @@ void Shard::RemoveOne(Tables* garbage) {
 
 void Shard::Remove(uint64_t number, Tables* garbage) {
   const auto it = slots_.find(number);
-  order_.erase(it->second->place);
+  if (keeps_order()) order_.erase(it->second->place);
   if (charged_ != nullptr) {
     charged_bytes_ -= it->second->charged_bytes;
     charged_->Unreserve(it->second->charged_bytes);

@@ -73,9 +73,6 @@ size_t TableCore::ApproximateMemoryUsage() const {
   size_t bytes = sizeof(*this) + index.ApproximateMemoryUsage() +
                  filter_contents.buffer.capacity();
   if (tombstones != nullptr) bytes += tombstones->ApproximateMemoryUsage();
-  for (const auto& [name, handle] : meta_blocks) {
-    bytes += sizeof(name) + name.capacity() + sizeof(handle);
-  }
   for (const auto& [name, value] : properties.other) {
     bytes += 2 * sizeof(name) + name.capacity() + value.capacity();
   }

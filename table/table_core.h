@@ -54,8 +54,7 @@ struct TableCore {
   std::unique_ptr<RandomAccessFile> file;
   Footer footer;
   std::unique_ptr<BlockLoader> loader;
-  // The metaindex: names and places.
-  std::vector<std::pair<std::string, BlockHandle>> meta_blocks;
+  bool names_meta_blocks = false;  // In its metaindex.
   TableProperties properties;
   // In place of the sequence numbers of all keys, if not 0.
   SequenceNumber global_sequence = 0;

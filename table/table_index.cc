@@ -21,6 +21,8 @@ constexpr uint32_t kBinarySearchWithFirstKey = 3;
 constexpr size_t kMaxArenaGrowth = 256;
 constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
 
+constexpr size_t kMaxArenaSlack = 512;
+
 // Reads a handle that may be given relative to the one before.
 bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
   if (!relative) return handle->DecodeFrom(input);
@@ -54,7 +56,10 @@ Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
                       file_size);
   }
   if (!s.ok()) return s.Annotate("index");
-  arena_.shrink_to_fit();
+  // Copying a little costs more than it gives back.
+  if (arena_.capacity() - arena_.size() > kMaxArenaSlack) {
+    arena_.shrink_to_fit();
+  }
   starts_.shrink_to_fit();
   handles_.shrink_to_fit();
   MakeNodes(comparator->bytewise() && !binary_search && size() > 0);

@@ -2,7 +2,9 @@
 #include "table/table_opener.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,47 @@ constexpr uint64_t kMaxTailBytes = uint64_t{16} << 20;
 // Ingested tables have a sequence number of their own since this version.
 constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
 
+// Calls visit(name, handle) for each entry of a metaindex block.
+template <typename Visit>
+Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
+                      uint64_t file_size, ReadaheadBuffer* readahead,
+                      Visit visit) {
+  FileBody body;
+  Status s = loader.ReadMetaBlock(handle, readahead, &body);
+  if (!s.ok()) return s;
+  BlockTail tail;
+  s = DecodeBlockTail(body.contents, &tail);
+  if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
+  EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
+  while (entry.Next()) {
+    Slice value = entry.value();
+    BlockHandle block;
+    if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
+      return entry
+          .EntryError("bad handle of block '" + entry.key().ToString() + "'")
+          .Annotate("metaindex " + loader.Describe(handle));
+    }
+    visit(entry.key(), block);
+  }
+  s = entry.status();
+  return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
+}
+
+// Where the blocks are that tell of a table.
+struct MetaBlocks {
+  std::optional<BlockHandle> properties;
+  std::optional<BlockHandle> old_properties;
+  std::optional<BlockHandle> dictionary;
+  std::optional<BlockHandle> range_deletions;
+  std::optional<BlockHandle> policy_filter;  // Of the policy in the options.
+  std::optional<BlockHandle> full_filter;
+  std::optional<BlockHandle> leveldb_filter;
+  bool has_partitioned_filter = false;
+  // Where the first one begins and the last one ends, properties apart.
+  uint64_t begin = UINT64_MAX;
+  uint64_t end = 0;
+};
+
 // One opening of a table.
 class TableOpener {
  public:
@@ -32,10 +75,7 @@ class TableOpener {
 
   Status Run() {
     Status s = ReadFooter();
-    if (s.ok()) {
-      s = ReadMetaindex(*core_.loader, core_.footer.metaindex,
-                        core_.options.file_size, tail(), &core_.meta_blocks);
-    }
+    if (s.ok()) s = FindMetaBlocks();
     if (s.ok()) s = RefuseMetaBlocks();
     if (s.ok()) s = ReadTableProperties();
     if (s.ok()) s = CheckProperties();
@@ -51,13 +91,6 @@ class TableOpener {
   Status RunOnDamaged(bool* index_is_whole);
 
  private:
-  // Null if there is none of this name.
-  const BlockHandle* FindMetaBlock(const Slice& name) const {
-    for (const auto& [block_name, handle] : core_.meta_blocks) {
-      if (name == block_name) return &handle;
-    }
-    return nullptr;
-  }
   Status NotSupported(const std::string& feature) const {
     return Status::NotSupported(name_, feature);
   }
@@ -70,6 +103,8 @@ class TableOpener {
   uint64_t FirstReadBytes() const;
 
   Status ReadFooter();
+  Status FindMetaBlocks();
+  void NoteMetaBlock(const Slice& name, const BlockHandle& handle);
   // Brings the blocks that are still to be read, if the first read has not.
   Status ReadRestOfTail();
   Status RefuseMetaBlocks() const;
@@ -84,6 +119,7 @@ class TableOpener {
 
   TableCore& core_;
   const std::string& name_;
+  MetaBlocks blocks_;
   ReadaheadBuffer tail_;
   uint64_t tail_begin_ = 0;  // Where tail_ begins; it goes on to the end.
 };
@@ -123,19 +159,53 @@ Status TableOpener::ReadFooter() {
   return s;
 }
 
+Status TableOpener::FindMetaBlocks() {
+  return VisitMetaindex(*core_.loader, core_.footer.metaindex,
+                        core_.options.file_size, tail(),
+                        [this](const Slice& name, const BlockHandle& handle) {
+                          NoteMetaBlock(name, handle);
+                        });
+}
+
+void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
+  core_.names_meta_blocks = true;
+  const std::pair<const char*, std::optional<BlockHandle>*> known[] = {
+      {kPropertiesBlockName, &blocks_.properties},
+      {kOldPropertiesBlockName, &blocks_.old_properties},
+      {kCompressionDictionaryBlockName, &blocks_.dictionary},
+      {kRangeDeletionBlockName, &blocks_.range_deletions},
+      {kFullBloomBlockName, &blocks_.full_filter},
+      {kLevelDbBloomBlockName, &blocks_.leveldb_filter},
+  };
+  for (const auto& [known_name, place] : known) {
+    // Of two of one name the first counts.
+    if (name == known_name && !place->has_value()) *place = handle;
+  }
+  const FilterPolicy* const policy = core_.options.filter_policy.get();
+  if (policy != nullptr && name.starts_with(kCustomFilterPrefix) &&
+      name.ToStringView().substr(strlen(kCustomFilterPrefix)) ==
+          policy->Name()) {
+    blocks_.policy_filter = handle;
+  }
+  if (name.starts_with(kPartitionedFilterPrefix)) {
+    blocks_.has_partitioned_filter = true;
+  }
+  if (name != kPropertiesBlockName) {
+    blocks_.begin = std::min(blocks_.begin, handle.offset);
+    blocks_.end =
+        std::max(blocks_.end, handle.offset + handle.size + kBlockTrailerSize);
+  }
+}
+
 Status TableOpener::ReadRestOfTail() {
   if (core_.options.separate_reads) return Status();
-  uint64_t begin = core_.options.file_size;
-  uint64_t end = 0;
-  const auto wanted = [&](const BlockHandle& handle) {
-    // Who reads it says what is wrong with it.
-    if (!handle.FitsIn(core_.options.file_size)) return;
-    begin = std::min(begin, handle.offset);
-    end = std::max(end, handle.offset + handle.size + kBlockTrailerSize);
-  };
-  wanted(core_.footer.index);
-  for (const auto& [name, handle] : core_.meta_blocks) {
-    if (name != kPropertiesBlockName) wanted(handle);
+  uint64_t begin = blocks_.begin;
+  uint64_t end = blocks_.end;
+  const BlockHandle& index = core_.footer.index;
+  // Who reads it says what is wrong with it.
+  if (index.FitsIn(core_.options.file_size)) {
+    begin = std::min(begin, index.offset);
+    end = std::max(end, index.offset + index.size + kBlockTrailerSize);
   }
   if (begin >= tail_begin_ || end <= begin || end - begin > kMaxTailBytes) {
     return Status();
@@ -144,19 +214,14 @@ Status TableOpener::ReadRestOfTail() {
 }
 
 Status TableOpener::RefuseMetaBlocks() const {
-  for (const auto& block : core_.meta_blocks) {
-    const Slice block_name(block.first);
-    if (block_name.starts_with(kPartitionedFilterPrefix)) {
-      return NotSupported("partitioned filter");
-    }
-  }
-  return Status();
+  return blocks_.has_partitioned_filter ? NotSupported("partitioned filter")
+                                        : Status();
 }
 
 Status TableOpener::ReadTableProperties() {
-  const BlockHandle* handle = FindMetaBlock(kPropertiesBlockName);
-  if (handle == nullptr) handle = FindMetaBlock(kOldPropertiesBlockName);
-  if (handle == nullptr) return Status();
+  const auto& handle =
+      blocks_.properties ? blocks_.properties : blocks_.old_properties;
+  if (!handle) return Status();
   return core_.loader->ReadProperties(
       *handle, tail(), core_.options.other_properties, &core_.properties);
 }
@@ -202,10 +267,9 @@ Status TableOpener::FindGlobalSequence() {
 }
 
 Status TableOpener::ReadDictionary() {
-  const BlockHandle* handle = FindMetaBlock(kCompressionDictionaryBlockName);
-  if (handle == nullptr) return Status();
+  if (!blocks_.dictionary) return Status();
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(*blocks_.dictionary, tail(), &body);
   if (s.ok()) core_.loader->SetDictionary(body.contents.ToString());
   return s;
 }
@@ -213,18 +277,18 @@ Status TableOpener::ReadDictionary() {
 Status TableOpener::ReadFilter() {
   if (!core_.properties.whole_key_filtering) return Status();
   const FilterPolicy* policy = core_.options.filter_policy.get();
-  std::string filter_name;
-  const BlockHandle* handle = nullptr;
-  if (policy != nullptr) {
-    filter_name = std::string(kCustomFilterPrefix) + policy->Name();
-    handle = FindMetaBlock(filter_name);
+  std::string policy_filter_name;
+  Slice filter_name = kFullBloomBlockName;
+  auto handle = blocks_.full_filter;
+  if (blocks_.policy_filter) {
+    policy_filter_name = std::string(kCustomFilterPrefix) + policy->Name();
+    filter_name = policy_filter_name;
+    handle = blocks_.policy_filter;
+  } else if (!handle) {
+    filter_name = kLevelDbBloomBlockName;
+    handle = blocks_.leveldb_filter;
   }
-  for (const char* name : {kFullBloomBlockName, kLevelDbBloomBlockName}) {
-    if (handle != nullptr) break;
-    filter_name = name;
-    handle = FindMetaBlock(filter_name);
-  }
-  if (handle == nullptr) return Status();
+  if (!handle) return Status();
   FileBody body;
   Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
   if (s.IsCorruption() || s.IsNotSupported()) {
@@ -243,8 +307,8 @@ Status TableOpener::ReadFilter() {
 }
 
 Status TableOpener::ReadRangeDeletions() {
-  const BlockHandle* handle = FindMetaBlock(kRangeDeletionBlockName);
-  if (handle == nullptr) {
+  const auto& handle = blocks_.range_deletions;
+  if (!handle) {
     if (core_.properties.num_range_deletions == 0) return Status();
     // Without it, what was deleted would come back.
     return Status::Corruption(name_, "the block of range deletions is missing");
@@ -301,11 +365,7 @@ Status TableOpener::ReadIndex() {
 
 Status TableOpener::RunOnDamaged(bool* index_is_whole) {
   if (!ReadFooter().ok()) return Status();
-  bool described =
-      ReadMetaindex(*core_.loader, core_.footer.metaindex,
-                    core_.options.file_size, tail(), &core_.meta_blocks)
-          .ok();
-  described = described && ReadTableProperties().ok();
+  const bool described = FindMetaBlocks().ok() && ReadTableProperties().ok();
   if (described) {
     Status s = RefuseMetaBlocks();
     if (s.ok()) s = CheckProperties();
@@ -352,25 +412,10 @@ Status OpenTable(const TableReaderOptions& options,
 Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
                      uint64_t file_size, ReadaheadBuffer* readahead,
                      std::vector<std::pair<std::string, BlockHandle>>* blocks) {
-  FileBody body;
-  Status s = loader.ReadMetaBlock(handle, readahead, &body);
-  if (!s.ok()) return s;
-  BlockTail tail;
-  s = DecodeBlockTail(body.contents, &tail);
-  if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
-  EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
-  while (entry.Next()) {
-    Slice value = entry.value();
-    BlockHandle block;
-    if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
-      return entry
-          .EntryError("bad handle of block '" + entry.key().ToString() + "'")
-          .Annotate("metaindex " + loader.Describe(handle));
-    }
-    blocks->emplace_back(entry.key().ToString(), block);
-  }
-  s = entry.status();
-  return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
+  return VisitMetaindex(loader, handle, file_size, readahead,
+                        [blocks](const Slice& name, const BlockHandle& block) {
+                          blocks->emplace_back(name.ToString(), block);
+                        });
 }
 
 }  // namespace varve

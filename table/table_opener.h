@@ -25,7 +25,8 @@ Status OpenDamagedTable(const TableReaderOptions& options,
                         std::unique_ptr<RandomAccessFile> file, TableCore* core,
                         bool* index_is_whole);
 
-// Reads a metaindex block: names and handles, which lie within the file.
+// Reads a metaindex block: names and handles, which lie within the file, in
+// their order.
 Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
                      uint64_t file_size, ReadaheadBuffer* readahead,
                      std::vector<std::pair<std::string, BlockHandle>>* blocks);

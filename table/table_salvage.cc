@@ -116,7 +116,7 @@ class Salvager {
       any = any || status.ok();
       end = std::max(end, handle.offset + handle.size + kBlockTrailerSize);
     }
-    if (!core_.meta_blocks.empty()) return Status::OK();
+    if (core_.names_meta_blocks) return Status::OK();
     // How to read the index was guessed, and nothing says where the range
     // deletions are.
     Scan(core_.footer, any ? end : 0, !any);

@@ -3,8 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "table/readahead_buffer.h"
+#include "table/table_opener.h"
 
 namespace varve {
 
@@ -89,9 +92,12 @@ Status TableVerifier::VerifyEntryCount() const {
 
 Status TableVerifier::VerifyMetaBlocks() {
   const BlockLoader& loader = *core_.loader;
-  for (const auto& block : core_.meta_blocks) {
+  std::vector<std::pair<std::string, BlockHandle>> blocks;
+  Status s = ReadMetaindex(loader, core_.footer.metaindex,
+                           core_.options.file_size, &readahead_, &blocks);
+  if (!s.ok()) return s;
+  for (const auto& block : blocks) {
     const Slice name(block.first);
-    Status s;
     if (name == Slice(kPropertiesBlockName) ||
         name == Slice(kOldPropertiesBlockName)) {
       TableProperties properties;
@@ -102,9 +108,7 @@ Status TableVerifier::VerifyMetaBlocks() {
     }
     if (!s.ok()) return s;
   }
-  Status s = loader.CheckBlock(core_.footer.index, &readahead_);
-  if (s.ok()) s = loader.CheckBlock(core_.footer.metaindex, &readahead_);
-  return s;
+  return loader.CheckBlock(core_.footer.index, &readahead_);
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ class TableDump {
     if (Wants("footer", true)) PrintFooter();
     status = OpenTableFile(path_, &comparator_, &core_);
     if (!status.ok()) return status;
-    if (Wants("footer", true)) PrintMetaBlocks();
+    if (Wants("footer", true)) status = PrintMetaBlocks();
+    if (!status.ok()) return status;
     if (Wants("properties", true)) PrintProperties();
     if (Wants("index", true)) PrintIndex();
     if (Wants("blocks", false) || Wants("keys", false)) {
@@ -118,11 +119,16 @@ class TableDump {
     PrintHandle("index", footer_.index);
   }
 
-  void PrintMetaBlocks() {
+  Status PrintMetaBlocks() {
+    std::vector<std::pair<std::string, BlockHandle>> blocks;
+    Status status = ReadMetaindex(*core_->loader, footer_.metaindex, file_size_,
+                                  nullptr, &blocks);
+    if (!status.ok()) return status;
     fputs("metaindex\n", out_);
-    for (const auto& [name, handle] : core_->meta_blocks) {
+    for (const auto& [name, handle] : blocks) {
       PrintHandle(name.c_str(), handle);
     }
+    return status;
   }
 
   void PrintProperties() {

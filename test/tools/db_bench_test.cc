@@ -172,7 +172,7 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--batch_size=0",
                             "--compression_type=zlib",
                             "--compression_ratio=0",
-                            "--block_size=1",
+                            "--block_size=0",
                             "--cache_size=-1",
                             "--bloom_bits=-2",
                             "--open_files=-2",
