@@ -12,7 +12,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   MutexLock lock(&mutex_);
   ++deletions_held_;
   Status status = background_error_;
-  if (status.ok()) status = wal_->Flush();
+  if (status.ok()) status = FlushLogLocked(false);
   while (status.ok() &&
          !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
     // Nothing was written since the database was opened.

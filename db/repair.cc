@@ -422,7 +422,9 @@ class Repairer {
 Status RepairDB(const std::string& path, const Options& options) {
   Status status = CheckOptions(options);
   if (!status.ok()) return status;
-  return Repairer(options, path).Run();
+  Options sane = options;
+  RaiseNumbers(&sane);
+  return Repairer(sane, path).Run();
 }
 
 }  // namespace varve

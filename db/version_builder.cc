@@ -141,7 +141,11 @@ Status VersionBuilder::CollectLevels(
     auto& files = levels[level];
     files.clear();
     for (const auto& [number, file] : levels_[level]) {
-      if (comparator_->Compare(file->smallest, file->largest) > 0) {
+      // Behind an end that is not its own nothing lies.
+      if (comparator_->Compare(file->smallest, file->largest) > 0 ||
+          (file->EndIsExclusive() &&
+           comparator_->CompareUser(file->smallest_user_key(),
+                                    file->largest_user_key()) == 0)) {
         return Status::Corruption(DescribeFile(number) +
                                   " ends before it begins");
       }

@@ -37,6 +37,17 @@ class Writer::Cursor {
 };
 
 Status Writer::AddRecord(std::span<const Slice> parts) {
+  if (!failure_.ok()) [[unlikely]] {
+    return failure_;
+  }
+  Status status = AddFragments(parts);
+  if (!status.ok()) [[unlikely]] {
+    failure_ = status;
+  }
+  return status;
+}
+
+Status Writer::AddFragments(std::span<const Slice> parts) {
   static constexpr char kZeroes[kHeaderSize] = {};
   size_t left = 0;
   for (const Slice& part : parts) left += part.size();

@@ -31,16 +31,23 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
 
   // Adds a record, the parts in a row, and hands it to the operating system,
-  // by one write() if it is not larger than the file's buffer. After an error
-  // the log's end is unknown: write no more to it.
+  // by one write() if it is not larger than the file's buffer. After an error,
+  // of this or of what follows, the log's end is unknown, and what was not
+  // synced may be gone: nothing is tried again, the error comes back.
   Status AddRecord(std::span<const Slice> parts);
   Status AddRecord(const Slice& record) {
     return AddRecord(std::span<const Slice>(&record, 1));
   }
   // Hands on what manual_flush has left.
-  Status Flush() { return file_->Flush(); }
-  // Waits until all is on the device. Not to be retried after an error.
-  Status Sync() { return file_->Sync(); }
+  Status Flush() {
+    if (failure_.ok()) failure_ = file_->Flush();
+    return failure_;
+  }
+  // Waits until all is on the device.
+  Status Sync() {
+    if (failure_.ok()) failure_ = file_->Sync();
+    return failure_;
+  }
   Status Close() { return file_->Close(); }
 
   uint64_t number() const { return number_; }
@@ -50,6 +57,7 @@ class Writer {
  private:
   class Cursor;
 
+  Status AddFragments(std::span<const Slice> parts);
   Status AddFragment(uint8_t type, Cursor* cursor, size_t size);
   void AllocateFor(size_t record_size);
 
@@ -58,6 +66,7 @@ class Writer {
   const WriterOptions options_;
   size_t block_offset_ = 0;
   uint64_t allocated_bytes_ = 0;
+  Status failure_;
 };
 
 }  // namespace varve::wal

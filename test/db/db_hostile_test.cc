@@ -332,13 +332,14 @@ class DbHostileManifestTest : public DbHostileTest {
     WriteWholeFile(manifest_, bytes);
   }
 
-  void ExpectRefused(const VersionEdit& edit) {
+  void ExpectRefused(const VersionEdit& edit,
+                     const std::string& why = "Corruption") {
     CopyDirectory(path_, dir_.Sub("kept"));
     std::string bytes;
     edit.EncodeTo(&bytes);
     AppendEdit(bytes);
     const std::string told = Use();
-    EXPECT_TRUE(Contains(told, "Corruption")) << told;
+    EXPECT_TRUE(Contains(told, why)) << told;
     fs::remove_all(path_);
     fs::rename(dir_.Sub("kept"), path_);
   }
@@ -414,6 +415,20 @@ TEST_F(DbHostileManifestTest, TableInTwoLevelsIsRefused) {
   VersionEdit added;
   added.AddFile(5, file);
   ExpectRefused(added);
+}
+
+// It overlaps nothing, not even itself: a compaction of it would be of nothing,
+// for ever.
+TEST_F(DbHostileManifestTest, TableThatEndsWhereItBeginsIsRefused) {
+  FileMetaData file = KnownTable();
+  VersionEdit edit;
+  edit.RemoveFile(0, file.number);
+  file.number += 1000;
+  file.largest = Key(0);
+  PutFixed64(&file.largest, kRangeEndTrailer);
+  file.smallest = file.largest;
+  edit.AddFile(1, file);
+  ExpectRefused(edit, "ends before it begins");
 }
 
 TEST_F(DbHostileManifestTest, ManyTablesThatAreNotThereAreRefused) {

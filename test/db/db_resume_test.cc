@@ -279,6 +279,21 @@ TEST_F(DbResumeTest, CloseSaysWhatItCouldNotSave) {
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
 }
 
+// Its pages are gone, though the next sync of the file says OK.
+TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseSyncHasFailed) {
+  Open();
+  ASSERT_TRUE(Ok(Put("a", false)));
+  faulty_.SetPathFilter(".log");
+  faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
+  EXPECT_FALSE(Put("b", true).ok());
+  faulty_.SetPathFilter(".sst");
+  faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
+  EXPECT_FALSE(db_->Resume().ok());
+  faulty_.ClearFailure();
+  const Status status = db_->Close();
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+}
+
 TEST_F(DbResumeTest, CloseSyncsTheLogAlthoughAFlushFailed) {
   Open();
   ASSERT_TRUE(Ok(Put("a", false)));
