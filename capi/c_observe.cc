@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "capi/handles.h"
+#include "monitoring/span.h"
 #include "util/mutex.h"
 #include "varve/trace.h"
 
@@ -180,6 +181,12 @@ void varve_traceoptions_set_short_steps(varve_traceoptions_t* options,
 
 void varve_trace_start(const varve_traceoptions_t* options, int format,
                        const char* path, char** errptr) {
+  // Making a sink empties its file.
+  // relaxed: a look.
+  if (varve::trace_epoch.load(std::memory_order_relaxed) != 0) {
+    SaveError(errptr, Status::Busy("tracing was started already"));
+    return;
+  }
   trace::TraceOptions with_sink = options->rep;
   Status status =
       format == varve_trace_chrome ? NewChromeSink(path, &with_sink.sink)

@@ -166,7 +166,7 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   mutex_.Lock();
   if (status.ok()) {
     entry->db = std::move(db);
-    entry->idle_since_us = env_->NowMicros();
+    entry->idle_since_us = NowUs();
     PutBackLocked(entry);
   } else {
     entry->state = CatalogEntry::State::kClosed;
@@ -190,11 +190,11 @@ void CatalogImpl::PutBackLocked(CatalogEntry* entry) {
 
 bool CatalogImpl::AwaitReferences(const CatalogEntry& entry,
                                   uint64_t patience_us) {
-  const uint64_t start_us = env_->NowMicros();
+  const uint64_t start_us = NowUs();
   for (;;) {
     const ThreadReferences::Sums sums = references_.Count(entry.index);
     if (sums.given == sums.taken) return true;
-    if (env_->NowMicros() - start_us >= patience_us) return false;
+    if (NowUs() - start_us >= patience_us) return false;
     env_->SleepForMicroseconds(kReferencePollUs);
   }
 }
@@ -208,7 +208,7 @@ Status CatalogImpl::CloseDatabase(CatalogEntry* entry) {
 bool CatalogImpl::IsIdleLocked(CatalogEntry* entry, uint64_t idle_us) {
   if (entry->state != CatalogEntry::State::kOpen) return false;
   const ThreadReferences::Sums sums = references_.Count(entry->index);
-  const uint64_t now_us = env_->NowMicros();
+  const uint64_t now_us = NowUs();
   if (sums.taken != entry->taken) {
     entry->taken = sums.taken;
     entry->idle_since_us = now_us;

@@ -146,11 +146,18 @@ Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
   entry->state = CatalogEntry::State::kEnding;
   const std::string aside = root_ + "/" + DroppedDirectory(next_dropped_++);
   mutex_.Unlock();
-  Status status = env_->RenameFile(PathOf(*entry), aside);
+  // Somebody may have opened it by its path.
+  std::unique_ptr<FileLock> file_lock;
+  Status status = env_->LockFile(LockFileName(PathOf(*entry)), &file_lock);
+  if (status.ok()) status = env_->RenameFile(PathOf(*entry), aside);
   // NotFound: it was never made, or somebody else has removed it.
   const bool is_gone = status.ok() || status.IsNotFound();
+  if (is_gone) status = directory_->Sync();
+  if (file_lock != nullptr) {
+    // Its file goes with the others, and the next open makes another.
+    env_->UnlockFile(std::move(file_lock)).IgnoreError();
+  }
   if (is_gone) {
-    status = directory_->Sync();
     // Else a power cut may bring it back, and it should be whole then.
     if (status.ok()) RemoveDropped(aside);
   }

@@ -91,6 +91,8 @@ class CatalogImpl final : public Catalog {
   // Of an entry in kEnding without references: closes the database. Busy if it
   // has iterators or snapshots. Its mutex is not held.
   static Status CloseDatabase(CatalogEntry* entry);
+  // By a clock that is never set back.
+  uint64_t NowUs() const { return env_->NowNanos() / 1000; }
   // Removes an entry whose database is not open, and its directory; or leaves
   // it closed. Gives the mutex back meanwhile.
   Status RemoveLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);

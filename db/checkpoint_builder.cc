@@ -38,15 +38,20 @@ Status CheckpointBuilder::Build(const CheckpointCut& cut) {
   // An attempt that died may have left something.
   Status status = RemoveTemporary();
   if (!status.ok()) return status;
-  status = Fill(cut);
-  if (status.ok()) status = env_->RenameFile(temporary_, target_);
-  if (!status.ok()) {
-    RemoveTemporary().IgnoreError();  // The first error is what counts.
-    return status;
-  }
   std::unique_ptr<Directory> parent;
   status = env_->NewDirectory(ParentOf(target_), &parent);
-  return status.ok() ? parent->Sync() : status;
+  if (!status.ok()) return status;
+  status = Fill(cut);
+  if (status.ok()) {
+    status = env_->RenameFile(temporary_, target_);
+    if (status.ok()) {
+      status = parent->Sync();
+      if (!status.ok()) env_->RenameFile(target_, temporary_).IgnoreError();
+    }
+  }
+  // The first error is what counts.
+  if (!status.ok()) RemoveTemporary().IgnoreError();
+  return status;
 }
 
 Status CheckpointBuilder::Fill(const CheckpointCut& cut) {

@@ -12,6 +12,9 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   MutexLock lock(&mutex_);
   ++deletions_held_;
   Status status = background_error_;
+  // What is in no log would be missing from what is copied, though later
+  // updates are there.
+  if (status.ok() && has_unlogged_data_) status = FlushAsLeaderLocked();
   if (status.ok()) status = FlushLogLocked(false);
   while (status.ok() &&
          !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
@@ -33,6 +36,8 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   if (read_only_) {
     return Status::NotSupported("the database was opened for reading only");
   }
+  // Two at a time might build under one name.
+  MutexLock checkpoint_lock(&checkpoint_mutex_);
   CheckpointBuilder builder(env_, path_, directory);
   Status status = builder.Begin();
   // What is in the log need not be replayed then, and what is not, is there.

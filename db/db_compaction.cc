@@ -196,20 +196,16 @@ Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
   request.range = range;
   Status status;
   for (; request.level < last && status.ok(); ++request.level) {
-    const LevelTargets targets =
-        ComputeLevelTargets(options_, *versions_->current());
-    request.output_level = std::min(targets.NextLevel(request.level), last);
-    status = CompactLevelLocked(request);
+    status = CompactLevelLocked(request, last);
   }
   if (status.ok() && options.rewrite_bottommost_level) {
-    request.output_level = last;
     request.below_number = first_new_file;
-    status = CompactLevelLocked(request);
+    status = CompactLevelLocked(request, last);
   }
   return status;
 }
 
-Status DBImpl::CompactLevelLocked(ManualRequest request) {
+Status DBImpl::CompactLevelLocked(ManualRequest request, int last) {
   std::string done;
   Slice after;
   for (;;) {
@@ -218,6 +214,13 @@ Status DBImpl::CompactLevelLocked(ManualRequest request) {
       return Status::ShutdownInProgress();
     }
     if (!background_error_.ok()) return background_error_;
+    // After each wait: another compaction may have brought older entries to a
+    // level that was empty, which these must not come to lie below.
+    const LevelTargets targets =
+        ComputeLevelTargets(options_, *versions_->current());
+    request.output_level =
+        request.level < last ? std::min(targets.NextLevel(request.level), last)
+                             : last;
     bool blocked;
     const auto compaction =
         PickManualCompaction(PickerContextLocked(), request, &blocked);

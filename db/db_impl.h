@@ -236,6 +236,10 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   void AddWalLocked(LiveWal wal) VARVE_REQUIRES(mutex_);
   // A new log and memtable. Gives the mutex back meanwhile.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
+  // All that was written is in tables then; writers wait. Likewise.
+  Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
+  // Until so many memtables were flushed.
+  Status AwaitFlushLocked(uint64_t target) VARVE_REQUIRES(mutex_);
   // Gives the mutex back while it waits for the device.
   Status SyncLogsLocked() VARVE_REQUIRES(mutex_);
   // With the lead of the queue.
@@ -285,7 +289,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
   Status CompactRangeLocked(const CompactRangeOptions& options,
                             const UserKeyRange& range) VARVE_REQUIRES(mutex_);
-  Status CompactLevelLocked(ManualRequest request) VARVE_REQUIRES(mutex_);
+  // Into the level where it belongs, `last` at most.
+  Status CompactLevelLocked(ManualRequest request, int last)
+      VARVE_REQUIRES(mutex_);
 
   // ---- Checkpoints (db_checkpoint.cc) ----
   // The files that are the database at this moment. Its version has a
@@ -365,6 +371,8 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   uint64_t flushed_count_ = 0;
   int purges_running_ = 0;
   int deletions_held_ = 0;  // Checkpoints that need all files to stay.
+  // Held while one is made. Taken before mutex_ and the lead.
+  Mutex checkpoint_mutex_;
   bool resume_scheduled_ = false;
   ThreadPool resume_pool_{{.name = "varve:resume"}};
 

@@ -219,14 +219,27 @@ Status DBImpl::Flush(const FlushOptions& options) {
   }
   if (!options.wait) return Status::OK();
   MutexLock lock(&mutex_);
+  return AwaitFlushLocked(target);
+}
+
+Status DBImpl::AwaitFlushLocked(uint64_t target) {
   while (flushed_count_ < target && background_error_.ok()) {
-    // relaxed: as above.
+    // relaxed: what would end the wait is not started any more.
     if (!flush_scheduled_ && shutting_down_.load(std::memory_order_relaxed)) {
       return Status::ShutdownInProgress();
     }
     background_done_.Wait(&mutex_);
   }
   return flushed_count_ < target ? background_error_ : Status::OK();
+}
+
+Status DBImpl::FlushAsLeaderLocked() {
+  if (!memtable_->empty()) {
+    Status status = AwaitFlushLocked(switched_count_);
+    if (status.ok()) status = SwitchMemTableLocked();
+    if (!status.ok()) return status;
+  }
+  return AwaitFlushLocked(switched_count_);
 }
 
 Status DBImpl::Resume() {

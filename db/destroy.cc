@@ -11,16 +11,19 @@ Status DestroyDB(const std::string& path, const Options& options) {
   if (status.IsNotFound()) return Status::OK();
   if (!status.ok()) return status;
   std::vector<std::string> ours;
+  bool has_lock = false;
   for (const std::string& name : names) {
     uint64_t number;
     FileType type;
-    if (ParseFileName(name, &number, &type) && type != FileType::kLock) {
+    if (!ParseFileName(name, &number, &type)) continue;
+    if (type == FileType::kLock) {
+      has_lock = true;
+    } else {
       ours.push_back(name);
     }
   }
-  if (ours.empty()) {
-    env->RemoveFile(LockFileName(path)).IgnoreError();  // Often not there.
-    env->RemoveDir(path).IgnoreError();                 // Nor empty.
+  if (ours.empty() && !has_lock) {
+    env->RemoveDir(path).IgnoreError();  // It may not be empty.
     return Status::OK();
   }
   std::unique_ptr<FileLock> lock;
@@ -35,10 +38,12 @@ Status DestroyDB(const std::string& path, const Options& options) {
     status = env->RemoveFile(path + "/" + name);
     if (result.ok() && !status.IsNotFound()) result = status;
   }
+  // While it is held: afterwards it may be another's. An empty file does no
+  // harm.
+  env->RemoveFile(lock_path).IgnoreError();
   status = env->UnlockFile(std::move(lock));
   if (result.ok()) result = status;
-  env->RemoveFile(lock_path).IgnoreError();  // An empty file does no harm.
-  env->RemoveDir(path).IgnoreError();        // Other files may be in it.
+  env->RemoveDir(path).IgnoreError();  // Other files may be in it.
   return result;
 }
 

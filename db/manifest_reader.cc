@@ -79,6 +79,7 @@ class ManifestReplay {
           "comparator: the database was written with " + *edit.comparator() +
           ", Options::comparator is " + comparator_.user_comparator()->Name());
     }
+    if (edit.logs_are_files()) state_->logs_are_files = true;
     if (edit.log_number()) log_number_ = edit.log_number();
     if (edit.prev_log_number()) {
       state_->prev_log_number = *edit.prev_log_number();

@@ -29,6 +29,7 @@ struct ManifestState {
   // See VersionEdit.
   std::string key_folding;
   // The last edit was cut off; the database is as it was before it.
+  bool logs_are_files = false;  // See VersionEdit.
   bool torn_tail = false;
   std::string torn_tail_message;
 

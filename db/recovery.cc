@@ -138,7 +138,7 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
   // An edit that makes a log superfluous names a later one, and only then is
   // the log removed: the one that the MANIFEST names must be there.
   const bool log_is_gone =
-      manifest.log_number != 0 &&
+      manifest.logs_are_files && manifest.log_number != 0 &&
       !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
   if (manifest.torn_tail && log_is_gone) {
     return Status::Corruption(manifest.torn_tail_message,

@@ -41,6 +41,7 @@ enum Tag : uint32_t {
   // Varve's own, far from what RocksDB gives out; it skips what it does not
   // know if the ignorable bit is set.
   kKeyFolding = kIgnorableBit | 0x560000,
+  kLogsAreFiles = kIgnorableBit | 0x560001,
 };
 
 // Tags of the custom fields of kNewFile4.
@@ -191,6 +192,10 @@ void VersionEdit::EncodeTo(std::string* out) const {
     PutVarint32(out, kKeyFolding);
     PutLengthPrefixedSlice(out, key_folding_);
   }
+  if (logs_are_files_) {
+    PutVarint32(out, kLogsAreFiles);
+    PutLengthPrefixedSlice(out, Slice());
+  }
   if (log_number_) PutTagged(out, kLogNumber, *log_number_);
   if (prev_log_number_) PutTagged(out, kPrevLogNumber, *prev_log_number_);
   if (next_file_number_) PutTagged(out, kNextFileNumber, *next_file_number_);
@@ -308,6 +313,10 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
         return Malformed("key folding");
       }
       key_folding_ = bytes.ToString();
+      return Status::OK();
+    case kLogsAreFiles:
+      if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("logs");
+      logs_are_files_ = true;
       return Status::OK();
     case kOldWalAddition:
       if (!SkipOldWalAddition(input)) return Malformed("log addition");

@@ -103,6 +103,11 @@ class VersionEdit {
   const std::string& key_folding() const { return key_folding_; }
   void SetKeyFolding(std::string name) { key_folding_ = std::move(name); }
 
+  // That each log number of this MANIFEST is a log's, which was made before.
+  // RocksDB names logs that there never were.
+  bool logs_are_files() const { return logs_are_files_; }
+  void SetLogsAreFiles() { logs_are_files_ = true; }
+
   // The column family that the edit is about, and what it does to it.
   uint32_t column_family() const { return column_family_; }
   bool adds_column_family() const { return column_family_name_.has_value(); }
@@ -139,6 +144,7 @@ class VersionEdit {
   bool drops_column_family_ = false;
   std::string db_id_;
   std::string key_folding_;
+  bool logs_are_files_ = false;
   std::vector<std::pair<int, FileMetaData>> new_files_;
   std::vector<std::pair<int, uint64_t>> deleted_files_;
 };

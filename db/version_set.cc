@@ -175,6 +175,7 @@ std::string VersionSet::EncodeCurrent(SequenceNumber last_sequence) const {
   snapshot.SetDbId(db_id_);
   snapshot.SetKeyFolding(key_folding_);
   snapshot.SetComparatorName(comparator_->user_comparator()->Name());
+  snapshot.SetLogsAreFiles();
   snapshot.SetLogNumber(log_number_);
   snapshot.SetPrevLogNumber(0);
   snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);

@@ -21,14 +21,17 @@ void Histogram::SetSummary(uint64_t sum_modulo, uint64_t min, uint64_t max) {
   min_ = min;
   max_ = max;
   // Of the numbers with these lowest bits, the sum is the first that is not
-  // below what the buckets hold at least.
+  // below what the buckets hold at least. One that is a little below was read
+  // while values were recorded, which the buckets have and the sum has not.
   __extension__ using Wide = unsigned __int128;
   Wide least = 0;
   for (size_t i = 0; i < kBuckets; ++i) {
     if (buckets_[i] != 0) least += Wide{buckets_[i]} * FirstOf(i);
   }
   Wide sum = (least >> 64 << 64) + sum_modulo;
-  if (sum < least) sum += Wide{1} << 64;
+  if (sum < least) {
+    sum = least - sum > Wide{1} << 63 ? sum + (Wide{1} << 64) : least;
+  }
   sum_ = sum > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(sum);
 }
 

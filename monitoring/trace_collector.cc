@@ -342,6 +342,8 @@ Status TraceCollector::Flush() {
 }
 
 Status TraceCollector::Stop() {
+  // Whoever comes second finds nothing to stop, but not before it has ended.
+  MutexLock stop_lock(&stop_mutex_);
   std::thread thread;
   {
     MutexLock drain_lock(&drain_mutex_);
@@ -353,9 +355,8 @@ Status TraceCollector::Stop() {
     thread.swap(thread_);
   }
   wake_.SignalAll();
-  if (thread.joinable()) thread.join();
+  thread.join();
   MutexLock drain_lock(&drain_mutex_);
-  if (sink_ == nullptr) return Status::OK();  // Another Stop was faster.
   Drain(true);
   Status status = sink_->Flush();
   CountDrop(SpanDrop::kLate, unfinished_.size());

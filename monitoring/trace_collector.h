@@ -181,6 +181,9 @@ class TraceCollector {
   std::atomic<uint64_t> max_chunks_{0};
   BoundedChannel<LooseSpan, 1 << 15> channel_;
 
+  // Held while the session ends. Taken before the others.
+  Mutex stop_mutex_;
+
   // Held while a drain runs.
   Mutex drain_mutex_;
   std::shared_ptr<trace::Sink> sink_ VARVE_GUARDED_BY(drain_mutex_);

@@ -27,7 +27,9 @@ class VARVE_EXPORT Checkpoint {
   // does not depend on the first one: each may be changed or removed.
   //
   // Tables are copied where the file system cannot link them. It is built
-  // under the name `directory`.tmp, which must not be in use.
+  // under the name `directory`.tmp, which must not be in use; one at a time of
+  // each DB. Where updates were written with disable_wal, writers wait for a
+  // flush.
   //
   // InvalidArgument: `directory` exists. IOError and others: nothing is left
   // in its place. NotSupported: the DB was opened for reading only.

@@ -81,7 +81,7 @@ struct TraceOptions {
   double sampling = 1;
   // Keep only traces whose root took at least so long. Default: 0, all.
   uint64_t slower_than_us = 0;
-  // Spans of one trace; what is more is dropped and counted. [1, 65536].
+  // Spans of one trace; what is more is dropped and counted. [1, 2000].
   // Default: 2000.
   uint32_t max_spans = 2000;
   // Default: kWork. For a trace of one request, Root has kSteps.

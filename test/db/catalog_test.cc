@@ -204,6 +204,24 @@ TEST_F(CatalogTest, DropsWithAllFiles) {
   EXPECT_THAT(Files(), ElementsAre("db-stays"));
 }
 
+// Whoever has opened one by its path, or holds the root, keeps it.
+TEST_F(CatalogTest, WhatOthersHaveOpenIsNotRemoved) {
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  EXPECT_EQ(CloseIdle(), 1u);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options_.options, root_ + "/db-a", &db)));
+  ASSERT_TRUE(Ok(db->Put({}, "key", "value")));
+  EXPECT_TRUE(catalog_->Drop("a").IsBusy());
+  ASSERT_TRUE(Ok(db->Flush({})));
+  db.reset();
+  EXPECT_EQ(Get("a", "key"), "value");
+  EXPECT_TRUE(DestroyDB(root_, options_.options).IsBusy());
+  std::unique_ptr<Catalog> second;
+  EXPECT_TRUE(Catalog::Open(options_, root_, &second).IsBusy());
+  ASSERT_TRUE(Ok(catalog_->Drop("a")));
+  EXPECT_THAT(Files(), ElementsAre());
+}
+
 TEST_F(CatalogTest, DropIsBusyWhileReferencesAreOut) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   DatabaseRef ref = Find("a");

@@ -16,6 +16,7 @@
 #include "test/testing/directory.h"
 #include "test/testing/forwarding_file.h"
 #include "test/testing/seed.h"
+#include "varve/listener.h"
 #include "varve/rate_limiter.h"
 
 namespace varve::test {
@@ -242,6 +243,53 @@ TEST_F(DbBackgroundTest, OptionsChangeWhileOpen) {
   for (int i = 0; i < 1000; ++i) Put(Key(i), std::string(100, 'y'));
   Flush();
   EXPECT_EQ(TablesAt(0), 4u);
+}
+
+// While a compaction that was asked for waits, another one brings older entries
+// to a level that was empty: newer ones must not be brought below it.
+TEST_F(DbBackgroundTest, CompactionsSideBySideKeepTheOrderOfEntries) {
+  class SlowsOne final : public EventListener {
+   public:
+    void OnCompactionBegin(const CompactionJobInfo& /*job*/) override {
+      if (!slow.exchange(false)) return;
+      begun = true;
+      while (!go_on) std::this_thread::yield();
+    }
+    std::atomic<bool> slow{false};
+    std::atomic<bool> begun{false};
+    std::atomic<bool> go_on{false};
+  };
+  const auto listener = std::make_shared<SlowsOne>();
+  options_.listeners = {listener};
+  options_.compression = CompressionType::kNone;
+  options_.max_bytes_for_level_base = 1 << 10;
+  options_.max_bytes_for_level_multiplier = 10;
+  options_.level0_file_num_compaction_trigger = 1;
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int i = 0; i < 100; ++i) Put(Key(i), std::string(1000, 'x'));
+  CompactRangeOptions deepest;
+  deepest.target_level = 6;
+  ASSERT_TRUE(Ok(db_->CompactRange(deepest, nullptr, nullptr)));
+  Put(Key(5), "old");
+  Put(Key(6), "old");
+  Flush();
+  listener->slow = true;
+  ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
+  while (!listener->begun) std::this_thread::yield();
+  ASSERT_TRUE(Ok(db_->SetOptions({{"max_bytes_for_level_base", "1G"}})));
+  Put(Key(5), "new");
+  ASSERT_TRUE(Ok(db_->Delete({}, Key(6))));
+  std::thread manual([&] {
+    CompactRangeOptions beside;
+    beside.exclusive_manual_compaction = false;
+    EXPECT_TRUE(Ok(db_->CompactRange(beside, nullptr, nullptr)));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  listener->go_on = true;
+  manual.join();
+  EXPECT_EQ(Get(Key(5)), "new");
+  EXPECT_EQ(Get(Key(6)), "NotFound");
 }
 
 TEST_F(DbBackgroundTest, BadOptionsChangeNothing) {

@@ -113,6 +113,46 @@ TEST_F(DbCheckpointTest, UnloggedDataIsThere) {
   EXPECT_TRUE(SameEntries({{"a", "1"}}, Read(copy)));
 }
 
+// Of two kinds of writes by one thread there is all up to some write.
+TEST_F(DbCheckpointTest, UnloggedDataWrittenMeanwhileLeavesNoHole) {
+  Open();
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    WriteOptions unlogged;
+    unlogged.disable_wal = true;
+    for (int i = 0; !stop; ++i) {
+      ASSERT_TRUE(
+          Ok(db_->Put(i % 2 == 0 ? unlogged : WriteOptions(), Key(i), "")));
+    }
+  });
+  for (int i = 0; i < 10; ++i) {
+    const std::string copy = dir_.Sub("copy" + std::to_string(i));
+    ASSERT_TRUE(Ok(Make(copy)));
+    const EntryList entries = Read(copy);
+    for (size_t k = 0; k < entries.size(); ++k) {
+      ASSERT_EQ(entries[k].first, Key(static_cast<int>(k)));
+    }
+  }
+  stop = true;
+  writer.join();
+}
+
+TEST_F(DbCheckpointTest, SeveralAtATimeDoNotMeet) {
+  Open();
+  const Entries then = Fill(1);
+  std::atomic<int> made{0};
+  for (int round = 0; round < 10; ++round) {
+    const std::string copy = dir_.Sub("copy" + std::to_string(round));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] { made += Make(copy).ok(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(made, round + 1);
+    EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));
+  }
+}
+
 TEST_F(DbCheckpointTest, IsMadeBeforeAnythingIsWritten) {
   Open();
   const Entries then = Fill(1);

@@ -131,6 +131,14 @@ TEST(HistogramTest, FindsTheSumFromItsLowestBits) {
   }
 }
 
+// Values are in their bucket before they are in the sum that was read.
+TEST(HistogramTest, TakesASumThatLagsBehindForTheLeast) {
+  Histogram histogram;
+  for (int i = 0; i < 3; ++i) histogram.Add(5);
+  histogram.SetSummary(10, 5, 5);
+  EXPECT_EQ(histogram.Sum(), 15u);
+}
+
 TEST(HistogramTest, PrintsInUnits) {
   Histogram histogram;
   histogram.Add(1000);
