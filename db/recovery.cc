@@ -138,7 +138,7 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
   // An edit that makes a log superfluous names a later one, and only then is
   // the log removed: the one that the MANIFEST names must be there.
   const bool log_is_gone =
-      manifest.logs_are_files && manifest.log_number != 0 &&
+      manifest.log_number != 0 &&
       !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
   if (manifest.torn_tail && log_is_gone) {
     return Status::Corruption(manifest.torn_tail_message,
@@ -157,7 +157,9 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
     const auto wal =
         std::lower_bound(wals.begin(), wals.end(), manifest.FirstLogNumber());
     const bool no_older_log = wal == wals.end() || *wal > table;
-    if (log_is_gone || (table >= manifest.next_file_number && no_older_log)) {
+    // (A log that is named may never have been there, if RocksDB named it.)
+    if ((log_is_gone && manifest.logs_are_files) ||
+        (table >= manifest.next_file_number && no_older_log)) {
       return Status::Corruption(
           ManifestFileName(db_path_, manifest.manifest_number),
           "has lost its end: it does not know " +
