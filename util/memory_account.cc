@@ -73,10 +73,9 @@ void EndAccount(void* ending) {
 }
 
 MemoryAccount* TakeEnded(Accounts* accounts) VARVE_REQUIRES(accounts->mutex) {
-  const auto& all = accounts->all;
-  for (size_t i = std::min(kMaxTakeSteps, all.size()); i > 0; --i) {
-    if (accounts->hand >= all.size()) accounts->hand = 0;
-    MemoryAccount* const account = all[accounts->hand++];
+  for (size_t i = std::min(kMaxTakeSteps, accounts->all.size()); i > 0; --i) {
+    if (accounts->hand >= accounts->all.size()) accounts->hand = 0;
+    MemoryAccount* const account = accounts->all[accounts->hand++];
     if (!account->ended || HasBalance(*account)) continue;
     Forget(account, accounts->past);
     account->ended = false;
