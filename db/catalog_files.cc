@@ -157,10 +157,8 @@ Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
     // Its file goes with the others, and the next open makes another.
     env_->UnlockFile(std::move(file_lock)).IgnoreError();
   }
-  if (is_gone) {
-    // Else a power cut may bring it back, and it should be whole then.
-    if (status.ok()) RemoveDropped(aside);
-  }
+  // Else a power cut may bring it back, and it should be whole then.
+  if (is_gone && status.ok()) RemoveDropped(aside);
   mutex_.Lock();
   if (is_gone) {
     EraseLocked(entry);

@@ -28,7 +28,8 @@ namespace varve {
 // it hides: it is in the oldest stripe and no deeper level has the key. Where
 // no deeper level has the key, a value of the oldest stripe gets sequence
 // number 0, which compresses better; but not if a range deletion covers it,
-// which may be older than it and survive. Thread-safety: owned by one thread.
+// which may be older than it and survive.
+// Thread-safety: owned by one thread.
 class CompactionIterator {
  public:
   // `snapshots`: rising. `tombstones`, of all inputs, may be null.

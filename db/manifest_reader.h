@@ -28,8 +28,8 @@ struct ManifestState {
   std::string db_id;
   // See VersionEdit.
   std::string key_folding;
-  // The last edit was cut off; the database is as it was before it.
   bool logs_are_files = false;  // See VersionEdit.
+  // The last edit was cut off; the database is as it was before it.
   bool torn_tail = false;
   std::string torn_tail_message;
 

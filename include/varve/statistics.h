@@ -131,8 +131,8 @@ enum class StatsLevel : uint8_t {
 
 // Of a distribution, in its unit: microseconds or bytes. Times are measured in
 // nanoseconds, hence the fractions. Percentiles are off by 1/64 of themselves
-// at most; the rest is exact, but for min and max after a Reset, which are so
-// too. All zero if nothing was recorded.
+// at most, and after a Reset so are min and max; the rest is exact. All zero if
+// nothing was recorded.
 struct HistogramData {
   uint64_t count = 0;
   double sum = 0;  // Saturates.
