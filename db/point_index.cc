@@ -55,26 +55,21 @@ Word* MapBuckets(size_t count) {
   return memory == MAP_FAILED ? nullptr : static_cast<Word*>(memory);
 }
 
-// Returns the bucket's word as it was.
+// Returns the bucket's word as it was. Its first access is a write: a read of
+// fresh memory maps the system's page of zeros, and the write after it faults
+// once more and has every other processor forget that page.
 uint64_t Lock(Word* bucket) {
-  // relaxed: T1 below tells whether it is still so.
-  uint64_t word = bucket->load(std::memory_order_relaxed);
-  for (;;) {
-    if ((word & kLocked) != 0) {
-      // The owner needs a few dozen instructions, unless it is not running.
+  // T1. acquire pairs with the release of T2, T3 and T4.
+  while ((bucket->fetch_or(kLocked, std::memory_order_acquire) & kLocked) !=
+         0) {
+    // The owner needs a few dozen instructions, unless it is not running.
+    // relaxed: T1 tells whether it is still so.
+    do {
       std::this_thread::yield();
-      // relaxed: as above.
-      word = bucket->load(std::memory_order_relaxed);
-      continue;
-    }
-    // T1. acquire pairs with the release of T2, T3 and T4; nothing is read
-    // through a failed exchange, so relaxed there.
-    if (bucket->compare_exchange_weak(word, word | kLocked,
-                                      std::memory_order_acquire,
-                                      std::memory_order_relaxed)) {
-      return word;
-    }
+    } while ((bucket->load(std::memory_order_relaxed) & kLocked) != 0);
   }
+  // relaxed: the bucket is locked.
+  return bucket->load(std::memory_order_relaxed) & ~kLocked;
 }
 
 }  // namespace

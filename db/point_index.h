@@ -20,7 +20,7 @@
 // thread that locks a bucket owns the words of its chain until it unlocks.
 //
 // *Transitions.*
-// T1 lock: compare-and-swap sets the locked bit, acquire.
+// T1 lock: fetch_or sets the locked bit, acquire; who finds it set waits.
 // T2 new key: its link gets the old bucket word, then the bucket word is
 //    stored with the entry's address and its Bloom bit, unlocked, release.
 // T3 newer version: its link gets a copy of the old version's link; then the
