@@ -29,6 +29,15 @@ constexpr size_t kWorthWakingBytes = 8 << 10;
 // what is then lost by waiting is less than a hundredth.
 constexpr uint32_t kMaxUnawaited = 63;
 
+// Company comes in less time than a processor takes to sleep and to be woken.
+// So a leader gives its processor to whoever has work, and only sleeps after so
+// long. If it gets it back as late as this, it has met others than writers, and
+// more and more leaders do not try that: once costs what is won by a hundred.
+constexpr uint64_t kYieldNanos = 60 * 1000;
+constexpr uint64_t kSlowYieldNanos = 100 * 1000;
+constexpr uint32_t kMaxUnyielding = 1023;
+constexpr uint32_t kYieldsForTrust = 256;
+
 }  // namespace
 
 WriteQueue::Role WriteQueue::Join(Writer* writer) {
@@ -37,8 +46,8 @@ WriteQueue::Role WriteQueue::Join(Writer* writer) {
   writer->state_.store(kWaiting, std::memory_order_relaxed);
   writer->leader_ = nullptr;
   // T1. acquire pairs with the release of T6; release, for the one behind who
-  // is to find the fields above as they are.
-  Writer* const before = tail_.exchange(writer, std::memory_order_acq_rel);
+  // is to find the fields above as they are; seq_cst for B6.
+  Writer* const before = tail_.exchange(writer, std::memory_order_seq_cst);
   if (before == nullptr) return Role::kLead;
   writer->waited = true;
   // T2. release pairs with T3.
@@ -75,10 +84,10 @@ WriteQueue::Group WriteQueue::Form(Writer* leader) const {
 }
 
 void WriteQueue::AnnounceCompany() {
-  // T8. relaxed, here and in AwaitCompany: it only says when to look.
-  uint32_t awaited = awaited_.load(std::memory_order_relaxed);
+  // T8. seq_cst, after T1: B6.
+  uint32_t awaited = awaited_.load(std::memory_order_seq_cst);
   while (awaited != 0) {
-    // relaxed: as above.
+    // relaxed: it only says when to look.
     if (!awaited_.compare_exchange_weak(awaited, awaited - 1,
                                         std::memory_order_relaxed)) {
       continue;
@@ -91,25 +100,65 @@ void WriteQueue::AnnounceCompany() {
 // Else half of the writers would wait for one sync while the other half stands
 // behind it for the next, and those who were answered come too late for that.
 void WriteQueue::AwaitCompany(Writer* leader, uint64_t limit_us) {
-  const size_t before = Form(leader).count;
-  if (before >= company_ || limit_us == 0) return;
+  Group group = Form(leader);
+  if (group.count >= company_ || limit_us == 0) return;
   if (unawaited_ > 0) {
     --unawaited_;
     return;
   }
-  // relaxed, both: see T8.
-  awaited_.store(static_cast<uint32_t>(company_ - before),
-                 std::memory_order_relaxed);
-  AwaitZeroFor(&awaited_, limit_us);
-  // relaxed: as above.
+  const size_t before = group.count;
+  const uint64_t deadline_ns = FutexClockNanos() + limit_us * 1000;
+  bool in_time = true;
+  while (in_time && group.count < company_) {
+    // T8. seq_cst: B6.
+    awaited_.store(static_cast<uint32_t>(company_ - group.count),
+                   std::memory_order_seq_cst);
+    Writer* const last = group.last;
+    // seq_cst: as above.
+    if (tail_.load(std::memory_order_seq_cst) == last) {
+      YieldToCompany(deadline_ns);
+      in_time = AwaitZeroUntil(&awaited_, deadline_ns);
+      group = Form(leader);
+      continue;
+    }
+    const bool linked = Next(last) != nullptr;
+    group = Form(leader);
+    if (group.last != last) continue;
+    if (linked) break;  // It does not fit, and nobody behind it comes along.
+    sched_yield();
+    in_time = FutexClockNanos() < deadline_ns;
+  }
+  // relaxed: only the time that somebody's look at it takes depends on it.
   awaited_.store(0, std::memory_order_relaxed);
-  const size_t count = Form(leader).count;
-  if (count >= company_ || count >= before + before / 2 + 1) {
+  if (group.count >= company_ || group.count >= before + before / 2 + 1) {
     patience_ = 0;
     return;
   }
   patience_ = std::min(2 * patience_ + 1, kMaxUnawaited);
   unawaited_ = patience_;
+}
+
+void WriteQueue::YieldToCompany(uint64_t deadline_ns) {
+  if (unyielding_ > 0) {
+    --unyielding_;
+    return;
+  }
+  uint64_t now_ns = FutexClockNanos();
+  deadline_ns = std::min(deadline_ns, now_ns + kYieldNanos);
+  // relaxed: it only says when to look.
+  while (awaited_.load(std::memory_order_relaxed) != 0 &&
+         now_ns < deadline_ns) {
+    sched_yield();
+    const uint64_t before_ns = now_ns;
+    now_ns = FutexClockNanos();
+    if (now_ns - before_ns > kSlowYieldNanos) {
+      distrust_ = std::min(2 * distrust_ + 1, kMaxUnyielding);
+      unyielding_ = distrust_;
+      good_yields_ = 0;
+      return;
+    }
+  }
+  if (++good_yields_ % kYieldsForTrust == 0) distrust_ = 0;
 }
 
 void WriteQueue::Invite(const Group& group, MemTable* memtable) {

@@ -22,7 +22,7 @@
 //   `awaited_`: how many writers the leader sleeps for, in AwaitCompany; else
 //   0. Nothing but the time that this takes depends on it.
 // *Transitions.*
-//   T1 join: exchange of `tail_`, acq_rel. Old value null: the writer leads.
+//   T1 join: exchange of `tail_`, seq_cst. Old value null: the writer leads.
 //   T2 link: the old value's `next`, release. The writer waits for T4 or T6.
 //   T3 group: the leader follows `next`, acquire, from itself up to a null or a
 //      writer that does not fit.
@@ -32,9 +32,11 @@
 //   T6 hand over: if the last of the group is `tail_`, compare-and-swap of it
 //      to null, release; else kLead to the `next` of that last one, exchange,
 //      acq_rel, once there is one.
-//   T8 company: who has done T2 subtracts one from `awaited_`, if it is not 0,
-//      and wakes the leader if it is then.
 //   T7 done: the leader gives kDone to each other member, exchange, acq_rel.
+//   T8 company: the leader stores in `awaited_` how many have not come yet,
+//      and sleeps if `tail_` then is the last one that it counted; seq_cst,
+//      both. Who has done T2 looks at `awaited_`, seq_cst, subtracts one from
+//      it, if it is not 0, and wakes the leader if it is then.
 // *Invariants.*
 //   I1 at most one writer leads: a new leader comes out of T1 on an empty
 //      queue or out of T6, each ends the lead of another one first.
@@ -62,6 +64,11 @@
 //      kInsert), and then T7 sees that and wakes it.
 //   B5 the group grows while the leader counts it, and someone is answered who
 //      was not written: the group is fixed by T3, at its last member.
+//   B6 a writer joins between the leader's count and its store to `awaited_`,
+//      subtracts nothing, and the leader sleeps for one who is there: of T1 and
+//      the look after it, and the store and the look at `tail_` after it, one
+//      sees the other. A writer may be counted and subtract itself as well; the
+//      leader then wakes too early, and counts again.
 // *Freshness and progress.* First come, first served. A group of writers that
 // sleep costs the leader one wake-up each. Who is suspended between T1 and T2
 // delays those behind it; a member that is suspended while it inserts delays
@@ -134,7 +141,7 @@ class WriteQueue {
       }
     }
 
-    Writer* const first;
+    Writer* first;
     Writer* last;
     size_t count = 1;
   };
@@ -207,6 +214,7 @@ class WriteQueue {
   void Invite(const Group& group, MemTable* memtable);
   void AwaitInserts(Writer* leader);
   void AnnounceCompany();
+  void YieldToCompany(uint64_t deadline_ns);
 
   std::atomic<Writer*> tail_{nullptr};
   std::atomic<uint32_t> awaited_{0};
@@ -215,6 +223,9 @@ class WriteQueue {
   size_t company_ = 0;      // Writers to be awaited, itself included.
   uint32_t patience_ = 0;   // Leaders that do not wait, since it was in vain,
   uint32_t unawaited_ = 0;  // and how many of these are left.
+  uint32_t distrust_ = 0;   // The same of leaders that do not yield.
+  uint32_t unyielding_ = 0;
+  uint32_t good_yields_ = 0;  // Since the last that was not.
 };
 
 }  // namespace varve

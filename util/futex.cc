@@ -53,24 +53,29 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
   return now;
 }
 
-void AwaitZeroFor(std::atomic<uint32_t>* word, uint64_t timeout_us) {
+uint64_t FutexClockNanos() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+bool AwaitZeroUntil(std::atomic<uint32_t>* word, uint64_t deadline_ns) {
   // A time on the clock of FUTEX_WAIT_BITSET, so that waiting again after a
   // change of the word takes no longer.
   timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  const uint64_t nanos =
-      static_cast<uint64_t>(until.tv_nsec) + timeout_us % 1000000 * 1000;
-  until.tv_sec +=
-      static_cast<time_t>(timeout_us / 1000000 + nanos / 1000000000);
-  until.tv_nsec = static_cast<long>(nanos % 1000000000);
-  // relaxed, both: see the declaration; nothing is read that another thread
-  // wrote before.
-  uint32_t now = word->load(std::memory_order_relaxed);
-  while (now != 0 && (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, now,
-                              &until, nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
-                      errno != ETIMEDOUT)) {
-    // relaxed: as above.
-    now = word->load(std::memory_order_relaxed);
+  until.tv_sec = static_cast<time_t>(deadline_ns / 1000000000);
+  until.tv_nsec = static_cast<long>(deadline_ns % 1000000000);
+  for (;;) {
+    // relaxed: see the declaration; nothing is read that another thread wrote
+    // before.
+    const uint32_t now = word->load(std::memory_order_relaxed);
+    if (now == 0) return true;
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, now, &until,
+                nullptr, FUTEX_BITSET_MATCH_ANY) != 0 &&
+        errno == ETIMEDOUT) {
+      return false;
+    }
   }
 }
 

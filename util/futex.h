@@ -23,8 +23,11 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
 // for nothing, which AwaitChange, mutexes and condition variables all allow.
 void FutexWake(std::atomic<uint32_t>* word);
 
-// Waits until the word is 0, or about `timeout_us`. Whoever makes it 0 calls
-// FutexWake.
-void AwaitZeroFor(std::atomic<uint32_t>* word, uint64_t timeout_us);
+// Waits until the word is 0; false if it is not by then, on the clock of
+// FutexClockNanos. Whoever makes it 0 calls FutexWake.
+bool AwaitZeroUntil(std::atomic<uint32_t>* word, uint64_t deadline_ns);
+
+// Never set back.
+uint64_t FutexClockNanos();
 
 }  // namespace varve

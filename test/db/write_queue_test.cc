@@ -245,6 +245,57 @@ TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
   member.actor.Wait();
 }
 
+// B6: a leader that sleeps for one who has come already sleeps for an hour.
+TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
+  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
+  const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  StartJoin(member, leader, 2);
+  Leave(leader);
+  member.actor.Wait();
+  // Each expects the other one from now on, so that no group has less.
+  std::atomic<int> groups = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      WriteBatch batch;
+      for (int i = 0; i < writes; ++i) {
+        WriteQueue::Writer writer(Sync(), &batch);
+        if (queue_.Join(&writer) != Role::kLead) continue;
+        queue_.AwaitCompany(&writer, kFarTooLongUs);
+        const WriteQueue::Group group = queue_.Form(&writer);
+        EXPECT_EQ(group.count, 2u);
+        ++groups;
+        queue_.Leave(group, Status::OK());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(groups, writes);
+}
+
+TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
+  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  StartJoin(member, leader, 2);
+  Leave(leader);
+  member.actor.Wait();
+
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  test::Actor awaiting;
+  awaiting.Start([&] { queue_.AwaitCompany(&leader.writer, kFarTooLongUs); });
+  test::Actor other;
+  other.Start([&] { WriteQueue::Exclusive exclusive(&queue_); });
+  awaiting.Wait();
+  EXPECT_EQ(queue_.Form(&leader.writer).count, 1u);
+  Leave(leader);
+  other.Wait();
+}
+
 TEST_F(WriteQueueTest, LeaderWaitsLessAndLessOftenForNobody) {
   constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
   Peer& leader = New(Sync());
