@@ -113,12 +113,13 @@ static void TestTraceOfEverything(void) {
     varve_traceoptions_set_short_steps(options, 1);
     varve_trace_start(options, format, PathOf("trace"), &error);
     OK(error);
-    varve_trace_start(options, format, PathOf("other trace"), &error);
-    FAILED(error, "Busy: ");
     PUT(db, plain_write, "k", "v");
     GET(db, plain_read, "k", "v");
     varve_trace_flush(&error);
     OK(error);
+    /* What is refused leaves the file alone. */
+    varve_trace_start(options, format, PathOf("trace"), &error);
+    FAILED(error, "Busy: ");
     GET(db, plain_read, "k", "v");
     varve_trace_stop(&error);
     OK(error);

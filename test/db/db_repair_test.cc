@@ -451,6 +451,16 @@ TEST_F(DbRepairTest, RefusesWhatItMustNotTouch) {
   EXPECT_TRUE(RepairDB(path_, options_).IsCorruption());
 }
 
+TEST_F(DbRepairTest, TakesNumbersThatOpenTakes) {
+  MakeDatabase();
+  fs::remove(Manifest());
+  options_.write_buffer_size = 1;
+  options_.max_write_buffer_number = 1;
+  Repair();
+  if (HasFatalFailure()) return;
+  ExpectAll();
+}
+
 class DbRepairFixtureTest : public FixtureTest,
                             public ::testing::WithParamInterface<std::string> {
 };

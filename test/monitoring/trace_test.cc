@@ -283,6 +283,28 @@ TEST(TraceSessionTest, SessionsFollowEachOther) {
   }
 }
 
+TEST(TraceSessionTest, StopsAtOnceEndOneSession) {
+  TraceOptions options;
+  for (int i = 0; i < 200; ++i) {
+    const auto sink = std::make_shared<MemorySink>();
+    options.sink = sink;
+    ASSERT_TRUE(trace::Start(options).ok());
+    { const RequestSpan request("request"); }
+    std::atomic<int> ready = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&ready] {
+        ++ready;
+        while (ready < 3) std::this_thread::yield();
+        EXPECT_TRUE(trace::Stop().ok());
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    ASSERT_FALSE(TraceWanted());
+    ASSERT_EQ(TreeOf(sink->Take()), "request");
+  }
+}
+
 TEST(TraceSessionTest, RequestsOfProgramsAreTheirOwn) {
   Session session;
   auto [root, collector] = Root("program");
