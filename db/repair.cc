@@ -54,14 +54,16 @@ class Repairer {
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
     if (status.ok()) status = ReadHints();
-    if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = SalvageTables();
+    if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = Merge();
     if (status.ok()) status = KeepOldFiles();
     if (status.ok()) status = WriteManifest();
     if (status.ok()) status = RemoveOldNames();
-    for (MemTable* memtable : memtables_) {
-      if (memtable->Unref()) delete memtable;
+    for (const Input& input : inputs_) {
+      if (input.memtable != nullptr && input.memtable->Unref()) {
+        delete input.memtable;
+      }
     }
     const Status unlock_status =
         lock_ == nullptr ? Status::OK() : env_->UnlockFile(std::move(lock_));
@@ -78,6 +80,12 @@ class Repairer {
     FileType type;
     std::string lost_name;  // Its path in lost/.
     bool has_lost_name = false;
+  };
+
+  // What is readable of a log or of a damaged table, or else a whole table.
+  struct Input {
+    MemTable* memtable;
+    TableFile table;
   };
 
   static bool IsTable(FileType type) {
@@ -150,10 +158,10 @@ class Repairer {
   // For a newer log's updates a memtable of its own: should one number have
   // been given out twice, the newer log is right.
   MemTable* NewMemTable() {
-    memtables_.push_back(new MemTable(&comparator_, 0,
-                                      options_.write_buffer_size,
-                                      options_.ablation.memtable));
-    return memtables_.back();
+    inputs_.push_back({new MemTable(&comparator_, 0, options_.write_buffer_size,
+                                    options_.ablation.memtable),
+                       TableFile()});
+    return inputs_.back().memtable;
   }
 
   Status SalvageLogs() {
@@ -201,7 +209,7 @@ class Repairer {
       if (!status.ok()) return status;
       bool any = false;
       if (IsWhole(table, &any)) {
-        if (any) tables_.push_back(table);
+        if (any) inputs_.push_back({nullptr, table});
         continue;
       }
       status = CopyReadable(table, old);
@@ -283,17 +291,22 @@ class Repairer {
     ReadOptions read_options;
     read_options.fill_cache = false;
     std::vector<std::unique_ptr<InternalIterator>> children;
-    // Of equal keys the first input's counts: that of the newest log.
-    for (size_t i = memtables_.size(); i-- > 0;) {
-      children.push_back(memtables_[i]->NewIterator());
-      tombstones_.AddMemTable(*memtables_[i]);
+    // Of equal keys the first input's counts: that of the newest log, or else
+    // of the table with the highest number. A compaction that took the sequence
+    // numbers away may have left its inputs, in which older entries have none
+    // either.
+    for (size_t i = inputs_.size(); i-- > 0;) {
+      const Input& from = inputs_[i];
+      if (from.memtable == nullptr) {
+        children.push_back(table_cache_->NewIterator(read_options, from.table));
+        continue;
+      }
+      children.push_back(from.memtable->NewIterator());
+      tombstones_.AddMemTable(*from.memtable);
     }
     const auto tombstones = tombstones_.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
     const TombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
-    for (const TableFile& table : tables_) {
-      children.push_back(table_cache_->NewIterator(read_options, table));
-    }
     const auto input = NewMergingIterator(&comparator_, std::move(children));
     std::unique_ptr<TableOutput> output;
     std::string last_key;
@@ -409,8 +422,7 @@ class Repairer {
   std::unique_ptr<Directory> directory_;
   std::vector<OldFile> old_files_;
   ManifestHints hints_;
-  std::vector<MemTable*> memtables_;
-  std::vector<TableFile> tables_;  // Readable to the end.
+  std::vector<Input> inputs_;  // Tables, then logs, each the oldest first.
   TombstoneCollector tombstones_;
   VersionEdit edit_;
   uint64_t next_number_ = 1;
