@@ -37,7 +37,7 @@ class DbIterator final : public Iterator {
   }
 
   Status status() const override {
-    return target_error_.ok() ? it_->status() : target_error_;
+    return error_.ok() ? it_->status() : error_;
   }
 
   void SeekToFirst() override {
@@ -55,7 +55,7 @@ class DbIterator final : public Iterator {
     const SeekScope scope(this);
     forward_ = false;
     if (upper_) {
-      it_->Seek(Target(*upper_, SeekTrailer(kMaxSequenceNumber)));
+      it_->Seek(BeforeAllOf(*upper_));
       if (it_->Valid()) {
         it_->Prev();
       } else if (it_->status().ok()) {
@@ -92,6 +92,7 @@ class DbIterator final : public Iterator {
       // It stands before the versions of saved_key_, or before the first
       // entry of all.
       forward_ = true;
+      reseeked_ = false;
       if (it_->Valid()) {
         it_->Next();
       } else {
@@ -109,10 +110,17 @@ class DbIterator final : public Iterator {
     if (forward_) {
       // To before all versions of the current key.
       saved_key_.Assign(key_);
+      int skips = 0;
       do {
-        it_->Prev();
+        if (++skips == kSkipsBeforeSeek) {
+          ++moves_.reseeks;
+          it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
+        } else {
+          it_->Prev();
+        }
       } while (it_->Valid() && IsSaved(ExtractUserKey(it_->key())));
       forward_ = false;
+      reseeked_ = false;
     }
     FindPrevUserEntry();
     moves_.prevs_found += valid_;
@@ -164,7 +172,7 @@ class DbIterator final : public Iterator {
       return;
     }
     valid_ = false;
-    target_error_ = UnfoldableKey(target);
+    error_ = UnfoldableKey(target);
   }
 
   // What is done entry by entry is counted here, and handed over now and then.
@@ -206,7 +214,8 @@ class DbIterator final : public Iterator {
    public:
     explicit SeekScope(DbIterator* iterator) : iterator_(iterator) {
       const DbIteratorParts& parts = iterator->parts_;
-      iterator->target_error_ = Status::OK();
+      iterator->error_ = Status::OK();
+      iterator->reseeked_ = false;
       iterator->LookAtBounds();
       iterator->CountMoves();
       RecordTick(parts.statistics, Ticker::kNumberDbSeek);
@@ -234,6 +243,29 @@ class DbIterator final : public Iterator {
     return WriteInternalKey(key, user_key, trailer);
   }
 
+  Slice BeforeAllOf(const Slice& user_key) {
+    return Target(user_key, SeekTrailer(kMaxSequenceNumber));
+  }
+
+  // A seek over hidden versions. Each has to go farther than the one before: in
+  // a table whose keys are not in order, as only a crafted one has them, seeks
+  // may lead back for ever.
+  bool Reseek(const Slice& user_key, uint64_t trailer) {
+    const Slice key = Target(user_key, trailer);
+    if (reseeked_) {
+      const int order = parts_.comparator->Compare(key, reseek_target_.slice());
+      if (forward_ ? order <= 0 : order >= 0) {
+        error_ = Status::Corruption("keys are not in order");
+        return false;
+      }
+    }
+    reseeked_ = true;
+    reseek_target_.Assign(key);
+    ++moves_.reseeks;
+    it_->Seek(key);
+    return true;
+  }
+
   // To the first visible entry from here on; with `skipping`, over the
   // versions of saved_key_, on the first of which it stands if there are any.
   void FindNextUserEntry(bool skipping) {
@@ -248,8 +280,7 @@ class DbIterator final : public Iterator {
         ++moves_.skips;
         if (++skips > kSkipsBeforeSeek) {
           skips = 0;
-          ++moves_.reseeks;
-          it_->Seek(Target(saved_key_.slice(), 0));
+          if (!Reseek(saved_key_.slice(), 0)) return;
           // An entry with that very trailer would be found again.
           if (it_->Valid() && IsSaved(ExtractUserKey(it_->key()))) {
             it_->Next();
@@ -269,12 +300,18 @@ class DbIterator final : public Iterator {
       } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
-        ++moves_.reseeks;
-        it_->Seek(Target(user_key, SeekTrailer(parts_.sequence)));
+        if (!Reseek(user_key, SeekTrailer(parts_.sequence))) return;
         continue;
       }
       it_->Next();
     }
+  }
+
+  // The entry that it_ stands on, of the user key that is saved. Versions of
+  // one key may be of other bytes where the comparator calls these equal.
+  void Save() {
+    if (!bytewise_) saved_key_.Assign(ExtractUserKey(it_->key()));
+    saved_value_.Assign(it_->value());
   }
 
   // To the last visible entry before here. On return it_ stands before all
@@ -282,19 +319,32 @@ class DbIterator final : public Iterator {
   void FindPrevUserEntry() {
     valid_ = false;
     bool found = false;
+    int versions = 0;  // Of saved_key_.
     while (it_->Valid()) {
       const Slice internal_key = it_->key();
       const Slice user_key = ExtractUserKey(internal_key);
       const uint64_t trailer = ExtractTrailer(internal_key);
       if (lower_ && Compare(user_key, *lower_) < 0) break;
-      if (found && !IsSaved(user_key)) break;
+      if (versions == 0 || !IsSaved(user_key)) {
+        if (found) break;
+        saved_key_.Assign(user_key);
+        versions = 1;
+      } else if (++versions > kSkipsBeforeSeek) {
+        // To the newest that it sees, and from there before all of them.
+        if (!Reseek(saved_key_.slice(), SeekTrailer(parts_.sequence))) return;
+        found = it_->Valid() && IsSaved(ExtractUserKey(it_->key())) &&
+                ExtractValueType(it_->key()) == ValueType::kValue;
+        if (found) Save();
+        if (!it_->status().ok()) return;
+        it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
+        if (found) break;
+        versions = 0;
+        continue;
+      }
       if (trailer >> 8 <= parts_.sequence) {
         // Versions come oldest first: the last one seen counts.
         found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
-        if (found) {
-          saved_key_.Assign(user_key);
-          saved_value_.Assign(it_->value());
-        }
+        if (found) Save();
       }
       it_->Prev();
     }
@@ -323,7 +373,10 @@ class DbIterator final : public Iterator {
   KeyBuffer& saved_key_ = parts_.context->saved_key;
   KeyBuffer& saved_value_ = parts_.context->saved_value;
   KeyBuffer& target_ = parts_.context->target;
-  Status target_error_;  // Of a target that could not be folded.
+  KeyBuffer& reseek_target_ = parts_.context->reseek_target;
+  bool reseeked_ = false;  // In this direction, since the user's seek.
+  // Of a target that could not be folded, or of keys in disorder.
+  Status error_;
   Moves moves_;
 };
 
@@ -382,6 +435,7 @@ void IteratorContext::Park() {
     saved_key.Trim();
     saved_value.Trim();
     target.Trim();
+    reseek_target.Trim();
   }
 }
 

@@ -102,12 +102,14 @@ class IteratorContext {
   KeyBuffer saved_key;
   KeyBuffer saved_value;
   KeyBuffer target;
+  KeyBuffer reseek_target;
 
  private:
   IteratorContext(ContextMemory* memory, const IteratorTreeKey& key)
       : saved_key(memory),
         saved_value(memory),
         target(memory),
+        reseek_target(memory),
         memory_(memory),
         key_(key) {}
   ~IteratorContext() = default;

@@ -33,21 +33,28 @@ class RangeDeletionFilter final : public InternalIterator {
     for (const auto& set : sets_) cursors_.emplace_back(set.get());
   }
 
-  Status status() const override { return source_->status(); }
+  Status status() const override {
+    return in_order_ ? source_->status()
+                     : Status::Corruption("keys are not in order");
+  }
 
   void SeekToFirst() override {
+    BeginSeek();
     source_->SeekToFirst();
     SkipForward();
   }
   void SeekToLast() override {
+    BeginSeek();
     source_->SeekToLast();
     SkipBackward();
   }
   void Seek(const Slice& internal_key) override {
+    BeginSeek();
     source_->Seek(internal_key);
     SkipForward();
   }
   void SeekForPrev(const Slice& internal_key) override {
+    BeginSeek();
     source_->SeekForPrev(internal_key);
     SkipBackward();
   }
@@ -63,12 +70,37 @@ class RangeDeletionFilter final : public InternalIterator {
  private:
   enum class Hidden : uint8_t { kNo, kEntry, kWholeSpan };
 
+  void BeginSeek() {
+    in_order_ = true;
+    last_bound_ = nullptr;
+  }
+
+  void SetDirection(bool forward) {
+    if (forward == forward_) return;
+    forward_ = forward;
+    last_bound_ = nullptr;
+  }
+
+  // Whether a seek to the bound goes farther than the one before in this
+  // direction. Where the keys of a table are not in order, as only a crafted
+  // one has them, seeks may lead back for ever.
+  bool IsFarther(const Slice* bound) {
+    if (last_bound_ != nullptr) {
+      const int order = comparator_.CompareUser(*bound, *last_bound_);
+      if (forward_ ? order <= 0 : order >= 0) in_order_ = false;
+    }
+    last_bound_ = bound;
+    return in_order_;
+  }
+
   void SkipForward() {
+    SetDirection(true);
     int steps = 0;
     while (source_->Valid()) {
       const Hidden hidden = Judge(&steps);
       if (hidden == Hidden::kNo) break;
       if (hidden == Hidden::kWholeSpan && ++steps > kStepsBeforeSeek) {
+        if (!IsFarther(upper_)) return ShowNothing();
         source_->Seek(BoundKey(*upper_));
       } else {
         source_->Next();
@@ -78,11 +110,13 @@ class RangeDeletionFilter final : public InternalIterator {
   }
 
   void SkipBackward() {
+    SetDirection(false);
     int steps = 0;
     while (source_->Valid()) {
       const Hidden hidden = Judge(&steps);
       if (hidden == Hidden::kNo) break;
       if (hidden == Hidden::kWholeSpan && ++steps > kStepsBeforeSeek) {
+        if (!IsFarther(lower_)) return ShowNothing();
         source_->SeekForPrev(BoundKey(*lower_));
       } else {
         source_->Prev();
@@ -155,6 +189,9 @@ class RangeDeletionFilter final : public InternalIterator {
   const Slice* upper_ = nullptr;
   bool all_hidden_ = false;
   SequenceNumber own_cover_ = 0;
+  const Slice* last_bound_ = nullptr;  // Of the last seek over a span.
+  bool forward_ = true;
+  bool in_order_ = true;
   ContextBuffer bound_key_;
 };
 

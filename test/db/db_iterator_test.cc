@@ -10,6 +10,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "varve/statistics.h"
 
 namespace varve::test {
 namespace {
@@ -225,6 +226,58 @@ TEST_F(DbIteratorTest, MovesOverManyDeletedEntries) {
   EXPECT_EQ(At(*it), "z=2");
   it->Prev();
   EXPECT_EQ(At(*it), "a=1");
+}
+
+// A step over a key of many versions is a few seeks, in both directions; with a
+// snapshot, versions newer than it lie on the way, too.
+TEST_F(DbIteratorTest, StepsOverManyVersionsAreSeeks) {
+  options_.statistics = CreateDBStatistics();
+  options_.write_buffer_size = 16 << 20;
+  Reopen();
+  Put("a", "1");
+  Put("z", "1");
+  const Snapshot* snapshots[3];
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 2000; ++i) Put("k", std::to_string(round * 2000 + i));
+    for (int i = 0; i < 2000; ++i) Delete("gone");
+    snapshots[round] = db_->GetSnapshot();
+    if (round == 1) Flush();
+  }
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    ReadOptions read;
+    read.snapshot = snapshots[round];
+    const std::string k = "k=" + std::to_string(round * 2000 + 1999);
+    const auto seeks = [this] {
+      return options_.statistics->getTickerCount(Ticker::kNumberReseeks);
+    };
+    const uint64_t before = seeks();
+    {
+      const auto it = db_->NewIterator(read);
+      it->SeekToLast();
+      EXPECT_EQ(At(*it), "z=1");
+      it->Prev();
+      EXPECT_EQ(At(*it), k);
+      it->Prev();
+      EXPECT_EQ(At(*it), "a=1");
+      it->Next();
+      EXPECT_EQ(At(*it), k);
+      it->Next();
+      EXPECT_EQ(At(*it), "z=1");
+      it->SeekForPrev("l");
+      EXPECT_EQ(At(*it), k);
+      it->Seek("k");
+      EXPECT_EQ(At(*it), k);
+      it->Prev();
+      EXPECT_EQ(At(*it), "a=1");
+      it->Prev();
+      EXPECT_EQ(At(*it), "end");
+      EXPECT_TRUE(Ok(it->status()));
+    }
+    EXPECT_GE(seeks() - before, 6u);
+    EXPECT_LE(seeks() - before, 20u);
+    db_->ReleaseSnapshot(snapshots[round]);
+  }
 }
 
 TEST_F(DbIteratorTest, RandomWalkFollowsTheModel) {
