@@ -47,17 +47,29 @@ void RaiseNumbers(Options* options) {
   raise(&options->max_write_buffer_number, kMinWriteBufferNumber);
 }
 
-Level0Bounds WriterBounds(const Options& options) {
+StallBounds WriterBounds(const Options& options) {
   static const auto* const defaults = new Options;
-  Level0Bounds bounds;
-  bounds.slowdown = options.level0_slowdown_writes_trigger;
-  if (bounds.slowdown == defaults->level0_slowdown_writes_trigger) {
-    bounds.slowdown =
-        std::max(bounds.slowdown, options.level0_file_num_compaction_trigger);
+  StallBounds bounds;
+  int& slowdown = bounds.level0_slowdown;
+  slowdown = options.level0_slowdown_writes_trigger;
+  if (slowdown == defaults->level0_slowdown_writes_trigger) {
+    slowdown = std::max(slowdown, options.level0_file_num_compaction_trigger);
   }
-  bounds.stop = options.level0_stop_writes_trigger;
-  if (bounds.stop == defaults->level0_stop_writes_trigger) {
-    bounds.stop = std::max(bounds.stop, bounds.slowdown);
+  int& stop = bounds.level0_stop;
+  stop = options.level0_stop_writes_trigger;
+  if (stop == defaults->level0_stop_writes_trigger) {
+    stop = std::max(stop, slowdown);
+  }
+  uint64_t& soft = bounds.pending_slowdown;
+  uint64_t& hard = bounds.pending_stop;
+  soft = options.soft_pending_compaction_bytes_limit;
+  hard = options.hard_pending_compaction_bytes_limit;
+  if (hard != 0 && soft > hard) {
+    if (soft == defaults->soft_pending_compaction_bytes_limit) {
+      soft = hard;
+    } else if (hard == defaults->hard_pending_compaction_bytes_limit) {
+      hard = soft;
+    }
   }
   return bounds;
 }
@@ -65,7 +77,7 @@ Level0Bounds WriterBounds(const Options& options) {
 Status CheckOptions(const Options& given) {
   Options o = given;
   RaiseNumbers(&o);
-  const Level0Bounds level0 = WriterBounds(o);
+  const StallBounds bounds = WriterBounds(o);
   if (o.comparator == nullptr) {
     return Status::InvalidArgument("comparator is null");
   }
@@ -100,10 +112,10 @@ Status CheckOptions(const Options& given) {
       CheckBounds("max_subcompactions", o.max_subcompactions, 1, 64),
       CheckBounds("level0_file_num_compaction_trigger",
                   o.level0_file_num_compaction_trigger, 1, INT_MAX),
-      CheckBounds("level0_slowdown_writes_trigger", level0.slowdown,
+      CheckBounds("level0_slowdown_writes_trigger", bounds.level0_slowdown,
                   o.level0_file_num_compaction_trigger, INT_MAX),
-      CheckBounds("level0_stop_writes_trigger", level0.stop, level0.slowdown,
-                  INT_MAX),
+      CheckBounds("level0_stop_writes_trigger", bounds.level0_stop,
+                  bounds.level0_slowdown, INT_MAX),
       CheckBounds("target_file_size_base", o.target_file_size_base,
                   kTargetFileSizeBounds),
       CheckBounds<uint64_t>("max_bytes_for_level_base",
@@ -119,10 +131,8 @@ Status CheckOptions(const Options& given) {
     return Status::InvalidArgument(
         "max_compaction_bytes is below target_file_size_base");
   }
-  if (o.soft_pending_compaction_bytes_limit != 0 &&
-      o.hard_pending_compaction_bytes_limit != 0 &&
-      o.soft_pending_compaction_bytes_limit >
-          o.hard_pending_compaction_bytes_limit) {
+  if (bounds.pending_stop != 0 &&
+      bounds.pending_slowdown > bounds.pending_stop) {
     return Status::InvalidArgument(
         "soft_pending_compaction_bytes_limit is above "
         "hard_pending_compaction_bytes_limit");

@@ -28,13 +28,16 @@ inline constexpr OptionBounds<uint64_t> kTargetFileSizeBounds = {
 // say so.
 void RaiseNumbers(Options* options);
 
-// Level-0 tables at which writers are slowed down and stopped: as the options
-// say, but that what was left at its default is not below what comes before.
-struct Level0Bounds {
-  int slowdown = 0;
-  int stop = 0;
+// Level-0 tables, and bytes that wait for compaction (0: never), at which
+// writers are slowed down and stopped: as the options say, but that what was
+// left at its default gives way.
+struct StallBounds {
+  int level0_slowdown = 0;
+  int level0_stop = 0;
+  uint64_t pending_slowdown = 0;
+  uint64_t pending_stop = 0;
 };
-Level0Bounds WriterBounds(const Options& options);
+StallBounds WriterBounds(const Options& options);
 
 // InvalidArgument naming the first option that is out of its bounds or
 // contradicts another, after RaiseNumbers.

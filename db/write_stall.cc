@@ -33,18 +33,19 @@ WriteStallState ComputeWriteStall(const Options& options,
     worst = progress;
     cause = its_cause;
   };
-  const uint64_t soft = options.soft_pending_compaction_bytes_limit;
-  const uint64_t hard = options.hard_pending_compaction_bytes_limit;
   if (!options.disable_auto_compactions) {
-    const Level0Bounds level0 = WriterBounds(options);
-    if (debt.level0_files >= level0.stop) {
+    const StallBounds bounds = WriterBounds(options);
+    const uint64_t soft = bounds.pending_slowdown;
+    const uint64_t hard = bounds.pending_stop;
+    if (debt.level0_files >= bounds.level0_stop) {
       return {WritePressure::kStop, StallCause::kLevel0, 0};
     }
     if (hard != 0 && debt.pending_bytes >= hard) {
       return {WritePressure::kStop, StallCause::kPendingBytes, 0};
     }
-    consider(Progress(debt.level0_files, level0.slowdown, level0.stop),
-             StallCause::kLevel0);
+    consider(
+        Progress(debt.level0_files, bounds.level0_slowdown, bounds.level0_stop),
+        StallCause::kLevel0);
     if (soft != 0) {
       const auto low = static_cast<double>(soft);
       // Without a stop, the slowest is at four times the limit.

@@ -37,6 +37,9 @@ Status DecodeHandles(Slice input, const std::string& file_name,
   return Status();
 }
 
+// A larger version or checksum type is none that will come, but damage.
+constexpr uint32_t kMaxPlausibleNumber = 15;
+
 }  // namespace
 
 void BlockHandle::EncodeTo(std::string* out) const {
@@ -92,6 +95,10 @@ Status Footer::DecodeFrom(const Slice& tail, const std::string& file_name,
   }
 
   format_version = DecodeFixed32(tail.end() - kMagicSize - kVersionSize);
+  if (format_version > kMaxPlausibleNumber) {
+    return Status::Corruption(file_name, "no table has format_version " +
+                                             std::to_string(format_version));
+  }
   if (format_version > kNewestReadableFormatVersion) {
     return Status::NotSupported(
         file_name, "format_version " + std::to_string(format_version));
@@ -107,8 +114,10 @@ Status Footer::DecodeFrom(const Slice& tail, const std::string& file_name,
   size = kSize;
   const auto checksum_byte = static_cast<uint8_t>(*(tail.end() - kSize));
   if (!IsChecksumType(checksum_byte)) {
-    return Status::NotSupported(
-        file_name, "checksum type " + std::to_string(checksum_byte));
+    const std::string type = "checksum type " + std::to_string(checksum_byte);
+    return checksum_byte > kMaxPlausibleNumber
+               ? Status::Corruption(file_name, type)
+               : Status::NotSupported(file_name, type);
   }
   checksum = static_cast<ChecksumType>(checksum_byte);
   return DecodeHandles(

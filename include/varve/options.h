@@ -189,7 +189,8 @@ struct Options {
   int level0_stop_writes_trigger = 36;
 
   // Bytes that wait for compaction at which writers are slowed down, and
-  // stopped; 0 for never. Defaults: 64 GiB, 256 GiB.
+  // stopped; 0 for never. Must rise in this order; one that is left at its
+  // default is taken as the other if it does not. Defaults: 64 GiB, 256 GiB.
   uint64_t soft_pending_compaction_bytes_limit = uint64_t{64} << 30;
   uint64_t hard_pending_compaction_bytes_limit = uint64_t{256} << 30;
 

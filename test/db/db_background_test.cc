@@ -312,7 +312,8 @@ TEST_F(DbBackgroundTest, BadOptionsChangeNothing) {
       {{"max_bytes_for_level_multiplier", "2x"}},
       {{"disable_auto_compactions", "yes"}},
       {{"max_compaction_bytes", "1"}},
-      {{"hard_pending_compaction_bytes_limit", "1"}},
+      {{"hard_pending_compaction_bytes_limit", "1"},
+       {"soft_pending_compaction_bytes_limit", "2"}},
   };
   for (auto changes : all) {
     changes["disable_auto_compactions"].insert(0, "false");

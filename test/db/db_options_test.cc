@@ -148,6 +148,14 @@ class DbOptionsTest : public DbTestBase {
   }
 };
 
+TEST_F(DbOptionsTest, OnePendingLimitAloneIsEnough) {
+  options_.hard_pending_compaction_bytes_limit = uint64_t{1} << 30;
+  Open();
+  FillAndCheck();
+  EXPECT_TRUE(
+      Ok(db_->SetOptions({{"hard_pending_compaction_bytes_limit", "1M"}})));
+}
+
 TEST_F(DbOptionsTest, SmallestAllowedValuesWork) {
   options_.write_buffer_size = 0;
   options_.max_write_buffer_number = 0;

@@ -67,6 +67,18 @@ TEST(WriteStallTest, PendingBytesSlowDownAndStop) {
   EXPECT_EQ(At(options, 0, 1 << 30).pressure, WritePressure::kNone);
 }
 
+TEST(WriteStallTest, WhatIsLeftAtItsDefaultGivesWay) {
+  Options options;
+  options.hard_pending_compaction_bytes_limit = 1000;
+  EXPECT_EQ(At(options, 0, 999).pressure, WritePressure::kNone);
+  EXPECT_EQ(At(options, 0, 1000).pressure, WritePressure::kStop);
+  options = Options();
+  const uint64_t much = uint64_t{1} << 50;
+  options.soft_pending_compaction_bytes_limit = much;
+  EXPECT_EQ(At(options, 0, much - 1).pressure, WritePressure::kNone);
+  EXPECT_EQ(At(options, 0, much).pressure, WritePressure::kStop);
+}
+
 // Where writers are stopped at once, they are not slowed down before.
 TEST(WriteStallTest, BoundsMayBeTheSame) {
   Options options = Limits();

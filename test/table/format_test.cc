@@ -151,6 +151,16 @@ TEST(FormatTest, RefusesNewerVersionsAndUnknownChecksums) {
   EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
   EXPECT_THAT(status.ToString(), HasSubstr("checksum type 5"));
 
+  // What nobody would write is damage.
+  bytes = MakeFooter();
+  EncodeFixed32(bytes.data() + 41, (1 << 20) + 5);
+  status = Decode(bytes, &footer);
+  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  bytes = MakeFooter();
+  bytes[0] = 0x44;
+  status = Decode(bytes, &footer);
+  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+
   bytes = MakeFooter();
   EncodeFixed32(bytes.data() + 41, 0);
   status = Decode(bytes, &footer);
