@@ -109,6 +109,7 @@ void CompactionIterator::FindNext() {
       continue;
     }
     kept_for_ = kMaxSequenceNumber;
+    hidden_ = false;
     const bool same_key =
         has_user_key_ && comparator_->CompareUser(user_key, user_key_) == 0;
     if (same_key && stripe == last_stripe_) {
@@ -121,6 +122,7 @@ void CompactionIterator::FindNext() {
       user_key = ExtractUserKey(key_);
     } else {
       hidden_by_value_ = ExtractValueType(key_) == ValueType::kValue;
+      hidden_ = same_key;
       if (same_key && last_stripe_ == NextStripe(stripe)) kept_for_ = stripe;
     }
     if (!same_key) {
@@ -130,8 +132,9 @@ void CompactionIterator::FindNext() {
     }
     last_stripe_ = stripe;
     if (stripe != kMaxSequenceNumber &&
-        IsCovered(user_key, sequence, NextStripe(stripe))) {
-      kept_for_ = stripe;
+        IsCovered(user_key, sequence, kMaxSequenceNumber)) {
+      hidden_ = true;
+      if (IsCovered(user_key, sequence, NextStripe(stripe))) kept_for_ = stripe;
     }
     const bool oldest_stripe =
         snapshots_.empty() || sequence <= snapshots_.front();

@@ -59,6 +59,8 @@ class CompactionIterator {
   // The snapshot without which the entry would have been left out, since it is
   // hidden from the next newer one; kMaxSequenceNumber if there is none.
   SequenceNumber kept_for() const { return kept_for_; }
+  // Whether only readers of snapshots see the entry, one or several.
+  bool hidden() const { return hidden_; }
   // Of the input; OK at its end.
   Status status() const { return status_; }
 
@@ -111,6 +113,7 @@ class CompactionIterator {
   std::string user_key_;
   bool has_user_key_ = false;
   SequenceNumber kept_for_ = kMaxSequenceNumber;
+  bool hidden_ = false;
   SequenceNumber last_stripe_ = 0;  // Of the version before of user_key_.
   bool hidden_by_value_ = false;    // The newest version of that is a value.
   // The levels' files are passed in key order: where each stands.

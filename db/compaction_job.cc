@@ -125,8 +125,8 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
     }
     Status status = outputs_.back()->Add(iterator->key(), iterator->value());
     if (!status.ok()) return status;
-    if (iterator->kept_for() != kMaxSequenceNumber) {
-      outputs_.back()->CountKept(
+    if (iterator->hidden()) {
+      outputs_.back()->CountHidden(
           iterator->kept_for(),
           iterator->key().size() + iterator->value().size());
     }

@@ -16,6 +16,16 @@ uint64_t MaxCompactionBytes(const Options& options) {
              : kMaxCompactionFiles * options.target_file_size_base;
 }
 
+// A table of the last level is rewritten if so great a part of it was hidden,
+// and kept for snapshots that are gone.
+constexpr uint64_t kHiddenPart = 8;
+
+bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
+  return !file.being_compacted &&
+         file.hidden_bytes >= file.file_size / kHiddenPart &&
+         file.hidden_bytes != 0 && file.largest_sequence < oldest_snapshot;
+}
+
 bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
   return std::any_of(files.begin(), files.end(),
                      [](const FileMetaData* f) { return f->being_compacted; });
@@ -76,7 +86,7 @@ class Picker {
       auto compaction = level == 0 ? PickLevel0() : PickFromLevel(level);
       if (compaction != nullptr) return compaction;
     }
-    return nullptr;
+    return PickForItself();
   }
 
   // Completes a compaction of which inputs[0], level and output level stand.
@@ -155,6 +165,23 @@ class Picker {
       c->level = level;
       c->output_level = level + 1;
       c->reason = "level is over its size";
+      c->inputs[0].push_back(file);
+      c = Complete(std::move(c));
+      if (c != nullptr) return c;
+    }
+    return nullptr;
+  }
+
+  // Elsewhere what is hidden goes when the table moves on.
+  std::unique_ptr<Compaction> PickForItself() {
+    if (!version_.HidesInDeepestLevel() || version_.DeepestLevel() == 0) {
+      return nullptr;
+    }
+    for (FileMetaData* file : version_.files(version_.DeepestLevel())) {
+      if (!IsDueForItself(*file, context_.oldest_snapshot)) continue;
+      auto c = NewCompaction();
+      c->level = c->output_level = version_.DeepestLevel();
+      c->reason = "snapshots are gone that it was kept for";
       c->inputs[0].push_back(file);
       c = Complete(std::move(c));
       if (c != nullptr) return c;
@@ -296,15 +323,22 @@ double CompactionScore(const Options& options, const LevelTargets& targets,
          static_cast<double>(targets.max_bytes[level]);
 }
 
-bool IsCompactionDue(const Options& options, const Version& version,
-                     const std::vector<const Compaction*>& running) {
-  const LevelTargets targets = ComputeLevelTargets(options, version);
+bool IsCompactionDue(const CompactionPickerContext& context) {
+  const Version& version = *context.version;
+  const LevelTargets targets = ComputeLevelTargets(*context.options, version);
   for (int level = 0; level < kNumLevels - 1; ++level) {
-    if (CompactionScore(options, targets, version, running, level) >= 1) {
+    if (CompactionScore(*context.options, targets, version, *context.running,
+                        level) >= 1) {
       return true;
     }
   }
-  return false;
+  const int last = version.DeepestLevel();
+  if (!version.HidesInDeepestLevel() || last == 0) return false;
+  const auto& files = version.files(last);
+  return std::any_of(files.begin(), files.end(),
+                     [&context](const FileMetaData* file) {
+                       return IsDueForItself(*file, context.oldest_snapshot);
+                     });
 }
 
 uint64_t EstimatePendingCompactionBytes(const Options& options,

@@ -21,6 +21,9 @@ struct CompactionPickerContext {
   const Options* options = nullptr;
   Version* version = nullptr;
   const std::vector<const Compaction*>* running = nullptr;
+  // Nobody reads as of an earlier moment. Needed where the version hides in its
+  // deepest level.
+  SequenceNumber oldest_snapshot = 0;
 };
 
 // How urgent a level is; 1 and above are due. Files that are being compacted
@@ -30,9 +33,8 @@ double CompactionScore(const Options& options, const LevelTargets& targets,
                        const std::vector<const Compaction*>& running,
                        int level);
 
-// Whether some level is due.
-bool IsCompactionDue(const Options& options, const Version& version,
-                     const std::vector<const Compaction*>& running);
+// Whether some level is due, or a table of the last one.
+bool IsCompactionDue(const CompactionPickerContext& context);
 
 // Bytes that compactions will have to rewrite until no level is due, about.
 uint64_t EstimatePendingCompactionBytes(const Options& options,

@@ -161,7 +161,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   }
   CountDrops(drops);
   step.Next("directory sync");
-  if (status.ok()) status = directory_->Sync();
+  if (status.ok()) status = SyncOutputs(edit);
   step.Next("install");
   mutex_.Lock();
   if (status.ok()) {
@@ -201,6 +201,16 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   while (wals_.front().number < versions_->log_number()) {
     obsolete_wals_.push_back(std::move(wals_.front()));
     wals_.pop_front();
+  }
+  return status;
+}
+
+Status DBImpl::SyncOutputs(const VersionEdit& edit) {
+  Status status = directory_->Sync();
+  if (status.ok()) return status;
+  for (const auto& [level, file] : edit.new_files()) {
+    table_cache_->Evict(file.number);
+    env_->RemoveFile(TableFileName(path_, file.number)).IgnoreError();
   }
   return status;
 }

@@ -13,7 +13,7 @@ namespace varve {
 
 bool DBImpl::CompactionDueLocked() const {
   return !options_.disable_auto_compactions &&
-         IsCompactionDue(options_, *versions_->current(), running_compactions_);
+         IsCompactionDue(PickerContextLocked());
 }
 
 CompactionPickerContext DBImpl::PickerContextLocked() const {
@@ -21,6 +21,9 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   context.options = &options_;
   context.version = versions_->current();
   context.running = &running_compactions_;
+  if (context.version->HidesInDeepestLevel()) {
+    context.oldest_snapshot = snapshots_->FindOldestLocked().sequence;
+  }
   return context;
 }
 
@@ -132,7 +135,7 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
       output_context_, compaction, table_cache_.get(), snapshots,
       [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
       &result);
-  if (status.ok()) status = directory_->Sync();
+  if (status.ok()) status = SyncOutputs(edit);
   RecordTick(stats_, Ticker::kCompactReadBytes, compaction.InputBytes());
   RecordTick(stats_, Ticker::kCompactWriteBytes, result.bytes_written);
   CountDrops(result.drops);

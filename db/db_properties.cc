@@ -175,10 +175,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("live-sst-files-size")) {
     *value = table_bytes;
   } else if (is("total-sst-files-size")) {
-    *value = table_bytes;
-    for (const FileMetaData* file : *versions_->obsolete_files()) {
-      *value += file->file_size;
-    }
+    *value = versions_->TotalTableBytesLocked();
   } else if (is("block-cache-capacity")) {
     *value = block_cache_->GetCapacity();
   } else if (is("block-cache-usage")) {

@@ -264,9 +264,9 @@ Status DBImpl::Resume() {
   if (wal_failed_ || !memtable_->empty()) status = SwitchMemTableLocked();
   size_t count = 0;
   if (status.ok()) status = FlushImmutablesLocked(&count);
+  PurgeObsoleteLocked();  // Which may give space back, after a failure too.
   if (status.ok()) {
     flushed_count_ += count;
-    PurgeObsoleteLocked();  // Which may give space back.
     // Shows that the new log can be synced; those before it are not needed.
     status = SyncLogsLocked();
     wal_failed_ = !status.ok();

@@ -40,9 +40,9 @@ Status FlushMemTables(const TableOutputContext& context,
   Status status = output.Open();
   for (; status.ok() && iterator.Valid(); iterator.Next()) {
     status = output.Add(iterator.key(), iterator.value());
-    if (iterator.kept_for() != kMaxSequenceNumber) {
-      output.CountKept(iterator.kept_for(),
-                       iterator.key().size() + iterator.value().size());
+    if (iterator.hidden()) {
+      output.CountHidden(iterator.kept_for(),
+                         iterator.key().size() + iterator.value().size());
     }
     if (pace != nullptr) pace->Advance(iterator.input_count());
   }

@@ -37,8 +37,11 @@ class TableOutput {
   Status Open();
   // REQUIRES: Open was OK; keys rise.
   Status Add(const Slice& internal_key, const Slice& value);
-  // Notes that the last entry is there for this snapshot's sake only.
-  void CountKept(SequenceNumber snapshot, uint64_t bytes) {
+  // Notes that the last entry is there for snapshots only; for this one's sake,
+  // if it is not kMaxSequenceNumber.
+  void CountHidden(SequenceNumber snapshot, uint64_t bytes) {
+    metadata_.hidden_bytes += bytes;
+    if (snapshot == kMaxSequenceNumber) return;
     metadata_.kept_bytes[snapshot] += bytes;
   }
   // REQUIRES: Open was OK; all entries were added; the deletions rise as

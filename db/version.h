@@ -70,6 +70,8 @@ class Version {
   uint64_t NumBytes(int level) const { return level_bytes_[level]; }
   // The deepest level that has files; 0 if none has.
   int DeepestLevel() const { return deepest_level_; }
+  // Whether FileMetaData::hidden_bytes is not 0 somewhere in that level.
+  bool HidesInDeepestLevel() const { return hides_in_deepest_level_; }
 
   // Looks through the tables, newest first. REQUIRES: inside a read section.
   // With `kSteps`, short steps may have spans as well.
@@ -164,6 +166,7 @@ class Version {
   mutable VersionTombstones tombstones_;
   std::vector<int> filled_levels_;  // Above 0: those that have files.
   int deepest_level_ = 0;
+  bool hides_in_deepest_level_ = false;
   int refs_ = 0;
 };
 

@@ -47,6 +47,8 @@ struct FileMetaData {
   // snapshot of this number sees them. In memory only: it outlives nothing.
   // Immutable once the file is in a version.
   std::map<SequenceNumber, uint64_t> kept_bytes;
+  // The same of entries that only readers of snapshots see, one or several.
+  uint64_t hidden_bytes = 0;
 
   // The open table and more; filled by reads.
   mutable TableMemo table;

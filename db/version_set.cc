@@ -1,6 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/version_set.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "db/version_builder.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
@@ -27,6 +30,7 @@ VersionSet::VersionSet(std::string db_path, Env* env,
 VersionSet::~VersionSet() {
   if (current_ != nullptr) UnrefVersionLocked(current_);
   for (FileMetaData* file : obsolete_files_) delete file;
+  for (FileMetaData* file : doubtful_files_) delete file;
 }
 
 void VersionSet::Initialize(ManifestState* state, Directory* directory) {
@@ -48,14 +52,16 @@ void VersionSet::Initialize(ManifestState* state, Directory* directory) {
 
 void VersionSet::InstallLocked(Version* version) {
   version->RefLocked();
-  ++live_versions_;
+  live_versions_.push_back(version);
   Version* const old = current_;
   current_ = version;
   if (old != nullptr) UnrefVersionLocked(old);
 }
 
 void VersionSet::UnrefVersionLocked(Version* version) {
-  if (version->UnrefLocked(&obsolete_files_)) --live_versions_;
+  const auto place =
+      std::find(live_versions_.begin(), live_versions_.end(), version);
+  if (version->UnrefLocked(&obsolete_files_)) live_versions_.erase(place);
 }
 
 void VersionSet::MarkFileNumberUsed(uint64_t number) {
@@ -89,6 +95,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
 
   std::vector<FileMetaData*> levels[kNumLevels];
   Version* version = nullptr;
+  bool in_doubt = false;
   Status status;
   {
     VersionBuilder builder(comparator_, current_);
@@ -104,12 +111,20 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     edit->EncodeTo(&record);
     if (fresh) snapshot = EncodeCurrent(last_sequence);
     mutex_->Unlock();
-    status = WriteEdit(number, snapshot, record);
+    status = WriteEdit(number, snapshot, record, &in_doubt);
     mutex_->Lock();
   }
   if (status.ok() && fresh) {
     if (manifest_number_ != 0) obsolete_manifests_.push_back(manifest_number_);
     manifest_number_ = number;
+    // Without what was in doubt.
+    obsolete_manifests_.insert(obsolete_manifests_.end(),
+                               doubtful_manifests_.begin(),
+                               doubtful_manifests_.end());
+    obsolete_files_.insert(obsolete_files_.end(), doubtful_files_.begin(),
+                           doubtful_files_.end());
+    doubtful_manifests_.clear();
+    doubtful_files_.clear();
   }
   if (status.ok()) {
     if (edit->log_number()) {
@@ -119,15 +134,29 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     InstallLocked(version);
     (void)version->UnrefLocked(&obsolete_files_);  // Not the last one.
   } else if (version != nullptr) {
-    // Its new files may be in the MANIFEST after all: forget them here, and
-    // leave them on disk.
-    std::vector<FileMetaData*> abandoned;
-    (void)version->UnrefLocked(&abandoned);
-    for (FileMetaData* file : abandoned) delete file;
+    (void)version->UnrefLocked(in_doubt ? &doubtful_files_ : &obsolete_files_);
+    if (fresh) {
+      (in_doubt ? doubtful_manifests_ : obsolete_manifests_).push_back(number);
+    }
   }
   writing_ = false;
   writing_done_.SignalAll();
   return status;
+}
+
+uint64_t VersionSet::TotalTableBytesLocked() const {
+  std::unordered_set<const FileMetaData*> files;
+  for (const auto* list : {&obsolete_files_, &doubtful_files_}) {
+    files.insert(list->begin(), list->end());
+  }
+  for (const Version* version : live_versions_) {
+    for (int level = 0; level < kNumLevels; ++level) {
+      files.insert(version->files(level).begin(), version->files(level).end());
+    }
+  }
+  uint64_t bytes = 0;
+  for (const FileMetaData* file : files) bytes += file->file_size;
+  return bytes;
 }
 
 bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
@@ -140,9 +169,10 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
 }
 
 Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
-                             const std::string& record) {
+                             const std::string& record, bool* in_doubt) {
   Status status;
   const std::string path = ManifestFileName(db_path_, number);
+  *in_doubt = snapshot.empty();  // Else CURRENT has another name yet.
   if (!snapshot.empty()) {
     manifest_.reset();
     std::unique_ptr<WritableFile> file;
@@ -159,6 +189,7 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
     // power cut may take the earlier of two and leave the later one.
     status = directory_->Sync();
     if (status.ok()) {
+      *in_doubt = true;
       status = SetCurrentFile(env_, db_path_, directory_, number);
     }
   }

@@ -39,8 +39,8 @@ class VersionSet {
   // results the current one. Gives the mutex back meanwhile; edits of several
   // threads are done one behind the other. The edit's counters are filled in.
   // After a failure the MANIFEST is not used again: the next edit begins a
-  // new one. The version stays as it was, but the edit may have reached the
-  // file, so the tables that it adds must not be removed.
+  // new one. The version stays as it was, but an Open may find the edit, so the
+  // tables that it adds stay until there is a MANIFEST without it.
   Status LogAndApply(VersionEdit* edit) VARVE_NO_THREAD_SAFETY_ANALYSIS;
 
   Version* current() const { return current_; }
@@ -88,13 +88,17 @@ class VersionSet {
   std::vector<uint64_t>* obsolete_manifests() { return &obsolete_manifests_; }
 
   void UnrefVersionLocked(Version* version);
-  int live_version_count() const { return live_versions_; }
+  size_t live_version_count() const { return live_versions_.size(); }
+  // Of all tables that are on disk because of some version, or for an edit
+  // that failed.
+  uint64_t TotalTableBytesLocked() const;
 
  private:
   // Writes the record to the MANIFEST; to a new one of that number, behind
-  // `snapshot`, if that is not empty. The mutex is not held.
+  // `snapshot`, if that is not empty. The mutex is not held. *in_doubt: whether
+  // an Open may find it even after a failure.
   Status WriteEdit(uint64_t number, const std::string& snapshot,
-                   const std::string& record);
+                   const std::string& record, bool* in_doubt);
   // The current version and counters, as a MANIFEST's first record.
   std::string EncodeCurrent(SequenceNumber last_sequence) const;
   void InstallLocked(Version* version);
@@ -116,9 +120,12 @@ class VersionSet {
   std::string key_folding_;
 
   Version* current_ = nullptr;
-  int live_versions_ = 0;
+  std::vector<Version*> live_versions_;  // The current one and older ones.
   std::vector<FileMetaData*> obsolete_files_;
   std::vector<uint64_t> obsolete_manifests_;
+  // Of edits that failed and may have reached the disk.
+  std::vector<FileMetaData*> doubtful_files_;
+  std::vector<uint64_t> doubtful_manifests_;
 
   // Set while one thread writes the MANIFEST without the mutex; what follows
   // is then its own.

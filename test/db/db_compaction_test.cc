@@ -70,6 +70,43 @@ TEST_F(DbCompactionTest, LevelZeroIsCompactedAtItsTrigger) {
   ExpectNoStrayTables();
 }
 
+// What a snapshot kept in the last level, nothing moves on from there.
+TEST_F(DbCompactionTest, WhatSnapshotsKeptGoesAfterThem) {
+  enum Kind { kOverwritten, kDeleted, kRangeDeleted };
+  for (const Kind kind : {kOverwritten, kDeleted, kRangeDeleted}) {
+    SCOPED_TRACE(kind);
+    db_.reset();
+    std::filesystem::remove_all(path_);
+    Open();
+    Rng rng(7);
+    for (int i = 0; i < 2000; i++) Put(Key(i), rng.Bytes(100));
+    CompactAll();
+    const uint64_t once = Number("varve.live-sst-files-size");
+    const Snapshot* const first = db_->GetSnapshot();
+    Put("another", "write");
+    const Snapshot* const second = db_->GetSnapshot();
+    for (int i = 0; i < 2000; i++) {
+      if (kind == kOverwritten) Put(Key(i), "new");
+      if (kind == kDeleted) Delete(Key(i));
+    }
+    if (kind == kRangeDeleted) {
+      ASSERT_TRUE(Ok(db_->DeleteRange({}, Key(0), Key(2000))));
+    }
+    CompactAll();
+    ASSERT_GE(Number("varve.live-sst-files-size"), once);
+    db_->ReleaseSnapshot(first);
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    EXPECT_GE(Number("varve.live-sst-files-size"), once) << "one is left";
+    db_->ReleaseSnapshot(second);
+    Put("one more", "write");
+    Flush();
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    EXPECT_LT(Number("varve.live-sst-files-size"), once / 2);
+    EXPECT_EQ(Get(Key(7)), kind == kOverwritten ? "new" : "NotFound");
+    EXPECT_EQ(Number("varve.compaction-pending"), 0u);
+  }
+}
+
 TEST_F(DbCompactionTest, DoesNothingByItselfWhenDisabled) {
   options_.disable_auto_compactions = true;
   Open();

@@ -133,6 +133,30 @@ TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
   EXPECT_EQ(Number("varve.live-sst-files-size"), table_bytes);
 }
 
+TEST_F(DbObservationTest, TablesOfOldVersionsCountInTheTotal) {
+  Open();
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 300; i++) Put(Key(i), std::to_string(round));
+    Flush();
+  }
+  const auto get = [this](const char* name) {
+    uint64_t value = 0;
+    EXPECT_TRUE(db_->GetIntProperty(name, &value));
+    return value;
+  };
+  auto it = db_->NewIterator({});
+  const uint64_t before = get("varve.live-sst-files-size");
+  CompactAll();
+  const uint64_t live = get("varve.live-sst-files-size");
+  EXPECT_EQ(get("varve.total-sst-files-size"), before + live);
+  it.reset();
+  Put("k", "v");
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(get("varve.total-sst-files-size"),
+            get("varve.live-sst-files-size"));
+}
+
 TEST_F(DbObservationTest, DeletionsInMemoryCountAsDeletions) {
   Open();
   Put("a", "1");

@@ -8,6 +8,7 @@
 
 #include <sys/mount.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -139,6 +140,50 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     ExpectAll(written_);
     if (HasFailure()) return;
     ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  }
+}
+
+// What failed edits of the MANIFEST leave behind is removed: at once where no
+// Open can find it, else as soon as there is a MANIFEST without it.
+TEST_F(DbResumeTest, FailedResumesDoNotFillTheDevice) {
+  const auto count = [this](const char* part) {
+    std::vector<std::string> names;
+    EXPECT_TRUE(Ok(memory_->GetChildren("/db/it", &names)));
+    return std::count_if(names.begin(), names.end(), [&](const auto& name) {
+      return name.find(part) != std::string::npos;
+    });
+  };
+  options_.disable_auto_compactions = true;
+  const Failure failures[] = {{"MANIFEST", kWriteOperation, true},
+                              {"MANIFEST", kSyncOperation, false},
+                              {"MANIFEST", kWriteOperation, false},
+                              {"", kSyncDirectoryOperation, false}};
+  for (const Failure& failure : failures) {
+    SCOPED_TRACE(std::string(failure.part) + " " +
+                 std::to_string(failure.kinds));
+    Open();
+    const auto tables = count(".sst");
+    ASSERT_EQ(count("MANIFEST"), 1);
+    ASSERT_TRUE(Ok(Put("key", false)));
+    faulty_.SetPathFilter(failure.part);
+    FailureOptions how;
+    how.once = false;
+    how.partial_append = failure.partial;
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
+                      how);
+    ASSERT_FALSE(db_->Flush({}).ok());
+    for (int i = 0; i < 10; ++i) EXPECT_FALSE(db_->Resume().ok());
+    EXPECT_LE(count(".sst"), tables + 1);
+    EXPECT_LE(count("MANIFEST"), 2);
+    faulty_.ClearFailure();
+    faulty_.SetPathFilter("");
+    ASSERT_TRUE(Ok(db_->Resume()));
+    EXPECT_EQ(count(".sst"), tables + 1);
+    EXPECT_EQ(count("MANIFEST"), 1);
+    ExpectAll({"key"});
+    CutPower();
+    if (HasFatalFailure()) return;
+    ExpectAll({"key"});
   }
 }
 
