@@ -174,9 +174,7 @@ class Picker {
 
   // Elsewhere what is hidden goes when the table moves on.
   std::unique_ptr<Compaction> PickForItself() {
-    if (!version_.HidesInDeepestLevel() || version_.DeepestLevel() == 0) {
-      return nullptr;
-    }
+    if (!version_.HidesInDeepestLevel()) return nullptr;
     for (FileMetaData* file : version_.files(version_.DeepestLevel())) {
       if (!IsDueForItself(*file, context_.oldest_snapshot)) continue;
       auto c = NewCompaction();
@@ -332,9 +330,8 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
       return true;
     }
   }
-  const int last = version.DeepestLevel();
-  if (!version.HidesInDeepestLevel() || last == 0) return false;
-  const auto& files = version.files(last);
+  if (!version.HidesInDeepestLevel()) return false;
+  const auto& files = version.files(version.DeepestLevel());
   return std::any_of(files.begin(), files.end(),
                      [&context](const FileMetaData* file) {
                        return IsDueForItself(*file, context.oldest_snapshot);

@@ -264,9 +264,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status WriteImmutablesLocked(FlushJobInfo* info) VARVE_REQUIRES(mutex_);
   // What a job that has chosen its inputs must keep versions for.
   std::vector<SequenceNumber> ScanSnapshots() VARVE_EXCLUDES(mutex_);
-  // Makes the names of new tables safe; removes the tables if that fails. The
-  // mutex is not held.
-  Status SyncOutputs(const VersionEdit& edit);
+  // Makes the names of new tables safe; removes the tables if that fails, since
+  // no edit names them then.
+  Status SyncOutputs(const VersionEdit& edit) VARVE_EXCLUDES(mutex_);
   void CountDrops(const CompactionIterator::Drops& drops);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);

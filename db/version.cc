@@ -58,6 +58,7 @@ Version::Version(const InternalKeyComparator* comparator,
     if (level > 0) filled_levels_.push_back(level);
     if (prefixes && comparator->bytewise()) MakePrefixes(level);
   }
+  if (deepest_level_ == 0) return;
   for (const FileMetaData* file : levels_[deepest_level_]) {
     if (file->hidden_bytes != 0) hides_in_deepest_level_ = true;
   }

@@ -70,7 +70,8 @@ class Version {
   uint64_t NumBytes(int level) const { return level_bytes_[level]; }
   // The deepest level that has files; 0 if none has.
   int DeepestLevel() const { return deepest_level_; }
-  // Whether FileMetaData::hidden_bytes is not 0 somewhere in that level.
+  // Whether FileMetaData::hidden_bytes is not 0 somewhere in that level; false
+  // of level 0, whose tables all move on.
   bool HidesInDeepestLevel() const { return hides_in_deepest_level_; }
 
   // Looks through the tables, newest first. REQUIRES: inside a read section.

@@ -23,6 +23,12 @@
 namespace varve::test {
 namespace {
 
+struct Failure {
+  const char* part;  // Of the path.
+  OperationMask kinds;
+  bool partial;
+};
+
 class DbResumeTest : public ::testing::Test {
  protected:
   DbResumeTest()
@@ -56,6 +62,14 @@ class DbResumeTest : public ::testing::Test {
       EXPECT_EQ(value, "value of " + key);
     }
   }
+  void FailFromNowOn(const Failure& failure) {
+    faulty_.SetPathFilter(failure.part);
+    FailureOptions how;
+    how.once = false;
+    how.partial_append = failure.partial;
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
+                      how);
+  }
   void CutPower() {
     faulty_.SetFilesystemActive(false);
     db_.reset();
@@ -80,12 +94,6 @@ TEST_F(DbResumeTest, WithoutAnErrorThereIsNothingToDo) {
   EXPECT_FALSE(IsReadOnly());
 }
 
-struct Failure {
-  const char* part;  // Of the path.
-  OperationMask kinds;
-  bool partial;
-};
-
 // Whatever failed, the DB goes on behind a Resume, and keeps what it said.
 TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
   const Failure failures[] = {{".log", kWriteOperation, false},
@@ -107,12 +115,7 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     Open();
     ASSERT_TRUE(Ok(Put(key("synced before"), true)));
     ASSERT_TRUE(Ok(Put(key("before"), false)));
-    faulty_.SetPathFilter(failure.part);
-    FailureOptions how;
-    how.once = false;
-    how.partial_append = failure.partial;
-    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
-                      how);
+    FailFromNowOn(failure);
     Status s = Put(key("failed"), true);
     if (s.ok()) s = db_->Flush({});
     ASSERT_FALSE(s.ok());
@@ -165,12 +168,7 @@ TEST_F(DbResumeTest, FailedResumesDoNotFillTheDevice) {
     const auto tables = count(".sst");
     ASSERT_EQ(count("MANIFEST"), 1);
     ASSERT_TRUE(Ok(Put("key", false)));
-    faulty_.SetPathFilter(failure.part);
-    FailureOptions how;
-    how.once = false;
-    how.partial_append = failure.partial;
-    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
-                      how);
+    FailFromNowOn(failure);
     ASSERT_FALSE(db_->Flush({}).ok());
     for (int i = 0; i < 10; ++i) EXPECT_FALSE(db_->Resume().ok());
     EXPECT_LE(count(".sst"), tables + 1);

@@ -25,6 +25,8 @@ namespace {
 
 using Role = WriteQueue::Role;
 
+constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
+
 WriteOptions Sync() {
   WriteOptions options;
   options.sync = true;
@@ -77,6 +79,14 @@ class WriteQueueTest : public testing::Test {
   }
   void Leave(Peer& leader, const Status& status = Status::OK()) {
     queue_.Leave(queue_.Form(&leader.writer), status);
+  }
+
+  // From now on a leader expects company.
+  void ShareASync(Peer& leader, Peer& member) {
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    StartJoin(member, leader, 2);
+    Leave(leader);
+    member.actor.Wait();
   }
 
   WriteQueue queue_;
@@ -217,7 +227,6 @@ TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
 }
 
 TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
-  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
   Peer& leader = New(Sync());
   Peer& member = New(Sync());
   Peer& behind = New(Sync());
@@ -247,14 +256,11 @@ TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
 
 // B6: a leader that sleeps for one who has come already sleeps for an hour.
 TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
-  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
   Peer& leader = New(Sync());
   Peer& member = New(Sync());
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-  StartJoin(member, leader, 2);
-  Leave(leader);
-  member.actor.Wait();
+  ShareASync(leader, member);
+  if (HasFatalFailure()) return;
   // Each expects the other one from now on, so that no group has less.
   std::atomic<int> groups = 0;
   std::vector<std::thread> threads;
@@ -277,13 +283,10 @@ TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
 }
 
 TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
-  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
   Peer& leader = New(Sync());
   Peer& member = New(Sync());
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-  StartJoin(member, leader, 2);
-  Leave(leader);
-  member.actor.Wait();
+  ShareASync(leader, member);
+  if (HasFatalFailure()) return;
 
   ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
   test::Actor awaiting;
@@ -297,13 +300,10 @@ TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
 }
 
 TEST_F(WriteQueueTest, LeaderWaitsLessAndLessOftenForNobody) {
-  constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
   Peer& leader = New(Sync());
   Peer& member = New(Sync());
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-  StartJoin(member, leader, 2);
-  Leave(leader);
-  member.actor.Wait();
+  ShareASync(leader, member);
+  if (HasFatalFailure()) return;
   // In vain, and each time more leaders after it do not wait at all.
   for (const int unawaited : {1, 3, 7}) {
     ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
