@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/compaction_job.h"
 
+#include <algorithm>
+
 #include "db/tombstone_collector.h"
 #include "monitoring/span.h"
 #include "table/merging_iterator.h"
@@ -34,7 +36,7 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
   std::vector<std::unique_ptr<InternalIterator>> children;
   const int levels[2] = {compaction_.level, compaction_.output_level};
   for (int i = 0; i < 2; ++i) {
-    const auto& files = compaction_.inputs[i];
+    const auto& files = read_inputs_[i];
     if (files.empty()) continue;
     if (levels[i] > 0) {
       children.push_back(
@@ -54,6 +56,7 @@ Status CompactionJob::Run() {
   const RequestSpan span("compaction part");
   Status status = CollectTombstones();
   if (!status.ok()) return status;
+  ChooseInputs();
   const std::unique_ptr<InternalIterator> input = NewInput();
   CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
                               tombstones_.get(), &compaction_, stop_);
@@ -94,6 +97,37 @@ Status CompactionJob::CollectTombstones() {
   tombstones_ = collector.Build();
   survivors_.emplace(tombstones_.get(), snapshots_, &compaction_);
   return Status();
+}
+
+void CompactionJob::ChooseInputs() {
+  for (int i = 0; i < 2; ++i) {
+    for (FileMetaData* file : compaction_.inputs[i]) {
+      if (IsHidden(*file)) {
+        bytes_skipped_[i] += file->file_size;
+      } else {
+        read_inputs_[i].push_back(file);
+      }
+    }
+  }
+}
+
+bool CompactionJob::IsHidden(const FileMetaData& file) const {
+  if (tombstones_ == nullptr || file.sequences_unknown) return false;
+  // A deletion that the oldest snapshot which may see an entry sees as well,
+  // and that is newer than all entries, hides them from each snapshot.
+  const auto snapshot = std::lower_bound(snapshots_.begin(), snapshots_.end(),
+                                         file.smallest_sequence);
+  const SequenceNumber stripe =
+      snapshot == snapshots_.end() ? kMaxSequenceNumber : *snapshot;
+  const Slice end = file.largest_user_key();
+  for (size_t i = tombstones_->FindInterval(file.smallest_user_key());; ++i) {
+    if (tombstones_->MaxCoveringInterval(i, stripe) <= file.largest_sequence) {
+      return false;
+    }
+    // The interval's own end; what is covered has one.
+    const int r = context_.comparator->CompareUser(end, tombstones_->bound(i));
+    if (r < 0 || (r == 0 && file.EndIsExclusive())) return true;
+  }
 }
 
 Status CompactionJob::Merge(CompactionIterator* iterator) {
@@ -138,6 +172,7 @@ Status CompactionJob::OpenOutput() {
   outputs_.push_back(std::make_unique<TableOutput>(
       context_, new_file_number_(), compaction_.compression,
       RateLimiter::Priority::kLow));
+  outputs_.back()->SetPlace(compaction_.version, compaction_.output_level);
   Status status = outputs_.back()->Open();
   output_open_ = status.ok();
   return status;

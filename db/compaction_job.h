@@ -44,6 +44,9 @@ class CompactionJob {
   void Abandon();
 
   uint64_t bytes_written() const { return bytes_written_; }
+  // Of the inputs of either level, bytes of files that were not read since a
+  // range deletion hides all that is in them.
+  uint64_t bytes_skipped(int i) const { return bytes_skipped_[i]; }
   uint64_t entries_read() const { return entries_read_; }
   const CompactionIterator::Drops& drops() const { return drops_; }
 
@@ -51,6 +54,11 @@ class CompactionJob {
   std::unique_ptr<InternalIterator> NewInput() const;
   // Into tombstones_ and survivors_.
   Status CollectTombstones();
+  // Into read_inputs_.
+  void ChooseInputs();
+  // Whether one range deletion or several hide all of the file, from all who
+  // may read.
+  bool IsHidden(const FileMetaData& file) const;
   Status Merge(CompactionIterator* iterator);
   // Begins an output.
   Status OpenOutput();
@@ -74,12 +82,14 @@ class CompactionJob {
   bool output_open_ = false;
   std::shared_ptr<const RangeTombstones> tombstones_;  // Null: none.
   std::optional<TombstoneSurvivors> survivors_;
+  std::vector<FileMetaData*> read_inputs_[2];
   // The first user key that is the open or the next output's, if there is a
   // bound.
   std::optional<std::string> output_begin_;
   size_t grandparent_index_ = 0;
   uint64_t grandparent_overlap_ = 0;
   uint64_t bytes_written_ = 0;
+  uint64_t bytes_skipped_[2] = {};
   uint64_t entries_read_ = 0;
   CompactionIterator::Drops drops_;
 };

@@ -23,7 +23,19 @@ constexpr uint64_t kHiddenPart = 8;
 bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
   return !file.being_compacted &&
          file.hidden_bytes >= file.file_size / kHiddenPart &&
-         file.hidden_bytes != 0 && file.largest_sequence < oldest_snapshot;
+         file.hidden_bytes != 0 && file.largest_sequence <= oldest_snapshot;
+}
+
+// What deletions hide is worth a compaction of its own if it would fill this
+// part of an output file.
+constexpr uint64_t kLeastPart = 4;
+
+bool IsDueForSpace(const Options& options, const FileMetaData& file,
+                   SequenceNumber oldest_snapshot) {
+  return !file.being_compacted &&
+         file.reclaimable_bytes >=
+             options.target_file_size_base / kLeastPart &&
+         file.largest_sequence <= oldest_snapshot;
 }
 
 bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
@@ -83,10 +95,12 @@ class Picker {
     }
     std::sort(scores.rbegin(), scores.rend());
     for (const auto& [score, level] : scores) {
-      auto compaction = level == 0 ? PickLevel0() : PickFromLevel(level);
+      auto compaction = level == 0 ? PickLevel0("level 0 has enough files")
+                                   : PickFromLevel(level);
       if (compaction != nullptr) return compaction;
     }
-    return PickForItself();
+    auto compaction = PickForSpace();
+    return compaction != nullptr ? std::move(compaction) : PickForItself();
   }
 
   // Completes a compaction of which inputs[0], level and output level stand.
@@ -147,26 +161,42 @@ class Picker {
     return c;
   }
 
-  std::unique_ptr<Compaction> PickLevel0() {
+  std::unique_ptr<Compaction> PickLevel0(const char* reason) {
     const auto& files = version_.files(0);
     // Level-0 files overlap each other: one such compaction at a time.
     if (files.empty() || AnyBeingCompacted(files)) return nullptr;
     auto c = NewCompaction();
     c->level = 0;
     c->output_level = targets_.base_level;
-    c->reason = "level 0 has enough files";
+    c->reason = reason;
     c->inputs[0] = files;
     return Complete(std::move(c));
   }
 
   std::unique_ptr<Compaction> PickFromLevel(int level) {
     for (FileMetaData* file : ByOverlap(level)) {
-      auto c = NewCompaction();
-      c->level = level;
-      c->output_level = level + 1;
-      c->reason = "level is over its size";
-      c->inputs[0].push_back(file);
-      c = Complete(std::move(c));
+      auto c = PickFile(level, level + 1, file, "level is over its size");
+      if (c != nullptr) return c;
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<Compaction> PickFile(int level, int output_level,
+                                       FileMetaData* file, const char* reason) {
+    auto c = NewCompaction();
+    c->level = level;
+    c->output_level = output_level;
+    c->reason = reason;
+    c->inputs[0].push_back(file);
+    return Complete(std::move(c));
+  }
+
+  std::unique_ptr<Compaction> PickForSpace() {
+    for (const auto& [level, file] : version_.reclaimers()) {
+      if (!IsDueForSpace(options_, *file, context_.oldest_snapshot)) continue;
+      constexpr const char* kReason = "its deletions hide much";
+      auto c = level == 0 ? PickLevel0(kReason)
+                          : PickFile(level, level + 1, file, kReason);
       if (c != nullptr) return c;
     }
     return nullptr;
@@ -175,13 +205,11 @@ class Picker {
   // Elsewhere what is hidden goes when the table moves on.
   std::unique_ptr<Compaction> PickForItself() {
     if (!version_.HidesInDeepestLevel()) return nullptr;
-    for (FileMetaData* file : version_.files(version_.DeepestLevel())) {
+    const int level = version_.DeepestLevel();
+    for (FileMetaData* file : version_.files(level)) {
       if (!IsDueForItself(*file, context_.oldest_snapshot)) continue;
-      auto c = NewCompaction();
-      c->level = c->output_level = version_.DeepestLevel();
-      c->reason = "snapshots are gone that it was kept for";
-      c->inputs[0].push_back(file);
-      c = Complete(std::move(c));
+      auto c = PickFile(level, level, file,
+                        "snapshots are gone that it was kept for");
       if (c != nullptr) return c;
     }
     return nullptr;
@@ -329,6 +357,14 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
                         level) >= 1) {
       return true;
     }
+  }
+  const auto& reclaimers = version.reclaimers();
+  if (std::any_of(reclaimers.begin(), reclaimers.end(),
+                  [&context](const Version::Reclaimer& reclaimer) {
+                    return IsDueForSpace(*context.options, *reclaimer.file,
+                                         context.oldest_snapshot);
+                  })) {
+    return true;
   }
   if (!version.HidesInDeepestLevel()) return false;
   const auto& files = version.files(version.DeepestLevel());

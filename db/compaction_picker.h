@@ -21,8 +21,8 @@ struct CompactionPickerContext {
   const Options* options = nullptr;
   Version* version = nullptr;
   const std::vector<const Compaction*>* running = nullptr;
-  // Nobody reads as of an earlier moment. Needed where the version hides in its
-  // deepest level.
+  // Nobody reads as of an earlier moment. Needed where the version has
+  // reclaimers, or hides in its deepest level.
   SequenceNumber oldest_snapshot = 0;
 };
 
@@ -33,7 +33,9 @@ double CompactionScore(const Options& options, const LevelTargets& targets,
                        const std::vector<const Compaction*>& running,
                        int level);
 
-// Whether some level is due, or a table of the last one.
+// Whether some level is due, or a table by itself: its deletions hide much of
+// what lies deeper, or it is of the last level and holds much that was kept for
+// snapshots that are gone.
 bool IsCompactionDue(const CompactionPickerContext& context);
 
 // Bytes that compactions will have to rewrite until no level is due, about.

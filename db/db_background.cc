@@ -151,19 +151,22 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   flush_pace_.Begin(entries, start_us);
   CompactionIterator::Drops drops;
   info->memtables = memtables.size();
+  Version* const version = versions_->current();
+  version->RefLocked();
   mutex_.Unlock();
   LocalSpan step("write table");
   Status status;
   if (!memtables.empty()) {
     status =
-        FlushMemTables(output_context_, {memtables.begin(), memtables.end()},
-                       ScanSnapshots(), number, &edit, &drops, &flush_pace_);
+        FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
+                       number, &edit, &drops, &flush_pace_);
   }
   CountDrops(drops);
   step.Next("directory sync");
   if (status.ok()) status = SyncOutputs(edit);
   step.Next("install");
   mutex_.Lock();
+  versions_->UnrefVersionLocked(version);
   if (status.ok()) {
     AddCreatedLocked(edit);
   } else {

@@ -21,7 +21,8 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   context.options = &options_;
   context.version = versions_->current();
   context.running = &running_compactions_;
-  if (context.version->HidesInDeepestLevel()) {
+  if (context.version->HidesInDeepestLevel() ||
+      !context.version->reclaimers().empty()) {
     context.oldest_snapshot = snapshots_->FindOldestLocked().sequence;
   }
   return context;
@@ -136,12 +137,16 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
       [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
       &result);
   if (status.ok()) status = SyncOutputs(edit);
-  RecordTick(stats_, Ticker::kCompactReadBytes, compaction.InputBytes());
+  const uint64_t upper_bytes =
+      TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
+  const uint64_t level_bytes =
+      TotalFileSize(compaction.inputs[1]) - result.bytes_skipped[1];
+  RecordTick(stats_, Ticker::kCompactReadBytes, upper_bytes + level_bytes);
   RecordTick(stats_, Ticker::kCompactWriteBytes, result.bytes_written);
   CountDrops(result.drops);
   mutex_.Lock();
-  stats.upper_bytes_read += TotalFileSize(compaction.inputs[0]);
-  stats.level_bytes_read += TotalFileSize(compaction.inputs[1]);
+  stats.upper_bytes_read += upper_bytes;
+  stats.level_bytes_read += level_bytes;
   stats.entries_read += result.entries_read;
   stats.entries_dropped += result.drops.Total();
   stats.bytes_written += result.bytes_written;

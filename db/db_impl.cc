@@ -238,8 +238,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   for (MemTable* memtable : state->memtables) {
     if (!status.ok()) break;
     CompactionIterator::Drops drops;
-    status = FlushMemTables(output_context_, {memtable}, {},
-                            versions_->NewFileNumber(), &edit, &drops);
+    status = FlushMemTables(output_context_, *versions_->current(), {memtable},
+                            {}, versions_->NewFileNumber(), &edit, &drops);
     CountDrops(drops);
   }
   LiveWal wal;

@@ -11,7 +11,7 @@
 
 namespace varve {
 
-Status FlushMemTables(const TableOutputContext& context,
+Status FlushMemTables(const TableOutputContext& context, const Version& version,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,
@@ -37,6 +37,7 @@ Status FlushMemTables(const TableOutputContext& context,
   TableOutput output(context, file_number,
                      CompressionForLevel(*context.options, 1, 0, false),
                      RateLimiter::Priority::kHigh);
+  output.SetPlace(&version, 0);
   Status status = output.Open();
   for (; status.ok() && iterator.Valid(); iterator.Next()) {
     status = output.Add(iterator.key(), iterator.value());

@@ -16,7 +16,7 @@ namespace varve {
 // edit. If nothing is left to write there is no table. *drops is what was left
 // out. Uses no lock; on an error the file is gone. `pace`, if not null, is told
 // how far it is.
-Status FlushMemTables(const TableOutputContext& context,
+Status FlushMemTables(const TableOutputContext& context, const Version& version,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,

@@ -121,6 +121,9 @@ Status RunCompaction(const TableOutputContext& context,
     result->entries_read += jobs[i]->entries_read();
     result->drops.Add(jobs[i]->drops());
   }
+  for (int i = 0; i < 2; ++i) {
+    result->bytes_skipped[i] = jobs[0]->bytes_skipped(i);  // All skip the same.
+  }
   if (status.ok()) compaction.RemoveInputs(edit);
   for (const auto& job : jobs) {
     if (status.ok()) {

@@ -27,6 +27,7 @@ namespace varve {
 
 struct CompactionResult {
   uint64_t bytes_written = 0;
+  uint64_t bytes_skipped[2] = {};  // See CompactionJob.
   uint64_t entries_read = 0;
   CompactionIterator::Drops drops;
   size_t parts = 0;

@@ -35,7 +35,8 @@ TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
     : context_(context),
       path_(TableFileName(context.db_path, number)),
       compression_(compression),
-      priority_(priority) {
+      priority_(priority),
+      reach_(context.comparator) {
   metadata_.number = number;
 }
 
@@ -79,6 +80,7 @@ void TableOutput::CountSequence(SequenceNumber sequence) {
 Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
   CountSequence(ExtractSequence(internal_key));
   if (metadata_.smallest.empty()) metadata_.smallest = internal_key.ToString();
+  if (ExtractValueType(internal_key) != ValueType::kValue) reach_.AddDeletion();
   const bool added = builder_->Add(internal_key, value);
   if (context_.options->rate_limiter != nullptr) Charge(kChargeBytes);
   if (added) [[likely]]
@@ -118,6 +120,19 @@ void TableOutput::AddRangeDeletion(const RangeTombstone& tombstone) {
   }
   builder_->AddRangeDeletion(tombstone.begin, tombstone.end,
                              tombstone.sequence);
+  reach_.AddRange(tombstone.begin, tombstone.end);
+}
+
+void TableOutput::EstimateReach() {
+  const Slice smallest = metadata_.smallest_user_key();
+  const Slice largest = metadata_.largest_user_key();
+  const UserKeyRange range{&smallest, &largest, metadata_.EndIsExclusive()};
+  const uint64_t bytes = reach_.RangeBytes(*version_, level_ + 1);
+  if (bytes != 0) {
+    PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, bytes);
+  }
+  metadata_.reclaimable_bytes =
+      bytes + reach_.PointBytes(*version_, level_ + 1, range);
 }
 
 Status TableOutput::Finish() {
@@ -136,6 +151,7 @@ Status TableOutput::Finish() {
        context_.comparator->Compare(tombstones_end_, metadata_.largest) > 0)) {
     metadata_.largest = tombstones_end_;
   }
+  if (version_ != nullptr) EstimateReach();
   if (context_.options->rate_limiter != nullptr) Charge(1);
   step.Next("table sync");
   if (status.ok()) status = file_->Sync();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "db/deletion_reach.h"
 #include "db/version_edit.h"
 #include "table/range_tombstones.h"
 #include "table/table_builder.h"
@@ -34,6 +35,13 @@ class TableOutput {
   TableOutput(const TableOutput&) = delete;
   TableOutput& operator=(const TableOutput&) = delete;
 
+  // Which level of the version the table is for, so that what its deletions
+  // hide further down can be estimated; unknown without. The version must
+  // outlive Finish.
+  void SetPlace(const Version* version, int level) {
+    version_ = version;
+    level_ = level;
+  }
   Status Open();
   // REQUIRES: Open was OK; keys rise.
   Status Add(const Slice& internal_key, const Slice& value);
@@ -60,12 +68,17 @@ class TableOutput {
   // Waits until what was written may have been, from `least_bytes` on.
   void Charge(uint64_t least_bytes);
   void CountSequence(SequenceNumber sequence);
+  // REQUIRES: the metadata has the range of keys.
+  void EstimateReach();
 
   const TableOutputContext& context_;
   const std::string path_;
   const CompressionType compression_;
   const RateLimiter::Priority priority_;
   FileMetaData metadata_;
+  const Version* version_ = nullptr;
+  int level_ = 0;
+  DeletionReach reach_;
   std::string tombstones_end_;  // An internal key; empty if there are none.
   std::unique_ptr<WritableFile> file_;
   std::unique_ptr<TableBuilder> builder_;

@@ -10,6 +10,13 @@
 
 namespace varve {
 
+namespace {
+
+// See reclaimers().
+constexpr uint64_t kReclaimedPart = 3;
+
+}  // namespace
+
 size_t FindFile(const InternalKeyComparator& comparator,
                 const std::vector<FileMetaData*>& files,
                 const Slice& internal_key) {
@@ -62,6 +69,44 @@ Version::Version(const InternalKeyComparator* comparator,
   for (const FileMetaData* file : levels_[deepest_level_]) {
     if (file->hidden_bytes != 0) hides_in_deepest_level_ = true;
   }
+  FindReclaimers();
+}
+
+void Version::FindReclaimers() {
+  for (int level = 0; level < deepest_level_; ++level) {
+    for (FileMetaData* file : levels_[level]) {
+      if (file->reclaimable_bytes == 0) continue;
+      const Slice smallest = file->smallest_user_key();
+      const Slice largest = file->largest_user_key();
+      const UserKeyRange range{&smallest, &largest, file->EndIsExclusive()};
+      // What is more than enough need not be counted.
+      const uint64_t enough =
+          file->reclaimable_bytes > UINT64_MAX / kReclaimedPart
+              ? UINT64_MAX
+              : file->reclaimable_bytes * kReclaimedPart;
+      uint64_t bytes = file->file_size;
+      for (int below = std::max(level + 1, 1);
+           below <= deepest_level_ && bytes <= enough; ++below) {
+        bytes += OverlappingBytes(below, range, enough);
+      }
+      if (bytes <= enough) reclaimers_.push_back({level, file});
+    }
+  }
+}
+
+uint64_t Version::OverlappingBytes(int level, const UserKeyRange& range,
+                                   uint64_t enough) const {
+  const auto& files = levels_[level];
+  const std::string target =
+      MakeInternalKey(*range.begin, kRangeEndTrailer - 1);
+  uint64_t bytes = 0;
+  for (size_t i = FindFile(*comparator_, files, target);
+       i < files.size() && bytes <= enough &&
+       FileOverlaps(*comparator_, *files[i], range);
+       ++i) {
+    bytes += files[i]->file_size;
+  }
+  return bytes;
 }
 
 void Version::MakePrefixes(int level) {

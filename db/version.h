@@ -74,6 +74,15 @@ class Version {
   // of level 0, whose tables all move on.
   bool HidesInDeepestLevel() const { return hides_in_deepest_level_; }
 
+  // Tables above the deepest level whose deletions hide at least a third of
+  // what they overlap in deeper levels, and of themselves: to compact them
+  // costs little for the space that it gives back.
+  struct Reclaimer {
+    int level = 0;
+    FileMetaData* file = nullptr;
+  };
+  const std::vector<Reclaimer>& reclaimers() const { return reclaimers_; }
+
   // Looks through the tables, newest first. REQUIRES: inside a read section.
   // With `kSteps`, short steps may have spans as well.
   template <bool kSteps>
@@ -137,6 +146,11 @@ class Version {
   ~Version() = default;
 
   void MakePrefixes(int level);
+  void FindReclaimers();
+  // Of the files of a level above 0 that have keys in the range, which has a
+  // begin; only so many as make more than `enough`.
+  uint64_t OverlappingBytes(int level, const UserKeyRange& range,
+                            uint64_t enough) const;
   // The one file of a level above 0 that may have the key, or null.
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
   // How many files of level 0 are to be looked at for the key, with its prefix:
@@ -168,6 +182,7 @@ class Version {
   std::vector<int> filled_levels_;  // Above 0: those that have files.
   int deepest_level_ = 0;
   bool hides_in_deepest_level_ = false;
+  std::vector<Reclaimer> reclaimers_;
   int refs_ = 0;
 };
 

@@ -142,6 +142,7 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         uint64_t size;
         Slice rest = field;
         if (!GetVarint64(&rest, &size)) return Malformed("range deletion size");
+        file->reclaimable_bytes = size;
         // relaxed: nobody else has the object yet.
         file->table.without_tombstones.store(size == 0,
                                              std::memory_order_relaxed);

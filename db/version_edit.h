@@ -49,6 +49,10 @@ struct FileMetaData {
   std::map<SequenceNumber, uint64_t> kept_bytes;
   // The same of entries that only readers of snapshots see, one or several.
   uint64_t hidden_bytes = 0;
+  // Bytes of deeper levels that its deletions hid when it was written, about.
+  // The MANIFEST keeps of it what range deletions hide. Immutable once the file
+  // is in a version.
+  uint64_t reclaimable_bytes = 0;
 
   // The open table and more; filled by reads.
   mutable TableMemo table;

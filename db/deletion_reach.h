@@ -1,0 +1,58 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// How much of deeper levels the deletions of a table hide. A range deletion
+// takes some tens of bytes whatever it hides, and a deletion less than its
+// entry, so the sizes of levels say nothing about the space that compacting the
+// table would give back. What is estimated here does: see
+// Version::reclaimers(). RocksDB counts such bytes to a table's size.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "db/version.h"
+#include "varve/slice.h"
+
+namespace varve {
+
+// Gathers the deletions of a table while it is written.
+// Thread-safety: owned by one thread.
+class DeletionReach {
+ public:
+  // `comparator` must outlive it.
+  explicit DeletionReach(const InternalKeyComparator* comparator)
+      : comparator_(*comparator) {}
+
+  // A deletion of one key.
+  void AddDeletion() { ++deletions_; }
+  // A deletion of keys from `begin` up to, not including, `end`. Begins rise.
+  void AddRange(const Slice& begin, const Slice& end);
+  bool HasRanges() const { return !ranges_.empty(); }
+
+  // Bytes of tables from `first_level` on that are hidden, about: by the range
+  // deletions; by the others, each of which is taken for one of an entry in
+  // the range of keys. May open tables; those that cannot be opened count for
+  // nothing.
+  uint64_t RangeBytes(const Version& version, int first_level) const;
+  uint64_t PointBytes(const Version& version, int first_level,
+                      const UserKeyRange& range) const;
+
+ private:
+  struct KeyRange {
+    std::string begin;
+    std::string end;
+  };
+
+  uint64_t BytesBetween(const Version& version, int level,
+                        const KeyRange& range) const;
+  // Of one file, some of whose keys are in the range.
+  uint64_t PartOf(const Version& version, const FileMetaData& file,
+                  const KeyRange& range) const;
+
+  const InternalKeyComparator& comparator_;
+  uint64_t deletions_ = 0;
+  std::vector<KeyRange> ranges_;  // Rising and disjoint.
+};
+
+}  // namespace varve

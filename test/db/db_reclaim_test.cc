@@ -1,0 +1,264 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: deletions give back the space of what they hide without being asked,
+// where that is much, and wherever it lies; tables of which nothing is left are
+// not read for it; and nothing goes that somebody may still read. Method: what
+// tables take, and what compactions read, before and after; random deletions
+// are in db_model_test.
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/seed.h"
+#include "varve/statistics.h"
+
+namespace varve::test {
+namespace {
+
+constexpr int kCount = 4000;
+
+class DbReclaimTest : public DbTestBase {
+ protected:
+  DbReclaimTest() {
+    options_.statistics = NewTestStatistics();
+    options_.compression = CompressionType::kNone;
+    options_.target_file_size_base = 64 << 10;
+  }
+  void DeleteRange(int begin, int end) {
+    ASSERT_TRUE(Ok(db_->DeleteRange({}, Key(begin), Key(end))));
+  }
+  // Some 470 KB in the last level.
+  void Fill() {
+    Open();
+    Rng rng(5);
+    for (int i = 0; i < kCount; i++) Put(Key(i), rng.Bytes(100));
+    CompactAll();
+    filled_bytes_ = Bytes();
+    ASSERT_GE(filled_bytes_, 400000u);
+  }
+  void FlushAndWait() {
+    read_before_ = BytesRead();
+    Flush();
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    EXPECT_EQ(Number("varve.compaction-pending"), 0u);
+  }
+  uint64_t Bytes() { return Number("varve.live-sst-files-size"); }
+  uint64_t BytesRead() {
+    return options_.statistics->getTickerCount(Ticker::kCompactReadBytes);
+  }
+  uint64_t BytesReadSince() { return BytesRead() - read_before_; }
+  void ExpectAbsent(int begin, int end) {
+    for (int i = begin; i < end; i++) ASSERT_EQ(Get(Key(i)), "NotFound") << i;
+  }
+  int CountEntries(const ReadOptions& options = {}) {
+    int count = 0;
+    const auto it = db_->NewIterator(options);
+    for (it->SeekToFirst(); it->Valid(); it->Next()) count++;
+    EXPECT_TRUE(Ok(it->status()));
+    return count;
+  }
+
+  uint64_t filled_bytes_ = 0;
+  uint64_t read_before_ = 0;
+};
+
+TEST_F(DbReclaimTest, RangeDeletionOfEverything) {
+  Fill();
+  DeleteRange(0, kCount);
+  FlushAndWait();
+  EXPECT_EQ(Tables(), 0u);
+  EXPECT_LT(BytesReadSince(), 5000u) << "only the range deletion";
+  ExpectAbsent(0, kCount);
+}
+
+TEST_F(DbReclaimTest, RangeDeletionOfAPart) {
+  Fill();
+  DeleteRange(kCount / 4, kCount / 2);
+  FlushAndWait();
+  EXPECT_LT(Bytes(), filled_bytes_ * 4 / 5);
+  EXPECT_EQ(TablesAt(0), 0u);
+  EXPECT_LT(BytesReadSince(), filled_bytes_ / 3) << "the tables at its ends";
+  Reopen();
+  EXPECT_EQ(CountEntries(), kCount * 3 / 4);
+  ExpectAbsent(kCount / 4, kCount / 2);
+}
+
+TEST_F(DbReclaimTest, ManySmallRanges) {
+  Fill();
+  for (int i = 0; i + 10 <= kCount; i += 10) DeleteRange(i, i + 8);
+  FlushAndWait();
+  EXPECT_LT(Bytes(), filled_bytes_ / 4);
+  EXPECT_EQ(CountEntries(), kCount / 5);
+}
+
+TEST_F(DbReclaimTest, SingleDeletions) {
+  Fill();
+  for (int i = 0; i < kCount; i += 2) Delete(Key(i));
+  FlushAndWait();
+  EXPECT_LT(Bytes(), filled_bytes_ * 3 / 5);
+  EXPECT_EQ(TablesAt(0), 0u);
+  EXPECT_EQ(CountEntries(), kCount / 2);
+}
+
+// Where much would have to be rewritten for little, nothing is done.
+TEST_F(DbReclaimTest, LittleIsLeftWhereItIs) {
+  Fill();
+  Put(Key(0), "first");
+  DeleteRange(kCount / 2, kCount * 7 / 10);
+  Put(Key(kCount - 1), "last");
+  FlushAndWait();
+  EXPECT_EQ(TablesAt(0), 1u);
+  EXPECT_EQ(BytesReadSince(), 0u);
+  ExpectAbsent(kCount / 2, kCount * 7 / 10);
+
+  // Less than a quarter of a table.
+  CompactAll();
+  DeleteRange(0, 100);
+  FlushAndWait();
+  EXPECT_EQ(TablesAt(0), 1u);
+}
+
+TEST_F(DbReclaimTest, ThroughAllLevels) {
+  options_.level_compaction_dynamic_level_bytes = false;
+  options_.max_bytes_for_level_base = 64 << 10;
+  options_.max_bytes_for_level_multiplier = 2;
+  options_.write_buffer_size = 64 << 10;
+  Open();
+  Rng rng(9);
+  for (int i = 0; i < 10 * kCount; i++) {
+    Put(Key(rng.Between(0, kCount)), rng.Bytes(100));
+  }
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  int levels = 0;
+  for (int level = 1; level < 7; level++) levels += TablesAt(level) > 0;
+  ASSERT_GE(levels, 3);
+  DeleteRange(0, kCount + 1);
+  Put(Key(7), "new");
+  FlushAndWait();
+  EXPECT_LT(Bytes(), 5000u);
+  EXPECT_EQ(CountEntries(), 1);
+  EXPECT_EQ(Get(Key(7)), "new");
+}
+
+// RocksDB keeps the estimate for range deletions in the MANIFEST as well.
+TEST_F(DbReclaimTest, IsKnownAfterReopening) {
+  Fill();
+  options_.disable_auto_compactions = true;
+  Reopen();
+  DeleteRange(0, kCount);
+  Flush();
+  EXPECT_EQ(TablesAt(0), 1u);
+  options_.disable_auto_compactions = false;
+  Reopen();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Tables(), 0u);
+}
+
+// A deletion that is only in the log when the database is opened.
+TEST_F(DbReclaimTest, IsEstimatedInRecovery) {
+  Fill();
+  DeleteRange(0, kCount);
+  Close();
+  Open();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Tables(), 0u);
+}
+
+TEST_F(DbReclaimTest, SnapshotsKeepWhatTheySee) {
+  Fill();
+  const Snapshot* const before = db_->GetSnapshot();
+  DeleteRange(0, kCount);
+  FlushAndWait();
+  EXPECT_GE(Bytes(), filled_bytes_);
+  CompactAll();
+  ReadOptions as_of;
+  as_of.snapshot = before;
+  EXPECT_EQ(CountEntries(as_of), kCount);
+  EXPECT_EQ(CountEntries(), 0);
+  // A snapshot that sees the deletion keeps nothing that it hides.
+  const Snapshot* const after = db_->GetSnapshot();
+  db_->ReleaseSnapshot(before);
+  Put("another", "write");
+  FlushAndWait();
+  EXPECT_LT(Bytes(), 5000u);
+  as_of.snapshot = after;
+  EXPECT_EQ(CountEntries(as_of), 0);
+  db_->ReleaseSnapshot(after);
+}
+
+// One before the data, or behind the deletion, needs nothing that it hides.
+TEST_F(DbReclaimTest, TablesAreSkippedBesideOtherSnapshots) {
+  options_.disable_auto_compactions = true;
+  Open();
+  Put("a", "1");
+  const Snapshot* const early = db_->GetSnapshot();
+  Rng rng(5);
+  for (int i = 0; i < kCount; i++) Put(Key(i), rng.Bytes(100));
+  CompactAll();
+  DeleteRange(0, kCount);
+  const Snapshot* const late = db_->GetSnapshot();
+  Put("z", "1");
+  read_before_ = BytesRead();
+  CompactAll();
+  EXPECT_LT(BytesReadSince(), 100000u) << "the table with \"a\"";
+  for (const Snapshot* const snapshot : {early, late}) {
+    ReadOptions as_of;
+    as_of.snapshot = snapshot;
+    EXPECT_EQ(CountEntries(as_of), 1);
+    db_->ReleaseSnapshot(snapshot);
+  }
+  EXPECT_EQ(CountEntries(), 2);
+}
+
+// What is skipped ends where the deletions do.
+TEST_F(DbReclaimTest, OnlyTablesThatAreHiddenWhollyAreSkipped) {
+  struct Case {
+    std::vector<std::pair<int, int>> ranges;
+    bool skipped;
+    int left;
+  };
+  const Case cases[] = {
+      {{{0, 100}}, true, 0},           {{{0, 99}}, false, 1},
+      {{{1, 100}}, false, 1},          {{{0, 50}, {50, 100}}, true, 0},
+      {{{0, 60}, {40, 100}}, true, 0}, {{{0, 50}, {51, 100}}, false, 1},
+      {{{0, 200}}, true, 0},
+  };
+  options_.disable_auto_compactions = true;
+  options_.level_compaction_dynamic_level_bytes = false;
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.left);
+    db_.reset();
+    std::filesystem::remove_all(path_);
+    Open();
+    Rng rng(5);
+    for (int i = 0; i < 100; i++) Put(Key(i), rng.Bytes(300));
+    CompactAll();
+    ASSERT_EQ(Tables(), 1u);
+    for (const auto& [begin, end] : c.ranges) DeleteRange(begin, end);
+    read_before_ = BytesRead();
+    CompactAll();
+    EXPECT_EQ(BytesReadSince() < 10000, c.skipped);
+    EXPECT_EQ(CountEntries(), c.left);
+  }
+}
+
+// An entry newer than the deletion may be in the same table.
+TEST_F(DbReclaimTest, NewerEntriesStay) {
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int i = 0; i < 100; i++) Put(Key(i), "old");
+  CompactAll();
+  DeleteRange(0, 100);
+  Flush();
+  Put(Key(50), "new");
+  Flush();
+  CompactAll();
+  EXPECT_EQ(CountEntries(), 1);
+  EXPECT_EQ(Get(Key(50)), "new");
+}
+
+}  // namespace
+}  // namespace varve::test
