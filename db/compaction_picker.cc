@@ -33,8 +33,7 @@ constexpr uint64_t kLeastPart = 4;
 bool IsDueForSpace(const Options& options, const FileMetaData& file,
                    SequenceNumber oldest_snapshot) {
   return !file.being_compacted &&
-         file.reclaimable_bytes >=
-             options.target_file_size_base / kLeastPart &&
+         file.reclaimable_bytes >= options.target_file_size_base / kLeastPart &&
          file.largest_sequence <= oldest_snapshot;
 }
 

@@ -219,7 +219,7 @@ class DbIterator final : public Iterator {
       iterator->LookAtBounds();
       iterator->CountMoves();
       RecordTick(parts.statistics, Ticker::kNumberDbSeek);
-      if (IsOperationMeasured()) [[unlikely]] {
+      if (IsOperationMeasured(parts.statistics)) [[unlikely]] {
         operation_.emplace(parts.statistics, HistogramType::kDbSeek, parts.env);
       }
     }

@@ -140,7 +140,7 @@ Status DBImpl::GetStored(const ReadOptions& options, const Slice& key,
                          ReadTarget* target) {
   if (TraceWanted()) [[unlikely]]
     return TracedGet(options, key, target);
-  if (IsOperationMeasured()) [[unlikely]] {
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
     return MeasuredGet(options, key, target);
   }
   return LookUp<false>(options, key, target);
@@ -149,7 +149,7 @@ Status DBImpl::GetStored(const ReadOptions& options, const Slice& key,
 Status DBImpl::TracedGet(const ReadOptions& options, const Slice& key,
                          ReadTarget* target) {
   const RequestSpan span("DB::Get");
-  if (IsOperationMeasured()) return MeasuredGet(options, key, target);
+  if (IsOperationMeasured(stats_)) return MeasuredGet(options, key, target);
   return TraceSteps() ? LookUp<true>(options, key, target)
                       : LookUp<false>(options, key, target);
 }
@@ -198,7 +198,7 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
   const bool found = status.ok() && state == LookupState::kFound;
   if constexpr (kMeasured) {
     if (PerfCounts()) {
-      counts.AddTo(GetPerfContext());
+      ReadTotals(counts).AddTo(GetPerfContext());
       ++GetPerfContext()->get_from_memtable_count;
     }
   }
@@ -225,7 +225,7 @@ void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
                        : found      ? Bundle::kGetFromMemtable
                                     : Bundle::kGetDeletedInMemtable);
   }
-  if (counts.lanes != 0) counts.TickLanes(stats_);
+  if (counts.lanes != 0) ReadTotals(counts).Tick(stats_);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
@@ -245,7 +245,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
                           const Slice* keys, Value* values, Status* statuses) {
   const RequestSpan span("DB::MultiGet");
   std::optional<MeasuredOperation> operation;
-  if (IsOperationMeasured()) [[unlikely]] {
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
   }
   uint64_t bytes = 0;
@@ -280,7 +280,6 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
                               const SuperVersion& super_version,
                               SequenceNumber sequence, const Slice* keys,
                               MultiGetScratch* scratch, Status* statuses) {
-  ReadCounts counts;
   const size_t count = scratch->targets.size();
   auto& lookups = scratch->lookups;
   auto& pending = scratch->pending;
@@ -291,7 +290,7 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
     l.lookup.user_key = keys[i];
     l.lookup.hash = PreviewXxh3(keys[i]);
     l.lookup.sequence = sequence;
-    l.lookup.counts = &counts;
+    l.lookup.counts = &l.counts;
     l.target = &scratch->targets[i];
     super_version.Prefetch(l.lookup.hash);
   }
@@ -306,8 +305,10 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
   super_version.version->MultiGet(options, pending.data(), pending_count);
   size_t found = 0;
   uint64_t bytes = 0;
+  ReadTotals totals;
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
+    totals.Add(l.counts);
     statuses[i] = std::move(l.status);
     if (statuses[i].ok() && l.state == LookupState::kFound) {
       ++found;
@@ -327,10 +328,10 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
     for (const auto& [ticker, n] : ticks) {
       if (n != 0) stats_->TickCounted(ticker, n);
     }
-    if (counts.lanes != 0) counts.TickLanes(stats_);
+    totals.Tick(stats_);
   }
   if (PerfCounts()) [[unlikely]]
-    counts.AddTo(GetPerfContext());
+    totals.AddTo(GetPerfContext());
   return bytes;
 }
 

@@ -138,7 +138,7 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
 }
 
 Status DBImpl::WriteStored(const WriteOptions& options, WriteBatch* batch) {
-  if (IsOperationMeasured()) [[unlikely]] {
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
     MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
     if (batch != nullptr) {
       operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());

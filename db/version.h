@@ -12,6 +12,7 @@
 #include "db/range_deletion_filter.h"
 #include "db/version_edit.h"
 #include "db/version_tombstones.h"
+#include "monitoring/read_counts.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
 #include "table/table_cache.h"
@@ -95,6 +96,7 @@ class Version {
     TableLookup lookup;
     ReadTarget* target = nullptr;
     // Results.
+    ReadCounts counts;  // If the lookup points here.
     LookupState state = LookupState::kNotFound;
     Status status;
     // Where it has got to.

@@ -2,6 +2,7 @@
 #include "varve/write_batch.h"
 
 #include <limits>
+#include <utility>
 
 #include "db/memtable.h"
 #include "db/write_batch_internal.h"
@@ -36,6 +37,20 @@ WriteBatch::WriteBatch() { Clear(); }
 WriteBatch::WriteBatch(std::string representation)
     : representation_(std::move(representation)), unchecked_(true) {
   charge_.Update(representation_);
+}
+
+WriteBatch::WriteBatch(WriteBatch&& other) noexcept : WriteBatch() {
+  *this = std::move(other);
+}
+
+WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
+  if (this == &other) return *this;
+  representation_ = std::move(other.representation_);
+  charge_ = std::move(other.charge_);
+  too_long_ = other.too_long_;
+  unchecked_ = other.unchecked_;
+  other.Clear();
+  return *this;
 }
 
 void WriteBatch::Clear() {

@@ -34,8 +34,11 @@ struct ThreadMeasures {
     thread_measures;
 
 // Whether the operation that begins is to be put through MeasuredOperation. To
-// be asked once for each.
-inline bool IsOperationMeasured() { return --thread_measures.countdown == 0; }
+// be asked once for each. `statistics`, the DB's, may be null.
+inline bool IsOperationMeasured(const StatisticsImpl* statistics) {
+  return --thread_measures.countdown == 0 ||
+         (statistics != nullptr && statistics->times_all());
+}
 
 inline bool PerfCounts() {
   return thread_measures.perf_level >= PerfLevel::kEnableCount;

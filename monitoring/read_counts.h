@@ -26,8 +26,25 @@ struct ReadCounts {
   int level = 0;  // Of the table that had the key: 0, 1, or 2 for others.
 
   uint64_t Lane(uint64_t unit) const { return lanes / unit & 0xFFFF; }
-  // Each lane to its ticker. REQUIRES: statistics->counts().
-  void TickLanes(StatisticsImpl* statistics) const;
+};
+
+// The same of several lookups.
+struct ReadTotals {
+  uint64_t cache_hit = 0;
+  uint64_t filter_useful = 0;
+  uint64_t filter_positive = 0;
+  uint64_t filter_true_positive = 0;
+
+  ReadTotals() = default;
+  explicit ReadTotals(const ReadCounts& counts) { Add(counts); }
+  void Add(const ReadCounts& counts) {
+    cache_hit += counts.Lane(ReadCounts::kCacheHit);
+    filter_useful += counts.Lane(ReadCounts::kFilterUseful);
+    filter_positive += counts.Lane(ReadCounts::kFilterPositive);
+    filter_true_positive += counts.Lane(ReadCounts::kFilterTruePositive);
+  }
+  // Each to its ticker. REQUIRES: statistics->counts().
+  void Tick(StatisticsImpl* statistics) const;
   void AddTo(PerfContext* perf) const;
 };
 

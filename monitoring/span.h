@@ -41,7 +41,8 @@ struct TraceSettings;
 
 // For SpanQueue::Chance, from a part in [0, 1].
 inline uint32_t SamplingOf(double part) {
-  return part >= 1 ? UINT32_MAX : static_cast<uint32_t>(part * UINT32_MAX);
+  if (part >= 1) return UINT32_MAX;
+  return part > 0 ? static_cast<uint32_t>(part * UINT32_MAX) : 0;
 }
 
 // The queue of one thread. In it lies one trace, or batch of local spans, that

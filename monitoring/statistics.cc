@@ -292,10 +292,11 @@ Status StatisticsImpl::GetHistogramByName(const Slice& name,
 
 void StatisticsImpl::Reset() {
   std::vector<Cells::Cell> counts(Cells::kCount);
+  // Of two at a time, the later one's sums are the greater ones.
+  MutexLock lock(&reset_mutex_);
   ForEachSet([&counts](const Cells::Cell* set) {
     FoldStatisticsSet(set, counts.data());
   });
-  MutexLock lock(&reset_mutex_);
   baseline_.swap(counts);
   // release: pairs with the acquire in Baseline.
   was_reset_.store(true, std::memory_order_release);

@@ -56,18 +56,38 @@ struct Trace {
     static Node closed;
     return &closed;
   }
-  // Counts spans that are to be added; false, and they are dropped, if there
-  // is no room for all of them.
-  bool Reserve(uint32_t spans) {
+  // Counts spans that are to be added, as many as there is room for, and says
+  // how many; the others are dropped.
+  uint32_t Reserve(uint32_t spans) {
     // relaxed: a bound.
-    if (span_count.fetch_add(spans, std::memory_order_relaxed) + spans <=
-        options.max_spans) {
-      return true;
+    uint32_t count = span_count.load(std::memory_order_relaxed);
+    uint32_t room;
+    do {
+      room = std::min(spans, std::max(options.max_spans, count) - count);
+      // relaxed, both: as above.
+    } while (!span_count.compare_exchange_weak(count, count + room,
+                                               std::memory_order_relaxed,
+                                               std::memory_order_relaxed));
+    if (room < spans) {
+      TraceCollector::CountDrop(SpanDrop::kTraceFull, spans - room);
     }
-    // relaxed: as above.
-    span_count.fetch_sub(spans, std::memory_order_relaxed);
-    TraceCollector::CountDrop(SpanDrop::kTraceFull, spans);
-    return false;
+    return room;
+  }
+  // What there is room for of a batch.
+  void Add(std::shared_ptr<const Batch> batch, uint32_t parent) {
+    const auto count = static_cast<uint32_t>(batch->spans.size());
+    const uint32_t room = Reserve(count);
+    if (room == 0) return;
+    if (room < count) {
+      // Parents stand before their children.
+      auto part = std::make_shared<Batch>(*batch);
+      part->spans.resize(room);
+      batch = std::move(part);
+    }
+    auto node = std::make_unique<Node>();
+    node->batch = std::move(batch);
+    node->parent = parent;
+    Push(std::move(node), room);
   }
   void Push(std::unique_ptr<Node> node, uint32_t spans) {
     // relaxed: what is found is only compared, and linked.
@@ -135,6 +155,7 @@ std::vector<Record> MakeRecords(const Trace& trace, const Node* nodes) {
                           trace.epoch_offset_ns);
   // relaxed: a child of which nothing is known here has not ended.
   uint32_t last_id = trace.last_span_id.load(std::memory_order_relaxed);
+  bool has_root = false;
   bool wanted = false;
   std::vector<bool> ended(last_id + 1, false);
   for (const Node* node = nodes; node != nullptr; node = node->next) {
@@ -143,8 +164,11 @@ std::vector<Record> MakeRecords(const Trace& trace, const Node* nodes) {
                                    node->thread));
       const Record& record = records.back();
       ended[node->id] = true;
-      wanted |= node->id == 1 && record.end_ns - record.begin_ns >=
-                                     trace.options.slower_than_us * 1000;
+      if (node->id == 1) {
+        has_root = true;
+        wanted = (record.end_ns - record.begin_ns) / 1000 >=
+                 trace.options.slower_than_us;
+      }
       continue;
     }
     const Batch& batch = *node->batch;
@@ -160,6 +184,7 @@ std::vector<Record> MakeRecords(const Trace& trace, const Node* nodes) {
           maker.Make(span, trace.id, ++last_id, parent, batch.thread));
     }
   }
+  if (has_root && !wanted) TraceCollector::CountDiscarded();
   if (!wanted) return {};
   // What is below a span that has not ended is below the root.
   for (Record& record : records) {
@@ -230,13 +255,7 @@ LocalParent::~LocalParent() {
   LocalTrace& local = state_->local;
   local.EndAll();
   if (local.count() == 0) return;
-  auto node = std::make_unique<Node>();
-  node->batch = internal::MakeBatch(local);
-  node->parent = state_->parent;
-  const auto count = static_cast<uint32_t>(node->batch->spans.size());
-  if (state_->trace->Reserve(count)) {
-    state_->trace->Push(std::move(node), count);
-  }
+  state_->trace->Add(internal::MakeBatch(local), state_->parent);
 }
 
 // ---- Spans that cross threads -----------------------------------------------
@@ -278,7 +297,7 @@ Span& Span::operator=(Span&& other) noexcept {
 
 Span Span::Child(const char* name) const {
   Span child;
-  if (trace_ == nullptr || !trace_->Reserve(1)) return child;
+  if (trace_ == nullptr || trace_->Reserve(1) == 0) return child;
   child.trace_ = trace_;
   child.name_ = name;
   child.parent_ = id_;
@@ -300,12 +319,7 @@ LocalParent Span::SetLocalParent() const {
 }
 
 void Span::Mount(const LocalSpans& spans) const {
-  const auto count = static_cast<uint32_t>(spans.size());
-  if (trace_ == nullptr || count == 0 || !trace_->Reserve(count)) return;
-  auto node = std::make_unique<Node>();
-  node->batch = spans.batch_;
-  node->parent = id_;
-  trace_->Push(std::move(node), count);
+  if (trace_ != nullptr && spans.size() != 0) trace_->Add(spans.batch_, id_);
 }
 
 void Span::End() {
@@ -323,6 +337,13 @@ Collector::~Collector() {
   if (trace_ != nullptr && trace_->options.sink != nullptr) Collect();
 }
 
+Collector& Collector::operator=(Collector&& other) noexcept {
+  if (this == &other) return *this;
+  if (trace_ != nullptr && trace_->options.sink != nullptr) Collect();
+  trace_ = std::move(other.trace_);
+  return *this;
+}
+
 std::vector<Record> Collector::Collect() {
   std::vector<Record> records;
   if (trace_ == nullptr) return records;
@@ -334,7 +355,7 @@ std::vector<Record> Collector::Collect() {
   if (records.empty()) return records;
   TraceCollector::CountCollected(records.size(), 1);
   if (trace->options.sink != nullptr) {
-    trace->options.sink->Add(records.data(), records.size());
+    internal::SinkCalls::Add(trace->options.sink.get(), records);
   }
   return records;
 }

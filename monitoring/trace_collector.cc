@@ -27,6 +27,7 @@ static_assert(kMaxSpans + kMinRoom <= SpanChunk::kRecords);
 struct Totals {
   std::atomic<uint64_t> spans{0};
   std::atomic<uint64_t> traces{0};
+  std::atomic<uint64_t> discarded{0};  // But for those of queues.
   std::atomic<uint64_t> dropped[4] = {};
 };
 constinit Totals totals;
@@ -115,6 +116,8 @@ TraceCollector& TraceCollector::Get() {
 void TraceCollector::CountDrop(SpanDrop reason, uint64_t spans) {
   Add(&totals.dropped[static_cast<int>(reason)], spans);
 }
+
+void TraceCollector::CountDiscarded() { Add(&totals.discarded, 1); }
 
 void TraceCollector::CountCollected(uint64_t spans, uint64_t traces) {
   Add(&totals.spans, spans);
@@ -247,7 +250,6 @@ void TraceCollector::SendLoose(SpanQueue* queue) {
 }
 
 SpanChunk* TraceCollector::NewChunk() {
-  Add(&chunks_in_use_, 1);
   {
     MutexLock lock(&mutex_);
     SpanChunk* const chunk = free_chunks_;
@@ -260,7 +262,11 @@ SpanChunk* TraceCollector::NewChunk() {
 }
 
 bool TraceCollector::RotateChunk(SpanQueue* queue) {
-  if (Read(chunks_in_use_) >= Read(max_chunks_)) return false;
+  // What is in it waits for the sink from now on, whether there is another or
+  // not.
+  HandOver(queue);
+  queue->room_ = 0;
+  if (Read(chunks_waiting_) >= Read(max_chunks_)) return false;
   TakeChunk(queue);
   return true;
 }
@@ -286,6 +292,7 @@ void TraceCollector::HandOver(SpanQueue* queue) {
   // relaxed: this thread stores it.
   SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
   if (chunk == nullptr) return;
+  Add(&chunks_waiting_, 1);
   // T2. release, both: pair with the acquires in TakeHandedOver and Drain.
   queue->chunk_.store(nullptr, std::memory_order_release);
   // relaxed: the push orders.
@@ -301,9 +308,9 @@ void TraceCollector::HandOver(SpanQueue* queue) {
 Status TraceCollector::Start(const trace::TraceOptions& options) {
   Status status = CheckOptions(options);
   if (!status.ok()) return status;
+  ChooseClockAnew();
   MutexLock drain_lock(&drain_mutex_);
   if (sink_ != nullptr) return Status::Busy("tracing was started already");
-  sink_ = options.sink;
   export_interval_ms_ = options.export_interval_ms;
   epoch_offset_ns_ = EpochOffsetNs();
   session_kind_ = CurrentClock();
@@ -328,7 +335,12 @@ Status TraceCollector::Start(const trace::TraceOptions& options) {
   settings.epoch = ++last_epoch_;
   settings_ = settings;
   stopping_ = false;
-  thread_ = std::thread([this] { Run(); });
+  const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
+  if (error != 0) {
+    settings_ = TraceSettings();
+    return Status::FromErrno("starting a thread for traces", error);
+  }
+  sink_ = options.sink;
   // release: pairs with the acquire in BeginTrace.
   trace_epoch.store(settings.epoch, std::memory_order_release);
   return status;
@@ -338,13 +350,13 @@ Status TraceCollector::Flush() {
   MutexLock lock(&drain_mutex_);
   if (sink_ == nullptr) return Status::OK();
   Drain(true);
-  return sink_->Flush();
+  return trace::internal::SinkCalls::Flush(sink_.get());
 }
 
 Status TraceCollector::Stop() {
   // Whoever comes second finds nothing to stop, but not before it has ended.
   MutexLock stop_lock(&stop_mutex_);
-  std::thread thread;
+  pthread_t thread;
   {
     MutexLock drain_lock(&drain_mutex_);
     if (sink_ == nullptr) return Status::OK();
@@ -352,13 +364,13 @@ Status TraceCollector::Stop() {
     // release: order does not matter; a trace that begins late is dropped.
     trace_epoch.store(0, std::memory_order_release);
     stopping_ = true;
-    thread.swap(thread_);
+    thread = thread_;
   }
   wake_.SignalAll();
-  thread.join();
+  pthread_join(thread, nullptr);
   MutexLock drain_lock(&drain_mutex_);
   Drain(true);
-  Status status = sink_->Flush();
+  Status status = trace::internal::SinkCalls::Flush(sink_.get());
   CountDrop(SpanDrop::kLate, unfinished_.size());
   unfinished_.clear();
   sink_.reset();
@@ -381,6 +393,7 @@ trace::Counts TraceCollector::GetCounts() {
   trace::Counts counts;
   counts.spans = Read(totals.spans);
   counts.traces = Read(totals.traces);
+  counts.discarded = Read(totals.discarded);
   const auto dropped = [](SpanDrop reason) {
     return Read(totals.dropped[static_cast<int>(reason)]);
   };
@@ -425,6 +438,11 @@ void TraceCollector::SetCollectMode(TraceCollectMode mode) {
   collect_mode_ = mode;
 }
 
+void* TraceCollector::ThreadMain(void* collector) {
+  static_cast<TraceCollector*>(collector)->Run();
+  return nullptr;
+}
+
 void TraceCollector::Run() {
   uint64_t exported_ms = NowMs();
   bool busy = false;  // More may have come into the channel already.
@@ -441,14 +459,15 @@ void TraceCollector::Run() {
     if (export_interval_ms_ != 0 &&
         NowMs() - exported_ms >= export_interval_ms_) {
       Drain(true);
-      sink_->Flush().IgnoreError();  // Told by the next Flush as well.
+      trace::internal::SinkCalls::Flush(sink_.get())
+          .IgnoreError();  // Told by the next Flush as well.
       exported_ms = NowMs();
     } else {
       const size_t before = unfinished_.size();
       TakeHandedOver();
       busy = channel_.allocated() && unfinished_.size() > before;
       const uint64_t used =
-          Read(chunks_in_use_) + unfinished_.size() / SpanChunk::kRecords;
+          Read(chunks_waiting_) + unfinished_.size() / SpanChunk::kRecords;
       if (used > Read(max_chunks_) / 2) Drain(false);
     }
   }
@@ -484,6 +503,8 @@ void TraceCollector::Drain(bool everything) {
     chunk->committed.store(0, std::memory_order_relaxed);
     chunk->consumed = 0;
     FreeChunk(chunk);
+    // relaxed: a bound.
+    chunks_waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   full_.clear();
   ExportLoose();
@@ -526,7 +547,7 @@ void TraceCollector::Export(SpanChunk* chunk, uint32_t epoch) {
   }
   CountCollected(end - chunk->consumed, traces);
   chunk->consumed = end;
-  sink_->Add(records_.data(), records_.size());
+  trace::internal::SinkCalls::Add(sink_.get(), records_);
 }
 
 void TraceCollector::ExportLoose() {
@@ -560,7 +581,7 @@ void TraceCollector::ExportLoose() {
     }
     i = end;
     if (records_.size() >= kPortion || i == unfinished_.size()) {
-      sink_->Add(records_.data(), records_.size());
+      trace::internal::SinkCalls::Add(sink_.get(), records_);
       records_.clear();
     }
   }
@@ -568,8 +589,6 @@ void TraceCollector::ExportLoose() {
 }
 
 void TraceCollector::FreeChunk(SpanChunk* chunk) {
-  // relaxed: a bound.
-  chunks_in_use_.fetch_sub(1, std::memory_order_relaxed);
   MutexLock lock(&mutex_);
   chunk->next = free_chunks_;
   free_chunks_ = chunk;

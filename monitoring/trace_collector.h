@@ -43,17 +43,20 @@
 //      sees.
 // Freshness and progress
 //   A trace is collected when a drain begins after its end. T1 and T2 never
-//   wait. There are at most so many chunks as fit into buffer_bytes: without a
-//   free one, traces are dropped and counted, T3 does not even try.
+//   wait. So many chunks as fit into buffer_bytes may wait for T4: where there
+//   are more, traces are dropped and counted, T3 does not even try. Beside
+//   these a thread has at most one.
 // Reclamation
 //   Chunks of an ended session are freed by its Stop, but those that threads
 //   have: at most one each.
+
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
+#include <mutex>
 #include <vector>
 
 #include "monitoring/bounded_channel.h"
@@ -124,6 +127,22 @@ class RecordMaker {
 
 uint64_t NewTraceId();
 
+namespace trace::internal {
+
+// One call at a time.
+struct SinkCalls {
+  static void Add(Sink* sink, const std::vector<Record>& records) {
+    const std::lock_guard<std::mutex> lock(sink->mutex_);
+    sink->Add(records.data(), records.size());
+  }
+  static Status Flush(Sink* sink) {
+    const std::lock_guard<std::mutex> lock(sink->mutex_);
+    return sink->Flush();
+  }
+};
+
+}  // namespace trace::internal
+
 // Thread-safety: thread-safe but for what says that it is for a queue's thread.
 // Lock ranks: drain_mutex_, then mutex_; nothing is taken below.
 class TraceCollector {
@@ -143,6 +162,8 @@ class TraceCollector {
 
   static void CountDrop(SpanDrop reason, uint64_t spans);
   static void CountCollected(uint64_t spans, uint64_t traces);
+  // A trace that no queue has counted.
+  static void CountDiscarded();
 
   // ---- For the thread of a queue ----
   // The calling thread's, made at its first use.
@@ -155,7 +176,8 @@ class TraceCollector {
   // A chunk to write to, even if there are too many. What is under way moves
   // along.
   void TakeChunk(SpanQueue* queue);
-  // The same within the session's bound; false if there is none.
+  // The same within the session's bound; false if there is none, and what was
+  // taken is handed over. REQUIRES: nothing is under way.
   bool RotateChunk(SpanQueue* queue);
 
  private:
@@ -165,6 +187,7 @@ class TraceCollector {
   void HandOver(SpanQueue* queue);
   SpanChunk* NewChunk();
   void SendLoose(SpanQueue* queue);
+  static void* ThreadMain(void* collector);
   void Run();
   // T4. `everything`: not only what threads have handed over.
   void Drain(bool everything) VARVE_REQUIRES(drain_mutex_);
@@ -176,8 +199,9 @@ class TraceCollector {
   // Atomic.
   std::atomic<SpanChunk*> handed_over_{nullptr};
   std::atomic<SpanQueue*> queues_{nullptr};
-  // Chunks that are not free, and how many there may be.
-  std::atomic<uint64_t> chunks_in_use_{0};
+  // Chunks that were handed over and are not free yet, and how many there may
+  // be.
+  std::atomic<uint64_t> chunks_waiting_{0};
   std::atomic<uint64_t> max_chunks_{0};
   BoundedChannel<LooseSpan, 1 << 15> channel_;
 
@@ -194,7 +218,7 @@ class TraceCollector {
   uint32_t export_interval_ms_ VARVE_GUARDED_BY(drain_mutex_) = 0;
   ClockAnchor session_anchor_ VARVE_GUARDED_BY(drain_mutex_);
   ClockKind session_kind_ VARVE_GUARDED_BY(drain_mutex_) = ClockKind::kSteady;
-  std::thread thread_;
+  pthread_t thread_ = {};  // While there is a sink.
 
   // Held for some instructions.
   Mutex mutex_;

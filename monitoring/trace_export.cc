@@ -61,7 +61,7 @@ class FileSink : public Sink {
  public:
   Status Open(const std::string& path) {
     path_ = path;
-    file_ = fopen(path.c_str(), "w");
+    file_ = fopen(path.c_str(), "we");
     return file_ == nullptr ? Status::FromErrno(path, errno) : Status::OK();
   }
   ~FileSink() override {

@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <string_view>
-#include <thread>
+#include <utility>
 
 #include "util/ablation_choice.h"
 #include "util/mutex.h"
@@ -81,20 +82,34 @@ std::string& CurrentWhy() VARVE_REQUIRES(ClockMutex()) {
   return *why;
 }
 
+// The kernel's source when the choice was made.
+std::string& ChosenSource() VARVE_REQUIRES(ClockMutex()) {
+  static std::string* const source = new std::string;
+  return *source;
+}
+
+std::string ReadSource() {
+  std::string source = ReadText(
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  while (!source.empty() && source.back() == '\n') source.pop_back();
+  return source;
+}
+
 const ClockAnchor& FirstAnchor(ClockKind kind);
 
 void ChooseLocked() VARVE_REQUIRES(ClockMutex()) {
-  static const ClockFacts* const facts = new ClockFacts(ReadClockFacts());
+  const ClockFacts facts = ReadClockFacts();
   // relaxed: it is set under the mutex.
   const bool known = core_offsets.load(std::memory_order_relaxed) != nullptr;
   std::string why = "ablation";
   ClockKind kind = ClockKind::kSteady;
   if (IsProduction(clock_mode)) {
-    kind = ChooseClock(*facts, known, &why);
+    kind = ChooseClock(facts, known, &why);
   } else if (clock_mode == TraceClockMode::kCoarse) {
     kind = ClockKind::kCoarse;
   }
   CurrentWhy() = std::move(why);
+  ChosenSource() = facts.source;
   FirstAnchor(kind);  // The earlier, the better.
   // release: pairs with the acquire in CurrentClock, for core_offsets.
   current_kind.store(static_cast<uint8_t>(1 + static_cast<int>(kind)),
@@ -141,6 +156,31 @@ Status BindTo(size_t core) {
                     : Status::NotSupported("cannot bind a thread to core " +
                                            std::to_string(core));
 }
+
+// A function in a thread of its own.
+class Helper {
+ public:
+  explicit Helper(std::function<void()> run) : run_(std::move(run)) {}
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+
+  Status Start() {
+    const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
+    return error == 0 ? Status::OK()
+                      : Status::FromErrno("starting a thread", error);
+  }
+  // REQUIRES: Start was OK.
+  void Join() { pthread_join(thread_, nullptr); }
+
+ private:
+  static void* ThreadMain(void* helper) {
+    static_cast<Helper*>(helper)->run_();
+    return nullptr;
+  }
+
+  const std::function<void()> run_;
+  pthread_t thread_ = {};
+};
 
 // One pair of cores: the asker's thread and the one that answers.
 class Exchange {
@@ -218,11 +258,7 @@ ClockFacts ReadClockFacts() {
 #if defined(__x86_64__)
   ParseCpuFlags(ReadText("/proc/cpuinfo"), &facts);
 #endif
-  facts.source = ReadText(
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  while (!facts.source.empty() && facts.source.back() == '\n') {
-    facts.source.pop_back();
-  }
+  facts.source = ReadSource();
   return facts;
 }
 
@@ -266,6 +302,15 @@ std::string CurrentClockName() {
          ")";
 }
 
+void ChooseClockAnew() {
+  MutexLock lock(&ClockMutex());
+  // relaxed: it is set under the mutex.
+  if (current_kind.load(std::memory_order_relaxed) != 0 &&
+      ReadSource() != ChosenSource()) {
+    ChooseLocked();
+  }
+}
+
 void SetClockMode(TraceClockMode mode) {
   MutexLock lock(&ClockMutex());
   if (clock_mode == mode) return;
@@ -305,18 +350,22 @@ Status MeasureCoreOffsets(CoreOffsets::Read read,
   std::vector<int64_t> found(cores.back() + 1, 0);
   Status status;
   // The caller's own affinity stays as it is.
-  std::thread asker([&] {
+  Helper asker([&] {
     status = BindTo(cores[0]);
     for (size_t i = 1; i < cores.size() && status.ok(); ++i) {
       Exchange exchange(read);
-      std::thread answerer([&] { exchange.Answer(cores[i]); });
+      Helper answerer([&] { exchange.Answer(cores[i]); });
+      status = answerer.Start();
+      if (!status.ok()) return;
       exchange.Ask();
-      answerer.join();
+      answerer.Join();
       status = exchange.status();
       found[cores[i]] = exchange.offset();
     }
   });
-  asker.join();
+  const Status started = asker.Start();
+  if (!started.ok()) return started;
+  asker.Join();
   if (status.ok()) {
     *offsets = std::make_unique<CoreOffsets>(std::move(found), read);
   }

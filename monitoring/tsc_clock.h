@@ -58,6 +58,9 @@ ClockKind ChooseClock(const ClockFacts& facts, bool offsets_known,
 
 // The kind for new traces. The first call looks at the machine.
 ClockKind CurrentClock();
+
+// If the kernel has turned to another clock source since, looks again.
+void ChooseClockAnew();
 std::string CurrentClockName();
 // For ablation trace_clock; process-wide.
 void SetClockMode(TraceClockMode mode);

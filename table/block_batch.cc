@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "monitoring/measured_operation.h"
+
 namespace varve {
 
 namespace {
@@ -70,6 +72,7 @@ void BlockBatch::Read(const std::function<void(size_t)>& arrived) {
     }
   }
   if (memory == nullptr) return;
+  const PerfTimer timer(Env::Default(), &GetPerfContext()->block_read_time);
   blocks_[0].core->options.env->MultiRead(
       reads_.data(), reads_.size(), [&](const FileReadRequest* request) {
         arrived(static_cast<size_t>(request - reads_.data()));
@@ -82,6 +85,10 @@ Status BlockBatch::Take(size_t index, BlockRef* block, Slice* body) {
   const BlockHandle& handle = core.index.handle(waiting.i);
   FileReadRequest& request = reads_[index];
   if (!request.read.status.ok()) return request.read.status;
+  if (PerfCounts()) [[unlikely]] {
+    ++GetPerfContext()->block_read_count;
+    GetPerfContext()->block_read_byte += handle.size + kBlockTrailerSize;
+  }
   Slice raw = request.read.result;
   raw.remove_prefix(std::min(waiting.lead, raw.size()));
   const size_t size = static_cast<size_t>(handle.size) + kBlockTrailerSize;

@@ -17,7 +17,9 @@ class VARVE_EXPORT Cache {
  public:
   virtual ~Cache() = default;
 
-  // In bytes. A smaller capacity evicts at once. Zero caches nothing.
+  // In bytes. A smaller capacity evicts at once. Zero caches nothing. What a
+  // cache is made for says into how many parts, up to 64, it is divided: one
+  // that is shrunk so far that no block fits into a part caches none.
   virtual void SetCapacity(size_t capacity_bytes) = 0;
   virtual size_t GetCapacity() const = 0;
 

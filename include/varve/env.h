@@ -166,7 +166,8 @@ class VARVE_EXPORT FileLock {
 enum class LogLevel : uint8_t { kDebug = 0, kInfo, kWarn, kError };
 
 // Where the engine writes what it does, a line a message.
-// Thread-safety: thread-safe.
+// Thread-safety: thread-safe. It is called with locks of the DB held, and so
+// must not call a DB, be it another one.
 class VARVE_EXPORT Logger {
  public:
   virtual ~Logger() = default;

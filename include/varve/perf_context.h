@@ -33,6 +33,8 @@ struct VARVE_EXPORT PerfContext {
   uint64_t block_cache_hit_count = 0;
   uint64_t block_read_count = 0;
   uint64_t block_read_byte = 0;
+  // Of MultiGet, to the last of those it reads together, with what it does
+  // about the others meanwhile.
   uint64_t block_read_time = 0;
   uint64_t block_checksum_time = 0;
   uint64_t block_decompress_time = 0;

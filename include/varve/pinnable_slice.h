@@ -24,13 +24,13 @@ class PinnableSlice : public Slice {
   PinnableSlice& operator=(PinnableSlice&& other) noexcept {
     if (this == &other) return *this;
     Reset();
-    const bool own = !other.IsPinned();
-    const size_t size = other.size();
+    const bool own = !other.IsPinned() && !other.empty();
+    const auto offset = own ? other.data() - other.buffer_.data() : 0;
     release_ = std::exchange(other.release_, nullptr);
     argument_ = other.argument_;
     buffer_ = std::move(other.buffer_);
     static_cast<Slice&>(*this) =
-        own ? Slice(buffer_.data(), size) : static_cast<Slice&>(other);
+        own ? Slice(buffer_.data() + offset, other.size()) : Slice(other);
     other.Reset();
     return *this;
   }
@@ -45,10 +45,10 @@ class PinnableSlice : public Slice {
     argument_ = argument;
     static_cast<Slice&>(*this) = data;
   }
-  // Copies the bytes.
+  // Copies the bytes, which may be its own.
   void PinSelf(const Slice& data) {
-    Reset();
     buffer_.assign(data.data(), data.size());
+    Reset();
     static_cast<Slice&>(*this) = Slice(buffer_);
   }
   // Lets go; empty afterwards.

@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,14 +51,26 @@ struct Record {
   uint32_t done_by = 0;  // Did the work: another one, for shared work.
 };
 
-// Where traces go. Called by one thread at a time, and not by a traced one.
+namespace internal {
+struct SinkCalls;
+}
+
+// Where traces go. Called by one thread at a time, also if several sessions and
+// requests have it, and not by a traced one.
 class VARVE_EXPORT Sink {
  public:
+  Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
   // Whole traces, one after the other; each begins with its root.
   virtual void Add(const Record* records, size_t count) = 0;
   // Whatever went wrong so far. Then all that was added is where it should be.
   virtual Status Flush() = 0;
+
+ private:
+  friend struct internal::SinkCalls;
+  std::mutex mutex_;  // Held while it is called.
 };
 
 // Writes a file of Chrome's trace format, which ui.perfetto.dev,
@@ -88,9 +101,10 @@ struct TraceOptions {
   Detail detail = Detail::kWork;
   // For Root, it may be null. Default: null.
   std::shared_ptr<Sink> sink;
-  // Only for Start: bytes of spans that may wait for the sink, and for how long
-  // they do if there is room; 0: until Flush or until half of the room is
-  // taken. [1 MiB, 64 GiB]. Defaults: 64 MiB, a second.
+  // Only for Start: bytes of spans that may wait for the sink, beside 64 KiB of
+  // each thread that has had a trace, and for how long they do if there is
+  // room; 0: until Flush or until half of the room is taken. [1 MiB, 64 GiB].
+  // Defaults: 64 MiB, a second.
   size_t buffer_bytes = size_t{64} << 20;
   uint32_t export_interval_ms = 1000;
 };
@@ -232,7 +246,8 @@ class VARVE_EXPORT Collector {
   // called.
   ~Collector();
   Collector(Collector&&) noexcept = default;
-  Collector& operator=(Collector&&) noexcept = default;
+  // Does first what the destructor does.
+  Collector& operator=(Collector&& other) noexcept;
 
   // The spans that have ended, the root first. What ends later is dropped.
   // Empty if the root was not sampled, has not ended or was too fast, and at

@@ -40,6 +40,11 @@ class VARVE_EXPORT WriteBatch {
   // From bytes of Data(). Iterate says whether they are damaged, and DB::Write
   // refuses them then.
   explicit WriteBatch(std::string representation);
+  WriteBatch(const WriteBatch&) = default;
+  WriteBatch& operator=(const WriteBatch&) = default;
+  // `other` is empty afterwards, and may be used again.
+  WriteBatch(WriteBatch&& other) noexcept;
+  WriteBatch& operator=(WriteBatch&& other) noexcept;
 
   // Keys and values may be empty. A key and its value that take more than
   // 3 GiB - 8 bytes together, or the two keys of DeleteRange that do, make the

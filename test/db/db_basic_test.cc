@@ -175,6 +175,45 @@ TEST_F(DbBasicTest, PinnedValueOutlivesWhatItCameFrom) {
   EXPECT_EQ(pinned.ToString(), "other");
 }
 
+TEST(PinnableSliceTest, MovesWhatIsLeftOfIt) {
+  static std::string pinned = "HEADERpayload";
+  const std::string longer(100, 'x');
+  for (const bool is_pinned : {false, true}) {
+    for (const std::string& payload : {std::string("payload"), longer}) {
+      pinned = "HEADER" + payload;
+      PinnableSlice from;
+      if (is_pinned) {
+        from.PinSlice(
+            pinned, [](void*) {}, nullptr);
+      } else {
+        from.PinSelf(pinned);
+      }
+      from.remove_prefix(6);
+      PinnableSlice to = std::move(from);
+      EXPECT_EQ(to.ToString(), payload);
+      EXPECT_EQ(to.IsPinned(), is_pinned);
+      EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move)
+      to = PinnableSlice();
+      EXPECT_TRUE(to.empty());
+    }
+  }
+}
+
+TEST(PinnableSliceTest, CopiesWhatItHas) {
+  std::string pinned = "HEADERpayload";
+  PinnableSlice slice;
+  slice.PinSlice(
+      pinned, [](void* of) { static_cast<std::string*>(of)->assign(13, '-'); },
+      &pinned);
+  slice.remove_prefix(6);
+  slice.PinSelf(slice);
+  EXPECT_EQ(slice.ToString(), "payload");
+  EXPECT_EQ(pinned, "-------------");
+  slice.remove_prefix(3);
+  slice.PinSelf(slice);
+  EXPECT_EQ(slice.ToString(), "load");
+}
+
 TEST_F(DbBasicTest, MultiGetAnswersEachKeyInPlace) {
   for (int i = 0; i < 3000; i++) Put(Key(i), "value" + std::to_string(i));
   for (int i = 0; i < 3000; i += 3) Delete(Key(i));
@@ -281,6 +320,30 @@ TEST_F(DbBasicTest, BatchCanBeWrittenTwiceAndCleared) {
   EXPECT_EQ(batch.Count(), 3u);
   ASSERT_TRUE(Ok(db_->Write({}, &batch)));
   EXPECT_TRUE(HasEntries(db_.get(), {{"b", "3"}}));
+}
+
+TEST_F(DbBasicTest, BatchThatWasMovedFromIsEmpty) {
+  WriteBatch batch;
+  batch.Put("a", std::string(100, 'a'));
+  WriteBatch other(std::move(batch));
+  // That it may be used is what is tested here.
+  // NOLINTBEGIN(bugprone-use-after-move)
+  EXPECT_EQ(batch.Count(), 0u);
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  batch.Put("b", "b");
+  batch.DeleteRange("x", "y");
+  other = std::move(batch);
+  EXPECT_EQ(other.Count(), 2u);
+  batch.Put("c", "c");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  ASSERT_TRUE(Ok(db_->Write({}, &other)));
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_EQ(Get("a"), "NotFound");
+  EXPECT_EQ(Get("b"), "b");
+  EXPECT_EQ(Get("c"), "c");
+  WriteBatch& self = other;
+  other = std::move(self);
+  EXPECT_EQ(other.Count(), 2u);
 }
 
 TEST_F(DbBasicTest, SingleDeleteRemovesWhatWasPutOnce) {

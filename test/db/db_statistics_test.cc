@@ -203,9 +203,6 @@ TEST_F(DbStatisticsTest, MeasuresASampleOfShortOperationsAndAllLongOnes) {
 TEST_F(DbStatisticsTest, MeasuresEveryOperationIfTheLevelSaysSo) {
   Use(StatsLevel::kExceptTimeForMutex);
   FillCached(100);
-  // A thread finds out about a level the next time it looks at one closer.
-  for (int i = 0; i < 200; i++) EXPECT_EQ(Get(Key(1)), "value");
-  options_.statistics->Reset();
   for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(i)), "value");
   std::vector<std::string> values;
   db_->MultiGet({}, {Key(1), Key(2)}, &values);
@@ -217,6 +214,83 @@ TEST_F(DbStatisticsTest, MeasuresEveryOperationIfTheLevelSaysSo) {
   EXPECT_EQ(Data(HistogramType::kDbWrite).count, 1u);
   EXPECT_GT(Data(HistogramType::kBytesPerWrite).sum, 5);
   EXPECT_EQ(Data(HistogramType::kDbSeek).count, 1u);
+}
+
+TEST_F(DbStatisticsTest, MeasuresEveryOperationBesideAnotherDatabase) {
+  FillCached(100);
+  options_.statistics->set_stats_level(StatsLevel::kAll);
+  Options options = options_;
+  options.statistics = CreateDBStatistics({.mode = TestAblation().statistics});
+  std::unique_ptr<DB> other;
+  ASSERT_TRUE(Ok(DB::Open(options, path_ + "/other", &other)));
+  std::string value;
+  for (int i = 0; i < 100; i++) {
+    EXPECT_EQ(Get(Key(i)), "value");
+    for (int j = 0; j < 20; j++) other->Get({}, Key(i), &value).IgnoreError();
+  }
+  EXPECT_EQ(Data(HistogramType::kDbGet).count, 100u);
+  const uint64_t sample =
+      options.statistics->histogramData(HistogramType::kDbGet).count;
+  EXPECT_GT(sample, 5u);
+  EXPECT_LT(sample, 100u) << "one in 64 of 2,000";
+}
+
+TEST_F(DbStatisticsTest, MultiGetCountsAllTablesThatItAsks) {
+  const std::unique_ptr<Env> env = NewMemoryEnv(Env::Default());
+  constexpr int kTables = 2100;  // Times a batch, more than 16 bits count.
+  options_.env = env.get();
+  options_.create_if_missing = true;
+  options_.filter_policy = NewBloomFilterPolicy(20);
+  options_.disable_auto_compactions = true;
+  options_.level0_slowdown_writes_trigger = 2 * kTables;
+  options_.level0_stop_writes_trigger = 2 * kTables;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options_, "/db", &db)));
+  for (int i = 0; i < kTables; i++) {
+    ASSERT_TRUE(Ok(db->Put({}, "a", "1")));
+    ASSERT_TRUE(Ok(db->Put({}, "z", "1")));
+    ASSERT_TRUE(Ok(db->Flush({})));
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < 32; i++) names.push_back(Key(i));
+  const std::vector<Slice> keys(names.begin(), names.end());
+  std::vector<std::string> values;
+  SetPerfLevel(PerfLevel::kEnableCount);
+  GetPerfContext()->Reset();
+  db->MultiGet({}, keys, &values);
+  const uint64_t asked = Count(Ticker::kBloomFilterUseful) +
+                         Count(Ticker::kBloomFilterFullPositive);
+  EXPECT_EQ(asked, 32u * kTables);
+  EXPECT_GT(Count(Ticker::kBloomFilterUseful), 31u * kTables);
+  EXPECT_EQ(GetPerfContext()->bloom_sst_miss_count,
+            Count(Ticker::kBloomFilterUseful));
+}
+
+TEST_F(DbStatisticsTest, MultiGetCountsBlocksThatItReads) {
+  options_.block_size = 1024;
+  FillCached(2000);
+  std::vector<std::string> names;
+  for (int i = 0; i < 2000; i += 100) names.push_back(Key(i));
+  const std::vector<Slice> keys(names.begin(), names.end());
+  uint64_t counts[2];
+  uint64_t bytes[2];
+  for (const bool together : {false, true}) {
+    Reopen();
+    SetPerfLevel(PerfLevel::kEnableTime);
+    GetPerfContext()->Reset();
+    std::vector<std::string> values;
+    if (together) {
+      db_->MultiGet({}, keys, &values);
+    } else {
+      for (const std::string& name : names) EXPECT_EQ(Get(name), "value");
+    }
+    counts[together] = GetPerfContext()->block_read_count;
+    bytes[together] = GetPerfContext()->block_read_byte;
+    EXPECT_GT(GetPerfContext()->block_read_time, 0u);
+  }
+  EXPECT_GE(counts[0], names.size());
+  EXPECT_EQ(counts[0], counts[1]);
+  EXPECT_EQ(bytes[0], bytes[1]);
 }
 
 TEST_F(DbStatisticsTest, MeasuresNothingAtLowerLevels) {

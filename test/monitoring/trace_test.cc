@@ -168,6 +168,7 @@ TEST(TraceTest, GuardsNest) {
 }
 
 TEST(TraceTest, KeepsOnlySlowRequestsIfAsked) {
+  const Counts before = trace::GetCounts();
   TraceOptions options;
   options.slower_than_us = 3'600'000'000;
   const auto sink = std::make_shared<MemorySink>();
@@ -178,6 +179,7 @@ TEST(TraceTest, KeepsOnlySlowRequestsIfAsked) {
     EXPECT_TRUE(collector.Collect().empty());
   }
   EXPECT_TRUE(sink->Take().empty());
+  EXPECT_EQ(trace::GetCounts().discarded - before.discarded, 1u);
   options.slower_than_us = 0;
   {
     auto [root, collector] = Root("slow", options);
@@ -230,6 +232,85 @@ TEST(TraceTest, CountsWhatIsTooManyOrTooLate) {
   EXPECT_EQ(TreeOf(other_collector.Collect()), "request(early)");
   child.End();
   EXPECT_EQ(trace::GetCounts().dropped_late - full.dropped_late, 1u);
+}
+
+TEST(TraceTest, KeepsTheFirstSpansOfTooMany) {
+  for (const uint32_t steps : {8u, 9u, 10u, 11u, 50u}) {
+    SCOPED_TRACE(steps);
+    const Counts before = trace::GetCounts();
+    TraceOptions options;
+    options.max_spans = 10;
+    auto [root, collector] = Root("request", options);
+    {
+      const LocalParent parent = root.SetLocalParent();
+      const EngineSpan outer("outer");
+      for (uint32_t i = 1; i < steps; ++i) const EngineSpan span("inner");
+    }
+    root.End();
+    const TraceRecords records = collector.Collect();
+    EXPECT_EQ(records.size(), std::min(steps + 1, 10u));
+    EXPECT_EQ(FindFault(records), "");
+    EXPECT_EQ(TreeOf(records).substr(0, 20), "request(outer(inner ");
+    EXPECT_EQ(trace::GetCounts().dropped_trace_full - before.dropped_trace_full,
+              steps + 1 - records.size());
+  }
+}
+
+TEST(TraceTest, CollectorThatIsAssignedToHandsItsTraceOver) {
+  TraceOptions options;
+  const auto sink = std::make_shared<MemorySink>();
+  options.sink = sink;
+  auto [first, collector] = Root("first", options);
+  first.End();
+  auto [second, other] = Root("second", options);
+  collector = std::move(other);
+  EXPECT_EQ(TreeOf(sink->Take()), "first");
+  second.End();
+  EXPECT_EQ(TreeOf(collector.Collect()), "second");
+}
+
+// A sink that two threads at once would confuse.
+class LonelySink final : public trace::Sink {
+ public:
+  void Add(const trace::Record*, size_t count) override {
+    if (inside_.exchange(true)) together_ = true;
+    std::this_thread::yield();
+    added_ += count;
+    inside_ = false;
+  }
+  Status Flush() override {
+    Add(nullptr, 0);
+    return Status::OK();
+  }
+  bool together() const { return together_; }
+  size_t added() const { return added_; }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> together_{false};
+  size_t added_ = 0;
+};
+
+TEST(TraceTest, SinksAreCalledByOneThreadAtATime) {
+  TraceOptions options;
+  const auto sink = std::make_shared<LonelySink>();
+  options.sink = sink;
+  ASSERT_TRUE(trace::Start(options).ok());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&options, i] {
+      for (int j = 0; j < 500; ++j) {
+        const RequestSpan operation("operation");
+        auto [root, collector] = Root("request", options);
+        root.End();
+        if (i == 0 && j % 50 == 0) trace::Flush().IgnoreError();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  ASSERT_TRUE(trace::Stop().ok());
+  EXPECT_FALSE(sink->together());
+  EXPECT_EQ(sink->added(), 4000u);
 }
 
 // ---- All operations ---------------------------------------------------------
@@ -389,6 +470,47 @@ TEST(TraceSessionTest, DropsTracesThatFindNoRoomWithTheirCount) {
   EXPECT_EQ(after.spans - before.spans, kept);
   EXPECT_EQ(after.traces - before.traces, kept);
   EXPECT_GT(after.dropped_buffer_full, before.dropped_buffer_full);
+}
+
+// What threads have that rest is not what waits for the sink.
+TEST(TraceSessionTest, RestingThreadsTakeNoRoomFromOthers) {
+  constexpr int kThreads = 20;  // More than chunks of a session.
+  TraceOptions options;
+  options.buffer_bytes = 1 << 20;
+  std::atomic<int> step{0};
+  std::atomic<int> done{0};
+  std::vector<std::thread> threads;
+  const auto await = [&step](int wanted) {
+    while (step < wanted) std::this_thread::yield();
+  };
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      await(1);
+      { const RequestSpan request("one of all"); }
+      ++done;
+      await(2);
+      if (i != 0) return;
+      for (int j = 0; j < 3000; ++j) {
+        const RequestSpan request("one");
+        if (j % 1000 == 0) trace::Flush().IgnoreError();
+      }
+      ++done;
+    });
+  }
+  const auto await_done = [&done](int wanted) {
+    while (done < wanted) std::this_thread::yield();
+  };
+  const Counts before = trace::GetCounts();
+  Session first(options);
+  step = 1;
+  await_done(kThreads);
+  EXPECT_EQ(first.Stop().size(), size_t{kThreads});
+  Session second(options);
+  step = 2;
+  await_done(kThreads + 1);
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(second.Stop().size(), 3000u);
+  EXPECT_EQ(Dropped(trace::GetCounts()), Dropped(before));
 }
 
 TEST(TraceSessionTest, LosesNothingWhenThreadsEnd) {

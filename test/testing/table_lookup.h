@@ -22,7 +22,7 @@ Status GetAt(const Table& table, const Slice& user_key, SequenceNumber sequence,
   const TableLookup lookup{user_key, PreviewXxh3(user_key), sequence, &counts};
   Status s = table.Get(options, lookup, state, &target);
   StatisticsImpl* const statistics = table.core().options.statistics;
-  if (statistics != nullptr) counts.TickLanes(statistics);
+  if (statistics != nullptr) ReadTotals(counts).Tick(statistics);
   return s;
 }
 
