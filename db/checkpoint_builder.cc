@@ -129,14 +129,17 @@ Status CheckpointBuilder::RemoveTemporary() {
   std::vector<std::string> names;
   Status status = env_->GetChildren(temporary_, &names);
   if (status.IsNotFound()) return Status::OK();
+  // All before any is removed: it may be a database.
   for (const std::string& name : names) {
     uint64_t number;
     FileType type;
-    if (!status.ok()) break;
-    if (!ParseFileName(name, &number, &type)) {
+    if (!ParseFileName(name, &number, &type) || type == FileType::kLock ||
+        type == FileType::kInfoLog) {
       return Status::InvalidArgument(temporary_, "is in use: it has " + name);
     }
-    status = env_->RemoveFile(temporary_ + "/" + name);
+  }
+  for (const std::string& name : names) {
+    if (status.ok()) status = env_->RemoveFile(temporary_ + "/" + name);
   }
   return status.ok() ? env_->RemoveDir(temporary_) : status;
 }

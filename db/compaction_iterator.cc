@@ -138,7 +138,13 @@ void CompactionIterator::FindNext() {
     }
     const bool oldest_stripe =
         snapshots_.empty() || sequence <= snapshots_.front();
-    if (oldest_stripe) {
+    if (!oldest_stripe) {
+      // A deletion that hides nothing from readers of the present.
+      if (ExtractValueType(key_) != ValueType::kValue &&
+          compaction_ != nullptr && !DeeperLevelMayHave(user_key)) {
+        hidden_ = true;
+      }
+    } else {
       const ValueType type = ExtractValueType(key_);
       if (type != ValueType::kValue) {
         if (!DeeperLevelMayHave(user_key)) {

@@ -59,7 +59,8 @@ class CompactionIterator {
   // The snapshot without which the entry would have been left out, since it is
   // hidden from the next newer one; kMaxSequenceNumber if there is none.
   SequenceNumber kept_for() const { return kept_for_; }
-  // Whether only readers of snapshots see the entry, one or several.
+  // Whether the entry is there for readers of snapshots only, of one or
+  // several.
   bool hidden() const { return hidden_; }
   // Of the input; OK at its end.
   Status status() const { return status_; }

@@ -14,7 +14,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   Status status = background_error_;
   // What is in no log would be missing from what is copied, though later
   // updates are there.
-  if (status.ok() && has_unlogged_data_) status = FlushAsLeaderLocked();
+  if (status.ok() && HasUnloggedLocked()) status = FlushAsLeaderLocked();
   if (status.ok()) status = FlushLogLocked(false);
   while (status.ok() &&
          !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {

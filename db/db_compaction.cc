@@ -203,17 +203,19 @@ Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
   ManualRequest request;
   request.range = range;
   Status status;
+  const bool exclusive = options.exclusive_manual_compaction;
   for (; request.level < last && status.ok(); ++request.level) {
-    status = CompactLevelLocked(request, last);
+    status = CompactLevelLocked(request, last, exclusive);
   }
   if (status.ok() && options.rewrite_bottommost_level) {
     request.below_number = first_new_file;
-    status = CompactLevelLocked(request, last);
+    status = CompactLevelLocked(request, last, exclusive);
   }
   return status;
 }
 
-Status DBImpl::CompactLevelLocked(ManualRequest request, int last) {
+Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
+                                  bool exclusive) {
   std::string done;
   Slice after;
   for (;;) {
@@ -222,6 +224,11 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last) {
       return Status::ShutdownInProgress();
     }
     if (!background_error_.ok()) return background_error_;
+    // By another call, that came between two steps of this one.
+    if (exclusive_compaction_ && !exclusive) {
+      background_done_.Wait(&mutex_);
+      continue;
+    }
     // After each wait: another compaction may have brought older entries to a
     // level that was empty, which these must not come to lie below.
     const LevelTargets targets =

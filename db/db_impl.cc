@@ -424,7 +424,7 @@ Status DBImpl::CloseLocked() {
   background_done_.SignalAll();  // See Resume.
   Status status;
   if (!read_only_ && memtable_ != nullptr) {
-    if (has_unlogged_data_ && !options_.avoid_flush_during_shutdown) {
+    if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
       mutex_.Unlock();
       status = Flush(FlushOptions());
       mutex_.Lock();

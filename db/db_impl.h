@@ -216,6 +216,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status AwaitRoom(const WriteOptions& options, uint64_t bytes, bool* delayed);
   // Why no one may write; kNone if they may.
   StallCause StopCauseLocked() const VARVE_REQUIRES(mutex_);
+  // Whether memtables have what was written with disable_wal. REQUIRES: the
+  // lead, or that nobody writes.
+  bool HasUnloggedLocked() const VARVE_REQUIRES(mutex_);
   // Whether one more memtable may wait for flush.
   bool SlotFreeLocked() const VARVE_REQUIRES(mutex_);
   void CountStallLocked(StallCause cause, WritePressure pressure)
@@ -293,7 +296,8 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status CompactRangeLocked(const CompactRangeOptions& options,
                             const UserKeyRange& range) VARVE_REQUIRES(mutex_);
   // Into the level where it belongs, `last` at most.
-  Status CompactLevelLocked(ManualRequest request, int last)
+  // `exclusive`: exclusive_compaction_ is this call's.
+  Status CompactLevelLocked(ManualRequest request, int last, bool exclusive)
       VARVE_REQUIRES(mutex_);
 
   // ---- Checkpoints (db_checkpoint.cc) ----
@@ -380,7 +384,6 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   ThreadPool resume_pool_{{.name = "varve:resume"}};
 
   // ---- Owned by the leader of the write queue ----
-  bool has_unlogged_data_ = false;  // Written with disable_wal.
   std::vector<Slice> wal_parts_;
   uint64_t memtable_bytes_ = 0;  // Of batches, written to memtable_.
   uint64_t full_bytes_ = 0;      // The same, when the last one was full.

@@ -418,8 +418,10 @@ std::unique_ptr<Iterator> DBImpl::NewStoredIterator(
   const IteratorTreeKey key =
       TreeKey(*super_version, tombstones.get(), context_id_, options);
   parts.comparator = &comparator_;
-  parts.context =
-      IteratorContext::Take(!IsProduction(options_.ablation.context), key);
+  // What was not read of some table may be read the next time.
+  const bool fresh = !IsProduction(options_.ablation.context) ||
+                     (tombstones != nullptr && tombstones->unread != nullptr);
+  parts.context = IteratorContext::Take(fresh, key);
   if (parts.context->tree() == nullptr) {
     MakeTree(options, *super_version, parts.sequence, tombstones.get(),
              parts.context);

@@ -252,8 +252,15 @@ uint64_t DBImpl::PauseMicros() {
 
 StallCause DBImpl::StopCauseLocked() const {
   if (stall_.pressure == WritePressure::kStop) return stall_.cause;
+  // Of this stall_ knows only once somebody waits.
   return MemTableIsFull() && !SlotFreeLocked() ? StallCause::kMemTables
                                                : StallCause::kNone;
+}
+
+bool DBImpl::HasUnloggedLocked() const {
+  return memtable_->has_unlogged() ||
+         std::any_of(immutable_.begin(), immutable_.end(),
+                     [](const MemTable* m) { return m->has_unlogged(); });
 }
 
 bool DBImpl::SlotFreeLocked() const {
@@ -272,6 +279,11 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
     if (!background_error_.ok()) return background_error_;
     const StallCause cause = StopCauseLocked();
     if (cause == StallCause::kNone) break;
+    if (stall_.pressure != WritePressure::kStop) {
+      UpdateStallLocked();  // Listeners hear of it.
+      events_.DeliverLocked();
+      continue;
+    }
     if (options.no_slowdown) {
       return Status::Incomplete("writes are stopped", StallCauseName(cause));
     }
@@ -305,10 +317,6 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
 void DBImpl::CountStallLocked(StallCause cause, WritePressure pressure) {
   ++stall_count_;
   RecordTick(stats_, StallTicker(cause, pressure));
-  // stall_ is logged when it changes; this is nowhere else.
-  if (pressure == WritePressure::kStop && cause == StallCause::kMemTables) {
-    Log(LogLevel::kWarn, &log_, "writes wait: %s", StallCauseName(cause));
-  }
 }
 
 void DBImpl::AddStallMicrosLocked(uint64_t micros) {
@@ -322,6 +330,7 @@ void DBImpl::UpdateStallLocked() {
   debt.level0_files = version.NumFiles(0);
   debt.pending_bytes = EstimatePendingCompactionBytes(options_, version);
   debt.immutable_memtables = static_cast<int>(immutable_.size());
+  debt.no_memtable = MemTableIsFull() && !SlotFreeLocked();
   const WriteStallState before = stall_;
   stall_ = ComputeWriteStall(options_, debt);
   if (stall_.pressure != before.pressure || stall_.cause != before.cause) {
@@ -390,7 +399,7 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   });
   Status status;
   if (leader->disable_wal) {
-    has_unlogged_data_ = true;
+    memtable_->SetHasUnlogged();
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);

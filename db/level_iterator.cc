@@ -13,10 +13,13 @@ class LevelIterator final : public InternalIterator {
   LevelIterator(const ReadOptions& options,
                 const InternalKeyComparator* comparator,
                 TableCache* table_cache,
-                const std::vector<FileMetaData*>* files, ContextMemory* memory)
+                const std::vector<FileMetaData*>* files,
+                std::shared_ptr<const UnreadTables> unread,
+                ContextMemory* memory)
       : comparator_(comparator),
         table_cache_(table_cache),
         files_(files),
+        unread_(std::move(unread)),
         file_(options, memory) {}
 
   Status status() const override {
@@ -75,6 +78,11 @@ class LevelIterator final : public InternalIterator {
     if (index >= files_->size()) return false;
     index_ = index;
     const FileMetaData& file = *(*files_)[index];
+    if (unread_ != nullptr) [[unlikely]] {
+      const auto found = unread_->find(file.number);
+      if (found != unread_->end()) open_status_ = found->second;
+      if (!open_status_.ok()) return false;
+    }
     const Table* table;
     std::shared_ptr<Table> owner;
     open_status_ =
@@ -99,6 +107,7 @@ class LevelIterator final : public InternalIterator {
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
   const std::vector<FileMetaData*>* const files_;
+  const std::shared_ptr<const UnreadTables> unread_;
   bool open_ = false;
   size_t index_ = 0;    // Of file_, if it is open.
   TableIterator file_;  // Keeps its buffers from file to file.
@@ -110,9 +119,9 @@ class LevelIterator final : public InternalIterator {
 std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
     TableCache* table_cache, const std::vector<FileMetaData*>* files,
-    ContextMemory* memory) {
+    std::shared_ptr<const UnreadTables> unread, ContextMemory* memory) {
   return std::unique_ptr<InternalIterator>(new (memory) LevelIterator(
-      options, comparator, table_cache, files, memory));
+      options, comparator, table_cache, files, std::move(unread), memory));
 }
 
 }  // namespace varve

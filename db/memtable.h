@@ -87,6 +87,10 @@ class MemTable {
   }
   bool empty() const { return EntryCount() == 0 && tombstones_.empty(); }
   uint64_t wal_number() const { return wal_number_; }
+  // Whether it has updates that are in no log. Set under the write queue's
+  // lead; read under it, or once nobody writes any more.
+  bool has_unlogged() const { return has_unlogged_; }
+  void SetHasUnlogged() { has_unlogged_ = true; }
   MemTableMode mode() const { return mode_; }
 
  private:
@@ -121,6 +125,7 @@ class MemTable {
   alignas(64) std::atomic<uint64_t> entry_count_{0};
   std::atomic<uint64_t> deletion_count_{0};
   std::atomic<int> refs_{1};
+  bool has_unlogged_ = false;
 };
 
 }  // namespace varve

@@ -6,6 +6,7 @@
 
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
+#include "table/merging_iterator.h"
 #include "util/key_prefix.h"
 
 namespace varve {
@@ -349,8 +350,17 @@ void Version::AddIterators(
     if (own != nullptr && *own != nullptr) sets = {own, 1};
     out->push_back(filters->Wrap(std::move(source), sets));
   };
+  std::shared_ptr<const UnreadTables> unread;
+  if (tombstones != nullptr) unread = tombstones->unread;
   for (size_t i = 0; i < levels_[0].size(); ++i) {
     const FileMetaData* const file = levels_[0][i];
+    if (unread != nullptr) {
+      const auto found = unread->find(file->number);
+      if (found != unread->end()) {
+        add(NewEmptyIterator(found->second, memory), nullptr);
+        continue;
+      }
+    }
     add(table_cache_->NewIterator(options, file->table_file(), &file->table,
                                   memory),
         tombstones == nullptr ? nullptr : &tombstones->level0[i]);
@@ -358,7 +368,7 @@ void Version::AddIterators(
   for (int level = 1; level < kNumLevels; ++level) {
     if (levels_[level].empty()) continue;
     add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level],
-                         memory),
+                         unread, memory),
         tombstones == nullptr ? nullptr : &tombstones->levels[level]);
   }
 }

@@ -190,9 +190,12 @@ class Version {
 
 // An iterator over a level's files one behind the other, each opened when it
 // is reached. Both must outlive it, and so must `memory`, which may be null.
+// Files that are in `unread`, which may be null, are not opened, but end the
+// walk with the status there.
 std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
     TableCache* table_cache, const std::vector<FileMetaData*>* files,
+    std::shared_ptr<const UnreadTables> unread = nullptr,
     ContextMemory* memory = nullptr);
 
 }  // namespace varve

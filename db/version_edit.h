@@ -47,7 +47,7 @@ struct FileMetaData {
   // snapshot of this number sees them. In memory only: it outlives nothing.
   // Immutable once the file is in a version.
   std::map<SequenceNumber, uint64_t> kept_bytes;
-  // The same of entries that only readers of snapshots see, one or several.
+  // The same of entries for readers of snapshots only, of one or several.
   uint64_t hidden_bytes = 0;
   // Bytes of deeper levels that its deletions hid when it was written, about.
   // The MANIFEST keeps of it what range deletions hide. Immutable once the file

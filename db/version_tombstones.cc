@@ -9,17 +9,16 @@ namespace varve {
 
 namespace {
 
-// *complete becomes false if a table is damaged.
 Status FillSets(const InternalKeyComparator* comparator,
                 TableCache* table_cache,
-                const std::vector<FileMetaData*>* levels, TombstoneSets* sets,
-                bool* complete) {
+                const std::vector<FileMetaData*>* levels, TombstoneSets* sets) {
+  UnreadTables unread;
   TombstoneCollector collector(comparator);
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* file : levels[level]) {
       Status status = collector.AddFile(table_cache, *file);
       if (status.IsCorruption() || status.IsNotSupported()) {
-        *complete = false;
+        unread.emplace(file->number, std::move(status));
       } else if (!status.ok()) {
         return status;
       }
@@ -29,6 +28,10 @@ Status FillSets(const InternalKeyComparator* comparator,
     }
     sets->levels[level] = collector.Build();
     if (sets->levels[level] != nullptr) sets->empty = false;
+  }
+  if (!unread.empty()) {
+    sets->unread = std::make_shared<const UnreadTables>(std::move(unread));
+    sets->empty = false;
   }
   return Status();
 }
@@ -49,13 +52,11 @@ Status VersionTombstones::Find(const InternalKeyComparator* comparator,
   const TombstoneSets* known = sets_.load(std::memory_order_acquire);
   if (known == nullptr) {
     auto found = std::make_unique<TombstoneSets>();
-    bool complete = true;
-    Status status =
-        FillSets(comparator, table_cache, levels, found.get(), &complete);
+    Status status = FillSets(comparator, table_cache, levels, found.get());
     if (!status.ok()) return status;
-    if (!complete) {
+    if (found->unread != nullptr) {
       // The damage may have gone by the next time.
-      if (!found->empty) *sets = std::move(found);
+      *sets = std::move(found);
       return status;
     }
     // release pairs with the acquire above, and so does the acquire, in which

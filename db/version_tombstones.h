@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -12,11 +14,17 @@
 
 namespace varve {
 
+// By number, the tables that could not be asked for their range deletions, and
+// why. None of their entries may be read then, even if that goes well: what
+// they hide elsewhere would come back.
+using UnreadTables = std::map<uint64_t, Status>;
+
 // The range deletions of a version's tables, each clipped to its table's keys;
 // null where there are none.
 struct TombstoneSets {
   std::vector<std::shared_ptr<const RangeTombstones>> level0;  // For each file.
   std::shared_ptr<const RangeTombstones> levels[kNumLevels];   // But level 0.
+  std::shared_ptr<const UnreadTables> unread;                  // Null: none.
   bool empty = true;
 };
 
@@ -35,8 +43,9 @@ class VersionTombstones {
   ~VersionTombstones();
 
   // *sets is null if no table has range deletions, else valid as long as the
-  // version. May open tables, those of which nothing is known. One that is
-  // damaged counts as without: whatever reads of its keys finds the damage.
+  // version, or if some are unread as long as it is kept. May open tables,
+  // those of which nothing is known. Those that are damaged are unread, so that
+  // the others can be read still.
   Status Find(const InternalKeyComparator* comparator, TableCache* table_cache,
               const std::vector<FileMetaData*>* levels,
               std::shared_ptr<const TombstoneSets>* sets);

@@ -26,6 +26,9 @@ double Progress(double value, double low, double high) {
 
 WriteStallState ComputeWriteStall(const Options& options,
                                   const WriteDebt& debt) {
+  if (debt.no_memtable) {
+    return {WritePressure::kStop, StallCause::kMemTables, 0};
+  }
   double worst = -1;
   StallCause cause = StallCause::kNone;
   const auto consider = [&](double progress, StallCause its_cause) {

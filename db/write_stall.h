@@ -26,6 +26,8 @@ struct WriteDebt {
   int level0_files = 0;
   uint64_t pending_bytes = 0;
   int immutable_memtables = 0;
+  // There is none to write to before one of them is flushed.
+  bool no_memtable = false;
 };
 
 // The rate that slowed-down writers begin with, and what it falls to as the

@@ -167,7 +167,7 @@ enum class LogLevel : uint8_t { kDebug = 0, kInfo, kWarn, kError };
 
 // Where the engine writes what it does, a line a message.
 // Thread-safety: thread-safe. It is called with locks of the DB held, and so
-// must not call a DB, be it another one.
+// must not call that DB, nor read from another one; it may write to another.
 class VARVE_EXPORT Logger {
  public:
   virtual ~Logger() = default;

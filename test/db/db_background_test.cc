@@ -5,6 +5,7 @@
 // environments that hold jobs back or fill the disk slowly; tiny levels.
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -292,6 +293,54 @@ TEST_F(DbBackgroundTest, CompactionsSideBySideKeepTheOrderOfEntries) {
   EXPECT_EQ(Get(Key(6)), "NotFound");
 }
 
+TEST_F(DbBackgroundTest, ExclusiveCompactionIsAloneAmongStepsOfAnother) {
+  // While one of the exclusive call begins, others have time to.
+  class Watcher final : public EventListener {
+   public:
+    void OnCompactionBegin(const CompactionJobInfo& /*info*/) override {
+      const int others = running++;
+      steps++;
+      if (std::this_thread::get_id() != exclusive) return;
+      beside += others;
+      const int before = steps;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      beside += steps - before;
+    }
+    void OnCompactionCompleted(const CompactionJobInfo& /*info*/) override {
+      running--;
+    }
+    std::atomic<int> running{0};
+    std::atomic<int> steps{0};
+    std::atomic<int> beside{0};
+    std::atomic<std::thread::id> exclusive;
+  };
+  const auto watcher = std::make_shared<Watcher>();
+  options_.listeners = {watcher};
+  options_.disable_auto_compactions = true;
+  options_.target_file_size_base = 16 << 10;
+  options_.max_compaction_bytes = 16 << 10;
+  options_.compression = CompressionType::kNone;
+  Open();
+  const std::string value(100, 'x');
+  for (int i = 0; i < 10000; i++) Put(Key(i), value);
+  CompactAll();
+  const std::string middle = Key(9000);
+  const Slice border = middle;
+  CompactRangeOptions options;
+  options.rewrite_bottommost_level = true;
+  options.exclusive_manual_compaction = false;
+  const int steps_before = watcher->steps;
+  std::thread other(
+      [&] { EXPECT_TRUE(Ok(db_->CompactRange(options, nullptr, &border))); });
+  while (watcher->steps < steps_before + 3) std::this_thread::yield();
+  watcher->exclusive = std::this_thread::get_id();
+  CompactRangeOptions alone = options;
+  alone.exclusive_manual_compaction = true;
+  ASSERT_TRUE(Ok(db_->CompactRange(alone, &border, nullptr)));
+  other.join();
+  EXPECT_EQ(watcher->beside, 0);
+}
+
 TEST_F(DbBackgroundTest, BadOptionsChangeNothing) {
   options_.disable_auto_compactions = true;
   Open();
@@ -456,6 +505,30 @@ TEST_F(DbStopTest, ManualCompactionEndsWithTheDatabase) {
 }
 
 // Others' jobs take all threads of a pool.
+// What was written without the log is safe once it is flushed.
+TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
+  Open();
+  WriteOptions unlogged;
+  unlogged.disable_wal = true;
+  ASSERT_TRUE(Ok(db_->Put(unlogged, "a", "1")));
+  Flush();
+  Put("b", "2");
+  const size_t tables = Tables();
+  db_->CancelAllBackgroundWork(true);
+  EXPECT_TRUE(Ok(db_->Close()));
+  Reopen();
+  EXPECT_EQ(Get("a"), "1");
+  EXPECT_EQ(Get("b"), "2");
+  Put("c", "3");
+  Reopen();
+  ASSERT_TRUE(Ok(db_->Put(unlogged, "d", "4")));
+  const size_t before = Tables();
+  Reopen();
+  EXPECT_EQ(Tables(), before + 1);
+  EXPECT_EQ(Get("d"), "4");
+  EXPECT_EQ(tables, 1u);
+}
+
 TEST_F(DbBackgroundTest, CloseDoesNotWaitForAThread) {
   NoThreadsEnv env(false);
   options_.env = &env;

@@ -194,6 +194,19 @@ TEST_F(DbCheckpointTest, BadPlacesAreRefused) {
   WriteWholeFile(used + ".tmp/letter", "mine");
   EXPECT_TRUE(Make(used).IsInvalidArgument());
   EXPECT_EQ(ReadWholeFile(used + ".tmp/letter"), "mine");
+  // Or a database, be it this one.
+  const std::string other_path = dir_.Sub("other_database");
+  std::unique_ptr<DB> other;
+  ASSERT_TRUE(Ok(DB::Open(options_, other_path + ".tmp", &other)));
+  ASSERT_TRUE(Ok(other->Put({}, "a", "1")));
+  ASSERT_TRUE(Ok(other->Flush({})));
+  EXPECT_TRUE(Make(other_path).IsInvalidArgument());
+  EXPECT_TRUE(other->CreateCheckpoint(other_path).IsInvalidArgument());
+  other.reset();
+  EXPECT_TRUE(Make(other_path).IsInvalidArgument());
+  ASSERT_TRUE(Ok(DB::Open(options_, other_path + ".tmp", &other)));
+  std::string value;
+  ASSERT_TRUE(Ok(other->Get({}, "a", &value)));
   EXPECT_EQ(Number("varve.is-file-deletions-enabled"), 1u);
   Close();
   ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));

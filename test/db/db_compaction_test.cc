@@ -107,6 +107,27 @@ TEST_F(DbCompactionTest, WhatSnapshotsKeptGoesAfterThem) {
   }
 }
 
+// A deletion that hides nothing from the present, but was too new to go.
+TEST_F(DbCompactionTest, DeletionsGoAfterTheSnapshotsThatKeptThem) {
+  Open();
+  Put("a", "1");
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  for (int i = 0; i < 2000; i++) {
+    Put(Key(i), "v");
+    Delete(Key(i));
+  }
+  CompactAll();
+  const uint64_t kept = Number("varve.live-sst-files-size");
+  db_->ReleaseSnapshot(snapshot);
+  Put("one more", "write");
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_LT(Number("varve.live-sst-files-size"), kept / 2);
+  EXPECT_EQ(Get("a"), "1");
+  EXPECT_EQ(Get(Key(7)), "NotFound");
+  EXPECT_EQ(Number("varve.compaction-pending"), 0u);
+}
+
 TEST_F(DbCompactionTest, DoesNothingByItselfWhenDisabled) {
   options_.disable_auto_compactions = true;
   Open();

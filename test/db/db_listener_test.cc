@@ -4,11 +4,13 @@
 // and with no lock held. Method: a listener that notes all it is told and reads
 // the DB meanwhile; flushes, compactions, stalls and failures at will.
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
@@ -202,6 +204,61 @@ TEST_F(DbListenerTest, TellsOfStalls) {
   using C = WriteStallCondition;
   EXPECT_EQ(conditions, (std::vector<C>{C::kStopped, C::kNormal}));
   EXPECT_STREQ(recorder_->Notes("stall")[0].stall.cause, "level-0 files");
+}
+
+TEST_F(DbListenerTest, TellsOfWritersThatWaitForAFlush) {
+  // A listener that held a flush up would hold up what is told as well.
+  class HoldsFlushes final : public EnvWrapper {
+   public:
+    explicit HoldsFlushes(Env* target) : EnvWrapper(target) {}
+    Status Schedule(std::function<void()> job, Priority priority) override {
+      return EnvWrapper::Schedule(
+          [this, job = std::move(job)] {
+            while (hold) std::this_thread::yield();
+            job();
+          },
+          priority);
+    }
+    std::atomic<bool> hold{true};
+  };
+  HoldsFlushes env(Env::Default());
+  options_.env = &env;
+  options_.write_buffer_size = 64 << 10;
+  for (const int buffers : {2, 4}) {
+    SCOPED_TRACE(buffers);
+    env.hold = true;
+    options_.max_write_buffer_number = buffers;
+    Open();
+    const size_t before = recorder_->Notes("stall").size();
+    std::atomic<bool> done{false};
+    std::thread writer([this, &done] {
+      const std::string value(100, 'x');
+      for (int i = 0; i < 4000; i++) {
+        EXPECT_TRUE(Ok(db_->Put({}, Key(i), value)));
+      }
+      done = true;
+    });
+    const auto is_told = [this, before] {
+      const auto notes = recorder_->Notes("stall");
+      return notes.size() > before &&
+             notes.back().stall.current == WriteStallCondition::kStopped;
+    };
+    while (!is_told()) std::this_thread::yield();
+    EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
+    WriteOptions at_once;
+    at_once.no_slowdown = true;
+    EXPECT_TRUE(db_->Put(at_once, Key(1), "1").IsIncomplete());
+    const auto told = recorder_->Notes("stall");
+    EXPECT_STREQ(told.back().stall.cause, "memtables waiting for flush");
+    EXPECT_FALSE(done);
+    env.hold = false;
+    writer.join();
+    Flush();
+    EXPECT_EQ(Number("varve.is-write-stopped"), 0u);
+    EXPECT_EQ(recorder_->Notes("stall").back().stall.current,
+              WriteStallCondition::kNormal);
+    db_.reset();
+  }
 }
 
 TEST_F(DbListenerTest, TellsOfErrorsOnce) {

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "env/fault_injection_env.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/model_db.h"
@@ -275,6 +276,61 @@ TEST_F(DbRangeDeletionTest, IteratorOpensNoTableToLookForDeletions) {
   it->Seek(Key(0));
   EXPECT_TRUE(it->Valid());
   EXPECT_EQ(Ticks(Ticker::kNoFileOpens) - before, 1u);
+}
+
+// A table that cannot be asked for its deletions, and is well a moment later,
+// must not be walked without them.
+TEST_F(DbRangeDeletionTest, MisreadBringsNothingBack) {
+  const auto memory = NewMemoryEnv(Env::Default());
+  FaultInjectionEnv faulty(memory.get());
+  options_.env = &faulty;
+  options_.disable_auto_compactions = true;
+  options_.paranoid_checks = false;
+  options_.level_compaction_dynamic_level_bytes = false;
+  path_ = "/db";
+  for (const bool in_level0 : {true, false}) {
+    SCOPED_TRACE(in_level0);
+    Open();
+    Fill(0, 5, "v");
+    CompactRangeOptions to_last;
+    to_last.target_level = 6;
+    ASSERT_TRUE(Ok(db_->CompactRange(to_last, nullptr, nullptr)));
+    DeleteRange(Key(0), Key(5));
+    Put(Key(9), "v");
+    Flush();
+    if (!in_level0) {
+      // On its way, not yet where it hides nothing any more.
+      const Slice first = "~";
+      Put("~", "v");
+      CompactRangeOptions one_step;
+      one_step.target_level = 6;
+      ASSERT_TRUE(Ok(db_->CompactRange(one_step, &first, nullptr)));
+    }
+    for (int failing = 0; failing < 3; failing++) {
+      SCOPED_TRACE(failing);
+      Reopen();
+      faulty.SetPathFilter(".sst");
+      faulty.FailAfter(failing, Status::Corruption("misread"), kReadOperation);
+      {
+        const auto it = db_->NewIterator({});
+        int old = 0;
+        for (it->SeekToFirst(); it->Valid(); it->Next()) {
+          old += it->key().compare(Key(5)) < 0;
+        }
+        EXPECT_EQ(old, 0);
+        if (faulty.FailureCount() > 0) {
+          EXPECT_TRUE(it->status().IsCorruption() || it->status().ok());
+        }
+      }
+      faulty.ClearFailure();
+      const auto it = db_->NewIterator({});
+      it->SeekToFirst();
+      ASSERT_TRUE(it->Valid());
+      EXPECT_EQ(it->key(), Slice(Key(9)));
+    }
+    db_.reset();
+    ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+  }
 }
 
 TEST_F(DbRangeDeletionTest, RepairKeepsThem) {
