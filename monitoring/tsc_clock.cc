@@ -363,7 +363,7 @@ Status MeasureCoreOffsets(CoreOffsets::Read read,
       found[cores[i]] = exchange.offset();
     }
   });
-  const Status started = asker.Start();
+  Status started = asker.Start();
   if (!started.ok()) return started;
   asker.Join();
   if (status.ok()) {

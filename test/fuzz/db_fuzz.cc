@@ -92,7 +92,7 @@ class Session {
   }
 
   void Step() {
-    switch (choices_.Below(10)) {
+    switch (choices_.Below(13)) {
       case 0:
         Require(db_->Flush({}).ok(), "a flush");
         return;
@@ -121,10 +121,24 @@ class Session {
         const std::string key = Key();
         std::string value;
         const Status status = db_->Get({}, key, &value);
-        const auto found = entries_.find(key);
-        Require(found == entries_.end() ? status.IsNotFound() : status.ok(),
-                "found or not");
-        if (status.ok()) Require(value == found->second, "the value");
+        CheckGot(entries_, key, status, value);
+        return;
+      }
+      case 6:
+        GetSeveral();
+        return;
+      case 7:
+        Walk();
+        return;
+      case 8: {
+        const std::string key = Key();
+        const std::string end = Key();
+        const Slice begin(key);
+        const Slice limit(end);
+        CompactRangeOptions options;
+        options.rewrite_bottommost_level = choices_.Below(2) == 0;
+        Require(db_->CompactRange(options, &begin, &limit).ok(),
+                "a compaction of a range");
         return;
       }
       default: {
@@ -136,6 +150,92 @@ class Session {
         options.sync = choices_.Below(4) == 0;
         Require(db_->Write(options, &batch).ok(), "a write");
       }
+    }
+  }
+
+  static void CheckGot(const Entries& expected, const std::string& key,
+                       const Status& status, const std::string& value) {
+    const auto found = expected.find(key);
+    Require(found == expected.end() ? status.IsNotFound() : status.ok(),
+            "found or not");
+    if (status.ok()) Require(value == found->second, "the value");
+  }
+
+  // What readers see: of now, or at the oldest snapshot.
+  const Entries& ChooseMoment(ReadOptions* options) {
+    if (snapshots_.empty() || choices_.Below(2) == 0) return entries_;
+    options->snapshot = snapshots_.front().first;
+    return snapshots_.front().second;
+  }
+
+  void GetSeveral() {
+    ReadOptions options;
+    const Entries& expected = ChooseMoment(&options);
+    std::vector<std::string> names(1 + choices_.Below(8));
+    for (std::string& name : names) name = Key();
+    const std::vector<Slice> keys(names.begin(), names.end());
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = db_->MultiGet(options, keys, &values);
+    for (size_t i = 0; i < names.size(); ++i) {
+      CheckGot(expected, names[i], statuses[i], values[i]);
+    }
+  }
+
+  // An iterator between bounds, which goes to and fro.
+  void Walk() {
+    ReadOptions options;
+    const Entries& all = ChooseMoment(&options);
+    std::string lower = Key();
+    std::string upper = Key();
+    if (upper < lower) std::swap(lower, upper);
+    const Slice lower_bound(lower);
+    const Slice upper_bound(upper);
+    const bool has_lower = choices_.Below(2) == 0;
+    const bool has_upper = choices_.Below(2) == 0;
+    if (has_lower) options.iterate_lower_bound = &lower_bound;
+    if (has_upper) options.iterate_upper_bound = &upper_bound;
+    const Entries expected(has_lower ? all.lower_bound(lower) : all.begin(),
+                           has_upper ? all.lower_bound(upper) : all.end());
+    const auto iterator = db_->NewIterator(options);
+    auto place = expected.end();  // Where it should stand; end: nowhere.
+    for (uint32_t steps = choices_.Below(20); steps > 0; --steps) {
+      switch (choices_.Below(6)) {
+        case 0:
+          iterator->SeekToFirst();
+          place = expected.begin();
+          break;
+        case 1:
+          iterator->SeekToLast();
+          place = expected.empty() ? expected.end() : --expected.end();
+          break;
+        case 2: {
+          const std::string key = Key();
+          iterator->Seek(key);
+          place = expected.lower_bound(key);
+          break;
+        }
+        case 3: {
+          const std::string key = Key();
+          iterator->SeekForPrev(key);
+          place = expected.upper_bound(key);
+          place = place == expected.begin() ? expected.end() : --place;
+          break;
+        }
+        case 4:
+          if (place == expected.end()) continue;
+          iterator->Next();
+          ++place;
+          break;
+        default:
+          if (place == expected.end()) continue;
+          iterator->Prev();
+          place = place == expected.begin() ? expected.end() : --place;
+      }
+      Require(iterator->status().ok(), "a walk");
+      Require(iterator->Valid() == (place != expected.end()), "where it ends");
+      if (place == expected.end()) continue;
+      Require(iterator->key() == place->first, "the key of a walk");
+      Require(iterator->value() == place->second, "the value of a walk");
     }
   }
 
