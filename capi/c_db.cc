@@ -111,7 +111,8 @@ void varve_compact_range(varve_t* db, const char* start_key,
 
 void varve_destroy_db(const varve_options_t* options, const char* name,
                       char** errptr) {
-  SaveError(errptr, varve::DestroyDB(name, options->ForUse()));
+  // What options may name beside needs not be there any more.
+  SaveError(errptr, varve::DestroyDB(name, options->rep));
 }
 
 void varve_repair_db(const varve_options_t* options, const char* name,

@@ -92,7 +92,11 @@ Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
 Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
                            const Slice& end) {
   WriteBatch batch;
-  if (comparator_.CompareUser(begin, end) != 0) batch.DeleteRange(begin, end);
+  // Folded keys are compared once they are folded.
+  if (folding_ != KeyFolding::kNone ||
+      comparator_.CompareUser(begin, end) != 0) {
+    batch.DeleteRange(begin, end);
+  }
   return Write(options, &batch);
 }
 

@@ -24,6 +24,7 @@ void Apply(const VersionEdit& edit, ManifestHints* hints) {
     return;
   }
   if (edit.comparator()) hints->comparator = *edit.comparator();
+  if (!edit.key_folding().empty()) hints->key_folding = edit.key_folding();
   if (edit.log_number()) {
     hints->first_log_number =
         std::max(hints->first_log_number, *edit.log_number());

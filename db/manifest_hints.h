@@ -23,6 +23,7 @@ struct ManifestHints {
   uint64_t first_log_number = 0;  // Updates of those before it are in tables.
   uint64_t prev_log_number = 0;   // But not of this one.
   std::string comparator;
+  std::string key_folding;
   std::string db_id;
   std::map<uint32_t, std::string> families;  // Living ones but the default.
 

@@ -152,7 +152,10 @@ class Repairer {
           "comparator: the database was written with " + hints_.comparator +
           ", Options::comparator is " + comparator);
     }
-    return Status::OK();
+    // Where RocksDB has written it is forgotten, and may be set again.
+    return hints_.key_folding.empty()
+               ? Status::OK()
+               : CheckKeyFolding(hints_.key_folding, options_);
   }
 
   // For a newer log's updates a memtable of its own: should one number have

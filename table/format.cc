@@ -56,6 +56,12 @@ bool BlockHandle::DecodeFrom(Slice* input) {
   return true;
 }
 
+bool IsBlockBasedTable(const Slice& tail) {
+  if (tail.size() < kMagicSize) return false;
+  const uint64_t magic = DecodeFixed64(tail.end() - kMagicSize);
+  return magic == kBlockBasedTableMagic || magic == kLegacyTableMagic;
+}
+
 void Footer::EncodeTo(std::string* out) const {
   const size_t start = out->size();
   out->push_back(static_cast<char>(checksum));

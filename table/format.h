@@ -42,6 +42,9 @@ constexpr uint64_t kLegacyTableMagic = 0xDB4775248B80FB57;
 constexpr uint32_t kWrittenFormatVersion = 5;
 constexpr uint32_t kNewestReadableFormatVersion = 5;
 
+// Whether a file that ends so says that it is of that kind, of any version.
+bool IsBlockBasedTable(const Slice& tail);
+
 // The last bytes of a table.
 struct Footer {
   static constexpr size_t kLegacySize = 48;

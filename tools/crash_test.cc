@@ -225,9 +225,17 @@ int main(int argc, char** argv) {
     varve::crash_test::Work(FLAGS_dir, FLAGS_seed,
                             static_cast<uint64_t>(FLAGS_worker));
   }
-  if (std::filesystem::exists(FLAGS_dir + "/db")) {
-    fprintf(stderr, "crash_test: there is a database in %s\n",
+  // All of it is removed at the end.
+  std::error_code error;
+  if (std::filesystem::exists(FLAGS_dir, error) &&
+      (!std::filesystem::is_empty(FLAGS_dir, error) || error)) {
+    fprintf(stderr, "crash_test: %s is there, and not an empty directory\n",
             FLAGS_dir.c_str());
+    return 2;
+  }
+  if (!std::filesystem::create_directories(FLAGS_dir, error) && error) {
+    fprintf(stderr, "crash_test: %s: %s\n", FLAGS_dir.c_str(),
+            error.message().c_str());
     return 2;
   }
   const uint64_t seed =

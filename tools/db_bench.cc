@@ -543,8 +543,12 @@ int main(int argc, char** argv) {
   }
   gflags::HandleCommandLineHelpFlags();
   const varve::Status status = varve::Main(argc, argv);
-  if (status.ok()) return 0;
-  fflush(stdout);
+  const bool printed = fflush(stdout) == 0 && ferror(stdout) == 0;
+  if (status.ok() && printed) return 0;
+  if (status.ok()) {
+    fprintf(stderr, "db_bench: cannot write the output\n");
+    return 1;
+  }
   fprintf(stderr, "db_bench: %s\n", status.ToString().c_str());
   return 1;
 }

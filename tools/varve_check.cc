@@ -41,17 +41,30 @@ class Checker {
       fputs("no damage\n", out_);
       return Status();
     }
+    const std::string count = std::to_string(damages_);
+    if (refused_ == damages_) {
+      return Status::NotSupported(path_, count + " files are refused");
+    }
+    if (refused_ + unreadable_ == damages_) {
+      return Status::IOError(path_, count + " files cannot be read");
+    }
     return Status::Corruption(
-        path_, std::to_string(damages_) + " files are damaged or refused");
+        path_, count + " files are damaged, refused or cannot be read");
   }
 
  private:
   void Damage(const std::string& file, const Status& status) {
     // What Varve does not have need not be damage.
     const bool foreign = status.IsNotSupported() || status.IsInvalidArgument();
-    fprintf(out_, "%s: %s: %s\n", foreign ? "refused" : "damaged", file.c_str(),
-            status.ToString().c_str());
+    const bool unread = status.IsIOError();
+    fprintf(out_, "%s: %s: %s\n",
+            foreign  ? "refused"
+            : unread ? "unreadable"
+                     : "damaged",
+            file.c_str(), status.ToString().c_str());
     ++damages_;
+    refused_ += foreign;
+    unreadable_ += unread;
   }
   void Note(const std::string& file, const std::string& what) {
     fprintf(out_, "note: %s: %s\n", file.c_str(), what.c_str());
@@ -166,7 +179,7 @@ class Checker {
       const bool live = !has_manifest_ ||
                         number >= manifest_.FirstLogNumber() ||
                         number == manifest_.prev_log_number;
-      const Status status = CheckLog(number, name);
+      const Status status = CheckLog(number, name, live);
       if (status.ok()) continue;
       if (live) {
         Damage(name, status);
@@ -174,9 +187,11 @@ class Checker {
         Note(name, "no longer needed, and damaged: " + status.ToString());
       }
     }
+    // What a crash may leave.
+    if (!gap_.empty()) Note(gap_log_, gap_);
   }
 
-  Status CheckLog(uint64_t number, const std::string& name) {
+  Status CheckLog(uint64_t number, const std::string& name, bool live) {
     std::unique_ptr<SequentialFile> file;
     const std::string path = path_ + "/" + name;
     Status status =
@@ -189,8 +204,10 @@ class Checker {
     while ((outcome = reader.ReadRecord(&record)) ==
            wal::ReadOutcome::kRecord) {
       ++records_;
-      CheckPredecessor(record);
+      const bool is_first = next == 0;
       status = CheckRecord(record, &next);
+      if (status.ok() && live) CheckGap(record, is_first && next != 0);
+      if (status.ok() && live && next != 0) next_sequence_ = next;
       if (!status.ok()) {
         return status.Annotate("record before byte " +
                                std::to_string(reader.RecordEnd()));
@@ -201,20 +218,38 @@ class Checker {
     if (reader.EndIsTorn(outcome)) {
       Note(name, "the last write was cut off: " +
                      reader.status().message().ToString());
+      if (live) {
+        gap_log_ = name;
+        gap_ = "its end is cut off";
+      }
       return Status();
     }
     return reader.status();
   }
 
-  // A log may end between two records where it had more: the next one tells.
-  void CheckPredecessor(const Slice& record) {
+  // A log may end between two records where it had more, or not be there: the
+  // next one tells. Recovery goes no further then, unless the updates that come
+  // go on where it has got to, as those of a writer do that had replayed it.
+  void CheckGap(const Slice& record, bool first_update) {
     const auto note = WalPredecessor::Decode(record);
-    if (!note) return;
-    const auto it = log_ends_.find(note->number);
-    if (it == log_ends_.end() || it->second >= note->size) return;
-    Note(logs_[note->number], "of " + std::to_string(note->size) +
-                                  " bytes, what stood behind byte " +
-                                  std::to_string(it->second) + " is gone");
+    if (note &&
+        (!has_manifest_ || note->number >= manifest_.FirstLogNumber())) {
+      const auto it = log_ends_.find(note->number);
+      const uint64_t end = it == log_ends_.end() ? 0 : it->second;
+      if (end < note->size) {
+        gap_log_ = WalFileName("", note->number).substr(1);
+        gap_ = "of " + std::to_string(note->size) +
+               " bytes, what stood behind byte " + std::to_string(end) +
+               " is gone";
+      }
+    }
+    if (gap_.empty() || !first_update) return;
+    BatchReader batch;
+    if (batch.Init(record).ok() && batch.sequence() != next_sequence_) {
+      Damage(gap_log_,
+             Status::Corruption(gap_ + ", so that later logs are not used"));
+    }
+    gap_.clear();
   }
 
   // *next is the least sequence number that may come.
@@ -257,9 +292,16 @@ class Checker {
   std::map<uint64_t, std::string> tables_;  // Names, by number.
   std::map<uint64_t, std::string> logs_;
   std::map<uint64_t, uint64_t> log_ends_;  // Of their last records.
+  // Of the live logs so far: what is missing of which, before anything that
+  // follows, and the sequence number that should come.
+  std::string gap_log_;
+  std::string gap_;
+  SequenceNumber next_sequence_ = 0;
   uint64_t table_bytes_ = 0;
   uint64_t records_ = 0;
   uint64_t damages_ = 0;
+  uint64_t refused_ = 0;  // Of these.
+  uint64_t unreadable_ = 0;
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ std::string Advice(const Status& status, const CommandLine& line) {
 
 int Finish(const Status& status, Session* session) {
   if (!status.ok()) {
+    fflush(session->out);  // Both may go to the same place.
     fprintf(session->err, "varve: %s\n", status.ToString().c_str());
     const std::string advice = Advice(status, session->line);
     if (!advice.empty()) fprintf(session->err, "varve: %s\n", advice.c_str());

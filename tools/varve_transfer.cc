@@ -1,12 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve_transfer.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
+#include <cstdlib>
 
 #include "env/file_names.h"
 #include "tools/varve_lines.h"
@@ -183,15 +185,22 @@ class DumpOutput {
     }
     struct stat info;
     const bool exists = lstat(path.c_str(), &info) == 0;
-    if (!exists || S_ISREG(info.st_mode)) temporary_ = path + ".tmp";
-    opened_ = fopen((temporary_.empty() ? path : temporary_).c_str(), "w");
-    file_ = opened_;
-    if (file_ == nullptr) {
-      status_ = Status::FromErrno(path, errno);
-    } else if (exists && !temporary_.empty() &&
-               fchmod(fileno(opened_), info.st_mode & 07777) != 0) {
-      status_ = Status::FromErrno(temporary_, errno);
+    if (exists && !S_ISREG(info.st_mode)) {
+      opened_ = fopen(path.c_str(), "we");
+    } else {
+      // A name that nothing has, whatever lies beside.
+      temporary_ = path + ".tmp.XXXXXX";
+      const int descriptor = mkostemp(temporary_.data(), O_CLOEXEC);
+      if (descriptor >= 0) opened_ = fdopen(descriptor, "w");
+      const mode_t mask = umask(0);
+      umask(mask);
+      const mode_t mode = exists ? info.st_mode & 07777 : 0666 & ~mask;
+      if (opened_ != nullptr && fchmod(descriptor, mode) != 0) {
+        status_ = Status::FromErrno(temporary_, errno);
+      }
     }
+    file_ = opened_;
+    if (file_ == nullptr) status_ = Status::FromErrno(path, errno);
   }
   DumpOutput(const DumpOutput&) = delete;
   DumpOutput& operator=(const DumpOutput&) = delete;

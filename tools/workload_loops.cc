@@ -18,6 +18,31 @@ uint64_t ToNanoseconds(Clock::duration duration) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
 
+// Whether the time says when a thread is done, not the number of operations.
+bool IsTimed(const LoopContext& context) {
+  return context.config.duration.count() > 0 &&
+         context.order != KeyOrder::kSequential &&
+         context.order != KeyOrder::kUniqueRandom;
+}
+
+// The sizes of a thread's batches: the last one may be smaller.
+class BatchSizes {
+ public:
+  explicit BatchSizes(const LoopContext& context)
+      : size_(context.config.write_batch),
+        left_(IsTimed(context) ? UINT64_MAX : context.operations) {}
+
+  uint64_t Next() {
+    const uint64_t size = std::min(size_, left_);
+    left_ -= size;
+    return size;
+  }
+
+ private:
+  const uint64_t size_;
+  uint64_t left_;
+};
+
 // Calls `operation`, which returns how many operations it did, 0 to end, until
 // the thread's share is done. Nothing but the call and a counter is paid for
 // each unless latencies are measured. What `pause`, which tells whether it
@@ -25,9 +50,7 @@ uint64_t ToNanoseconds(Clock::duration duration) {
 template <typename Operation, typename Pause>
 void Repeat(LoopContext* context, LoopThread* thread, Operation operation,
             Pause pause) {
-  const bool timed = context->config.duration.count() > 0 &&
-                     context->order != KeyOrder::kSequential &&
-                     context->order != KeyOrder::kUniqueRandom;
+  const bool timed = IsTimed(*context);
   const uint64_t limit = timed ? UINT64_MAX : context->operations;
   Histogram* const latency_ns = thread->latency_ns.get();
   uint64_t done = 0;
@@ -176,13 +199,14 @@ LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
 
 void WriteLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
-  const uint64_t batch = context->config.write_batch;
+  BatchSizes sizes(*context);
   const Pacer pacer(context->config.write_bytes_per_second, context->threads);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
     return !context->stop.load(std::memory_order_relaxed);
   };
   const auto write = [&]() -> uint64_t {
+    const uint64_t batch = sizes.Next();
     for (uint64_t i = 0; i < batch; ++i) {
       SetKey(*context, thread, numbers.Next());
       const Slice value = thread->values.Next();
@@ -198,8 +222,9 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
 
 void DeleteLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
-  const uint64_t batch = context->config.write_batch;
+  BatchSizes sizes(*context);
   Repeat(context, thread, [&]() -> uint64_t {
+    const uint64_t batch = sizes.Next();
     for (uint64_t i = 0; i < batch; ++i) {
       SetKey(*context, thread, numbers.Next());
       thread->session->Delete(thread->key);

@@ -93,8 +93,9 @@ struct CatalogOptions {
 };
 
 // Thread-safety: thread-safe; no outside lock is needed for anything but
-// destruction. A Comparator, Logger or Env that a database of the catalog uses
-// must not call it: some calls wait for reads that are under way.
+// destruction. A Comparator, FilterPolicy, Logger, Env or EventListener that a
+// database of the catalog uses must not call it: some calls wait for reads and
+// background work that are under way.
 class VARVE_EXPORT Catalog {
  public:
   // How many there are at the moment.

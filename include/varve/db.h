@@ -256,9 +256,9 @@ VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 // been deleted may come back if the deletion is among what cannot be read.
 // Comparator and key_case must be those that it was written with.
 // Errors: Busy if it is open; InvalidArgument if there is none, or it has
-// another comparator; NotSupported for what Varve cannot read though it is
-// whole; else what a file could not be read or written for. Then nothing is
-// lost, and another repair may follow.
+// another comparator, or is case-insensitive and key_case is not; NotSupported
+// for what Varve cannot read though it is whole; else what a file could not be
+// read or written for. Then nothing is lost, and another repair may follow.
 VARVE_EXPORT Status RepairDB(const std::string& path, const Options& options);
 
 }  // namespace varve

@@ -286,6 +286,8 @@ TEST_F(DbKeyCaseTest, CheckpointAndRepairKeepTheSetting) {
   path_ = copy;
   ExpectRefused(KeyCase::kSensitive, "are case-insensitive");
   path_ = original;
+  const Status refused = RepairDB(path_, options_);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
   options_.key_case = KeyCase::kInsensitive;
   ASSERT_TRUE(Ok(RepairDB(path_, options_)));
   ExpectRefused(KeyCase::kSensitive, "are case-insensitive");

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 
 #include "db/wal_predecessor.h"
@@ -273,6 +274,56 @@ TEST_F(VarveInspectTest, NotesALogThatHasLostItsEnd) {
               HasSubstr("of 1000 bytes, what stood behind byte 24 is gone"));
 }
 
+// What recovery would not go on to, and the next write gives up.
+TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
+  Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 64 << 10;
+  options.max_write_buffer_number = 64;
+  test::TempDir dir;
+  const std::string source = dir.Sub("db");
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, source, &db).ok());
+  // Nothing is flushed that a copy would have to wait for.
+  db->CancelAllBackgroundWork(true);
+  const std::string value(1000, 'v');
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_TRUE(db->Put({}, std::to_string(1000 + i), value).ok());
+  }
+  const auto files = test::ReadDirectory(source);
+  std::vector<std::string> logs;
+  for (const auto& [name, bytes] : files) {
+    if (name.ends_with(".log")) logs.push_back(name);
+  }
+  ASSERT_GE(logs.size(), 4u);
+  const auto copy = [&](const std::string& changed, size_t size) {
+    std::filesystem::remove_all(Db());
+    std::filesystem::create_directory(Db());
+    for (const auto& [name, bytes] : files) {
+      if (name == "LOCK" || (name == changed && size == 0)) continue;
+      test::WriteWholeFile(Db() + "/" + name,
+                           name == changed ? bytes.substr(0, size) : bytes);
+    }
+  };
+  copy("", 0);
+  EXPECT_TRUE(Succeed({"check"}).ends_with("no damage\n"));
+  for (const size_t which : {size_t{0}, size_t{1}}) {
+    const std::string& log = logs[which];
+    const size_t whole = files.at(log).size();
+    for (const size_t size : {size_t{0}, whole / 2, whole - 1}) {
+      SCOPED_TRACE(log + " " + std::to_string(size));
+      copy(log, size);
+      const Outcome outcome = RunHere({"check"});
+      EXPECT_EQ(outcome.exit_code, kExitFailure) << outcome.out;
+      EXPECT_THAT(outcome.out, HasSubstr("damaged: " + log + ": "));
+      EXPECT_THAT(outcome.out, HasSubstr("later logs are not used"));
+    }
+  }
+  // Behind the last one nothing is given up.
+  copy(logs.back(), files.at(logs.back()).size() - 1);
+  EXPECT_TRUE(Succeed({"check"}).ends_with("no damage\n"));
+}
+
 TEST_F(VarveInspectTest, TellsWhatVarveDoesNotHaveFromDamage) {
   for (const char* name : {"refuse-merge-sst", "refuse-merge-wal",
                            "refuse-plain-table", "refuse-blob-files"}) {
@@ -281,6 +332,7 @@ TEST_F(VarveInspectTest, TellsWhatVarveDoesNotHaveFromDamage) {
     EXPECT_EQ(outcome.exit_code, kExitFailure) << name;
     EXPECT_THAT(outcome.out, HasSubstr("refused: ")) << name;
     EXPECT_EQ(outcome.out.find("damaged: "), std::string::npos) << name;
+    EXPECT_EQ(outcome.error.find("varve repair"), std::string::npos) << name;
   }
 }
 

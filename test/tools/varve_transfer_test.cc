@@ -115,7 +115,11 @@ TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
   test::WriteWholeFile(file, "the old one");
   EXPECT_EQ(RunHere({"export-to", file}).exit_code, kExitFailure);
   EXPECT_EQ(test::ReadWholeFile(file), "the old one");
-  EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+  for (const auto& [name, bytes] : test::ReadDirectory(directory_.path())) {
+    EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+  }
+  // What is beside it is no business of the export.
+  test::WriteWholeFile(file + ".tmp", "precious");
   // A link stays one, and a file keeps its mode.
   std::filesystem::remove_all(Db());
   Put("0x61", "0x31");
@@ -124,6 +128,12 @@ TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
   struct stat info;
   ASSERT_EQ(stat(file.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0600u);
+  EXPECT_EQ(test::ReadWholeFile(file + ".tmp"), "precious");
+  const mode_t mask = umask(022);
+  Succeed({"export-to", file + "_new"});
+  umask(mask);
+  ASSERT_EQ(stat((file + "_new").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0644u);
   const std::string dump = test::ReadWholeFile(file);
   const std::string target = directory_.Sub("target");
   const std::string link = directory_.Sub("link");
