@@ -221,6 +221,8 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   bool HasUnloggedLocked() const VARVE_REQUIRES(mutex_);
   // Whether one more memtable may wait for flush.
   bool SlotFreeLocked() const VARVE_REQUIRES(mutex_);
+  // Whether the next writer has to wait for one of them to be flushed.
+  bool AwaitsFlushLocked() const VARVE_REQUIRES(mutex_);
   void CountStallLocked(StallCause cause, WritePressure pressure)
       VARVE_REQUIRES(mutex_);
   void AddStallMicrosLocked(uint64_t micros) VARVE_REQUIRES(mutex_);

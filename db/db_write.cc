@@ -257,14 +257,17 @@ uint64_t DBImpl::PauseMicros() {
 StallCause DBImpl::StopCauseLocked() const {
   if (stall_.pressure == WritePressure::kStop) return stall_.cause;
   // Of this stall_ knows only once somebody waits.
-  return MemTableIsFull() && !SlotFreeLocked() ? StallCause::kMemTables
-                                               : StallCause::kNone;
+  return AwaitsFlushLocked() ? StallCause::kMemTables : StallCause::kNone;
 }
 
 bool DBImpl::HasUnloggedLocked() const {
   return memtable_->has_unlogged() ||
          std::any_of(immutable_.begin(), immutable_.end(),
                      [](const MemTable* m) { return m->has_unlogged(); });
+}
+
+bool DBImpl::AwaitsFlushLocked() const {
+  return MemTableIsFull() && !SlotFreeLocked();
 }
 
 bool DBImpl::SlotFreeLocked() const {
@@ -334,7 +337,7 @@ void DBImpl::UpdateStallLocked() {
   debt.level0_files = version.NumFiles(0);
   debt.pending_bytes = EstimatePendingCompactionBytes(options_, version);
   debt.immutable_memtables = static_cast<int>(immutable_.size());
-  debt.no_memtable = MemTableIsFull() && !SlotFreeLocked();
+  debt.no_memtable = AwaitsFlushLocked();
   const WriteStallState before = stall_;
   stall_ = ComputeWriteStall(options_, debt);
   if (stall_.pressure != before.pressure || stall_.cause != before.cause) {

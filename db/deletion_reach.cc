@@ -41,9 +41,7 @@ uint64_t DeletionReach::BytesBetween(const Version& version, int level,
                                      const KeyRange& range) const {
   const auto& files = version.files(level);
   uint64_t bytes = 0;
-  // Behind a file that ends before the key.
-  const std::string first = MakeInternalKey(range.begin, kRangeEndTrailer - 1);
-  for (size_t i = FindFile(comparator_, files, first);
+  for (size_t i = FirstFileFrom(comparator_, files, range.begin);
        i < files.size() &&
        comparator_.CompareUser(files[i]->smallest_user_key(), range.end) < 0;
        ++i) {
@@ -72,8 +70,9 @@ uint64_t DeletionReach::PartOf(const Version& version, const FileMetaData& file,
 }
 
 uint64_t DeletionReach::PointBytes(const Version& version, int first_level,
-                                   const UserKeyRange& range) const {
-  if (deletions_ == 0) return 0;
+                                   const UserKeyRange& range,
+                                   uint64_t deletions) {
+  if (deletions == 0) return 0;
   uint64_t bytes = 0;
   const FileMetaData* sample = nullptr;  // Of the deepest level.
   for (int level = first_level; level <= version.DeepestLevel(); ++level) {
@@ -90,7 +89,7 @@ uint64_t DeletionReach::PointBytes(const Version& version, int first_level,
       std::max<uint64_t>(table->properties().num_entries, 1);
   const double hidden = static_cast<double>(DataBytes(*sample)) /
                         static_cast<double>(entries) *
-                        static_cast<double>(deletions_);
+                        static_cast<double>(deletions);
   return hidden < static_cast<double>(bytes) ? static_cast<uint64_t>(hidden)
                                              : bytes;
 }

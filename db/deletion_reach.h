@@ -16,7 +16,7 @@
 
 namespace varve {
 
-// Gathers the deletions of a table while it is written.
+// Gathers the range deletions of a table while it is written.
 // Thread-safety: owned by one thread.
 class DeletionReach {
  public:
@@ -24,19 +24,16 @@ class DeletionReach {
   explicit DeletionReach(const InternalKeyComparator* comparator)
       : comparator_(*comparator) {}
 
-  // A deletion of one key.
-  void AddDeletion() { ++deletions_; }
   // A deletion of keys from `begin` up to, not including, `end`. Begins rise.
   void AddRange(const Slice& begin, const Slice& end);
-  bool HasRanges() const { return !ranges_.empty(); }
 
   // Bytes of tables from `first_level` on that are hidden, about: by the range
-  // deletions; by the others, each of which is taken for one of an entry in
-  // the range of keys. May open tables; those that cannot be opened count for
-  // nothing.
+  // deletions; by so many others, each of which is taken for one of an entry
+  // in the range of keys. May open tables; those that cannot be opened count
+  // for nothing.
   uint64_t RangeBytes(const Version& version, int first_level) const;
-  uint64_t PointBytes(const Version& version, int first_level,
-                      const UserKeyRange& range) const;
+  static uint64_t PointBytes(const Version& version, int first_level,
+                             const UserKeyRange& range, uint64_t deletions);
 
  private:
   struct KeyRange {
@@ -51,7 +48,6 @@ class DeletionReach {
                   const KeyRange& range) const;
 
   const InternalKeyComparator& comparator_;
-  uint64_t deletions_ = 0;
   std::vector<KeyRange> ranges_;  // Rising and disjoint.
 };
 

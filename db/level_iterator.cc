@@ -78,11 +78,8 @@ class LevelIterator final : public InternalIterator {
     if (index >= files_->size()) return false;
     index_ = index;
     const FileMetaData& file = *(*files_)[index];
-    if (unread_ != nullptr) [[unlikely]] {
-      const auto found = unread_->find(file.number);
-      if (found != unread_->end()) open_status_ = found->second;
-      if (!open_status_.ok()) return false;
-    }
+    open_status_ = UnreadStatus(unread_.get(), file.number);
+    if (!open_status_.ok()) return false;
     const Table* table;
     std::shared_ptr<Table> owner;
     open_status_ =

@@ -80,7 +80,6 @@ void TableOutput::CountSequence(SequenceNumber sequence) {
 Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
   CountSequence(ExtractSequence(internal_key));
   if (metadata_.smallest.empty()) metadata_.smallest = internal_key.ToString();
-  if (ExtractValueType(internal_key) != ValueType::kValue) reach_.AddDeletion();
   const bool added = builder_->Add(internal_key, value);
   if (context_.options->rate_limiter != nullptr) Charge(kChargeBytes);
   if (added) [[likely]]
@@ -132,7 +131,8 @@ void TableOutput::EstimateReach() {
     PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, bytes);
   }
   metadata_.reclaimable_bytes =
-      bytes + reach_.PointBytes(*version_, level_ + 1, range);
+      bytes + DeletionReach::PointBytes(*version_, level_ + 1, range,
+                                        builder_->DeletionCount());
 }
 
 Status TableOutput::Finish() {

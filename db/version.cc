@@ -29,6 +29,14 @@ size_t FindFile(const InternalKeyComparator& comparator,
   return static_cast<size_t>(it - files.begin());
 }
 
+size_t FirstFileFrom(const InternalKeyComparator& comparator,
+                     const std::vector<FileMetaData*>& files,
+                     const Slice& user_key) {
+  // Behind a file that ends before the key.
+  return FindFile(comparator, files,
+                  MakeInternalKey(user_key, kRangeEndTrailer - 1));
+}
+
 bool EndsBefore(const InternalKeyComparator& comparator, const FileMetaData& a,
                 const FileMetaData& b) {
   const int r =
@@ -82,12 +90,11 @@ void Version::FindReclaimers() {
       const UserKeyRange range{&smallest, &largest, file->EndIsExclusive()};
       // What is more than enough need not be counted.
       const uint64_t enough =
-          file->reclaimable_bytes > UINT64_MAX / kReclaimedPart
-              ? UINT64_MAX
-              : file->reclaimable_bytes * kReclaimedPart;
+          std::min(file->reclaimable_bytes, UINT64_MAX / kReclaimedPart) *
+          kReclaimedPart;
       uint64_t bytes = file->file_size;
-      for (int below = std::max(level + 1, 1);
-           below <= deepest_level_ && bytes <= enough; ++below) {
+      for (int below = level + 1; below <= deepest_level_ && bytes <= enough;
+           ++below) {
         bytes += OverlappingBytes(below, range, enough);
       }
       if (bytes <= enough) reclaimers_.push_back({level, file});
@@ -98,10 +105,8 @@ void Version::FindReclaimers() {
 uint64_t Version::OverlappingBytes(int level, const UserKeyRange& range,
                                    uint64_t enough) const {
   const auto& files = levels_[level];
-  const std::string target =
-      MakeInternalKey(*range.begin, kRangeEndTrailer - 1);
   uint64_t bytes = 0;
-  for (size_t i = FindFile(*comparator_, files, target);
+  for (size_t i = FirstFileFrom(*comparator_, files, *range.begin);
        i < files.size() && bytes <= enough &&
        FileOverlaps(*comparator_, *files[i], range);
        ++i) {
@@ -354,12 +359,10 @@ void Version::AddIterators(
   if (tombstones != nullptr) unread = tombstones->unread;
   for (size_t i = 0; i < levels_[0].size(); ++i) {
     const FileMetaData* const file = levels_[0][i];
-    if (unread != nullptr) {
-      const auto found = unread->find(file->number);
-      if (found != unread->end()) {
-        add(NewEmptyIterator(found->second, memory), nullptr);
-        continue;
-      }
+    Status status = UnreadStatus(unread.get(), file->number);
+    if (!status.ok()) {
+      add(NewEmptyIterator(std::move(status), memory), nullptr);
+      continue;
     }
     add(table_cache_->NewIterator(options, file->table_file(), &file->table,
                                   memory),
@@ -420,10 +423,7 @@ bool Version::RangeOverlapsLevel(int level, const UserKeyRange& range) const {
                          return FileOverlaps(*comparator_, *file, range);
                        });
   }
-  // Behind a file that ends before the key.
-  const std::string target =
-      MakeInternalKey(*range.begin, kRangeEndTrailer - 1);
-  const size_t index = FindFile(*comparator_, files, target);
+  const size_t index = FirstFileFrom(*comparator_, files, *range.begin);
   return index < files.size() &&
          FileOverlaps(*comparator_, *files[index], range);
 }

@@ -34,6 +34,11 @@ size_t FindFile(const InternalKeyComparator& comparator,
                 const std::vector<FileMetaData*>& files,
                 const Slice& internal_key);
 
+// The first of them that has keys at or behind the user key, or files.size().
+size_t FirstFileFrom(const InternalKeyComparator& comparator,
+                     const std::vector<FileMetaData*>& files,
+                     const Slice& user_key);
+
 // Whether all user keys of a file come before those of another.
 bool EndsBefore(const InternalKeyComparator& comparator, const FileMetaData& a,
                 const FileMetaData& b);

@@ -19,6 +19,13 @@ namespace varve {
 // they hide elsewhere would come back.
 using UnreadTables = std::map<uint64_t, Status>;
 
+// OK if the table is none of them; `unread` may be null.
+inline Status UnreadStatus(const UnreadTables* unread, uint64_t number) {
+  if (unread == nullptr) return Status();
+  const auto found = unread->find(number);
+  return found == unread->end() ? Status() : found->second;
+}
+
 // The range deletions of a version's tables, each clipped to its table's keys;
 // null where there are none.
 struct TombstoneSets {

@@ -114,7 +114,8 @@ class StatisticsImpl final : public Statistics {
   std::optional<PerCpuStatisticsCells> per_cpu_;
   std::unique_ptr<GlobalStatisticsCells> global_;
   std::unique_ptr<ThreadStatisticsCells> thread_;
-  // What was counted until the last Reset; empty if there was none.
+  // What was counted until the last Reset; empty if there was none. Its mutex
+  // comes before that of the thread's cells.
   mutable Mutex reset_mutex_;
   std::vector<Cells::Cell> baseline_;
 };

@@ -292,7 +292,7 @@ void TraceCollector::HandOver(SpanQueue* queue) {
   // relaxed: this thread stores it.
   SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
   if (chunk == nullptr) return;
-  Add(&chunks_waiting_, 1);
+  Add(&chunks_waiting_, 1);  // Before the push: T4 takes it off again.
   // T2. release, both: pair with the acquires in TakeHandedOver and Drain.
   queue->chunk_.store(nullptr, std::memory_order_release);
   // relaxed: the push orders.

@@ -144,7 +144,7 @@ struct SinkCalls {
 }  // namespace trace::internal
 
 // Thread-safety: thread-safe but for what says that it is for a queue's thread.
-// Lock ranks: drain_mutex_, then mutex_; nothing is taken below.
+// Lock ranks: drain_mutex_, then mutex_ or the sink's; nothing is taken below.
 class TraceCollector {
  public:
   // Never destroyed.

@@ -386,6 +386,10 @@ uint64_t TableBuilder::EntryCount() const {
   return rep_->properties.num_entries;
 }
 
+uint64_t TableBuilder::DeletionCount() const {
+  return rep_->properties.num_deletions - rep_->properties.num_range_deletions;
+}
+
 uint64_t TableBuilder::FileSize() const { return rep_->offset; }
 
 uint64_t TableBuilder::EstimatedFileSize() const {

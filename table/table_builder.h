@@ -39,6 +39,8 @@ class TableBuilder {
 
   Status status() const;
   uint64_t EntryCount() const;
+  // Of them, deletions of single keys.
+  uint64_t DeletionCount() const;
   // The internal key added last; valid until the next call of Add.
   Slice LastKey() const;
   // Bytes of the file so far; after Finish, its size.

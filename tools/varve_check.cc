@@ -187,8 +187,6 @@ class Checker {
         Note(name, "no longer needed, and damaged: " + status.ToString());
       }
     }
-    // What a crash may leave.
-    if (!gap_.empty()) Note(gap_log_, gap_);
   }
 
   Status CheckLog(uint64_t number, const std::string& name, bool live) {
@@ -241,6 +239,7 @@ class Checker {
         gap_ = "of " + std::to_string(note->size) +
                " bytes, what stood behind byte " + std::to_string(end) +
                " is gone";
+        Note(gap_log_, gap_);  // That much a crash may leave.
       }
     }
     if (gap_.empty() || !first_update) return;

@@ -75,9 +75,7 @@ TEST_F(DbCompactionTest, WhatSnapshotsKeptGoesAfterThem) {
   enum Kind { kOverwritten, kDeleted, kRangeDeleted };
   for (const Kind kind : {kOverwritten, kDeleted, kRangeDeleted}) {
     SCOPED_TRACE(kind);
-    db_.reset();
-    std::filesystem::remove_all(path_);
-    Open();
+    OpenAnew();
     Rng rng(7);
     for (int i = 0; i < 2000; i++) Put(Key(i), rng.Bytes(100));
     CompactAll();

@@ -6,7 +6,6 @@
 // tables take, and what compactions read, before and after; random deletions
 // are in db_model_test.
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -230,9 +229,7 @@ TEST_F(DbReclaimTest, OnlyTablesThatAreHiddenWhollyAreSkipped) {
   options_.level_compaction_dynamic_level_bytes = false;
   for (const Case& c : cases) {
     SCOPED_TRACE(c.left);
-    db_.reset();
-    std::filesystem::remove_all(path_);
-    Open();
+    OpenAnew();
     Rng rng(5);
     for (int i = 0; i < 100; i++) Put(Key(i), rng.Bytes(300));
     CompactAll();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -180,6 +181,13 @@ class DbTestBase : public ::testing::Test {
   void Reopen() {
     Close();
     if (!HasFatalFailure()) Open();
+  }
+
+  // An empty one.
+  void OpenAnew() {
+    db_.reset();
+    std::filesystem::remove_all(path_);
+    Open();
   }
 
   void Put(const std::string& key, const std::string& value) {
