@@ -43,10 +43,8 @@ void DBImpl::BackgroundCompaction() {
     background_done_.SignalAll();
     return;
   }
-  const Status status = RunCompactionLocked(compaction.get());
-  if (!status.ok() && !status.IsShutdownInProgress()) {
-    SetBackgroundErrorLocked(status, "a compaction");
-  }
+  // An error is background_error_ by now.
+  RunCompactionLocked(compaction.get()).IgnoreError();
   PurgeObsoleteLocked();
   events_.DeliverLocked();
   --compactions_scheduled_;
@@ -58,6 +56,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
   running_compactions_.push_back(compaction);
+  const uint64_t resumes = resume_count_;
   MaybeScheduleLocked();  // There may be work that does not meet this.
 
   CompactionJobInfo info;
@@ -95,6 +94,15 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   events_.Add([info](EventListener* listener) {
     listener->OnCompactionCompleted(info);
   });
+  if (status.ok() || status.IsShutdownInProgress()) return status;
+  if (resumes == resume_count_) {
+    SetBackgroundErrorLocked(status, "a compaction");
+  } else {
+    // It may have met what a Resume has got over since. If the cause is still
+    // there, the compaction meets it again.
+    Log(LogLevel::kWarn, &log_, "a compaction from before a Resume failed: %s",
+        status.ToString().c_str());
+  }
   return status;
 }
 
@@ -251,9 +259,6 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
       }
     }
     Status status = RunCompactionLocked(compaction.get());
-    if (!status.ok() && !status.IsShutdownInProgress()) {
-      SetBackgroundErrorLocked(status, "a compaction");
-    }
     // Level 0 is done at once: what was flushed meanwhile is not asked for.
     if (!status.ok() || request.level == 0) return status;
     after = done;

@@ -288,6 +288,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
 
   // ---- Compaction (db_compaction.cc) ----
   void BackgroundCompaction();
+  // Its error is background_error_ too, unless there was a Resume meanwhile.
   Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
   Status WriteCompactionLocked(const Compaction& compaction,
                                CompactionJobInfo* info) VARVE_REQUIRES(mutex_);
@@ -355,6 +356,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   SuperVersionCache super_versions_;   // Reads take no mutex.
   Status background_error_;
   uint64_t background_error_count_ = 0;
+  uint64_t resume_count_ = 0;  // How often background_error_ went away.
   bool flush_scheduled_ = false;
   bool purge_scheduled_ = false;
   int compactions_scheduled_ = 0;      // Queued or running.

@@ -277,6 +277,7 @@ Status DBImpl::Resume() {
     return status;
   }
   background_error_ = Status::OK();
+  ++resume_count_;
   Log(LogLevel::kInfo, &log_, "writable again");
   UpdateGateLocked();
   MaybeScheduleLocked();

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -143,6 +144,83 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     ExpectAll(written_);
     if (HasFailure()) return;
     ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  }
+}
+
+// Holds the next table that is begun, and then refuses it.
+class HoldsATableEnv : public EnvWrapper {
+ public:
+  explicit HoldsATableEnv(Env* target) : EnvWrapper(target) {}
+
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    const bool is_table = path.find(".sst") != std::string::npos;
+    if (!is_table || !armed_.exchange(false)) {
+      return target()->NewWritableFile(path, options, file);
+    }
+    holds_ = true;
+    while (!released_) std::this_thread::yield();
+    return Status::IOError(path, "held");
+  }
+  void HoldNext() {
+    holds_ = released_ = false;
+    armed_ = true;
+  }
+  void AwaitHeld() const {
+    while (!holds_) std::this_thread::yield();
+  }
+  void Release() { released_ = true; }
+
+ private:
+  std::atomic<bool> armed_{false}, holds_{false}, released_{false};
+};
+
+// A compaction may run on while another failure is got over: what it met by
+// then must not make the DB read-only once more.
+TEST_F(DbResumeTest, OverridesWhatCompactionsHaveMetBefore) {
+  HoldsATableEnv holding(&faulty_);
+  options_.env = &holding;
+  options_.level0_file_num_compaction_trigger = 2;
+  for (const bool manual : {false, true}) {
+    SCOPED_TRACE(manual);
+    options_.disable_auto_compactions = manual;
+    Open();
+    ASSERT_TRUE(Ok(Put("a", true)));
+    ASSERT_TRUE(Ok(db_->Flush({})));
+    ASSERT_TRUE(Ok(Put("a", true)));
+    std::thread compacter;
+    if (manual) {
+      ASSERT_TRUE(Ok(db_->Flush({})));
+      holding.HoldNext();
+      compacter = std::thread([&] {
+        const Status s = db_->CompactRange({}, nullptr, nullptr);
+        EXPECT_TRUE(s.IsIOError()) << s.ToString();
+      });
+    } else {
+      const std::map<std::string, std::string> automatic = {
+          {"disable_auto_compactions", "false"}};
+      ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "true"}})));
+      ASSERT_TRUE(Ok(db_->Flush({})));
+      holding.HoldNext();
+      ASSERT_TRUE(Ok(db_->SetOptions(automatic)));
+    }
+    holding.AwaitHeld();
+
+    faulty_.SetPathFilter(".log");
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+    EXPECT_FALSE(Put("failed", true).ok());
+    EXPECT_TRUE(IsReadOnly());
+    faulty_.SetPathFilter("");
+    ASSERT_TRUE(Ok(db_->Resume()));
+
+    holding.Release();
+    if (manual) compacter.join();
+    EXPECT_TRUE(Ok(db_->WaitForCompact()));
+    EXPECT_FALSE(IsReadOnly());
+    EXPECT_TRUE(Ok(Put("b", true)));
+    EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+    ExpectAll(synced_);
+    db_.reset();
   }
 }
 
