@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/format.h"
 
+#include <cstring>
+
 #include "util/coding.h"
 
 namespace varve {
@@ -10,6 +12,9 @@ namespace {
 constexpr uint64_t kPlainTableMagic = 0x8242229663BF9564;
 constexpr uint64_t kLegacyPlainTableMagic = 0x4F3418EB7A8F13B8;
 constexpr uint64_t kCuckooTableMagic = 0x926789D0C5F17873;
+
+// Behind the checksum type, where older versions have the metaindex handle.
+constexpr char kExtendedMagic[] = {0x3e, 0x00, 0x7a, 0x00};
 
 constexpr size_t kMagicSize = 8;
 constexpr size_t kVersionSize = 4;
@@ -56,10 +61,17 @@ bool BlockHandle::DecodeFrom(Slice* input) {
   return true;
 }
 
-bool IsBlockBasedTable(const Slice& tail) {
+bool IsForeignTable(const Slice& tail) {
   if (tail.size() < kMagicSize) return false;
   const uint64_t magic = DecodeFixed64(tail.end() - kMagicSize);
-  return magic == kBlockBasedTableMagic || magic == kLegacyTableMagic;
+  if (magic == kPlainTableMagic || magic == kLegacyPlainTableMagic ||
+      magic == kCuckooTableMagic) {
+    return true;
+  }
+  // From format_version 6 on.
+  return magic == kBlockBasedTableMagic && tail.size() >= Footer::kSize &&
+         std::memcmp(tail.end() - Footer::kSize + 1, kExtendedMagic,
+                     sizeof(kExtendedMagic)) == 0;
 }
 
 void Footer::EncodeTo(std::string* out) const {

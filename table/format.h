@@ -42,8 +42,10 @@ constexpr uint64_t kLegacyTableMagic = 0xDB4775248B80FB57;
 constexpr uint32_t kWrittenFormatVersion = 5;
 constexpr uint32_t kNewestReadableFormatVersion = 5;
 
-// Whether a file that ends so says that it is of that kind, of any version.
-bool IsBlockBasedTable(const Slice& tail);
+// Whether a file that ends so is of a kind or version that no damage makes of
+// what can be read: both have a mark of their own beside the version. The tail
+// has at least Footer::kSize bytes, where the file has as many.
+bool IsForeignTable(const Slice& tail);
 
 // The last bytes of a table.
 struct Footer {

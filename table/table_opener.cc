@@ -365,10 +365,7 @@ Status TableOpener::ReadIndex() {
 
 Status TableOpener::RunOnDamaged(bool* index_is_whole) {
   Status footer = ReadFooter();
-  // A kind that has a magic number of its own is no accident.
-  if (footer.IsNotSupported() && !IsBlockBasedTable(tail_.data())) {
-    return footer;
-  }
+  if (footer.IsNotSupported() && IsForeignTable(tail_.data())) return footer;
   if (!footer.ok()) return Status();
   const bool described = FindMetaBlocks().ok() && ReadTableProperties().ok();
   if (described) {

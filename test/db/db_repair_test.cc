@@ -505,6 +505,30 @@ TEST_F(DbRepairTest, TakesNumbersThatOpenTakes) {
   ExpectAll();
 }
 
+// Tables of RocksDB 9 and later, which a repair must not empty.
+TEST_F(DbRepairTest, LeavesTablesOfLaterVersionsAsTheyAre) {
+  MakeDatabase();
+  for (const std::string& path : FilesEndingIn(path_, ".sst")) {
+    std::string bytes = ReadWholeFile(path);
+    std::string footer("\x04\x3e\x00\x7a\x00", 5);
+    footer.resize(41);
+    PutFixed32(&footer, 6);
+    bytes.replace(bytes.size() - 53, footer.size(), footer);
+    WriteWholeFile(path, bytes);
+  }
+  const auto before = ReadDirectory(path_);
+  for (const bool without_manifest : {false, true}) {
+    if (without_manifest) fs::remove(Manifest());
+    const Status status = RepairDB(path_, options_);
+    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+    EXPECT_NE(status.ToString().find("format_version 6"), std::string::npos);
+  }
+  for (const auto& [name, bytes] : before) {
+    if (!name.ends_with(".sst")) continue;
+    EXPECT_EQ(ReadWholeFile(path_ + "/" + name), bytes) << name;
+  }
+}
+
 class DbRepairFixtureTest : public FixtureTest,
                             public ::testing::WithParamInterface<std::string> {
 };
