@@ -382,6 +382,15 @@ Status PosixOpen(const std::string& path, int flags, int* descriptor) {
     return Status::IOError("open " + path,
                            "is a symbolic link, and is not followed");
   }
+  if (fd >= 0 && fd <= STDERR_FILENO) {
+    // A program without standard output, say, may print all the same: not into
+    // this file.
+    const int standard = fd;
+    fd = fcntl(standard, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error_number = errno;
+    close(standard);
+    errno = error_number;
+  }
   if (fd < 0) return Status::FromErrno("open " + path, errno);
   *descriptor = fd;
   return Status::OK();

@@ -66,7 +66,8 @@ void PrintEdit(const VersionEdit& edit, bool hex, FILE* out) {
     if (value) fprintf(out, "  %s: %" PRIu64 "\n", name, *value);
   };
   const auto text = [&](const char* name, const std::string& value) {
-    if (!value.empty()) fprintf(out, "  %s: %s\n", name, value.c_str());
+    if (value.empty()) return;
+    fprintf(out, "  %s: %s\n", name, Escaped(value).c_str());
   };
   text("comparator", edit.comparator().value_or(""));
   text("database id", edit.db_id());

@@ -126,7 +126,7 @@ class TableDump {
     if (!status.ok()) return status;
     fputs("metaindex\n", out_);
     for (const auto& [name, handle] : blocks) {
-      PrintHandle(name.c_str(), handle);
+      PrintHandle(Escaped(name).c_str(), handle);
     }
     return status;
   }
@@ -138,7 +138,7 @@ class TableDump {
       fprintf(out_, "  %s: %" PRIu64 "\n", name, value);
     };
     const auto text = [this](const char* name, const std::string& value) {
-      fprintf(out_, "  %s: %s\n", name, value.c_str());
+      fprintf(out_, "  %s: %s\n", name, Escaped(value).c_str());
     };
     number("entries", p.num_entries);
     number("deletions", p.num_deletions);
@@ -161,7 +161,7 @@ class TableDump {
     text("filter policy", p.filter_policy);
     text("database id", p.db_identity);
     for (const auto& [name, value] : p.other) {
-      fprintf(out_, "  %s: ", name.c_str());
+      fprintf(out_, "  %s: ", Escaped(name).c_str());
       PrintQuoted(value, hex_, out_);
       fputc('\n', out_);
     }

@@ -156,6 +156,12 @@ void AppendEscaped(const Slice& bytes, std::string* text) {
   }
 }
 
+std::string Escaped(const Slice& bytes) {
+  std::string text;
+  AppendEscaped(bytes, &text);
+  return text;
+}
+
 bool DecodeEscaped(const Slice& text, std::string* bytes) {
   bytes->clear();
   for (size_t i = 0; i < text.size(); ++i) {

@@ -30,6 +30,8 @@ void PrintJsonField(const char* name, const Slice& bytes, bool hex, FILE* out);
 // Appends the bytes so that they have neither tabs nor line ends: printable
 // ASCII stands for itself, a backslash for two, anything else is \xHH.
 void AppendEscaped(const Slice& bytes, std::string* text);
+// For names that come from a file: a terminal may obey other bytes.
+std::string Escaped(const Slice& bytes);
 // False if the text is none that AppendEscaped makes.
 bool DecodeEscaped(const Slice& text, std::string* bytes);
 

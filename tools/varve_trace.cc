@@ -8,6 +8,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "tools/varve_text.h"
 #include "util/append_format.h"
 
 namespace varve {
@@ -313,7 +314,7 @@ std::string FormatTraces(const std::vector<TraceTree>& trees, size_t count) {
                  Micros(span.total_ns) / static_cast<double>(span.count),
                  Micros(span.max_ns),
                  static_cast<int>(2 * std::min(span.depth, 40u)), "",
-                 span.name.c_str());
+                 Escaped(span.name).c_str());
   }
   for (size_t i = 0; i < std::min(count, trees.size()); ++i) {
     const TraceTree& tree = trees[i];
@@ -325,7 +326,7 @@ std::string FormatTraces(const std::vector<TraceTree>& trees, size_t count) {
       AppendFormat(&text, "%12.3f %12.3f  %*s%.100s",
                    Micros(span.begin_ns - base), Micros(span.duration_ns),
                    static_cast<int>(2 * std::min(tree.depths[j], 40u)), "",
-                   span.name.c_str());
+                   Escaped(span.name).c_str());
       if (span.done_by != 0) {
         AppendFormat(&text, " (by thread %" PRIu64 ")", span.done_by);
       }

@@ -246,6 +246,33 @@ TEST_F(PosixEnvTest, ChildrenInheritNoDescriptor) {
   ASSERT_TRUE(env_->UnlockFile(std::move(lock)).ok());
 }
 
+// A program that has closed its standard output may print all the same.
+TEST_F(PosixEnvTest, FilesTakeNoStandardDescriptors) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (int fd = 0; fd <= STDERR_FILENO; ++fd) close(fd);
+    std::unique_ptr<WritableFile> written;
+    std::unique_ptr<RandomAccessFile> read;
+    std::unique_ptr<Directory> directory;
+    std::unique_ptr<FileLock> lock;
+    bool ok = env_->NewWritableFile(Path("a"), FileOptions(), &written).ok() &&
+              env_->NewRandomAccessFile(Path("a"), FileOptions(), &read).ok() &&
+              env_->NewDirectory(directory_.path(), &directory).ok() &&
+              env_->LockFile(Path("lock"), &lock).ok();
+    for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
+      ok = ok && write(fd, "printed", 7) < 0;
+    }
+    _exit(ok ? 0 : 1);
+  }
+  int outcome = 0;
+  ASSERT_EQ(waitpid(child, &outcome, 0), child);
+  EXPECT_TRUE(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) << outcome;
+  uint64_t size = 0;
+  ASSERT_TRUE(env_->GetFileSize(Path("a"), &size).ok());
+  EXPECT_EQ(size, 0u);
+}
+
 TEST_F(PosixEnvTest, NewFilesHaveTheUsualMode) {
   ASSERT_TRUE(WriteStringToFile(env_, "x", Path("f"), false).ok());
   const mode_t mask = umask(0);

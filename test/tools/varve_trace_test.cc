@@ -143,6 +143,15 @@ TEST_F(VarveTraceTest, TakesWhatOtherProgramsAdd) {
   EXPECT_EQ(spans[0].duration_ns, 1500u);
 }
 
+// A terminal would obey them.
+TEST_F(VarveTraceTest, ControlCharactersOfNamesAreNotPrinted) {
+  std::vector<TraceSpan> spans(1);
+  spans[0].name = "red \x1b[31m";
+  const std::string text = FormatTraces(BuildTraceTrees(spans), 10);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.find("red \\x1B[31m"), std::string::npos) << text;
+}
+
 TEST_F(VarveTraceTest, RefusesWhatIsNoTrace) {
   std::vector<TraceSpan> spans;
   for (size_t size = 0; size + 3 < text_.size(); ++size) {
