@@ -2,8 +2,6 @@
 //
 // Databases, snapshots and iterators, as LevelDB has them.
 
-#include <vector>
-
 #include "capi/handles.h"
 
 using varve::PinnableSlice;
@@ -86,15 +84,13 @@ void varve_approximate_sizes(varve_t* db, int num_ranges,
                              const char* const* range_limit_key,
                              const size_t* range_limit_key_len,
                              uint64_t* sizes) {
-  const auto count = static_cast<size_t>(num_ranges < 0 ? 0 : num_ranges);
-  std::vector<varve::Range> ranges(count);
-  for (size_t i = 0; i < count; ++i) {
-    ranges[i].start = ToSlice(range_start_key[i], range_start_key_len[i]);
-    ranges[i].limit = ToSlice(range_limit_key[i], range_limit_key_len[i]);
-    sizes[i] = 0;
+  for (int i = 0; i < num_ranges; ++i) {
+    const varve::Range range = {
+        ToSlice(range_start_key[i], range_start_key_len[i]),
+        ToSlice(range_limit_key[i], range_limit_key_len[i])};
+    // There is no way to tell.
+    if (!db->db->GetApproximateSizes(&range, 1, &sizes[i]).ok()) sizes[i] = 0;
   }
-  // As far as it got; there is no way to tell.
-  db->db->GetApproximateSizes(ranges.data(), count, sizes).IgnoreError();
 }
 
 void varve_compact_range(varve_t* db, const char* start_key,

@@ -105,7 +105,10 @@ VARVE_EXPORT void varve_put(varve_t* db, const varve_writeoptions_t* options,
 VARVE_EXPORT void varve_delete(varve_t* db, const varve_writeoptions_t* options,
                                const char* key, size_t keylen, char** errptr);
 
-/** Does all updates of a batch, or none. The batch stays as it is. */
+/**
+ * Does all updates of a batch, or none. They stay in the batch, which no other
+ * thread may use meanwhile.
+ */
 VARVE_EXPORT void varve_write(varve_t* db, const varve_writeoptions_t* options,
                               varve_writebatch_t* batch, char** errptr);
 

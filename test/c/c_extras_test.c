@@ -506,10 +506,15 @@ static void TestCheckpoint(void) {
 static void TestTypedOptions(void) {
   static const int kCompressions[] = {
       varve_no_compression, varve_lz4_compression, varve_zstd_compression};
+  static const char* const kStarts[] = {"K", "K"};
+  static const char* const kLimits[] = {"\xff", "L"};
+  static const size_t kStartSizes[] = {1, 1};
+  static const size_t kLimitSizes[] = {1, 1};
   varve_options_t* const options = varve_options_create();
   varve_options_t* copy;
   varve_ratelimiter_t* const limiter =
       varve_ratelimiter_create(1 << 30, 100000, 10);
+  uint64_t sizes[2];
   char* error = NULL;
   varve_t* db;
   varve_options_set_create_if_missing(options, 1);
@@ -541,6 +546,10 @@ static void TestTypedOptions(void) {
   FillNumbers(db, 5000);
   varve_compact_range(db, NULL, 0, NULL, 0);
   GET(db, plain_read, "KEY004999", "value 39587081 of many");
+  /* A bound that is no UTF-8 has no place among such keys. */
+  varve_approximate_sizes(db, 2, kStarts, kStartSizes, kLimits, kLimitSizes,
+                          sizes);
+  CHECK(sizes[0] == 0 && sizes[1] > 0);
   varve_close(db);
   varve_options_set_max_subcompactions(copy, 4000000000u);
   CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
