@@ -13,6 +13,7 @@
 
 #include "env/direct_io.h"
 #include "env/posix_multi_read.h"
+#include "util/descriptor.h"
 #include "util/thread_scratch.h"
 
 namespace varve {
@@ -382,15 +383,7 @@ Status PosixOpen(const std::string& path, int flags, int* descriptor) {
     return Status::IOError("open " + path,
                            "is a symbolic link, and is not followed");
   }
-  if (fd >= 0 && fd <= STDERR_FILENO) {
-    // A program without standard output, say, may print all the same: not into
-    // this file.
-    const int standard = fd;
-    fd = fcntl(standard, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int error_number = errno;
-    close(standard);
-    errno = error_number;
-  }
+  fd = MoveAboveStandard(fd);
   if (fd < 0) return Status::FromErrno("open " + path, errno);
   *descriptor = fd;
   return Status::OK();

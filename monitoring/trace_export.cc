@@ -2,6 +2,9 @@
 //
 // Files of traces for other programs.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -9,6 +12,7 @@
 #include <string>
 
 #include "monitoring/tsc_clock.h"
+#include "util/descriptor.h"
 #include "varve/trace.h"
 
 namespace varve::trace {
@@ -61,8 +65,14 @@ class FileSink : public Sink {
  public:
   Status Open(const std::string& path) {
     path_ = path;
-    file_ = fopen(path.c_str(), "we");
-    return file_ == nullptr ? Status::FromErrno(path, errno) : Status::OK();
+    const int descriptor = MoveAboveStandard(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (descriptor < 0) return Status::FromErrno(path, errno);
+    file_ = fdopen(descriptor, "w");
+    if (file_ != nullptr) return Status::OK();
+    const int error_number = errno;
+    close(descriptor);
+    return Status::FromErrno(path, error_number);
   }
   ~FileSink() override {
     if (file_ != nullptr) fclose(file_);

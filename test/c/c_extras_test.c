@@ -508,8 +508,7 @@ static void TestTypedOptions(void) {
       varve_no_compression, varve_lz4_compression, varve_zstd_compression};
   static const char* const kStarts[] = {"K", "K"};
   static const char* const kLimits[] = {"\xff", "L"};
-  static const size_t kStartSizes[] = {1, 1};
-  static const size_t kLimitSizes[] = {1, 1};
+  static const size_t kSizes[] = {1, 1};
   varve_options_t* const options = varve_options_create();
   varve_options_t* copy;
   varve_ratelimiter_t* const limiter =
@@ -547,8 +546,7 @@ static void TestTypedOptions(void) {
   varve_compact_range(db, NULL, 0, NULL, 0);
   GET(db, plain_read, "KEY004999", "value 39587081 of many");
   /* A bound that is no UTF-8 has no place among such keys. */
-  varve_approximate_sizes(db, 2, kStarts, kStartSizes, kLimits, kLimitSizes,
-                          sizes);
+  varve_approximate_sizes(db, 2, kStarts, kSizes, kLimits, kSizes, sizes);
   CHECK(sizes[0] == 0 && sizes[1] > 0);
   varve_close(db);
   varve_options_set_max_subcompactions(copy, 4000000000u);

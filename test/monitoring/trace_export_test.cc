@@ -4,6 +4,7 @@
 // text of some records; python's reader of JSON takes every line.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -125,6 +126,21 @@ TEST_F(TraceExportTest, OtlpFileHasALineForSomeHundredSpans) {
       Holds(spans + "[0][\"startTimeUnixNano\"] == \"1700000000000000001\""));
   EXPECT_TRUE(Holds(spans + "[1][\"attributes\"][1][\"value\"][\"intValue\"] "
                             "== \"5\""));
+}
+
+// What a program without standard output prints does not go into a trace.
+TEST_F(TraceExportTest, FilesTakeNoStandardDescriptors) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    close(STDOUT_FILENO);
+    std::shared_ptr<trace::Sink> sink;
+    const bool ok = trace::NewChromeSink(path_, &sink).ok();
+    _exit(ok && write(STDOUT_FILENO, "printed", 7) < 0 ? 0 : 1);
+  }
+  int outcome = 0;
+  ASSERT_EQ(waitpid(child, &outcome, 0), child);
+  EXPECT_TRUE(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) << outcome;
 }
 
 TEST_F(TraceExportTest, TellsWhatCannotBeWritten) {

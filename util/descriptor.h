@@ -1,0 +1,26 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// A program that runs without standard output, say, may print all the same:
+// what it prints must not go into a file that was opened in its place.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace varve {
+
+// Takes the descriptor of a file that was just opened, or -1. Returns one that
+// is none of the standard three and that children do not inherit; or -1 with
+// errno set.
+inline int MoveAboveStandard(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error_number = errno;
+  close(descriptor);
+  errno = error_number;
+  return moved;
+}
+
+}  // namespace varve
