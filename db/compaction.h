@@ -36,6 +36,7 @@ struct Compaction {
   // Parts that may be done at the same time.
   int max_parts = 1;
   const char* reason = "";
+  bool for_space = false;  // The reason is what deletions hide.
   // A reference is held while the compaction runs.
   Version* version = nullptr;
   // No level below the output's holds a key of the inputs' range.

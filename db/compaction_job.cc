@@ -54,9 +54,8 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
 Status CompactionJob::Run() {
   // A trace of its own if it is done by another thread.
   const RequestSpan span("compaction part");
-  Status status = CollectTombstones();
+  Status status = Prepare();
   if (!status.ok()) return status;
-  ChooseInputs();
   const std::unique_ptr<InternalIterator> input = NewInput();
   CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
                               tombstones_.get(), &compaction_, stop_);
@@ -99,7 +98,10 @@ Status CompactionJob::CollectTombstones() {
   return Status();
 }
 
-void CompactionJob::ChooseInputs() {
+Status CompactionJob::Prepare() {
+  if (prepared_) return Status();
+  Status status = CollectTombstones();
+  if (!status.ok()) return status;
   for (int i = 0; i < 2; ++i) {
     for (FileMetaData* file : compaction_.inputs[i]) {
       if (IsHidden(*file)) {
@@ -109,6 +111,8 @@ void CompactionJob::ChooseInputs() {
       }
     }
   }
+  prepared_ = true;
+  return status;
 }
 
 bool CompactionJob::IsHidden(const FileMetaData& file) const {

@@ -28,6 +28,13 @@ class CompactionJob {
                 std::function<uint64_t()> new_file_number,
                 const std::atomic<bool>* stop);
 
+  // Finds out which inputs are to be read. Run does it if nobody has.
+  Status Prepare();
+  // After Prepare: of the inputs of either level.
+  const std::vector<FileMetaData*>& read_inputs(int i) const {
+    return read_inputs_[i];
+  }
+
   // Only user keys from *begin on and before *end; null for no bound. To be
   // called before Run. Both must outlive the job.
   void SetRange(const std::string* begin, const std::string* end) {
@@ -54,8 +61,6 @@ class CompactionJob {
   std::unique_ptr<InternalIterator> NewInput() const;
   // Into tombstones_ and survivors_.
   Status CollectTombstones();
-  // Into read_inputs_.
-  void ChooseInputs();
   // Whether one range deletion or several hide all of the file, from all who
   // may read.
   bool IsHidden(const FileMetaData& file) const;
@@ -82,6 +87,7 @@ class CompactionJob {
   bool output_open_ = false;
   std::shared_ptr<const RangeTombstones> tombstones_;  // Null: none.
   std::optional<TombstoneSurvivors> survivors_;
+  bool prepared_ = false;
   std::vector<FileMetaData*> read_inputs_[2];
   // The first user key that is the open or the next output's, if there is a
   // bound.

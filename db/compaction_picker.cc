@@ -30,11 +30,13 @@ bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
 // part of an output file.
 constexpr uint64_t kLeastPart = 4;
 
-bool IsDueForSpace(const Options& options, const FileMetaData& file,
-                   SequenceNumber oldest_snapshot) {
+bool IsDueForSpace(const CompactionPickerContext& context,
+                   const FileMetaData& file) {
   return !file.being_compacted &&
-         file.reclaimable_bytes >= options.target_file_size_base / kLeastPart &&
-         file.largest_sequence <= oldest_snapshot;
+         file.reclaimable_bytes >=
+             context.options->target_file_size_base / kLeastPart &&
+         file.reclaimable_bytes / kLeastPart >= context.space_debt &&
+         file.largest_sequence <= context.oldest_snapshot;
 }
 
 bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
@@ -192,11 +194,13 @@ class Picker {
 
   std::unique_ptr<Compaction> PickForSpace() {
     for (const auto& [level, file] : version_.reclaimers()) {
-      if (!IsDueForSpace(options_, *file, context_.oldest_snapshot)) continue;
+      if (!IsDueForSpace(context_, *file)) continue;
       constexpr const char* kReason = "its deletions hide much";
       auto c = level == 0 ? PickLevel0(kReason)
                           : PickFile(level, level + 1, file, kReason);
-      if (c != nullptr) return c;
+      if (c == nullptr) continue;
+      c->for_space = true;
+      return c;
     }
     return nullptr;
   }
@@ -360,8 +364,7 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
   const auto& reclaimers = version.reclaimers();
   if (std::any_of(reclaimers.begin(), reclaimers.end(),
                   [&context](const Version::Reclaimer& reclaimer) {
-                    return IsDueForSpace(*context.options, *reclaimer.file,
-                                         context.oldest_snapshot);
+                    return IsDueForSpace(context, *reclaimer.file);
                   })) {
     return true;
   }
@@ -371,6 +374,16 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
                      [&context](const FileMetaData* file) {
                        return IsDueForItself(*file, context.oldest_snapshot);
                      });
+}
+
+uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes) {
+  // Each byte that is freed is worth as many.
+  constexpr uint64_t kWorth = 2;
+  const uint64_t lower_bytes = TotalFileSize(compaction.inputs[1]);
+  const uint64_t input_bytes = compaction.InputBytes();
+  const uint64_t rewritten = std::min(lower_bytes, output_bytes);
+  const uint64_t freed = input_bytes - std::min(input_bytes, output_bytes);
+  return rewritten - std::min(rewritten, kWorth * freed);
 }
 
 uint64_t EstimatePendingCompactionBytes(const Options& options,

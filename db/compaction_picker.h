@@ -24,6 +24,9 @@ struct CompactionPickerContext {
   // Nobody reads as of an earlier moment. Needed where the version has
   // reclaimers, or hides in its deepest level.
   SequenceNumber oldest_snapshot = 0;
+  // What compactions for space have rewritten in vain, less what was flushed
+  // since. One that does not promise much more has to wait.
+  uint64_t space_debt = 0;
 };
 
 // How urgent a level is; 1 and above are due. Files that are being compacted
@@ -45,6 +48,10 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
 // The most urgent compaction that can start now, or null.
 std::unique_ptr<Compaction> PickCompaction(
     const CompactionPickerContext& context);
+
+// Bytes that a compaction for the space that deletions hide has rewritten
+// beyond what it was worth: the deletions were of keys that did not exist, say.
+uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes);
 
 // What CompactRange asks of one level.
 struct ManualRequest {

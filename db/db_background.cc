@@ -184,6 +184,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   CompactionStats& stats = compaction_stats_[0];
   for (const auto& [level, file] : edit.new_files()) {
     stats.bytes_written += file.file_size;
+    space_debt_ -= std::min(space_debt_, file.file_size);
     info->file_number = file.number;
     info->file_bytes = file.file_size;
     RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);

@@ -21,6 +21,7 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   context.options = &options_;
   context.version = versions_->current();
   context.running = &running_compactions_;
+  context.space_debt = space_debt_;
   if (context.version->HidesInDeepestLevel() ||
       !context.version->reclaimers().empty()) {
     context.oldest_snapshot = snapshots_->FindOldestLocked().sequence;
@@ -56,7 +57,6 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
   running_compactions_.push_back(compaction);
-  const uint64_t resumes = resume_count_;
   MaybeScheduleLocked();  // There may be work that does not meet this.
 
   CompactionJobInfo info;
@@ -88,20 +88,19 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   compaction->MarkFilesLocked(false);
   running_compactions_.erase(std::find(running_compactions_.begin(),
                                        running_compactions_.end(), compaction));
-  if (status.ok()) InstallSuperVersionLocked();
+  if (status.ok()) {
+    if (compaction->for_space && !compaction->trivial_move) {
+      space_debt_ += RewrittenInVain(*compaction, info.output_bytes);
+    }
+    InstallSuperVersionLocked();
+  }
   versions_->UnrefVersionLocked(compaction->version);
   info.status = status;
   events_.Add([info](EventListener* listener) {
     listener->OnCompactionCompleted(info);
   });
-  if (status.ok() || status.IsShutdownInProgress()) return status;
-  if (resumes == resume_count_) {
+  if (!status.ok() && !status.IsShutdownInProgress()) {
     SetBackgroundErrorLocked(status, "a compaction");
-  } else {
-    // It may have met what a Resume has got over since. If the cause is still
-    // there, the compaction meets it again.
-    Log(LogLevel::kWarn, &log_, "a compaction from before a Resume failed: %s",
-        status.ToString().c_str());
   }
   return status;
 }
@@ -308,6 +307,10 @@ Status DBImpl::WaitForCompact() {
           manual_compactions_ > 0 || purges_running_ > 0 ||
           CompactionDueLocked())) {
     background_done_.Wait(&mutex_);
+    // A snapshot may have gone meanwhile. What runs looks for more itself.
+    if (background_jobs_ == 0 && running_compactions_.empty()) {
+      MaybeScheduleLocked();
+    }
   }
   return background_error_;
 }

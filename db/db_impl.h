@@ -251,6 +251,12 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
   // Starts KeepResuming, which tries until there is space again.
+  // What a job that runs has met, or will meet, must not be taken for what
+  // comes behind the Resume: a failed sync, of the directory say, is told to
+  // one caller only, and the next one succeeds. So what a Resume relies on is
+  // made when none runs. No job begins while background_error_ is there. False:
+  // the database is being closed first.
+  bool AwaitJobsOfResumeLocked() VARVE_REQUIRES(mutex_);
   void ResumeLaterLocked() VARVE_REQUIRES(mutex_);
   void KeepResuming();
 
@@ -288,7 +294,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
 
   // ---- Compaction (db_compaction.cc) ----
   void BackgroundCompaction();
-  // Its error is background_error_ too, unless there was a Resume meanwhile.
+  // Its error is background_error_ too.
   Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
   Status WriteCompactionLocked(const Compaction& compaction,
                                CompactionJobInfo* info) VARVE_REQUIRES(mutex_);
@@ -356,7 +362,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   SuperVersionCache super_versions_;   // Reads take no mutex.
   Status background_error_;
   uint64_t background_error_count_ = 0;
-  uint64_t resume_count_ = 0;  // How often background_error_ went away.
+  uint64_t space_debt_ = 0;  // See CompactionPickerContext.
   bool flush_scheduled_ = false;
   bool purge_scheduled_ = false;
   int compactions_scheduled_ = 0;      // Queued or running.

@@ -244,20 +244,17 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
+  {
+    // Without the lead: writes are refused at once meanwhile.
+    MutexLock lock(&mutex_);
+    if (!AwaitJobsOfResumeLocked()) return Status::ShutdownInProgress();
+  }
   // Nobody writes before it is done, the error being there; the lead is for
   // the log.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  // Close waits for the lead, and takes a flush that is queued with it.
-  // relaxed: stored under the mutex.
-  const auto is_ending = [this]() VARVE_REQUIRES(mutex_) {
-    return closed_ || shutting_down_.load(std::memory_order_relaxed);
-  };
-  while (flush_scheduled_ && !background_error_.ok() && !is_ending()) {
-    background_done_.Wait(&mutex_);
-  }
+  if (!AwaitJobsOfResumeLocked()) return Status::ShutdownInProgress();
   if (background_error_.ok()) return Status::OK();
-  if (is_ending()) return Status::ShutdownInProgress();
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
@@ -277,13 +274,25 @@ Status DBImpl::Resume() {
     return status;
   }
   background_error_ = Status::OK();
-  ++resume_count_;
   Log(LogLevel::kInfo, &log_, "writable again");
   UpdateGateLocked();
   MaybeScheduleLocked();
   background_done_.SignalAll();
   events_.DeliverLocked();
   return status;
+}
+
+bool DBImpl::AwaitJobsOfResumeLocked() {
+  // Close waits for the lead, and takes a flush that is queued with it.
+  // relaxed: stored under the mutex.
+  const auto is_ending = [this]() VARVE_REQUIRES(mutex_) {
+    return closed_ || shutting_down_.load(std::memory_order_relaxed);
+  };
+  while ((flush_scheduled_ || !running_compactions_.empty()) &&
+         !background_error_.ok() && !is_ending()) {
+    background_done_.Wait(&mutex_);
+  }
+  return background_error_.ok() || !is_ending();
 }
 
 void DBImpl::ResumeLaterLocked() {

@@ -38,34 +38,21 @@ struct PartQueue {
   size_t running = 0;
 };
 
-}  // namespace
-
-void RunParts(Env* env, size_t count, std::function<void(size_t)> work) {
-  const auto queue = std::make_shared<PartQueue>();
-  queue->work = std::move(work);
-  queue->count = count;
-  for (size_t i = 1; i < count; ++i) {
-    // Without a thread more the work is done by those there are.
-    env->Schedule([queue] { queue->Work(); }, Env::Priority::kLow)
-        .IgnoreError();
-  }
-  queue->Work();
-  MutexLock lock(&queue->mutex);
-  while (queue->running > 0) queue->idle.Wait(&queue->mutex);
-}
-
+// User keys that cut what a job reads into parts of about equal size, none much
+// smaller than an output file. Rising; one fewer than parts.
 std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
-                                          TableCache* table_cache,
-                                          int max_parts) {
+                                          const CompactionJob& job,
+                                          TableCache* table_cache) {
   std::vector<std::string> boundaries;
-  const uint64_t total_bytes = compaction.InputBytes();
+  const uint64_t total_bytes =
+      TotalFileSize(job.read_inputs(0)) + TotalFileSize(job.read_inputs(1));
   const uint64_t parts = std::min(
-      static_cast<uint64_t>(max_parts),
+      static_cast<uint64_t>(compaction.max_parts),
       total_bytes / std::max<uint64_t>(compaction.max_output_file_size, 1));
   if (parts < 2) return boundaries;
   std::vector<TableAnchor> anchors;
-  for (const auto& files : compaction.inputs) {
-    for (const FileMetaData* file : files) {
+  for (int i = 0; i < 2; ++i) {
+    for (const FileMetaData* file : job.read_inputs(i)) {
       std::shared_ptr<Table> table;
       // A table that cannot be opened is the job's to complain about.
       if (!table_cache->Find(file->table_file(), &table).ok()) return {};
@@ -90,19 +77,41 @@ std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
   return boundaries;
 }
 
+}  // namespace
+
+void RunParts(Env* env, size_t count, std::function<void(size_t)> work) {
+  const auto queue = std::make_shared<PartQueue>();
+  queue->work = std::move(work);
+  queue->count = count;
+  for (size_t i = 1; i < count; ++i) {
+    // Without a thread more the work is done by those there are.
+    env->Schedule([queue] { queue->Work(); }, Env::Priority::kLow)
+        .IgnoreError();
+  }
+  queue->Work();
+  MutexLock lock(&queue->mutex);
+  while (queue->running > 0) queue->idle.Wait(&queue->mutex);
+}
+
 Status RunCompaction(const TableOutputContext& context,
                      const Compaction& compaction, TableCache* table_cache,
                      const std::vector<SequenceNumber>& snapshots,
                      const std::function<uint64_t()>& new_file_number,
                      const std::atomic<bool>* stop, VersionEdit* edit,
                      CompactionResult* result) {
-  const std::vector<std::string> boundaries =
-      ChooseBoundaries(compaction, table_cache, compaction.max_parts);
-  result->parts = boundaries.size() + 1;
   std::vector<std::unique_ptr<CompactionJob>> jobs;
-  for (size_t i = 0; i < result->parts; ++i) {
+  const auto add_job = [&] {
     jobs.push_back(std::make_unique<CompactionJob>(
         context, compaction, table_cache, snapshots, new_file_number, stop));
+  };
+  add_job();
+  Status status = jobs[0]->Prepare();
+  if (!status.ok()) return status;
+  const std::vector<std::string> boundaries =
+      ChooseBoundaries(compaction, *jobs[0], table_cache);
+  result->parts = boundaries.size() + 1;
+  for (size_t i = 0; i < result->parts; ++i) {
+    if (i > 0) add_job();
     jobs.back()->SetRange(i == 0 ? nullptr : &boundaries[i - 1],
                           i == boundaries.size() ? nullptr : &boundaries[i]);
   }
@@ -114,7 +123,6 @@ Status RunCompaction(const TableOutputContext& context,
     RunParts(context.env, jobs.size(), run);
   }
 
-  Status status;
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (status.ok()) status = statuses[i];
     result->bytes_written += jobs[i]->bytes_written();

@@ -43,12 +43,6 @@ Status RunCompaction(const TableOutputContext& context,
                      const std::atomic<bool>* stop, VersionEdit* edit,
                      CompactionResult* result);
 
-// User keys that cut the inputs into at most `max_parts` parts of about equal
-// size, none much smaller than an output file. Rising; one fewer than parts.
-std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
-                                          TableCache* table_cache,
-                                          int max_parts);
-
 // Calls work(0) to work(count - 1), each once, on this thread and on threads
 // of the Env's low priority that come in time, and returns when all are done.
 void RunParts(Env* env, size_t count, std::function<void(size_t)> work);

@@ -83,23 +83,48 @@ Version::Version(const InternalKeyComparator* comparator,
 
 void Version::FindReclaimers() {
   for (int level = 0; level < deepest_level_; ++level) {
-    for (FileMetaData* file : levels_[level]) {
-      if (file->reclaimable_bytes == 0) continue;
-      const Slice smallest = file->smallest_user_key();
-      const Slice largest = file->largest_user_key();
-      const UserKeyRange range{&smallest, &largest, file->EndIsExclusive()};
-      // What is more than enough need not be counted.
-      const uint64_t enough =
-          std::min(file->reclaimable_bytes, UINT64_MAX / kReclaimedPart) *
-          kReclaimedPart;
-      uint64_t bytes = file->file_size;
-      for (int below = level + 1; below <= deepest_level_ && bytes <= enough;
-           ++below) {
-        bytes += OverlappingBytes(below, range, enough);
+    const std::span<FileMetaData* const> files = levels_[level];
+    // Level 0 is compacted as a whole.
+    const bool all_hide = level == 0 && HideMuch(0, files);
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (files[i]->reclaimable_bytes == 0) continue;
+      if (level == 0 ? all_hide : HideMuch(level, files.subspan(i, 1))) {
+        reclaimers_.push_back({level, files[i]});
       }
-      if (bytes <= enough) reclaimers_.push_back({level, file});
     }
   }
+}
+
+bool Version::HideMuch(int level, std::span<FileMetaData* const> files) const {
+  // What is more than enough need not be counted.
+  uint64_t enough = 0;
+  for (const FileMetaData* file : files) {
+    const uint64_t room = UINT64_MAX - enough;
+    enough += std::min(file->reclaimable_bytes, room / kReclaimedPart) *
+              kReclaimedPart;
+  }
+  if (enough == 0) return false;
+  uint64_t bytes = 0;
+  const FileMetaData* first = files.front();
+  const FileMetaData* last = files.front();
+  for (const FileMetaData* file : files) {
+    bytes += file->file_size;
+    if (comparator_->CompareUser(file->smallest_user_key(),
+                                 first->smallest_user_key()) < 0) {
+      first = file;
+    }
+    const int r = comparator_->CompareUser(file->largest_user_key(),
+                                           last->largest_user_key());
+    if (r > 0 || (r == 0 && !file->EndIsExclusive())) last = file;
+  }
+  const Slice smallest = first->smallest_user_key();
+  const Slice largest = last->largest_user_key();
+  const UserKeyRange range{&smallest, &largest, last->EndIsExclusive()};
+  for (int below = level + 1; below <= deepest_level_ && bytes <= enough;
+       ++below) {
+    bytes += OverlappingBytes(below, range, enough);
+  }
+  return bytes <= enough;
 }
 
 uint64_t Version::OverlappingBytes(int level, const UserKeyRange& range,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ class Version {
 
   // Tables above the deepest level whose deletions hide at least a third of
   // what they overlap in deeper levels, and of themselves: to compact them
-  // costs little for the space that it gives back.
+  // costs little for the space that it gives back. Those of level 0 together.
   struct Reclaimer {
     int level = 0;
     FileMetaData* file = nullptr;
@@ -154,6 +155,9 @@ class Version {
 
   void MakePrefixes(int level);
   void FindReclaimers();
+  // Whether the deletions of these files, which are compacted together, hide at
+  // least a third of what that meets.
+  bool HideMuch(int level, std::span<FileMetaData* const> files) const;
   // Of the files of a level above 0 that have keys in the range, which has a
   // begin; only so many as make more than `enough`.
   uint64_t OverlappingBytes(int level, const UserKeyRange& range,

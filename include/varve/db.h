@@ -191,11 +191,12 @@ class VARVE_EXPORT DB {
   virtual Status FlushWAL(bool sync) = 0;
 
   // Makes a DB writable again that a background failure has made read-only,
-  // once the cause is gone: begins a new log and writes all that is in memory
-  // to tables, so that nothing depends on files of which a write or sync
-  // failed. OK too if there is nothing to resume from. After an error the DB
-  // stays read-only, and Resume may be called again. When the device or the
-  // quota was full, the DB tries by itself every few seconds.
+  // once the cause is gone: waits for compactions that run, begins a new log
+  // and writes all that is in memory to tables, so that nothing depends on
+  // files of which a write or sync failed. OK too if there is nothing to resume
+  // from. After an error the DB stays read-only, and Resume may be called
+  // again. When the device or the quota was full, the DB tries by itself every
+  // few seconds.
   virtual Status Resume() = 0;
 
   // Compacts all keys in [*begin, *end]; null is before the first and behind

@@ -6,12 +6,17 @@
 // tables take, and what compactions read, before and after; random deletions
 // are in db_model_test.
 
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "varve/listener.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -255,6 +260,98 @@ TEST_F(DbReclaimTest, NewerEntriesStay) {
   CompactAll();
   EXPECT_EQ(CountEntries(), 1);
   EXPECT_EQ(Get(Key(50)), "new");
+}
+
+TEST_F(DbReclaimTest, LevelZeroCountsAsAWhole) {
+  options_.target_file_size_base = 16 << 10;
+  Fill();
+  // Small, but wide: it takes all tables below with it.
+  for (int i = 0; i < kCount; i += 400) Put(Key(i), "x");
+  FlushAndWait();
+  DeleteRange(1000, 1000 + kCount / 20);
+  FlushAndWait();
+  EXPECT_EQ(BytesReadSince(), 0u) << "to free a twentieth of it";
+  // All of level 0 is looked at, so its parts count together.
+  for (int i = 0; i < 3; ++i) {
+    DeleteRange(i * kCount / 4, (i + 1) * kCount / 4);
+    FlushAndWait();
+  }
+  EXPECT_LT(Bytes(), filled_bytes_ * 2 / 5);
+}
+
+// Of keys that do not exist: nobody can tell before it is tried.
+TEST_F(DbReclaimTest, VainDeletionsDoNotRewriteTheDatabaseAgainAndAgain) {
+  options_.level0_file_num_compaction_trigger = 100;
+  Fill();
+  const uint64_t before = BytesRead();
+  uint64_t flushed = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < kCount / 2; ++i) {
+      ASSERT_TRUE(Ok(db_->Delete({}, Key(i * 2) + std::to_string(round))));
+    }
+    FlushAndWait();
+    flushed += kCount / 2 * Key(0).size();
+  }
+  // One rewriting for as many bytes as were flushed.
+  EXPECT_LT(BytesRead() - before, 2 * (filled_bytes_ + flushed));
+  EXPECT_EQ(CountEntries(), kCount);
+  // Those of keys that exist are found to be worth it when that is paid.
+  for (int i = 0; i < kCount; i++) {
+    ASSERT_TRUE(Ok(db_->Delete({}, Key(i))));
+  }
+  FlushAndWait();
+  for (int i = 0; i < kCount; i++) Put("z" + Key(i), std::string(200, 'x'));
+  FlushAndWait();
+  ExpectAbsent(0, kCount);
+}
+
+TEST_F(DbReclaimTest, PartsAreCutOfWhatIsRead) {
+  options_.max_subcompactions = 4;
+  options_.target_file_size_base = 16 << 10;
+  options_.paranoid_checks = false;  // Which opens all tables.
+  Fill();
+  Reopen();
+  const uint64_t opens =
+      options_.statistics->getTickerCount(Ticker::kNoFileOpens);
+  DeleteRange(0, kCount);
+  FlushAndWait();
+  EXPECT_EQ(Tables(), 0u);
+  EXPECT_LT(options_.statistics->getTickerCount(Ticker::kNoFileOpens) - opens,
+            10u);
+}
+
+TEST_F(DbReclaimTest, WaitForCompactSeesThatASnapshotIsGone) {
+  // Holds the purge that WaitForCompact waits for.
+  class HoldsDeletions : public EventListener {
+   public:
+    void OnTableFileDeleted(const TableFileInfo&) override {
+      while (hold) {
+        held = true;
+        std::this_thread::yield();
+      }
+    }
+    std::atomic<bool> hold{false}, held{false};
+  };
+  const auto listener = std::make_shared<HoldsDeletions>();
+  options_.listeners.push_back(listener);
+  Open();
+  for (int i = 0; i < kCount; i++) Put(Key(i), std::string(100, 'x'));
+  Flush();
+  auto keeps_a_table = db_->NewIterator({});
+  keeps_a_table->SeekToFirst();
+  CompactAll();
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  DeleteRange(0, kCount);
+  FlushAndWait();
+  listener->hold = true;
+  keeps_a_table.reset();
+  while (!listener->held) std::this_thread::yield();
+  std::thread waiter([&] { EXPECT_TRUE(Ok(db_->WaitForCompact())); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  db_->ReleaseSnapshot(snapshot);
+  listener->hold = false;
+  waiter.join();
+  EXPECT_EQ(Tables(), 0u);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,34 +174,30 @@ class HoldsATableEnv : public EnvWrapper {
   std::atomic<bool> armed_{false}, holds_{false}, released_{false};
 };
 
-// A compaction may run on while another failure is got over: what it met by
-// then must not make the DB read-only once more.
-TEST_F(DbResumeTest, OverridesWhatCompactionsHaveMetBefore) {
+// A failed sync, of the directory say, is told once only: what a Resume relies
+// on must not be told to a compaction that runs meanwhile. And what that has
+// met must not make the DB read-only once more.
+TEST_F(DbResumeTest, WaitsForCompactions) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
   options_.level0_file_num_compaction_trigger = 2;
   for (const bool manual : {false, true}) {
     SCOPED_TRACE(manual);
-    options_.disable_auto_compactions = manual;
+    options_.disable_auto_compactions = true;
     Open();
-    ASSERT_TRUE(Ok(Put("a", true)));
-    ASSERT_TRUE(Ok(db_->Flush({})));
-    ASSERT_TRUE(Ok(Put("a", true)));
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(Ok(Put("a", true)));
+      ASSERT_TRUE(Ok(db_->Flush({})));
+    }
+    holding.HoldNext();
     std::thread compacter;
     if (manual) {
-      ASSERT_TRUE(Ok(db_->Flush({})));
-      holding.HoldNext();
       compacter = std::thread([&] {
         const Status s = db_->CompactRange({}, nullptr, nullptr);
         EXPECT_TRUE(s.IsIOError()) << s.ToString();
       });
     } else {
-      const std::map<std::string, std::string> automatic = {
-          {"disable_auto_compactions", "false"}};
-      ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "true"}})));
-      ASSERT_TRUE(Ok(db_->Flush({})));
-      holding.HoldNext();
-      ASSERT_TRUE(Ok(db_->SetOptions(automatic)));
+      ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
     }
     holding.AwaitHeld();
 
@@ -211,10 +206,22 @@ TEST_F(DbResumeTest, OverridesWhatCompactionsHaveMetBefore) {
     EXPECT_FALSE(Put("failed", true).ok());
     EXPECT_TRUE(IsReadOnly());
     faulty_.SetPathFilter("");
-    ASSERT_TRUE(Ok(db_->Resume()));
+    std::atomic<bool> resumed{false};
+    std::thread resume([&] {
+      EXPECT_TRUE(Ok(db_->Resume()));
+      resumed = true;
+    });
+    // Writes are refused, and do not wait with it.
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (std::chrono::steady_clock::now() < end) {
+      EXPECT_FALSE(Put("refused", true).ok());
+    }
+    EXPECT_FALSE(resumed);
 
     holding.Release();
     if (manual) compacter.join();
+    resume.join();
     EXPECT_TRUE(Ok(db_->WaitForCompact()));
     EXPECT_FALSE(IsReadOnly());
     EXPECT_TRUE(Ok(Put("b", true)));
@@ -222,6 +229,39 @@ TEST_F(DbResumeTest, OverridesWhatCompactionsHaveMetBefore) {
     ExpectAll(synced_);
     db_.reset();
   }
+}
+
+TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForACompaction) {
+  HoldsATableEnv holding(&faulty_);
+  options_.env = &holding;
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Ok(Put("a", true)));
+    ASSERT_TRUE(Ok(db_->Flush({})));
+  }
+  holding.HoldNext();
+  std::thread compacter(
+      [&] { EXPECT_FALSE(db_->CompactRange({}, nullptr, nullptr).ok()); });
+  holding.AwaitHeld();
+  faulty_.SetPathFilter(".log");
+  faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+  EXPECT_FALSE(Put("failed", true).ok());
+  std::atomic<bool> ended{false};
+  std::thread resume([&] {
+    EXPECT_TRUE(db_->Resume().IsShutdownInProgress());
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  db_->CancelAllBackgroundWork(false);
+  resume.join();
+  EXPECT_TRUE(ended);
+  holding.Release();
+  compacter.join();
+  db_.reset();
+  Open();
+  ExpectAll(synced_);
+  db_.reset();
 }
 
 // What failed edits of the MANIFEST leave behind is removed: at once where no
