@@ -4,6 +4,7 @@
 // one can see, and clean up behind them. Method: tiny levels, properties and
 // directory listings.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/holds_a_table_env.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
@@ -353,6 +355,57 @@ TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
   ASSERT_TRUE(Ok(db_->Put(no_slowdown, "key", "free again")));
   EXPECT_EQ(Get("key"), "free again");
   db_.reset();
+}
+
+// One is due, but cannot begin before the one that runs ends.
+TEST_F(DbCompactionTest, WaitForCompactDoesNotTryAgainAndAgain) {
+  class CountsJobs : public HoldsATableEnv {
+   public:
+    CountsJobs() : HoldsATableEnv(Env::Default()) {}
+    Status Schedule(std::function<void()> work, Priority priority) override {
+      ++jobs;
+      return target()->Schedule(std::move(work), priority);
+    }
+    std::atomic<int> jobs{0};
+  } env;
+  options_.env = &env;
+  options_.max_background_jobs = 4;
+  options_.level0_file_num_compaction_trigger = 2;
+  for (const bool manual : {false, true}) {
+    SCOPED_TRACE(manual);
+    options_.disable_auto_compactions = true;
+    OpenAnew();
+    const auto make_due = [&] {
+      for (int i = 0; i < 2; i++) {
+        Put("key", "value");
+        Flush();
+      }
+    };
+    make_due();
+    env.HoldNext();
+    std::thread compacter([&] {
+      if (manual) {
+        CompactRangeOptions options;
+        options.exclusive_manual_compaction = false;
+        EXPECT_FALSE(db_->CompactRange(options, nullptr, nullptr).ok());
+      } else {
+        EXPECT_TRUE(
+            Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
+      }
+    });
+    env.AwaitHeld();
+    ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
+    make_due();
+    const int before = env.jobs;
+    std::thread waiter([&] { EXPECT_FALSE(db_->WaitForCompact().ok()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_LT(env.jobs - before, 5);
+    EXPECT_EQ(Number("varve.compaction-pending"), 1u);
+    env.Release();
+    waiter.join();
+    compacter.join();
+    db_.reset();
+  }
 }
 
 TEST_F(DbCompactionTest, ManualAndBackgroundWorkTogether) {

@@ -18,6 +18,7 @@
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/holds_a_table_env.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
@@ -145,34 +146,6 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     ASSERT_TRUE(Ok(db_->VerifyChecksum()));
   }
 }
-
-// Holds the next table that is begun, and then refuses it.
-class HoldsATableEnv : public EnvWrapper {
- public:
-  explicit HoldsATableEnv(Env* target) : EnvWrapper(target) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    const bool is_table = path.find(".sst") != std::string::npos;
-    if (!is_table || !armed_.exchange(false)) {
-      return target()->NewWritableFile(path, options, file);
-    }
-    holds_ = true;
-    while (!released_) std::this_thread::yield();
-    return Status::IOError(path, "held");
-  }
-  void HoldNext() {
-    holds_ = released_ = false;
-    armed_ = true;
-  }
-  void AwaitHeld() const {
-    while (!holds_) std::this_thread::yield();
-  }
-  void Release() { released_ = true; }
-
- private:
-  std::atomic<bool> armed_{false}, holds_{false}, released_{false};
-};
 
 // A failed sync, of the directory say, is told once only: what a Resume relies
 // on must not be told to a compaction that runs meanwhile. And what that has
