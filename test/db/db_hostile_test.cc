@@ -463,6 +463,7 @@ TEST_F(DbHostileManifestTest, NewLogsAreNewerThanAnyThatIsNamed) {
       ASSERT_TRUE(Ok(db_->Put(sync, key, "kept")));
       if (round == 1) {
         // As a crash would leave it.
+        ASSERT_TRUE(Ok(db_->WaitForCompact()));
         CopyDirectory(path_, dir_.Sub("crashed"));
         Close();
         fs::remove_all(path_);

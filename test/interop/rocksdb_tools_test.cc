@@ -227,6 +227,7 @@ TEST_F(RocksDbToolsTest, DatabaseMadeByRocksDbIsContinued) {
 
 // The log of a process that died is replayed by the other engine.
 TEST_F(RocksDbToolsTest, RocksDbReplaysALogThatVarveLeft) {
+  options_.write_buffer_size = 1 << 20;  // Nothing is flushed meanwhile.
   Open();
   WriteBatch batch;
   batch.Put("a", "1");
