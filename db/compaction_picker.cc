@@ -30,12 +30,17 @@ bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
 // part of an output file.
 constexpr uint64_t kLeastPart = 4;
 
+// And if it is so many times what others have rewritten in vain: small debts
+// must not keep the last steps of a great gain from being done when nothing is
+// flushed any more.
+constexpr uint64_t kPromiseForDebt = 4;
+
 bool IsDueForSpace(const CompactionPickerContext& context,
                    const FileMetaData& file) {
   return !file.being_compacted &&
          file.reclaimable_bytes >=
              context.options->target_file_size_base / kLeastPart &&
-         file.reclaimable_bytes / kLeastPart >= context.space_debt &&
+         file.reclaimable_bytes / kPromiseForDebt >= context.space_debt &&
          file.largest_sequence <= context.oldest_snapshot;
 }
 

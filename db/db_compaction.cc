@@ -89,7 +89,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   running_compactions_.erase(std::find(running_compactions_.begin(),
                                        running_compactions_.end(), compaction));
   if (status.ok()) {
-    if (compaction->for_space && !compaction->trivial_move) {
+    if (compaction->for_space) {
       space_debt_ += RewrittenInVain(*compaction, info.output_bytes);
     }
     InstallSuperVersionLocked();

@@ -71,6 +71,22 @@ class DbResumeTest : public ::testing::Test {
     faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
                       how);
   }
+  // Of one key, so that there is something to compact.
+  void OpenWithTwoTables() {
+    Open();
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(Ok(Put("a", true)));
+      ASSERT_TRUE(Ok(db_->Flush({})));
+    }
+  }
+  // Once, which makes the DB read-only.
+  void FailToSyncALog() {
+    faulty_.SetPathFilter(".log");
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+    EXPECT_FALSE(Put("failed", true).ok());
+    EXPECT_TRUE(IsReadOnly());
+    faulty_.SetPathFilter("");
+  }
   void CutPower() {
     faulty_.SetFilesystemActive(false);
     db_.reset();
@@ -157,11 +173,8 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
   for (const bool manual : {false, true}) {
     SCOPED_TRACE(manual);
     options_.disable_auto_compactions = true;
-    Open();
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_TRUE(Ok(Put("a", true)));
-      ASSERT_TRUE(Ok(db_->Flush({})));
-    }
+    OpenWithTwoTables();
+    if (HasFatalFailure()) return;
     holding.HoldNext();
     std::thread compacter;
     if (manual) {
@@ -174,11 +187,7 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
     }
     holding.AwaitHeld();
 
-    faulty_.SetPathFilter(".log");
-    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
-    EXPECT_FALSE(Put("failed", true).ok());
-    EXPECT_TRUE(IsReadOnly());
-    faulty_.SetPathFilter("");
+    FailToSyncALog();
     std::atomic<bool> resumed{false};
     std::thread resume([&] {
       EXPECT_TRUE(Ok(db_->Resume()));
@@ -204,31 +213,22 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
   }
 }
 
-TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForACompaction) {
+TEST_F(DbResumeTest, CancellingEndsAResumeThatWaitsForACompaction) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
   options_.disable_auto_compactions = true;
-  Open();
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(Ok(Put("a", true)));
-    ASSERT_TRUE(Ok(db_->Flush({})));
-  }
+  OpenWithTwoTables();
+  if (HasFatalFailure()) return;
   holding.HoldNext();
   std::thread compacter(
       [&] { EXPECT_FALSE(db_->CompactRange({}, nullptr, nullptr).ok()); });
   holding.AwaitHeld();
-  faulty_.SetPathFilter(".log");
-  faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
-  EXPECT_FALSE(Put("failed", true).ok());
-  std::atomic<bool> ended{false};
-  std::thread resume([&] {
-    EXPECT_TRUE(db_->Resume().IsShutdownInProgress());
-    ended = true;
-  });
+  FailToSyncALog();
+  std::thread resume(
+      [&] { EXPECT_TRUE(db_->Resume().IsShutdownInProgress()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   db_->CancelAllBackgroundWork(false);
   resume.join();
-  EXPECT_TRUE(ended);
   holding.Release();
   compacter.join();
   db_.reset();
