@@ -165,13 +165,30 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   return status.ok() ? versions_->LogAndApply(&edit) : status;
 }
 
+bool DBImpl::MemTablesOverlap(const Slice* begin, const Slice* end) {
+  SuperVersion* const super_version = super_versions_.Reference();
+  const std::vector<MemTable*>& immutable = super_version->immutable;
+  const bool overlap = super_version->memtable->Overlaps(begin, end) ||
+                       std::any_of(immutable.begin(), immutable.end(),
+                                   [&](const MemTable* memtable) {
+                                     return memtable->Overlaps(begin, end);
+                                   });
+  super_versions_.Release(super_version);
+  return overlap;
+}
+
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             const Slice* begin, const Slice* end) {
   FoldedBounds bounds;
+  if (read_only_) return ReadOnlyError();
   Status status = bounds.Fold(folding_, &begin, &end);
-  if (status.ok()) status = Flush(FlushOptions());
+  // What is in memory and not of these keys need not be in tables for it.
+  if (status.ok() && MemTablesOverlap(begin, end)) {
+    status = Flush(FlushOptions());
+  }
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
+  if (!background_error_.ok()) return background_error_;
   while (exclusive_compaction_) background_done_.Wait(&mutex_);
   ++manual_compactions_;
   if (options.exclusive_manual_compaction) {

@@ -302,6 +302,8 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   CompactionJobInfo DescribeCompaction(const Compaction& compaction) const;
   bool CompactionDueLocked() const VARVE_REQUIRES(mutex_);
   CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
+  // As MemTable::Overlaps has it, of any memtable.
+  bool MemTablesOverlap(const Slice* begin, const Slice* end);
   Status CompactRangeLocked(const CompactRangeOptions& options,
                             const UserKeyRange& range) VARVE_REQUIRES(mutex_);
   // Into the level where it belongs, `last` at most.

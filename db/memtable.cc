@@ -223,4 +223,30 @@ std::unique_ptr<InternalIterator> MemTable::NewIterator(
       new (memory) MemTableIterator<SkipList>(comparator_, &*list_));
 }
 
+bool MemTable::Overlaps(const Slice* begin, const Slice* end) const {
+  const auto is_behind_end = [&](const Slice& user_key) {
+    return end != nullptr && comparator_->CompareUser(user_key, *end) > 0;
+  };
+  const std::unique_ptr<InternalIterator> iterator = NewIterator();
+  if (begin != nullptr) {
+    iterator->Seek(LookupKey(*begin, kMaxSequenceNumber).internal_key());
+  } else {
+    iterator->SeekToFirst();
+  }
+  if (iterator->Valid() && !is_behind_end(ExtractUserKey(iterator->key()))) {
+    return true;
+  }
+  for (const auto& set : tombstones_.Sets()) {
+    for (size_t i = 0; i < set->size(); ++i) {
+      const RangeTombstone tombstone = set->at(i);
+      if (is_behind_end(tombstone.begin)) continue;
+      if (begin == nullptr ||
+          comparator_->CompareUser(tombstone.end, *begin) > 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace varve

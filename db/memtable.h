@@ -69,6 +69,9 @@ class MemTable {
   std::unique_ptr<InternalIterator> NewIterator(
       ContextMemory* memory = nullptr) const;
   const MemTableTombstones& tombstones() const { return tombstones_; }
+  // Whether an update is of keys in [*begin, *end]; null is before the first
+  // and behind the last.
+  bool Overlaps(const Slice* begin, const Slice* end) const;
 
   // Bytes taken from the system: the arenas' blocks, and of the point index
   // those pages that the entries so far can have touched, thus nothing for an

@@ -200,7 +200,8 @@ class VARVE_EXPORT DB {
   virtual Status Resume() = 0;
 
   // Compacts all keys in [*begin, *end]; null is before the first and behind
-  // the last. Waits until it is done.
+  // the last. Waits until it is done. Of what is in memory all is written to
+  // tables before if some is of these keys, else nothing.
   // InvalidArgument: see CompactRangeOptions. ShutdownInProgress: the database
   // is being closed, or see CancelAllBackgroundWork.
   virtual Status CompactRange(const CompactRangeOptions& options,

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -241,6 +242,71 @@ TEST_F(DbCompactionTest, RangeCompactionIncludesTheMemtable) {
   EXPECT_EQ(Tables(), 1u);
   EXPECT_EQ(TablesAt(0), 0u);
   EXPECT_EQ(Get("a"), "1");
+  // Nor does it miss one that is on its way.
+  Put("a", "2");
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  const Slice only("a");
+  ASSERT_TRUE(Ok(db_->CompactRange({}, &only, &only)));
+  EXPECT_EQ(Tables(), 1u);
+  EXPECT_EQ(TablesAt(0), 0u);
+}
+
+// What is in memory goes to tables if some of it is of the range: a key at
+// either end, a deletion of keys at its begin or up to behind it.
+TEST_F(DbCompactionTest, RangeCompactionFlushesWhatIsOfTheRange) {
+  options_.disable_auto_compactions = true;
+  const Slice begin("d"), end("m");
+  const auto flushes = [&](const Slice* from, const Slice* to) {
+    const uint64_t before = Number("varve.num-entries-active-mem-table");
+    EXPECT_TRUE(Ok(db_->CompactRange({}, from, to)));
+    return Number("varve.num-entries-active-mem-table") != before;
+  };
+  const auto open_with = [&](const std::string& key,
+                             const std::string& deleted_to = "") {
+    OpenAnew();
+    Put("outside", "v");
+    Flush();
+    if (deleted_to.empty()) {
+      Put(key, "v");
+    } else {
+      Put("zz", "v");  // To be counted.
+      ASSERT_TRUE(Ok(db_->DeleteRange({}, key, deleted_to)));
+    }
+  };
+  for (const auto& [key, is_of_the_range] :
+       std::map<std::string, bool>{{"", false},
+                                   {"c", false},
+                                   {"d", true},
+                                   {"m", true},
+                                   {Slice("m\0", 2).ToString(), false}}) {
+    SCOPED_TRACE(key);
+    open_with(key);
+    EXPECT_EQ(flushes(&begin, &end), is_of_the_range);
+    EXPECT_EQ(Get(key), "v");
+    open_with(key);
+    EXPECT_EQ(flushes(nullptr, &end), key <= "m");
+    open_with(key);
+    EXPECT_EQ(flushes(&begin, nullptr), key >= "d");
+    open_with(key);
+    EXPECT_TRUE(flushes(nullptr, nullptr));
+    EXPECT_FALSE(flushes(nullptr, nullptr));  // Nothing is left.
+  }
+  struct Deletion {
+    const char* begin;
+    const char* end;
+    bool is_of_the_range;
+  };
+  for (const auto& [from, to, is_of_the_range] :
+       {Deletion{"a", "d", false}, Deletion{"a", "da", true},
+        Deletion{"a", "z", true}, Deletion{"e", "f", true},
+        Deletion{"m", "n", true}, Deletion{"ma", "n", false}}) {
+    SCOPED_TRACE(std::string(from) + " to " + to);
+    open_with(from, to);
+    EXPECT_EQ(flushes(&begin, &end), is_of_the_range);
+    EXPECT_EQ(Get("outside"), std::string(to) == "z" ? "NotFound" : "v");
+  }
 }
 
 TEST_F(DbCompactionTest, IteratorKeepsItsFilesUntilItIsGone) {
