@@ -3,8 +3,10 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "tools/varve_trace.h"
 #include "varve/checkpoint.h"
@@ -136,6 +138,12 @@ Status RunCheckpoint(Session* session) {
 
 Status RunTrace(Session* session) {
   const std::string& path = session->operand(0);
+  const std::string* const html = session->line.Find("html");
+  const std::string page = html == nullptr ? path + ".html" : *html;
+  std::error_code none_there_yet;
+  if (std::filesystem::equivalent(path, page, none_there_yet)) {
+    return Status::InvalidArgument(page + " is the trace itself");
+  }
   std::string text;
   errno = 0;
   if (!ReadText(path, &text)) return Status::FromErrno("read " + path, errno);
@@ -145,8 +153,6 @@ Status RunTrace(Session* session) {
   const std::vector<TraceTree> trees = BuildTraceTrees(std::move(spans));
   const uint64_t limit = session->line.Number("limit", kTracesToPrint);
   fputs(FormatTraces(trees, limit).c_str(), session->out);
-  const std::string* const html = session->line.Find("html");
-  const std::string page = html == nullptr ? path + ".html" : *html;
   if (!WriteText(page, FormatTracePage(trees, kTracesInPage))) {
     return Status::FromErrno("write " + page, errno);
   }

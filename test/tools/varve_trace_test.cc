@@ -103,6 +103,20 @@ TEST_F(VarveTraceTest, LimitAndPageAreChosen) {
   EXPECT_TRUE(text.starts_with("<!DOCTYPE html>"));
 }
 
+TEST_F(VarveTraceTest, PageDoesNotReplaceTheTrace) {
+  const std::string link = dir_.Sub("link.html");
+  std::filesystem::create_symlink(path_, link);
+  for (const std::string& page : {path_, link}) {
+    const CommandOutcome outcome =
+        RunCommand({"trace", path_, "--html=" + page});
+    EXPECT_EQ(outcome.exit_code, kExitFailure);
+    EXPECT_THAT(outcome.error, ::testing::HasSubstr("is the trace itself"));
+    std::string text;
+    ASSERT_TRUE(Ok(ReadFileToString(Env::Default(), path_, &text)));
+    EXPECT_EQ(text, text_);
+  }
+}
+
 TEST_F(VarveTraceTest, PageLoadsNothingAndCannotBeBrokenByNames) {
   std::vector<TraceSpan> spans;
   ASSERT_TRUE(Ok(ParseChromeTrace(text_, &spans)));
