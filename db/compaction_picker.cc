@@ -381,14 +381,17 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
                      });
 }
 
-uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes) {
+uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
+                         uint64_t promised_bytes) {
   // Each byte that is freed is worth as many.
   constexpr uint64_t kWorth = 2;
   const uint64_t lower_bytes = TotalFileSize(compaction.inputs[1]);
   const uint64_t input_bytes = compaction.InputBytes();
   const uint64_t rewritten = std::min(lower_bytes, output_bytes);
   const uint64_t freed = input_bytes - std::min(input_bytes, output_bytes);
-  return rewritten - std::min(rewritten, kWorth * freed);
+  const uint64_t gained =
+      std::min(freed, rewritten) + std::min(promised_bytes, rewritten);
+  return rewritten - std::min(rewritten, kWorth * gained);
 }
 
 uint64_t EstimatePendingCompactionBytes(const Options& options,

@@ -51,7 +51,10 @@ std::unique_ptr<Compaction> PickCompaction(
 
 // Bytes that a compaction for the space that deletions hide has rewritten
 // beyond what it was worth: the deletions were of keys that did not exist, say.
-uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes);
+// What its outputs promise to free further down counts as freed: the next step
+// tells whether it was.
+uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
+                         uint64_t promised_bytes);
 
 // What CompactRange asks of one level.
 struct ManualRequest {

@@ -88,12 +88,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   compaction->MarkFilesLocked(false);
   running_compactions_.erase(std::find(running_compactions_.begin(),
                                        running_compactions_.end(), compaction));
-  if (status.ok()) {
-    if (compaction->for_space) {
-      space_debt_ += RewrittenInVain(*compaction, info.output_bytes);
-    }
-    InstallSuperVersionLocked();
-  }
+  if (status.ok()) InstallSuperVersionLocked();
   versions_->UnrefVersionLocked(compaction->version);
   info.status = status;
   events_.Add([info](EventListener* listener) {
@@ -158,11 +153,18 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   stats.entries_dropped += result.drops.Total();
   stats.bytes_written += result.bytes_written;
   if (status.ok()) AddCreatedLocked(edit);
+  uint64_t promised_bytes = 0;
   for (const auto& [level, file] : edit.new_files()) {
     info->output_files.push_back(file.number);
+    promised_bytes += file.reclaimable_bytes;
   }
   info->output_bytes = result.bytes_written;
-  return status.ok() ? versions_->LogAndApply(&edit) : status;
+  if (status.ok()) status = versions_->LogAndApply(&edit);
+  if (status.ok() && compaction.for_space) {
+    space_debt_ +=
+        RewrittenInVain(compaction, result.bytes_written, promised_bytes);
+  }
+  return status;
 }
 
 bool DBImpl::MemTablesOverlap(const Slice* begin, const Slice* end) {

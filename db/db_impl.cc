@@ -181,7 +181,12 @@ Status DBImpl::OpenDirectory() {
   }
   status = env_->LockFile(LockFileName(path_), &lock_);
   if (!status.ok()) return status;
-  return env_->NewDirectory(path_, &directory_);
+  std::unique_ptr<Directory> directory;
+  status = env_->NewDirectory(path_, &directory);
+  if (status.ok()) {
+    directory_ = std::make_unique<SharedDirectory>(std::move(directory));
+  }
+  return status;
 }
 
 Status DBImpl::Recover(RecoveredState* state) {

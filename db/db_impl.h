@@ -18,6 +18,7 @@
 #include "db/memtable.h"
 #include "db/recovery.h"
 #include "db/relay_logger.h"
+#include "db/shared_directory.h"
 #include "db/snapshot_registry.h"
 #include "db/super_version_cache.h"
 #include "db/table_output.h"
@@ -233,7 +234,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   // For the leader; leaves the queue.
   Status WriteGroup(WriteQueue::Writer* leader);
 
-  // ---- Logs (db_wal.cc), all but the last two for the leader ----
+  // ---- Logs (db_wal.cc), all but the last four for the leader ----
   MemTable* NewMemTable(uint64_t wal_number) const;
   Status LogGroup(const WriteQueue::Group& group, uint64_t count);
   // Replaces a file of that name.
@@ -250,15 +251,16 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   // With the lead of the queue.
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
-  // Starts KeepResuming, which tries until there is space again.
   // What a job that runs has met, or will meet, must not be taken for what
-  // comes behind the Resume: a failed sync, of the directory say, is told to
-  // one caller only, and the next one succeeds. So what a Resume relies on is
-  // made when none runs. No job begins while background_error_ is there. False:
-  // the database is being closed first.
-  bool AwaitJobsOfResumeLocked() VARVE_REQUIRES(mutex_);
+  // comes behind the Resume: a failed sync is told once, and the next one
+  // succeeds. So what a Resume relies on is made when none runs. No job begins
+  // while background_error_ is there.
+  Status ResumeAsLeaderLocked() VARVE_REQUIRES(mutex_);
+  // Starts KeepResuming, which tries until there is space again.
   void ResumeLaterLocked() VARVE_REQUIRES(mutex_);
   void KeepResuming();
+  bool JobsRunLocked() const VARVE_REQUIRES(mutex_);
+  bool IsEndingLocked() const VARVE_REQUIRES(mutex_);
 
   // ---- Background (db_background.cc) ----
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
@@ -339,7 +341,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   RelayLogger log_;
   std::shared_ptr<Cache> block_cache_;
   std::unique_ptr<TableCache> table_cache_;
-  std::unique_ptr<Directory> directory_;
+  std::unique_ptr<SharedDirectory> directory_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<VersionSet> versions_;
   std::string identity_;

@@ -244,17 +244,30 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
-  {
-    // Without the lead: writes are refused at once meanwhile.
+  for (;;) {
+    {
+      // Without the lead: writes are refused at once meanwhile. Close takes a
+      // flush that is queued with it, which then never comes to its end.
+      MutexLock lock(&mutex_);
+      while (JobsRunLocked() && !background_error_.ok() && !IsEndingLocked()) {
+        background_done_.Wait(&mutex_);
+      }
+    }
+    // Nobody writes before it is done, the error being there; the lead is for
+    // the log.
+    const WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
-    if (!AwaitJobsOfResumeLocked()) return Status::ShutdownInProgress();
+    if (background_error_.ok()) return Status::OK();
+    if (IsEndingLocked()) return Status::ShutdownInProgress();
+    // Unless another Resume came first, and another error since.
+    if (!JobsRunLocked()) return ResumeAsLeaderLocked();
   }
-  // Nobody writes before it is done, the error being there; the lead is for
-  // the log.
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
-  if (!AwaitJobsOfResumeLocked()) return Status::ShutdownInProgress();
-  if (background_error_.ok()) return Status::OK();
+}
+
+Status DBImpl::ResumeAsLeaderLocked() {
+  // Whoever met a failed sync of the directory has removed what it had made,
+  // but for the log.
+  if (directory_->Forgive() && !directory_synced_) wal_failed_ = true;
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
@@ -282,25 +295,17 @@ Status DBImpl::Resume() {
   return status;
 }
 
-bool DBImpl::AwaitJobsOfResumeLocked() {
-  // Close waits for the lead, and takes a flush that is queued with it.
+bool DBImpl::JobsRunLocked() const {
+  return flush_scheduled_ || !running_compactions_.empty();
+}
+
+bool DBImpl::IsEndingLocked() const {
   // relaxed: stored under the mutex.
-  const auto is_ending = [this]() VARVE_REQUIRES(mutex_) {
-    return closed_ || shutting_down_.load(std::memory_order_relaxed);
-  };
-  while ((flush_scheduled_ || !running_compactions_.empty()) &&
-         !background_error_.ok() && !is_ending()) {
-    background_done_.Wait(&mutex_);
-  }
-  return background_error_.ok() || !is_ending();
+  return closed_ || shutting_down_.load(std::memory_order_relaxed);
 }
 
 void DBImpl::ResumeLaterLocked() {
-  // relaxed: stored under the mutex.
-  if (resume_scheduled_ || closed_ ||
-      shutting_down_.load(std::memory_order_relaxed)) {
-    return;
-  }
+  if (resume_scheduled_ || IsEndingLocked()) return;
   // Of its own: it waits most of the time, which would keep a thread of the
   // Env from others. Without it there is still Resume.
   resume_scheduled_ = resume_pool_.Schedule([this] { KeepResuming(); }).ok();

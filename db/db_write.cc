@@ -124,8 +124,7 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
                                      "its end comes before its begin");
     }
   }
-  return status.ok() ? status
-                     : Status::InvalidArgument("batch", status.ToString());
+  return status.Annotate("batch");
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {

@@ -7,11 +7,18 @@ namespace varve {
 
 namespace {
 
-// Of more ranges than this, some stand for all.
+// Where a part of a table is hidden, the table is opened. So of more ranges
+// than this some stand for all there.
 constexpr size_t kMaxRanges = 256;
 
 uint64_t DataBytes(const FileMetaData& file) {
   return file.file_size - file.tail_size;
+}
+
+// Of an average one.
+uint64_t EntryBytes(const FileMetaData& file, const Table& table) {
+  return DataBytes(file) /
+         std::max<uint64_t>(table.properties().num_entries, 1);
 }
 
 }  // namespace
@@ -27,46 +34,68 @@ void DeletionReach::AddRange(const Slice& begin, const Slice& end) {
 
 uint64_t DeletionReach::RangeBytes(const Version& version,
                                    int first_level) const {
-  const size_t step = (ranges_.size() + kMaxRanges - 1) / kMaxRanges;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < ranges_.size(); i += step) {
-    for (int level = first_level; level <= version.DeepestLevel(); ++level) {
-      bytes += BytesBetween(version, level, ranges_[i]);
-    }
-  }
-  return bytes * step;
-}
-
-uint64_t DeletionReach::BytesBetween(const Version& version, int level,
-                                     const KeyRange& range) const {
-  const auto& files = version.files(level);
-  uint64_t bytes = 0;
-  for (size_t i = FirstFileFrom(comparator_, files, range.begin);
-       i < files.size() &&
-       comparator_.CompareUser(files[i]->smallest_user_key(), range.end) < 0;
-       ++i) {
-    bytes += PartOf(version, *files[i], range);
+  for (int level = first_level; level <= version.DeepestLevel(); ++level) {
+    bytes += BytesOfLevel(version, version.files(level));
   }
   return bytes;
 }
 
+uint64_t DeletionReach::BytesOfLevel(
+    const Version& version, const std::vector<FileMetaData*>& files) const {
+  const size_t step = (ranges_.size() + kMaxRanges - 1) / kMaxRanges;
+  uint64_t bytes = 0;
+  // The last file of which a part is hidden, as far as seen.
+  const FileMetaData* cut = nullptr;
+  uint64_t cut_bytes = 0;
+  for (size_t r = 0; r < ranges_.size(); ++r) {
+    const KeyRange& range = ranges_[r];
+    for (size_t i = FirstFileFrom(comparator_, files, range.begin);
+         i < files.size() &&
+         comparator_.CompareUser(files[i]->smallest_user_key(), range.end) < 0;
+         ++i) {
+      if (BeginsBefore(range, *files[i]) && EndsBehind(range, *files[i])) {
+        bytes += files[i]->file_size;
+        continue;
+      }
+      if (r % step != 0) continue;
+      if (cut != files[i]) {
+        bytes += cut_bytes;
+        cut = files[i];
+        cut_bytes = 0;
+      }
+      cut_bytes = std::min(cut_bytes + PartOf(version, *cut, range) * step,
+                           cut->file_size);
+    }
+  }
+  return bytes + cut_bytes;
+}
+
+bool DeletionReach::BeginsBefore(const KeyRange& range,
+                                 const FileMetaData& file) const {
+  return comparator_.CompareUser(range.begin, file.smallest_user_key()) <= 0;
+}
+
+bool DeletionReach::EndsBehind(const KeyRange& range,
+                               const FileMetaData& file) const {
+  const int r = comparator_.CompareUser(file.largest_user_key(), range.end);
+  return r < 0 || (r == 0 && file.EndIsExclusive());
+}
+
 uint64_t DeletionReach::PartOf(const Version& version, const FileMetaData& file,
                                const KeyRange& range) const {
-  const bool from_begin =
-      comparator_.CompareUser(range.begin, file.smallest_user_key()) <= 0;
-  const int r = comparator_.CompareUser(file.largest_user_key(), range.end);
-  const bool to_end = r < 0 || (r == 0 && file.EndIsExclusive());
-  if (from_begin && to_end) return file.file_size;
   std::shared_ptr<Table> table;
   if (!version.table_cache()->Find(file.table_file(), &table).ok()) return 0;
   const auto offset_of = [&table](const std::string& user_key) {
     return table->ApproximateOffsetOf(
         MakeInternalKey(user_key, SeekTrailer(kMaxSequenceNumber)));
   };
-  const uint64_t begin = from_begin ? 0 : offset_of(range.begin);
-  const uint64_t end = std::min(to_end ? DataBytes(file) : offset_of(range.end),
-                                DataBytes(file));
-  return end > begin ? end - begin : 0;
+  const uint64_t begin = BeginsBefore(range, file) ? 0 : offset_of(range.begin);
+  const uint64_t end = EndsBehind(range, file)
+                           ? DataBytes(file)
+                           : std::min(offset_of(range.end), DataBytes(file));
+  // Offsets are those of blocks. A range within one is taken for an entry.
+  return end > begin ? end - begin : EntryBytes(file, *table);
 }
 
 uint64_t DeletionReach::PointBytes(const Version& version, int first_level,
@@ -85,10 +114,7 @@ uint64_t DeletionReach::PointBytes(const Version& version, int first_level,
       !version.table_cache()->Find(sample->table_file(), &table).ok()) {
     return 0;
   }
-  const uint64_t entries =
-      std::max<uint64_t>(table->properties().num_entries, 1);
-  const double hidden = static_cast<double>(DataBytes(*sample)) /
-                        static_cast<double>(entries) *
+  const double hidden = static_cast<double>(EntryBytes(*sample, *table)) *
                         static_cast<double>(deletions);
   return hidden < static_cast<double>(bytes) ? static_cast<uint64_t>(hidden)
                                              : bytes;

@@ -30,7 +30,8 @@ class DeletionReach {
   // Bytes of tables from `first_level` on that are hidden, about: by the range
   // deletions; by so many others, each of which is taken for one of an entry
   // in the range of keys. May open tables; those that cannot be opened count
-  // for nothing.
+  // for nothing; and of many ranges that hide parts of tables, some are taken
+  // for all.
   uint64_t RangeBytes(const Version& version, int first_level) const;
   static uint64_t PointBytes(const Version& version, int first_level,
                              const UserKeyRange& range, uint64_t deletions);
@@ -41,8 +42,12 @@ class DeletionReach {
     std::string end;
   };
 
-  uint64_t BytesBetween(const Version& version, int level,
-                        const KeyRange& range) const;
+  uint64_t BytesOfLevel(const Version& version,
+                        const std::vector<FileMetaData*>& files) const;
+  // All of the file's keys that are before the range's end, or from its begin
+  // on, are in it.
+  bool BeginsBefore(const KeyRange& range, const FileMetaData& file) const;
+  bool EndsBehind(const KeyRange& range, const FileMetaData& file) const;
   // Of one file, some of whose keys are in the range.
   uint64_t PartOf(const Version& version, const FileMetaData& file,
                   const KeyRange& range) const;

@@ -77,8 +77,7 @@ Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
         folded->Delete(key.slice());
     }
   }
-  return status.ok() ? status
-                     : Status::InvalidArgument("batch", status.ToString());
+  return status.Annotate("batch");
 }
 
 Status FoldedBounds::Fold(KeyFolding folding, const Slice** lower,

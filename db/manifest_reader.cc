@@ -142,8 +142,9 @@ Status ReadManifest(Env* env, const std::string& db_path,
     status = replay.Add(record);
     if (!status.ok()) return status.Annotate(path);
   }
-  // Whether something needs the edit that is lost is checked afterwards.
-  if (reader.EndIsTorn(outcome)) {
+  // Whether something needs the edit that is lost is checked afterwards, as far
+  // as its files were removed in the order that Varve keeps.
+  if (reader.EndIsTorn(outcome, state->logs_are_files)) {
     state->torn_tail = true;
     state->torn_tail_message = reader.status().message().ToString();
   } else if (outcome != wal::ReadOutcome::kEnd) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "db/key_case.h"
+#include "db/log_directory.h"
 #include "db/table_preload.h"
 #include "db/wal_predecessor.h"
 #include "db/wal_reader.h"
@@ -52,6 +53,11 @@ Status Recovery::Run(RecoveredState* state) {
   status = CheckKeyFolding(state->manifest.key_folding, options_);
   if (!status.ok()) return status.Annotate(db_path_);
   status = CheckForLostEdits(*state);
+  // Since Varve wrote the MANIFEST all logs are here.
+  if (status.ok() && options_number_ != 0 && !state->manifest.logs_are_files) {
+    status = CheckLogDirectory(options_.env, db_path_, options_number_,
+                               state->manifest.FirstLogNumber());
+  }
   if (!status.ok()) return status;
   if (state->manifest.torn_tail) {
     Log(LogLevel::kWarn, logger_, "the MANIFEST's last edit was cut off: %s",
@@ -115,6 +121,9 @@ Status Recovery::ListDirectory(RecoveredState* state) {
         if (size > 0) has_data_ = true;
         break;
       }
+      case FileType::kOptions:
+        options_number_ = std::max(options_number_, number);
+        break;
       case FileType::kInfoLog:
         if (name != "LOG") state->old_info_logs.push_back(name);
         break;

@@ -74,6 +74,7 @@ class Recovery {
   bool has_current_ = false;
   bool has_temporary_ = false;
   size_t manifest_count_ = 0;
+  uint64_t options_number_ = 0;  // Of RocksDB's newest options file; 0: none.
   bool has_unknown_tables_ = false;      // Which the MANIFEST does not name.
   std::vector<uint64_t> table_numbers_;  // In the directory.
   bool has_data_ = false;  // There are tables, or logs that are not empty.

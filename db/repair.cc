@@ -29,7 +29,8 @@ namespace {
 // perhaps without sequence numbers, and would seem newer there.
 // Steps: lock, list, read what is left of the MANIFEST, salvage each log and
 // each damaged table into memory, merge; give the old files a second name in
-// lost/, write a MANIFEST, and take their first names.
+// lost/, take the first names of tables that count no more, write a MANIFEST,
+// and take the other first names.
 class Repairer {
  public:
   Repairer(const Options& options, std::string path)
@@ -58,6 +59,7 @@ class Repairer {
     if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = Merge();
     if (status.ok()) status = KeepOldFiles();
+    if (status.ok()) status = RemoveObsoleteTables();
     if (status.ok()) status = WriteManifest();
     if (status.ok()) status = RemoveOldNames();
     for (const Input& input : inputs_) {
@@ -80,6 +82,7 @@ class Repairer {
     FileType type;
     std::string lost_name;  // Its path in lost/.
     bool has_lost_name = false;
+    bool is_gone = false;  // Its name is not in the directory any more.
   };
 
   // What is readable of a log or of a damaged table, or else a whole table.
@@ -95,10 +98,10 @@ class Repairer {
   Status List() {
     std::vector<std::string> names;
     Status status = env_->GetChildren(path_, &names);
-    if (!status.ok()) return status;
+    if (!status.ok() && !status.IsNotFound()) return status;
     old_files_.clear();
     for (const std::string& name : names) {
-      OldFile file{name, 0, FileType::kTemp, "", false};
+      OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (!ParseFileName(name, &file.number, &file.type)) continue;
       if (file.type == FileType::kBlob) {
         return Status::NotSupported(path_ + "/" + name, "blob files");
@@ -121,7 +124,7 @@ class Repairer {
     names.clear();
     env_->GetChildren(lost_path_, &names).IgnoreError();  // Often not there.
     for (const std::string& name : names) {
-      OldFile file{name, 0, FileType::kTemp, "", false};
+      OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (ParseFileName(name, &file.number, &file.type)) {
         NoteNumber(file).IgnoreError();
       }
@@ -357,7 +360,11 @@ class Repairer {
   }
 
   Status WriteManifest() {
-    Status status = directory_->Sync();
+    // Empty. That it is there shows that the MANIFEST has not lost its end.
+    const uint64_t log_number = next_number_++;
+    Status status =
+        WriteStringToFile(env_, "", WalFileName(path_, log_number), true);
+    if (status.ok()) status = directory_->Sync();
     if (!status.ok()) return status;
     Mutex mutex;
     VersionSet versions(path_, env_, &comparator_, table_cache_.get(), true,
@@ -369,7 +376,7 @@ class Repairer {
     MutexLock lock(&mutex);
     versions.Initialize(&empty, directory_.get());
     edit_.SetComparatorName(options_.comparator->Name());
-    edit_.SetLogNumber(next_number_);
+    edit_.SetLogNumber(log_number);
     if (!hints_.db_id.empty()) edit_.SetDbId(hints_.db_id);
     return versions.LogAndApply(&edit_);
   }
@@ -398,18 +405,34 @@ class Repairer {
     return status.ok() ? lost->Sync() : status;
   }
 
+  // The new MANIFEST does not say which they were: another repair, should this
+  // one be cut off, would take them for lost ones.
+  Status RemoveObsoleteTables() {
+    Status status;
+    for (OldFile& old : old_files_) {
+      if (!IsTable(old.type) || !hints_.removed.contains(old.number)) continue;
+      status = RemoveOldName(old);
+      if (!status.ok()) return status;
+      old.is_gone = true;
+    }
+    return status;  // WriteManifest syncs the directory first.
+  }
+
   Status RemoveOldNames() {
     Status status;
     for (const OldFile& old : old_files_) {
       if (!status.ok()) return status;
       if (old.type == FileType::kCurrent) continue;  // It is a new one.
-      const std::string path = path_ + "/" + old.name;
-      if (IsTable(old.type)) table_cache_->Evict(old.number);
-      status = old.has_lost_name ? env_->RemoveFile(path)
-                                 : env_->RenameFile(path, old.lost_name);
+      if (!old.is_gone) status = RemoveOldName(old);
     }
     if (status.ok()) status = directory_->Sync();
     return status;
+  }
+  Status RemoveOldName(const OldFile& old) {
+    const std::string path = path_ + "/" + old.name;
+    if (IsTable(old.type)) table_cache_->Evict(old.number);
+    return old.has_lost_name ? env_->RemoveFile(path)
+                             : env_->RenameFile(path, old.lost_name);
   }
 
   const Options options_;

@@ -108,11 +108,21 @@ bool GetInternalKey(Slice* input, std::string* key) {
   return true;
 }
 
-bool GetLevel(Slice* input, int* level) {
+// RocksDB's num_levels may be more than there are here; so many levels would
+// hold more than any device.
+constexpr uint32_t kMostLevels = 256;
+
+Status GetLevel(Slice* input, int* level) {
   uint32_t value;
-  if (!GetVarint32(input, &value) || value >= kNumLevels) return false;
+  if (!GetVarint32(input, &value) || value >= kMostLevels) {
+    return Status::Corruption("version edit: bad level");
+  }
+  if (value >= kNumLevels) {
+    return Status::NotSupported("more than " + std::to_string(kNumLevels) +
+                                " levels");
+  }
   *level = static_cast<int>(value);
-  return true;
+  return Status::OK();
 }
 
 Status DecodeCustomFields(Slice* input, FileMetaData* file,
@@ -235,6 +245,7 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
   uint64_t number = 0;
   uint32_t small = 0;
   int level = 0;
+  Status status;
   const auto number_field = [&](std::optional<uint64_t>* field) {
     if (!GetVarint64(input, &number)) return Malformed("number");
     *field = number;
@@ -268,9 +279,9 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
       }
       return Status::OK();
     case kDeletedFile:
-      if (!GetLevel(input, &level) || !GetVarint64(input, &number)) {
-        return Malformed("deleted file");
-      }
+      status = GetLevel(input, &level);
+      if (!status.ok()) return status;
+      if (!GetVarint64(input, &number)) return Malformed("deleted file");
       deleted_files_.emplace_back(level, number);
       return Status::OK();
     case kNewFileLevelDb:
@@ -346,7 +357,9 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
   int level;
   FileMetaData file;
   uint32_t path_id = 0;
-  if (!GetLevel(input, &level) || !GetVarint64(input, &file.number) ||
+  Status status = GetLevel(input, &level);
+  if (!status.ok()) return status;
+  if (!GetVarint64(input, &file.number) ||
       (tag == kNewFile3 && !GetVarint32(input, &path_id)) ||
       !GetVarint64(input, &file.file_size) ||
       !GetInternalKey(input, &file.smallest) ||
@@ -370,7 +383,7 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
   }
   if (tag == kNewFile4) {
     std::optional<uint64_t> min_log_number;
-    Status status = DecodeCustomFields(input, &file, &min_log_number);
+    status = DecodeCustomFields(input, &file, &min_log_number);
     if (!status.ok()) return status;
     if (min_log_number &&
         min_log_number.value() > min_log_number_to_keep_.value_or(0)) {

@@ -23,6 +23,11 @@ bool IsKnownType(uint8_t type) {
          type == kPredecessorLog || type == kRecyclablePredecessorLog;
 }
 
+bool GoesOnWithRecord(uint8_t type) {
+  return type == kMiddle || type == kLast || type == kRecyclableMiddle ||
+         type == kRecyclableLast;
+}
+
 }  // namespace
 
 Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
@@ -106,6 +111,8 @@ ReadOutcome Reader::ReadFragment(Fragment* fragment) {
         const ReadOutcome outcome = NextBlock();
         if (outcome != ReadOutcome::kRecord) return outcome;
       }
+      // Or the rest of a record whose first sector was not written.
+      no_header_ = true;
       return Fail(ReadOutcome::kDamage, "records behind unwritten space");
     }
     return ParseFragment(fragment);
@@ -144,6 +151,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   }
   if (Crc32c(header + 6, header_size - 6 + length) != stored_crc) {
     no_header_ = type > kRecyclableUserTimestampSize;
+    bad_checksum_ = true;
     return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
                 "checksum mismatch");
   }
@@ -183,7 +191,7 @@ bool Reader::SkipDamage() {
   if (final_ != ReadOutcome::kDamage && final_ != ReadOutcome::kTornTail) {
     return false;
   }
-  if (!BeginsWithRecord(rest_)) {
+  if (!BeginsWithFragment(rest_)) {
     const size_t size = DamagedFragmentSize();
     if (size > 0) {
       rest_.remove_prefix(size);
@@ -208,7 +216,7 @@ size_t Reader::DamagedFragmentSize() const {
     return 0;
   }
   const Slice behind(rest_.data() + size, rest_.size() - size);
-  return BeginsWithRecord(behind) ? size : 0;
+  return BeginsWithFragment(behind) ? size : 0;
 }
 
 bool Reader::RestIsZero() {
@@ -218,7 +226,7 @@ bool Reader::RestIsZero() {
   return true;
 }
 
-bool Reader::BeginsWithRecord(const Slice& bytes, uint64_t* searched) {
+bool Reader::BeginsWithFragment(const Slice& bytes, uint64_t* searched) {
   if (bytes.size() < kHeaderSize) return false;
   const char* const header = bytes.data();
   const size_t length = DecodeFixed16(header + 4);
@@ -232,11 +240,14 @@ bool Reader::BeginsWithRecord(const Slice& bytes, uint64_t* searched) {
 }
 
 bool Reader::NoRecordFollows() {
-  if (!no_header_) return false;
   uint64_t searched = 0;
   for (;;) {
     for (; rest_.size() >= kHeaderSize; rest_.remove_prefix(1)) {
-      if (BeginsWithRecord(rest_, &searched)) return false;
+      // What goes on with a record may be of the one that is damaged.
+      const auto type = static_cast<uint8_t>(rest_[6]);
+      if (!GoesOnWithRecord(type) && BeginsWithFragment(rest_, &searched)) {
+        return false;
+      }
       if (searched > kMaxSearchBytes) return false;  // There may be one.
     }
     if (last_block_) return true;

@@ -39,10 +39,14 @@ class Reader {
   uint64_t RecordEnd() const { return record_end_; }
 
   // After any outcome but a record: whether the log ends in a write that was
-  // cut off, which is no damage. Reads on, after kDamage.
-  bool EndIsTorn(ReadOutcome outcome) {
+  // cut off, which is no damage. Reads on, after kDamage. What begins with a
+  // header may have been a good record once, and counts as damage, unless
+  // `need_is_checked`: then the caller sees if something needs the record.
+  bool EndIsTorn(ReadOutcome outcome, bool need_is_checked = false) {
     return outcome == ReadOutcome::kTornTail ||
-           (outcome == ReadOutcome::kDamage && NoRecordFollows());
+           (outcome == ReadOutcome::kDamage &&
+            (no_header_ || (need_is_checked && bad_checksum_)) &&
+            NoRecordFollows());
   }
 
   // After kDamage or kTornTail: goes on behind what is damaged, so that
@@ -66,17 +70,16 @@ class Reader {
   ReadOutcome Fail(ReadOutcome outcome, const char* what);
   // Of the next byte, in the file.
   uint64_t Position() const { return block_end_ - rest_.size(); }
-  // After kDamage: whether the damage begins with what is no header, and no
-  // whole record stands behind it. That is what a power cut may make of a
-  // record that was never synced. Reads on. False, too, if that is too much
-  // work to find out.
+  // After kDamage: whether no record begins behind it. That is what a power cut
+  // may make of a record that was never synced. Reads on. False, too, if that
+  // is too much work to find out.
   bool NoRecordFollows();
   // Whether all that is left of the block is zero.
   bool RestIsZero();
   // Whether the bytes begin with a fragment that is whole. Adds the bytes
   // that had to be looked at for it to *searched, unless that is null.
-  static bool BeginsWithRecord(const Slice& bytes,
-                               uint64_t* searched = nullptr);
+  static bool BeginsWithFragment(const Slice& bytes,
+                                 uint64_t* searched = nullptr);
   // Bytes of the damaged fragment at the front of the block's rest, if what
   // follows them bears out its header; 0 if not.
   size_t DamagedFragmentSize() const;
@@ -89,10 +92,11 @@ class Reader {
   Slice fragment_begin_;    // rest_ before the last fragment was taken.
   uint64_t block_end_ = 0;  // Offset in the file behind the block.
   uint64_t record_end_ = 0;
-  bool last_block_ = false;  // The block is shorter than a whole one.
-  bool no_header_ = false;   // The damage is not that of a record.
-  bool recyclable_ = false;  // The log's first record was of that form.
-  bool skipped_ = false;     // Damage: fragments may lack their beginning.
+  bool last_block_ = false;    // The block is shorter than a whole one.
+  bool no_header_ = false;     // The damage is not that of a record.
+  bool bad_checksum_ = false;  // It may be that of a record.
+  bool recyclable_ = false;    // The log's first record was of that form.
+  bool skipped_ = false;       // Damage: fragments may lack their beginning.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;
   std::string assembled_;

@@ -311,15 +311,18 @@ CrashModel::DirectoryRef CrashModel::OpenDirectory(const std::string& path) {
   return directory;
 }
 
-void CrashModel::SyncDirectory(const DirectoryRef& directory) {
+void CrashModel::NoteSync(const DirectoryRef& directory, bool succeeded) {
   MutexLock lock(&mu_);
   const std::string& path = directory->path;
   std::vector<uint64_t> safe;
-  for (const auto& [id, operation] : pending_) {
+  for (auto& [id, operation] : pending_) {
     const bool makes_path =
         operation.kind == Kind::kCreateDir &&
         (operation.target == path || IsInside(path, operation.target));
-    if (makes_path || Parent(operation.target) == path) safe.push_back(id);
+    if (succeeded && makes_path) safe.push_back(id);
+    if (Parent(operation.target) != path) continue;
+    if (!succeeded) operation.sync_failed = true;
+    if (!operation.sync_failed) safe.push_back(id);
   }
   for (const uint64_t id : safe) MakeSafe(id);
 }

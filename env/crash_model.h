@@ -16,6 +16,9 @@
 //    name, or the one that made a directory it works in.
 //  - To sync a directory makes safe its own creation, as journaling file
 //    systems do.
+//  - What a failed sync was to make safe, bytes or names, no later sync makes
+//    safe: the kernel calls it clean. A name gets another chance by an
+//    operation that needs it.
 //
 // Paths are compared by their spelling; repeated slashes and "." are removed,
 // ".." and symbolic links are not understood.
@@ -87,7 +90,8 @@ class CrashModel {
   void NoteSync(const FileRef& state, bool succeeded);
 
   DirectoryRef OpenDirectory(const std::string& path);
-  void SyncDirectory(const DirectoryRef& directory);
+  // Its sync succeeded, or failed.
+  void NoteSync(const DirectoryRef& directory, bool succeeded);
 
   // Turns the files of the base into what a power cut may leave, and forgets
   // everything. Files must be closed. After an error the state is undefined.
@@ -116,6 +120,7 @@ class CrashModel {
     std::string displaced_bytes;
     FileRef displaced_state;
     std::vector<uint64_t> needs;
+    bool sync_failed = false;
   };
   using Operations = std::map<uint64_t, Operation>;  // By age.
 

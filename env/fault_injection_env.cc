@@ -141,7 +141,7 @@ class FaultInjectionEnv::SyncedDirectory final : public Directory {
 
   Status Sync() override {
     Status status = env_->Begin(kSyncDirectoryOperation, path_, generation_);
-    if (status.ok()) env_->model_.SyncDirectory(state_);
+    env_->model_.NoteSync(state_, status.ok());
     return status;
   }
 

@@ -145,6 +145,10 @@ std::string ManifestFileName(const std::string& directory, uint64_t number) {
   return Join(directory, ManifestName(number));
 }
 
+std::string OptionsFileName(const std::string& directory, uint64_t number) {
+  return Join(directory, std::string(kOptionsPrefix) + SixDigits(number));
+}
+
 std::string TempFileName(const std::string& directory, uint64_t number) {
   return Join(directory, SixDigits(number) + std::string(kTempSuffix));
 }

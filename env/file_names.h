@@ -45,6 +45,7 @@ std::string WalFileName(const std::string& directory, uint64_t number);
 std::string TableFileName(const std::string& directory, uint64_t number);
 std::string LevelDbTableFileName(const std::string& directory, uint64_t number);
 std::string ManifestFileName(const std::string& directory, uint64_t number);
+std::string OptionsFileName(const std::string& directory, uint64_t number);
 std::string TempFileName(const std::string& directory, uint64_t number);
 std::string CurrentFileName(const std::string& directory);
 std::string LockFileName(const std::string& directory);

@@ -189,7 +189,10 @@ Status PosixEnv::FileExists(const std::string& path) {
 
 Status PosixEnv::GetChildren(const std::string& path,
                              std::vector<std::string>* names) {
-  DIR* const stream = opendir(path.c_str());
+  DIR* stream;
+  do {
+    stream = opendir(path.c_str());
+  } while (stream == nullptr && errno == EINTR);
   if (stream == nullptr) return Status::FromErrno("opendir " + path, errno);
   std::vector<std::string> found;
   // Null means the end or an error; only errno tells which.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "table/entry_scanner.h"
@@ -231,14 +232,22 @@ class Salvager {
         !DecodeBlockTail(body.contents, &tail).ok()) {
       return;
     }
+    // An index, read so, may seem to begin with a deletion, but is none to its
+    // end.
+    std::vector<std::pair<std::string, std::string>> deletions;
     EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
     while (entry.Next()) {
-      if (entry.key().size() < kTrailerSize ||
-          ExtractValueType(entry.key()) != ValueType::kRangeDeletion) {
+      const Slice key = entry.key();
+      if (key.size() < kTrailerSize ||
+          ExtractValueType(key) != ValueType::kRangeDeletion ||
+          core_.options.comparator->CompareUser(ExtractUserKey(key),
+                                                entry.value()) >= 0) {
         return;
       }
-      sink_(entry.key(), entry.value());
+      deletions.emplace_back(key.ToString(), entry.value().ToString());
     }
+    if (!entry.status().ok()) return;
+    for (const auto& [key, end] : deletions) sink_(key, end);
   }
 
   const SalvageSink& sink_;

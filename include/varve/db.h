@@ -255,7 +255,8 @@ VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 // damaged. Every entry that can be read is kept: of a table all blocks that are
 // whole, of a log also what stands behind damage. The files that were there go
 // to the subdirectory lost/, and files that are no database's stay. What had
-// been deleted may come back if the deletion is among what cannot be read.
+// been deleted or written anew may come back as it was before, if that is among
+// what cannot be read, or if no MANIFEST is.
 // Comparator and key_case must be those that it was written with.
 // Errors: Busy if it is open; InvalidArgument if there is none, or it has
 // another comparator, or is case-insensitive and key_case is not; NotSupported

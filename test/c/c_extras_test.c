@@ -305,7 +305,7 @@ static void TestDamagedBatchIsRefused(void) {
                                OnLog, &error);
   FAILED(error, "Corruption: ");
   varve_write(db, plain_write, batch, &error);
-  FAILED(error, "Invalid argument: ");
+  FAILED(error, "Corruption: ");
   CHECK(log.text[0] == '\0');
   varve_writebatch_destroy(batch);
   varve_close(db);

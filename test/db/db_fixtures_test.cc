@@ -5,6 +5,8 @@
 // hold what Varve does not have. Method: every fixture of test/fixtures, found
 // by listing the folder, so that a new one is tested without being listed.
 
+#include <filesystem>
+#include <fstream>
 #include <regex>
 #include <string>
 
@@ -195,6 +197,79 @@ TEST_P(FixtureRefusedTest, NamesTheFeatureAndShowsNothing) {
 
 INSTANTIATE_TEST_SUITE_P(All, FixtureRefusedTest,
                          ::testing::ValuesIn(Undamaged(true)), FixtureTestName);
+
+// A database whose logs RocksDB was told to keep elsewhere.
+class FixtureLogDirectoryTest : public FixtureTest {
+ protected:
+  void SetUp() override {
+    CopyFixture("rocksdb-default-levels");
+    elsewhere_ = path_ + "-logs";
+    std::filesystem::create_directory(elsewhere_);
+  }
+  void TearDown() override {
+    FixtureTest::TearDown();
+    std::filesystem::remove_all(elsewhere_);
+  }
+  void NameDirectory(const std::string& directory) {
+    const std::string name = "/OPTIONS-000027";
+    std::string text = ReadWholeFile(source_ + "/db" + name);
+    const size_t end_of_line = text.find('\n', text.find("[DBOptions]"));
+    text.insert(end_of_line + 1, "  wal_dir=" + directory + "\n");
+    std::ofstream(path_ + name) << text;
+  }
+  void MoveLog(const std::string& new_name) {
+    std::filesystem::rename(path_ + "/000030.log", elsewhere_ + new_name);
+  }
+
+  std::string elsewhere_;
+};
+
+TEST_F(FixtureLogDirectoryTest, IsRefusedWithUpdatesInIt) {
+  NameDirectory(elsewhere_);
+  MoveLog("/000030.log");
+  const auto before = ReadDirectory(path_);
+  for (const bool read_only : {true, false}) {
+    EntryList entries;
+    const Status s = OpenAndScan(read_only, &entries);
+    EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+    EXPECT_NE(s.ToString().find("wal_dir"), std::string::npos);
+    EXPECT_NE(s.ToString().find(elsewhere_), std::string::npos);
+  }
+  for (const auto& [name, bytes] : before) {
+    EXPECT_TRUE(ReadDirectory(path_)[name] == bytes) << name;
+  }
+}
+
+TEST_F(FixtureLogDirectoryTest, DoesNotMatterWithoutUpdatesOfThisDatabase) {
+  const auto expect_opens = [this](const char* why) {
+    SCOPED_TRACE(why);
+    ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+    EXPECT_TRUE(HasEntries(db_.get(), ReadExpected()));
+    db_.reset();
+  };
+  for (const std::string& directory :
+       {elsewhere_, path_, path_ + "/none", std::string("/dev/null"),
+        std::string()}) {
+    NameDirectory(directory);
+    expect_opens(directory.c_str());
+  }
+  NameDirectory(elsewhere_);
+  std::ofstream(elsewhere_ + "/000029.log") << "older";
+  std::ofstream(elsewhere_ + "/000031.log") << "";
+  expect_opens("old and empty logs");
+  // The database was copied, with its options file.
+  std::ofstream(elsewhere_ + "/000032.log") << "another's";
+  std::ofstream(elsewhere_ + "/CURRENT") << "MANIFEST-000001\n";
+  expect_opens("another database");
+  // What Varve writes is in the database's directory.
+  std::filesystem::remove(elsewhere_ + "/CURRENT");
+  EXPECT_TRUE(DB::Open(options_, path_, &db_).IsNotSupported());
+  std::filesystem::remove(elsewhere_ + "/000032.log");
+  Open();
+  Close();
+  std::ofstream(elsewhere_ + "/000099.log") << "not RocksDB's";
+  expect_opens("Varve's MANIFEST");
+}
 
 TEST(FixturesTest, AreThere) {
   EXPECT_GE(Undamaged(false).size(), 30u) << "in " VARVE_FIXTURES_DIR;

@@ -118,7 +118,7 @@ TEST_F(DbKeyCaseTest, ABatchIsFoldedAndStaysTheCallers) {
   EXPECT_EQ(Get("Other"), "2");
 
   WriteBatch bad("short");
-  EXPECT_TRUE(db_->Write({}, &bad).IsInvalidArgument());
+  EXPECT_TRUE(db_->Write({}, &bad).IsCorruption());
   EXPECT_TRUE(db_->Write({}, nullptr).IsInvalidArgument());
   WriteBatch empty;
   EXPECT_TRUE(Ok(db_->Write({}, &empty)));

@@ -305,6 +305,54 @@ TEST_F(DbReclaimTest, VainDeletionsDoNotRewriteTheDatabaseAgainAndAgain) {
   ExpectAbsent(0, kCount);
 }
 
+// What must be rewritten first, and frees nothing, is not in vain.
+TEST_F(DbReclaimTest, LiveKeysBetweenAreNotInTheWay) {
+  options_.level_compaction_dynamic_level_bytes = false;
+  options_.target_file_size_base = 16 << 10;
+  options_.max_bytes_for_level_base = 8 << 20;
+  Open();
+  Rng rng(7);
+  for (int i = 0; i < kCount; ++i) Put(Key(i) + "old", rng.Bytes(100));
+  CompactRangeOptions to_level;
+  to_level.target_level = 2;
+  ASSERT_TRUE(Ok(db_->CompactRange(to_level, nullptr, nullptr)));
+  for (int i = 0; i < kCount; ++i) Put(Key(i), rng.Bytes(50));
+  FlushAndWait();
+  ASSERT_GT(TablesAt(1), 2u);
+  ASSERT_GT(TablesAt(2), 5u);
+  const uint64_t before = Bytes();
+  for (int i = 0; i < kCount; ++i) Delete(Key(i) + "old");
+  FlushAndWait();
+  EXPECT_LT(Bytes(), before / 2);
+  EXPECT_EQ(CountEntries(), kCount);
+}
+
+// Of so many ranges that not each can be looked at.
+TEST_F(DbReclaimTest, OneWideRangeAmongManyNarrowOnes) {
+  options_.target_file_size_base = 16 << 10;
+  for (const int narrow : {255, 256, 257, 258, 600}) {
+    SCOPED_TRACE(narrow);
+    OpenAnew();
+    Fill();
+    for (int i = 0; i < narrow; ++i) DeleteRange(2 * i, 2 * i + 1);
+    DeleteRange(2 * narrow + 10, kCount);
+    FlushAndWait();
+    EXPECT_LT(Bytes(), filled_bytes_ * (2 * narrow + 200) / kCount);
+    EXPECT_EQ(CountEntries(), narrow + 10);
+  }
+}
+
+TEST_F(DbReclaimTest, RangesOfOneKeyEach) {
+  options_.block_size = 16 << 10;  // Few of them are of two blocks.
+  Fill();
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(Ok(db_->DeleteRange({}, Key(i), Key(i) + '\xff')));
+  }
+  FlushAndWait();
+  EXPECT_LT(Bytes(), filled_bytes_ / 10);
+  EXPECT_EQ(CountEntries(), 0);
+}
+
 TEST_F(DbReclaimTest, PartsAreCutOfWhatIsRead) {
   options_.max_subcompactions = 4;
   options_.target_file_size_base = 16 << 10;

@@ -249,6 +249,59 @@ TEST_F(DbTwoLogsTest, DamageInTheFirstHidesTheSecond) {
   }
 }
 
+// As the writer of a MANIFEST does.
+void AppendRecord(const VersionEdit& edit, std::string* manifest) {
+  constexpr size_t kBlock = 32 << 10;
+  std::string record;
+  edit.EncodeTo(&record);
+  for (bool first = true; first || !record.empty(); first = false) {
+    size_t room = kBlock - manifest->size() % kBlock;
+    if (room < 7) {
+      manifest->append(room, '\0');
+      room = kBlock;
+    }
+    const size_t length = std::min(record.size(), room - 7);
+    const bool last = length == record.size();
+    std::string frame(7, '\0');
+    frame[4] = static_cast<char>(length & 0xff);
+    frame[5] = static_cast<char>(length >> 8);
+    // Full, first, middle or last.
+    frame[6] = static_cast<char>(first ? (last ? 1 : 2) : (last ? 4 : 3));
+    frame += record.substr(0, length);
+    record.erase(0, length);
+    EncodeFixed32(frame.data(),
+                  MaskCrc(Crc32c(frame.data() + 6, frame.size() - 6)));
+    *manifest += frame;
+  }
+}
+
+// RocksDB's num_levels is an option.
+TEST(VersionEditTest, MoreLevelsThanThereAreIsNotDamage) {
+  const auto decode = [](int level, bool deletes) {
+    VersionEdit edit;
+    if (deletes) {
+      edit.RemoveFile(level, 7);
+    } else {
+      FileMetaData file;
+      file.number = 7;
+      file.smallest = file.largest = std::string("a\0\0\0\0\0\0\0\0", 9);
+      edit.AddFile(level, file);
+    }
+    std::string record;
+    edit.EncodeTo(&record);
+    return edit.DecodeFrom(record);
+  };
+  for (const bool deletes : {false, true}) {
+    EXPECT_TRUE(Ok(decode(kNumLevels - 1, deletes)));
+    for (const int level : {kNumLevels, 255}) {
+      const Status s = decode(level, deletes);
+      EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+      EXPECT_NE(s.ToString().find("more than 7 levels"), std::string::npos);
+    }
+    EXPECT_TRUE(decode(256, deletes).IsCorruption());
+  }
+}
+
 // The MANIFEST may have heard of updates that the first log has lost, and then
 // the second log goes on exactly where the MANIFEST's last sequence ends.
 TEST_F(DbTwoLogsTest, LastSequenceOfTheManifestHidesNoHole) {
@@ -256,15 +309,7 @@ TEST_F(DbTwoLogsTest, LastSequenceOfTheManifestHidesNoHole) {
   // The second log's first record is the note about the first log; its
   // sequence number is that of the first update behind it.
   edit.SetLastSequence(DecodeFixed64(files_[second_].data() + 7) - 1);
-  std::string record;
-  edit.EncodeTo(&record);
-  std::string frame(7, '\0');
-  frame[4] = static_cast<char>(record.size());
-  frame[6] = 1;  // A whole record.
-  frame += record;
-  EncodeFixed32(frame.data(),
-                MaskCrc(Crc32c(frame.data() + 6, frame.size() - 6)));
-  files_[NameOf(files_, FileType::kManifest)] += frame;
+  AppendRecord(edit, &files_[NameOf(files_, FileType::kManifest)]);
   for (const size_t length : ends_) {
     Files cut = files_;
     cut[first_].resize(length);
@@ -377,6 +422,42 @@ TEST_F(DbManifestTest, GarbageBehindTheLastEditIsIgnored) {
     if (length > 6) garbage[6] = static_cast<char>(0x80 | garbage[6]);
     torn[manifest_] += garbage;
     ASSERT_TRUE(Ok(OpenFiles(torn)));
+    ASSERT_EQ(StateNow(), static_cast<int>(states_.size()) - 1);
+  }
+}
+
+// As it leaves an edit of many tables: some of its sectors are not written.
+TEST_F(DbManifestTest, EditWithTornSectorsIsIgnored) {
+  constexpr size_t kSector = 512;
+  Rng rng(TestSeed());
+  for (int round = 0; round < 200; ++round) {
+    VersionEdit edit;
+    for (int i = rng.Between(1, 40) * (rng.OneIn(20) ? 20 : 1); i > 0; --i) {
+      FileMetaData file;
+      file.number = static_cast<uint64_t>(1000 + i);
+      file.file_size = rng.Next() >> 20;
+      file.smallest = file.largest = rng.Bytes(40);
+      edit.AddFile(1, file);
+    }
+    Files torn = files_;
+    std::string& manifest = torn[manifest_];
+    const size_t begin = manifest.size();
+    AppendRecord(edit, &manifest);
+    bool is_torn = false;
+    for (size_t at = begin; at < manifest.size();) {
+      const size_t end =
+          std::min(manifest.size(), (at / kSector + 1) * kSector);
+      const uint64_t fate = rng.Below(4);
+      for (size_t i = at; i < end && fate < 2; ++i) {
+        manifest[i] = fate == 0 ? '\0' : static_cast<char>(rng.Next());
+      }
+      is_torn |= fate < 2;
+      at = end;
+    }
+    if (!is_torn) continue;
+    if (rng.OneIn(4))
+      manifest.resize(begin + rng.Below(manifest.size() - begin));
+    ASSERT_TRUE(Ok(OpenFiles(torn))) << "round " << round;
     ASSERT_EQ(StateNow(), static_cast<int>(states_.size()) - 1);
   }
 }

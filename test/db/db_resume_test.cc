@@ -87,6 +87,10 @@ class DbResumeTest : public ::testing::Test {
     EXPECT_TRUE(IsReadOnly());
     faulty_.SetPathFilter("");
   }
+  void FailNextDirectorySync() {
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(),
+                      kSyncDirectoryOperation);
+  }
   void CutPower() {
     faulty_.SetFilesystemActive(false);
     db_.reset();
@@ -211,6 +215,92 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
     ExpectAll(synced_);
     db_.reset();
   }
+}
+
+// Told once, but all whose names it was about must hear of it: here a flush or
+// a compaction that was under way when a write heard of it,
+TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsToldToJobs) {
+  HoldsATableEnv holding(&faulty_);
+  options_.env = &holding;
+  options_.disable_auto_compactions = true;
+  for (const bool flushes : {false, true}) {
+    SCOPED_TRACE(flushes);
+    OpenWithTwoTables();
+    if (HasFatalFailure()) return;
+    if (flushes) {
+      ASSERT_TRUE(Ok(Put("b", true)));
+    }
+    holding.HoldNext(/*refuses=*/false);
+    std::thread job([&] {
+      const Status s =
+          flushes ? db_->Flush({}) : db_->CompactRange({}, nullptr, nullptr);
+      EXPECT_TRUE(s.IsIOError()) << s.ToString();
+    });
+    holding.AwaitHeld();
+    // The name of the newest log, and of the job's table.
+    FailNextDirectorySync();
+    EXPECT_FALSE(Put("failed", true).ok());
+    EXPECT_TRUE(IsReadOnly());
+    holding.Release();
+    job.join();
+    ASSERT_TRUE(Ok(db_->Resume()));
+    ASSERT_TRUE(Ok(Put("c", true)));
+    CutPower();
+    if (HasFatalFailure()) return;
+    ExpectAll(synced_);
+  }
+  db_.reset();
+}
+
+// and here a write while a flush that heard of it clears up.
+TEST_F(DbResumeTest, FailedDirectorySyncOfAFlushIsToldToWrites) {
+  class HoldsARemovalEnv : public EnvWrapper {
+   public:
+    explicit HoldsARemovalEnv(Env* target) : EnvWrapper(target) {}
+    Status RemoveFile(const std::string& path) override {
+      if (path.ends_with(".sst") && holds_next.exchange(false)) {
+        holds = true;
+        while (holds) std::this_thread::yield();
+      }
+      return target()->RemoveFile(path);
+    }
+    std::atomic<bool> holds_next{false}, holds{false};
+  };
+  HoldsARemovalEnv holding(&faulty_);
+  options_.env = &holding;
+  options_.disable_auto_compactions = true;
+  OpenWithTwoTables();
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(Ok(Put("b", true)));
+  holding.holds_next = true;
+  FailNextDirectorySync();
+  std::thread flusher([&] { EXPECT_TRUE(db_->Flush({}).IsIOError()); });
+  while (!holding.holds) std::this_thread::yield();
+  EXPECT_FALSE(IsReadOnly());
+  EXPECT_FALSE(Put("c", true).ok());
+  holding.holds = false;
+  flusher.join();
+  // What is in the new log may have no name, also if that is nothing.
+  ASSERT_TRUE(Ok(db_->Resume()));
+  ASSERT_TRUE(Ok(Put("d", true)));
+  CutPower();
+  if (HasFatalFailure()) return;
+  ExpectAll(synced_);
+  db_.reset();
+}
+
+TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
+  OpenWithTwoTables();
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(Ok(Put("b", true)));
+  FailNextDirectorySync();
+  EXPECT_FALSE(db_->Flush({}).ok());
+  // Nothing was written to the log whose name is lost.
+  ASSERT_TRUE(Ok(db_->Resume()));
+  ASSERT_TRUE(Ok(Put("c", true)));
+  CutPower();
+  if (HasFatalFailure()) return;
+  ExpectAll(synced_);
 }
 
 TEST_F(DbResumeTest, CancellingEndsAResumeThatWaitsForACompaction) {

@@ -110,6 +110,7 @@ TEST(FileNamesTest, MakesNamesThatParseBack) {
   EXPECT_EQ(TableFileName("d", 1234567), "d/1234567.sst");
   EXPECT_EQ(LevelDbTableFileName("d", 7), "d/000007.ldb");
   EXPECT_EQ(ManifestFileName("d", 7), "d/MANIFEST-000007");
+  EXPECT_EQ(OptionsFileName("d", 7), "d/OPTIONS-000007");
   EXPECT_EQ(TempFileName("d", 7), "d/000007.dbtmp");
   EXPECT_EQ(CurrentFileName("d"), "d/CURRENT");
   EXPECT_EQ(LockFileName("d"), "d/LOCK");

@@ -12,7 +12,8 @@
 
 namespace varve::test {
 
-// Holds the next table that is begun, and then refuses it. Thread-safe.
+// Holds the next table that is begun, and then refuses it, or not.
+// Thread-safe.
 class HoldsATableEnv : public EnvWrapper {
  public:
   explicit HoldsATableEnv(Env* target) : EnvWrapper(target) {}
@@ -23,12 +24,16 @@ class HoldsATableEnv : public EnvWrapper {
     if (!is_table || !armed_.exchange(false)) {
       return target()->NewWritableFile(path, options, file);
     }
+    const Status status = refuses_
+                              ? Status::IOError(path, "held")
+                              : target()->NewWritableFile(path, options, file);
     holds_ = true;
     while (!released_) std::this_thread::yield();
-    return Status::IOError(path, "held");
+    return status;
   }
-  void HoldNext() {
+  void HoldNext(bool refuses = true) {
     holds_ = released_ = false;
+    refuses_ = refuses;
     armed_ = true;
   }
   void AwaitHeld() const {
@@ -38,6 +43,7 @@ class HoldsATableEnv : public EnvWrapper {
 
  private:
   std::atomic<bool> armed_{false}, holds_{false}, released_{false};
+  std::atomic<bool> refuses_{true};
 };
 
 }  // namespace varve::test

@@ -1,0 +1,306 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: however many calls of the operating system fail one after the other,
+// and whenever the database is resumed, closed or loses power in between,
+// nothing that was acknowledged and synced is lost, and there are no holes.
+// Method: random batches of one thread, each with its number; random plans of
+// failures; after each opening the newest number that is there says what all of
+// the contents must be. db_fault_test has each single failure.
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "env/fault_injection_env.h"
+#include "test/testing/db_helpers.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+constexpr const char* kNumberKey = "number";
+constexpr int kKeys = 40;
+
+struct Update {
+  bool deletes = false;
+  int begin = 0;
+  int end = 0;  // Of a deletion; one key if it is begin + 1.
+  std::string value;
+};
+
+struct Write {
+  std::vector<Update> updates;
+  bool acknowledged = false;
+};
+
+struct Totals {
+  uint64_t writes = 0;
+  uint64_t refused = 0;
+  uint64_t resumes = 0;
+  uint64_t failed_resumes = 0;
+  uint64_t cuts = 0;
+  uint64_t lost = 0;  // Acknowledged, not synced.
+};
+
+class Session {
+ public:
+  explicit Session(uint64_t seed)
+      : rng_(seed),
+        memory_(NewMemoryEnv(Env::Default())),
+        faulty_(memory_.get()),
+        options_(TinyOptions()) {
+    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    options_.env = &faulty_;
+    options_.write_buffer_size = 16 << 10;
+    options_.target_file_size_base = 16 << 10;
+    options_.max_bytes_for_level_base = 32 << 10;
+    options_.level0_file_num_compaction_trigger = rng_.Between(2, 4);
+    options_.max_subcompactions = rng_.Between(1, 3);
+    options_.manual_wal_flush = rng_.OneIn(4);
+  }
+  ~Session() { db_.reset(); }
+
+  void Run(int steps) {
+    Open();
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) Step();
+    faulty_.ClearFailure();
+    if (!::testing::Test::HasFailure()) Reopen(rng_.OneIn(2));
+  }
+  const Totals& totals() const { return totals_; }
+
+ private:
+  // ---- What happens ----
+
+  void Step() {
+    switch (rng_.Below(24)) {
+      case 0:
+        Reopen(rng_.OneIn(2));
+        return;
+      case 1:
+      case 2:
+        PlanFailure();
+        return;
+      case 3:
+        faulty_.ClearFailure();
+        return;
+      case 4:
+      case 5:
+        Resume();
+        return;
+      case 6:
+        db_->Flush({}).IgnoreError();  // The contents are what is checked.
+        return;
+      case 7:
+        db_->CompactRange({}, nullptr, nullptr).IgnoreError();  // Likewise.
+        return;
+      case 8:
+        if (db_->SyncWAL().ok()) synced_ = writes_.size();
+        return;
+      case 9:
+        ExpectAllAcknowledged();
+        return;
+      default:
+        WriteOne();
+    }
+  }
+
+  void PlanFailure() {
+    faulty_.SetPathFilter(
+        rng_.Pick({"", "", ".log", ".sst", "MANIFEST", "/db/it"}));
+    const OperationMask changing = kCreateOperation | kWriteOperation |
+                                   kSyncOperation | kCloseOperation |
+                                   kRenameOperation | kSyncDirectoryOperation;
+    FailureOptions how;
+    how.once = !rng_.OneIn(4);
+    how.partial_append = rng_.OneIn(2);
+    faulty_.FailAfter(
+        rng_.Below(rng_.Pick({2, 10, 60})),
+        rng_.OneIn(5) ? Status::FromErrno("injected", ENOSPC)
+                      : FaultInjectionEnv::InjectedError(),
+        rng_.Pick({changing, uint32_t{kSyncDirectoryOperation},
+                   uint32_t{kSyncOperation}, uint32_t{kWriteOperation},
+                   uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
+        how);
+  }
+
+  void Resume() {
+    if (rng_.OneIn(2)) faulty_.ClearFailure();
+    if (db_->Resume().ok()) {
+      ++totals_.resumes;
+    } else {
+      ++totals_.failed_resumes;
+    }
+  }
+
+  void WriteOne() {
+    Write write;
+    WriteBatch batch;
+    for (int i = rng_.Between(1, 6); i > 0; --i) {
+      Update update;
+      update.begin = rng_.Between(0, kKeys - 1);
+      update.end = update.begin + 1;
+      update.deletes = rng_.OneIn(4);
+      if (!update.deletes) {
+        update.value = rng_.Bytes(rng_.OneIn(8) ? 2000 : 30);
+        batch.Put(Key(update.begin), update.value);
+      } else if (rng_.OneIn(3)) {
+        update.end += rng_.Between(0, 10);
+        batch.DeleteRange(Key(update.begin), Key(update.end));
+      } else {
+        batch.Delete(Key(update.begin));
+      }
+      write.updates.push_back(std::move(update));
+    }
+    batch.Put(kNumberKey, std::to_string(writes_.size() + 1));
+    WriteOptions options;
+    options.sync = rng_.OneIn(3);
+    write.acknowledged = db_->Write(options, &batch).ok();
+    ++totals_.writes;
+    if (!write.acknowledged) ++totals_.refused;
+    const bool synced = write.acknowledged && options.sync;
+    writes_.push_back(std::move(write));
+    if (synced) synced_ = writes_.size();
+  }
+
+  void Reopen(bool power_cut) {
+    if (power_cut) {
+      faulty_.SetFilesystemActive(false);
+      db_.reset();
+      CrashOptions crash;
+      crash.seed = rng_.Next();
+      crash.lose_everything_unsynced = rng_.OneIn(3);
+      ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+      faulty_.SetPathFilter("");
+      ++totals_.cuts;
+    } else {
+      // The kernel has them, or Close has said that it could not be told.
+      if (db_->Close().ok() || !options_.manual_wal_flush) {
+        closed_ = writes_.size();
+      }
+      db_.reset();
+    }
+    Open();
+  }
+
+  // Failures that were planned may meet it; then once more.
+  void Open() {
+    Status status = DB::Open(options_, "/db/it", &db_);
+    if (!status.ok()) {
+      faulty_.ClearFailure();
+      status = DB::Open(options_, "/db/it", &db_);
+    }
+    ASSERT_TRUE(Ok(status));
+    if (rng_.OneIn(2)) faulty_.ClearFailure();
+    CheckContents();
+  }
+
+  // ---- What must be there ----
+
+  size_t NumberThere() {
+    std::string value;
+    Status status = db_->Get({}, kNumberKey, &value);
+    if (!status.ok() && !status.IsNotFound()) {
+      faulty_.ClearFailure();
+      status = db_->Get({}, kNumberKey, &value);
+    }
+    if (status.IsNotFound()) return 0;
+    EXPECT_TRUE(Ok(status));
+    return static_cast<size_t>(std::stoull(value));
+  }
+  size_t NewestAcknowledged() const {
+    size_t number = writes_.size();
+    while (number > 0 && !writes_[number - 1].acknowledged) --number;
+    return number;
+  }
+
+  void ExpectAllAcknowledged() {
+    ASSERT_EQ(NumberThere(), NewestAcknowledged());
+  }
+
+  // After an opening. Of writes that returned an error the last one may be
+  // there, if nothing was acknowledged since.
+  void CheckContents() {
+    const size_t there = NumberThere();
+    size_t must = 0;
+    for (size_t i = 0; i < std::max(synced_, closed_); ++i) {
+      if (writes_[i].acknowledged) must = i + 1;
+    }
+    ASSERT_GE(there, must) << "of " << writes_.size();
+    ASSERT_LE(there, writes_.size());
+    for (size_t i = there; i < writes_.size(); ++i) {
+      totals_.lost += writes_[i].acknowledged ? 1 : 0;
+    }
+    writes_.resize(there);
+    if (there > 0) writes_[there - 1].acknowledged = true;
+    EntryMap expected;
+    for (size_t i = 0; i < there; ++i) {
+      if (writes_[i].acknowledged) Apply(i, &expected);
+    }
+    const EntryList entries(expected.begin(), expected.end());
+    EntryList found;
+    if (ScanForward(db_.get(), {}, &found).ok()) {
+      ASSERT_TRUE(SameEntries(entries, found)) << "number " << there;
+    } else {
+      faulty_.ClearFailure();
+      ASSERT_TRUE(HasEntries(db_.get(), entries)) << "number " << there;
+    }
+    // What an opening has shown is not lost any more.
+    synced_ = closed_ = there;
+  }
+
+  using EntryMap = std::map<std::string, std::string>;
+  void Apply(size_t i, EntryMap* entries) const {
+    for (const Update& update : writes_[i].updates) {
+      if (update.deletes) {
+        entries->erase(entries->lower_bound(Key(update.begin)),
+                       entries->lower_bound(Key(update.end)));
+      } else {
+        (*entries)[Key(update.begin)] = update.value;
+      }
+    }
+    (*entries)[kNumberKey] = std::to_string(i + 1);
+  }
+
+  Rng rng_;
+  const std::unique_ptr<Env> memory_;
+  FaultInjectionEnv faulty_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+  std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].
+  size_t synced_ = 0;          // Acknowledged ones up to here must be.
+  size_t closed_ = 0;          // Likewise, unless power is cut.
+  Totals totals_;
+};
+
+TEST(DbManyFaultsTest, NothingSyncedIsLostWhateverFails) {
+  const int seeds = EnvironmentInt("VARVE_FAULT_SEEDS", 20);
+  const uint64_t first = TestSeed();
+  Totals all;
+  for (int i = 0; i < seeds && !::testing::Test::HasFailure(); ++i) {
+    const uint64_t seed = first + static_cast<uint64_t>(i);
+    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+    Session session(seed);
+    session.Run(400);
+    const Totals& totals = session.totals();
+    all.writes += totals.writes;
+    all.refused += totals.refused;
+    all.resumes += totals.resumes;
+    all.failed_resumes += totals.failed_resumes;
+    all.cuts += totals.cuts;
+    all.lost += totals.lost;
+  }
+  printf("many faults: %d seeds: %" PRIu64 " writes, %" PRIu64
+         " of them refused, %" PRIu64 " resumes and %" PRIu64
+         " that failed, %" PRIu64 " power cuts, %" PRIu64
+         " unsynced writes lost\n",
+         seeds, all.writes, all.refused, all.resumes, all.failed_resumes,
+         all.cuts, all.lost);
+}
+
+}  // namespace
+}  // namespace varve::test

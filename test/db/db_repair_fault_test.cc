@@ -1,0 +1,117 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a repair that is cut off anywhere, by an error or by a power cut,
+// leaves all for another one, which finds what the first would have found.
+// Method: each operation of a repair fails in turn.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "env/fault_injection_env.h"
+#include "test/testing/db_helpers.h"
+
+namespace varve::test {
+namespace {
+
+class DbRepairFaultTest : public ::testing::Test {
+ protected:
+  void Renew() {
+    faulty_.reset();
+    memory_ = NewMemoryEnv(Env::Default());
+    faulty_ = std::make_unique<FaultInjectionEnv>(memory_.get());
+    ASSERT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    options_ = TinyOptions();
+    options_.env = faulty_.get();
+    options_.disable_auto_compactions = true;
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db)));
+    for (int i = 0; i < 100; i++) Add(db.get(), i, "old");
+    ASSERT_TRUE(Ok(db->Flush({})));
+    const auto old_table = FirstTable();
+    for (int i = 10; i < 20; i++) Add(db.get(), i, "newer");
+    ASSERT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
+    for (int i = 50; i < 120; i++) Add(db.get(), i, "new");
+    ASSERT_TRUE(Ok(db->SyncWAL()));
+    ASSERT_TRUE(Ok(db->Close()));
+    db.reset();
+    ASSERT_TRUE(Ok(faulty_->RemoveFile("/db/it/CURRENT")));
+    // As if the process had died before it was removed. In the table that
+    // replaced it the newer values have lost their numbers.
+    ASSERT_TRUE(faulty_->FileExists(old_table.first).IsNotFound());
+    ASSERT_TRUE(Ok(WriteStringToFile(faulty_.get(), old_table.second,
+                                     old_table.first, true)));
+    std::unique_ptr<Directory> directory;
+    ASSERT_TRUE(Ok(faulty_->NewDirectory("/db/it", &directory)));
+    ASSERT_TRUE(Ok(directory->Sync()));
+  }
+  // Its path, and what it holds.
+  std::pair<std::string, std::string> FirstTable() {
+    std::vector<std::string> names;
+    EXPECT_TRUE(Ok(faulty_->GetChildren("/db/it", &names)));
+    std::pair<std::string, std::string> table;
+    for (const std::string& name : names) {
+      if (name.ends_with(".sst")) table.first = "/db/it/" + name;
+    }
+    EXPECT_TRUE(
+        Ok(ReadFileToString(faulty_.get(), table.first, &table.second)));
+    return table;
+  }
+
+  void Add(DB* db, int i, const char* value) {
+    ASSERT_TRUE(Ok(db->Put({}, Key(i), value)));
+    expected_[Key(i)] = value;
+  }
+
+  std::unique_ptr<Env> memory_;
+  std::unique_ptr<FaultInjectionEnv> faulty_;
+  Options options_;
+  std::map<std::string, std::string> expected_;
+};
+
+TEST_F(DbRepairFaultTest, AnySingleFaultOrPowerCutLeavesAllForAnotherRepair) {
+  // What cannot be read is what the repair is for: it goes on without.
+  const OperationMask kinds =
+      kAllOperations & ~(kReadOperation | kOpenOperation);
+  Renew();
+  const uint64_t before = faulty_->OperationCount(kinds);
+  ASSERT_TRUE(Ok(RepairDB("/db/it", options_)));
+  const uint64_t operations = faulty_->OperationCount(kinds) - before;
+  ASSERT_GT(operations, 20u);
+  uint64_t failed = 0;
+  for (uint64_t n = 0; n < operations; n++) {
+    for (const int mode : {0, 1, 2, 3}) {
+      const bool power_cut = (mode & 1) != 0;
+      const bool repair_again = (mode & 2) != 0;
+      SCOPED_TRACE("operation " + std::to_string(n) + ", mode " +
+                   std::to_string(mode));
+      Renew();
+      FailureOptions failure;
+      failure.once = !power_cut;
+      faulty_->FailAfter(n, FaultInjectionEnv::InjectedError(), kinds, failure);
+      const bool repaired = RepairDB("/db/it", options_).ok();
+      failed += !repaired;
+      faulty_->ClearFailure();
+      if (power_cut) {
+        faulty_->SetFilesystemActive(false);
+        CrashOptions crash;
+        crash.lose_everything_unsynced = true;
+        ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+      }
+      // It may have come so far that the database opens; then all is there.
+      std::unique_ptr<DB> db;
+      if (repair_again || !DB::Open(options_, "/db/it", &db).ok()) {
+        ASSERT_FALSE(repaired && !repair_again);
+        ASSERT_TRUE(Ok(RepairDB("/db/it", options_)));
+        ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db)));
+      }
+      ASSERT_TRUE(HasEntries(db.get(), ToList(expected_)));
+    }
+  }
+  EXPECT_GT(failed, operations);
+}
+
+}  // namespace
+}  // namespace varve::test
