@@ -149,12 +149,19 @@ void CrashModel::MoveFiles(const std::string& source,
   }
 }
 
-void CrashModel::MoveOperations(const std::string& source,
-                                const std::string& target) {
+std::vector<uint64_t> CrashModel::MoveOperations(const std::string& source,
+                                                 const std::string& target) {
+  std::vector<uint64_t> moved;
   for (auto& [id, operation] : pending_) {
+    if (!IsInside(operation.source, source) &&
+        !IsInside(operation.target, source)) {
+      continue;
+    }
     Move(source, target, &operation.source);
     Move(source, target, &operation.target);
+    moved.push_back(id);
   }
+  return moved;
 }
 
 Status CrashModel::NewWritableFile(const std::string& raw_path,
@@ -250,7 +257,7 @@ Status CrashModel::RenameFile(const std::string& raw_source,
   if (status.ok()) status = base_->RenameFile(source, target);
   if (!status.ok()) return status;
   MoveFiles(source, target);
-  MoveOperations(source, target);
+  operation.moved = MoveOperations(source, target);
   Note(std::move(operation));
   return status;
 }
@@ -384,7 +391,12 @@ Status CrashModel::Undo(const Operation& operation) {
   Status status = base_->RenameFile(operation.target, operation.source);
   if (!status.ok()) return status;
   MoveFiles(operation.target, operation.source);
-  MoveOperations(operation.target, operation.source);
+  for (const uint64_t id : operation.moved) {
+    const auto found = pending_.find(id);
+    if (found == pending_.end()) continue;
+    Move(operation.target, operation.source, &found->second.source);
+    Move(operation.target, operation.source, &found->second.target);
+  }
   return RestoreDisplaced(operation);
 }
 

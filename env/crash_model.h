@@ -120,6 +120,9 @@ class CrashModel {
     std::string displaced_bytes;
     FileRef displaced_state;
     std::vector<uint64_t> needs;
+    // Of a rename: those that were in the directory. Others may have been in
+    // one that had the target's name before.
+    std::vector<uint64_t> moved;
     bool sync_failed = false;
   };
   using Operations = std::map<uint64_t, Operation>;  // By age.
@@ -137,7 +140,8 @@ class CrashModel {
   // Moves the notes on `source`, and on what is in it, to `target`.
   void MoveFiles(const std::string& source, const std::string& target)
       VARVE_REQUIRES(mu_);
-  void MoveOperations(const std::string& source, const std::string& target)
+  std::vector<uint64_t> MoveOperations(const std::string& source,
+                                       const std::string& target)
       VARVE_REQUIRES(mu_);
 
   Status UndoOperations(const CrashOptions& options, Random* random)

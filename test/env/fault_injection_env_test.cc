@@ -274,6 +274,26 @@ TEST_F(FaultInjectionEnvTest, RemovedDirectoriesMayComeBack) {
   EXPECT_EQ(StatesAfter(work), (States{"", "sub/", "sub/ sub/f=x"}));
 }
 
+// What was pending in the one that had the name before stays with that one.
+TEST_F(FaultInjectionEnvTest, ADirectoryMayTakeTheNameOfARemovedOne) {
+  const auto work = [&] {
+    ASSERT_TRUE(env_->CreateDirIfMissing("/d/old").ok());
+    ASSERT_TRUE(env_->CreateDirIfMissing("/d/new").ok());
+    Write("/d/new/f", "new", true);
+    std::unique_ptr<Directory> sub;
+    ASSERT_TRUE(env_->NewDirectory("/d/new", &sub).ok());
+    ASSERT_TRUE(sub->Sync().ok());
+    SyncDirectory();
+    Write("/d/old/f", "old", true);
+    ASSERT_TRUE(env_->RemoveFile("/d/old/f").ok());
+    ASSERT_TRUE(env_->RemoveDir("/d/old").ok());
+    ASSERT_TRUE(env_->RenameFile("/d/new", "/d/old").ok());
+  };
+  EXPECT_EQ(StatesAfter(work),
+            (States{"new/ new/f=new old/", "new/ new/f=new old/ old/f=old",
+                    "new/ new/f=new", "old/ old/f=new"}));
+}
+
 TEST_F(FaultInjectionEnvTest, WithoutLuckOnlySyncedThingsSurvive) {
   WriteSafely("/d/f", "abc");
   Write("/d/g", "x", true);
