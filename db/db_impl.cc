@@ -252,9 +252,14 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
       writes ? versions_->NewFileNumber() : versions_->log_number();
   if (status.ok()) status = CreateWal(wal_number, &wal);
   if (status.ok()) AddWalLocked(std::move(wal));
+  if (status.ok() && !state->exists) {
+    // While it is there the database is not clean, so that no CURRENT is relied
+    // on whose name may not be safe. It goes with the leftovers.
+    status = WriteStringToFile(env_, "", TempFileName(path_, 0), false);
+    edit.SetComparatorName(options_.comparator->Name());
+  }
   if (status.ok() && writes) {
     edit.SetLogNumber(wal_number);
-    if (!state->exists) edit.SetComparatorName(options_.comparator->Name());
     // Syncs the directory with the new log and tables in it: the first edit
     // goes to a new MANIFEST.
     status = versions_->LogAndApply(&edit);

@@ -217,6 +217,26 @@ TEST_F(DbFaultTest, TheDeviceMayFillUpAnywhere) {
            kWriteOperation | kCreateOperation | kSyncOperation);
 }
 
+// A making that failed may have left a CURRENT whose name is not safe, and that
+// no sync makes safe any more. Who opens that makes another.
+TEST_F(DbFaultTest, AfterEachSyncThatFailedInMakingItMakingItAgainIsSafe) {
+  for (uint64_t i = 0; i < 4; ++i) {
+    SCOPED_TRACE(i);
+    Renew();
+    faulty_->FailAfter(i, FaultInjectionEnv::InjectedError(),
+                       kSyncDirectoryOperation);
+    EXPECT_EQ(TryOpen().ok(), i == 3);
+    faulty_->ClearFailure();
+    ASSERT_TRUE(Ok(TryOpen()));
+    ASSERT_TRUE(Ok(Put("a", "1", true)));
+    CrashOptions crash;
+    crash.lose_everything_unsynced = true;
+    CutPowerAndOpen(crash);
+    std::string value;
+    EXPECT_TRUE(Ok(db_->Get({}, "a", &value)));
+  }
+}
+
 TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsTold) {
   ASSERT_TRUE(Ok(TryOpen()));
   ASSERT_TRUE(Ok(Put("a", "1", false)));
