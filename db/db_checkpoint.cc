@@ -21,6 +21,11 @@ Status DBImpl::Cut(CheckpointCut* cut) {
     // Nothing was written since the database was opened.
     VersionEdit edit;
     status = versions_->LogAndApply(&edit);
+    if (!status.ok()) {
+      // A failed sync of the directory is told from now on, until Resume.
+      SetBackgroundErrorLocked(status, "writing the MANIFEST");
+      events_.DeliverLocked();
+    }
   }
   if (!status.ok()) return status;
   cut->version = versions_->current();

@@ -33,7 +33,8 @@ class VARVE_EXPORT Checkpoint {
   // disable_wal, writers wait for a flush.
   //
   // InvalidArgument: `directory` exists. IOError and others: nothing is left
-  // in its place. NotSupported: the DB was opened for reading only.
+  // in its place; or all of it, if it could neither be made safe nor be put
+  // away. NotSupported: the DB was opened for reading only.
   virtual Status CreateCheckpoint(const std::string& directory) = 0;
 };
 

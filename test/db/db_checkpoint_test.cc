@@ -326,5 +326,27 @@ TEST(DbCheckpointFaultTest, IsWholeOrNotThereWhateverFails) {
   }
 }
 
+// Of a database with no MANIFEST of this process yet, one is begun.
+TEST(DbCheckpointFaultTest, ResumeGetsOverAFailedSyncOfTheDirectory) {
+  const auto memory = NewMemoryEnv(Env::Default());
+  FaultInjectionEnv faulty(memory.get());
+  ASSERT_TRUE(Ok(memory->CreateDirIfMissing("/db")));
+  Options options = TinyOptions();
+  options.env = &faulty;
+  std::unique_ptr<DB> db;
+  for (int i = 0; i < 2; ++i) {
+    db.reset();
+    ASSERT_TRUE(Ok(DB::Open(options, "/db/it", &db)));
+  }
+  faulty.FailAfter(0, FaultInjectionEnv::InjectedError(),
+                   kSyncDirectoryOperation);
+  EXPECT_TRUE(db->CreateCheckpoint("/db/copy").IsIOError());
+  ASSERT_TRUE(Ok(db->Resume()));
+  EXPECT_TRUE(Ok(db->CreateCheckpoint("/db/copy")));
+  WriteOptions sync;
+  sync.sync = true;
+  EXPECT_TRUE(Ok(db->Put(sync, "a", "1")));
+}
+
 }  // namespace
 }  // namespace varve::test
