@@ -102,7 +102,7 @@ Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
     {
       MutexLock lock(&mutex_);
       CatalogEntry* const entry = AwaitLocked(folded.slice());
-      if (entry == nullptr) break;
+      if (entry == nullptr || entry->is_leaving) break;
       if (entry->state == CatalogEntry::State::kClosed) {
         Status status = OpenLocked(entry, false);
         if (!status.ok()) return status;
@@ -270,14 +270,16 @@ Status CatalogImpl::Close() {
 void CatalogImpl::List(std::vector<std::string>* names) {
   names->clear();
   MutexLock lock(&mutex_);
-  for (const auto& [name, entry] : entries_) names->push_back(name);
+  for (const auto& [name, entry] : entries_) {
+    if (!entry->is_leaving) names->push_back(name);
+  }
 }
 
 Catalog::Counts CatalogImpl::GetCounts() {
   MutexLock lock(&mutex_);
   Counts counts;
-  counts.databases = entries_.size();
   for (const auto& [name, entry] : entries_) {
+    counts.databases += !entry->is_leaving;
     counts.open += entry->state == CatalogEntry::State::kOpen;
   }
   counts.spellings = spellings_.size();

@@ -52,6 +52,7 @@ Status CatalogImpl::Open(bool create_if_missing) {
   if (status.ok()) status = env_->NewDirectory(root_, &directory_);
   std::vector<std::string> children;
   if (status.ok()) status = env_->GetChildren(root_, &children);
+  std::vector<std::string> dropped;
   MutexLock lock(&mutex_);
   for (const std::string& child : children) {
     std::string name;
@@ -62,9 +63,10 @@ Status CatalogImpl::Open(bool create_if_missing) {
       }
     } else if (ParseDroppedDirectory(child, &number)) {
       next_dropped_ = std::max(next_dropped_, number + 1);
-      RemoveDropped(root_ + "/" + child);
+      dropped.push_back(root_ + "/" + child);
     }
   }
+  if (status.ok()) status = RemoveAllDropped(dropped);
   if (!status.ok() && lock_ != nullptr) {
     env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
   }
@@ -100,20 +102,31 @@ Status CatalogImpl::Create(const Slice& name) {
   Status status = CheckDatabaseName(folded.slice());
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
-  if (AwaitLocked(folded.slice()) != nullptr) {
-    return Status::InvalidArgument("there is a database of that name", name);
+  CatalogEntry* entry = AwaitLocked(folded.slice());
+  if (entry != nullptr) {
+    if (!entry->is_leaving) {
+      return Status::InvalidArgument("there is a database of that name", name);
+    }
+    status = RemoveLocked(entry);
+    if (!status.ok()) return status;
   }
-  CatalogEntry* const entry = AddLocked(folded.slice().ToString());
+  entry = AddLocked(folded.slice().ToString());
   if (entry == nullptr) return Status::NotSupported("too many databases");
-  if (env_->FileExists(PathOf(*entry)).ok()) {
+  const std::string path = PathOf(*entry);
+  status = env_->FileExists(path);
+  if (status.ok()) {
     // Somebody has put it there; it can be found from now on.
-    return Status::InvalidArgument(PathOf(*entry), "exists already");
+    return Status::InvalidArgument(path, "exists already");
+  }
+  if (!status.IsNotFound()) {
+    EraseLocked(entry);
+    return status;
   }
   // This syncs the root, too, after it has made the directory in it.
   status = OpenLocked(entry, true);
   if (status.ok()) return status;
-  // What is left of it, if this fails, can be found or dropped.
-  RemoveLocked(entry).IgnoreError();
+  entry->is_leaving = true;
+  RemoveLocked(entry).IgnoreError();  // The next Create or Drop tries again.
   return status;
 }
 
@@ -144,14 +157,18 @@ Status CatalogImpl::Drop(const Slice& name) {
 
 Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
   entry->state = CatalogEntry::State::kEnding;
+  // One that is aside already gets another name there: a kernel whose sync has
+  // failed writes only what has been changed since.
+  const std::string from = entry->aside.empty() ? PathOf(*entry) : entry->aside;
   const std::string aside = root_ + "/" + DroppedDirectory(next_dropped_++);
   mutex_.Unlock();
   // Somebody may have opened it by its path.
   std::unique_ptr<FileLock> file_lock;
-  Status status = env_->LockFile(LockFileName(PathOf(*entry)), &file_lock);
-  if (status.ok()) status = env_->RenameFile(PathOf(*entry), aside);
+  Status status = env_->LockFile(LockFileName(from), &file_lock);
+  if (status.ok()) status = env_->RenameFile(from, aside);
+  const bool is_aside = status.ok();
   // NotFound: it was never made, or somebody else has removed it.
-  const bool is_gone = status.ok() || status.IsNotFound();
+  const bool is_gone = is_aside || status.IsNotFound();
   if (is_gone) status = directory_->Sync();
   if (file_lock != nullptr) {
     // Its file goes with the others, and the next open makes another.
@@ -160,12 +177,31 @@ Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
   // Else a power cut may bring it back, and it should be whole then.
   if (is_gone && status.ok()) RemoveDropped(aside);
   mutex_.Lock();
-  if (is_gone) {
+  if (is_gone && status.ok()) {
     EraseLocked(entry);
-  } else {
-    entry->state = CatalogEntry::State::kClosed;
-    changed_.SignalAll();
+    return status;
   }
+  if (is_aside) entry->aside = aside;
+  if (is_gone) entry->is_leaving = true;
+  entry->state = CatalogEntry::State::kClosed;
+  changed_.SignalAll();
+  return status;
+}
+
+Status CatalogImpl::RemoveAllDropped(
+    const std::vector<std::string>& directories) {
+  if (directories.empty()) return Status::OK();
+  // As in RemoveLocked; the sync after the last rename may have failed.
+  std::vector<std::string> asides;
+  Status status;
+  for (const std::string& directory : directories) {
+    asides.push_back(root_ + "/" + DroppedDirectory(next_dropped_++));
+    status = env_->RenameFile(directory, asides.back());
+    if (!status.ok()) return status;
+  }
+  status = directory_->Sync();
+  if (!status.ok()) return status;
+  for (const std::string& aside : asides) RemoveDropped(aside);
   return status;
 }
 

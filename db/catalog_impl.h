@@ -49,6 +49,11 @@ struct CatalogEntry {
   // thread's who is at it.
   State state = State::kClosed;
   std::unique_ptr<DBImpl> db;
+  // Nobody is to find it: a Drop has taken its name away, or its Create has
+  // failed, and that is not safe yet. It is in kClosed then, or kEnding.
+  bool is_leaving = false;
+  // Where its directory is then; empty while it is in its place, if anywhere.
+  std::string aside;
   // The sum `taken` when CloseIdle looked, and since when it is that.
   uint64_t taken = 0;
   uint64_t idle_since_us = 0;
@@ -94,8 +99,12 @@ class CatalogImpl final : public Catalog {
   // By a clock that is never set back.
   uint64_t NowUs() const { return env_->NowNanos() / 1000; }
   // Removes an entry whose database is not open, and its directory; or leaves
-  // it closed. Gives the mutex back meanwhile.
+  // it closed, and leaving if its name is gone. May be repeated until it is OK.
+  // Gives the mutex back meanwhile.
   Status RemoveLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
+  // What other processes, and calls that failed, have left.
+  Status RemoveAllDropped(const std::vector<std::string>& directories)
+      VARVE_REQUIRES(mutex_);
   void RemoveDropped(const std::string& directory);
   bool IsIdleLocked(CatalogEntry* entry, uint64_t idle_us)
       VARVE_REQUIRES(mutex_);

@@ -126,15 +126,18 @@ class VARVE_EXPORT Catalog {
   virtual Status Find(const Slice& name, DatabaseRef* ref) = 0;
 
   // Makes a new, empty database, and opens it. InvalidArgument if there is one
-  // of that name. It survives a power cut once this has returned.
+  // of that name. It survives a power cut once this has returned OK. IOError:
+  // there is none, and this may be called again; but an empty one may be there
+  // after a power cut or the next Open.
   virtual Status Create(const Slice& name) = 0;
 
   // Removes a database and its files. New references are not given out
   // meanwhile; those that are out are waited for, at most drop_patience_us.
   // Busy: one of them, or an iterator or snapshot, is still out; the database
   // is then as it was. NotFound: there is none. IOError: it is as it was, or
-  // gone but may come back after a power cut. Files that cannot be removed go
-  // at the next Open.
+  // gone but may come back after a power cut, until a Drop or Create of that
+  // name, or the next Open, has returned OK. Files that cannot be removed go at
+  // the next Open.
   virtual Status Drop(const Slice& name) = 0;
 
   // Closes the open databases that nobody has a reference to, and that nobody

@@ -153,5 +153,109 @@ TEST(CatalogFaultTest, NoFaultLosesWhatWasAcknowledged) {
   }
 }
 
+// What is done again after a failure.
+class CatalogRepeatTest : public ::testing::Test {
+ protected:
+  CatalogRepeatTest()
+      : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
+    options_.options = TinyOptions();
+    options_.options.env = &faulty_;
+    options_.create_if_missing = true;
+    options_.drop_patience_us = 0;
+  }
+  void SetUp() override { Open(); }
+  ~CatalogRepeatTest() override { catalog_.reset(); }
+
+  void Open() {
+    catalog_.reset();
+    ASSERT_TRUE(Ok(Catalog::Open(options_, kRoot, &catalog_)));
+  }
+  void CutPowerAndOpen() {
+    faulty_.SetFilesystemActive(false);
+    catalog_.reset();
+    CrashOptions crash;
+    crash.lose_everything_unsynced = true;
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    Open();
+  }
+  void Fail(OperationMask kinds, bool once) {
+    FailureOptions failure;
+    failure.once = once;
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kinds, failure);
+  }
+  Status Find(const std::string& name) {
+    DatabaseRef ref;
+    return catalog_->Find(name, &ref);
+  }
+  size_t Listed() {
+    std::vector<std::string> names;
+    catalog_->List(&names);
+    EXPECT_EQ(names.size(), catalog_->GetCounts().databases);
+    return names.size();
+  }
+
+  std::unique_ptr<Env> memory_;
+  FaultInjectionEnv faulty_;
+  CatalogOptions options_;
+  std::unique_ptr<Catalog> catalog_;
+};
+
+TEST_F(CatalogRepeatTest, ACreationWhoseCleanUpFailedLeavesNothingToBeFound) {
+  for (const OperationMask kinds :
+       {kCreateDirOperation | kLockOperation,
+        kCreateOperation | kRenameOperation, kSyncOperation | kRenameOperation,
+        kSyncOperation | kSyncDirectoryOperation}) {
+    Fail(kinds, false);
+    EXPECT_TRUE(catalog_->Create("a").IsIOError());
+    EXPECT_TRUE(catalog_->Create("a").IsIOError());
+    faulty_.ClearFailure();
+    EXPECT_TRUE(Find("a").IsNotFound());
+    EXPECT_EQ(Listed(), 0u);
+    ASSERT_TRUE(Ok(catalog_->Create("a")));
+    CutPowerAndOpen();
+    EXPECT_TRUE(Ok(Find("a")));
+    EXPECT_EQ(Listed(), 1u);
+    ASSERT_TRUE(Ok(catalog_->Drop("a")));
+  }
+}
+
+TEST_F(CatalogRepeatTest, ADropThatIsRepeatedIsSafe) {
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  Fail(kSyncDirectoryOperation, true);
+  ASSERT_TRUE(catalog_->Drop("a").IsIOError());
+  EXPECT_TRUE(Find("a").IsNotFound());
+  EXPECT_EQ(Listed(), 0u);
+  ASSERT_TRUE(Ok(catalog_->Drop("a")));
+  EXPECT_TRUE(catalog_->Drop("a").IsNotFound());
+  CutPowerAndOpen();
+  EXPECT_EQ(Listed(), 0u);
+}
+
+TEST_F(CatalogRepeatTest, OpeningMakesADropSafe) {
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  Fail(kSyncDirectoryOperation, true);
+  ASSERT_TRUE(catalog_->Drop("a").IsIOError());
+  Open();
+  EXPECT_TRUE(catalog_->Drop("a").IsNotFound());
+  CutPowerAndOpen();
+  EXPECT_EQ(Listed(), 0u);
+}
+
+TEST_F(CatalogRepeatTest, ACreationThatCannotLookDoesNotTakeWhatIsThere) {
+  std::unique_ptr<DB> db;
+  const std::string path = std::string(kRoot) + "/db-a";
+  ASSERT_TRUE(Ok(DB::Open(options_.options, path, &db)));
+  ASSERT_TRUE(Ok(db->Put({}, "key", "value")));
+  db.reset();
+  Fail(kQueryOperation, true);
+  EXPECT_TRUE(catalog_->Create("a").IsIOError());
+  EXPECT_TRUE(Find("a").IsNotFound());
+  EXPECT_TRUE(catalog_->Create("a").IsInvalidArgument());
+  DatabaseRef ref;
+  ASSERT_TRUE(Ok(catalog_->Find("a", &ref)));
+  std::string value;
+  EXPECT_TRUE(Ok(ref->Get({}, "key", &value)));
+}
+
 }  // namespace
 }  // namespace varve::test
