@@ -1,0 +1,290 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: however many calls of the operating system fail one after the other,
+// and whenever power is lost in between, a checkpoint that was acknowledged is
+// there and holds the database of that moment, one that was refused is not
+// there or as good, and making it may be tried until it works. Method: random
+// writes, checkpoints and plans of failures; each checkpoint is opened when it
+// was made, and after the next power cut. db_checkpoint_test has each single
+// failure.
+
+#include <cinttypes>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "env/fault_injection_env.h"
+#include "test/testing/numbered_writes.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+struct Totals {
+  uint64_t operations = 0;
+  uint64_t failures = 0;
+  uint64_t made = 0;
+  uint64_t refused = 0;
+  uint64_t there_though_refused = 0;
+  uint64_t cuts = 0;
+  uint64_t survivors = 0;
+};
+
+// A directory that a checkpoint was asked for.
+struct Copy {
+  std::string path;
+  bool made = false;
+  bool done = false;  // Not asked for again.
+  // One for each time that it was asked for.
+  std::vector<EntryList> may_hold;
+};
+
+class Session {
+ public:
+  explicit Session(uint64_t seed)
+      : rng_(seed),
+        memory_(NewMemoryEnv(Env::Default())),
+        faulty_(memory_.get()),
+        options_(TinyOptions()),
+        writes_(1) {
+    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    options_.env = &faulty_;
+    options_.write_buffer_size = 16 << 10;
+    options_.target_file_size_base = 16 << 10;
+    options_.level0_file_num_compaction_trigger = rng_.Between(2, 4);
+  }
+  ~Session() { db_.reset(); }
+
+  void Run(int steps) {
+    Open(false);
+    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
+      ++totals_.operations;
+      Step();
+    }
+    if (!::testing::Test::HasFailure()) CutPower();
+    totals_.failures = faulty_.FailureCount();
+  }
+  const Totals& totals() const { return totals_; }
+
+ private:
+  void Step() {
+    switch (rng_.Below(20)) {
+      case 0:
+        CutPower();
+        return;
+      case 1:
+        // What it says is lost with a power cut only.
+        db_->Close().IgnoreError();
+        Open(false);
+        return;
+      case 2:
+      case 3:
+      case 4:
+        PlanFailure();
+        return;
+      case 5:
+        faulty_.ClearFailure();
+        return;
+      case 6:
+        db_->Resume().IgnoreError();  // A checkpoint will tell.
+        return;
+      case 7:
+        if (db_->Flush({}).ok()) writes_.AllSynced();
+        return;
+      case 8:
+        db_->CompactRange({}, nullptr, nullptr).IgnoreError();  // As Resume.
+        return;
+      case 9:
+      case 10:
+      case 11:
+      case 12:
+        MakeCopy().IgnoreError();  // It is looked at.
+        return;
+      case 13:
+        ExpectRepeatedUntilMade();
+        return;
+      default:
+        // What is there later is what is checked.
+        writes_.Write(db_.get(), rng_.OneIn(3)).IgnoreError();
+    }
+  }
+
+  void PlanFailure() {
+    faulty_.SetPathFilter(
+        rng_.Pick({"", "", "copy", "copy", ".tmp", "MANIFEST", "/db/it"}));
+    if (rng_.OneIn(6)) {
+      faulty_.FailAfter(0, Status::NotSupported("no links"), kLinkOperation,
+                        FailureOptions{.once = false});
+      return;
+    }
+    const OperationMask changing = kCreateOperation | kWriteOperation |
+                                   kSyncOperation | kCloseOperation |
+                                   kRenameOperation | kSyncDirectoryOperation;
+    FailureOptions how;
+    how.once = !rng_.OneIn(4);
+    how.partial_append = rng_.OneIn(2);
+    faulty_.FailAfter(
+        rng_.Below(rng_.Pick({2, 8, 40})), FaultInjectionEnv::InjectedError(),
+        rng_.Pick({changing, uint32_t{kSyncDirectoryOperation},
+                   kSyncDirectoryOperation | kRenameOperation,
+                   uint32_t{kRemoveOperation}, uint32_t{kReadingOperations},
+                   uint32_t{kAllOperations}}),
+        how);
+  }
+
+  bool IsThere(const Copy& copy) { return memory_->FileExists(copy.path).ok(); }
+
+  Status MakeCopy() {
+    if (copies_.empty() || copies_.back().done || rng_.OneIn(10)) {
+      copies_.emplace_back();
+      copies_.back().path = "/db/copy" + std::to_string(copies_.size());
+    }
+    Copy& copy = copies_.back();
+    const bool was_there = IsThere(copy);
+    Status status = db_->CreateCheckpoint(copy.path);
+    if (status.ok()) {
+      ++totals_.made;
+      EXPECT_FALSE(was_there) << copy.path;
+      copy.made = copy.done = true;
+      // Others may have been refused before.
+      copy.may_hold = {writes_.Contents()};
+      ExpectHolds(copy, true);
+    } else {
+      ++totals_.refused;
+      copy.may_hold.push_back(writes_.Contents());
+      // Putting it away failed, too.
+      if (IsThere(copy)) {
+        ++totals_.there_though_refused;
+        ExpectHolds(copy, true);
+      }
+      if (status.IsInvalidArgument()) {
+        EXPECT_TRUE(was_there) << status.ToString();
+      }
+    }
+    std::string held;
+    EXPECT_TRUE(db_->GetProperty("varve.is-file-deletions-enabled", &held));
+    EXPECT_EQ(held, "1");
+    return status;
+  }
+
+  void ExpectRepeatedUntilMade() {
+    faulty_.ClearFailure();
+    // A compaction may have met a failure and not told it yet.
+    db_->WaitForCompact().IgnoreError();
+    ASSERT_TRUE(Ok(db_->Resume()));
+    const Status status = MakeCopy();
+    if (status.IsInvalidArgument()) {
+      // It was there. Another one.
+      copies_.back().done = true;
+      ASSERT_TRUE(Ok(MakeCopy()));
+    } else {
+      ASSERT_TRUE(Ok(status));
+    }
+  }
+
+  // Whether it can be opened, with the contents of one moment at which it was
+  // asked for.
+  void ExpectHolds(const Copy& copy, bool read_only) {
+    Options options = options_;
+    options.env = memory_.get();
+    options.create_if_missing = false;
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(read_only ? DB::OpenForReadOnly(options, copy.path, &db)
+                             : DB::Open(options, copy.path, &db)))
+        << copy.path;
+    EntryList entries;
+    ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &entries)));
+    ASSERT_TRUE(Ok(db->VerifyChecksum()));
+    ::testing::AssertionResult same = ::testing::AssertionFailure();
+    for (const EntryList& may : copy.may_hold) {
+      same = SameEntries(may, entries);
+      if (same) break;
+    }
+    ASSERT_TRUE(same) << copy.path;
+  }
+
+  void CutPower() {
+    faulty_.SetFilesystemActive(false);
+    db_.reset();
+    CrashOptions crash;
+    crash.seed = rng_.Next();
+    crash.lose_everything_unsynced = rng_.OneIn(3);
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    faulty_.SetPathFilter("");
+    ++totals_.cuts;
+    for (const Copy& copy : copies_) {
+      if (!IsThere(copy)) {
+        ASSERT_FALSE(copy.made) << copy.path;
+        continue;
+      }
+      ++totals_.survivors;
+      ExpectHolds(copy, rng_.OneIn(2));
+      ASSERT_TRUE(Ok(DestroyDB(copy.path, MemoryOptions())));
+    }
+    if (!::testing::Test::HasFailure()) {
+      copies_.clear();
+      Open(true);
+    }
+  }
+  Options MemoryOptions() const {
+    Options options = options_;
+    options.env = memory_.get();
+    return options;
+  }
+
+  // Failures that were planned may meet it; then once more.
+  void Open(bool power_cut) {
+    db_.reset();
+    Status status = DB::Open(options_, "/db/it", &db_);
+    if (!status.ok()) {
+      faulty_.ClearFailure();
+      status = DB::Open(options_, "/db/it", &db_);
+    }
+    ASSERT_TRUE(Ok(status));
+    EntryList entries;
+    if (!ScanForward(db_.get(), {}, &entries).ok()) {
+      faulty_.ClearFailure();
+      ASSERT_TRUE(Ok(ScanForward(db_.get(), {}, &entries)));
+    }
+    ASSERT_TRUE(writes_.MayBe(entries, power_cut));
+    writes_.Settle(entries);
+  }
+
+  Rng rng_;
+  const std::unique_ptr<Env> memory_;
+  FaultInjectionEnv faulty_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+  NumberedWrites writes_;
+  std::vector<Copy> copies_;  // Since the last power cut.
+  Totals totals_;
+};
+
+TEST(CheckpointManyFaultsTest, IsOfOneMomentOrNotThereWhateverFails) {
+  const int seeds = EnvironmentInt("VARVE_FAULT_SEEDS", 20);
+  const uint64_t first = TestSeed();
+  Totals all;
+  for (int i = 0; i < seeds && !::testing::Test::HasFailure(); ++i) {
+    const uint64_t seed = first + static_cast<uint64_t>(i);
+    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+    Session session(seed);
+    session.Run(300);
+    const Totals& totals = session.totals();
+    all.operations += totals.operations;
+    all.failures += totals.failures;
+    all.made += totals.made;
+    all.refused += totals.refused;
+    all.there_though_refused += totals.there_though_refused;
+    all.cuts += totals.cuts;
+    all.survivors += totals.survivors;
+  }
+  printf("many faults: %d seeds: %" PRIu64 " operations, %" PRIu64
+         " failures, %" PRIu64 " checkpoints made, %" PRIu64
+         " refused and %" PRIu64 " of these there, %" PRIu64
+         " power cuts, %" PRIu64 " checkpoints after them\n",
+         seeds, all.operations, all.failures, all.made, all.refused,
+         all.there_though_refused, all.cuts, all.survivors);
+}
+
+}  // namespace
+}  // namespace varve::test
