@@ -152,7 +152,7 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   mutex_.Unlock();
   const std::string path = PathOf(*entry);
   // Somebody may have removed it, and must not get an empty one for it.
-  Status status = is_new ? Status::OK() : env_->FileExists(path);
+  Status status = is_new ? MakeDirectory(path) : env_->FileExists(path);
   // NotFound is for names that there are none of.
   if (status.IsNotFound()) {
     status = Status::Corruption(path, "the database's directory is missing");

@@ -122,12 +122,18 @@ Status CatalogImpl::Create(const Slice& name) {
     EraseLocked(entry);
     return status;
   }
-  // This syncs the root, too, after it has made the directory in it.
   status = OpenLocked(entry, true);
   if (status.ok()) return status;
   entry->is_leaving = true;
   RemoveLocked(entry).IgnoreError();  // The next Create or Drop tries again.
   return status;
+}
+
+Status CatalogImpl::MakeDirectory(const std::string& path) {
+  const MutexLock lock(&root_mutex_);
+  Status status = env_->CreateDirIfMissing(path);
+  // Else a power cut may take the directory with all that is synced in it.
+  return status.ok() ? directory_->Sync() : status;
 }
 
 Status CatalogImpl::Drop(const Slice& name) {
@@ -165,11 +171,13 @@ Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
   // Somebody may have opened it by its path.
   std::unique_ptr<FileLock> file_lock;
   Status status = env_->LockFile(LockFileName(from), &file_lock);
+  root_mutex_.Lock();
   if (status.ok()) status = env_->RenameFile(from, aside);
   const bool is_aside = status.ok();
   // NotFound: it was never made, or somebody else has removed it.
   const bool is_gone = is_aside || status.IsNotFound();
   if (is_gone) status = directory_->Sync();
+  root_mutex_.Unlock();
   if (file_lock != nullptr) {
     // Its file goes with the others, and the next open makes another.
     env_->UnlockFile(std::move(file_lock)).IgnoreError();

@@ -8,7 +8,7 @@
 //
 // mutex_ is taken with no other mutex held, and not held while a database is
 // opened, closed or removed: the entry's state says who is at it, and others
-// wait for `changed_`.
+// wait for `changed_`. root_mutex_ is taken without it.
 
 #include <atomic>
 #include <cstdint>
@@ -96,6 +96,8 @@ class CatalogImpl final : public Catalog {
   // Of an entry in kEnding without references: closes the database. Busy if it
   // has iterators or snapshots. Its mutex is not held.
   static Status CloseDatabase(CatalogEntry* entry);
+  // Makes a database's directory, and its name safe.
+  Status MakeDirectory(const std::string& path);
   // By a clock that is never set back.
   uint64_t NowUs() const { return env_->NowNanos() / 1000; }
   // Removes an entry whose database is not open, and its directory; or leaves
@@ -123,6 +125,10 @@ class CatalogImpl final : public Catalog {
 
   ThreadReferences references_;
   SpellingTable spellings_;  // Guarded by mutex_ where it says so.
+
+  // Held from a change of the root's names until it is synced: a sync that
+  // fails takes others' changes with it, and is told to one.
+  Mutex root_mutex_;
 
   Mutex mutex_;
   CondVar changed_;  // Some entry's state has.

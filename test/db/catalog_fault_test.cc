@@ -6,12 +6,15 @@
 // is there can be opened. Method: a sequence of calls in which each operation
 // fails once, or all from it on, followed by a power cut.
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 
 #include "env/fault_injection_env.h"
+#include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
+#include "util/mutex.h"
 #include "varve/catalog.h"
 
 namespace varve::test {
@@ -239,6 +242,99 @@ TEST_F(CatalogRepeatTest, OpeningMakesADropSafe) {
   EXPECT_TRUE(catalog_->Drop("a").IsNotFound());
   CutPowerAndOpen();
   EXPECT_EQ(Listed(), 0u);
+}
+
+// Of two syncs of a directory, lets the first one fail while the second one
+// waits; or by itself, if there is no second one for a while.
+class FailingMeeting final : public EnvWrapper {
+ public:
+  explicit FailingMeeting(FaultInjectionEnv* faulty)
+      : EnvWrapper(faulty), faulty_(faulty) {}
+
+  // From now on, in kRoot. The first one runs `begin_second`, which must not
+  // wait for it.
+  void Arm(std::function<void()> begin_second) {
+    const MutexLock lock(&mutex_);
+    begin_second_ = std::move(begin_second);
+    syncs_ = 0;
+  }
+
+  Status NewDirectory(const std::string& path,
+                      std::unique_ptr<Directory>* directory) override {
+    Status status = target()->NewDirectory(path, directory);
+    if (status.ok() && path == kRoot) {
+      *directory = std::make_unique<Root>(this, std::move(*directory));
+    }
+    return status;
+  }
+
+ private:
+  class Root final : public Directory {
+   public:
+    Root(FailingMeeting* meeting, std::unique_ptr<Directory> target)
+        : meeting_(meeting), target_(std::move(target)) {}
+    Status Sync() override { return meeting_->Sync(target_.get()); }
+
+   private:
+    FailingMeeting* const meeting_;
+    const std::unique_ptr<Directory> target_;
+  };
+
+  Status Sync(Directory* directory) {
+    {
+      const MutexLock lock(&mutex_);
+      const bool is_first = begin_second_ != nullptr && ++syncs_ == 1;
+      changed_.SignalAll();
+      if (is_first) {
+        begin_second_();
+        constexpr uint64_t kPatienceUs = 50000;
+        while (syncs_ == 1 && changed_.WaitFor(&mutex_, kPatienceUs)) {
+        }
+        faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(),
+                           kSyncDirectoryOperation);
+        Status status = directory->Sync();
+        begin_second_ = nullptr;
+        changed_.SignalAll();
+        return status;
+      }
+      while (begin_second_ != nullptr) changed_.Wait(&mutex_);
+    }
+    return directory->Sync();
+  }
+
+  FaultInjectionEnv* const faulty_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::function<void()> begin_second_ VARVE_GUARDED_BY(mutex_);
+  int syncs_ VARVE_GUARDED_BY(mutex_) = 0;
+};
+
+TEST_F(CatalogRepeatTest, AFailedSyncIsToldToAllWhomItConcerns) {
+  FailingMeeting meeting(&faulty_);
+  catalog_.reset();
+  options_.options.env = &meeting;
+  Open();
+  for (const bool creates : {false, true}) {
+    SCOPED_TRACE(creates ? "Create" : "Drop");
+    ASSERT_TRUE(Ok(catalog_->Create("first")));
+    ASSERT_TRUE(Ok(catalog_->Create("second")));
+    Actor actor;
+    Status second;
+    meeting.Arm(
+        [&] { actor.Start([&] { second = catalog_->Drop("second"); }); });
+    EXPECT_TRUE((creates ? catalog_->Create("third") : catalog_->Drop("first"))
+                    .IsIOError());
+    actor.Wait();
+    CutPowerAndOpen();
+    if (second.ok()) {
+      EXPECT_TRUE(Find("second").IsNotFound());
+    }
+    for (const char* name : {"first", "second"}) {
+      const Status status = catalog_->Drop(name);
+      EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
+    }
+  }
+  catalog_.reset();
 }
 
 TEST_F(CatalogRepeatTest, ACreationThatCannotLookDoesNotTakeWhatIsThere) {
