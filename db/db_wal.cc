@@ -244,6 +244,15 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
+  // Of one that no write or job relied on: the next would fail.
+  const Status directory_failure = directory_->failure();
+  if (!directory_failure.ok()) {
+    MutexLock lock(&mutex_);
+    if (background_error_.ok()) {
+      SetBackgroundErrorLocked(directory_failure, "a sync of the directory");
+    }
+    events_.DeliverLocked();
+  }
   for (;;) {
     {
       // Without the lead: writes are refused at once meanwhile. Close takes a
@@ -267,7 +276,11 @@ Status DBImpl::Resume() {
 Status DBImpl::ResumeAsLeaderLocked() {
   // Whoever met a failed sync of the directory has removed what it had made,
   // but for the log.
-  if (directory_->Forgive() && !directory_synced_) wal_failed_ = true;
+  if (directory_->Forgive() && !directory_synced_) {
+    wal_failed_ = true;
+    // If this fails, Close must not take the next sync for theirs.
+    for (const LiveWal& wal : wals_) wal.writer->Fail(background_error_);
+  }
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;

@@ -30,6 +30,12 @@ class SharedDirectory final : public Directory {
     return failure_;
   }
 
+  // What syncs return from now on, if it is an error.
+  Status failure() {
+    MutexLock lock(&mutex_);
+    return failure_;
+  }
+
   // Syncs are made again. Whether one had failed: names from before it that
   // were not safe yet may never be.
   bool Forgive() {

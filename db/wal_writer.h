@@ -48,6 +48,10 @@ class Writer {
     if (failure_.ok()) failure_ = file_->Sync();
     return failure_;
   }
+  // What was written may be gone: nobody is to be told that it is safe.
+  void Fail(const Status& status) {
+    if (failure_.ok()) failure_ = status;
+  }
   Status Close() { return file_->Close(); }
 
   uint64_t number() const { return number_; }

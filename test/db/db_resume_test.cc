@@ -303,6 +303,24 @@ TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
   ExpectAll(synced_);
 }
 
+// Of a call that writes nothing of the database's own: it is not read-only, but
+// would be with the next flush.
+TEST_F(DbResumeTest, FailedDirectorySyncOfACheckpointIsForgiven) {
+  OpenWithTwoTables();
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(Ok(db_->Close()));
+  Open();
+  if (HasFatalFailure()) return;
+  FailNextDirectorySync();
+  EXPECT_TRUE(db_->CreateCheckpoint("/db/copy").IsIOError());
+  ASSERT_TRUE(Ok(db_->Resume()));
+  ASSERT_TRUE(Ok(Put("b", true)));
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  CutPower();
+  if (HasFatalFailure()) return;
+  ExpectAll(synced_);
+}
+
 TEST_F(DbResumeTest, CancellingEndsAResumeThatWaitsForACompaction) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
@@ -516,6 +534,33 @@ TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseSyncHasFailed) {
   faulty_.ClearFailure();
   const Status status = db_->Close();
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
+}
+
+// A later sync of the directory says OK, and does not bring its name back.
+TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseNameIsLost) {
+  HoldsATableEnv holding(&faulty_);
+  options_.env = &holding;
+  Open();
+  ASSERT_TRUE(Ok(Put("a", true)));
+  holding.HoldNext(/*refuses=*/false);
+  FlushOptions begin_only;
+  begin_only.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(begin_only)));
+  holding.AwaitHeld();
+  ASSERT_TRUE(Ok(Put("b", false)));  // To the new log.
+  FailNextDirectorySync();
+  holding.Release();
+  EXPECT_FALSE(db_->WaitForCompact().ok());
+  faulty_.SetPathFilter(".sst");
+  faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
+  EXPECT_FALSE(db_->Resume().ok());
+  faulty_.ClearFailure();
+  const Status status = db_->Close();
+  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  CutPower();
+  if (HasFatalFailure()) return;
+  ExpectAll(synced_);
+  db_.reset();
 }
 
 TEST_F(DbResumeTest, CloseSyncsTheLogAlthoughAFlushFailed) {
