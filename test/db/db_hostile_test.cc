@@ -19,6 +19,7 @@
 #include "table/internal_key.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/sanitizers.h"
 #include "test/testing/table_bytes.h"
 #include "util/checksum.h"
 #include "util/coding.h"
@@ -29,8 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sanitizers reserve more address space than there is memory.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(VARVE_TEST_SANITIZED)
 constexpr bool kBoundMemory = false;
 #else
 constexpr bool kBoundMemory = true;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "env/fault_injection_env.h"
+#include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/holds_a_table_env.h"
 #include "test/testing/seed.h"
@@ -303,16 +304,29 @@ TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
   ExpectAll(synced_);
 }
 
-// Of a call that writes nothing of the database's own: it is not read-only, but
-// would be with the next flush.
-TEST_F(DbResumeTest, FailedDirectorySyncOfACheckpointIsForgiven) {
+// Of the one that puts aside a table which nobody knows, nobody was told.
+TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpeningIsForgiven) {
   OpenWithTwoTables();
   if (HasFatalFailure()) return;
   ASSERT_TRUE(Ok(db_->Close()));
+  std::vector<std::string> names;
+  ASSERT_TRUE(Ok(faulty_.GetChildren("/db/it", &names)));
+  const auto table = std::find_if(
+      names.begin(), names.end(),
+      [](const std::string& name) { return name.ends_with(".sst"); });
+  ASSERT_NE(table, names.end());
+  std::string bytes;
+  ASSERT_TRUE(Ok(ReadFileToString(&faulty_, "/db/it/" + *table, &bytes)));
+  ASSERT_TRUE(Ok(
+      WriteStringToFile(&faulty_, bytes, TableFileName("/db/it", 900), true)));
+  // After those of the new MANIFEST, of CURRENT and of lost/.
+  faulty_.FailAfter(3, FaultInjectionEnv::InjectedError(),
+                    kSyncDirectoryOperation);
   Open();
   if (HasFatalFailure()) return;
-  FailNextDirectorySync();
-  EXPECT_TRUE(db_->CreateCheckpoint("/db/copy").IsIOError());
+  EXPECT_EQ(faulty_.FailureCount(), 1u);
+  EXPECT_TRUE(Ok(faulty_.FileExists(TableFileName("/db/it/lost", 900))));
+  EXPECT_FALSE(IsReadOnly());
   ASSERT_TRUE(Ok(db_->Resume()));
   ASSERT_TRUE(Ok(Put("b", true)));
   ASSERT_TRUE(Ok(db_->Flush({})));

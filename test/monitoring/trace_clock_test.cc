@@ -15,6 +15,7 @@
 
 #include "monitoring/span.h"
 #include "monitoring/tsc_clock.h"
+#include "test/testing/sanitizers.h"
 #include "test/testing/trace_tree.h"
 
 namespace varve::test {
@@ -27,7 +28,7 @@ using EngineSpan = varve::LocalSpan;
 
 // ---- Clocks -----------------------------------------------------------------
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(VARVE_TEST_SANITIZED)
 constexpr int kManySpans = 200'000;
 #else
 constexpr int kManySpans = 10'000'000;

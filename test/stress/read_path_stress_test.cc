@@ -24,15 +24,9 @@
 #include "test/testing/actor.h"
 #include "test/testing/directory.h"
 #include "test/testing/read_stress.h"
+#include "test/testing/sanitizers.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define VARVE_TEST_SLOWED_DOWN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define VARVE_TEST_SLOWED_DOWN 1
-#endif
-#endif
-#if defined(VARVE_TEST_SLOWED_DOWN)
+#if defined(VARVE_TEST_SANITIZED)
 // Of the sanitizers' allocators; its header does not come with all compilers.
 extern "C" size_t __sanitizer_get_current_allocated_bytes();
 #endif
@@ -40,7 +34,7 @@ extern "C" size_t __sanitizer_get_current_allocated_bytes();
 namespace varve::test {
 namespace {
 
-#if defined(VARVE_TEST_SLOWED_DOWN)
+#if defined(VARVE_TEST_SANITIZED)
 constexpr int kThreadBirths = 20000;
 size_t HeapBytes() { return __sanitizer_get_current_allocated_bytes(); }
 #else
