@@ -22,15 +22,21 @@ namespace {
 
 constexpr char kRoot[] = "/catalog";
 
+CatalogOptions CatalogOptionsFor(Env* env) {
+  CatalogOptions options;
+  options.options = TinyOptions();
+  options.options.env = env;
+  options.create_if_missing = true;
+  options.drop_patience_us = 0;
+  return options;
+}
+
 // A catalog in a file system of its own, and what must be true of it.
 class FaultyCatalog {
  public:
   FaultyCatalog()
       : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
-    options_.options = TinyOptions();
-    options_.options.env = &faulty_;
-    options_.create_if_missing = true;
-    options_.drop_patience_us = 0;
+    options_ = CatalogOptionsFor(&faulty_);
   }
 
   // How many operations there are without a fault.
@@ -161,10 +167,7 @@ class CatalogRepeatTest : public ::testing::Test {
  protected:
   CatalogRepeatTest()
       : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
-    options_.options = TinyOptions();
-    options_.options.env = &faulty_;
-    options_.create_if_missing = true;
-    options_.drop_patience_us = 0;
+    options_ = CatalogOptionsFor(&faulty_);
   }
   void SetUp() override { Open(); }
   ~CatalogRepeatTest() override { catalog_.reset(); }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "env/fault_injection_env.h"
+#include "test/testing/fault_seeds.h"
 #include "test/testing/numbered_writes.h"
 #include "test/testing/seed.h"
 #include "varve/catalog.h"
@@ -50,8 +51,9 @@ struct Name {
 
 class Session {
  public:
-  explicit Session(uint64_t seed)
+  Session(uint64_t seed, Totals* totals)
       : rng_(seed),
+        totals_(totals),
         memory_(NewMemoryEnv(Env::Default())),
         faulty_(memory_.get()) {
     options_.options = TinyOptions();
@@ -71,14 +73,13 @@ class Session {
   void Run(int steps) {
     Open();
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
-      ++totals_.operations;
+      ++totals_->operations;
       Step();
     }
     if (!::testing::Test::HasFailure()) CutPower();
     if (!::testing::Test::HasFailure()) ExpectNothingLeftOpen();
-    totals_.failures = faulty_.FailureCount();
+    totals_->failures += faulty_.FailureCount();
   }
-  const Totals& totals() const { return totals_; }
 
  private:
   // ---- What happens ----
@@ -183,12 +184,12 @@ class Session {
     EXPECT_NE(known.seen, Name::Seen::kThere) << status.ToString();
     known.possible.emplace_back(++last_id_);
     if (status.ok()) {
-      ++totals_.created;
+      ++totals_->created;
       known.seen = Name::Seen::kThere;
       NewestIsSafe(&known);
       return true;
     }
-    ++totals_.failed_creations;
+    ++totals_->failed_creations;
     known.seen = Name::Seen::kUnknown;
     ExpectFaulty(status, failures);
     return false;
@@ -206,12 +207,12 @@ class Session {
       if (status.IsNotFound()) {
         EXPECT_NE(known.seen, Name::Seen::kThere);
       } else {
-        ++totals_.dropped;
+        ++totals_->dropped;
       }
       known = Name();
       return true;
     }
-    ++totals_.failed_drops;
+    ++totals_->failed_drops;
     known.seen = Name::Seen::kUnknown;
     known.may_be_absent = true;
     ExpectFaulty(status, failures);
@@ -232,7 +233,7 @@ class Session {
     const DatabaseRef ref = Find(name);
     if (!ref) return;
     Name& known = names_[name];
-    ++totals_.writes;
+    ++totals_->writes;
     const bool sync = rng_.OneIn(3);
     if (known.possible.back().Write(ref.get(), sync).ok()) {
       // Its database is then, too.
@@ -286,7 +287,7 @@ class Session {
     crash.lose_everything_unsynced = rng_.OneIn(3);
     ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
     faulty_.SetPathFilter("");
-    ++totals_.cuts;
+    ++totals_->cuts;
     Open();
     for (auto& [name, known] : names_) {
       if (!::testing::Test::HasFailure()) SettleAfterCut(name, &known);
@@ -381,7 +382,7 @@ class Session {
     for (size_t i = known->possible.size(); i-- > 0;) {
       may_be = known->possible[i].MayBe(entries, true);
       if (!may_be) continue;
-      totals_.came_back += known->seen == Name::Seen::kAbsent ? 1 : 0;
+      totals_->came_back += known->seen == Name::Seen::kAbsent ? 1 : 0;
       std::swap(known->possible[i], known->possible.back());
       known->possible.back().Settle(entries);
       known->seen = Name::Seen::kThere;
@@ -405,6 +406,7 @@ class Session {
   }
 
   Rng rng_;
+  Totals* const totals_;
   const std::unique_ptr<Env> memory_;
   FaultInjectionEnv faulty_;
   CatalogOptions options_;
@@ -413,29 +415,12 @@ class Session {
   int last_id_ = 0;
   DatabaseRef held_;
   std::string held_name_;
-  Totals totals_;
 };
 
 TEST(CatalogManyFaultsTest, NothingAcknowledgedIsLostWhateverFails) {
-  const int seeds = EnvironmentInt("VARVE_FAULT_SEEDS", 20);
-  const uint64_t first = TestSeed();
   Totals all;
-  for (int i = 0; i < seeds && !::testing::Test::HasFailure(); ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
-    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
-    Session session(seed);
-    session.Run(300);
-    const Totals& totals = session.totals();
-    all.operations += totals.operations;
-    all.failures += totals.failures;
-    all.created += totals.created;
-    all.failed_creations += totals.failed_creations;
-    all.dropped += totals.dropped;
-    all.failed_drops += totals.failed_drops;
-    all.writes += totals.writes;
-    all.cuts += totals.cuts;
-    all.came_back += totals.came_back;
-  }
+  const int seeds = ForFaultSeeds(
+      20, [&all](uint64_t seed) { Session(seed, &all).Run(300); });
   printf("many faults: %d seeds: %" PRIu64 " operations, %" PRIu64
          " failures, %" PRIu64 " databases created and %" PRIu64
          " failures to, %" PRIu64 " dropped and %" PRIu64

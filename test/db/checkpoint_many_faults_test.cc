@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "env/fault_injection_env.h"
+#include "test/testing/fault_seeds.h"
 #include "test/testing/numbered_writes.h"
 #include "test/testing/seed.h"
 
@@ -41,8 +42,9 @@ struct Copy {
 
 class Session {
  public:
-  explicit Session(uint64_t seed)
+  Session(uint64_t seed, Totals* totals)
       : rng_(seed),
+        totals_(totals),
         memory_(NewMemoryEnv(Env::Default())),
         faulty_(memory_.get()),
         options_(TinyOptions()),
@@ -58,13 +60,12 @@ class Session {
   void Run(int steps) {
     Open(false);
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
-      ++totals_.operations;
+      ++totals_->operations;
       Step();
     }
     if (!::testing::Test::HasFailure()) CutPower();
-    totals_.failures = faulty_.FailureCount();
+    totals_->failures += faulty_.FailureCount();
   }
-  const Totals& totals() const { return totals_; }
 
  private:
   void Step() {
@@ -143,18 +144,18 @@ class Session {
     const bool was_there = IsThere(copy);
     Status status = db_->CreateCheckpoint(copy.path);
     if (status.ok()) {
-      ++totals_.made;
+      ++totals_->made;
       EXPECT_FALSE(was_there) << copy.path;
       copy.made = copy.done = true;
       // Others may have been refused before.
       copy.may_hold = {writes_.Contents()};
       ExpectHolds(copy, true);
     } else {
-      ++totals_.refused;
+      ++totals_->refused;
       copy.may_hold.push_back(writes_.Contents());
       // Putting it away failed, too.
       if (IsThere(copy)) {
-        ++totals_.there_though_refused;
+        ++totals_->there_though_refused;
         ExpectHolds(copy, true);
       }
       if (status.IsInvalidArgument()) {
@@ -211,13 +212,13 @@ class Session {
     crash.lose_everything_unsynced = rng_.OneIn(3);
     ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
     faulty_.SetPathFilter("");
-    ++totals_.cuts;
+    ++totals_->cuts;
     for (const Copy& copy : copies_) {
       if (!IsThere(copy)) {
         ASSERT_FALSE(copy.made) << copy.path;
         continue;
       }
-      ++totals_.survivors;
+      ++totals_->survivors;
       ExpectHolds(copy, rng_.OneIn(2));
       ASSERT_TRUE(Ok(DestroyDB(copy.path, MemoryOptions())));
     }
@@ -251,33 +252,19 @@ class Session {
   }
 
   Rng rng_;
+  Totals* const totals_;
   const std::unique_ptr<Env> memory_;
   FaultInjectionEnv faulty_;
   Options options_;
   std::unique_ptr<DB> db_;
   NumberedWrites writes_;
   std::vector<Copy> copies_;  // Since the last power cut.
-  Totals totals_;
 };
 
 TEST(CheckpointManyFaultsTest, IsOfOneMomentOrNotThereWhateverFails) {
-  const int seeds = EnvironmentInt("VARVE_FAULT_SEEDS", 20);
-  const uint64_t first = TestSeed();
   Totals all;
-  for (int i = 0; i < seeds && !::testing::Test::HasFailure(); ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
-    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
-    Session session(seed);
-    session.Run(300);
-    const Totals& totals = session.totals();
-    all.operations += totals.operations;
-    all.failures += totals.failures;
-    all.made += totals.made;
-    all.refused += totals.refused;
-    all.there_though_refused += totals.there_though_refused;
-    all.cuts += totals.cuts;
-    all.survivors += totals.survivors;
-  }
+  const int seeds = ForFaultSeeds(
+      20, [&all](uint64_t seed) { Session(seed, &all).Run(300); });
   printf("many faults: %d seeds: %" PRIu64 " operations, %" PRIu64
          " failures, %" PRIu64 " checkpoints made, %" PRIu64
          " refused and %" PRIu64 " of these there, %" PRIu64

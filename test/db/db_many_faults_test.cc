@@ -18,6 +18,7 @@
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/fault_seeds.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
@@ -49,8 +50,9 @@ struct Totals {
 
 class Session {
  public:
-  explicit Session(uint64_t seed)
+  Session(uint64_t seed, Totals* totals)
       : rng_(seed),
+        totals_(totals),
         memory_(NewMemoryEnv(Env::Default())),
         faulty_(memory_.get()),
         options_(TinyOptions()) {
@@ -71,7 +73,6 @@ class Session {
     faulty_.ClearFailure();
     if (!::testing::Test::HasFailure()) Reopen(rng_.OneIn(2));
   }
-  const Totals& totals() const { return totals_; }
 
  private:
   // ---- What happens ----
@@ -131,9 +132,9 @@ class Session {
   void Resume() {
     if (rng_.OneIn(2)) faulty_.ClearFailure();
     if (db_->Resume().ok()) {
-      ++totals_.resumes;
+      ++totals_->resumes;
     } else {
-      ++totals_.failed_resumes;
+      ++totals_->failed_resumes;
     }
   }
 
@@ -160,8 +161,8 @@ class Session {
     WriteOptions options;
     options.sync = rng_.OneIn(3);
     write.acknowledged = db_->Write(options, &batch).ok();
-    ++totals_.writes;
-    if (!write.acknowledged) ++totals_.refused;
+    ++totals_->writes;
+    if (!write.acknowledged) ++totals_->refused;
     const bool synced = write.acknowledged && options.sync;
     writes_.push_back(std::move(write));
     if (synced) synced_ = writes_.size();
@@ -176,7 +177,7 @@ class Session {
       crash.lose_everything_unsynced = rng_.OneIn(3);
       ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
       faulty_.SetPathFilter("");
-      ++totals_.cuts;
+      ++totals_->cuts;
     } else {
       // The kernel has them, or Close has said that it could not be told.
       if (db_->Close().ok() || !options_.manual_wal_flush) {
@@ -233,7 +234,7 @@ class Session {
     ASSERT_GE(there, must) << "of " << writes_.size();
     ASSERT_LE(there, writes_.size());
     for (size_t i = there; i < writes_.size(); ++i) {
-      totals_.lost += writes_[i].acknowledged ? 1 : 0;
+      totals_->lost += writes_[i].acknowledged ? 1 : 0;
     }
     writes_.resize(there);
     if (there > 0) writes_[there - 1].acknowledged = true;
@@ -267,6 +268,7 @@ class Session {
   }
 
   Rng rng_;
+  Totals* const totals_;
   const std::unique_ptr<Env> memory_;
   FaultInjectionEnv faulty_;
   Options options_;
@@ -274,26 +276,12 @@ class Session {
   std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].
   size_t synced_ = 0;          // Acknowledged ones up to here must be.
   size_t closed_ = 0;          // Likewise, unless power is cut.
-  Totals totals_;
 };
 
 TEST(DbManyFaultsTest, NothingSyncedIsLostWhateverFails) {
-  const int seeds = EnvironmentInt("VARVE_FAULT_SEEDS", 20);
-  const uint64_t first = TestSeed();
   Totals all;
-  for (int i = 0; i < seeds && !::testing::Test::HasFailure(); ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
-    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
-    Session session(seed);
-    session.Run(400);
-    const Totals& totals = session.totals();
-    all.writes += totals.writes;
-    all.refused += totals.refused;
-    all.resumes += totals.resumes;
-    all.failed_resumes += totals.failed_resumes;
-    all.cuts += totals.cuts;
-    all.lost += totals.lost;
-  }
+  const int seeds = ForFaultSeeds(
+      20, [&all](uint64_t seed) { Session(seed, &all).Run(400); });
   printf("many faults: %d seeds: %" PRIu64 " writes, %" PRIu64
          " of them refused, %" PRIu64 " resumes and %" PRIu64
          " that failed, %" PRIu64 " power cuts, %" PRIu64

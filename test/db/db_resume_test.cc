@@ -100,6 +100,14 @@ class DbResumeTest : public ::testing::Test {
     ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
     Open();
   }
+  // What was synced before outlives a power cut, and this.
+  void ResumeAndExpectAllAfterAPowerCut(const std::string& key) {
+    ASSERT_TRUE(Ok(db_->Resume()));
+    ASSERT_TRUE(Ok(Put(key, true)));
+    CutPower();
+    if (HasFatalFailure()) return;
+    ExpectAll(synced_);
+  }
 
   std::unique_ptr<Env> memory_;
   FaultInjectionEnv faulty_;
@@ -244,11 +252,8 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsToldToJobs) {
     EXPECT_TRUE(IsReadOnly());
     holding.Release();
     job.join();
-    ASSERT_TRUE(Ok(db_->Resume()));
-    ASSERT_TRUE(Ok(Put("c", true)));
-    CutPower();
+    ResumeAndExpectAllAfterAPowerCut("c");
     if (HasFatalFailure()) return;
-    ExpectAll(synced_);
   }
   db_.reset();
 }
@@ -282,11 +287,7 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAFlushIsToldToWrites) {
   holding.holds = false;
   flusher.join();
   // What is in the new log may have no name, also if that is nothing.
-  ASSERT_TRUE(Ok(db_->Resume()));
-  ASSERT_TRUE(Ok(Put("d", true)));
-  CutPower();
-  if (HasFatalFailure()) return;
-  ExpectAll(synced_);
+  ResumeAndExpectAllAfterAPowerCut("d");
   db_.reset();
 }
 
@@ -297,11 +298,7 @@ TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
   FailNextDirectorySync();
   EXPECT_FALSE(db_->Flush({}).ok());
   // Nothing was written to the log whose name is lost.
-  ASSERT_TRUE(Ok(db_->Resume()));
-  ASSERT_TRUE(Ok(Put("c", true)));
-  CutPower();
-  if (HasFatalFailure()) return;
-  ExpectAll(synced_);
+  ResumeAndExpectAllAfterAPowerCut("c");
 }
 
 // Of the one that puts aside a table which nobody knows, nobody was told.

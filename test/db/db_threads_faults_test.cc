@@ -26,6 +26,7 @@
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/fault_seeds.h"
 #include "test/testing/lane.h"
 #include "test/testing/seed.h"
 #include "test/testing/slow_env.h"
@@ -658,13 +659,9 @@ class Session {
 };
 
 TEST(DbThreadsFaultsTest, NothingSyncedIsLostWhateverFails) {
-  const int seeds = EnvironmentInt("VARVE_FAULT_SEEDS", 6);
-  const uint64_t first = TestSeed();
   Totals totals;
-  for (int i = 0; i < seeds && !::testing::Test::HasFailure(); ++i) {
-    Session session(first + static_cast<uint64_t>(i), &totals);
-    session.Run(3);
-  }
+  const int seeds = ForFaultSeeds(
+      6, [&totals](uint64_t seed) { Session(seed, &totals).Run(3); });
   printf("faults among threads: %d seeds: %" PRIu64 " writes, %" PRIu64
          " of them refused, %" PRIu64 " failing calls, %" PRIu64
          " resumes and %" PRIu64 " that failed, %" PRIu64
