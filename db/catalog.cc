@@ -151,8 +151,15 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   entry->state = CatalogEntry::State::kOpening;
   mutex_.Unlock();
   const std::string path = PathOf(*entry);
-  // Somebody may have removed it, and must not get an empty one for it.
-  Status status = is_new ? MakeDirectory(path) : env_->FileExists(path);
+  Status status;
+  if (is_new) {
+    status = MakeDirectory(path);
+  } else if (env_->FileExists(CurrentFileName(path)).IsNotFound()) {
+    // Somebody may have removed it, and must not get an empty one for it. If it
+    // is there, whoever made it may have come no further.
+    status = env_->FileExists(path);
+    if (status.ok()) status = MakeDirectory(path);
+  }
   // NotFound is for names that there are none of.
   if (status.IsNotFound()) {
     status = Status::Corruption(path, "the database's directory is missing");
@@ -160,7 +167,7 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   std::unique_ptr<DBImpl> db;
   if (status.ok()) {
     db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
-    status = db->Open();
+    status = db->Open(true);
   }
   if (!status.ok()) db.reset();
   mutex_.Lock();

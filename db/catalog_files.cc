@@ -34,19 +34,10 @@ std::string CatalogImpl::PathOf(const CatalogEntry& entry) const {
 }
 
 Status CatalogImpl::Open(bool create_if_missing) {
-  Status status = env_->FileExists(root_);
+  // Whoever made the lock file had made the directory's name safe.
+  Status status = env_->FileExists(LockFileName(root_));
   if (status.IsNotFound()) {
-    if (!create_if_missing) {
-      return Status::InvalidArgument(
-          root_, "does not exist (create_if_missing is false)");
-    }
-    status = env_->CreateDirIfMissing(root_);
-    // Else a power cut may take the directory with all that is synced in it.
-    std::unique_ptr<Directory> parent;
-    if (status.ok()) {
-      status = env_->NewDirectory(ParentDirectory(root_), &parent);
-    }
-    if (status.ok()) status = parent->Sync();
+    status = MakeSafeDirectory(env_, root_, create_if_missing);
   }
   if (status.ok()) status = env_->LockFile(LockFileName(root_), &lock_);
   if (status.ok()) status = env_->NewDirectory(root_, &directory_);

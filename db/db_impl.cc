@@ -137,11 +137,11 @@ DBImpl::~DBImpl() {
   mutex_.Unlock();
 }
 
-Status DBImpl::Open() {
+Status DBImpl::Open(bool name_is_safe) {
   const RequestSpan span("DB::Open");
   RecoveredState state;
   Status status;
-  if (!read_only_) status = OpenDirectory();
+  if (!read_only_) status = OpenDirectory(name_is_safe);
   if (status.ok()) status = Recover(&state);
   if (status.ok()) {
     OpenInfoLog();
@@ -157,28 +157,20 @@ Status DBImpl::Open() {
   return status;
 }
 
-Status DBImpl::OpenDirectory() {
-  Status status = env_->FileExists(path_);
+Status DBImpl::OpenDirectory(bool name_is_safe) {
+  // Whoever made CURRENT had made the directory's name safe.
+  Status status = env_->FileExists(CurrentFileName(path_));
   if (status.IsNotFound()) {
-    if (!options_.create_if_missing) {
-      return Status::InvalidArgument(
-          path_, "does not exist (create_if_missing is false)");
+    status = name_is_safe
+                 ? Status::OK()
+                 : MakeSafeDirectory(env_, path_, options_.create_if_missing);
+    // A directory without a database is left alone unless one is to be made.
+    if (status.ok() && !options_.create_if_missing) {
+      status = env_->FileExists(LockFileName(path_));
+      if (status.IsNotFound()) return Status::OK();
     }
-    status = env_->CreateDirIfMissing(path_);
-    // Else a power cut may take the directory with all that is synced in it.
-    std::unique_ptr<Directory> parent;
-    if (status.ok()) {
-      status = env_->NewDirectory(ParentDirectory(path_), &parent);
-    }
-    if (status.ok()) status = parent->Sync();
   }
   if (!status.ok()) return status;
-  // A directory without a database is left alone unless one is to be made.
-  if (!options_.create_if_missing &&
-      env_->FileExists(LockFileName(path_)).IsNotFound() &&
-      env_->FileExists(CurrentFileName(path_)).IsNotFound()) {
-    return Status::OK();
-  }
   status = env_->LockFile(LockFileName(path_), &lock_);
   if (!status.ok()) return status;
   std::unique_ptr<Directory> directory;

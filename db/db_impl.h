@@ -61,8 +61,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   // A pool for DBs that are opened with these options.
   static std::unique_ptr<FilePool> NewFilePool(const Options& options);
 
-  // To be called once, before anything else.
-  Status Open();
+  // To be called once, before anything else. `name_is_safe`: the directory is
+  // there, and no power cut takes it.
+  Status Open(bool name_is_safe = false);
 
   Status Close() override;
   Status Put(const WriteOptions& options, const Slice& key,
@@ -117,7 +118,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   };
 
   // ---- Opening and closing (db_impl.cc) ----
-  Status OpenDirectory();
+  Status OpenDirectory(bool name_is_safe);
   Status Recover(RecoveredState* state);
   Status InstallRecovered(RecoveredState* state);
   void OpenInfoLog();

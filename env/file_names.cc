@@ -183,6 +183,27 @@ std::string ParentDirectory(const std::string& path) {
   return end == std::string::npos ? "/" : path.substr(0, end + 1);
 }
 
+Status MakeSafeDirectory(Env* env, const std::string& path,
+                         bool create_if_missing) {
+  Status status = env->FileExists(path);
+  const bool is_missing = status.IsNotFound();
+  if (is_missing && !create_if_missing) {
+    return Status::InvalidArgument(
+        path, "does not exist (create_if_missing is false)");
+  }
+  if (is_missing) status = env->CreateDirIfMissing(path);
+  if (!status.ok()) return status;
+  std::unique_ptr<Directory> parent;
+  status = env->NewDirectory(ParentDirectory(path), &parent);
+  // Who made the directory for us may keep its parent from us.
+  if (!status.ok() && !is_missing) return Status::OK();
+  if (status.ok()) status = parent->Sync();
+  // The next try is to find it missing: what a failed sync was to make safe no
+  // other sync does.
+  if (!status.ok() && is_missing) env->RemoveDir(path).IgnoreError();
+  return status;
+}
+
 Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
                       uint64_t manifest_number) {
   const std::string temporary = TempFileName(directory, manifest_number);

@@ -56,6 +56,12 @@ std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us);
 // The directory that `path` is in; "." if it says nothing of that.
 std::string ParentDirectory(const std::string& path);
 
+// For a directory that nothing of ours was made in yet: makes it if it is
+// missing, and its name safe, so that no power cut takes it with all that will
+// be synced in it. InvalidArgument if it is missing and not to be made.
+Status MakeSafeDirectory(Env* env, const std::string& path,
+                         bool create_if_missing);
+
 // Makes CURRENT name that MANIFEST, which must be safe, its name too,
 // atomically and durably: when this returns OK, a crash cannot bring the
 // previous one back. After an error CURRENT names the old or the new one.

@@ -340,6 +340,25 @@ TEST_F(CatalogRepeatTest, AFailedSyncIsToldToAllWhomItConcerns) {
   catalog_.reset();
 }
 
+// A process that ended between the making of a directory and its sync.
+TEST_F(CatalogRepeatTest, TheNamesOfDirectoriesAreMadeSafeByWhoeverComesNext) {
+  ASSERT_TRUE(Ok(memory_->CreateDirIfMissing(std::string(kRoot) + "/db-a")));
+  Open();
+  Fail(kSyncDirectoryOperation, true);
+  const Status status = Find("a");
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_FALSE(Contains(status.message(), "db-a")) << status.ToString();
+  EXPECT_TRUE(Ok(Find("a")));
+
+  options_.create_if_missing = true;
+  const std::string root = std::string(kRoot) + "2";
+  ASSERT_TRUE(Ok(memory_->CreateDirIfMissing(root)));
+  Fail(kSyncDirectoryOperation, true);
+  std::unique_ptr<Catalog> other;
+  EXPECT_TRUE(Catalog::Open(options_, root, &other).IsIOError());
+  ASSERT_TRUE(Ok(Catalog::Open(options_, root, &other)));
+}
+
 TEST_F(CatalogRepeatTest, ACreationThatCannotLookDoesNotTakeWhatIsThere) {
   std::unique_ptr<DB> db;
   const std::string path = std::string(kRoot) + "/db-a";

@@ -237,6 +237,24 @@ TEST_F(DbFaultTest, AfterEachSyncThatFailedInMakingItMakingItAgainIsSafe) {
   }
 }
 
+// Nothing that its directory's syncs make safe is, if the name of the directory
+// itself may go. Who comes after one that failed or ended there sees to that.
+TEST_F(DbFaultTest, TheNameOfANewDirectoryIsMadeSafeByWhoeverComesNext) {
+  faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(),
+                     kSyncDirectoryOperation);
+  EXPECT_TRUE(TryOpen().IsIOError());
+  EXPECT_TRUE(memory_->FileExists("/db/it").IsNotFound());
+
+  ASSERT_TRUE(Ok(memory_->CreateDirIfMissing("/db/it")));
+  faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(),
+                     kSyncDirectoryOperation);
+  const Status status = TryOpen();
+  EXPECT_TRUE(status.IsIOError());
+  EXPECT_FALSE(Contains(status.message(), "/db/it")) << status.ToString();
+  EXPECT_TRUE(memory_->FileExists("/db/it/LOCK").IsNotFound());
+  ASSERT_TRUE(Ok(TryOpen()));
+}
+
 TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsTold) {
   ASSERT_TRUE(Ok(TryOpen()));
   ASSERT_TRUE(Ok(Put("a", "1", false)));
