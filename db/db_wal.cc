@@ -245,11 +245,12 @@ Status DBImpl::FlushAsLeaderLocked() {
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
   // That of a sync which nobody relied on; whoever comes next does.
-  const Status directory_failure = directory_->failure();
-  if (!directory_failure.ok()) {
+  if (!directory_->failure().ok()) {
     MutexLock lock(&mutex_);
-    if (background_error_.ok()) {
-      SetBackgroundErrorLocked(directory_failure, "a sync of the directory");
+    // Asked again: another Resume may just have forgiven it.
+    const Status failure = directory_->failure();
+    if (!failure.ok() && background_error_.ok()) {
+      SetBackgroundErrorLocked(failure, "a sync of the directory");
     }
     events_.DeliverLocked();
   }

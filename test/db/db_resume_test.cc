@@ -332,6 +332,26 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpeningIsForgiven) {
   ExpectAll(synced_);
 }
 
+TEST_F(DbResumeTest, OneOfManyDoesNotBringBackWhatAnotherHasForgiven) {
+  Open();
+  for (int round = 0; round < 100; ++round) {
+    FailNextDirectorySync();
+    ASSERT_FALSE(db_->Put({}, "a", "b").ok() && db_->Flush({}).ok());
+    std::atomic<int> forgiven{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        EXPECT_TRUE(Ok(db_->Resume()));
+        ++forgiven;
+        // Read-only again it must not become, whoever comes later.
+        while (forgiven < 4) EXPECT_FALSE(IsReadOnly());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(DbResumeTest, CancellingEndsAResumeThatWaitsForACompaction) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
