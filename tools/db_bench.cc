@@ -45,7 +45,7 @@ DEFINE_bool(use_existing_db, false,
 DEFINE_int64(num, 1000000,
              "Entries in the database: keys are numbered from 0 to num - 1, "
              "and each thread of a writing benchmark does num operations "
-             "(fillsync: num / 1000)");
+             "(fillsync, fill100K: num / 1000)");
 DEFINE_int64(reads, -1,
              "Operations of each thread of a reading benchmark; -1: num");
 DEFINE_int32(threads, 1,
@@ -173,7 +173,7 @@ Status CheckBounds() {
       {"key_size", static_cast<double>(FLAGS_key_size), 1, 65536},
       {"prefix_size", static_cast<double>(FLAGS_prefix_size), 0, 65536},
       {"keys_per_prefix", static_cast<double>(FLAGS_keys_per_prefix), 0, 1e15},
-      {"value_size", static_cast<double>(FLAGS_value_size), 1, 1 << 30},
+      {"value_size", static_cast<double>(FLAGS_value_size), 0, 1 << 30},
       {"compression_ratio", FLAGS_compression_ratio, 0.01, 1},
       {"batch_size", static_cast<double>(FLAGS_batch_size), 1, 1 << 20},
       {"seek_nexts", static_cast<double>(FLAGS_seek_nexts), 0, 1e9},

@@ -29,6 +29,10 @@ struct Benchmark {
   bool needs_data = false;
   bool writes = false;
   bool sync = false;
+  // In place of num, value_size and batch_size, if not zero.
+  uint64_t part = 0;  // 1 / part of num.
+  size_t value_bytes = 0;
+  uint64_t write_batch = 0;
   bool background_writer = false;
   // Needs the engine's catalog.
   bool catalog = false;
@@ -36,8 +40,6 @@ struct Benchmark {
 
 namespace {
 
-// fillsync does this part of the entries: a sync takes so much longer.
-constexpr uint64_t kSyncShare = 1000;
 constexpr size_t kValueBytes = 1 << 20;
 
 const Benchmark kBenchmarks[] = {
@@ -68,7 +70,26 @@ const Benchmark kBenchmarks[] = {
      .loop = WriteLoop,
      .fresh = true,
      .writes = true,
-     .sync = true},
+     .sync = true,
+     .part = 1000},
+    {.name = "fillbatch",
+     .what = "write num entries in key order, 1,000 at once, into a new "
+             "database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .order = KeyOrder::kSequential,
+     .fresh = true,
+     .writes = true,
+     .write_batch = 1000},
+    {.name = "fill100K",
+     .what = "write num/1000 entries of random keys with values of 100,000 "
+             "bytes, into a new database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .fresh = true,
+     .writes = true,
+     .part = 1000,
+     .value_bytes = 100000},
     {.name = "overwrite",
      .what = "write num entries of random keys",
      .operation = "write",
@@ -118,6 +139,12 @@ const Benchmark kBenchmarks[] = {
      .what = "readrandom with one more thread that writes random keys",
      .operation = "read",
      .loop = ReadRandomLoop,
+     .needs_data = true,
+     .background_writer = true},
+    {.name = "seekrandomwhilewriting",
+     .what = "seekrandom with one more thread that writes random keys",
+     .operation = "seek",
+     .loop = SeekLoop,
      .needs_data = true,
      .background_writer = true},
     {.name = "deleteseq",
@@ -314,7 +341,7 @@ std::string DescribeBenchmarks() {
   std::string text;
   for (const Benchmark& benchmark : kBenchmarks) {
     char line[200];
-    snprintf(line, sizeof(line), "  %-17s %s\n", benchmark.name,
+    snprintf(line, sizeof(line), "  %-22s %s\n", benchmark.name,
              benchmark.what);
     text.append(line);
   }
@@ -441,13 +468,17 @@ Status Workload::RunOnce(const Benchmark& benchmark, BenchmarkResult* result) {
 
 Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
                             BenchmarkResult* result) {
+  WorkloadConfig config = config_;
+  if (benchmark.value_bytes > 0) config.value_bytes = benchmark.value_bytes;
+  if (benchmark.write_batch > 0) config.write_batch = benchmark.write_batch;
   LoopContext context{
-      .config = config_,
+      .config = config,
       .order = benchmark.order,
-      .operations = benchmark.writes ? config_.entries : config_.reads,
+      .operations = benchmark.writes ? config.entries : config.reads,
       .threads = thread_count};
-  if (benchmark.sync) {
-    context.operations = std::max<uint64_t>(1, context.operations / kSyncShare);
+  if (benchmark.part > 0) {
+    context.operations =
+        std::max<uint64_t>(1, context.operations / benchmark.part);
   }
   // Each benchmark has seeds of its own: the next one must not find in caches
   // just what it asks for.

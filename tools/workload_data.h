@@ -64,7 +64,7 @@ std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);
 // Hands out values, one piece of the bytes after the other.
 class ValueSource {
  public:
-  // REQUIRES: 0 < value_bytes <= bytes.size(). `bytes` outlives this.
+  // REQUIRES: value_bytes <= bytes.size(). `bytes` outlives this.
   ValueSource(const Slice& bytes, size_t value_bytes)
       : bytes_(bytes), value_bytes_(value_bytes) {}
 

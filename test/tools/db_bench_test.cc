@@ -57,6 +57,7 @@ TEST_F(DbBenchTest, RunsEachBenchmark) {
       "readreverse",      "readrandom", "readmissing",
       "readhot",          "seekrandom", "multireadrandom",
       "readwhilewriting", "deleteseq",  "deleterandom",
+      "fillbatch",        "fill100K",   "seekrandomwhilewriting",
       "compact",          "flush",      "waitforcompaction",
       "verifychecksum"};
   std::vector<std::string> arguments = names;
@@ -97,6 +98,18 @@ TEST_F(DbBenchTest, KeepsAnExistingDatabase) {
   // 32 keys at once, so the last batch goes beyond the 1000.
   EXPECT_NE(result.out.find("(1024 of 1024 found)"), std::string::npos)
       << result.Summary();
+}
+
+TEST_F(DbBenchTest, FillsOfOtherSizesSayWhatTheyWrote) {
+  // 3 batches, the last a short one; values of their own; empty values.
+  const ToolResult result =
+      RunBench({"--num=2500", "--value_size=0", "--histogram", "fillbatch",
+                "readrandom", "fill100K", "readseq"});
+  ASSERT_EQ(result.exit_code, 0) << result.Summary();
+  for (const char* part : {"Count: 3 ", "(2500 of 2500 found)", "Count: 2 "}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n"
+                                                        << result.Summary();
+  }
 }
 
 TEST_F(DbBenchTest, MakesKeysThatShareAPrefix) {
@@ -168,7 +181,7 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--prefix_size=-1",
                             "--keys_per_prefix=-1",
                             "--keys_per_prefix=1001",
-                            "--value_size=0",
+                            "--value_size=-1",
                             "--batch_size=0",
                             "--compression_type=zlib",
                             "--compression_ratio=0",
