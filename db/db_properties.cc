@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include <algorithm>
 #include <cinttypes>
+#include <map>
 #include <set>
 
 #include "db/compaction_picker.h"
@@ -43,6 +44,30 @@ bool ParseLevel(Slice digits, int* level) {
   }
   *level = digits[0] - '0';
   return true;
+}
+
+// Of tables that overlap only the deepest counts: what is above it is mostly
+// newer values of its keys.
+uint64_t EstimateLiveBytes(const Version& version) {
+  const InternalKeyComparator& comparator = version.comparator();
+  const auto less = [&comparator](const Slice& a, const Slice& b) {
+    return comparator.CompareUser(a, b) < 0;
+  };
+  uint64_t bytes = 0;
+  // Those that count, none of which overlap: the largest key to the smallest.
+  std::map<Slice, Slice, decltype(less)> ranges(less);
+  for (int level = kNumLevels - 1; level >= 0; --level) {
+    for (const FileMetaData* file : version.files(level)) {
+      const auto next = ranges.lower_bound(file->smallest_user_key());
+      if (next != ranges.end() &&
+          !less(file->largest_user_key(), next->second)) {
+        continue;
+      }
+      ranges.emplace(file->largest_user_key(), file->smallest_user_key());
+      bytes += file->file_size;
+    }
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -168,10 +193,19 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("oldest-snapshot-sequence")) {
     const SequenceNumber oldest = snapshots_->FindOldestLocked().sequence;
     *value = oldest == kNoSnapshot ? 0 : oldest;
+  } else if (is("oldest-snapshot-time")) {
+    const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+    *value = oldest.sequence == kNoSnapshot
+                 ? 0
+                 : (env_->NowMicros() - oldest.age_ns / 1000) / 1000000;
+  } else if (is("min-log-number-to-keep")) {
+    *value = wals_.empty() ? versions_->log_number() : wals_.front().number;
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(versions_->live_version_count());
   } else if (is("is-file-deletions-enabled")) {
     *value = deletions_held_ == 0 ? 1 : 0;
+  } else if (is("estimate-live-data-size")) {
+    *value = EstimateLiveBytes(version);
   } else if (is("live-sst-files-size")) {
     *value = table_bytes;
   } else if (is("total-sst-files-size")) {

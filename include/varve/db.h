@@ -147,10 +147,14 @@ class VARVE_EXPORT DB {
   //   varve.base-level                that which level 0 is compacted into
   //   varve.num-snapshots, varve.oldest-snapshot-sequence   read transactions
   //                                   are snapshots, too
+  //   varve.oldest-snapshot-time      seconds since 1970; 0 without snapshots
   //   varve.oldest-snapshot           its number, age, thread, and the bytes
   //                                   that it keeps: docs/read_transactions.md
   //   varve.num-live-versions
   //   varve.total-sst-files-size, varve.live-sst-files-size   bytes
+  //   varve.estimate-live-data-size   bytes without tables that a deeper one
+  //                                   overlaps
+  //   varve.min-log-number-to-keep    of the oldest log that is still needed
   //   varve.is-file-deletions-enabled  0 while a checkpoint is being made
   //   varve.block-cache-capacity, varve.block-cache-usage,
   //   varve.block-cache-pinned-usage  bytes

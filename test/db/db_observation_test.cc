@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "varve/statistics.h"
@@ -88,6 +89,9 @@ TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
                                  "estimate-pending-compaction-bytes",
                                  "num-snapshots",
                                  "oldest-snapshot-sequence",
+                                 "oldest-snapshot-time",
+                                 "min-log-number-to-keep",
+                                 "estimate-live-data-size",
                                  "num-live-versions",
                                  "total-sst-files-size",
                                  "live-sst-files-size",
@@ -155,6 +159,54 @@ TEST_F(DbObservationTest, TablesOfOldVersionsCountInTheTotal) {
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   EXPECT_EQ(get("varve.total-sst-files-size"),
             get("varve.live-sst-files-size"));
+}
+
+TEST_F(DbObservationTest, LiveDataIsWhatNoDeeperTableOverlaps) {
+  options_.disable_auto_compactions = true;
+  Open();
+  EXPECT_EQ(Number("varve.estimate-live-data-size"), 0u);
+  for (int i = 0; i < 300; i++) Put(Key(i), "0");
+  CompactAll();
+  const uint64_t deep = Number("varve.live-sst-files-size");
+  EXPECT_EQ(Number("varve.estimate-live-data-size"), deep);
+  // Newer values, as far as can be seen; then keys of their own, twice.
+  for (int i = 100; i < 200; i++) Put(Key(i), "1");
+  Flush();
+  EXPECT_EQ(Number("varve.estimate-live-data-size"), deep);
+  const uint64_t before = Number("varve.live-sst-files-size");
+  EXPECT_GT(before, deep);
+  for (int i = 1000; i < 1100; i++) Put(Key(i), "2");
+  Flush();
+  const uint64_t apart = Number("varve.live-sst-files-size") - before;
+  EXPECT_EQ(Number("varve.estimate-live-data-size"), deep + apart);
+  Put(Key(1050), "3");
+  Flush();
+  // Either of the two.
+  const uint64_t twice = Number("varve.live-sst-files-size") - before;
+  const uint64_t live = Number("varve.estimate-live-data-size");
+  EXPECT_TRUE(live == deep + apart || live == deep + twice - apart) << live;
+}
+
+TEST_F(DbObservationTest, TheOldestSnapshotAndLogAreTold) {
+  Open();
+  EXPECT_EQ(Number("varve.oldest-snapshot-time"), 0u);
+  const auto now = [] { return Env::Default()->NowMicros() / 1000000; };
+  const uint64_t earliest = now();
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  const uint64_t told = Number("varve.oldest-snapshot-time");
+  EXPECT_GE(told + 1, earliest);
+  EXPECT_LE(told, now());
+  db_->ReleaseSnapshot(snapshot);
+  EXPECT_EQ(Number("varve.oldest-snapshot-time"), 0u);
+  uint64_t last = 0;
+  for (int i = 0; i < 3; i++) {
+    Put("a", "1");
+    Flush();
+    const uint64_t log = Number("varve.min-log-number-to-keep");
+    EXPECT_GT(log, last);
+    EXPECT_TRUE(std::filesystem::exists(WalFileName(path_, log)));
+    last = log;
+  }
 }
 
 TEST_F(DbObservationTest, DeletionsInMemoryCountAsDeletions) {
