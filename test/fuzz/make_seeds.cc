@@ -168,6 +168,7 @@ void AddTexts(Seeds* seeds) {
     std::string bytes(500, '\0');
     for (char& c : bytes) c = static_cast<char>(random.Next());
     seeds->Add("db", "random." + std::to_string(i), bytes);
+    seeds->Add("faults", "random." + std::to_string(i), bytes);
   }
 }
 
