@@ -14,8 +14,10 @@ namespace {
 
 void Apply(const VersionEdit& edit, ManifestHints* hints) {
   if (!edit.db_id().empty()) hints->db_id = edit.db_id();
-  hints->first_log_number = std::max(hints->first_log_number,
-                                     edit.min_log_number_to_keep().value_or(0));
+  hints->min_log_number_to_keep = std::max(
+      hints->min_log_number_to_keep, edit.min_log_number_to_keep().value_or(0));
+  hints->first_log_number =
+      std::max(hints->first_log_number, hints->min_log_number_to_keep);
   if (edit.column_family() != 0) {
     if (edit.adds_column_family()) {
       hints->families[edit.column_family()] = edit.column_family_name();

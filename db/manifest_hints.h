@@ -22,6 +22,8 @@ struct ManifestHints {
   std::set<uint64_t> removed;
   uint64_t first_log_number = 0;  // Updates of those before it are in tables.
   uint64_t prev_log_number = 0;   // But not of this one.
+  // RocksDB keeps those from here on for transactions; 0 if it does not say.
+  uint64_t min_log_number_to_keep = 0;
   std::string comparator;
   std::string key_folding;
   std::string db_id;

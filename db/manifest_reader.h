@@ -39,6 +39,11 @@ struct ManifestState {
                                                : log_number;
   }
 
+  // Of a log before that one: whether RocksDB is not done with it.
+  bool KeepsLog(uint64_t number) const {
+    return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;
+  }
+
   ManifestState() = default;
   ManifestState(const ManifestState&) = delete;
   ManifestState& operator=(const ManifestState&) = delete;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "db/key_case.h"
-#include "db/log_directory.h"
+#include "db/overlooked_logs.h"
 #include "db/table_preload.h"
 #include "db/wal_predecessor.h"
 #include "db/wal_reader.h"
@@ -244,7 +244,13 @@ Status Recovery::ReplayLogs(RecoveredState* state) {
   for (const uint64_t number : state->wal_numbers) {
     if (number < first_log_ &&
         (number != manifest.prev_log_number || number == 0)) {
-      continue;  // Its updates are in tables.
+      // Its updates are in tables. Varve itself keeps no such log.
+      if (!manifest.logs_are_files && manifest.KeepsLog(number)) {
+        Status status =
+            CheckForPreparedTransactions(options_.env, db_path_, number);
+        if (!status.ok()) return status;
+      }
+      continue;
     }
     if (stop) {
       Log(LogLevel::kWarn, logger_,

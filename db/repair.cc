@@ -8,6 +8,7 @@
 #include "db/key_case.h"
 #include "db/manifest_hints.h"
 #include "db/options_check.h"
+#include "db/overlooked_logs.h"
 #include "db/tombstone_collector.h"
 #include "db/tombstone_survivors.h"
 #include "db/version_set.h"
@@ -55,6 +56,7 @@ class Repairer {
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
     if (status.ok()) status = ReadHints();
+    if (status.ok()) status = CheckOverlookedLogs();
     if (status.ok()) status = SalvageTables();
     if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = Merge();
@@ -109,6 +111,9 @@ class Repairer {
       // The number of an old info log is a time.
       if (file.type != FileType::kInfoLog) status = NoteNumber(file);
       if (!status.ok()) return status;
+      if (file.type == FileType::kOptions) {
+        options_number_ = std::max(options_number_, file.number);
+      }
       if (IsTable(file.type) || file.type == FileType::kWal ||
           file.type == FileType::kManifest || file.type == FileType::kCurrent) {
         old_files_.push_back(std::move(file));
@@ -159,6 +164,23 @@ class Repairer {
     return hints_.key_folding.empty()
                ? Status::OK()
                : CheckKeyFolding(hints_.key_folding, options_);
+  }
+
+  // A repair would say that they count no more.
+  Status CheckOverlookedLogs() {
+    Status status = options_number_ == 0
+                        ? Status::OK()
+                        : CheckLogDirectory(env_, path_, options_number_,
+                                            hints_.first_log_number);
+    for (const OldFile& old : old_files_) {
+      if (!status.ok()) return status;
+      if (old.type == FileType::kWal && hints_.IsObsoleteLog(old.number) &&
+          hints_.min_log_number_to_keep != 0 &&
+          old.number >= hints_.min_log_number_to_keep) {
+        status = CheckForPreparedTransactions(env_, path_, old.number);
+      }
+    }
+    return status;
   }
 
   // For a newer log's updates a memtable of its own: should one number have
@@ -447,6 +469,7 @@ class Repairer {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Directory> directory_;
   std::vector<OldFile> old_files_;
+  uint64_t options_number_ = 0;  // Of RocksDB's newest options file.
   ManifestHints hints_;
   std::vector<Input> inputs_;  // Tables, then logs, each the oldest first.
   TombstoneCollector tombstones_;

@@ -32,6 +32,7 @@ constexpr Refusal kRefusals[] = {
     {"refuse-partitioned-index", "partition|two-level"},
     {"refuse-plain-table", "plain"},
     {"refuse-prepared-txn", "two-phase|prepare|transaction"},
+    {"refuse-prepared-txn-old-log", "two-phase|prepare|transaction"},
     {"refuse-reverse-comparator", "comparator"},
     {"refuse-wide-columns-sst", "wide"},
     {"rocksdb-bloom-partitioned", "partition|two-level"},
@@ -237,6 +238,39 @@ TEST_F(FixtureLogDirectoryTest, IsRefusedWithUpdatesInIt) {
   }
   for (const auto& [name, bytes] : before) {
     EXPECT_TRUE(ReadDirectory(path_)[name] == bytes) << name;
+  }
+}
+
+// It would begin with a log of its own, behind which the others do not count.
+TEST_F(FixtureLogDirectoryTest, RepairIsRefusedWithUpdatesInIt) {
+  NameDirectory(elsewhere_);
+  MoveLog("/000030.log");
+  for (const bool has_manifest : {true, false}) {
+    if (!has_manifest) {
+      std::filesystem::remove(path_ + "/CURRENT");
+      for (const std::string& path : FilesStartingWith(path_, "MANIFEST")) {
+        std::filesystem::remove(path);
+      }
+    }
+    const auto before = ReadDirectory(path_);
+    const Status s = RepairDB(path_, options_);
+    EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+    EXPECT_TRUE(Contains(s.ToString(), elsewhere_)) << s.ToString();
+    EXPECT_TRUE(ReadDirectory(path_) == before);
+  }
+  std::filesystem::rename(elsewhere_ + "/000030.log", path_ + "/000030.log");
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+}
+
+TEST_F(FixtureTest, RepairIsRefusedWithPreparedTransactions) {
+  for (const char* name :
+       {"refuse-prepared-txn", "refuse-prepared-txn-old-log"}) {
+    CopyFixture(name);
+    const auto before = ReadDirectory(path_);
+    const Status s = RepairDB(path_, options_);
+    EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+    EXPECT_TRUE(Contains(s.ToString(), "two-phase")) << s.ToString();
+    EXPECT_TRUE(ReadDirectory(path_) == before) << name;
   }
 }
 
