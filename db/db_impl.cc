@@ -230,7 +230,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   const bool writes = !state->is_clean;
   if (status.ok()) status = LoadIdentity();
   versions_->SetDbId(identity_);
-  output_context_ = {path_, env_, &options_, &comparator_, identity_};
+  output_context_ = {path_,        env_,      &options_,
+                     &comparator_, identity_, NewSessionIdentity()};
   VersionEdit edit;
   for (MemTable* memtable : state->memtables) {
     if (!status.ok()) break;

@@ -42,7 +42,7 @@ class Repairer {
         comparator_(options.comparator),
         block_cache_(NewBlockCache(kCacheBytes)),
         tombstones_(&comparator_) {
-    context_ = {path_, env_, &options_, &comparator_, ""};
+    context_ = {path_, env_, &options_, &comparator_, "", NewSessionIdentity()};
     table_options_.comparator = &comparator_;
     table_options_.filter_policy = options_.filter_policy;
     table_options_.block_cache = static_cast<BlockCache*>(block_cache_.get());

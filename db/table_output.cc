@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/table_output.h"
 
+#include <random>
 #include <utility>
 
 #include "env/file_names.h"
@@ -29,6 +30,15 @@ void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
 
 }  // namespace
 
+std::string NewSessionIdentity() {
+  constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::random_device device;
+  std::uniform_int_distribution<size_t> any_digit(0, 35);
+  std::string identity(20, '\0');
+  for (char& c : identity) c = kDigits[any_digit(device)];
+  return identity;
+}
+
 TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
                          CompressionType compression,
                          RateLimiter::Priority priority)
@@ -56,6 +66,7 @@ Status TableOutput::Open() {
   options.statistics = StatisticsImpl::Of(context_.options->statistics.get());
   options.filter_policy = context_.options->filter_policy;
   options.db_identity = context_.db_identity;
+  options.session_identity = context_.session_identity;
   options.file_number = metadata_.number;
   options.creation_time_s = context_.env->NowMicros() / 1000000;
   PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,

@@ -17,6 +17,12 @@
 
 namespace varve {
 
+// Names the time from one opening of a database to its end, in RocksDB's form:
+// 20 digits to the base of 36. RocksDB tells a table from all others by this
+// and the file's number; without it, some of its readers take one table's
+// cached blocks for another's.
+std::string NewSessionIdentity();
+
 // What all tables that a database writes have in common.
 struct TableOutputContext {
   std::string db_path;
@@ -24,6 +30,7 @@ struct TableOutputContext {
   const Options* options = nullptr;
   const InternalKeyComparator* comparator = nullptr;
   std::string db_identity;
+  std::string session_identity;
 };
 
 // A table file being written, with the metadata of what is in it.

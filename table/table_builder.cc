@@ -283,6 +283,7 @@ void TableBuilder::Rep::WriteProperties() {
   // compressed block, so this must be true.
   properties.compression = CompressionName(options.compression);
   properties.db_identity = options.db_identity;
+  properties.session_identity = options.session_identity;
   // What RocksDB says of features that are not in use.
   properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
                       {"rocksdb.merge.operator", "nullptr"},

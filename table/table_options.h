@@ -29,6 +29,7 @@ struct TableBuilderOptions {
   std::shared_ptr<const FilterPolicy> filter_policy;
   // For the properties.
   std::string db_identity;
+  std::string session_identity;
   uint64_t file_number = 0;
   uint64_t creation_time_s = 0;
   StatisticsImpl* statistics = nullptr;  // May be null.

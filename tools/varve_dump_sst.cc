@@ -160,6 +160,7 @@ class TableDump {
     text("compression", p.compression);
     text("filter policy", p.filter_policy);
     text("database id", p.db_identity);
+    text("session id", p.session_identity);
     for (const auto& [name, value] : p.other) {
       fprintf(out_, "  %s: ", Escaped(name).c_str());
       PrintQuoted(value, hex_, out_);

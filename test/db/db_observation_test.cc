@@ -4,11 +4,14 @@
 // operations whose effects are known, and the files of the directory.
 
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/table_bytes.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -207,6 +210,34 @@ TEST_F(DbObservationTest, TheOldestSnapshotAndLogAreTold) {
     EXPECT_TRUE(std::filesystem::exists(WalFileName(path_, log)));
     last = log;
   }
+}
+
+// RocksDB tells tables apart by this and their number.
+TEST_F(DbObservationTest, TablesNameTheSessionThatWroteThem) {
+  std::map<std::string, std::string> sessions;
+  for (int session = 0; session < 2; ++session) {
+    Open();
+    for (int i = 0; i < 2; i++) {
+      Put(Key(10 * session + i), "v");
+      Flush();
+    }
+    std::set<std::string> added;
+    for (const std::string& path : FilesEndingIn(path_, ".sst")) {
+      if (sessions.contains(path)) continue;
+      const varve::testing::TableBytes table(ReadWholeFile(path));
+      sessions[path] = table.properties().session_identity;
+      EXPECT_NE(table.properties().original_file_number, 0u);
+      added.insert(sessions[path]);
+    }
+    ASSERT_EQ(added.size(), 1u);
+    EXPECT_EQ(added.begin()->size(), 20u);
+    EXPECT_EQ(added.begin()->find_first_not_of(
+                  "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+              std::string::npos);
+    Close();
+  }
+  EXPECT_EQ(sessions.size(), 4u);
+  EXPECT_NE(sessions.begin()->second, sessions.rbegin()->second);
 }
 
 TEST_F(DbObservationTest, DeletionsInMemoryCountAsDeletions) {
