@@ -286,6 +286,7 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
 }
 
 Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
+  if (read_only_) return ReadOnlyError();
   // The lead: leaders read some of them without the mutex.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);

@@ -116,6 +116,7 @@ class DbIterator final : public Iterator {
           ++moves_.reseeks;
           it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
         } else {
+          moves_.skips += skips > 1;
           it_->Prev();
         }
       } while (it_->Valid() && IsSaved(ExtractUserKey(it_->key())));
@@ -183,6 +184,7 @@ class DbIterator final : public Iterator {
     uint64_t prevs_found = 0;
     uint64_t bytes = 0;
     uint64_t skips = 0;
+    uint64_t deletions = 0;  // Of the skips, as far as they were looked at.
     uint64_t reseeks = 0;
   };
 
@@ -194,6 +196,7 @@ class DbIterator final : public Iterator {
     if (PerfCounts()) [[unlikely]] {
       GetPerfContext()->iter_read_bytes += moves_.bytes;
       GetPerfContext()->internal_key_skipped_count += moves_.skips;
+      GetPerfContext()->internal_delete_skipped_count += moves_.deletions;
     }
     const std::pair<Ticker, uint64_t> ticks[] = {
         {Ticker::kNumberDbNext, moves_.nexts},
@@ -297,6 +300,8 @@ class DbIterator final : public Iterator {
         saved_key_.Assign(user_key);
         skipping = true;
         skips = 0;
+        ++moves_.skips;
+        ++moves_.deletions;
       } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
@@ -334,16 +339,21 @@ class DbIterator final : public Iterator {
         if (!Reseek(saved_key_.slice(), SeekTrailer(parts_.sequence))) return;
         found = it_->Valid() && IsSaved(ExtractUserKey(it_->key())) &&
                 ExtractValueType(it_->key()) == ValueType::kValue;
-        if (found) Save();
+        if (found) {
+          Save();
+          ++moves_.skips;  // As if walked over; it is taken off below.
+        }
         if (!it_->status().ok()) return;
         it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
         if (found) break;
         versions = 0;
         continue;
       }
+      ++moves_.skips;
       if (trailer >> 8 <= parts_.sequence) {
         // Versions come oldest first: the last one seen counts.
         found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
+        moves_.deletions += !found;
         if (found) Save();
       }
       it_->Prev();
@@ -355,6 +365,7 @@ class DbIterator final : public Iterator {
       return;
     }
     valid_ = true;
+    --moves_.skips;
     key_ = saved_key_.slice();
     value_ = saved_value_.slice();
   }

@@ -171,7 +171,18 @@ Status TableOutput::Finish() {
   if (status.ok()) metadata_.tail_size = builder_->TailSize();
   builder_.reset();
   file_.reset();
+  if (status.ok()) status = CheckSize();
   return status.Annotate(path_);
+}
+
+// Once the edit is in the MANIFEST, the logs and tables that the file was made
+// of are removed. A file system that has lost some of it is found out before.
+Status TableOutput::CheckSize() {
+  uint64_t size = 0;
+  Status status = context_.env->GetFileSize(path_, &size);
+  if (!status.ok() || size == metadata_.file_size) return status;
+  return Status::Corruption("of " + std::to_string(metadata_.file_size) +
+                            " bytes written there are " + std::to_string(size));
 }
 
 void TableOutput::Abandon() {

@@ -62,7 +62,8 @@ class TableOutput {
   // REQUIRES: Open was OK; all entries were added; the deletions rise as
   // TableBuilder wants it.
   void AddRangeDeletion(const RangeTombstone& tombstone);
-  // Writes the rest, syncs and closes the file. REQUIRES: something was added.
+  // Writes the rest, syncs and closes the file. Corruption: the file is not as
+  // long as what was written. REQUIRES: something was added.
   Status Finish();
   // Closes and removes the file.
   void Abandon();
@@ -77,6 +78,7 @@ class TableOutput {
   void CountSequence(SequenceNumber sequence);
   // REQUIRES: the metadata has the range of keys.
   void EstimateReach();
+  Status CheckSize();
 
   const TableOutputContext& context_;
   const std::string path_;

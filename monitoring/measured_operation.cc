@@ -104,25 +104,27 @@ IOStatsContext* GetIOStatsContext() { return &thread_measures.io; }
 std::string PerfContext::ToString() const {
   using P = PerfContext;
   return ListNumbers<P>(
-      *this, {{"block_cache_hit_count", &P::block_cache_hit_count},
-              {"block_read_count", &P::block_read_count},
-              {"block_read_byte", &P::block_read_byte},
-              {"block_read_time", &P::block_read_time},
-              {"block_checksum_time", &P::block_checksum_time},
-              {"block_decompress_time", &P::block_decompress_time},
-              {"bloom_sst_hit_count", &P::bloom_sst_hit_count},
-              {"bloom_sst_miss_count", &P::bloom_sst_miss_count},
-              {"get_read_bytes", &P::get_read_bytes},
-              {"get_from_memtable_count", &P::get_from_memtable_count},
-              {"get_from_memtable_time", &P::get_from_memtable_time},
-              {"get_from_output_files_time", &P::get_from_output_files_time},
-              {"multiget_read_bytes", &P::multiget_read_bytes},
-              {"iter_read_bytes", &P::iter_read_bytes},
-              {"internal_key_skipped_count", &P::internal_key_skipped_count},
-              {"write_wal_time", &P::write_wal_time},
-              {"write_memtable_time", &P::write_memtable_time},
-              {"write_delay_time", &P::write_delay_time},
-              {"db_mutex_lock_nanos", &P::db_mutex_lock_nanos}});
+      *this,
+      {{"block_cache_hit_count", &P::block_cache_hit_count},
+       {"block_read_count", &P::block_read_count},
+       {"block_read_byte", &P::block_read_byte},
+       {"block_read_time", &P::block_read_time},
+       {"block_checksum_time", &P::block_checksum_time},
+       {"block_decompress_time", &P::block_decompress_time},
+       {"bloom_sst_hit_count", &P::bloom_sst_hit_count},
+       {"bloom_sst_miss_count", &P::bloom_sst_miss_count},
+       {"get_read_bytes", &P::get_read_bytes},
+       {"get_from_memtable_count", &P::get_from_memtable_count},
+       {"get_from_memtable_time", &P::get_from_memtable_time},
+       {"get_from_output_files_time", &P::get_from_output_files_time},
+       {"multiget_read_bytes", &P::multiget_read_bytes},
+       {"iter_read_bytes", &P::iter_read_bytes},
+       {"internal_key_skipped_count", &P::internal_key_skipped_count},
+       {"internal_delete_skipped_count", &P::internal_delete_skipped_count},
+       {"write_wal_time", &P::write_wal_time},
+       {"write_memtable_time", &P::write_memtable_time},
+       {"write_delay_time", &P::write_delay_time},
+       {"db_mutex_lock_nanos", &P::db_mutex_lock_nanos}});
 }
 
 std::string IOStatsContext::ToString() const {

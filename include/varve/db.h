@@ -220,7 +220,7 @@ class VARVE_EXPORT DB {
   //   max_compaction_bytes, max_bytes_for_level_base,
   //   max_bytes_for_level_multiplier, disable_auto_compactions
   // InvalidArgument, and nothing is changed, if a name is none of these or a
-  // value is out of the option's bounds.
+  // value is out of the option's bounds. NotSupported: read-only database.
   virtual Status SetOptions(
       const std::map<std::string, std::string>& changes) = 0;
 

@@ -47,9 +47,11 @@ struct VARVE_EXPORT PerfContext {
   uint64_t get_from_memtable_time = 0;
   uint64_t get_from_output_files_time = 0;
   uint64_t multiget_read_bytes = 0;
-  // Iterators: of keys and values; entries passed over, as hidden or deleted.
+  // Iterators: of keys and values; entries passed over, as hidden or deleted,
+  // and those of them that are deletions.
   uint64_t iter_read_bytes = 0;
   uint64_t internal_key_skipped_count = 0;
+  uint64_t internal_delete_skipped_count = 0;
   // Writes.
   uint64_t write_wal_time = 0;
   uint64_t write_memtable_time = 0;

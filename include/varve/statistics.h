@@ -52,7 +52,7 @@ enum class Ticker : uint32_t {
   kNumberDbPrev,          // varve.number.db.prev
   kNumberDbPrevFound,     // varve.number.db.prev.found
   kIterBytesRead,         // varve.db.iter.bytes.read: keys and values
-  kNumberIterSkip,        // varve.number.iter.skip: entries that none may see
+  kNumberIterSkip,        // varve.number.iter.skip: entries walked over
   kNumberReseeks,         // varve.number.reseeks.iteration: instead of skips
   kIteratorsCreated,      // varve.num.iterator.created
   kIteratorsDeleted,      // varve.num.iterator.deleted

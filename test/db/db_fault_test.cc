@@ -6,14 +6,17 @@
 // several threads cut off at a random moment.
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cinttypes>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/forwarding_file.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
@@ -446,6 +449,142 @@ TEST_F(DbFaultTest, PowerCutLeavesAPrefixOfEachThreadWithAllSyncedWrites) {
       "unsynced ones lost\n",
       cuts, kThreads, static_cast<unsigned long long>(kept),
       static_cast<unsigned long long>(lost));
+}
+
+// ---- Writes that are acknowledged and not done ------------------------------
+
+// Tables lose what is appended to them from the `kept_appends`-th time on.
+class LosesAppendsEnv final : public EnvWrapper {
+ public:
+  static constexpr int kAll = 1 << 30;
+  using EnvWrapper::EnvWrapper;
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    Status status = target()->NewWritableFile(path, options, file);
+    if (status.ok() && path.find(".sst") != std::string::npos) {
+      *file = std::make_unique<File>(std::move(*file), kept_appends);
+    }
+    return status;
+  }
+
+  std::atomic<int> kept_appends{kAll};
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(std::unique_ptr<WritableFile> file, int kept_appends)
+        : ForwardingFile(std::move(file)), kept_appends_(kept_appends) {}
+    Status Append(const Slice& data) override {
+      return appends_++ < kept_appends_ ? ForwardingFile::Append(data)
+                                        : Status::OK();
+    }
+
+   private:
+    const int kept_appends_;
+    int appends_ = 0;
+  };
+};
+
+class DbLostAppendsTest : public ::testing::Test {
+ protected:
+  DbLostAppendsTest()
+      : memory_(NewMemoryEnv(Env::Default())), losing_(memory_.get()) {
+    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    options_ = TinyOptions();
+    options_.env = &losing_;
+    options_.disable_auto_compactions = true;
+  }
+  ~DbLostAppendsTest() override { db_.reset(); }
+
+  void Open() {
+    db_.reset();
+    ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db_)));
+  }
+  void Put(int from, int to) {
+    for (int i = from; i < to; ++i) {
+      ASSERT_TRUE(Ok(db_->Put({}, Key(i), "value of " + Key(i))));
+    }
+  }
+  void ExpectAll(int count) {
+    for (int i = 0; i < count; ++i) {
+      std::string value;
+      EXPECT_TRUE(Ok(db_->Get({}, Key(i), &value))) << Key(i);
+      EXPECT_EQ(value, "value of " + Key(i));
+    }
+  }
+  void ExpectTold(const Status& status) {
+    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    EXPECT_NE(status.ToString().find(".sst"), std::string::npos)
+        << status.ToString();
+    uint64_t errors = 0;
+    EXPECT_TRUE(db_->GetIntProperty("varve.background-errors", &errors));
+    EXPECT_EQ(errors, 1u);
+  }
+
+  const std::unique_ptr<Env> memory_;
+  LosesAppendsEnv losing_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+};
+
+// The log is what the entries are read from then.
+TEST_F(DbLostAppendsTest, AFlushThatIsNotInItsFileIsTold) {
+  for (const int kept : {0, 1}) {
+    SCOPED_TRACE(kept);
+    db_.reset();
+    ASSERT_TRUE(Ok(DestroyDB("/db/it", options_)));
+    losing_.kept_appends = LosesAppendsEnv::kAll;
+    ASSERT_NO_FATAL_FAILURE(Open());
+    Put(0, 10);
+    losing_.kept_appends = kept;
+    ExpectTold(db_->Flush({}));
+    ExpectAll(10);
+    losing_.kept_appends = LosesAppendsEnv::kAll;
+    if (kept == 0) {
+      ASSERT_TRUE(Ok(db_->Resume()));
+    }
+    ASSERT_NO_FATAL_FAILURE(Open());
+    ExpectAll(10);
+    Put(10, 20);
+    ASSERT_TRUE(Ok(db_->Flush({})));
+    ASSERT_NO_FATAL_FAILURE(Open());
+    ExpectAll(20);
+    ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  }
+}
+
+TEST_F(DbLostAppendsTest, ACompactionThatIsNotInItsFilesIsTold) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  for (int i = 0; i < 40; i += 10) {
+    Put(i, i + 10);
+    ASSERT_TRUE(Ok(db_->Flush({})));
+  }
+  // So that there is something to be merged.
+  for (int i = 0; i < 40; ++i) Put(i, i + 1);
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  losing_.kept_appends = 1;
+  ExpectTold(db_->CompactRange({}, nullptr, nullptr));
+  ExpectAll(40);
+  losing_.kept_appends = LosesAppendsEnv::kAll;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ExpectAll(40);
+  ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  ExpectAll(40);
+}
+
+TEST_F(DbLostAppendsTest, WhatRepairWritesIsLookedAt) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Put(0, 10);
+  db_.reset();
+  ASSERT_TRUE(Ok(memory_->RemoveFile("/db/it/CURRENT")));
+  losing_.kept_appends = 0;
+  const Status status = RepairDB("/db/it", options_);
+  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  losing_.kept_appends = LosesAppendsEnv::kAll;
+  ASSERT_TRUE(Ok(RepairDB("/db/it", options_)));
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ExpectAll(10);
 }
 
 }  // namespace

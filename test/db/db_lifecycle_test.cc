@@ -230,6 +230,7 @@ TEST_F(DbLifecycleTest, ReadOnlySeesAllAndChangesNothing) {
     EXPECT_TRUE(db->Write({}, &batch).IsNotSupported());
     EXPECT_TRUE(db->Flush({}).IsNotSupported());
     EXPECT_TRUE(db->CompactRange({}, nullptr, nullptr).IsNotSupported());
+    EXPECT_TRUE(db->SetOptions({{"write_buffer_size", "1M"}}).IsNotSupported());
     EXPECT_TRUE(Ok(db->VerifyChecksum()));
     // Another reader at the same time.
     std::unique_ptr<DB> other;

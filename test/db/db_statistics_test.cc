@@ -132,11 +132,63 @@ TEST_F(DbStatisticsTest, CountsMovesOfIterators) {
   EXPECT_EQ(Count(Ticker::kNumberDbPrev), 1u);
   EXPECT_EQ(Count(Ticker::kNumberDbPrevFound), 1u);
   EXPECT_EQ(Count(Ticker::kIterBytesRead), 4 * (Key(1).size() + 5));
-  EXPECT_GE(Count(Ticker::kNumberIterSkip), 1u);
+  EXPECT_EQ(Count(Ticker::kNumberIterSkip), 4u);  // Twice the two of a key.
   EXPECT_EQ(Count(Ticker::kIteratorsCreated), 1u);
   EXPECT_EQ(Count(Ticker::kIteratorsDeleted), 1u);
   EXPECT_EQ(Count(Ticker::kSuperVersionAcquires), 1u);
   EXPECT_EQ(Count(Ticker::kSuperVersionReleases), 1u);
+}
+
+// Every entry that the iterator walks over and does not return.
+TEST_F(DbStatisticsTest, CountsEntriesPassedOver) {
+  constexpr int kVersions = 30;  // More than are walked over one by one.
+  Open();
+  for (int i = 0; i < 6; ++i) Put(Key(i), "old");
+  Flush();
+  for (int i = 0; i < 2; ++i) Put(Key(i), "new");
+  for (int i = 3; i < 6; ++i) Delete(Key(i));
+  const Snapshot* snapshot = db_->GetSnapshot();
+  Put(Key(2), "unseen");
+  ReadOptions then;
+  then.snapshot = snapshot;
+  const auto walk = [&](bool backward, int* entries) {
+    SetPerfLevel(PerfLevel::kEnableCount);
+    GetPerfContext()->Reset();
+    options_.statistics->Reset();
+    {
+      const auto it = db_->NewIterator(then);
+      *entries = 0;
+      for (backward ? it->SeekToLast() : it->SeekToFirst(); it->Valid();
+           backward ? it->Prev() : it->Next()) {
+        ++*entries;
+      }
+      EXPECT_TRUE(Ok(it->status()));
+    }
+    SetPerfLevel(PerfLevel::kDisable);
+    EXPECT_EQ(GetPerfContext()->internal_key_skipped_count,
+              Count(Ticker::kNumberIterSkip));
+    return Count(Ticker::kNumberIterSkip);
+  };
+  for (const bool backward : {false, true}) {
+    SCOPED_TRACE(backward ? "backward" : "forward");
+    int entries;
+    // Two old values, one that is too new, three deletions and what they hide.
+    EXPECT_EQ(walk(backward, &entries), 9u);
+    EXPECT_EQ(entries, 3);
+    EXPECT_EQ(GetPerfContext()->internal_delete_skipped_count, 3u);
+  }
+  // Where it seeks over them they are not counted one by one.
+  for (int i = 0; i < kVersions; ++i) Put(Key(1), "newest");
+  for (const bool backward : {false, true}) {
+    SCOPED_TRACE(backward ? "backward" : "forward");
+    int entries;
+    const uint64_t skips = walk(backward, &entries);
+    EXPECT_EQ(entries, 3);
+    EXPECT_GT(Count(Ticker::kNumberReseeks), 0u);
+    EXPECT_GE(skips, 9u);
+    EXPECT_LT(skips, 9u + kVersions);
+  }
+  db_->ReleaseSnapshot(snapshot);
 }
 
 TEST_F(DbStatisticsTest, CountsWritesAndWhatBecomesOfThem) {
