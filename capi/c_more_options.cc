@@ -86,6 +86,10 @@ void varve_options_set_target_file_size_base(varve_options_t* options,
   options->rep.target_file_size_base = bytes;
 }
 
+void varve_options_set_num_levels(varve_options_t* options, int levels) {
+  options->rep.num_levels = levels;
+}
+
 void varve_options_set_max_bytes_for_level_base(varve_options_t* options,
                                                 uint64_t bytes) {
   options->rep.max_bytes_for_level_base = bytes;

@@ -94,7 +94,7 @@ class Picker {
 
   std::unique_ptr<Compaction> Pick() {
     std::vector<std::pair<double, int>> scores;
-    for (int level = 0; level < kNumLevels - 1; ++level) {
+    for (int level = 0; level < targets_.last_level; ++level) {
       const double score = CompactionScore(options_, targets_, version_,
                                            *context_.running, level);
       if (score >= 1) scores.emplace_back(score, level);
@@ -360,7 +360,7 @@ double CompactionScore(const Options& options, const LevelTargets& targets,
 bool IsCompactionDue(const CompactionPickerContext& context) {
   const Version& version = *context.version;
   const LevelTargets targets = ComputeLevelTargets(*context.options, version);
-  for (int level = 0; level < kNumLevels - 1; ++level) {
+  for (int level = 0; level < targets.last_level; ++level) {
     if (CompactionScore(*context.options, targets, version, *context.running,
                         level) >= 1) {
       return true;
@@ -400,7 +400,7 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
   uint64_t pending = 0;
   // Bytes that earlier levels will have moved into this one.
   uint64_t incoming = 0;
-  for (int level = 0; level < kNumLevels - 1;
+  for (int level = 0; level < targets.last_level;
        level = targets.NextLevel(level)) {
     const uint64_t bytes = version.NumBytes(level) + incoming;
     uint64_t excess = 0;

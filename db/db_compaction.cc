@@ -211,16 +211,18 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
 Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
                                   const UserKeyRange& range) {
   const Version& version = *versions_->current();
-  int last = ComputeLevelTargets(options_, version).base_level;
-  for (int level = 1; level < kNumLevels; ++level) {
+  const LevelTargets targets = ComputeLevelTargets(options_, version);
+  int last = targets.base_level;
+  for (int level = 1; level <= targets.last_level; ++level) {
     if (version.RangeOverlapsLevel(level, range)) last = std::max(last, level);
   }
   if (options.target_level != -1) {
-    if (options.target_level < last || options.target_level >= kNumLevels) {
+    if (options.target_level < last ||
+        options.target_level > targets.last_level) {
       return Status::InvalidArgument(
           "target_level is " + std::to_string(options.target_level) +
           ", must be in [" + std::to_string(last) + ", " +
-          std::to_string(kNumLevels - 1) + "]");
+          std::to_string(targets.last_level) + "]");
     }
     last = options.target_level;
   }

@@ -38,8 +38,8 @@ bool StripPrefix(Slice* name) {
   return false;
 }
 
-bool ParseLevel(Slice digits, int* level) {
-  if (digits.size() != 1 || digits[0] < '0' || digits[0] >= '0' + kNumLevels) {
+bool ParseLevel(Slice digits, int num_levels, int* level) {
+  if (digits.size() != 1 || digits[0] < '0' || digits[0] >= '0' + num_levels) {
     return false;
   }
   *level = digits[0] - '0';
@@ -124,7 +124,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   int level;
   if (name.starts_with("num-files-at-level")) {
     level_name.remove_prefix(Slice("num-files-at-level").size());
-    if (!ParseLevel(level_name, &level)) return false;
+    if (!ParseLevel(level_name, options_.num_levels, &level)) return false;
     *value = static_cast<uint64_t>(version.NumFiles(level));
     return true;
   }
@@ -232,7 +232,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
 
 std::string DBImpl::LevelStatsLocked() const {
   std::string out = "Level Files Size(MB)\n--------------------\n";
-  for (int level = 0; level < kNumLevels; ++level) {
+  for (int level = 0; level < options_.num_levels; ++level) {
     AppendFormat(&out, "%5d %5d %8.0f\n", level,
                  versions_->current()->NumFiles(level),
                  MiB(versions_->current()->NumBytes(level)));
@@ -267,16 +267,17 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
   int files = 0;
   uint64_t bytes = 0;
   const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
-  for (int level = 0; level < kNumLevels; ++level) {
+  for (int level = 0; level <= targets.last_level; ++level) {
     const CompactionStats& stats = compaction_stats_[level];
     total.Add(stats);
     files += version.NumFiles(level);
     bytes += version.NumBytes(level);
     append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
            version.NumBytes(level),
-           level < kNumLevels - 1 ? CompactionScore(options_, targets, version,
-                                                    running_compactions_, level)
-                                  : 0.0,
+           level < targets.last_level
+               ? CompactionScore(options_, targets, version,
+                                 running_compactions_, level)
+               : 0.0,
            stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
            Ratio(version.NumBytes(level), last_bytes));
   }
@@ -405,7 +406,7 @@ std::string DBImpl::OldestSnapshotLocked() {
 
 std::string DBImpl::TablesLocked() const {
   std::string out;
-  for (int level = 0; level < kNumLevels; ++level) {
+  for (int level = 0; level < options_.num_levels; ++level) {
     AppendFormat(&out, "--- level %d ---\n", level);
     for (const FileMetaData* file : versions_->current()->files(level)) {
       AppendFormat(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,

@@ -7,8 +7,6 @@ namespace varve {
 
 namespace {
 
-constexpr int kLastLevel = kNumLevels - 1;
-
 uint64_t ToBytes(double bytes) {
   constexpr double kMax = 1e18;
   return static_cast<uint64_t>(std::min(bytes, kMax));
@@ -21,16 +19,17 @@ double FindBaseLevel(const Options& options, const Version& version,
       static_cast<double>(options.max_bytes_for_level_base);
   *base_level = 1;
   if (!options.level_compaction_dynamic_level_bytes) return largest_base;
-  int first = kLastLevel;
+  const int last = options.num_levels - 1;
+  int first = last;
   uint64_t largest = 0;
-  for (int level = kLastLevel; level > 0; --level) {
+  for (int level = last; level > 0; --level) {
     if (version.NumBytes(level) > 0) first = level;
     largest = std::max(largest, version.NumBytes(level));
   }
   // What the first level with tables may hold if the last one may hold what
   // the largest holds now.
   auto bytes = static_cast<double>(largest);
-  for (int level = kLastLevel; level > first; --level) {
+  for (int level = last; level > first; --level) {
     bytes /= options.max_bytes_for_level_multiplier;
   }
   for (; first > 1 && bytes > largest_base; --first) {
@@ -45,8 +44,9 @@ double FindBaseLevel(const Options& options, const Version& version,
 LevelTargets ComputeLevelTargets(const Options& options,
                                  const Version& version) {
   LevelTargets targets;
+  targets.last_level = options.num_levels - 1;
   double bytes = FindBaseLevel(options, version, &targets.base_level);
-  for (int level = 1; level <= kLastLevel; ++level) {
+  for (int level = 1; level <= targets.last_level; ++level) {
     // No level is due before it holds what the base level may.
     targets.max_bytes[level] =
         std::max(options.max_bytes_for_level_base, ToBytes(bytes));

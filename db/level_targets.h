@@ -21,6 +21,7 @@ namespace varve {
 // max_bytes_for_level_base is given.
 struct LevelTargets {
   int base_level = 1;
+  int last_level = kNumLevels - 1;
   uint64_t max_bytes[kNumLevels] = {};  // Those of 0 are of no meaning.
 
   // The level below, for compaction.

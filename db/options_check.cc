@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "db/version_edit.h"
 #include "monitoring/statistics.h"
 #include "table/block_cache.h"
 #include "util/compression.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr size_t kDefaultCacheBytes = 32 << 20;
 constexpr int kMinOpenFiles = 16;
 constexpr int kMinWriteBufferNumber = 2;
+constexpr int kMinLevels = 2;
 
 template <typename T>
 Status CheckBounds(const char* name, T value, T low, T high) {
@@ -45,6 +47,7 @@ void RaiseNumbers(Options* options) {
   }
   raise(&options->write_buffer_size, kWriteBufferSizeBounds.low);
   raise(&options->max_write_buffer_number, kMinWriteBufferNumber);
+  raise(&options->num_levels, kMinLevels);
 }
 
 StallBounds WriterBounds(const Options& options) {
@@ -116,6 +119,7 @@ Status CheckOptions(const Options& given) {
                   o.level0_file_num_compaction_trigger, INT_MAX),
       CheckBounds("level0_stop_writes_trigger", bounds.level0_stop,
                   bounds.level0_slowdown, INT_MAX),
+      CheckBounds("num_levels", o.num_levels, kMinLevels, kNumLevels),
       CheckBounds("target_file_size_base", o.target_file_size_base,
                   kTargetFileSizeBounds),
       CheckBounds<uint64_t>("max_bytes_for_level_base",

@@ -71,6 +71,7 @@ constexpr NamedOption kNamedOptions[] = {
      &Options::soft_pending_compaction_bytes_limit, kMayChange},
     {"hard_pending_compaction_bytes_limit",
      &Options::hard_pending_compaction_bytes_limit, kMayChange},
+    {"num_levels", &Options::num_levels},
     {"target_file_size_base", &Options::target_file_size_base, kMayChange},
     {"max_compaction_bytes", &Options::max_compaction_bytes, kMayChange},
     {"max_bytes_for_level_base", &Options::max_bytes_for_level_base,

@@ -52,7 +52,8 @@ Status Recovery::Run(RecoveredState* state) {
   if (!status.ok()) return status;
   status = CheckKeyFolding(state->manifest.key_folding, options_);
   if (!status.ok()) return status.Annotate(db_path_);
-  status = CheckForLostEdits(*state);
+  status = CheckLevels(*state);
+  if (status.ok()) status = CheckForLostEdits(*state);
   // Since Varve wrote the MANIFEST all logs are here.
   if (status.ok() && options_number_ != 0 && !state->manifest.logs_are_files) {
     status = CheckLogDirectory(options_.env, db_path_, options_number_,
@@ -138,6 +139,17 @@ Status Recovery::ListDirectory(RecoveredState* state) {
   }
   std::sort(state->wal_numbers.begin(), state->wal_numbers.end());
   std::sort(state->old_info_logs.begin(), state->old_info_logs.end());
+  return Status::OK();
+}
+
+Status Recovery::CheckLevels(const RecoveredState& state) const {
+  for (int level = options_.num_levels; level < kNumLevels; ++level) {
+    if (state.manifest.levels[level].empty()) continue;
+    return Status::InvalidArgument(
+        db_path_, "has tables in level " + std::to_string(level) +
+                      ", and num_levels is " +
+                      std::to_string(options_.num_levels));
+  }
   return Status::OK();
 }
 

@@ -52,6 +52,7 @@ class Recovery {
  private:
   Status ListDirectory(RecoveredState* state);
   // Whether the MANIFEST has lost edits that took effect.
+  Status CheckLevels(const RecoveredState& state) const;
   Status CheckForLostEdits(const RecoveredState& state);
   // How many files CheckTables has open at once, at most.
   size_t FilesToOpen() const;

@@ -245,6 +245,8 @@ VARVE_EXPORT void varve_options_set_max_background_jobs(varve_options_t*, int);
 /** Parts in which a compaction is done at a time. */
 VARVE_EXPORT void varve_options_set_max_subcompactions(varve_options_t*,
                                                        uint32_t);
+/** Levels of tables, level 0 included. */
+VARVE_EXPORT void varve_options_set_num_levels(varve_options_t*, int);
 /** Bytes of a table. */
 VARVE_EXPORT void varve_options_set_target_file_size_base(varve_options_t*,
                                                           uint64_t);

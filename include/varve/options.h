@@ -198,6 +198,12 @@ struct Options {
   // Default: 64 MiB.
   uint64_t target_file_size_base = 64 << 20;
 
+  // Levels of tables, level 0 included. A database that has tables in levels
+  // beyond them is not opened (InvalidArgument). One that RocksDB keeps with
+  // fewer than 7 is to be opened with as many, else RocksDB must be told 7 from
+  // then on. [2, 7]; what is below is taken as 2. Default: 7.
+  int num_levels = 7;
+
   // Bytes of the next level that a table may overlap before it is cut, or that
   // a table that is moved may overlap; and bytes up to which a compaction
   // takes more tables than it must. 0: 25 times target_file_size_base. Else

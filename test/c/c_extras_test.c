@@ -2,8 +2,7 @@
 
 /*
  * Goal: what varve/c_more.h has beside LevelDB's interface does what it says.
- * Method: a program in C that calls every function of it but those of
- * statistics, traces and catalogs, which are in c_observe_test.c.
+ * Method: every function but those that c_observe_test.c calls.
  */
 
 #include "test/c/check.h"
@@ -521,6 +520,7 @@ static void TestTypedOptions(void) {
   varve_options_set_max_write_buffer_number(options, 3);
   varve_options_set_max_background_jobs(options, 3);
   varve_options_set_max_subcompactions(options, 2);
+  varve_options_set_num_levels(options, 5);
   varve_options_set_target_file_size_base(options, 1 << 20);
   varve_options_set_max_bytes_for_level_base(options, 1 << 20);
   varve_options_set_max_bytes_for_level_multiplier(options, 4);

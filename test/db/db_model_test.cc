@@ -69,6 +69,7 @@ Options RandomOptions(Rng* rng) {
   }
   options.max_background_jobs = rng->Between(1, 4);
   options.level0_file_num_compaction_trigger = rng->Between(1, 6);
+  options.num_levels = rng->Pick({2, 3, 4, 7, 7, 7});
   options.target_file_size_base = rng->Pick<uint64_t>({64 << 10, 256 << 10});
   options.max_bytes_for_level_multiplier = rng->Between(2, 10);
   options.disable_auto_compactions = rng->OneIn(5);
@@ -336,6 +337,8 @@ class ModelRun {
 
   void Open() {
     options_ = RandomOptions(&rng_);
+    least_levels_ = std::max(options_.num_levels, least_levels_);
+    options_.num_levels = least_levels_;
     options_.env = &faulty_;
     ++totals_->opens;
     ASSERT_TRUE(Ok(DB::Open(options_, path_, &db_)));
@@ -402,6 +405,7 @@ class ModelRun {
   const int key_count_;
   const uint64_t range_deletion_percent_;
   Options options_;
+  int least_levels_ = 0;  // Levels may have tables now.
   std::unique_ptr<DB> db_;
   ModelDb model_;
   std::list<HeldSnapshot> snapshots_;

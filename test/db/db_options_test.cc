@@ -94,6 +94,7 @@ class DbBadOptionTest : public DbTestBase,
          }},
         {"level0_stop_writes_trigger",
          [](Options* o) { o->level0_stop_writes_trigger = 19; }},
+        {"num_levels", [](Options* o) { o->num_levels = 8; }},
         {"target_file_size_base",
          [](Options* o) { o->target_file_size_base = (1 << 10) - 1; }},
         {"target_file_size_base",
@@ -192,6 +193,44 @@ TEST_F(DbOptionsTest, LargestAllowedValuesWork) {
   options_.compression_level = 12;
   Open();
   FillAndCheck();
+}
+
+// Tables are put into no level beyond them, by whatever compaction.
+TEST_F(DbOptionsTest, LevelsAreAsManyAsIsSaid) {
+  options_.target_file_size_base = 32 << 10;
+  options_.max_bytes_for_level_base = 32 << 10;
+  options_.max_bytes_for_level_multiplier = 1;
+  options_.level0_file_num_compaction_trigger = 1;
+  for (const bool dynamic : {true, false}) {
+    SCOPED_TRACE(dynamic);
+    options_.level_compaction_dynamic_level_bytes = dynamic;
+    for (const int levels : {1, 4}) {
+      SCOPED_TRACE(levels);
+      const int last = std::max(levels, 2) - 1;  // 1 is taken as 2.
+      options_.num_levels = levels;
+      OpenAnew();
+      FillAndCheck();
+      if (HasFatalFailure()) return;
+      std::string files;
+      const std::string property = "varve.num-files-at-level";
+      EXPECT_TRUE(db_->GetProperty(property + std::to_string(last), &files));
+      EXPECT_NE(files, "0");
+      EXPECT_FALSE(
+          db_->GetProperty(property + std::to_string(last + 1), &files));
+      CompactRangeOptions deeper;
+      deeper.target_level = last + 1;
+      EXPECT_TRUE(
+          db_->CompactRange(deeper, nullptr, nullptr).IsInvalidArgument());
+      if (last == 1) continue;
+      // With fewer it is not opened, with more it is.
+      Close();
+      options_.num_levels = last;
+      const Status refused = DB::Open(options_, path_, &db_);
+      EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+      options_.num_levels = 7;
+      Open();
+    }
+  }
 }
 
 // Who has level 0 hold more tables need not say so of its other bounds, too.
@@ -295,6 +334,7 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
       {"target_file_size_base", "1M"},
       {"max_compaction_bytes", "0"},
       {"max_bytes_for_level_base", "2M"},
+      {"num_levels", "4"},
       {"max_bytes_for_level_multiplier", "2.5"},
       {"level_compaction_dynamic_level_bytes", "false"},
       {"disable_auto_compactions", "false"},
@@ -317,6 +357,7 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
   EXPECT_EQ(options_.bottommost_compression, CompressionType::kZSTD);
   EXPECT_EQ(options_.compression_level, -1);
   EXPECT_EQ(options_.filter_policy->BuiltinBloomBitsPerKey(), 9.9);
+  EXPECT_EQ(options_.num_levels, 4);
   EXPECT_EQ(options_.max_bytes_for_level_multiplier, 2.5);
   EXPECT_EQ(options_.rate_limiter->GetBytesPerSecond(), uint64_t{1} << 40);
   EXPECT_EQ(options_.stats_level, StatsLevel::kExceptTimers);

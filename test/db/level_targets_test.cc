@@ -75,6 +75,16 @@ TEST_F(LevelTargetsTest, EmptyDatabaseGoesToTheLastLevel) {
   EXPECT_EQ(Targets({}).max_bytes[6], 256 * kMi);
 }
 
+TEST_F(LevelTargetsTest, TheLastLevelIsTheOneThatTheOptionsSay) {
+  options_.num_levels = 3;
+  const LevelTargets small = Targets({{0, kMi}});
+  EXPECT_EQ(small.base_level, 2);
+  EXPECT_EQ(small.last_level, 2);
+  const LevelTargets large = Targets({{2, 100000 * kMi}});
+  EXPECT_EQ(large.base_level, 1);
+  EXPECT_EQ(large.max_bytes[1], 256 * kMi);
+}
+
 TEST_F(LevelTargetsTest, BaseLevelRisesAsTheLastOneGrows) {
   EXPECT_EQ(Targets({{6, 256 * kMi}}).base_level, 6);
   EXPECT_EQ(Targets({{6, 257 * kMi}}).base_level, 5);
