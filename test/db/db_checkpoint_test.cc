@@ -70,6 +70,44 @@ TEST_F(DbCheckpointTest, IsTheDatabaseAtThatMoment) {
   EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), Tables());
 }
 
+// What a compaction replaces meanwhile stays until the checkpoint has it.
+TEST_F(DbCheckpointTest, NothingIsRemovedMeanwhile) {
+  class HoldsLinks final : public EnvWrapper {
+   public:
+    HoldsLinks() : EnvWrapper(Env::Default()) {}
+    Status LinkFile(const std::string& source,
+                    const std::string& target) override {
+      holds = true;
+      while (!released) std::this_thread::yield();
+      return EnvWrapper::LinkFile(source, target);
+    }
+    std::atomic<bool> holds{false}, released{false};
+  };
+  HoldsLinks env;
+  options_.env = &env;
+  Open();
+  const Entries then = Fill(1);
+  Flush();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  const auto before = FilesEndingIn(path_, ".sst");
+  const std::string copy = dir_.Sub("copy");
+  std::thread maker([&] { EXPECT_TRUE(Ok(Make(copy))); });
+  while (!env.holds) std::this_thread::yield();
+  EXPECT_EQ(Number("varve.is-file-deletions-enabled"), 0u);
+  Fill(2);
+  CompactAll();
+  for (const std::string& table : before) {
+    EXPECT_TRUE(std::filesystem::exists(table)) << table;
+  }
+  env.released = true;
+  maker.join();
+  EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
+  EXPECT_EQ(Number("varve.is-file-deletions-enabled"), 1u);
+  EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), Tables());
+  db_.reset();
+}
+
 TEST_F(DbCheckpointTest, TablesAreLinked) {
   // A compaction would remove the database's own.
   options_.disable_auto_compactions = true;

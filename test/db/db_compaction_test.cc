@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -354,6 +356,29 @@ TEST_F(DbCompactionTest, StrayFilesAreRemovedAtOpenAndOthersKept) {
   Put("b", "2");
   Flush();
   EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1"}, {"b", "2"}}));
+}
+
+// A descriptor would keep the space of a removed table from others.
+TEST_F(DbCompactionTest, RemovedTablesAreNotHeldOpen) {
+  const auto value = [](int round) { return std::string(100 + round, 'x'); };
+  Open();
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 2000; ++i) Put(Key(i), value(round));
+    Flush();
+    EXPECT_EQ(Get(Key(1)), value(round));
+  }
+  CompactAll();
+  int open = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;  // The iterator's own is gone by then.
+    const std::string file =
+        std::filesystem::read_symlink(entry.path(), error).string();
+    if (!Contains(file, path_)) continue;
+    ++open;
+    EXPECT_FALSE(Contains(file, "(deleted)")) << file;
+  }
+  EXPECT_GT(open, 0);
 }
 
 // Keeps compactions from starting until Open is called.

@@ -451,6 +451,45 @@ TEST_F(DbFaultTest, PowerCutLeavesAPrefixOfEachThreadWithAllSyncedWrites) {
       static_cast<unsigned long long>(lost));
 }
 
+// What had failed first has made the MANIFEST doubtful: a Resume begins a new
+// one, and whichever of its steps fails, CURRENT names one that is there.
+TEST_F(DbFaultTest, AnyOperationOfAResumeMayFail) {
+  for (const bool power_cut : {false, true}) {
+    SCOPED_TRACE(power_cut ? "power cut" : "opened again");
+    bool met = true;
+    for (uint64_t n = 0; met; ++n) {
+      SCOPED_TRACE("operation " + std::to_string(n));
+      Renew();
+      ASSERT_TRUE(Ok(TryOpen()));
+      for (int i = 0; i < 4; ++i) {
+        ASSERT_TRUE(Ok(Put(Key(i), "value", true)));
+      }
+      faulty_->SetPathFilter("MANIFEST");
+      faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+      ASSERT_FALSE(db_->Flush({}).ok());
+      faulty_->SetPathFilter("");
+      const uint64_t failures = faulty_->FailureCount();
+      faulty_->FailAfter(n, FaultInjectionEnv::InjectedError(), kAllOperations);
+      const bool resumed = db_->Resume().ok();
+      met = faulty_->FailureCount() > failures;
+      faulty_->ClearFailure();
+      EXPECT_TRUE(resumed || met);
+      if (power_cut) {
+        CutPowerAndOpen({.lose_everything_unsynced = true});
+      } else {
+        ASSERT_TRUE(Ok(TryOpen()));
+      }
+      if (HasFatalFailure()) return;
+      ExpectAcknowledged();
+      ASSERT_TRUE(Ok(Put("after", "all", true)));
+      ASSERT_TRUE(Ok(db_->Flush({})));
+      ASSERT_TRUE(Ok(TryOpen()));
+      ExpectAcknowledged();
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // ---- Writes that are acknowledged and not done ------------------------------
 
 // Tables lose what is appended to them from the `kept_appends`-th time on.

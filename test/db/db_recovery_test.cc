@@ -5,11 +5,14 @@
 // Method: the files of a small database are kept as strings, cut at every
 // length or changed at every byte, and opened in memory.
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "db/version_edit.h"
+#include "db/wal_format.h"
 #include "db/wal_reader.h"
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
@@ -192,6 +195,63 @@ TEST_F(DbRecoveryTest, ChangedByteInTheLogEndsReplayBeforeIt) {
       ASSERT_TRUE(s.IsCorruption()) << "byte " << at << ": " << s.ToString();
       ASSERT_TRUE(Contains(s.message(), log)) << s.ToString();
     }
+  }
+}
+
+TEST_F(DbRecoveryTest, RecordsBehindZerosAreDamage) {
+  ASSERT_TRUE(Ok(OpenFiles({})));
+  std::vector<size_t> ends;
+  for (int i = 0; i < 6; ++i) {
+    WriteNext();
+    const Files files = TakeFiles();
+    ends.push_back(files.at(NameOf(files, FileType::kWal)).size());
+  }
+  Files files = TakeFiles();
+  const std::string log = NameOf(files, FileType::kWal);
+  std::fill(files[log].begin() + static_cast<std::ptrdiff_t>(ends[2]),
+            files[log].begin() + static_cast<std::ptrdiff_t>(ends[3]), '\0');
+  ASSERT_TRUE(Ok(OpenFiles(files)));
+  EXPECT_EQ(StateNow(), 3);
+  options_.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
+  const Status s = OpenFiles(files);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+}
+
+// A log whose file RocksDB had used for an earlier log (recycle_log_file_num).
+TEST_F(DbRecoveryTest, RecycledLogEndsWhereItsEarlierLifeBegins) {
+  ASSERT_TRUE(Ok(OpenFiles({})));
+  for (int i = 0; i < 6; ++i) WriteNext();
+  const Files files = TakeFiles();
+  const std::string name = NameOf(files, FileType::kWal);
+  uint64_t number = 0;
+  FileType type;
+  ASSERT_TRUE(ParseFileName(name, &number, &type));
+  std::unique_ptr<SequentialFile> file;
+  ASSERT_TRUE(Ok(env_->NewSequentialFile("/db/" + name, {}, &file)));
+  wal::Reader reader(std::move(file), name, number);
+  std::vector<std::string> records;
+  for (Slice record; reader.ReadRecord(&record) == wal::ReadOutcome::kRecord;) {
+    records.push_back(record.ToString());
+  }
+  ASSERT_GE(records.size(), 6u);
+  const int others = static_cast<int>(records.size()) - 6;
+  for (int own = 0; own <= static_cast<int>(records.size()); ++own) {
+    Files recycled = files;
+    recycled[name].clear();
+    for (int i = 0; i < static_cast<int>(records.size()); ++i) {
+      std::string frame(wal::kRecyclableHeaderSize, '\0');
+      frame[4] = static_cast<char>(records[i].size() & 0xff);
+      frame[5] = static_cast<char>(records[i].size() >> 8);
+      frame[6] = static_cast<char>(wal::kRecyclableFull);
+      EncodeFixed32(frame.data() + wal::kHeaderSize,
+                    static_cast<uint32_t>(i < own ? number : number - 1));
+      frame += records[i];
+      EncodeFixed32(frame.data(),
+                    MaskCrc(Crc32c(frame.data() + 6, frame.size() - 6)));
+      recycled[name] += frame;
+    }
+    ASSERT_TRUE(Ok(OpenFiles(recycled))) << own;
+    EXPECT_EQ(StateNow(), std::max(own - others, 0));
   }
 }
 

@@ -4,6 +4,7 @@
 // leaves all for another one, which finds what the first would have found.
 // Method: each operation of a repair fails in turn.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -70,6 +71,22 @@ class DbRepairFaultTest : public ::testing::Test {
   Options options_;
   std::map<std::string, std::string> expected_;
 };
+
+TEST_F(DbRepairFaultTest, WhatIsPutAsideOutlivesAPowerCut) {
+  Renew();
+  ASSERT_TRUE(Ok(RepairDB("/db/it", options_)));
+  std::vector<std::string> before, after;
+  ASSERT_TRUE(Ok(faulty_->GetChildren("/db/it/lost", &before)));
+  EXPECT_GE(before.size(), 4u);  // MANIFEST, log, and two tables.
+  faulty_->SetFilesystemActive(false);
+  CrashOptions crash;
+  crash.lose_everything_unsynced = true;
+  ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+  ASSERT_TRUE(Ok(faulty_->GetChildren("/db/it/lost", &after)));
+  std::sort(before.begin(), before.end());
+  std::sort(after.begin(), after.end());
+  EXPECT_EQ(after, before);
+}
 
 TEST_F(DbRepairFaultTest, AnySingleFaultOrPowerCutLeavesAllForAnotherRepair) {
   // What cannot be read is what the repair is for: it goes on without.

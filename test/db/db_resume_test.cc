@@ -162,6 +162,10 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     faulty_.SetPathFilter("");
     ASSERT_TRUE(Ok(db_->Resume()));
     EXPECT_FALSE(IsReadOnly());
+    uint64_t in_memory = 1;
+    EXPECT_TRUE(
+        db_->GetIntProperty("varve.num-entries-active-mem-table", &in_memory));
+    EXPECT_EQ(in_memory, 0u);
     ExpectAll(written_);
     ASSERT_TRUE(Ok(Put(key("after"), false)));
     ASSERT_TRUE(Ok(Put(key("synced after"), true)));
