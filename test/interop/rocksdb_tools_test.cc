@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "test/testing/fixtures.h"
 #include "test/testing/seed.h"
 #include "test/testing/tools.h"
 #include "varve/checkpoint.h"
@@ -312,6 +313,23 @@ TEST_F(RocksDbToolsTest, VarveToolWritesAndReads) {
   EXPECT_EQ(RunOrFail({VARVE_TOOL_PATH, "scan", db, "--from=b"}), "c : 3\n");
   EXPECT_EQ(RunOrFail({VARVE_TOOL_PATH, "scan", db, "--to=c"}), "a : 1\n");
   EXPECT_EQ(RunOrFail({VARVE_TOOL_PATH, "scan", db, "--limit=1"}), "a : 1\n");
+}
+
+class RocksDbFixtureTest : public FixtureTest {};
+
+// What README says of partitioned indexes and filters.
+TEST_F(RocksDbFixtureTest, LdbMakesPartitionedOnesReadable) {
+  for (const char* fixture :
+       {"refuse-partitioned-index", "rocksdb-bloom-partitioned"}) {
+    SCOPED_TRACE(fixture);
+    path_ = dir_.Sub(fixture);
+    CopyFixture(fixture);
+    EXPECT_TRUE(TryOpen().IsNotSupported());
+    Ldb(path_, {"compact", "--try_load_options=false"});
+    Open();
+    EXPECT_TRUE(HasEntries(db_.get(), ReadExpected()));
+    Close();
+  }
 }
 
 // LevelDB's library writes through db_bench; Varve opens what it left.
