@@ -81,7 +81,10 @@ void CompactionJob::AddOutputs(VersionEdit* edit) const {
 }
 
 void CompactionJob::Abandon() {
-  for (const auto& output : outputs_) output->Abandon();
+  for (const auto& output : outputs_) {
+    output->Abandon();
+    abandoned_.push_back(output->metadata().number);
+  }
   outputs_.clear();
 }
 

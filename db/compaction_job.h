@@ -47,8 +47,9 @@ class CompactionJob {
   Status Run();
   // Adds the outputs. After a Run that succeeded.
   void AddOutputs(VersionEdit* edit) const;
-  // Removes the outputs.
+  // Removes the outputs, of which `abandoned` has the numbers then.
   void Abandon();
+  const std::vector<uint64_t>& abandoned() const { return abandoned_; }
 
   uint64_t bytes_written() const { return bytes_written_; }
   // Of the inputs of either level, bytes of files that were not read since a
@@ -85,6 +86,7 @@ class CompactionJob {
 
   std::vector<std::unique_ptr<TableOutput>> outputs_;
   bool output_open_ = false;
+  std::vector<uint64_t> abandoned_;
   std::shared_ptr<const RangeTombstones> tombstones_;  // Null: none.
   std::optional<TombstoneSurvivors> survivors_;
   bool prepared_ = false;

@@ -93,9 +93,9 @@ void DBImpl::AddCreatedLocked(uint64_t number, uint64_t bytes,
       [info](EventListener* listener) { listener->OnTableFileCreated(info); });
 }
 
-void DBImpl::AddCreatedLocked(const VersionEdit& edit) {
+void DBImpl::AddCreatedLocked(const VersionEdit& edit, const Status& status) {
   for (const auto& [level, file] : edit.new_files()) {
-    AddCreatedLocked(file.number, file.file_size, Status::OK());
+    AddCreatedLocked(file.number, status.ok() ? file.file_size : 0, status);
   }
 }
 
@@ -168,7 +168,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   mutex_.Lock();
   versions_->UnrefVersionLocked(version);
   if (status.ok()) {
-    AddCreatedLocked(edit);
+    AddCreatedLocked(edit, status);
   } else {
     AddCreatedLocked(number, 0, status);
   }
@@ -181,13 +181,10 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   status = versions_->LogAndApply(&edit);
   if (!status.ok()) return status;
 
-  CompactionStats& stats = compaction_stats_[0];
   for (const auto& [level, file] : edit.new_files()) {
-    stats.bytes_written += file.file_size;
     space_debt_ -= std::min(space_debt_, file.file_size);
     info->file_number = file.number;
     info->file_bytes = file.file_size;
-    RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
     Log(LogLevel::kInfo, &log_,
         "flushed %zu memtables to table %llu, %llu bytes", memtables.size(),
         static_cast<unsigned long long>(file.number),
@@ -195,8 +192,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   }
   const uint64_t end_us = env_->NowMicros();
   flush_pace_.End(end_us);
-  stats.micros += end_us - start_us;
-  ++stats.count;
+  CountFlushesLocked(edit, 1, end_us - start_us);
   immutable_.erase(
       immutable_.begin(),
       immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));
@@ -217,6 +213,17 @@ Status DBImpl::SyncOutputs(const VersionEdit& edit) {
     env_->RemoveFile(TableFileName(path_, file.number)).IgnoreError();
   }
   return status;
+}
+
+void DBImpl::CountFlushesLocked(const VersionEdit& edit, size_t flushes,
+                                uint64_t micros) {
+  CompactionStats& stats = compaction_stats_[0];
+  for (const auto& [level, file] : edit.new_files()) {
+    stats.bytes_written += file.file_size;
+    RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
+  }
+  stats.micros += micros;
+  stats.count += flushes;
 }
 
 void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
@@ -258,7 +265,7 @@ void DBImpl::PurgeObsoleteLocked() {
       info.file_path = LevelDbTableFileName(path_, file->number);
       info.status = env_->RemoveFile(info.file_path);
     }
-    RecordTick(stats_, Ticker::kFilesDeleted);
+    if (info.status.ok()) RecordTick(stats_, Ticker::kFilesDeleted);
     deleted.push_back(std::move(info));
     delete file;
   }

@@ -152,7 +152,10 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   stats.entries_read += result.entries_read;
   stats.entries_dropped += result.drops.Total();
   stats.bytes_written += result.bytes_written;
-  if (status.ok()) AddCreatedLocked(edit);
+  AddCreatedLocked(edit, status);
+  for (const uint64_t number : result.abandoned) {
+    AddCreatedLocked(number, 0, status);
+  }
   uint64_t promised_bytes = 0;
   for (const auto& [level, file] : edit.new_files()) {
     info->output_files.push_back(file.number);

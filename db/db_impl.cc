@@ -144,7 +144,7 @@ Status DBImpl::Open(bool name_is_safe) {
   if (!read_only_) status = OpenDirectory(name_is_safe);
   if (status.ok()) status = Recover(&state);
   if (status.ok()) {
-    OpenInfoLog();
+    OpenInfoLog(&state.old_info_logs);
     status = InstallRecovered(&state);
   }
   if (status.ok()) return status;
@@ -233,6 +233,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   output_context_ = {path_,        env_,      &options_,
                      &comparator_, identity_, NewSessionIdentity()};
   VersionEdit edit;
+  const uint64_t start_us = env_->NowMicros();
   for (MemTable* memtable : state->memtables) {
     if (!status.ok()) break;
     CompactionIterator::Drops drops;
@@ -240,6 +241,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
                             {}, versions_->NewFileNumber(), &edit, &drops);
     CountDrops(drops);
   }
+  CountFlushesLocked(edit, state->memtables.size(),
+                     env_->NowMicros() - start_us);
   LiveWal wal;
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
@@ -259,7 +262,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
     directory_synced_ = status.ok();
   }
   if (!status.ok()) return status;
-  AddCreatedLocked(edit);
+  AddCreatedLocked(edit, status);
   memtable_ = NewMemTable(wal_number);
   InstallSuperVersionLocked();
   mutex_.Unlock();
@@ -277,14 +280,15 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   return status;
 }
 
-void DBImpl::OpenInfoLog() {
+void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
   std::shared_ptr<Logger> target = options_.info_log;
   if (target == nullptr && !read_only_) {
     const std::string path = InfoLogFileName(path_);
     if (env_->FileExists(path).ok()) {
+      const std::string old = OldInfoLogFileName(path_, env_->NowMicros());
       // Losing an old log is no reason to refuse a database.
-      env_->RenameFile(path, OldInfoLogFileName(path_, env_->NowMicros()))
-          .IgnoreError();
+      env_->RenameFile(path, old).IgnoreError();
+      old_logs->push_back(old.substr(old.rfind('/') + 1));
     }
     env_->NewLogger(path, &target).IgnoreError();  // Nor is having no log.
   }
@@ -428,6 +432,8 @@ Status DBImpl::CloseLocked() {
   Status status;
   if (!read_only_ && memtable_ != nullptr) {
     if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
+      // Whatever was cancelled. relaxed: as below.
+      shutting_down_.store(false, std::memory_order_relaxed);
       mutex_.Unlock();
       status = Flush(FlushOptions());
       mutex_.Lock();

@@ -121,7 +121,8 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status OpenDirectory(bool name_is_safe);
   Status Recover(RecoveredState* state);
   Status InstallRecovered(RecoveredState* state);
-  void OpenInfoLog();
+  // Adds the name of the log that was there to `old_logs`.
+  void OpenInfoLog(std::vector<std::string>* old_logs);
   Status LoadIdentity();
   // `next_file_number` is the MANIFEST's, as it was found.
   void RemoveLeftovers(uint64_t next_file_number);
@@ -281,6 +282,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   // Makes the names of new tables safe; removes the tables if that fails, since
   // no edit names them then.
   Status SyncOutputs(const VersionEdit& edit) VARVE_EXCLUDES(mutex_);
+  // That the edit's tables are of so many flushes.
+  void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
+                          uint64_t micros) VARVE_REQUIRES(mutex_);
   void CountDrops(const CompactionIterator::Drops& drops);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);
@@ -290,8 +294,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   bool HasObsoleteLocked() VARVE_REQUIRES(mutex_);
   void BackgroundPurge();
   void FinishBackgroundLocked() VARVE_REQUIRES(mutex_);
-  // Notes that the tables of the edit were made, but for those that were there.
-  void AddCreatedLocked(const VersionEdit& edit) VARVE_REQUIRES(mutex_);
+  // Notes that the tables of the edit were made, or, by the status, were not.
+  void AddCreatedLocked(const VersionEdit& edit, const Status& status)
+      VARVE_REQUIRES(mutex_);
   void AddCreatedLocked(uint64_t number, uint64_t bytes, const Status& status)
       VARVE_REQUIRES(mutex_);
 

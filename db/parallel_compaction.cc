@@ -138,6 +138,9 @@ Status RunCompaction(const TableOutputContext& context,
       job->AddOutputs(edit);
     } else {
       job->Abandon();
+      result->abandoned.insert(result->abandoned.end(),
+                               job->abandoned().begin(),
+                               job->abandoned().end());
     }
   }
   return status;

@@ -31,6 +31,7 @@ struct CompactionResult {
   uint64_t entries_read = 0;
   CompactionIterator::Drops drops;
   size_t parts = 0;
+  std::vector<uint64_t> abandoned;  // Outputs that an error has undone.
 };
 
 // On success the edit removes the inputs and adds the outputs; after an error

@@ -228,6 +228,7 @@ class VARVE_EXPORT DB {
   // what they have written is removed. With `wait`, returns when none is left.
   // The database can be read and, until its write buffers are full, written;
   // then writes, and calls that need background work, are ShutdownInProgress.
+  // Close writes out what it otherwise would.
   virtual void CancelAllBackgroundWork(bool wait) = 0;
 
   // See varve/checkpoint.h.

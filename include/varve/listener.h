@@ -80,7 +80,8 @@ class VARVE_EXPORT EventListener {
   // The DB is read-only from then on, until Resume. `where` is what failed.
   virtual void OnBackgroundError(const std::string& /*where*/,
                                  const Status& /*status*/) {}
-  // Whole and synced, but perhaps in no version yet; or not, by its status.
+  // Whole and synced, but perhaps in no version yet. Or not, by its status: the
+  // table, or a compaction with all its tables, has failed, and it is gone.
   virtual void OnTableFileCreated(const TableFileInfo& /*info*/) {}
   virtual void OnTableFileDeleted(const TableFileInfo& /*info*/) {}
 };

@@ -521,11 +521,16 @@ TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
   EXPECT_EQ(Get("b"), "2");
   Put("c", "3");
   Reopen();
-  ASSERT_TRUE(Ok(db_->Put(unlogged, "d", "4")));
-  const size_t before = Tables();
-  Reopen();
-  EXPECT_EQ(Tables(), before + 1);
-  EXPECT_EQ(Get("d"), "4");
+  for (const bool cancelled : {false, true}) {
+    const std::string value = cancelled ? "5" : "4";
+    ASSERT_TRUE(Ok(db_->Put(unlogged, "d", value)));
+    const size_t before = Tables();
+    if (cancelled) db_->CancelAllBackgroundWork(true);
+    EXPECT_TRUE(Ok(db_->Close()));
+    Reopen();
+    EXPECT_EQ(Tables(), before + 1);
+    EXPECT_EQ(Get("d"), value);
+  }
   EXPECT_EQ(tables, 1u);
 }
 

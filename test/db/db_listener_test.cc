@@ -14,6 +14,7 @@
 
 #include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
 #include "varve/listener.h"
 
 namespace varve::test {
@@ -285,6 +286,72 @@ TEST_F(DbListenerTest, TellsOfErrorsOnce) {
   EXPECT_EQ(recorder_->Notes("error").size(), 1u);
   EXPECT_EQ(recorder_->Notes("error")[0].where, "a flush");
   EXPECT_TRUE(Ok(recorder_->Notes("flush ends").back().flush.status));
+  db_.reset();
+}
+
+// Each table that was begun is told of, and is gone.
+TEST_F(DbListenerTest, TellsOfTablesThatACompactionCouldNotMake) {
+  FaultInjectionEnv faulty(Env::Default());
+  options_.env = &faulty;
+  options_.max_subcompactions = 2;
+  options_.target_file_size_base = 4096;
+  options_.compression = CompressionType::kNone;
+  options_.write_buffer_size = 1 << 20;
+  Open();
+  for (int table = 0; table < 2; ++table) {
+    for (int i = 0; i < 400; ++i) Put(Key(i), std::string(100, 'v'));
+    Flush();
+  }
+  const auto fail = [&](const std::string& what) {
+    SCOPED_TRACE(what);
+    recorder_->Clear();
+    EXPECT_TRUE(db_->CompactRange({}, nullptr, nullptr).IsIOError());
+    const std::vector<Recorder::Note> created = recorder_->Notes("created");
+    EXPECT_GT(created.size(), 4u);
+    for (const Recorder::Note& note : created) {
+      EXPECT_TRUE(note.table.status.IsIOError());
+      EXPECT_EQ(note.table.file_bytes, 0u);
+      EXPECT_TRUE(faulty.FileExists(note.table.file_path).IsNotFound());
+    }
+    EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), 2u);
+    faulty.ClearFailure();
+    ASSERT_TRUE(Ok(db_->Resume()));
+  };
+  faulty.SetPathFilter(".sst");
+  faulty.FailAfter(4, FaultInjectionEnv::InjectedError(), kSyncOperation);
+  fail("a table's sync");
+  // When all tables are whole.
+  faulty.SetPathFilter("");
+  faulty.FailAfter(0, FaultInjectionEnv::InjectedError(),
+                   kSyncDirectoryOperation);
+  fail("the directory's sync");
+  recorder_->Clear();
+  CompactAll();
+  for (const Recorder::Note& note : recorder_->Notes("created")) {
+    EXPECT_TRUE(Ok(note.table.status));
+  }
+  db_.reset();
+}
+
+TEST_F(DbListenerTest, TellsOfTablesThatCannotBeRemoved) {
+  options_.statistics = NewTestStatistics();
+  FaultInjectionEnv faulty(Env::Default());
+  options_.env = &faulty;
+  Open();
+  for (int table = 0; table < 3; ++table) {
+    Put(Key(1), "1");
+    Flush();
+  }
+  faulty.SetPathFilter(".sst");
+  faulty.FailAfter(1, FaultInjectionEnv::InjectedError(), kRemoveOperation);
+  CompactAll();
+  const std::vector<Recorder::Note> deleted = recorder_->Notes("deleted");
+  ASSERT_EQ(deleted.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(deleted[i].table.status.IsIOError(), i == 1);
+    EXPECT_EQ(faulty.FileExists(deleted[i].table.file_path).ok(), i == 1);
+  }
+  EXPECT_EQ(options_.statistics->getTickerCount(Ticker::kFilesDeleted), 2u);
   db_.reset();
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "env/file_names.h"
@@ -65,6 +66,36 @@ TEST_F(DbObservationTest, StatisticsCount) {
   EXPECT_TRUE(Contains(options_.statistics->ToString(),
                        "varve.number.keys.written COUNT : 101"))
       << options_.statistics->ToString();
+}
+
+TEST_F(DbObservationTest, TablesOfRecoveryAreCounted) {
+  options_.write_buffer_size = 8 << 20;
+  Open();
+  for (int i = 0; i < 1000; ++i) Put(Key(i), std::string(1000, 'v'));
+  options_.write_buffer_size = 256 << 10;
+  options_.statistics = NewTestStatistics();
+  options_.disable_auto_compactions = true;
+  Reopen();
+  const auto tables = FilesEndingIn(path_, ".sst");
+  EXPECT_GT(tables.size(), 2u);
+  uint64_t bytes = 0;
+  for (const std::string& table : tables) {
+    bytes += std::filesystem::file_size(table);
+  }
+  EXPECT_EQ(options_.statistics->getTickerCount(Ticker::kFlushWriteBytes),
+            bytes);
+  std::string text;
+  ASSERT_TRUE(db_->GetProperty("varve.stats", &text));
+  std::istringstream row(text.substr(text.find("L0")));
+  std::string column;
+  for (int i = 0; i < 15; ++i) row >> column;
+  EXPECT_EQ(column, std::to_string(tables.size())) << text;
+}
+
+TEST_F(DbObservationTest, TenOldInfoLogsAreKept) {
+  Open();
+  for (int i = 0; i < 14; ++i) Reopen();
+  EXPECT_EQ(FilesStartingWith(path_, "LOG.old.").size(), 10u);
 }
 
 TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
