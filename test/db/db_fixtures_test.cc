@@ -155,17 +155,30 @@ INSTANTIATE_TEST_SUITE_P(All, FixtureOpensTest,
                          ::testing::ValuesIn(Undamaged(false)),
                          FixtureTestName);
 
-// A compaction that took the table with the deletion only would drop that, and
-// the next table's older version would come back.
+// A compaction that took the table with the deletion only would drop that or
+// bring it below, and the next table's older version would come back.
 TEST_F(FixtureTest, VersionsOfAKeyInTwoFilesAreCompactedTogether) {
-  CopyFixture("rocksdb-key-in-two-files");
-  options_.disable_auto_compactions = true;
-  Open();
-  EXPECT_EQ(Get("k"), "NotFound");
-  const Slice key("a2");
-  ASSERT_TRUE(Ok(db_->CompactRange({}, &key, &key)));
-  EXPECT_EQ(Get("k"), "NotFound");
-  EXPECT_TRUE(HasEntries(db_.get(), ReadExpected()));
+  struct Case {
+    const char* key;  // In a table of level 2, or in the first of level 3 only.
+    bool rewrite_bottommost_level;
+    int target_level;
+  };
+  for (const Case& c : {Case{"a2", false, -1}, Case{"b", true, -1},
+                        Case{"b", false, 4}, Case{"a2", true, 5}}) {
+    SCOPED_TRACE(std::string(c.key) + " to " + std::to_string(c.target_level));
+    db_.reset();
+    CopyFixture("rocksdb-key-in-two-files");
+    options_.disable_auto_compactions = true;
+    Open();
+    EXPECT_EQ(Get("k"), "NotFound");
+    CompactRangeOptions options;
+    options.rewrite_bottommost_level = c.rewrite_bottommost_level;
+    options.target_level = c.target_level;
+    const Slice key(c.key);
+    ASSERT_TRUE(Ok(db_->CompactRange(options, &key, &key)));
+    EXPECT_EQ(Get("k"), "NotFound");
+    EXPECT_TRUE(HasEntries(db_.get(), ReadExpected()));
+  }
 }
 
 class FixtureRefusedTest : public FixtureTest,
