@@ -434,6 +434,7 @@ Status DBImpl::CloseLocked() {
     if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
       // Whatever was cancelled. relaxed: as below.
       shutting_down_.store(false, std::memory_order_relaxed);
+      MaybeScheduleLocked();  // Memtables may wait that nobody flushes.
       mutex_.Unlock();
       status = Flush(FlushOptions());
       mutex_.Lock();

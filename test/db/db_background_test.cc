@@ -504,7 +504,6 @@ TEST_F(DbStopTest, ManualCompactionEndsWithTheDatabase) {
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
 }
 
-// Others' jobs take all threads of a pool.
 // What was written without the log is safe once it is flushed.
 TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
   Open();
@@ -534,6 +533,38 @@ TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
   EXPECT_EQ(tables, 1u);
 }
 
+// Memtables that wait, because all was cancelled, are written out as well:
+// with an empty one behind them, one in use, and no room for another.
+TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
+  options_.max_write_buffer_number = 3;
+  WriteOptions unlogged;
+  unlogged.disable_wal = true;
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  for (const int waiting : {1, 2}) {
+    for (const bool one_in_use : {false, true}) {
+      SCOPED_TRACE(std::to_string(waiting) + (one_in_use ? " and one" : ""));
+      Open();
+      db_->CancelAllBackgroundWork(true);
+      int keys = 0;
+      while (keys < waiting) {
+        ASSERT_TRUE(Ok(db_->Put(unlogged, Key(keys++), "value")));
+        ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+      }
+      if (one_in_use) {
+        ASSERT_TRUE(Ok(db_->Put(unlogged, Key(keys++), "value")));
+      }
+      EXPECT_EQ(Tables(), 0u);
+      EXPECT_TRUE(Ok(db_->Close()));
+      Reopen();
+      for (int i = 0; i < keys; ++i) EXPECT_EQ(Get(Key(i)), "value");
+      Close();
+      std::filesystem::remove_all(path_);
+    }
+  }
+}
+
+// Others' jobs take all threads of a pool.
 TEST_F(DbBackgroundTest, CloseDoesNotWaitForAThread) {
   NoThreadsEnv env(false);
   options_.env = &env;
