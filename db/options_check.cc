@@ -36,6 +36,12 @@ Status CheckBounds(const char* name, std::type_identity_t<T> value,
   return CheckBounds(name, value, bounds.low, bounds.high);
 }
 
+// Enumerators count from zero to `last`; a cast makes others.
+template <typename Enum>
+Status CheckEnum(const char* name, Enum value, Enum last) {
+  return CheckBounds(name, static_cast<int>(value), 0, static_cast<int>(last));
+}
+
 }  // namespace
 
 void RaiseNumbers(Options* options) {
@@ -85,6 +91,10 @@ Status CheckOptions(const Options& given) {
     return Status::InvalidArgument("comparator is null");
   }
   if (o.env == nullptr) return Status::InvalidArgument("env is null");
+  if (std::find(o.listeners.begin(), o.listeners.end(), nullptr) !=
+      o.listeners.end()) {
+    return Status::InvalidArgument("listeners: one is null");
+  }
   if (!CompressionSupported(o.compression)) {
     return Status::InvalidArgument("compression: tables cannot be written with",
                                    CompressionName(o.compression));
@@ -126,6 +136,10 @@ Status CheckOptions(const Options& given) {
                             o.max_bytes_for_level_base, 1 << 10, UINT64_MAX),
       CheckBounds("max_bytes_for_level_multiplier",
                   o.max_bytes_for_level_multiplier, 1.0, 1000.0),
+      CheckEnum("wal_recovery_mode", o.wal_recovery_mode,
+                WalRecoveryMode::kPointInTime),
+      CheckEnum("key_case", o.key_case, KeyCase::kInsensitive),
+      CheckEnum("stats_level", o.stats_level, StatsLevel::kAll),
   };
   for (const Status& status : checks) {
     if (!status.ok()) return status;

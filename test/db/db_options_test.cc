@@ -109,6 +109,14 @@ class DbBadOptionTest : public DbTestBase,
          [](Options* o) { o->max_bytes_for_level_multiplier = 1001; }},
         {"max_bytes_for_level_multiplier",
          [](Options* o) { o->max_bytes_for_level_multiplier = std::nan(""); }},
+        {"wal_recovery_mode",
+         [](Options* o) {
+           o->wal_recovery_mode = static_cast<WalRecoveryMode>(2);
+         }},
+        {"key_case", [](Options* o) { o->key_case = static_cast<KeyCase>(2); }},
+        {"stats_level",
+         [](Options* o) { o->stats_level = static_cast<StatsLevel>(6); }},
+        {"listeners", [](Options* o) { o->listeners.push_back(nullptr); }},
     };
     return all;
   }
