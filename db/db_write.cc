@@ -117,7 +117,7 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
   BatchRecord record;
   bool done = false;
   while (status.ok() && !done) {
-    status = reader.Next(&record, &done);
+    status = reader.NextOfOurs(&record, &done);
     if (status.ok() && !done && record.type == ValueType::kRangeDeletion &&
         comparator_.CompareUser(record.key, record.value) > 0) {
       return Status::InvalidArgument("range deletion",

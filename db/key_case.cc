@@ -51,13 +51,12 @@ Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
   BatchRecord record;
   bool done = false;
   while (status.ok()) {
-    status = reader.Next(&record, &done);
+    status = reader.NextOfOurs(&record, &done);
     if (!status.ok() || done) break;
     if (record.is_log_data) {
       folded->PutLogData(record.key);
       continue;
     }
-    if (record.other_family) continue;  // Nobody here will ask for it.
     const FoldedKey key(record.key, folding);
     if (!key.ok()) return UnfoldableKey(record.key);
     switch (record.type) {

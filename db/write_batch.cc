@@ -131,9 +131,8 @@ Status WriteBatch::Iterate(Handler* handler) const {
   BatchRecord record;
   bool done = false;
   while (status.ok() && handler->Continue()) {
-    status = reader.Next(&record, &done);
+    status = reader.NextOfOurs(&record, &done);
     if (!status.ok() || done) break;
-    if (record.other_family) continue;
     if (record.is_log_data) {
       handler->LogData(record.key);
     } else if (record.type == ValueType::kValue) {
@@ -188,9 +187,18 @@ Status BatchReader::Next(BatchRecord* record, bool* done) {
   }
 }
 
+Status BatchReader::NextOfOurs(BatchRecord* record, bool* done) {
+  Status status = Next(record, done);
+  if (status.ok() && !*done && record->other_family) {
+    return Status::NotSupported("column families in a write batch");
+  }
+  return status;
+}
+
 Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
   bool has_value = false;
   bool has_family = false;
+  const char* unknown = nullptr;  // What Varve does not have.
   switch (static_cast<BatchTag>(tag)) {
     case BatchTag::kDeleteInFamily:
       has_family = true;
@@ -221,12 +229,18 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
     case BatchTag::kLogData:
       record->is_log_data = true;
       break;
-    case BatchTag::kMerge:
     case BatchTag::kMergeInFamily:
-      return Status::NotSupported("merge operands in a write batch");
-    case BatchTag::kBlobIndex:
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kMerge:
+      unknown = "merge operands in a write batch";
+      break;
     case BatchTag::kBlobIndexInFamily:
-      return Status::NotSupported("blob files (blob index in a write batch)");
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kBlobIndex:
+      unknown = "blob files (blob index in a write batch)";
+      break;
     case BatchTag::kBeginPrepare:
     case BatchTag::kEndPrepare:
     case BatchTag::kCommit:
@@ -235,20 +249,31 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
     case BatchTag::kBeginUnprepare:
     case BatchTag::kCommitWithTimestamp:
       return Status::NotSupported("two-phase commit in a write batch");
-    case BatchTag::kWideColumn:
     case BatchTag::kWideColumnInFamily:
-      return Status::NotSupported("wide columns in a write batch");
-    case BatchTag::kPreferredTime:
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kWideColumn:
+      unknown = "wide columns in a write batch";
+      break;
     case BatchTag::kPreferredTimeInFamily:
-      return Status::NotSupported("preferred write times in a write batch");
+      has_family = true;
+      [[fallthrough]];
+    case BatchTag::kPreferredTime:
+      unknown = "preferred write times in a write batch";
+      break;
     case BatchTag::kNoop:
     default:
       return Status::Corruption("write batch has the unknown tag " +
                                 std::to_string(tag));
   }
   uint32_t family = 0;
-  if ((has_family && !GetVarint32(&rest_, &family)) ||
-      !GetLengthPrefixedSlice(&rest_, &record->key) ||
+  const bool family_is_cut = has_family && !GetVarint32(&rest_, &family);
+  // Of a family that is gone, it is passed over with the rest.
+  if (unknown != nullptr && family == 0 && !family_is_cut) {
+    return Status::NotSupported(unknown);
+  }
+  has_value |= unknown != nullptr;
+  if (family_is_cut || !GetLengthPrefixedSlice(&rest_, &record->key) ||
       (has_value && !GetLengthPrefixedSlice(&rest_, &record->value))) {
     return Status::Corruption("write batch is cut short in a record");
   }

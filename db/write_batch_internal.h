@@ -44,8 +44,8 @@ enum class BatchTag : uint8_t {
   kPreferredTimeInFamily = 0x19,
 };
 
-// One record, decoded. Puts, deletes and single deletes of other column
-// families have `other_family` set: they count, and are not for us.
+// One record, decoded. Updates of other column families, of whatever kind, have
+// `other_family` set: they count, and are not for us.
 struct BatchRecord {
   ValueType type = ValueType::kValue;
   bool is_log_data = false;
@@ -69,6 +69,9 @@ class BatchReader {
   // differs from the header's; NotSupported names the kind of update, or says
   // that it is too long for a table.
   Status Next(BatchRecord* record, bool* done);
+  // The same, but an update of another column family is NotSupported, too: in
+  // a log its family is gone, while whoever writes it wants it somewhere.
+  Status NextOfOurs(BatchRecord* record, bool* done);
 
  private:
   Status DecodeFields(uint8_t tag, BatchRecord* record);

@@ -73,8 +73,8 @@ class VARVE_EXPORT WriteBatch {
   const std::string& Data() const { return representation_; }
 
   // Corruption if the bytes are damaged (what came before the damage was
-  // handed over), NotSupported for update kinds that Varve does not have and
-  // for updates of more than it takes.
+  // handed over), NotSupported for update kinds that Varve does not have, for
+  // updates of column families and for those of more than it takes.
   Status Iterate(Handler* handler) const;
 
  private:

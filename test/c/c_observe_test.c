@@ -1,7 +1,7 @@
 /* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 
 /*
- * Goal: statistics, traces and catalogs work from C as they do from C++.
+ * Goal: statistics, traces, logs and catalogs work from C as they do from C++.
  * Method: a program in C that uses each function and looks at what comes out.
  */
 
@@ -207,11 +207,48 @@ static void TestCatalog(void) {
   OK(error);
 }
 
+/* ---- Logs ---- */
+
+struct Lines {
+  int lines;
+  int destroyed;
+};
+
+static void CountLine(void* state, int level, const char* line, size_t length) {
+  struct Lines* const lines = state;
+  CHECK(level >= 0 && level <= 3);
+  CHECK(strlen(line) == length);
+  __atomic_fetch_add(&lines->lines, 1, __ATOMIC_RELAXED);
+}
+
+static void CountEnd(void* state) { ++((struct Lines*)state)->destroyed; }
+
+static void TestLogger(void) {
+  struct Lines lines = {0, 0};
+  varve_logger_t* const logger =
+      varve_logger_create(&lines, CountEnd, CountLine);
+  varve_options_t* const options = varve_options_create();
+  char* error = NULL;
+  varve_t* db;
+  varve_options_set_create_if_missing(options, 1);
+  varve_options_set_info_log(options, logger);
+  varve_logger_destroy(logger);
+  db = varve_open(options, PathOf("logged"), &error);
+  OK(error);
+  varve_options_destroy(options);
+  PUT(db, plain_write, "k", "v");
+  CHECK(lines.destroyed == 0);
+  varve_close(db);
+  CHECK(__atomic_load_n(&lines.lines, __ATOMIC_RELAXED) > 0);
+  CHECK(lines.destroyed == 1);
+}
+
 int main(void) {
   BeginTests();
   TEST(TestStatistics);
   TEST(TestTraceOfARequest);
   TEST(TestTraceOfEverything);
   TEST(TestCatalog);
+  TEST(TestLogger);
   return EndTests();
 }

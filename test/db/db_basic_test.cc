@@ -526,5 +526,107 @@ INSTANTIATE_TEST_SUITE_P(
              std::string(test.param.second ? "Bloom" : "");
     });
 
+// ---- Column families --------------------------------------------------------
+
+// A batch of the one update, as RocksDB writes it.
+std::string BatchOf(uint8_t tag, uint32_t family, bool has_value) {
+  std::string batch(8, '\0');
+  PutFixed32(&batch, 1);
+  batch.push_back(static_cast<char>(tag));
+  PutVarint32(&batch, family);
+  PutLengthPrefixedSlice(&batch, "key");
+  if (has_value) PutLengthPrefixedSlice(&batch, "value");
+  return batch;
+}
+
+struct FamilyTag {
+  uint8_t tag;
+  bool has_value;
+  bool known;  // To Varve, in its own family.
+};
+
+constexpr FamilyTag kFamilyTags[] = {
+    {0x04, false, true},  // Delete
+    {0x05, true, true},   // Put
+    {0x06, true, false},  // Merge
+    {0x08, false, true},  // Single delete
+    {0x0E, true, true},   // Range deletion
+    {0x10, true, false},  // Blob index
+    {0x17, true, false},  // Wide columns
+    {0x19, true, false},  // Preferred time
+};
+
+// Whoever writes to another family wants it kept: it is not passed over.
+TEST_F(DbBasicTest, UpdateOfAnotherFamilyIsRefusedWhole) {
+  class Counter : public WriteBatch::Handler {
+   public:
+    void Put(const Slice&, const Slice&) override { ++updates; }
+    void Delete(const Slice&) override { ++updates; }
+    void SingleDelete(const Slice&) override { ++updates; }
+    void DeleteRange(const Slice&, const Slice&) override { ++updates; }
+    int updates = 0;
+  };
+  for (const KeyCase key_case : {KeyCase::kSensitive, KeyCase::kInsensitive}) {
+    db_.reset();
+    std::filesystem::remove_all(path_);
+    options_.key_case = key_case;
+    Open();
+    Put("key", "old");
+    const SequenceNumber last = db_->GetLatestSequenceNumber();
+    for (const FamilyTag& tag : kFamilyTags) {
+      SCOPED_TRACE(int{tag.tag});
+      for (const uint32_t family : {1u, 127u, 128u, UINT32_MAX}) {
+        WriteBatch batch(BatchOf(tag.tag, family, tag.has_value));
+        Counter counter;
+        EXPECT_TRUE(batch.Iterate(&counter).IsNotSupported());
+        EXPECT_EQ(counter.updates, 0);
+        // Nor is what stands before it in the batch.
+        WriteBatch two;
+        two.Put("first", "1");
+        two.Append(batch);
+        for (WriteBatch* const each : {&batch, &two}) {
+          const Status s = db_->Write({}, each);
+          EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+          EXPECT_TRUE(Contains(s.message(), "column families")) << s.ToString();
+        }
+      }
+      WriteBatch ours(BatchOf(tag.tag, 0, tag.has_value));
+      Counter counter;
+      const Status s = ours.Iterate(&counter);
+      EXPECT_EQ(counter.updates, tag.known ? 1 : 0);
+      EXPECT_TRUE(tag.known ? s.ok() : s.IsNotSupported()) << s.ToString();
+      if (!tag.known) {
+        EXPECT_TRUE(db_->Write({}, &ours).IsNotSupported());
+      }
+    }
+    EXPECT_EQ(db_->GetLatestSequenceNumber(), last);
+    EXPECT_TRUE(HasEntries(db_.get(), {{"key", "old"}}));
+    Reopen();
+    EXPECT_TRUE(HasEntries(db_.get(), {{"key", "old"}}));
+  }
+}
+
+// In a log, its family has gone since, or recovery would have been refused.
+TEST(BatchReaderTest, UpdatesOfOtherFamiliesArePassedOver) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  for (const FamilyTag& tag : kFamilyTags) {
+    SCOPED_TRACE(int{tag.tag});
+    auto* const memtable = new MemTable(&comparator, 1, 64 << 10);
+    for (const uint32_t family : {1u, 300u, UINT32_MAX}) {
+      const std::string batch = BatchOf(tag.tag, family, tag.has_value);
+      EXPECT_TRUE(Ok(InsertBatchInto(batch, memtable)));
+      for (size_t size = 13; size < batch.size(); ++size) {
+        const Slice cut(batch.data(), size);
+        EXPECT_TRUE(InsertBatchInto(cut, memtable).IsCorruption()) << size;
+      }
+    }
+    EXPECT_TRUE(memtable->empty());
+    EXPECT_EQ(InsertBatchInto(BatchOf(tag.tag, 0, tag.has_value), memtable)
+                  .IsNotSupported(),
+              !tag.known);
+    if (memtable->Unref()) delete memtable;
+  }
+}
+
 }  // namespace
 }  // namespace varve::test
