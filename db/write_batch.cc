@@ -266,16 +266,18 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
       return Status::Corruption("write batch has the unknown tag " +
                                 std::to_string(tag));
   }
-  uint32_t family = 0;
-  const bool family_is_cut = has_family && !GetVarint32(&rest_, &family);
-  // Of a family that is gone, it is passed over with the rest.
-  if (unknown != nullptr && family == 0 && !family_is_cut) {
-    return Status::NotSupported(unknown);
-  }
-  has_value |= unknown != nullptr;
-  if (family_is_cut || !GetLengthPrefixedSlice(&rest_, &record->key) ||
-      (has_value && !GetLengthPrefixedSlice(&rest_, &record->value))) {
+  const auto cut_short = [] {
     return Status::Corruption("write batch is cut short in a record");
+  };
+  uint32_t family = 0;
+  if (has_family && !GetVarint32(&rest_, &family)) return cut_short();
+  if (unknown != nullptr) [[unlikely]] {
+    if (family == 0) return Status::NotSupported(unknown);
+    has_value = true;  // As all of them have, to be passed over.
+  }
+  if (!GetLengthPrefixedSlice(&rest_, &record->key) ||
+      (has_value && !GetLengthPrefixedSlice(&rest_, &record->value))) {
+    return cut_short();
   }
   record->other_family = family != 0;
   if (!EntryFits(record->key.size(), record->value.size()) &&

@@ -43,7 +43,7 @@ static inline void Fail(const char* file, int line, const char* text) {
 /* That a call failed with such a message, which is then gone. */
 #define FAILED(error, beginning)                                            \
   do {                                                                      \
-    if ((error) == NULL) FAIL("no error, but should be " beginning);        \
+    if ((error) == NULL) Fail("no error", __LINE__, beginning);             \
     if (strncmp((error), (beginning), strlen(beginning)) != 0) FAIL(error); \
     varve_free(error);                                                      \
     (error) = NULL;                                                         \

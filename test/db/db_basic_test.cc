@@ -606,7 +606,7 @@ TEST_F(DbBasicTest, UpdateOfAnotherFamilyIsRefusedWhole) {
   }
 }
 
-// In a log, its family has gone since, or recovery would have been refused.
+// In a log, their family has gone since, or Open would have refused it.
 TEST(BatchReaderTest, UpdatesOfOtherFamiliesArePassedOver) {
   const InternalKeyComparator comparator(BytewiseComparator());
   for (const FamilyTag& tag : kFamilyTags) {
