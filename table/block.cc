@@ -19,17 +19,22 @@ namespace {
 
 // Keys that share much with the one before grow when they are put together: to
 // as many times the block's size, at most, as there are entries from a restart
-// point to the next. Honest blocks stay below these bounds, those that this
-// engine writes far below; others must not take all memory.
-constexpr size_t kMaxKeyGrowth = 1024;
-constexpr size_t kAlwaysAllowedKeyBytes = size_t{64} << 20;
-constexpr size_t kMaxKeyBytes = size_t{1} << 30;
-static_assert(kMaxWrittenKeyBytes <= kAlwaysAllowedKeyBytes);
+// point to the next. What is noted of each entry counts too: a block of nothing
+// but the smallest ones takes ten times its size, and compressed it takes next
+// to none. (How tightly it is compressed tells nothing: so may be one large
+// value.) Honest blocks stay below these bounds, those that this engine writes
+// far below; others must not take all memory.
+constexpr size_t kMaxGrowth = 1024;
+constexpr size_t kAlwaysAllowedBytes = size_t{64} << 20;
+constexpr size_t kMaxGrownBytes = size_t{512} << 20;
+static_assert(kMaxWrittenKeyBytes <= kAlwaysAllowedBytes);
 
-// Of a block of so many bytes. Keys that share nothing always fit.
-size_t MaxKeyBytes(size_t block_size) {
-  const size_t grown = kAlwaysAllowedKeyBytes + kMaxKeyGrowth * block_size;
-  return std::max(block_size, std::min(grown, kMaxKeyBytes));
+// For keys and entries of a block of so many bytes. A few that share nothing
+// always fit.
+size_t MaxDecodedBytes(size_t block_size) {
+  return std::max(
+      kAlwaysAllowedBytes + block_size,
+      std::min(kAlwaysAllowedBytes + kMaxGrowth * block_size, kMaxGrownBytes));
 }
 
 // More entries than this get no fingerprints: they would not help.
@@ -126,7 +131,8 @@ Status DecodedEntries::Decode(const Slice& contents,
   BlockTail tail;
   Status s = DecodeBlockTail(contents, &tail);
   if (!s.ok()) return s;
-  const size_t max_key_bytes = MaxKeyBytes(contents.size());
+  const size_t max_bytes = MaxDecodedBytes(contents.size());
+  size_t left_bytes = max_bytes;
   EntryScanner entry(Slice(contents.data(), tail.entries_size));
   uint32_t restart = 0;
   while (entry.Next()) {
@@ -140,9 +146,11 @@ Status DecodedEntries::Decode(const Slice& contents,
     }
     s = CheckRestarts(contents, tail, entry, &restart);
     if (!s.ok()) return s;
-    if (key.size() > max_key_bytes - keys_size_) {
+    const size_t decoded_bytes = key.size() + sizeof(Entry);
+    if (decoded_bytes > left_bytes) {
       return entry.EntryError("the keys take too much memory");
     }
+    left_bytes -= decoded_bytes;
     const Slice user_key = ExtractUserKey(key);
     if (!options.bytewise || entries_.empty()) {
       prefix_size_ = options.bytewise ? user_key.size() : 0;
@@ -153,7 +161,7 @@ Status DecodedEntries::Decode(const Slice& contents,
       const Slice first(keys_.data(), prefix_size_);
       prefix_size_ = CommonPrefix(first, user_key);
     }
-    AppendKey(key, max_key_bytes);
+    AppendKey(key, max_bytes);
     if (options.global_sequence != 0) {
       EncodeFixed64(keys_.data() + keys_size_ - kTrailerSize,
                     options.global_sequence << 8 | type);

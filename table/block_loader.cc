@@ -18,6 +18,11 @@ namespace {
 // A scratch buffer larger than this is given back after use.
 constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
+// How large a compressed index is at most: tables are opened with the whole of
+// it in memory. Separators are short, so honest ones stay far below.
+constexpr size_t kMaxIndexRatio = 1024;
+constexpr size_t kAlwaysAllowedIndexBytes = size_t{64} << 20;
+
 }  // namespace
 
 BlockLoader::BlockLoader(const RandomAccessFile* file,
@@ -81,11 +86,12 @@ Status BlockLoader::TakeDataBody(const BlockHandle& handle, bool verify,
   return s;
 }
 
-Status BlockLoader::ReadMetaBlock(const BlockHandle& handle,
+Status BlockLoader::ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
                                   ReadaheadBuffer* readahead,
                                   FileBody* body) const {
   Status s = ReadRaw(handle, readahead, body);
   if (s.ok()) s = CompareChecksum(handle, body->raw);
+  if (s.ok()) s = CheckMetaCompression(kind, handle, body->raw);
   if (s.ok()) s = Uncompress(handle, Slice(), body);
   return s;
 }
@@ -110,8 +116,8 @@ Status BlockLoader::ReadProperties(const BlockHandle& handle,
       if (CompareChecksum(handle, before).ok()) s = Status();
     }
   }
-  if (!s.ok()) return s;
-  s = Uncompress(handle, Slice(), &body);
+  if (s.ok()) s = CheckMetaCompression(MetaKind::kOther, handle, body.raw);
+  if (s.ok()) s = Uncompress(handle, Slice(), &body);
   if (!s.ok()) return s;
   return DecodeProperties(body.contents, file_name_, properties, others);
 }
@@ -184,6 +190,30 @@ Status BlockLoader::CompareChecksum(const BlockHandle& handle,
            "type = %u in ",
            stored, computed, static_cast<unsigned>(checksum_type_));
   return Status::Corruption(text + Describe(handle));
+}
+
+Status BlockLoader::CheckMetaCompression(MetaKind kind,
+                                         const BlockHandle& handle,
+                                         const Slice& raw) const {
+  const Slice stored(raw.data(), static_cast<size_t>(handle.size));
+  const auto type = static_cast<CompressionType>(raw[stored.size()]);
+  if (type == CompressionType::kNone) return Status();
+  if (kind == MetaKind::kIndex) {
+    size_t size = 0;
+    Status s = UncompressedLength(type, format_version_, stored, &size);
+    if (s.ok() &&
+        size > kAlwaysAllowedIndexBytes + kMaxIndexRatio * stored.size()) {
+      s = Status::Corruption("an index with an impossible raw size");
+    }
+    return s.ok() ? s : s.Annotate(Describe(handle));
+  }
+  // LevelDB's tables have the legacy footer.
+  if (kind == MetaKind::kMetaindex && format_version_ == 0 &&
+      type == CompressionType::kSnappy) {
+    return Status();
+  }
+  return Status::Corruption(Describe(handle),
+                            "a compressed block of a kind that never is");
 }
 
 Status BlockLoader::Uncompress(const BlockHandle& handle,

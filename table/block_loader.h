@@ -92,9 +92,16 @@ class BlockLoader {
                        const BlockBuildOptions& build_options, FileBody* body,
                        BlockRef* block) const;
 
-  // Any other block; its body is valid as a data block's is.
-  Status ReadMetaBlock(const BlockHandle& handle, ReadaheadBuffer* readahead,
-                       FileBody* body) const;
+  // Any other block; its body is valid as a data block's is. Corruption if it
+  // is compressed as blocks of its kind never are: else a few KiB could be any
+  // number of times a GiB.
+  enum class MetaKind : uint8_t {
+    kIndex,      // As data blocks are, if far less tightly.
+    kMetaindex,  // By LevelDB, with Snappy.
+    kOther,      // Never: RocksDB does not decompress these.
+  };
+  Status ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
+                       ReadaheadBuffer* readahead, FileBody* body) const;
   // The properties. Of ingested tables, whose sequence number was written
   // into the block later, the checksum is that of before.
   Status ReadProperties(const BlockHandle& handle, ReadaheadBuffer* readahead,
@@ -112,6 +119,8 @@ class BlockLoader {
                  FileBody* body) const;
   Status CheckLength(const BlockHandle& handle, const Slice& raw) const;
   Status CompareChecksum(const BlockHandle& handle, const Slice& raw) const;
+  Status CheckMetaCompression(MetaKind kind, const BlockHandle& handle,
+                              const Slice& raw) const;
   // Of the raw block in *body makes its contents.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,
                     FileBody* body) const;

@@ -27,6 +27,29 @@ struct BlockTail {
 // wrong, and leave it to the caller to say where.
 Status DecodeBlockTail(const Slice& body, BlockTail* tail);
 
+// What a block's keys may take put together, for who keeps them all or works
+// through them: those that share much with the one before grow. In blocks of
+// range deletions, of properties and in a metaindex, honest ones share next to
+// nothing, or take a few KiB; others must not take all memory.
+class KeyBudget {
+ public:
+  explicit KeyBudget(size_t block_size)
+      : left_bytes_(kAlwaysAllowedBytes + kMaxGrowth * block_size) {}
+
+  // False if it is spent. Keys that share nothing always fit.
+  bool Take(const Slice& key) {
+    if (key.size() > left_bytes_) return false;
+    left_bytes_ -= key.size();
+    return true;
+  }
+
+ private:
+  static constexpr size_t kMaxGrowth = 16;
+  static constexpr size_t kAlwaysAllowedBytes = size_t{16} << 20;
+
+  size_t left_bytes_;
+};
+
 // Steps through entries front to back and puts the keys together.
 // Cost: no allocation for keys of up to kInlineKeySize bytes.
 class EntryScanner {

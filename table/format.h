@@ -37,6 +37,16 @@ struct BlockHandle {
   }
 };
 
+// Takes a block that fits the file off the bytes that are left for others:
+// blocks lie apart, so all that a table names fit its file together. False if
+// this one does not: else a table of a few KiB could name one block for ever.
+inline bool TakeBlock(const BlockHandle& handle, uint64_t* left_bytes) {
+  const uint64_t bytes = handle.size + kBlockTrailerSize;
+  if (bytes > *left_bytes) return false;
+  *left_bytes -= bytes;
+  return true;
+}
+
 constexpr uint64_t kBlockBasedTableMagic = 0x88E241B785F4CFF7;
 constexpr uint64_t kLegacyTableMagic = 0xDB4775248B80FB57;
 constexpr uint32_t kWrittenFormatVersion = 5;

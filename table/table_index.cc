@@ -109,16 +109,22 @@ Status TableIndex::DecodeEntries(const Slice& entries,
   const bool with_first_key =
       properties.index_type == kBinarySearchWithFirstKey;
   const bool delta = properties.index_value_is_delta_encoded;
-  const size_t max_arena_size = std::min<size_t>(
-      UINT32_MAX, kAlwaysAllowedArenaSize + kMaxArenaGrowth * entries.size());
-  // An entry takes three bytes at least, whatever the properties say.
+  // An index that was compressed may be larger than the file.
+  const size_t grown_size =
+      kAlwaysAllowedArenaSize +
+      kMaxArenaGrowth * std::min<size_t>(entries.size(), file_size);
+  const size_t max_arena_size =
+      std::min<size_t>(UINT32_MAX, std::max(entries.size(), grown_size));
+  // Entries and blocks take this much at least, whatever the properties say.
   const size_t expected =
-      std::min<size_t>(properties.num_data_blocks, entries.size() / 3);
+      std::min({static_cast<size_t>(properties.num_data_blocks),
+                entries.size() / 3, file_size / kBlockTrailerSize});
   starts_.reserve(expected + 1);
   handles_.reserve(expected);
   arena_.reserve(entries.size());
   starts_.push_back(0);
   BlockHandle handle;
+  uint64_t left_bytes = file_size;
   EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut
                                     : EntryScanner::ValueLength::kStored);
   while (entry.Next()) {
@@ -135,6 +141,9 @@ Status TableIndex::DecodeEntries(const Slice& entries,
       const std::string place = std::to_string(handle.offset) + " size " +
                                 std::to_string(handle.size);
       return entry.EntryError("block handle beyond the file: offset " + place);
+    }
+    if (!TakeBlock(handle, &left_bytes)) {
+      return entry.EntryError("more blocks than the file has room for");
     }
     if (!user_keys_ && entry.key().size() < kTrailerSize) {
       return entry.EntryError("the separator has no trailer");

@@ -30,23 +30,30 @@ Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
                       uint64_t file_size, ReadaheadBuffer* readahead,
                       Visit visit) {
   FileBody body;
-  Status s = loader.ReadMetaBlock(handle, readahead, &body);
+  Status s = loader.ReadMetaBlock(BlockLoader::MetaKind::kMetaindex, handle,
+                                  readahead, &body);
   if (!s.ok()) return s;
   BlockTail tail;
   s = DecodeBlockTail(body.contents, &tail);
   if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
   EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
-  while (entry.Next()) {
+  KeyBudget budget(body.contents.size());
+  uint64_t left_bytes = file_size;
+  while (s.ok() && entry.Next()) {
     Slice value = entry.value();
     BlockHandle block;
-    if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
-      return entry
-          .EntryError("bad handle of block '" + entry.key().ToString() + "'")
-          .Annotate("metaindex " + loader.Describe(handle));
+    if (!budget.Take(entry.key())) {
+      s = entry.EntryError("the names take too much memory");
+    } else if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
+      s = entry.EntryError("bad handle of block '" + entry.key().ToString() +
+                           "'");
+    } else if (!TakeBlock(block, &left_bytes)) {
+      s = entry.EntryError("more blocks than the file has room for");
+    } else {
+      visit(entry.key(), block);
     }
-    visit(entry.key(), block);
   }
-  s = entry.status();
+  if (s.ok()) s = entry.status();
   return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
 }
 
@@ -269,7 +276,8 @@ Status TableOpener::FindGlobalSequence() {
 Status TableOpener::ReadDictionary() {
   if (!blocks_.dictionary) return Status();
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(*blocks_.dictionary, tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther,
+                                         *blocks_.dictionary, tail(), &body);
   if (s.ok()) core_.loader->SetDictionary(body.contents.ToString());
   return s;
 }
@@ -290,7 +298,8 @@ Status TableOpener::ReadFilter() {
   }
   if (!handle) return Status();
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *handle,
+                                         tail(), &body);
   if (s.IsCorruption() || s.IsNotSupported()) {
     Log(LogLevel::kWarn, core_.options.info_log,
         "reading without the filter, which is damaged: %s",
@@ -314,7 +323,8 @@ Status TableOpener::ReadRangeDeletions() {
     return Status::Corruption(name_, "the block of range deletions is missing");
   }
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(*handle, tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *handle,
+                                         tail(), &body);
   if (!s.ok()) return s;
   s = DecodeRangeDeletions(body.contents);
   return s.ok()
@@ -327,9 +337,13 @@ Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
   Status s = DecodeBlockTail(block_body, &block_tail);
   if (!s.ok()) return s;
   EntryScanner entry(Slice(block_body.data(), block_tail.entries_size));
+  KeyBudget budget(block_body.size());
   std::deque<std::string> keys;
   std::vector<RangeTombstone> list;
   while (entry.Next()) {
+    if (!budget.Take(entry.key())) {
+      return entry.EntryError("the keys take too much memory");
+    }
     if (entry.key().size() < kTrailerSize ||
         ExtractValueType(entry.key()) != ValueType::kRangeDeletion) {
       return entry.EntryError("no range deletion: key " +
@@ -355,7 +369,8 @@ Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
 
 Status TableOpener::ReadIndex() {
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(core_.footer.index, tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kIndex,
+                                         core_.footer.index, tail(), &body);
   if (!s.ok()) return s;
   s = core_.index.Decode(body.contents, core_.properties,
                          core_.options.file_size, core_.options.comparator,

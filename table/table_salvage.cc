@@ -19,10 +19,15 @@ namespace {
 
 // The largest block that is looked for. CRC-32C goes on from byte to byte; the
 // others begin anew for each end that a block might have, one in forty bytes,
-// but in zeros, say, every byte: so what they work through is bounded too.
+// but in zeros, say, every byte: so what they work through is bounded too, for
+// each look for one and for the file. The latter is enough for a few blocks of
+// any kind, for as many of 4 KiB as there are whatever is in them, and for
+// larger ones that are not made of zeros.
 constexpr size_t kMaxCrcBlockBytes = size_t{16} << 20;
 constexpr size_t kMaxHashedBlockBytes = size_t{1} << 20;
 constexpr uint64_t kMaxHashedBytes = uint64_t{1} << 29;
+constexpr uint64_t kMaxHashedBytesOfFileByte = 2048;
+constexpr uint64_t kAlwaysHashedBytes = 4 * kMaxHashedBytes;
 constexpr size_t kFirstWindowBytes = size_t{64} << 10;
 
 // With block_align, blocks begin at multiples of at least this.
@@ -34,15 +39,17 @@ bool IsCompressionByte(char c) {
          type == static_cast<uint8_t>(CompressionType::kZSTDNotFinal);
 }
 
-// Whether a block that begins with `bytes` ends in them; then its size.
-std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes) {
+// Whether a block that begins with `bytes` ends in them; then its size. No
+// more than *may_hash bytes are worked through, which are taken off that.
+std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes,
+                                   uint64_t* may_hash) {
   uint32_t crc = 0;
-  uint64_t hashed_bytes = 0;
   for (size_t n = 0; n + kBlockTrailerSize <= bytes.size(); ++n) {
     const char* const end = bytes.data() + n;
     const bool is_crc = type == ChecksumType::kCrc32c;
     if (IsCompressionByte(*end)) {
-      if (!is_crc && (hashed_bytes += n) > kMaxHashedBytes) break;
+      if (!is_crc && n > *may_hash) break;
+      if (!is_crc) *may_hash -= n;
       const uint32_t found = is_crc ? MaskCrc(Crc32cExtend(crc, end, 1))
                                     : BlockChecksum(type, bytes.data(), n);
       // An empty block is none.
@@ -140,6 +147,9 @@ class Salvager {
   // or are over. Whether there is one.
   bool Scan(const Footer& footer, uint64_t offset, bool in_data) {
     if (footer.checksum == ChecksumType::kNone) return false;
+    const uint64_t file_size = core_.options.file_size;
+    may_hash_ = kAlwaysHashedBytes + kMaxHashedBytesOfFileByte * file_size;
+    KeyBudget deletion_keys(file_size);
     std::vector<BlockHandle> data_blocks;
     bool any = false;
     while (const auto handle = FindBlock(footer.checksum, offset)) {
@@ -150,7 +160,7 @@ class Salvager {
         TakeDataBlock(*handle).IgnoreError();  // It was read a moment ago.
         data_blocks.push_back(*handle);
       } else if (core_.tombstones == nullptr) {
-        TakeRangeDeletionBlock(*handle);
+        TakeRangeDeletionBlock(*handle, &deletion_keys);
       }
     }
     return any;
@@ -195,7 +205,10 @@ class Salvager {
       if (!core_.file->Read(offset, count, &read, window_.data()).ok()) {
         return std::nullopt;
       }
-      const auto size = FindBlockEnd(type, read);
+      const uint64_t most_hashed = std::min(may_hash_, kMaxHashedBytes);
+      uint64_t left_bytes = most_hashed;
+      const auto size = FindBlockEnd(type, read, &left_bytes);
+      may_hash_ -= most_hashed - left_bytes;
       if (size || count == most) return size;
     }
   }
@@ -225,10 +238,14 @@ class Salvager {
     return true;
   }
 
-  void TakeRangeDeletionBlock(const BlockHandle& handle) {
+  // The keys are taken from a budget, which is the file's.
+  void TakeRangeDeletionBlock(const BlockHandle& handle, KeyBudget* budget) {
     FileBody body;
     BlockTail tail;
-    if (!core_.loader->ReadMetaBlock(handle, nullptr, &body).ok() ||
+    if (!core_.loader
+             ->ReadMetaBlock(BlockLoader::MetaKind::kOther, handle, nullptr,
+                             &body)
+             .ok() ||
         !DecodeBlockTail(body.contents, &tail).ok()) {
       return;
     }
@@ -238,7 +255,7 @@ class Salvager {
     EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
     while (entry.Next()) {
       const Slice key = entry.key();
-      if (key.size() < kTrailerSize ||
+      if (!budget->Take(key) || key.size() < kTrailerSize ||
           ExtractValueType(key) != ValueType::kRangeDeletion ||
           core_.options.comparator->CompareUser(ExtractUserKey(key),
                                                 entry.value()) >= 0) {
@@ -253,6 +270,7 @@ class Salvager {
   const SalvageSink& sink_;
   const bool legacy_;
   TableCore core_;
+  uint64_t may_hash_ = 0;  // By the search of this file that is under way.
   std::string window_;
   std::string last_key_;  // Of the data blocks so far.
 };

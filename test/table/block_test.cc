@@ -552,6 +552,19 @@ TEST(BlockTest, BoundsTheMemoryOfSharedKeys) {
   EXPECT_LT(block->ApproximateMemoryUsage(), 40000u);
 }
 
+// What is noted of entries takes eight times what the smallest ones do, and
+// compressed they take next to nothing.
+TEST(BlockTest, BoundsTheMemoryOfManyEntries) {
+  std::string entries = Raw(0, Key("", 1), "");
+  const std::string same = Raw(8, "", "");
+  while (entries.size() < 60 << 20) entries += same;
+  EXPECT_THAT(RefusalOf(WithRestarts(entries, {0}, 1)),
+              HasSubstr("the keys take too much memory"));
+  entries.resize(Raw(0, Key("", 1), "").size() + same.size() * 3000000);
+  const BlockRef block = MakeBlock(WithRestarts(entries, {0}, 1));
+  EXPECT_EQ(block->EntryCount(), 3000001u);
+}
+
 TEST(BlockTest, ReadsLongKeysWithFarRestartPoints) {
   // As other writers make them who do not look at the keys' whole size: in
   // full, these take hundreds of times what the block does.

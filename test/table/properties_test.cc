@@ -119,6 +119,29 @@ TEST(PropertiesTest, KeepsUnknownOnes) {
   EXPECT_THAT(p.other, ElementsAre(Pair("", "nameless"), Pair("zz", "last")));
 }
 
+// Names of which each is a byte longer than the one before: together they grow
+// by the square of the block's size.
+std::string MakeGrowingBlock(int count) {
+  std::string body;
+  for (int i = 0; i < count; ++i) {
+    PutVarint32(&body, static_cast<uint32_t>(i));
+    body += std::string("\1\0z", 3);
+  }
+  PutFixed32(&body, 0);
+  PutFixed32(&body, 1);
+  return body;
+}
+
+TEST(PropertiesTest, BoundsTheMemoryOfSharedNames) {
+  TableProperties p;
+  ASSERT_TRUE(DecodeProperties(MakeGrowingBlock(1000), "f", &p).ok());
+  EXPECT_EQ(p.other.size(), 1000u);
+  const Status status = DecodeProperties(MakeGrowingBlock(20000), "/db/1", &p);
+  EXPECT_TRUE(status.IsCorruption());
+  EXPECT_THAT(status.ToString(), HasSubstr("/db/1: properties block"));
+  EXPECT_THAT(status.ToString(), HasSubstr("the names take too much memory"));
+}
+
 TEST(PropertiesTest, RefusesNamesOutOfOrder) {
   for (const auto& names :
        {std::pair("b", "a"), std::pair("a", "a"), std::pair("", ""),

@@ -172,6 +172,26 @@ TEST(TableIndexTest, RefusesWhatItCannotRead) {
   }
 }
 
+TEST(TableIndexTest, RefusesMoreBlocksThanTheFileHasRoomFor) {
+  for (const Form form : {Form{false, false, 0, 1}, Form{true, true, 0, 16}}) {
+    const std::string body = MakeIndex(form, {"a", "b", "c"});
+    const uint64_t size = 100 + 200 + 300 + 3 * kBlockTrailerSize;
+    TableIndex whole;
+    EXPECT_TRUE(
+        whole.Decode(body, PropertiesOf(form), size, Comparator(), false).ok());
+    // One block, twice: each by itself fits.
+    BlockBuilder builder(1, form.delta ? BlockBuilder::ValueLength::kLeftOut
+                                       : BlockBuilder::ValueLength::kStored);
+    std::string value;
+    BlockHandle{0, kFileSize / 2}.EncodeTo(&value);
+    builder.Add(Target("a", 1), value);
+    builder.Add(Target("b", 1), value);
+    TableIndex index;
+    EXPECT_THAT(Decode(form, *builder.Finish(), &index).ToString(),
+                HasSubstr("more blocks than the file has room for"));
+  }
+}
+
 TEST(TableIndexTest, BoundsTheMemoryOfSharedSeparators) {
   // One long separator, and many that differ from it in nothing.
   std::string body;
