@@ -253,10 +253,18 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
                             !IsProduction(options_.ablation.context));
   if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
-  const SuperVersionCache::Read read = BeginRead(options);
+  SuperVersionCache::Read read = BeginRead(options);
   const SequenceNumber sequence = ReadSequence(options);
+  // One section a batch: what is evicted in a section stays until its end.
+  SuperVersion* const counted =
+      count > kMultiGetBatch ? read.super_version : nullptr;
+  if (counted != nullptr) counted->Ref();
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
     const size_t batch = std::min(count - done, kMultiGetBatch);
+    if (done > 0) {
+      super_versions_.End(read);
+      read = SuperVersionCache::BeginPinned(counted);
+    }
     scratch.targets.clear();
     for (size_t i = 0; i < batch; ++i) {
       scratch.targets.emplace_back(&values[done + i]);
@@ -270,6 +278,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
                           &scratch, statuses + done);
   }
   super_versions_.End(read);
+  if (counted != nullptr) super_versions_.Release(counted);
   RecordTick(stats_, Ticker::kNumberMultiGetCalls);
   if (operation) operation->Record(HistogramType::kBytesPerMultiGet, bytes);
   if (PerfCounts()) [[unlikely]]

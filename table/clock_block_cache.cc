@@ -1,11 +1,40 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/clock_block_cache.h"
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "util/read_section.h"
 
 namespace varve {
+
+namespace {
+
+// Bytes of blocks that no cache counts any more and some reader may be in: of
+// all caches, as one reader keeps what any of them evicts.
+constinit std::atomic<size_t> retired_bytes{0};
+
+// So many are taken for what readers need a moment for, or so great a part of
+// the cache.
+constexpr size_t kUsualRetiredBytes = 4 << 20;
+constexpr size_t kUsualRetiredPart = 4;
+
+void FreeBlock(void* object) {
+  auto* const block = static_cast<Block*>(object);
+  // relaxed: see TooMuchIsRetired.
+  retired_bytes.fetch_sub(block->ApproximateMemoryUsage(),
+                          std::memory_order_relaxed);
+  Block::DropHold(block);
+}
+
+bool TooMuchIsRetired(size_t capacity_bytes) {
+  // relaxed: a bound that need not be kept to the byte.
+  return retired_bytes.load(std::memory_order_relaxed) >
+         std::max(capacity_bytes / kUsualRetiredPart, kUsualRetiredBytes);
+}
+
+}  // namespace
 
 ClockBlockCache::ClockBlockCache(const CacheOptions& options)
     : BlockCache(options),
@@ -37,8 +66,16 @@ BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
 }
 
 bool ClockBlockCache::Admit(const BlockPlace& place) {
+  // A reader that hangs keeps all that is evicted meanwhile. Then nothing more
+  // is taken in, and so nothing is evicted.
+  if (TooMuchIsRetired(GetCapacity())) [[unlikely]] {
+    FreeRetired();
+    if (TooMuchIsRetired(GetCapacity())) return false;
+  }
   Shard* const shard = ShardOf(place.slot);
   MutexLock lock(&shard->mutex);
+  // What was pinned when the capacity shrank may go now.
+  if (shard->usage_bytes > shard->capacity_bytes) MakeRoom(shard, 0);
   return shard->admission.Admit(place.last_miss, place.handle->size,
                                 shard->usage_bytes, shard->capacity_bytes);
 }
@@ -84,20 +121,26 @@ void ClockBlockCache::Evict(Shard* shard, Block* block) {
   // a slot that is seen to be empty.
   block->slot_->store(nullptr, std::memory_order_release);
   RemoveFromRing(shard, block);
-  Retire(block, &Block::DropHold);
+  // relaxed: see TooMuchIsRetired.
+  retired_bytes.fetch_add(block->ApproximateMemoryUsage(),
+                          std::memory_order_relaxed);
+  Retire(block, &FreeBlock);
 }
 
 void ClockBlockCache::MakeRoom(Shard* shard, size_t more_bytes) {
-  // Blocks lose their mark in the first turn and go in the second.
-  size_t looks = 2 * shard->ring.size();
+  // Blocks lose their mark in the first turn and go in the second. After two
+  // in which none went, all are pinned.
+  size_t looks = 0;
   while (shard->usage_bytes + more_bytes > shard->capacity_bytes &&
-         looks-- > 0 && !shard->ring.empty()) {
+         looks++ < 2 * shard->ring.size()) {
     if (shard->hand >= shard->ring.size()) shard->hand = 0;
     Block* const block = shard->ring[shard->hand];
     // The newest block, the ring's last, comes to the place of one that goes,
     // behind the hand: it has a whole turn before it.
     ++shard->hand;
-    if (!block->IsPinned() && !block->TakeReferenced()) Evict(shard, block);
+    if (block->IsPinned() || block->TakeReferenced()) continue;
+    Evict(shard, block);
+    looks = 0;
   }
 }
 

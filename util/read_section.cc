@@ -93,6 +93,7 @@ constinit thread_local bool is_freeing = false;
 class Limbo {
  public:
   void Retire(const Retired& retired) VARVE_EXCLUDES(mu_);
+  void FreeWhatCanBe() VARVE_EXCLUDES(mu_);
   void Drain() VARVE_EXCLUDES(mu_);
   size_t Count() VARVE_EXCLUDES(mu_);
 
@@ -123,6 +124,19 @@ void Limbo::Retire(const Retired& retired) {
     open_.push_back(retired);
     count_++;
     if (open_.size() >= kBatchObjects) batch = CloseLocked();
+    if (batches_.empty()) return;
+    last_number = last_number_;
+  }
+  if (batch != nullptr) Arm(batch);
+  if (!is_freeing) FreeReady(last_number);
+}
+
+void Limbo::FreeWhatCanBe() {
+  Batch* batch = nullptr;
+  uint64_t last_number = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!open_.empty()) batch = CloseLocked();
     if (batches_.empty()) return;
     last_number = last_number_;
   }
@@ -274,6 +288,8 @@ void SetReadSectionFenced(bool fenced) {
 void Retire(void* object, void (*deleter)(void*)) {
   TheLimbo().Retire({object, deleter});
 }
+
+void FreeRetired() { TheLimbo().FreeWhatCanBe(); }
 
 size_t RetiredCount() { return TheLimbo().Count(); }
 

@@ -80,7 +80,7 @@
 //   A section may see what was unlinked just before it began. Nobody waits for
 //   a reader but DrainRetired(); a reader that stays inside keeps all that is
 //   retired meanwhile. Fewer than 64 objects stay in limbo until more come, or
-//   until DrainRetired().
+//   until FreeRetired() or DrainRetired().
 // Reclamation
 //   Of objects: T5. Records are never freed; nothing here is destroyed at the
 //   end of the process.
@@ -208,6 +208,11 @@ void HeavyBarrier();
 // a deleter must take none of them.
 // REQUIRES: no shared pointer leads to `object` any more.
 void Retire(void* object, void (*deleter)(void*));
+
+// Frees what was retired and no section can know any more, as Retire does with
+// every 64th object: for those who cannot wait for the other 63. Costs a T3 if
+// something was retired since the last one.
+void FreeRetired();
 
 // Objects retired and not yet freed.
 size_t RetiredCount();

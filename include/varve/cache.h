@@ -11,7 +11,7 @@ namespace varve {
 
 // Holds uncompressed blocks of tables in memory, up to a capacity. Any number
 // of DBs may share one through Options::block_cache; each DB's blocks are its
-// own.
+// own. NewBlockCache makes them; no other class can be one.
 // Thread-safety: thread-safe.
 class VARVE_EXPORT Cache {
  public:
@@ -30,6 +30,10 @@ class VARVE_EXPORT Cache {
 
   // Evicts all that is not in use.
   virtual void EraseUnreferenced() = 0;
+
+ private:
+  friend class BlockCache;
+  Cache() = default;
 };
 
 // What NewBlockCache makes.
@@ -38,7 +42,7 @@ struct CacheOptions {
   size_t capacity_bytes = 32 << 20;
   // true: a block that does not fit because everything is in use is not
   // cached, and the read goes on with a copy of its own. false: the capacity
-  // is exceeded, until that has ended and the next block is cached.
+  // is exceeded, until that has ended and the next block is missed.
   bool strict_capacity_limit = false;
   // Put blocks on huge pages, if the kernel gives them on request. Not done
   // for capacities below 64 MiB, of which a page of 2 MiB is too large a part.

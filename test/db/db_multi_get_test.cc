@@ -18,6 +18,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/ring_faults.h"
 #include "test/testing/seed.h"
+#include "util/read_section.h"
 #include "varve/db.h"
 #include "varve/filter_policy.h"
 
@@ -99,6 +100,34 @@ class DbMultiGetTest : public ::testing::Test {
   TempDir directory_;
   const std::string path_ = directory_.Sub("db");
 };
+
+// A call of any length keeps no more of what leaves the cache than a short one.
+TEST_F(DbMultiGetTest, ALongCallDoesNotKeepWhatIsEvicted) {
+  Options options = TinyOptions();
+  options.block_cache = NewTestCache(64 << 10);
+  Fill(options);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options, path_, &db)));
+  // Each twice, since a full cache takes in what is missed twice.
+  std::vector<std::string> names;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (int i = 0; i < kKeys; i += 3) names.insert(names.end(), 2, Key(i));
+  }
+  const std::vector<Slice> keys(names.begin(), names.end());
+  std::vector<std::string> values(keys.size());
+  std::vector<Status> statuses(keys.size());
+  DrainRetired();
+  db->MultiGet({}, keys.size(), keys.data(), values.data(), statuses.data());
+  EXPECT_LE(RetiredCount(), 4u * 64);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    std::string value;
+    const Status status = db->Get({}, keys[i], &value);
+    ASSERT_EQ(statuses[i].ToString(), status.ToString()) << names[i];
+    if (status.ok()) {
+      ASSERT_EQ(values[i], value) << names[i];
+    }
+  }
+}
 
 TEST_F(DbMultiGetTest, AnswersAsGetHoweverBlocksAreRead) {
   for (const CompressionType compression :

@@ -311,6 +311,27 @@ TEST_P(BlockCacheTest, SmallerCapacitySparesPinnedBlocks) {
   EXPECT_EQ(table.Lookup(2).get(), pinned.get());
 }
 
+TEST_P(BlockCacheTest, SmallerCapacityLeavesNothingButPinnedBlocks) {
+  const size_t charge = Block100()->ApproximateMemoryUsage();
+  constexpr size_t kBlocks = 200;
+  const auto cache = NewCache(kBlocks * charge);
+  auto* const blocks = static_cast<BlockCache*>(cache.get());
+  TestTable table(blocks, kBlocks);
+  for (size_t i = 0; i < kBlocks; ++i) table.Insert(i, Block100());
+  // All are marked as used, and a third is in use.
+  std::vector<BlockRef> pinned;
+  for (size_t i = 0; i < kBlocks; ++i) {
+    BlockRef ref = table.Lookup(i);
+    if (i % 3 == 0) pinned.push_back(std::move(ref));
+  }
+  cache->SetCapacity(0);
+  EXPECT_GT(cache->GetUsage(), 0u);
+  EXPECT_EQ(cache->GetUsage(), cache->GetPinnedUsage());
+  pinned.clear();
+  EXPECT_FALSE(table.Admit(1));
+  EXPECT_EQ(cache->GetUsage(), 0u);
+}
+
 TEST_P(BlockCacheTest, ErasesUnreferenced) {
   const auto cache = NewCache(1 << 20);
   TestTable table(Blocks(cache), 20);
@@ -443,6 +464,37 @@ TEST_P(ClockBlockCacheTest, EvictedBlockStaysForReadersInside) {
   });
   DrainRetired();
   EXPECT_EQ(RetiredCount(), 0u);
+}
+
+// One that hangs, in whatever it reads, does not make others take all memory.
+TEST_P(ClockBlockCacheTest, TakesInLittleWhileAReaderStaysInside) {
+  constexpr size_t kBlockBytes = 10000;
+  constexpr size_t kMostBytes = 4 << 20;
+  const auto cache = NewCache(10 * kBlockBytes);
+  TestTable table(Blocks(cache), 100);
+  const auto miss = [&](size_t i) {
+    if (LoadSlot(&table, i) != nullptr || !table.Admit(i)) return false;
+    table.Insert(i, MakeBlock(std::string(kBlockBytes, 'v')));
+    return true;
+  };
+  Actor reader;
+  reader.Do([] { ReadSection::Enter(CurrentThreadRecord()); });
+  size_t taken = 0;
+  for (size_t i = 0; i < 20000; ++i) taken += miss(i / 2 % 100);
+  EXPECT_GE(taken, kMostBytes / kBlockBytes);
+  EXPECT_LE(taken, kMostBytes / kBlockBytes + 20);
+  EXPECT_LE(RetiredCount(), taken);
+  // Another cache's blocks would be kept as well.
+  const auto other = NewCache(10 * kBlockBytes);
+  TestTable other_table(Blocks(other), 1);
+  EXPECT_FALSE(other_table.Admit(0));
+  // Once it has left, all is as before.
+  reader.Do([] { ReadSection::Exit(CurrentThreadRecord()); });
+  EXPECT_TRUE(other_table.Admit(0));
+  EXPECT_LT(RetiredCount(), 64u);
+  for (size_t i = 0; i < 2000; ++i) miss(i / 2 % 100);
+  EXPECT_LT(RetiredCount(), 64u);
+  EXPECT_TRUE(table.Admit(1) || table.Admit(1));
 }
 
 TEST_P(ClockBlockCacheTest, PinInTheLastMomentKeepsTheBlockB2) {

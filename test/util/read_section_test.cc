@@ -101,6 +101,24 @@ TEST_P(ReadSectionTest, PaysOneBarrierPerBatch) {
   EXPECT_EQ(HeavyBarrierCount() - before, 11u);
 }
 
+TEST_P(ReadSectionTest, FreesFewerThanABatchOnRequest) {
+  RetireNew(3);
+  FreeRetired();
+  EXPECT_EQ(RetiredCount(), 0u);
+  const uint64_t barriers = HeavyBarrierCount();
+  FreeRetired();  // Nothing to do.
+  EXPECT_EQ(HeavyBarrierCount(), barriers);
+  Actor reader;
+  reader.Do(EnterHere);
+  RetireNew(3);
+  FreeRetired();
+  FreeRetired();  // It waits for nobody.
+  EXPECT_EQ(live_objects, 3);
+  reader.Do(ExitHere);
+  FreeRetired();
+  EXPECT_EQ(live_objects, 0);
+}
+
 TEST_P(ReadSectionTest, ReaderKeepsWhatItFoundB1) {
   std::atomic<Object*> shared{new Object};
   Actor reader;
