@@ -78,6 +78,7 @@ Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
           references_.Find(record, entry->index);
       if (counts != nullptr) [[likely]] {
         counts->Take();
+        LightBarrier(record);
         // acquire: pairs with the release in OpenLocked and PutBackLocked.
         DB* const db = entry->open.load(std::memory_order_acquire);
         if (db != nullptr) [[likely]] {
@@ -184,7 +185,7 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
 
 void CatalogImpl::RetractLocked(CatalogEntry* entry) {
   entry->state = CatalogEntry::State::kEnding;
-  // relaxed: AwaitSections makes it known.
+  // relaxed: a HeavyBarrier follows.
   entry->open.store(nullptr, std::memory_order_relaxed);
 }
 
@@ -236,7 +237,7 @@ Status CatalogImpl::CloseIdle(uint64_t idle_us, size_t* closed) {
   }
   if (closed != nullptr) *closed = 0;
   if (idle.empty()) return Status::OK();
-  ThreadReferences::AwaitSections();
+  HeavyBarrier();
   Status result;
   for (CatalogEntry* entry : idle) {
     const bool unused = AwaitReferences(*entry, 0);

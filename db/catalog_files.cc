@@ -83,7 +83,11 @@ CatalogEntry* CatalogImpl::AddLocked(const std::string& folded) {
 
 void CatalogImpl::EraseLocked(CatalogEntry* entry) {
   free_indexes_.push_back(entry->index);
-  entries_.erase(std::string(entry->name));
+  const auto found = entries_.find(entry->name);
+  // A section may have it from a spelling that is forgotten by now.
+  Retire(found->second.release(),
+         [](void* erased) { delete static_cast<CatalogEntry*>(erased); });
+  entries_.erase(found);
   changed_.SignalAll();
 }
 
@@ -138,7 +142,7 @@ Status CatalogImpl::Drop(const Slice& name) {
     RetractLocked(entry);
     spellings_.Forget(entry);
   }
-  ThreadReferences::AwaitSections();
+  HeavyBarrier();
   Status status;
   if (!AwaitReferences(*entry, drop_patience_us_)) {
     status = Status::Busy("references are still out", name);
@@ -205,6 +209,11 @@ Status CatalogImpl::RemoveAllDropped(
 }
 
 void CatalogImpl::RemoveDropped(const std::string& directory) {
+  // A link goes itself. What it leads to is another's.
+  if (!env_->CreateDirIfMissing(directory).ok()) {
+    env_->RemoveFile(directory).IgnoreError();  // See below.
+    return;
+  }
   RemoveLost(env_, directory + "/lost");
   Options options;
   options.env = env_;

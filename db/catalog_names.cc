@@ -47,7 +47,9 @@ bool HasControls(std::string_view name) {
 }
 
 Status Refuse(const char* why, const Slice& name) {
-  return Status::InvalidArgument(std::string("database name: ") + why, name);
+  return Status::InvalidArgument(
+      std::string("database name: ") + why,
+      Slice(name.data(), std::min(name.size(), kMaxDatabaseNameBytes)));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 //      found it: retired after it was unlinked.
 //   I2 a spelling is in one place at most: T2 looks for it with the mutex held.
 //   I3 the entry that a spelling leads to lives at least as long: an owner
-//      that ends an entry does T3, then waits for all sections.
+//      that ends an entry does T3, and then retires it.
 // Why each order is needed
 //   release and acquire make the Spelling's fields visible (I1). Nothing is
 //   read that depends on two places.

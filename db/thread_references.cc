@@ -46,12 +46,6 @@ ThreadReferences::Counts* ThreadReferences::Make(ThreadRecord* record,
   return Find(record, index);
 }
 
-void ThreadReferences::AwaitSections() {
-  static char token;
-  Retire(&token, [](void*) {});
-  DrainRetired();
-}
-
 ThreadReferences::Sums ThreadReferences::Count(uint32_t index) {
   Sums sums;
   MutexLock lock(&mutex_);

@@ -13,23 +13,22 @@
 //   counts, `taken` and `given`, which that thread alone writes and which only
 //   grow. The counts of a thread that has ended, as they are, go to a new one.
 // Transitions
-//   T1 take: in a read section, taken + 1; load target. If it is null, T2, and
-//      the slow way: T1 with the owner's mutex held, in a state of the thing
-//      in which the owner does not end it.
+//   T1 take: taken + 1; LightBarrier(); load target. If it is null, T2, and the
+//      slow way: T1 with the owner's mutex held, in a state of the thing in
+//      which the owner does not end it.
 //   T2 give: given + 1, release; by any thread, in its own counts.
 //   T3 end: with the owner's mutex held target becomes null and the state one
-//      in which nobody takes. Then, without the mutex, AwaitSections(); then
-//      Count(): all `given` (acquire), after that all `taken`. If the sums are
-//      equal, the thing can go; else target is put back, or Count is asked
-//      again later.
+//      in which nobody takes. Then HeavyBarrier(); then Count(): all `given`
+//      (acquire), after that all `taken`. If the sums are equal, the thing can
+//      go; else target is put back, or Count is asked again later.
 // Invariants
 //   I1 if T3 finds equal sums, nobody has a reference, nor will have.
 //   I2 a count is changed by one thread.
 // Why each order is needed
-//   The section of a T1 either is over when AwaitSections returns, or begins
-//   after its barrier. In the first case its `taken` is visible, as the end of
-//   the section is a release that AwaitSections acquires. In the second it sees
-//   null. No order is needed between the two accesses of T1 itself.
+//   T1 stores `taken` and loads target, T3 stores target and loads `taken`: of
+//   such a pair the two barriers (util/read_section.h) let one, at least, see
+//   what the other has stored. So T3 counts the T1, or the T1 sees null. With
+//   the mutex, T1 and T3 come one after the other.
 //   `given` is stored by release and loaded by acquire: what was done with the
 //   thing happens before it goes, and the `taken` that belongs to a `given` is
 //   visible when that is, though it may be another thread's: whoever gives has
@@ -39,8 +38,7 @@
 //   `taken` is stored and loaded relaxed, for these reasons.
 // Bad interleavings prevented
 //   B1 a reader loads target; the owner nulls it and counts; the reader counts
-//      itself: taken comes before the section's end, and the owner waits for
-//      that.
+//      itself: it does so before it loads, and the barriers keep it so.
 //   B2 A takes, hands over to B, B gives: the sum sees B's `given`, but A's
 //      counts as they were before: given is summed first, and acquired.
 //   B3 A's take is summed, then A hands over to B, whose counts were summed
@@ -49,12 +47,13 @@
 //   B5 the thread ends with a reference out, its counts go to another thread,
 //      and the reference is given elsewhere: only the sums matter.
 //   B6 the index gets a new thing while counts of the former one are not
-//      equal: REQUIRES of the owner, I1 is what it has before it reuses one.
+//      equal: REQUIRES of the owner, I1 is what it has before it reuses one. A
+//      T1 of the former thing that comes late finds its target null: as B4.
 // Freshness and progress
-//   Count may see more than are out (B3, B4) and never fewer. Takers wait for
-//   nobody; AwaitSections waits for the read sections of all threads.
+//   Count may see more than are out (B3, B4) and never fewer. Nobody waits.
 // Reclamation
-//   Counts are freed with the object. Slots as in util/thread_slots.h: the
+//   Where target lies is the owner's to keep for whoever is in T1. Counts are
+//   freed with the object. Slots as in util/thread_slots.h: the
 //   number is the same for ever, so no slot turns stale, and T13 never happens;
 //   that is why a nested section may fill an empty slot, too, and why a slot is
 //   good outside of sections.
@@ -77,7 +76,7 @@ class ThreadReferences final : public SlotOwner {
     std::atomic<uint64_t> taken{0};
     std::atomic<uint64_t> given{0};
 
-    // T1, in a section or with the owner's mutex held.
+    // The first step of T1.
     void Take() {
       // relaxed, both: this thread alone writes it; see above.
       taken.store(taken.load(std::memory_order_relaxed) + 1,
@@ -125,9 +124,6 @@ class ThreadReferences final : public SlotOwner {
     Counts* const counts = Find(record, index);
     return counts != nullptr ? counts : Make(record, index);
   }
-
-  // Returns when each section that was open is over. REQUIRES: as DrainRetired.
-  static void AwaitSections();
 
   // T3's sums.
   Sums Count(uint32_t index);

@@ -15,6 +15,7 @@
 
 #include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
+#include "util/read_section.h"
 
 namespace varve::test {
 namespace {
@@ -86,6 +87,25 @@ class CatalogTest : public ::testing::Test {
   CatalogOptions options_;
   std::unique_ptr<Catalog> catalog_;
 };
+
+// One that hangs in a read of whatever database is not waited for.
+TEST_F(CatalogTest, EndsDatabasesWhileAReaderStaysInside) {
+  for (const std::string name : {"one", "two"}) {
+    ASSERT_TRUE(Ok(catalog_->Create(name)));
+    Put(name, "key", name);
+  }
+  Actor reader;
+  reader.Do([] { ReadSection::Enter(CurrentThreadRecord()); });
+  EXPECT_EQ(CloseIdle(), 2u);
+  EXPECT_EQ(Get("one", "key"), "one");
+  EXPECT_TRUE(Ok(catalog_->Drop("one")));
+  EXPECT_TRUE(FindStatus("one").IsNotFound());
+  ASSERT_TRUE(Ok(catalog_->Create("one")));
+  Put("one", "key", "again");
+  EXPECT_EQ(Get("one", "key"), "again");
+  reader.Do([] { ReadSection::Exit(CurrentThreadRecord()); });
+  EXPECT_EQ(Get("two", "key"), "two");
+}
 
 TEST_F(CatalogTest, FindsByAnySpelling) {
   ASSERT_TRUE(Ok(catalog_->Create("Oren")));

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdio>
 #include <deque>
 #include <memory>
 #include <thread>
@@ -53,45 +54,77 @@ TEST(ThreadReferencesTest, CountsEachIndexForItself) {
   EXPECT_EQ(Out(&references, 5000), 0u);
 }
 
-// B1: with the reader inside its section, before and after it has counted.
-TEST(ThreadReferencesTest, WhoEndsItWaitsForTheSectionThatSawIt) {
-  for (const bool counted_first : {false, true}) {
+// B1: the reader at each of its steps when the owner counts.
+TEST(ThreadReferencesTest, WhoeverEndsItSeesTheTakerOrIsSeen) {
+  for (const int steps_before : {0, 1, 2}) {
     ThreadReferences references;
     int thing = 0;
     std::atomic<int*> target = &thing;
     Actor reader;
-    Actor ender;
-    ThreadRecord* record = nullptr;
     int* seen = nullptr;
-    const auto take = [&] {
-      references.FindOrMake(record, 3)->Take();
-      seen = target.load();
+    const auto step = [&](int i) {
+      ThreadRecord* const record = CurrentThreadRecord();
+      if (i == 0) {
+        references.FindOrMake(record, 3)->Take();
+        LightBarrier(record);
+      } else {
+        seen = target.load();
+        if (seen == nullptr) references.FindOrMake(record, 3)->Give();
+      }
     };
-    reader.Do([&] {
-      record = CurrentThreadRecord();
-      references.FindOrMake(record, 3);
-      ReadSection::Enter(record);
-      if (counted_first) take();
-    });
-    const uint64_t barriers = HeavyBarrierCount();
-    uint64_t out = 0;
-    ender.Start([&] {
-      target = nullptr;
-      ThreadReferences::AwaitSections();
-      out = Out(&references, 3);
-    });
-    // It is behind its barrier now, and waits.
-    while (HeavyBarrierCount() == barriers) std::this_thread::yield();
-    reader.Do([&] {
-      if (!counted_first) take();
-      if (ReadSection::Exit(record)) ReadSection::CheckSlots(record);
-    });
-    ender.Wait();
-    EXPECT_EQ(out, 1u);
-    EXPECT_EQ(seen, counted_first ? &thing : nullptr);
-    reader.Do([&] { Give(&references, 3); });
-    EXPECT_EQ(Out(&references, 3), 0u);
+    for (int i = 0; i < steps_before; ++i) reader.Do([&] { step(i); });
+    target = nullptr;
+    HeavyBarrier();
+    EXPECT_EQ(Out(&references, 3), steps_before > 0 ? 1u : 0u);
+    for (int i = steps_before; i < 2; ++i) reader.Do([&] { step(i); });
+    EXPECT_EQ(seen, steps_before == 2 ? &thing : nullptr);
+    EXPECT_EQ(Out(&references, 3), seen != nullptr ? 1u : 0u);
   }
+}
+
+// B1, with steps that run together: not both overlook the other.
+TEST(ThreadReferencesTest, NoTakerIsOverlookedWhileItIsEnded) {
+  constexpr int kRounds = 2000;
+  ThreadReferences references;
+  int thing = 0;
+  std::atomic<int*> target = nullptr;
+  std::atomic<int> round = 0;
+  std::thread taker([&] {
+    ThreadRecord* const record = CurrentThreadRecord();
+    ThreadReferences::Counts* const counts = references.FindOrMake(record, 3);
+    for (int i = 1; i <= kRounds; ++i) {
+      while (round != i) std::this_thread::yield();
+      int* seen;
+      do {
+        counts->Take();
+        LightBarrier(record);
+        // acquire: pairs with the release below.
+        seen = target.load(std::memory_order_acquire);
+        if (seen != nullptr) *seen = i;
+        counts->Give();
+      } while (seen != nullptr);
+      round = -i;
+    }
+  });
+  int ended = 0;
+  for (int i = 1; i <= kRounds; ++i) {
+    // release: pairs with the acquire above.
+    target.store(&thing, std::memory_order_release);
+    round = i;
+    if (i % 2 == 0) std::this_thread::yield();
+    // relaxed: the barrier follows.
+    target.store(nullptr, std::memory_order_relaxed);
+    HeavyBarrier();
+    const ThreadReferences::Sums sums = references.Count(3);
+    if (sums.given == sums.taken) {
+      thing = -1;  // Nobody else touches it any more: a race if one does.
+      ++ended;
+    }
+    while (round != -i) std::this_thread::yield();
+  }
+  taker.join();
+  EXPECT_EQ(Out(&references, 3), 0u);
+  printf("%d of %d ended at the first count\n", ended, kRounds);
 }
 
 // B2, B5.
