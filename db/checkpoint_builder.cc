@@ -129,6 +129,9 @@ Status CheckpointBuilder::RemoveTemporary() {
   std::vector<std::string> names;
   Status status = env_->GetChildren(temporary_, &names);
   if (status.IsNotFound()) return Status::OK();
+  // A link is not followed: what it leads to is another's.
+  if (status.ok()) status = env_->CreateDirIfMissing(temporary_);
+  if (!status.ok()) return status;
   // All before any is removed: it may be a database.
   for (const std::string& name : names) {
     uint64_t number;

@@ -21,6 +21,9 @@ namespace {
 constexpr size_t kInfoLogsToKeep = 10;
 constexpr size_t kMaxIdentityBytes = 255;
 
+// As many updates must still be possible where one writes at all.
+constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
+
 Options Sanitize(const Options& given) {
   Options options = given;
   RaiseNumbers(&options);
@@ -45,6 +48,19 @@ std::string NewUuid() {
     if (c == 'y') c = kDigits[8 + (device() & 3)];
   }
   return uuid;
+}
+
+// LOCK is the first that is made of a database. Without it there may still be
+// one that was copied, or is damaged.
+bool HoldsDatabaseFiles(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  // What is wrong with the directory the lock will tell.
+  if (!env->GetChildren(path, &names).ok()) return true;
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    uint64_t number = 0;
+    FileType type = FileType::kInfoLog;
+    return ParseFileName(name, &number, &type) && type != FileType::kInfoLog;
+  });
 }
 
 }  // namespace
@@ -135,6 +151,7 @@ DBImpl::~DBImpl() {
   }
   versions_.reset();
   mutex_.Unlock();
+  FreeRetired();  // The blocks of its tables, for one.
 }
 
 Status DBImpl::Open(bool name_is_safe) {
@@ -165,9 +182,9 @@ Status DBImpl::OpenDirectory(bool name_is_safe) {
                  ? Status::OK()
                  : MakeSafeDirectory(env_, path_, options_.create_if_missing);
     // A directory without a database is left alone unless one is to be made.
+    // What is there without the lock may be about to change.
     if (status.ok() && !options_.create_if_missing) {
-      status = env_->FileExists(LockFileName(path_));
-      if (status.IsNotFound()) return Status::OK();
+      status = HoldsDatabaseFiles(env_, path_) ? Status::OK() : NoDatabase();
     }
   }
   if (!status.ok()) return status;
@@ -181,16 +198,18 @@ Status DBImpl::OpenDirectory(bool name_is_safe) {
   return status;
 }
 
+Status DBImpl::NoDatabase() const {
+  return Status::InvalidArgument(
+      path_, read_only_ ? "holds no database"
+                        : "holds no database (create_if_missing is false)");
+}
+
 Status DBImpl::Recover(RecoveredState* state) {
   Recovery recovery(options_, path_, &comparator_, table_cache_.get(), &log_);
   Status status = recovery.Run(state);
   if (!status.ok()) return status;
   if (!state->exists) {
-    if (!options_.create_if_missing || read_only_) {
-      return Status::InvalidArgument(
-          path_, read_only_ ? "holds no database"
-                            : "holds no database (create_if_missing is false)");
-    }
+    if (!options_.create_if_missing || read_only_) return NoDatabase();
   } else if (options_.error_if_exists) {
     return Status::InvalidArgument(path_,
                                    "exists already (error_if_exists is true)");
@@ -199,6 +218,11 @@ Status DBImpl::Recover(RecoveredState* state) {
       std::max(state->largest_file_number, state->manifest.next_file_number) >
           kMaxFileNumber - kSpareFileNumbers) {
     return Status::Corruption(path_, "its file numbers are used up");
+  }
+  if (!read_only_ &&
+      std::max(state->last_sequence, state->manifest.last_sequence) >
+          kMaxSequenceNumber - kSpareSequences) {
+    return Status::Corruption(path_, "its sequence numbers are used up");
   }
   return status;
 }
@@ -323,22 +347,25 @@ Status DBImpl::LoadIdentity() {
   return status;
 }
 
-bool DBImpl::KeepUnknownTable(uint64_t number) {
-  const std::string path = TableFileName(path_, number);
+bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
+  const std::string path = path_ + "/" + name;
   TableFile file;
   file.number = number;
   std::shared_ptr<Table> table;
-  const bool whole = env_->GetFileSize(path, &file.size).ok() &&
-                     table_cache_->Find(file, &table).ok();
+  // One that the engine would not have called so it does not find.
+  const bool is_regular = path == TableFileName(path_, number) ||
+                          path == LevelDbTableFileName(path_, number);
+  const bool whole = !is_regular || (env_->GetFileSize(path, &file.size).ok() &&
+                                     table_cache_->Find(file, &table).ok());
   table_cache_->Evict(number);
   if (!whole) return false;
   const std::string lost = path_ + "/lost";
-  Log(LogLevel::kWarn, &log_, "%s is whole, but not in the MANIFEST: to lost/",
+  Log(LogLevel::kWarn, &log_, "%s is not in the MANIFEST: to lost/",
       path.c_str());
   std::unique_ptr<Directory> handle;
   Status status = env_->CreateDirIfMissing(lost);
   if (status.ok()) {
-    status = env_->RenameFile(path, TableFileName(lost, number));
+    status = env_->RenameFile(path, lost + "/" + name);
   }
   if (status.ok()) status = env_->NewDirectory(lost, &handle);
   if (status.ok()) status = handle->Sync();
@@ -380,7 +407,7 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
         // One that the MANIFEST never heard of is the output of a job that
         // died, or what is left when the MANIFEST has lost its end.
         keep = std::binary_search(live.begin(), live.end(), number) ||
-               (number >= next_file_number && KeepUnknownTable(number));
+               (number >= next_file_number && KeepUnknownTable(name, number));
         break;
       case FileType::kWal:
         keep = number >= log_number;

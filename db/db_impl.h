@@ -119,6 +119,8 @@ class DBImpl final : public DB, private SuperVersionDisposer {
 
   // ---- Opening and closing (db_impl.cc) ----
   Status OpenDirectory(bool name_is_safe);
+  // What an Open says of a directory that it is not to make a database in.
+  Status NoDatabase() const;
   Status Recover(RecoveredState* state);
   Status InstallRecovered(RecoveredState* state);
   // Adds the name of the log that was there to `old_logs`.
@@ -128,7 +130,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   void RemoveLeftovers(uint64_t next_file_number);
   void RemoveOldInfoLogs(const std::vector<std::string>& names);
   // Moves a table that the MANIFEST does not know to lost/, if it is whole.
-  bool KeepUnknownTable(uint64_t number);
+  bool KeepUnknownTable(const std::string& name, uint64_t number);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
@@ -250,7 +252,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status AwaitFlushLocked(uint64_t target) VARVE_REQUIRES(mutex_);
   // Gives the mutex back while it waits for the device.
   Status SyncLogsLocked() VARVE_REQUIRES(mutex_);
-  // With the lead of the queue.
+  // With the lead of the queue. Gives the mutex back while it writes.
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
   // What a job that runs has met, or will meet, must not be taken for what
@@ -325,6 +327,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status Cut(CheckpointCut* cut);
 
   // ---- Properties (db_properties.cc) ----
+  uint64_t EstimateKeys();
   bool GetIntPropertyLocked(const Slice& name, uint64_t* value)
       VARVE_REQUIRES(mutex_);
   std::string LevelStatsLocked() const VARVE_REQUIRES(mutex_);

@@ -76,11 +76,13 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
   value->clear();
   Slice name = property;
   if (!StripPrefix(&name)) return false;
-  MutexLock lock(&mutex_);
   uint64_t number;
-  if (GetIntPropertyLocked(name, &number)) {
+  if (GetIntProperty(property, &number)) {
     *value = std::to_string(number);
-  } else if (name == Slice("levelstats")) {
+    return true;
+  }
+  MutexLock lock(&mutex_);
+  if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
   } else if (name == Slice("stats")) {
     *value = StatsLocked();
@@ -113,8 +115,35 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
 bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
   Slice name = property;
   if (!StripPrefix(&name)) return false;
+  if (name == Slice("estimate-num-keys")) {
+    *value = EstimateKeys();
+    return true;
+  }
   MutexLock lock(&mutex_);
   return GetIntPropertyLocked(name, value);
+}
+
+// Without the mutex: tables may have to be opened.
+uint64_t DBImpl::EstimateKeys() {
+  SuperVersion* const super_version = super_versions_.Reference();
+  uint64_t entries = super_version->memtable->EntryCount();
+  uint64_t deletions = super_version->memtable->DeletionCount();
+  for (const MemTable* memtable : super_version->immutable) {
+    entries += memtable->EntryCount();
+    deletions += memtable->DeletionCount();
+  }
+  for (int i = 0; i < kNumLevels; ++i) {
+    for (const FileMetaData* file : super_version->version->files(i)) {
+      std::shared_ptr<Table> table;
+      if (!table_cache_->Find(file->table_file(), &table).ok()) continue;
+      const TableProperties& properties = table->properties();
+      entries += properties.num_entries;
+      deletions += properties.num_deletions;
+    }
+  }
+  super_versions_.Release(super_version);
+  // A deletion hides one entry, and is itself none.
+  return entries - std::min(entries, 2 * deletions);
 }
 
 bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
@@ -169,20 +198,6 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("approximate-memory-usage")) {
     *value = memtable_bytes + table_cache_->ApproximateMemoryUsage() +
              block_cache_->GetUsage();
-  } else if (is("estimate-num-keys")) {
-    uint64_t entries = memtable_->EntryCount() + immutable_entries;
-    uint64_t deletions = memtable_->DeletionCount() + immutable_deletions;
-    for (int i = 0; i < kNumLevels; ++i) {
-      for (const FileMetaData* file : version.files(i)) {
-        std::shared_ptr<Table> table;
-        if (!table_cache_->Find(file->table_file(), &table).ok()) continue;
-        const TableProperties& properties = table->properties();
-        entries += properties.num_entries;
-        deletions += properties.num_deletions;
-      }
-    }
-    // A deletion hides one entry, and is itself none.
-    *value = entries - std::min(entries, 2 * deletions);
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
         ComputeLevelTargets(options_, version).base_level);

@@ -1,28 +1,52 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <string>
+#include <vector>
+
 #include "env/file_names.h"
 #include "varve/db.h"
 
 namespace varve {
 
-Status DestroyDB(const std::string& path, const Options& options) {
-  Env* const env = options.env;
-  std::vector<std::string> names;
-  Status status = env->GetChildren(path, &names);
-  if (status.IsNotFound()) return Status::OK();
+namespace {
+
+// The names of a database's files.
+Status ListFiles(Env* env, const std::string& path,
+                 std::vector<std::string>* names) {
+  Status status = env->GetChildren(path, names);
   if (!status.ok()) return status;
-  std::vector<std::string> ours;
-  bool has_lock = false;
-  for (const std::string& name : names) {
+  std::erase_if(*names, [](const std::string& name) {
     uint64_t number;
     FileType type;
-    if (!ParseFileName(name, &number, &type)) continue;
-    if (type == FileType::kLock) {
-      has_lock = true;
-    } else {
-      ours.push_back(name);
-    }
+    return !ParseFileName(name, &number, &type);
+  });
+  return status;
+}
+
+// CURRENT goes first: what is left after a failure is no database.
+Status RemoveFiles(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  Status result = ListFiles(env, path, &names);
+  if (!result.ok()) return result;
+  result = env->RemoveFile(CurrentFileName(path));
+  if (result.IsNotFound()) result = Status::OK();
+  for (const std::string& name : names) {
+    if (name == "CURRENT" || name == "LOCK") continue;
+    const Status status = env->RemoveFile(path + "/" + name);
+    if (result.ok() && !status.IsNotFound()) result = status;
   }
-  if (ours.empty() && !has_lock) {
+  return result;
+}
+
+}  // namespace
+
+Status DestroyDB(const std::string& path, const Options& options) {
+  Env* const env = options.env;
+  if (env == nullptr) return Status::InvalidArgument("env is null");
+  std::vector<std::string> names;
+  Status status = ListFiles(env, path, &names);
+  if (status.IsNotFound()) return Status::OK();
+  if (!status.ok()) return status;
+  if (names.empty()) {
     env->RemoveDir(path).IgnoreError();  // It may not be empty.
     return Status::OK();
   }
@@ -30,14 +54,8 @@ Status DestroyDB(const std::string& path, const Options& options) {
   const std::string lock_path = LockFileName(path);
   status = env->LockFile(lock_path, &lock);
   if (!status.ok()) return status;
-  // CURRENT goes first: what is left after a failure is no database.
-  Status result = env->RemoveFile(CurrentFileName(path));
-  if (result.IsNotFound()) result = Status::OK();
-  for (const std::string& name : ours) {
-    if (name == "CURRENT") continue;
-    status = env->RemoveFile(path + "/" + name);
-    if (result.ok() && !status.IsNotFound()) result = status;
-  }
+  // Somebody may have made files until now.
+  Status result = RemoveFiles(env, path);
   // While it is held: afterwards it may be another's. An empty file does no
   // harm.
   env->RemoveFile(lock_path).IgnoreError();

@@ -85,6 +85,8 @@ Status TryLock(const std::string& path, std::set<FileIdentity>* held,
   if (!status.ok()) return status;
   if (fstat(descriptor, &info) != 0) {
     status = Status::FromErrno("stat " + path, errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    status = Status::IOError("open " + path, "is no regular file");
   } else {
     status = TakeRecordLock(path, descriptor);
   }

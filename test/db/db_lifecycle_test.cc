@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
@@ -248,6 +251,78 @@ TEST_F(DbLifecycleTest, ReadOnlyOpenOfAMissingDatabaseCreatesNothing) {
   EXPECT_FALSE(DB::OpenForReadOnly(options_, path_, &db).ok());
   EXPECT_EQ(db, nullptr);
   EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+// Calls `act` once, when the directory is listed or the lock is taken.
+class ActsBetweenEnv final : public EnvWrapper {
+ public:
+  ActsBetweenEnv() : EnvWrapper(Env::Default()) {}
+  Status GetChildren(const std::string& path,
+                     std::vector<std::string>* names) override {
+    if (before_list) std::exchange(before_list, nullptr)();
+    Status status = EnvWrapper::GetChildren(path, names);
+    if (after_list) std::exchange(after_list, nullptr)();
+    return status;
+  }
+  Status LockFile(const std::string& path,
+                  std::unique_ptr<FileLock>* lock) override {
+    if (before_lock) std::exchange(before_lock, nullptr)();
+    return EnvWrapper::LockFile(path, lock);
+  }
+
+  std::function<void()> before_list, after_list, before_lock;
+};
+
+TEST_F(DbLifecycleTest, IsNotOpenedWithoutTheLockWhileItIsMade) {
+  std::unique_ptr<DB> first;
+  const auto make = [&, options = options_] {
+    ASSERT_TRUE(Ok(DB::Open(options, path_, &first)));
+    ASSERT_TRUE(Ok(first->Put({}, "a", "1")));
+  };
+  std::filesystem::create_directory(path_);
+  ActsBetweenEnv env;
+  options_.env = &env;
+  options_.create_if_missing = false;
+  env.after_list = make;
+  Status s = TryOpen();
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  first.reset();
+  ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+  std::filesystem::create_directory(path_);
+  env.before_list = make;
+  s = TryOpen();
+  EXPECT_TRUE(s.IsBusy()) << s.ToString();
+  first.reset();
+  Open();
+  EXPECT_EQ(Get("a"), "1");
+  EXPECT_TRUE(DestroyDB(path_, options_).IsBusy());
+  db_.reset();  // It must not outlive the Env.
+}
+
+TEST_F(DbLifecycleTest, OpensWhatWasCopiedWithoutItsLock) {
+  MakeDatabase(10);
+  std::filesystem::remove(path_ + "/LOCK");
+  options_.create_if_missing = false;
+  Open();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
+  EXPECT_TRUE(DestroyDB(path_, options_).IsBusy());
+}
+
+TEST_F(DbLifecycleTest, DestroyRemovesWhatIsMadeBeforeItHasTheLock) {
+  MakeDatabase(10);
+  ActsBetweenEnv env;
+  env.before_lock = [&, options = options_] {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(DB::Open(options, path_, &db)));
+    ASSERT_TRUE(Ok(db->Put({}, "more", "1")));
+    ASSERT_TRUE(Ok(db->Flush({})));
+  };
+  options_.env = &env;
+  ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  options_.env = nullptr;
+  EXPECT_TRUE(DestroyDB(path_, options_).IsInvalidArgument());
+  options_.env = Env::Default();
 }
 
 TEST_F(DbLifecycleTest, DestroyRemovesTheDatabaseOnly) {
