@@ -27,9 +27,8 @@ Status CheckKeyFolding(const std::string& recorded, const Options& options) {
   if (recorded.empty()) {
     return Status::InvalidArgument(
         "key_case: the database's keys are case-sensitive, Options::key_case "
-        "is kInsensitive (RocksDB forgets the setting where it writes; "
-        "RepairDB "
-        "sets it again)");
+        "is kInsensitive (if RocksDB has written to it and forgotten the "
+        "setting, RepairDB sets it again)");
   }
   if (recorded == kCaseFoldNfc) {
     return Status::InvalidArgument(
@@ -37,6 +36,16 @@ Status CheckKeyFolding(const std::string& recorded, const Options& options) {
         "Options::key_case is kSensitive");
   }
   return Status::NotSupported("keys that are folded as", recorded);
+}
+
+Status CheckIsFolded(const Slice& key, KeyFolding folding) {
+  if (folding == KeyFolding::kNone) return Status::OK();
+  const FoldedKey folded(key, folding);
+  if (!folded.ok()) return UnfoldableKey(key);
+  if (folded.slice() == key) return Status::OK();
+  return Status::InvalidArgument(
+      "key_case: the database has keys that are not folded, such as",
+      key.ToString(true));
 }
 
 Status UnfoldableKey(const Slice& key) {

@@ -25,6 +25,9 @@ std::string KeyFoldingName(KeyCase key_case);
 // with options.key_case; NotSupported if the name is unknown.
 Status CheckKeyFolding(const std::string& recorded, const Options& options);
 
+// InvalidArgument if the stored key is not as the folding leaves keys.
+Status CheckIsFolded(const Slice& key, KeyFolding folding);
+
 // What is returned for a key that cannot be folded.
 [[gnu::cold]] Status UnfoldableKey(const Slice& key);
 

@@ -61,6 +61,7 @@ class Repairer {
     if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = Merge();
     if (status.ok()) status = KeepOldFiles();
+    if (!status.ok()) RemoveOutputs();
     if (status.ok()) status = RemoveObsoleteTables();
     if (status.ok()) status = WriteManifest();
     if (status.ok()) status = RemoveOldNames();
@@ -334,6 +335,7 @@ class Repairer {
     }
     const auto tombstones = tombstones_.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
+    const KeyFolding folding = KeyFoldingOf(options_);
     const TombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
     const auto input = NewMergingIterator(&comparator_, std::move(children));
     std::unique_ptr<TableOutput> output;
@@ -358,10 +360,16 @@ class Repairer {
       // The same update may be in a log and in a table.
       if (!last_key.empty() && Slice(last_key) == key) continue;
       Track(ExtractSequence(key));
-      if (output != nullptr &&
-          output->EstimatedFileSize() >= options_.target_file_size_base &&
-          comparator_.CompareUser(ExtractUserKey(last_key),
-                                  ExtractUserKey(key)) != 0) {
+      const bool newest =
+          last_key.empty() || comparator_.CompareUser(ExtractUserKey(last_key),
+                                                      ExtractUserKey(key)) != 0;
+      // Only what is folded is found again.
+      if (newest && IsLive(key, tombstones.get())) {
+        status = CheckIsFolded(ExtractUserKey(key), folding);
+        if (!status.ok()) break;
+      }
+      if (output != nullptr && newest &&
+          output->EstimatedFileSize() >= options_.target_file_size_base) {
         status = finish(ExtractUserKey(key));
         output.reset();
         if (!status.ok()) break;
@@ -379,6 +387,22 @@ class Repairer {
     if (status.ok() && output != nullptr) status = finish({});
     if (!status.ok() && output != nullptr) output->Abandon();
     return status;
+  }
+
+  // Whether a key's newest version is there for readers.
+  static bool IsLive(const Slice& key, const RangeTombstones* tombstones) {
+    if (ExtractValueType(key) != ValueType::kValue) return false;
+    return tombstones == nullptr ||
+           tombstones->MaxCoveringInterval(
+               tombstones->FindInterval(ExtractUserKey(key)),
+               kMaxSequenceNumber) <= ExtractSequence(key);
+  }
+
+  // An Open that found them would take them for what the MANIFEST has lost.
+  void RemoveOutputs() {
+    for (const auto& [level, file] : edit_.new_files()) {
+      env_->RemoveFile(TableFileName(path_, file.number)).IgnoreError();
+    }
   }
 
   Status WriteManifest() {

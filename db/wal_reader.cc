@@ -13,9 +13,12 @@ namespace {
 // may be as long as a file can be, and cost its maker nothing.
 constexpr uint64_t kMaxZeroBlocks = (uint64_t{1} << 30) / kBlockSize;
 
-// Checksums are computed over so much while a record is looked for in what is
-// none. Some garbage looks like a long record wherever one begins to read.
-constexpr uint64_t kMaxSearchBytes = uint64_t{1} << 30;
+// One behind the other that are tried for a repair.
+constexpr uint64_t kMaxUnreadableBlocks = (uint64_t{64} << 20) / kBlockSize;
+
+// So much is read, and put into checksums, while a record is looked for in what
+// is none. Some garbage looks like a long record wherever one begins to read.
+constexpr uint64_t kMaxSearchBytes = uint64_t{256} << 20;
 
 // Whether there are writers that make such records.
 bool IsKnownType(uint8_t type) {
@@ -187,15 +190,27 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   return ReadOutcome::kRecord;
 }
 
-bool Reader::SkipDamage() {
-  if (final_ != ReadOutcome::kDamage && final_ != ReadOutcome::kTornTail) {
-    return false;
+bool Reader::PassUnreadableBlocks() {
+  for (uint64_t blocks = 0; blocks < kMaxUnreadableBlocks; ++blocks) {
+    if (!file_->Skip(kBlockSize).ok()) return false;
+    block_end_ += kBlockSize;
+    if (NextBlock() == ReadOutcome::kRecord) return true;
   }
-  if (!BeginsWithFragment(rest_)) {
+  return false;
+}
+
+bool Reader::SkipDamage() {
+  if (final_ == ReadOutcome::kIOError) {
+    if (!PassUnreadableBlocks()) return false;
+  } else if (final_ != ReadOutcome::kDamage &&
+             final_ != ReadOutcome::kTornTail) {
+    return false;
+  } else if (!BeginsWithFragment(rest_)) {
     const size_t size = DamagedFragmentSize();
     if (size > 0) {
       rest_.remove_prefix(size);
-    } else if (last_block_ || NextBlock() != ReadOutcome::kRecord) {
+    } else if (last_block_ || (NextBlock() != ReadOutcome::kRecord &&
+                               !PassUnreadableBlocks())) {
       return false;
     }
   }
@@ -252,6 +267,7 @@ bool Reader::NoRecordFollows() {
     }
     if (last_block_) return true;
     if (NextBlock() != ReadOutcome::kRecord) return false;
+    searched += rest_.size();
   }
 }
 

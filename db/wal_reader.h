@@ -49,10 +49,10 @@ class Reader {
             NoRecordFollows());
   }
 
-  // After kDamage or kTornTail: goes on behind what is damaged, so that
-  // ReadRecord gives the next record that is whole. False if there is nothing
-  // behind it. For repairs: what comes after a hole is no state that the
-  // database ever had.
+  // After kDamage, kTornTail or kIOError: goes on behind what is damaged or
+  // cannot be read, so that ReadRecord gives the next record that is whole.
+  // False if there is nothing behind it. For repairs: what comes after a hole
+  // is no state that the database ever had.
   bool SkipDamage();
 
   // What stopped it, naming file and offset; OK after kRecord and kEnd.
@@ -66,6 +66,9 @@ class Reader {
 
   ReadOutcome ReadFragment(Fragment* fragment);
   ReadOutcome NextBlock();
+  // After NextBlock has failed: the first block behind that can be read. False
+  // if that is too far.
+  bool PassUnreadableBlocks();
   ReadOutcome ParseFragment(Fragment* fragment);
   ReadOutcome Fail(ReadOutcome outcome, const char* what);
   // Of the next byte, in the file.

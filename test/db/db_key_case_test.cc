@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
 #include "test/testing/seed.h"
 #include "util/key_fold.h"
 #include "varve/checkpoint.h"
@@ -299,6 +300,34 @@ TEST_F(DbKeyCaseTest, CheckpointAndRepairKeepTheSetting) {
     EXPECT_EQ(Get("LOG"), "2");
     Close();
   }
+}
+
+TEST_F(DbKeyCaseTest, RepairDoesNotFoldKeysThatAreNot) {
+  options_.key_case = KeyCase::kSensitive;
+  Open();
+  Put("alice", "1");
+  Flush();
+  Put("Bob", "2");
+  Close();
+  const auto before = ReadDirectory(path_);
+  options_.key_case = KeyCase::kInsensitive;
+  Status refused = RepairDB(path_, options_);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_TRUE(Contains(refused.message(), "426F62")) << refused.ToString();
+  EXPECT_TRUE(before == ReadDirectory(path_)) << "a file was changed";
+  // What is deleted, in one way or the other, does not count.
+  options_.key_case = KeyCase::kSensitive;
+  Open();
+  Delete("Bob");
+  Put("Carl", "3");
+  Put("Carla", "4");
+  ASSERT_TRUE(Ok(db_->DeleteRange({}, "C", "D")));
+  Close();
+  options_.key_case = KeyCase::kInsensitive;
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+  Open();
+  EXPECT_TRUE(HasEntries(db_.get(), {{"alice", "1"}}));
+  EXPECT_EQ(Get("ALICE"), "1");
 }
 
 TEST_F(DbKeyCaseTest, BehavesAsAModelOfFoldedKeys) {

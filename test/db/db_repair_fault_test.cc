@@ -88,6 +88,83 @@ TEST_F(DbRepairFaultTest, WhatIsPutAsideOutlivesAPowerCut) {
   EXPECT_EQ(after, before);
 }
 
+// Logs have bytes that cannot be read.
+class BadSectorsEnv final : public EnvWrapper {
+ public:
+  BadSectorsEnv(Env* target, uint64_t begin, uint64_t size)
+      : EnvWrapper(target), begin_(begin), end_(begin + size) {}
+  Status NewSequentialFile(const std::string& path, const FileOptions& options,
+                           std::unique_ptr<SequentialFile>* file) override {
+    Status status = EnvWrapper::NewSequentialFile(path, options, file);
+    if (status.ok() && path.ends_with(".log")) {
+      *file = std::make_unique<Log>(this, std::move(*file));
+    }
+    return status;
+  }
+
+ private:
+  class Log final : public SequentialFile {
+   public:
+    Log(const BadSectorsEnv* env, std::unique_ptr<SequentialFile> target)
+        : env_(env), target_(std::move(target)) {}
+    Status Read(size_t count, Slice* result, char* scratch) override {
+      if (offset_ < env_->end_ && offset_ + count > env_->begin_) {
+        return Status::IOError("a bad sector");
+      }
+      offset_ += count;
+      return target_->Read(count, result, scratch);
+    }
+    Status Skip(uint64_t count) override {
+      offset_ += count;
+      return target_->Skip(count);
+    }
+
+   private:
+    const BadSectorsEnv* const env_;
+    const std::unique_ptr<SequentialFile> target_;
+    uint64_t offset_ = 0;
+  };
+
+  const uint64_t begin_;
+  const uint64_t end_;
+};
+
+// A sector that the device does not give back costs its block of the log.
+TEST_F(DbRepairFaultTest, KeepsWhatStandsBehindUnreadableBlocksOfALog) {
+  constexpr uint64_t kBlock = 32 << 10;
+  constexpr uint64_t kRecords = 400;
+  constexpr uint64_t kPerBlock = kBlock / 1000;
+  memory_ = NewMemoryEnv(Env::Default());
+  faulty_ = std::make_unique<FaultInjectionEnv>(memory_.get());
+  ASSERT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+  options_ = TinyOptions();
+  options_.env = faulty_.get();
+  options_.write_buffer_size = 4 << 20;
+  for (uint64_t n = 0; n <= kRecords / kPerBlock; ++n) {
+    for (const uint64_t run : {1, 3}) {
+      SCOPED_TRACE(n);
+      ASSERT_TRUE(Ok(DestroyDB("/db/it", options_)));
+      std::unique_ptr<DB> db;
+      ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db)));
+      for (uint64_t i = 0; i < kRecords; ++i) {
+        ASSERT_TRUE(
+            Ok(db->Put({}, Key(static_cast<int>(i)), std::string(1000, 'v'))));
+      }
+      ASSERT_TRUE(Ok(db->Close()));
+      db.reset();
+      BadSectorsEnv bad(faulty_.get(), n * kBlock, run * kBlock);
+      Options options = options_;
+      options.env = &bad;
+      ASSERT_TRUE(Ok(RepairDB("/db/it", options)));
+      ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db)));
+      EntryList entries;
+      ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &entries)));
+      EXPECT_GE(entries.size(), kRecords - (run + 1) * (kPerBlock + 1));
+      EXPECT_LT(entries.size(), kRecords);
+    }
+  }
+}
+
 TEST_F(DbRepairFaultTest, AnySingleFaultOrPowerCutLeavesAllForAnotherRepair) {
   // What cannot be read is what the repair is for: it goes on without.
   const OperationMask kinds =
