@@ -397,7 +397,7 @@ uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
 uint64_t EstimatePendingCompactionBytes(const Options& options,
                                         const Version& version) {
   const LevelTargets targets = ComputeLevelTargets(options, version);
-  uint64_t pending = 0;
+  double pending = 0;
   // Bytes that earlier levels will have moved into this one.
   uint64_t incoming = 0;
   for (int level = 0; level < targets.last_level;
@@ -417,10 +417,9 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
     const double fanout =
         static_cast<double>(version.NumBytes(targets.NextLevel(level))) /
         static_cast<double>(bytes);
-    pending +=
-        static_cast<uint64_t>(static_cast<double>(excess) * (fanout + 1));
+    pending += static_cast<double>(excess) * (fanout + 1);
   }
-  return pending;
+  return ToBytes(pending);
 }
 
 std::unique_ptr<Compaction> PickCompaction(

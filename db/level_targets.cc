@@ -5,12 +5,12 @@
 
 namespace varve {
 
-namespace {
-
 uint64_t ToBytes(double bytes) {
   constexpr double kMax = 1e18;
   return static_cast<uint64_t>(std::min(bytes, kMax));
 }
+
+namespace {
 
 // The bytes that the base level may hold; sets the level.
 double FindBaseLevel(const Options& options, const Version& version,

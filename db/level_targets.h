@@ -11,6 +11,10 @@
 
 namespace varve {
 
+// Of a sum of sizes, which files that lie may drive beyond what an integer
+// holds. At most 10^18.
+uint64_t ToBytes(double bytes);
+
 // With level_compaction_dynamic_level_bytes the last level's size is given,
 // and those above are made to fit: each may hold as much as the one below
 // divided by max_bytes_for_level_multiplier, up to the first that would be

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "db/compaction_job.h"
+#include "env/file_names.h"
 #include "util/mutex.h"
 
 namespace varve {
@@ -77,6 +78,37 @@ std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
   return boundaries;
 }
 
+// The inputs are removed afterwards, so what was not read of them would be
+// lost. More may be read: what stands behind a part is looked at for two.
+Status CheckEntryCount(const TableOutputContext& context,
+                       const CompactionJob& job, TableCache* table_cache,
+                       uint64_t entries_read) {
+  uint64_t missing = 0;
+  uint64_t number = 0;  // Of a table, perhaps that which lacks them.
+  for (int i = 0; i < 2; ++i) {
+    for (const FileMetaData* file : job.read_inputs(i)) {
+      std::shared_ptr<Table> table;
+      Status status = table_cache->Find(file->table_file(), &table);
+      if (!status.ok()) return status;
+      const TableProperties& properties = table->properties();
+      // Without properties, as of LevelDB, there are none.
+      uint64_t expected =
+          properties.num_entries -
+          std::min(properties.num_range_deletions, properties.num_entries);
+      const uint64_t found = std::min(expected, entries_read);
+      entries_read -= found;
+      expected -= found;
+      if (expected != 0) number = file->number;
+      missing += std::min(expected, UINT64_MAX - missing);
+    }
+  }
+  if (missing == 0) return Status::OK();
+  return Status::Corruption(TableFileName(context.db_path, number),
+                            "this or another input of a compaction has " +
+                                std::to_string(missing) +
+                                " entries fewer than its properties say");
+}
+
 }  // namespace
 
 void RunParts(Env* env, size_t count, std::function<void(size_t)> work) {
@@ -128,6 +160,10 @@ Status RunCompaction(const TableOutputContext& context,
     result->bytes_written += jobs[i]->bytes_written();
     result->entries_read += jobs[i]->entries_read();
     result->drops.Add(jobs[i]->drops());
+  }
+  if (status.ok()) {
+    status =
+        CheckEntryCount(context, *jobs[0], table_cache, result->entries_read);
   }
   for (int i = 0; i < 2; ++i) {
     result->bytes_skipped[i] = jobs[0]->bytes_skipped(i);  // All skip the same.
