@@ -324,20 +324,22 @@ void DBImpl::CancelAllBackgroundWork(bool wait) {
 Status DBImpl::WaitForCompact() {
   MutexLock lock(&mutex_);
   if (read_only_) return Status::OK();
-  MaybeScheduleLocked();
-  // relaxed: see MaybeScheduleLocked.
-  while (background_error_.ok() &&
-         !shutting_down_.load(std::memory_order_relaxed) &&
-         (!immutable_.empty() || background_jobs_ > 0 ||
-          manual_compactions_ > 0 || purges_running_ > 0 ||
-          CompactionDueLocked())) {
-    background_done_.Wait(&mutex_);
+  for (;;) {
     // A snapshot may have gone meanwhile. What runs looks for more itself.
     if (background_jobs_ == 0 && running_compactions_.empty()) {
       MaybeScheduleLocked();
     }
+    if (!background_error_.ok()) return background_error_;
+    const bool runs =
+        background_jobs_ > 0 || manual_compactions_ > 0 || purges_running_ > 0;
+    const bool is_due = !immutable_.empty() || CompactionDueLocked();
+    // relaxed: see MaybeScheduleLocked.
+    const bool goes_on = !shutting_down_.load(std::memory_order_relaxed);
+    if (!runs && !(is_due && goes_on)) {
+      return is_due ? Status::ShutdownInProgress() : Status::OK();
+    }
+    background_done_.Wait(&mutex_);
   }
-  return background_error_;
 }
 
 }  // namespace varve

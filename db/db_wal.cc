@@ -99,8 +99,10 @@ Status DBImpl::SyncLogAtClose() {
 }
 
 Status DBImpl::FlushLogLocked(bool sync) {
-  // A buffer in memory, mostly: not worth giving back the mutex.
-  Status status = wal_->Flush();
+  wal::Writer* const wal = wal_;  // The caller leads, so it stays the one.
+  mutex_.Unlock();
+  Status status = wal->Flush();
+  mutex_.Lock();
   if (status.ok() && sync) status = SyncLogsLocked();
   if (!status.ok()) {
     wal_failed_ = true;
@@ -201,6 +203,10 @@ Status DBImpl::Flush(const FlushOptions& options) {
     MutexLock lock(&mutex_);
     if (!background_error_.ok()) return background_error_;
     switched = memtable_->empty();
+    // relaxed: what would write it is not started any more.
+    if (!switched && shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
+    }
     if (!switched && SlotFreeLocked()) {
       Status status = SwitchMemTableLocked();
       if (!status.ok()) return status;
@@ -208,10 +214,6 @@ Status DBImpl::Flush(const FlushOptions& options) {
     }
     target = switched_count_;
     if (!switched) {
-      // relaxed: what would end the wait is not started any more.
-      if (shutting_down_.load(std::memory_order_relaxed)) {
-        return Status::ShutdownInProgress();
-      }
       // Others may write meanwhile.
       leader.Leave();
       background_done_.Wait(&mutex_);

@@ -9,6 +9,13 @@
 
 namespace varve::wal {
 
+namespace {
+
+// The most of it would be in the file, and its end in the buffer, for nothing.
+constexpr size_t kLargeRecordBytes = 64 << 10;
+
+}  // namespace
+
 // A place in a record that lies in several parts.
 class Writer::Cursor {
  public:
@@ -51,6 +58,7 @@ Status Writer::AddFragments(std::span<const Slice> parts) {
   static constexpr char kZeroes[kHeaderSize] = {};
   size_t left = 0;
   for (const Slice& part : parts) left += part.size();
+  const bool flush = !options_.manual_flush || left >= kLargeRecordBytes;
   if (options_.allocate_bytes != 0) AllocateFor(left);
   Cursor cursor(parts);
   bool first = true;
@@ -72,7 +80,7 @@ Status Writer::AddFragments(std::span<const Slice> parts) {
     left -= size;
     first = false;
   } while (left > 0);
-  return options_.manual_flush ? status : file_->Flush();
+  return flush ? file_->Flush() : status;
 }
 
 Status Writer::AddFragment(uint8_t type, Cursor* cursor, size_t size) {

@@ -12,7 +12,8 @@
 namespace varve::wal {
 
 struct WriterOptions {
-  // Leave records in the file's buffer until it is full or Flush is called.
+  // Leave records in the file's buffer until it is full or Flush is called, but
+  // for those that would fill it alone.
   bool manual_flush = false;
   // Ask for the file's space in pieces of so many bytes, ahead of the writes;
   // 0, do not.

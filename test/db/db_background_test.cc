@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "db/parallel_compaction.h"
@@ -51,22 +52,26 @@ TEST(RunPartsTest, DoesEachPartOnceAndWaitsForAll) {
   }
 }
 
-// Refuses background threads, or takes jobs and runs them too late.
+// Refuses background threads, or takes jobs and runs them too late; later ones
+// as they come.
 class NoThreadsEnv : public EnvWrapper {
  public:
   explicit NoThreadsEnv(bool refuse)
       : EnvWrapper(Env::Default()), refuse_(refuse) {}
-  Status Schedule(std::function<void()> work, Priority /*priority*/) override {
+  Status Schedule(std::function<void()> work, Priority priority) override {
     if (refuse_) return Status::IOError("no thread");
+    if (has_threads_) return EnvWrapper::Schedule(std::move(work), priority);
     late_.push_back(std::move(work));
     return Status::OK();
   }
   void RunLate() {
-    for (auto& work : late_) work();
+    has_threads_ = true;
+    for (auto& work : std::exchange(late_, {})) work();
   }
 
  private:
   const bool refuse_;
+  bool has_threads_ = false;
   std::vector<std::function<void()>> late_;
 };
 
@@ -484,7 +489,7 @@ TEST_F(DbStopTest, CancelledDatabaseIsReadAndWrittenUntilItIsFull) {
   EXPECT_GT(written, 500);
   EXPECT_TRUE(db_->Flush({}).IsShutdownInProgress());
   EXPECT_TRUE(db_->CompactRange({}, nullptr, nullptr).IsShutdownInProgress());
-  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_TRUE(db_->WaitForCompact().IsShutdownInProgress());
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
   Reopen();
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
@@ -544,13 +549,16 @@ TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
   for (const int waiting : {1, 2}) {
     for (const bool one_in_use : {false, true}) {
       SCOPED_TRACE(std::to_string(waiting) + (one_in_use ? " and one" : ""));
+      NoThreadsEnv env(false);
+      options_.env = &env;
       Open();
-      db_->CancelAllBackgroundWork(true);
       int keys = 0;
       while (keys < waiting) {
         ASSERT_TRUE(Ok(db_->Put(unlogged, Key(keys++), "value")));
         ASSERT_TRUE(Ok(db_->Flush(no_wait)));
       }
+      db_->CancelAllBackgroundWork(false);
+      env.RunLate();
       if (one_in_use) {
         ASSERT_TRUE(Ok(db_->Put(unlogged, Key(keys++), "value")));
       }
@@ -559,9 +567,56 @@ TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
       Reopen();
       for (int i = 0; i < keys; ++i) EXPECT_EQ(Get(Key(i)), "value");
       Close();
+      db_.reset();  // It must not outlive the Env.
       std::filesystem::remove_all(path_);
     }
   }
+}
+
+TEST_F(DbBackgroundTest, BehindACancelNothingIsSaidToBeDone) {
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.disable_auto_compactions = true;
+  Open();
+  Put("a", "1");
+  Flush();
+  Put("a", "2");
+  Flush();
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  db_->CancelAllBackgroundWork(true);
+  EXPECT_TRUE(Ok(db_->WaitForCompact()));  // Nothing is due.
+  EXPECT_TRUE(Ok(db_->Flush({})));
+  ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
+  EXPECT_TRUE(db_->WaitForCompact().IsShutdownInProgress());
+  Put("b", "3");
+  EXPECT_TRUE(db_->Flush(no_wait).IsShutdownInProgress());
+  EXPECT_TRUE(db_->Flush({}).IsShutdownInProgress());
+  EXPECT_EQ(Number("varve.num-immutable-mem-table"), 0u);
+  Reopen();
+  EXPECT_EQ(Get("a"), "2");
+  EXPECT_EQ(Get("b"), "3");
+}
+
+TEST_F(DbBackgroundTest, WaitForCompactWaitsForWhatRunsBehindACancel) {
+  NoThreadsEnv env(false);
+  options_.env = &env;
+  Open();
+  Put("a", "1");
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  db_->CancelAllBackgroundWork(false);
+  std::atomic<bool> is_over{false};
+  std::thread waiter([&] {
+    EXPECT_TRUE(db_->WaitForCompact().IsShutdownInProgress());
+    is_over = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(is_over);
+  env.RunLate();
+  waiter.join();
+  Close();
+  db_.reset();
 }
 
 // Others' jobs take all threads of a pool.

@@ -39,14 +39,15 @@ class DbWalTest : public DbTestBase {
     env_.KeepBack(Env::Priority::kHigh);
   }
   // The entries that a process killed now would leave.
-  EntryList AfterKill() {
+  EntryList AfterKill(
+      WalRecoveryMode mode = WalRecoveryMode::kAbsoluteConsistency) {
     const std::string copy = dir_.Sub("copy" + std::to_string(copies_++));
     CopyDirectory(path_, copy);
     std::unique_ptr<DB> db;
     EntryList entries;
     Options options = options_;
     options.env = Env::Default();
-    options.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
+    options.wal_recovery_mode = mode;
     EXPECT_TRUE(Ok(DB::Open(options, copy, &db)));
     EXPECT_TRUE(Ok(ScanForward(db.get(), {}, &entries)));
     return entries;
@@ -164,6 +165,25 @@ TEST_F(DbWalTest, ManualFlushKeepsWritesUntilFlushWal) {
   Put("e", "5");
   Reopen();
   EXPECT_EQ(Get("e"), "5");
+}
+
+TEST_F(DbWalTest, ManualFlushHandsLargeWritesOver) {
+  options_.manual_wal_flush = true;
+  options_.write_buffer_size = 16 << 20;
+  Open();
+  Put("a", "1");
+  for (const size_t size : {64 << 10, 100 << 10, 3 << 20}) {
+    Put("large", std::string(size, 'v'));
+    const EntryList left = AfterKill();
+    ASSERT_EQ(left.size(), 2u) << size;
+    EXPECT_EQ(left.back().second.size(), static_cast<size_t>(size));
+  }
+  // Of smaller ones less than 128 KiB are not.
+  constexpr int kWrites = 1000;
+  constexpr size_t kBytes = 1000;
+  for (int i = 0; i < kWrites; ++i) Put(Key(i), std::string(kBytes, 'v'));
+  EXPECT_GE(AfterKill(WalRecoveryMode::kPointInTime).size(),
+            2 + kWrites - (128 << 10) / kBytes);
 }
 
 TEST_F(DbWalTest, ManualFlushLeavesNoHoleBetweenLogs) {
