@@ -7,6 +7,7 @@
 
 #include "capi/handles.h"
 #include "monitoring/span.h"
+#include "monitoring/trace_collector.h"
 #include "util/mutex.h"
 #include "varve/trace.h"
 
@@ -188,12 +189,14 @@ void varve_trace_start(const varve_traceoptions_t* options, int format,
     return;
   }
   trace::TraceOptions with_sink = options->rep;
-  Status status =
-      format == varve_trace_chrome ? NewChromeSink(path, &with_sink.sink)
-      : format == varve_trace_otlp
-          ? NewOtlpSink(path, &with_sink.sink)
-          : Status::InvalidArgument("no format of traces has the number",
-                                    std::to_string(format));
+  Status status = varve::CheckTraceOptions(with_sink);
+  if (status.ok()) {
+    status = format == varve_trace_chrome ? NewChromeSink(path, &with_sink.sink)
+             : format == varve_trace_otlp
+                 ? NewOtlpSink(path, &with_sink.sink)
+                 : Status::InvalidArgument("no format of traces has the number",
+                                           std::to_string(format));
+  }
   if (status.ok()) status = trace::Start(with_sink);
   SaveError(errptr, status);
 }

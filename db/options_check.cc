@@ -91,6 +91,8 @@ Status CheckOptions(const Options& given) {
     return Status::InvalidArgument("comparator is null");
   }
   if (o.env == nullptr) return Status::InvalidArgument("env is null");
+  Status known = CheckAblations(o.ablation);
+  if (!known.ok()) return known;
   if (std::find(o.listeners.begin(), o.listeners.end(), nullptr) !=
       o.listeners.end()) {
     return Status::InvalidArgument("listeners: one is null");

@@ -246,7 +246,10 @@ Status ParseInto(const NamedOption& option, const Slice& text,
 
 Status SetOption(const Slice& name, const Slice& value, Options* options) {
   const NamedOption* const option = FindOption(name.ToStringView());
-  if (option == nullptr) return Status::InvalidArgument(name, "is no option");
+  if (option == nullptr) {
+    return Status::InvalidArgument(name,
+                                   "is no option, or none that text can set");
+  }
   return ParseInto(*option, value, options);
 }
 

@@ -95,7 +95,9 @@ std::shared_ptr<Statistics> CreateDBStatistics(
 }
 
 StatisticsImpl::StatisticsImpl(const StatisticsOptions& options)
-    : mode_(IsProduction(options.mode) ? StatisticsMode{} : options.mode),
+    : mode_(IsProduction(options.mode) || options.mode > StatisticsMode::kThread
+                ? StatisticsMode{}
+                : options.mode),
       level_(options.level) {
   switch (mode_) {
     case StatisticsMode::kPerCpu:

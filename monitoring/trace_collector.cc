@@ -67,11 +67,12 @@ void HandBackAtThreadExit(SpanQueue* queue) {
   if (key.is_valid) pthread_setspecific(key.key, queue);
 }
 
-Status CheckOptions(const trace::TraceOptions& options) {
+}  // namespace
+
+Status CheckTraceOptions(const trace::TraceOptions& options) {
   const auto bad = [](const char* what) {
     return Status::InvalidArgument("trace options", what);
   };
-  if (options.sink == nullptr) return bad("sink is null");
   if (!(options.sampling >= 0 && options.sampling <= 1)) {
     return bad("sampling must be in [0, 1]");
   }
@@ -84,8 +85,6 @@ Status CheckOptions(const trace::TraceOptions& options) {
   }
   return Status::OK();
 }
-
-}  // namespace
 
 trace::Record RecordMaker::Make(const SpanRecord& span, uint64_t trace_id,
                                 uint32_t span_id, uint32_t parent_id,
@@ -306,7 +305,10 @@ void TraceCollector::HandOver(SpanQueue* queue) {
 // ---- The session ------------------------------------------------------------
 
 Status TraceCollector::Start(const trace::TraceOptions& options) {
-  Status status = CheckOptions(options);
+  if (options.sink == nullptr) {
+    return Status::InvalidArgument("trace options", "sink is null");
+  }
+  Status status = CheckTraceOptions(options);
   if (!status.ok()) return status;
   ChooseClockAnew();
   MutexLock drain_lock(&drain_mutex_);

@@ -143,6 +143,9 @@ struct SinkCalls {
 
 }  // namespace trace::internal
 
+// InvalidArgument: a number is out of its bounds. The sink is not looked at.
+Status CheckTraceOptions(const trace::TraceOptions& options);
+
 // Thread-safety: thread-safe but for what says that it is for a queue's thread.
 // Lock ranks: drain_mutex_, then mutex_ or the sink's; nothing is taken below.
 class TraceCollector {

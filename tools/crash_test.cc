@@ -64,7 +64,12 @@ class CrashTest {
            progress_->moments.load(),
            progress_->checkpoints.load() + checkpoints_,
            progress_->flushes.load(), progress_->compactions.load());
-    return writes > 0;
+    if (writes > 0) return true;
+    fprintf(stderr,
+            "crash_test: no write was kept, so nothing was tested; all is left "
+            "in %s\n",
+            directory_.c_str());
+    return false;
   }
 
  private:
@@ -217,8 +222,12 @@ int main(int argc, char** argv) {
   gflags::SetUsageMessage(
       "kills a process that writes, and checks what is left of its database");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  if (FLAGS_dir.empty()) {
-    fprintf(stderr, "crash_test: --dir is needed\n");
+  if (argc > 1) {
+    fprintf(stderr, "crash_test: what is %s?\n", argv[1]);
+    return 2;
+  }
+  if (FLAGS_dir.empty() || FLAGS_cycles == 0) {
+    fprintf(stderr, "crash_test: --dir is needed, and --cycles above 0\n");
     return 2;
   }
   if (FLAGS_worker >= 0) {

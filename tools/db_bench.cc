@@ -229,6 +229,9 @@ Status CheckTogether() {
                    ": cannot tell --num=" + std::to_string(FLAGS_num) +
                    " keys apart");
   }
+  if (FLAGS_statistics && FLAGS_stats_level == 0) {
+    return Invalid("--statistics and --stats_level=0 contradict each other");
+  }
   if (FLAGS_sync && FLAGS_disable_wal) {
     return Invalid("--sync and --disable_wal contradict each other");
   }

@@ -164,11 +164,13 @@ std::string ParseCommandLine(const std::vector<std::string>& arguments,
       return name + " takes no --" + option;
     }
   }
-  if (ListsOption(line->command->options, "db") && line->Text("db").empty() &&
-      !(line->command->operands == OperandKind::kFileOrDb &&
-        !line->operands.empty())) {
+  const bool has_file = line->command->operands == OperandKind::kFileOrDb &&
+                        !line->operands.empty();
+  const bool has_db = !line->Text("db").empty();
+  if (ListsOption(line->command->options, "db") && !has_db && !has_file) {
     return "--db=DIR is missing";
   }
+  if (has_db && has_file) return name + " takes --db=DIR or a file, not both";
   wrong = CheckOperands(*line);
   if (!wrong.empty() || !line->Has("hex")) return wrong;
   return DecodeHexArguments(line);

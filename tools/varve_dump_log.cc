@@ -216,6 +216,7 @@ Status RunDumpManifest(Session* session) {
   if (OutputFailed(session)) return Status();
   status = EndOf(outcome, reader.get(), out);
   if (!status.ok()) return status;
+  if (count == 0) return Status::Corruption(path, "holds no edit");
   ManifestState state;
   if (applied.ok()) applied = builder.Finish(state.levels);
   if (!applied.ok()) return applied.Annotate(path);

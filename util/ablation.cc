@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "util/ablation_choice.h"
+
 namespace varve {
 
 namespace {
@@ -13,6 +15,12 @@ struct Switch {
   const char* values[3];  // The third may be null.
   uint8_t (*get)(const AblationOptions&);
   void (*set)(AblationOptions*, uint8_t);
+
+  // Null if the field has a value that a cast has made.
+  const char* NameOf(const AblationOptions& options) const {
+    const uint8_t value = get(options);
+    return value < 3 ? values[value] : nullptr;
+  }
 };
 
 template <auto kField>
@@ -95,9 +103,20 @@ Status AblationOptions::Parse(const Slice& text) {
   return Status::OK();
 }
 
+Status CheckAblations(const AblationOptions& options) {
+  for (const Switch& s : kSwitches) {
+    if (s.NameOf(options) == nullptr) {
+      return Status::InvalidArgument(
+          "ablation", std::string(s.name) + " is none of its values, but " +
+                          std::to_string(s.get(options)));
+    }
+  }
+  return Status::OK();
+}
+
 const char* AblationOptions::ValueName(const Slice& field) const {
   for (const Switch& s : kSwitches) {
-    if (field == Slice(s.name)) return s.values[s.get(*this)];
+    if (field == Slice(s.name)) return s.NameOf(*this);
   }
   return nullptr;
 }
@@ -105,10 +124,10 @@ const char* AblationOptions::ValueName(const Slice& field) const {
 std::string AblationOptions::ToString() const {
   std::string result;
   for (const Switch& s : kSwitches) {
-    const uint8_t value = s.get(*this);
-    if (value == 0) continue;
+    const char* const value = s.NameOf(*this);
+    if (value == nullptr || value == s.values[0]) continue;
     if (!result.empty()) result += ',';
-    result += std::string(s.name) + "=" + s.values[value];
+    result += std::string(s.name) + "=" + value;
   }
   return result;
 }

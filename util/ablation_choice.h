@@ -7,8 +7,13 @@
 // compiled away, and DB::Open refuses them.
 
 #include "varve/ablation.h"
+#include "varve/status.h"
 
 namespace varve {
+
+// InvalidArgument: a field has a value, made by a cast, that is none of its
+// enum's.
+Status CheckAblations(const AblationOptions& options);
 
 #if defined(VARVE_SEAL_ABLATIONS)
 inline constexpr bool kAblationsSealed = true;

@@ -246,7 +246,7 @@ VARVE_EXPORT void varve_options_set_env(varve_options_t*, varve_env_t*);
 /** Where to log; NULL, the default, for a file in the database. */
 VARVE_EXPORT void varve_options_set_info_log(varve_options_t*, varve_logger_t*);
 /**
- * Bytes in memory before a table is written. As with LevelDB, this and the five
+ * Bytes in memory before a table is written. As with LevelDB, this and the four
  * numbers below are taken for the nearest one that is allowed.
  */
 VARVE_EXPORT void varve_options_set_write_buffer_size(varve_options_t*, size_t);

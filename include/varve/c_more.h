@@ -52,7 +52,8 @@ VARVE_EXPORT varve_t* varve_open_for_read_only(const varve_options_t* options,
 /**
  * Closes and says whether it could: 0 if snapshots, iterators or read
  * transactions are still out, and then the database stays open. Else it is
- * gone, and an error is that of its last writes.
+ * gone, and an error is that of its last writes. What varve_catalog_find gave
+ * is given back, and that is always 1.
  */
 VARVE_EXPORT uint8_t varve_close_checked(varve_t* db, char** errptr);
 

@@ -16,7 +16,8 @@ class VARVE_EXPORT Comparator {
  public:
   virtual ~Comparator() = default;
 
-  // < 0, 0 or > 0 as a stands before, with or behind b.
+  // < 0, 0 or > 0 as a stands before, with or behind b. If 0 may also be the
+  // answer for other bytes, the database must have no built-in Bloom filter.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
 
   // The name recorded in databases. Change it when the order changes. Names

@@ -138,7 +138,8 @@ class VARVE_EXPORT DB {
   //   varve.compaction-pending        1 or 0
   //   varve.num-running-flushes, varve.num-running-compactions
   //   varve.background-errors         failed background jobs so far
-  //   varve.is-read-only              1 since one failed, until Resume
+  //   varve.is-read-only              1 since one failed, until Resume; or if
+  //                                   it was opened for reading only
   //   varve.cur-size-active-mem-table, varve.cur-size-all-mem-tables   bytes
   //   varve.approximate-memory-usage  memtables, tables' metadata and cache
   //   varve.estimate-table-readers-mem   bytes of tables' metadata
@@ -234,7 +235,8 @@ class VARVE_EXPORT DB {
   // See varve/checkpoint.h.
   virtual Status CreateCheckpoint(const std::string& directory) = 0;
 
-  // Waits until no flush or compaction is due or running.
+  // Waits until no flush or compaction is due or running. ShutdownInProgress,
+  // once none runs: some are due, but see CancelAllBackgroundWork.
   virtual Status WaitForCompact() = 0;
 
   // Reads every block of every table and compares checksums. Corruption
@@ -253,20 +255,23 @@ class VARVE_EXPORT DB {
 
 // Removes the files of a database and, if nothing else is in it, its
 // directory. Files that are no database's stay. OK if there is none. Busy if
-// it is open.
+// it is open, but for reading only: whoever has it so can read no further.
 VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 
 // Rebuilds a database of which CURRENT, MANIFEST, logs or tables are gone or
 // damaged. Every entry that can be read is kept: of a table all blocks that are
-// whole, of a log also what stands behind damage. The files that were there go
-// to the subdirectory lost/, and files that are no database's stay. What had
-// been deleted or written anew may come back as it was before, if that is among
-// what cannot be read, or if no MANIFEST is.
+// whole, of a log also what stands behind damage; what a device does not give
+// is damaged, too. The files that were there go to the subdirectory lost/, and
+// files that are no database's stay. What had been deleted or written anew may
+// come back as it was before, if that is among what cannot be read, or if no
+// MANIFEST is.
 // Comparator and key_case must be those that it was written with.
 // Errors: Busy if it is open; InvalidArgument if there is none, or it has
-// another comparator, or is case-insensitive and key_case is not; NotSupported
-// for what Varve cannot read though it is whole; else what a file could not be
-// read or written for. Then nothing is lost, and another repair may follow.
+// another comparator (NotSupported, if no MANIFEST tells), or is
+// case-insensitive and key_case is not, or key_case is and it has keys that
+// would be folded to others; NotSupported for what Varve cannot read though it
+// is whole; else what a file could not be opened or written for. Then nothing
+// is lost, and another repair may follow.
 VARVE_EXPORT Status RepairDB(const std::string& path, const Options& options);
 
 }  // namespace varve

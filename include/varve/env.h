@@ -166,8 +166,9 @@ class VARVE_EXPORT FileLock {
 enum class LogLevel : uint8_t { kDebug = 0, kInfo, kWarn, kError };
 
 // Where the engine writes what it does, a line a message.
-// Thread-safety: thread-safe. It is called with locks of the DB held, and so
-// must not call that DB, nor read from another one; it may write to another.
+// Thread-safety: thread-safe. It is called with locks of the DB held, and by
+// the threads that flush and compact, and so must call no DB: a write to
+// another one may wait for a flush that only this thread could do.
 class VARVE_EXPORT Logger {
  public:
   virtual ~Logger() = default;

@@ -38,7 +38,9 @@ class VARVE_EXPORT FilterPolicy {
 };
 
 // The built-in Bloom filter. `bits_per_key` is clamped to [1, 100]; 10 bits
-// give about one false answer in a hundred, at 1.25 bytes a key.
+// give about one false answer in a hundred, at 1.25 bytes a key. It looks at
+// the bytes: under a comparator for which other bytes may be the same key, a
+// key that is there would not be found.
 VARVE_EXPORT std::shared_ptr<const FilterPolicy> NewBloomFilterPolicy(
     double bits_per_key);
 

@@ -122,8 +122,9 @@ struct Options {
   uint64_t bytes_per_sync = 1 << 20;
 
   // Hand the log to the operating system only when its buffer of 64 KiB is
-  // full, by FlushWAL, or by a write with sync: fewer system calls, and what
-  // is in the buffer dies with the process. Default: false.
+  // full, by FlushWAL, or by a write with sync or of 64 KiB and more: fewer
+  // system calls, and what is in the buffer, and a write of which some is, die
+  // with the process: the last ones, of 128 KiB at most. Default: false.
   bool manual_wal_flush = false;
 
   // Write the log through a mapping of its allocated space: a write is then a
@@ -182,15 +183,17 @@ struct Options {
   // Level-0 tables that start a compaction. At least 1. Default: 4.
   int level0_file_num_compaction_trigger = 4;
 
-  // Level-0 tables at which writers are slowed down, and stopped. Must not fall
-  // in this order from the trigger on; where one of them is left at its
-  // default, it is taken as the one before if that is larger. Defaults: 20, 36.
+  // Level-0 tables at which writers are slowed down, and stopped; not with
+  // disable_auto_compactions. Must not fall in this order from the trigger on;
+  // where one of them is left at its default, it is taken as the one before if
+  // that is larger. Defaults: 20, 36.
   int level0_slowdown_writes_trigger = 20;
   int level0_stop_writes_trigger = 36;
 
   // Bytes that wait for compaction at which writers are slowed down, and
-  // stopped; 0 for never. Must rise in this order; one that is left at its
-  // default is taken as the other if it does not. Defaults: 64 GiB, 256 GiB.
+  // stopped; 0 for never; not with disable_auto_compactions. Must rise in this
+  // order; one that is left at its default is taken as the other if it does
+  // not. Defaults: 64 GiB, 256 GiB.
   uint64_t soft_pending_compaction_bytes_limit = uint64_t{64} << 30;
   uint64_t hard_pending_compaction_bytes_limit = uint64_t{256} << 30;
 
@@ -225,7 +228,8 @@ struct Options {
   // Open to the next. Default: true, as RocksDB since 8.4.
   bool level_compaction_dynamic_level_bytes = true;
 
-  // Compact by itself. Default: false, that is: yes.
+  // Do not compact by itself, and let no writer wait for what is then left to
+  // CompactRange. Default: false.
   bool disable_auto_compactions = false;
 
   // Bounds the bytes a second that flushes and compactions write; may be

@@ -140,6 +140,9 @@ static void TestTraceOfEverything(void) {
     varve_traceoptions_set_sampling(options, 2);
     varve_trace_start(options, format, PathOf("trace"), &error);
     FAILED(error, "Invalid argument: ");
+    text = ReadWholeFile(PathOf("trace"));
+    CHECK(*text != '\0'); /* It is the trace from above. */
+    free(text);
     varve_traceoptions_destroy(options);
   }
   varve_close(db);

@@ -117,6 +117,14 @@ class DbBadOptionTest : public DbTestBase,
         {"stats_level",
          [](Options* o) { o->stats_level = static_cast<StatsLevel>(6); }},
         {"listeners", [](Options* o) { o->listeners.push_back(nullptr); }},
+        {"superversion",
+         [](Options* o) {
+           o->ablation.superversion = static_cast<SuperVersionMode>(2);
+         }},
+        {"statistics",
+         [](Options* o) {
+           o->ablation.statistics = static_cast<StatisticsMode>(255);
+         }},
     };
     return all;
   }
