@@ -39,7 +39,6 @@ Status CheckKeyFolding(const std::string& recorded, const Options& options) {
 }
 
 Status CheckIsFolded(const Slice& key, KeyFolding folding) {
-  if (folding == KeyFolding::kNone) return Status::OK();
   const FoldedKey folded(key, folding);
   if (!folded.ok()) return UnfoldableKey(key);
   if (folded.slice() == key) return Status::OK();

@@ -364,7 +364,8 @@ class Repairer {
           last_key.empty() || comparator_.CompareUser(ExtractUserKey(last_key),
                                                       ExtractUserKey(key)) != 0;
       // Only what is folded is found again.
-      if (newest && IsLive(key, tombstones.get())) {
+      if (folding != KeyFolding::kNone && newest &&
+          IsLive(key, tombstones.get())) {
         status = CheckIsFolded(ExtractUserKey(key), folding);
         if (!status.ok()) break;
       }
@@ -393,9 +394,8 @@ class Repairer {
   static bool IsLive(const Slice& key, const RangeTombstones* tombstones) {
     if (ExtractValueType(key) != ValueType::kValue) return false;
     return tombstones == nullptr ||
-           tombstones->MaxCoveringInterval(
-               tombstones->FindInterval(ExtractUserKey(key)),
-               kMaxSequenceNumber) <= ExtractSequence(key);
+           tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) <=
+               ExtractSequence(key);
   }
 
   // An Open that found them would take them for what the MANIFEST has lost.
