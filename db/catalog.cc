@@ -78,7 +78,7 @@ Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
           references_.Find(record, entry->index);
       if (counts != nullptr) [[likely]] {
         counts->Take();
-        LightBarrier(record);
+        LightBarrier(record);  // T1 of thread_references.h: taken, then open.
         // acquire: pairs with the release in OpenLocked and PutBackLocked.
         DB* const db = entry->open.load(std::memory_order_acquire);
         if (db != nullptr) [[likely]] {
@@ -237,7 +237,7 @@ Status CatalogImpl::CloseIdle(uint64_t idle_us, size_t* closed) {
   }
   if (closed != nullptr) *closed = 0;
   if (idle.empty()) return Status::OK();
-  HeavyBarrier();
+  HeavyBarrier();  // T3: who does not see them retracted is counted.
   Status result;
   for (CatalogEntry* entry : idle) {
     const bool unused = AwaitReferences(*entry, 0);

@@ -142,7 +142,7 @@ Status CatalogImpl::Drop(const Slice& name) {
     RetractLocked(entry);
     spellings_.Forget(entry);
   }
-  HeavyBarrier();
+  HeavyBarrier();  // T3, as in CloseIdle.
   Status status;
   if (!AwaitReferences(*entry, drop_patience_us_)) {
     status = Status::Busy("references are still out", name);

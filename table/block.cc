@@ -132,7 +132,7 @@ Status DecodedEntries::Decode(const Slice& contents,
   Status s = DecodeBlockTail(contents, &tail);
   if (!s.ok()) return s;
   const size_t max_bytes = MaxDecodedBytes(contents.size());
-  size_t left_bytes = max_bytes;
+  ByteBudget budget(max_bytes);
   EntryScanner entry(Slice(contents.data(), tail.entries_size));
   uint32_t restart = 0;
   while (entry.Next()) {
@@ -146,11 +146,9 @@ Status DecodedEntries::Decode(const Slice& contents,
     }
     s = CheckRestarts(contents, tail, entry, &restart);
     if (!s.ok()) return s;
-    const size_t decoded_bytes = key.size() + sizeof(Entry);
-    if (decoded_bytes > left_bytes) {
+    if (!budget.Take(key.size() + sizeof(Entry))) {
       return entry.EntryError("the keys take too much memory");
     }
-    left_bytes -= decoded_bytes;
     const Slice user_key = ExtractUserKey(key);
     if (!options.bytewise || entries_.empty()) {
       prefix_size_ = options.bytewise ? user_key.size() : 0;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "table/format.h"
 #include "util/context_memory.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -31,24 +32,12 @@ Status DecodeBlockTail(const Slice& body, BlockTail* tail);
 // through them: those that share much with the one before grow. In blocks of
 // range deletions, of properties and in a metaindex, honest ones share next to
 // nothing, or take a few KiB; others must not take all memory.
-class KeyBudget {
- public:
-  explicit KeyBudget(size_t block_size)
-      : left_bytes_(kAlwaysAllowedBytes + kMaxGrowth * block_size) {}
-
-  // False if it is spent. Keys that share nothing always fit.
-  bool Take(const Slice& key) {
-    if (key.size() > left_bytes_) return false;
-    left_bytes_ -= key.size();
-    return true;
-  }
-
- private:
-  static constexpr size_t kMaxGrowth = 16;
-  static constexpr size_t kAlwaysAllowedBytes = size_t{16} << 20;
-
-  size_t left_bytes_;
-};
+// Keys that share nothing always fit.
+inline ByteBudget KeyBudget(size_t block_size) {
+  constexpr size_t kMaxGrowth = 16;
+  constexpr size_t kAlwaysAllowedBytes = size_t{16} << 20;
+  return ByteBudget(kAlwaysAllowedBytes + kMaxGrowth * block_size);
+}
 
 // Steps through entries front to back and puts the keys together.
 // Cost: no allocation for keys of up to kInlineKeySize bytes.

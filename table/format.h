@@ -37,15 +37,27 @@ struct BlockHandle {
   }
 };
 
-// Takes a block that fits the file off the bytes that are left for others:
-// blocks lie apart, so all that a table names fit its file together. False if
-// this one does not: else a table of a few KiB could name one block for ever.
-inline bool TakeBlock(const BlockHandle& handle, uint64_t* left_bytes) {
-  const uint64_t bytes = handle.size + kBlockTrailerSize;
-  if (bytes > *left_bytes) return false;
-  *left_bytes -= bytes;
-  return true;
-}
+// What things may take that each fit by themselves, but of which a crafted
+// table of a few KiB can name any number.
+class ByteBudget {
+ public:
+  explicit ByteBudget(uint64_t bytes) : left_bytes_(bytes) {}
+
+  // False if there is not so much left.
+  bool Take(uint64_t bytes) {
+    if (bytes > left_bytes_) return false;
+    left_bytes_ -= bytes;
+    return true;
+  }
+  // REQUIRES: the block fits its file, whose size the budget began with. Blocks
+  // lie apart, so all that an honest table names fit together.
+  bool Take(const BlockHandle& handle) {
+    return Take(handle.size + kBlockTrailerSize);
+  }
+
+ private:
+  uint64_t left_bytes_;
+};
 
 constexpr uint64_t kBlockBasedTableMagic = 0x88E241B785F4CFF7;
 constexpr uint64_t kLegacyTableMagic = 0xDB4775248B80FB57;

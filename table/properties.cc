@@ -196,7 +196,7 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
   if (!status.ok()) return status.Annotate(context());
 
   EntryScanner scanner(Slice(block_body.data(), tail.entries_size));
-  KeyBudget budget(block_body.size());
+  ByteBudget budget = KeyBudget(block_body.size());
   const Field* field = std::begin(kFields);
   std::string_view previous;
   std::string previous_other;
@@ -204,7 +204,7 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
     const std::string_view name = scanner.key().ToStringView();
     const Slice value = scanner.value();
     const auto offset = static_cast<uint64_t>(value.data() - block_body.data());
-    if (!budget.Take(scanner.key())) {
+    if (!budget.Take(scanner.key().size())) {
       return scanner.EntryError("the names take too much memory")
           .Annotate(context());
     }

@@ -124,7 +124,7 @@ Status TableIndex::DecodeEntries(const Slice& entries,
   arena_.reserve(entries.size());
   starts_.push_back(0);
   BlockHandle handle;
-  uint64_t left_bytes = file_size;
+  ByteBudget blocks(file_size);
   EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut
                                     : EntryScanner::ValueLength::kStored);
   while (entry.Next()) {
@@ -142,7 +142,7 @@ Status TableIndex::DecodeEntries(const Slice& entries,
                                 std::to_string(handle.size);
       return entry.EntryError("block handle beyond the file: offset " + place);
     }
-    if (!TakeBlock(handle, &left_bytes)) {
+    if (!blocks.Take(handle)) {
       return entry.EntryError("more blocks than the file has room for");
     }
     if (!user_keys_ && entry.key().size() < kTrailerSize) {

@@ -37,17 +37,17 @@ Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
   s = DecodeBlockTail(body.contents, &tail);
   if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
   EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
-  KeyBudget budget(body.contents.size());
-  uint64_t left_bytes = file_size;
+  ByteBudget names = KeyBudget(body.contents.size());
+  ByteBudget blocks(file_size);
   while (s.ok() && entry.Next()) {
     Slice value = entry.value();
     BlockHandle block;
-    if (!budget.Take(entry.key())) {
+    if (!names.Take(entry.key().size())) {
       s = entry.EntryError("the names take too much memory");
     } else if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
       s = entry.EntryError("bad handle of block '" + entry.key().ToString() +
                            "'");
-    } else if (!TakeBlock(block, &left_bytes)) {
+    } else if (!blocks.Take(block)) {
       s = entry.EntryError("more blocks than the file has room for");
     } else {
       visit(entry.key(), block);
@@ -337,11 +337,11 @@ Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
   Status s = DecodeBlockTail(block_body, &block_tail);
   if (!s.ok()) return s;
   EntryScanner entry(Slice(block_body.data(), block_tail.entries_size));
-  KeyBudget budget(block_body.size());
+  ByteBudget budget = KeyBudget(block_body.size());
   std::deque<std::string> keys;
   std::vector<RangeTombstone> list;
   while (entry.Next()) {
-    if (!budget.Take(entry.key())) {
+    if (!budget.Take(entry.key().size())) {
       return entry.EntryError("the keys take too much memory");
     }
     if (entry.key().size() < kTrailerSize ||

@@ -149,7 +149,7 @@ class Salvager {
     if (footer.checksum == ChecksumType::kNone) return false;
     const uint64_t file_size = core_.options.file_size;
     may_hash_ = kAlwaysHashedBytes + kMaxHashedBytesOfFileByte * file_size;
-    KeyBudget deletion_keys(file_size);
+    ByteBudget deletion_keys = KeyBudget(file_size);
     std::vector<BlockHandle> data_blocks;
     bool any = false;
     while (const auto handle = FindBlock(footer.checksum, offset)) {
@@ -239,7 +239,7 @@ class Salvager {
   }
 
   // The keys are taken from a budget, which is the file's.
-  void TakeRangeDeletionBlock(const BlockHandle& handle, KeyBudget* budget) {
+  void TakeRangeDeletionBlock(const BlockHandle& handle, ByteBudget* budget) {
     FileBody body;
     BlockTail tail;
     if (!core_.loader
@@ -255,7 +255,7 @@ class Salvager {
     EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
     while (entry.Next()) {
       const Slice key = entry.key();
-      if (!budget->Take(key) || key.size() < kTrailerSize ||
+      if (!budget->Take(key.size()) || key.size() < kTrailerSize ||
           ExtractValueType(key) != ValueType::kRangeDeletion ||
           core_.options.comparator->CompareUser(ExtractUserKey(key),
                                                 entry.value()) >= 0) {

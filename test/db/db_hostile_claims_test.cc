@@ -408,15 +408,7 @@ TEST_F(DbHostileClaimsTest, BatchesThatClaimToBeHugeAreRefused) {
 TEST_F(DbHostileManifestTest, MetaBlocksThatGrowTakeNoMemory) {
   const std::string key = MakeInternalKey(
       std::string(100000, 'c'), PackTrailer(100, ValueType::kRangeDeletion));
-  std::string grows;
-  for (int i = 0; i < 30000; i++) {
-    PutVarint32(&grows, i == 0 ? 0 : static_cast<uint32_t>(key.size()));
-    PutVarint32(&grows, i == 0 ? static_cast<uint32_t>(key.size()) : 0);
-    PutVarint32(&grows, 1);
-    grows += (i == 0 ? key : "") + "d";
-  }
-  PutFixed32(&grows, 0);
-  PutFixed32(&grows, 1);
+  const std::string grows = testing::BodyThatGrows(key, "d", 30000);
   std::string packed;
   ASSERT_TRUE(CompressBlock(CompressionType::kZSTD, kDefaultCompressionLevel,
                             std::string(size_t{64} << 20, 'x'), &packed));
@@ -427,13 +419,7 @@ TEST_F(DbHostileManifestTest, MetaBlocksThatGrowTakeNoMemory) {
     Footer footer = table.footer();
     bytes.resize(bytes.size() - Footer::kSize);
     const auto add = [&](const std::string& body, CompressionType type) {
-      const BlockHandle handle{bytes.size(), body.size()};
-      bytes += body;
-      bytes.push_back(static_cast<char>(type));
-      PutFixed32(&bytes,
-                 BlockChecksum(footer.checksum, bytes.data() + handle.offset,
-                               handle.size));
-      return handle;
+      return testing::AppendBlock(body, type, footer.checksum, &bytes);
     };
     auto meta_blocks = table.meta_blocks();
     if (compressed) {

@@ -49,22 +49,6 @@ std::string Body(
   return *builder.Finish();
 }
 
-// A block of one key and of many entries whose keys are the same.
-std::string BodyThatGrows(const std::string& key, const std::string& value,
-                          int count) {
-  std::string body;
-  for (int i = 0; i < count; ++i) {
-    const bool first = i == 0;
-    PutVarint32(&body, first ? 0 : static_cast<uint32_t>(key.size()));
-    PutVarint32(&body, first ? static_cast<uint32_t>(key.size()) : 0);
-    PutVarint32(&body, static_cast<uint32_t>(value.size()));
-    body += (first ? key : "") + value;
-  }
-  PutFixed32(&body, 0);
-  PutFixed32(&body, 1);
-  return body;
-}
-
 // A table with a data block of one entry, "a", and whatever else is put in.
 class Maker {
  public:
@@ -83,13 +67,7 @@ class Maker {
     } else {
       EXPECT_TRUE(CompressBlock(type, kDefaultCompressionLevel, body, &stored));
     }
-    const BlockHandle handle{bytes_.size(), stored.size()};
-    bytes_ += stored;
-    bytes_.push_back(static_cast<char>(type));
-    PutFixed32(&bytes_,
-               BlockChecksum(footer_.checksum, bytes_.data() + handle.offset,
-                             handle.size));
-    return handle;
+    return testing::AppendBlock(stored, type, footer_.checksum, &bytes_);
   }
   void AddMeta(const std::string& name, const std::string& body,
                CompressionType type = CompressionType::kNone) {
@@ -183,7 +161,8 @@ TEST(TableHostileTest, RangeDeletionsThatShareAreBounded) {
       Key(std::string(10000, 'c'), ValueType::kRangeDeletion);
   for (const int count : {20, 10000}) {
     Maker maker;
-    maker.AddMeta(kRangeDeletionBlockName, BodyThatGrows(key, "d", count));
+    maker.AddMeta(kRangeDeletionBlockName,
+                  testing::BodyThatGrows(key, "d", count));
     // The scan of a table that has lost its end finds the same block.
     EXPECT_EQ(Salvage(maker.bytes()).entries, 1u + (count == 20 ? 20 : 0));
     const std::string said = Use(maker.Finish());
@@ -200,7 +179,8 @@ TEST(TableHostileTest, RangeDeletionsOfManyBlocksAreBoundedTogether) {
   Maker maker;
   const std::string key =
       Key(std::string(4000, 'c'), ValueType::kRangeDeletion);
-  for (int i = 0; i < 10; ++i) maker.Add(BodyThatGrows(key, "d", 1000));
+  for (int i = 0; i < 10; ++i)
+    maker.Add(testing::BodyThatGrows(key, "d", 1000));
   EXPECT_GT(Salvage(maker.bytes()).bytes, size_t{4} << 20);
   EXPECT_LT(Salvage(maker.bytes()).bytes, size_t{20} << 20);
 }
@@ -210,7 +190,7 @@ TEST(TableHostileTest, NamesOfTheMetaindexAreBounded) {
     Maker maker;
     const std::string name(30000, 'z');
     const std::string empty = Maker::Encoded(maker.Add(""));
-    maker.SetMetaindex(BodyThatGrows(name, empty, count));
+    maker.SetMetaindex(testing::BodyThatGrows(name, empty, count));
     const std::string said = Use(maker.Finish());
     if (count == 20) {
       EXPECT_EQ(said, "found v");

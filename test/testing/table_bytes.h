@@ -30,6 +30,33 @@ inline std::string ReadFixture(const std::string& name) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// A block of one key and of many entries whose keys are the same.
+inline std::string BodyThatGrows(const std::string& key,
+                                 const std::string& value, int count) {
+  std::string body;
+  for (int i = 0; i < count; ++i) {
+    const bool first = i == 0;
+    PutVarint32(&body, first ? 0 : static_cast<uint32_t>(key.size()));
+    PutVarint32(&body, first ? static_cast<uint32_t>(key.size()) : 0);
+    PutVarint32(&body, static_cast<uint32_t>(value.size()));
+    body += (first ? key : "") + value;
+  }
+  PutFixed32(&body, 0);
+  PutFixed32(&body, 1);
+  return body;
+}
+
+// Appends the block, compressed already, with its trailer.
+inline BlockHandle AppendBlock(const std::string& stored, CompressionType type,
+                               ChecksumType checksum, std::string* file) {
+  const BlockHandle handle{file->size(), stored.size()};
+  *file += stored;
+  file->push_back(static_cast<char>(type));
+  PutFixed32(
+      file, BlockChecksum(checksum, file->data() + handle.offset, handle.size));
+  return handle;
+}
+
 struct IndexEntry {
   std::string separator;
   BlockHandle handle;
