@@ -21,6 +21,7 @@
 #include "db/key_case.h"
 #include "db/spelling_table.h"
 #include "db/thread_references.h"
+#include "env/stopwatch.h"
 #include "table/file_pool.h"
 #include "util/mutex.h"
 #include "varve/catalog.h"
@@ -99,7 +100,7 @@ class CatalogImpl final : public Catalog {
   // Makes a database's directory, and its name safe.
   Status MakeDirectory(const std::string& path);
   // By a clock that is never set back.
-  uint64_t NowUs() const { return env_->NowNanos() / 1000; }
+  uint64_t NowUs() const { return MonotonicMicros(env_); }
   // Removes an entry whose database is not open, and its directory; or leaves
   // it closed, and leaving if its name is gone. May be repeated until it is OK.
   // Gives the mutex back meanwhile.

@@ -5,6 +5,7 @@
 #include "db/db_impl.h"
 #include "db/flush_job.h"
 #include "env/file_names.h"
+#include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 
@@ -122,12 +123,12 @@ Status DBImpl::FlushImmutablesLocked(size_t* count) {
   events_.Add(
       [info](EventListener* listener) { listener->OnFlushBegin(info); });
   events_.DeliverLocked();
-  const uint64_t start_us = env_->NowMicros();
+  const Stopwatch flushing(env_);
   {
     const HistogramTimer timer(stats_, HistogramType::kFlushTime, env_);
     info.status = WriteImmutablesLocked(&info);
   }
-  info.micros = env_->NowMicros() - start_us;
+  info.micros = flushing.ElapsedMicros();
   *count = info.memtables;
   events_.Add(
       [info](EventListener* listener) { listener->OnFlushCompleted(info); });
@@ -144,11 +145,11 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   const RequestSpan span("flush");
   const std::vector<MemTable*> memtables = immutable_;
   const uint64_t number = versions_->NewFileNumber();
-  const uint64_t start_us = env_->NowMicros();
+  const Stopwatch flushing(env_);
   VersionEdit edit;
   uint64_t entries = 0;
   for (const MemTable* memtable : memtables) entries += memtable->EntryCount();
-  flush_pace_.Begin(entries, start_us);
+  flush_pace_.Begin(entries, flushing.start_us());
   CompactionIterator::Drops drops;
   info->memtables = memtables.size();
   Version* const version = versions_->current();
@@ -190,9 +191,8 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));
   }
-  const uint64_t end_us = env_->NowMicros();
-  flush_pace_.End(end_us);
-  CountFlushesLocked(edit, 1, end_us - start_us);
+  flush_pace_.End(MonotonicMicros(env_));
+  CountFlushesLocked(edit, 1, flushing.ElapsedMicros());
   immutable_.erase(
       immutable_.begin(),
       immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));

@@ -6,6 +6,7 @@
 #include "db/options_check.h"
 #include "db/options_update.h"
 #include "db/parallel_compaction.h"
+#include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 
@@ -64,14 +65,14 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   events_.Add(
       [info](EventListener* listener) { listener->OnCompactionBegin(info); });
   events_.DeliverLocked();
-  const uint64_t start_us = env_->NowMicros();
+  const Stopwatch compacting(env_);
   Status status;
   {
     const HistogramTimer timer(stats_, HistogramType::kCompactionTime, env_);
     status = WriteCompactionLocked(*compaction, &info);
   }
   CompactionStats& stats = compaction_stats_[compaction->output_level];
-  info.micros = env_->NowMicros() - start_us;
+  info.micros = compacting.ElapsedMicros();
   stats.micros += info.micros;
   ++stats.count;
   Log(LogLevel::kInfo, &log_,

@@ -7,6 +7,7 @@
 #include "db/flush_job.h"
 #include "db/options_check.h"
 #include "env/file_names.h"
+#include "env/stopwatch.h"
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
@@ -257,7 +258,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   output_context_ = {path_,        env_,      &options_,
                      &comparator_, identity_, NewSessionIdentity()};
   VersionEdit edit;
-  const uint64_t start_us = env_->NowMicros();
+  const Stopwatch flushing(env_);
   for (MemTable* memtable : state->memtables) {
     if (!status.ok()) break;
     CompactionIterator::Drops drops;
@@ -265,8 +266,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
                             {}, versions_->NewFileNumber(), &edit, &drops);
     CountDrops(drops);
   }
-  CountFlushesLocked(edit, state->memtables.size(),
-                     env_->NowMicros() - start_us);
+  CountFlushesLocked(edit, state->memtables.size(), flushing.ElapsedMicros());
   LiveWal wal;
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
@@ -291,7 +291,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   InstallSuperVersionLocked();
   mutex_.Unlock();
   if (writes) RemoveLeftovers(next_file_number);
-  RemoveOldInfoLogs(state->old_info_logs);
+  RemoveOldInfoLogs(std::move(state->old_info_logs));
   mutex_.Lock();
   env_->RaiseBackgroundThreads(max_compactions_ * options_.max_subcompactions,
                                Env::Priority::kLow);
@@ -309,6 +309,7 @@ void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
   if (target == nullptr && !read_only_) {
     const std::string path = InfoLogFileName(path_);
     if (env_->FileExists(path).ok()) {
+      // Named by the date.
       const std::string old = OldInfoLogFileName(path_, env_->NowMicros());
       // Losing an old log is no reason to refuse a database.
       env_->RenameFile(path, old).IgnoreError();
@@ -428,7 +429,9 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
   }
 }
 
-void DBImpl::RemoveOldInfoLogs(const std::vector<std::string>& names) {
+void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
+  // Their names are dates.
+  SortOldInfoLogs(env_->NowMicros(), &names);
   for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
     // It is tried again at the next open.
     env_->RemoveFile(path_ + "/" + names[i]).IgnoreError();

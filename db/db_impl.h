@@ -128,7 +128,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status LoadIdentity();
   // `next_file_number` is the MANIFEST's, as it was found.
   void RemoveLeftovers(uint64_t next_file_number);
-  void RemoveOldInfoLogs(const std::vector<std::string>& names);
+  void RemoveOldInfoLogs(std::vector<std::string> names);
   // Moves a table that the MANIFEST does not know to lost/, if it is whole.
   bool KeepUnknownTable(const std::string& name, uint64_t number);
   Status CloseLocked() VARVE_REQUIRES(mutex_);

@@ -27,6 +27,12 @@ double Ratio(uint64_t a, uint64_t b) {
   return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
 }
 
+// Seconds since the epoch, `age_us` before `now_us`. 0 where a wall clock that
+// was not set yet would make it earlier.
+uint64_t DateBefore(uint64_t now_us, uint64_t age_us) {
+  return now_us > age_us ? (now_us - age_us) / 1000000 : 0;
+}
+
 // Takes off "varve." or the prefix of an engine whose names we share.
 bool StripPrefix(Slice* name) {
   for (const char* prefix : {"varve.", "rocksdb.", "leveldb."}) {
@@ -210,9 +216,10 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = oldest == kNoSnapshot ? 0 : oldest;
   } else if (is("oldest-snapshot-time")) {
     const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+    // A date.
     *value = oldest.sequence == kNoSnapshot
                  ? 0
-                 : (env_->NowMicros() - oldest.age_ns / 1000) / 1000000;
+                 : DateBefore(env_->NowMicros(), oldest.age_ns / 1000);
   } else if (is("min-log-number-to-keep")) {
     *value = wals_.empty() ? versions_->log_number() : wals_.front().number;
   } else if (is("num-live-versions")) {

@@ -10,6 +10,7 @@
 #include "db/wal_predecessor.h"
 #include "db/write_batch_internal.h"
 #include "env/file_names.h"
+#include "env/stopwatch.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/measured_operation.h"
 
@@ -186,7 +187,7 @@ Status DBImpl::SwitchMemTableLocked() {
   paced_bytes_ = 0;
   pace_at_bytes_ = SlotFreeLocked() ? UINT64_MAX : 0;
   if (!flush_scheduled_) {
-    flush_pace_.Begin(memtable_->EntryCount(), env_->NowMicros());
+    flush_pace_.Begin(memtable_->EntryCount(), MonotonicMicros(env_));
   }
   memtable_ = memtable;
   InstallSuperVersionLocked();
@@ -331,12 +332,12 @@ void DBImpl::KeepResuming() {
   MutexLock lock(&mutex_);
   uint64_t wait_us = kMinResumeWaitUs;
   for (;;) {
-    const uint64_t end_us = env_->NowMicros() + wait_us;
+    const Stopwatch waiting(env_);
     // relaxed: stored under the mutex.
     while (!shutting_down_.load(std::memory_order_relaxed) &&
            background_error_.IsNoSpace() &&
            background_done_.WaitFor(&mutex_, wait_us) &&
-           env_->NowMicros() < end_us) {
+           waiting.ElapsedMicros() < wait_us) {
     }
     if (shutting_down_.load(std::memory_order_relaxed) ||  // relaxed: as above.
         !background_error_.IsNoSpace()) {

@@ -8,6 +8,7 @@
 #include "db/db_impl.h"
 #include "db/group_spans.h"
 #include "db/write_batch_internal.h"
+#include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 #include "util/thread_scratch.h"
@@ -243,7 +244,7 @@ uint64_t DBImpl::PauseMicros() {
   const uint64_t room =
       full_bytes > memtable_bytes_ ? full_bytes - memtable_bytes_ : 0;
   const FlushPace::Step step = flush_pace_.Charge(
-      memtable_bytes_ - paced_bytes_, room, full_bytes, env_->NowMicros());
+      memtable_bytes_ - paced_bytes_, room, full_bytes, MonotonicMicros(env_));
   paced_bytes_ = memtable_bytes_;
   pace_at_bytes_ = memtable_bytes_ + step.bytes;
   if (step.pause_us > 0) {
@@ -299,14 +300,14 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
     }
     if (!counted) CountStallLocked(cause, WritePressure::kStop);
     counted = true;
-    const uint64_t start_us = env_->NowMicros();
+    const Stopwatch stopped(env_);
     background_done_.Wait(&mutex_);
-    AddStallMicrosLocked(env_->NowMicros() - start_us);
+    AddStallMicrosLocked(stopped.ElapsedMicros());
   }
   if (*delayed || stall_.pressure != WritePressure::kSlow) return Status::OK();
   *delayed = true;
   const uint64_t delay_us =
-      write_delay_.Charge(bytes, stall_.rate, env_->NowMicros());
+      write_delay_.Charge(bytes, stall_.rate, MonotonicMicros(env_));
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
     return Status::Incomplete("writes are slowed down",
@@ -414,9 +415,9 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   if (status.ok() && leader->sync) {
     const LocalSpan span(LocalSpan::Shared(), "WAL sync");
     MutexLock lock(&mutex_);
-    const uint64_t start_us = env_->NowMicros();
+    const Stopwatch syncing(env_);
     status = SyncLogsLocked();
-    sync_micros_ = std::min(env_->NowMicros() - start_us, kMaxCompanyMicros);
+    sync_micros_ = std::min(syncing.ElapsedMicros(), kMaxCompanyMicros);
   }
   spans.Mount();
   if (status.ok()) {

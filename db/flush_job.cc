@@ -7,6 +7,7 @@
 #include "db/level_targets.h"
 #include "db/tombstone_collector.h"
 #include "db/tombstone_survivors.h"
+#include "env/stopwatch.h"
 #include "table/merging_iterator.h"
 
 namespace varve {
@@ -48,7 +49,7 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
     if (pace != nullptr) pace->Advance(iterator.input_count());
   }
   if (status.ok()) status = iterator.status();
-  if (pace != nullptr) pace->Written(context.env->NowMicros());
+  if (pace != nullptr) pace->Written(MonotonicMicros(context.env));
   *drops = iterator.drops();
   if (status.ok()) {
     survivors.AddTo({}, {}, &output);

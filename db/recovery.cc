@@ -138,7 +138,6 @@ Status Recovery::ListDirectory(RecoveredState* state) {
     }
   }
   std::sort(state->wal_numbers.begin(), state->wal_numbers.end());
-  std::sort(state->old_info_logs.begin(), state->old_info_logs.end());
   return Status::OK();
 }
 

@@ -31,7 +31,7 @@ struct RecoveredState {
   // The logs in the directory, rising.
   std::vector<uint64_t> wal_numbers;
   uint64_t largest_file_number = 0;
-  std::vector<std::string> old_info_logs;  // Names, oldest first.
+  std::vector<std::string> old_info_logs;  // Names.
   // The MANIFEST says all there is to say, and the directory holds nothing
   // else: no update in the logs, no file to be removed, one log, which the
   // MANIFEST names.

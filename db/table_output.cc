@@ -68,6 +68,7 @@ Status TableOutput::Open() {
   options.db_identity = context_.db_identity;
   options.session_identity = context_.session_identity;
   options.file_number = metadata_.number;
+  // A date.
   options.creation_time_s = context_.env->NowMicros() / 1000000;
   PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,
                  options.creation_time_s);

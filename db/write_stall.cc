@@ -97,6 +97,8 @@ Ticker StallTicker(StallCause cause, WritePressure pressure) {
 }
 
 uint64_t WriteDelay::Charge(uint64_t bytes, uint64_t rate, uint64_t now_us) {
+  // Later than any debt could reach: an Env whose clock was set back.
+  if (free_at_us_ > now_us + kMaxSleepUs) free_at_us_ = now_us;
   free_at_us_ = std::max(free_at_us_, now_us);
   // Without overflow, whatever the batch's size.
   const double cost_us =

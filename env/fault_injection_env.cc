@@ -162,6 +162,7 @@ class FaultInjectionEnv::InfoLogger final : public Logger {
         file_(std::move(file)) {}
 
   void Logv(LogLevel level, const char* format, va_list arguments) override {
+    // With the date.
     const std::string line =
         FormatLogLine(level, env_->NowMicros(), format, arguments);
     if (!env_->IsActive(generation_)) return;

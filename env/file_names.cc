@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "env/file_names.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -172,6 +173,19 @@ std::string InfoLogFileName(const std::string& directory) {
 std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us) {
   return Join(directory,
               std::string(kOldInfoLogPrefix) + std::to_string(time_us));
+}
+
+void SortOldInfoLogs(uint64_t now_us, std::vector<std::string>* names) {
+  const auto age_rank = [now_us](const std::string& name) {
+    uint64_t time_us = 0;
+    FileType type = FileType::kInfoLog;
+    if (!ParseFileName(name, &time_us, &type)) time_us = 0;
+    return std::pair(time_us <= now_us, time_us);
+  };
+  std::sort(names->begin(), names->end(),
+            [&age_rank](const std::string& a, const std::string& b) {
+              return age_rank(a) < age_rank(b);
+            });
 }
 
 std::string ParentDirectory(const std::string& path) {

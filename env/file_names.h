@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "varve/env.h"
 #include "varve/status.h"
@@ -52,6 +53,11 @@ std::string LockFileName(const std::string& directory);
 std::string IdentityFileName(const std::string& directory);
 std::string InfoLogFileName(const std::string& directory);
 std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us);
+
+// Sorts the names of old info logs, the oldest first, as far as their dates
+// tell. Dates later than `now_us` come from a wall clock that was set back
+// since, and count as older than all others.
+void SortOldInfoLogs(uint64_t now_us, std::vector<std::string>* names);
 
 // The directory that `path` is in; "." if it says nothing of that.
 std::string ParentDirectory(const std::string& path);

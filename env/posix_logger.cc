@@ -21,6 +21,7 @@ class PosixLogger final : public Logger {
   PosixLogger& operator=(const PosixLogger&) = delete;
 
   void Logv(LogLevel level, const char* format, va_list arguments) override {
+    // With the date.
     const std::string line =
         FormatLogLine(level, Env::Default()->NowMicros(), format, arguments);
     ssize_t n;

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "env/file_names.h"
+#include "env/stopwatch.h"
 #include "tools/varve_text.h"
 
 namespace varve {
@@ -189,20 +190,23 @@ Progress::Progress(const Session& session)
     : err_(session.err),
       terminal_(fileno(err_) >= 0 && isatty(fileno(err_)) == 1),
       on_(terminal_ || session.line.Has("progress")),
-      next_us_(on_ ? Env::Default()->NowMicros() + kProgressIntervalUs : 0) {}
+      next_us_(on_ ? MonotonicMicros(Env::Default()) + kProgressIntervalUs
+                   : 0) {}
 
 Progress::~Progress() {
   if (shown_ && terminal_) fputs("\r\033[K", err_);
 }
 
-bool Progress::Due() { return on_ && Env::Default()->NowMicros() >= next_us_; }
+bool Progress::Due() {
+  return on_ && MonotonicMicros(Env::Default()) >= next_us_;
+}
 
 void Progress::Show(const std::string& text) {
   if (!on_) return;
   fprintf(err_, terminal_ ? "\r\033[K%s" : "%s\n", text.c_str());
   fflush(err_);
   shown_ = true;
-  next_us_ = Env::Default()->NowMicros() + kProgressIntervalUs;
+  next_us_ = MonotonicMicros(Env::Default()) + kProgressIntervalUs;
 }
 
 // ---- The database ----------------------------------------------------------

@@ -280,9 +280,9 @@ class VARVE_EXPORT Env {
   virtual Status NewLogger(const std::string& path,
                            std::shared_ptr<Logger>* logger) = 0;
 
-  // Microseconds since the epoch, of the wall clock.
+  // The wall clock: microseconds since the epoch. For dates only.
   virtual uint64_t NowMicros() = 0;
-  // Nanoseconds of a clock that never runs backwards, since some fixed point.
+  // Nanoseconds of a clock that nobody sets, never backwards. For durations.
   virtual uint64_t NowNanos() = 0;
   virtual void SleepForMicroseconds(uint64_t duration_us) = 0;
 };

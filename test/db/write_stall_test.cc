@@ -155,6 +155,12 @@ TEST(WriteDelayTest, NoWriteWaitsLongerThanASecond) {
   EXPECT_LE(delay.Charge(1, 1000, 7 + WriteDelay::kMaxSleepUs), 1000u);
 }
 
+TEST(WriteDelayTest, AClockThatIsSetBackMakesNoDebt) {
+  WriteDelay delay;
+  EXPECT_EQ(delay.Charge(100, 1, uint64_t{1} << 60), WriteDelay::kMaxSleepUs);
+  EXPECT_EQ(delay.Charge(10, 1000000, 5), 0u);
+}
+
 TEST(WriteDelayTest, IdleTimeIsNotSavedUp) {
   WriteDelay delay;
   EXPECT_EQ(delay.Charge(10000, 1000000, 0), 10000u);

@@ -127,6 +127,15 @@ TEST(FileNamesTest, MakesNamesThatParseBack) {
   }
 }
 
+TEST(FileNamesTest, SortsOldInfoLogsByDateAndWrongDatesFirst) {
+  std::vector<std::string> names = {"LOG.old.1000", "LOG.old.999",
+                                    "LOG.old.5000", "LOG.old", "LOG.old.1001"};
+  SortOldInfoLogs(1001, &names);
+  EXPECT_EQ(names,
+            std::vector<std::string>({"LOG.old.5000", "LOG.old", "LOG.old.999",
+                                      "LOG.old.1000", "LOG.old.1001"}));
+}
+
 TEST(FileNamesTest, ParentDirectoryOfAnyPath) {
   const std::pair<const char*, const char*> cases[] = {
       {"/a/b", "/a"}, {"/a/b//", "/a"}, {"/a//b", "/a"}, {"/a", "/"},

@@ -227,9 +227,24 @@ def check_memory_orders(file):
                              "(pairs with ..., relaxed: ...)"
 
 
+WALL_CLOCK = re.compile(r"\benv_?->NowMicros\(|Env::Default\(\)->NowMicros\(")
+
+
+def check_wall_clock(file):
+    """The library looks at the wall clock for dates only, and says so."""
+    if not file.is_library:
+        return
+    for index, code in enumerate(file.code):
+        near = file.comments[max(0, index - ORDER_COMMENT_LINES):index + 1]
+        if WALL_CLOCK.search(code) and "date" not in " ".join(near).lower():
+            yield index + 1, "NowMicros without a comment that says which " \
+                             "date it is for; durations: env/stopwatch.h"
+
+
 CHECKS = [
     check_includes, check_licence, check_pragma_once, check_size,
     check_test_doors, check_banned, check_unfinished, check_memory_orders,
+    check_wall_clock,
 ]
 
 # (check, path, text, whether the check must complain)
@@ -266,6 +281,10 @@ EXAMPLES = [
     (check_banned, "db/a.cc", "  std::cout << x;", True),
     (check_banned, "tools/a.cc", "  printf(x);", False),
     (check_unfinished, "db/a.cc", "// TODO: more", True),
+    (check_wall_clock, "db/a.cc", "const uint64_t a = env_->NowMicros();",
+     True),
+    (check_wall_clock, "db/a.cc", "// A date.\na = env->NowMicros();", False),
+    (check_wall_clock, "test/db/a.cc", "a = env->NowMicros();", False),
     (check_memory_orders, "util/a.cc", "x.load(std::memory_order_relaxed);",
      True),
     (check_memory_orders, "util/a.cc", "// Some text.\n\n\n\n"
