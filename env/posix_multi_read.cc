@@ -53,8 +53,9 @@ class Round {
   struct Entry {
     const RandomAccessFile* file;
     ReadRequest* request;
-    size_t index;  // The caller's.
-    bool finished;
+    size_t index;   // The caller's.
+    bool finished;  // Its descriptor is given back.
+    bool is_read;
     size_t lead;  // Bytes before what is wanted.
     bool bounces;
     size_t bounce_offset;
@@ -81,7 +82,7 @@ bool Round::Add(const RandomAccessFile& file, ReadRequest* request,
   read.offset = request->offset;
   read.length = request->length;
   read.memory = request->scratch;
-  Entry entry{&file, request, index, false, 0, false, 0};
+  Entry entry{&file, request, index, false, false, 0, false, 0};
   const size_t alignment = file.RequiredAlignment();
   const size_t mask = alignment - 1;
   if (!IsAligned(*request, mask)) {
@@ -107,9 +108,8 @@ bool Round::Add(const RandomAccessFile& file, ReadRequest* request,
 void Round::Finish(size_t i) {
   Entry& entry = entries_[i];
   entry.finished = true;
-  const bool read = FinishFromRing(i);
-  entry.file->ReleaseDescriptor(read ? entry.request->length : 0);
-  if (!read) ReadPlainly(*entry.file, entry.request);
+  entry.is_read = FinishFromRing(i);
+  entry.file->ReleaseDescriptor(entry.is_read ? entry.request->length : 0);
 }
 
 bool Round::FinishFromRing(size_t i) {
@@ -137,7 +137,7 @@ void Round::Run(const std::function<void(size_t)>& done) {
   }
   const auto finish = [this, &done](size_t i) {
     Finish(i);
-    if (done) done(entries_[i].index);
+    if (entries_[i].is_read && done) done(entries_[i].index);
   };
   if (entries_.size() > 1 && (bounce != nullptr || bounce_bytes_ == 0)) {
     std::function<void(size_t)> each;
@@ -146,6 +146,13 @@ void Round::Run(const std::function<void(size_t)>& done) {
   }
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!entries_[i].finished) finish(i);
+  }
+  // Only now, when the round holds no descriptor: a Read may wait for one, and
+  // so may the other threads that hold some.
+  for (const Entry& entry : entries_) {
+    if (entry.is_read) continue;
+    ReadPlainly(*entry.file, entry.request);
+    if (done) done(entry.index);
   }
   reads_.clear();
   entries_.clear();
