@@ -11,6 +11,7 @@
 #include <ctime>
 #include <utility>
 
+#include "env/descriptor_supply.h"
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
 #include "util/thread_scratch.h"
@@ -44,14 +45,37 @@ Mutex& SetupMutex() {
   return *mu;
 }
 
+// Rings that exist. Their descriptors stay with their threads, so that there
+// may be as many as a part of the descriptors that Varve may use.
+std::atomic<int> ring_count{0};
+constexpr int kRingPart = 4;
+
 int SetUp(io_uring* ring, unsigned flags) {
-  MutexLock lock(&SetupMutex());
-  return -io_uring_queue_init(kDepth, ring, flags);
+  // relaxed, all: a bound that several threads pass at once is a little larger.
+  if (ring_count.load(std::memory_order_relaxed) >=
+      CurrentReserveBegin() / kRingPart) {
+    return EMFILE;
+  }
+  // The thread has the files pinned that it is about to read, and can do so
+  // without a ring.
+  const NoDescriptorWait no_wait;
+  int error = 0;
+  OpenDescriptor([&] {
+    MutexLock lock(&SetupMutex());
+    error = -io_uring_queue_init(kDepth, ring, flags);
+    errno = error;
+    return error == 0 ? ring->ring_fd : -1;
+  });
+  // relaxed: as above.
+  if (error == 0) ring_count.fetch_add(1, std::memory_order_relaxed);
+  return error;
 }
 
 void TearDown(io_uring* ring) {
   MutexLock lock(&SetupMutex());
   io_uring_queue_exit(ring);
+  // relaxed: see SetUp.
+  ring_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 int SubmitAndWait(io_uring* ring, unsigned wait_count) {
@@ -83,36 +107,65 @@ unsigned WaitCount(unsigned queued, bool more, bool work) {
 // What is known of rings in this process.
 class Policy {
  public:
-  // Tries at the first call.
   static Policy& Get() {
     // Never destroyed: threads may still read while the process exits.
     static Policy* const policy = new Policy;
     return *policy;
   }
 
-  // relaxed: who sees the no late is told once more by the kernel.
-  bool usable() const { return usable_.load(std::memory_order_relaxed); }
+  // Tries at the first call; later again, should the kernel have lacked
+  // something for the moment.
+  bool usable() {
+    // acquire: pairs with the release in TryLocked: setup_flags_ is seen. Who
+    // sees the no late is told once more by the kernel.
+    const State state = state_.load(std::memory_order_acquire);
+    if (state == State::kUnknown) [[unlikely]]
+      return TryToUse();
+    return state == State::kUsable;
+  }
+  // REQUIRES: usable() said true.
   unsigned setup_flags() const { return setup_flags_; }
 
   std::string Describe() VARVE_EXCLUDES(mu_) {
+    if (usable()) return "io_uring";
     MutexLock lock(&mu_);
-    return refusal_.empty() ? "io_uring" : "pread (io_uring: " + refusal_ + ")";
+    return "pread (io_uring: " +
+           (refusal_.empty() ? "no descriptor or memory so far" : refusal_) +
+           ")";
   }
 
   // From now on no thread gets a ring. The first reason is the one kept.
-  void Refuse(int error) {
-    char buffer[128];
-    Refuse(std::string(strerror_r(error, buffer, sizeof(buffer))));
-  }
-  void Refuse(std::string reason) VARVE_EXCLUDES(mu_) {
+  void Refuse(int error) VARVE_EXCLUDES(mu_) {
+    std::string reason = TextOf(error);
     MutexLock lock(&mu_);
-    if (refusal_.empty()) refusal_ = std::move(reason);
-    // relaxed: see usable.
-    usable_.store(false, std::memory_order_relaxed);
+    RefuseLocked(std::move(reason));
   }
 
  private:
-  Policy() {
+  enum class State : uint8_t { kUnknown, kUsable, kRefused };
+
+  void RefuseLocked(std::string reason) VARVE_REQUIRES(mu_) {
+    if (refusal_.empty()) refusal_ = std::move(reason);
+    // relaxed: see usable.
+    state_.store(State::kRefused, std::memory_order_relaxed);
+  }
+
+  bool TryToUse() VARVE_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    // relaxed: it changes under the mutex.
+    if (state_.load(std::memory_order_relaxed) == State::kUnknown) {
+      if (calls_to_skip_ > 0) {
+        --calls_to_skip_;
+        return false;
+      }
+      calls_to_skip_ = kCallsWithoutRing;
+      TryLocked();
+    }
+    // relaxed: as above.
+    return state_.load(std::memory_order_relaxed) == State::kUsable;
+  }
+
+  void TryLocked() VARVE_REQUIRES(mu_) {
     io_uring ring;
     // The thread that waits runs the completions itself, all at once, instead
     // of being woken for each; kernels before 5.19 refuse the flag.
@@ -123,34 +176,44 @@ class Policy {
       error = SetUp(&ring, setup_flags_);
     }
     if (error != 0) {
-      Refuse(error);
+      if (!IsPassing(error)) RefuseLocked(TextOf(error));
       return;
     }
-    Try(&ring);
+    std::string refusal = Enter(&ring);
     TearDown(&ring);
+    if (!refusal.empty()) {
+      RefuseLocked(std::move(refusal));
+      return;
+    }
+    // release: pairs with the acquire in usable.
+    state_.store(State::kUsable, std::memory_order_release);
   }
 
-  void Try(io_uring* ring) {
+  // What is wrong with a ring; empty if nothing is.
+  static std::string Enter(io_uring* ring) {
     io_uring_probe* const probe = io_uring_get_probe_ring(ring);
     const bool known =
         probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ);
     io_uring_free_probe(probe);
-    if (!known) {
-      Refuse("the kernel's has no reads");
-      return;
-    }
+    if (!known) return "the kernel's has no reads";
     // A filter of system calls may allow the setup only.
     io_uring_prep_nop(io_uring_get_sqe(ring));
     int submitted;
     do {
       submitted = io_uring_submit(ring);
     } while (submitted == -EINTR);
-    if (submitted < 0) Refuse(-submitted);
+    return submitted < 0 ? TextOf(-submitted) : "";
   }
 
-  unsigned setup_flags_ = 0;  // Immutable after construction.
-  std::atomic<bool> usable_{true};
+  static std::string TextOf(int error) {
+    char buffer[128];
+    return strerror_r(error, buffer, sizeof(buffer));
+  }
+
+  unsigned setup_flags_ = 0;  // Immutable in kUsable.
+  std::atomic<State> state_{State::kUnknown};
   Mutex mu_;
+  uint32_t calls_to_skip_ VARVE_GUARDED_BY(mu_) = 0;
   std::string refusal_ VARVE_GUARDED_BY(mu_);
 };
 

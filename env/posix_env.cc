@@ -9,6 +9,7 @@
 #include <ctime>
 #include <utility>
 
+#include "env/descriptor_supply.h"
 #include "env/direct_io.h"
 #include "env/io_ring.h"
 #include "env/posix_file.h"
@@ -189,10 +190,13 @@ Status PosixEnv::FileExists(const std::string& path) {
 
 Status PosixEnv::GetChildren(const std::string& path,
                              std::vector<std::string>* names) {
-  DIR* stream;
-  do {
-    stream = opendir(path.c_str());
-  } while (stream == nullptr && errno == EINTR);
+  DIR* stream = nullptr;
+  OpenDescriptor([&] {
+    do {
+      stream = opendir(path.c_str());
+    } while (stream == nullptr && errno == EINTR);
+    return stream == nullptr ? -1 : dirfd(stream);
+  });
   if (stream == nullptr) return Status::FromErrno("opendir " + path, errno);
   std::vector<std::string> found;
   // Null means the end or an error; only errno tells which.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "env/descriptor_supply.h"
 #include "env/direct_io.h"
 #include "env/posix_multi_read.h"
 #include "util/descriptor.h"
@@ -375,15 +376,17 @@ Status PosixOpen(const std::string& path, int flags, int* descriptor) {
   // A directory is what its user names, perhaps by a link; files are where the
   // database made them. Not blocking counts for the opening of pipes only.
   if ((flags & O_DIRECTORY) == 0) flags |= O_NOFOLLOW | O_NONBLOCK;
-  int fd;
-  do {
-    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
-  } while (fd < 0 && errno == EINTR);
+  const int fd = OpenDescriptor([&] {
+    int opened;
+    do {
+      opened = open(path.c_str(), flags | O_CLOEXEC, 0644);
+    } while (opened < 0 && errno == EINTR);
+    return MoveAboveStandard(opened);
+  });
   if (fd < 0 && errno == ELOOP) {
     return Status::IOError("open " + path,
                            "is a symbolic link, and is not followed");
   }
-  fd = MoveAboveStandard(fd);
   if (fd < 0) return Status::FromErrno("open " + path, errno);
   *descriptor = fd;
   return Status::OK();

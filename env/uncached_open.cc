@@ -12,6 +12,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "env/descriptor_supply.h"
+
 namespace varve {
 
 namespace {
@@ -54,7 +56,8 @@ std::string ResolvePath(const std::string& path, int depth = 0) {
 
 // A number that is the only content of a file; 0 if there is none.
 size_t ReadNumber(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor =
+      OpenDescriptor([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   if (descriptor < 0) return 0;
   char text[32] = {};
   const ssize_t size = read(descriptor, text, sizeof(text) - 1);
@@ -79,8 +82,10 @@ size_t BlockSizeOf(dev_t device) {
 
 Status OpenUncached(const std::string& path, bool direct, int* descriptor,
                     size_t* alignment) {
-  const int opened = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
-                                            (direct ? O_DIRECT : 0));
+  const int opened = OpenDescriptor([&] {
+    return open(path.c_str(),
+                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | (direct ? O_DIRECT : 0));
+  });
   if (opened < 0) return Status::FromErrno("open " + path, errno);
   struct stat info;
   const int flags = fcntl(opened, F_GETFD);

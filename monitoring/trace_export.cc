@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "env/descriptor_supply.h"
 #include "monitoring/tsc_clock.h"
 #include "util/descriptor.h"
 #include "varve/trace.h"
@@ -65,8 +66,10 @@ class FileSink : public Sink {
  public:
   Status Open(const std::string& path) {
     path_ = path;
-    const int descriptor = MoveAboveStandard(
-        open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const int descriptor = OpenDescriptor([&path] {
+      return MoveAboveStandard(
+          open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    });
     if (descriptor < 0) return Status::FromErrno(path, errno);
     file_ = fdopen(descriptor, "w");
     if (file_ != nullptr) return Status::OK();

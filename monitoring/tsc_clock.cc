@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "env/descriptor_supply.h"
 #include "util/ablation_choice.h"
 #include "util/mutex.h"
 
@@ -36,7 +37,11 @@ uint64_t KernelNs(clockid_t clock) {
 
 std::string ReadText(const char* path) {
   std::string text;
-  FILE* file = fopen(path, "r");
+  FILE* file = nullptr;
+  OpenDescriptor([&] {
+    file = fopen(path, "r");
+    return file == nullptr ? -1 : fileno(file);
+  });
   if (file == nullptr) return text;
   char buffer[4096];
   size_t n;

@@ -1,0 +1,214 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "env/descriptor_supply.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "util/mutex.h"
+
+namespace varve {
+
+namespace {
+
+constexpr int kMinReserve = 8;
+constexpr int kMaxReserve = 256;
+// What all givers together need not give politely: a pool of fewer files would
+// open one for nearly each read, while the reserve may be unused.
+constexpr size_t kPoliteKeep = 16;
+constexpr size_t kMaxGift = 64;
+
+constexpr uint64_t kPauseUs = 1000;
+// Another thread of the program may be about to close something.
+constexpr uint64_t kPatienceUs = 50 * 1000;
+// Reads end sooner, unless the device has died.
+constexpr uint64_t kLongPatienceUs = 3 * 1000 * 1000;
+
+// Never destroyed: databases may be read while the process exits.
+class Registry {
+ public:
+  static Registry& Get() {
+    static Registry* const registry = new Registry;
+    return *registry;
+  }
+
+  void Add(DescriptorGiver* giver) VARVE_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    entries_.push_back(std::make_unique<Entry>(Entry{giver, 0}));
+  }
+
+  void Remove(const DescriptorGiver* giver) VARVE_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    const auto found = std::find_if(
+        entries_.begin(), entries_.end(),
+        [giver](const auto& entry) { return entry->giver == giver; });
+    if (found == entries_.end()) return;
+    const std::unique_ptr<Entry> entry = std::move(*found);
+    entries_.erase(found);
+    while (entry->calls > 0) called_.Wait(&mu_);
+  }
+
+  // Asks until `count` are closed, those first that hold the most.
+  DescriptorGiver::Gift Collect(size_t count, size_t keep_of_all)
+      VARVE_EXCLUDES(mu_) {
+    std::vector<Entry*> asked;
+    {
+      MutexLock lock(&mu_);
+      for (const auto& entry : entries_) {
+        ++entry->calls;
+        entry->held = entry->giver->Held();
+        asked.push_back(entry.get());
+      }
+      std::stable_sort(
+          asked.begin(), asked.end(),
+          [](const Entry* a, const Entry* b) { return a->held > b->held; });
+    }
+    const size_t keep = asked.empty() || keep_of_all == 0
+                            ? 0
+                            : std::max<size_t>(1, keep_of_all / asked.size());
+    DescriptorGiver::Gift sum;
+    for (Entry* entry : asked) {
+      if (sum.closed >= count) break;
+      const auto gift = entry->giver->GiveBack(count - sum.closed, keep);
+      sum.closed += gift.closed;
+      sum.more_soon |= gift.more_soon;
+    }
+    MutexLock lock(&mu_);
+    for (Entry* entry : asked) --entry->calls;
+    called_.SignalAll();
+    return sum;
+  }
+
+ private:
+  struct Entry {
+    DescriptorGiver* giver;
+    int calls;        // Under way.
+    size_t held = 0;  // For the sorting.
+  };
+
+  Mutex mu_;
+  CondVar called_;  // Some calls have returned.
+  std::vector<std::unique_ptr<Entry>> entries_ VARVE_GUARDED_BY(mu_);
+};
+
+std::atomic<uint64_t> shortages{0};
+
+void CountShortage() {
+  // relaxed: a hint, nothing else depends on it.
+  shortages.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Pause() {
+  struct timespec left = {.tv_sec = 0,
+                          .tv_nsec = static_cast<long>(kPauseUs) * 1000};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+// Gives the program its reserve back.
+void LeaveReserve(int descriptor) {
+  const int begin = CurrentReserveBegin();
+  if (descriptor < begin) return;
+  CountShortage();
+  const auto count = static_cast<size_t>(descriptor - begin) + 1;
+  Registry::Get().Collect(count, kPoliteKeep);
+}
+
+// The call has just failed for want of a descriptor: repeats it as long as
+// there is hope. Returns what it returns, with its errno.
+int OpenInShortage(const std::function<int()>& call) {
+  RefreshDescriptorLimit();
+  uint64_t waited_us = 0;
+  // More each time: the limit may be far below what is open.
+  for (size_t count = 1;; count = std::min(2 * count, kMaxGift)) {
+    CountShortage();
+    const DescriptorGiver::Gift gift = Registry::Get().Collect(count, 0);
+    const bool last = waited_us >= (NoDescriptorWait::Active() ? 1
+                                    : gift.more_soon           ? kLongPatienceUs
+                                                               : kPatienceUs);
+    if (gift.closed == 0 && !last) {
+      Pause();
+      waited_us += kPauseUs;
+    }
+    const int descriptor = call();
+    if (descriptor >= 0 || (errno != EMFILE && errno != ENFILE)) {
+      return descriptor;
+    }
+    if (gift.closed == 0 && last) return descriptor;
+  }
+}
+
+}  // namespace
+
+namespace internal {
+
+// The first open finds the limit out.
+std::atomic<int> reserve_begin{0};
+
+int SettleDescriptor(int descriptor, const std::function<int()>& call) {
+  if (descriptor < 0) descriptor = OpenInShortage(call);
+  if (descriptor >= 0) LeaveReserve(descriptor);
+  return descriptor;
+}
+
+}  // namespace internal
+
+constinit thread_local int NoDescriptorWait::depth_ = 0;
+
+void AddDescriptorGiver(DescriptorGiver* giver) { Registry::Get().Add(giver); }
+
+void RemoveDescriptorGiver(DescriptorGiver* giver) {
+  Registry::Get().Remove(giver);
+}
+
+int DescriptorReserveBegin(uint64_t limit) {
+  const uint64_t reserve =
+      std::clamp<uint64_t>(limit / 4, kMinReserve, kMaxReserve);
+  // Never 0, which means that it is not known.
+  if (limit <= reserve) return 1;
+  return static_cast<int>(std::min<uint64_t>(limit - reserve, INT_MAX));
+}
+
+int CurrentReserveBegin() {
+  // relaxed: who sees the 0 late reads the limit once more.
+  const int begin = internal::reserve_begin.load(std::memory_order_relaxed);
+  if (begin != 0) [[likely]]
+    return begin;
+  RefreshDescriptorLimit();
+  // relaxed: as above.
+  return internal::reserve_begin.load(std::memory_order_relaxed);
+}
+
+void RefreshDescriptorLimit() {
+  const int error_number = errno;
+  rlimit limit{};
+  int begin = INT_MAX;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY) {
+    begin = DescriptorReserveBegin(limit.rlim_cur);
+  }
+  // relaxed: as in OpenDescriptor.
+  internal::reserve_begin.store(begin, std::memory_order_relaxed);
+  errno = error_number;
+}
+
+uint64_t DescriptorShortages() {
+  // relaxed: see CountShortage.
+  return shortages.load(std::memory_order_relaxed);
+}
+
+bool IsOutOfDescriptors(const Status& status) {
+  if (!status.IsIOError()) return false;
+  const std::string_view message = status.message().ToStringView();
+  for (const int error_number : {EMFILE, ENFILE}) {
+    const Status sample = Status::FromErrno("", error_number);
+    if (message.ends_with(sample.message().ToStringView())) return true;
+  }
+  return false;
+}
+
+}  // namespace varve
