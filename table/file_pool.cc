@@ -2,9 +2,8 @@
 #include "table/file_pool.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <string_view>
+#include <optional>
 #include <utility>
 
 #include "monitoring/span.h"
@@ -14,17 +13,8 @@ namespace varve {
 
 namespace {
 
-// Whether an error says that the process or the system has no file
-// descriptor left.
-bool IsOutOfDescriptors(const Status& s) {
-  if (!s.IsIOError()) return false;
-  const std::string_view message = s.message().ToStringView();
-  for (const int error_number : {EMFILE, ENFILE}) {
-    const Status sample = Status::FromErrno("", error_number);
-    if (message.ends_with(sample.message().ToStringView())) return true;
-  }
-  return false;
-}
+// How often more files are tried than fitted last; see Descriptors.
+constexpr size_t kProbeOpens = 64;
 
 }  // namespace
 
@@ -154,9 +144,13 @@ FilePool::FilePool(Env* env, const FileOptions& file_options,
       max_open_files_(max_open_files < 0
                           ? SIZE_MAX
                           : static_cast<size_t>(std::max(max_open_files, 1))),
-      statistics_(statistics) {}
+      statistics_(statistics),
+      bound_(max_open_files_) {
+  RefreshDescriptorLimit();
+  AddDescriptorGiver(this);
+}
 
-FilePool::~FilePool() = default;
+FilePool::~FilePool() { RemoveDescriptorGiver(this); }
 
 size_t FilePool::open_files() const {
   MutexLock lock(&mu_);
@@ -186,10 +180,7 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
         return Status();
       }
       if (!file->opening_) {
-        if (places_ < max_open_files_) {
-          ++places_;
-          break;
-        }
+        if (TakePlace()) break;
         victim = TakeVictim();  // Its place is this file's now.
         if (victim != nullptr) break;
         if (!waits) return Status::Busy("no place for another file");
@@ -208,7 +199,7 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
     file->opening_ = true;
   }
   victim.reset();
-  Status s = OpenTarget(file);
+  Status s = OpenTarget(file, waits);
   if (s.ok()) RecordTick(statistics_, Ticker::kNoFileOpens, 1);
   MutexLock lock(&mu_);
   file->opening_ = false;
@@ -226,9 +217,25 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
   return s;
 }
 
-Status FilePool::OpenTarget(PooledFile* file) {
+bool FilePool::TakePlace() {
+  if (places_ >= bound_) {
+    if (bound_ == max_open_files_ || ++opens_at_bound_ % kProbeOpens != 0) {
+      return false;
+    }
+    RefreshDescriptorLimit();
+    bound_ = std::min(max_open_files_, bound_ + bound_ / 4 + 1);
+    if (places_ >= bound_) return false;
+  }
+  ++places_;
+  return true;
+}
+
+Status FilePool::OpenTarget(PooledFile* file, bool waits) {
   const LocalSpan span("open file");
+  // The env has asked all pools already. This is for one of another kind.
   for (;;) {
+    std::optional<NoDescriptorWait> no_wait;
+    if (!waits) no_wait.emplace();
     Status s =
         env_->NewRandomAccessFile(file->path_, file_options_, &file->target_);
     if (s.ok()) {
@@ -244,13 +251,42 @@ Status FilePool::OpenTarget(PooledFile* file) {
       if (victim == nullptr) return s;
     }
     victim.reset();
-    GivePlaceBack();
+    GivePlacesBack(1);
   }
 }
 
-void FilePool::GivePlaceBack() {
+size_t FilePool::Held() const {
+  // relaxed: it may be out of date.
+  return held_.load(std::memory_order_relaxed);
+}
+
+DescriptorGiver::Gift FilePool::GiveBack(size_t count, size_t keep) {
+  std::vector<std::unique_ptr<RandomAccessFile>> victims;
+  Gift gift;
+  {
+    MutexLock lock(&mu_);
+    if (places_ <= keep) return gift;
+    count = std::min(count, places_ - keep);
+    while (victims.size() < count) {
+      victims.push_back(TakeVictim());
+      if (victims.back() != nullptr) continue;
+      victims.pop_back();
+      break;
+    }
+    gift.closed = victims.size();
+    const size_t left = places_ - victims.size();
+    gift.more_soon = left > 0;
+    bound_ = std::min(bound_, std::max<size_t>(left, 1));
+    opens_at_bound_ = 0;
+  }
+  victims.clear();
+  GivePlacesBack(gift.closed);
+  return gift;
+}
+
+void FilePool::GivePlacesBack(size_t count) {
   MutexLock lock(&mu_);
-  --places_;
+  places_ -= count;
   changed_.SignalAll();
 }
 
@@ -277,6 +313,8 @@ std::unique_ptr<RandomAccessFile> FilePool::TakeVictim() {
 void FilePool::AddToRing(PooledFile* file) {
   file->ring_index_ = ring_.size();
   ring_.push_back(file);
+  // relaxed: see Held.
+  held_.store(ring_.size(), std::memory_order_relaxed);
 }
 
 void FilePool::RemoveFromRing(PooledFile* file) {
@@ -284,6 +322,8 @@ void FilePool::RemoveFromRing(PooledFile* file) {
   ring_[file->ring_index_] = last;
   last->ring_index_ = file->ring_index_;
   ring_.pop_back();
+  // relaxed: see Held.
+  held_.store(ring_.size(), std::memory_order_relaxed);
 }
 
 void FilePool::Forget(PooledFile* file) {
@@ -297,7 +337,7 @@ void FilePool::Forget(PooledFile* file) {
     RemoveFromRing(file);
   }
   file->target_.reset();
-  GivePlaceBack();
+  GivePlacesBack(1);
 }
 
 }  // namespace varve

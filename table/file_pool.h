@@ -30,9 +30,21 @@
 // counts itself in `waiting` before it looks at the states once more, and who
 // takes a pin off looks at `waiting` after that, all of it sequentially
 // consistent: one of the two sees the other.
-// Progress. A thread that waits for a place holds no pin, so that those who
-// hold one come to their end. Who wants several at a time, for a batch of
-// reads, does not wait (AcquireDescriptor).
+// Progress. A thread that waits for a place holds no pin, so that the threads
+// which hold one come to their end. A batch of reads, which pins several files,
+// does not wait for a place (AcquireDescriptor); it reads what it has, lets go
+// of all pins, and then reads the rest one by one.
+//
+// Descriptors. The pool gives its own back when the process runs short of them
+// (env/descriptor_supply.h). `bound_` is the smaller one of max_open_files and
+// of what was left then, so that a pool at its bound closes one file and opens
+// another, by one call each, and takes nothing more from the program. Once in
+// kProbeOpens files that needed a place the bound is raised by a quarter: if
+// descriptors are still short, the opening after that lowers it again; if there
+// are more of them, by a higher limit say, they are used before long.
+// GiveBack closes what is not pinned and waits for nothing; one pool may be
+// asked on behalf of another one's opening, or of its own, which holds none of
+// the mutexes then.
 //
 // Thread-safety: thread-safe. The pool must outlive its files.
 
@@ -43,6 +55,7 @@
 #include <string>
 #include <vector>
 
+#include "env/descriptor_supply.h"
 #include "util/mutex.h"
 #include "varve/env.h"
 #include "varve/status.h"
@@ -51,15 +64,15 @@ namespace varve {
 
 class StatisticsImpl;
 
-class FilePool {
+class FilePool : private DescriptorGiver {
  public:
   // A negative `max_open_files` sets no bound: files are closed only when the
-  // system has no descriptors left. `statistics` may be null.
+  // process runs short of descriptors. `statistics` may be null.
   FilePool(Env* env, const FileOptions& file_options, int max_open_files,
            StatisticsImpl* statistics);
   FilePool(const FilePool&) = delete;
   FilePool& operator=(const FilePool&) = delete;
-  ~FilePool();
+  ~FilePool() override;
 
   // Opens a file: NotFound if it is not there. Later openings take place
   // within reads, which have their errors then: Corruption if it is gone.
@@ -73,13 +86,18 @@ class FilePool {
   // Sets the file's bit, for the caller with a pin. Waits for a place, or
   // without `waits` answers Busy.
   Status OpenPinned(PooledFile* file, bool waits);
-  Status OpenTarget(PooledFile* file) VARVE_EXCLUDES(mu_);
+  Status OpenTarget(PooledFile* file, bool waits) VARVE_EXCLUDES(mu_);
+  size_t Held() const override;
+  Gift GiveBack(size_t count, size_t keep) override;
+  // Counts a place, if there is one, or raises the bound for it: see
+  // Descriptors.
+  bool TakePlace() VARVE_REQUIRES(mu_);
   // Gives up a file's place and returns its target, to be closed without the
   // mutex; null if no file can be closed.
   std::unique_ptr<RandomAccessFile> TakeVictim() VARVE_REQUIRES(mu_);
   void AddToRing(PooledFile* file) VARVE_REQUIRES(mu_);
   void RemoveFromRing(PooledFile* file) VARVE_REQUIRES(mu_);
-  void GivePlaceBack();
+  void GivePlacesBack(size_t count);
   void Forget(PooledFile* file);
 
   Env* const env_;
@@ -92,6 +110,10 @@ class FilePool {
   std::vector<PooledFile*> ring_ VARVE_GUARDED_BY(mu_);
   size_t hand_ VARVE_GUARDED_BY(mu_) = 0;
   size_t places_ VARVE_GUARDED_BY(mu_) = 0;  // In use, see I2.
+  size_t bound_ VARVE_GUARDED_BY(mu_);       // At most max_open_files_.
+  size_t opens_at_bound_ VARVE_GUARDED_BY(mu_) = 0;
+  // The size of ring_, for Held.
+  std::atomic<size_t> held_{0};
   // Threads that wait for a pin to go.
   std::atomic<int> waiting_{0};
 };
