@@ -2,12 +2,20 @@
 //
 // Write batches.
 
+#include <algorithm>
+#include <climits>
+
+#include "capi/arguments.h"
 #include "capi/handles.h"
 #include "util/coding.h"
 
 using varve::Slice;
+using varve::capi::Bytes;
+using varve::capi::Given;
 using varve::capi::SaveError;
 using varve::capi::ToSlice;
+using varve::capi::ToUpdate;
+using varve::capi::Usable;
 
 namespace {
 
@@ -59,16 +67,19 @@ varve_writebatch_t* varve_writebatch_create(void) {
 
 void varve_writebatch_destroy(varve_writebatch_t* batch) { delete batch; }
 
-void varve_writebatch_clear(varve_writebatch_t* batch) { batch->rep.Clear(); }
+void varve_writebatch_clear(varve_writebatch_t* batch) {
+  if (batch != nullptr) batch->rep.Clear();
+}
 
 void varve_writebatch_put(varve_writebatch_t* batch, const char* key,
                           size_t klen, const char* val, size_t vlen) {
-  batch->rep.Put(ToSlice(key, klen), ToSlice(val, vlen));
+  if (batch == nullptr) return;
+  batch->rep.Put(ToUpdate(key, klen), ToUpdate(val, vlen));
 }
 
 void varve_writebatch_delete(varve_writebatch_t* batch, const char* key,
                              size_t klen) {
-  batch->rep.Delete(ToSlice(key, klen));
+  if (batch != nullptr) batch->rep.Delete(ToUpdate(key, klen));
 }
 
 void varve_writebatch_iterate(const varve_writebatch_t* batch, void* state,
@@ -76,6 +87,7 @@ void varve_writebatch_iterate(const varve_writebatch_t* batch, void* state,
                                           const char* v, size_t vlen),
                               void (*deleted)(void*, const char* k,
                                               size_t klen)) {
+  if (batch == nullptr) return;
   Visitor visitor(state, put, deleted);
   // A damaged one, made of bytes, is refused when it is written.
   batch->rep.Iterate(&visitor).IgnoreError();
@@ -83,44 +95,56 @@ void varve_writebatch_iterate(const varve_writebatch_t* batch, void* state,
 
 void varve_writebatch_append(varve_writebatch_t* destination,
                              const varve_writebatch_t* source) {
+  if (destination == nullptr || source == nullptr) return;
   destination->rep.Append(source->rep);
 }
 
 varve_writebatch_t* varve_writebatch_create_from(const char* rep, size_t size) {
+  if (!Usable(nullptr, Bytes{rep, size, "rep"})) {
+    auto* const batch = new varve_writebatch_t;
+    // Refused when it is written.
+    batch->rep.PutLogData(ToUpdate(nullptr, 1));
+    return batch;
+  }
   return new varve_writebatch_t{
       varve::WriteBatch(ToSlice(rep, size).ToString())};
 }
 
 const char* varve_writebatch_data(const varve_writebatch_t* batch,
                                   size_t* size) {
-  *size = batch->rep.Data().size();
-  return batch->rep.Data().data();
+  if (size != nullptr) *size = batch != nullptr ? batch->rep.Data().size() : 0;
+  return batch != nullptr ? batch->rep.Data().data() : nullptr;
 }
 
 int varve_writebatch_count(const varve_writebatch_t* batch) {
-  return static_cast<int>(batch->rep.Count());
+  if (batch == nullptr) return 0;
+  return static_cast<int>(std::min(batch->rep.Count(), uint32_t{INT_MAX}));
 }
 
 void varve_writebatch_singledelete(varve_writebatch_t* batch, const char* key,
                                    size_t klen) {
-  batch->rep.SingleDelete(ToSlice(key, klen));
+  if (batch != nullptr) batch->rep.SingleDelete(ToUpdate(key, klen));
 }
 
 void varve_writebatch_delete_range(varve_writebatch_t* batch,
                                    const char* start_key, size_t start_key_len,
                                    const char* end_key, size_t end_key_len) {
-  batch->rep.DeleteRange(ToSlice(start_key, start_key_len),
-                         ToSlice(end_key, end_key_len));
+  if (batch == nullptr) return;
+  batch->rep.DeleteRange(ToUpdate(start_key, start_key_len),
+                         ToUpdate(end_key, end_key_len));
 }
 
 void varve_writebatch_put_log_data(varve_writebatch_t* batch, const char* blob,
                                    size_t len) {
-  batch->rep.PutLogData(ToSlice(blob, len));
+  if (batch != nullptr) batch->rep.PutLogData(ToUpdate(blob, len));
 }
 
 void varve_writebatch_put_entries(varve_writebatch_t* batch,
                                   const char* entries, size_t size,
                                   char** errptr) {
+  if (!Usable(errptr, Given{batch, "batch"}, Bytes{entries, size, "entries"})) {
+    return;
+  }
   Slice rest = ToSlice(entries, size);
   varve::WriteBatch added;
   while (!rest.empty()) {
@@ -147,6 +171,7 @@ void varve_writebatch_iterate_all(
     void (*range_deleted)(void*, const char* begin, size_t begin_len,
                           const char* end, size_t end_len),
     void (*log_data)(void*, const char* blob, size_t len), char** errptr) {
+  if (!Usable(errptr, Given{batch, "batch"})) return;
   Visitor visitor(state, put, deleted);
   visitor.single_deleted = single_deleted;
   visitor.range_deleted = range_deleted;

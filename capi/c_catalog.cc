@@ -2,21 +2,52 @@
 //
 // Catalogs.
 
+#include <deque>
 #include <vector>
 
+#include "capi/arguments.h"
 #include "capi/handles.h"
 
 using varve::Status;
+using varve::capi::Given;
 using varve::capi::SaveError;
+using varve::capi::Usable;
 
 struct varve_catalog_t {
-  std::unique_ptr<varve::Catalog> rep;
+  std::unique_ptr<varve::Catalog> rep;  // Null once it was closed.
 };
+
+namespace {
+
+// Whether it can be used; else there is an error.
+bool IsOpen(const varve_catalog_t* catalog, char** errptr) {
+  if (!Usable(errptr, Given{catalog, "catalog"})) return false;
+  if (catalog->rep != nullptr) return true;
+  SaveError(errptr, Status::ShutdownInProgress("the catalog was closed"));
+  return false;
+}
+
+// Keeps the handles closed last, for calls with them to be errors.
+void Retire(varve_catalog_t* catalog) {
+  constexpr size_t kHandlesToKeep = 256;
+  // Never destroyed: programs may close catalogs when they end.
+  static auto* const mutex = new varve::Mutex;
+  static auto* const closed = new std::deque<std::unique_ptr<varve_catalog_t>>;
+  catalog->rep.reset();
+  varve::MutexLock lock(mutex);
+  closed->emplace_back(catalog);
+  if (closed->size() > kHandlesToKeep) closed->pop_front();
+}
+
+}  // namespace
 
 extern "C" {
 
 varve_catalog_t* varve_catalog_open(const varve_options_t* options,
                                     const char* root, char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{root, "root"})) {
+    return nullptr;
+  }
   varve::CatalogOptions catalog_options;
   catalog_options.options = options->ForUse();
   catalog_options.create_if_missing = options->rep.create_if_missing;
@@ -27,21 +58,25 @@ varve_catalog_t* varve_catalog_open(const varve_options_t* options,
 }
 
 uint8_t varve_catalog_close(varve_catalog_t* catalog, char** errptr) {
-  if (catalog == nullptr) return 1;
+  if (catalog == nullptr || !IsOpen(catalog, errptr)) return 1;
   const Status status = catalog->rep->Close();
   SaveError(errptr, status);
   if (status.IsBusy()) return 0;
-  delete catalog;
+  Retire(catalog);
   return 1;
 }
 
 void varve_catalog_create_db(varve_catalog_t* catalog, const char* name,
                              char** errptr) {
+  if (!IsOpen(catalog, errptr) || !Usable(errptr, Given{name, "name"})) return;
   SaveError(errptr, catalog->rep->Create(name));
 }
 
 varve_t* varve_catalog_find(varve_catalog_t* catalog, const char* name,
                             char** errptr) {
+  if (!IsOpen(catalog, errptr) || !Usable(errptr, Given{name, "name"})) {
+    return nullptr;
+  }
   auto handle = std::make_unique<varve_t>();
   const Status status = catalog->rep->Find(name, &handle->reference);
   if (!status.ok()) {
@@ -54,10 +89,14 @@ varve_t* varve_catalog_find(varve_catalog_t* catalog, const char* name,
 
 void varve_catalog_drop_db(varve_catalog_t* catalog, const char* name,
                            char** errptr) {
+  if (!IsOpen(catalog, errptr) || !Usable(errptr, Given{name, "name"})) return;
   SaveError(errptr, catalog->rep->Drop(name));
 }
 
 const char** varve_catalog_list(varve_catalog_t* catalog, size_t* count) {
+  if (count == nullptr) return nullptr;
+  *count = 0;
+  if (!IsOpen(catalog, nullptr)) return nullptr;
   std::vector<std::string> names;
   catalog->rep->List(&names);
   // The pointers, and behind them what they point to.
@@ -79,6 +118,7 @@ const char** varve_catalog_list(varve_catalog_t* catalog, size_t* count) {
 size_t varve_catalog_close_idle(varve_catalog_t* catalog, uint64_t idle_us,
                                 char** errptr) {
   size_t closed = 0;
+  if (!IsOpen(catalog, errptr)) return closed;
   SaveError(errptr, catalog->rep->CloseIdle(idle_us, &closed));
   return closed;
 }

@@ -1,28 +1,31 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Databases, moments and iterators, beyond what LevelDB has.
+// Databases and moments, beyond what LevelDB has.
 
 #include <map>
 #include <vector>
 
+#include "capi/arguments.h"
 #include "capi/handles.h"
-#include "util/coding.h"
-#include "varve/checkpoint.h"
+#include "capi/lifetime.h"
 #include "varve/pinnable_slice.h"
 #include "varve/read_transaction.h"
 
+using varve::CompactRangeOptions;
 using varve::PinnableSlice;
 using varve::Slice;
 using varve::Status;
+using varve::capi::Bound;
+using varve::capi::Bytes;
+using varve::capi::Given;
+using varve::capi::ReplaceError;
 using varve::capi::SaveError;
+using varve::capi::Set;
 using varve::capi::ToSlice;
+using varve::capi::Usable;
 
 struct varve_pinnableslice_t {
   PinnableSlice rep;
-};
-
-struct varve_checkpoint_t {
-  std::unique_ptr<varve::Checkpoint> rep;
 };
 
 struct varve_flushoptions_t {
@@ -35,8 +38,16 @@ struct varve_compactoptions_t {
 
 struct varve_readtransaction_t {
   varve::ReadTransaction rep;
+  varve_t* owner;  // See OwnerOf.
   varve_snapshot_t snapshot;
 };
+
+namespace {
+
+// Entries of an array; more are a negative number that was made a size_t.
+constexpr size_t kMaxArray = varve::capi::kMaxLength / sizeof(PinnableSlice);
+
+}  // namespace
 
 extern "C" {
 
@@ -46,6 +57,9 @@ const char* varve_version(void) { return VARVE_VERSION; }
 
 varve_t* varve_open_for_read_only(const varve_options_t* options,
                                   const char* name, char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) {
+    return nullptr;
+  }
   auto handle = std::make_unique<varve_t>();
   const Status status =
       varve::DB::OpenForReadOnly(options->ForUse(), name, &handle->owned);
@@ -56,17 +70,25 @@ varve_t* varve_open_for_read_only(const varve_options_t* options,
 
 uint8_t varve_close_checked(varve_t* db, char** errptr) {
   if (db == nullptr) return 1;
+  if (db->db == varve::capi::ClosedDb()) {
+    SaveError(errptr, db->db->Close());
+    return 1;
+  }
   if (db->owned != nullptr) {
     const Status status = db->owned->Close();
     SaveError(errptr, status);
     if (status.IsBusy()) return 0;
   }
-  delete db;
+  varve::capi::CloseHandle(db);
   return 1;
 }
 
 void varve_singledelete(varve_t* db, const varve_writeoptions_t* options,
                         const char* key, size_t keylen, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"}, Given{options, "options"},
+              Bytes{key, keylen, "key"})) {
+    return;
+  }
   SaveError(errptr, db->db->SingleDelete(options->rep, ToSlice(key, keylen)));
 }
 
@@ -74,6 +96,11 @@ void varve_delete_range(varve_t* db, const varve_writeoptions_t* options,
                         const char* start_key, size_t start_key_len,
                         const char* end_key, size_t end_key_len,
                         char** errptr) {
+  if (!Usable(errptr, Given{db, "db"}, Given{options, "options"},
+              Bytes{start_key, start_key_len, "start_key"},
+              Bytes{end_key, end_key_len, "end_key"})) {
+    return;
+  }
   SaveError(errptr,
             db->db->DeleteRange(options->rep, ToSlice(start_key, start_key_len),
                                 ToSlice(end_key, end_key_len)));
@@ -83,16 +110,35 @@ void varve_multi_get(varve_t* db, const varve_readoptions_t* options,
                      size_t num_keys, const char* const* keys_list,
                      const size_t* keys_list_sizes, char** values_list,
                      size_t* values_list_sizes, char** errs) {
+  // No array is as long as that; and without one for errors there is none.
+  if (num_keys > kMaxArray || errs == nullptr) return;
   std::vector<Slice> keys(num_keys);
   for (size_t i = 0; i < num_keys; ++i) {
-    keys[i] = ToSlice(keys_list[i], keys_list_sizes[i]);
+    errs[i] = nullptr;
+    if (values_list != nullptr) values_list[i] = nullptr;
+    if (values_list_sizes != nullptr) values_list_sizes[i] = 0;
   }
+  bool usable = true;
+  for (size_t i = 0; i < num_keys; ++i) {
+    usable = Usable(&errs[i], Given{db, "db"}, Given{options, "options"},
+                    Given{keys_list, "keys_list"},
+                    Given{keys_list_sizes, "keys_list_sizes"},
+                    Given{values_list, "values_list"},
+                    Given{values_list_sizes, "values_list_sizes"}) &&
+             usable;
+    if (!usable) continue;
+    // A key that cannot be used is looked up as the empty one, for nothing.
+    if (Usable(&errs[i], Bytes{keys_list[i], keys_list_sizes[i], "key"})) {
+      keys[i] = ToSlice(keys_list[i], keys_list_sizes[i]);
+    }
+  }
+  if (!usable) return;
   std::vector<PinnableSlice> values(num_keys);
   std::vector<Status> statuses(num_keys);
   db->db->MultiGet(options->rep, num_keys, keys.data(), values.data(),
                    statuses.data());
   for (size_t i = 0; i < num_keys; ++i) {
-    errs[i] = nullptr;
+    if (errs[i] != nullptr) continue;
     values_list[i] = varve::capi::TakeValue(statuses[i], values[i],
                                             &values_list_sizes[i], &errs[i]);
   }
@@ -102,6 +148,10 @@ varve_pinnableslice_t* varve_get_pinned(varve_t* db,
                                         const varve_readoptions_t* options,
                                         const char* key, size_t keylen,
                                         char** errptr) {
+  if (!Usable(errptr, Given{db, "db"}, Given{options, "options"},
+              Bytes{key, keylen, "key"})) {
+    return nullptr;
+  }
   auto value = std::make_unique<varve_pinnableslice_t>();
   const Status status =
       db->db->Get(options->rep, ToSlice(key, keylen), &value->rep);
@@ -112,7 +162,7 @@ varve_pinnableslice_t* varve_get_pinned(varve_t* db,
 
 const char* varve_pinnableslice_value(const varve_pinnableslice_t* v,
                                       size_t* vlen) {
-  *vlen = v != nullptr ? v->rep.size() : 0;
+  if (vlen != nullptr) *vlen = v != nullptr ? v->rep.size() : 0;
   return v != nullptr ? v->rep.data() : nullptr;
 }
 
@@ -122,6 +172,13 @@ uint8_t varve_get_into_buffer(varve_t* db, const varve_readoptions_t* options,
                               const char* key, size_t keylen, char* buffer,
                               size_t buffer_size, size_t* vallen,
                               uint8_t* found, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"}, Given{options, "options"},
+              Bytes{key, keylen, "key"}, Bytes{buffer, buffer_size, "buffer"},
+              Given{vallen, "vallen"}, Given{found, "found"})) {
+    if (vallen != nullptr) *vallen = 0;
+    if (found != nullptr) *found = 0;
+    return 0;
+  }
   PinnableSlice value;
   const Status status = db->db->Get(options->rep, ToSlice(key, keylen), &value);
   *found = status.ok() ? 1 : 0;
@@ -136,23 +193,30 @@ uint8_t varve_get_into_buffer(varve_t* db, const varve_readoptions_t* options,
 }
 
 int varve_property_int(varve_t* db, const char* propname, uint64_t* out_val) {
+  if (!Usable(nullptr, Given{db, "db"}, Given{propname, "propname"},
+              Given{out_val, "out_val"})) {
+    return -1;
+  }
   return db->db->GetIntProperty(propname, out_val) ? 0 : -1;
 }
 
 uint64_t varve_get_latest_sequence_number(varve_t* db) {
-  return db->db->GetLatestSequenceNumber();
+  return db != nullptr ? db->db->GetLatestSequenceNumber() : 0;
 }
 
 void varve_flush(varve_t* db, const varve_flushoptions_t* options,
                  char** errptr) {
+  if (!Usable(errptr, Given{db, "db"}, Given{options, "options"})) return;
   SaveError(errptr, db->db->Flush(options->rep));
 }
 
 void varve_flush_wal(varve_t* db, uint8_t sync, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
   SaveError(errptr, db->db->FlushWAL(sync != 0));
 }
 
 void varve_sync_wal(varve_t* db, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
   SaveError(errptr, db->db->SyncWAL());
 }
 
@@ -160,6 +224,11 @@ void varve_compact_range_opt(varve_t* db, const varve_compactoptions_t* options,
                              const char* start_key, size_t start_key_len,
                              const char* limit_key, size_t limit_key_len,
                              char** errptr) {
+  if (!Usable(errptr, Given{db, "db"}, Given{options, "options"},
+              Bound{{start_key, start_key_len, "start_key"}},
+              Bound{{limit_key, limit_key_len, "limit_key"}})) {
+    return;
+  }
   const Slice begin = ToSlice(start_key, start_key_len);
   const Slice end = ToSlice(limit_key, limit_key_len);
   SaveError(errptr, db->db->CompactRange(
@@ -168,41 +237,62 @@ void varve_compact_range_opt(varve_t* db, const varve_compactoptions_t* options,
 }
 
 void varve_wait_for_compact(varve_t* db, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
   SaveError(errptr, db->db->WaitForCompact());
 }
 
 void varve_cancel_all_background_work(varve_t* db, uint8_t wait) {
-  db->db->CancelAllBackgroundWork(wait != 0);
+  if (db != nullptr) db->db->CancelAllBackgroundWork(wait != 0);
 }
 
 void varve_set_options(varve_t* db, int count, const char* const keys[],
                        const char* const values[], char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
   std::map<std::string, std::string> changes;
-  for (int i = 0; i < count; ++i) changes[keys[i]] = values[i];
+  for (int i = 0; i < count; ++i) {
+    if (!Usable(errptr, Given{keys, "keys"}, Given{values, "values"}) ||
+        !Usable(errptr, Given{keys[i], "a key"}, Given{values[i], "a value"})) {
+      return;
+    }
+    changes[keys[i]] = values[i];
+  }
   SaveError(errptr, db->db->SetOptions(changes));
 }
 
 void varve_resume(varve_t* db, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
   SaveError(errptr, db->db->Resume());
 }
 
 void varve_verify_checksum(varve_t* db, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
   SaveError(errptr, db->db->VerifyChecksum());
 }
 
 varve_checkpoint_t* varve_checkpoint_object_create(varve_t* db, char** errptr) {
-  auto checkpoint = std::make_unique<varve_checkpoint_t>();
-  const Status status = varve::Checkpoint::Create(db->db, &checkpoint->rep);
-  return SaveError(errptr, status) ? nullptr : checkpoint.release();
+  if (!Usable(errptr, Given{db, "db"})) return nullptr;
+  if (db->db == varve::capi::ClosedDb()) {
+    SaveError(errptr, db->db->Close());
+    return nullptr;
+  }
+  auto* const checkpoint = new varve_checkpoint_t{db->db, db};
+  varve::capi::AddCheckpoint(checkpoint);
+  return checkpoint;
 }
 
 void varve_checkpoint_create(varve_checkpoint_t* checkpoint,
                              const char* checkpoint_dir,
                              uint64_t /*log_size_for_flush*/, char** errptr) {
-  SaveError(errptr, checkpoint->rep->CreateCheckpoint(checkpoint_dir));
+  if (!Usable(errptr, Given{checkpoint, "checkpoint"},
+              Given{checkpoint_dir, "checkpoint_dir"})) {
+    return;
+  }
+  SaveError(errptr, checkpoint->db->CreateCheckpoint(checkpoint_dir));
 }
 
 void varve_checkpoint_object_destroy(varve_checkpoint_t* checkpoint) {
+  if (checkpoint == nullptr) return;
+  varve::capi::RemoveCheckpoint(checkpoint);
   delete checkpoint;
 }
 
@@ -215,7 +305,7 @@ void varve_flushoptions_destroy(varve_flushoptions_t* options) {
 }
 
 void varve_flushoptions_set_wait(varve_flushoptions_t* options, uint8_t value) {
-  options->rep.wait = value != 0;
+  Set(options, &varve::FlushOptions::wait, value != 0);
 }
 
 varve_compactoptions_t* varve_compactoptions_create(void) {
@@ -228,71 +318,46 @@ void varve_compactoptions_destroy(varve_compactoptions_t* options) {
 
 void varve_compactoptions_set_exclusive_manual_compaction(
     varve_compactoptions_t* options, uint8_t value) {
-  options->rep.exclusive_manual_compaction = value != 0;
+  Set(options, &CompactRangeOptions::exclusive_manual_compaction, value != 0);
 }
 
 void varve_compactoptions_set_bottommost_level_compaction(
     varve_compactoptions_t* options, uint8_t value) {
-  options->rep.rewrite_bottommost_level = value != 0;
+  Set(options, &CompactRangeOptions::rewrite_bottommost_level, value != 0);
 }
 
 void varve_compactoptions_set_target_level(varve_compactoptions_t* options,
                                            int level) {
-  options->rep.target_level = level;
+  Set(options, &CompactRangeOptions::target_level, level);
 }
 
 // ---- Moments ----------------------------------------------------------------
 
 uint64_t varve_snapshot_get_sequence_number(const varve_snapshot_t* snapshot) {
-  return snapshot->rep->GetSequenceNumber();
+  return snapshot != nullptr ? snapshot->rep->GetSequenceNumber() : 0;
 }
 
 varve_readtransaction_t* varve_readtransaction_begin(varve_t* db) {
+  if (db == nullptr) return nullptr;
+  varve::ReadTransaction begun(db->db);
+  // Of a closed database.
+  if (begun.has_ended()) return nullptr;
   auto* const transaction = new varve_readtransaction_t;
-  transaction->rep = varve::ReadTransaction(db->db);
-  transaction->snapshot = {transaction->rep.snapshot(), true};
+  transaction->rep = std::move(begun);
+  transaction->owner = varve::capi::OwnerOf(db);
+  transaction->snapshot = {transaction->rep.snapshot(), db->db,
+                           transaction->owner, true};
   return transaction;
 }
 
 const varve_snapshot_t* varve_readtransaction_snapshot(
     const varve_readtransaction_t* transaction) {
-  return &transaction->snapshot;
+  return transaction != nullptr ? &transaction->snapshot : nullptr;
 }
 
 void varve_readtransaction_end(varve_readtransaction_t* transaction) {
-  delete transaction;
-}
-
-// ---- Iterators --------------------------------------------------------------
-
-void varve_iter_seek_for_prev(varve_iterator_t* iterator, const char* k,
-                              size_t klen) {
-  iterator->rep->SeekForPrev(ToSlice(k, klen));
-}
-
-size_t varve_iter_copy_entries(varve_iterator_t* iterator, char* buffer,
-                               size_t buffer_size, size_t* used) {
-  constexpr size_t kLengthsBytes = 8;
-  varve::Iterator& it = *iterator->rep;
-  size_t count = 0;
-  *used = 0;
-  for (; it.Valid(); it.Next(), ++count) {
-    const Slice key = it.key();
-    const Slice value = it.value();
-    const size_t bytes = kLengthsBytes + key.size() + value.size();
-    if (bytes > buffer_size - *used) {
-      if (count == 0) *used = bytes;
-      break;
-    }
-    char* p = buffer + *used;
-    varve::EncodeFixed32(p, static_cast<uint32_t>(key.size()));
-    varve::EncodeFixed32(p + 4, static_cast<uint32_t>(value.size()));
-    p += kLengthsBytes;
-    if (!key.empty()) memcpy(p, key.data(), key.size());
-    if (!value.empty()) memcpy(p + key.size(), value.data(), value.size());
-    *used += bytes;
-  }
-  return count;
+  if (transaction == nullptr) return;
+  varve::capi::LetGo(transaction->owner, [transaction] { delete transaction; });
 }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "capi/arguments.h"
 #include "capi/handles.h"
 #include "monitoring/span.h"
 #include "monitoring/trace_collector.h"
@@ -13,7 +14,10 @@
 
 using varve::Status;
 using varve::capi::CopyBytes;
+using varve::capi::Given;
 using varve::capi::SaveError;
+using varve::capi::Set;
+using varve::capi::Usable;
 namespace trace = varve::trace;
 
 struct varve_traceoptions_t {
@@ -88,20 +92,25 @@ void varve_statistics_destroy(varve_statistics_t* statistics) {
 }
 
 void varve_statistics_set_level(varve_statistics_t* statistics, int level) {
-  statistics->rep->set_stats_level(ToLevel(level));
+  if (statistics != nullptr) statistics->rep->set_stats_level(ToLevel(level));
 }
 
 char* varve_statistics_get_string(const varve_statistics_t* statistics) {
+  if (statistics == nullptr) return nullptr;
   return CopyBytes(statistics->rep->ToString());
 }
 
 char* varve_statistics_get_prometheus(const varve_statistics_t* statistics) {
+  if (statistics == nullptr) return nullptr;
   return CopyBytes(statistics->rep->ToPrometheus());
 }
 
 uint64_t varve_statistics_get_ticker(const varve_statistics_t* statistics,
                                      const char* name, char** errptr) {
   uint64_t count = 0;
+  if (!Usable(errptr, Given{statistics, "statistics"}, Given{name, "name"})) {
+    return count;
+  }
   SaveError(errptr, statistics->rep->GetTickerByName(name, &count));
   return count;
 }
@@ -111,6 +120,10 @@ void varve_statistics_get_histogram(const varve_statistics_t* statistics,
                                     varve_histogram_data_t* data,
                                     char** errptr) {
   varve::HistogramData found;
+  if (!Usable(errptr, Given{statistics, "statistics"}, Given{name, "name"},
+              Given{data, "data"})) {
+    return;
+  }
   SaveError(errptr, statistics->rep->GetHistogramByName(name, &found));
   data->count = found.count;
   data->sum = found.sum;
@@ -124,12 +137,13 @@ void varve_statistics_get_histogram(const varve_statistics_t* statistics,
 }
 
 void varve_statistics_reset(varve_statistics_t* statistics) {
-  statistics->rep->Reset();
+  if (statistics != nullptr) statistics->rep->Reset();
 }
 
 // ---- Traces -----------------------------------------------------------------
 
 varve_trace_t* varve_trace_begin(const char* name) {
+  if (name == nullptr) return nullptr;
   auto* const request = new varve_trace_t;
   std::tie(request->root, request->collector) = trace::Root(KeptName(name));
   request->here.reset(new trace::LocalParent(request->root.SetLocalParent()));
@@ -151,6 +165,7 @@ char* varve_trace_end(varve_trace_t* request) {
 }
 
 varve_tracespan_t* varve_tracespan_begin(const char* name) {
+  if (name == nullptr) return nullptr;
   return new varve_tracespan_t{trace::LocalSpan(KeptName(name))};
 }
 
@@ -166,22 +181,23 @@ void varve_traceoptions_destroy(varve_traceoptions_t* options) {
 
 void varve_traceoptions_set_sampling(varve_traceoptions_t* options,
                                      double part) {
-  options->rep.sampling = part;
+  Set(options, &trace::TraceOptions::sampling, part);
 }
 
 void varve_traceoptions_set_slower_than_us(varve_traceoptions_t* options,
                                            uint64_t duration_us) {
-  options->rep.slower_than_us = duration_us;
+  Set(options, &trace::TraceOptions::slower_than_us, duration_us);
 }
 
 void varve_traceoptions_set_short_steps(varve_traceoptions_t* options,
                                         uint8_t value) {
-  options->rep.detail =
-      value != 0 ? trace::Detail::kSteps : trace::Detail::kWork;
+  Set(options, &trace::TraceOptions::detail,
+      value != 0 ? trace::Detail::kSteps : trace::Detail::kWork);
 }
 
 void varve_trace_start(const varve_traceoptions_t* options, int format,
                        const char* path, char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{path, "path"})) return;
   // Making a sink empties its file.
   // relaxed: a look.
   if (varve::trace_epoch.load(std::memory_order_relaxed) != 0) {

@@ -12,7 +12,11 @@
 #include "capi/handles.h"
 #include "db/options_check.h"
 
+using varve::Options;
+using varve::ReadOptions;
 using varve::Slice;
+using varve::WriteOptions;
+using varve::capi::Set;
 
 namespace {
 
@@ -42,7 +46,9 @@ class CallbackPolicy final : public varve::FilterPolicy {
     const auto* const self = static_cast<const CallbackPolicy*>(policy);
     // relaxed: a call at the same time is the user's mistake.
     self->retired_.store(true, std::memory_order_relaxed);
-    self->callbacks_.destructor(self->callbacks_.state);
+    if (self->callbacks_.destructor != nullptr) {
+      self->callbacks_.destructor(self->callbacks_.state);
+    }
   }
 
   const char* Name() const override { return name_.c_str(); }
@@ -95,70 +101,73 @@ void varve_options_destroy(varve_options_t* options) { delete options; }
 
 void varve_options_set_comparator(varve_options_t* options,
                                   varve_comparator_t* comparator) {
-  options->rep.comparator = comparator;
+  Set(options, &Options::comparator, comparator);
 }
 
 void varve_options_set_filter_policy(varve_options_t* options,
                                      varve_filterpolicy_t* policy) {
+  if (options == nullptr) return;
   options->rep.filter_policy = nullptr;
   options->filter_policy = policy;
 }
 
 void varve_options_set_create_if_missing(varve_options_t* options,
                                          uint8_t value) {
-  options->rep.create_if_missing = value != 0;
+  Set(options, &Options::create_if_missing, value != 0);
 }
 
 void varve_options_set_error_if_exists(varve_options_t* options,
                                        uint8_t value) {
-  options->rep.error_if_exists = value != 0;
+  Set(options, &Options::error_if_exists, value != 0);
 }
 
 void varve_options_set_paranoid_checks(varve_options_t* options,
                                        uint8_t value) {
-  options->rep.paranoid_checks = value != 0;
+  Set(options, &Options::paranoid_checks, value != 0);
 }
 
 void varve_options_set_env(varve_options_t* options, varve_env_t* env) {
-  options->rep.env = env != nullptr ? env->rep : varve::Env::Default();
+  Set(options, &Options::env,
+      env != nullptr ? env->rep : varve::Env::Default());
 }
 
 void varve_options_set_info_log(varve_options_t* options,
                                 varve_logger_t* logger) {
-  options->rep.info_log = logger != nullptr ? logger->rep : nullptr;
+  Set(options, &Options::info_log, logger != nullptr ? logger->rep : nullptr);
 }
 
 void varve_options_set_write_buffer_size(varve_options_t* options,
                                          size_t bytes) {
-  options->rep.write_buffer_size =
-      MoveInto(varve::kWriteBufferSizeBounds, bytes);
+  Set(options, &Options::write_buffer_size,
+      MoveInto(varve::kWriteBufferSizeBounds, bytes));
 }
 
 void varve_options_set_max_open_files(varve_options_t* options, int count) {
-  options->rep.max_open_files = MoveInto(varve::kMaxOpenFilesBounds, count);
+  Set(options, &Options::max_open_files,
+      MoveInto(varve::kMaxOpenFilesBounds, count));
 }
 
 void varve_options_set_cache(varve_options_t* options, varve_cache_t* cache) {
-  if (cache != nullptr) options->rep.block_cache = cache->rep;
+  if (cache != nullptr) Set(options, &Options::block_cache, cache->rep);
 }
 
 void varve_options_set_block_size(varve_options_t* options, size_t bytes) {
-  options->rep.block_size = MoveInto(varve::kBlockSizeBounds, bytes);
+  Set(options, &Options::block_size, MoveInto(varve::kBlockSizeBounds, bytes));
 }
 
 void varve_options_set_block_restart_interval(varve_options_t* options,
                                               int count) {
-  options->rep.block_restart_interval =
-      MoveInto(varve::kBlockRestartIntervalBounds, count);
+  Set(options, &Options::block_restart_interval,
+      MoveInto(varve::kBlockRestartIntervalBounds, count));
 }
 
 void varve_options_set_max_file_size(varve_options_t* options, size_t bytes) {
-  options->rep.target_file_size_base =
-      MoveInto(varve::kTargetFileSizeBounds, bytes);
+  Set(options, &Options::target_file_size_base,
+      MoveInto(varve::kTargetFileSizeBounds, bytes));
 }
 
 void varve_options_set_compression(varve_options_t* options, int type) {
-  options->rep.compression = varve::capi::ToCompression(type);
+  Set(options, &Options::compression, varve::capi::ToCompression(type));
 }
 
 // ---- Comparators and filter policies ----------------------------------------
@@ -168,6 +177,7 @@ varve_comparator_t* varve_comparator_create(
     int (*compare)(void*, const char* a, size_t alen, const char* b,
                    size_t blen),
     const char* (*name)(void*)) {
+  if (compare == nullptr || name == nullptr) return nullptr;
   auto* const comparator = new varve_comparator_t;
   comparator->state = state;
   comparator->destructor = destructor;
@@ -188,10 +198,15 @@ varve_filterpolicy_t* varve_filterpolicy_create(
     uint8_t (*key_may_match)(void*, const char* key, size_t length,
                              const char* filter, size_t filter_length),
     const char* (*name)(void*)) {
+  if (create_filter == nullptr || key_may_match == nullptr || name == nullptr) {
+    return nullptr;
+  }
+  const char* const given = name(state);
+  if (given == nullptr) return nullptr;
   const CallbackPolicy::Callbacks callbacks = {state, destructor, create_filter,
                                                key_may_match};
   return new varve_filterpolicy_t{
-      std::make_shared<CallbackPolicy>(callbacks, name(state)),
+      std::make_shared<CallbackPolicy>(callbacks, given),
       CallbackPolicy::Retire};
 }
 
@@ -216,17 +231,18 @@ void varve_readoptions_destroy(varve_readoptions_t* options) { delete options; }
 
 void varve_readoptions_set_verify_checksums(varve_readoptions_t* options,
                                             uint8_t value) {
-  options->rep.verify_checksums = value != 0;
+  Set(options, &ReadOptions::verify_checksums, value != 0);
 }
 
 void varve_readoptions_set_fill_cache(varve_readoptions_t* options,
                                       uint8_t value) {
-  options->rep.fill_cache = value != 0;
+  Set(options, &ReadOptions::fill_cache, value != 0);
 }
 
 void varve_readoptions_set_snapshot(varve_readoptions_t* options,
                                     const varve_snapshot_t* snapshot) {
-  options->rep.snapshot = snapshot != nullptr ? snapshot->rep : nullptr;
+  Set(options, &ReadOptions::snapshot,
+      snapshot != nullptr ? snapshot->rep : nullptr);
 }
 
 varve_writeoptions_t* varve_writeoptions_create(void) {
@@ -238,7 +254,7 @@ void varve_writeoptions_destroy(varve_writeoptions_t* options) {
 }
 
 void varve_writeoptions_set_sync(varve_writeoptions_t* options, uint8_t value) {
-  options->rep.sync = value != 0;
+  Set(options, &WriteOptions::sync, value != 0);
 }
 
 // ---- Caches, environments, others -------------------------------------------
@@ -256,6 +272,7 @@ varve_env_t* varve_create_default_env(void) {
 void varve_env_destroy(varve_env_t* env) { delete env; }
 
 char* varve_env_get_test_directory(varve_env_t* env) {
+  if (env == nullptr) return nullptr;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets variables.
   const char* const given = getenv("TEST_TMPDIR");
   const std::string path = given != nullptr && given[0] != '\0'

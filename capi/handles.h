@@ -8,8 +8,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "util/mutex.h"
 #include "varve/c.h"
 #include "varve/cache.h"
 #include "varve/catalog.h"
@@ -24,20 +27,38 @@
 #include "varve/statistics.h"
 #include "varve/write_batch.h"
 
-// A database that the handle owns, or a reference of a catalog.
+struct varve_checkpoint_t;
+
+// A database that the handle owns, or a reference of a catalog. See
+// capi/lifetime.h.
 struct varve_t {
+  // Never null: ClosedDb() once the handle was closed.
+  varve::DB* db = nullptr;
   std::unique_ptr<varve::DB> owned;
   varve::DatabaseRef reference;
-  varve::DB* db = nullptr;
+  // The handle was closed while objects of the database were out.
+  std::atomic<bool> closing{false};
+  // Held while such an object goes.
+  varve::Mutex mutex;
+  std::vector<varve_checkpoint_t*> checkpoints;
+};
+
+struct varve_checkpoint_t {
+  // ClosedDb() once its handle was closed.
+  varve::DB* db;
+  varve_t* handle;  // Null once its handle was closed.
 };
 
 struct varve_snapshot_t {
   const varve::Snapshot* rep;
+  varve::DB* db;   // Where it is released.
+  varve_t* owner;  // See OwnerOf.
   // Of a read transaction: not to be released on its own.
   bool borrowed;
 };
 
 struct varve_iterator_t {
+  varve_t* owner = nullptr;  // See OwnerOf.
   // What the iterator's bounds point to.
   std::string lower;
   std::string upper;
@@ -76,11 +97,17 @@ struct varve_comparator_t final : varve::Comparator {
   int (*compare)(void*, const char* a, size_t alen, const char* b, size_t blen);
   const char* (*name)(void*);
 
-  ~varve_comparator_t() override { destructor(state); }
+  ~varve_comparator_t() override {
+    if (destructor != nullptr) destructor(state);
+  }
   int Compare(const varve::Slice& a, const varve::Slice& b) const override {
     return compare(state, a.data(), a.size(), b.data(), b.size());
   }
-  const char* Name() const override { return name(state); }
+  // An empty name is refused when a database is opened.
+  const char* Name() const override {
+    const char* const given = name(state);
+    return given != nullptr ? given : "";
+  }
   void FindShortestSeparator(std::string* /*start*/,
                              const varve::Slice& /*limit*/) const override {}
   void FindShortSuccessor(std::string* /*key*/) const override {}
@@ -106,12 +133,17 @@ struct varve_options_t {
   }
 };
 
+// Of iterators.
+struct varve_bound_t {
+  std::string key;
+  bool is_set = false;
+  bool is_usable = true;
+};
+
 struct varve_readoptions_t {
   varve::ReadOptions rep;
-  std::string lower;
-  std::string upper;
-  bool has_lower = false;
-  bool has_upper = false;
+  varve_bound_t lower;
+  varve_bound_t upper;
 };
 
 struct varve_writeoptions_t {
@@ -119,11 +151,6 @@ struct varve_writeoptions_t {
 };
 
 namespace varve::capi {
-
-// `data` may be null if there are no bytes.
-inline Slice ToSlice(const char* data, size_t size) {
-  return size == 0 ? Slice() : Slice(data, size);
-}
 
 // Never null for want of bytes; null if there is no memory.
 inline char* CopyBytes(const Slice& bytes) {
@@ -134,12 +161,35 @@ inline char* CopyBytes(const Slice& bytes) {
   return copy;
 }
 
-// Whether it is an error, which is then in *errptr in place of an earlier one.
+// Puts an error in *errptr in place of an earlier one. `errptr` may be null,
+// which loses the error.
+[[gnu::cold, gnu::noinline]] void ReplaceError(char** errptr,
+                                               const Status& status);
+
+// Whether it is an error, which is then in *errptr.
 inline bool SaveError(char** errptr, const Status& status) {
-  if (status.ok()) return false;
-  free(*errptr);
-  *errptr = CopyBytes(status.ToString());
+  if (status.ok()) [[likely]]
+    return false;
+  ReplaceError(errptr, status);
   return true;
+}
+
+// The value for varve_get and its like: null if it was not found or failed.
+inline char* TakeValue(const Status& status, const Slice& value, size_t* size,
+                       char** errptr) {
+  *size = 0;
+  if (!status.ok()) [[unlikely]] {
+    if (!status.IsNotFound()) ReplaceError(errptr, status);
+    return nullptr;
+  }
+  char* const copy = CopyBytes(value);
+  if (copy == nullptr) [[unlikely]] {
+    ReplaceError(errptr, Status::Aborted("no memory for a value of",
+                                         std::to_string(value.size())));
+    return nullptr;
+  }
+  *size = value.size();
+  return copy;
 }
 
 // One of the enum of varve/c.h; any other number becomes a type that DB::Open
@@ -150,8 +200,11 @@ inline CompressionType ToCompression(int type) {
                                                                    : kUnknown);
 }
 
-// The value for varve_get and its like: null if it was not found or failed.
-char* TakeValue(const Status& status, const Slice& value, size_t* size,
-                char** errptr);
+// Sets a field of options. Does nothing if these are null: the call that the
+// options are given to has an error for that.
+template <typename Handle, typename Options, typename T>
+void Set(Handle* handle, T Options::*field, std::type_identity_t<T> value) {
+  if (handle != nullptr) handle->rep.*field = std::move(value);
+}
 
 }  // namespace varve::capi

@@ -90,6 +90,10 @@ Status CheckOptions(const Options& given) {
   if (o.comparator == nullptr) {
     return Status::InvalidArgument("comparator is null");
   }
+  const char* const name = o.comparator->Name();
+  if (name == nullptr || name[0] == '\0') {
+    return Status::InvalidArgument("the comparator has no name");
+  }
   if (o.env == nullptr) return Status::InvalidArgument("env is null");
   Status known = CheckAblations(o.ablation);
   if (!known.ok()) return known;

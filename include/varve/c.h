@@ -18,8 +18,16 @@
  * caller's memory is free again when it returns. A pointer may be NULL only
  * where that is said, and where its length is 0.
  *
+ * Wrong calls: NULL where it is not allowed, or a length above PTRDIFF_MAX, is
+ * "Invalid argument". A function without `errptr` does nothing then, and
+ * returns NULL or 0; options that were given such a value are refused when a
+ * database is opened with them, and a batch when it is written. A call with a
+ * closed varve_t is "Shutdown in progress", as long as its handle is one of the
+ * 256 that were closed last.
+ *
  * Errors: a function that can fail takes `char** errptr`. Before the call,
- * *errptr is NULL or a message of an earlier call. Success leaves it alone.
+ * *errptr is NULL or a message of an earlier call; `errptr` itself may be NULL,
+ * and then the message is lost. Success leaves it alone.
  * Failure frees what is there and puts a message in its place, zero-terminated
  * and beginning with the kind of error: "NotFound: ", "Corruption: ",
  * "Not supported: ", "Invalid argument: ", "IO error: ", "Incomplete: ",
@@ -37,11 +45,14 @@
  * Callbacks are called by any thread of the program and by threads of the
  * engine, many at a time; they must return, and must not throw.
  *
- * Lifetime: destroy iterators, release snapshots and destroy pinned values
- * before their database is closed. Comparators, filter policies and
- * environments must live until all databases opened with them are closed.
- * Options may be changed and destroyed once the call that they were given to
- * has returned. Their defaults are Varve's, see varve/options.h.
+ * Lifetime: destroy iterators and pinned values, release snapshots and end
+ * read transactions before their database is closed. An iterator, a snapshot
+ * or a read transaction that is still out keeps the database open after
+ * varve_close, and locked, until it is destroyed; iterators can be used
+ * until then. Comparators, filter policies and environments must live until
+ * all databases opened with them are closed. Options may be changed and
+ * destroyed once the call that they were given to has returned. Their
+ * defaults are Varve's, see varve/options.h.
  */
 
 #include <stdarg.h>
@@ -93,7 +104,12 @@ typedef struct varve_writeoptions_t varve_writeoptions_t;
 VARVE_EXPORT varve_t* varve_open(const varve_options_t* options,
                                  const char* name, char** errptr);
 
-/** Closes a database, or gives a reference of a catalog back. */
+/**
+ * Closes a database, or gives a reference of a catalog back. If iterators,
+ * snapshots or read transactions are still out, all writes are made durable and
+ * background work ends; the database is closed when the last of them is
+ * destroyed. varve_close_checked returns Busy instead.
+ */
 VARVE_EXPORT void varve_close(varve_t* db);
 
 /** Sets a key. */
@@ -125,10 +141,16 @@ VARVE_EXPORT char* varve_get(varve_t* db, const varve_readoptions_t* options,
 VARVE_EXPORT varve_iterator_t* varve_create_iterator(
     varve_t* db, const varve_readoptions_t* options);
 
-/** The database as it is now, for varve_readoptions_set_snapshot. */
+/**
+ * The database as it is now, for varve_readoptions_set_snapshot. NULL if the
+ * database was closed.
+ */
 VARVE_EXPORT const varve_snapshot_t* varve_create_snapshot(varve_t* db);
 
-/** To be called once for each snapshot. `snapshot` may be NULL. */
+/**
+ * To be called once for each snapshot. `snapshot` may be NULL. `db` is not
+ * looked at: the snapshot knows its database, which may have been closed.
+ */
 VARVE_EXPORT void varve_release_snapshot(varve_t* db,
                                          const varve_snapshot_t* snapshot);
 
@@ -169,7 +191,8 @@ VARVE_EXPORT void varve_destroy_db(const varve_options_t* options,
 VARVE_EXPORT void varve_repair_db(const varve_options_t* options,
                                   const char* name, char** errptr);
 
-/* ---- Iterators. A new one is not valid: seek first. ---- */
+/* ---- Iterators. A new one is not valid: seek first. Moving one that is not
+   valid does nothing, and its key and value are NULL. ---- */
 
 /** Ends it. */
 VARVE_EXPORT void varve_iter_destroy(varve_iterator_t*);
@@ -179,16 +202,19 @@ VARVE_EXPORT uint8_t varve_iter_valid(const varve_iterator_t*);
 VARVE_EXPORT void varve_iter_seek_to_first(varve_iterator_t*);
 /** To the last entry. */
 VARVE_EXPORT void varve_iter_seek_to_last(varve_iterator_t*);
-/** To the first entry at or behind the key. */
+/**
+ * To the first entry at or behind the key. After a key that is NULL and has a
+ * length the iterator has an error and can no longer be used.
+ */
 VARVE_EXPORT void varve_iter_seek(varve_iterator_t*, const char* k,
                                   size_t klen);
-/** To the next entry. It must be valid. */
+/** To the next entry. */
 VARVE_EXPORT void varve_iter_next(varve_iterator_t*);
-/** To the entry before. It must be valid. */
+/** To the entry before. */
 VARVE_EXPORT void varve_iter_prev(varve_iterator_t*);
-/** The key; stays until the iterator moves. It must be valid. */
+/** The key; stays until the iterator moves. */
 VARVE_EXPORT const char* varve_iter_key(const varve_iterator_t*, size_t* klen);
-/** The value; stays until the iterator moves. It must be valid. */
+/** The value; stays until the iterator moves. */
 VARVE_EXPORT const char* varve_iter_value(const varve_iterator_t*,
                                           size_t* vlen);
 /** Why it stopped being valid; no error at the end of the data. */
@@ -280,7 +306,8 @@ VARVE_EXPORT void varve_options_set_compression(varve_options_t*, int);
  * or behind b. Keys that are equal by it are the same key, whatever their
  * bytes; Bloom filters, which look at bytes, then must not be used.
  * name(state) is recorded in the database and must be the same whenever it is
- * opened. varve_comparator_destroy calls destructor(state).
+ * opened. varve_comparator_destroy calls destructor(state), if that is not
+ * NULL. Returns NULL without compare or name.
  */
 VARVE_EXPORT varve_comparator_t* varve_comparator_create(
     void* state, void (*destructor)(void*),
@@ -298,8 +325,9 @@ VARVE_EXPORT void varve_comparator_destroy(varve_comparator_t*);
  * length in *filter_length; NULL or no bytes for no filter. key_may_match gets
  * such a filter back, and answers 0 only for a key that it was not made from.
  * Filters are stored under name(state), and asked only by a policy of that
- * name. varve_filterpolicy_destroy calls destructor(state), and nothing else
- * is called after that.
+ * name. varve_filterpolicy_destroy calls destructor(state), if that is not
+ * NULL, and nothing else is called after that. Returns NULL without one of the
+ * other three, or without a name.
  */
 VARVE_EXPORT varve_filterpolicy_t* varve_filterpolicy_create(
     void* state, void (*destructor)(void*),

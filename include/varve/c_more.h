@@ -88,7 +88,7 @@ VARVE_EXPORT varve_pinnableslice_t* varve_get_pinned(
 /** Its bytes, as long as it lives. `v` may be NULL: NULL and 0 then. */
 VARVE_EXPORT const char* varve_pinnableslice_value(
     const varve_pinnableslice_t* v, size_t* vlen);
-/** Before its database is closed. */
+/** Also after its database was closed. */
 VARVE_EXPORT void varve_pinnableslice_destroy(varve_pinnableslice_t* v);
 
 /**
@@ -137,7 +137,7 @@ VARVE_EXPORT void varve_resume(varve_t* db, char** errptr);
 /** Reads all tables and compares checksums. */
 VARVE_EXPORT void varve_verify_checksum(varve_t* db, char** errptr);
 
-/** For copies of `db`, before which it is to be destroyed. */
+/** For copies of `db`. Once `db` is closed, it can only be destroyed. */
 VARVE_EXPORT varve_checkpoint_t* varve_checkpoint_object_create(varve_t* db,
                                                                 char** errptr);
 /**
@@ -161,7 +161,7 @@ varve_snapshot_get_sequence_number(const varve_snapshot_t* snapshot);
 
 /**
  * A snapshot that also holds on to the memtables and tables it reads from: see
- * varve/read_transaction.h. To be ended before varve_close.
+ * varve/read_transaction.h. NULL if the database was closed.
  */
 VARVE_EXPORT varve_readtransaction_t* varve_readtransaction_begin(varve_t* db);
 /** For varve_readoptions_set_snapshot, until it ends. Not to be released. */
@@ -352,7 +352,7 @@ VARVE_EXPORT varve_env_t* varve_create_mem_env(void);
 /**
  * A log of your own: log(state, level, line, length), level 0 (debug) to 3
  * (error). destructor(state) is called when it was destroyed and no database
- * or options use it any more.
+ * or options use it any more. Returns NULL without `log`.
  */
 VARVE_EXPORT varve_logger_t* varve_logger_create(
     void* state, void (*destructor)(void*),

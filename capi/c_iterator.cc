@@ -1,0 +1,162 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Iterators.
+
+#include "capi/arguments.h"
+#include "capi/handles.h"
+#include "capi/lifetime.h"
+#include "db/db_iterator.h"
+#include "util/coding.h"
+
+using varve::Slice;
+using varve::capi::Bytes;
+
+namespace {
+
+// From then on it is not valid and has that error.
+void Spoil(varve_iterator_t* iterator, const varve::Status& status) {
+  iterator->rep = varve::NewErrorIterator(status);
+}
+
+// Whether the iterator can seek to the key; spoils it if that is no key.
+bool CanSeek(varve_iterator_t* iterator, const Bytes& key) {
+  if (iterator == nullptr) return false;
+  if (key.ok()) [[likely]]
+    return true;
+  const varve_iterator_t& it = *iterator;
+  varve::capi::LetGo(it.owner, [&] {
+    Spoil(iterator, varve::capi::BadArgument(key.name, key.Problem()));
+  });
+  iterator->owner = nullptr;
+  return false;
+}
+
+bool IsValid(const varve_iterator_t* iterator) {
+  return iterator != nullptr && iterator->rep->Valid();
+}
+
+const char* Show(const Slice& bytes, size_t* size) {
+  if (size != nullptr) *size = bytes.size();
+  return bytes.data();
+}
+
+const char* ShowNothing(size_t* size) {
+  if (size != nullptr) *size = 0;
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+varve_iterator_t* varve_create_iterator(varve_t* db,
+                                        const varve_readoptions_t* options) {
+  auto* const iterator = new varve_iterator_t;
+  if (db == nullptr || options == nullptr) {
+    Spoil(iterator, varve::capi::BadArgument(db == nullptr ? "db" : "options",
+                                             "is NULL"));
+    return iterator;
+  }
+  if (!options->lower.is_usable || !options->upper.is_usable) {
+    Spoil(iterator, varve::capi::BadArgument("the key of a bound",
+                                             "has a length of no memory"));
+    return iterator;
+  }
+  varve::ReadOptions read = options->rep;
+  if (options->lower.is_set) {
+    iterator->lower = options->lower.key;
+    iterator->lower_slice = iterator->lower;
+    read.iterate_lower_bound = &iterator->lower_slice;
+  }
+  if (options->upper.is_set) {
+    iterator->upper = options->upper.key;
+    iterator->upper_slice = iterator->upper;
+    read.iterate_upper_bound = &iterator->upper_slice;
+  }
+  iterator->rep = db->db->NewIterator(read);
+  // One that could not be made does not keep the database open.
+  if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
+  return iterator;
+}
+
+void varve_iter_destroy(varve_iterator_t* iterator) {
+  if (iterator == nullptr) return;
+  varve::capi::LetGo(iterator->owner, [iterator] { delete iterator; });
+}
+
+uint8_t varve_iter_valid(const varve_iterator_t* iterator) {
+  return IsValid(iterator) ? 1 : 0;
+}
+
+void varve_iter_seek_to_first(varve_iterator_t* iterator) {
+  if (iterator != nullptr) iterator->rep->SeekToFirst();
+}
+
+void varve_iter_seek_to_last(varve_iterator_t* iterator) {
+  if (iterator != nullptr) iterator->rep->SeekToLast();
+}
+
+void varve_iter_seek(varve_iterator_t* iterator, const char* k, size_t klen) {
+  if (!CanSeek(iterator, {k, klen, "k"})) return;
+  iterator->rep->Seek(varve::capi::ToSlice(k, klen));
+}
+
+void varve_iter_seek_for_prev(varve_iterator_t* iterator, const char* k,
+                              size_t klen) {
+  if (!CanSeek(iterator, {k, klen, "k"})) return;
+  iterator->rep->SeekForPrev(varve::capi::ToSlice(k, klen));
+}
+
+void varve_iter_next(varve_iterator_t* iterator) {
+  if (IsValid(iterator)) iterator->rep->Next();
+}
+
+void varve_iter_prev(varve_iterator_t* iterator) {
+  if (IsValid(iterator)) iterator->rep->Prev();
+}
+
+const char* varve_iter_key(const varve_iterator_t* iterator, size_t* klen) {
+  return IsValid(iterator) ? Show(iterator->rep->key(), klen)
+                           : ShowNothing(klen);
+}
+
+const char* varve_iter_value(const varve_iterator_t* iterator, size_t* vlen) {
+  return IsValid(iterator) ? Show(iterator->rep->value(), vlen)
+                           : ShowNothing(vlen);
+}
+
+void varve_iter_get_error(const varve_iterator_t* iterator, char** errptr) {
+  varve::capi::SaveError(errptr,
+                         iterator != nullptr
+                             ? iterator->rep->status()
+                             : varve::capi::BadArgument("iterator", "is NULL"));
+}
+
+size_t varve_iter_copy_entries(varve_iterator_t* iterator, char* buffer,
+                               size_t buffer_size, size_t* used) {
+  constexpr size_t kLengthsBytes = 8;
+  if (used == nullptr) return 0;
+  *used = 0;
+  if (!IsValid(iterator) || (buffer == nullptr && buffer_size > 0)) return 0;
+  varve::Iterator& it = *iterator->rep;
+  size_t count = 0;
+  for (; it.Valid(); it.Next(), ++count) {
+    const Slice key = it.key();
+    const Slice value = it.value();
+    const size_t bytes = kLengthsBytes + key.size() + value.size();
+    if (bytes > buffer_size - *used) {
+      if (count == 0) *used = bytes;
+      break;
+    }
+    char* p = buffer + *used;
+    varve::EncodeFixed32(p, static_cast<uint32_t>(key.size()));
+    varve::EncodeFixed32(p + 4, static_cast<uint32_t>(value.size()));
+    p += kLengthsBytes;
+    if (!key.empty()) memcpy(p, key.data(), key.size());
+    if (!value.empty()) memcpy(p + key.size(), value.data(), value.size());
+    *used += bytes;
+  }
+  return count;
+}
+
+}  // extern "C"

@@ -1,0 +1,115 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// What a handle refers to once it was closed.
+
+#include "capi/lifetime.h"
+#include "db/db_iterator.h"
+
+namespace varve::capi {
+
+namespace {
+
+class Closed final : public DB {
+ public:
+  Status Close() override { return Error(); }
+  Status Put(const WriteOptions& /*options*/, const Slice& /*key*/,
+             const Slice& /*value*/) override {
+    return Error();
+  }
+  Status Delete(const WriteOptions& /*options*/,
+                const Slice& /*key*/) override {
+    return Error();
+  }
+  Status SingleDelete(const WriteOptions& /*options*/,
+                      const Slice& /*key*/) override {
+    return Error();
+  }
+  Status DeleteRange(const WriteOptions& /*options*/, const Slice& /*begin*/,
+                     const Slice& /*end*/) override {
+    return Error();
+  }
+  Status Write(const WriteOptions& /*options*/,
+               WriteBatch* /*batch*/) override {
+    return Error();
+  }
+  Status Get(const ReadOptions& /*options*/, const Slice& /*key*/,
+             PinnableSlice* value) override {
+    value->Reset();
+    return Error();
+  }
+  Status Get(const ReadOptions& /*options*/, const Slice& /*key*/,
+             std::string* value) override {
+    value->clear();
+    return Error();
+  }
+  void MultiGet(const ReadOptions& /*options*/, size_t count,
+                const Slice* /*keys*/, PinnableSlice* values,
+                Status* statuses) override {
+    for (size_t i = 0; i < count; ++i) {
+      values[i].Reset();
+      statuses[i] = Error();
+    }
+  }
+  void MultiGet(const ReadOptions& /*options*/, size_t count,
+                const Slice* /*keys*/, std::string* values,
+                Status* statuses) override {
+    for (size_t i = 0; i < count; ++i) {
+      values[i].clear();
+      statuses[i] = Error();
+    }
+  }
+  std::unique_ptr<Iterator> NewIterator(
+      const ReadOptions& /*options*/) override {
+    return NewErrorIterator(Error());
+  }
+  // Of this DB only: none.
+  const Snapshot* GetSnapshot() override { return nullptr; }
+  void ReleaseSnapshot(const Snapshot* /*snapshot*/) override {}
+  bool GetProperty(const Slice& /*property*/, std::string* value) override {
+    value->clear();
+    return false;
+  }
+  bool GetIntProperty(const Slice& /*property*/, uint64_t* value) override {
+    *value = 0;
+    return false;
+  }
+  Status GetApproximateSizes(const Range* /*ranges*/, size_t /*count*/,
+                             uint64_t* /*sizes*/) override {
+    return Error();
+  }
+  Status Flush(const FlushOptions& /*options*/) override { return Error(); }
+  Status SyncWAL() override { return Error(); }
+  Status FlushWAL(bool /*sync*/) override { return Error(); }
+  Status Resume() override { return Error(); }
+  Status CompactRange(const CompactRangeOptions& /*options*/,
+                      const Slice* /*begin*/, const Slice* /*end*/) override {
+    return Error();
+  }
+  Status SetOptions(
+      const std::map<std::string, std::string>& /*changes*/) override {
+    return Error();
+  }
+  void CancelAllBackgroundWork(bool /*wait*/) override {}
+  Status CreateCheckpoint(const std::string& /*directory*/) override {
+    return Error();
+  }
+  Status WaitForCompact() override { return Error(); }
+  Status VerifyChecksum() override { return Error(); }
+  uint64_t GetLatestSequenceNumber() const override { return 0; }
+
+ private:
+  const Snapshot* BeginReadTransaction() override { return nullptr; }
+
+  static Status Error() {
+    return Status::ShutdownInProgress("the database was closed");
+  }
+};
+
+}  // namespace
+
+DB* ClosedDb() {
+  static auto* const closed = new Closed;
+  return closed;
+}
+
+}  // namespace varve::capi
