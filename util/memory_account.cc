@@ -10,6 +10,7 @@
 
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
+#include "util/thread_exit.h"
 
 namespace varve {
 
@@ -88,12 +89,7 @@ MemoryAccount* TakeEnded(Accounts* accounts) VARVE_REQUIRES(accounts->mutex) {
 }  // namespace
 
 MemoryAccount* NewMemoryAccount() {
-  struct Key {
-    Key() : is_valid(pthread_key_create(&key, EndAccount) == 0) {}
-    pthread_key_t key;
-    bool is_valid;
-  };
-  static const Key key;
+  static const ThreadExit thread_exit(&EndAccount);
   Accounts& accounts = AllAccounts();
   MemoryAccount* account = nullptr;
   {
@@ -107,9 +103,8 @@ MemoryAccount* NewMemoryAccount() {
     (void)pthread_getname_np(pthread_self(), account->name,
                              sizeof(account->name));
   }
-  // Where the system has no key left, the account never ends.
-  if (key.is_valid) pthread_setspecific(key.key, account);
   current_memory_account = account;
+  thread_exit.CallWith(account);
   return account;
 }
 

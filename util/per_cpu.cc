@@ -12,6 +12,8 @@
 #include <new>
 #include <vector>
 
+#include "util/stay_loaded.h"
+
 #if VARVE_HAVE_RSEQ
 #include <sys/rseq.h>
 
@@ -154,6 +156,7 @@ PerCpuMemory::PerCpuMemory(PerCpuPath path, size_t set_bytes)
   }
 #if VARVE_HAVE_RSEQ
   if (path_ == PerCpuPath::kAtomic) return;
+  StayLoaded();
   area_ = __rseq_offset;
   index_ = area_ + (path_ == PerCpuPath::kConcurrencyId ? kConcurrencyIdOffset
                                                         : kCpuIdOffset);

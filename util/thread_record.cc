@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "util/thread_record.h"
 
-#include <pthread.h>
-
 #include "util/context_memory.h"
 #include "util/read_section.h"
+#include "util/thread_exit.h"
 #include "util/thread_slots.h"
 
 namespace varve {
@@ -33,20 +32,13 @@ void HandBack(void* thread_record) {
   free_records = record;
 }
 
-// Has HandBack called at the end of the calling thread. A thread-specific key
-// and not a thread-local object: its destructor runs after those of all
-// thread-local objects, and again if a record was taken while keys were being
-// destroyed. Where the system has no key left, or gives up after some rounds,
-// the record stays with the dead thread: its slots are emptied by the next
-// install or by the owner's end, and some hundred bytes are lost.
+// Has HandBack called at the end of the calling thread. Where the system gives
+// up after some rounds of destructors, the record stays with the dead thread:
+// its slots are emptied by the next install or by the owner's end, and its
+// memory is lost.
 void HandBackAtThreadExit(ThreadRecord* record) {
-  struct Key {
-    Key() : is_valid(pthread_key_create(&key, HandBack) == 0) {}
-    pthread_key_t key;
-    bool is_valid;
-  };
-  static const Key key;
-  if (key.is_valid) pthread_setspecific(key.key, record);
+  static const ThreadExit thread_exit(&HandBack);
+  thread_exit.CallWith(record);
 }
 
 ThreadRecord* TakeRecord() {
