@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 
+#include "util/background_thread.h"
 #include "util/mutex.h"
 
 namespace varve {
@@ -32,7 +33,7 @@ class Preload {
     while (helpers.size() + 1 < wanted) {
       pthread_t thread;
       // Without a helper it takes longer, no more.
-      if (pthread_create(&thread, nullptr, &ThreadMain, this) != 0) break;
+      if (StartBackgroundThread(&thread, &ThreadMain, this) != 0) break;
       helpers.push_back(thread);
     }
     Work();

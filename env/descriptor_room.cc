@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "util/background_thread.h"
+
 namespace varve {
 
 namespace {
@@ -40,7 +42,7 @@ DescriptorRoom::DescriptorRoom(size_t count) : count_(count) {
     GrowTable(count);
     return;
   }
-  has_thread_ = pthread_create(&thread_, nullptr, &ThreadMain, this) == 0;
+  has_thread_ = StartBackgroundThread(&thread_, &ThreadMain, this) == 0;
 }
 
 DescriptorRoom::~DescriptorRoom() {

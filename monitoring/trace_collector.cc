@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "util/ablation_choice.h"
+#include "util/background_thread.h"
+#include "util/thread_exit.h"
 
 namespace varve {
 
@@ -55,16 +57,9 @@ void HandBackOwnQueue(void* queue) {
   TraceCollector::Get().HandBack(static_cast<SpanQueue*>(queue));
 }
 
-// As for thread records (util/thread_record.cc): a key's destructor runs after
-// those of thread-local objects.
 void HandBackAtThreadExit(SpanQueue* queue) {
-  struct Key {
-    Key() : is_valid(pthread_key_create(&key, HandBackOwnQueue) == 0) {}
-    pthread_key_t key;
-    bool is_valid;
-  };
-  static const Key key;
-  if (key.is_valid) pthread_setspecific(key.key, queue);
+  static const ThreadExit thread_exit(&HandBackOwnQueue);
+  thread_exit.CallWith(queue);
 }
 
 }  // namespace
@@ -337,7 +332,7 @@ Status TraceCollector::Start(const trace::TraceOptions& options) {
   settings.epoch = ++last_epoch_;
   settings_ = settings;
   stopping_ = false;
-  const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
+  const int error = StartBackgroundThread(&thread_, &ThreadMain, this);
   if (error != 0) {
     settings_ = TraceSettings();
     return Status::FromErrno("starting a thread for traces", error);

@@ -13,6 +13,7 @@
 
 #include "env/descriptor_supply.h"
 #include "util/ablation_choice.h"
+#include "util/background_thread.h"
 #include "util/mutex.h"
 
 namespace varve {
@@ -170,7 +171,7 @@ class Helper {
   Helper& operator=(const Helper&) = delete;
 
   Status Start() {
-    const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
+    const int error = StartBackgroundThread(&thread_, &ThreadMain, this);
     return error == 0 ? Status::OK()
                       : Status::FromErrno("starting a thread", error);
   }

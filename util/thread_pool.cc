@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "util/background_thread.h"
+
 namespace varve {
 
 ThreadPool::ThreadPool(ThreadPoolOptions options)
@@ -63,7 +65,7 @@ void ThreadPool::WaitForIdle() {
 int ThreadPool::StartThread() {
   if (threads_.size() >= max_threads_) return EAGAIN;
   pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, &ThreadMain, this);
+  const int error = StartBackgroundThread(&thread, &ThreadMain, this);
   if (error == 0) threads_.push_back(thread);
   return error;
 }

@@ -174,6 +174,24 @@ def check_banned(file):
                 yield number, message
 
 
+# Calls that have one place, for the reason that its header gives.
+ONE_PLACE = [
+    (re.compile(r"\bpthread_create\s*\(|\bstd::j?thread\b(?!::)"),
+     "util/background_thread"),
+    (re.compile(r"\bpthread_key_create\s*\("), "util/thread_exit"),
+]
+
+
+def check_one_place(file):
+    """Threads, and calls at their ends, are made in one place each."""
+    if not file.is_library:
+        return
+    for number, code in enumerate(file.code, 1):
+        for pattern, place in ONE_PLACE:
+            if pattern.search(code) and not file.path.startswith(place):
+                yield number, f"only {place}.h does that"
+
+
 def check_unfinished(file):
     """Nothing is left to do."""
     for number, comment in enumerate(file.comments, 1):
@@ -244,7 +262,7 @@ def check_wall_clock(file):
 CHECKS = [
     check_includes, check_licence, check_pragma_once, check_size,
     check_test_doors, check_banned, check_unfinished, check_memory_orders,
-    check_wall_clock,
+    check_wall_clock, check_one_place,
 ]
 
 # (check, path, text, whether the check must complain)
@@ -281,6 +299,11 @@ EXAMPLES = [
     (check_banned, "db/a.cc", "  std::cout << x;", True),
     (check_banned, "tools/a.cc", "  printf(x);", False),
     (check_unfinished, "db/a.cc", "// TODO: more", True),
+    (check_one_place, "db/a.cc", "  pthread_create(&t, nullptr, f, 0);", True),
+    (check_one_place, "util/background_thread.cc", "pthread_create(", False),
+    (check_one_place, "db/a.cc", "  std::thread t(f);", True),
+    (check_one_place, "util/a.h", "std::thread::id id;", False),
+    (check_one_place, "util/a.cc", "pthread_key_create(&key, f);", True),
     (check_wall_clock, "db/a.cc", "const uint64_t a = env_->NowMicros();",
      True),
     (check_wall_clock, "db/a.cc", "// A date.\na = env->NowMicros();", False),

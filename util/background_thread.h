@@ -1,0 +1,19 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// How the library starts its threads: with signals blocked, so that no handler
+// of the program that embeds it runs on them. A handler there would interrupt
+// work that holds locks, on a stack that the program knows nothing about.
+// Thread-safety: thread-safe.
+
+#include <pthread.h>
+
+namespace varve {
+
+// pthread_create for a thread on which every signal is blocked but those that
+// its own faults raise (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS), for
+// which crash reporters have handlers. Returns 0 or the errno.
+int StartBackgroundThread(pthread_t* thread, void* (*run)(void*),
+                          void* argument);
+
+}  // namespace varve
