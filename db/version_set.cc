@@ -12,8 +12,11 @@ namespace varve {
 
 namespace {
 
-// A MANIFEST that has grown to this is replaced by a fresh one.
-constexpr uint64_t kMaxManifestBytes = 64 << 20;
+// A MANIFEST is replaced by a fresh one when its edits take more than this, and
+// more than the snapshot of the version that it begins with. So the snapshots
+// that are written never take more than the edits do, however many tables a
+// database has and however long its keys are.
+constexpr uint64_t kMinEditBytes = 64 << 20;
 
 }  // namespace
 
@@ -72,6 +75,11 @@ void VersionSet::MarkFileNumberUsed(uint64_t number) {
   }
 }
 
+bool VersionSet::EditsOutgrowSnapshot() const {
+  const uint64_t edit_bytes = manifest_->Size() - snapshot_bytes_;
+  return edit_bytes > std::max(kMinEditBytes, snapshot_bytes_);
+}
+
 Status VersionSet::LogAndApply(VersionEdit* edit) {
   mutex_->AssertHeld();
   const LocalSpan span("MANIFEST");
@@ -84,8 +92,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     }
     edit->SetMinLogNumberToKeep(*edit->log_number());
   }
-  const bool fresh =
-      manifest_ == nullptr || manifest_->Size() > kMaxManifestBytes;
+  const bool fresh = manifest_ == nullptr || EditsOutgrowSnapshot();
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   edit->SetPrevLogNumber(0);
   // relaxed: an edit's own files were numbered by this thread before.
@@ -180,6 +187,7 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
     if (status.ok()) {
       manifest_ = std::make_unique<wal::Writer>(std::move(file), number);
       status = manifest_->AddRecord(snapshot);
+      snapshot_bytes_ = manifest_->Size();
     }
   }
   if (status.ok()) status = manifest_->AddRecord(record);

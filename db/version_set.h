@@ -101,6 +101,8 @@ class VersionSet {
                    const std::string& record, bool* in_doubt);
   // The current version and counters, as a MANIFEST's first record.
   std::string EncodeCurrent(SequenceNumber last_sequence) const;
+  // Whether the MANIFEST is due to be replaced by a fresh one.
+  bool EditsOutgrowSnapshot() const;
   void InstallLocked(Version* version);
 
   const std::string db_path_;
@@ -133,6 +135,7 @@ class VersionSet {
   CondVar writing_done_;
   std::unique_ptr<wal::Writer> manifest_;
   uint64_t manifest_number_ = 0;
+  uint64_t snapshot_bytes_ = 0;  // Size of manifest_ before its first edit.
 };
 
 }  // namespace varve
