@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <random>
 
-#include "db/flush_job.h"
 #include "db/options_check.h"
 #include "env/file_names.h"
-#include "env/stopwatch.h"
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
@@ -158,14 +156,16 @@ DBImpl::~DBImpl() {
 Status DBImpl::Open(bool name_is_safe) {
   const RequestSpan span("DB::Open");
   RecoveredState state;
+  RecoveryFlush flush(&output_context_, versions_.get());
   Status status;
   if (!read_only_) status = OpenDirectory(name_is_safe);
-  if (status.ok()) status = Recover(&state);
+  if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
     OpenInfoLog(&state.old_info_logs);
-    status = InstallRecovered(&state);
+    status = InstallRecovered(&state, &flush);
   }
   if (status.ok()) return status;
+  flush.Abandon();  // While the directory is locked.
   mutex_.Lock();
   closed_ = true;
   mutex_.Unlock();
@@ -205,22 +205,24 @@ Status DBImpl::NoDatabase() const {
                         : "holds no database (create_if_missing is false)");
 }
 
-Status DBImpl::Recover(RecoveredState* state) {
+Status DBImpl::Recover(RecoveredState* state, RecoveryFlush* flush) {
   Recovery recovery(options_, path_, &comparator_, table_cache_.get(), &log_);
-  Status status = recovery.Run(state);
+  Status status = recovery.ReadTables(state);
+  if (status.ok()) status = CheckFound(*state);
+  if (status.ok() && !read_only_) {
+    status = LoadIdentity(state->manifest.db_id);
+  }
   if (!status.ok()) return status;
-  if (!state->exists) {
-    if (!options_.create_if_missing || read_only_) return NoDatabase();
-  } else if (options_.error_if_exists) {
-    return Status::InvalidArgument(path_,
-                                   "exists already (error_if_exists is true)");
+  MemTableSink sink;
+  if (!read_only_) {
+    InitializeVersions(state);
+    output_context_ = {path_,        env_,      &options_,
+                       &comparator_, identity_, NewSessionIdentity()};
+    flush->SetLeftovers(state->temporary_files);
+    sink = [flush](MemTable* memtable) { return flush->Add(memtable); };
   }
-  if (!read_only_ &&
-      std::max(state->largest_file_number, state->manifest.next_file_number) >
-          kMaxFileNumber - kSpareFileNumbers) {
-    return Status::Corruption(path_, "its file numbers are used up");
-  }
-  if (!read_only_ &&
+  status = recovery.ReplayLogs(state, std::move(sink));
+  if (status.ok() && !read_only_ &&
       std::max(state->last_sequence, state->manifest.last_sequence) >
           kMaxSequenceNumber - kSpareSequences) {
     return Status::Corruption(path_, "its sequence numbers are used up");
@@ -228,17 +230,37 @@ Status DBImpl::Recover(RecoveredState* state) {
   return status;
 }
 
-Status DBImpl::InstallRecovered(RecoveredState* state) {
-  const LocalSpan span("install");
+Status DBImpl::CheckFound(const RecoveredState& state) const {
+  if (!state.exists) {
+    if (!options_.create_if_missing || read_only_) return NoDatabase();
+  } else if (options_.error_if_exists) {
+    return Status::InvalidArgument(path_,
+                                   "exists already (error_if_exists is true)");
+  }
+  if (!read_only_ &&
+      std::max(state.largest_file_number, state.manifest.next_file_number) >
+          kMaxFileNumber - kSpareFileNumbers) {
+    return Status::Corruption(path_, "its file numbers are used up");
+  }
+  return Status::OK();
+}
+
+void DBImpl::InitializeVersions(RecoveredState* state) {
   MutexLock lock(&mutex_);
-  Status status;
-  const uint64_t next_file_number = state->manifest.next_file_number;
   if (!state->exists) {
     state->manifest.key_folding = KeyFoldingName(options_.key_case);
   }
-  if (folding_ != KeyFolding::kNone) CountWitness(Witness::kFoldingOpen);
   versions_->Initialize(&state->manifest, directory_.get());
   versions_->MarkFileNumberUsed(state->largest_file_number);
+}
+
+Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
+  const LocalSpan span("install");
+  if (read_only_) InitializeVersions(state);
+  MutexLock lock(&mutex_);
+  Status status;
+  const uint64_t next_file_number = state->manifest.next_file_number;
+  if (folding_ != KeyFolding::kNone) CountWitness(Witness::kFoldingOpen);
   versions_->SetLastSequence(
       std::max(state->last_sequence, versions_->LastSequence()));
   if (read_only_) {
@@ -253,20 +275,15 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
   // anew. Nothing is removed before the next edit is safe in a new MANIFEST,
   // so that what an unsynced edit of the last process says may still be lost.
   const bool writes = !state->is_clean;
-  if (status.ok()) status = LoadIdentity();
+  status = StoreIdentity();
   versions_->SetDbId(identity_);
-  output_context_ = {path_,        env_,      &options_,
-                     &comparator_, identity_, NewSessionIdentity()};
-  VersionEdit edit;
-  const Stopwatch flushing(env_);
-  for (MemTable* memtable : state->memtables) {
-    if (!status.ok()) break;
-    CompactionIterator::Drops drops;
-    status = FlushMemTables(output_context_, *versions_->current(), {memtable},
-                            {}, versions_->NewFileNumber(), &edit, &drops);
-    CountDrops(drops);
+  if (status.ok() && !state->memtables.empty()) {
+    MemTable* const last = state->memtables.back();
+    state->memtables.pop_back();
+    status = flush->Add(last);
   }
-  CountFlushesLocked(edit, state->memtables.size(), flushing.ElapsedMicros());
+  CountDrops(flush->drops());
+  VersionEdit edit;
   LiveWal wal;
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
@@ -278,15 +295,23 @@ Status DBImpl::InstallRecovered(RecoveredState* state) {
     status = WriteStringToFile(env_, "", TempFileName(path_, 0), false);
     edit.SetComparatorName(options_.comparator->Name());
   }
-  if (status.ok() && writes) {
+  if (status.ok()) status = flush->Publish(&edit);
+  if (!status.ok()) return status;
+  flush->Commit();
+  CountFlushesLocked(edit, flush->flush_count(), flush->micros());
+  AddCreatedLocked(edit, status);
+  if (writes) {
     edit.SetLogNumber(wal_number);
     // Syncs the directory with the new log and tables in it: the first edit
     // goes to a new MANIFEST.
     status = versions_->LogAndApply(&edit);
     directory_synced_ = status.ok();
   }
-  if (!status.ok()) return status;
-  AddCreatedLocked(edit, status);
+  if (!status.ok()) {
+    // Tables that no Open may find.
+    PurgeObsoleteLocked();
+    return status;
+  }
   memtable_ = NewMemTable(wal_number);
   InstallSuperVersionLocked();
   mutex_.Unlock();
@@ -324,7 +349,7 @@ void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
   Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());
 }
 
-Status DBImpl::LoadIdentity() {
+Status DBImpl::LoadIdentity(const std::string& db_id) {
   const std::string path = IdentityFileName(path_);
   // What is longer is none, however long it is.
   char scratch[kMaxIdentityBytes + 1];
@@ -338,11 +363,18 @@ Status DBImpl::LoadIdentity() {
   }
   if (status.ok() && !text.empty() && text.size() <= kMaxIdentityBytes) {
     identity_ = text.ToString();
-    return status;
+    identity_is_stored_ = true;
+    return Status::OK();
   }
-  identity_ = versions_->db_id().empty() ? NewUuid() : versions_->db_id();
+  identity_ = db_id.empty() ? NewUuid() : db_id;
+  return Status::OK();
+}
+
+Status DBImpl::StoreIdentity() {
+  if (identity_is_stored_) return Status::OK();
+  const std::string path = IdentityFileName(path_);
   const std::string temporary = TempFileName(path_, versions_->NewFileNumber());
-  status = WriteStringToFile(env_, identity_, temporary, true);
+  Status status = WriteStringToFile(env_, identity_, temporary, true);
   // Synced with the directory before the first MANIFEST is.
   if (status.ok()) status = env_->RenameFile(temporary, path);
   return status;

@@ -17,6 +17,7 @@
 #include "db/key_case.h"
 #include "db/memtable.h"
 #include "db/recovery.h"
+#include "db/recovery_flush.h"
 #include "db/relay_logger.h"
 #include "db/shared_directory.h"
 #include "db/snapshot_registry.h"
@@ -121,11 +122,19 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Status OpenDirectory(bool name_is_safe);
   // What an Open says of a directory that it is not to make a database in.
   Status NoDatabase() const;
-  Status Recover(RecoveredState* state);
-  Status InstallRecovered(RecoveredState* state);
+  // Reads the database. Memtables that the logs fill go to `flush`.
+  Status Recover(RecoveredState* state, RecoveryFlush* flush);
+  // Returns an error if no database may be opened, or written to, here.
+  Status CheckFound(const RecoveredState& state) const;
+  void InitializeVersions(RecoveredState* state);
+  Status InstallRecovered(RecoveredState* state, RecoveryFlush* flush);
   // Adds the name of the log that was there to `old_logs`.
   void OpenInfoLog(std::vector<std::string>* old_logs);
-  Status LoadIdentity();
+  // Reads the database's identity. Where there is none it becomes the one in
+  // the MANIFEST, `db_id`, or a new one.
+  Status LoadIdentity(const std::string& db_id);
+  // Writes the identity to IDENTITY, if it was not read from there.
+  Status StoreIdentity();
   // `next_file_number` is the MANIFEST's, as it was found.
   void RemoveLeftovers(uint64_t next_file_number);
   void RemoveOldInfoLogs(std::vector<std::string> names);
@@ -354,6 +363,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<VersionSet> versions_;
   std::string identity_;
+  bool identity_is_stored_ = false;
   const uint64_t context_id_ = NewSlotNumber();
   TableOutputContext output_context_;
   int max_compactions_ = 1;

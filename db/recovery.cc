@@ -15,6 +15,17 @@
 
 namespace varve {
 
+namespace {
+
+// Each memtable that recovery fills becomes a table of level 0, and a long log
+// would become very many of them if the write buffer is small. So a memtable
+// may also become as large as this part of what was replayed before it, up to a
+// bound.
+constexpr size_t kReplayedPart = 16;
+constexpr size_t kMaxGrownBytes = size_t{16} << 20;
+
+}  // namespace
+
 RecoveredState::~RecoveredState() {
   for (MemTable* memtable : memtables) {
     if (memtable->Unref()) delete memtable;
@@ -30,7 +41,7 @@ Recovery::Recovery(const Options& options, std::string db_path,
       table_cache_(table_cache),
       logger_(logger) {}
 
-Status Recovery::Run(RecoveredState* state) {
+Status Recovery::ReadTables(RecoveredState* state) {
   LocalSpan step("list directory");
   Status status = ListDirectory(state);
   if (!status.ok()) return status;
@@ -68,8 +79,14 @@ Status Recovery::Run(RecoveredState* state) {
   step.Next("check tables");
   status = CheckTables(state);
   if (status.ok()) status = FindSequences(state);
-  step.Next("replay logs");
-  if (status.ok()) status = ReplayLogs(state);
+  return status;
+}
+
+Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
+  const LocalSpan span("replay logs");
+  if (!state->exists) return Status::OK();
+  sink_ = std::move(sink);
+  Status status = ReplayAll(state);
   state->is_clean = status.ok() && IsClean(*state);
   return status;
 }
@@ -79,12 +96,13 @@ bool Recovery::IsClean(const RecoveredState& state) const {
   const auto is_empty = [](const MemTable* m) { return m->empty(); };
   return std::all_of(state.memtables.begin(), state.memtables.end(),
                      is_empty) &&
-         !after_damage_ && !manifest.torn_tail &&
+         !sink_used_ && !after_damage_ && !manifest.torn_tail &&
          state.wal_numbers.size() == 1 &&
          state.wal_numbers[0] == manifest.log_number &&
          manifest.log_number == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
-         manifest_count_ == 1 && !has_temporary_ && !has_unknown_tables_;
+         manifest_count_ == 1 && state.temporary_files.empty() &&
+         !has_unknown_tables_;
 }
 
 Status Recovery::ListDirectory(RecoveredState* state) {
@@ -112,7 +130,7 @@ Status Recovery::ListDirectory(RecoveredState* state) {
         ++manifest_count_;
         break;
       case FileType::kTemp:
-        has_temporary_ = true;
+        state->temporary_files.push_back(name);
         break;
       case FileType::kWal: {
         state->wal_numbers.push_back(number);
@@ -248,7 +266,7 @@ Status Recovery::FindSequences(RecoveredState* state) {
   return Status::OK();
 }
 
-Status Recovery::ReplayLogs(RecoveredState* state) {
+Status Recovery::ReplayAll(RecoveredState* state) {
   const ManifestState& manifest = state->manifest;
   first_log_ = manifest.FirstLogNumber();
   bool stop = false;
@@ -344,19 +362,34 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
   Status status = batch.Init(record);
   if (!status.ok()) return status;
   if (state->memtables.empty() ||
-      state->memtables.back()->ApproximateMemoryUsage() >
-          options_.write_buffer_size) {
-    state->memtables.push_back(new MemTable(comparator_, wal_number,
-                                            options_.write_buffer_size,
-                                            options_.ablation.memtable));
+      state->memtables.back()->ApproximateMemoryUsage() > memtable_bytes_) {
+    status = AddMemTable(wal_number, state);
+    if (!status.ok()) return status;
   }
   status = InsertBatchInto(record, state->memtables.back());
   if (!status.ok()) return status;
+  replayed_bytes_ += record.size();
   if (batch.count() > 0) {
     last_replayed_ = batch.sequence() + batch.count() - 1;
     state->last_sequence = std::max(state->last_sequence, last_replayed_);
   }
   return status;
+}
+
+Status Recovery::AddMemTable(uint64_t wal_number, RecoveredState* state) {
+  if (sink_ && !state->memtables.empty()) {
+    MemTable* const full = state->memtables.back();
+    state->memtables.pop_back();
+    sink_used_ = true;
+    Status status = sink_(full);
+    if (!status.ok()) return status;
+  }
+  memtable_bytes_ =
+      std::max(options_.write_buffer_size,
+               std::min(replayed_bytes_ / kReplayedPart, kMaxGrownBytes));
+  state->memtables.push_back(new MemTable(
+      comparator_, wal_number, memtable_bytes_, options_.ablation.memtable));
+  return Status::OK();
 }
 
 }  // namespace varve

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,20 +26,25 @@ struct RecoveredState {
 
   bool exists = false;  // false: no database is there.
   ManifestState manifest;
-  // What the logs held, oldest first.
+  // What the logs held, oldest first, but for what the sink has taken.
   std::vector<MemTable*> memtables;
   SequenceNumber last_sequence = 0;
   // The logs in the directory, rising.
   std::vector<uint64_t> wal_numbers;
   uint64_t largest_file_number = 0;
-  std::vector<std::string> old_info_logs;  // Names.
+  std::vector<std::string> old_info_logs;    // Names.
+  std::vector<std::string> temporary_files;  // Names.
   // The MANIFEST says all there is to say, and the directory holds nothing
   // else: no update in the logs, no file to be removed, one log, which the
   // MANIFEST names.
   bool is_clean = false;
 };
 
-// Reads MANIFEST, tables' metadata and logs.
+// Takes a memtable that is full, and the reference to it, also on failure.
+using MemTableSink = std::function<Status(MemTable*)>;
+
+// Reads MANIFEST, tables' metadata and logs, in two calls, between which the
+// caller may refuse the database or prepare for writing tables.
 // Thread-safety: owned by one thread.
 class Recovery {
  public:
@@ -47,7 +53,12 @@ class Recovery {
            const InternalKeyComparator* comparator, TableCache* table_cache,
            Logger* logger);
 
-  Status Run(RecoveredState* state);
+  // Reads all but the logs.
+  Status ReadTables(RecoveredState* state);
+  // Replays the logs into memtables. Hands each memtable that is full to
+  // `sink`; keeps them all in memory if there is none. REQUIRES: ReadTables
+  // succeeded.
+  Status ReplayLogs(RecoveredState* state, MemTableSink sink);
 
  private:
   Status ListDirectory(RecoveredState* state);
@@ -58,7 +69,7 @@ class Recovery {
   size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
   Status FindSequences(RecoveredState* state);
-  Status ReplayLogs(RecoveredState* state);
+  Status ReplayAll(RecoveredState* state);
   bool IsClean(const RecoveredState& state) const;
   Status ReplayLog(uint64_t number, RecoveredState* state, bool* stop);
   // Whether the record, the first of its log, says that the log before it
@@ -66,6 +77,8 @@ class Recovery {
   bool TailIsMissing(const Slice& record) const;
   Status ApplyBatch(const Slice& record, uint64_t wal_number,
                     RecoveredState* state);
+  // Begins a memtable, and hands the one before, if any, to the sink.
+  Status AddMemTable(uint64_t wal_number, RecoveredState* state);
 
   const Options& options_;
   const std::string db_path_;
@@ -73,12 +86,15 @@ class Recovery {
   TableCache* const table_cache_;
   Logger* const logger_;
   bool has_current_ = false;
-  bool has_temporary_ = false;
   size_t manifest_count_ = 0;
   uint64_t options_number_ = 0;  // Of RocksDB's newest options file; 0: none.
   bool has_unknown_tables_ = false;      // Which the MANIFEST does not name.
   std::vector<uint64_t> table_numbers_;  // In the directory.
   bool has_data_ = false;  // There are tables, or logs that are not empty.
+  MemTableSink sink_;
+  bool sink_used_ = false;
+  size_t replayed_bytes_ = 0;
+  size_t memtable_bytes_ = 0;  // At which the last memtable is full.
   // A log ended in damage: the next one counts only if it goes on at once.
   bool after_damage_ = false;
   SequenceNumber last_replayed_ = 0;  // 0: nothing yet.

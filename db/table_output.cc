@@ -43,7 +43,8 @@ TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
                          CompressionType compression,
                          RateLimiter::Priority priority)
     : context_(context),
-      path_(TableFileName(context.db_path, number)),
+      path_(context.temporary_names ? TempFileName(context.db_path, number)
+                                    : TableFileName(context.db_path, number)),
       compression_(compression),
       priority_(priority),
       reach_(context.comparator) {

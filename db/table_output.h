@@ -31,6 +31,8 @@ struct TableOutputContext {
   const InternalKeyComparator* comparator = nullptr;
   std::string db_identity;
   std::string session_identity;
+  // The tables are written under the names of temporary files, to be renamed.
+  bool temporary_names = false;
 };
 
 // A table file being written, with the metadata of what is in it.
