@@ -11,8 +11,16 @@ namespace varve {
 
 namespace {
 
-// Bytes to read ahead in each input.
-constexpr size_t kReadaheadBytes = 2 << 20;
+// Bytes to read ahead in each of `inputs` that a compaction in so many parts
+// reads at the same time. Together they have a budget, of which 21 inputs, 20
+// of level 0 and the level below, get as much as is of use.
+size_t ReadaheadBytes(size_t inputs, size_t parts) {
+  constexpr size_t kBudgetBytes = 42 << 20;
+  constexpr size_t kMostBytes = 2 << 20;
+  constexpr size_t kLeastBytes = 16 << 10;
+  return std::clamp(kBudgetBytes / std::max<size_t>(inputs * parts, 1),
+                    kLeastBytes, kMostBytes);
+}
 
 }  // namespace
 
@@ -32,9 +40,14 @@ CompactionJob::CompactionJob(const TableOutputContext& context,
 std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
   ReadOptions options;
   options.fill_cache = false;
-  options.readahead_size = kReadaheadBytes;
-  std::vector<std::unique_ptr<InternalIterator>> children;
   const int levels[2] = {compaction_.level, compaction_.output_level};
+  size_t inputs = 0;
+  for (int i = 0; i < 2; ++i) {
+    const size_t files = read_inputs_[i].size();
+    inputs += levels[i] > 0 ? std::min<size_t>(files, 1) : files;
+  }
+  options.readahead_size = ReadaheadBytes(inputs, parts_);
+  std::vector<std::unique_ptr<InternalIterator>> children;
   for (int i = 0; i < 2; ++i) {
     const auto& files = read_inputs_[i];
     if (files.empty()) continue;

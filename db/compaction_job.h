@@ -42,6 +42,10 @@ class CompactionJob {
     end_ = end;
   }
 
+  // Sets how many jobs work on the compaction at the same time, this one among
+  // them: they share the memory for reading ahead. Default: 1.
+  void SetParts(size_t parts) { parts_ = parts; }
+
   // On success the outputs are whole, and safe but for their directory
   // entries. After an error they are gone.
   Status Run();
@@ -83,6 +87,7 @@ class CompactionJob {
   const std::atomic<bool>* const stop_;
   const std::string* begin_ = nullptr;
   const std::string* end_ = nullptr;
+  size_t parts_ = 1;
 
   std::vector<std::unique_ptr<TableOutput>> outputs_;
   bool output_open_ = false;

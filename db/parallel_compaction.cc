@@ -144,6 +144,7 @@ Status RunCompaction(const TableOutputContext& context,
   result->parts = boundaries.size() + 1;
   for (size_t i = 0; i < result->parts; ++i) {
     if (i > 0) add_job();
+    jobs.back()->SetParts(result->parts);
     jobs.back()->SetRange(i == 0 ? nullptr : &boundaries[i - 1],
                           i == boundaries.size() ? nullptr : &boundaries[i]);
   }
