@@ -9,11 +9,11 @@
 // instructions and never allocates. Counts and sum stop at their maximum.
 // Thread-safety: thread-compatible; give each thread its own and Merge them.
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace varve {
 
@@ -84,7 +84,8 @@ class Histogram {
   uint64_t sum_ = 0;
   uint64_t min_ = UINT64_MAX;
   uint64_t max_ = 0;
-  std::array<uint64_t, kBuckets> buckets_ = {};
+  // On the heap: 30 KB would be most of a small thread's stack.
+  std::vector<uint64_t> buckets_ = std::vector<uint64_t>(kBuckets);
 };
 
 }  // namespace varve

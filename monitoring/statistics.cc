@@ -5,6 +5,7 @@
 #include <array>
 #include <cinttypes>
 #include <string>
+#include <vector>
 
 #include "util/append_format.h"
 
@@ -207,7 +208,7 @@ Histogram StatisticsImpl::Merged(HistogramType histogram) const {
   uint64_t max = 0;
   // acquire: pairs with the release in Reset.
   const bool was_reset = was_reset_.load(std::memory_order_acquire);
-  std::array<uint64_t, Histogram::kBuckets> buckets = {};
+  std::vector<uint64_t> buckets(Histogram::kBuckets);
   if (was_reset) {
     sum -= Baseline(Cells::SumOf(index));
     for (size_t i = 0; i < buckets.size(); ++i) {
