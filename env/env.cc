@@ -61,6 +61,13 @@ void WritableFile::Allocate(uint64_t /*offset*/, uint64_t /*length*/) {}
 
 void WritableFile::RangeSync(uint64_t /*offset*/, uint64_t /*length*/) {}
 
+std::unique_ptr<DirectoryEnv> Env::NewDirectoryEnv(
+    const std::string& /*directory*/) {
+  return nullptr;
+}
+
+DirectoryEnv::~DirectoryEnv() = default;
+
 EnvWrapper::~EnvWrapper() = default;
 
 void Log(LogLevel level, Logger* logger, const char* format, ...) {

@@ -183,6 +183,8 @@ class MemoryEnv final : public EnvWrapper {
   Status NewSequentialFile(const std::string& path, const FileOptions&,
                            std::unique_ptr<SequentialFile>* file) override;
   std::string IoPath() override { return "memory"; }
+  // It has a working directory of its own, which never changes.
+  std::string AbsolutePath(const std::string& path) override { return path; }
   Status NewRandomAccessFile(const std::string& path, const FileOptions&,
                              std::unique_ptr<RandomAccessFile>* file) override;
   Status NewWritableFile(const std::string& path, const FileOptions&,

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "env/descriptor_supply.h"
@@ -38,12 +40,34 @@ Status Outcome(int result, const char* call, const std::string& path) {
   return Status::FromErrno(std::string(call) + " " + path, errno);
 }
 
-class PosixEnv final : public Env {
+// What all environments of the process share.
+struct PosixProcess {
+  DirectIoAlignment direct_io_alignment;
+  ThreadPool low_priority_pool{
+      {.name = "varve:low", .lower_cpu_priority = true}};
+  ThreadPool high_priority_pool{
+      {.name = "varve:high", .lower_cpu_priority = false}};
+};
+
+class PosixEnv final : public DirectoryEnv {
  public:
-  PosixEnv()
-      : low_priority_pool_({.name = "varve:low", .lower_cpu_priority = true}),
-        high_priority_pool_(
-            {.name = "varve:high", .lower_cpu_priority = false}) {}
+  explicit PosixEnv(PosixProcess* process) : process_(process) {}
+  // For `directory`, a path in `outer`, which must outlive this.
+  PosixEnv(const PosixEnv* outer, std::string directory)
+      : process_(outer->process_), outer_(outer), root_(std::move(directory)) {
+    while (!root_.empty() && root_.back() == '/') root_.pop_back();
+  }
+  ~PosixEnv() override {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  PosixEnv(const PosixEnv&) = delete;
+  PosixEnv& operator=(const PosixEnv&) = delete;
+
+  Status Hold() override {
+    const std::string path = root_.empty() ? "/" : root_;
+    return PosixOpen(outer_->Locate(path), O_RDONLY | O_DIRECTORY,
+                     &descriptor_);
+  }
 
   Status NewSequentialFile(const std::string& path, const FileOptions& options,
                            std::unique_ptr<SequentialFile>* file) override;
@@ -62,31 +86,23 @@ class PosixEnv final : public Env {
   Status FileExists(const std::string& path) override;
   Status GetChildren(const std::string& path,
                      std::vector<std::string>* names) override;
-  Status RemoveFile(const std::string& path) override {
-    return Outcome(unlink(path.c_str()), "unlink", path);
-  }
+  Status RemoveFile(const std::string& path) override;
   Status CreateDirIfMissing(const std::string& path) override;
-  Status RemoveDir(const std::string& path) override {
-    return Outcome(rmdir(path.c_str()), "rmdir", path);
-  }
+  Status RemoveDir(const std::string& path) override;
   Status GetFileSize(const std::string& path, uint64_t* size) override;
   Status RenameFile(const std::string& source,
-                    const std::string& target) override {
-    return Outcome(rename(source.c_str(), target.c_str()), "rename",
-                   source + " to " + target);
-  }
+                    const std::string& target) override;
   Status LinkFile(const std::string& source,
                   const std::string& target) override;
-  Status Truncate(const std::string& path, uint64_t size) override {
-    return Outcome(truncate(path.c_str(), static_cast<off_t>(size)), "truncate",
-                   path);
-  }
+  Status Truncate(const std::string& path, uint64_t size) override;
   Status LockFile(const std::string& path,
-                  std::unique_ptr<FileLock>* lock) override {
-    return LockPosixFile(path, lock);
-  }
-  Status UnlockFile(std::unique_ptr<FileLock> lock) override {
-    return UnlockPosixFile(std::move(lock));
+                  std::unique_ptr<FileLock>* lock) override;
+  Status UnlockFile(std::unique_ptr<FileLock> lock) override;
+  std::string AbsolutePath(const std::string& path) override;
+  std::unique_ptr<DirectoryEnv> NewDirectoryEnv(
+      const std::string& directory) override {
+    if (directory.empty()) return nullptr;
+    return std::make_unique<PosixEnv>(this, directory);
   }
   Status Schedule(std::function<void()> work, Priority priority) override {
     return PoolOf(priority).Schedule(std::move(work));
@@ -103,15 +119,40 @@ class PosixEnv final : public Env {
   void SleepForMicroseconds(uint64_t duration_us) override;
 
  private:
+  // Where to look a path up, which must outlive the answer.
+  FilePlace Locate(const std::string& path) const;
+  bool IsHeld(const FilePlace& place) const {
+    return descriptor_ >= 0 && place.directory == descriptor_;
+  }
+  bool IsRoot(const FilePlace& place) const {
+    return IsHeld(place) && std::string_view(place.name) == ".";
+  }
+  // Before a change of a name: whether it would still be in the directory that
+  // was locked.
+  Status Verify(const FilePlace& place) const {
+    return IsHeld(place) && lock_ != nullptr ? lock_->Verify() : Status::OK();
+  }
   ThreadPool& PoolOf(Priority priority) {
-    return priority == Priority::kHigh ? high_priority_pool_
-                                       : low_priority_pool_;
+    return priority == Priority::kHigh ? process_->high_priority_pool
+                                       : process_->low_priority_pool;
   }
 
-  DirectIoAlignment direct_io_alignment_;
-  ThreadPool low_priority_pool_;
-  ThreadPool high_priority_pool_;
+  PosixProcess* const process_;
+  // These for one directory only.
+  const PosixEnv* const outer_ = nullptr;
+  std::string root_;  // Without a slash at the end.
+  int descriptor_ = -1;
+  const FileLock* lock_ = nullptr;  // On a file in it.
 };
+
+FilePlace PosixEnv::Locate(const std::string& path) const {
+  if (outer_ == nullptr) return {path};
+  if (descriptor_ < 0 || !path.starts_with(root_)) return outer_->Locate(path);
+  const char* name = path.c_str() + root_.size();
+  if (*name != '/' && *name != '\0') return outer_->Locate(path);
+  while (*name == '/') ++name;
+  return {path, descriptor_, *name == '\0' ? "." : name};
+}
 
 Status PosixEnv::NewSequentialFile(const std::string& path,
                                    const FileOptions& /*options*/,
@@ -120,7 +161,7 @@ Status PosixEnv::NewSequentialFile(const std::string& path,
   // (CURRENT, MANIFEST) or was just written (a WAL).
   int descriptor = -1;
   // Reading a device might never end.
-  Status status = PosixOpenRegular(path, O_RDONLY, &descriptor);
+  Status status = PosixOpenRegular(Locate(path), O_RDONLY, &descriptor);
   if (status.ok()) *file = NewPosixSequentialFile(path, descriptor);
   return status;
 }
@@ -131,8 +172,8 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
   int descriptor = -1;
   if (options.uncached_open) {
     size_t alignment = 1;
-    Status status =
-        OpenUncached(path, options.use_direct_reads, &descriptor, &alignment);
+    Status status = OpenUncached(Locate(path), options.use_direct_reads,
+                                 &descriptor, &alignment);
     if (status.ok()) {
       *file = NewPosixRandomAccessFile(
           path, descriptor, options.use_direct_reads ? alignment : 1);
@@ -140,9 +181,10 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
     return status;
   }
   if (options.use_direct_reads) {
-    Status status = PosixOpen(path, O_RDONLY | O_DIRECT, &descriptor);
+    Status status = PosixOpen(Locate(path), O_RDONLY | O_DIRECT, &descriptor);
     if (status.ok()) {
-      const size_t alignment = direct_io_alignment_.Get(path, descriptor);
+      const size_t alignment =
+          process_->direct_io_alignment.Get(path, descriptor);
       if (alignment > 0) {
         *file = NewPosixRandomAccessFile(path, descriptor, alignment);
         return Status::OK();
@@ -153,7 +195,7 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
     }
     // The file system refuses direct reads; any other trouble comes again.
   }
-  Status status = PosixOpen(path, O_RDONLY, &descriptor);
+  Status status = PosixOpen(Locate(path), O_RDONLY, &descriptor);
   if (status.ok()) *file = NewPosixRandomAccessFile(path, descriptor, 1);
   return status;
 }
@@ -164,8 +206,11 @@ Status PosixEnv::NewWritableFile(const std::string& path,
   // Only what can also be read can be mapped for writing.
   const int access = options.use_mmap_writes ? O_RDWR : O_WRONLY;
   int descriptor = -1;
-  Status status =
-      PosixOpenRegular(path, access | O_CREAT | O_TRUNC, &descriptor);
+  const FilePlace place = Locate(path);
+  Status status = Verify(place);
+  if (status.ok()) {
+    status = PosixOpenRegular(place, access | O_CREAT | O_TRUNC, &descriptor);
+  }
   if (!status.ok()) return status;
   *file = options.use_mmap_writes
               ? NewPosixMmapFile(path, descriptor, options)
@@ -175,14 +220,20 @@ Status PosixEnv::NewWritableFile(const std::string& path,
 
 Status PosixEnv::NewDirectory(const std::string& path,
                               std::unique_ptr<Directory>* directory) {
+  const FilePlace place = Locate(path);
+  if (IsRoot(place)) {
+    *directory = NewPosixDirectory(path, descriptor_, /*owns=*/false);
+    return Status::OK();
+  }
   int descriptor = -1;
-  Status status = PosixOpen(path, O_RDONLY | O_DIRECTORY, &descriptor);
+  Status status = PosixOpen(place, O_RDONLY | O_DIRECTORY, &descriptor);
   if (status.ok()) *directory = NewPosixDirectory(path, descriptor);
   return status;
 }
 
 Status PosixEnv::FileExists(const std::string& path) {
-  if (access(path.c_str(), F_OK) == 0) return Status::OK();
+  const FilePlace place = Locate(path);
+  if (faccessat(place.directory, place.name, F_OK, 0) == 0) return Status::OK();
   // A file in the place of a directory of the path leaves no doubt either.
   const int error = errno == ENOTDIR ? ENOENT : errno;
   return Status::FromErrno("access " + path, error);
@@ -190,14 +241,15 @@ Status PosixEnv::FileExists(const std::string& path) {
 
 Status PosixEnv::GetChildren(const std::string& path,
                              std::vector<std::string>* names) {
-  DIR* stream = nullptr;
-  OpenDescriptor([&] {
-    do {
-      stream = opendir(path.c_str());
-    } while (stream == nullptr && errno == EINTR);
-    return stream == nullptr ? -1 : dirfd(stream);
-  });
-  if (stream == nullptr) return Status::FromErrno("opendir " + path, errno);
+  int descriptor = -1;
+  Status status = PosixOpen(Locate(path), O_RDONLY | O_DIRECTORY, &descriptor);
+  if (!status.ok()) return status;
+  DIR* const stream = fdopendir(descriptor);
+  if (stream == nullptr) {
+    const int error = errno;
+    close(descriptor);
+    return Status::FromErrno("fdopendir " + path, error);
+  }
   std::vector<std::string> found;
   // Null means the end or an error; only errno tells which.
   errno = 0;
@@ -215,11 +267,15 @@ Status PosixEnv::GetChildren(const std::string& path,
 }
 
 Status PosixEnv::CreateDirIfMissing(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) == 0) return Status::OK();
+  const FilePlace place = Locate(path);
+  Status status = Verify(place);
+  if (!status.ok()) return status;
+  if (mkdirat(place.directory, place.name, 0755) == 0) return status;
   const int error = errno;
   struct stat info;
   // A link is not followed: it may lead to another's directory.
-  if (error == EEXIST && lstat(path.c_str(), &info) == 0 &&
+  if (error == EEXIST &&
+      fstatat(place.directory, place.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(info.st_mode)) {
     return Status::OK();
   }
@@ -228,16 +284,24 @@ Status PosixEnv::CreateDirIfMissing(const std::string& path) {
 
 Status PosixEnv::GetFileSize(const std::string& path, uint64_t* size) {
   struct stat info;
-  Status status = Outcome(stat(path.c_str(), &info), "stat", path);
+  const FilePlace place = Locate(path);
+  Status status =
+      Outcome(fstatat(place.directory, place.name, &info, 0), "stat", path);
   if (status.ok()) *size = static_cast<uint64_t>(info.st_size);
   return status;
 }
 
 Status PosixEnv::LinkFile(const std::string& source,
                           const std::string& target) {
-  if (link(source.c_str(), target.c_str()) == 0) return Status::OK();
+  const FilePlace from = Locate(source);
+  const FilePlace to = Locate(target);
+  Status status = Verify(to);
+  if (!status.ok()) return status;
+  if (linkat(from.directory, from.name, to.directory, to.name, 0) == 0) {
+    return status;
+  }
   const int error = errno;
-  Status status = Status::FromErrno("link " + source + " to " + target, error);
+  status = Status::FromErrno("link " + source + " to " + target, error);
   // Another file system, or one that has no links, or no more of this file.
   if (error == EXDEV || error == EPERM || error == EOPNOTSUPP ||
       error == EMLINK) {
@@ -249,10 +313,83 @@ Status PosixEnv::LinkFile(const std::string& source,
 Status PosixEnv::NewLogger(const std::string& path,
                            std::shared_ptr<Logger>* logger) {
   int descriptor = -1;
-  Status status = PosixOpenRegular(
-      path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, &descriptor);
+  const FilePlace place = Locate(path);
+  Status status = Verify(place);
+  if (status.ok()) {
+    status = PosixOpenRegular(place, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
+                              &descriptor);
+  }
   if (status.ok()) *logger = NewPosixLogger(descriptor);
   return status;
+}
+
+Status PosixEnv::RemoveFile(const std::string& path) {
+  const FilePlace place = Locate(path);
+  Status status = Verify(place);
+  if (!status.ok()) return status;
+  return Outcome(unlinkat(place.directory, place.name, 0), "unlink", path);
+}
+
+Status PosixEnv::RemoveDir(const std::string& path) {
+  const FilePlace found = Locate(path);
+  // A directory has no name in itself.
+  const FilePlace place = IsRoot(found) ? outer_->Locate(path) : found;
+  Status status = Verify(place);
+  if (!status.ok()) return status;
+  return Outcome(unlinkat(place.directory, place.name, AT_REMOVEDIR), "rmdir",
+                 path);
+}
+
+Status PosixEnv::RenameFile(const std::string& source,
+                            const std::string& target) {
+  const FilePlace from = Locate(source);
+  const FilePlace to = Locate(target);
+  Status status = Verify(from);
+  if (status.ok() && !IsHeld(from)) status = Verify(to);
+  if (!status.ok()) return status;
+  return Outcome(renameat(from.directory, from.name, to.directory, to.name),
+                 "rename", source + " to " + target);
+}
+
+Status PosixEnv::Truncate(const std::string& path, uint64_t size) {
+  int descriptor = -1;
+  const FilePlace place = Locate(path);
+  Status status = Verify(place);
+  if (status.ok()) status = PosixOpen(place, O_WRONLY, &descriptor);
+  if (!status.ok()) return status;
+  status = Outcome(ftruncate(descriptor, static_cast<off_t>(size)), "truncate",
+                   path);
+  close(descriptor);
+  return status;
+}
+
+Status PosixEnv::LockFile(const std::string& path,
+                          std::unique_ptr<FileLock>* lock) {
+  const FilePlace place = Locate(path);
+  Status status = LockPosixFile(place, lock);
+  if (status.ok() && IsHeld(place) &&
+      std::string_view(place.name).find('/') == std::string_view::npos) {
+    lock_ = lock->get();
+  }
+  return status;
+}
+
+Status PosixEnv::UnlockFile(std::unique_ptr<FileLock> lock) {
+  if (lock.get() == lock_) lock_ = nullptr;
+  return UnlockPosixFile(std::move(lock));
+}
+
+std::string PosixEnv::AbsolutePath(const std::string& path) {
+  if (path.empty() || path[0] == '/') return path;
+  char directory[PATH_MAX];
+  // One that cannot be reached is given without a slash in front.
+  if (getcwd(directory, sizeof(directory)) == nullptr || directory[0] != '/') {
+    return path;
+  }
+  std::string absolute = directory;
+  if (absolute.back() != '/') absolute += '/';
+  absolute += path;
+  return absolute.size() < PATH_MAX ? absolute : path;
 }
 
 void PosixEnv::SleepForMicroseconds(uint64_t duration_us) {
@@ -268,7 +405,7 @@ void PosixEnv::SleepForMicroseconds(uint64_t duration_us) {
 
 Env* Env::Default() {
   // Never destroyed: its threads may be at work while the process exits.
-  static Env* const env = new PosixEnv;
+  static Env* const env = new PosixEnv(new PosixProcess);
   return env;
 }
 

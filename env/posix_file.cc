@@ -351,9 +351,11 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixDirectory final : public Directory {
  public:
-  PosixDirectory(std::string path, int descriptor)
-      : path_(std::move(path)), descriptor_(descriptor) {}
-  ~PosixDirectory() override { close(descriptor_); }
+  PosixDirectory(std::string path, int descriptor, bool owns)
+      : path_(std::move(path)), descriptor_(descriptor), owns_(owns) {}
+  ~PosixDirectory() override {
+    if (owns_) close(descriptor_);
+  }
   PosixDirectory(const PosixDirectory&) = delete;
   PosixDirectory& operator=(const PosixDirectory&) = delete;
 
@@ -368,40 +370,41 @@ class PosixDirectory final : public Directory {
  private:
   const std::string path_;
   const int descriptor_;
+  const bool owns_;
 };
 
 }  // namespace
 
-Status PosixOpen(const std::string& path, int flags, int* descriptor) {
+Status PosixOpen(const FilePlace& place, int flags, int* descriptor) {
   // A directory is what its user names, perhaps by a link; files are where the
   // database made them. Not blocking counts for the opening of pipes only.
   if ((flags & O_DIRECTORY) == 0) flags |= O_NOFOLLOW | O_NONBLOCK;
   const int fd = OpenDescriptor([&] {
     int opened;
     do {
-      opened = open(path.c_str(), flags | O_CLOEXEC, 0644);
+      opened = openat(place.directory, place.name, flags | O_CLOEXEC, 0644);
     } while (opened < 0 && errno == EINTR);
     return MoveAboveStandard(opened);
   });
   if (fd < 0 && errno == ELOOP) {
-    return Status::IOError("open " + path,
+    return Status::IOError("open " + place.path,
                            "is a symbolic link, and is not followed");
   }
-  if (fd < 0) return Status::FromErrno("open " + path, errno);
+  if (fd < 0) return Status::FromErrno("open " + place.path, errno);
   *descriptor = fd;
   return Status::OK();
 }
 
-Status PosixOpenRegular(const std::string& path, int flags, int* descriptor) {
+Status PosixOpenRegular(const FilePlace& place, int flags, int* descriptor) {
   int fd = -1;
-  Status status = PosixOpen(path, flags, &fd);
+  Status status = PosixOpen(place, flags, &fd);
   if (!status.ok()) return status;
   struct stat info;
   if (fstat(fd, &info) != 0) {
-    status = Status::FromErrno("stat " + path, errno);
+    status = Status::FromErrno("stat " + place.path, errno);
   } else if (!S_ISREG(info.st_mode) &&
              !(S_ISCHR(info.st_mode) && (flags & O_ACCMODE) != O_RDONLY)) {
-    status = Status::IOError("open " + path, "is no regular file");
+    status = Status::IOError("open " + place.path, "is no regular file");
   }
   if (!status.ok()) {
     close(fd);
@@ -428,8 +431,8 @@ std::unique_ptr<WritableFile> NewPosixWritableFile(const std::string& path,
 }
 
 std::unique_ptr<Directory> NewPosixDirectory(const std::string& path,
-                                             int descriptor) {
-  return std::make_unique<PosixDirectory>(path, descriptor);
+                                             int descriptor, bool owns) {
+  return std::make_unique<PosixDirectory>(path, descriptor, owns);
 }
 
 }  // namespace varve

@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <map>
 #include <set>
 #include <utility>
 
-#include "env/posix_file.h"
+#include "env/process_name.h"
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
 
@@ -23,18 +24,58 @@ FileIdentity IdentityOf(const struct stat& info) {
   return {info.st_dev, info.st_ino};
 }
 
-struct PosixFileLock final : public FileLock {
-  PosixFileLock(std::string lock_path, FileIdentity lock_identity, int fd)
-      : path(std::move(lock_path)), identity(lock_identity), descriptor(fd) {}
+enum class LockKind : uint8_t { kDescription, kRecord };
+
+class PosixFileLock final : public FileLock {
+ public:
+  PosixFileLock(const FilePlace& place, FileIdentity lock_identity,
+                LockKind lock_kind, int fd)
+      : path(place.path),
+        directory(place.directory),
+        name(place.name),
+        identity(lock_identity),
+        kind(lock_kind),
+        owner(getpid()),
+        descriptor(fd) {}
+
+  Status Verify() const override {
+    struct stat named;
+    if (fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) {
+        return Status::FromErrno("stat " + path, errno);
+      }
+    } else if (IdentityOf(named) == identity) {
+      return Status::OK();
+    }
+    return Status::IOError(
+        path,
+        "was removed or replaced while it was locked, or its directory "
+        "was moved or removed");
+  }
+
+  const char* Caveat() const override {
+    if (kind == LockKind::kDescription) return nullptr;
+    return "a record lock, for want of locks of open file descriptions: if "
+           "this "
+           "process opens and closes the file elsewhere, it is lost";
+  }
 
   const std::string path;
+  const int directory;
+  const std::string name;
   const FileIdentity identity;
+  const LockKind kind;
+  const pid_t owner;
   const int descriptor;
 };
 
 struct LockTable {
   Mutex mu;
+  // Of record locks.
   std::set<FileIdentity> held VARVE_GUARDED_BY(mu);
+  // Descriptors of files on which other code of this process has a record lock,
+  // which it would lose if they were closed. Each is used by the next attempt.
+  std::map<FileIdentity, int> parked VARVE_GUARDED_BY(mu);
 };
 
 // Never destroyed: locks may be released while the process exits.
@@ -43,95 +84,202 @@ LockTable* Table() {
   return table;
 }
 
-Status HeldByProcess(const std::string& path, pid_t pid) {
-  std::string holder = "held by ";
-  if (pid > 0) {
-    holder += "process " + std::to_string(pid);
-    if (pid == getpid()) holder += ", this one";
-  } else {
-    holder += "another process";
-  }
-  return Status::Busy("lock " + path, holder);
+Status HeldBy(const std::string& path, const std::string& holder) {
+  return Status::Busy("lock " + path, "held by " + holder);
 }
 
-// Takes the record lock on an open file, or says who has it.
-Status TakeRecordLock(const std::string& path, int descriptor) {
+std::string NameOfPid(pid_t pid) {
+  std::string name = "process " + std::to_string(pid);
+  if (pid == getpid()) name += ", this one";
+  return name;
+}
+
+// What the holder wrote.
+std::string ReadHolder(int descriptor) {
+  char text[64];
+  const ssize_t size = pread(descriptor, text, sizeof(text), 0);
+  return DescribeProcess(
+      std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0));
+}
+
+// Takes a lock on an open file, or says who has it. Sets *is_own if that is a
+// record lock of this process.
+Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
+                bool* is_own) {
   struct flock request = {};
   request.l_type = F_WRLCK;
   request.l_whence = SEEK_SET;  // From 0, length 0: all of the file.
-  if (fcntl(descriptor, F_SETLK, &request) == 0) return Status::OK();
+  *kind = LockKind::kDescription;
+  int result = fcntl(descriptor, F_OFD_SETLK, &request);
+  if (result != 0 && errno == EINVAL) {
+    *kind = LockKind::kRecord;
+    result = fcntl(descriptor, F_SETLK, &request);
+  }
+  if (result == 0) return Status::OK();
   if (errno != EACCES && errno != EAGAIN) {
     return Status::FromErrno("lock " + path, errno);
   }
-  // Unknown (-1 or 0) if the holder has gone meanwhile, is in another
-  // namespace, or has another kind of lock.
-  const bool answered =
-      fcntl(descriptor, F_GETLK, &request) == 0 && request.l_type != F_UNLCK;
-  return HeldByProcess(path, answered ? request.l_pid : -1);
+  const int query = *kind == LockKind::kDescription ? F_OFD_GETLK : F_GETLK;
+  if (fcntl(descriptor, query, &request) == 0 && request.l_type != F_UNLCK &&
+      request.l_pid > 0) {
+    *is_own = request.l_pid == getpid();
+    return HeldBy(path, NameOfPid(request.l_pid));
+  }
+  // -1: a lock of a description, whose holder left word of itself. 0: a process
+  // of another namespace. Or the holder has just unlocked it.
+  return HeldBy(path, ReadHolder(descriptor));
 }
 
-enum class Attempt : uint8_t { kDone, kFileReplaced };
+// One try; `again` if the file was no longer the one of that name.
+class Attempt {
+ public:
+  // `may_unlink`: a name of a file that has others may be removed.
+  Attempt(const FilePlace& place, LockTable* table, bool may_unlink)
+      : place_(place), table_(table), may_unlink_(may_unlink) {}
+  ~Attempt() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
 
-// One attempt; the table's mutex is held.
-Status TryLock(const std::string& path, std::set<FileIdentity>* held,
-               Attempt* attempt, std::unique_ptr<FileLock>* lock) {
-  struct stat info;
-  *attempt = Attempt::kDone;
-  if (lstat(path.c_str(), &info) == 0 && held->contains(IdentityOf(info))) {
-    return HeldByProcess(path, getpid());
-  }
-  int descriptor = -1;
-  Status status = PosixOpen(path, O_RDWR | O_CREAT | O_NOFOLLOW, &descriptor);
-  if (!status.ok()) return status;
-  if (fstat(descriptor, &info) != 0) {
-    status = Status::FromErrno("stat " + path, errno);
-  } else if (!S_ISREG(info.st_mode)) {
-    status = Status::IOError("open " + path, "is no regular file");
-  } else {
-    status = TakeRecordLock(path, descriptor);
-  }
-  if (status.ok()) {
-    // Between open and lock the last holder may have removed the file. The
-    // lock on what has no name any more excludes nobody.
-    struct stat named;
-    if (lstat(path.c_str(), &named) != 0 ||
-        IdentityOf(named) != IdentityOf(info)) {
-      *attempt = Attempt::kFileReplaced;
-      status = Status::Busy("lock " + path, "the file keeps being replaced");
+  bool again() const { return again_; }
+
+  Status Run(std::unique_ptr<FileLock>* lock) VARVE_REQUIRES(table_->mu) {
+    Status status = Open();
+    bool is_own = false;
+    LockKind kind = LockKind::kDescription;
+    if (status.ok()) {
+      status = TakeLock(place_.path, descriptor_, &kind, &is_own);
+      if (is_own) Park();
     }
-  }
-  if (!status.ok()) {
-    close(descriptor);
+    if (status.ok()) status = CheckNames();
+    if (!status.ok()) return status;
+    if (kind == LockKind::kRecord) table_->held.insert(IdentityOf(info_));
+    *lock = std::make_unique<PosixFileLock>(place_, IdentityOf(info_), kind,
+                                            std::exchange(descriptor_, -1));
     return status;
   }
-  held->insert(IdentityOf(info));
-  *lock = std::make_unique<PosixFileLock>(path, IdentityOf(info), descriptor);
-  return Status::OK();
-}
+
+ private:
+  Status Open() VARVE_REQUIRES(table_->mu) {
+    if (Named(&info_)) {
+      if (table_->held.contains(IdentityOf(info_))) {
+        return HeldBy(place_.path, NameOfPid(getpid()));
+      }
+      const auto parked = table_->parked.find(IdentityOf(info_));
+      if (parked != table_->parked.end()) {
+        descriptor_ = parked->second;
+        table_->parked.erase(parked);
+        return Status::OK();
+      }
+    }
+    Status status =
+        PosixOpen(place_, O_RDWR | O_CREAT | O_NOFOLLOW, &descriptor_);
+    if (!status.ok()) return status;
+    if (fstat(descriptor_, &info_) != 0) {
+      return Status::FromErrno("stat " + place_.path, errno);
+    }
+    if (!S_ISREG(info_.st_mode)) {
+      return Status::IOError("open " + place_.path, "is no regular file");
+    }
+    return status;
+  }
+
+  // The locked file must be the one that others will try to lock, and no other
+  // directory's.
+  Status CheckNames() {
+    // Between open and lock the last holder may have removed it: a lock on what
+    // has no name any more excludes nobody.
+    struct stat named;
+    if (!Named(&named) || IdentityOf(named) != IdentityOf(info_)) {
+      return TryAgain();
+    }
+    if (named.st_nlink <= 1) {
+      WriteHolder();
+    } else if (may_unlink_ && unlinkat(place_.directory, place_.name, 0) == 0) {
+      // Only who holds the lock on the file of this name may remove it. Others
+      // who try just now find that their file has no name, or make a new one;
+      // and then the next attempt meets that.
+      return TryAgain();
+    }
+    return Status::OK();
+  }
+
+  Status TryAgain() {
+    again_ = true;
+    return Status::Busy("lock " + place_.path, "the file keeps being replaced");
+  }
+
+  // For messages only, so that a failure changes nothing.
+  void WriteHolder() {
+    const std::string text = NameThisProcess();
+    const ssize_t size = pwrite(descriptor_, text.data(), text.size(), 0);
+    if (ftruncate(descriptor_, size > 0 ? size : 0) != 0) return;
+  }
+
+  void Park() VARVE_REQUIRES(table_->mu) {
+    table_->parked[IdentityOf(info_)] = std::exchange(descriptor_, -1);
+  }
+
+  bool Named(struct stat* info) const {
+    return fstatat(place_.directory, place_.name, info, AT_SYMLINK_NOFOLLOW) ==
+           0;
+  }
+
+  const FilePlace& place_;
+  LockTable* const table_;
+  const bool may_unlink_;
+  int descriptor_ = -1;
+  struct stat info_ = {};
+  bool again_ = false;
+};
 
 }  // namespace
 
-Status LockPosixFile(const std::string& path, std::unique_ptr<FileLock>* lock) {
+Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock) {
   constexpr int kMaxAttempts = 100;
   LockTable* const table = Table();
   MutexLock guard(&table->mu);
   Status status;
-  Attempt attempt = Attempt::kFileReplaced;
-  for (int i = 0; i < kMaxAttempts && attempt == Attempt::kFileReplaced; ++i) {
-    status = TryLock(path, &table->held, &attempt, lock);
+  bool again = true;
+  for (int i = 0; i < kMaxAttempts && again; ++i) {
+    // Some file systems count names as they like.
+    Attempt attempt(place, table, i < kMaxAttempts / 2);
+    status = attempt.Run(lock);
+    again = attempt.again();
   }
   return status;
 }
 
 Status UnlockPosixFile(std::unique_ptr<FileLock> lock) {
   const auto* held = static_cast<const PosixFileLock*>(lock.get());
-  LockTable* const table = Table();
-  MutexLock guard(&table->mu);
-  table->held.erase(held->identity);
-  // Closing releases the record lock.
-  if (close(held->descriptor) != 0 && errno != EINTR) {
-    return Status::FromErrno("unlock " + held->path, errno);
+  if (held->owner != getpid()) {
+    // A child that was forked gives its share back, no more. It must not wait
+    // for the table, which some thread may have held that it has not.
+    close(held->descriptor);
+    return Status::OK();
   }
+  if (held->kind == LockKind::kRecord) {
+    LockTable* const table = Table();
+    MutexLock guard(&table->mu);
+    table->held.erase(held->identity);
+  } else {
+    struct stat info;
+    if (fstat(held->descriptor, &info) == 0 && info.st_nlink <= 1 &&
+        ftruncate(held->descriptor, 0) != 0) {
+      // For messages only; the next holder writes it anew.
+    }
+    // Said, since a child may have the description open.
+    struct flock request = {};
+    request.l_type = F_UNLCK;
+    request.l_whence = SEEK_SET;
+    if (fcntl(held->descriptor, F_OFD_SETLK, &request) != 0) {
+      const int error_number = errno;
+      close(held->descriptor);
+      return Status::FromErrno("unlock " + held->path, error_number);
+    }
+  }
+  close(held->descriptor);  // Releases a record lock.
   return Status::OK();
 }
 

@@ -80,20 +80,20 @@ size_t BlockSizeOf(dev_t device) {
 
 }  // namespace
 
-Status OpenUncached(const std::string& path, bool direct, int* descriptor,
+Status OpenUncached(const FilePlace& place, bool direct, int* descriptor,
                     size_t* alignment) {
   const int opened = OpenDescriptor([&] {
-    return open(path.c_str(),
-                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | (direct ? O_DIRECT : 0));
+    return openat(place.directory, place.name,
+                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | (direct ? O_DIRECT : 0));
   });
-  if (opened < 0) return Status::FromErrno("open " + path, errno);
+  if (opened < 0) return Status::FromErrno("open " + place.path, errno);
   struct stat info;
   const int flags = fcntl(opened, F_GETFD);
   if (flags < 0 || fcntl(opened, F_SETFD, flags | FD_CLOEXEC) != 0 ||
       fstat(opened, &info) != 0) {
     const int error_number = errno;
     close(opened);
-    return Status::FromErrno("open " + path, error_number);
+    return Status::FromErrno("open " + place.path, error_number);
   }
   *alignment = BlockSizeOf(info.st_dev);
   // A hint: its failure changes nothing.

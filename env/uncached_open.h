@@ -8,15 +8,15 @@
 // Thread-safety: thread-safe.
 
 #include <cstddef>
-#include <string>
 
+#include "env/posix_file.h"
 #include "varve/status.h"
 
 namespace varve {
 
 // Sets *descriptor, which the caller closes, and *alignment: the block size of
 // the device that the file is on; 4096 where that cannot be found out.
-Status OpenUncached(const std::string& path, bool direct, int* descriptor,
+Status OpenUncached(const FilePlace& place, bool direct, int* descriptor,
                     size_t* alignment);
 
 }  // namespace varve

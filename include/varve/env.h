@@ -160,6 +160,12 @@ class VARVE_EXPORT Directory {
 class VARVE_EXPORT FileLock {
  public:
   virtual ~FileLock() = default;
+  // IOError if the path that was locked no longer names the locked file, as
+  // after the directory was removed: then somebody else may hold a lock on the
+  // file that it names. The default does not look.
+  virtual Status Verify() const { return Status::OK(); }
+  // How the lock is weaker than Env::LockFile promises; null if it is not.
+  virtual const char* Caveat() const { return nullptr; }
 };
 
 // How much a line of a log matters.
@@ -200,6 +206,8 @@ struct FileOptions {
   // file is then longer than what was appended. 0: never.
   uint64_t sync_ahead_bytes = 0;
 };
+
+class DirectoryEnv;
 
 class VARVE_EXPORT Env {
  public:
@@ -269,6 +277,17 @@ class VARVE_EXPORT Env {
   // Releases and destroys the lock.
   virtual Status UnlockFile(std::unique_ptr<FileLock> lock) = 0;
 
+  // The path in a form that does not depend on the working directory. Returns
+  // the path itself if it has no other, which is the default. DB, Catalog,
+  // Checkpoint, RepairDB and DestroyDB use this form of the path they are
+  // given.
+  virtual std::string AbsolutePath(const std::string& path) { return path; }
+  // Creates an Env for a directory that may be moved while it is in use. Null
+  // if this Env has none, which is the default. An EnvWrapper has none either,
+  // since calls of the new Env would not go through the wrapper.
+  virtual std::unique_ptr<DirectoryEnv> NewDirectoryEnv(
+      const std::string& directory);
+
   // Runs `work` once on a background thread of that priority. IOError, and
   // `work` never runs, if the system refuses to start the first thread.
   virtual Status Schedule(std::function<void()> work, Priority priority) = 0;
@@ -287,7 +306,21 @@ class VARVE_EXPORT Env {
   virtual void SleepForMicroseconds(uint64_t duration_us) = 0;
 };
 
-// Forwards each call to another Env, which must outlive it.
+// An Env that finds one directory without its path. Clock, threads and all
+// other directories are those of the Env that created it, which must outlive
+// it.
+class VARVE_EXPORT DirectoryEnv : public Env {
+ public:
+  ~DirectoryEnv() override;
+  // Opens the directory. From then on its path, and paths that begin with it,
+  // lead into the open directory, wherever it is moved and whatever takes its
+  // name. While a lock on a file directly in it is held by LockFile, changes of
+  // names in the directory fail with FileLock::Verify's error, if it has one.
+  // Called at most once, before other threads use this Env.
+  virtual Status Hold() = 0;
+};
+
+// Forwards each call but NewDirectoryEnv to another Env, which must outlive it.
 class VARVE_EXPORT EnvWrapper : public Env {
  public:
   // REQUIRES: `target` is not null.
@@ -355,6 +388,9 @@ class VARVE_EXPORT EnvWrapper : public Env {
   }
   Status UnlockFile(std::unique_ptr<FileLock> lock) override {
     return target_->UnlockFile(std::move(lock));
+  }
+  std::string AbsolutePath(const std::string& path) override {
+    return target_->AbsolutePath(path);
   }
   Status Schedule(std::function<void()> work, Priority priority) override {
     return target_->Schedule(std::move(work), priority);

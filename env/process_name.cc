@@ -1,0 +1,71 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "env/process_name.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdint>
+
+#include "env/descriptor_supply.h"
+
+namespace varve {
+
+namespace {
+
+// The number at the front of *text, which is taken off; 0 if there is none.
+uint64_t TakeNumber(std::string_view* text) {
+  uint64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(text->data(), text->data() + text->size(), number);
+  text->remove_prefix(static_cast<size_t>(end - text->data()));
+  return error == std::errc() ? number : 0;
+}
+
+// When a process started, in clock ticks since boot; 0 if there is none of that
+// pid, or /proc does not say.
+uint64_t StartOf(uint64_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const int descriptor =
+      OpenDescriptor([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (descriptor < 0) return 0;
+  char bytes[1024];
+  const ssize_t size = read(descriptor, bytes, sizeof(bytes));
+  close(descriptor);
+  std::string_view text(bytes, size > 0 ? static_cast<size_t>(size) : 0);
+  // The second field is in parentheses and may hold anything; the start is the
+  // 22nd.
+  constexpr int kFieldsAfterName = 20;
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string_view::npos) return 0;
+  text.remove_prefix(name_end + 1);
+  for (int i = 0; i < kFieldsAfterName; ++i) {
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos) return 0;
+    text.remove_prefix(space + 1);
+  }
+  return TakeNumber(&text);
+}
+
+}  // namespace
+
+std::string NameThisProcess() {
+  const auto pid = static_cast<uint64_t>(getpid());
+  return std::to_string(pid) + " " + std::to_string(StartOf(pid)) + "\n";
+}
+
+std::string DescribeProcess(std::string_view name) {
+  const uint64_t pid = TakeNumber(&name);
+  if (pid == 0 || !name.starts_with(' ')) return "another process";
+  name.remove_prefix(1);
+  const uint64_t start = TakeNumber(&name);
+  std::string text = "process " + std::to_string(pid);
+  if (StartOf(pid) != start) {
+    return text +
+           ", which has ended or is not seen from here, or by a child of "
+           "it";
+  }
+  return pid == static_cast<uint64_t>(getpid()) ? text + ", this one" : text;
+}
+
+}  // namespace varve

@@ -1,0 +1,311 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a lock is held until it is given back, whatever its process and others
+// do with the file meanwhile; it excludes the record locks of other engines, in
+// other processes and in this one; its messages name the right process. Method:
+// locks of both kinds are tried from children and from the same process.
+
+#include "env/posix_lock.h"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+
+#include "env/process_name.h"
+#include "test/testing/forked.h"
+#include "test/testing/temp_dir.h"
+#include "varve/env.h"
+
+namespace varve::test {
+namespace {
+
+// Takes the lock that RocksDB and LevelDB take. The descriptor, or -1.
+int TakeRecordLock(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  struct flock request = {};
+  request.l_type = F_WRLCK;
+  request.l_whence = SEEK_SET;
+  if (descriptor >= 0 && fcntl(descriptor, F_SETLK, &request) == 0) {
+    return descriptor;
+  }
+  close(descriptor);
+  return -1;
+}
+
+std::string Contents(const std::string& path) {
+  std::string text;
+  EXPECT_TRUE(ReadFileToString(Env::Default(), path, &text).ok());
+  return text;
+}
+
+class PosixLockTest : public ::testing::Test {
+ protected:
+  Status Lock(std::unique_ptr<FileLock>* lock) {
+    return env_->LockFile(path_, lock);
+  }
+  Status Unlock(std::unique_ptr<FileLock> lock) {
+    return env_->UnlockFile(std::move(lock));
+  }
+  // Whether a process of its own gets the lock, of either kind.
+  bool AnotherProcessGetsIt() {
+    const int answers = RunForked([this] {
+      std::unique_ptr<FileLock> lock;
+      const bool ours = Lock(&lock).ok();
+      if (ours) Unlock(std::move(lock)).IgnoreError();
+      const bool record = TakeRecordLock(path_) >= 0;
+      return (ours ? 1 : 0) + (record ? 2 : 0);
+    });
+    EXPECT_TRUE(answers == 0 || answers == 3) << answers;
+    return answers != 0;
+  }
+
+  TempDir dir_;
+  const std::string path_ = dir_.Sub("LOCK");
+  Env* const env_ = Env::Default();
+};
+
+TEST_F(PosixLockTest, StaysWhenTheProcessOpensAndClosesTheFile) {
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  for (const int flags : {O_RDONLY, O_RDWR, O_WRONLY}) {
+    const int descriptor = open(path_.c_str(), flags | O_CLOEXEC);
+    ASSERT_GE(descriptor, 0);
+    close(descriptor);
+    EXPECT_FALSE(AnotherProcessGetsIt()) << flags;
+  }
+  std::filesystem::copy_file(path_, dir_.Sub("copy"));
+  std::unique_ptr<FileLock> second;
+  EXPECT_TRUE(Lock(&second).IsBusy());
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+  EXPECT_TRUE(AnotherProcessGetsIt());
+}
+
+TEST_F(PosixLockTest, RecordLockOfThisProcessExcludesItAndIsNotLost) {
+  const int record = TakeRecordLock(path_);
+  ASSERT_GE(record, 0);
+  std::unique_ptr<FileLock> lock;
+  for (int i = 0; i < 3; ++i) {
+    const Status status = Lock(&lock);
+    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+    EXPECT_NE(status.ToString().find("this one"), std::string::npos)
+        << status.ToString();
+    EXPECT_FALSE(AnotherProcessGetsIt()) << "the refusal dropped the lock";
+  }
+  close(record);
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  EXPECT_EQ(TakeRecordLock(path_), -1);
+  EXPECT_TRUE(Unlock(std::move(lock)).ok());
+}
+
+TEST_F(PosixLockTest, MessageNamesTheHolderOfEitherKind) {
+  for (const bool ours : {true, false}) {
+    ForkedHolder holder([&] {
+      std::unique_ptr<FileLock> lock;
+      const bool got = ours ? Lock(&lock).ok() : TakeRecordLock(path_) >= 0;
+      static_cast<void>(lock.release());  // As long as the process runs.
+      return got;
+    });
+    ASSERT_TRUE(holder.ok());
+    std::unique_ptr<FileLock> lock;
+    const Status status = Lock(&lock);
+    EXPECT_TRUE(status.IsBusy());
+    EXPECT_NE(
+        status.ToString().find("by process " + std::to_string(holder.pid())),
+        std::string::npos)
+        << status.ToString();
+    EXPECT_EQ(status.ToString().find("ended"), std::string::npos);
+  }
+}
+
+TEST_F(PosixLockTest, FileIsEmptyWhileNobodyHoldsTheLock) {
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_TRUE(Contents(path_).starts_with(std::to_string(getpid()) + " "));
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+  EXPECT_EQ(Contents(path_), "");
+  // What a process that was killed has left is overwritten.
+  ASSERT_TRUE(
+      WriteStringToFile(env_, "123456789 987654321\nmore", path_, false).ok());
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_EQ(Contents(path_), NameThisProcess());
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+}
+
+TEST_F(PosixLockTest, TextOfOthersIsNotTakenForAHolder) {
+  for (const char* text : {"", "x", "0", "7", " 7 8", "99999999999999999999 1",
+                           "-1 5", "\n\n\n"}) {
+    EXPECT_EQ(DescribeProcess(text), "another process") << text;
+  }
+  // The pid is given to other processes in time.
+  EXPECT_NE(DescribeProcess(std::to_string(getpid()) + " 1\n").find("ended"),
+            std::string::npos);
+  EXPECT_EQ(DescribeProcess(NameThisProcess()),
+            "process " + std::to_string(getpid()) + ", this one");
+}
+
+TEST_F(PosixLockTest, LinkedCopyHasALockOfItsOwn) {
+  ASSERT_TRUE(WriteStringToFile(env_, "", path_, false).ok());
+  const std::string copy = dir_.Sub("copy");
+  std::filesystem::create_hard_link(path_, copy);
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_TRUE(lock->Verify().ok());
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  EXPECT_EQ(Contents(copy), "") << "the copy was written to";
+  std::unique_ptr<FileLock> other;
+  ASSERT_TRUE(env_->LockFile(copy, &other).ok());
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+  EXPECT_TRUE(AnotherProcessGetsIt());
+  ASSERT_TRUE(Unlock(std::move(other)).ok());
+}
+
+TEST_F(PosixLockTest, CopyLinkedWhileHeldIsNotEmptied) {
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  const std::string copy = dir_.Sub("copy");
+  std::filesystem::create_hard_link(path_, copy);
+  std::unique_ptr<FileLock> other;
+  EXPECT_TRUE(env_->LockFile(copy, &other).IsBusy());
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+  EXPECT_EQ(Contents(copy), NameThisProcess());
+  ASSERT_TRUE(env_->LockFile(copy, &other).ok());
+  EXPECT_TRUE(Unlock(std::move(other)).ok());
+}
+
+TEST_F(PosixLockTest, ForkedChildKeepsItWhenItsParentEnds) {
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
+  pid_t daemon = -1;
+  {
+    ForkedHolder parent([&] {
+      std::unique_ptr<FileLock> lock;
+      if (!Lock(&lock).ok()) return false;
+      const pid_t child = fork();
+      if (child == 0) {
+        char byte;
+        close(done[1]);
+        _exit(read(done[0], &byte, 1) == 0 ? 0 : 1);
+      }
+      return child > 0;
+    });
+    ASSERT_TRUE(parent.ok());
+    daemon = parent.pid();
+  }
+  std::unique_ptr<FileLock> lock;
+  const Status status = Lock(&lock);
+  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  // Its pid may be another's by now.
+  EXPECT_NE(
+      status.ToString().find(std::to_string(daemon) + ", which has ended"),
+      std::string::npos)
+      << status.ToString();
+  EXPECT_EQ(TakeRecordLock(path_), -1);
+  close(done[0]);
+  close(done[1]);
+  // The child ends some time from now.
+  Status last = Lock(&lock);
+  for (int i = 0; i < 5000 && last.IsBusy(); ++i) {
+    env_->SleepForMicroseconds(2000);
+    last = Lock(&lock);
+  }
+  ASSERT_TRUE(last.ok()) << last.ToString();
+  EXPECT_TRUE(Unlock(std::move(lock)).ok());
+}
+
+TEST_F(PosixLockTest, ForkedChildDoesNotGiveBackTheLockOfItsParent) {
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_EQ(RunForked([&] { return Unlock(std::move(lock)).ok() ? 7 : 1; }), 7);
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  EXPECT_EQ(Contents(path_), NameThisProcess());
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+}
+
+TEST_F(PosixLockTest, GivingItBackDoesNotWaitForForkedChildren) {
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  const ForkedHolder child([] { return true; });
+  ASSERT_TRUE(child.ok());
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+  EXPECT_TRUE(AnotherProcessGetsIt());
+}
+
+TEST_F(PosixLockTest, VerifyTellsWhetherThePathStillNamesTheFile) {
+  std::filesystem::create_directory(dir_.Sub("d"));
+  const std::string path = dir_.Sub("d/LOCK");
+  const auto expect_lost = [&](const std::function<void()>& act) {
+    std::unique_ptr<FileLock> lock;
+    ASSERT_TRUE(env_->LockFile(path, &lock).ok());
+    EXPECT_TRUE(lock->Verify().ok());
+    act();
+    const Status status = lock->Verify();
+    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_NE(status.ToString().find(path), std::string::npos);
+    EXPECT_TRUE(Unlock(std::move(lock)).ok());
+  };
+  expect_lost([&] { std::filesystem::remove(path); });
+  expect_lost([&] {
+    std::filesystem::rename(path, dir_.Sub("moved"));
+    ASSERT_TRUE(WriteStringToFile(env_, "", path, false).ok());
+  });
+  expect_lost([&] {
+    std::filesystem::rename(dir_.Sub("d"), dir_.Sub("e"));
+    std::filesystem::create_directory(dir_.Sub("d"));
+  });
+  expect_lost([&] { std::filesystem::remove_all(dir_.Sub("d")); });
+}
+
+// A kernel without locks of open file descriptions, for this process.
+bool RefuseDescriptionLocks() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+      // The low half of the second argument.
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+               offsetof(struct seccomp_data, args) + sizeof(uint64_t)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program = {};
+  program.len = sizeof(filter) / sizeof(filter[0]);
+  program.filter = filter;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(PosixLockTest, FallsBackToRecordLocksAndSaysSo) {
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_EQ(lock->Caveat(), nullptr);
+  ASSERT_TRUE(Unlock(std::move(lock)).ok());
+  EXPECT_EQ(RunForked([this] {
+              if (!RefuseDescriptionLocks()) return 1;
+              std::unique_ptr<FileLock> first;
+              std::unique_ptr<FileLock> second;
+              if (!Lock(&first).ok() || first->Caveat() == nullptr) return 2;
+              // The refusal does not open the file, so that nothing is lost.
+              if (!Lock(&second).IsBusy()) return 3;
+              if (AnotherProcessGetsIt()) return 4;
+              if (!Unlock(std::move(first)).ok()) return 5;
+              if (!AnotherProcessGetsIt()) return 6;
+              return Lock(&second).ok() ? 0 : 7;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace varve::test
