@@ -40,17 +40,20 @@ Status Catalog::Open(const CatalogOptions& options, const std::string& root,
   return status;
 }
 
-CatalogImpl::CatalogImpl(const CatalogOptions& options, std::string root)
+CatalogImpl::CatalogImpl(const CatalogOptions& options, const std::string& root)
     : mode_(options.options.ablation.catalog),
       folding_(IsProduction(options.options.ablation.key_case)
                    ? KeyFolding::kAsciiFirst
                    : KeyFolding::kUnicode),
       options_(Share(options.options)),
-      root_(std::move(root)),
-      env_(options_.env),
+      root_(options_.env->AbsolutePath(root)),
+      directory_env_(options_.env->NewDirectoryEnv(root_)),
+      env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
       drop_patience_us_(options.drop_patience_us),
       file_pool_(DBImpl::NewFilePool(options_)),
-      spellings_(options.max_spellings) {}
+      spellings_(options.max_spellings) {
+  options_.env = env_;
+}
 
 CatalogImpl::~CatalogImpl() {
   Close().IgnoreError();  // A destructor has no status.

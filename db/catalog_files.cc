@@ -39,6 +39,7 @@ Status CatalogImpl::Open(bool create_if_missing) {
   if (status.IsNotFound()) {
     status = MakeSafeDirectory(env_, root_, create_if_missing);
   }
+  if (status.ok() && directory_env_ != nullptr) status = directory_env_->Hold();
   if (status.ok()) status = env_->LockFile(LockFileName(root_), &lock_);
   if (status.ok()) status = env_->NewDirectory(root_, &directory_);
   std::vector<std::string> children;

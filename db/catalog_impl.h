@@ -62,7 +62,7 @@ struct CatalogEntry {
 
 class CatalogImpl final : public Catalog {
  public:
-  CatalogImpl(const CatalogOptions& options, std::string root);
+  CatalogImpl(const CatalogOptions& options, const std::string& root);
   ~CatalogImpl() override;
 
   // To be called once, before anything else.
@@ -118,7 +118,9 @@ class CatalogImpl final : public Catalog {
   const KeyFolding folding_;
   Options options_;
   const std::string root_;
-  Env* const env_;
+  // Finds the files wherever the root is moved. Null if the Env has none.
+  const std::unique_ptr<DirectoryEnv> directory_env_;
+  Env* const env_;  // That, or the Env of the caller's options.
   const uint64_t drop_patience_us_;
   std::unique_ptr<FilePool> file_pool_;
   std::unique_ptr<FileLock> lock_;

@@ -21,8 +21,10 @@ std::string ParentOf(const std::string& path) {
 }  // namespace
 
 CheckpointBuilder::CheckpointBuilder(Env* env, std::string source,
-                                     std::string target)
-    : env_(env), source_(std::move(source)), target_(std::move(target)) {
+                                     const std::string& target)
+    : env_(env),
+      source_(std::move(source)),
+      target_(env->AbsolutePath(target)) {
   while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
   temporary_ = target_ + ".tmp";
 }

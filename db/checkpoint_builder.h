@@ -28,7 +28,7 @@ struct CheckpointCut {
 class CheckpointBuilder {
  public:
   // From the directory `source`, to `target`.
-  CheckpointBuilder(Env* env, std::string source, std::string target);
+  CheckpointBuilder(Env* env, std::string source, const std::string& target);
   CheckpointBuilder(const CheckpointBuilder&) = delete;
   CheckpointBuilder& operator=(const CheckpointBuilder&) = delete;
 

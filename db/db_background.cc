@@ -156,8 +156,8 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   version->RefLocked();
   mutex_.Unlock();
   LocalSpan step("write table");
-  Status status;
-  if (!memtables.empty()) {
+  Status status = VerifyPlace();
+  if (status.ok() && !memtables.empty()) {
     status =
         FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
                        number, &edit, &drops, &flush_pace_);
@@ -255,26 +255,30 @@ void DBImpl::PurgeObsoleteLocked() {
   mutex_.Unlock();
   for (MemTable* memtable : memtables) delete memtable;
   // A file that cannot be removed now is found at the next open.
+  const Status place = VerifyPlace();
+  const auto remove = [&](const std::string& path) {
+    return place.ok() ? env_->RemoveFile(path) : place;
+  };
   std::vector<TableFileInfo> deleted;
   for (FileMetaData* file : files) {
     table_cache_->Evict(file->number);
     TableFileInfo info = {path_, TableFileName(path_, file->number),
                           file->number, file->file_size, Status()};
-    info.status = env_->RemoveFile(info.file_path);
+    info.status = remove(info.file_path);
     if (info.status.IsNotFound()) {
       info.file_path = LevelDbTableFileName(path_, file->number);
-      info.status = env_->RemoveFile(info.file_path);
+      info.status = remove(info.file_path);
     }
     if (info.status.ok()) RecordTick(stats_, Ticker::kFilesDeleted);
     deleted.push_back(std::move(info));
     delete file;
   }
   for (const uint64_t number : manifests) {
-    env_->RemoveFile(ManifestFileName(path_, number)).IgnoreError();
+    remove(ManifestFileName(path_, number)).IgnoreError();
   }
   for (LiveWal& wal : wals) {
     wal.writer.reset();
-    env_->RemoveFile(WalFileName(path_, wal.number)).IgnoreError();
+    remove(WalFileName(path_, wal.number)).IgnoreError();
   }
   mutex_.Lock();
   for (const TableFileInfo& info : deleted) {

@@ -135,10 +135,13 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   CompactionResult result;
   mutex_.Unlock();
   const std::vector<SequenceNumber> snapshots = ScanSnapshots();
-  Status status = RunCompaction(
-      output_context_, compaction, table_cache_.get(), snapshots,
-      [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
-      &result);
+  Status status = VerifyPlace();
+  if (status.ok()) {
+    status = RunCompaction(
+        output_context_, compaction, table_cache_.get(), snapshots,
+        [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
+        &result);
+  }
   if (status.ok()) status = SyncOutputs(edit);
   const uint64_t upper_bytes =
       TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];

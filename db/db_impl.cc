@@ -93,12 +93,13 @@ std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
                                     StatisticsImpl::Of(sane.statistics.get()));
 }
 
-DBImpl::DBImpl(const Options& options, std::string path, bool read_only,
+DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                FilePool* file_pool)
     : options_(Sanitize(options)),
-      path_(std::move(path)),
+      path_(options_.env->AbsolutePath(path)),
       read_only_(read_only),
-      env_(options_.env),
+      directory_env_(options_.env->NewDirectoryEnv(path_)),
+      env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
       folding_(KeyFoldingOf(options_)),
@@ -108,6 +109,7 @@ DBImpl::DBImpl(const Options& options, std::string path, bool read_only,
                                       &mutex_, this)),
       super_versions_(options_.ablation.superversion, &mutex_, this,
                       snapshots_) {
+  options_.env = env_;
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
   }
@@ -158,7 +160,11 @@ Status DBImpl::Open(bool name_is_safe) {
   RecoveredState state;
   RecoveryFlush flush(&output_context_, versions_.get());
   Status status;
-  if (!read_only_) status = OpenDirectory(name_is_safe);
+  if (!read_only_) {
+    status = OpenDirectory(name_is_safe);
+  } else if (directory_env_ != nullptr) {
+    directory_env_->Hold().IgnoreError();  // Recovery meets the same, by name.
+  }
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
     OpenInfoLog(&state.old_info_logs);
@@ -188,8 +194,8 @@ Status DBImpl::OpenDirectory(bool name_is_safe) {
       status = HoldsDatabaseFiles(env_, path_) ? Status::OK() : NoDatabase();
     }
   }
-  if (!status.ok()) return status;
-  status = env_->LockFile(LockFileName(path_), &lock_);
+  if (status.ok() && directory_env_ != nullptr) status = directory_env_->Hold();
+  if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
   if (!status.ok()) return status;
   std::unique_ptr<Directory> directory;
   status = env_->NewDirectory(path_, &directory);
@@ -344,6 +350,9 @@ void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
   }
   log_.SetTarget(std::move(target));
   Log(LogLevel::kInfo, &log_, "Varve opened %s", path_.c_str());
+  if (lock_ != nullptr && lock_->Caveat() != nullptr) {
+    Log(LogLevel::kWarn, &log_, "LOCK is %s", lock_->Caveat());
+  }
   Log(LogLevel::kInfo, &log_, "statistics: %s",
       stats_ != nullptr ? stats_->Path().c_str() : "none");
   Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());

@@ -55,7 +55,7 @@ class DBImpl final : public DB, private SuperVersionDisposer {
  public:
   // `file_pool`, if not null, has the tables' files in place of a pool of the
   // DB's own, and outlives it.
-  DBImpl(const Options& options, std::string path, bool read_only,
+  DBImpl(const Options& options, const std::string& path, bool read_only,
          FilePool* file_pool = nullptr);
   ~DBImpl() override;
 
@@ -120,6 +120,12 @@ class DBImpl final : public DB, private SuperVersionDisposer {
 
   // ---- Opening and closing (db_impl.cc) ----
   Status OpenDirectory(bool name_is_safe);
+  // IOError if the directory is no longer where it was, as far as the Env can
+  // say, or was removed, or another may have taken the lock: then nothing that
+  // is written here may be found again, and a database there is another's.
+  Status VerifyPlace() const {
+    return lock_ != nullptr ? lock_->Verify() : Status::OK();
+  }
   // What an Open says of a directory that it is not to make a database in.
   Status NoDatabase() const;
   // Reads the database. Memtables that the logs fill go to `flush`.
@@ -352,7 +358,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   Options options_;
   const std::string path_;
   const bool read_only_;
-  Env* const env_;
+  // Finds the files wherever the directory is moved. Null if the Env has none.
+  const std::unique_ptr<DirectoryEnv> directory_env_;
+  Env* const env_;               // That, or the Env of the caller's options.
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
   const KeyFolding folding_;

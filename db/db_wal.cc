@@ -69,6 +69,8 @@ Status DBImpl::SyncLogsLocked() {
     const HistogramTimer timer(stats_, HistogramType::kWalFileSync, env_);
     status = writer->Sync();
   }
+  // What was synced is safe only where it can be found.
+  if (status.ok()) status = VerifyPlace();
   RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
   mutex_.Lock();
   if (!status.ok()) return status;
@@ -121,8 +123,11 @@ Status DBImpl::CreateWal(uint64_t number, LiveWal* wal) {
   file_options.sync_ahead_bytes =
       std::min<uint64_t>(options_.write_buffer_size / 4, kSyncAheadBytes);
   std::unique_ptr<WritableFile> file;
-  Status status = env_->NewWritableFile(WalFileName(path_, wal->number),
-                                        file_options, &file);
+  Status status = VerifyPlace();
+  if (status.ok()) {
+    status = env_->NewWritableFile(WalFileName(path_, wal->number),
+                                   file_options, &file);
+  }
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
   writer_options.manual_flush = options_.manual_wal_flush;
@@ -149,10 +154,12 @@ Status DBImpl::SwitchMemTableLocked() {
   // old one.
   Status status;
   if (old_is_usable) status = old->Flush();
-  const bool flushed = status.ok();
+  bool flushed = status.ok();
   LiveWal wal;
   if (status.ok()) status = CreateWal(versions_->NewFileNumber(), &wal);
   const bool created = status.ok();
+  // What is in the old log may be lost with its directory.
+  if (!created && flushed) flushed = VerifyPlace().ok();
   if (status.ok()) {
     WalPredecessor predecessor;
     predecessor.number = old->number();

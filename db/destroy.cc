@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "env/file_names.h"
+#include "env/held_directory.h"
 #include "varve/db.h"
 
 namespace varve {
@@ -39,9 +40,11 @@ Status RemoveFiles(Env* env, const std::string& path) {
 
 }  // namespace
 
-Status DestroyDB(const std::string& path, const Options& options) {
-  Env* const env = options.env;
-  if (env == nullptr) return Status::InvalidArgument("env is null");
+Status DestroyDB(const std::string& given_path, const Options& options) {
+  if (options.env == nullptr) return Status::InvalidArgument("env is null");
+  const HeldDirectory directory(options.env, given_path);
+  Env* const env = directory.env();
+  const std::string& path = directory.path();
   std::vector<std::string> names;
   Status status = ListFiles(env, path, &names);
   if (status.IsNotFound()) return Status::OK();

@@ -15,6 +15,7 @@
 #include "db/wal_reader.h"
 #include "db/write_batch_internal.h"
 #include "env/file_names.h"
+#include "env/held_directory.h"
 #include "table/block_cache.h"
 #include "table/merging_iterator.h"
 #include "table/table_salvage.h"
@@ -509,7 +510,9 @@ Status RepairDB(const std::string& path, const Options& options) {
   if (!status.ok()) return status;
   Options sane = options;
   RaiseNumbers(&sane);
-  return Repairer(sane, path).Run();
+  const HeldDirectory directory(options.env, path);
+  sane.env = directory.env();
+  return Repairer(sane, directory.path()).Run();
 }
 
 }  // namespace varve

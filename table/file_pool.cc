@@ -20,8 +20,8 @@ constexpr size_t kProbeOpens = 64;
 
 class FilePool::PooledFile final : public RandomAccessFile {
  public:
-  PooledFile(FilePool* pool, std::string path)
-      : pool_(pool), path_(std::move(path)) {}
+  PooledFile(FilePool* pool, Env* env, std::string path)
+      : pool_(pool), env_(env), path_(std::move(path)) {}
   ~PooledFile() override { pool_->Forget(this); }
   PooledFile(const PooledFile&) = delete;
   PooledFile& operator=(const PooledFile&) = delete;
@@ -126,6 +126,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
   }
 
   FilePool* const pool_;
+  Env* const env_;
   const std::string path_;
   mutable std::atomic<uint32_t> state_{0};
   mutable std::atomic<bool> referenced_{false};
@@ -158,8 +159,9 @@ size_t FilePool::open_files() const {
 }
 
 Status FilePool::Open(const std::string& path,
-                      std::unique_ptr<RandomAccessFile>* file) {
-  auto pooled = std::make_unique<PooledFile>(this, path);
+                      std::unique_ptr<RandomAccessFile>* file, Env* env) {
+  auto pooled =
+      std::make_unique<PooledFile>(this, env != nullptr ? env : env_, path);
   Status s = OpenPinned(pooled.get(), true);
   if (!s.ok()) return s;
   pooled->Unpin();
@@ -236,8 +238,8 @@ Status FilePool::OpenTarget(PooledFile* file, bool waits) {
   for (;;) {
     std::optional<NoDescriptorWait> no_wait;
     if (!waits) no_wait.emplace();
-    Status s =
-        env_->NewRandomAccessFile(file->path_, file_options_, &file->target_);
+    Status s = file->env_->NewRandomAccessFile(file->path_, file_options_,
+                                               &file->target_);
     if (s.ok()) {
       // relaxed: it is the same each time.
       file->alignment_.store(file->target_->RequiredAlignment(),

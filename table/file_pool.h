@@ -74,9 +74,11 @@ class FilePool : private DescriptorGiver {
   FilePool& operator=(const FilePool&) = delete;
   ~FilePool() override;
 
-  // Opens a file: NotFound if it is not there. Later openings take place
+  // Opens a file of `env`, or of the pool's Env if that is null: NotFound if it
+  // is not there. The Env must outlive the file. Later openings take place
   // within reads, which have their errors then: Corruption if it is gone.
-  Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file);
+  Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file,
+              Env* env = nullptr);
 
   size_t open_files() const;
 

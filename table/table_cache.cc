@@ -242,7 +242,7 @@ Status TableCache::Rep::OpenFile(const std::string& path,
                                  std::unique_ptr<RandomAccessFile>* file) {
   Status s;
   if (!file_options.uncached_open) {
-    s = pool->Open(path, file);
+    s = pool->Open(path, file, env);
   } else {
     const LocalSpan span("open file");
     s = env->NewRandomAccessFile(path, file_options, file);
