@@ -4,6 +4,7 @@
 #include "db/compaction_picker.h"
 #include "db/db_impl.h"
 #include "db/flush_job.h"
+#include "db/passing_error.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
@@ -80,7 +81,7 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
     events_.Add([what, status](EventListener* listener) {
       listener->OnBackgroundError(what, status);
     });
-    if (status.IsNoSpace()) ResumeLaterLocked();
+    if (MayPass(status)) ResumeLaterLocked();
   }
   background_done_.SignalAll();
 }

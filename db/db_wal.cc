@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/db_impl.h"
+#include "db/passing_error.h"
 #include "db/wal_predecessor.h"
 #include "db/write_batch_internal.h"
 #include "env/file_names.h"
@@ -342,12 +343,12 @@ void DBImpl::KeepResuming() {
     const Stopwatch waiting(env_);
     // relaxed: stored under the mutex.
     while (!shutting_down_.load(std::memory_order_relaxed) &&
-           background_error_.IsNoSpace() &&
+           MayPass(background_error_) &&
            background_done_.WaitFor(&mutex_, wait_us) &&
            waiting.ElapsedMicros() < wait_us) {
     }
     if (shutting_down_.load(std::memory_order_relaxed) ||  // relaxed: as above.
-        !background_error_.IsNoSpace()) {
+        !MayPass(background_error_)) {
       break;
     }
     mutex_.Unlock();

@@ -1,0 +1,16 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include "env/descriptor_supply.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Whether the want that an error speaks of may end without anything being
+// repaired: a full device or quota, no descriptor left. The database then tries
+// to become writable by itself.
+inline bool MayPass(const Status& status) {
+  return status.IsNoSpace() || IsOutOfDescriptors(status);
+}
+
+}  // namespace varve
