@@ -57,6 +57,7 @@ CatalogImpl::CatalogImpl(const CatalogOptions& options, const std::string& root)
 
 CatalogImpl::~CatalogImpl() {
   Close().IgnoreError();  // A destructor has no status.
+  StopGiving();
   MutexLock lock(&mutex_);
   // What is open still has iterators, by a mistake of the caller.
   entries_.clear();
@@ -154,6 +155,7 @@ CatalogEntry* CatalogImpl::AwaitLocked(const Slice& folded) {
 Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   entry->state = CatalogEntry::State::kOpening;
   mutex_.Unlock();
+  MakeRoomForDatabase();
   const std::string path = PathOf(*entry);
   Status status;
   if (is_new) {
@@ -169,21 +171,31 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
     status = Status::Corruption(path, "the database's directory is missing");
   }
   std::unique_ptr<DBImpl> db;
-  if (status.ok()) {
-    db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
-    status = db->Open(true);
-  }
-  if (!status.ok()) db.reset();
+  if (status.ok()) status = OpenDatabase(path, &db);
   mutex_.Lock();
   if (status.ok()) {
     entry->db = std::move(db);
-    entry->idle_since_us = NowUs();
+    entry->opened_us = NowUs();
+    entry->idle_since_us = entry->opened_us;
     PutBackLocked(entry);
   } else {
     entry->state = CatalogEntry::State::kClosed;
     changed_.SignalAll();
   }
   return status;
+}
+
+Status CatalogImpl::OpenDatabase(const std::string& path,
+                                 std::unique_ptr<DBImpl>* db) {
+  for (;;) {
+    *db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
+    Status status = (*db)->Open(true);
+    if (status.ok()) return status;
+    db->reset();
+    if (!IsOutOfDescriptors(status) || CloseLeastUsed(false) == 0) {
+      return status;
+    }
+  }
 }
 
 void CatalogImpl::RetractLocked(CatalogEntry* entry) {
@@ -216,57 +228,17 @@ Status CatalogImpl::CloseDatabase(CatalogEntry* entry) {
   return status;
 }
 
-bool CatalogImpl::IsIdleLocked(CatalogEntry* entry, uint64_t idle_us) {
-  if (entry->state != CatalogEntry::State::kOpen) return false;
-  const ThreadReferences::Sums sums = references_.Count(entry->index);
-  const uint64_t now_us = NowUs();
-  if (sums.taken != entry->taken) {
-    entry->taken = sums.taken;
-    entry->idle_since_us = now_us;
-  }
-  return sums.taken == sums.given &&
-         (idle_us == 0 || now_us - entry->idle_since_us >= idle_us);
-}
-
-Status CatalogImpl::CloseIdle(uint64_t idle_us, size_t* closed) {
-  std::vector<CatalogEntry*> idle;
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& [name, entry] : entries_) {
-      if (!IsIdleLocked(entry.get(), idle_us)) continue;
-      RetractLocked(entry.get());
-      idle.push_back(entry.get());
-    }
-  }
-  if (closed != nullptr) *closed = 0;
-  if (idle.empty()) return Status::OK();
-  HeavyBarrier();  // T3: who does not see them retracted is counted.
-  Status result;
-  for (CatalogEntry* entry : idle) {
-    const bool unused = AwaitReferences(*entry, 0);
-    Status status = unused ? CloseDatabase(entry) : Status::Busy("in use");
-    MutexLock lock(&mutex_);
-    if (entry->db != nullptr) {
-      PutBackLocked(entry);
-      continue;
-    }
-    entry->state = CatalogEntry::State::kClosed;
-    changed_.SignalAll();
-    if (closed != nullptr) ++*closed;
-    if (result.ok()) result = std::move(status);
-  }
-  return result;
-}
-
 Status CatalogImpl::Close() {
   {
     MutexLock lock(&mutex_);
     if (closed_) return Status::OK();
   }
+  StopGiving();
   Status status = CloseIdle(0, nullptr);
   MutexLock lock(&mutex_);
   for (const auto& [name, entry] : entries_) {
     if (entry->db != nullptr) {
+      AddDescriptorGiver(this);  // It goes on.
       return Status::Busy("still in use: database", name);
     }
   }

@@ -59,6 +59,7 @@ Status CatalogImpl::Open(bool create_if_missing) {
     }
   }
   if (status.ok()) status = RemoveAllDropped(dropped);
+  if (status.ok()) AddDescriptorGiver(this);
   if (!status.ok() && lock_ != nullptr) {
     env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
   }

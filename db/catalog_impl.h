@@ -21,9 +21,11 @@
 #include "db/key_case.h"
 #include "db/spelling_table.h"
 #include "db/thread_references.h"
+#include "env/descriptor_supply.h"
 #include "env/stopwatch.h"
 #include "table/file_pool.h"
 #include "util/mutex.h"
+#include "util/thread_pool.h"
 #include "varve/catalog.h"
 
 namespace varve {
@@ -58,9 +60,16 @@ struct CatalogEntry {
   // The sum `taken` when CloseIdle looked, and since when it is that.
   uint64_t taken = 0;
   uint64_t idle_since_us = 0;
+  uint64_t opened_us = 0;
 };
 
-class CatalogImpl final : public Catalog {
+// When descriptors run short (env/descriptor_supply.h), databases are closed
+// that nobody has a reference to, those that were used least lately first: by
+// the thread that opens another one, if databases hold more descriptors than
+// tables do, or at an EMFILE; and by a thread of the catalog's own when any
+// other open meets EMFILE, since that may be in a thread which holds a lock
+// that closing needs. A closed database is opened again when it is asked for.
+class CatalogImpl final : public Catalog, private DescriptorGiver {
  public:
   CatalogImpl(const CatalogOptions& options, const std::string& root);
   ~CatalogImpl() override;
@@ -111,6 +120,22 @@ class CatalogImpl final : public Catalog {
   void RemoveDropped(const std::string& directory);
   bool IsIdleLocked(CatalogEntry* entry, uint64_t idle_us)
       VARVE_REQUIRES(mutex_);
+  // Closes those of the entries, which are retracted, that nobody uses.
+  Status CloseRetracted(const std::vector<CatalogEntry*>& idle, size_t* closed)
+      VARVE_EXCLUDES(mutex_);
+  // Closes some, and returns how many; with `only_if_many`, if databases hold
+  // more descriptors than tables do.
+  size_t CloseLeastUsed(bool only_if_many) VARVE_EXCLUDES(mutex_);
+  std::vector<CatalogEntry*> RetractLeastUsed(bool only_if_many)
+      VARVE_EXCLUDES(mutex_);
+  // Before another one is opened.
+  void MakeRoomForDatabase() VARVE_EXCLUDES(mutex_);
+  Status OpenDatabase(const std::string& path, std::unique_ptr<DBImpl>* db)
+      VARVE_EXCLUDES(mutex_);
+  size_t Held() const override { return 0; }  // To be asked last.
+  Gift GiveBack(size_t count, size_t keep) override;
+  // GiveBack is not called any more, and what it began has ended.
+  void StopGiving() VARVE_EXCLUDES(mutex_);
   std::string PathOf(const CatalogEntry& entry) const;
 
   // Immutable after Open.
@@ -140,6 +165,11 @@ class CatalogImpl final : public Catalog {
   uint32_t next_index_ VARVE_GUARDED_BY(mutex_) = 0;
   uint64_t next_dropped_ VARVE_GUARDED_BY(mutex_) = 1;
   bool closed_ VARVE_GUARDED_BY(mutex_) = false;
+
+  std::atomic<uint64_t> shortages_seen_{0};
+  std::atomic<bool> closing_{false};  // By closing_pool_.
+  std::atomic<uint64_t> futile_until_us_{0};
+  ThreadPool closing_pool_{{.name = "varve:idle"}};
 };
 
 }  // namespace varve

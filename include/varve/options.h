@@ -102,8 +102,11 @@ struct Options {
 
   // ---- Files ----
 
-  // Table files held open; -1 for all. Smaller numbers than 16 are taken as
-  // 16. [-1, 4 Mi]. Default: -1.
+  // Table files held open; -1 for all. With either, files are closed and opened
+  // again when the process runs short of descriptors: any number of tables
+  // works with a limit of 32 and more, and the top quarter of the soft
+  // RLIMIT_NOFILE, at most 256, is left to the program. Smaller numbers than 16
+  // are taken as 16. [-1, 4 Mi]. Default: -1.
   int max_open_files = -1;
 
   // Charge what tables know of themselves, mostly index and filter, to the
