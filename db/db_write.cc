@@ -8,6 +8,7 @@
 #include "db/db_impl.h"
 #include "db/group_spans.h"
 #include "db/write_batch_internal.h"
+#include "env/descriptor_supply.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
@@ -22,6 +23,11 @@ constexpr size_t kMaxScratchBytes = 64 << 10;
 
 // A sync is not waited with for more than half of this.
 constexpr uint64_t kMaxCompanyMicros = 4000;
+
+// Logs of write buffers may have such a part of the descriptors, and as many as
+// the least max_write_buffer_number in any case.
+constexpr int kLogPart = 4;
+constexpr int kLeastLogs = 2;
 
 // A thread's batch of one update.
 struct SingleUpdate {
@@ -271,8 +277,10 @@ bool DBImpl::AwaitsFlushLocked() const {
 }
 
 bool DBImpl::SlotFreeLocked() const {
-  return static_cast<int>(immutable_.size()) + 1 <
-         options_.max_write_buffer_number;
+  const int buffers = static_cast<int>(immutable_.size()) + 1;
+  // Each has its log open.
+  return buffers < options_.max_write_buffer_number &&
+         (buffers < kLeastLogs || buffers < CurrentReserveBegin() / kLogPart);
 }
 
 Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,

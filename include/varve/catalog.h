@@ -144,9 +144,7 @@ class VARVE_EXPORT Catalog {
   // asked for since a call of this at least idle_us microseconds ago; with 0,
   // all that nobody has a reference to. *closed says how many; may be null.
   // Returns the first error of a DB::Close. Closed databases are opened again
-  // when they are asked for. Databases without references are closed also
-  // when file descriptors run short, those used least lately first, unless
-  // avoid_flush_during_shutdown would lose what they have not logged.
+  // when asked for. The catalog does so itself if descriptors run short.
   virtual Status CloseIdle(uint64_t idle_us, size_t* closed) = 0;
 
   // The names, folded, in bytewise order.

@@ -102,11 +102,8 @@ struct Options {
 
   // ---- Files ----
 
-  // Table files held open; -1 for all. With either, files are closed and opened
-  // again when the process runs short of descriptors: any number of tables
-  // works with a limit of 32 and more, and the top quarter of the soft
-  // RLIMIT_NOFILE, at most 256, is left to the program. Smaller numbers than 16
-  // are taken as 16. [-1, 4 Mi]. Default: -1.
+  // Table files held open; -1 for all that the limit of descriptors, less a
+  // reserve, admits. Below 16 is taken as 16. [-1, 4 Mi]. Default: -1.
   int max_open_files = -1;
 
   // Charge what tables know of themselves, mostly index and filter, to the

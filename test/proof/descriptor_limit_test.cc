@@ -54,8 +54,9 @@ Options SmallTables() {
   options.target_file_size_base = 1 << 10;
   // Else all levels would be under way to the last one all the time.
   options.max_bytes_for_level_base = uint64_t{1} << 30;
-  options.max_background_jobs = 4;
-  options.max_subcompactions = 4;
+  options.max_background_jobs = 8;
+  options.max_subcompactions = 8;
+  options.max_write_buffer_number = 64;
   return options;
 }
 
@@ -209,6 +210,31 @@ void ExpectChecked(const std::string& path) {
   EXPECT_NE(result.out.find("no damage"), std::string::npos);
 }
 
+// Writers that are faster than flushes, by eight threads, and compactions.
+void WriteFast(const std::string& path) {
+  Options options = SmallTables();
+  options.write_buffer_size = 64 << 10;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options, path, &db)));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&db, t] {
+      for (int i = t; i < 4000; i += 8) {
+        ASSERT_TRUE(Ok(db->Put({}, "fast" + Key(i), Value(i, t))));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(Ok(db->Flush({})));
+  ASSERT_TRUE(Ok(db->WaitForCompact()));
+  for (int i = 0; i < 4000; ++i) {
+    std::string value;
+    ASSERT_TRUE(Ok(db->Get({}, "fast" + Key(i), &value)));
+    ASSERT_EQ(value, Value(i, i % 8));
+  }
+  ASSERT_TRUE(Ok(db->Close()));
+}
+
 class DescriptorLimitTest : public testing::TestWithParam<rlim_t> {
  protected:
   static void SetUpTestSuite() {
@@ -255,6 +281,7 @@ TEST_P(DescriptorLimitTest, AllWorksWithManyTables) {
     use.CheckAll();
     use.CheckByThreads();
     use.Close();
+    WriteFast(copy);
   });
 }
 
