@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "util/parse_double.h"
 #include "varve/rate_limiter.h"
 
 namespace varve {
@@ -34,7 +35,8 @@ struct NamedOption {
 
 constexpr bool kMayChange = true;
 
-static_assert(sizeof(size_t) == sizeof(uint64_t));
+static_assert(sizeof(size_t) == sizeof(uint64_t),
+              "Varve needs a 64-bit machine");
 constexpr NamedOption kNamedOptions[] = {
     {"create_if_missing", &Options::create_if_missing},
     {"error_if_exists", &Options::error_if_exists},
@@ -98,11 +100,13 @@ const NamedOption* FindOption(std::string_view name) {
 template <typename Number>
   requires std::is_arithmetic_v<Number>
 bool Parse(std::string_view text, Number* value) {
-  const char* const end = text.data() + text.size();
-  Number number;
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc()) return false;
-  if constexpr (std::numeric_limits<Number>::is_integer) {
+  if constexpr (!std::numeric_limits<Number>::is_integer) {
+    return ParseDouble(text, value);
+  } else {
+    const char* const end = text.data() + text.size();
+    Number number;
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc()) return false;
     constexpr char kUnits[] = "kKmMgGtT";
     int shift = 0;
     if (end - rest == 1) {
@@ -114,14 +118,12 @@ bool Parse(std::string_view text, Number* value) {
     if (shift > 0 && number < 0) return false;
     if (shift >= std::numeric_limits<Number>::digits ||
         number > std::numeric_limits<Number>::max() >> shift) {
-      return number == 0;
+      if (number != 0) return false;
+      shift = 0;
     }
-    number = static_cast<Number>(number << shift);
-  } else if (rest != end) {
-    return false;
+    *value = static_cast<Number>(number << shift);
+    return true;
   }
-  *value = number;
-  return true;
 }
 
 bool Parse(std::string_view text, bool* value) {

@@ -4,10 +4,17 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+// glibc's alone.
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define VARVE_IS_SINGLE_THREADED() (__libc_single_threaded != 0)
+#else
+#define VARVE_IS_SINGLE_THREADED() false
+#endif
 
 #include "util/background_thread.h"
 
@@ -38,7 +45,7 @@ void GrowTable(size_t count) {
 
 DescriptorRoom::DescriptorRoom(size_t count) : count_(count) {
   if (count < kMinCount) return;
-  if (__libc_single_threaded) {
+  if (VARVE_IS_SINGLE_THREADED()) {
     GrowTable(count);
     return;
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "env/descriptor_supply.h"
+#include "util/errno_text.h"
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
 #include "util/thread_scratch.h"
@@ -136,7 +137,7 @@ class Policy {
 
   // From now on no thread gets a ring. The first reason is the one kept.
   void Refuse(int error) VARVE_EXCLUDES(mu_) {
-    std::string reason = TextOf(error);
+    std::string reason = ErrnoText(error);
     MutexLock lock(&mu_);
     RefuseLocked(std::move(reason));
   }
@@ -176,7 +177,7 @@ class Policy {
       error = SetUp(&ring, setup_flags_);
     }
     if (error != 0) {
-      if (!IsPassing(error)) RefuseLocked(TextOf(error));
+      if (!IsPassing(error)) RefuseLocked(ErrnoText(error));
       return;
     }
     std::string refusal = Enter(&ring);
@@ -202,12 +203,7 @@ class Policy {
     do {
       submitted = io_uring_submit(ring);
     } while (submitted == -EINTR);
-    return submitted < 0 ? TextOf(-submitted) : "";
-  }
-
-  static std::string TextOf(int error) {
-    char buffer[128];
-    return strerror_r(error, buffer, sizeof(buffer));
+    return submitted < 0 ? ErrnoText(-submitted) : "";
   }
 
   unsigned setup_flags_ = 0;  // Immutable in kUsable.

@@ -2,7 +2,9 @@
 #include "varve/status.h"
 
 #include <cerrno>
-#include <cstring>
+#include <string>
+
+#include "util/errno_text.h"
 
 namespace varve {
 
@@ -66,9 +68,7 @@ Status& Status::operator=(const Status& other) {
 }
 
 Status Status::FromErrno(const Slice& context, int error_number) {
-  char buffer[128];
-  // The GNU strerror_r: it may return a constant instead of filling the buffer.
-  const char* text = strerror_r(error_number, buffer, sizeof(buffer));
+  const std::string text = ErrnoText(error_number);
   if (error_number == ENOENT) return NotFound(context, text);
   Status status = IOError(context, text);
   status.state_->no_space = error_number == ENOSPC || error_number == EDQUOT;

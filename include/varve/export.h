@@ -6,6 +6,11 @@
  * What a library that hides its symbols shows all the same.
  */
 
+#if !defined(__linux__) || __SIZEOF_POINTER__ < 8 || \
+    __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Varve needs Linux on a 64-bit little-endian machine."
+#endif
+
 /** Before each class and function that programs may use. */
 #ifdef __cplusplus
 #define VARVE_EXPORT [[gnu::visibility("default")]]

@@ -362,6 +362,7 @@ TEST_F(DbBackgroundTest, BadOptionsChangeNothing) {
       {{"max_write_buffer_number", "65"}},
       {{"max_write_buffer_number", "4294967298"}},
       {{"level0_stop_writes_trigger", "1"}},
+      {{"level0_stop_writes_trigger", "0T"}},
       {{"max_bytes_for_level_multiplier", "nan"}},
       {{"max_bytes_for_level_multiplier", "2x"}},
       {{"disable_auto_compactions", "yes"}},

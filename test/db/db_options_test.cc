@@ -227,6 +227,7 @@ TEST_F(DbOptionsTest, LevelsAreAsManyAsIsSaid) {
       OpenAnew();
       FillAndCheck();
       if (HasFatalFailure()) return;
+      ASSERT_TRUE(Ok(db_->WaitForCompact()));
       std::string files;
       const std::string property = "varve.num-files-at-level";
       EXPECT_TRUE(db_->GetProperty(property + std::to_string(last), &files));
