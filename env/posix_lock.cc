@@ -134,8 +134,8 @@ Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
 class Attempt {
  public:
   // `may_unlink`: a name of a file that has others may be removed.
-  Attempt(const FilePlace& place, LockTable* table, bool may_unlink)
-      : place_(place), table_(table), may_unlink_(may_unlink) {}
+  Attempt(const FilePlace& place, bool may_unlink)
+      : place_(place), may_unlink_(may_unlink) {}
   ~Attempt() {
     if (descriptor_ >= 0) close(descriptor_);
   }
@@ -144,32 +144,35 @@ class Attempt {
 
   bool again() const { return again_; }
 
-  Status Run(std::unique_ptr<FileLock>* lock) VARVE_REQUIRES(table_->mu) {
-    Status status = Open();
+  Status Run(LockTable* table, std::unique_ptr<FileLock>* lock)
+      VARVE_REQUIRES(table->mu) {
+    Status status = Open(table);
     bool is_own = false;
     LockKind kind = LockKind::kDescription;
     if (status.ok()) {
       status = TakeLock(place_.path, descriptor_, &kind, &is_own);
-      if (is_own) Park();
+      if (is_own) {
+        table->parked[IdentityOf(info_)] = std::exchange(descriptor_, -1);
+      }
     }
     if (status.ok()) status = CheckNames();
     if (!status.ok()) return status;
-    if (kind == LockKind::kRecord) table_->held.insert(IdentityOf(info_));
+    if (kind == LockKind::kRecord) table->held.insert(IdentityOf(info_));
     *lock = std::make_unique<PosixFileLock>(place_, IdentityOf(info_), kind,
                                             std::exchange(descriptor_, -1));
     return status;
   }
 
  private:
-  Status Open() VARVE_REQUIRES(table_->mu) {
+  Status Open(LockTable* table) VARVE_REQUIRES(table->mu) {
     if (Named(&info_)) {
-      if (table_->held.contains(IdentityOf(info_))) {
+      if (table->held.contains(IdentityOf(info_))) {
         return HeldBy(place_.path, NameOfPid(getpid()));
       }
-      const auto parked = table_->parked.find(IdentityOf(info_));
-      if (parked != table_->parked.end()) {
+      const auto parked = table->parked.find(IdentityOf(info_));
+      if (parked != table->parked.end()) {
         descriptor_ = parked->second;
-        table_->parked.erase(parked);
+        table->parked.erase(parked);
         return Status::OK();
       }
     }
@@ -217,17 +220,12 @@ class Attempt {
     if (ftruncate(descriptor_, size > 0 ? size : 0) != 0) return;
   }
 
-  void Park() VARVE_REQUIRES(table_->mu) {
-    table_->parked[IdentityOf(info_)] = std::exchange(descriptor_, -1);
-  }
-
   bool Named(struct stat* info) const {
     return fstatat(place_.directory, place_.name, info, AT_SYMLINK_NOFOLLOW) ==
            0;
   }
 
   const FilePlace& place_;
-  LockTable* const table_;
   const bool may_unlink_;
   int descriptor_ = -1;
   struct stat info_ = {};
@@ -244,8 +242,8 @@ Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock) {
   bool again = true;
   for (int i = 0; i < kMaxAttempts && again; ++i) {
     // Some file systems count names as they like.
-    Attempt attempt(place, table, i < kMaxAttempts / 2);
-    status = attempt.Run(lock);
+    Attempt attempt(place, i < kMaxAttempts / 2);
+    status = attempt.Run(table, lock);
     again = attempt.again();
   }
   return status;
