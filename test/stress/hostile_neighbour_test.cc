@@ -118,7 +118,8 @@ class HostileNeighbourTest : public DbTestBase {
   }
 
   void Check() {
-    const ToolResult result = RunTool({VARVE_TOOL_PATH, "check", path_});
+    const ToolResult result =
+        RunTool({VARVE_TOOL_PATH, "check", "--db=" + path_});
     ++shared_->checks.done;
     if (result.exit_code != 0) ++shared_->checks.failed;
   }
