@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "util/fork_watch.h"
 #include "util/mutex.h"
 
 namespace varve {
@@ -29,7 +30,7 @@ constexpr uint64_t kPatienceUs = 50 * 1000;
 constexpr uint64_t kLongPatienceUs = 3 * 1000 * 1000;
 
 // Never destroyed: databases may be read while the process exits.
-class Registry {
+class Registry final : private ForkWatch {
  public:
   static Registry& Get() {
     static Registry* const registry = new Registry;
@@ -84,6 +85,13 @@ class Registry {
   }
 
  private:
+  // Calls under way were those of the parent's threads, and do not return.
+  void InForkedChild() override VARVE_NO_THREAD_SAFETY_ANALYSIS {
+    MakeFree(&called_);
+    if (!MakeFree(&mu_)) return;
+    for (const auto& entry : entries_) entry->calls = 0;
+  }
+
   struct Entry {
     DescriptorGiver* giver;
     int calls;        // Under way.

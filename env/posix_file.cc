@@ -236,10 +236,13 @@ class PosixWritableFile final : public WritableFile {
 
   Status Close() override {
     if (descriptor_ < 0) return CheckUsable();
-    Status status = Flush();
+    // In a child made by fork() the file is still the parent's to write and to
+    // cut, and what is buffered here the parent writes as well.
+    Status status = owner_ == getpid() ? Flush() : Status::OK();
     // Gives back the preallocated space behind the end, and what was filled
     // there. Kept, it would only cost room, so a failure is not worth an error.
-    if (std::max(allocated_end_, filled_end_) > written_bytes_ && status.ok()) {
+    if (std::max(allocated_end_, filled_end_) > written_bytes_ && status.ok() &&
+        owner_ == getpid()) {
       const int ignored =
           ftruncate(descriptor_, static_cast<off_t>(written_bytes_));
       static_cast<void>(ignored);
@@ -336,6 +339,7 @@ class PosixWritableFile final : public WritableFile {
   const std::string path_;
   const uint64_t bytes_per_sync_;
   const uint64_t sync_ahead_bytes_;
+  const pid_t owner_ = getpid();
   // Owned by the thread that owns the file.
   int descriptor_;
   Status failure_;

@@ -94,7 +94,10 @@ class PosixMmapFile final : public WritableFile {
     window_ = nullptr;
     // Zeros at the end would be taken for the end of the log, but other tools
     // need not know that. Blocks behind the end go as well.
-    if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0 && status.ok()) {
+    // In a child made by fork() the file is the parent's, which may have gone
+    // on.
+    if (owner_ == getpid() &&
+        ftruncate(descriptor_, static_cast<off_t>(size_)) != 0 && status.ok()) {
       status = Fail("ftruncate", errno);
     }
     // See PosixWritableFile.
@@ -149,6 +152,7 @@ class PosixMmapFile final : public WritableFile {
   // Immutable after construction.
   const std::string path_;
   const uint64_t bytes_per_sync_;
+  const pid_t owner_ = getpid();
   // Owned by the thread that owns the file.
   int descriptor_;
   Status failure_;

@@ -2,8 +2,10 @@
 #include "env/process_name.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 
@@ -22,13 +24,17 @@ uint64_t TakeNumber(std::string_view* text) {
   return error == std::errc() ? number : 0;
 }
 
-// When a process started, in clock ticks since boot; 0 if there is none of that
-// pid, or /proc does not say.
-uint64_t StartOf(uint64_t pid) {
+struct ProcessState {
+  char state = 0;      // As proc(5) has it; 0 if /proc does not say.
+  uint64_t start = 0;  // In clock ticks since boot.
+};
+
+ProcessState StateOf(uint64_t pid) {
+  ProcessState result;
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   const int descriptor =
       OpenDescriptor([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-  if (descriptor < 0) return 0;
+  if (descriptor < 0) return result;
   char bytes[1024];
   const ssize_t size = read(descriptor, bytes, sizeof(bytes));
   close(descriptor);
@@ -37,21 +43,29 @@ uint64_t StartOf(uint64_t pid) {
   // 22nd.
   constexpr int kFieldsAfterName = 20;
   const size_t name_end = text.rfind(')');
-  if (name_end == std::string_view::npos) return 0;
+  if (name_end == std::string_view::npos || name_end + 2 >= text.size()) {
+    return result;
+  }
+  result.state = text[name_end + 2];
   text.remove_prefix(name_end + 1);
   for (int i = 0; i < kFieldsAfterName; ++i) {
     const size_t space = text.find(' ');
-    if (space == std::string_view::npos) return 0;
+    if (space == std::string_view::npos) return result;
     text.remove_prefix(space + 1);
   }
-  return TakeNumber(&text);
+  result.start = TakeNumber(&text);
+  return result;
+}
+
+bool HasEnded(const ProcessState& state) {
+  return state.state == 'Z' || state.state == 'X';
 }
 
 }  // namespace
 
 std::string NameThisProcess() {
   const auto pid = static_cast<uint64_t>(getpid());
-  return std::to_string(pid) + " " + std::to_string(StartOf(pid)) + "\n";
+  return std::to_string(pid) + " " + std::to_string(StateOf(pid).start) + "\n";
 }
 
 std::string DescribeProcess(std::string_view name) {
@@ -60,12 +74,18 @@ std::string DescribeProcess(std::string_view name) {
   name.remove_prefix(1);
   const uint64_t start = TakeNumber(&name);
   std::string text = "process " + std::to_string(pid);
-  if (StartOf(pid) != start) {
+  const ProcessState state = StateOf(pid);
+  if (state.start != start || HasEnded(state)) {
     return text +
            ", which has ended or is not seen from here, or by a child of "
            "it";
   }
   return pid == static_cast<uint64_t>(getpid()) ? text + ", this one" : text;
+}
+
+bool HasProcessEnded(int pid) {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  return HasEnded(StateOf(static_cast<uint64_t>(pid)));
 }
 
 }  // namespace varve

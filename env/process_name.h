@@ -20,4 +20,8 @@ std::string NameThisProcess();
 // process" for any other text.
 std::string DescribeProcess(std::string_view name);
 
+// Whether no process of that pid runs: it has ended, though perhaps nobody has
+// waited for it. A later process of the same pid is taken for it.
+bool HasProcessEnded(int pid);
+
 }  // namespace varve

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "util/background_thread.h"
@@ -18,6 +19,7 @@ ThreadPool::~ThreadPool() {
   std::vector<pthread_t> threads;
   {
     MutexLock lock(&mu_);
+    DropInheritedJobs();
     stopping_ = true;  // From here on no thread is started.
     threads.swap(threads_);
     work_cv_.SignalAll();
@@ -27,6 +29,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::SetThreads(int count) {
   MutexLock lock(&mu_);
+  DropInheritedJobs();
   if (count <= 0 || static_cast<size_t>(count) <= max_threads_) return;
   max_threads_ = static_cast<size_t>(count);
   // Jobs that wait for a thread under the old limit need not any longer. A
@@ -38,6 +41,7 @@ void ThreadPool::SetThreads(int count) {
 
 Status ThreadPool::Schedule(std::function<void()> job) {
   MutexLock lock(&mu_);
+  DropInheritedJobs();
   // Counted by jobs, not by sleeping threads: a thread that was signalled but
   // did not wake yet must not be taken for idle.
   const size_t wanted = queue_.size() + running_jobs_ + 1;
@@ -54,12 +58,29 @@ Status ThreadPool::Schedule(std::function<void()> job) {
 
 size_t ThreadPool::QueueLength() const {
   MutexLock lock(&mu_);
-  return queue_.size();
+  return is_inherited_ ? 0 : queue_.size();
 }
 
 void ThreadPool::WaitForIdle() {
   MutexLock lock(&mu_);
+  DropInheritedJobs();
   while (!queue_.empty() || running_jobs_ > 0) idle_cv_.Wait(&mu_);
+}
+
+void ThreadPool::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  MakeFree(&mu_);
+  MakeFree(&work_cv_);
+  MakeFree(&idle_cv_);
+  threads_.clear();
+  running_jobs_ = 0;
+  is_inherited_ = true;
+}
+
+void ThreadPool::DropInheritedJobs() {
+  if (!is_inherited_) return;
+  is_inherited_ = false;
+  // Not cleared: it may be half changed, and what a job holds is the parent's.
+  new (&queue_) std::deque<std::function<void()>>;
 }
 
 int ThreadPool::StartThread() {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "util/fork_watch.h"
 #include "util/mutex.h"
 #include "util/thread_annotations.h"
 #include "varve/status.h"
@@ -25,13 +26,15 @@ struct ThreadPoolOptions {
   bool lower_cpu_priority = false;
 };
 
-class ThreadPool {
+// In a child made by fork() it is as if no job had ever been scheduled: those
+// that wait are the parent's, and new threads are started for new ones.
+class ThreadPool final : private ForkWatch {
  public:
   // At most one thread, until SetThreads says otherwise; none started yet.
   explicit ThreadPool(ThreadPoolOptions options = {});
   // Runs all that is queued, also what those jobs schedule, then joins.
   // REQUIRES: not called from a job of this pool.
-  ~ThreadPool();
+  ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -53,6 +56,9 @@ class ThreadPool {
 
  private:
   static void* ThreadMain(void* pool);
+  void InForkedChild() override;
+  // After InForkedChild, where memory must not be allocated.
+  void DropInheritedJobs() VARVE_REQUIRES(mu_);
   void Run() VARVE_EXCLUDES(mu_);
   void PrepareThread(size_t thread_index) const;
   // 0, or the errno of the attempt.
@@ -71,6 +77,7 @@ class ThreadPool {
   size_t entered_threads_ VARVE_GUARDED_BY(mu_) = 0;  // Numbers the threads.
   size_t running_jobs_ VARVE_GUARDED_BY(mu_) = 0;
   bool stopping_ VARVE_GUARDED_BY(mu_) = false;
+  bool is_inherited_ VARVE_GUARDED_BY(mu_) = false;  // The queue is.
 };
 
 }  // namespace varve

@@ -2,6 +2,7 @@
 #include "util/thread_record.h"
 
 #include "util/context_memory.h"
+#include "util/fork_watch.h"
 #include "util/read_section.h"
 #include "util/thread_exit.h"
 #include "util/thread_slots.h"
@@ -63,12 +64,23 @@ ThreadRecord* TakeRecord() {
 
 }  // namespace
 
+namespace {
+
+// A thread of the parent may have held it at the moment of the fork.
+class RegistryWatch final : private ForkWatch {
+  void InForkedChild() override { MakeFree(&ThreadRegistryMutex()); }
+};
+
+}  // namespace
+
 Mutex& ThreadRegistryMutex() {
   static Mutex* const mu = new Mutex;
   return *mu;
 }
 
 ThreadRecord* RegisterThread() {
+  // Never destroyed, as the mutex.
+  [[maybe_unused]] static const auto* const watch = new RegistryWatch;
   ThreadRecord* record = TakeRecord();
   current_thread_record = record;
   HandBackAtThreadExit(record);
