@@ -24,6 +24,7 @@
 #include "env/descriptor_supply.h"
 #include "env/stopwatch.h"
 #include "table/file_pool.h"
+#include "util/fork_watch.h"
 #include "util/mutex.h"
 #include "util/thread_pool.h"
 #include "varve/catalog.h"
@@ -69,7 +70,9 @@ struct CatalogEntry {
 // tables do, or at an EMFILE; and by a thread of the catalog's own when any
 // other open meets EMFILE, since that may be in a thread which holds a lock
 // that closing needs. A closed database is opened again when it is asked for.
-class CatalogImpl final : public Catalog, private DescriptorGiver {
+class CatalogImpl final : public Catalog,
+                          private DescriptorGiver,
+                          private ForkWatch {
  public:
   CatalogImpl(const CatalogOptions& options, const std::string& root);
   ~CatalogImpl() override;
@@ -86,6 +89,14 @@ class CatalogImpl final : public Catalog, private DescriptorGiver {
   Status Close() override;
 
  private:
+  // Its databases do what DBImpl::InForkedChild says; it must not wait for
+  // threads of the parent.
+  void InForkedChild() override {
+    MakeFree(&root_mutex_);
+    MakeFree(&mutex_);
+    MakeFree(&changed_);
+  }
+
   using Entries =
       std::map<std::string, std::unique_ptr<CatalogEntry>, std::less<>>;
 

@@ -15,7 +15,7 @@ namespace varve {
 void DBImpl::MaybeScheduleLocked() {
   // relaxed: set under the mutex, or about to be seen by the job itself.
   if (read_only_ || shutting_down_.load(std::memory_order_relaxed) ||
-      !background_error_.ok()) {
+      !background_error_.ok() || inheritance_.count > 0) {
     return;
   }
   if (!immutable_.empty() && !flush_scheduled_) {
@@ -241,7 +241,7 @@ bool DBImpl::HasObsoleteLocked() {
 }
 
 void DBImpl::PurgeObsoleteLocked() {
-  if (read_only_ || !HasObsoleteLocked()) return;
+  if (read_only_ || inheritance_.count > 0 || !HasObsoleteLocked()) return;
   std::vector<FileMetaData*> files;
   std::vector<uint64_t> manifests;
   std::vector<LiveWal> wals;
@@ -293,7 +293,8 @@ void DBImpl::PurgeObsoleteLocked() {
 }
 
 void DBImpl::FreeLaterLocked() {
-  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_) {
+  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_ &&
+      inheritance_.count == 0) {
     purge_scheduled_ =
         ScheduleLocked(&DBImpl::BackgroundPurge, Env::Priority::kHigh);
   }

@@ -197,7 +197,8 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
   }
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
-  if (!background_error_.ok()) return background_error_;
+  status = WritableLocked();
+  if (!status.ok()) return status;
   while (exclusive_compaction_) background_done_.Wait(&mutex_);
   ++manual_compactions_;
   if (options.exclusive_manual_compaction) {
@@ -333,7 +334,8 @@ Status DBImpl::WaitForCompact() {
     if (background_jobs_ == 0 && running_compactions_.empty()) {
       MaybeScheduleLocked();
     }
-    if (!background_error_.ok()) return background_error_;
+    Status status = WritableLocked();
+    if (!status.ok()) return status;
     const bool runs =
         background_jobs_ > 0 || manual_compactions_ > 0 || purges_running_ > 0;
     const bool is_due = !immutable_.empty() || CompactionDueLocked();

@@ -141,7 +141,12 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
 DBImpl::~DBImpl() {
   mutex_.Lock();
   if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
+  const bool is_abandoned = is_abandoned_;
   mutex_.Unlock();
+  if (is_abandoned) {
+    KeepAbandoned();
+    return;
+  }
   snapshots_->Close();
   super_versions_.Close();
   mutex_.Lock();
@@ -482,6 +487,11 @@ void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
 Status DBImpl::Close() {
   MutexLock lock(&mutex_);
   if (closed_) return close_status_;
+  if (inheritance_.count > 0) TakeOverLocked(/*waits=*/false);
+  if (inheritance_.count > 0) {
+    AbandonLocked();
+    return Status::OK();
+  }
   // relaxed: calls of other threads have returned.
   if (live_iterators_.load(std::memory_order_relaxed) > 0) {
     return Status::Busy(
@@ -498,6 +508,11 @@ Status DBImpl::Close() {
 }
 
 Status DBImpl::CloseLocked() {
+  if (inheritance_.count > 0) TakeOverLocked(/*waits=*/false);
+  if (inheritance_.count > 0) {
+    AbandonLocked();
+    return Status::OK();
+  }
   closed_ = true;
   background_done_.SignalAll();  // See Resume.
   Status status;

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -31,6 +33,7 @@
 #include "table/block_cache.h"
 #include "table/file_pool.h"
 #include "table/table_cache.h"
+#include "util/fork_watch.h"
 #include "util/mutex.h"
 #include "util/thread_pool.h"
 #include "varve/db.h"
@@ -51,7 +54,9 @@ class IteratorContext;
 // memtables: memtable_ and wal_ change only under mutex_ *and* the lead, and
 // who has either may read them. The lead comes before mutex_: nobody waits for
 // it with mutex_ held.
-class DBImpl final : public DB, private SuperVersionDisposer {
+class DBImpl final : public DB,
+                     private SuperVersionDisposer,
+                     private ForkWatch {
  public:
   // `file_pool`, if not null, has the tables' files in place of a pool of the
   // DB's own, and outlives it.
@@ -148,6 +153,33 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   bool KeepUnknownTable(const std::string& name, uint64_t number);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
+
+  // ---- After fork() (db_fork.cc) ----
+  // Which processes have a better claim to the database than this one.
+  struct Inheritance {
+    static constexpr int kMaxAncestors = 8;
+    int count = 0;  // 0: this process has opened it, or taken it over.
+    pid_t ancestors[kMaxAncestors] = {};  // The one that opened it first.
+    bool is_whole = false;                // No other thread was at work in it.
+    bool has_waited = false;              // For the ancestors to end.
+    bool has_set_error = false;  // background_error_ says that they have not.
+  };
+  void InForkedChild() override;
+  bool AncestorsHaveEnded(uint64_t patience_us) const;
+  // Makes an inherited database this process's own if nobody else has a claim
+  // to it any more; else sees to it that there is an error.
+  void TakeOverLocked(bool waits) VARVE_REQUIRES(mutex_);
+  // background_error_, after an attempt of that.
+  Status WritableLocked() VARVE_REQUIRES(mutex_);
+  // The same before the write queue is joined, which may never come to its end
+  // in a child.
+  Status CheckWritable() VARVE_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    return WritableLocked();
+  }
+  // Close, for a database that stays another process's.
+  void AbandonLocked() VARVE_REQUIRES(mutex_);
+  void KeepAbandoned();
 
   // ---- Reading ----
   // Of the key as the caller gave it.
@@ -403,6 +435,9 @@ class DBImpl final : public DB, private SuperVersionDisposer {
   bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
   Status close_status_;  // For whoever closes it once more.
+  Inheritance inheritance_;
+  pid_t pid_ = getpid();
+  bool is_abandoned_ = false;
   std::vector<const Compaction*> running_compactions_;
   WriteStallState stall_;
   CompactionStats compaction_stats_[kNumLevels];

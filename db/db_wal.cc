@@ -89,6 +89,8 @@ Status DBImpl::SyncWAL() { return FlushWAL(true); }
 
 Status DBImpl::FlushWAL(bool sync) {
   if (read_only_) return ReadOnlyError();
+  Status status = CheckWritable();
+  if (!status.ok()) return status;
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   if (!background_error_.ok()) return background_error_;
@@ -206,6 +208,8 @@ Status DBImpl::SwitchMemTableLocked() {
 
 Status DBImpl::Flush(const FlushOptions& options) {
   if (read_only_) return ReadOnlyError();
+  Status writable = CheckWritable();
+  if (!writable.ok()) return writable;
   uint64_t target = 0;
   for (bool switched = false; !switched;) {
     WriteQueue::Exclusive leader(&write_queue_);
@@ -264,6 +268,11 @@ Status DBImpl::Resume() {
       SetBackgroundErrorLocked(failure, "a sync of the directory");
     }
     events_.DeliverLocked();
+  }
+  {
+    MutexLock lock(&mutex_);
+    Status status = WritableLocked();
+    if (inheritance_.count > 0) return status;
   }
   for (;;) {
     {

@@ -225,7 +225,8 @@ bool DBImpl::MemTableIsFull() const {
 Status DBImpl::MakeRoom(bool* wait) {
   const LocalSpan span("make room");
   const TimedMutexLock lock(&mutex_, stats_, env_);
-  if (!background_error_.ok()) return background_error_;
+  Status status = WritableLocked();
+  if (!status.ok()) return status;
   *wait = StopCauseLocked() != StallCause::kNone;
   if (*wait || !MemTableIsFull()) return Status::OK();
   return SwitchMemTableLocked();
@@ -291,7 +292,8 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
   const TimedMutexLock lock(&mutex_, stats_, env_);
   bool counted = false;
   for (;;) {
-    if (!background_error_.ok()) return background_error_;
+    Status status = WritableLocked();
+    if (!status.ok()) return status;
     const StallCause cause = StopCauseLocked();
     if (cause == StallCause::kNone) break;
     if (stall_.pressure != WritePressure::kStop) {
@@ -375,7 +377,7 @@ void DBImpl::UpdateStallLocked() {
 
 void DBImpl::UpdateGateLocked() {
   uint32_t gate = 0;
-  if (!background_error_.ok()) gate |= kGateError;
+  if (!background_error_.ok() || inheritance_.count > 0) gate |= kGateError;
   if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
   if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
   // relaxed: see write_gate_.

@@ -96,6 +96,7 @@ void SnapshotRegistry::Grow(SnapshotThread* mine) {
 }
 
 void SnapshotRegistry::ReleaseSlotPointer(void* pointer) {
+  if (is_abandoned_) return;
   auto* const mine = static_cast<SnapshotThread*>(pointer);
   MutexLock lock(&mutex_);
   mine->has_thread = false;
@@ -146,6 +147,11 @@ void SnapshotRegistry::CountPinsLocked(SuperVersion* old) {
 }
 
 // ---- The end ----------------------------------------------------------------
+
+void SnapshotRegistry::Abandon() {
+  is_abandoned_ = true;
+  UnregisterSlotOwner(slot_id_);
+}
 
 void SnapshotRegistry::Close() {
   UnregisterSlotOwner(slot_id_);

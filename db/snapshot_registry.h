@@ -208,6 +208,9 @@ class SnapshotRegistry final : public SlotOwner {
   // the last read transaction has ended.
   // REQUIRES: the DB mutex is not held; no other call is under way.
   void Close();
+  // In place of Close, in a child made by fork(): nothing is given back, and
+  // the registry stays.
+  void Abandon();
 
   // Null after Close.
   DB* db() const {
@@ -287,6 +290,7 @@ class SnapshotRegistry final : public SlotOwner {
   SuperVersionDisposer* const disposer_;
   const std::atomic<SequenceNumber>* last_sequence_ = nullptr;
   uint32_t slot_id_ = 0;
+  bool is_abandoned_ = false;
   const uint64_t slot_number_ = NewSlotNumber();
 
   std::atomic<DB*> db_;

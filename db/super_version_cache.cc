@@ -76,6 +76,11 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   UnrefLocked(old);
 }
 
+void SuperVersionCache::Abandon() {
+  is_abandoned_ = true;
+  UnregisterSlotOwner(slot_id_);
+}
+
 void SuperVersionCache::Close() {
   UnregisterSlotOwner(slot_id_);
   MutexLock lock(mutex_);

@@ -101,6 +101,8 @@ class SuperVersionCache final : public SlotOwner {
   // Empties all slots, and disposes of the current one. REQUIRES: all reads
   // have ended; the mutex is not held.
   void Close();
+  // In place of Close, in a child made by fork(): nothing is given back.
+  void Abandon();
 
   // How often a read took the mutex.
   uint64_t LockedAcquires() const {
@@ -116,7 +118,7 @@ class SuperVersionCache final : public SlotOwner {
   }
 
   void ReleaseSlotPointer(void* pointer) override {
-    Release(static_cast<SuperVersion*>(pointer));
+    if (!is_abandoned_) Release(static_cast<SuperVersion*>(pointer));
   }
   bool IsCurrent(uint64_t number) const override {
     // relaxed: see T12 in util/thread_slots.h.
@@ -134,6 +136,7 @@ class SuperVersionCache final : public SlotOwner {
   SuperVersionDisposer* const disposer_;
   SnapshotRegistry* const snapshots_;
   uint32_t slot_id_ = 0;
+  bool is_abandoned_ = false;
 
   // Guarded by mutex_.
   SuperVersion* current_ = nullptr;

@@ -128,6 +128,12 @@ class WriteQueue {
     std::atomic<uint32_t> inserting_{0};
   };
 
+  // Whether nobody is in the queue at the moment.
+  bool IsIdle() const {
+    // relaxed: for a process that has no other thread.
+    return tail_.load(std::memory_order_relaxed) == nullptr;
+  }
+
   // Writers whose batches go into the log together, the leader first.
   struct Group {
     explicit Group(Writer* leader) : first(leader), last(leader) {}

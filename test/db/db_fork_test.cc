@@ -1,0 +1,283 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: in a child made by fork() an inherited database neither hangs nor
+// changes anything while its parent has it, whatever threads were doing at the
+// moment of the fork; and it is the child's when the parent has ended. Method:
+// children use, close and destroy the databases of parents that are idle, busy
+// and dead.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
+#include "test/testing/forked.h"
+#include "test/testing/sanitizers.h"
+#include "varve/catalog.h"
+#include "varve/read_transaction.h"
+
+namespace varve::test {
+namespace {
+
+class DbForkTest : public DbTestBase {
+ protected:
+  void Fill(DB* db, int count, const std::string& value) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(Ok(db->Put({}, Key(i), value)));
+    }
+  }
+  void ExpectFilled(int count, const std::string& value) {
+    for (int i = 0; i < count; ++i) ASSERT_EQ(Get(Key(i)), value) << i;
+  }
+};
+
+std::unique_ptr<DB>* global_db = nullptr;
+
+TEST_F(DbForkTest, ChildClosesAndDestroysWithoutATrace) {
+  options_.manual_wal_flush = true;  // Some of it is in this process's memory.
+  Open();
+  Fill(db_.get(), 5000, "a");
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  Put("last", "1");
+  const auto before = ReadDirectory(path_);
+  EXPECT_EQ(RunForked([this] {
+              db_.reset();
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(RunForked([this] { return db_->Close().ok() ? 0 : 1; }), 0);
+  EXPECT_TRUE(before == ReadDirectory(path_)) << "a child has written";
+  std::unique_ptr<DB> second;
+  EXPECT_TRUE(DB::Open(options_, path_, &second).IsBusy());
+  Fill(db_.get(), 5000, "b");
+  Reopen();
+  ExpectFilled(5000, "b");
+  EXPECT_EQ(Get("last"), "1");
+}
+
+// As a program with a database in a static variable does in a child that ends
+// by exit, of which exit handlers are part.
+TEST_F(DbForkTest, ExitOfAChildDestroysGlobalDatabases) {
+  Open();
+  Fill(db_.get(), 100, "a");
+  global_db = &db_;
+  EXPECT_EQ(RunForked([]() -> int {
+              atexit([] {
+                global_db->reset();
+                _exit(7);  // Not the test program's own handlers.
+              });
+              exit(1);
+            }),
+            7);
+  Fill(db_.get(), 100, "b");
+  Reopen();
+  ExpectFilled(100, "b");
+}
+
+TEST_F(DbForkTest, ChildIsRefusedWhatItsParentHas) {
+  Open();
+  Fill(db_.get(), 100, "a");
+  const auto before = ReadDirectory(path_);
+  EXPECT_EQ(RunForked([this] {
+              const Status put = db_->Put({}, "x", "y");
+              if (!put.IsBusy()) return 1;
+              if (!Contains(put.message(), std::to_string(getppid()))) return 2;
+              if (!db_->Flush({}).IsBusy()) return 3;
+              if (!db_->SyncWAL().IsBusy()) return 4;
+              if (!db_->CompactRange({}, nullptr, nullptr).IsBusy()) return 5;
+              if (!db_->CreateCheckpoint(dir_.Sub("copy")).IsBusy()) return 6;
+              if (!db_->Resume().IsBusy()) return 7;
+              std::string value;
+              if (!db_->Get({}, Key(1), &value).ok() || value != "a") return 8;
+              if (!db_->Get({}, "x", &value).IsNotFound()) return 9;
+              return db_->Close().ok() ? 0 : 10;
+            }),
+            0);
+  EXPECT_TRUE(before == ReadDirectory(path_)) << "a child has written";
+  Put("x", "z");
+  Reopen();
+  EXPECT_EQ(Get("x"), "z");
+}
+
+TEST_F(DbForkTest, MappedLogIsNotCutByAChild) {
+  options_.use_mmap_writes = true;
+  Open();
+  Put("a", "1");
+  ForkedHolder child([] { return true; });
+  Put("b", std::string(10000, 'x'));
+  const auto destroy = [this] {
+    db_.reset();
+    return 0;
+  };
+  EXPECT_EQ(RunForked(destroy), 0);
+  child.End();
+  Put("c", "3");
+  // As if this process were killed here.
+  const std::string copy = dir_.Sub("copy");
+  std::filesystem::copy(path_, copy);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options_, copy, &db)));
+  EXPECT_TRUE(HasEntries(
+      db.get(), {{"a", "1"}, {"b", std::string(10000, 'x')}, {"c", "3"}}));
+}
+
+// A child whose parent was in the middle of everything.
+TEST_F(DbForkTest, ChildrenOfABusyParentEnd) {
+  Open();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; !stop; ++i) {
+        const std::string key = std::to_string(t) + "/" + Key(i % 5000);
+        EXPECT_TRUE(Ok(db_->Put({}, key, std::to_string(i))));
+        std::string value;
+        EXPECT_TRUE(Ok(db_->Get({}, key, &value)));
+        if (i % 100 == 0) {
+          auto it = db_->NewIterator({});
+          for (it->SeekToFirst(); it->Valid() && i % 700 != 0; it->Next()) {
+          }
+        }
+        if (i % 1000 == 0) {
+          EXPECT_TRUE(Ok(db_->Flush({})));
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(RunForked([&] {
+                if (i % 3 == 0 && !db_->Put({}, "x", "y").IsBusy()) return 1;
+                if (i % 3 == 1 && !db_->Close().ok()) return 2;
+                db_.reset();
+                return 0;
+              }),
+              0)
+        << i;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  EXPECT_EQ(Get("x"), "NotFound");
+  Reopen();
+  EXPECT_EQ(Get("x"), "NotFound");
+  EXPECT_TRUE(Ok(db_->VerifyChecksum()));
+}
+
+TEST_F(DbForkTest, IteratorsSnapshotsAndCatalogsEndInAChild) {
+  Open();
+  Fill(db_.get(), 3000, "a");
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  const Snapshot* snapshot = db_->GetSnapshot();
+  CatalogOptions options;
+  options.options = options_;
+  options.create_if_missing = true;
+  std::unique_ptr<Catalog> catalog;
+  ASSERT_TRUE(Ok(Catalog::Open(options, dir_.Sub("root"), &catalog)));
+  ASSERT_TRUE(Ok(catalog->Create("c")));
+  DatabaseRef ref;
+  ASSERT_TRUE(Ok(catalog->Find("c", &ref)));
+  Fill(ref.get(), 3000, "a");
+  EXPECT_EQ(RunForked([&] {
+              it.reset();
+              db_->ReleaseSnapshot(snapshot);
+              db_.reset();
+              ref.Reset();
+              catalog.reset();
+              return 0;
+            }),
+            0);
+  it->SeekToLast();
+  EXPECT_TRUE(it->Valid());
+  it.reset();
+  db_->ReleaseSnapshot(snapshot);
+  Fill(ref.get(), 3000, "b");
+  ref.Reset();
+  EXPECT_TRUE(Ok(catalog->Close()));
+  Reopen();
+  ExpectFilled(3000, "a");
+}
+
+// The sanitizer ends a child of a process with threads that starts its own.
+#if !defined(VARVE_TEST_SANITIZED)
+
+TEST_F(DbForkTest, ChildOpensDatabasesOfItsOwn) {
+  Open();
+  Fill(db_.get(), 5000, "a");
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));  // There are threads now.
+  EXPECT_EQ(RunForked([this] {
+              std::unique_ptr<DB> own;
+              if (!DB::Open(options_, dir_.Sub("own"), &own).ok()) return 1;
+              for (int i = 0; i < 5000; ++i) {
+                if (!own->Put({}, Key(i), "b").ok()) return 2;
+              }
+              if (!own->Flush({}).ok()) return 3;
+              if (!own->CompactRange({}, nullptr, nullptr).ok()) return 4;
+              if (!own->Close().ok()) return 5;
+              db_.reset();
+              return 0;
+            }),
+            0);
+}
+
+// A program that opens its database, and then becomes a daemon.
+TEST_F(DbForkTest, DaemonGoesOnWithTheDatabase) {
+  for (const int forks : {1, 2}) {
+    path_ = dir_.Sub("db" + std::to_string(forks));
+    int ready[2];
+    int go[2];
+    ASSERT_EQ(pipe(ready), 0);
+    ASSERT_EQ(pipe(go), 0);
+    const pid_t parent = fork();
+    ASSERT_GE(parent, 0);
+    if (parent == 0) {
+      close(go[1]);
+      close(ready[0]);
+      bool ok = TryOpen().ok();
+      for (int i = 0; i < 5000; ++i) ok = ok && db_->Put({}, Key(i), "a").ok();
+      ok = ok && db_->Flush({}).ok() && db_->WaitForCompact().ok();
+      for (int i = 0; i < forks; ++i) {
+        if (fork() != 0) _exit(0);
+      }
+      alarm(60);
+      for (int i = 0; i < 5000; ++i) ok = ok && db_->Put({}, Key(i), "b").ok();
+      ok = ok && db_->Flush({}).ok() && db_->WaitForCompact().ok();
+      ok = ok && db_->Put({}, "last", "1").ok();
+      char byte = ok ? 'y' : 'n';
+      if (write(ready[1], &byte, 1) != 1) _exit(1);
+      if (read(go[0], &byte, 1) != 0) _exit(1);
+      byte = db_->Close().ok() ? 'y' : 'n';
+      if (write(ready[1], &byte, 1) != 1) _exit(1);
+      _exit(0);
+    }
+    close(go[0]);
+    close(ready[1]);
+    ASSERT_EQ(waitpid(parent, nullptr, 0), parent);
+    char byte = 0;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y');
+    const Status status = TryOpen();
+    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+    close(go[1]);
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y');
+    EXPECT_EQ(read(ready[0], &byte, 1), 0);  // It has ended.
+    close(ready[0]);
+    Open();
+    ExpectFilled(5000, "b");
+    EXPECT_EQ(Get("last"), "1");
+    Close();
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace varve::test
