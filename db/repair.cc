@@ -9,6 +9,7 @@
 #include "db/manifest_hints.h"
 #include "db/options_check.h"
 #include "db/overlooked_logs.h"
+#include "db/repair_inputs.h"
 #include "db/tombstone_collector.h"
 #include "db/tombstone_survivors.h"
 #include "db/version_set.h"
@@ -17,7 +18,6 @@
 #include "env/file_names.h"
 #include "env/held_directory.h"
 #include "table/block_cache.h"
-#include "table/merging_iterator.h"
 #include "table/table_salvage.h"
 
 namespace varve {
@@ -29,8 +29,8 @@ namespace {
 // internal keys say themselves which version is the newest. What is left of
 // the MANIFEST says which files count no more: their entries live on in others,
 // perhaps without sequence numbers, and would seem newer there.
-// Steps: lock, list, read what is left of the MANIFEST, salvage each log and
-// each damaged table into memory, merge; give the old files a second name in
+// Steps: lock, list, read what is left of the MANIFEST, salvage each damaged
+// table and each log (RepairInputs), merge; give the old files a second name in
 // lost/, take the first names of tables that count no more, write a MANIFEST,
 // and take the other first names.
 class Repairer {
@@ -42,13 +42,15 @@ class Repairer {
         env_(options.env),
         comparator_(options.comparator),
         block_cache_(NewBlockCache(kCacheBytes)),
-        tombstones_(&comparator_) {
+        deletions_(&comparator_, 0, 64 << 10, options.ablation.memtable) {
     context_ = {path_, env_, &options_, &comparator_, "", NewSessionIdentity()};
     table_options_.comparator = &comparator_;
     table_options_.filter_policy = options_.filter_policy;
     table_options_.block_cache = static_cast<BlockCache*>(block_cache_.get());
     table_cache_ = std::make_unique<TableCache>(path_, env_, FileOptions(),
                                                 table_options_, kMaxOpenFiles);
+    inputs_ =
+        std::make_unique<RepairInputs>(context_, table_options_, &next_number_);
   }
 
   Status Run() {
@@ -56,21 +58,18 @@ class Repairer {
     if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
+    if (status.ok()) RemoveTemporaryFiles();
     if (status.ok()) status = ReadHints();
     if (status.ok()) status = CheckOverlookedLogs();
     if (status.ok()) status = SalvageTables();
     if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = Merge();
+    inputs_.reset();  // With its temporary files.
     if (status.ok()) status = KeepOldFiles();
     if (!status.ok()) RemoveOutputs();
     if (status.ok()) status = RemoveObsoleteTables();
     if (status.ok()) status = WriteManifest();
     if (status.ok()) status = RemoveOldNames();
-    for (const Input& input : inputs_) {
-      if (input.memtable != nullptr && input.memtable->Unref()) {
-        delete input.memtable;
-      }
-    }
     const Status unlock_status =
         lock_ == nullptr ? Status::OK() : env_->UnlockFile(std::move(lock_));
     return status.ok() ? unlock_status : status;
@@ -89,12 +88,6 @@ class Repairer {
     bool is_gone = false;  // Its name is not in the directory any more.
   };
 
-  // What is readable of a log or of a damaged table, or else a whole table.
-  struct Input {
-    MemTable* memtable;
-    TableFile table;
-  };
-
   static bool IsTable(FileType type) {
     return type == FileType::kTable || type == FileType::kLevelDbTable;
   }
@@ -104,6 +97,7 @@ class Repairer {
     Status status = env_->GetChildren(path_, &names);
     if (!status.ok() && !status.IsNotFound()) return status;
     old_files_.clear();
+    temporary_files_.clear();
     for (const std::string& name : names) {
       OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (!ParseFileName(name, &file.number, &file.type)) continue;
@@ -113,6 +107,11 @@ class Repairer {
       // The number of an old info log is a time.
       if (file.type != FileType::kInfoLog) status = NoteNumber(file);
       if (!status.ok()) return status;
+      // Those of a repair or recovery that was cut off.
+      if (file.type == FileType::kTemp && file.number != 0 &&
+          path_ + "/" + name == TempFileName(path_, file.number)) {
+        temporary_files_.push_back(name);
+      }
       if (file.type == FileType::kOptions) {
         options_number_ = std::max(options_number_, file.number);
       }
@@ -137,6 +136,14 @@ class Repairer {
       }
     }
     return status;
+  }
+
+  // New ones may need their space.
+  void RemoveTemporaryFiles() {
+    for (const std::string& name : temporary_files_) {
+      // One that stays the next Open removes.
+      env_->RemoveFile(path_ + "/" + name).IgnoreError();
+    }
   }
 
   Status NoteNumber(const OldFile& file) {
@@ -185,13 +192,24 @@ class Repairer {
     return status;
   }
 
-  // For a newer log's updates a memtable of its own: should one number have
-  // been given out twice, the newer log is right.
-  MemTable* NewMemTable() {
-    inputs_.push_back({new MemTable(&comparator_, 0, options_.write_buffer_size,
-                                    options_.ablation.memtable),
-                       TableFile()});
-    return inputs_.back().memtable;
+  std::unique_ptr<MemTable> NewMemTable() const {
+    return std::make_unique<MemTable>(&comparator_, 0,
+                                      RepairInputs::kMemTableBytes,
+                                      options_.ablation.memtable);
+  }
+
+  // Takes what was salvaged.
+  Status AddMemTable(std::unique_ptr<MemTable> memtable, uint64_t rank) {
+    for (const auto& set : memtable->tombstones().Sets()) AddDeletions(*set);
+    return inputs_->AddMemTable(std::move(memtable), rank);
+  }
+
+  void AddDeletions(const RangeTombstones& set) {
+    for (size_t i = 0; i < set.size(); ++i) {
+      const RangeTombstone deletion = set.at(i);
+      deletions_.Add(deletion.sequence, ValueType::kRangeDeletion,
+                     deletion.begin, deletion.end);
+    }
   }
 
   Status SalvageLogs() {
@@ -199,29 +217,38 @@ class Repairer {
       if (old.type != FileType::kWal || hints_.IsObsoleteLog(old.number)) {
         continue;
       }
-      const std::string path = path_ + "/" + old.name;
-      std::unique_ptr<SequentialFile> file;
-      Status status = env_->NewSequentialFile(path, FileOptions(), &file);
+      Status status = SalvageLog(old);
       if (!status.ok()) return status;
-      wal::Reader reader(std::move(file), path, old.number);
-      Slice record;
-      MemTable* memtable = nullptr;
-      wal::ReadOutcome outcome;
-      do {
-        while ((outcome = reader.ReadRecord(&record)) ==
-               wal::ReadOutcome::kRecord) {
-          if (memtable == nullptr ||
-              memtable->ApproximateMemoryUsage() > options_.write_buffer_size) {
-            memtable = NewMemTable();
-          }
-          // What stands before damage inside a batch is kept.
-          status = InsertBatchInto(record, memtable);
-          if (status.IsNotSupported()) return status.Annotate(path);
-        }
-      } while (reader.SkipDamage());
-      if (outcome == wal::ReadOutcome::kNotSupported) return reader.status();
     }
     return Status::OK();
+  }
+
+  // A newer log's updates have a memtable of their own: should one number have
+  // been given out twice, the newer log is right.
+  Status SalvageLog(const OldFile& old) {
+    const std::string path = path_ + "/" + old.name;
+    std::unique_ptr<SequentialFile> file;
+    Status status = env_->NewSequentialFile(path, FileOptions(), &file);
+    if (!status.ok()) return status;
+    wal::Reader reader(std::move(file), path, old.number);
+    Slice record;
+    auto memtable = NewMemTable();
+    wal::ReadOutcome outcome;
+    do {
+      while ((outcome = reader.ReadRecord(&record)) ==
+             wal::ReadOutcome::kRecord) {
+        if (memtable->ApproximateMemoryUsage() > RepairInputs::kMemTableBytes) {
+          status = AddMemTable(std::exchange(memtable, NewMemTable()),
+                               inputs_->NewRank());
+          if (!status.ok()) return status;
+        }
+        // What stands before damage inside a batch is kept.
+        status = InsertBatchInto(record, memtable.get());
+        if (status.IsNotSupported()) return status.Annotate(path);
+      }
+    } while (reader.SkipDamage());
+    if (outcome == wal::ReadOutcome::kNotSupported) return reader.status();
+    return AddMemTable(std::move(memtable), inputs_->NewRank());
   }
 
   // Finds the tables that can be read to the end, and copies the readable
@@ -237,44 +264,46 @@ class Repairer {
       const std::string path = path_ + "/" + old.name;
       Status status = env_->GetFileSize(path, &table.size);
       if (!status.ok()) return status;
-      bool any = false;
-      if (IsWhole(table, &any)) {
-        if (any) inputs_.push_back({nullptr, table});
-        continue;
-      }
+      if (TakeWhole(path, table)) continue;
       status = CopyReadable(table, old);
       if (!status.ok()) return status;
     }
     return Status::OK();
   }
 
-  // Whether the table can be read to the end. *any: there is something in it.
-  bool IsWhole(const TableFile& table, bool* any) {
+  // Adds the table if it can be read to the end. False if it cannot.
+  bool TakeWhole(const std::string& path, const TableFile& file) {
+    std::shared_ptr<Table> table;
+    if (!inputs_->OpenTable(path, file, &table).ok()) return false;
     ReadOptions read_options;
     read_options.fill_cache = false;
-    const auto iterator = table_cache_->NewIterator(read_options, table);
-    bool in_order = true;
+    const auto iterator = table->NewIterator(read_options);
+    std::string first;
     std::string last;
-    for (iterator->SeekToFirst(); in_order && iterator->Valid();
-         iterator->Next()) {
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
       const Slice key = iterator->key();
-      if (*any && comparator_.Compare(last, key) >= 0) in_order = false;
-      *any = true;
+      if (last.empty()) {
+        first.assign(key.data(), key.size());
+      } else if (comparator_.Compare(last, key) >= 0) {
+        return false;
+      }
       last.assign(key.data(), key.size());
     }
-    if (!iterator->status().ok() || !in_order) return false;
-    return SalvageRangeDeletions(table, any);
+    if (!iterator->status().ok() || !TakeRangeDeletions(file, *table)) {
+      return false;
+    }
+    if (last.empty()) return true;
+    inputs_->AddTable(path, file, inputs_->NewRank(), std::move(first),
+                      std::move(last));
+    return true;
   }
 
-  bool SalvageRangeDeletions(const TableFile& file, bool* any) {
-    std::shared_ptr<Table> table;
-    if (!table_cache_->Find(file, &table).ok()) return false;
-    const RangeTombstones* const tombstones = table->tombstones();
+  bool TakeRangeDeletions(const TableFile& file, const Table& table) {
+    const RangeTombstones* const tombstones = table.tombstones();
     if (tombstones == nullptr) return true;
-    *any = true;
     const auto known = hints_.tables.find(file.number);
     if (known == hints_.tables.end()) {
-      tombstones_.AddTable(std::move(table));
+      AddDeletions(*tombstones);
       return true;
     }
     // Foreign writers' deletions may reach beyond what the MANIFEST gives to
@@ -282,7 +311,12 @@ class Repairer {
     FileMetaData metadata = known->second;
     metadata.file_size = file.size;
     metadata.tail_size = 0;
-    return tombstones_.AddFile(table_cache_.get(), metadata).ok();
+    TombstoneCollector collector(&comparator_);
+    if (!collector.AddFile(table_cache_.get(), metadata).ok()) return false;
+    const auto clipped = collector.Build();
+    table_cache_->Evict(file.number);  // What it knows of itself takes memory.
+    if (clipped != nullptr) AddDeletions(*clipped);
+    return true;
   }
 
   Status CopyReadable(const TableFile& table, const OldFile& old) {
@@ -295,22 +329,31 @@ class Repairer {
     table_options.file_name = path;
     table_options.file_size = table.size;
     table_options.manifest_largest_sequence = table.largest_sequence;
-    MemTable* const memtable = NewMemTable();
+    auto memtable = NewMemTable();
+    // The first one of two entries with the same key counts.
+    uint64_t rank = inputs_->NewRank();
     std::string last;
-    return SalvageTable(
-        table_options, std::move(file), old.type == FileType::kLevelDbTable,
-        [&](const Slice& key, const Slice& value) {
-          // A crafted table may be in disorder, and have keys twice.
-          if (!last.empty() && comparator_.Compare(last, key) >= 0) {
-            const auto same = memtable->NewIterator();
-            same->Seek(key);
-            if (same->Valid() && same->key() == key) return;
-          } else {
-            last.assign(key.data(), key.size());
-          }
-          memtable->Add(ExtractSequence(key), ExtractValueType(key),
-                        ExtractUserKey(key), value);
-        });
+    const auto take = [&](const Slice& key, const Slice& value) {
+      if (!status.ok()) return;
+      // A crafted table may be in disorder, and have keys twice.
+      if (!last.empty() && comparator_.Compare(last, key) >= 0) {
+        const auto same = memtable->NewIterator();
+        same->Seek(key);
+        if (same->Valid() && same->key() == key) return;
+      } else {
+        last.assign(key.data(), key.size());
+      }
+      memtable->Add(ExtractSequence(key), ExtractValueType(key),
+                    ExtractUserKey(key), value);
+      if (memtable->ApproximateMemoryUsage() > RepairInputs::kMemTableBytes) {
+        status = AddMemTable(std::exchange(memtable, NewMemTable()), rank--);
+      }
+    };
+    const Status salvaged =
+        SalvageTable(table_options, std::move(file),
+                     old.type == FileType::kLevelDbTable, take);
+    if (status.ok()) status = salvaged;
+    return status.ok() ? AddMemTable(std::move(memtable), rank) : status;
   }
 
   void Track(SequenceNumber sequence) {
@@ -318,27 +361,13 @@ class Repairer {
   }
 
   Status Merge() {
-    ReadOptions read_options;
-    read_options.fill_cache = false;
-    std::vector<std::unique_ptr<InternalIterator>> children;
-    // Of equal keys the first input's counts: that of the newest log, or else
-    // of the table with the highest number. A compaction that took the sequence
-    // numbers away may have left its inputs, in which older entries have none
-    // either.
-    for (size_t i = inputs_.size(); i-- > 0;) {
-      const Input& from = inputs_[i];
-      if (from.memtable == nullptr) {
-        children.push_back(table_cache_->NewIterator(read_options, from.table));
-        continue;
-      }
-      children.push_back(from.memtable->NewIterator());
-      tombstones_.AddMemTable(*from.memtable);
-    }
-    const auto tombstones = tombstones_.Build();
+    TombstoneCollector collector(&comparator_);
+    collector.AddMemTable(deletions_);
+    const auto tombstones = collector.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
     const KeyFolding folding = KeyFoldingOf(options_);
     const TombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
-    const auto input = NewMergingIterator(&comparator_, std::move(children));
+    const auto input = inputs_->NewIterator();
     std::unique_ptr<TableOutput> output;
     std::string last_key;
     std::optional<std::string> begin;  // Of the output, but for the first.
@@ -358,8 +387,6 @@ class Repairer {
     Status status;
     for (input->SeekToFirst(); status.ok() && input->Valid(); input->Next()) {
       const Slice key = input->key();
-      // The same update may be in a log and in a table.
-      if (!last_key.empty() && Slice(last_key) == key) continue;
       Track(ExtractSequence(key));
       const bool newest =
           last_key.empty() || comparator_.CompareUser(ExtractUserKey(last_key),
@@ -496,8 +523,13 @@ class Repairer {
   std::vector<OldFile> old_files_;
   uint64_t options_number_ = 0;  // Of RocksDB's newest options file.
   ManifestHints hints_;
-  std::vector<Input> inputs_;  // Tables, then logs, each the oldest first.
-  TombstoneCollector tombstones_;
+  std::vector<std::string> temporary_files_;
+  // Tables, then logs, each the oldest first: of two entries with the same
+  // internal key the newest log's counts, or else that of the table with the
+  // highest number. A compaction that took the sequence numbers away may have
+  // left its inputs, in which older entries have none either.
+  std::unique_ptr<RepairInputs> inputs_;
+  MemTable deletions_;  // Of ranges, all that were found.
   VersionEdit edit_;
   uint64_t next_number_ = 1;
   SequenceNumber last_sequence_ = 0;

@@ -167,7 +167,7 @@ Status TableOutput::Finish() {
   if (version_ != nullptr) EstimateReach();
   if (context_.options->rate_limiter != nullptr) Charge(1);
   step.Next("table sync");
-  if (status.ok()) status = file_->Sync();
+  if (status.ok() && context_.sync) status = file_->Sync();
   if (status.ok()) status = file_->Close();
   metadata_.file_size = builder_->FileSize();
   if (status.ok()) metadata_.tail_size = builder_->TailSize();

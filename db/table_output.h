@@ -33,6 +33,8 @@ struct TableOutputContext {
   std::string session_identity;
   // The tables are written under the names of temporary files, to be renamed.
   bool temporary_names = false;
+  // Whether the tables must survive a power failure.
+  bool sync = true;
 };
 
 // A table file being written, with the metadata of what is in it.
