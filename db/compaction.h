@@ -61,6 +61,8 @@ struct Compaction {
       for (FileMetaData* file : files) file->being_compacted = being_compacted;
     }
   }
+  // The least of the inputs' that is known; 0 if none is.
+  uint64_t OldestAncestorTime() const;
   // The user keys of the inputs, which must not be empty.
   KeySpan KeyRange() const;
 };

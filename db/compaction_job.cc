@@ -193,6 +193,7 @@ Status CompactionJob::OpenOutput() {
       context_, new_file_number_(), compaction_.compression,
       RateLimiter::Priority::kLow));
   outputs_.back()->SetPlace(compaction_.version, compaction_.output_level);
+  outputs_.back()->SetOldestAncestorTime(compaction_.OldestAncestorTime());
   Status status = outputs_.back()->Open();
   output_open_ = status.ok();
   return status;

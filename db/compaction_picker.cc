@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "db/table_output.h"
+
 namespace varve {
 
 namespace {
@@ -323,6 +325,17 @@ class Picker {
 };
 
 }  // namespace
+
+uint64_t Compaction::OldestAncestorTime() const {
+  uint64_t oldest = 0;
+  for (const auto& files : inputs) {
+    for (const FileMetaData* file : files) {
+      const uint64_t time_s = varve::OldestAncestorTime(*file);
+      if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
+    }
+  }
+  return oldest;
+}
 
 KeySpan Compaction::KeyRange() const {
   KeySpan span;

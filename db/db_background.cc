@@ -198,7 +198,10 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
       immutable_.begin(),
       immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));
   InstallSuperVersionLocked();
-  for (MemTable* memtable : memtables) UnrefMemTableLocked(memtable);
+  for (MemTable* memtable : memtables) {
+    flushed_memtables_.push_back(memtable);
+    UnrefMemTableLocked(memtable);
+  }
   while (wals_.front().number < versions_->log_number()) {
     obsolete_wals_.push_back(std::move(wals_.front()));
     wals_.pop_front();

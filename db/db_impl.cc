@@ -580,7 +580,9 @@ void DBImpl::DisposeLocked(SuperVersion* super_version) {
 }
 
 void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
-  if (memtable->Unref()) obsolete_memtables_.push_back(memtable);
+  if (!memtable->Unref()) return;
+  std::erase(flushed_memtables_, memtable);
+  obsolete_memtables_.push_back(memtable);
 }
 
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,

@@ -373,14 +373,24 @@ class DBImpl final : public DB,
   // reference then. Gives the mutex back meanwhile.
   Status Cut(CheckpointCut* cut);
 
-  // ---- Properties (db_properties.cc) ----
-  uint64_t EstimateKeys();
+  // ---- Properties (db_properties.cc, db_table_properties.cc) ----
+  // Calls visit(file, properties) for the tables of a level, or of all.
+  template <typename Visit>
+  void VisitTables(int only_level, Visit visit) VARVE_EXCLUDES(mutex_);
+  // Of tables, which may have to be opened. False if there is none of the name.
+  bool GetTableProperty(const Slice& name, std::string* value)
+      VARVE_EXCLUDES(mutex_);
+  uint64_t EstimateKeys() VARVE_EXCLUDES(mutex_);
+  // Whether it is the prefix and the number of a level.
+  bool ParseLevelProperty(const Slice& name, const char* prefix,
+                          int* level) const;
   bool GetIntPropertyLocked(const Slice& name, uint64_t* value)
       VARVE_REQUIRES(mutex_);
   std::string LevelStatsLocked() const VARVE_REQUIRES(mutex_);
   std::string StatsLocked() VARVE_REQUIRES(mutex_);
   void AppendCompactionTableLocked(std::string* out) const
       VARVE_REQUIRES(mutex_);
+  void AppendDbStatsLocked(std::string* out) const VARVE_REQUIRES(mutex_);
   std::string TablesLocked() const VARVE_REQUIRES(mutex_);
   std::string AblationWitnesses() const;
   std::string OldestSnapshotLocked() VARVE_REQUIRES(mutex_);
@@ -419,8 +429,10 @@ class DBImpl final : public DB,
   EventQueue events_;
   WriteDelay write_delay_;
   FlushPace flush_pace_;
-  MemTable* memtable_ = nullptr;       // See the class.
-  std::vector<MemTable*> immutable_;   // Oldest first.
+  MemTable* memtable_ = nullptr;      // See the class.
+  std::vector<MemTable*> immutable_;  // Oldest first.
+  // Flushed, but still read by iterators and read transactions.
+  std::vector<MemTable*> flushed_memtables_;
   SnapshotRegistry* const snapshots_;  // Takes no mutex; deletes itself.
   SuperVersionCache super_versions_;   // Reads take no mutex.
   Status background_error_;

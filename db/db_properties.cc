@@ -44,12 +44,16 @@ bool StripPrefix(Slice* name) {
   return false;
 }
 
-bool ParseLevel(Slice digits, int num_levels, int* level) {
-  if (digits.size() != 1 || digits[0] < '0' || digits[0] >= '0' + num_levels) {
-    return false;
+// The time of the oldest data in tables, in seconds since 1970; 0 without any.
+uint64_t OldestTableTime(const Version& version) {
+  uint64_t oldest = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : version.files(level)) {
+      const uint64_t time_s = OldestAncestorTime(*file);
+      if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
+    }
   }
-  *level = digits[0] - '0';
-  return true;
+  return oldest;
 }
 
 // Of tables that overlap only the deepest counts: what is above it is mostly
@@ -78,6 +82,19 @@ uint64_t EstimateLiveBytes(const Version& version) {
 
 }  // namespace
 
+bool DBImpl::ParseLevelProperty(const Slice& name, const char* prefix,
+                                int* level) const {
+  Slice digits = name;
+  if (!digits.starts_with(prefix)) return false;
+  digits.remove_prefix(Slice(prefix).size());
+  if (digits.size() != 1 || digits[0] < '0' ||
+      digits[0] >= '0' + options_.num_levels) {
+    return false;
+  }
+  *level = digits[0] - '0';
+  return true;
+}
+
 bool DBImpl::GetProperty(const Slice& property, std::string* value) {
   value->clear();
   Slice name = property;
@@ -87,18 +104,24 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     *value = std::to_string(number);
     return true;
   }
+  if (GetTableProperty(name, value)) return true;
   MutexLock lock(&mutex_);
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
   } else if (name == Slice("stats")) {
     *value = StatsLocked();
+  } else if (name == Slice("cfstats")) {
+    AppendCompactionTableLocked(value);
+  } else if (name == Slice("dbstats")) {
+    AppendDbStatsLocked(value);
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-witness")) {
     *value = AblationWitnesses();
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
-  } else if (name == Slice("statistics")) {
+  } else if (name == Slice("statistics") ||
+             name == Slice("options-statistics")) {
     if (stats_ != nullptr) *value = stats_->ToString();
   } else if (name == Slice("memory")) {
     *value = DescribeMemory();
@@ -129,37 +152,11 @@ bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
   return GetIntPropertyLocked(name, value);
 }
 
-// Without the mutex: tables may have to be opened.
-uint64_t DBImpl::EstimateKeys() {
-  SuperVersion* const super_version = super_versions_.Reference();
-  uint64_t entries = super_version->memtable->EntryCount();
-  uint64_t deletions = super_version->memtable->DeletionCount();
-  for (const MemTable* memtable : super_version->immutable) {
-    entries += memtable->EntryCount();
-    deletions += memtable->DeletionCount();
-  }
-  for (int i = 0; i < kNumLevels; ++i) {
-    for (const FileMetaData* file : super_version->version->files(i)) {
-      std::shared_ptr<Table> table;
-      if (!table_cache_->Find(file->table_file(), &table).ok()) continue;
-      const TableProperties& properties = table->properties();
-      entries += properties.num_entries;
-      deletions += properties.num_deletions;
-    }
-  }
-  super_versions_.Release(super_version);
-  // A deletion hides one entry, and is itself none.
-  return entries - std::min(entries, 2 * deletions);
-}
-
 bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   const Version& version = *versions_->current();
   const auto is = [&name](const char* other) { return name == Slice(other); };
-  Slice level_name = name;
   int level;
-  if (name.starts_with("num-files-at-level")) {
-    level_name.remove_prefix(Slice("num-files-at-level").size());
-    if (!ParseLevel(level_name, options_.num_levels, &level)) return false;
+  if (ParseLevelProperty(name, "num-files-at-level", &level)) {
     *value = static_cast<uint64_t>(version.NumFiles(level));
     return true;
   }
@@ -172,6 +169,10 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     memtable_bytes += memtable->ApproximateMemoryUsage();
     immutable_entries += memtable->EntryCount();
     immutable_deletions += memtable->DeletionCount();
+  }
+  uint64_t held_bytes = 0;
+  for (const MemTable* memtable : flushed_memtables_) {
+    held_bytes += memtable->ApproximateMemoryUsage();
   }
   if (is("num-immutable-mem-table")) {
     *value = immutable_.size();
@@ -199,6 +200,10 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = memtable_->ApproximateMemoryUsage();
   } else if (is("cur-size-all-mem-tables")) {
     *value = memtable_bytes;
+  } else if (is("size-all-mem-tables")) {
+    *value = memtable_bytes + held_bytes;
+  } else if (is("num-immutable-mem-table-flushed")) {
+    *value = flushed_memtables_.size();
   } else if (is("estimate-table-readers-mem")) {
     *value = table_cache_->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
@@ -224,6 +229,10 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = wals_.empty() ? versions_->log_number() : wals_.front().number;
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(versions_->live_version_count());
+  } else if (is("current-super-version-number")) {
+    *value = super_versions_.current()->number;
+  } else if (is("estimate-oldest-key-time")) {
+    *value = OldestTableTime(version);
   } else if (is("is-file-deletions-enabled")) {
     *value = deletions_held_ == 0 ? 1 : 0;
   } else if (is("estimate-live-data-size")) {
@@ -244,6 +253,8 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = stats_ != nullptr ? stats_->ReservedMemory() : 0;
   } else if (is("is-write-stopped")) {
     *value = stall_.pressure == WritePressure::kStop ? 1 : 0;
+  } else if (is("is-write-stalled")) {
+    *value = stall_.pressure != WritePressure::kNone ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
     *value = stall_.rate;
   } else {
@@ -305,6 +316,20 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
   }
   append("Sum", files, bytes, 0.0, total, compaction_stats_[0].bytes_written,
          Ratio(bytes, last_bytes));
+  AppendFormat(out,
+               "Tables: %.1f MB, %.1f MB of them in the last level; space "
+               "amplification %.2f; base level %d\n",
+               MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
+               targets.base_level);
+  AppendFormat(out, "Pending compaction: %.1f MB\n",
+               MiB(EstimatePendingCompactionBytes(options_, version)));
+}
+
+void DBImpl::AppendDbStatsLocked(std::string* out) const {
+  uint64_t table_bytes = 0;
+  for (const CompactionStats& stats : compaction_stats_) {
+    table_bytes += stats.bytes_written;
+  }
   // relaxed, both: see user_bytes_.
   const uint64_t user_bytes = user_bytes_.load(std::memory_order_relaxed);
   const uint64_t logged_bytes = logged_bytes_.load(std::memory_order_relaxed);
@@ -312,31 +337,24 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
       out,
       "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
       "write amplification %.2f\n",
-      MiB(user_bytes), MiB(logged_bytes), MiB(total.bytes_written),
-      Ratio(logged_bytes + total.bytes_written, user_bytes));
+      MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
+      Ratio(logged_bytes + table_bytes, user_bytes));
+  AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
+               stall_count_, static_cast<double>(stall_micros_) / 1e6,
+               StallCauseName(stall_.cause));
+  const std::string ablation = options_.ablation.ToString();
   AppendFormat(out,
-               "Tables: %.1f MB, %.1f MB of them in the last level; space "
-               "amplification %.2f; base level %d\n",
-               MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
-               targets.base_level);
+               "Background errors: %" PRIu64
+               "; reads that took the mutex for what they read: %" PRIu64
+               "; ablation: %s\n",
+               background_error_count_, super_versions_.LockedAcquires(),
+               ablation.empty() ? "none" : ablation.c_str());
 }
 
 std::string DBImpl::StatsLocked() {
   std::string out;
   AppendCompactionTableLocked(&out);
-  AppendFormat(&out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-               stall_count_, static_cast<double>(stall_micros_) / 1e6,
-               StallCauseName(stall_.cause));
-  AppendFormat(
-      &out, "Pending compaction: %.1f MB; background errors: %" PRIu64 "\n",
-      MiB(EstimatePendingCompactionBytes(options_, *versions_->current())),
-      background_error_count_);
-  const std::string ablation = options_.ablation.ToString();
-  AppendFormat(&out,
-               "Reads that took the mutex for what they read: %" PRIu64
-               "; ablation: %s\n",
-               super_versions_.LockedAcquires(),
-               ablation.empty() ? "none" : ablation.c_str());
+  AppendDbStatsLocked(&out);
   if (stats_ != nullptr) out += stats_->ToString();
   return out;
 }

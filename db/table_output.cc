@@ -30,6 +30,19 @@ void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
 
 }  // namespace
 
+uint64_t OldestAncestorTime(const FileMetaData& file) {
+  Slice rest(file.other_fields);
+  uint32_t field;
+  Slice value;
+  while (GetVarint32(&rest, &field) && GetLengthPrefixedSlice(&rest, &value)) {
+    uint64_t time_s = 0;
+    if (field == kOldestAncestorTimeField) {
+      return GetVarint64(&value, &time_s) ? time_s : 0;
+    }
+  }
+  return 0;
+}
+
 std::string NewSessionIdentity() {
   constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::random_device device;
@@ -70,11 +83,14 @@ Status TableOutput::Open() {
   options.session_identity = context_.session_identity;
   options.file_number = metadata_.number;
   // A date.
-  options.creation_time_s = context_.env->NowMicros() / 1000000;
+  options.file_creation_time_s = context_.env->NowMicros() / 1000000;
+  options.creation_time_s = oldest_ancestor_time_s_ != 0
+                                ? oldest_ancestor_time_s_
+                                : options.file_creation_time_s;
   PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,
                  options.creation_time_s);
   PutNumberField(&metadata_.other_fields, kFileCreationTimeField,
-                 options.creation_time_s);
+                 options.file_creation_time_s);
   file_ = NewInstrumentedFile(std::move(file_), context_.env);
   builder_ = std::make_unique<TableBuilder>(options, file_.get());
   return status;

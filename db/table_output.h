@@ -23,6 +23,10 @@ namespace varve {
 // cached blocks for another's.
 std::string NewSessionIdentity();
 
+// When the oldest of the tables was written that the file's data has come from,
+// in seconds since 1970, as the MANIFEST has it; 0 if unknown.
+uint64_t OldestAncestorTime(const FileMetaData& file);
+
 // What all tables that a database writes have in common.
 struct TableOutputContext {
   std::string db_path;
@@ -52,6 +56,11 @@ class TableOutput {
   void SetPlace(const Version* version, int level) {
     version_ = version;
     level_ = level;
+  }
+  // When the data was first written to a table, in seconds since 1970. Now, if
+  // it is 0 or not told.
+  void SetOldestAncestorTime(uint64_t time_s) {
+    oldest_ancestor_time_s_ = time_s;
   }
   Status Open();
   // REQUIRES: Open was OK; keys rise.
@@ -91,6 +100,7 @@ class TableOutput {
   FileMetaData metadata_;
   const Version* version_ = nullptr;
   int level_ = 0;
+  uint64_t oldest_ancestor_time_s_ = 0;
   DeletionReach reach_;
   std::string tombstones_end_;  // An internal key; empty if there are none.
   std::unique_ptr<WritableFile> file_;

@@ -275,7 +275,7 @@ void TableBuilder::Rep::WriteRangeDeletions() {
 void TableBuilder::Rep::WriteProperties() {
   properties.prefix_filtering = false;
   properties.creation_time_s = options.creation_time_s;
-  properties.file_creation_time_s = options.creation_time_s;
+  properties.file_creation_time_s = options.file_creation_time_s;
   properties.original_file_number = options.file_number;
   properties.column_family_name = "default";
   properties.comparator = options.comparator->user_comparator()->Name();

@@ -31,7 +31,9 @@ struct TableBuilderOptions {
   std::string db_identity;
   std::string session_identity;
   uint64_t file_number = 0;
+  // Of the oldest data, and of the file.
   uint64_t creation_time_s = 0;
+  uint64_t file_creation_time_s = 0;
   StatisticsImpl* statistics = nullptr;  // May be null.
 };
 

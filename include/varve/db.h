@@ -124,8 +124,14 @@ class VARVE_EXPORT DB {
   // What the DB says of itself; false if the name is unknown. Names:
   //   varve.num-files-at-level<N>     tables of that level
   //   varve.levelstats                a table of levels, files and bytes
-  //   varve.stats                     levels, compactions, write and space
-  //                                   amplification, stalls, counters
+  //   varve.cfstats                   levels, compactions, space amplification
+  //   varve.dbstats                   write amplification, stalls
+  //   varve.stats                     both, and the counters
+  //   varve.compression-ratio-at-level<N>   bytes of keys and values for each
+  //                                   byte of the level's tables; -1.000000
+  //                                   without tables
+  //   varve.aggregated-table-properties,
+  //   varve.aggregated-table-properties-at-level<N>   sums over tables
   //   varve.sstables                  every table with its key range
   //   varve.num-immutable-mem-table   write buffers waiting for flush
   //   varve.num-entries-active-mem-table, varve.num-entries-imm-mem-tables
@@ -141,6 +147,9 @@ class VARVE_EXPORT DB {
   //   varve.is-read-only              1 since one failed, until Resume; or if
   //                                   it was opened for reading only
   //   varve.cur-size-active-mem-table, varve.cur-size-all-mem-tables   bytes
+  //   varve.size-all-mem-tables       bytes, with those that were flushed and
+  //                                   are still read by iterators
+  //   varve.num-immutable-mem-table-flushed   the number of the latter
   //   varve.approximate-memory-usage  memtables, tables' metadata and cache
   //   varve.estimate-table-readers-mem   bytes of tables' metadata
   //   varve.estimate-num-keys
@@ -152,6 +161,10 @@ class VARVE_EXPORT DB {
   //   varve.oldest-snapshot           its number, age, thread, and the bytes
   //                                   that it keeps: docs/read_transactions.md
   //   varve.num-live-versions
+  //   varve.current-super-version-number   rises when the tables or write
+  //                                   buffers change
+  //   varve.estimate-oldest-key-time  seconds since 1970: when the oldest data
+  //                                   was written to a table; 0 without tables
   //   varve.total-sst-files-size, varve.live-sst-files-size   bytes
   //   varve.estimate-live-data-size   bytes without tables that a deeper one
   //                                   overlaps
@@ -159,9 +172,11 @@ class VARVE_EXPORT DB {
   //   varve.is-file-deletions-enabled  0 while a checkpoint is being made
   //   varve.block-cache-capacity, varve.block-cache-usage,
   //   varve.block-cache-pinned-usage  bytes
-  //   varve.is-write-stopped, varve.actual-delayed-write-rate
+  //   varve.is-write-stopped          1 while writers wait for background work
+  //   varve.is-write-stalled          1 while they wait or are slowed down
+  //   varve.actual-delayed-write-rate
   //   varve.io-path                   how tables are read
-  //   varve.statistics                events and distributions
+  //   varve.statistics, varve.options-statistics   events and distributions
   //   varve.prometheus                the same, for Prometheus
   //   varve.memory                    bytes of the whole process by kind: that
   //                                   live, were allocated, freed, by whom
