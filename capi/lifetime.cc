@@ -2,7 +2,8 @@
 #include "capi/lifetime.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
+#include <cstdint>
 
 #include "util/mutex.h"
 
@@ -10,19 +11,30 @@ namespace varve::capi {
 
 namespace {
 
-// Of 32 KiB together.
-constexpr size_t kClosedHandlesToKeep = 256;
+// Handles that were closed, in rings that closing threads seldom share: a
+// handle's address says in which. Of 32 KiB together.
+constexpr size_t kRings = 32;
+constexpr size_t kHandlesOfRing = 8;
 
-// Never destroyed: programs may close databases when they end.
-struct Lifetimes {
+struct alignas(64) Ring {
   Mutex mutex;
-  std::deque<std::unique_ptr<varve_t>> closed VARVE_GUARDED_BY(mutex);
-
-  static Lifetimes& Get() {
-    static auto* const lifetimes = new Lifetimes;
-    return *lifetimes;
-  }
+  std::array<std::unique_ptr<varve_t>, kHandlesOfRing> closed
+      VARVE_GUARDED_BY(mutex);
+  size_t next VARVE_GUARDED_BY(mutex) = 0;
 };
+
+Ring& RingOf(const varve_t* handle) {
+  // Never destroyed: programs may close databases when they end.
+  static auto* const rings = new std::array<Ring, kRings>;
+  const size_t number = reinterpret_cast<uintptr_t>(handle) / alignof(varve_t);
+  return (*rings)[number * 0x9E3779B97F4A7C15 >> 48 & (kRings - 1)];
+}
+
+// Held while a list of checkpoint objects changes.
+Mutex& CheckpointMutex() {
+  static auto* const mutex = new Mutex;
+  return *mutex;
+}
 
 // The handle, and what is made from it from now on, is of no database.
 void CutOff(varve_t* handle) {
@@ -48,12 +60,7 @@ void LetGoWhileClosing(varve_t* owner, void (*go)(void*), void* object) {
 
 void CloseHandle(varve_t* handle) {
   if (handle->db == ClosedDb()) return;
-  if (handle->owned == nullptr) {
-    CutOff(handle);
-    delete handle;
-    return;
-  }
-  if (!handle->owned->Close().IsBusy()) {
+  if (handle->owned == nullptr || !handle->owned->Close().IsBusy()) {
     RetireHandle(handle);
     return;
   }
@@ -70,22 +77,21 @@ void CloseHandle(varve_t* handle) {
 void RetireHandle(varve_t* handle) {
   CutOff(handle);
   handle->owned.reset();
-  Lifetimes& lifetimes = Lifetimes::Get();
-  std::unique_ptr<varve_t> oldest;
-  MutexLock lock(&lifetimes.mutex);
-  lifetimes.closed.emplace_back(handle);
-  if (lifetimes.closed.size() <= kClosedHandlesToKeep) return;
-  oldest = std::move(lifetimes.closed.front());
-  lifetimes.closed.pop_front();
+  handle->reference.Reset();
+  Ring& ring = RingOf(handle);
+  std::unique_ptr<varve_t> oldest(handle);
+  MutexLock lock(&ring.mutex);
+  ring.closed[ring.next].swap(oldest);
+  ring.next = (ring.next + 1) % kHandlesOfRing;
 }
 
 void AddCheckpoint(varve_checkpoint_t* checkpoint) {
-  MutexLock lock(&Lifetimes::Get().mutex);
+  MutexLock lock(&CheckpointMutex());
   checkpoint->handle->checkpoints.push_back(checkpoint);
 }
 
 void RemoveCheckpoint(varve_checkpoint_t* checkpoint) {
-  MutexLock lock(&Lifetimes::Get().mutex);
+  MutexLock lock(&CheckpointMutex());
   if (checkpoint->handle == nullptr) return;
   auto& all = checkpoint->handle->checkpoints;
   all.erase(std::find(all.begin(), all.end(), checkpoint));

@@ -48,7 +48,7 @@ void LetGo(varve_t* owner, Go go) {
 
 // Closes the handle; the database, too, if nothing of it is out.
 void CloseHandle(varve_t* handle);
-// The same for a database that was closed.
+// The same for a database that was closed, and for a catalog's reference.
 void RetireHandle(varve_t* handle);
 
 // A checkpoint object knows when its handle is closed.

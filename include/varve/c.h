@@ -22,8 +22,8 @@
  * "Invalid argument". A function without `errptr` does nothing then, and
  * returns NULL or 0; options that were given such a value are refused when a
  * database is opened with them, and a batch when it is written. A call with a
- * closed varve_t is "Shutdown in progress", as long as its handle is one of the
- * 256 that were closed last.
+ * closed varve_t is "Shutdown in progress", as long as it is one of the few
+ * hundred that were closed last.
  *
  * Errors: a function that can fail takes `char** errptr`. Before the call,
  * *errptr is NULL or a message of an earlier call; `errptr` itself may be NULL,

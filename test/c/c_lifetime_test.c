@@ -189,6 +189,9 @@ static void TestObjectsOutliveAReference(void) {
   checkpoint = varve_checkpoint_object_create(db, &error);
   OK(error);
   varve_close(db);
+  varve_close(db);
+  varve_put(db, plain_write, "k", 1, "v", 1, &error);
+  FAILED(error, "Shutdown in progress: ");
   CHECK(varve_catalog_close(catalog, &error) == 0);
   FAILED(error, "Busy: ");
   varve_iter_seek_to_first(iterator);
