@@ -111,7 +111,6 @@ Status CrashModel::NoteCut(const std::string& path, uint64_t size,
   }
   state->size = size;
   state->synced_size = std::min(state->synced_size, size);
-  if (size == 0) state->lost_dirty_pages = false;
   return Status::OK();
 }
 
@@ -170,22 +169,13 @@ Status CrashModel::NewWritableFile(const std::string& raw_path,
                                    FileRef* state) {
   const std::string path = Normalize(raw_path);
   MutexLock lock(&mu_);
-  const bool existed = base_->FileExists(path).ok();
-  FileRef found;
+  Operation operation(Kind::kCreate, path, "");
   Status status;
-  if (existed) {
-    status = StateOf(path, &found);
-    if (status.ok()) status = NoteCut(path, 0, found.get());
-    if (!status.ok()) return status;
-  }
-  status = base_->NewWritableFile(path, options, file);
+  if (base_->FileExists(path).ok()) status = SaveDisplaced(path, &operation);
+  if (status.ok()) status = base_->NewWritableFile(path, options, file);
   if (!status.ok()) return status;
-  if (!existed) {
-    found = std::make_shared<FileState>();
-    files_[path] = found;
-    Note(Operation(Kind::kCreate, path, ""));
-  }
-  *state = std::move(found);
+  *state = files_[path] = std::make_shared<FileState>();
+  Note(std::move(operation));
   return status;
 }
 
@@ -377,9 +367,11 @@ Status CrashModel::UndoOperations(const CrashOptions& options, Random* random) {
 Status CrashModel::Undo(const Operation& operation) {
   switch (operation.kind) {
     case Kind::kCreate:
-    case Kind::kLink:
+    case Kind::kLink: {
       files_.erase(operation.target);
-      return base_->RemoveFile(operation.target);
+      Status status = base_->RemoveFile(operation.target);
+      return status.ok() ? RestoreDisplaced(operation) : status;
+    }
     case Kind::kCreateDir:
       return base_->RemoveDir(operation.target);
     case Kind::kRemove:

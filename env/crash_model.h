@@ -7,8 +7,8 @@
 // Words. Everything goes to the base Env at once; what is not yet safe is
 // noted beside it, and Crash takes some of that back.
 //  - A file's bytes are safe up to its size at the last sync. The rest may be
-//    cut anywhere. Emptying or cutting a file is not safe before a sync
-//    either: the old bytes may come back.
+//    cut anywhere. Cutting a file is not safe before a sync either: the old
+//    bytes may come back.
 //  - An operation on names (create, remove, rename, link, make or remove a
 //    directory) is pending until the directory of its target is synced. Each
 //    pending operation happened or not, independently of the others, but an
@@ -57,7 +57,7 @@ class CrashModel {
   struct FileState {
     uint64_t size = 0;
     uint64_t synced_size = 0;
-    // The bytes of the last sync, if they were cut or emptied since.
+    // The bytes of the last sync, if they were cut since.
     bool was_cut = false;
     std::string bytes_before_cut;
     // A sync failed: the kernel dropped the dirty pages and calls them clean,

@@ -227,6 +227,9 @@ class MemoryEnv final : public EnvWrapper {
   // The file `path`, made if missing.
   Status FindOrCreateFile(const std::string& path, std::shared_ptr<Node>* node)
       VARVE_REQUIRES(mu_);
+  // Gives the name to a new file, and takes it from the one that had it.
+  Status CreateFile(const std::string& path, std::shared_ptr<Node>* node)
+      VARVE_REQUIRES(mu_);
 
   // Immutable after construction; the trees below are guarded by mu_.
   const std::shared_ptr<Node> root_;
@@ -301,6 +304,20 @@ Status MemoryEnv::FindOrCreateFile(const std::string& path,
   return Status::OK();
 }
 
+Status MemoryEnv::CreateFile(const std::string& path,
+                             std::shared_ptr<Node>* node) {
+  Place place;
+  Status status = Resolve(path, &place);
+  if (!status.ok()) return status;
+  if (path.ends_with('/') ||
+      (place.node != nullptr && place.node->IsDirectory())) {
+    return Status::FromErrno(path, EISDIR);
+  }
+  *node = std::make_shared<Node>(/*is_file=*/true);
+  place.directory->entries[place.name] = *node;
+  return Status::OK();
+}
+
 Status MemoryEnv::NewSequentialFile(const std::string& path,
                                     const FileOptions& /*options*/,
                                     std::unique_ptr<SequentialFile>* file) {
@@ -330,9 +347,8 @@ Status MemoryEnv::NewWritableFile(const std::string& path,
                                   std::unique_ptr<WritableFile>* file) {
   MutexLock lock(&mu_);
   std::shared_ptr<Node> node;
-  Status status = FindOrCreateFile(path, &node);
+  Status status = CreateFile(path, &node);
   if (!status.ok()) return status;
-  node->contents->Resize(0);
   *file = std::make_unique<MemoryWritableFile>(path, std::move(node));
   return Status::OK();
 }
@@ -501,9 +517,8 @@ Status MemoryEnv::NewLogger(const std::string& path,
                             std::shared_ptr<Logger>* logger) {
   MutexLock lock(&mu_);
   std::shared_ptr<Node> node;
-  Status status = FindOrCreateFile(path, &node);
+  Status status = CreateFile(path, &node);
   if (!status.ok()) return status;
-  node->contents->Resize(0);
   *logger = std::make_shared<MemoryLogger>(target(), std::move(node));
   return Status::OK();
 }

@@ -209,7 +209,7 @@ Status PosixEnv::NewWritableFile(const std::string& path,
   const FilePlace place = Locate(path);
   Status status = Verify(place);
   if (status.ok()) {
-    status = PosixOpenRegular(place, access | O_CREAT | O_TRUNC, &descriptor);
+    status = PosixCreate(place, access, &descriptor);
   }
   if (!status.ok()) return status;
   *file = options.use_mmap_writes
@@ -316,8 +316,7 @@ Status PosixEnv::NewLogger(const std::string& path,
   const FilePlace place = Locate(path);
   Status status = Verify(place);
   if (status.ok()) {
-    status = PosixOpenRegular(place, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
-                              &descriptor);
+    status = PosixCreate(place, O_WRONLY | O_APPEND, &descriptor);
   }
   if (status.ok()) *logger = NewPosixLogger(descriptor);
   return status;

@@ -377,24 +377,63 @@ class PosixDirectory final : public Directory {
   const bool owns_;
 };
 
-}  // namespace
-
-Status PosixOpen(const FilePlace& place, int flags, int* descriptor) {
+// The descriptor, or -1 with errno set.
+int OpenAt(int directory, const char* name, int flags) {
   // A directory is what its user names, perhaps by a link; files are where the
   // database made them. Not blocking counts for the opening of pipes only.
   if ((flags & O_DIRECTORY) == 0) flags |= O_NOFOLLOW | O_NONBLOCK;
-  const int fd = OpenDescriptor([&] {
+  return OpenDescriptor([&] {
     int opened;
     do {
-      opened = openat(place.directory, place.name, flags | O_CLOEXEC, 0644);
+      opened = openat(directory, name, flags | O_CLOEXEC, 0644);
     } while (opened < 0 && errno == EINTR);
     return MoveAboveStandard(opened);
   });
-  if (fd < 0 && errno == ELOOP) {
-    return Status::IOError("open " + place.path,
-                           "is a symbolic link, and is not followed");
+}
+
+Status OpenError(const std::string& path, int error_number) {
+  return error_number == ELOOP
+             ? Status::IOError("open " + path,
+                               "is a symbolic link, and is not followed")
+             : Status::FromErrno("open " + path, error_number);
+}
+
+}  // namespace
+
+Status PosixOpen(const FilePlace& place, int flags, int* descriptor) {
+  const int fd = OpenAt(place.directory, place.name, flags);
+  if (fd < 0) return OpenError(place.path, errno);
+  *descriptor = fd;
+  return Status::OK();
+}
+
+Status PosixCreate(const FilePlace& place, int flags, int* descriptor) {
+  flags |= O_CREAT;
+  int fd = OpenAt(place.directory, place.name, flags | O_EXCL);
+  if (fd < 0 && errno == EEXIST) {
+    struct stat info;
+    if (fstatat(place.directory, place.name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode)) {
+      return PosixOpenRegular(place, flags, descriptor);
+    }
+    // The old file may have other names. Without a name of its own in between
+    // a crash could leave neither file.
+    const std::string temporary = std::string(place.name) + ".dbtmp";
+    const char* const name = temporary.c_str();
+    fd = OpenAt(place.directory, name, flags | O_EXCL);
+    if (fd < 0 && errno == EEXIST && unlinkat(place.directory, name, 0) == 0) {
+      fd = OpenAt(place.directory, name, flags | O_EXCL);
+    }
+    if (fd >= 0 &&
+        renameat(place.directory, name, place.directory, place.name) != 0) {
+      const Status status =
+          Status::FromErrno("rename " + temporary + " to " + place.path, errno);
+      unlinkat(place.directory, name, 0);
+      close(fd);
+      return status;
+    }
   }
-  if (fd < 0) return Status::FromErrno("open " + place.path, errno);
+  if (fd < 0) return OpenError(place.path, errno);
   *descriptor = fd;
   return Status::OK();
 }

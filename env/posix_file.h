@@ -39,6 +39,10 @@ Status PosixOpen(const FilePlace& place, int flags, int* descriptor);
 // or a device, but for one like /dev/full to be written. Costs a system call
 // more.
 Status PosixOpenRegular(const FilePlace& place, int flags, int* descriptor);
+// Opens a new empty file for writing; `flags` say how. A regular file of that
+// name is replaced by it in one step, through a file of the name with `.dbtmp`
+// added. A device is opened as it is.
+Status PosixCreate(const FilePlace& place, int flags, int* descriptor);
 
 // Each takes over the descriptor. `path` is for messages.
 std::unique_ptr<SequentialFile> NewPosixSequentialFile(const std::string& path,

@@ -240,7 +240,9 @@ class VARVE_EXPORT Env {
   // How batches of reads are done, such as "io_uring", or "pread (io_uring:
   // Operation not permitted)".
   virtual std::string IoPath() { return "pread"; }
-  // Creates a file, or empties the one that is there.
+  // Creates an empty file. A file of that name is replaced in one step, never
+  // emptied: under its other names (hard links) it keeps its bytes, and a crash
+  // leaves the old file or the new one.
   virtual Status NewWritableFile(const std::string& path,
                                  const FileOptions& options,
                                  std::unique_ptr<WritableFile>* file) = 0;
@@ -295,7 +297,7 @@ class VARVE_EXPORT Env {
   // `count`. Threads start when there is work; all DBs of an Env share them.
   virtual void RaiseBackgroundThreads(int count, Priority priority) = 0;
 
-  // A logger that writes to a new file.
+  // A logger that writes to a new file, made as by NewWritableFile.
   virtual Status NewLogger(const std::string& path,
                            std::shared_ptr<Logger>* logger) = 0;
 

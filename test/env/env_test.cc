@@ -270,12 +270,30 @@ TEST_P(EnvTest, TruncateCutsAndExtendsWithZeros) {
   EXPECT_EQ(Read(Path("f")), std::string("01\0\0", 4));
 }
 
-TEST_P(EnvTest, NewWritableFileEmptiesTheOldOne) {
+TEST_P(EnvTest, NewWritableFileReplacesTheOldOne) {
   Write(Path("f"), "0123");
   auto file = NewFile("f");
   uint64_t size = 1;
   ASSERT_TRUE(env_->GetFileSize(Path("f"), &size).ok());
   EXPECT_EQ(size, 0u);
+}
+
+TEST_P(EnvTest, NewFilesLeaveOtherNamesOfTheOldOneAlone) {
+  Write(Path("f"), "0123");
+  ASSERT_TRUE(env_->LinkFile(Path("f"), Path("linked")).ok());
+  auto file = NewFile("f");
+  ASSERT_TRUE(file->Append("x").ok());
+  ASSERT_TRUE(file->Close().ok());
+  EXPECT_EQ(Read(Path("f")), "x");
+  EXPECT_EQ(Read(Path("linked")), "0123");
+  ASSERT_TRUE(env_->RemoveFile(Path("f")).ok());
+  ASSERT_TRUE(env_->LinkFile(Path("linked"), Path("f")).ok());
+  std::shared_ptr<Logger> logger;
+  ASSERT_TRUE(env_->NewLogger(Path("f"), &logger).ok());
+  Log(LogLevel::kInfo, logger.get(), "a line");
+  EXPECT_EQ(Read(Path("linked")), "0123");
+  EXPECT_NE(Read(Path("f")).find("a line"), std::string::npos);
+  EXPECT_EQ(Children(directory_), (Names{"f", "linked"}));
 }
 
 TEST_P(EnvTest, OpenFilesOutliveTheirNames) {

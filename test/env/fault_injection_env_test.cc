@@ -182,6 +182,9 @@ TEST_F(FaultInjectionEnvTest, CutFilesMayHaveTheirOldBytes) {
     ASSERT_TRUE(env_->Truncate("/d/f", 1).ok());
   };
   EXPECT_EQ(StatesAfter(truncate), (States{"f=abc", "f=a"}));
+}
+
+TEST_F(FaultInjectionEnvTest, AReplacedFileMayComeBackAsItWas) {
   const auto rewrite = [&] {
     WriteSafely("/d/f", "abc");
     Write("/d/f", "x", /*sync=*/false);
@@ -190,8 +193,15 @@ TEST_F(FaultInjectionEnvTest, CutFilesMayHaveTheirOldBytes) {
   const auto rewrite_safely = [&] {
     WriteSafely("/d/f", "abc");
     Write("/d/f", "x", /*sync=*/true);
+    SyncDirectory();
   };
   EXPECT_EQ(StatesAfter(rewrite_safely), (States{"f=x"}));
+  // The name is the directory's, as that of any new file.
+  const auto without_the_name = [&] {
+    WriteSafely("/d/f", "abc");
+    Write("/d/f", "x", /*sync=*/true);
+  };
+  EXPECT_EQ(StatesAfter(without_the_name), (States{"f=abc", "f=x"}));
 }
 
 TEST_F(FaultInjectionEnvTest, FilesFromBeforeAreSafe) {
@@ -505,14 +515,8 @@ class RandomWorkload {
         const std::string data(random_.Uniform(3000), NextLetter());
         const bool sync = random_.OneIn(2);
         ASSERT_TRUE(WriteStringToFile(env_, data, a, sync).ok());
-        const bool is_new = !current_.contains(a);
         current_[a] = {data, sync};
-        if (is_new) safe_.erase(a);
-        // Synced bytes of a safe name are safe at once.
-        if (safe_.contains(a)) {
-          if (sync) safe_[a] = data;
-          if (!sync) safe_.erase(a);
-        }
+        safe_.erase(a);  // The name may lead to the old file.
         break;
       }
       case 3:

@@ -66,6 +66,19 @@ void CheckReads(const RandomAccessFile& file, const std::string& expected,
   }
 }
 
+TEST_F(PosixEnvTest, ReplacesAFileThoughACrashLeftItsTemporaryName) {
+  ASSERT_TRUE(WriteStringToFile(env_, "old", Path("f"), false).ok());
+  ASSERT_TRUE(WriteStringToFile(env_, "left", Path("f.dbtmp"), false).ok());
+  ASSERT_TRUE(env_->LinkFile(Path("f.dbtmp"), Path("linked")).ok());
+  ASSERT_TRUE(WriteStringToFile(env_, "new", Path("f"), false).ok());
+  std::string contents;
+  ASSERT_TRUE(ReadFileToString(env_, Path("f"), &contents).ok());
+  EXPECT_EQ(contents, "new");
+  EXPECT_TRUE(env_->FileExists(Path("f.dbtmp")).IsNotFound());
+  ASSERT_TRUE(ReadFileToString(env_, Path("linked"), &contents).ok());
+  EXPECT_EQ(contents, "left");
+}
+
 TEST_F(PosixEnvTest, DirectReadsGiveTheSameBytes) {
   for (const size_t size : {0u, 1u, 511u, 512u, 4096u, 3000001u}) {
     SCOPED_TRACE(size);
