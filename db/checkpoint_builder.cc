@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kCopyBytes = 1 << 20;
 
+// Names to build under that are tried, should others' directories have them.
+constexpr int kMaxTemporaryNames = 100;
+
 std::string ParentOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -26,7 +29,6 @@ CheckpointBuilder::CheckpointBuilder(Env* env, std::string source,
       source_(std::move(source)),
       target_(env->AbsolutePath(target)) {
   while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
-  temporary_ = target_ + ".tmp";
 }
 
 Status CheckpointBuilder::Begin() {
@@ -37,8 +39,7 @@ Status CheckpointBuilder::Begin() {
 }
 
 Status CheckpointBuilder::Build(const CheckpointCut& cut) {
-  // An attempt that died may have left something.
-  Status status = RemoveTemporary();
+  Status status = ChooseTemporary();
   if (!status.ok()) return status;
   std::unique_ptr<Directory> parent;
   status = env_->NewDirectory(ParentOf(target_), &parent);
@@ -127,22 +128,33 @@ Status CheckpointBuilder::Copy(const std::string& from, const std::string& to,
   return status;
 }
 
+Status CheckpointBuilder::ChooseTemporary() {
+  for (int i = 1; i <= kMaxTemporaryNames; ++i) {
+    temporary_ = target_ + ".tmp" + (i > 1 ? std::to_string(i) : "");
+    std::vector<std::string> names;
+    Status status = env_->GetChildren(temporary_, &names);
+    if (status.IsNotFound()) return Status::OK();
+    // Not a directory, or a link: what it leads to is another's.
+    if (!status.ok() || !env_->CreateDirIfMissing(temporary_).ok()) continue;
+    if (std::all_of(names.begin(), names.end(), IsOfAnAttempt)) {
+      return RemoveTemporary();
+    }
+  }
+  return Status::InvalidArgument(
+      target_ + ".tmp", "is in use, and so are the names that follow it");
+}
+
+bool CheckpointBuilder::IsOfAnAttempt(const std::string& name) {
+  uint64_t number;
+  FileType type;
+  return ParseFileName(name, &number, &type) && type != FileType::kCurrent &&
+         type != FileType::kLock && type != FileType::kInfoLog;
+}
+
 Status CheckpointBuilder::RemoveTemporary() {
   std::vector<std::string> names;
   Status status = env_->GetChildren(temporary_, &names);
   if (status.IsNotFound()) return Status::OK();
-  // A link is not followed: what it leads to is another's.
-  if (status.ok()) status = env_->CreateDirIfMissing(temporary_);
-  if (!status.ok()) return status;
-  // All before any is removed: it may be a database.
-  for (const std::string& name : names) {
-    uint64_t number;
-    FileType type;
-    if (!ParseFileName(name, &number, &type) || type == FileType::kLock ||
-        type == FileType::kInfoLog) {
-      return Status::InvalidArgument(temporary_, "is in use: it has " + name);
-    }
-  }
   for (const std::string& name : names) {
     if (status.ok()) status = env_->RemoveFile(temporary_ + "/" + name);
   }

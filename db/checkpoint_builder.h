@@ -41,7 +41,12 @@ class CheckpointBuilder {
   Status LinkTable(const FileMetaData& file);
   // Copies the first `size` bytes of a file of the source, and syncs them.
   Status Copy(const std::string& from, const std::string& to, uint64_t size);
-  // Removes what an attempt has left, so far as it is a database's.
+  // Sets temporary_, the directory to build in, to a name that is free: no
+  // directory has it, or one that an attempt which died has left. That has
+  // files of a database, but no CURRENT, which is made last; with CURRENT it is
+  // a database, perhaps another checkpoint.
+  Status ChooseTemporary();
+  static bool IsOfAnAttempt(const std::string& name);
   Status RemoveTemporary();
 
   Env* const env_;

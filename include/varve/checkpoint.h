@@ -27,9 +27,10 @@ class VARVE_EXPORT Checkpoint {
   // does not depend on the first one: each may be changed or removed.
   //
   // Tables are copied where the file system cannot link them. It is built
-  // under the name `directory`.tmp; one at a time of each DB. A directory of
-  // that name is removed first if it is like one that such a call has left, as
-  // a checkpoint is that was never opened. Where updates were written with
+  // under the name `directory`.tmp; one at a time of each DB. What a call that
+  // was cut off has left there, a part of a database without CURRENT, is
+  // removed first; anything else of that name is left alone, and
+  // `directory`.tmp2 or a further one is taken. Where updates were written with
   // disable_wal, writers wait for a flush.
   //
   // InvalidArgument: `directory` exists. IOError and others: nothing is left

@@ -230,18 +230,21 @@ TEST_F(DbCheckpointTest, BadPlacesAreRefused) {
   const std::string used = dir_.Sub("used");
   std::filesystem::create_directory(used + ".tmp");
   WriteWholeFile(used + ".tmp/letter", "mine");
-  EXPECT_TRUE(Make(used).IsInvalidArgument());
+  EXPECT_TRUE(Ok(Make(used)));
   EXPECT_EQ(ReadWholeFile(used + ".tmp/letter"), "mine");
+  EXPECT_FALSE(std::filesystem::exists(used + ".tmp2"));
   // Or a database, be it this one.
   const std::string other_path = dir_.Sub("other_database");
   std::unique_ptr<DB> other;
   ASSERT_TRUE(Ok(DB::Open(options_, other_path + ".tmp", &other)));
   ASSERT_TRUE(Ok(other->Put({}, "a", "1")));
   ASSERT_TRUE(Ok(other->Flush({})));
-  EXPECT_TRUE(Make(other_path).IsInvalidArgument());
-  EXPECT_TRUE(other->CreateCheckpoint(other_path).IsInvalidArgument());
+  EXPECT_TRUE(Ok(Make(other_path)));
+  std::filesystem::remove_all(other_path);
+  EXPECT_TRUE(Ok(other->CreateCheckpoint(other_path)));
   other.reset();
-  EXPECT_TRUE(Make(other_path).IsInvalidArgument());
+  std::filesystem::remove_all(other_path);
+  EXPECT_TRUE(Ok(Make(other_path)));
   ASSERT_TRUE(Ok(DB::Open(options_, other_path + ".tmp", &other)));
   std::string value;
   ASSERT_TRUE(Ok(other->Get({}, "a", &value)));
@@ -260,6 +263,26 @@ TEST_F(DbCheckpointTest, LeftoversOfADeadAttemptAreRemoved) {
   WriteWholeFile(copy + ".tmp/MANIFEST-000001", "half");
   ASSERT_TRUE(Ok(Make(copy)));
   EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));
+}
+
+// The name that a checkpoint is built under may be another checkpoint's.
+TEST_F(DbCheckpointTest, LeavesAFinishedOneThatHasTheNameToBuildUnder) {
+  Open();
+  const Entries then = Fill(1);
+  const std::string copy = dir_.Sub("copy");
+  ASSERT_TRUE(Ok(Make(copy + ".tmp")));
+  ASSERT_TRUE(Ok(Make(copy + ".tmp2")));
+  const auto first = ReadDirectory(copy + ".tmp");
+  const auto second = ReadDirectory(copy + ".tmp2");
+  std::filesystem::create_directory(copy + ".tmp3");
+  WriteWholeFile(copy + ".tmp3/000007.sst", "half");
+  ASSERT_TRUE(Ok(Make(copy)));
+  EXPECT_EQ(ReadDirectory(copy + ".tmp"), first);
+  EXPECT_EQ(ReadDirectory(copy + ".tmp2"), second);
+  EXPECT_FALSE(std::filesystem::exists(copy + ".tmp3"));
+  for (const char* suffix : {"", ".tmp", ".tmp2"}) {
+    EXPECT_TRUE(SameEntries(ToList(then), Read(copy + suffix))) << suffix;
+  }
 }
 
 // Each is all writes up to one of them, and none behind it.
