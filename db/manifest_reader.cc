@@ -9,6 +9,7 @@
 #include "db/version_builder.h"
 #include "db/wal_reader.h"
 #include "env/file_names.h"
+#include "table/comparator_mismatch.h"
 
 namespace varve {
 
@@ -75,6 +76,9 @@ class ManifestReplay {
     if (!edit.key_folding().empty()) state_->key_folding = edit.key_folding();
     if (edit.comparator() &&
         *edit.comparator() != comparator_.user_comparator()->Name()) {
+      const std::string feature = FeatureOfComparator(
+          *edit.comparator(), comparator_.user_comparator()->Name());
+      if (!feature.empty()) return Status::NotSupported(feature);
       return Status::InvalidArgument(
           "comparator: the database was written with " + *edit.comparator() +
           ", Options::comparator is " + comparator_.user_comparator()->Name());

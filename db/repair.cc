@@ -18,6 +18,7 @@
 #include "env/file_names.h"
 #include "env/held_directory.h"
 #include "table/block_cache.h"
+#include "table/comparator_mismatch.h"
 #include "table/table_salvage.h"
 
 namespace varve {
@@ -165,6 +166,9 @@ class Repairer {
     }
     const char* const comparator = options_.comparator->Name();
     if (!hints_.comparator.empty() && hints_.comparator != comparator) {
+      const std::string feature =
+          FeatureOfComparator(hints_.comparator, comparator);
+      if (!feature.empty()) return Status::NotSupported(path_, feature);
       return Status::InvalidArgument(
           "comparator: the database was written with " + hints_.comparator +
           ", Options::comparator is " + comparator);

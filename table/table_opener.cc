@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "table/comparator_mismatch.h"
 #include "table/entry_scanner.h"
 
 namespace varve {
@@ -239,6 +240,8 @@ Status TableOpener::CheckProperties() const {
   const char* const expected =
       core_.options.comparator->user_comparator()->Name();
   if (!comparator.empty() && comparator != expected) {
+    const std::string feature = FeatureOfComparator(comparator, expected);
+    if (!feature.empty()) return NotSupported(feature);
     return NotSupported("the keys are ordered by '" + comparator +
                         "', not by '" + expected + "'");
   }

@@ -1,0 +1,56 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a database whose keys end in timestamps is refused by the name of that
+// feature. Method: a comparator of RocksDB's name for such keys.
+
+#include <filesystem>
+
+#include "test/testing/comparators.h"
+#include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
+
+namespace varve::test {
+namespace {
+
+class TimestampComparator final : public UnrecognizedBytewiseComparator {
+ public:
+  const char* Name() const override {
+    return "leveldb.BytewiseComparator.u64ts";
+  }
+};
+
+class DbUserTimestampsTest : public DbTestBase {
+ protected:
+  static void ExpectRefused(const Status& status) {
+    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+    EXPECT_TRUE(Contains(status.message(), "user timestamps"))
+        << status.ToString();
+  }
+};
+
+TEST_F(DbUserTimestampsTest, AreNamedByOpenRepairAndTables) {
+  static const TimestampComparator comparator;
+  options_.comparator = &comparator;
+  Open();
+  Put("a", "1");
+  Flush();
+  Close();
+  options_.comparator = BytewiseComparator();
+  ExpectRefused(TryOpen());
+  ExpectRefused(DB::OpenForReadOnly(options_, path_, &db_));
+  ExpectRefused(RepairDB(path_, options_));
+  // A table of theirs in another database.
+  const std::string table = ReadWholeFile(FilesEndingIn(path_, ".sst").back());
+  OpenAnew();
+  Put("a", "1");
+  Flush();
+  Close();
+  WriteWholeFile(FilesEndingIn(path_, ".sst").back(), table);
+  const Status status = TryOpen();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Contains(status.message(), "user timestamps"))
+      << status.ToString();
+}
+
+}  // namespace
+}  // namespace varve::test
