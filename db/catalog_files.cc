@@ -15,6 +15,13 @@ namespace varve {
 
 namespace {
 
+// A database's directory may be a link, even to nothing. A file is not ours.
+bool IsDirectoryOrLink(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  const Status status = env->GetChildren(path, &names);
+  return status.ok() || status.IsNotFound();
+}
+
 // Files that a repair or recovery has put aside.
 void RemoveLost(Env* env, const std::string& directory) {
   // A link would lead to what is not ours.
@@ -55,7 +62,8 @@ Status CatalogImpl::Open(bool create_if_missing) {
       }
     } else if (ParseDroppedDirectory(child, &number)) {
       next_dropped_ = std::max(next_dropped_, number + 1);
-      dropped.push_back(root_ + "/" + child);
+      const std::string path = root_ + "/" + child;
+      if (IsDirectoryOrLink(env_, path)) dropped.push_back(path);
     }
   }
   if (status.ok()) status = RemoveAllDropped(dropped);

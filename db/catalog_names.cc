@@ -137,7 +137,8 @@ bool ParseDroppedDirectory(const std::string& directory, uint64_t* number) {
   rest.remove_prefix(kDroppedPrefix.size());
   const char* const end = rest.data() + rest.size();
   const auto [parsed, error] = std::from_chars(rest.data(), end, *number);
-  return error == std::errc() && parsed == end;
+  return error == std::errc() && parsed == end &&
+         DroppedDirectory(*number) == directory;
 }
 
 }  // namespace varve

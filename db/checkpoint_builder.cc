@@ -134,8 +134,9 @@ Status CheckpointBuilder::ChooseTemporary() {
     std::vector<std::string> names;
     Status status = env_->GetChildren(temporary_, &names);
     if (status.IsNotFound()) return Status::OK();
-    // Not a directory, or a link: what it leads to is another's.
-    if (!status.ok() || !env_->CreateDirIfMissing(temporary_).ok()) continue;
+    // A link is not followed: what it leads to is another's.
+    if (status.ok()) status = env_->CreateDirIfMissing(temporary_);
+    if (!status.ok()) return status;
     if (std::all_of(names.begin(), names.end(), IsOfAnAttempt)) {
       return RemoveTemporary();
     }
@@ -155,6 +156,10 @@ Status CheckpointBuilder::RemoveTemporary() {
   std::vector<std::string> names;
   Status status = env_->GetChildren(temporary_, &names);
   if (status.IsNotFound()) return Status::OK();
+  // First, so that what a failure leaves is like what a dead attempt leaves.
+  if (std::erase(names, "CURRENT") > 0) {
+    status = env_->RemoveFile(CurrentFileName(temporary_));
+  }
   for (const std::string& name : names) {
     if (status.ok()) status = env_->RemoveFile(temporary_ + "/" + name);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "db/foreign_files.h"
 #include "db/options_check.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
@@ -172,6 +173,7 @@ Status DBImpl::Open(bool name_is_safe) {
   }
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
+    if (state.logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
     OpenInfoLog(&state.old_info_logs);
     status = InstallRecovered(&state, &flush);
   }
@@ -326,7 +328,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   memtable_ = NewMemTable(wal_number);
   InstallSuperVersionLocked();
   mutex_.Unlock();
-  if (writes) RemoveLeftovers(next_file_number);
+  if (writes) RemoveLeftovers(next_file_number, state->foreign_files);
   RemoveOldInfoLogs(std::move(state->old_info_logs));
   mutex_.Lock();
   env_->RaiseBackgroundThreads(max_compactions_ * options_.max_subcompactions,
@@ -399,11 +401,8 @@ bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
   TableFile file;
   file.number = number;
   std::shared_ptr<Table> table;
-  // One that the engine would not have called so it does not find.
-  const bool is_regular = path == TableFileName(path_, number) ||
-                          path == LevelDbTableFileName(path_, number);
-  const bool whole = !is_regular || (env_->GetFileSize(path, &file.size).ok() &&
-                                     table_cache_->Find(file, &table).ok());
+  const bool whole = env_->GetFileSize(path, &file.size).ok() &&
+                     table_cache_->Find(file, &table).ok();
   table_cache_->Evict(number);
   if (!whole) return false;
   const std::string lost = path_ + "/lost";
@@ -424,7 +423,8 @@ bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
   return true;
 }
 
-void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
+void DBImpl::RemoveLeftovers(uint64_t next_file_number,
+                             const std::set<std::string>& foreign_files) {
   const LocalSpan span("remove leftovers");
   std::vector<std::string> names;
   if (!env_->GetChildren(path_, &names).ok()) return;
@@ -447,6 +447,7 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number) {
     uint64_t number = 0;
     FileType type;
     if (!ParseFileName(name, &number, &type)) continue;
+    if (foreign_files.contains(name)) continue;
     bool keep = true;
     switch (type) {
       case FileType::kTable:
@@ -479,8 +480,10 @@ void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
   // Their names are dates.
   SortOldInfoLogs(env_->NowMicros(), &names);
   for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
+    const std::string path = path_ + "/" + names[i];
+    if (IsForeignFile(env_, path, FileType::kInfoLog, 0, 0)) continue;
     // It is tried again at the next open.
-    env_->RemoveFile(path_ + "/" + names[i]).IgnoreError();
+    env_->RemoveFile(path).IgnoreError();
   }
 }
 
@@ -535,6 +538,7 @@ Status DBImpl::CloseLocked() {
   background_done_.SignalAll();
   DropQueuedJobsLocked();
   WaitForBackgroundLocked();
+  if (status.ok()) NoteLogsEndLocked();
   for (LiveWal& wal : wals_) {
     const Status close_status = wal.writer->Close();
     if (status.ok()) status = close_status;

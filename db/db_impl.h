@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -147,7 +148,8 @@ class DBImpl final : public DB,
   // Writes the identity to IDENTITY, if it was not read from there.
   Status StoreIdentity();
   // `next_file_number` is the MANIFEST's, as it was found.
-  void RemoveLeftovers(uint64_t next_file_number);
+  void RemoveLeftovers(uint64_t next_file_number,
+                       const std::set<std::string>& foreign_files);
   void RemoveOldInfoLogs(std::vector<std::string> names);
   // Moves a table that the MANIFEST does not know to lost/, if it is whole.
   bool KeepUnknownTable(const std::string& name, uint64_t number);
@@ -302,6 +304,11 @@ class DBImpl final : public DB,
   // With the lead of the queue. Gives the mutex back while it writes.
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
+  // Notes in the MANIFEST up to which update the logs go, if they hold any that
+  // no table has: without it, a log that is later deleted, emptied or replaced
+  // by an older copy looks like one that never held more. Gives the mutex back
+  // while it writes.
+  void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
   // What a job that runs has met, or will meet, must not be taken for what
   // comes behind the Resume: a failed sync is told once, and the next one
   // succeeds. So what a Resume relies on is made when none runs. No job begins

@@ -104,6 +104,22 @@ Status DBImpl::SyncLogAtClose() {
   return wal_failed_ ? background_error_ : FlushLogLocked(true);
 }
 
+void DBImpl::NoteLogsEndLocked() {
+  if (read_only_ || memtable_ == nullptr || !background_error_.ok()) return;
+  const bool any = std::any_of(immutable_.begin(), immutable_.end(),
+                               [](const MemTable* m) { return !m->empty(); });
+  // The last update may then be in no log.
+  if ((!any && memtable_->empty()) || HasUnloggedLocked()) return;
+  VersionEdit edit;
+  edit.SetLogsEnd(versions_->LastSequence());
+  const Status status = versions_->LogAndApply(&edit);
+  if (!status.ok()) {
+    // No update depends on it: the logs are synced.
+    Log(LogLevel::kWarn, &log_, "the end of the logs is not noted: %s",
+        status.ToString().c_str());
+  }
+}
+
 Status DBImpl::FlushLogLocked(bool sync) {
   wal::Writer* const wal = wal_;  // The caller leads, so it stays the one.
   mutex_.Unlock();

@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "db/foreign_files.h"
+#include "db/manifest_hints.h"
 #include "env/file_names.h"
 #include "env/held_directory.h"
 #include "varve/db.h"
@@ -10,15 +12,20 @@ namespace varve {
 
 namespace {
 
-// The names of a database's files.
+// The names of a database's files. Foreign ones are left where they are.
 Status ListFiles(Env* env, const std::string& path,
                  std::vector<std::string>* names) {
   Status status = env->GetChildren(path, names);
   if (!status.ok()) return status;
-  std::erase_if(*names, [](const std::string& name) {
+  ManifestHints hints;
+  ReadManifestHints(env, path, *names, &hints);
+  std::erase_if(*names, [&](const std::string& name) {
     uint64_t number;
     FileType type;
-    return !ParseFileName(name, &number, &type);
+    return !ParseFileName(name, &number, &type) ||
+           (!hints.Names(type, number) &&
+            IsForeignFile(env, path + "/" + name, type, number,
+                          hints.next_file_number));
   });
   return status;
 }

@@ -18,6 +18,8 @@ void Apply(const VersionEdit& edit, ManifestHints* hints) {
       hints->min_log_number_to_keep, edit.min_log_number_to_keep().value_or(0));
   hints->first_log_number =
       std::max(hints->first_log_number, hints->min_log_number_to_keep);
+  hints->next_file_number =
+      std::max(hints->next_file_number, edit.next_file_number().value_or(0));
   if (edit.column_family() != 0) {
     if (edit.adds_column_family()) {
       hints->families[edit.column_family()] = edit.column_family_name();
@@ -70,6 +72,19 @@ bool ReadOne(Env* env, const std::string& path, uint64_t number,
 
 }  // namespace
 
+bool ManifestHints::Names(FileType type, uint64_t number) const {
+  switch (type) {
+    case FileType::kWal:
+      return number == first_log_number || number == prev_log_number;
+    case FileType::kTable:
+    case FileType::kLevelDbTable:
+      return tables.contains(number) || removed.contains(number);
+    default:
+      return type == FileType::kManifest &&
+             (number == manifest_number || number == current_number);
+  }
+}
+
 void ReadManifestHints(Env* env, const std::string& db_path,
                        std::vector<std::string> names, ManifestHints* hints) {
   std::vector<std::pair<uint64_t, std::string>> manifests;
@@ -83,11 +98,15 @@ void ReadManifestHints(Env* env, const std::string& db_path,
   std::sort(manifests.rbegin(), manifests.rend());
   std::string current;
   if (ReadCurrentFile(env, db_path, &current).ok()) {
+    FileType type;
+    ParseFileName(current, &hints->current_number, &type);
     std::stable_partition(manifests.begin(), manifests.end(),
                           [&](const auto& m) { return m.second == current; });
   }
   for (const auto& [number, name] : manifests) {
-    if (ReadOne(env, db_path + "/" + name, number, hints)) return;
+    if (!ReadOne(env, db_path + "/" + name, number, hints)) continue;
+    hints->manifest_number = number;
+    return;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "db/version_edit.h"
+#include "env/file_names.h"
 #include "varve/env.h"
 #include "varve/status.h"
 
@@ -22,6 +23,9 @@ struct ManifestHints {
   std::set<uint64_t> removed;
   uint64_t first_log_number = 0;  // Updates of those before it are in tables.
   uint64_t prev_log_number = 0;   // But not of this one.
+  uint64_t manifest_number = 0;   // Of the one that was read.
+  uint64_t current_number = 0;    // Of the one that CURRENT names.
+  uint64_t next_file_number = 0;  // The largest that an edit gives.
   // RocksDB keeps those from here on for transactions; 0 if it does not say.
   uint64_t min_log_number_to_keep = 0;
   std::string comparator;
@@ -29,6 +33,8 @@ struct ManifestHints {
   std::string db_id;
   std::map<uint32_t, std::string> families;  // Living ones but the default.
 
+  // Whether the MANIFEST says that the file is the database's.
+  bool Names(FileType type, uint64_t number) const;
   bool IsObsoleteLog(uint64_t number) const {
     return number < first_log_number && number != prev_log_number;
   }

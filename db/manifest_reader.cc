@@ -56,6 +56,7 @@ class ManifestReplay {
 
  private:
   Status Apply(VersionEdit edit) {
+    state_->logs_end = edit.logs_end();
     if (edit.max_column_family()) {
       state_->max_column_family = *edit.max_column_family();
     }

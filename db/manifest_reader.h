@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct ManifestState {
   // See VersionEdit.
   std::string key_folding;
   bool logs_are_files = false;  // See VersionEdit.
+  // Of the last edit: see VersionEdit.
+  std::optional<SequenceNumber> logs_end;
   // The last edit was cut off; the database is as it was before it.
   bool torn_tail = false;
   std::string torn_tail_message;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "db/foreign_files.h"
 #include "db/key_case.h"
 #include "db/overlooked_logs.h"
 #include "db/table_preload.h"
@@ -46,8 +47,12 @@ Status Recovery::ReadTables(RecoveredState* state) {
   Status status = ListDirectory(state);
   if (!status.ok()) return status;
   if (!has_current_) {
+    PassForeignFiles(state);
+    bool has_data = false;
+    status = FindData(*state, &has_data);
+    if (!status.ok()) return status;
     // The making of a database may have been cut off before it held anything.
-    if (has_data_) {
+    if (has_data) {
       return Status::Corruption(CurrentFileName(db_path_) +
                                 " is missing, but there are other files of a "
                                 "database; RepairDB may help");
@@ -61,10 +66,12 @@ Status Recovery::ReadTables(RecoveredState* state) {
   step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
   if (!status.ok()) return status;
+  PassForeignFiles(state);
   status = CheckKeyFolding(state->manifest.key_folding, options_);
   if (!status.ok()) return status.Annotate(db_path_);
   status = CheckLevels(*state);
   if (status.ok()) status = CheckForLostEdits(*state);
+  if (status.ok()) status = CheckNamedLog(state);
   // Since Varve wrote the MANIFEST all logs are here.
   if (status.ok() && options_number_ != 0 && !state->manifest.logs_are_files) {
     status = CheckLogDirectory(options_.env, db_path_, options_number_,
@@ -87,6 +94,8 @@ Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
   if (!state->exists) return Status::OK();
   sink_ = std::move(sink);
   Status status = ReplayAll(state);
+  if (status.ok()) status = CheckLogsEnd(state);
+  if (status.ok()) status = CheckUnknownTables(state);
   state->is_clean = status.ok() && IsClean(*state);
   return status;
 }
@@ -96,8 +105,8 @@ bool Recovery::IsClean(const RecoveredState& state) const {
   const auto is_empty = [](const MemTable* m) { return m->empty(); };
   return std::all_of(state.memtables.begin(), state.memtables.end(),
                      is_empty) &&
-         !sink_used_ && !after_damage_ && !manifest.torn_tail &&
-         state.wal_numbers.size() == 1 &&
+         !sink_used_ && !after_damage_ && !state.logs_incomplete &&
+         !manifest.torn_tail && state.wal_numbers.size() == 1 &&
          state.wal_numbers[0] == manifest.log_number &&
          manifest.log_number == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
@@ -114,96 +123,87 @@ Status Recovery::ListDirectory(RecoveredState* state) {
     uint64_t number = 0;
     FileType type;
     if (!ParseFileName(name, &number, &type)) continue;
-    // The number of an old info log is a time.
-    if (type != FileType::kInfoLog) {
-      state->largest_file_number = std::max(state->largest_file_number, number);
-    }
-    if (number > kMaxFileNumber && type != FileType::kInfoLog) {
-      return Status::Corruption(db_path_ + "/" + name,
-                                "no database has a file of that number");
-    }
     switch (type) {
       case FileType::kCurrent:
         has_current_ = true;
         break;
-      case FileType::kManifest:
-        ++manifest_count_;
-        break;
-      case FileType::kTemp:
-        state->temporary_files.push_back(name);
-        break;
-      case FileType::kWal: {
+      case FileType::kWal:
         state->wal_numbers.push_back(number);
-        uint64_t size = 0;
-        status = options_.env->GetFileSize(db_path_ + "/" + name, &size);
-        if (!status.ok()) return status;
-        if (size > 0) has_data_ = true;
         break;
-      }
       case FileType::kOptions:
         options_number_ = std::max(options_number_, number);
         break;
       case FileType::kInfoLog:
         if (name != "LOG") state->old_info_logs.push_back(name);
-        break;
+        continue;  // The number of an old one is a time.
       case FileType::kTable:
       case FileType::kLevelDbTable:
         table_numbers_.push_back(number);
-        has_data_ = true;
         break;
       default:
         break;
     }
+    entries_.push_back({name, number, type});
   }
   std::sort(state->wal_numbers.begin(), state->wal_numbers.end());
   return Status::OK();
 }
 
-Status Recovery::CheckLevels(const RecoveredState& state) const {
-  for (int level = options_.num_levels; level < kNumLevels; ++level) {
-    if (state.manifest.levels[level].empty()) continue;
-    return Status::InvalidArgument(
-        db_path_, "has tables in level " + std::to_string(level) +
-                      ", and num_levels is " +
-                      std::to_string(options_.num_levels));
+bool Recovery::IsNamed(const ManifestState& manifest,
+                       const Entry& entry) const {
+  switch (entry.type) {
+    case FileType::kWal:
+      return entry.number == manifest.log_number ||
+             entry.number == manifest.prev_log_number;
+    case FileType::kTable:
+    case FileType::kLevelDbTable:
+      return std::binary_search(live_tables_.begin(), live_tables_.end(),
+                                entry.number);
+    default:
+      return entry.type == FileType::kManifest &&
+             entry.number == manifest.manifest_number;
   }
-  return Status::OK();
 }
 
-Status Recovery::CheckForLostEdits(const RecoveredState& state) {
-  const ManifestState& manifest = state.manifest;
-  const auto& wals = state.wal_numbers;
-  // An edit that makes a log superfluous names a later one, and only then is
-  // the log removed: the one that the MANIFEST names must be there.
-  const bool log_is_gone =
-      manifest.log_number != 0 &&
-      !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
-  if (manifest.torn_tail && log_is_gone) {
-    return Status::Corruption(manifest.torn_tail_message,
-                              "and the log that it replaced is gone");
-  }
-  std::vector<uint64_t> known;
+void Recovery::PassForeignFiles(RecoveredState* state) {
+  const ManifestState& manifest = state->manifest;
   for (const auto& files : manifest.levels) {
-    for (const FileMetaData* file : files) known.push_back(file->number);
+    for (const FileMetaData* file : files) live_tables_.push_back(file->number);
   }
-  std::sort(known.begin(), known.end());
-  for (const uint64_t table : table_numbers_) {
-    if (std::binary_search(known.begin(), known.end(), table)) continue;
-    has_unknown_tables_ = true;
-    // A table whose number the MANIFEST has not given out yet was being
-    // written when the process died; an older log must then be there.
-    const auto wal =
-        std::lower_bound(wals.begin(), wals.end(), manifest.FirstLogNumber());
-    const bool no_older_log = wal == wals.end() || *wal > table;
-    // (A log that is named may never have been there, if RocksDB named it.)
-    if ((log_is_gone && manifest.logs_are_files) ||
-        (table >= manifest.next_file_number && no_older_log)) {
-      return Status::Corruption(
-          ManifestFileName(db_path_, manifest.manifest_number),
-          "has lost its end: it does not know " +
-              TableFileName(db_path_, table) +
-              ", and the log that holds its updates is gone");
+  std::sort(live_tables_.begin(), live_tables_.end());
+  for (const Entry& entry : entries_) {
+    if (!IsNamed(manifest, entry) &&
+        IsForeignFile(options_.env, db_path_ + "/" + entry.name, entry.type,
+                      entry.number, manifest.next_file_number)) {
+      Log(LogLevel::kWarn, logger_,
+          "%s is not the database's, by its contents: left alone",
+          entry.name.c_str());
+      state->foreign_files.insert(entry.name);
+      if (entry.type == FileType::kWal) {
+        std::erase(state->wal_numbers, entry.number);
+      } else {
+        std::erase(table_numbers_, entry.number);
+      }
+      // Nor is its number given out, but for one that never would be.
+      if (entry.number >= manifest.next_file_number + kFarFileNumbers) continue;
+    } else if (entry.type == FileType::kManifest) {
+      ++manifest_count_;
+    } else if (entry.type == FileType::kTemp) {
+      state->temporary_files.push_back(entry.name);
     }
+    state->largest_file_number =
+        std::max(state->largest_file_number, entry.number);
+  }
+}
+
+Status Recovery::FindData(const RecoveredState& state, bool* has_data) const {
+  *has_data = !table_numbers_.empty();
+  for (const uint64_t number : state.wal_numbers) {
+    uint64_t size = 0;
+    Status status =
+        options_.env->GetFileSize(WalFileName(db_path_, number), &size);
+    if (!status.ok()) return status;
+    if (size > 0) *has_data = true;
   }
   return Status::OK();
 }
@@ -225,6 +225,20 @@ Status Recovery::CheckTables(RecoveredState* state) {
   return PreloadTables(table_cache_, all);
 }
 
+Status Recovery::ScanSequences(const TableFile& file, SequenceNumber* smallest,
+                               SequenceNumber* largest) {
+  const NoBlockSpans quiet;
+  ReadOptions read_options;
+  read_options.fill_cache = false;
+  const auto iterator = table_cache_->NewIterator(read_options, file);
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    const SequenceNumber sequence = ExtractSequence(iterator->key());
+    *smallest = std::min(*smallest, sequence);
+    *largest = std::max(*largest, sequence);
+  }
+  return iterator->status();
+}
+
 Status Recovery::FindSequences(RecoveredState* state) {
   for (int level = 0; level < kNumLevels; ++level) {
     for (FileMetaData* file : state->manifest.levels[level]) {
@@ -236,25 +250,17 @@ Status Recovery::FindSequences(RecoveredState* state) {
         file->sequences_unknown = false;
         continue;
       }
-      const NoBlockSpans quiet;
-      ReadOptions read_options;
-      read_options.fill_cache = false;
-      const auto iterator =
-          table_cache_->NewIterator(read_options, file->table_file());
       SequenceNumber smallest = kMaxSequenceNumber;
       SequenceNumber largest = 0;
-      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-        const SequenceNumber sequence = ExtractSequence(iterator->key());
-        smallest = std::min(smallest, sequence);
-        largest = std::max(largest, sequence);
-      }
-      if (!iterator->status().ok()) {
+      const Status status =
+          ScanSequences(file->table_file(), &smallest, &largest);
+      if (!status.ok()) {
         // Reads of the damaged place say so themselves; the order of files
         // in level 0 stays that of their numbers.
         Log(LogLevel::kWarn, logger_,
             "sequence numbers of table %llu are unknown: %s",
             static_cast<unsigned long long>(file->number),
-            iterator->status().ToString().c_str());
+            status.ToString().c_str());
         continue;
       }
       file->smallest_sequence = std::min(smallest, largest);
@@ -310,12 +316,14 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       status = Status::Corruption(path, "a record is no write batch");
       break;
     }
-    if (first && TailIsMissing(record)) {
-      if (options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
-        return Status::Corruption(WalFileName(db_path_, last_log_),
-                                  "its end is missing");
+    if (const auto found = first ? FoundPredecessor(record) : std::nullopt) {
+      if (!*found &&
+          options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
+        return Status::Corruption(
+            WalFileName(db_path_, WalPredecessor::Decode(record)->number),
+            "its end is missing");
       }
-      after_damage_ = true;
+      after_damage_ = !*found;
     }
     first = false;
     if (after_damage_ && batch.count() == 0) continue;
@@ -326,6 +334,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       Log(LogLevel::kWarn, logger_,
           "%s does not go on where the damaged log before it ends: not used",
           path.c_str());
+      state->logs_incomplete = true;
       *stop = true;
       return Status::OK();
     }
@@ -348,12 +357,12 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   return Status::OK();
 }
 
-bool Recovery::TailIsMissing(const Slice& record) const {
+std::optional<bool> Recovery::FoundPredecessor(const Slice& record) const {
   const auto predecessor = WalPredecessor::Decode(record);
   // One whose updates are all in tables is not replayed, and may be gone.
-  if (!predecessor || predecessor->number < first_log_) return false;
+  if (!predecessor || predecessor->number < first_log_) return std::nullopt;
   const uint64_t found = predecessor->number == last_log_ ? last_log_end_ : 0;
-  return predecessor->size > found;
+  return predecessor->size <= found;
 }
 
 Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,

@@ -5,6 +5,7 @@
 
 #include "db/compaction_job.h"
 #include "db/flush_job.h"
+#include "db/foreign_files.h"
 #include "db/key_case.h"
 #include "db/manifest_hints.h"
 #include "db/options_check.h"
@@ -33,7 +34,7 @@ namespace {
 // Steps: lock, list, read what is left of the MANIFEST, salvage each damaged
 // table and each log (RepairInputs), merge; give the old files a second name in
 // lost/, take the first names of tables that count no more, write a MANIFEST,
-// and take the other first names.
+// and take the other first names. Foreign files stay where they are.
 class Repairer {
  public:
   Repairer(const Options& options, std::string path)
@@ -60,7 +61,7 @@ class Repairer {
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
     if (status.ok()) RemoveTemporaryFiles();
-    if (status.ok()) status = ReadHints();
+    if (status.ok()) status = CheckHints();
     if (status.ok()) status = CheckOverlookedLogs();
     if (status.ok()) status = SalvageTables();
     if (status.ok()) status = SalvageLogs();
@@ -99,9 +100,17 @@ class Repairer {
     if (!status.ok() && !status.IsNotFound()) return status;
     old_files_.clear();
     temporary_files_.clear();
+    hints_ = ManifestHints();
+    ReadManifestHints(env_, path_, names, &hints_);
     for (const std::string& name : names) {
       OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (!ParseFileName(name, &file.number, &file.type)) continue;
+      if (IsForeign(file)) {
+        // Its number is not given out, if it is one that may come.
+        if (!IsFar(file))
+          next_number_ = std::max(next_number_, file.number + 1);
+        continue;
+      }
       if (file.type == FileType::kBlob) {
         return Status::NotSupported(path_ + "/" + name, "blob files");
       }
@@ -147,6 +156,25 @@ class Repairer {
     }
   }
 
+  bool IsFar(const OldFile& file) const {
+    return file.number > kMaxFileNumber - kSpareFileNumbers ||
+           file.number >= hints_.next_file_number + kFarFileNumbers;
+  }
+
+  // Is left where it is. Where no MANIFEST says which numbers come, a damaged
+  // table may have any.
+  bool IsForeign(const OldFile& file) const {
+    const std::string path = path_ + "/" + file.name;
+    uint64_t next = hints_.next_file_number;
+    uint64_t size = 0;
+    if (next == 0 && IsTable(file.type) &&
+        env_->GetFileSize(path, &size).ok() && size > 0) {
+      next = kMaxFileNumber;
+    }
+    return !hints_.Names(file.type, file.number) &&
+           IsForeignFile(env_, path, file.type, file.number, next);
+  }
+
   Status NoteNumber(const OldFile& file) {
     if (file.number > kMaxFileNumber - kSpareFileNumbers) {
       return Status::Corruption(path_ + "/" + file.name,
@@ -156,10 +184,7 @@ class Repairer {
     return Status::OK();
   }
 
-  Status ReadHints() {
-    std::vector<std::string> names;
-    for (const OldFile& old : old_files_) names.push_back(old.name);
-    ReadManifestHints(env_, path_, std::move(names), &hints_);
+  Status CheckHints() {
     if (!hints_.families.empty()) {
       return Status::NotSupported(
           path_, "column families (" + hints_.families.begin()->second + ")");

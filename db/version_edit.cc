@@ -42,6 +42,7 @@ enum Tag : uint32_t {
   // know if the ignorable bit is set.
   kKeyFolding = kIgnorableBit | 0x560000,
   kLogsAreFiles = kIgnorableBit | 0x560001,
+  kLogsEnd = kIgnorableBit | 0x560002,
 };
 
 // Tags of the custom fields of kNewFile4.
@@ -207,6 +208,12 @@ void VersionEdit::EncodeTo(std::string* out) const {
     PutVarint32(out, kLogsAreFiles);
     PutLengthPrefixedSlice(out, Slice());
   }
+  if (logs_end_) {
+    std::string sequence;
+    PutVarint64(&sequence, *logs_end_);
+    PutVarint32(out, kLogsEnd);
+    PutLengthPrefixedSlice(out, sequence);
+  }
   if (log_number_) PutTagged(out, kLogNumber, *log_number_);
   if (prev_log_number_) PutTagged(out, kPrevLogNumber, *prev_log_number_);
   if (next_file_number_) PutTagged(out, kNextFileNumber, *next_file_number_);
@@ -329,6 +336,13 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
     case kLogsAreFiles:
       if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("logs");
       logs_are_files_ = true;
+      return Status::OK();
+    case kLogsEnd:
+      if (!GetLengthPrefixedSlice(input, &bytes) ||
+          !GetVarint64(&bytes, &number)) {
+        return Malformed("end of the logs");
+      }
+      logs_end_ = number;
       return Status::OK();
     case kOldWalAddition:
       if (!SkipOldWalAddition(input)) return Malformed("log addition");

@@ -114,6 +114,11 @@ class VersionEdit {
   bool logs_are_files() const { return logs_are_files_; }
   void SetLogsAreFiles() { logs_are_files_ = true; }
 
+  // That the database was closed, and its logs go up to this number. Counts
+  // only in the last edit of a MANIFEST.
+  std::optional<SequenceNumber> logs_end() const { return logs_end_; }
+  void SetLogsEnd(SequenceNumber sequence) { logs_end_ = sequence; }
+
   // The column family that the edit is about, and what it does to it.
   uint32_t column_family() const { return column_family_; }
   bool adds_column_family() const { return column_family_name_.has_value(); }
@@ -143,6 +148,7 @@ class VersionEdit {
   std::optional<uint64_t> min_log_number_to_keep_;
   std::optional<uint64_t> next_file_number_;
   std::optional<SequenceNumber> last_sequence_;
+  std::optional<SequenceNumber> logs_end_;
   std::optional<uint32_t> max_column_family_;
   std::optional<uint32_t> atomic_group_remaining_;
   std::optional<std::string> column_family_name_;

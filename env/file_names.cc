@@ -16,6 +16,9 @@ constexpr std::string_view kOptionsPrefix = "OPTIONS-";
 constexpr std::string_view kOldInfoLogPrefix = "LOG.old.";
 constexpr std::string_view kTempSuffix = ".dbtmp";
 
+// File numbers are padded to as many digits.
+constexpr size_t kNumberDigits = 6;
+
 struct FixedName {
   std::string_view name;
   FileType type;
@@ -29,8 +32,9 @@ constexpr std::array<FixedName, 5> kFixedNames = {{
 }};
 
 // What may follow a number.
-constexpr std::array<FixedName, 5> kSuffixes = {{
+constexpr std::array<FixedName, 6> kSuffixes = {{
     {".log", FileType::kWal},
+    {".log.dbtmp", FileType::kTemp},
     {".sst", FileType::kTable},
     {".ldb", FileType::kLevelDbTable},
     {".blob", FileType::kBlob},
@@ -43,9 +47,12 @@ bool ConsumePrefix(std::string_view* text, std::string_view prefix) {
   return true;
 }
 
-// Takes the decimal digits at the front of *text. False if there is none or
-// the number does not fit.
-bool ConsumeNumber(std::string_view* text, uint64_t* number) {
+// Takes the decimal digits at the front of *text. False if the number does not
+// fit or is not written as the engine does it: with zeros in front up to
+// `least_digits`, and no further.
+bool ConsumeNumber(std::string_view* text, size_t least_digits,
+                   uint64_t* number) {
+  const char first = text->empty() ? '\0' : text->front();
   uint64_t value = 0;
   size_t digit_count = 0;
   for (const char c : *text) {
@@ -55,7 +62,8 @@ bool ConsumeNumber(std::string_view* text, uint64_t* number) {
     value = value * 10 + digit;
     ++digit_count;
   }
-  if (digit_count == 0) return false;
+  if (digit_count < least_digits) return false;
+  if (digit_count > least_digits && first == '0') return false;
   text->remove_prefix(digit_count);
   *number = value;
   return true;
@@ -78,7 +86,7 @@ std::string SixDigits(uint64_t number) {
   const auto [end, error] =
       std::to_chars(std::begin(digits), std::end(digits), number);
   const auto count = static_cast<size_t>(end - digits);
-  std::string text(count < 6 ? 6 - count : 0, '0');
+  std::string text(count < kNumberDigits ? kNumberDigits - count : 0, '0');
   text.append(digits, count);
   return text;
 }
@@ -111,16 +119,16 @@ bool ParseFileName(const std::string& name, uint64_t* number, FileType* type) {
   FileType found = FileType::kTemp;
   if (ConsumePrefix(&rest, kManifestPrefix)) {
     found = FileType::kManifest;
-    if (!ConsumeNumber(&rest, &parsed)) return false;
+    if (!ConsumeNumber(&rest, kNumberDigits, &parsed)) return false;
   } else if (ConsumePrefix(&rest, kOldInfoLogPrefix)) {
     found = FileType::kInfoLog;
-    if (!ConsumeNumber(&rest, &parsed)) return false;
+    if (!ConsumeNumber(&rest, 1, &parsed)) return false;
   } else if (ConsumePrefix(&rest, kOptionsPrefix)) {
-    if (!ConsumeNumber(&rest, &parsed)) return false;
+    if (!ConsumeNumber(&rest, kNumberDigits, &parsed)) return false;
     const bool temporary = ConsumePrefix(&rest, kTempSuffix);
     found = temporary ? FileType::kTemp : FileType::kOptions;
   } else {
-    if (!ConsumeNumber(&rest, &parsed)) return false;
+    if (!ConsumeNumber(&rest, kNumberDigits, &parsed)) return false;
     if (!ConsumeSuffix(&rest, &found)) return false;
   }
   if (!rest.empty()) return false;

@@ -25,7 +25,7 @@ enum class FileType : uint8_t {
   kCurrent,       // CURRENT
   kLock,          // LOCK
   kInfoLog,       // LOG, LOG.old, LOG.old.<microseconds>
-  kTemp,          // 000007.dbtmp, OPTIONS-000007.dbtmp
+  kTemp,          // 000007.dbtmp, 000007.log.dbtmp, OPTIONS-000007.dbtmp
   kIdentity,      // IDENTITY
   kOptions,       // OPTIONS-000007
 };
@@ -38,8 +38,8 @@ constexpr uint64_t kSpareFileNumbers = uint64_t{1} << 32;
 
 // Says what a directory entry is. *number is the number in the name (for an
 // old info log, its microseconds), 0 if the name has none. False, and outputs
-// untouched, for a name that no database file has, among them numbers of more
-// than 64 bits.
+// untouched, for a name that the engine would not give: of another spelling
+// (7.log, MANIFEST-5), or with a number of more than 64 bits.
 bool ParseFileName(const std::string& name, uint64_t* number, FileType* type);
 
 std::string WalFileName(const std::string& directory, uint64_t number);

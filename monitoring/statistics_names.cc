@@ -81,6 +81,7 @@ constexpr std::array kTickerNames = {
     "varve.error.handler.bg.io.error.count",
     "varve.error.handler.autoresume.count",
     "varve.error.handler.autoresume.success.count",
+    "varve.wal.incomplete",
 };
 static_assert(kTickerNames.size() == kTickerCount, "a name for each ticker");
 

@@ -1,9 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve_check.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <map>
+#include <set>
 
+#include "db/foreign_files.h"
 #include "db/manifest_reader.h"
 #include "db/wal_predecessor.h"
 #include "db/wal_reader.h"
@@ -31,6 +34,7 @@ class Checker {
     if (status.ok()) status = List();
     if (!status.ok()) return status;
     CheckManifest();
+    PassForeignFiles();
     CheckTables();
     CheckLogs();
     if (damages_ == 0) CheckOpening();
@@ -86,6 +90,30 @@ class Checker {
     return status;
   }
 
+  // Those that the MANIFEST does not name, if they are another program's.
+  void PassForeignFiles() {
+    std::set<uint64_t> live = {manifest_.log_number, manifest_.prev_log_number};
+    for (const auto& level : manifest_.levels) {
+      for (const FileMetaData* file : level) live.insert(file->number);
+    }
+    const uint64_t next =
+        has_manifest_ ? manifest_.next_file_number : kMaxFileNumber;
+    for (auto* files : {&logs_, &tables_}) {
+      std::erase_if(*files, [&](const auto& file) {
+        const auto& [number, name] = file;
+        uint64_t same = 0;
+        FileType type = FileType::kWal;
+        if (live.contains(number) || !ParseFileName(name, &same, &type) ||
+            !IsForeignFile(Env::Default(), path_ + "/" + name, type, number,
+                           next)) {
+          return false;
+        }
+        Note(name, "no file of the database's, by its contents");
+        return true;
+      });
+    }
+  }
+
   void CheckManifest() {
     std::string name;
     Status status = ReadCurrentFile(Env::Default(), path_, &name);
@@ -125,10 +153,26 @@ class Checker {
       const FileMetaData* const file = it == live.end() ? nullptr : it->second;
       if (has_manifest_ && file == nullptr) {
         Note(name, "no part of the database, the MANIFEST does not name it");
+        if (number >= manifest_.next_file_number) NoteSequences(name);
         continue;
       }
       const Status status = CheckTable(path_ + "/" + name, file);
       if (!status.ok()) Damage(name, status);
+    }
+  }
+
+  // Of a table that was made after the MANIFEST's last edit, if it is whole.
+  void NoteSequences(const std::string& name) {
+    std::unique_ptr<TableCore> core;
+    if (!OpenTableFile(path_ + "/" + name, &comparator_, &core).ok()) return;
+    TableIterator iterator(ReadOptions(), core.get(), nullptr);
+    SequenceNumber largest = 0;
+    for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+      largest = std::max(largest, ExtractSequence(iterator.key()));
+    }
+    if (iterator.status().ok() && largest > unknown_sequence_) {
+      unknown_sequence_ = largest;
+      unknown_table_ = name;
     }
   }
 
@@ -186,6 +230,31 @@ class Checker {
       } else {
         Note(name, "no longer needed, and damaged: " + status.ToString());
       }
+    }
+    CheckLogsAreThere();
+  }
+
+  // What no log tells of itself.
+  void CheckLogsAreThere() {
+    if (!has_manifest_) return;
+    const std::string named = WalFileName("", manifest_.log_number).substr(1);
+    if (manifest_.logs_are_files && !logs_.contains(manifest_.log_number)) {
+      Damage(named,
+             Status::NotFound("the MANIFEST names it, and it is missing"));
+    } else if (manifest_.logs_end.value_or(0) >=
+                   std::max<uint64_t>(next_sequence_, 1) &&
+               damages_ == 0) {
+      Damage(logs_.empty() ? named : logs_.rbegin()->second,
+             Status::Corruption(
+                 "the database was closed with updates up to number " +
+                 std::to_string(*manifest_.logs_end) +
+                 " in its logs, and that is not in them: the log has lost its "
+                 "end, or a later one is missing"));
+    } else if (unknown_sequence_ >=
+               std::max(manifest_.last_sequence + 1, next_sequence_)) {
+      Damage(unknown_table_,
+             Status::Corruption("the MANIFEST is older than it, and no log has "
+                                "its updates"));
     }
   }
 
@@ -296,6 +365,9 @@ class Checker {
   std::string gap_log_;
   std::string gap_;
   SequenceNumber next_sequence_ = 0;
+  // The largest of a table that the MANIFEST is too old to know, and its name.
+  SequenceNumber unknown_sequence_ = 0;
+  std::string unknown_table_;
   uint64_t table_bytes_ = 0;
   uint64_t records_ = 0;
   uint64_t damages_ = 0;

@@ -84,6 +84,7 @@ void PrintEdit(const VersionEdit& edit, bool hex, FILE* out) {
   number("oldest log to keep", edit.min_log_number_to_keep());
   number("next file number", edit.next_file_number());
   number("last sequence", edit.last_sequence());
+  number("closed, with logs up to sequence", edit.logs_end());
   for (const auto& [level, file] : edit.deleted_files()) {
     fprintf(out, "  remove from level %d: %06" PRIu64 "\n", level, file);
   }

@@ -94,6 +94,7 @@ enum class Ticker : uint32_t {
   kBackgroundIoErrors,      // varve.error.handler.bg.io.error.count
   kAutoResumes,             // varve.error.handler.autoresume.count
   kAutoResumeSuccesses,     // varve.error.handler.autoresume.success.count
+  kLogsIncomplete,          // varve.wal.incomplete: opens that missed updates
   kCount,
 };
 

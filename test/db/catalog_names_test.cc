@@ -100,8 +100,8 @@ TEST(CatalogNamesTest, KnowsOnlyItsOwnDirectories) {
   EXPECT_EQ(DroppedDirectory(17), "dropped-17");
   EXPECT_TRUE(ParseDroppedDirectory("dropped-17", &number));
   EXPECT_EQ(number, 17u);
-  for (const char* directory :
-       {"dropped-", "dropped-x", "dropped-1x", "dropped--1", "db-dropped-1"}) {
+  for (const char* directory : {"dropped-", "dropped-x", "dropped-1x",
+                                "dropped--1", "db-dropped-1", "dropped-007"}) {
     EXPECT_FALSE(ParseDroppedDirectory(directory, &number)) << directory;
   }
 }

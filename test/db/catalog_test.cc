@@ -15,6 +15,7 @@
 
 #include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
 #include "util/read_section.h"
 
 namespace varve::test {
@@ -396,6 +397,19 @@ TEST_F(CatalogTest, WhatADeathLeavesBehindIsCleanedUp) {
   std::filesystem::create_directory(root_ + "/db-late");
   EXPECT_TRUE(catalog_->Create("late").IsInvalidArgument());
   EXPECT_TRUE(Ok(FindStatus("late")));
+}
+
+TEST_F(CatalogTest, LeavesFilesAndOtherSpellingsAlone) {
+  ASSERT_TRUE(Ok(catalog_->Close()));
+  catalog_.reset();
+  WriteWholeFile(root_ + "/dropped-3", "notes\n");
+  std::filesystem::create_directory(root_ + "/dropped-007");
+  WriteWholeFile(root_ + "/dropped-007/CURRENT", "MANIFEST-000001\n");
+  Open();
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  ASSERT_TRUE(Ok(catalog_->Drop("a")));
+  EXPECT_EQ(ReadWholeFile(root_ + "/dropped-3"), "notes\n");
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/dropped-007/CURRENT"));
 }
 
 TEST_F(CatalogTest, DatabasesShareCacheAndDescriptors) {

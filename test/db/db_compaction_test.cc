@@ -342,8 +342,8 @@ TEST_F(DbCompactionTest, StrayFilesAreRemovedAtOpenAndOthersKept) {
   Close();
   // Left behind by a crash: older manifests and temporary files. Not ours:
   // names that no database file has.
-  WriteWholeFile(path_ + "/MANIFEST-000000", "old");
-  WriteWholeFile(path_ + "/000099.dbtmp", "temporary");
+  WriteWholeFile(path_ + "/MANIFEST-000000", "");
+  WriteWholeFile(path_ + "/000099.dbtmp", "MANIFEST-000098\n");
   WriteWholeFile(path_ + "/notes.txt", "mine");
   WriteWholeFile(path_ + "/OPTIONS-000007", "a foreign engine's");
   Open();

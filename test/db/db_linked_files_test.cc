@@ -145,7 +145,6 @@ TEST_F(DbLinkedFilesTest, ACleanDatabaseStaysSo) {
   Open();
   Put("a", "1");
   Flush();
-  Close();
   Reopen();
   Close();
   const auto before = ReadDirectory(path_);

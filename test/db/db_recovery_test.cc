@@ -650,7 +650,7 @@ TEST_F(DbCleanOpenTest, WhateverIsLeftToDoIsDone) {
     EXPECT_EQ(StateNow(), 20);
   };
   Files files = files_;
-  files["000900.dbtmp"] = "cut off";
+  files["000900.dbtmp"] = "MANIFEST-0009";
   is_done(files);
   files = files_;
   files["MANIFEST-000900"] = "";
@@ -659,7 +659,7 @@ TEST_F(DbCleanOpenTest, WhateverIsLeftToDoIsDone) {
   files["000900.log"] = "";
   is_done(files);
   files = files_;
-  files["000900.sst"] = "cut off";
+  files["000900.sst"] = std::string("\0\1cut off", 9);
   is_done(files);
   files = files_;
   files.erase(log_);

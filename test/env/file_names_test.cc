@@ -25,14 +25,15 @@ TEST(FileNamesTest, ParsesEveryKind) {
     FileType type;
   } cases[] = {
       {"000007.log", 7, FileType::kWal},
-      {"7.log", 7, FileType::kWal},
+      {"1234567.log", 1234567, FileType::kWal},
       {"1234567.sst", 1234567, FileType::kTable},
       {"000007.ldb", 7, FileType::kLevelDbTable},
       {"000007.blob", 7, FileType::kBlob},
       {"000007.dbtmp", 7, FileType::kTemp},
+      {"000007.log.dbtmp", 7, FileType::kTemp},
       {"18446744073709551615.sst", UINT64_MAX, FileType::kTable},
       {"MANIFEST-000005", 5, FileType::kManifest},
-      {"MANIFEST-5", 5, FileType::kManifest},
+      {"MANIFEST-1732500000", 1732500000, FileType::kManifest},
       {"OPTIONS-000009", 9, FileType::kOptions},
       {"OPTIONS-000009.dbtmp", 9, FileType::kTemp},
       {"CURRENT", 0, FileType::kCurrent},
@@ -59,23 +60,23 @@ TEST(FileNamesTest, RefusesForeignNames) {
       "foo.sst",
       "7.",
       ".sst",
-      "7.sst2",
-      "7.ss",
-      "7sst",
+      "000007.sst2",
+      "000007.ss",
+      "000007sst",
       "-7.sst",
       "+7.sst",
-      " 7.sst",
-      "7.sst ",
+      " 000007.sst",
+      "000007.sst ",
       "0x7.sst",
       "7.7.sst",
       "MANIFEST",
       "MANIFEST-",
       "MANIFEST-x",
-      "MANIFEST-5x",
+      "MANIFEST-000005x",
       "MANIFEST--5",
       "manifest-5",
-      "MANIFEST-5\n",
-      "MANIFEST-5.dbtmp",
+      "MANIFEST-000005\n",
+      "MANIFEST-000005.dbtmp",
       "CURRENT2",
       "current",
       "LOCKS",
@@ -85,13 +86,29 @@ TEST(FileNamesTest, RefusesForeignNames) {
       "OPTIONS",
       "OPTIONS-",
       "OPTIONS-VARVE",
-      "OPTIONS-9.",
+      "OPTIONS-000009.",
       "IDENTITY.",
       "VARVE",
       "000099.vlog",
       "18446744073709551616.log",
       "99999999999999999999.log",
       "MANIFEST-18446744073709551616",
+      // The engine pads numbers to six digits.
+      "7.log",
+      "99.log",
+      "00007.sst",
+      "0000007.log",
+      "01234567.log",
+      "7.ldb",
+      "7.blob",
+      "7.dbtmp",
+      "7.log.dbtmp",
+      "000007.sst.dbtmp",
+      "MANIFEST-5",
+      "MANIFEST-0000005",
+      "OPTIONS-9",
+      "OPTIONS-9.dbtmp",
+      "LOG.old.007",
   };
   for (const char* name : names) {
     uint64_t number = 99;
@@ -102,7 +119,7 @@ TEST(FileNamesTest, RefusesForeignNames) {
   }
   uint64_t number = 0;
   FileType type = FileType::kBlob;
-  EXPECT_FALSE(ParseFileName(std::string("7.sst\0", 6), &number, &type));
+  EXPECT_FALSE(ParseFileName(std::string("000007.sst\0", 11), &number, &type));
 }
 
 TEST(FileNamesTest, MakesNamesThatParseBack) {

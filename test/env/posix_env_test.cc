@@ -66,6 +66,21 @@ void CheckReads(const RandomAccessFile& file, const std::string& expected,
   }
 }
 
+// The LOCK of a copy by hard links is that of the original.
+TEST_F(PosixEnvTest, ALockFileWithOtherNamesIsReplaced) {
+  ASSERT_TRUE(WriteStringToFile(env_, "kept", Path("LOCK"), false).ok());
+  ASSERT_TRUE(env_->LinkFile(Path("LOCK"), Path("copy")).ok());
+  std::unique_ptr<FileLock> lock;
+  std::unique_ptr<FileLock> of_copy;
+  std::unique_ptr<FileLock> second;
+  ASSERT_TRUE(env_->LockFile(Path("LOCK"), &lock).ok());
+  ASSERT_TRUE(env_->LockFile(Path("copy"), &of_copy).ok());
+  EXPECT_TRUE(env_->LockFile(Path("LOCK"), &second).IsBusy());
+  EXPECT_TRUE(env_->LockFile(Path("copy"), &second).IsBusy());
+  EXPECT_TRUE(env_->UnlockFile(std::move(lock)).ok());
+  EXPECT_TRUE(env_->UnlockFile(std::move(of_copy)).ok());
+}
+
 TEST_F(PosixEnvTest, ReplacesAFileThoughACrashLeftItsTemporaryName) {
   ASSERT_TRUE(WriteStringToFile(env_, "old", Path("f"), false).ok());
   ASSERT_TRUE(WriteStringToFile(env_, "left", Path("f.dbtmp"), false).ok());
