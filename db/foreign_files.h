@@ -13,8 +13,7 @@
 //   log tells by its WalPredecessor, and the MANIFEST by the end of logs that
 //   Close notes, if what a foreign file replaced held updates.
 // - A table or a MANIFEST that is needed is named by the MANIFEST or by
-// CURRENT,
-//   and the caller excludes these.
+//   CURRENT, and the caller excludes these.
 // - A file that is wrongly taken for foreign stays where it is.
 
 #include <cstdint>

@@ -121,14 +121,14 @@ TEST_F(DbHostileTest, CheckpointBuildsInNoPlaceThatALinkLeadsTo) {
   EXPECT_TRUE(Ok(db_->CreateCheckpoint(dir_.Sub("two"))));
 }
 
-TEST_F(DbHostileTest, UnknownTablesArePutAsideUnderWhateverNameTheyHave) {
+TEST_F(DbHostileTest, UnknownTablesArePutAsideAndOtherSpellingsLeftAlone) {
   fs::copy_file(table_, path_ + "/000077.ldb");
   fs::copy_file(table_, path_ + "/78.sst");
   Open();
   Put("a", "1");
   Close();
   EXPECT_TRUE(fs::exists(path_ + "/lost/000077.ldb"));
-  EXPECT_TRUE(fs::exists(path_ + "/lost/78.sst"));
+  EXPECT_TRUE(fs::exists(path_ + "/78.sst"));
 }
 
 TEST_F(DbHostileTest, PipesAndDirectoriesAreNamedAndNotWaitedFor) {

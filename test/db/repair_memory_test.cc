@@ -199,7 +199,7 @@ TEST_F(RepairMemoryTest, ErrorsAtAnyTableLoseNothing) {
 
 TEST_F(RepairMemoryTest, LeftoversOfARepairThatWasKilledGoFirst) {
   MakeTables(3, 300, true);
-  WriteWholeFile(path_ + "/000777.dbtmp", "half a table");
+  WriteWholeFile(path_ + "/000777.dbtmp", std::string("\0half a table", 13));
   WriteWholeFile(path_ + "/7.dbtmp", "a name that is not the engine's");
   env_.hook = [&](const std::string&) {
     EXPECT_FALSE(fs::exists(path_ + "/000777.dbtmp"));
