@@ -119,7 +119,8 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
       // Keys of other bytes may be equal for another comparator.
       index_(comparator->bytewise()
                  ? PointIndex::BucketCountFor(write_buffer_size)
-                 : 0),
+                 : 0,
+             &entry_count_),
       tombstones_(comparator) {
   if (IsProduction(mode_)) {
     tree_.emplace(comparator, &arena_, &node_arena_);
@@ -143,7 +144,7 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   uint64_t hash = 0;
   if (index_.usable()) {
     hash = PreviewXxh3(user_key);
-    index_.Prefetch(hash);  // While the structure is searched.
+    index_.PrefetchForInsert(hash);  // While the structure is searched.
   }
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
@@ -151,6 +152,7 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   char* const entry = IsProduction(mode_) ? tree_->AllocateEntry(size)
                                           : list_->AllocateEntry(size);
   char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
+  const Slice key(p, key_size);
   if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
   p += user_key.size();
   EncodeFixed64(p, PackTrailer(sequence, type));
@@ -161,7 +163,7 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   } else {
     list_->Insert(entry);
   }
-  if (index_.usable()) index_.Insert(entry, hash);
+  index_.Insert(entry, key, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
   if (type != ValueType::kValue) {
@@ -174,10 +176,10 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
                            uint64_t hash, Slice* value) const {
   if (NeverAdded()) return LookupState::kNotFound;
   const SequenceNumber cover = tombstones_.MaxCovering(user_key, sequence);
-  if (index_.usable()) {
-    const char* const entry = index_.Find(user_key, hash);
-    if (entry == nullptr) return AnswerWithout(cover);
-    const Slice key = EntryKey(entry);
+  const std::optional<const char*> entry = index_.Find(user_key, hash);
+  if (entry.has_value()) [[likely]] {
+    if (*entry == nullptr) return AnswerWithout(cover);
+    const Slice key = EntryKey(*entry);
     if (ExtractSequence(key) <= sequence) return Answer(key, cover, value);
     // Too new for this reader: the index does not know older ones.
   }

@@ -58,7 +58,7 @@ class MemTable {
                    uint64_t hash, Slice* value) const;
   // Brings what Find reads first for the hash into the cache.
   void Prefetch(uint64_t hash) const {
-    if (index_.usable() && !NeverAdded()) index_.Prefetch(hash);
+    if (!NeverAdded()) index_.Prefetch(hash);
   }
   // The newest update of the key at or behind the lookup key. The value is
   // copied.
@@ -78,7 +78,7 @@ class MemTable {
   // empty memtable and all of it soon.
   size_t ApproximateMemoryUsage() const {
     return arena_.MemoryUsage() + node_arena_.MemoryUsage() +
-           index_.MemoryUsage(EntryCount()) + tombstones_.MemoryUsage();
+           index_.MemoryUsage() + tombstones_.MemoryUsage();
   }
   uint64_t EntryCount() const {
     // relaxed: a statistic.

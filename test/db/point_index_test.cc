@@ -23,6 +23,7 @@
 #include "db/memtable.h"
 #include "db/memtable_entry.h"
 #include "table/internal_key.h"
+#include "test/testing/point_index.h"
 #include "test/testing/seed.h"
 #include "util/arena.h"
 #include "util/coding.h"
@@ -33,52 +34,8 @@ namespace {
 
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
 
-// Runs function(0) .. function(count - 1), each in a thread.
-void RunThreads(int count, const std::function<void(int)>& function) {
-  std::atomic<int> ready{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      // Close together, or the first is done before the last has started.
-      ready.fetch_add(1);
-      while (ready.load() < count) std::this_thread::yield();
-      function(i);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-// An index by itself, with hashes of the test's choice.
-// Thread-safety: as PointIndex.
-class Index {
- public:
-  explicit Index(size_t bucket_count) : index_(bucket_count) {}
-
-  void Insert(const std::string& key, SequenceNumber sequence, uint64_t hash) {
-    const std::string internal_key =
-        MakeInternalKey(key, PackTrailer(sequence, ValueType::kValue));
-    std::string bytes;
-    PutVarint32(&bytes, static_cast<uint32_t>(internal_key.size()));
-    bytes += internal_key;
-    char* const entry =
-        arena_.AllocateAligned(PointIndex::kLinkBytes + bytes.size()) +
-        PointIndex::kLinkBytes;
-    memcpy(entry, bytes.data(), bytes.size());
-    index_.Insert(entry, hash);
-  }
-  // The sequence number found, 0 if none.
-  SequenceNumber Find(const std::string& key, uint64_t hash) const {
-    const char* const entry = index_.Find(key, hash);
-    if (entry == nullptr) return 0;
-    const Slice internal_key = EntryKey(entry);
-    EXPECT_EQ(ExtractUserKey(internal_key), Slice(key));
-    return ExtractSequence(internal_key);
-  }
-
- private:
-  Arena arena_;
-  PointIndex index_;
-};
+using test::Index;
+using test::RunThreads;
 
 std::string KeyOf(uint64_t number) {
   // Of several lengths, one of them 0, and some the beginnings of others.
@@ -95,20 +52,32 @@ TEST(PointIndexTest, ChoosesBucketsForTheWriteBuffer) {
 }
 
 TEST(PointIndexTest, IsUsableUnlessOfNoBuckets) {
-  EXPECT_TRUE(PointIndex(64).usable());
-  EXPECT_FALSE(PointIndex(0).usable());
-  EXPECT_EQ(PointIndex(0).MemoryUsage(1000), 0u);
+  const std::atomic<uint64_t> count{1000};
+  EXPECT_TRUE(PointIndex(64, &count).usable());
+  PointIndex none(0, &count);
+  EXPECT_FALSE(none.usable());
+  EXPECT_EQ(none.MemoryUsage(), 0u);
+  alignas(8) char bytes[32] = {};
+  char* const entry = bytes + PointIndex::kLinkBytes;
+  none.Insert(entry, EntryKey(entry), 0);
+  none.Prefetch(0);
+  EXPECT_EQ(none.Find("key", 0), std::nullopt);
 }
 
 TEST(PointIndexTest, ChargesAPageForEachInsertUntilAllAreCharged) {
-  const PointIndex small(64);
-  EXPECT_EQ(small.MemoryUsage(0), 0u);
-  EXPECT_EQ(small.MemoryUsage(1), 64 * 8u);
-  const PointIndex large(4096);
-  EXPECT_EQ(large.MemoryUsage(0), 0u);
-  EXPECT_EQ(large.MemoryUsage(3), 3 * 4096u);
-  EXPECT_EQ(large.MemoryUsage(8), 8 * 4096u);
-  EXPECT_EQ(large.MemoryUsage(1000), 8 * 4096u);
+  std::atomic<uint64_t> count{0};
+  const PointIndex small(64, &count);
+  const PointIndex large(4096, &count);
+  EXPECT_EQ(small.MemoryUsage(), 0u);
+  EXPECT_EQ(large.MemoryUsage(), 0u);
+  count = 1;
+  EXPECT_EQ(small.MemoryUsage(), 64 * 8u);
+  count = 3;
+  EXPECT_EQ(large.MemoryUsage(), 3 * 4096u);
+  count = 8;
+  EXPECT_EQ(large.MemoryUsage(), 8 * 4096u);
+  count = 1000;
+  EXPECT_EQ(large.MemoryUsage(), 8 * 4096u);
 }
 
 TEST(PointIndexTest, FindsNothingWhenEmpty) {
