@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "varve/write_batch.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -16,8 +17,44 @@ namespace {
 
 constexpr size_t kHeaderSize = BatchReader::kHeaderSize;
 
-void PutTag(std::string* out, BatchTag tag) {
-  out->push_back(static_cast<char>(tag));
+constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
+
+// The most that a record of two fields takes beside their bytes.
+constexpr size_t kMaxRecordOverhead = 1 + 2 * kMaxVarint32Bytes;
+
+// REQUIRES: the capacity is enough.
+void AppendInPlace(std::string* out, BatchTag tag, const Slice& key,
+                   const Slice* value) {
+  char start[1 + kMaxVarint32Bytes];
+  start[0] = static_cast<char>(tag);
+  const char* const end =
+      EncodeVarint32(start + 1, static_cast<uint32_t>(key.size()));
+  out->append(start, static_cast<size_t>(end - start));
+  out->append(key.data(), key.size());
+  if (value != nullptr) PutLengthPrefixedSlice(out, *value);
+}
+
+// Key and value may point into *out: its bytes stay until all are copied.
+[[gnu::noinline]] void AppendGrowing(std::string* out, size_t capacity,
+                                     BatchTag tag, const Slice& key,
+                                     const Slice* value) {
+  std::string grown;
+  grown.reserve(capacity);
+  grown.append(*out);
+  AppendInPlace(&grown, tag, key, value);
+  out->swap(grown);
+}
+
+// As above; at the cost of one copy of *out each time that it doubles.
+inline void AppendRecord(std::string* out, BatchTag tag, const Slice& key,
+                         const Slice* value) {
+  const size_t size = out->size() + kMaxRecordOverhead + key.size() +
+                      (value != nullptr ? value->size() : 0);
+  if (size > out->capacity()) [[unlikely]] {
+    AppendGrowing(out, std::max(size, 2 * out->capacity()), tag, key, value);
+  } else {
+    AppendInPlace(out, tag, key, value);
+  }
 }
 
 }  // namespace
@@ -64,50 +101,35 @@ uint32_t WriteBatch::Count() const {
   return DecodeFixed32(representation_.data() + 8);
 }
 
-void WriteBatch::Put(const Slice& key, const Slice& value) {
-  if (!EntryFits(key.size(), value.size())) {
-    too_long_ = true;
+inline void WriteBatchInternal::AddUpdate(WriteBatch* batch, BatchTag tag,
+                                          const Slice& key,
+                                          const Slice* value) {
+  const uint32_t count = batch->Count();
+  if (count == kMaxCount ||
+      !EntryFits(key.size(), value != nullptr ? value->size() : 0)) {
+    batch->too_long_ = true;
     return;
   }
-  WriteBatchInternal::SetCount(this, Count() + 1);
-  PutTag(&representation_, BatchTag::kPut);
-  PutLengthPrefixedSlice(&representation_, key);
-  PutLengthPrefixedSlice(&representation_, value);
-  charge_.Update(representation_);
+  AppendRecord(&batch->representation_, tag, key, value);
+  // After the copy: the key may be a slice of the header.
+  SetCount(batch, count + 1);
+  batch->charge_.Update(batch->representation_);
+}
+
+void WriteBatch::Put(const Slice& key, const Slice& value) {
+  WriteBatchInternal::AddUpdate(this, BatchTag::kPut, key, &value);
 }
 
 void WriteBatch::Delete(const Slice& key) {
-  if (!EntryFits(key.size(), 0)) {
-    too_long_ = true;
-    return;
-  }
-  WriteBatchInternal::SetCount(this, Count() + 1);
-  PutTag(&representation_, BatchTag::kDelete);
-  PutLengthPrefixedSlice(&representation_, key);
-  charge_.Update(representation_);
+  WriteBatchInternal::AddUpdate(this, BatchTag::kDelete, key, nullptr);
 }
 
 void WriteBatch::SingleDelete(const Slice& key) {
-  if (!EntryFits(key.size(), 0)) {
-    too_long_ = true;
-    return;
-  }
-  WriteBatchInternal::SetCount(this, Count() + 1);
-  PutTag(&representation_, BatchTag::kSingleDelete);
-  PutLengthPrefixedSlice(&representation_, key);
-  charge_.Update(representation_);
+  WriteBatchInternal::AddUpdate(this, BatchTag::kSingleDelete, key, nullptr);
 }
 
 void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
-  if (!EntryFits(begin.size(), end.size())) {
-    too_long_ = true;
-    return;
-  }
-  WriteBatchInternal::SetCount(this, Count() + 1);
-  PutTag(&representation_, BatchTag::kRangeDelete);
-  PutLengthPrefixedSlice(&representation_, begin);
-  PutLengthPrefixedSlice(&representation_, end);
-  charge_.Update(representation_);
+  WriteBatchInternal::AddUpdate(this, BatchTag::kRangeDelete, begin, &end);
   unchecked_ = true;
 }
 
@@ -116,8 +138,7 @@ void WriteBatch::PutLogData(const Slice& blob) {
     too_long_ = true;
     return;
   }
-  PutTag(&representation_, BatchTag::kLogData);
-  PutLengthPrefixedSlice(&representation_, blob);
+  AppendRecord(&representation_, BatchTag::kLogData, blob, nullptr);
   charge_.Update(representation_);
 }
 
@@ -327,9 +348,15 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
     target->unchecked_ = true;
     return;
   }
-  SetCount(target, target->Count() + source.Count());
+  if (source.Count() > kMaxCount - target->Count()) {
+    target->too_long_ = true;
+    return;
+  }
+  // They may be one batch.
+  const uint32_t count = target->Count() + source.Count();
   target->representation_.append(source.representation_, kHeaderSize,
                                  std::string::npos);
+  SetCount(target, count);
   target->charge_.Update(target->representation_);
   target->too_long_ |= source.too_long_;
   target->unchecked_ |= source.unchecked_;

@@ -90,6 +90,10 @@ class WriteBatchInternal {
   static void EncodeHeader(SequenceNumber sequence, uint32_t count,
                            char* header);
   static void SetCount(WriteBatch* batch, uint32_t count);
+  // Without a value if `value` is null. The slices may point into the batch.
+  static void AddUpdate(WriteBatch* batch, BatchTag tag, const Slice& key,
+                        const Slice* value);
+  // Whether an update was left out: it or the batch would have been too long.
   static bool TooLong(const WriteBatch& batch) { return batch.too_long_; }
   // Whether the bytes came from outside and may be damaged, or ranges may end
   // before they begin.

@@ -48,7 +48,9 @@ class VARVE_EXPORT WriteBatch {
 
   // Keys and values may be empty. A key and its value that take more than
   // 3 GiB - 8 bytes together, or the two keys of DeleteRange that do, make the
-  // DB refuse the batch as InvalidArgument: no table could hold them.
+  // DB refuse the batch as InvalidArgument: no table could hold them. So do
+  // more than 2^32 - 1 updates in a batch. All arguments may be slices of the
+  // batch's own bytes.
   void Put(const Slice& key, const Slice& value);
   void Delete(const Slice& key);
   // As Delete, for a key that was put at most once since it was last deleted.
