@@ -307,6 +307,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   // Other fields are read without the mutex, so none but these is written.
   UpdateOptions(changes, &options_).IgnoreError();  // As above.
   RaiseNumbers(&options_);
+  pace_at_bytes_ = 0;  // The log may have less room.
   for (const auto& [name, value] : changes) {
     Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
         value.c_str());

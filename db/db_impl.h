@@ -261,9 +261,16 @@ class DBImpl final : public DB,
   Status MakeRoom(bool* wait);
   // REQUIRES: mutex_ or the lead.
   bool MemTableIsFull() const;
+  // For the leader: how many bytes may be written before the log is too large
+  // for a write buffer. Log data and empty ranges are in no memtable, so that
+  // MemTableIsFull never ends a log of these.
+  uint64_t LogRoom() const;
+  // For the leader, once memtable_bytes_ has come to pace_at_bytes_: switches
+  // if the log has no room, else returns in *pause_us how long to wait.
+  Status PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us);
   // For the leader: how long to pause, so that nobody has to wait at the end
   // of the memtable for the flush of the one before.
-  uint64_t PauseMicros();
+  uint64_t PauseMicrosLocked() VARVE_REQUIRES(mutex_);
   // For those outside of the queue: waits as long as writes are stopped, and
   // what a writer is slowed down by, the latter once. Incomplete if not
   // allowed.
@@ -465,8 +472,9 @@ class DBImpl final : public DB,
   std::vector<LiveWal> obsolete_wals_;
   std::vector<MemTable*> obsolete_memtables_;  // To be freed.
   std::deque<LiveWal> wals_;
-  wal::Writer* wal_ = nullptr;     // The last one's. See the class.
-  bool wal_failed_ = false;        // Nothing may be added to the last of wals_.
+  wal::Writer* wal_ = nullptr;  // The last one's. See the class.
+  bool wal_failed_ = false;     // Nothing may be added to the last of wals_.
+  bool log_is_full_ = false;    // A leader found no LogRoom since the switch.
   bool directory_synced_ = false;  // Since the newest log was made.
   // Memtables that became immutable, and those of them that were flushed.
   uint64_t switched_count_ = 0;
@@ -480,10 +488,12 @@ class DBImpl final : public DB,
 
   // ---- Owned by the leader of the write queue ----
   std::vector<Slice> wal_parts_;
-  uint64_t memtable_bytes_ = 0;  // Of batches, written to memtable_.
-  uint64_t full_bytes_ = 0;      // The same, when the last one was full.
-  // memtable_bytes_ at which PauseMicros is asked the next time, and was last.
-  uint64_t pace_at_bytes_ = UINT64_MAX;
+  uint64_t memtable_bytes_ = 0;   // Of batches, written to memtable_.
+  uint64_t full_bytes_ = 0;       // The same, when the last one was full.
+  uint64_t log_begin_bytes_ = 0;  // Of wal_, before its first update.
+  // memtable_bytes_ at which PaceOrSwitch is called the next time, and was
+  // last.
+  uint64_t pace_at_bytes_ = 0;
   uint64_t paced_bytes_ = 0;
   uint64_t sync_micros_ = 0;  // What the last sync of a write took.
 

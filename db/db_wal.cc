@@ -161,6 +161,7 @@ Status DBImpl::CreateWal(uint64_t number, LiveWal* wal) {
 
 void DBImpl::AddWalLocked(LiveWal wal) {
   wal_ = wal.writer.get();
+  log_begin_bytes_ = wal_->Size();
   wals_.push_back(std::move(wal));
   directory_synced_ = false;
 }
@@ -206,12 +207,13 @@ Status DBImpl::SwitchMemTableLocked() {
   }
   AddWalLocked(std::move(wal));
   wal_failed_ = false;
+  log_is_full_ = false;
   immutable_.push_back(memtable_);
   ++switched_count_;
   full_bytes_ = memtable_bytes_;
   memtable_bytes_ = 0;
   paced_bytes_ = 0;
-  pace_at_bytes_ = SlotFreeLocked() ? UINT64_MAX : 0;
+  pace_at_bytes_ = 0;
   if (!flush_scheduled_) {
     flush_pace_.Begin(memtable_->EntryCount(), MonotonicMicros(env_));
   }
@@ -231,7 +233,8 @@ Status DBImpl::Flush(const FlushOptions& options) {
     WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
     if (!background_error_.ok()) return background_error_;
-    switched = memtable_->empty();
+    // A log that no memtable accounts for is freed by a switch too.
+    switched = memtable_->empty() && wal_->Size() == log_begin_bytes_;
     // relaxed: what would write it is not started any more.
     if (!switched && shutting_down_.load(std::memory_order_relaxed)) {
       return Status::ShutdownInProgress();

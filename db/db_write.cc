@@ -116,7 +116,8 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
   }
   if (WriteBatchInternal::TooLong(*batch)) {
     return Status::InvalidArgument(
-        "an update of more than 3 GiB, or log data of 4 GiB");
+        "an update of more than 3 GiB, log data of 4 GiB, or more than "
+        "4294967295 updates");
   }
   if (!WriteBatchInternal::Unchecked(*batch)) return Status::OK();
   BatchReader reader;
@@ -189,9 +190,11 @@ Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
         if (!HasRoom()) [[unlikely]] {
           status = MakeRoom(&wait);
         }
-        if (memtable_bytes_ >= pace_at_bytes_ && !paused && !wait &&
-            status.ok() && !options.no_slowdown) [[unlikely]] {
-          const uint64_t pause_us = PauseMicros();
+        if (memtable_bytes_ >= pace_at_bytes_ && !wait && status.ok())
+            [[unlikely]] {
+          uint64_t pause_us = 0;
+          status =
+              PaceOrSwitch(!paused && !options.no_slowdown, &wait, &pause_us);
           if (pause_us > 0) {
             paused = true;
             write_queue_.Leave(WriteQueue::Group(&writer), status);
@@ -228,16 +231,37 @@ Status DBImpl::MakeRoom(bool* wait) {
   Status status = WritableLocked();
   if (!status.ok()) return status;
   *wait = StopCauseLocked() != StallCause::kNone;
-  if (*wait || !MemTableIsFull()) return Status::OK();
+  if (*wait || !(MemTableIsFull() || log_is_full_)) return Status::OK();
   return SwitchMemTableLocked();
 }
 
-uint64_t DBImpl::PauseMicros() {
+uint64_t DBImpl::LogRoom() const {
+  // A log of updates alone is about as large as their memtable, or smaller.
+  const uint64_t limit = log_begin_bytes_ + options_.write_buffer_size +
+                         options_.write_buffer_size / 4;
+  const uint64_t size = wal_->Size();
+  return size < limit ? limit - size : 0;
+}
+
+Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
+  const uint64_t log_room = LogRoom();
+  if (log_room == 0) {
+    {
+      MutexLock lock(&mutex_);
+      log_is_full_ = true;
+    }
+    return MakeRoom(wait);
+  }
   MutexLock lock(&mutex_);
   if (SlotFreeLocked()) {
-    pace_at_bytes_ = UINT64_MAX;
-    return 0;
+    pace_at_bytes_ = memtable_bytes_ + log_room;
+  } else if (may_pause) {
+    *pause_us = PauseMicrosLocked();
   }
+  return Status::OK();
+}
+
+uint64_t DBImpl::PauseMicrosLocked() {
   // The memory grows by whole blocks, so the bytes of batches that will fill it
   // are known only roughly; at first, from the last one.
   const uint64_t limit = options_.write_buffer_size;
@@ -274,7 +298,7 @@ bool DBImpl::HasUnloggedLocked() const {
 }
 
 bool DBImpl::AwaitsFlushLocked() const {
-  return MemTableIsFull() && !SlotFreeLocked();
+  return (MemTableIsFull() || log_is_full_) && !SlotFreeLocked();
 }
 
 bool DBImpl::SlotFreeLocked() const {
