@@ -41,6 +41,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   if (read_only_) {
     return Status::NotSupported("the database was opened for reading only");
   }
+  if (IsClosed()) return ClosedError();
   // Two at a time might build under one name.
   MutexLock checkpoint_lock(&checkpoint_mutex_);
   CheckpointBuilder builder(env_, path_, directory);

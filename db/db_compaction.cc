@@ -190,6 +190,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             const Slice* begin, const Slice* end) {
   FoldedBounds bounds;
   if (read_only_) return ReadOnlyError();
+  if (IsClosed()) return ClosedError();
   Status status = bounds.Fold(folding_, &begin, &end);
   // What is in memory and not of these keys need not be in tables for it.
   if (status.ok() && MemTablesOverlap(begin, end)) {
@@ -300,6 +301,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   // The lead: leaders read some of them without the mutex.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
+  if (IsClosedLocked()) return ClosedError();
   Options changed = options_;
   Status status = UpdateOptions(changes, &changed);
   if (status.ok()) status = CheckOptions(changed);
@@ -329,6 +331,7 @@ void DBImpl::CancelAllBackgroundWork(bool wait) {
 
 Status DBImpl::WaitForCompact() {
   MutexLock lock(&mutex_);
+  if (IsClosedLocked()) return ClosedError();
   if (read_only_) return Status::OK();
   for (;;) {
     // A snapshot may have gone meanwhile. What runs looks for more itself.

@@ -111,6 +111,7 @@ void DBImpl::TakeOverLocked(bool waits) {
 }
 
 Status DBImpl::WritableLocked() {
+  if (IsClosedLocked()) return ClosedError();
   if (inheritance_.count > 0) [[unlikely]]
     TakeOverLocked(/*waits=*/true);
   return background_error_;

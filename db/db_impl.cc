@@ -544,6 +544,10 @@ Status DBImpl::CloseLocked() {
     if (status.ok()) status = close_status;
   }
   wals_.clear();
+  wal_ = nullptr;
+  UpdateGateLocked();
+  if (memtable_ != nullptr)
+    super_versions_.InstallLocked(NewSuperVersionLocked());
   PurgeObsoleteLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
@@ -561,15 +565,20 @@ void DBImpl::WaitForBackgroundLocked() {
   }
 }
 
-void DBImpl::InstallSuperVersionLocked() {
+SuperVersion* DBImpl::NewSuperVersionLocked() {
   auto* next = new SuperVersion;
+  next->closed = IsClosedLocked();
   next->memtable = memtable_;
   memtable_->Ref();
   next->immutable.assign(immutable_.rbegin(), immutable_.rend());
   for (MemTable* memtable : next->immutable) memtable->Ref();
   next->version = versions_->current();
   next->version->RefLocked();
-  super_versions_.InstallLocked(next);
+  return next;
+}
+
+void DBImpl::InstallSuperVersionLocked() {
+  super_versions_.InstallLocked(NewSuperVersionLocked());
   UpdateStallLocked();
   background_done_.SignalAll();
 }
@@ -591,6 +600,7 @@ void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
 
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
                                    uint64_t* sizes) {
+  if (IsClosed()) return ClosedError();
   std::vector<Range> folded_ranges;
   std::deque<FoldedBounds> bounds;
   if (folding_ != KeyFolding::kNone) {
@@ -616,6 +626,7 @@ Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
 }
 
 Status DBImpl::VerifyChecksum() {
+  if (IsClosed()) return ClosedError();
   SuperVersion* const super_version = super_versions_.Reference();
   Status status;
   for (int level = 0; level < kNumLevels && status.ok(); ++level) {

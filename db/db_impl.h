@@ -226,6 +226,7 @@ class DBImpl final : public DB,
   // With bounds as they are stored; `bounds` keeps them, or is null.
   std::unique_ptr<Iterator> NewStoredIterator(
       const ReadOptions& options, std::unique_ptr<FoldedBounds> bounds);
+  SuperVersion* NewSuperVersionLocked() VARVE_REQUIRES(mutex_);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
   void DisposeLocked(SuperVersion* super_version) override
@@ -237,6 +238,13 @@ class DBImpl final : public DB,
   const Snapshot* BeginReadTransaction() override;
 
   // ---- Writing (db_write.cc) ----
+  static Status ClosedError() {
+    return Status::ShutdownInProgress("the database was closed");
+  }
+  bool IsClosed() VARVE_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    return IsClosedLocked();
+  }
   static Status ReadOnlyError() {
     return Status::NotSupported("the database was opened for reading only");
   }
@@ -460,6 +468,10 @@ class DBImpl final : public DB,
   int manual_compactions_ = 0;         // Calls of CompactRange.
   bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
+  // Close is done: all other calls are errors.
+  bool IsClosedLocked() const VARVE_REQUIRES(mutex_) {
+    return closed_ && wals_.empty();
+  }
   Status close_status_;  // For whoever closes it once more.
   Inheritance inheritance_;
   pid_t pid_ = getpid();

@@ -98,7 +98,7 @@ bool DBImpl::ParseLevelProperty(const Slice& name, const char* prefix,
 bool DBImpl::GetProperty(const Slice& property, std::string* value) {
   value->clear();
   Slice name = property;
-  if (!StripPrefix(&name)) return false;
+  if (!StripPrefix(&name) || IsClosed()) return false;
   uint64_t number;
   if (GetIntProperty(property, &number)) {
     *value = std::to_string(number);
@@ -143,7 +143,7 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
 
 bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
   Slice name = property;
-  if (!StripPrefix(&name)) return false;
+  if (!StripPrefix(&name) || IsClosed()) return false;
   if (name == Slice("estimate-num-keys")) {
     *value = EstimateKeys();
     return true;

@@ -194,7 +194,10 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
     status =
         super_version.version->Get<kMeasured>(options, lookup, &state, target);
   }
-  super_versions_.End(read);
+  if (!super_versions_.End(read)) [[unlikely]] {
+    target->Clear();
+    return ClosedError();
+  }
   const bool found = status.ok() && state == LookupState::kFound;
   if constexpr (kMeasured) {
     if (PerfCounts()) {
@@ -259,10 +262,11 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   SuperVersion* const counted =
       count > kMultiGetBatch ? read.super_version : nullptr;
   if (counted != nullptr) counted->Ref();
+  bool open = true;
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
     const size_t batch = std::min(count - done, kMultiGetBatch);
     if (done > 0) {
-      super_versions_.End(read);
+      open &= super_versions_.End(read);
       read = SuperVersionCache::BeginPinned(counted);
     }
     scratch.targets.clear();
@@ -277,8 +281,12 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
                           &scratch, statuses + done);
   }
-  super_versions_.End(read);
+  open &= super_versions_.End(read);
   if (counted != nullptr) super_versions_.Release(counted);
+  for (size_t i = 0; i < count && !open; ++i) {
+    ReadTarget(&values[i]).Clear();
+    statuses[i] = ClosedError();
+  }
   RecordTick(stats_, Ticker::kNumberMultiGetCalls);
   if (operation) operation->Record(HistogramType::kBytesPerMultiGet, bytes);
   if (PerfCounts()) [[unlikely]]
@@ -416,9 +424,13 @@ std::unique_ptr<Iterator> DBImpl::NewStoredIterator(
   DbIteratorParts parts;
   // After the SuperVersion is held, as in Get.
   parts.sequence = ReadSequence(options);
-  super_versions_.End(read);
   std::shared_ptr<const TombstoneSets> tombstones;
-  Status status = super_version->version->FindTombstones(&tombstones);
+  Status status;
+  if (super_versions_.End(read)) [[likely]] {
+    status = super_version->version->FindTombstones(&tombstones);
+  } else {
+    status = ClosedError();
+  }
   if (!status.ok()) {
     super_versions_.Release(super_version);
     RecordTick(stats_, Ticker::kSuperVersionReleases);

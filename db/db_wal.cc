@@ -93,6 +93,7 @@ Status DBImpl::FlushWAL(bool sync) {
   if (!status.ok()) return status;
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
+  if (IsClosedLocked()) return ClosedError();
   if (!background_error_.ok()) return background_error_;
   return FlushLogLocked(sync);
 }
@@ -232,6 +233,7 @@ Status DBImpl::Flush(const FlushOptions& options) {
   for (bool switched = false; !switched;) {
     WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
+    if (IsClosedLocked()) return ClosedError();
     if (!background_error_.ok()) return background_error_;
     // A log that no memtable accounts for is freed by a switch too.
     switched = memtable_->empty() && wal_->Size() == log_begin_bytes_;
@@ -306,6 +308,7 @@ Status DBImpl::Resume() {
     // the log.
     const WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
+    if (IsClosedLocked()) return ClosedError();
     if (background_error_.ok()) return Status::OK();
     if (IsEndingLocked()) return Status::ShutdownInProgress();
     // Unless another Resume came first, and another error since.

@@ -401,7 +401,9 @@ void DBImpl::UpdateStallLocked() {
 
 void DBImpl::UpdateGateLocked() {
   uint32_t gate = 0;
-  if (!background_error_.ok() || inheritance_.count > 0) gate |= kGateError;
+  if (!background_error_.ok() || inheritance_.count > 0 || IsClosedLocked()) {
+    gate |= kGateError;
+  }
   if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
   if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
   // relaxed: see write_gate_.

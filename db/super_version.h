@@ -18,6 +18,7 @@ struct SuperVersion {
   MemTable* memtable = nullptr;
   std::vector<MemTable*> immutable;  // Newest first.
   Version* version = nullptr;
+  bool closed = false;  // Reads are errors: the database was closed.
   uint64_t number = 0;  // Not 0 once it is installed, and no other's ever.
 
   // Looks through the memtables, newest first.

@@ -43,6 +43,8 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
   filled_slots_.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(mutex_);
   current_->Ref();
+  // Not in a slot, so that each read comes here, and EndCounted tells.
+  if (current_->closed) return Read{current_, record, true};
   // relaxed: it changes under the mutex only.
   UnrefLocked(FillSlot(slot, current_,
                        current_number_.load(std::memory_order_relaxed)));
@@ -51,9 +53,11 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
   return Read{current_, record, false};
 }
 
-void SuperVersionCache::EndCounted(const Read& read) {
+bool SuperVersionCache::EndCounted(const Read& read) {
+  const bool open = !read.super_version->closed;
   Release(read.super_version);
   if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+  return open;
 }
 
 void SuperVersionCache::InstallLocked(SuperVersion* next) {

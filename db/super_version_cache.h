@@ -77,13 +77,13 @@ class SuperVersionCache final : public SlotOwner {
     return Read{pin, record, false};
   }
 
-  // Ends it. What was read inside may be gone afterwards.
-  void End(const Read& read) {
-    if (read.counted) [[unlikely]] {
-      EndCounted(read);
-      return;
-    }
+  // Ends it. What was read inside may be gone afterwards. False if the database
+  // was closed before: what was read does not count.
+  bool End(const Read& read) {
+    if (read.counted) [[unlikely]]
+      return EndCounted(read);
     if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+    return true;
   }
 
   // A counted reference to the current one, for what outlives a read. To be
@@ -127,7 +127,7 @@ class SuperVersionCache final : public SlotOwner {
 
  private:
   [[gnu::noinline]] Read BeginStale(ThreadRecord* record, ThreadSlot* slot);
-  [[gnu::noinline]] void EndCounted(const Read& read);
+  [[gnu::noinline]] bool EndCounted(const Read& read);
   void UnrefLocked(void* pointer) VARVE_REQUIRES(mutex_);
 
   // Immutable after construction.

@@ -72,8 +72,9 @@ class VARVE_EXPORT DB {
   // other threads must have returned. Busy if snapshots, read transactions or
   // iterators are still out: nothing is closed then. What made the database
   // read-only is returned if it keeps some of what was written from being
-  // safe. After anything but Busy only the destructor may be called, or Close,
-  // which says the same again.
+  // safe. After anything but Busy, Close returns the same status again, and all
+  // other calls are errors: ShutdownInProgress, or false. A read transaction
+  // must not be begun.
   virtual Status Close() = 0;
 
   // Sets, removes, or does a batch of both at once. All threads see it when

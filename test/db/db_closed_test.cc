@@ -1,0 +1,232 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Goal: every call of a database after Close is an error, none a crash.
+// Method: all of them, on a database with data in memory and in tables, opened
+// for writing or for reading, in every mode of reads.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/testing/temp_dir.h"
+#include "varve/ablation.h"
+#include "varve/db.h"
+
+namespace varve {
+namespace {
+
+using Call = std::function<Status(DB*)>;
+
+WriteOptions Sync() {
+  WriteOptions options;
+  options.sync = true;
+  return options;
+}
+
+WriteOptions Unlogged() {
+  WriteOptions options;
+  options.disable_wal = true;
+  return options;
+}
+
+WriteOptions NoSlowdown() {
+  WriteOptions options;
+  options.no_slowdown = true;
+  return options;
+}
+
+Status GetString(DB* db, const Slice& key) {
+  std::string value = "as before";
+  const Status status = db->Get(ReadOptions(), key, &value);
+  EXPECT_EQ(value, "");
+  return status;
+}
+
+Status MultiGet(DB* db, size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i)
+    names.push_back(i % 2 ? "table" : "memory");
+  const std::vector<Slice> keys(names.begin(), names.end());
+  std::vector<std::string> values(count, "as before");
+  const std::vector<Status> statuses =
+      db->MultiGet(ReadOptions(), keys, &values);
+  for (size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(values[i], "");
+    if (!statuses[i].IsShutdownInProgress()) return statuses[i];
+  }
+  return statuses[0];
+}
+
+const std::vector<std::pair<const char*, Call>>& Writes() {
+  static const std::vector<std::pair<const char*, Call>> calls = {
+      {"Put", [](DB* db) { return db->Put(WriteOptions(), "k", "v"); }},
+      {"Put, sync", [](DB* db) { return db->Put(Sync(), "k", "v"); }},
+      {"Put, no log", [](DB* db) { return db->Put(Unlogged(), "k", "v"); }},
+      {"Put, fast", [](DB* db) { return db->Put(NoSlowdown(), "k", "v"); }},
+      {"Delete", [](DB* db) { return db->Delete(WriteOptions(), "k"); }},
+      {"SingleDelete",
+       [](DB* db) { return db->SingleDelete(WriteOptions(), "k"); }},
+      {"DeleteRange",
+       [](DB* db) { return db->DeleteRange(WriteOptions(), "a", "z"); }},
+      {"Write",
+       [](DB* db) {
+         WriteBatch batch;
+         batch.Put("k", "v");
+         return db->Write(WriteOptions(), &batch);
+       }},
+      {"Flush", [](DB* db) { return db->Flush(FlushOptions()); }},
+      {"SyncWAL", [](DB* db) { return db->SyncWAL(); }},
+      {"FlushWAL", [](DB* db) { return db->FlushWAL(false); }},
+      {"Resume", [](DB* db) { return db->Resume(); }},
+      {"CompactRange",
+       [](DB* db) {
+         return db->CompactRange(CompactRangeOptions(), nullptr, nullptr);
+       }},
+      {"SetOptions",
+       [](DB* db) {
+         return db->SetOptions({{"write_buffer_size", "1M"}});
+       }},
+      {"CreateCheckpoint",
+       [](DB* db) { return db->CreateCheckpoint("/nonexistent/checkpoint"); }},
+  };
+  return calls;
+}
+
+const std::vector<std::pair<const char*, Call>>& Reads() {
+  static const std::vector<std::pair<const char*, Call>> calls = {
+      {"Get, memory", [](DB* db) { return GetString(db, "memory"); }},
+      {"Get, table", [](DB* db) { return GetString(db, "table"); }},
+      {"Get, absent", [](DB* db) { return GetString(db, "absent"); }},
+      {"Get, pinned",
+       [](DB* db) {
+         PinnableSlice value;
+         const Status status = db->Get(ReadOptions(), "table", &value);
+         EXPECT_TRUE(value.empty());
+         return status;
+       }},
+      {"Get at a snapshot",
+       [](DB* db) {
+         ReadOptions options;
+         options.snapshot = db->GetSnapshot();
+         std::string value;
+         const Status status = db->Get(options, "table", &value);
+         db->ReleaseSnapshot(options.snapshot);
+         return status;
+       }},
+      {"MultiGet", [](DB* db) { return MultiGet(db, 2); }},
+      {"MultiGet of many", [](DB* db) { return MultiGet(db, 100); }},
+      {"NewIterator",
+       [](DB* db) {
+         const auto iterator = db->NewIterator(ReadOptions());
+         iterator->SeekToFirst();
+         EXPECT_FALSE(iterator->Valid());
+         return iterator->status();
+       }},
+      {"GetApproximateSizes",
+       [](DB* db) {
+         const Range range{"a", "z"};
+         uint64_t size = 0;
+         return db->GetApproximateSizes(&range, 1, &size);
+       }},
+      {"WaitForCompact", [](DB* db) { return db->WaitForCompact(); }},
+      {"VerifyChecksum", [](DB* db) { return db->VerifyChecksum(); }},
+  };
+  return calls;
+}
+
+void ExpectErrors(DB* db,
+                  const std::vector<std::pair<const char*, Call>>& calls) {
+  // Twice, and in turns: the first error may not be the only one.
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [name, call] : calls) {
+      const Status status = call(db);
+      EXPECT_TRUE(status.IsShutdownInProgress())
+          << name << ": " << status.ToString();
+    }
+  }
+}
+
+void ExpectClosed(DB* db) {
+  ExpectErrors(db, Reads());
+  std::string text;
+  uint64_t number = 0;
+  for (const char* name :
+       {"varve.stats", "varve.sstables", "varve.min-log-number-to-keep",
+        "varve.estimate-num-keys", "varve.levelstats"}) {
+    EXPECT_FALSE(db->GetProperty(name, &text)) << name;
+    EXPECT_FALSE(db->GetIntProperty(name, &number)) << name;
+  }
+  db->CancelAllBackgroundWork(true);
+  EXPECT_GT(db->GetLatestSequenceNumber(), 0u);
+  EXPECT_TRUE(db->Close().ok());
+}
+
+class DbClosedTest : public testing::TestWithParam<SuperVersionMode> {
+ protected:
+  void Fill() {
+    options_.create_if_missing = true;
+    options_.ablation.superversion = GetParam();
+    path_ = dir_.Sub("db");
+    ASSERT_TRUE(DB::Open(options_, path_, &db_).ok());
+    ASSERT_TRUE(db_->Put(WriteOptions(), "table", "v").ok());
+    ASSERT_TRUE(db_->Flush(FlushOptions()).ok());
+    ASSERT_TRUE(db_->Put(WriteOptions(), "memory", "v").ok());
+    std::string value;
+    ASSERT_TRUE(db_->Get(ReadOptions(), "table", &value).ok());
+  }
+
+  test::TempDir dir_;
+  Options options_;
+  std::string path_;
+  std::unique_ptr<DB> db_;
+};
+
+TEST_P(DbClosedTest, EveryCallIsAnError) {
+  Fill();
+  ASSERT_TRUE(db_->Close().ok());
+  ExpectErrors(db_.get(), Writes());
+  ExpectClosed(db_.get());
+  // Another one may have it meanwhile, and finds all.
+  std::unique_ptr<DB> other;
+  ASSERT_TRUE(DB::Open(options_, path_, &other).ok());
+  ExpectErrors(db_.get(), Writes());
+  ExpectErrors(db_.get(), Reads());
+  std::string value;
+  EXPECT_TRUE(other->Get(ReadOptions(), "memory", &value).ok());
+  EXPECT_TRUE(other->Get(ReadOptions(), "k", &value).IsNotFound());
+}
+
+TEST_P(DbClosedTest, EveryReadOfOneOpenedForReadingIsAnError) {
+  Fill();
+  db_.reset();
+  ASSERT_TRUE(DB::OpenForReadOnly(options_, path_, &db_).ok());
+  ASSERT_TRUE(db_->Close().ok());
+  ExpectClosed(db_.get());
+  EXPECT_TRUE(db_->Put(WriteOptions(), "k", "v").IsNotSupported());
+}
+
+TEST_P(DbClosedTest, CloseThatIsBusyLeavesItOpen) {
+  Fill();
+  auto iterator = db_->NewIterator(ReadOptions());
+  ASSERT_TRUE(db_->Close().IsBusy());
+  EXPECT_TRUE(db_->Put(WriteOptions(), "k", "v").ok());
+  std::string value;
+  EXPECT_TRUE(db_->Get(ReadOptions(), "k", &value).ok());
+  EXPECT_TRUE(db_->Flush(FlushOptions()).ok());
+  iterator.reset();
+  EXPECT_TRUE(db_->Close().ok());
+  EXPECT_TRUE(db_->Put(WriteOptions(), "k", "v").IsShutdownInProgress());
+}
+
+INSTANTIATE_TEST_SUITE_P(, DbClosedTest,
+                         testing::Values(SuperVersionMode::kThreadLocal,
+                                         SuperVersionMode::kMutex),
+                         [](const auto& test) {
+                           return test.param == SuperVersionMode::kMutex
+                                      ? "Mutex"
+                                      : "ThreadLocal";
+                         });
+
+}  // namespace
+}  // namespace varve
