@@ -40,14 +40,16 @@ bool CatalogImpl::IsIdleLocked(CatalogEntry* entry, uint64_t idle_us) {
 }
 
 Status CatalogImpl::CloseRetracted(const std::vector<CatalogEntry*>& idle,
-                                   size_t* closed) {
+                                   bool flush_unlogged, size_t* closed) {
   *closed = 0;
   if (idle.empty()) return Status::OK();
   HeavyBarrier();  // T3: who does not see them retracted is counted.
   Status result;
   for (CatalogEntry* entry : idle) {
     const bool unused = AwaitReferences(*entry, 0);
-    Status status = unused ? CloseDatabase(entry) : Status::Busy("in use");
+    Status status = unused ? Status::OK() : Status::Busy("in use");
+    if (unused && flush_unlogged) status = entry->db->FlushUnlogged();
+    if (status.ok()) status = CloseDatabase(entry);
     MutexLock lock(&mutex_);
     if (entry->db != nullptr) {
       entry->idle_since_us = NowUs();
@@ -72,7 +74,7 @@ Status CatalogImpl::CloseIdle(uint64_t idle_us, size_t* closed) {
     for (CatalogEntry* entry : idle) RetractLocked(entry);
   }
   size_t count = 0;
-  Status status = CloseRetracted(idle, &count);
+  Status status = CloseRetracted(idle, /*flush_unlogged=*/false, &count);
   if (closed != nullptr) *closed = count;
   return status;
 }
@@ -80,14 +82,12 @@ Status CatalogImpl::CloseIdle(uint64_t idle_us, size_t* closed) {
 // ---- When descriptors run short --------------------------------------------
 
 size_t CatalogImpl::CloseLeastUsed(bool only_if_many) {
-  // A flush at Close is what keeps updates without a log.
-  if (options_.avoid_flush_during_shutdown) return 0;
   // Those that turned out to be in use are the last ones of the next round.
   for (int round = 0; round < kClosingRounds; ++round) {
     const std::vector<CatalogEntry*> idle = RetractLeastUsed(only_if_many);
     size_t closed = 0;
     // Each has written it to its LOG, and there is nobody here to tell.
-    CloseRetracted(idle, &closed).IgnoreError();
+    CloseRetracted(idle, /*flush_unlogged=*/true, &closed).IgnoreError();
     if (closed > 0 || idle.empty()) return closed;
   }
   return 0;

@@ -131,8 +131,11 @@ class CatalogImpl final : public Catalog,
   void RemoveDropped(const std::string& directory);
   bool IsIdleLocked(CatalogEntry* entry, uint64_t idle_us)
       VARVE_REQUIRES(mutex_);
-  // Closes those of the entries, which are retracted, that nobody uses.
-  Status CloseRetracted(const std::vector<CatalogEntry*>& idle, size_t* closed)
+  // Closes those of the entries, which are retracted, that nobody uses. With
+  // `flush_unlogged`, a database stays open whose updates without a log cannot
+  // be flushed.
+  Status CloseRetracted(const std::vector<CatalogEntry*>& idle,
+                        bool flush_unlogged, size_t* closed)
       VARVE_EXCLUDES(mutex_);
   // Closes some, and returns how many; with `only_if_many`, if databases hold
   // more descriptors than tables do.

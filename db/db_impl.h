@@ -104,6 +104,8 @@ class DBImpl final : public DB,
                       const Slice* end) override;
   Status SetOptions(const std::map<std::string, std::string>& changes) override;
   void CancelAllBackgroundWork(bool wait) override;
+  // Flushes all memtables if they have updates that are in no log.
+  Status FlushUnlogged();
   Status CreateCheckpoint(const std::string& directory) override;
   Status WaitForCompact() override;
   Status VerifyChecksum() override;

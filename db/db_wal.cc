@@ -258,6 +258,13 @@ Status DBImpl::Flush(const FlushOptions& options) {
   return AwaitFlushLocked(target);
 }
 
+Status DBImpl::FlushUnlogged() {
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  if (!HasUnloggedLocked()) return Status::OK();
+  return background_error_.ok() ? FlushAsLeaderLocked() : background_error_;
+}
+
 Status DBImpl::AwaitFlushLocked(uint64_t target) {
   while (flushed_count_ < target && background_error_.ok()) {
     // relaxed: what would end the wait is not started any more.

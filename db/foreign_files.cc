@@ -120,17 +120,17 @@ Contents JudgeTemporary(Env* env, const std::string& path) {
   return is_identity || !IsText(text) ? Contents::kOwn : Contents::kForeign;
 }
 
-// Lines of an info log begin with a date.
+// Lines of an info log begin with a date. A power cut may leave a part of one,
+// or anything.
 Contents JudgeInfoLog(Env* env, const std::string& path) {
   static constexpr std::string_view kDate = "dddd/dd/dd-dd:dd:dd";
   std::string text;
   if (!ReadBeginning(env, path, &text)) return Contents::kOwn;
   if (IsZero(text)) return Contents::kNothing;
-  if (text.size() < kDate.size()) return Contents::kForeign;
-  for (size_t i = 0; i < kDate.size(); ++i) {
+  for (size_t i = 0; i < std::min(kDate.size(), text.size()); ++i) {
     const bool is_digit = text[i] >= '0' && text[i] <= '9';
     if (kDate[i] == 'd' ? !is_digit : text[i] != kDate[i]) {
-      return Contents::kForeign;
+      return IsText(text) ? Contents::kForeign : Contents::kOwn;
     }
   }
   return Contents::kOwn;

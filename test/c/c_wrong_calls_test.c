@@ -212,16 +212,36 @@ static void TestBatchesWithNull(void) {
   int i;
   for (i = 0; i < 10; ++i) {
     switch (i) {
-      case 0: varve_writebatch_put(batch, NULL, 1, "v", 1); break;
-      case 1: varve_writebatch_put(batch, "k", 1, NULL, 1); break;
-      case 2: varve_writebatch_put(batch, "k", kNoLength, "v", 1); break;
-      case 3: varve_writebatch_put(batch, "k", 1, "v", kNoLength); break;
-      case 4: varve_writebatch_delete(batch, NULL, 1); break;
-      case 5: varve_writebatch_singledelete(batch, NULL, 1); break;
-      case 6: varve_writebatch_delete_range(batch, NULL, 1, "l", 1); break;
-      case 7: varve_writebatch_delete_range(batch, "k", 1, NULL, 1); break;
-      case 8: varve_writebatch_put_log_data(batch, NULL, 1); break;
-      case 9: varve_writebatch_put_log_data(batch, "k", kNoLength); break;
+      case 0:
+        varve_writebatch_put(batch, NULL, 1, "v", 1);
+        break;
+      case 1:
+        varve_writebatch_put(batch, "k", 1, NULL, 1);
+        break;
+      case 2:
+        varve_writebatch_put(batch, "k", kNoLength, "v", 1);
+        break;
+      case 3:
+        varve_writebatch_put(batch, "k", 1, "v", kNoLength);
+        break;
+      case 4:
+        varve_writebatch_delete(batch, NULL, 1);
+        break;
+      case 5:
+        varve_writebatch_singledelete(batch, NULL, 1);
+        break;
+      case 6:
+        varve_writebatch_delete_range(batch, NULL, 1, "l", 1);
+        break;
+      case 7:
+        varve_writebatch_delete_range(batch, "k", 1, NULL, 1);
+        break;
+      case 8:
+        varve_writebatch_put_log_data(batch, NULL, 1);
+        break;
+      case 9:
+        varve_writebatch_put_log_data(batch, "k", kNoLength);
+        break;
     }
     varve_writebatch_put(batch, "in", 2, "no", 2);
     BAD(varve_write(db, plain_write, batch, &error));

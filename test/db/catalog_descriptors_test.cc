@@ -7,6 +7,8 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -74,6 +76,59 @@ TEST_F(CatalogDescriptorsTest, IdleDatabasesAreClosedForOthers) {
     ASSERT_TRUE(Ok(catalog_->Find(Name(25), &ref)));
     ASSERT_TRUE(Ok(ref->Flush({})));
     ASSERT_TRUE(Ok(ref->CompactRange({}, nullptr, nullptr)));
+  }
+}
+
+// Fails to create tables in one directory.
+class NoTablesEnv final : public EnvWrapper {
+ public:
+  explicit NoTablesEnv(std::string directory)
+      : EnvWrapper(Env::Default()), directory_(std::move(directory)) {}
+
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    if (fails && path.find(directory_) != std::string::npos &&
+        path.ends_with(".sst")) {
+      return Status::IOError(path, "test: no tables here");
+    }
+    return EnvWrapper::NewWritableFile(path, options, file);
+  }
+
+  std::atomic<bool> fails{false};
+
+ private:
+  const std::string directory_;
+};
+
+TEST_F(CatalogDescriptorsTest, UpdatesWithoutALogAreKept) {
+  for (const bool fails : {false, true}) {
+    for (const bool avoid_flush : {false, true}) {
+      SCOPED_TRACE(testing::Message() << fails << " " << avoid_flush);
+      NoTablesEnv env(Name(0) + "/");
+      options_.options.env = &env;
+      options_.options.avoid_flush_during_shutdown = avoid_flush;
+      const DescriptorLimit few(64);
+      Open();
+      ASSERT_TRUE(Ok(catalog_->Create(Name(0))));
+      {
+        DatabaseRef ref;
+        ASSERT_TRUE(Ok(catalog_->Find(Name(0), &ref)));
+        WriteOptions unlogged;
+        unlogged.disable_wal = true;
+        ASSERT_TRUE(Ok(ref->Put(unlogged, Name(0), "unlogged")));
+      }
+      env.fails = fails;
+      for (int i = 1; i < 30; ++i) {
+        ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
+        Put(i, "first");
+      }
+      EXPECT_LT(CountOpen(), 20u);
+      EXPECT_EQ(Get(0), "unlogged");
+      env.fails = false;
+      catalog_->Close().IgnoreError();  // The flush failed.
+      catalog_.reset();
+      std::filesystem::remove_all(dir_.Sub("catalog"));
+    }
   }
 }
 
