@@ -22,6 +22,8 @@ enum class Contents : uint8_t {
 
 // So much of a file's beginning is looked at for text.
 constexpr size_t kBeginningBytes = 512;
+// Fewer random bytes may look like text, if they do not end with a newline.
+constexpr size_t kSureTextBytes = 8;
 
 // False if it cannot be read.
 bool ReadBeginning(Env* env, const std::string& path, std::string* text) {
@@ -136,13 +138,17 @@ Contents JudgeInfoLog(Env* env, const std::string& path) {
   return Contents::kOwn;
 }
 
+bool IsFar(uint64_t number, uint64_t next_file_number) {
+  return number > kMaxFileNumber ||
+         (number >= next_file_number &&
+          number - next_file_number >= kFarFileNumbers);
+}
+
 }  // namespace
 
 bool IsForeignFile(Env* env, const std::string& path, FileType type,
                    uint64_t number, uint64_t next_file_number) {
-  const bool is_far =
-      number > kMaxFileNumber || (number >= next_file_number &&
-                                  number - next_file_number >= kFarFileNumbers);
+  const bool is_far = IsFar(number, next_file_number);
   Contents contents = Contents::kOwn;
   switch (type) {
     case FileType::kWal:
@@ -163,6 +169,18 @@ bool IsForeignFile(Env* env, const std::string& path, FileType type,
   }
   return contents == Contents::kForeign ||
          (contents == Contents::kNothing && is_far) || number > kMaxFileNumber;
+}
+
+bool IsSurelyForeignFile(Env* env, const std::string& path, FileType type,
+                         uint64_t number, uint64_t next_file_number) {
+  if (!IsForeignFile(env, path, type, number, next_file_number)) return false;
+  // The number of an info log is a time.
+  if (type != FileType::kInfoLog && IsFar(number, next_file_number)) {
+    return true;
+  }
+  std::string text;
+  return ReadBeginning(env, path, &text) && IsText(text) &&
+         (text.size() >= kSureTextBytes || text.ends_with('\n'));
 }
 
 }  // namespace varve

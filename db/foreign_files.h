@@ -35,4 +35,10 @@ constexpr uint64_t kFarFileNumbers = uint64_t{1} << 20;
 bool IsForeignFile(Env* env, const std::string& path, FileType type,
                    uint64_t number, uint64_t next_file_number);
 
+// The same, for a caller that removes all files of the database: a power cut
+// may leave anything in a file that was never synced, so that a file of a
+// likely number is foreign only if it begins with text.
+bool IsSurelyForeignFile(Env* env, const std::string& path, FileType type,
+                         uint64_t number, uint64_t next_file_number);
+
 }  // namespace varve
