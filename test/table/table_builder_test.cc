@@ -430,13 +430,14 @@ TEST(TableBuilderTest, RecordsWhereItComesFrom) {
   options.db_identity = "an identity";
   options.session_identity = "KX4M2ZIDRXV5M8GG1TXJ";
   options.file_number = 77;
-  options.creation_time_s = 1700000000;
+  options.creation_time_s = 1600000000;
+  options.file_creation_time_s = 1700000000;
   const TableBytes table(Build(options, ManyEntries(10, 10)));
   const TableProperties& p = table.properties();
   EXPECT_EQ(p.db_identity, "an identity");
   EXPECT_EQ(p.session_identity, "KX4M2ZIDRXV5M8GG1TXJ");
   EXPECT_EQ(p.original_file_number, 77u);
-  EXPECT_EQ(p.creation_time_s, 1700000000u);
+  EXPECT_EQ(p.creation_time_s, 1600000000u);
   EXPECT_EQ(p.file_creation_time_s, 1700000000u);
   EXPECT_EQ(p.comparator, "leveldb.BytewiseComparator");
   EXPECT_EQ(p.column_family_name, "default");
