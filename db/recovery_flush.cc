@@ -22,7 +22,7 @@ Status RecoveryFlush::Add(MemTable* memtable) {
   const Stopwatch stopwatch(context_.env);
   VersionEdit edit;
   CompactionIterator::Drops drops;
-  const Status status =
+  Status status =
       FlushMemTables(context_, *versions_->current(), {memtable}, {},
                      versions_->NewFileNumber(), &edit, &drops);
   if (memtable->Unref()) delete memtable;
