@@ -22,9 +22,8 @@ Status RecoveryFlush::Add(MemTable* memtable) {
   const Stopwatch stopwatch(context_.env);
   VersionEdit edit;
   CompactionIterator::Drops drops;
-  Status status =
-      FlushMemTables(context_, *versions_->current(), {memtable}, {},
-                     versions_->NewFileNumber(), &edit, &drops);
+  Status status = FlushMemTables(context_, *versions_->current(), {memtable},
+                                 {}, versions_->NewFileNumber(), &edit, &drops);
   if (memtable->Unref()) delete memtable;
   for (auto& [level, file] : *edit.mutable_new_files()) {
     tables_.push_back(std::move(file));
