@@ -15,11 +15,11 @@ namespace varve {
 
 namespace {
 
-// A database's directory may be a link, even to nothing. A file is not ours.
-bool IsDirectoryOrLink(Env* env, const std::string& path) {
-  std::vector<std::string> names;
-  const Status status = env->GetChildren(path, &names);
-  return status.ok() || status.IsNotFound();
+// A database's directory, which may be a link, is none. Whatever cannot be told
+// is none either: what is left of a database must not be overlooked.
+bool IsFile(Env* env, const std::string& path) {
+  std::unique_ptr<SequentialFile> file;
+  return env->NewSequentialFile(path, FileOptions(), &file).ok();
 }
 
 // Files that a repair or recovery has put aside.
@@ -63,7 +63,7 @@ Status CatalogImpl::Open(bool create_if_missing) {
     } else if (ParseDroppedDirectory(child, &number)) {
       next_dropped_ = std::max(next_dropped_, number + 1);
       const std::string path = root_ + "/" + child;
-      if (IsDirectoryOrLink(env_, path)) dropped.push_back(path);
+      if (!IsFile(env_, path)) dropped.push_back(path);
     }
   }
   if (status.ok()) status = RemoveAllDropped(dropped);
@@ -221,6 +221,7 @@ Status CatalogImpl::RemoveAllDropped(
 void CatalogImpl::RemoveDropped(const std::string& directory) {
   // A link goes itself. What it leads to is another's.
   if (!env_->CreateDirIfMissing(directory).ok()) {
+    if (IsFile(env_, directory)) return;
     env_->RemoveFile(directory).IgnoreError();  // See below.
     return;
   }

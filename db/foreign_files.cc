@@ -5,7 +5,6 @@
 #include <memory>
 #include <string_view>
 
-#include "db/wal_format.h"
 #include "db/wal_reader.h"
 #include "table/format.h"
 #include "util/coding.h"
@@ -22,8 +21,14 @@ enum class Contents : uint8_t {
 
 // So much of a file's beginning is looked at for text.
 constexpr size_t kBeginningBytes = 512;
-// Fewer random bytes may look like text, if they do not end with a newline.
-constexpr size_t kSureTextBytes = 8;
+
+// As many bytes of no meaning, which a power cut may have left, are letters by
+// chance now and then.
+constexpr size_t kFewBytes = 16;
+
+// In the name of an old info log: microseconds since 1970, up to 2001. Nobody
+// else writes a later time so.
+constexpr uint64_t kPlausibleTimeUs = 1000000000000000;
 
 // False if it cannot be read.
 bool ReadBeginning(Env* env, const std::string& path, std::string* text) {
@@ -42,13 +47,36 @@ bool IsZero(std::string_view bytes) {
   return bytes.find_first_not_of('\0') == std::string_view::npos;
 }
 
-bool IsText(std::string_view bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) {
-    return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
-  });
+// Bytes of the character at the front of the text, as its first byte says; 0 if
+// no character of UTF-8 begins so, or if it controls more than the layout.
+size_t CharacterBytes(unsigned char first) {
+  if (first < 0x20) return first >= '\t' && first <= '\r' ? 1 : 0;
+  if (first < 0x7F) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
 }
 
-// Of a log or a MANIFEST. Of one that is far nothing is searched for.
+// Whether it is UTF-8 as people read it, perhaps cut off at its end; a few
+// bytes only if they end in a line.
+bool IsText(std::string_view bytes) {
+  if (bytes.size() < 2) return false;
+  if (bytes.size() < kFewBytes && bytes.back() != '\n') return false;
+  while (!bytes.empty()) {
+    const size_t size = CharacterBytes(static_cast<unsigned char>(bytes[0]));
+    if (size == 0) return false;
+    const std::string_view rest = bytes.substr(1, size - 1);
+    if (std::any_of(rest.begin(), rest.end(),
+                    [](char c) { return (c & 0xC0) != 0x80; })) {
+      return false;
+    }
+    bytes.remove_prefix(std::min(size, bytes.size()));
+  }
+  return true;
+}
+
+// Of a log or a MANIFEST. Of one that is far nothing is searched for. The type
+// of a record stands in the seventh byte, and is none that a text has; what is
+// neither a record nor a text may be a log that a power cut has torn.
 Contents JudgeLog(Env* env, const std::string& path, uint64_t number,
                   bool is_far) {
   std::string beginning;
@@ -65,16 +93,10 @@ Contents JudgeLog(Env* env, const std::string& path, uint64_t number,
       outcome != wal::ReadOutcome::kTornTail) {
     return Contents::kOwn;
   }
-  // The types that can have been a record which Varve would replay. No text
-  // has such a byte.
-  const bool is_header =
-      beginning.size() < wal::kHeaderSize
-          ? !IsText(beginning)
-          : beginning[6] >= wal::kZero && beginning[6] <= wal::kRecyclableLast;
   if (!is_far && !reader.EndIsTorn(outcome, /*need_is_checked=*/true)) {
     return Contents::kOwn;
   }
-  return is_header ? Contents::kNothing : Contents::kForeign;
+  return IsText(beginning) ? Contents::kForeign : Contents::kNothing;
 }
 
 // Of a table that was cut off while it was written the end is missing. But it
@@ -122,33 +144,27 @@ Contents JudgeTemporary(Env* env, const std::string& path) {
   return is_identity || !IsText(text) ? Contents::kOwn : Contents::kForeign;
 }
 
-// Lines of an info log begin with a date. A power cut may leave a part of one,
-// or anything.
+// Lines of an info log begin with a date.
 Contents JudgeInfoLog(Env* env, const std::string& path) {
   static constexpr std::string_view kDate = "dddd/dd/dd-dd:dd:dd";
   std::string text;
-  if (!ReadBeginning(env, path, &text)) return Contents::kOwn;
-  if (IsZero(text)) return Contents::kNothing;
+  if (!ReadBeginning(env, path, &text) || !IsText(text)) return Contents::kOwn;
   for (size_t i = 0; i < std::min(kDate.size(), text.size()); ++i) {
     const bool is_digit = text[i] >= '0' && text[i] <= '9';
     if (kDate[i] == 'd' ? !is_digit : text[i] != kDate[i]) {
-      return IsText(text) ? Contents::kForeign : Contents::kOwn;
+      return Contents::kForeign;
     }
   }
   return Contents::kOwn;
-}
-
-bool IsFar(uint64_t number, uint64_t next_file_number) {
-  return number > kMaxFileNumber ||
-         (number >= next_file_number &&
-          number - next_file_number >= kFarFileNumbers);
 }
 
 }  // namespace
 
 bool IsForeignFile(Env* env, const std::string& path, FileType type,
                    uint64_t number, uint64_t next_file_number) {
-  const bool is_far = IsFar(number, next_file_number);
+  const bool is_far =
+      number > kMaxFileNumber || (number >= next_file_number &&
+                                  number - next_file_number >= kFarFileNumbers);
   Contents contents = Contents::kOwn;
   switch (type) {
     case FileType::kWal:
@@ -162,25 +178,15 @@ bool IsForeignFile(Env* env, const std::string& path, FileType type,
     case FileType::kTemp:
       contents = JudgeTemporary(env, path);
       break;
-    case FileType::kInfoLog:  // Its number is a time.
-      return JudgeInfoLog(env, path) == Contents::kForeign;
+    case FileType::kInfoLog:
+      // The one in use has no number. A machine's clock may begin at 1970.
+      return number != 0 && number < kPlausibleTimeUs &&
+             JudgeInfoLog(env, path) == Contents::kForeign;
     default:
       return false;
   }
   return contents == Contents::kForeign ||
          (contents == Contents::kNothing && is_far) || number > kMaxFileNumber;
-}
-
-bool IsSurelyForeignFile(Env* env, const std::string& path, FileType type,
-                         uint64_t number, uint64_t next_file_number) {
-  if (!IsForeignFile(env, path, type, number, next_file_number)) return false;
-  // The number of an info log is a time.
-  if (type != FileType::kInfoLog && IsFar(number, next_file_number)) {
-    return true;
-  }
-  std::string text;
-  return ReadBeginning(env, path, &text) && IsText(text) &&
-         (text.size() >= kSureTextBytes || text.ends_with('\n'));
 }
 
 }  // namespace varve

@@ -7,13 +7,16 @@
 //
 // Why a real file is not lost by it:
 // - A log is foreign only if no whole record begins anywhere in it, so that
-//   there is nothing in it to replay, and if it cannot be a log, since its
-//   beginning is no record's header: a log whose only record is damaged or cut
-//   off stays one. The caller excludes the log that the MANIFEST names. A later
-//   log tells by its WalPredecessor, and the MANIFEST by the end of logs that
-//   Close notes, if what a foreign file replaced held updates.
+//   there is nothing in it to replay, and if it begins with text, as no log
+//   does: one whose only record is damaged or cut off stays a log. The caller
+//   excludes the log that the MANIFEST names. A later log tells by its
+//   WalPredecessor, and the MANIFEST by the end of logs that Close notes, if
+//   what a foreign file replaced held updates.
+// - With a number that is far it need not begin with text, only hold no record
+//   at its beginning: the database has given out no such number.
 // - A table or a MANIFEST that is needed is named by the MANIFEST or by
-//   CURRENT, and the caller excludes these.
+// CURRENT,
+//   and the caller excludes these.
 // - A file that is wrongly taken for foreign stays where it is.
 
 #include <cstdint>
@@ -34,11 +37,5 @@ constexpr uint64_t kFarFileNumbers = uint64_t{1} << 20;
 // the MANIFEST's, or a bound of it. A file that cannot be read is not foreign.
 bool IsForeignFile(Env* env, const std::string& path, FileType type,
                    uint64_t number, uint64_t next_file_number);
-
-// The same, for a caller that removes all files of the database: a power cut
-// may leave anything in a file that was never synced, so that a file of a
-// likely number is foreign only if it begins with text.
-bool IsSurelyForeignFile(Env* env, const std::string& path, FileType type,
-                         uint64_t number, uint64_t next_file_number);
 
 }  // namespace varve

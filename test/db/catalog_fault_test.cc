@@ -247,6 +247,25 @@ TEST_F(CatalogRepeatTest, OpeningMakesADropSafe) {
   EXPECT_EQ(Listed(), 0u);
 }
 
+// Even if it cannot look at what the Drop has left.
+TEST_F(CatalogRepeatTest, OpeningThatCannotLookMakesADropSafe) {
+  for (uint64_t n = 0; n < 12; ++n) {
+    SCOPED_TRACE("reading operation " + std::to_string(n));
+    ASSERT_TRUE(Ok(catalog_->Create("a")));
+    Fail(kSyncDirectoryOperation, true);
+    ASSERT_TRUE(catalog_->Drop("a").IsIOError());
+    catalog_.reset();
+    faulty_.FailAfter(n, FaultInjectionEnv::InjectedError(), kReadingOperations,
+                      {});
+    const bool opened = Catalog::Open(options_, kRoot, &catalog_).ok();
+    faulty_.ClearFailure();
+    if (!opened) Open();
+    EXPECT_TRUE(catalog_->Drop("a").IsNotFound());
+    CutPowerAndOpen();
+    EXPECT_EQ(Listed(), 0u);
+  }
+}
+
 // Of two syncs of a directory, lets the first one fail while the second one
 // waits; or by itself, if there is no second one for a while.
 class FailingMeeting final : public EnvWrapper {

@@ -48,6 +48,7 @@ const Files& ForeignFiles() {
       // Of its spelling and range.
       {"000099.log", "notes\n"},
       {"000098.log", "a line\n\nand another one, that is longer\n"},
+      {"000093.log", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E, in three\n"},
       {"000097.log", "time\tevent\n1\tbegin\n"},
       {"000001.log", "notes, older than all logs\n"},
       {"000096.sst", "notes\n"},
@@ -205,6 +206,7 @@ TEST_F(DbForeignFilesTest, ALogIsNotTakenForOne) {
     EXPECT_FALSE(is_foreign(zeroed)) << i << " zeros";
   }
   EXPECT_TRUE(is_foreign("a log of something else\n"));
+  EXPECT_TRUE(is_foreign("hi\n"));
 }
 
 // Of a database without CURRENT the tables and logs are not lost for that.
