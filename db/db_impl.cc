@@ -481,7 +481,12 @@ void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
   SortOldInfoLogs(env_->NowMicros(), &names);
   for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
     const std::string path = path_ + "/" + names[i];
-    if (IsForeignFile(env_, path, FileType::kInfoLog, 0, 0)) continue;
+    uint64_t time_us = 0;
+    FileType type = FileType::kInfoLog;
+    if (ParseFileName(names[i], &time_us, &type) &&
+        IsForeignFile(env_, path, type, time_us, 0)) {
+      continue;
+    }
     // It is tried again at the next open.
     env_->RemoveFile(path).IgnoreError();
   }

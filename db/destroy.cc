@@ -24,8 +24,8 @@ Status ListFiles(Env* env, const std::string& path,
     FileType type;
     return !ParseFileName(name, &number, &type) ||
            (!hints.Names(type, number) &&
-            IsSurelyForeignFile(env, path + "/" + name, type, number,
-                                hints.next_file_number));
+            IsForeignFile(env, path + "/" + name, type, number,
+                          hints.next_file_number));
   });
   return status;
 }

@@ -15,8 +15,7 @@
 // - With a number that is far it need not begin with text, only hold no record
 //   at its beginning: the database has given out no such number.
 // - A table or a MANIFEST that is needed is named by the MANIFEST or by
-// CURRENT,
-//   and the caller excludes these.
+//   CURRENT, and the caller excludes these.
 // - A file that is wrongly taken for foreign stays where it is.
 
 #include <cstdint>

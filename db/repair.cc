@@ -105,17 +105,19 @@ class Repairer {
     for (const std::string& name : names) {
       OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (!ParseFileName(name, &file.number, &file.type)) continue;
+      // The number of an old info log is a time.
+      if (file.type == FileType::kInfoLog) continue;
       if (IsForeign(file)) {
         // Its number is not given out, if it is one that may come.
-        if (!IsFar(file))
+        if (!IsFar(file)) {
           next_number_ = std::max(next_number_, file.number + 1);
+        }
         continue;
       }
       if (file.type == FileType::kBlob) {
         return Status::NotSupported(path_ + "/" + name, "blob files");
       }
-      // The number of an old info log is a time.
-      if (file.type != FileType::kInfoLog) status = NoteNumber(file);
+      status = NoteNumber(file);
       if (!status.ok()) return status;
       // Those of a repair or recovery that was cut off.
       if (file.type == FileType::kTemp && file.number != 0 &&
