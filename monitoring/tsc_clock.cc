@@ -327,14 +327,15 @@ void SetClockMode(TraceClockMode mode) {
 
 uint64_t ReadSlowClock(ClockKind kind) {
   switch (kind) {
-#if defined(__x86_64__)
-    case ClockKind::kTsc:
-      return __rdtsc();
     case ClockKind::kTscByCore: {
       // acquire: pairs with the release in SetCoreOffsets.
       const CoreOffsets* offsets = core_offsets.load(std::memory_order_acquire);
-      return offsets == nullptr ? __rdtsc() : offsets->Now();
+      return offsets == nullptr ? ReadSlowClock(ClockKind::kTsc)
+                                : offsets->Now();
     }
+#if defined(__x86_64__)
+    case ClockKind::kTsc:
+      return __rdtsc();
 #endif
     case ClockKind::kCoarse:
       return KernelNs(CLOCK_MONOTONIC_COARSE);
