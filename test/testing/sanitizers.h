@@ -11,3 +11,13 @@
 #define VARVE_TEST_SANITIZED 1
 #endif
 #endif
+
+// VARVE_TEST_THREAD_SANITIZED: the thread sanitizer. Its allocator may stay
+// locked in the child of a process whose other threads were allocating.
+#if defined(__SANITIZE_THREAD__)
+#define VARVE_TEST_THREAD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VARVE_TEST_THREAD_SANITIZED 1
+#endif
+#endif
