@@ -12,10 +12,10 @@ namespace varve {
 namespace {
 
 // Bytes to read ahead in each of `inputs` that a compaction in so many parts
-// reads at the same time. Together they have a budget, of which 21 inputs, 20
+// reads at the same time. Together they have a budget, from which 6 inputs, 5
 // of level 0 and the level below, get as much as is of use.
 size_t ReadaheadBytes(size_t inputs, size_t parts) {
-  constexpr size_t kBudgetBytes = 42 << 20;
+  constexpr size_t kBudgetBytes = 12 << 20;
   constexpr size_t kMostBytes = 2 << 20;
   constexpr size_t kLeastBytes = 16 << 10;
   return std::clamp(kBudgetBytes / std::max<size_t>(inputs * parts, 1),
