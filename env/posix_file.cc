@@ -426,7 +426,7 @@ Status PosixCreate(const FilePlace& place, int flags, int* descriptor) {
     }
     if (fd >= 0 &&
         renameat(place.directory, name, place.directory, place.name) != 0) {
-      const Status status =
+      Status status =
           Status::FromErrno("rename " + temporary + " to " + place.path, errno);
       unlinkat(place.directory, name, 0);
       close(fd);
