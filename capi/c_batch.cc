@@ -7,7 +7,7 @@
 
 #include "capi/arguments.h"
 #include "capi/handles.h"
-#include "util/coding.h"
+#include "util/bytes/coding.h"
 
 using varve::Slice;
 using varve::capi::Bytes;

@@ -5,8 +5,8 @@
 #include "capi/arguments.h"
 #include "capi/handles.h"
 #include "capi/lifetime.h"
-#include "db/db_iterator.h"
-#include "util/coding.h"
+#include "db/engine/db_iterator.h"
+#include "util/bytes/coding.h"
 
 using varve::Slice;
 using varve::capi::Bytes;

@@ -9,7 +9,7 @@
 #include "capi/handles.h"
 #include "monitoring/span.h"
 #include "monitoring/trace_collector.h"
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 #include "varve/trace.h"
 
 using varve::Status;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capi/handles.h"
-#include "db/options_check.h"
+#include "db/options/options_check.h"
 
 using varve::Options;
 using varve::ReadOptions;

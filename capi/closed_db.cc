@@ -3,7 +3,7 @@
 // What a handle refers to once it was closed.
 
 #include "capi/lifetime.h"
-#include "db/db_iterator.h"
+#include "db/engine/db_iterator.h"
 
 namespace varve::capi {
 

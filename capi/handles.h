@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 #include "varve/c.h"
 #include "varve/cache.h"
 #include "varve/catalog.h"

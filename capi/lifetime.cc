@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 
 namespace varve::capi {
 

@@ -31,9 +31,9 @@
 #include <string>
 #include <vector>
 
-#include "util/mutex.h"
-#include "util/random.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/random.h"
+#include "util/base/thread_annotations.h"
 #include "varve/env.h"
 
 namespace varve {

@@ -16,7 +16,7 @@
 #define VARVE_IS_SINGLE_THREADED() false
 #endif
 
-#include "util/background_thread.h"
+#include "util/threads/background_thread.h"
 
 namespace varve {
 

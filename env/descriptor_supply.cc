@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "util/fork_watch.h"
-#include "util/mutex.h"
+#include "util/base/mutex.h"
+#include "util/threads/fork_watch.h"
 
 namespace varve {
 

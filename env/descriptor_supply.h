@@ -4,9 +4,9 @@
 // File descriptors as a resource that the process shares: who gives some back
 // when they run short, and how many are left to the program.
 //
-// Files that are open only to save another open (those of a table/file_pool.h)
-// belong to a DescriptorGiver. All calls in env that create a descriptor go
-// through OpenDescriptor, which asks the givers
+// Files that are open only to save another open (those of a
+// table/reader/file_pool.h) belong to a DescriptorGiver. All calls in env that
+// create a descriptor go through OpenDescriptor, which asks the givers
 // - politely, if the new descriptor is in the reserve: the top quarter of the
 //   soft RLIMIT_NOFILE, at least 8 and at most 256, which is for the program.
 //   The kernel gives out the lowest free number, so a descriptor N says that

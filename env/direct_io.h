@@ -14,8 +14,8 @@
 #include <memory>
 #include <string>
 
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
 
 namespace varve {
 

@@ -26,8 +26,8 @@
 #include <string>
 
 #include "env/crash_model.h"
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
 #include "varve/env.h"
 
 namespace varve {

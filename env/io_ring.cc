@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "env/descriptor_supply.h"
-#include "util/errno_text.h"
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
-#include "util/thread_scratch.h"
+#include "util/base/errno_text.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+#include "util/threads/thread_scratch.h"
 
 namespace varve {
 

@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "env/log_line.h"
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
 #include "varve/env.h"
 
 namespace varve {

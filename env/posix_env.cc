@@ -18,7 +18,7 @@
 #include "env/posix_lock.h"
 #include "env/posix_multi_read.h"
 #include "env/uncached_open.h"
-#include "util/thread_pool.h"
+#include "util/threads/thread_pool.h"
 #include "varve/env.h"
 
 namespace varve {

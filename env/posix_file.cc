@@ -14,8 +14,8 @@
 #include "env/descriptor_supply.h"
 #include "env/direct_io.h"
 #include "env/posix_multi_read.h"
-#include "util/descriptor.h"
-#include "util/thread_scratch.h"
+#include "util/base/descriptor.h"
+#include "util/threads/thread_scratch.h"
 
 namespace varve {
 

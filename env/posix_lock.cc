@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "env/process_name.h"
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
 
 namespace varve {
 

@@ -9,7 +9,7 @@
 
 #include "env/direct_io.h"
 #include "env/io_ring.h"
-#include "util/thread_scratch.h"
+#include "util/threads/thread_scratch.h"
 
 namespace varve {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "monitoring/statistics.h"
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
 #include "varve/env.h"
 #include "varve/perf_context.h"
 

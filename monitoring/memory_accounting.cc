@@ -3,7 +3,7 @@
 
 #include <cinttypes>
 
-#include "util/append_format.h"
+#include "util/base/append_format.h"
 
 namespace varve {
 

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Reports of the memory that util/memory_account.h keeps account of, of the
-// whole process: a block cache may serve several databases. Counted are the
+// Reports of the memory that util/threads/memory_account.h keeps account of, of
+// the whole process: a block cache may serve several databases. Counted are the
 // arenas and point indexes of memtables (the latter as they are mapped, whether
 // touched or not), blocks, indexes and filters of tables, the contexts that
 // iterators and MultiGets lie in, in use or kept, and batches of updates.
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "util/memory_account.h"
+#include "util/threads/memory_account.h"
 
 namespace varve {
 

@@ -20,7 +20,7 @@
 #include <cstdint>
 
 #include "monitoring/tsc_clock.h"
-#include "util/check.h"
+#include "util/base/check.h"
 #include "varve/trace.h"
 
 namespace varve {

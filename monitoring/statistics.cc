@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "util/append_format.h"
+#include "util/base/append_format.h"
 
 namespace varve {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "monitoring/statistics_cells.h"
-#include "util/ablation_choice.h"
+#include "util/base/ablation_choice.h"
 #include "varve/statistics.h"
 
 namespace varve {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "monitoring/histogram.h"
-#include "util/mutex.h"
-#include "util/per_cpu.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+#include "util/threads/per_cpu.h"
 #include "varve/statistics.h"
 
 namespace varve {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "util/ablation_choice.h"
-#include "util/background_thread.h"
-#include "util/thread_exit.h"
+#include "util/base/ablation_choice.h"
+#include "util/threads/background_thread.h"
+#include "util/threads/thread_exit.h"
 
 namespace varve {
 

@@ -61,8 +61,8 @@
 
 #include "monitoring/bounded_channel.h"
 #include "monitoring/span.h"
-#include "util/mutex.h"
-#include "util/thread_annotations.h"
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
 #include "varve/trace.h"
 
 namespace varve {

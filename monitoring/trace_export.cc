@@ -13,7 +13,7 @@
 
 #include "env/descriptor_supply.h"
 #include "monitoring/tsc_clock.h"
-#include "util/descriptor.h"
+#include "util/base/descriptor.h"
 #include "varve/trace.h"
 
 namespace varve::trace {

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "env/descriptor_supply.h"
-#include "util/ablation_choice.h"
-#include "util/background_thread.h"
-#include "util/mutex.h"
+#include "util/base/ablation_choice.h"
+#include "util/base/mutex.h"
+#include "util/threads/background_thread.h"
 
 namespace varve {
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT
-FLOORS = ("util", "env", "monitoring", "table", "db", "tools", "test", "docs",
-          "include", "examples", "packaging")
+LAYERS = ("util", "env", "monitoring", "table", "db", "catalog", "tools", "test",
+          "docs", "include", "examples", "packaging")
 FENCE = re.compile(r"^(<!-- run -->\n)?```(\w*)\n(.*?)^```$",
                    re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -108,7 +108,7 @@ def check_paths(path, text):
     """A path stands for itself, or for the files of that name."""
     wrong = []
     for span in spans(text):
-        if not re.fullmatch(rf"({'|'.join(FLOORS)})/[\w./*<>-]+", span):
+        if not re.fullmatch(rf"({'|'.join(LAYERS)})/[\w./*<>-]+", span):
             continue
         pattern = re.sub(r"<\w+>", "*", span).rstrip("/")
         if not (any(ROOT.glob(pattern)) or any(ROOT.glob(pattern + ".*")) or
@@ -123,8 +123,8 @@ class Names:
     def __init__(self):
         self.source = "".join(
             path.read_text(encoding="utf-8")
-            for floor in ("include", *FLOORS[:6], "test")
-            for path in sorted((ROOT / floor).rglob("*"))
+            for layer in ("include", *LAYERS[:7], "test")
+            for path in sorted((ROOT / layer).rglob("*"))
             if path.suffix in (".h", ".cc", ".py", ".txt") and
             path != Path(__file__).resolve())
         cases = re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)",

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "test/testing/temp_dir.h"
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 #include "varve/env.h"
 
 namespace varve {

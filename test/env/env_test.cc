@@ -18,8 +18,8 @@
 #include "env/fault_injection_env.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
-#include "util/mutex.h"
-#include "util/random.h"
+#include "util/base/mutex.h"
+#include "util/base/random.h"
 
 namespace varve {
 namespace {

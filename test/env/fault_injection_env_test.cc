@@ -18,7 +18,7 @@
 
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
-#include "util/random.h"
+#include "util/base/random.h"
 
 namespace varve {
 namespace {

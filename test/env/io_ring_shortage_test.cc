@@ -9,7 +9,7 @@
 #include <string>
 
 #include "env/io_ring.h"
-#include "test/testing/descriptor_limit.h"
+#include "test/testing/env/descriptor_limit.h"
 
 namespace varve {
 namespace {

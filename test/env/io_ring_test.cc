@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "env/posix_file.h"
-#include "test/testing/refuse_io_uring.h"
-#include "test/testing/ring_faults.h"
+#include "test/testing/env/refuse_io_uring.h"
+#include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
-#include "util/random.h"
+#include "util/base/random.h"
 #include "varve/env.h"
 
 namespace varve {

@@ -21,7 +21,7 @@
 #include "env/direct_io.h"
 #include "env/posix_file.h"
 #include "test/testing/temp_dir.h"
-#include "util/random.h"
+#include "util/base/random.h"
 #include "varve/env.h"
 
 namespace varve {

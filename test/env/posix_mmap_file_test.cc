@@ -17,7 +17,7 @@
 #include <string>
 
 #include "test/testing/temp_dir.h"
-#include "util/random.h"
+#include "util/base/random.h"
 #include "varve/env.h"
 
 namespace varve {
@@ -115,7 +115,8 @@ TEST_F(PosixMmapFileTest, SurvivesTheProcess) {
 // What a device without space answers, not what a mapping of it would.
 TEST_F(PosixMmapFileTest, FullDeviceIsAnErrorNotASignal) {
   if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
-    return;  // Not permitted; test/db/db_resume_test.cc injects the error.
+    return;  // Not permitted; test/db/engine/db_resume_test.cc injects the
+             // error.
   }
   const auto file = Make(path_);
   Status status;

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "table/block.h"
-#include "table/file_block_iterator.h"
-#include "table/internal_key.h"
+#include "table/block/block.h"
+#include "table/block/internal_key.h"
+#include "table/reader/file_block_iterator.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/comparator.h"
 

@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "table/bloom_filter.h"
-#include "table/format.h"
+#include "table/block/format.h"
+#include "table/index/bloom_filter.h"
 #include "test/fuzz/fuzz.h"
-#include "util/hash.h"
+#include "util/bytes/hash.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace varve;

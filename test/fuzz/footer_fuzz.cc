@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "table/format.h"
+#include "table/block/format.h"
 #include "test/fuzz/fuzz.h"
-#include "util/coding.h"
+#include "util/bytes/coding.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace varve;

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "table/internal_key.h"
-#include "table/table_index.h"
+#include "table/block/internal_key.h"
+#include "table/index/table_index.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/comparator.h"
 

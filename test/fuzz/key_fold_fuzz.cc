@@ -6,7 +6,7 @@
 #include <string>
 
 #include "test/fuzz/fuzz.h"
-#include "util/key_fold.h"
+#include "util/bytes/key_fold.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace varve;

@@ -11,15 +11,15 @@
 #include <string>
 #include <utility>
 
-#include "db/wal_reader.h"
-#include "table/entry_scanner.h"
-#include "table/format.h"
-#include "table/properties.h"
-#include "table/table_index.h"
+#include "db/wal/wal_reader.h"
+#include "table/block/entry_scanner.h"
+#include "table/block/format.h"
+#include "table/block/properties.h"
+#include "table/index/table_index.h"
 #include "test/fuzz/fuzz.h"
 #include "test/fuzz/string_sequential_file.h"
-#include "util/coding.h"
-#include "util/random.h"
+#include "util/base/random.h"
+#include "util/bytes/coding.h"
 #include "varve/comparator.h"
 
 namespace varve::fuzz {

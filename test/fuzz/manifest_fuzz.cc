@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "db/manifest_reader.h"
+#include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/comparator.h"

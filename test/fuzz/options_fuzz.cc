@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "db/options_check.h"
-#include "db/options_update.h"
+#include "db/options/options_check.h"
+#include "db/options/options_update.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/ablation.h"
 #include "varve/options.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "table/properties.h"
+#include "table/block/properties.h"
 #include "test/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

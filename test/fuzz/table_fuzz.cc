@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "table/internal_iterator.h"
-#include "table/table.h"
+#include "table/block/internal_iterator.h"
+#include "table/reader/table.h"
 #include "test/fuzz/fuzz.h"
-#include "test/testing/string_random_access_file.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "varve/comparator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

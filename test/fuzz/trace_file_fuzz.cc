@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "test/fuzz/fuzz.h"
-#include "tools/varve_trace.h"
+#include "tools/varve/varve_trace.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace varve;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "db/version_edit.h"
+#include "db/version/version_edit.h"
 #include "test/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

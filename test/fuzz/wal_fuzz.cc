@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "db/wal_predecessor.h"
-#include "db/wal_reader.h"
-#include "db/write_batch_internal.h"
+#include "db/wal/wal_predecessor.h"
+#include "db/wal/wal_reader.h"
+#include "db/write/write_batch_internal.h"
 #include "test/fuzz/fuzz.h"
 #include "test/fuzz/string_sequential_file.h"
 

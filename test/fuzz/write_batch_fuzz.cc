@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "db/memtable.h"
-#include "db/write_batch_internal.h"
+#include "db/memtable/memtable.h"
+#include "db/write/write_batch_internal.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/comparator.h"
 #include "varve/write_batch.h"

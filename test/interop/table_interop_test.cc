@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "table/table_builder.h"
-#include "util/random.h"
+#include "table/build/table_builder.h"
+#include "util/base/random.h"
 #include "varve/env.h"
 
 namespace varve {

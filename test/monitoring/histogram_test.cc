@@ -10,7 +10,7 @@
 #include <cmath>
 #include <vector>
 
-#include "util/random.h"
+#include "util/base/random.h"
 
 namespace varve {
 namespace {

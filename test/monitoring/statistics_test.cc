@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "test/testing/migration.h"
+#include "test/testing/machine/migration.h"
 #include "test/testing/seed.h"
 
 namespace varve {

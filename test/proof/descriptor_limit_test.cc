@@ -23,7 +23,7 @@
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
-#include "util/random.h"
+#include "util/base/random.h"
 #include "varve/catalog.h"
 
 // In place of the C library's.

@@ -18,10 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "test/testing/single_stepper.h"
+#include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
-#include "util/ablation_choice.h"
-#include "util/per_cpu.h"
+#include "util/base/ablation_choice.h"
+#include "util/threads/per_cpu.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/read_transaction.h"

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "test/testing/store_trace.h"
+#include "test/testing/machine/store_trace.h"
 #include "test/testing/temp_dir.h"
 #include "varve/catalog.h"
 #include "varve/db.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "test/testing/single_stepper.h"
+#include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
 

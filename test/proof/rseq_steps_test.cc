@@ -9,8 +9,8 @@
 
 #include <cstdio>
 
-#include "test/testing/single_stepper.h"
-#include "util/per_cpu.h"
+#include "test/testing/machine/single_stepper.h"
+#include "util/threads/per_cpu.h"
 
 namespace varve::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "test/testing/db_helpers.h"
-#include "util/ablation_choice.h"
+#include "util/base/ablation_choice.h"
 
 namespace varve::test {
 namespace {

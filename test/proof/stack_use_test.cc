@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "test/testing/stack_meter.h"
+#include "test/testing/machine/stack_meter.h"
 #include "test/testing/temp_dir.h"
 #include "varve/c.h"
 #include "varve/catalog.h"

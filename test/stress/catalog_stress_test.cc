@@ -16,7 +16,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 #include "varve/catalog.h"
 
 namespace varve::test {

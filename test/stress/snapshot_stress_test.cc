@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/snapshot_registry.h"
+#include "db/snapshot/snapshot_registry.h"
 #include "test/testing/read_stress.h"
 #include "varve/read_transaction.h"
 

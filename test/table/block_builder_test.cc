@@ -2,16 +2,16 @@
 //
 // Goal: the builder writes the exact bytes of the format. Method: blocks small
 // enough to write down, and random ones read back by the checked scanner.
-#include "table/block_builder.h"
+#include "table/block/block_builder.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "table/entry_scanner.h"
+#include "table/block/entry_scanner.h"
 #include "test/testing/table_bytes.h"
-#include "util/coding.h"
-#include "util/random.h"
+#include "util/base/random.h"
+#include "util/bytes/coding.h"
 
 namespace varve {
 namespace {

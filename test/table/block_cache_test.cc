@@ -5,7 +5,7 @@
 // blocks of one size in caches of known capacity; the labelled interleavings
 // of clock_block_cache.h step by step with threads that do as told; threads
 // that race on few blocks, each of which says in its bytes whose it is.
-#include "table/block_cache.h"
+#include "table/cache/block_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "table/block_builder.h"
+#include "table/block/block_builder.h"
 #include "test/testing/actor.h"
 #include "test/testing/seed.h"
-#include "util/read_section.h"
+#include "util/threads/read_section.h"
 
 namespace varve {
 namespace {

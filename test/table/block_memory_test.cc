@@ -5,7 +5,7 @@
 // threads, each place filled with its own byte and looked at again before it
 // is freed, also by another thread; the chunks counted before, between and
 // after.
-#include "table/block_memory.h"
+#include "table/block/block_memory.h"
 
 #include <gtest/gtest.h>
 

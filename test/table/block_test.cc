@@ -6,7 +6,7 @@
 // with one fault each; every cut and every changed byte of a small block,
 // walked if it is accepted (under the sanitizers this finds any access out of
 // bounds).
-#include "table/block.h"
+#include "table/block/block.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "table/block_builder.h"
+#include "table/block/block_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/random_entries.h"
 #include "test/testing/seed.h"
-#include "util/hash.h"
+#include "util/bytes/hash.h"
 
 namespace varve {
 namespace {

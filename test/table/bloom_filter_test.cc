@@ -3,16 +3,16 @@
 // Goal: filters are RocksDB's to the byte, those of older formats are read, and
 // none ever denies a key that it holds. Method: filters of real tables are
 // rebuilt and asked for all keys; random and damaged bodies.
-#include "table/bloom_filter.h"
+#include "table/index/bloom_filter.h"
 
 #include <gtest/gtest.h>
 
-#include "table/format.h"
-#include "table/internal_key.h"
+#include "table/block/format.h"
+#include "table/block/internal_key.h"
 #include "test/testing/table_bytes.h"
-#include "util/coding.h"
-#include "util/hash.h"
-#include "util/random.h"
+#include "util/base/random.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/hash.h"
 
 namespace varve {
 namespace {

@@ -6,7 +6,7 @@
 // intervals against the entries they were made of; every cut and every changed
 // byte of a small block, walked from many places (under the sanitizers this
 // finds any access out of bounds).
-#include "table/file_block_iterator.h"
+#include "table/reader/file_block_iterator.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "table/block_builder.h"
+#include "table/block/block_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/random_entries.h"
 #include "test/testing/seed.h"

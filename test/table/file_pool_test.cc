@@ -5,7 +5,7 @@
 // Method: an Env whose files hold reads and openings up, and fail where they
 // are used after they were closed; the interleavings that file_pool.h names are
 // forced one by one, and threads read at random.
-#include "table/file_pool.h"
+#include "table/reader/file_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "test/testing/seed.h"
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 
 namespace varve {
 namespace {

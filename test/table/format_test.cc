@@ -3,13 +3,13 @@
 // Goal: footers and handles survive a round trip, and each footer that cannot
 // be read is refused with the reason. Method: footers made by the encoder,
 // then damaged or given foreign numbers; real files of other engines.
-#include "table/format.h"
+#include "table/block/format.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "test/testing/table_bytes.h"
-#include "util/coding.h"
+#include "util/bytes/coding.h"
 
 namespace varve {
 namespace {

@@ -2,7 +2,7 @@
 //
 // Goal: internal keys hold what was put in and sort by user key, then newest
 // first. Method: pairs of keys in known order.
-#include "table/internal_key.h"
+#include "table/block/internal_key.h"
 
 #include <gtest/gtest.h>
 

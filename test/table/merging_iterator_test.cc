@@ -3,7 +3,7 @@
 // Goal: the merge is the sorted union of its children in every walk, and stops
 // at a child's error. Method: random children and random moves, compared step
 // by step with a sorted vector; children that fail at a chosen move.
-#include "table/merging_iterator.h"
+#include "table/block/merging_iterator.h"
 
 #include <gtest/gtest.h>
 

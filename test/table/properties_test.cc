@@ -3,14 +3,14 @@
 // Goal: properties survive a round trip, RocksDB's are understood, and damaged
 // blocks are refused. Method: blocks made here and in fixtures; every cut and
 // every flipped bit of one under the sanitizers.
-#include "table/properties.h"
+#include "table/block/properties.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "table/block_builder.h"
+#include "table/block/block_builder.h"
 #include "test/testing/table_bytes.h"
-#include "util/coding.h"
+#include "util/bytes/coding.h"
 
 namespace varve {
 namespace {

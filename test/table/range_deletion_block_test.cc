@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "table/block_builder.h"
-#include "table/table_builder.h"
-#include "test/testing/string_file.h"
-#include "test/testing/string_random_access_file.h"
+#include "table/block/block_builder.h"
+#include "table/build/table_builder.h"
+#include "test/testing/env/string_file.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
 #include "varve/filter_policy.h"

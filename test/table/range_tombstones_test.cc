@@ -4,7 +4,7 @@
 // deletion covers it. Method: small cases by hand, and random sets against a
 // look at each deletion, under two orders of keys.
 
-#include "table/range_tombstones.h"
+#include "table/block/range_tombstones.h"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,12 @@
 //
 // Goal: rows of reads become few large ones, other reads stay as they are, and
 // what is served is the file's. Method: reads of a file in memory that counts.
-#include "table/readahead_buffer.h"
+#include "table/cache/readahead_buffer.h"
 
 #include <gtest/gtest.h>
 
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
-#include "test/testing/string_random_access_file.h"
 
 namespace varve {
 namespace {

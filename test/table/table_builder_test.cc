@@ -3,7 +3,7 @@
 // Goal: tables are written as the format wants them, and as RocksDB cuts them.
 // Method: tables are taken apart by independent code; the entries of RocksDB's
 // own tables must give the same data blocks and index, byte for byte.
-#include "table/table_builder.h"
+#include "table/build/table_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "table/block.h"
-#include "table/bloom_filter.h"
-#include "table/index_builder.h"
-#include "test/testing/string_file.h"
+#include "table/block/block.h"
+#include "table/index/bloom_filter.h"
+#include "table/index/index_builder.h"
+#include "test/testing/env/string_file.h"
 #include "test/testing/table_bytes.h"
-#include "util/hash.h"
-#include "util/random.h"
+#include "util/base/random.h"
+#include "util/bytes/hash.h"
 
 namespace varve {
 namespace {

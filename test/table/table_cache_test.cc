@@ -5,7 +5,7 @@
 // files are closed (but not with the ablation), and files that are not what the
 // MANIFEST says are refused. Method: an Env that counts open files, holds
 // openings up until all threads ask, and pretends to have no descriptors left.
-#include "table/table_cache.h"
+#include "table/reader/table_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@
 
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
-#include "table/block_cache.h"
-#include "table/table_builder.h"
+#include "table/build/table_builder.h"
+#include "table/cache/block_cache.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 #include "varve/statistics.h"
 
 namespace varve {

@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "table/clock_block_cache.h"
-#include "table/table.h"
+#include "table/cache/clock_block_cache.h"
+#include "table/reader/table.h"
 #include "test/testing/directory.h"
-#include "test/testing/string_random_access_file.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
-#include "util/coding.h"
+#include "util/bytes/coding.h"
 
 namespace varve {
 namespace {

@@ -15,19 +15,19 @@
 #include <utility>
 #include <vector>
 
-#include "table/block_builder.h"
-#include "table/format.h"
-#include "table/properties.h"
-#include "table/table.h"
-#include "table/table_opener.h"
-#include "table/table_salvage.h"
+#include "table/block/block_builder.h"
+#include "table/block/format.h"
+#include "table/block/properties.h"
+#include "table/build/table_salvage.h"
+#include "table/reader/table.h"
+#include "table/reader/table_opener.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
-#include "test/testing/string_random_access_file.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
-#include "util/checksum.h"
-#include "util/coding.h"
-#include "util/compression.h"
+#include "util/bytes/checksum.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/compression.h"
 #include "varve/filter_policy.h"
 
 namespace varve::test {

@@ -4,7 +4,7 @@
 // prefixes as by keys, and bad ones are refused. Method: index blocks made here
 // in every form; random separators that are hard to tell apart, against
 // std::lower_bound; every cut and every flipped byte of one.
-#include "table/table_index.h"
+#include "table/index/table_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 #include <algorithm>
 #include <set>
 
-#include "table/block_builder.h"
+#include "table/block/block_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
-#include "util/coding.h"
+#include "util/bytes/coding.h"
 
 namespace varve {
 namespace {

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "monitoring/statistics.h"
-#include "table/block_cache.h"
-#include "table/table_builder.h"
+#include "table/build/table_builder.h"
+#include "table/cache/block_cache.h"
 #include "test/testing/comparators.h"
+#include "test/testing/env/string_file.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
-#include "test/testing/string_file.h"
-#include "test/testing/string_random_access_file.h"
 #include "test/testing/table_lookup.h"
 #include "varve/statistics.h"
 

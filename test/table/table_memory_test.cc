@@ -9,12 +9,12 @@
 #include <functional>
 #include <string>
 
-#include "table/table_builder.h"
-#include "table/table_core.h"
-#include "table/table_opener.h"
+#include "table/build/table_builder.h"
+#include "table/reader/table_core.h"
+#include "table/reader/table_opener.h"
+#include "test/testing/env/string_file.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
-#include "test/testing/string_file.h"
-#include "test/testing/string_random_access_file.h"
 
 namespace varve {
 namespace {

@@ -4,7 +4,7 @@
 // promised, and damage is noticed. Method: tables built in memory from random
 // entries under many options, compared with a sorted vector; every byte of a
 // small table changed, every length cut; files that count and fail.
-#include "table/table.h"
+#include "table/reader/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 #include <map>
 
 #include "monitoring/statistics.h"
-#include "table/clock_block_cache.h"
-#include "table/format.h"
-#include "table/table_builder.h"
+#include "table/block/format.h"
+#include "table/build/table_builder.h"
+#include "table/cache/clock_block_cache.h"
+#include "test/testing/env/string_file.h"
+#include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
-#include "test/testing/string_file.h"
-#include "test/testing/string_random_access_file.h"
 #include "test/testing/table_lookup.h"
 #include "varve/statistics.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "util/mutex.h"
+#include "util/base/mutex.h"
 
 namespace varve::test {
 

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "db/memtable_entry.h"
-#include "db/point_index.h"
-#include "table/internal_key.h"
-#include "util/arena.h"
-#include "util/coding.h"
+#include "db/memtable/memtable_entry.h"
+#include "db/memtable/point_index.h"
+#include "table/block/internal_key.h"
+#include "util/bytes/arena.h"
+#include "util/bytes/coding.h"
 
 namespace varve::test {
 

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "table/entry_scanner.h"
-#include "table/format.h"
-#include "table/properties.h"
-#include "util/checksum.h"
-#include "util/coding.h"
-#include "util/compression.h"
+#include "table/block/entry_scanner.h"
+#include "table/block/format.h"
+#include "table/block/properties.h"
+#include "util/bytes/checksum.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/compression.h"
 
 namespace varve::testing {
 

@@ -4,10 +4,10 @@
 // A lookup in one table, inside a read section of its own.
 
 #include "monitoring/read_counts.h"
-#include "table/table.h"
-#include "table/table_core.h"
-#include "util/hash.h"
-#include "util/read_section.h"
+#include "table/reader/table.h"
+#include "table/reader/table_core.h"
+#include "util/bytes/hash.h"
+#include "util/threads/read_section.h"
 
 namespace varve::test {
 

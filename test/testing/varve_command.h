@@ -11,7 +11,7 @@
 
 #include "test/testing/directory.h"
 #include "test/testing/temp_dir.h"
-#include "tools/varve_commands.h"
+#include "tools/varve/varve_commands.h"
 
 namespace varve::test {
 

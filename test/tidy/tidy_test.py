@@ -2,7 +2,7 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 """Checks the rules of the house that a script can check.
 
-Goal: the order of the floors and the habits of CONTRIBUTING.md hold in every
+Goal: the order of layers and folders, and the habits of CONTRIBUTING.md hold in every
 file. Method: each check reads every file line by line and reports violations
 as file:line; before that, each must find the fault in a small bad example, so
 that a check which has gone blind is itself a failure.
@@ -15,13 +15,23 @@ import sys
 from pathlib import Path
 
 LICENCE = "Varve: a key-value storage engine. MIT licence, see LICENSE."
-FLOORS = ["util", "env", "monitoring", "table", "db", "capi", "tools"]
+LAYERS = ["util", "env", "monitoring", "table", "db", "catalog", "capi",
+          "tools"]
+# The folders of a layer from the bottom: a file includes from its own and from
+# those before it. Every folder of a layer named here has its place.
+FOLDERS = {
+    "util": ["base", "threads", "bytes"],
+    "table": ["block", "index", "cache", "reader", "build"],
+    "db": ["options", "memtable", "write", "wal", "version", "snapshot",
+           "compaction", "folding", "recovery", "engine"],
+}
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in ("c", "c_more", "export")]
-LIBRARY_FLOORS = FLOORS[:-1]
+LIBRARY_LAYERS = LAYERS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80
 MAX_LINES = 700
+MAX_UNITS = 25  # In a folder.
 # The words by which a comment gives the reason for a memory order.
 ORDER_REASON = re.compile(
     r"pairs with|relaxed|release|acquire|seq_cst", re.IGNORECASE)
@@ -77,22 +87,22 @@ class SourceFile:
         parts = path.split("/")
         self.is_public = path.startswith("include/varve/")
         self.is_test = parts[0] == "test"
-        self.floor = parts[0] if parts[0] in FLOORS else None
-        # The highest floor that the file may include; None: none at all.
-        self.highest = self.floor
+        self.layer = parts[0] if parts[0] in LAYERS else None
+        # The highest layer that the file may include; None: none at all.
+        self.highest = self.layer
         if self.is_test:
             folder = parts[1] if len(parts) > 2 else ""
-            self.highest = folder if folder in LIBRARY_FLOORS else "tools"
-        self.is_library = self.is_public or self.floor in LIBRARY_FLOORS
+            self.highest = folder if folder in LIBRARY_LAYERS else "tools"
+        self.is_library = self.is_public or self.layer in LIBRARY_LAYERS
         self.code, self.comments = (
             split_comments(self.lines) if self.is_cpp else ([], []))
 
 
 def check_includes(file):
-    """Include edges lead to the own floor or down, by full path."""
+    """Include edges lead to the own layer or down, by full path."""
     allowed = ["varve"]
     if file.highest is not None:
-        allowed += FLOORS[:FLOORS.index(file.highest) + 1]
+        allowed += LAYERS[:LAYERS.index(file.highest) + 1]
     if file.is_test:
         allowed.append("test")
     for number, line in enumerate(file.lines, 1):
@@ -101,8 +111,8 @@ def check_includes(file):
             continue
         quoted, target = match.group(1) == '"', match.group(2)
         top = target.split("/")[0] if "/" in target else ""
-        ours = top in FLOORS + ["varve", "test"]
-        if quoted and target.startswith(PEERS) and file.floor == "tools":
+        ours = top in LAYERS + ["varve", "test"]
+        if quoted and target.startswith(PEERS) and file.layer == "tools":
             continue
         if quoted and not ours:
             yield number, f'"{target}": Varve\'s headers by their full path ' \
@@ -117,6 +127,44 @@ def check_includes(file):
                 r"[a-z_0-9]+|(stdarg|stddef|stdint|stdbool)\.h", target):
             yield number, f"<{target}>: a public header includes only the " \
                           "standard library and varve/"
+
+
+def folder_of(path):
+    """The (layer, folder) of a path in a layer whose folders have an order."""
+    parts = path.split("/")
+    if parts[0] not in FOLDERS:
+        return None
+    return parts[0], parts[1] if len(parts) > 2 else ""
+
+
+def check_folders(file):
+    """Inside a layer include edges lead to the own folder or down."""
+    own = folder_of(file.path)
+    if own is None or not file.is_cpp:
+        return
+    layer, folder = own
+    if folder not in FOLDERS[layer]:
+        yield 1, f"{layer}/{folder} is not in the order of {layer}'s folders"
+        return
+    allowed = FOLDERS[layer][:FOLDERS[layer].index(folder) + 1]
+    for number, line in enumerate(file.lines, 1):
+        match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+        target = folder_of(match.group(1)) if match else None
+        if target and target[0] == layer and target[1] not in allowed:
+            yield number, f'"{match.group(1)}" is above what {layer}/{folder} ' \
+                          f"may include ({', '.join(allowed)})"
+
+
+def crowded_folders(paths):
+    """Yields (folder, units) of the folders with more units than a reader
+    takes in at once. A unit is a header with its source."""
+    units = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        units.setdefault(folder, set()).add(name.rpartition(".")[0])
+    for folder, names in sorted(units.items()):
+        if len(names) > MAX_UNITS:
+            yield folder, len(names)
 
 
 def check_licence(file):
@@ -177,8 +225,8 @@ def check_banned(file):
 # Calls that have one place, for the reason that its header gives.
 ONE_PLACE = [
     (re.compile(r"\bpthread_create\s*\(|\bstd::j?thread\b(?!::)"),
-     "util/background_thread"),
-    (re.compile(r"\bpthread_key_create\s*\("), "util/thread_exit"),
+     "util/threads/background_thread"),
+    (re.compile(r"\bpthread_key_create\s*\("), "util/threads/thread_exit"),
 ]
 
 
@@ -260,7 +308,7 @@ def check_wall_clock(file):
 
 
 CHECKS = [
-    check_includes, check_licence, check_pragma_once, check_size,
+    check_includes, check_folders, check_licence, check_pragma_once, check_size,
     check_test_doors, check_banned, check_unfinished, check_memory_orders,
     check_wall_clock, check_one_place,
 ]
@@ -278,6 +326,12 @@ EXAMPLES = [
     (check_includes, "test/util/a_test.cc", '#include "db/a.h"', True),
     (check_includes, "test/interop/a_test.cc", '#include "db/a.h"', False),
     (check_includes, "tools/a.cc", '#include "rocksdb/db.h"', False),
+    (check_includes, "db/engine/a.cc", '#include "catalog/a.h"', True),
+    (check_folders, "db/wal/a.cc", '#include "db/engine/a.h"', True),
+    (check_folders, "db/wal/a.cc", '#include "db/a.h"', True),
+    (check_folders, "db/a.cc", '#include "db/wal/a.h"', True),
+    (check_folders, "db/engine/a.cc", '#include "db/wal/a.h"', False),
+    (check_folders, "db/wal/a.cc", '#include "table/build/a.h"', False),
     (check_licence, "util/a.cc", "#include <string>", True),
     (check_licence, "include/varve/c.h", f"// {LICENCE}", True),
     (check_licence, "test/c/a.c", f"/* {LICENCE} */", False),
@@ -300,7 +354,7 @@ EXAMPLES = [
     (check_banned, "tools/a.cc", "  printf(x);", False),
     (check_unfinished, "db/a.cc", "// TODO: more", True),
     (check_one_place, "db/a.cc", "  pthread_create(&t, nullptr, f, 0);", True),
-    (check_one_place, "util/background_thread.cc", "pthread_create(", False),
+    (check_one_place, "util/threads/background_thread.cc", "pthread_create(", False),
     (check_one_place, "db/a.cc", "  std::thread t(f);", True),
     (check_one_place, "util/a.h", "std::thread::id id;", False),
     (check_one_place, "util/a.cc", "pthread_key_create(&key, f);", True),
@@ -330,6 +384,12 @@ def blind_checks():
         if bool(found) != bad:
             verdict = "finds nothing in" if bad else "rejects"
             yield f"{check.__name__} {verdict} {path}: {text!r}: {found}"
+    folder = [f"db/wal/{i}.{end}" for i in range(MAX_UNITS)
+              for end in ("h", "cc")]
+    if list(crowded_folders(folder)):
+        yield f"crowded_folders rejects {MAX_UNITS} units"
+    if not list(crowded_folders(folder + ["db/wal/one_more.h"])):
+        yield f"crowded_folders accepts {MAX_UNITS + 1} units"
 
 
 def is_checked(path, top):
@@ -345,7 +405,7 @@ def is_checked(path, top):
 
 def source_files(root):
     """Yields a SourceFile for each file that the rules are for."""
-    for top in ["CMakeLists.txt", "include"] + FLOORS + ["test", ".ci"]:
+    for top in ["CMakeLists.txt", "include"] + LAYERS + ["test", ".ci"]:
         for path in [root / top] + sorted((root / top).rglob("*")):
             relative = path.relative_to(root).as_posix()
             if relative.startswith("test/fixtures/") or not path.is_file():
@@ -363,12 +423,18 @@ def main():
         failures += 1
         print(f"tidy_test.py: {message}")
     sources = 0
+    cpp_paths = []
     for file in source_files(root):
         sources += file.is_library
+        if file.is_cpp:
+            cpp_paths.append(file.path)
         for check in CHECKS:
             for number, message in check(file):
                 failures += 1
                 print(f"{file.path}:{number}: {message}")
+    for folder, units in crowded_folders(cpp_paths):
+        failures += 1
+        print(f"{folder}: {units} units, at most {MAX_UNITS} in a folder")
     if sources == 0:
         failures += 1
         print(f"{root}: no source of the library found; is this the root?")

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: results have the line format of RocksDB's db_bench, which scripts
 // parse. Method: format known figures and compare the text.
-#include "tools/db_bench_report.h"
+#include "tools/db_bench/db_bench_report.h"
 
 #include <gtest/gtest.h>
 

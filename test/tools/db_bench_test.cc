@@ -13,7 +13,7 @@
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
-#include "tools/engine_adapter.h"
+#include "tools/db_bench/engine_adapter.h"
 
 namespace varve {
 namespace {

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "test/testing/varve_command.h"
-#include "tools/varve_command_line.h"
+#include "tools/varve/varve_command_line.h"
 
 namespace varve::test {
 namespace {

@@ -2,7 +2,7 @@
 // Goal: `varve` does what its usage says, prints what `ldb` prints and tells
 // by its exit code how it went. Method: run command lines in this process on
 // databases made by it.
-#include "tools/varve_commands.h"
+#include "tools/varve/varve_commands.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
-#include "tools/varve_command_line.h"
+#include "tools/varve/varve_command_line.h"
 
 namespace varve {
 namespace {

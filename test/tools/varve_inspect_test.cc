@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <map>
 
-#include "db/wal_predecessor.h"
-#include "db/wal_writer.h"
+#include "db/wal/wal_predecessor.h"
+#include "db/wal/wal_writer.h"
 #include "test/testing/fixtures.h"
 #include "test/testing/varve_command.h"
 

@@ -5,7 +5,7 @@
 // through the sink and back; files cut off and spoilt at every place; the page
 // as a browser without a screen has drawn it.
 
-#include "tools/varve_trace.h"
+#include "tools/varve/varve_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

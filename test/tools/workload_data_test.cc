@@ -2,7 +2,7 @@
 // Goal: db_bench's keys and values are what other tools expect, and a random
 // order takes each key once. Method: compare with keys written out by hand,
 // and mark the numbers that a permutation gives.
-#include "tools/workload_data.h"
+#include "tools/db_bench/workload_data.h"
 
 #include <gtest/gtest.h>
 #include <snappy.h>

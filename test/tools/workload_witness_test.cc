@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: an ablation that did not run is found out. Method: counts before and
 // after that moved and that did not.
-#include "tools/workload_witness.h"
+#include "tools/db_bench/workload_witness.h"
 
 #include <gtest/gtest.h>
 

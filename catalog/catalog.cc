@@ -1,0 +1,273 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Finding databases, opening and closing them; catalog_files.cc has what
+// happens to their directories.
+
+#include "catalog/catalog_impl.h"
+#include "catalog/catalog_names.h"
+#include "db/options/options_check.h"
+#include "env/file_names.h"
+#include "util/threads/witness.h"
+
+namespace varve {
+
+namespace {
+
+constexpr uint64_t kReferencePollUs = 1000;
+
+// The options of each database.
+Options Share(const Options& given) {
+  Options options = given;
+  options.create_if_missing = true;
+  options.error_if_exists = false;
+  MakeSharedParts(&options);
+  return options;
+}
+
+}  // namespace
+
+Status Catalog::Open(const CatalogOptions& options, const std::string& root,
+                     std::unique_ptr<Catalog>* catalog) {
+  catalog->reset();
+  Status status = CheckOptions(options.options);
+  if (!status.ok()) return status;
+  if (options.max_spellings < 4 || options.max_spellings > 1 << 20) {
+    return Status::InvalidArgument("max_spellings must be in [4, 1048576]");
+  }
+  auto impl = std::make_unique<CatalogImpl>(options, root);
+  status = impl->Open(options.create_if_missing);
+  if (status.ok()) *catalog = std::move(impl);
+  return status;
+}
+
+CatalogImpl::CatalogImpl(const CatalogOptions& options, const std::string& root)
+    : mode_(options.options.ablation.catalog),
+      folding_(IsProduction(options.options.ablation.key_case)
+                   ? KeyFolding::kAsciiFirst
+                   : KeyFolding::kUnicode),
+      options_(Share(options.options)),
+      root_(options_.env->AbsolutePath(root)),
+      directory_env_(options_.env->NewDirectoryEnv(root_)),
+      env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
+      drop_patience_us_(options.drop_patience_us),
+      file_pool_(DBImpl::NewFilePool(options_)),
+      spellings_(options.max_spellings) {
+  options_.env = env_;
+}
+
+CatalogImpl::~CatalogImpl() {
+  Close().IgnoreError();  // A destructor has no status.
+  StopGiving();
+  MutexLock lock(&mutex_);
+  // What is open still has iterators, by a mistake of the caller.
+  entries_.clear();
+  if (lock_ != nullptr) {
+    env_->UnlockFile(std::move(lock_)).IgnoreError();  // As above.
+  }
+}
+
+// ---- Finding ---------------------------------------------------------------
+
+Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
+  ref->Reset();
+  if (!IsProduction(mode_)) [[unlikely]]
+    return FindSlowly(name, ref);
+  const SpelledName spelled(name);
+  ThreadRecord* const record = CurrentThreadRecord();
+  {
+    const ReadSection section(record);
+    CatalogEntry* const entry = spellings_.Find(spelled);
+    if (entry != nullptr) [[likely]] {
+      ThreadReferences::Counts* const counts =
+          references_.Find(record, entry->index);
+      if (counts != nullptr) [[likely]] {
+        counts->Take();
+        LightBarrier(record);  // T1 of thread_references.h: taken, then open.
+        // acquire: pairs with the release in OpenLocked and PutBackLocked.
+        DB* const db = entry->open.load(std::memory_order_acquire);
+        if (db != nullptr) [[likely]] {
+          ref->db_ = db;
+          ref->entry_ = entry;
+          return Status::OK();
+        }
+        counts->Give();
+      }
+    }
+  }
+  return FindSlowly(name, ref);
+}
+
+Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
+  if (!IsProduction(mode_)) CountWitness(Witness::kCatalogFold);
+  const FoldedKey folded(name, folding_);
+  if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
+  ThreadRecord* const record = CurrentThreadRecord();
+  for (;;) {
+    uint32_t index;
+    {
+      MutexLock lock(&mutex_);
+      CatalogEntry* const entry = AwaitLocked(folded.slice());
+      if (entry == nullptr || entry->is_leaving) break;
+      if (entry->state == CatalogEntry::State::kClosed) {
+        Status status = OpenLocked(entry, false);
+        if (!status.ok()) return status;
+      }
+      index = entry->index;
+      ThreadReferences::Counts* const counts = references_.Find(record, index);
+      if (counts != nullptr) {
+        counts->Take();
+        ref->db_ = entry->db.get();
+        ref->entry_ = entry;
+        if (IsProduction(mode_) && spellings_.Learn(SpelledName(name), entry)) {
+          CountWitness(Witness::kSpelling);
+        }
+        return Status::OK();
+      }
+    }
+    references_.FindOrMake(record, index);
+  }
+  return NoSuchDatabase(folded.slice());
+}
+
+void DatabaseRef::GiveBack() {
+  entry_->references->FindOrMake(CurrentThreadRecord(), entry_->index)->Give();
+  db_ = nullptr;
+}
+
+CatalogEntry* CatalogImpl::FindLocked(const Slice& folded) {
+  const auto found = entries_.find(folded.ToStringView());
+  return found == entries_.end() ? nullptr : found->second.get();
+}
+
+CatalogEntry* CatalogImpl::AwaitLocked(const Slice& folded) {
+  for (;;) {
+    CatalogEntry* const entry = FindLocked(folded);
+    if (entry == nullptr || entry->state == CatalogEntry::State::kClosed ||
+        entry->state == CatalogEntry::State::kOpen) {
+      return entry;
+    }
+    changed_.Wait(&mutex_);
+  }
+}
+
+// ---- Opening and closing databases -----------------------------------------
+
+Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
+  entry->state = CatalogEntry::State::kOpening;
+  mutex_.Unlock();
+  MakeRoomForDatabase();
+  const std::string path = PathOf(*entry);
+  Status status;
+  if (is_new) {
+    status = MakeDirectory(path);
+  } else if (env_->FileExists(CurrentFileName(path)).IsNotFound()) {
+    // Somebody may have removed it, and must not get an empty one for it. If it
+    // is there, whoever made it may have come no further.
+    status = env_->FileExists(path);
+    if (status.ok()) status = MakeDirectory(path);
+  }
+  // NotFound is for names that there are none of.
+  if (status.IsNotFound()) {
+    status = Status::Corruption(path, "the database's directory is missing");
+  }
+  std::unique_ptr<DBImpl> db;
+  if (status.ok()) status = OpenDatabase(path, &db);
+  mutex_.Lock();
+  if (status.ok()) {
+    entry->db = std::move(db);
+    entry->opened_us = NowUs();
+    entry->idle_since_us = entry->opened_us;
+    PutBackLocked(entry);
+  } else {
+    entry->state = CatalogEntry::State::kClosed;
+    changed_.SignalAll();
+  }
+  return status;
+}
+
+Status CatalogImpl::OpenDatabase(const std::string& path,
+                                 std::unique_ptr<DBImpl>* db) {
+  for (;;) {
+    *db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
+    Status status = (*db)->Open(true);
+    if (status.ok()) return status;
+    db->reset();
+    if (!IsOutOfDescriptors(status) || CloseLeastUsed(false) == 0) {
+      return status;
+    }
+  }
+}
+
+void CatalogImpl::RetractLocked(CatalogEntry* entry) {
+  entry->state = CatalogEntry::State::kEnding;
+  // relaxed: a HeavyBarrier follows.
+  entry->open.store(nullptr, std::memory_order_relaxed);
+}
+
+void CatalogImpl::PutBackLocked(CatalogEntry* entry) {
+  entry->state = CatalogEntry::State::kOpen;
+  // release: pairs with the acquire in Find.
+  entry->open.store(entry->db.get(), std::memory_order_release);
+  changed_.SignalAll();
+}
+
+bool CatalogImpl::AwaitReferences(const CatalogEntry& entry,
+                                  uint64_t patience_us) {
+  const uint64_t start_us = NowUs();
+  for (;;) {
+    const ThreadReferences::Sums sums = references_.Count(entry.index);
+    if (sums.given == sums.taken) return true;
+    if (NowUs() - start_us >= patience_us) return false;
+    env_->SleepForMicroseconds(kReferencePollUs);
+  }
+}
+
+Status CatalogImpl::CloseDatabase(CatalogEntry* entry) {
+  Status status = entry->db->Close();
+  if (!status.IsBusy()) entry->db.reset();
+  return status;
+}
+
+Status CatalogImpl::Close() {
+  {
+    MutexLock lock(&mutex_);
+    if (closed_) return Status::OK();
+  }
+  StopGiving();
+  Status status = CloseIdle(0, nullptr);
+  MutexLock lock(&mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (entry->db != nullptr) {
+      AddDescriptorGiver(this);  // It goes on.
+      return Status::Busy("still in use: database", name);
+    }
+  }
+  closed_ = true;
+  if (lock_ != nullptr) {
+    const Status unlock_status = env_->UnlockFile(std::move(lock_));
+    if (status.ok()) status = unlock_status;
+  }
+  return status;
+}
+
+void CatalogImpl::List(std::vector<std::string>* names) {
+  names->clear();
+  MutexLock lock(&mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (!entry->is_leaving) names->push_back(name);
+  }
+}
+
+Catalog::Counts CatalogImpl::GetCounts() {
+  MutexLock lock(&mutex_);
+  Counts counts;
+  for (const auto& [name, entry] : entries_) {
+    counts.databases += !entry->is_leaving;
+    counts.open += entry->state == CatalogEntry::State::kOpen;
+  }
+  counts.spellings = spellings_.size();
+  counts.open_table_files = file_pool_->open_files();
+  return counts;
+}
+
+}  // namespace varve

@@ -1,0 +1,230 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/compaction/compaction_job.h"
+
+#include <algorithm>
+
+#include "db/version/tombstone_collector.h"
+#include "monitoring/span.h"
+#include "table/block/merging_iterator.h"
+
+namespace varve {
+
+namespace {
+
+// Bytes to read ahead in each of `inputs` that a compaction in so many parts
+// reads at the same time. Together they have a budget, from which 6 inputs, 5
+// of level 0 and the level below, get as much as is of use.
+size_t ReadaheadBytes(size_t inputs, size_t parts) {
+  constexpr size_t kBudgetBytes = 12 << 20;
+  constexpr size_t kMostBytes = 2 << 20;
+  constexpr size_t kLeastBytes = 16 << 10;
+  return std::clamp(kBudgetBytes / std::max<size_t>(inputs * parts, 1),
+                    kLeastBytes, kMostBytes);
+}
+
+}  // namespace
+
+CompactionJob::CompactionJob(const TableOutputContext& context,
+                             const Compaction& compaction,
+                             TableCache* table_cache,
+                             std::vector<SequenceNumber> snapshots,
+                             std::function<uint64_t()> new_file_number,
+                             const std::atomic<bool>* stop)
+    : context_(context),
+      compaction_(compaction),
+      table_cache_(table_cache),
+      snapshots_(std::move(snapshots)),
+      new_file_number_(std::move(new_file_number)),
+      stop_(stop) {}
+
+std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
+  ReadOptions options;
+  options.fill_cache = false;
+  const int levels[2] = {compaction_.level, compaction_.output_level};
+  size_t inputs = 0;
+  for (int i = 0; i < 2; ++i) {
+    const size_t files = read_inputs_[i].size();
+    inputs += levels[i] > 0 ? std::min<size_t>(files, 1) : files;
+  }
+  options.readahead_size = ReadaheadBytes(inputs, parts_);
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  for (int i = 0; i < 2; ++i) {
+    const auto& files = read_inputs_[i];
+    if (files.empty()) continue;
+    if (levels[i] > 0) {
+      children.push_back(
+          NewLevelIterator(options, context_.comparator, table_cache_, &files));
+      continue;
+    }
+    for (const FileMetaData* file : files) {
+      children.push_back(
+          table_cache_->NewIterator(options, file->table_file()));
+    }
+  }
+  return NewMergingIterator(context_.comparator, std::move(children));
+}
+
+Status CompactionJob::Run() {
+  // A trace of its own if it is done by another thread.
+  const RequestSpan span("compaction part");
+  Status status = Prepare();
+  if (!status.ok()) return status;
+  const std::unique_ptr<InternalIterator> input = NewInput();
+  CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
+                              tombstones_.get(), &compaction_, stop_);
+  std::optional<Slice> end;
+  if (begin_ != nullptr) output_begin_ = *begin_;
+  if (end_ != nullptr) end = *end_;
+  status = Merge(&iterator);
+  if (status.ok() && !output_open_ &&
+      survivors_->ReachInto(output_begin_, end)) {
+    status = OpenOutput();
+  }
+  if (status.ok() && output_open_) status = FinishOutput(end);
+  entries_read_ = iterator.input_count();
+  drops_ = iterator.drops();
+  if (!status.ok()) Abandon();
+  return status;
+}
+
+void CompactionJob::AddOutputs(VersionEdit* edit) const {
+  for (const auto& output : outputs_) {
+    edit->AddFile(compaction_.output_level, output->metadata());
+  }
+}
+
+void CompactionJob::Abandon() {
+  for (const auto& output : outputs_) {
+    output->Abandon();
+    abandoned_.push_back(output->metadata().number);
+  }
+  outputs_.clear();
+}
+
+Status CompactionJob::CollectTombstones() {
+  TombstoneCollector collector(context_.comparator);
+  for (const auto& files : compaction_.inputs) {
+    for (const FileMetaData* file : files) {
+      Status status = collector.AddFile(table_cache_, *file);
+      if (!status.ok()) return status;
+    }
+  }
+  tombstones_ = collector.Build();
+  survivors_.emplace(tombstones_.get(), snapshots_, &compaction_);
+  return Status();
+}
+
+Status CompactionJob::Prepare() {
+  if (prepared_) return Status();
+  Status status = CollectTombstones();
+  if (!status.ok()) return status;
+  for (int i = 0; i < 2; ++i) {
+    for (FileMetaData* file : compaction_.inputs[i]) {
+      if (IsHidden(*file)) {
+        bytes_skipped_[i] += file->file_size;
+      } else {
+        read_inputs_[i].push_back(file);
+      }
+    }
+  }
+  prepared_ = true;
+  return status;
+}
+
+bool CompactionJob::IsHidden(const FileMetaData& file) const {
+  if (tombstones_ == nullptr || file.sequences_unknown) return false;
+  // A deletion that the oldest snapshot which may see an entry sees as well,
+  // and that is newer than all entries, hides them from each snapshot.
+  const auto snapshot = std::lower_bound(snapshots_.begin(), snapshots_.end(),
+                                         file.smallest_sequence);
+  const SequenceNumber stripe =
+      snapshot == snapshots_.end() ? kMaxSequenceNumber : *snapshot;
+  const Slice end = file.largest_user_key();
+  for (size_t i = tombstones_->FindInterval(file.smallest_user_key());; ++i) {
+    if (tombstones_->MaxCoveringInterval(i, stripe) <= file.largest_sequence) {
+      return false;
+    }
+    // The interval's own end; what is covered has one.
+    const int r = context_.comparator->CompareUser(end, tombstones_->bound(i));
+    if (r < 0 || (r == 0 && file.EndIsExclusive())) return true;
+  }
+}
+
+Status CompactionJob::Merge(CompactionIterator* iterator) {
+  const LocalSpan span("merge");
+  const NoBlockSpans quiet;
+  if (begin_ != nullptr) {
+    iterator->Seek(*begin_);
+  } else {
+    iterator->SeekToFirst();
+  }
+  for (; iterator->Valid(); iterator->Next()) {
+    const Slice user_key = ExtractUserKey(iterator->key());
+    // All versions of a user key go into one file.
+    if (iterator->starts_user_key()) {
+      if (end_ != nullptr &&
+          context_.comparator->CompareUser(user_key, *end_) >= 0) {
+        return Status();
+      }
+      Status status;
+      if (output_open_ && ShouldCutBefore(user_key)) {
+        status = FinishOutput(user_key);
+      }
+      if (status.ok() && !output_open_) {
+        status = OpenOutput();
+        PassGrandparents(user_key);
+        grandparent_overlap_ = 0;
+      }
+      if (!status.ok()) return status;
+    }
+    Status status = outputs_.back()->Add(iterator->key(), iterator->value());
+    if (!status.ok()) return status;
+    if (iterator->hidden()) {
+      outputs_.back()->CountHidden(
+          iterator->kept_for(),
+          iterator->key().size() + iterator->value().size());
+    }
+  }
+  return iterator->status();
+}
+
+Status CompactionJob::OpenOutput() {
+  outputs_.push_back(std::make_unique<TableOutput>(
+      context_, new_file_number_(), compaction_.compression,
+      RateLimiter::Priority::kLow));
+  outputs_.back()->SetPlace(compaction_.version, compaction_.output_level);
+  outputs_.back()->SetOldestAncestorTime(compaction_.OldestAncestorTime());
+  Status status = outputs_.back()->Open();
+  output_open_ = status.ok();
+  return status;
+}
+
+void CompactionJob::PassGrandparents(const Slice& user_key) {
+  const auto& files = compaction_.grandparents;
+  while (grandparent_index_ < files.size() &&
+         context_.comparator->CompareUser(
+             files[grandparent_index_]->largest_user_key(), user_key) < 0) {
+    grandparent_overlap_ += files[grandparent_index_]->file_size;
+    ++grandparent_index_;
+  }
+}
+
+bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
+  if (outputs_.back()->EstimatedFileSize() >=
+      compaction_.max_output_file_size) {
+    return true;
+  }
+  PassGrandparents(user_key);
+  return grandparent_overlap_ > compaction_.max_grandparent_overlap;
+}
+
+Status CompactionJob::FinishOutput(const std::optional<Slice>& end) {
+  survivors_->AddTo(output_begin_, end, outputs_.back().get());
+  if (end) output_begin_ = end->ToString();
+  Status status = outputs_.back()->Finish();
+  bytes_written_ += outputs_.back()->metadata().file_size;
+  output_open_ = false;
+  return status;
+}
+
+}  // namespace varve

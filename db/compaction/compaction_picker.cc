@@ -1,0 +1,481 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/compaction/compaction_picker.h"
+
+#include <algorithm>
+
+#include "db/compaction/table_output.h"
+
+namespace varve {
+
+namespace {
+
+// The default of max_compaction_bytes, in output files.
+constexpr uint64_t kMaxCompactionFiles = 25;
+
+uint64_t MaxCompactionBytes(const Options& options) {
+  return options.max_compaction_bytes != 0
+             ? options.max_compaction_bytes
+             : kMaxCompactionFiles * options.target_file_size_base;
+}
+
+// A table of the last level is rewritten if so great a part of it was hidden,
+// and kept for snapshots that are gone.
+constexpr uint64_t kHiddenPart = 8;
+
+bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
+  return !file.being_compacted &&
+         file.hidden_bytes >= file.file_size / kHiddenPart &&
+         file.hidden_bytes != 0 && file.largest_sequence <= oldest_snapshot;
+}
+
+// What deletions hide is worth a compaction of its own if it would fill this
+// part of an output file.
+constexpr uint64_t kLeastPart = 4;
+
+// And if it is so many times what others have rewritten in vain: small debts
+// must not keep the last steps of a great gain from being done when nothing is
+// flushed any more.
+constexpr uint64_t kPromiseForDebt = 4;
+
+bool IsDueForSpace(const CompactionPickerContext& context,
+                   const FileMetaData& file) {
+  return !file.being_compacted &&
+         file.reclaimable_bytes >=
+             context.options->target_file_size_base / kLeastPart &&
+         file.reclaimable_bytes / kPromiseForDebt >= context.space_debt &&
+         file.largest_sequence <= context.oldest_snapshot;
+}
+
+bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
+  return std::any_of(files.begin(), files.end(),
+                     [](const FileMetaData* f) { return f->being_compacted; });
+}
+
+// How the ends of two spans of keys compare; an exclusive end comes first.
+int CompareEnds(const InternalKeyComparator& comparator, const Slice& a,
+                bool a_is_exclusive, const Slice& b, bool b_is_exclusive) {
+  const int r = comparator.CompareUser(a, b);
+  if (r != 0) return r;
+  return static_cast<int>(b_is_exclusive) - static_cast<int>(a_is_exclusive);
+}
+
+void ExtendSpan(const InternalKeyComparator& comparator,
+                const std::vector<FileMetaData*>& files, KeySpan* span,
+                bool* set) {
+  for (const FileMetaData* file : files) {
+    if (!*set ||
+        comparator.CompareUser(file->smallest_user_key(), span->smallest) < 0) {
+      span->smallest = file->smallest_user_key();
+    }
+    if (!*set || CompareEnds(comparator, file->largest_user_key(),
+                             file->EndIsExclusive(), span->largest,
+                             span->end_is_exclusive) > 0) {
+      span->largest = file->largest_user_key();
+      span->end_is_exclusive = file->EndIsExclusive();
+    }
+    *set = true;
+  }
+}
+
+// Whether one span ends before the other begins.
+bool Before(const InternalKeyComparator& comparator, const KeySpan& a,
+            const KeySpan& b) {
+  const int r = comparator.CompareUser(a.largest, b.smallest);
+  return r < 0 || (r == 0 && a.end_is_exclusive);
+}
+
+class Picker {
+ public:
+  explicit Picker(const CompactionPickerContext& context, bool manual = false)
+      : context_(context),
+        manual_(manual),
+        options_(*context.options),
+        version_(*context.version),
+        comparator_(version_.comparator()),
+        targets_(ComputeLevelTargets(options_, version_)) {}
+
+  std::unique_ptr<Compaction> Pick() {
+    std::vector<std::pair<double, int>> scores;
+    for (int level = 0; level < targets_.last_level; ++level) {
+      const double score = CompactionScore(options_, targets_, version_,
+                                           *context_.running, level);
+      if (score >= 1) scores.emplace_back(score, level);
+    }
+    std::sort(scores.rbegin(), scores.rend());
+    for (const auto& [score, level] : scores) {
+      auto compaction = level == 0 ? PickLevel0("level 0 has enough files")
+                                   : PickFromLevel(level);
+      if (compaction != nullptr) return compaction;
+    }
+    auto compaction = PickForSpace();
+    return compaction != nullptr ? std::move(compaction) : PickForItself();
+  }
+
+  // Completes a compaction of which inputs[0], level and output level stand.
+  // Null if it would meet a running one.
+  std::unique_ptr<Compaction> Complete(std::unique_ptr<Compaction> c) {
+    if (!ExpandToWholeKeys(c.get())) return nullptr;
+    if (c->output_level != c->level) {
+      const KeySpan upper = c->KeyRange();
+      c->inputs[1] = WholeKeys(
+          c->output_level,
+          version_.OverlappingFiles(c->output_level, upper.range(), false));
+      if (AnyBeingCompacted(c->inputs[1])) return nullptr;
+      GrowInputs(c.get());
+    }
+    const KeySpan span = c->KeyRange();
+    const UserKeyRange range = span.range();
+    if (MeetsRunningOutput(*c, span)) return nullptr;
+    if (c->output_level + 1 < kNumLevels) {
+      c->grandparents =
+          version_.OverlappingFiles(c->output_level + 1, range, false);
+    }
+    c->bottommost = true;
+    for (int level = c->output_level + 1; level < kNumLevels; ++level) {
+      if (version_.RangeOverlapsLevel(level, range)) c->bottommost = false;
+    }
+    c->compression = CompressionForLevel(options_, targets_.base_level,
+                                         c->output_level, c->bottommost);
+    c->max_output_file_size = options_.target_file_size_base;
+    // A file that overlaps more would cost a lot to compact further.
+    c->max_grandparent_overlap = MaxCompactionBytes(options_);
+    c->max_parts = c->level == 0 || manual_ ? options_.max_subcompactions : 1;
+    // Moved tables stay compressed as they are.
+    c->trivial_move =
+        c->output_level != c->level && c->inputs[1].empty() &&
+        c->compression == CompressionForLevel(options_, targets_.base_level,
+                                              c->level, false) &&
+        TotalFileSize(c->grandparents) <= c->max_grandparent_overlap &&
+        AreDisjoint(c->inputs[0]);
+    return c;
+  }
+
+ private:
+  // No two of the files have a user key in common.
+  bool AreDisjoint(std::vector<FileMetaData*> files) const {
+    std::sort(files.begin(), files.end(),
+              [this](const FileMetaData* a, const FileMetaData* b) {
+                return comparator_.Compare(a->smallest, b->smallest) < 0;
+              });
+    for (size_t i = 1; i < files.size(); ++i) {
+      if (!EndsBefore(comparator_, *files[i - 1], *files[i])) return false;
+    }
+    return true;
+  }
+
+  std::unique_ptr<Compaction> NewCompaction() const {
+    auto c = std::make_unique<Compaction>();
+    c->version = context_.version;
+    return c;
+  }
+
+  std::unique_ptr<Compaction> PickLevel0(const char* reason) {
+    const auto& files = version_.files(0);
+    // Level-0 files overlap each other: one such compaction at a time.
+    if (files.empty() || AnyBeingCompacted(files)) return nullptr;
+    auto c = NewCompaction();
+    c->level = 0;
+    c->output_level = targets_.base_level;
+    c->reason = reason;
+    c->inputs[0] = files;
+    return Complete(std::move(c));
+  }
+
+  std::unique_ptr<Compaction> PickFromLevel(int level) {
+    for (FileMetaData* file : ByOverlap(level)) {
+      auto c = PickFile(level, level + 1, file, "level is over its size");
+      if (c != nullptr) return c;
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<Compaction> PickFile(int level, int output_level,
+                                       FileMetaData* file, const char* reason) {
+    auto c = NewCompaction();
+    c->level = level;
+    c->output_level = output_level;
+    c->reason = reason;
+    c->inputs[0].push_back(file);
+    return Complete(std::move(c));
+  }
+
+  std::unique_ptr<Compaction> PickForSpace() {
+    for (const auto& [level, file] : version_.reclaimers()) {
+      if (!IsDueForSpace(context_, *file)) continue;
+      constexpr const char* kReason = "its deletions hide much";
+      auto c = level == 0 ? PickLevel0(kReason)
+                          : PickFile(level, level + 1, file, kReason);
+      if (c == nullptr) continue;
+      c->for_space = true;
+      return c;
+    }
+    return nullptr;
+  }
+
+  // Elsewhere what is hidden goes when the table moves on.
+  std::unique_ptr<Compaction> PickForItself() {
+    if (!version_.HidesInDeepestLevel()) return nullptr;
+    const int level = version_.DeepestLevel();
+    for (FileMetaData* file : version_.files(level)) {
+      if (!IsDueForItself(*file, context_.oldest_snapshot)) continue;
+      auto c = PickFile(level, level, file,
+                        "snapshots are gone that it was kept for");
+      if (c != nullptr) return c;
+    }
+    return nullptr;
+  }
+
+  // The files of a level that are not being compacted, those first of which a
+  // byte meets the fewest bytes of the next level: they cost least to move.
+  std::vector<FileMetaData*> ByOverlap(int level) const {
+    const auto& below = version_.files(level + 1);
+    std::vector<std::pair<double, FileMetaData*>> ordered;
+    size_t first = 0;  // Of those below that may overlap.
+    for (FileMetaData* file : version_.files(level)) {
+      while (first < below.size() &&
+             comparator_.CompareUser(below[first]->largest_user_key(),
+                                     file->smallest_user_key()) < 0) {
+        ++first;
+      }
+      uint64_t bytes = 0;
+      for (size_t i = first; i < below.size(); ++i) {
+        if (comparator_.CompareUser(below[i]->smallest_user_key(),
+                                    file->largest_user_key()) > 0) {
+          break;
+        }
+        bytes += below[i]->file_size;
+      }
+      if (file->being_compacted) continue;
+      ordered.emplace_back(
+          static_cast<double>(bytes) /
+              static_cast<double>(std::max<uint64_t>(file->file_size, 1)),
+          file);
+    }
+    std::stable_sort(
+        ordered.begin(), ordered.end(),
+        [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<FileMetaData*> files;
+    for (const auto& [ratio, file] : ordered) files.push_back(file);
+    return files;
+  }
+
+  // Files of a level, and those that have user keys in common with them.
+  // RocksDB lets versions of one user key lie in neighbouring files: those must
+  // be compacted together. Else older ones would come to lie above newer ones,
+  // or outlive the deletion that hides them.
+  std::vector<FileMetaData*> WholeKeys(int level,
+                                       std::vector<FileMetaData*> files) const {
+    while (!files.empty()) {
+      KeySpan span;
+      bool set = false;
+      ExtendSpan(comparator_, files, &span, &set);
+      auto more = version_.OverlappingFiles(level, span.range(), true);
+      if (more.size() == files.size()) break;
+      files = std::move(more);
+    }
+    return files;
+  }
+
+  bool ExpandToWholeKeys(Compaction* c) const {
+    c->inputs[0] = WholeKeys(c->level, std::move(c->inputs[0]));
+    return !AnyBeingCompacted(c->inputs[0]);
+  }
+
+  // Takes more files of the upper level if that needs none more of the lower.
+  void GrowInputs(Compaction* c) {
+    if (c->level == 0 || c->inputs[1].empty()) return;
+    const KeySpan span = c->KeyRange();
+    Compaction grown = *c;
+    grown.inputs[0] = version_.OverlappingFiles(c->level, span.range(), false);
+    if (grown.inputs[0].size() <= c->inputs[0].size() ||
+        !ExpandToWholeKeys(&grown)) {
+      return;
+    }
+    const KeySpan grown_span = grown.KeyRange();
+    const auto lower = WholeKeys(
+        c->output_level,
+        version_.OverlappingFiles(c->output_level, grown_span.range(), false));
+    if (lower.size() != c->inputs[1].size() ||
+        TotalFileSize(grown.inputs[0]) + TotalFileSize(lower) >
+            MaxCompactionBytes(options_)) {
+      return;
+    }
+    c->inputs[0] = std::move(grown.inputs[0]);
+  }
+
+  // A running compaction writes to the same level into the same range.
+  bool MeetsRunningOutput(const Compaction& c, const KeySpan& span) const {
+    for (const Compaction* other : *context_.running) {
+      if (other->output_level != c.output_level) continue;
+      const KeySpan other_span = other->KeyRange();
+      if (!Before(comparator_, span, other_span) &&
+          !Before(comparator_, other_span, span)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const CompactionPickerContext& context_;
+  const bool manual_;
+  const Options& options_;
+  const Version& version_;
+  const InternalKeyComparator& comparator_;
+  const LevelTargets targets_;
+};
+
+}  // namespace
+
+uint64_t Compaction::OldestAncestorTime() const {
+  uint64_t oldest = 0;
+  for (const auto& files : inputs) {
+    for (const FileMetaData* file : files) {
+      const uint64_t time_s = varve::OldestAncestorTime(*file);
+      if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
+    }
+  }
+  return oldest;
+}
+
+KeySpan Compaction::KeyRange() const {
+  KeySpan span;
+  bool set = false;
+  for (const auto& files : inputs) {
+    ExtendSpan(version->comparator(), files, &span, &set);
+  }
+  return span;
+}
+
+double CompactionScore(const Options& options, const LevelTargets& targets,
+                       const Version& version,
+                       const std::vector<const Compaction*>& running,
+                       int level) {
+  uint64_t count = version.files(level).size();
+  uint64_t bytes = version.NumBytes(level);
+  // Their inputs are in the version as long as they run.
+  for (const Compaction* compaction : running) {
+    for (int i = 0; i < 2; ++i) {
+      if ((i == 0 ? compaction->level : compaction->output_level) != level) {
+        continue;
+      }
+      count -= compaction->inputs[i].size();
+      bytes -= TotalFileSize(compaction->inputs[i]);
+    }
+  }
+  if (level == 0) {
+    return static_cast<double>(count) /
+           static_cast<double>(options.level0_file_num_compaction_trigger);
+  }
+  return static_cast<double>(bytes) /
+         static_cast<double>(targets.max_bytes[level]);
+}
+
+bool IsCompactionDue(const CompactionPickerContext& context) {
+  const Version& version = *context.version;
+  const LevelTargets targets = ComputeLevelTargets(*context.options, version);
+  for (int level = 0; level < targets.last_level; ++level) {
+    if (CompactionScore(*context.options, targets, version, *context.running,
+                        level) >= 1) {
+      return true;
+    }
+  }
+  const auto& reclaimers = version.reclaimers();
+  if (std::any_of(reclaimers.begin(), reclaimers.end(),
+                  [&context](const Version::Reclaimer& reclaimer) {
+                    return IsDueForSpace(context, *reclaimer.file);
+                  })) {
+    return true;
+  }
+  if (!version.HidesInDeepestLevel()) return false;
+  const auto& files = version.files(version.DeepestLevel());
+  return std::any_of(files.begin(), files.end(),
+                     [&context](const FileMetaData* file) {
+                       return IsDueForItself(*file, context.oldest_snapshot);
+                     });
+}
+
+uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
+                         uint64_t promised_bytes) {
+  // Each byte that is freed is worth as many.
+  constexpr uint64_t kWorth = 2;
+  const uint64_t lower_bytes = TotalFileSize(compaction.inputs[1]);
+  const uint64_t input_bytes = compaction.InputBytes();
+  const uint64_t rewritten = std::min(lower_bytes, output_bytes);
+  const uint64_t freed = input_bytes - std::min(input_bytes, output_bytes);
+  const uint64_t gained =
+      std::min(freed, rewritten) + std::min(promised_bytes, rewritten);
+  return rewritten - std::min(rewritten, kWorth * gained);
+}
+
+uint64_t EstimatePendingCompactionBytes(const Options& options,
+                                        const Version& version) {
+  const LevelTargets targets = ComputeLevelTargets(options, version);
+  double pending = 0;
+  // Bytes that earlier levels will have moved into this one.
+  uint64_t incoming = 0;
+  for (int level = 0; level < targets.last_level;
+       level = targets.NextLevel(level)) {
+    const uint64_t bytes = version.NumBytes(level) + incoming;
+    uint64_t excess = 0;
+    if (level == 0) {
+      if (version.NumFiles(0) >= options.level0_file_num_compaction_trigger) {
+        excess = bytes;
+      }
+    } else if (bytes > targets.max_bytes[level]) {
+      excess = bytes - targets.max_bytes[level];
+    }
+    incoming = excess;
+    if (excess == 0 || bytes == 0) continue;
+    // What is moved meets as much of the next level as their sizes say.
+    const double fanout =
+        static_cast<double>(version.NumBytes(targets.NextLevel(level))) /
+        static_cast<double>(bytes);
+    pending += static_cast<double>(excess) * (fanout + 1);
+  }
+  return ToBytes(pending);
+}
+
+std::unique_ptr<Compaction> PickCompaction(
+    const CompactionPickerContext& context) {
+  return Picker(context).Pick();
+}
+
+std::unique_ptr<Compaction> PickManualCompaction(
+    const CompactionPickerContext& context, const ManualRequest& request,
+    bool* blocked) {
+  const InternalKeyComparator& comparator = context.version->comparator();
+  const auto files = context.version->OverlappingFiles(
+      request.level, request.range, /*expand=*/true);
+  auto c = std::make_unique<Compaction>();
+  uint64_t bytes = 0;
+  for (FileMetaData* file : files) {
+    const bool skip = file->number >= request.below_number ||
+                      (request.after != nullptr &&
+                       comparator.Compare(file->smallest, *request.after) <= 0);
+    if (skip) {
+      if (c->inputs[0].empty()) continue;
+      break;  // What is taken lies side by side.
+    }
+    if (request.level > 0 && bytes >= MaxCompactionBytes(*context.options)) {
+      break;
+    }
+    bytes += file->file_size;
+    c->inputs[0].push_back(file);
+  }
+  *blocked = false;
+  if (c->inputs[0].empty()) return nullptr;
+  c->version = context.version;
+  c->level = request.level;
+  c->output_level = request.output_level;
+  c->reason = "asked for";
+  c = Picker(context, true).Complete(std::move(c));
+  if (c == nullptr) {
+    *blocked = true;
+  } else {
+    // Moving a table would keep the deletions in it.
+    c->trivial_move = false;
+  }
+  return c;
+}
+
+}  // namespace varve

@@ -1,0 +1,66 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/compaction/flush_job.h"
+
+#include <memory>
+
+#include "db/compaction/compaction_iterator.h"
+#include "db/compaction/level_targets.h"
+#include "db/compaction/tombstone_survivors.h"
+#include "db/version/tombstone_collector.h"
+#include "env/stopwatch.h"
+#include "table/block/merging_iterator.h"
+
+namespace varve {
+
+Status FlushMemTables(const TableOutputContext& context, const Version& version,
+                      const std::vector<MemTable*>& memtables,
+                      const std::vector<SequenceNumber>& snapshots,
+                      uint64_t file_number, VersionEdit* edit,
+                      CompactionIterator::Drops* drops, FlushPace* pace) {
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  TombstoneCollector collector(context.comparator);
+  for (const MemTable* memtable : memtables) {
+    children.push_back(memtable->NewIterator());
+    collector.AddMemTable(*memtable);
+  }
+  const auto tombstones = collector.Build();
+  const TombstoneSurvivors survivors(tombstones.get(), snapshots, nullptr);
+  const std::unique_ptr<InternalIterator> input =
+      NewMergingIterator(context.comparator, std::move(children));
+  CompactionIterator iterator(input.get(), context.comparator, snapshots,
+                              tombstones.get(), nullptr);
+  iterator.SeekToFirst();
+  if (!iterator.Valid() && (!iterator.status().ok() || survivors.empty())) {
+    *drops = iterator.drops();
+    return iterator.status();
+  }
+
+  TableOutput output(context, file_number,
+                     CompressionForLevel(*context.options, 1, 0, false),
+                     RateLimiter::Priority::kHigh);
+  output.SetPlace(&version, 0);
+  Status status = output.Open();
+  for (; status.ok() && iterator.Valid(); iterator.Next()) {
+    status = output.Add(iterator.key(), iterator.value());
+    if (iterator.hidden()) {
+      output.CountHidden(iterator.kept_for(),
+                         iterator.key().size() + iterator.value().size());
+    }
+    if (pace != nullptr) pace->Advance(iterator.input_count());
+  }
+  if (status.ok()) status = iterator.status();
+  if (pace != nullptr) pace->Written(MonotonicMicros(context.env));
+  *drops = iterator.drops();
+  if (status.ok()) {
+    survivors.AddTo({}, {}, &output);
+    status = output.Finish();
+  }
+  if (!status.ok()) {
+    output.Abandon();
+    return status;
+  }
+  edit->AddFile(0, output.metadata());
+  return status;
+}
+
+}  // namespace varve

@@ -1,0 +1,26 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <vector>
+
+#include "db/compaction/compaction_iterator.h"
+#include "db/compaction/table_output.h"
+#include "db/memtable/memtable.h"
+#include "db/version/version_edit.h"
+#include "db/write/flush_pace.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Writes memtables, oldest first, to one table of level 0, and adds it to the
+// edit. If nothing is left to write there is no table. *drops is what was left
+// out. Uses no lock; on an error the file is gone. `pace`, if not null, is told
+// how far it is.
+Status FlushMemTables(const TableOutputContext& context, const Version& version,
+                      const std::vector<MemTable*>& memtables,
+                      const std::vector<SequenceNumber>& snapshots,
+                      uint64_t file_number, VersionEdit* edit,
+                      CompactionIterator::Drops* drops,
+                      FlushPace* pace = nullptr);
+
+}  // namespace varve

@@ -1,0 +1,213 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/compaction/table_output.h"
+
+#include <random>
+#include <utility>
+
+#include "env/file_names.h"
+#include "monitoring/instrumented_file.h"
+#include "monitoring/span.h"
+#include "util/bytes/coding.h"
+
+namespace varve {
+
+namespace {
+
+// Custom fields of a new file that RocksDB writes too.
+constexpr uint32_t kOldestAncestorTimeField = 5;
+constexpr uint32_t kFileCreationTimeField = 6;
+constexpr uint32_t kRangeDeletionSizeField = 14;
+
+// Written at once before the rate limiter is asked.
+constexpr uint64_t kChargeBytes = 32 << 10;
+
+void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
+  std::string value;
+  PutVarint64(&value, number);
+  PutVarint32(out, field);
+  PutLengthPrefixedSlice(out, value);
+}
+
+}  // namespace
+
+uint64_t OldestAncestorTime(const FileMetaData& file) {
+  Slice rest(file.other_fields);
+  uint32_t field;
+  Slice value;
+  while (GetVarint32(&rest, &field) && GetLengthPrefixedSlice(&rest, &value)) {
+    uint64_t time_s = 0;
+    if (field == kOldestAncestorTimeField) {
+      return GetVarint64(&value, &time_s) ? time_s : 0;
+    }
+  }
+  return 0;
+}
+
+std::string NewSessionIdentity() {
+  constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::random_device device;
+  std::uniform_int_distribution<size_t> any_digit(0, 35);
+  std::string identity(20, '\0');
+  for (char& c : identity) c = kDigits[any_digit(device)];
+  return identity;
+}
+
+TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
+                         CompressionType compression,
+                         RateLimiter::Priority priority)
+    : context_(context),
+      path_(context.temporary_names ? TempFileName(context.db_path, number)
+                                    : TableFileName(context.db_path, number)),
+      compression_(compression),
+      priority_(priority),
+      reach_(context.comparator) {
+  metadata_.number = number;
+}
+
+Status TableOutput::Open() {
+  FileOptions file_options;
+  file_options.bytes_per_sync = context_.options->bytes_per_sync;
+  Status status = context_.env->NewWritableFile(path_, file_options, &file_);
+  if (!status.ok()) return status;
+  TableBuilderOptions options;
+  options.comparator = context_.comparator;
+  options.block_size = context_.options->block_size;
+  options.block_restart_interval = context_.options->block_restart_interval;
+  options.compression = compression_;
+  if (compression_ == context_.options->compression) {
+    options.compression_level = context_.options->compression_level;
+  }
+  options.statistics = StatisticsImpl::Of(context_.options->statistics.get());
+  options.filter_policy = context_.options->filter_policy;
+  options.db_identity = context_.db_identity;
+  options.session_identity = context_.session_identity;
+  options.file_number = metadata_.number;
+  // A date.
+  options.file_creation_time_s = context_.env->NowMicros() / 1000000;
+  options.creation_time_s = oldest_ancestor_time_s_ != 0
+                                ? oldest_ancestor_time_s_
+                                : options.file_creation_time_s;
+  PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,
+                 options.creation_time_s);
+  PutNumberField(&metadata_.other_fields, kFileCreationTimeField,
+                 options.file_creation_time_s);
+  file_ = NewInstrumentedFile(std::move(file_), context_.env);
+  builder_ = std::make_unique<TableBuilder>(options, file_.get());
+  return status;
+}
+
+void TableOutput::CountSequence(SequenceNumber sequence) {
+  const bool first = metadata_.smallest.empty();
+  if (first || sequence < metadata_.smallest_sequence) {
+    metadata_.smallest_sequence = sequence;
+  }
+  if (first || sequence > metadata_.largest_sequence) {
+    metadata_.largest_sequence = sequence;
+  }
+}
+
+Status TableOutput::Add(const Slice& internal_key, const Slice& value) {
+  CountSequence(ExtractSequence(internal_key));
+  if (metadata_.smallest.empty()) metadata_.smallest = internal_key.ToString();
+  const bool added = builder_->Add(internal_key, value);
+  if (context_.options->rate_limiter != nullptr) Charge(kChargeBytes);
+  if (added) [[likely]]
+    return Status();
+  Status status = builder_->status();
+  // The keys come from memtables and tables: the builder refuses them only
+  // if a table that was read is out of order or has an entry that is larger
+  // than those that this engine takes.
+  if (status.IsInvalidArgument()) {
+    return Status::Corruption("entries to be written to " + path_,
+                              status.message());
+  }
+  return status;
+}
+
+void TableOutput::Charge(uint64_t least_bytes) {
+  const uint64_t bytes = builder_->FileSize() - charged_bytes_;
+  if (bytes < least_bytes) return;
+  context_.options->rate_limiter->Request(bytes, priority_);
+  charged_bytes_ += bytes;
+}
+
+void TableOutput::AddRangeDeletion(const RangeTombstone& tombstone) {
+  const InternalKeyComparator& comparator = *context_.comparator;
+  CountSequence(tombstone.sequence);
+  std::string first = MakeInternalKey(
+      tombstone.begin,
+      PackTrailer(tombstone.sequence, ValueType::kRangeDeletion));
+  std::string last = MakeInternalKey(tombstone.end, kRangeEndTrailer);
+  if (metadata_.smallest.empty() ||
+      comparator.Compare(first, metadata_.smallest) < 0) {
+    metadata_.smallest = std::move(first);
+  }
+  if (tombstones_end_.empty() ||
+      comparator.Compare(last, tombstones_end_) > 0) {
+    tombstones_end_ = std::move(last);
+  }
+  builder_->AddRangeDeletion(tombstone.begin, tombstone.end,
+                             tombstone.sequence);
+  reach_.AddRange(tombstone.begin, tombstone.end);
+}
+
+void TableOutput::EstimateReach() {
+  const Slice smallest = metadata_.smallest_user_key();
+  const Slice largest = metadata_.largest_user_key();
+  const UserKeyRange range{&smallest, &largest, metadata_.EndIsExclusive()};
+  const uint64_t bytes = reach_.RangeBytes(*version_, level_ + 1);
+  if (bytes != 0) {
+    PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, bytes);
+  }
+  metadata_.reclaimable_bytes =
+      bytes + DeletionReach::PointBytes(*version_, level_ + 1, range,
+                                        builder_->DeletionCount());
+}
+
+Status TableOutput::Finish() {
+  LocalSpan step("table finish");
+  if (tombstones_end_.empty()) {
+    // RocksDB leaves the field out if it is 0, which is what it takes it for
+    // then. So it tells that nobody need look into the table for any.
+    PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, 0);
+    // relaxed: nobody else has the object yet.
+    metadata_.table.without_tombstones.store(true, std::memory_order_relaxed);
+  }
+  Status status = builder_->Finish();
+  metadata_.largest = builder_->LastKey().ToString();
+  if (metadata_.largest.empty() ||
+      (!tombstones_end_.empty() &&
+       context_.comparator->Compare(tombstones_end_, metadata_.largest) > 0)) {
+    metadata_.largest = tombstones_end_;
+  }
+  if (version_ != nullptr) EstimateReach();
+  if (context_.options->rate_limiter != nullptr) Charge(1);
+  step.Next("table sync");
+  if (status.ok() && context_.sync) status = file_->Sync();
+  if (status.ok()) status = file_->Close();
+  metadata_.file_size = builder_->FileSize();
+  if (status.ok()) metadata_.tail_size = builder_->TailSize();
+  builder_.reset();
+  file_.reset();
+  if (status.ok()) status = CheckSize();
+  return status.Annotate(path_);
+}
+
+// Once the edit is in the MANIFEST, the logs and tables that the file was made
+// of are removed. A file system that has lost some of it is found out before.
+Status TableOutput::CheckSize() {
+  uint64_t size = 0;
+  Status status = context_.env->GetFileSize(path_, &size);
+  if (!status.ok() || size == metadata_.file_size) return status;
+  return Status::Corruption("of " + std::to_string(metadata_.file_size) +
+                            " bytes written there are " + std::to_string(size));
+}
+
+void TableOutput::Abandon() {
+  builder_.reset();
+  file_.reset();
+  // What is left behind is removed at the next open.
+  context_.env->RemoveFile(path_).IgnoreError();
+}
+
+}  // namespace varve

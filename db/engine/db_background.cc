@@ -1,0 +1,314 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+
+#include "db/compaction/compaction_picker.h"
+#include "db/compaction/flush_job.h"
+#include "db/engine/db_impl.h"
+#include "db/engine/passing_error.h"
+#include "env/file_names.h"
+#include "env/stopwatch.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
+
+namespace varve {
+
+void DBImpl::MaybeScheduleLocked() {
+  // relaxed: set under the mutex, or about to be seen by the job itself.
+  if (read_only_ || shutting_down_.load(std::memory_order_relaxed) ||
+      !background_error_.ok() || inheritance_.count > 0) {
+    return;
+  }
+  if (!immutable_.empty() && !flush_scheduled_) {
+    flush_scheduled_ =
+        ScheduleLocked(&DBImpl::BackgroundFlush, Env::Priority::kHigh);
+  }
+  if (!exclusive_compaction_ && compactions_scheduled_ < max_compactions_ &&
+      CompactionDueLocked() &&
+      ScheduleLocked(&DBImpl::BackgroundCompaction, Env::Priority::kLow)) {
+    ++compactions_scheduled_;
+  }
+}
+
+bool DBImpl::ScheduleLocked(void (DBImpl::*job)(), Env::Priority priority) {
+  const auto run = [this, gate = job_gate_, job] {
+    {
+      MutexLock gate_lock(&gate->mutex);
+      if (gate->closed) return;  // There may be no DB any more.
+      MutexLock lock(&mutex_);
+      --queued_jobs_;
+    }
+    (this->*job)();
+  };
+  const Status status = env_->Schedule(run, priority);
+  if (!status.ok()) {
+    SetBackgroundErrorLocked(status, "starting a background job");
+    return false;
+  }
+  ++background_jobs_;
+  ++queued_jobs_;
+  return true;
+}
+
+void DBImpl::DropQueuedJobsLocked() {
+  mutex_.Unlock();
+  job_gate_->mutex.Lock();
+  job_gate_->closed = true;
+  job_gate_->mutex.Unlock();
+  mutex_.Lock();
+  background_jobs_ -= queued_jobs_;
+  queued_jobs_ = 0;
+  // One that has begun stays among background_jobs_.
+  flush_scheduled_ = false;
+  background_done_.SignalAll();
+}
+
+void DBImpl::FinishBackgroundLocked() {
+  MaybeScheduleLocked();
+  --background_jobs_;
+  background_done_.SignalAll();
+}
+
+void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
+  ++background_error_count_;
+  RecordTick(stats_, Ticker::kBackgroundErrors);
+  if (status.IsIOError()) RecordTick(stats_, Ticker::kBackgroundIoErrors);
+  Log(LogLevel::kError, &log_, "%s: %s", where, status.ToString().c_str());
+  if (background_error_.ok()) {
+    background_error_ = status.Annotate(
+        std::string("the database is read-only since ") + where + " failed");
+    UpdateGateLocked();
+    const std::string what = where;
+    events_.Add([what, status](EventListener* listener) {
+      listener->OnBackgroundError(what, status);
+    });
+    if (MayPass(status)) ResumeLaterLocked();
+  }
+  background_done_.SignalAll();
+}
+
+void DBImpl::AddCreatedLocked(uint64_t number, uint64_t bytes,
+                              const Status& status) {
+  if (!events_.HasListeners()) return;
+  const TableFileInfo info = {path_, TableFileName(path_, number), number,
+                              bytes, status};
+  events_.Add(
+      [info](EventListener* listener) { listener->OnTableFileCreated(info); });
+}
+
+void DBImpl::AddCreatedLocked(const VersionEdit& edit, const Status& status) {
+  for (const auto& [level, file] : edit.new_files()) {
+    AddCreatedLocked(file.number, status.ok() ? file.file_size : 0, status);
+  }
+}
+
+void DBImpl::BackgroundFlush() {
+  const TimedMutexLock lock(&mutex_, stats_, env_);
+  // relaxed: see MaybeScheduleLocked.
+  if (!shutting_down_.load(std::memory_order_relaxed) &&
+      background_error_.ok() && !immutable_.empty()) {
+    size_t count = 0;
+    const Status status = FlushImmutablesLocked(&count);
+    if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
+    PurgeObsoleteLocked();
+    if (status.ok()) flushed_count_ += count;
+    events_.DeliverLocked();
+  }
+  flush_scheduled_ = false;
+  FinishBackgroundLocked();
+}
+
+Status DBImpl::FlushImmutablesLocked(size_t* count) {
+  FlushJobInfo info;
+  info.db_path = path_;
+  info.memtables = immutable_.size();
+  events_.Add(
+      [info](EventListener* listener) { listener->OnFlushBegin(info); });
+  events_.DeliverLocked();
+  const Stopwatch flushing(env_);
+  {
+    const HistogramTimer timer(stats_, HistogramType::kFlushTime, env_);
+    info.status = WriteImmutablesLocked(&info);
+  }
+  info.micros = flushing.ElapsedMicros();
+  *count = info.memtables;
+  events_.Add(
+      [info](EventListener* listener) { listener->OnFlushCompleted(info); });
+  events_.DeliverLocked();
+  return info.status;
+}
+
+std::vector<SequenceNumber> DBImpl::ScanSnapshots() {
+  const HistogramTimer timer(stats_, HistogramType::kSnapshotScan, env_);
+  return snapshots_->Scan();
+}
+
+Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
+  const RequestSpan span("flush");
+  const std::vector<MemTable*> memtables = immutable_;
+  const uint64_t number = versions_->NewFileNumber();
+  const Stopwatch flushing(env_);
+  VersionEdit edit;
+  uint64_t entries = 0;
+  for (const MemTable* memtable : memtables) entries += memtable->EntryCount();
+  flush_pace_.Begin(entries, flushing.start_us());
+  CompactionIterator::Drops drops;
+  info->memtables = memtables.size();
+  Version* const version = versions_->current();
+  version->RefLocked();
+  mutex_.Unlock();
+  LocalSpan step("write table");
+  Status status = VerifyPlace();
+  if (status.ok() && !memtables.empty()) {
+    status =
+        FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
+                       number, &edit, &drops, &flush_pace_);
+  }
+  CountDrops(drops);
+  step.Next("directory sync");
+  if (status.ok()) status = SyncOutputs(edit);
+  step.Next("install");
+  mutex_.Lock();
+  versions_->UnrefVersionLocked(version);
+  if (status.ok()) {
+    AddCreatedLocked(edit, status);
+  } else {
+    AddCreatedLocked(number, 0, status);
+  }
+  if (!status.ok()) return status;
+
+  const MemTable* const next = immutable_.size() > memtables.size()
+                                   ? immutable_[memtables.size()]
+                                   : memtable_;
+  edit.SetLogNumber(next->wal_number());
+  status = versions_->LogAndApply(&edit);
+  if (!status.ok()) return status;
+
+  for (const auto& [level, file] : edit.new_files()) {
+    space_debt_ -= std::min(space_debt_, file.file_size);
+    info->file_number = file.number;
+    info->file_bytes = file.file_size;
+    Log(LogLevel::kInfo, &log_,
+        "flushed %zu memtables to table %llu, %llu bytes", memtables.size(),
+        static_cast<unsigned long long>(file.number),
+        static_cast<unsigned long long>(file.file_size));
+  }
+  flush_pace_.End(MonotonicMicros(env_));
+  CountFlushesLocked(edit, 1, flushing.ElapsedMicros());
+  immutable_.erase(
+      immutable_.begin(),
+      immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));
+  InstallSuperVersionLocked();
+  for (MemTable* memtable : memtables) {
+    flushed_memtables_.push_back(memtable);
+    UnrefMemTableLocked(memtable);
+  }
+  while (wals_.front().number < versions_->log_number()) {
+    obsolete_wals_.push_back(std::move(wals_.front()));
+    wals_.pop_front();
+  }
+  return status;
+}
+
+Status DBImpl::SyncOutputs(const VersionEdit& edit) {
+  Status status = directory_->Sync();
+  if (status.ok()) return status;
+  for (const auto& [level, file] : edit.new_files()) {
+    table_cache_->Evict(file.number);
+    env_->RemoveFile(TableFileName(path_, file.number)).IgnoreError();
+  }
+  return status;
+}
+
+void DBImpl::CountFlushesLocked(const VersionEdit& edit, size_t flushes,
+                                uint64_t micros) {
+  CompactionStats& stats = compaction_stats_[0];
+  for (const auto& [level, file] : edit.new_files()) {
+    stats.bytes_written += file.file_size;
+    RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
+  }
+  stats.micros += micros;
+  stats.count += flushes;
+}
+
+void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
+  RecordTick(stats_, Ticker::kCompactionDropNewer, drops.hidden);
+  RecordTick(stats_, Ticker::kCompactionDropObsolete, drops.obsolete);
+  RecordTick(stats_, Ticker::kCompactionDropRangeDel, drops.range_deleted);
+}
+
+bool DBImpl::HasObsoleteLocked() {
+  return !obsolete_memtables_.empty() ||
+         (deletions_held_ == 0 &&
+          (!obsolete_wals_.empty() || !versions_->obsolete_files()->empty() ||
+           !versions_->obsolete_manifests()->empty()));
+}
+
+void DBImpl::PurgeObsoleteLocked() {
+  if (read_only_ || inheritance_.count > 0 || !HasObsoleteLocked()) return;
+  std::vector<FileMetaData*> files;
+  std::vector<uint64_t> manifests;
+  std::vector<LiveWal> wals;
+  if (deletions_held_ == 0) {
+    files.swap(*versions_->obsolete_files());
+    manifests.swap(*versions_->obsolete_manifests());
+    wals.swap(obsolete_wals_);
+  }
+  std::vector<MemTable*> memtables;
+  memtables.swap(obsolete_memtables_);
+  ++purges_running_;
+  mutex_.Unlock();
+  for (MemTable* memtable : memtables) delete memtable;
+  // A file that cannot be removed now is found at the next open.
+  const Status place = VerifyPlace();
+  const auto remove = [&](const std::string& path) {
+    return place.ok() ? env_->RemoveFile(path) : place;
+  };
+  std::vector<TableFileInfo> deleted;
+  for (FileMetaData* file : files) {
+    table_cache_->Evict(file->number);
+    TableFileInfo info = {path_, TableFileName(path_, file->number),
+                          file->number, file->file_size, Status()};
+    info.status = remove(info.file_path);
+    if (info.status.IsNotFound()) {
+      info.file_path = LevelDbTableFileName(path_, file->number);
+      info.status = remove(info.file_path);
+    }
+    if (info.status.ok()) RecordTick(stats_, Ticker::kFilesDeleted);
+    deleted.push_back(std::move(info));
+    delete file;
+  }
+  for (const uint64_t number : manifests) {
+    remove(ManifestFileName(path_, number)).IgnoreError();
+  }
+  for (LiveWal& wal : wals) {
+    wal.writer.reset();
+    remove(WalFileName(path_, wal.number)).IgnoreError();
+  }
+  mutex_.Lock();
+  for (const TableFileInfo& info : deleted) {
+    events_.Add([info](EventListener* listener) {
+      listener->OnTableFileDeleted(info);
+    });
+  }
+  events_.DeliverLocked();
+  --purges_running_;
+  background_done_.SignalAll();
+}
+
+void DBImpl::FreeLaterLocked() {
+  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_ &&
+      inheritance_.count == 0) {
+    purge_scheduled_ =
+        ScheduleLocked(&DBImpl::BackgroundPurge, Env::Priority::kHigh);
+  }
+}
+
+void DBImpl::BackgroundPurge() {
+  MutexLock lock(&mutex_);
+  purge_scheduled_ = false;
+  PurgeObsoleteLocked();
+  --background_jobs_;
+  background_done_.SignalAll();
+}
+
+}  // namespace varve

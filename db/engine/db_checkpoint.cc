@@ -1,0 +1,86 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/engine/db_impl.h"
+#include "db/recovery/checkpoint_builder.h"
+#include "varve/checkpoint.h"
+
+namespace varve {
+
+Status DBImpl::Cut(CheckpointCut* cut) {
+  // Nobody writes a log while this thread leads the queue, and nobody the
+  // MANIFEST after FindManifest.
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  ++deletions_held_;
+  Status status = background_error_;
+  // What is in no log would be missing from what is copied, though later
+  // updates are there.
+  if (status.ok() && HasUnloggedLocked()) status = FlushAsLeaderLocked();
+  if (status.ok()) status = FlushLogLocked(false);
+  while (status.ok() &&
+         !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
+    // Nothing was written since the database was opened.
+    VersionEdit edit;
+    status = versions_->LogAndApply(&edit);
+    if (!status.ok()) {
+      // A failed sync of the directory is told from now on, until Resume.
+      SetBackgroundErrorLocked(status, "writing the MANIFEST");
+      events_.DeliverLocked();
+    }
+  }
+  if (!status.ok()) return status;
+  cut->version = versions_->current();
+  cut->version->RefLocked();
+  for (const LiveWal& wal : wals_) {
+    if (wal.number < versions_->log_number()) continue;
+    cut->wals.emplace_back(wal.number, wal.writer->Size());
+  }
+  return status;
+}
+
+Status DBImpl::CreateCheckpoint(const std::string& directory) {
+  if (read_only_) {
+    return Status::NotSupported("the database was opened for reading only");
+  }
+  if (IsClosed()) return ClosedError();
+  // Two at a time might build under one name.
+  MutexLock checkpoint_lock(&checkpoint_mutex_);
+  CheckpointBuilder builder(env_, path_, directory);
+  Status status = builder.Begin();
+  // What is in the log need not be replayed then, and what is not, is there.
+  if (status.ok()) status = Flush(FlushOptions());
+  if (!status.ok()) return status;
+  CheckpointCut cut;
+  status = Cut(&cut);
+  if (status.ok()) status = builder.Build(cut);
+  MutexLock lock(&mutex_);
+  --deletions_held_;
+  if (cut.version != nullptr) versions_->UnrefVersionLocked(cut.version);
+  PurgeObsoleteLocked();
+  Log(LogLevel::kInfo, &log_, "checkpoint %s: %s", directory.c_str(),
+      status.ToString().c_str());
+  return status;
+}
+
+namespace {
+
+class DbCheckpoint final : public Checkpoint {
+ public:
+  explicit DbCheckpoint(DB* db) : db_(db) {}
+  Status CreateCheckpoint(const std::string& directory) override {
+    return db_->CreateCheckpoint(directory);
+  }
+
+ private:
+  DB* const db_;
+};
+
+}  // namespace
+
+Status Checkpoint::Create(DB* db, std::unique_ptr<Checkpoint>* checkpoint) {
+  checkpoint->reset();
+  if (db == nullptr) return Status::InvalidArgument("db is null");
+  *checkpoint = std::make_unique<DbCheckpoint>(db);
+  return Status::OK();
+}
+
+}  // namespace varve

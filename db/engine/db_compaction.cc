@@ -1,0 +1,355 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+
+#include "db/compaction/compaction_picker.h"
+#include "db/compaction/parallel_compaction.h"
+#include "db/engine/db_impl.h"
+#include "db/options/options_check.h"
+#include "db/options/options_update.h"
+#include "env/stopwatch.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
+
+namespace varve {
+
+bool DBImpl::CompactionDueLocked() const {
+  return !options_.disable_auto_compactions &&
+         IsCompactionDue(PickerContextLocked());
+}
+
+CompactionPickerContext DBImpl::PickerContextLocked() const {
+  CompactionPickerContext context;
+  context.options = &options_;
+  context.version = versions_->current();
+  context.running = &running_compactions_;
+  context.space_debt = space_debt_;
+  if (context.version->HidesInDeepestLevel() ||
+      !context.version->reclaimers().empty()) {
+    context.oldest_snapshot = snapshots_->FindOldestLocked().sequence;
+  }
+  return context;
+}
+
+void DBImpl::BackgroundCompaction() {
+  const TimedMutexLock lock(&mutex_, stats_, env_);
+  std::unique_ptr<Compaction> compaction;
+  // relaxed: see MaybeScheduleLocked.
+  if (!shutting_down_.load(std::memory_order_relaxed) &&
+      background_error_.ok() && !exclusive_compaction_ &&
+      !options_.disable_auto_compactions) {
+    compaction = PickCompaction(PickerContextLocked());
+  }
+  if (compaction == nullptr) {
+    --compactions_scheduled_;
+    --background_jobs_;
+    background_done_.SignalAll();
+    return;
+  }
+  // An error is background_error_ by now.
+  RunCompactionLocked(compaction.get()).IgnoreError();
+  PurgeObsoleteLocked();
+  events_.DeliverLocked();
+  --compactions_scheduled_;
+  FinishBackgroundLocked();
+}
+
+Status DBImpl::RunCompactionLocked(Compaction* compaction) {
+  const RequestSpan span("compaction");
+  compaction->version->RefLocked();
+  compaction->MarkFilesLocked(true);
+  running_compactions_.push_back(compaction);
+  MaybeScheduleLocked();  // There may be work that does not meet this.
+
+  CompactionJobInfo info;
+  if (events_.HasListeners()) info = DescribeCompaction(*compaction);
+  events_.Add(
+      [info](EventListener* listener) { listener->OnCompactionBegin(info); });
+  events_.DeliverLocked();
+  const Stopwatch compacting(env_);
+  Status status;
+  {
+    const HistogramTimer timer(stats_, HistogramType::kCompactionTime, env_);
+    status = WriteCompactionLocked(*compaction, &info);
+  }
+  CompactionStats& stats = compaction_stats_[compaction->output_level];
+  info.micros = compacting.ElapsedMicros();
+  stats.micros += info.micros;
+  ++stats.count;
+  Log(LogLevel::kInfo, &log_,
+      "%s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
+      compaction->trivial_move ? "moved" : "compacted",
+      compaction->inputs[0].size(), compaction->inputs[1].size(),
+      compaction->level, compaction->output_level, compaction->reason,
+      static_cast<unsigned long long>(compaction->InputBytes()),
+      status.ToString().c_str());
+  if (status.IsShutdownInProgress()) {
+    RecordTick(stats_, Ticker::kCompactionCancelled);
+  }
+
+  compaction->MarkFilesLocked(false);
+  running_compactions_.erase(std::find(running_compactions_.begin(),
+                                       running_compactions_.end(), compaction));
+  if (status.ok()) InstallSuperVersionLocked();
+  versions_->UnrefVersionLocked(compaction->version);
+  info.status = status;
+  events_.Add([info](EventListener* listener) {
+    listener->OnCompactionCompleted(info);
+  });
+  if (!status.ok() && !status.IsShutdownInProgress()) {
+    SetBackgroundErrorLocked(status, "a compaction");
+  }
+  return status;
+}
+
+CompactionJobInfo DBImpl::DescribeCompaction(
+    const Compaction& compaction) const {
+  CompactionJobInfo info;
+  info.db_path = path_;
+  info.base_input_level = compaction.level;
+  info.output_level = compaction.output_level;
+  for (const auto& files : compaction.inputs) {
+    for (const FileMetaData* file : files) {
+      info.input_files.push_back(file->number);
+    }
+  }
+  info.input_bytes = compaction.InputBytes();
+  info.trivial_move = compaction.trivial_move;
+  info.reason = compaction.reason;
+  return info;
+}
+
+Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
+                                     CompactionJobInfo* info) {
+  VersionEdit edit;
+  CompactionStats& stats = compaction_stats_[compaction.output_level];
+  RecordInHistogram(stats_, HistogramType::kCompactionFiles,
+                    compaction.inputs[0].size() + compaction.inputs[1].size());
+  if (compaction.trivial_move) {
+    compaction.RemoveInputs(&edit);
+    for (const FileMetaData* file : compaction.inputs[0]) {
+      edit.AddFile(compaction.output_level, *file);
+    }
+    stats.moved_bytes += compaction.InputBytes();
+    return versions_->LogAndApply(&edit);
+  }
+  CompactionResult result;
+  mutex_.Unlock();
+  const std::vector<SequenceNumber> snapshots = ScanSnapshots();
+  Status status = VerifyPlace();
+  if (status.ok()) {
+    status = RunCompaction(
+        output_context_, compaction, table_cache_.get(), snapshots,
+        [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
+        &result);
+  }
+  if (status.ok()) status = SyncOutputs(edit);
+  const uint64_t upper_bytes =
+      TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
+  const uint64_t level_bytes =
+      TotalFileSize(compaction.inputs[1]) - result.bytes_skipped[1];
+  RecordTick(stats_, Ticker::kCompactReadBytes, upper_bytes + level_bytes);
+  RecordTick(stats_, Ticker::kCompactWriteBytes, result.bytes_written);
+  CountDrops(result.drops);
+  mutex_.Lock();
+  stats.upper_bytes_read += upper_bytes;
+  stats.level_bytes_read += level_bytes;
+  stats.entries_read += result.entries_read;
+  stats.entries_dropped += result.drops.Total();
+  stats.bytes_written += result.bytes_written;
+  AddCreatedLocked(edit, status);
+  for (const uint64_t number : result.abandoned) {
+    AddCreatedLocked(number, 0, status);
+  }
+  uint64_t promised_bytes = 0;
+  for (const auto& [level, file] : edit.new_files()) {
+    info->output_files.push_back(file.number);
+    promised_bytes += file.reclaimable_bytes;
+  }
+  info->output_bytes = result.bytes_written;
+  if (status.ok()) status = versions_->LogAndApply(&edit);
+  if (status.ok() && compaction.for_space) {
+    space_debt_ +=
+        RewrittenInVain(compaction, result.bytes_written, promised_bytes);
+  }
+  return status;
+}
+
+bool DBImpl::MemTablesOverlap(const Slice* begin, const Slice* end) {
+  SuperVersion* const super_version = super_versions_.Reference();
+  const std::vector<MemTable*>& immutable = super_version->immutable;
+  const bool overlap = super_version->memtable->Overlaps(begin, end) ||
+                       std::any_of(immutable.begin(), immutable.end(),
+                                   [&](const MemTable* memtable) {
+                                     return memtable->Overlaps(begin, end);
+                                   });
+  super_versions_.Release(super_version);
+  return overlap;
+}
+
+Status DBImpl::CompactRange(const CompactRangeOptions& options,
+                            const Slice* begin, const Slice* end) {
+  FoldedBounds bounds;
+  if (read_only_) return ReadOnlyError();
+  if (IsClosed()) return ClosedError();
+  Status status = bounds.Fold(folding_, &begin, &end);
+  // What is in memory and not of these keys need not be in tables for it.
+  if (status.ok() && MemTablesOverlap(begin, end)) {
+    status = Flush(FlushOptions());
+  }
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  status = WritableLocked();
+  if (!status.ok()) return status;
+  while (exclusive_compaction_) background_done_.Wait(&mutex_);
+  ++manual_compactions_;
+  if (options.exclusive_manual_compaction) {
+    exclusive_compaction_ = true;
+    while (!running_compactions_.empty()) background_done_.Wait(&mutex_);
+  }
+  status = CompactRangeLocked(options, UserKeyRange{begin, end});
+  PurgeObsoleteLocked();
+  events_.DeliverLocked();
+  while (purges_running_ > 0) background_done_.Wait(&mutex_);
+  --manual_compactions_;
+  if (options.exclusive_manual_compaction) exclusive_compaction_ = false;
+  MaybeScheduleLocked();
+  background_done_.SignalAll();
+  return status;
+}
+
+Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
+                                  const UserKeyRange& range) {
+  const Version& version = *versions_->current();
+  const LevelTargets targets = ComputeLevelTargets(options_, version);
+  int last = targets.base_level;
+  for (int level = 1; level <= targets.last_level; ++level) {
+    if (version.RangeOverlapsLevel(level, range)) last = std::max(last, level);
+  }
+  if (options.target_level != -1) {
+    if (options.target_level < last ||
+        options.target_level > targets.last_level) {
+      return Status::InvalidArgument(
+          "target_level is " + std::to_string(options.target_level) +
+          ", must be in [" + std::to_string(last) + ", " +
+          std::to_string(targets.last_level) + "]");
+    }
+    last = options.target_level;
+  }
+  // What is moved into the last level need not be rewritten once more.
+  const uint64_t first_new_file = versions_->NewFileNumber();
+  ManualRequest request;
+  request.range = range;
+  Status status;
+  const bool exclusive = options.exclusive_manual_compaction;
+  for (; request.level < last && status.ok(); ++request.level) {
+    status = CompactLevelLocked(request, last, exclusive);
+  }
+  if (status.ok() && options.rewrite_bottommost_level) {
+    request.below_number = first_new_file;
+    status = CompactLevelLocked(request, last, exclusive);
+  }
+  return status;
+}
+
+Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
+                                  bool exclusive) {
+  std::string done;
+  Slice after;
+  for (;;) {
+    // relaxed: see MaybeScheduleLocked.
+    if (shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
+    }
+    if (!background_error_.ok()) return background_error_;
+    // By another call, that came between two steps of this one.
+    if (exclusive_compaction_ && !exclusive) {
+      background_done_.Wait(&mutex_);
+      continue;
+    }
+    // After each wait: another compaction may have brought older entries to a
+    // level that was empty, which these must not come to lie below.
+    const LevelTargets targets =
+        ComputeLevelTargets(options_, *versions_->current());
+    request.output_level =
+        request.level < last ? std::min(targets.NextLevel(request.level), last)
+                             : last;
+    bool blocked;
+    const auto compaction =
+        PickManualCompaction(PickerContextLocked(), request, &blocked);
+    if (blocked) {
+      background_done_.Wait(&mutex_);
+      continue;
+    }
+    if (compaction == nullptr) return Status::OK();
+    done.clear();
+    for (const FileMetaData* file : compaction->inputs[0]) {
+      if (done.empty() || comparator_.Compare(file->largest, done) > 0) {
+        done = file->largest;
+      }
+    }
+    Status status = RunCompactionLocked(compaction.get());
+    // Level 0 is done at once: what was flushed meanwhile is not asked for.
+    if (!status.ok() || request.level == 0) return status;
+    after = done;
+    request.after = &after;
+    PurgeObsoleteLocked();
+  }
+}
+
+Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
+  if (read_only_) return ReadOnlyError();
+  // The lead: leaders read some of them without the mutex.
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  if (IsClosedLocked()) return ClosedError();
+  Options changed = options_;
+  Status status = UpdateOptions(changes, &changed);
+  if (status.ok()) status = CheckOptions(changed);
+  if (!status.ok()) return status;
+  // Other fields are read without the mutex, so none but these is written.
+  UpdateOptions(changes, &options_).IgnoreError();  // As above.
+  RaiseNumbers(&options_);
+  pace_at_bytes_ = 0;  // The log may have less room.
+  for (const auto& [name, value] : changes) {
+    Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
+        value.c_str());
+  }
+  UpdateStallLocked();
+  MaybeScheduleLocked();
+  background_done_.SignalAll();
+  events_.DeliverLocked();
+  return status;
+}
+
+void DBImpl::CancelAllBackgroundWork(bool wait) {
+  MutexLock lock(&mutex_);
+  // relaxed: background jobs look at it now and then.
+  shutting_down_.store(true, std::memory_order_relaxed);
+  background_done_.SignalAll();
+  if (wait) WaitForBackgroundLocked();
+}
+
+Status DBImpl::WaitForCompact() {
+  MutexLock lock(&mutex_);
+  if (IsClosedLocked()) return ClosedError();
+  if (read_only_) return Status::OK();
+  for (;;) {
+    // A snapshot may have gone meanwhile. What runs looks for more itself.
+    if (background_jobs_ == 0 && running_compactions_.empty()) {
+      MaybeScheduleLocked();
+    }
+    Status status = WritableLocked();
+    if (!status.ok()) return status;
+    const bool runs =
+        background_jobs_ > 0 || manual_compactions_ > 0 || purges_running_ > 0;
+    const bool is_due = !immutable_.empty() || CompactionDueLocked();
+    // relaxed: see MaybeScheduleLocked.
+    const bool goes_on = !shutting_down_.load(std::memory_order_relaxed);
+    if (!runs && !(is_due && goes_on)) {
+      return is_due ? Status::ShutdownInProgress() : Status::OK();
+    }
+    background_done_.Wait(&mutex_);
+  }
+}
+
+}  // namespace varve

@@ -1,0 +1,653 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/engine/db_impl.h"
+
+#include <algorithm>
+#include <random>
+
+#include "db/options/options_check.h"
+#include "db/recovery/foreign_files.h"
+#include "env/file_names.h"
+#include "monitoring/span.h"
+#include "monitoring/statistics.h"
+#include "monitoring/trace_collector.h"
+#include "util/base/ablation_choice.h"
+#include "util/threads/memory_account.h"
+#include "util/threads/witness.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kInfoLogsToKeep = 10;
+constexpr size_t kMaxIdentityBytes = 255;
+
+// As many updates must still be possible where one writes at all.
+constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
+
+Options Sanitize(const Options& given) {
+  Options options = given;
+  RaiseNumbers(&options);
+  MakeSharedParts(&options);
+  return options;
+}
+
+FileOptions TableFileOptions(const Options& options) {
+  FileOptions file_options;
+  file_options.use_direct_reads = options.use_direct_reads;
+  file_options.uncached_open = !IsProduction(options.ablation.table_open);
+  return file_options;
+}
+
+// 36 characters, version 4 of RFC 4122.
+std::string NewUuid() {
+  std::random_device device;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+  for (char& c : uuid) {
+    if (c == 'x') c = kDigits[device() & 15];
+    if (c == 'y') c = kDigits[8 + (device() & 3)];
+  }
+  return uuid;
+}
+
+// LOCK is the first that is made of a database. Without it there may still be
+// one that was copied, or is damaged.
+bool HoldsDatabaseFiles(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  // What is wrong with the directory the lock will tell.
+  if (!env->GetChildren(path, &names).ok()) return true;
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    uint64_t number = 0;
+    FileType type = FileType::kInfoLog;
+    return ParseFileName(name, &number, &type) && type != FileType::kInfoLog;
+  });
+}
+
+}  // namespace
+
+Status DB::Open(const Options& options, const std::string& path,
+                std::unique_ptr<DB>* db) {
+  db->reset();
+  Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  auto impl = std::make_unique<DBImpl>(options, path, false);
+  status = impl->Open();
+  if (status.ok()) *db = std::move(impl);
+  return status;
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& path,
+                           std::unique_ptr<DB>* db) {
+  db->reset();
+  Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  auto impl = std::make_unique<DBImpl>(options, path, true);
+  status = impl->Open();
+  if (status.ok()) *db = std::move(impl);
+  return status;
+}
+
+std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
+  const Options sane = Sanitize(options);
+  return std::make_unique<FilePool>(sane.env, TableFileOptions(sane),
+                                    sane.max_open_files,
+                                    StatisticsImpl::Of(sane.statistics.get()));
+}
+
+DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
+               FilePool* file_pool)
+    : options_(Sanitize(options)),
+      path_(options_.env->AbsolutePath(path)),
+      read_only_(read_only),
+      directory_env_(options_.env->NewDirectoryEnv(path_)),
+      env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
+      stats_(StatisticsImpl::Of(options_.statistics.get())),
+      comparator_(options_.comparator),
+      folding_(KeyFoldingOf(options_)),
+      block_cache_(options_.block_cache),
+      events_(options_.listeners, &mutex_),
+      snapshots_(new SnapshotRegistry(options_.ablation.snapshots, this,
+                                      &mutex_, this)),
+      super_versions_(options_.ablation.superversion, &mutex_, this,
+                      snapshots_) {
+  options_.env = env_;
+  if (!IsProduction(options_.ablation.read_section)) {
+    SetReadSectionFenced(true);
+  }
+  if (!IsProduction(options_.ablation.memory_accounting)) {
+    SetMemoryAccountingAtomic(true);
+  }
+  SetClockMode(options_.ablation.trace_clock);
+  TraceCollector::Get().SetCollectMode(options_.ablation.trace_collect);
+  TableReaderOptions table_options;
+  table_options.comparator = &comparator_;
+  table_options.filter_policy = options_.filter_policy;
+  table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
+  table_options.statistics = stats_;
+  table_options.info_log = &log_;
+  table_options.binary_search = !IsProduction(options_.ablation.block_index);
+  table_cache_ = std::make_unique<TableCache>(
+      path_, env_, TableFileOptions(options_), table_options,
+      options_.max_open_files, options_.cache_index_and_filter_blocks,
+      file_pool);
+  versions_ = std::make_unique<VersionSet>(
+      path_, env_, &comparator_, table_cache_.get(),
+      !table_options.binary_search, &mutex_);
+  snapshots_->SetLastSequence(versions_->last_sequence());
+  max_compactions_ =
+      std::max(1, options_.max_background_jobs -
+                      std::max(1, options_.max_background_jobs / 4));
+}
+
+DBImpl::~DBImpl() {
+  mutex_.Lock();
+  if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
+  const bool is_abandoned = is_abandoned_;
+  mutex_.Unlock();
+  if (is_abandoned) {
+    KeepAbandoned();
+    return;
+  }
+  snapshots_->Close();
+  super_versions_.Close();
+  mutex_.Lock();
+  for (MemTable* memtable : obsolete_memtables_) delete memtable;
+  if (memtable_ != nullptr && memtable_->Unref()) delete memtable_;
+  for (MemTable* memtable : immutable_) {
+    if (memtable->Unref()) delete memtable;
+  }
+  versions_.reset();
+  mutex_.Unlock();
+  FreeRetired();  // The blocks of its tables, for one.
+}
+
+Status DBImpl::Open(bool name_is_safe) {
+  const RequestSpan span("DB::Open");
+  RecoveredState state;
+  RecoveryFlush flush(&output_context_, versions_.get());
+  Status status;
+  if (!read_only_) {
+    status = OpenDirectory(name_is_safe);
+  } else if (directory_env_ != nullptr) {
+    directory_env_->Hold().IgnoreError();  // Recovery meets the same, by name.
+  }
+  if (status.ok()) status = Recover(&state, &flush);
+  if (status.ok()) {
+    if (state.logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
+    OpenInfoLog(&state.old_info_logs);
+    status = InstallRecovered(&state, &flush);
+  }
+  if (status.ok()) return status;
+  flush.Abandon();  // While the directory is locked.
+  mutex_.Lock();
+  closed_ = true;
+  mutex_.Unlock();
+  if (lock_ != nullptr) {
+    env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
+  }
+  return status;
+}
+
+Status DBImpl::OpenDirectory(bool name_is_safe) {
+  // Whoever made CURRENT had made the directory's name safe.
+  Status status = env_->FileExists(CurrentFileName(path_));
+  if (status.IsNotFound()) {
+    status = name_is_safe
+                 ? Status::OK()
+                 : MakeSafeDirectory(env_, path_, options_.create_if_missing);
+    // A directory without a database is left alone unless one is to be made.
+    // What is there without the lock may be about to change.
+    if (status.ok() && !options_.create_if_missing) {
+      status = HoldsDatabaseFiles(env_, path_) ? Status::OK() : NoDatabase();
+    }
+  }
+  if (status.ok() && directory_env_ != nullptr) status = directory_env_->Hold();
+  if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
+  if (!status.ok()) return status;
+  std::unique_ptr<Directory> directory;
+  status = env_->NewDirectory(path_, &directory);
+  if (status.ok()) {
+    directory_ = std::make_unique<SharedDirectory>(std::move(directory));
+  }
+  return status;
+}
+
+Status DBImpl::NoDatabase() const {
+  return Status::InvalidArgument(
+      path_, read_only_ ? "holds no database"
+                        : "holds no database (create_if_missing is false)");
+}
+
+Status DBImpl::Recover(RecoveredState* state, RecoveryFlush* flush) {
+  Recovery recovery(options_, path_, &comparator_, table_cache_.get(), &log_);
+  Status status = recovery.ReadTables(state);
+  if (status.ok()) status = CheckFound(*state);
+  if (status.ok() && !read_only_) {
+    status = LoadIdentity(state->manifest.db_id);
+  }
+  if (!status.ok()) return status;
+  MemTableSink sink;
+  if (!read_only_) {
+    InitializeVersions(state);
+    output_context_ = {path_,        env_,      &options_,
+                       &comparator_, identity_, NewSessionIdentity()};
+    flush->SetLeftovers(state->temporary_files);
+    sink = [flush](MemTable* memtable) { return flush->Add(memtable); };
+  }
+  status = recovery.ReplayLogs(state, std::move(sink));
+  if (status.ok() && !read_only_ &&
+      std::max(state->last_sequence, state->manifest.last_sequence) >
+          kMaxSequenceNumber - kSpareSequences) {
+    return Status::Corruption(path_, "its sequence numbers are used up");
+  }
+  return status;
+}
+
+Status DBImpl::CheckFound(const RecoveredState& state) const {
+  if (!state.exists) {
+    if (!options_.create_if_missing || read_only_) return NoDatabase();
+  } else if (options_.error_if_exists) {
+    return Status::InvalidArgument(path_,
+                                   "exists already (error_if_exists is true)");
+  }
+  if (!read_only_ &&
+      std::max(state.largest_file_number, state.manifest.next_file_number) >
+          kMaxFileNumber - kSpareFileNumbers) {
+    return Status::Corruption(path_, "its file numbers are used up");
+  }
+  return Status::OK();
+}
+
+void DBImpl::InitializeVersions(RecoveredState* state) {
+  MutexLock lock(&mutex_);
+  if (!state->exists) {
+    state->manifest.key_folding = KeyFoldingName(options_.key_case);
+  }
+  versions_->Initialize(&state->manifest, directory_.get());
+  versions_->MarkFileNumberUsed(state->largest_file_number);
+}
+
+Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
+  const LocalSpan span("install");
+  if (read_only_) InitializeVersions(state);
+  MutexLock lock(&mutex_);
+  Status status;
+  const uint64_t next_file_number = state->manifest.next_file_number;
+  if (folding_ != KeyFolding::kNone) CountWitness(Witness::kFoldingOpen);
+  versions_->SetLastSequence(
+      std::max(state->last_sequence, versions_->LastSequence()));
+  if (read_only_) {
+    memtable_ = NewMemTable(0);
+    immutable_ = std::move(state->memtables);
+    state->memtables.clear();
+    InstallSuperVersionLocked();
+    return status;
+  }
+  // A database that was closed with nothing left to do is opened without a
+  // write: no edit, so no new MANIFEST, and the log, which is empty, begins
+  // anew. Nothing is removed before the next edit is safe in a new MANIFEST,
+  // so that what an unsynced edit of the last process says may still be lost.
+  const bool writes = !state->is_clean;
+  status = StoreIdentity();
+  versions_->SetDbId(identity_);
+  if (status.ok() && !state->memtables.empty()) {
+    MemTable* const last = state->memtables.back();
+    state->memtables.pop_back();
+    status = flush->Add(last);
+  }
+  CountDrops(flush->drops());
+  VersionEdit edit;
+  LiveWal wal;
+  const uint64_t wal_number =
+      writes ? versions_->NewFileNumber() : versions_->log_number();
+  if (status.ok()) status = CreateWal(wal_number, &wal);
+  if (status.ok()) AddWalLocked(std::move(wal));
+  if (status.ok() && !state->exists) {
+    // While it is there the database is not clean, so that no CURRENT is relied
+    // on whose name may not be safe. It goes with the leftovers.
+    status = WriteStringToFile(env_, "", TempFileName(path_, 0), false);
+    edit.SetComparatorName(options_.comparator->Name());
+  }
+  if (status.ok()) status = flush->Publish(&edit);
+  if (!status.ok()) return status;
+  flush->Commit();
+  CountFlushesLocked(edit, flush->flush_count(), flush->micros());
+  AddCreatedLocked(edit, status);
+  if (writes) {
+    edit.SetLogNumber(wal_number);
+    // Syncs the directory with the new log and tables in it: the first edit
+    // goes to a new MANIFEST.
+    status = versions_->LogAndApply(&edit);
+    directory_synced_ = status.ok();
+  }
+  if (!status.ok()) {
+    // Tables that no Open may find.
+    PurgeObsoleteLocked();
+    return status;
+  }
+  memtable_ = NewMemTable(wal_number);
+  InstallSuperVersionLocked();
+  mutex_.Unlock();
+  if (writes) RemoveLeftovers(next_file_number, state->foreign_files);
+  RemoveOldInfoLogs(std::move(state->old_info_logs));
+  mutex_.Lock();
+  env_->RaiseBackgroundThreads(max_compactions_ * options_.max_subcompactions,
+                               Env::Priority::kLow);
+  // Flushes have threads of their own, so that no compaction is in their way;
+  // and one more, for the freeing of what is obsolete.
+  env_->RaiseBackgroundThreads(
+      1 + std::max(1, options_.max_background_jobs / 4), Env::Priority::kHigh);
+  MaybeScheduleLocked();
+  events_.DeliverLocked();
+  return status;
+}
+
+void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
+  std::shared_ptr<Logger> target = options_.info_log;
+  if (target == nullptr && !read_only_) {
+    const std::string path = InfoLogFileName(path_);
+    if (env_->FileExists(path).ok()) {
+      // Named by the date.
+      const std::string old = OldInfoLogFileName(path_, env_->NowMicros());
+      // Losing an old log is no reason to refuse a database.
+      env_->RenameFile(path, old).IgnoreError();
+      old_logs->push_back(old.substr(old.rfind('/') + 1));
+    }
+    env_->NewLogger(path, &target).IgnoreError();  // Nor is having no log.
+  }
+  log_.SetTarget(std::move(target));
+  Log(LogLevel::kInfo, &log_, "Varve opened %s", path_.c_str());
+  if (lock_ != nullptr && lock_->Caveat() != nullptr) {
+    Log(LogLevel::kWarn, &log_, "LOCK is %s", lock_->Caveat());
+  }
+  Log(LogLevel::kInfo, &log_, "statistics: %s",
+      stats_ != nullptr ? stats_->Path().c_str() : "none");
+  Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());
+}
+
+Status DBImpl::LoadIdentity(const std::string& db_id) {
+  const std::string path = IdentityFileName(path_);
+  // What is longer is none, however long it is.
+  char scratch[kMaxIdentityBytes + 1];
+  Slice text;
+  std::unique_ptr<SequentialFile> file;
+  Status status = env_->NewSequentialFile(path, FileOptions(), &file);
+  if (status.ok()) status = file->Read(sizeof(scratch), &text, scratch);
+  if (!status.ok() && !status.IsNotFound()) return status;
+  while (!text.empty() && text[text.size() - 1] == '\n') {
+    text.remove_suffix(1);
+  }
+  if (status.ok() && !text.empty() && text.size() <= kMaxIdentityBytes) {
+    identity_ = text.ToString();
+    identity_is_stored_ = true;
+    return Status::OK();
+  }
+  identity_ = db_id.empty() ? NewUuid() : db_id;
+  return Status::OK();
+}
+
+Status DBImpl::StoreIdentity() {
+  if (identity_is_stored_) return Status::OK();
+  const std::string path = IdentityFileName(path_);
+  const std::string temporary = TempFileName(path_, versions_->NewFileNumber());
+  Status status = WriteStringToFile(env_, identity_, temporary, true);
+  // Synced with the directory before the first MANIFEST is.
+  if (status.ok()) status = env_->RenameFile(temporary, path);
+  return status;
+}
+
+bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
+  const std::string path = path_ + "/" + name;
+  TableFile file;
+  file.number = number;
+  std::shared_ptr<Table> table;
+  const bool whole = env_->GetFileSize(path, &file.size).ok() &&
+                     table_cache_->Find(file, &table).ok();
+  table_cache_->Evict(number);
+  if (!whole) return false;
+  const std::string lost = path_ + "/lost";
+  Log(LogLevel::kWarn, &log_, "%s is not in the MANIFEST: to lost/",
+      path.c_str());
+  std::unique_ptr<Directory> handle;
+  Status status = env_->CreateDirIfMissing(lost);
+  if (status.ok()) {
+    status = env_->RenameFile(path, lost + "/" + name);
+  }
+  if (status.ok()) status = env_->NewDirectory(lost, &handle);
+  if (status.ok()) status = handle->Sync();
+  if (status.ok()) status = directory_->Sync();
+  if (!status.ok()) {
+    Log(LogLevel::kError, &log_, "it stays, or may be back: %s",
+        status.ToString().c_str());
+  }
+  return true;
+}
+
+void DBImpl::RemoveLeftovers(uint64_t next_file_number,
+                             const std::set<std::string>& foreign_files) {
+  const LocalSpan span("remove leftovers");
+  std::vector<std::string> names;
+  if (!env_->GetChildren(path_, &names).ok()) return;
+  std::vector<uint64_t> live;
+  uint64_t manifest_number;
+  uint64_t log_number;
+  {
+    MutexLock lock(&mutex_);
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* file : versions_->current()->files(level)) {
+        live.push_back(file->number);
+      }
+    }
+    manifest_number = versions_->manifest_number();
+    log_number = versions_->log_number();
+    versions_->obsolete_manifests()->clear();  // Found below.
+  }
+  std::sort(live.begin(), live.end());
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type)) continue;
+    if (foreign_files.contains(name)) continue;
+    bool keep = true;
+    switch (type) {
+      case FileType::kTable:
+      case FileType::kLevelDbTable:
+        // One that the MANIFEST never heard of is the output of a job that
+        // died, or what is left when the MANIFEST has lost its end.
+        keep = std::binary_search(live.begin(), live.end(), number) ||
+               (number >= next_file_number && KeepUnknownTable(name, number));
+        break;
+      case FileType::kWal:
+        keep = number >= log_number;
+        break;
+      case FileType::kManifest:
+        keep = number >= manifest_number;
+        break;
+      case FileType::kTemp:
+        keep = false;
+        break;
+      default:
+        break;
+    }
+    if (keep) continue;
+    Log(LogLevel::kInfo, &log_, "removing %s", name.c_str());
+    // It is tried again at the next open.
+    env_->RemoveFile(path_ + "/" + name).IgnoreError();
+  }
+}
+
+void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
+  // Their names are dates.
+  SortOldInfoLogs(env_->NowMicros(), &names);
+  for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
+    const std::string path = path_ + "/" + names[i];
+    uint64_t time_us = 0;
+    FileType type = FileType::kInfoLog;
+    if (ParseFileName(names[i], &time_us, &type) &&
+        IsForeignFile(env_, path, type, time_us, 0)) {
+      continue;
+    }
+    // It is tried again at the next open.
+    env_->RemoveFile(path).IgnoreError();
+  }
+}
+
+Status DBImpl::Close() {
+  MutexLock lock(&mutex_);
+  if (closed_) return close_status_;
+  if (inheritance_.count > 0) TakeOverLocked(/*waits=*/false);
+  if (inheritance_.count > 0) {
+    AbandonLocked();
+    return Status::OK();
+  }
+  // relaxed: calls of other threads have returned.
+  if (live_iterators_.load(std::memory_order_relaxed) > 0) {
+    return Status::Busy(
+        "iterators are still out",
+        std::to_string(live_iterators_.load(std::memory_order_relaxed)));
+  }
+  const size_t snapshots = snapshots_->CountLocked();
+  if (snapshots > 0) {
+    return Status::Busy("snapshots or read transactions are still out",
+                        std::to_string(snapshots));
+  }
+  close_status_ = CloseLocked();
+  return close_status_;
+}
+
+Status DBImpl::CloseLocked() {
+  if (inheritance_.count > 0) TakeOverLocked(/*waits=*/false);
+  if (inheritance_.count > 0) {
+    AbandonLocked();
+    return Status::OK();
+  }
+  closed_ = true;
+  background_done_.SignalAll();  // See Resume.
+  Status status;
+  if (!read_only_ && memtable_ != nullptr) {
+    if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
+      // Whatever was cancelled. relaxed: as below.
+      shutting_down_.store(false, std::memory_order_relaxed);
+      MaybeScheduleLocked();  // Memtables may wait that nobody flushes.
+      mutex_.Unlock();
+      status = Flush(FlushOptions());
+      mutex_.Lock();
+    }
+    mutex_.Unlock();
+    const Status sync_status = SyncLogAtClose();
+    mutex_.Lock();
+    if (status.ok()) status = sync_status;
+  }
+  // relaxed: background jobs look at it now and then.
+  shutting_down_.store(true, std::memory_order_relaxed);
+  background_done_.SignalAll();
+  DropQueuedJobsLocked();
+  WaitForBackgroundLocked();
+  if (status.ok()) NoteLogsEndLocked();
+  for (LiveWal& wal : wals_) {
+    const Status close_status = wal.writer->Close();
+    if (status.ok()) status = close_status;
+  }
+  wals_.clear();
+  wal_ = nullptr;
+  UpdateGateLocked();
+  if (memtable_ != nullptr)
+    super_versions_.InstallLocked(NewSuperVersionLocked());
+  PurgeObsoleteLocked();
+  events_.FinishLocked();
+  Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
+  if (lock_ != nullptr) {
+    const Status unlock_status = env_->UnlockFile(std::move(lock_));
+    if (status.ok()) status = unlock_status;
+  }
+  return status;
+}
+
+void DBImpl::WaitForBackgroundLocked() {
+  while (background_jobs_ > 0 || manual_compactions_ > 0 ||
+         purges_running_ > 0 || resume_scheduled_) {
+    background_done_.Wait(&mutex_);
+  }
+}
+
+SuperVersion* DBImpl::NewSuperVersionLocked() {
+  auto* next = new SuperVersion;
+  next->closed = IsClosedLocked();
+  next->memtable = memtable_;
+  memtable_->Ref();
+  next->immutable.assign(immutable_.rbegin(), immutable_.rend());
+  for (MemTable* memtable : next->immutable) memtable->Ref();
+  next->version = versions_->current();
+  next->version->RefLocked();
+  return next;
+}
+
+void DBImpl::InstallSuperVersionLocked() {
+  super_versions_.InstallLocked(NewSuperVersionLocked());
+  UpdateStallLocked();
+  background_done_.SignalAll();
+}
+
+void DBImpl::DisposeLocked(SuperVersion* super_version) {
+  UnrefMemTableLocked(super_version->memtable);
+  for (MemTable* memtable : super_version->immutable) {
+    UnrefMemTableLocked(memtable);
+  }
+  versions_->UnrefVersionLocked(super_version->version);
+  delete super_version;
+}
+
+void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
+  if (!memtable->Unref()) return;
+  std::erase(flushed_memtables_, memtable);
+  obsolete_memtables_.push_back(memtable);
+}
+
+Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
+                                   uint64_t* sizes) {
+  if (IsClosed()) return ClosedError();
+  std::vector<Range> folded_ranges;
+  std::deque<FoldedBounds> bounds;
+  if (folding_ != KeyFolding::kNone) {
+    for (size_t i = 0; i < count; ++i) {
+      const Slice* start = &ranges[i].start;
+      const Slice* limit = &ranges[i].limit;
+      Status status = bounds.emplace_back().Fold(folding_, &start, &limit);
+      if (!status.ok()) return status;
+      folded_ranges.push_back({*start, *limit});
+    }
+    ranges = folded_ranges.data();
+  }
+  SuperVersion* const super_version = super_versions_.Reference();
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t start = super_version->version->ApproximateOffsetOf(
+        MakeInternalKey(ranges[i].start, SeekTrailer(kMaxSequenceNumber)));
+    const uint64_t limit = super_version->version->ApproximateOffsetOf(
+        MakeInternalKey(ranges[i].limit, SeekTrailer(kMaxSequenceNumber)));
+    sizes[i] = limit > start ? limit - start : 0;
+  }
+  super_versions_.Release(super_version);
+  return Status::OK();
+}
+
+Status DBImpl::VerifyChecksum() {
+  if (IsClosed()) return ClosedError();
+  SuperVersion* const super_version = super_versions_.Reference();
+  Status status;
+  for (int level = 0; level < kNumLevels && status.ok(); ++level) {
+    for (const FileMetaData* file : super_version->version->files(level)) {
+      std::shared_ptr<Table> table;
+      status = table_cache_->Find(file->table_file(), &table);
+      if (status.ok()) status = table->VerifyChecksum();
+      if (!status.ok()) break;
+    }
+  }
+  super_versions_.Release(super_version);
+  return status;
+}
+
+uint64_t DBImpl::GetLatestSequenceNumber() const {
+  return versions_->LastSequence();
+}
+
+}  // namespace varve

@@ -1,0 +1,461 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+#include <cinttypes>
+#include <map>
+#include <set>
+
+#include "db/compaction/compaction_picker.h"
+#include "db/engine/db_impl.h"
+#include "monitoring/memory_accounting.h"
+#include "monitoring/statistics.h"
+#include "monitoring/trace_collector.h"
+#include "table/cache/block_cache.h"
+#include "util/base/ablation_choice.h"
+#include "util/base/append_format.h"
+#include "util/threads/read_section.h"
+#include "util/threads/witness.h"
+
+namespace varve {
+
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+double MiB(uint64_t bytes) { return static_cast<double>(bytes) / kMiB; }
+
+double Ratio(uint64_t a, uint64_t b) {
+  return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+// Seconds since the epoch, `age_us` before `now_us`. 0 where a wall clock that
+// was not set yet would make it earlier.
+uint64_t DateBefore(uint64_t now_us, uint64_t age_us) {
+  return now_us > age_us ? (now_us - age_us) / 1000000 : 0;
+}
+
+// Takes off "varve." or the prefix of an engine whose names we share.
+bool StripPrefix(Slice* name) {
+  for (const char* prefix : {"varve.", "rocksdb.", "leveldb."}) {
+    if (name->starts_with(prefix)) {
+      name->remove_prefix(Slice(prefix).size());
+      return true;
+    }
+  }
+  return false;
+}
+
+// The time of the oldest data in tables, in seconds since 1970; 0 without any.
+uint64_t OldestTableTime(const Version& version) {
+  uint64_t oldest = 0;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : version.files(level)) {
+      const uint64_t time_s = OldestAncestorTime(*file);
+      if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
+    }
+  }
+  return oldest;
+}
+
+// Of tables that overlap only the deepest counts: what is above it is mostly
+// newer values of its keys.
+uint64_t EstimateLiveBytes(const Version& version) {
+  const InternalKeyComparator& comparator = version.comparator();
+  const auto less = [&comparator](const Slice& a, const Slice& b) {
+    return comparator.CompareUser(a, b) < 0;
+  };
+  uint64_t bytes = 0;
+  // Those that count, none of which overlap: the largest key to the smallest.
+  std::map<Slice, Slice, decltype(less)> ranges(less);
+  for (int level = kNumLevels - 1; level >= 0; --level) {
+    for (const FileMetaData* file : version.files(level)) {
+      const auto next = ranges.lower_bound(file->smallest_user_key());
+      if (next != ranges.end() &&
+          !less(file->largest_user_key(), next->second)) {
+        continue;
+      }
+      ranges.emplace(file->largest_user_key(), file->smallest_user_key());
+      bytes += file->file_size;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool DBImpl::ParseLevelProperty(const Slice& name, const char* prefix,
+                                int* level) const {
+  Slice digits = name;
+  if (!digits.starts_with(prefix)) return false;
+  digits.remove_prefix(Slice(prefix).size());
+  if (digits.size() != 1 || digits[0] < '0' ||
+      digits[0] >= '0' + options_.num_levels) {
+    return false;
+  }
+  *level = digits[0] - '0';
+  return true;
+}
+
+bool DBImpl::GetProperty(const Slice& property, std::string* value) {
+  value->clear();
+  Slice name = property;
+  if (!StripPrefix(&name) || IsClosed()) return false;
+  uint64_t number;
+  if (GetIntProperty(property, &number)) {
+    *value = std::to_string(number);
+    return true;
+  }
+  if (GetTableProperty(name, value)) return true;
+  MutexLock lock(&mutex_);
+  if (name == Slice("levelstats")) {
+    *value = LevelStatsLocked();
+  } else if (name == Slice("stats")) {
+    *value = StatsLocked();
+  } else if (name == Slice("cfstats")) {
+    AppendCompactionTableLocked(value);
+  } else if (name == Slice("dbstats")) {
+    AppendDbStatsLocked(value);
+  } else if (name == Slice("sstables")) {
+    *value = TablesLocked();
+  } else if (name == Slice("ablation-witness")) {
+    *value = AblationWitnesses();
+  } else if (name == Slice("oldest-snapshot")) {
+    *value = OldestSnapshotLocked();
+  } else if (name == Slice("statistics") ||
+             name == Slice("options-statistics")) {
+    if (stats_ != nullptr) *value = stats_->ToString();
+  } else if (name == Slice("memory")) {
+    *value = DescribeMemory();
+  } else if (name == Slice("memory-by-thread")) {
+    *value = DescribeMemoryByThread();
+  } else if (name == Slice("prometheus")) {
+    if (stats_ != nullptr) *value = stats_->ToPrometheus();
+  } else if (name == Slice("statistics-path")) {
+    *value = stats_ != nullptr ? stats_->Path() : "none";
+  } else if (name == Slice("trace-clock")) {
+    *value = trace::ClockName();
+  } else if (name == Slice("io-path")) {
+    *value = env_->IoPath() + (options_.use_direct_reads ? ", direct" : "");
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
+  Slice name = property;
+  if (!StripPrefix(&name) || IsClosed()) return false;
+  if (name == Slice("estimate-num-keys")) {
+    *value = EstimateKeys();
+    return true;
+  }
+  MutexLock lock(&mutex_);
+  return GetIntPropertyLocked(name, value);
+}
+
+bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
+  const Version& version = *versions_->current();
+  const auto is = [&name](const char* other) { return name == Slice(other); };
+  int level;
+  if (ParseLevelProperty(name, "num-files-at-level", &level)) {
+    *value = static_cast<uint64_t>(version.NumFiles(level));
+    return true;
+  }
+  uint64_t table_bytes = 0;
+  for (int i = 0; i < kNumLevels; ++i) table_bytes += version.NumBytes(i);
+  uint64_t memtable_bytes = memtable_->ApproximateMemoryUsage();
+  uint64_t immutable_entries = 0;
+  uint64_t immutable_deletions = 0;
+  for (const MemTable* memtable : immutable_) {
+    memtable_bytes += memtable->ApproximateMemoryUsage();
+    immutable_entries += memtable->EntryCount();
+    immutable_deletions += memtable->DeletionCount();
+  }
+  uint64_t held_bytes = 0;
+  for (const MemTable* memtable : flushed_memtables_) {
+    held_bytes += memtable->ApproximateMemoryUsage();
+  }
+  if (is("num-immutable-mem-table")) {
+    *value = immutable_.size();
+  } else if (is("num-entries-active-mem-table")) {
+    *value = memtable_->EntryCount();
+  } else if (is("num-entries-imm-mem-tables")) {
+    *value = immutable_entries;
+  } else if (is("num-deletes-active-mem-table")) {
+    *value = memtable_->DeletionCount();
+  } else if (is("num-deletes-imm-mem-tables")) {
+    *value = immutable_deletions;
+  } else if (is("mem-table-flush-pending")) {
+    *value = immutable_.empty() ? 0 : 1;
+  } else if (is("compaction-pending")) {
+    *value = CompactionDueLocked() ? 1 : 0;
+  } else if (is("num-running-flushes")) {
+    *value = flush_scheduled_ ? 1 : 0;
+  } else if (is("num-running-compactions")) {
+    *value = running_compactions_.size();
+  } else if (is("background-errors")) {
+    *value = background_error_count_;
+  } else if (is("is-read-only")) {
+    *value = read_only_ || !background_error_.ok() ? 1 : 0;
+  } else if (is("cur-size-active-mem-table")) {
+    *value = memtable_->ApproximateMemoryUsage();
+  } else if (is("cur-size-all-mem-tables")) {
+    *value = memtable_bytes;
+  } else if (is("size-all-mem-tables")) {
+    *value = memtable_bytes + held_bytes;
+  } else if (is("num-immutable-mem-table-flushed")) {
+    *value = flushed_memtables_.size();
+  } else if (is("estimate-table-readers-mem")) {
+    *value = table_cache_->ApproximateMemoryUsage();
+  } else if (is("approximate-memory-usage")) {
+    *value = memtable_bytes + table_cache_->ApproximateMemoryUsage() +
+             block_cache_->GetUsage();
+  } else if (is("base-level")) {
+    *value = static_cast<uint64_t>(
+        ComputeLevelTargets(options_, version).base_level);
+  } else if (is("estimate-pending-compaction-bytes")) {
+    *value = EstimatePendingCompactionBytes(options_, version);
+  } else if (is("num-snapshots")) {
+    *value = snapshots_->CountLocked();
+  } else if (is("oldest-snapshot-sequence")) {
+    const SequenceNumber oldest = snapshots_->FindOldestLocked().sequence;
+    *value = oldest == kNoSnapshot ? 0 : oldest;
+  } else if (is("oldest-snapshot-time")) {
+    const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+    // A date.
+    *value = oldest.sequence == kNoSnapshot
+                 ? 0
+                 : DateBefore(env_->NowMicros(), oldest.age_ns / 1000);
+  } else if (is("min-log-number-to-keep")) {
+    *value = wals_.empty() ? versions_->log_number() : wals_.front().number;
+  } else if (is("num-live-versions")) {
+    *value = static_cast<uint64_t>(versions_->live_version_count());
+  } else if (is("current-super-version-number")) {
+    *value = super_versions_.current()->number;
+  } else if (is("estimate-oldest-key-time")) {
+    *value = OldestTableTime(version);
+  } else if (is("is-file-deletions-enabled")) {
+    *value = deletions_held_ == 0 ? 1 : 0;
+  } else if (is("estimate-live-data-size")) {
+    *value = EstimateLiveBytes(version);
+  } else if (is("live-sst-files-size")) {
+    *value = table_bytes;
+  } else if (is("total-sst-files-size")) {
+    *value = versions_->TotalTableBytesLocked();
+  } else if (is("block-cache-capacity")) {
+    *value = block_cache_->GetCapacity();
+  } else if (is("block-cache-usage")) {
+    *value = block_cache_->GetUsage();
+  } else if (is("block-cache-pinned-usage")) {
+    *value = block_cache_->GetPinnedUsage();
+  } else if (is("statistics-memory")) {
+    *value = stats_ != nullptr ? stats_->MemoryUsage() : 0;
+  } else if (is("statistics-memory-reserved")) {
+    *value = stats_ != nullptr ? stats_->ReservedMemory() : 0;
+  } else if (is("is-write-stopped")) {
+    *value = stall_.pressure == WritePressure::kStop ? 1 : 0;
+  } else if (is("is-write-stalled")) {
+    *value = stall_.pressure != WritePressure::kNone ? 1 : 0;
+  } else if (is("actual-delayed-write-rate")) {
+    *value = stall_.rate;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::string DBImpl::LevelStatsLocked() const {
+  std::string out = "Level Files Size(MB)\n--------------------\n";
+  for (int level = 0; level < options_.num_levels; ++level) {
+    AppendFormat(&out, "%5d %5d %8.0f\n", level,
+                 versions_->current()->NumFiles(level),
+                 MiB(versions_->current()->NumBytes(level)));
+  }
+  return out;
+}
+
+void DBImpl::AppendCompactionTableLocked(std::string* out) const {
+  const Version& version = *versions_->current();
+  const LevelTargets targets = ComputeLevelTargets(options_, version);
+  *out +=
+      "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
+      "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
+  const auto append = [out](const char* name, int files, uint64_t bytes,
+                            double score, const CompactionStats& stats,
+                            uint64_t source_bytes, double space) {
+    const double seconds = static_cast<double>(stats.micros) / 1e6;
+    AppendFormat(out, "%5s %6d %9.1f %6.1f %9.1f %7.1f %8.1f %9.1f %9.1f", name,
+                 files, MiB(bytes), score, MiB(stats.BytesRead()),
+                 MiB(stats.upper_bytes_read), MiB(stats.level_bytes_read),
+                 MiB(stats.bytes_written), MiB(stats.moved_bytes));
+    AppendFormat(out,
+                 " %5.1f %5.2f %8.1f %8.1f %7.1f %5" PRIu64 " %7" PRIu64
+                 " %7" PRIu64 "\n",
+                 Ratio(stats.bytes_written, source_bytes), space,
+                 seconds > 0 ? MiB(stats.BytesRead()) / seconds : 0.0,
+                 seconds > 0 ? MiB(stats.bytes_written) / seconds : 0.0,
+                 seconds, stats.count, stats.entries_read,
+                 stats.entries_dropped);
+  };
+  CompactionStats total;
+  int files = 0;
+  uint64_t bytes = 0;
+  const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
+  for (int level = 0; level <= targets.last_level; ++level) {
+    const CompactionStats& stats = compaction_stats_[level];
+    total.Add(stats);
+    files += version.NumFiles(level);
+    bytes += version.NumBytes(level);
+    append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
+           version.NumBytes(level),
+           level < targets.last_level
+               ? CompactionScore(options_, targets, version,
+                                 running_compactions_, level)
+               : 0.0,
+           stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
+           Ratio(version.NumBytes(level), last_bytes));
+  }
+  append("Sum", files, bytes, 0.0, total, compaction_stats_[0].bytes_written,
+         Ratio(bytes, last_bytes));
+  AppendFormat(out,
+               "Tables: %.1f MB, %.1f MB of them in the last level; space "
+               "amplification %.2f; base level %d\n",
+               MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
+               targets.base_level);
+  AppendFormat(out, "Pending compaction: %.1f MB\n",
+               MiB(EstimatePendingCompactionBytes(options_, version)));
+}
+
+void DBImpl::AppendDbStatsLocked(std::string* out) const {
+  uint64_t table_bytes = 0;
+  for (const CompactionStats& stats : compaction_stats_) {
+    table_bytes += stats.bytes_written;
+  }
+  // relaxed, both: see user_bytes_.
+  const uint64_t user_bytes = user_bytes_.load(std::memory_order_relaxed);
+  const uint64_t logged_bytes = logged_bytes_.load(std::memory_order_relaxed);
+  AppendFormat(
+      out,
+      "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
+      "write amplification %.2f\n",
+      MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
+      Ratio(logged_bytes + table_bytes, user_bytes));
+  AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
+               stall_count_, static_cast<double>(stall_micros_) / 1e6,
+               StallCauseName(stall_.cause));
+  const std::string ablation = options_.ablation.ToString();
+  AppendFormat(out,
+               "Background errors: %" PRIu64
+               "; reads that took the mutex for what they read: %" PRIu64
+               "; ablation: %s\n",
+               background_error_count_, super_versions_.LockedAcquires(),
+               ablation.empty() ? "none" : ablation.c_str());
+}
+
+std::string DBImpl::StatsLocked() {
+  std::string out;
+  AppendCompactionTableLocked(&out);
+  AppendDbStatsLocked(&out);
+  if (stats_ != nullptr) out += stats_->ToString();
+  return out;
+}
+
+std::string DBImpl::AblationWitnesses() const {
+  const AblationOptions& ablation = options_.ablation;
+  std::string out;
+  const auto add = [&](const char* field, uint64_t count) {
+    AppendFormat(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
+                 count);
+  };
+  add("superversion", super_versions_.WitnessCount());
+  add("block_index", WitnessCount(IsProduction(ablation.block_index)
+                                      ? Witness::kPrefixIndex
+                                      : Witness::kBinarySearch));
+  add("block_cache",
+      static_cast<const BlockCache&>(*block_cache_).WitnessCount());
+  add("read_section", IsProduction(ablation.read_section)
+                          ? HeavyBarrierCount()
+                          : WitnessCount(Witness::kFence));
+  add("memtable",
+      WitnessCount(IsProduction(ablation.memtable) ? Witness::kBlinkTree
+                                                   : Witness::kSkipList));
+  add("table_open",
+      WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
+                                                     : Witness::kUncachedOpen));
+  add("snapshots", snapshots_->WitnessCount());
+  add("context",
+      WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
+                                                  : Witness::kFreshContext));
+  add("memory_accounting",
+      AccountedBytes(!IsProduction(ablation.memory_accounting)));
+  add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
+  const TraceCollector& traces = TraceCollector::Get();
+  add("trace_clock", traces.FinishedWith(CurrentClock()));
+  add("trace_collect", traces.FinishedWith(ablation.trace_collect));
+  add("key_case",
+      WitnessCount(IsProduction(ablation.key_case) ? Witness::kFoldingOpen
+                                                   : Witness::kUnicodeFold));
+  add("catalog",
+      WitnessCount(IsProduction(ablation.catalog) ? Witness::kSpelling
+                                                  : Witness::kCatalogFold));
+  return out;
+}
+
+std::string DBImpl::OldestSnapshotLocked() {
+  const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+  if (oldest.sequence == kNoSnapshot) return "none";
+  uint64_t entry_bytes = 0;
+  std::set<uint64_t> live;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : versions_->current()->files(level)) {
+      live.insert(file->number);
+      const auto kept = file->kept_bytes.find(oldest.sequence);
+      if (kept != file->kept_bytes.end()) entry_bytes += kept->second;
+    }
+  }
+  uint64_t file_bytes = 0;
+  uint64_t memtable_bytes = 0;
+  if (oldest.pin != nullptr) {
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* file : oldest.pin->version->files(level)) {
+        if (live.count(file->number) == 0) file_bytes += file->file_size;
+      }
+    }
+    const auto add = [&](const MemTable* memtable) {
+      if (memtable != memtable_ &&
+          std::find(immutable_.begin(), immutable_.end(), memtable) ==
+              immutable_.end()) {
+        memtable_bytes += memtable->ApproximateMemoryUsage();
+      }
+    };
+    add(oldest.pin->memtable);
+    for (const MemTable* memtable : oldest.pin->immutable) add(memtable);
+  }
+  std::string out;
+  AppendFormat(
+      &out, "sequence %" PRIu64 ", age %.3f s, thread %" PRIu32 " (%s), ",
+      oldest.sequence, static_cast<double>(oldest.age_ns) / 1e9,
+      oldest.thread_id,
+      oldest.thread_name.empty() ? "ended" : oldest.thread_name.c_str());
+  AppendFormat(&out,
+               "keeps %" PRIu64 " bytes: files %" PRIu64 ", memtables %" PRIu64
+               ", entries %" PRIu64,
+               file_bytes + memtable_bytes + entry_bytes, file_bytes,
+               memtable_bytes, entry_bytes);
+  return out;
+}
+
+std::string DBImpl::TablesLocked() const {
+  std::string out;
+  for (int level = 0; level < options_.num_levels; ++level) {
+    AppendFormat(&out, "--- level %d ---\n", level);
+    for (const FileMetaData* file : versions_->current()->files(level)) {
+      AppendFormat(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,
+                   file->file_size);
+      out += DescribeInternalKey(file->smallest) + " to " +
+             DescribeInternalKey(file->largest) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace varve

@@ -1,0 +1,467 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Reads: of a key, of several, and iterators; and how they are counted.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "db/engine/db_impl.h"
+#include "db/engine/db_iterator.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/read_counts.h"
+#include "monitoring/span.h"
+#include "table/block/merging_iterator.h"
+#include "util/bytes/hash.h"
+#include "util/threads/witness.h"
+
+namespace varve {
+
+namespace {
+
+// Lookups that MultiGet does together: more would fall out of the caches.
+constexpr size_t kMultiGetBatch = 32;
+
+// That of level 0 is followed by those of level 1, and of all others.
+Bundle BundleOfLevel(Bundle of_level0, int level) {
+  return static_cast<Bundle>(static_cast<int>(of_level0) + level);
+}
+
+// Of a tree for the newest sequence number that was read before.
+IteratorTreeKey TreeKey(const SuperVersion& super_version,
+                        const TombstoneSets* tombstones, uint64_t context_id,
+                        const ReadOptions& options) {
+  IteratorTreeKey key;
+  key.db = context_id;
+  key.super_version = super_version.number;
+  key.has_memtable = !super_version.memtable->empty();
+  key.has_tombstones =
+      tombstones != nullptr || !super_version.memtable->tombstones().empty();
+  for (const MemTable* memtable : super_version.immutable) {
+    if (!memtable->tombstones().empty()) key.has_tombstones = true;
+  }
+  key.verify_checksums = options.verify_checksums;
+  key.fill_cache = options.fill_cache;
+  key.readahead_size = options.readahead_size;
+  return key;
+}
+
+}  // namespace
+
+// What a MultiGet needs for each of its lookups that are done together.
+struct DBImpl::MultiGetScratch {
+  MultiGetScratch(size_t count, ContextMemory* memory)
+      : targets(memory), lookups(memory), pending(count, memory) {
+    targets.reserve(count);
+    lookups.reserve(count);
+  }
+
+  ContextVector<ReadTarget> targets;
+  ContextVector<Version::MultiLookup> lookups;
+  ContextVector<Version::MultiLookup*> pending;
+};
+
+std::vector<Status> DB::MultiGet(const ReadOptions& options,
+                                 const std::vector<Slice>& keys,
+                                 std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size());
+  values->resize(keys.size());
+  MultiGet(options, keys.size(), keys.data(), values->data(), statuses.data());
+  return statuses;
+}
+
+SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
+  return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
+                                     : versions_->LastSequence();
+}
+
+SuperVersionCache::Read DBImpl::BeginRead(const ReadOptions& options) {
+  if (options.snapshot != nullptr) {
+    const auto* const snapshot =
+        static_cast<const SnapshotImpl*>(options.snapshot);
+    SuperVersion* const pin = snapshot->pin();
+    if (pin != nullptr) return SuperVersionCache::BeginPinned(pin);
+  }
+  return super_versions_.Begin();
+}
+
+const Snapshot* DBImpl::GetSnapshot() { return snapshots_->Take(false); }
+
+const Snapshot* DBImpl::BeginReadTransaction() {
+  return snapshots_->Take(true);
+}
+
+void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
+  if (snapshot == nullptr) return;
+  snapshots_->Release(
+      const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot)));
+}
+
+Status DBImpl::Get(const ReadOptions& options, const Slice& key,
+                   PinnableSlice* value) {
+  ReadTarget target(value);
+  return GetInto(options, key, &target);
+}
+
+Status DBImpl::Get(const ReadOptions& options, const Slice& key,
+                   std::string* value) {
+  ReadTarget target(value);
+  return GetInto(options, key, &target);
+}
+
+Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
+                       ReadTarget* target) {
+  if (folding_ != KeyFolding::kNone) [[unlikely]] {
+    return GetFolded(options, key, target);
+  }
+  return GetStored(options, key, target);
+}
+
+Status DBImpl::GetFolded(const ReadOptions& options, const Slice& key,
+                         ReadTarget* target) {
+  // A FoldedKey, which can hold any key, took 72 instructions in place of 48.
+  char ascii[FoldedKey::kInlineBytes];
+  if (folding_ == KeyFolding::kAsciiFirst && key.size() <= sizeof(ascii) &&
+      FoldAscii(key.data(), key.size(), ascii)) [[likely]] {
+    return GetStored(options, Slice(ascii, key.size()), target);
+  }
+  return GetFoldedElsewhere(options, key, target);
+}
+
+Status DBImpl::GetFoldedElsewhere(const ReadOptions& options, const Slice& key,
+                                  ReadTarget* target) {
+  const FoldedKey folded(key, folding_);
+  if (folded.ok()) return GetStored(options, folded.slice(), target);
+  target->Clear();
+  return UnfoldableKey(key);
+}
+
+Status DBImpl::GetStored(const ReadOptions& options, const Slice& key,
+                         ReadTarget* target) {
+  if (TraceWanted()) [[unlikely]]
+    return TracedGet(options, key, target);
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
+    return MeasuredGet(options, key, target);
+  }
+  return LookUp<false>(options, key, target);
+}
+
+Status DBImpl::TracedGet(const ReadOptions& options, const Slice& key,
+                         ReadTarget* target) {
+  const RequestSpan span("DB::Get");
+  if (IsOperationMeasured(stats_)) return MeasuredGet(options, key, target);
+  return TraceSteps() ? LookUp<true>(options, key, target)
+                      : LookUp<false>(options, key, target);
+}
+
+Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
+                           ReadTarget* target) {
+  MeasuredOperation operation(stats_, HistogramType::kDbGet, env_);
+  Status status = LookUp<true>(options, key, target);
+  if (status.ok()) {
+    operation.Record(HistogramType::kBytesPerRead, target->size());
+    if (PerfCounts()) GetPerfContext()->get_read_bytes += target->size();
+  }
+  return status;
+}
+
+template <bool kMeasured>
+Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
+                      ReadTarget* target) {
+  ReadCounts counts;
+  TableLookup lookup;
+  lookup.user_key = key;
+  lookup.hash = PreviewXxh3(key);
+  lookup.counts = &counts;
+  const SuperVersionCache::Read read = BeginRead(options);
+  const SuperVersion& super_version = *read.super_version;
+  // After the SuperVersion is held: a flush and a compaction in between could
+  // drop the version of the key that an earlier number needs.
+  lookup.sequence = ReadSequence(options);
+  Status status;
+  LookupState state;
+  LocalSpan step("memtable", kMeasured && TraceSteps());
+  {
+    const MaybePerfTimer<kMeasured> timer(env_,
+                                          &PerfContext::get_from_memtable_time);
+    state = super_version.Find(lookup, target);
+  }
+  const bool in_memtable = state != LookupState::kNotFound;
+  if (!in_memtable) {
+    const MaybePerfTimer<kMeasured> timer(
+        env_, &PerfContext::get_from_output_files_time);
+    step.Next("tables");
+    status =
+        super_version.version->Get<kMeasured>(options, lookup, &state, target);
+  }
+  if (!super_versions_.End(read)) [[unlikely]] {
+    target->Clear();
+    return ClosedError();
+  }
+  const bool found = status.ok() && state == LookupState::kFound;
+  if constexpr (kMeasured) {
+    if (PerfCounts()) {
+      ReadTotals(counts).AddTo(GetPerfContext());
+      ++GetPerfContext()->get_from_memtable_count;
+    }
+  }
+  CountGet(counts, in_memtable, found);
+  if (found) [[likely]] {
+    RecordTick(stats_, Ticker::kBytesRead, target->size());
+    return status;
+  }
+  target->Clear();
+  return status.ok() ? Status::NotFound() : status;
+}
+
+void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
+  if (stats_ == nullptr || !stats_->counts()) return;
+  if (!in_memtable && found) [[likely]] {
+    const int level = counts.level;
+    if (counts.lanes == ReadCounts::kUsual) [[likely]] {
+      stats_->TickBundle(BundleOfLevel(Bundle::kGetL0Usual, level));
+      return;
+    }
+    stats_->TickBundle(BundleOfLevel(Bundle::kGetL0, level));
+  } else {
+    stats_->TickBundle(!in_memtable ? Bundle::kGetNowhere
+                       : found      ? Bundle::kGetFromMemtable
+                                    : Bundle::kGetDeletedInMemtable);
+  }
+  if (counts.lanes != 0) ReadTotals(counts).Tick(stats_);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      const Slice* keys, PinnableSlice* values,
+                      Status* statuses) {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      const Slice* keys, std::string* values,
+                      Status* statuses) {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+template <typename Value>
+void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
+                          const Slice* keys, Value* values, Status* statuses) {
+  const RequestSpan span("DB::MultiGet");
+  std::optional<MeasuredOperation> operation;
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
+    operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
+  }
+  uint64_t bytes = 0;
+  const ContextLoan context(ContextKind::kMultiGet,
+                            !IsProduction(options_.ablation.context));
+  if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
+  MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
+  SuperVersionCache::Read read = BeginRead(options);
+  const SequenceNumber sequence = ReadSequence(options);
+  // One section a batch: what is evicted in a section stays until its end.
+  SuperVersion* const counted =
+      count > kMultiGetBatch ? read.super_version : nullptr;
+  if (counted != nullptr) counted->Ref();
+  bool open = true;
+  for (size_t done = 0; done < count; done += kMultiGetBatch) {
+    const size_t batch = std::min(count - done, kMultiGetBatch);
+    if (done > 0) {
+      open &= super_versions_.End(read);
+      read = SuperVersionCache::BeginPinned(counted);
+    }
+    scratch.targets.clear();
+    for (size_t i = 0; i < batch; ++i) {
+      scratch.targets.emplace_back(&values[done + i]);
+    }
+    if (folding_ != KeyFolding::kNone) [[unlikely]] {
+      bytes += MultiGetFolded(options, *read.super_version, sequence,
+                              keys + done, &scratch, statuses + done);
+      continue;
+    }
+    bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
+                          &scratch, statuses + done);
+  }
+  open &= super_versions_.End(read);
+  if (counted != nullptr) super_versions_.Release(counted);
+  for (size_t i = 0; i < count && !open; ++i) {
+    ReadTarget(&values[i]).Clear();
+    statuses[i] = ClosedError();
+  }
+  RecordTick(stats_, Ticker::kNumberMultiGetCalls);
+  if (operation) operation->Record(HistogramType::kBytesPerMultiGet, bytes);
+  if (PerfCounts()) [[unlikely]]
+    GetPerfContext()->multiget_read_bytes += bytes;
+}
+
+uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
+                              const SuperVersion& super_version,
+                              SequenceNumber sequence, const Slice* keys,
+                              MultiGetScratch* scratch, Status* statuses) {
+  const size_t count = scratch->targets.size();
+  auto& lookups = scratch->lookups;
+  auto& pending = scratch->pending;
+  lookups.clear();
+  lookups.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.lookup.user_key = keys[i];
+    l.lookup.hash = PreviewXxh3(keys[i]);
+    l.lookup.sequence = sequence;
+    l.lookup.counts = &l.counts;
+    l.target = &scratch->targets[i];
+    super_version.Prefetch(l.lookup.hash);
+  }
+  LocalSpan step("memtable", TraceSteps());
+  size_t pending_count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.state = super_version.Find(l.lookup, l.target);
+    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
+  }
+  step.Next("tables");
+  super_version.version->MultiGet(options, pending.data(), pending_count);
+  size_t found = 0;
+  uint64_t bytes = 0;
+  ReadTotals totals;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    totals.Add(l.counts);
+    statuses[i] = std::move(l.status);
+    if (statuses[i].ok() && l.state == LookupState::kFound) {
+      ++found;
+      bytes += l.target->size();
+      continue;
+    }
+    l.target->Clear();
+    if (statuses[i].ok()) statuses[i] = Status::NotFound();
+  }
+  if (stats_ != nullptr && stats_->counts()) {
+    const std::pair<Ticker, uint64_t> ticks[] = {
+        {Ticker::kNumberMultiGetKeysRead, count},
+        {Ticker::kNumberMultiGetKeysFound, found},
+        {Ticker::kNumberMultiGetBytesRead, bytes},
+        {Ticker::kMemtableHit, count - pending_count},
+        {Ticker::kMemtableMiss, pending_count}};
+    for (const auto& [ticker, n] : ticks) {
+      if (n != 0) stats_->TickCounted(ticker, n);
+    }
+    totals.Tick(stats_);
+  }
+  if (PerfCounts()) [[unlikely]]
+    totals.AddTo(GetPerfContext());
+  return bytes;
+}
+
+void DBImpl::MakeTree(const ReadOptions& options,
+                      const SuperVersion& super_version,
+                      SequenceNumber sequence, const TombstoneSets* tombstones,
+                      IteratorContext* context) {
+  ContextMemory* const memory = context->memory();
+  const Version& version = *super_version.version;
+  ContextVector<std::unique_ptr<InternalIterator>> children(memory);
+  children.reserve(1 + super_version.immutable.size() +
+                   version.files(0).size() + kNumLevels);
+  RangeDeletionFilters filters(&comparator_, sequence, memory);
+  const auto add = [&](const MemTable& memtable) {
+    RangeDeletionFilters::SetList sets(memory);
+    memtable.tombstones().CopySets(&sets);
+    children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
+  };
+  // Nothing that is added to an empty memtable from now on can be seen.
+  if (!super_version.memtable->empty()) add(*super_version.memtable);
+  for (const MemTable* memtable : super_version.immutable) add(*memtable);
+  // The tree may live longer than what these point to.
+  ReadOptions tree_options = options;
+  tree_options.snapshot = nullptr;
+  tree_options.iterate_lower_bound = nullptr;
+  tree_options.iterate_upper_bound = nullptr;
+  version.AddIterators(tree_options, tombstones, &filters, &children);
+  context->SetTree(NewMergingIterator(&comparator_, children, memory));
+}
+
+uint64_t DBImpl::MultiGetFolded(const ReadOptions& options,
+                                const SuperVersion& super_version,
+                                SequenceNumber sequence, const Slice* keys,
+                                MultiGetScratch* scratch, Status* statuses) {
+  const size_t count = scratch->targets.size();
+  std::array<std::optional<FoldedKey>, kMultiGetBatch> folded;
+  std::array<Slice, kMultiGetBatch> stored;
+  for (size_t i = 0; i < count; ++i) {
+    folded[i].emplace(keys[i], folding_);
+    // One that cannot be folded is looked up as the empty key, for nothing.
+    if (folded[i]->ok()) stored[i] = folded[i]->slice();
+  }
+  const uint64_t bytes = MultiGetSome(options, super_version, sequence,
+                                      stored.data(), scratch, statuses);
+  for (size_t i = 0; i < count; ++i) {
+    if (folded[i]->ok()) [[likely]]
+      continue;
+    scratch->targets[i].Clear();
+    statuses[i] = UnfoldableKey(keys[i]);
+  }
+  return bytes;
+}
+
+std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
+  if (folding_ == KeyFolding::kNone) [[likely]] {
+    return NewStoredIterator(options, nullptr);
+  }
+  ReadOptions stored = options;
+  auto bounds = std::make_unique<FoldedBounds>();
+  Status status = bounds->Fold(folding_, &stored.iterate_lower_bound,
+                               &stored.iterate_upper_bound);
+  return status.ok() ? NewStoredIterator(stored, std::move(bounds))
+                     : NewErrorIterator(std::move(status));
+}
+
+std::unique_ptr<Iterator> DBImpl::NewStoredIterator(
+    const ReadOptions& options, std::unique_ptr<FoldedBounds> bounds) {
+  const RequestSpan span("DB::NewIterator");
+  const SuperVersionCache::Read read = BeginRead(options);
+  SuperVersion* const super_version = read.super_version;
+  super_version->Ref();
+  RecordTick(stats_, Ticker::kSuperVersionAcquires);
+  DbIteratorParts parts;
+  // After the SuperVersion is held, as in Get.
+  parts.sequence = ReadSequence(options);
+  std::shared_ptr<const TombstoneSets> tombstones;
+  Status status;
+  if (super_versions_.End(read)) [[likely]] {
+    status = super_version->version->FindTombstones(&tombstones);
+  } else {
+    status = ClosedError();
+  }
+  if (!status.ok()) {
+    super_versions_.Release(super_version);
+    RecordTick(stats_, Ticker::kSuperVersionReleases);
+    return NewErrorIterator(std::move(status));
+  }
+  const IteratorTreeKey key =
+      TreeKey(*super_version, tombstones.get(), context_id_, options);
+  parts.comparator = &comparator_;
+  // What was not read of some table may be read the next time.
+  const bool fresh = !IsProduction(options_.ablation.context) ||
+                     (tombstones != nullptr && tombstones->unread != nullptr);
+  parts.context = IteratorContext::Take(fresh, key);
+  if (parts.context->tree() == nullptr) {
+    MakeTree(options, *super_version, parts.sequence, tombstones.get(),
+             parts.context);
+  }
+  parts.folding = folding_;
+  parts.bounds = std::move(bounds);
+  parts.statistics = stats_;
+  parts.env = env_;
+  RecordTick(stats_, Ticker::kIteratorsCreated);
+  // relaxed: a count for Close, which no iterator's life overlaps.
+  live_iterators_.fetch_add(1, std::memory_order_relaxed);
+  parts.cleanup = [this, super_version] {
+    super_versions_.Release(super_version);
+    RecordTick(stats_, Ticker::kSuperVersionReleases);
+    RecordTick(stats_, Ticker::kIteratorsDeleted);
+    // relaxed: as above.
+    live_iterators_.fetch_sub(1, std::memory_order_relaxed);
+  };
+  return NewDbIterator(std::move(parts), options);
+}
+
+}  // namespace varve

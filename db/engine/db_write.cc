@@ -1,0 +1,487 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Writes: through the queue into the log and the memtable.
+
+#include <algorithm>
+
+#include "db/compaction/compaction_picker.h"
+#include "db/engine/db_impl.h"
+#include "db/write/group_spans.h"
+#include "db/write/write_batch_internal.h"
+#include "env/descriptor_supply.h"
+#include "env/stopwatch.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
+#include "util/threads/thread_scratch.h"
+
+namespace varve {
+
+namespace {
+
+// A batch that was larger is not kept by its thread.
+constexpr size_t kMaxScratchBytes = 64 << 10;
+
+// A sync is not waited with for more than half of this.
+constexpr uint64_t kMaxCompanyMicros = 4000;
+
+// Logs of write buffers may have such a part of the descriptors, and as many as
+// the least max_write_buffer_number in any case.
+constexpr int kLogPart = 4;
+constexpr int kLeastLogs = 2;
+
+// A thread's batch of one update.
+struct SingleUpdate {
+  WriteBatch batch;
+  bool in_use = false;
+};
+struct SingleUpdateTag;
+
+// Adds to a count that only this thread changes now.
+void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
+  // relaxed: see user_bytes_.
+  count->store(count->load(std::memory_order_relaxed) + bytes,
+               std::memory_order_relaxed);
+}
+
+}  // namespace
+
+template <typename Use>
+Status DBImpl::WithStoredKey(const Slice& key, Use use) {
+  if (folding_ == KeyFolding::kNone) [[likely]]
+    return use(key);
+  const FoldedKey folded(key, folding_);
+  return folded.ok() ? use(folded.slice()) : UnfoldableKey(key);
+}
+
+template <typename Fill>
+Status DBImpl::WriteOne(const WriteOptions& options, size_t bytes, Fill fill) {
+  const ThreadScratch<SingleUpdate, SingleUpdateTag> scratch;
+  // In use: a Logger or Env of the user's writes to a database of its own.
+  if (bytes > kMaxScratchBytes || scratch->in_use) [[unlikely]] {
+    WriteBatch batch;
+    Status status = fill(&batch);
+    return status.ok() ? WriteStored(options, &batch) : status;
+  }
+  scratch->in_use = true;
+  scratch->batch.Clear();
+  Status status = fill(&scratch->batch);
+  if (status.ok()) status = WriteStored(options, &scratch->batch);
+  scratch->in_use = false;
+  return status;
+}
+
+Status DBImpl::Put(const WriteOptions& options, const Slice& key,
+                   const Slice& value) {
+  return WithStoredKey(key, [&](const Slice& stored) {
+    return WriteOne(options, stored.size() + value.size(),
+                    [&](WriteBatch* batch) {
+                      batch->Put(stored, value);
+                      return Status::OK();
+                    });
+  });
+}
+
+Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
+  return WithStoredKey(key, [&](const Slice& stored) {
+    return WriteOne(options, stored.size(), [&](WriteBatch* batch) {
+      batch->Delete(stored);
+      return Status::OK();
+    });
+  });
+}
+
+Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
+  WriteBatch batch;
+  batch.SingleDelete(key);
+  return Write(options, &batch);
+}
+
+Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
+                           const Slice& end) {
+  WriteBatch batch;
+  // Folded keys are compared once they are folded.
+  if (folding_ != KeyFolding::kNone ||
+      comparator_.CompareUser(begin, end) != 0) {
+    batch.DeleteRange(begin, end);
+  }
+  return Write(options, &batch);
+}
+
+Status DBImpl::CheckBatch(const WriteOptions& options,
+                          const WriteBatch* batch) const {
+  if (read_only_) return ReadOnlyError();
+  if (batch == nullptr) return Status::InvalidArgument("batch is null");
+  if (options.sync && options.disable_wal) {
+    return Status::InvalidArgument("sync and disable_wal are both set");
+  }
+  if (WriteBatchInternal::TooLong(*batch)) {
+    return Status::InvalidArgument(
+        "an update of more than 3 GiB, log data of 4 GiB, or more than "
+        "4294967295 updates");
+  }
+  if (!WriteBatchInternal::Unchecked(*batch)) return Status::OK();
+  BatchReader reader;
+  Status status = reader.Init(batch->Data());
+  BatchRecord record;
+  bool done = false;
+  while (status.ok() && !done) {
+    status = reader.NextOfOurs(&record, &done);
+    if (status.ok() && !done && record.type == ValueType::kRangeDeletion &&
+        comparator_.CompareUser(record.key, record.value) > 0) {
+      return Status::InvalidArgument("range deletion",
+                                     "its end comes before its begin");
+    }
+  }
+  return status.Annotate("batch");
+}
+
+Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
+  if (folding_ == KeyFolding::kNone) [[likely]]
+    return WriteStored(options, batch);
+  // To be refused for what it is.
+  if (batch == nullptr || WriteBatchInternal::TooLong(*batch)) {
+    return WriteStored(options, batch);
+  }
+  // The caller's batch stays as it is: it may be for another database, too.
+  return WriteOne(options, batch->ApproximateSize(), [&](WriteBatch* folded) {
+    return FoldBatch(*batch, folding_, folded);
+  });
+}
+
+Status DBImpl::WriteStored(const WriteOptions& options, WriteBatch* batch) {
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
+    MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
+    if (batch != nullptr) {
+      operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
+    }
+    return WriteBatchOf(options, batch);
+  }
+  return WriteBatchOf(options, batch);
+}
+
+Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
+  const RequestSpan span("DB::Write");
+  Status status = CheckBatch(options, batch);
+  if (!status.ok()) return status;
+  WriteQueue::Writer writer(options, batch);
+  writer.spans = span.queue();
+  writer.span = span.index();
+  const size_t bytes = batch->ApproximateSize();
+  bool delayed = false;
+  bool paused = false;
+  // relaxed: see write_gate_.
+  bool wait = write_gate_.load(std::memory_order_relaxed) != 0;
+  for (;;) {
+    if (wait) [[unlikely]] {
+      status = AwaitRoom(options, bytes, &delayed);
+      if (!status.ok()) return status;
+    }
+    switch (write_queue_.Join(&writer)) {
+      case WriteQueue::Role::kInsert: {
+        const LocalSpan insert("memtable insert");
+        writer.status = InsertBatchInto(batch->Data(), writer.memtable);
+        write_queue_.FinishInsert(&writer);
+        break;
+      }
+      case WriteQueue::Role::kDone:
+        break;
+      case WriteQueue::Role::kLead:
+        wait = false;
+        if (!HasRoom()) [[unlikely]] {
+          status = MakeRoom(&wait);
+        }
+        if (memtable_bytes_ >= pace_at_bytes_ && !wait && status.ok())
+            [[unlikely]] {
+          uint64_t pause_us = 0;
+          status =
+              PaceOrSwitch(!paused && !options.no_slowdown, &wait, &pause_us);
+          if (pause_us > 0) {
+            paused = true;
+            write_queue_.Leave(WriteQueue::Group(&writer), status);
+            const LocalSpan stall("stall");
+            env_->SleepForMicroseconds(pause_us);
+            continue;
+          }
+        }
+        if (status.ok() && !wait) return WriteGroup(&writer);
+        write_queue_.Leave(WriteQueue::Group(&writer), status);
+        if (!status.ok()) return status;
+        continue;
+    }
+    RecordTick(stats_, Ticker::kWriteDoneByOther);
+    if (!options.disable_wal) RecordTick(stats_, Ticker::kWriteWithWal);
+    return std::move(writer.status);
+  }
+}
+
+bool DBImpl::HasRoom() const {
+  // relaxed: see write_gate_.
+  const uint32_t gate = write_gate_.load(std::memory_order_relaxed);
+  return (gate & ~kGateSlow) == 0 && !MemTableIsFull();
+}
+
+bool DBImpl::MemTableIsFull() const {
+  return memtable_->ApproximateMemoryUsage() > options_.write_buffer_size &&
+         !memtable_->empty();
+}
+
+Status DBImpl::MakeRoom(bool* wait) {
+  const LocalSpan span("make room");
+  const TimedMutexLock lock(&mutex_, stats_, env_);
+  Status status = WritableLocked();
+  if (!status.ok()) return status;
+  *wait = StopCauseLocked() != StallCause::kNone;
+  if (*wait || !(MemTableIsFull() || log_is_full_)) return Status::OK();
+  return SwitchMemTableLocked();
+}
+
+uint64_t DBImpl::LogRoom() const {
+  // A log of updates alone is about as large as their memtable, or smaller.
+  const uint64_t limit = log_begin_bytes_ + options_.write_buffer_size +
+                         options_.write_buffer_size / 4;
+  const uint64_t size = wal_->Size();
+  return size < limit ? limit - size : 0;
+}
+
+Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
+  const uint64_t log_room = LogRoom();
+  if (log_room == 0) {
+    {
+      MutexLock lock(&mutex_);
+      log_is_full_ = true;
+    }
+    return MakeRoom(wait);
+  }
+  MutexLock lock(&mutex_);
+  if (SlotFreeLocked()) {
+    pace_at_bytes_ = memtable_bytes_ + log_room;
+  } else if (may_pause) {
+    *pause_us = PauseMicrosLocked();
+  }
+  return Status::OK();
+}
+
+uint64_t DBImpl::PauseMicrosLocked() {
+  // The memory grows by whole blocks, so the bytes of batches that will fill it
+  // are known only roughly; at first, from the last one.
+  const uint64_t limit = options_.write_buffer_size;
+  const uint64_t used = memtable_->ApproximateMemoryUsage();
+  uint64_t full_bytes = full_bytes_;
+  if (used > limit / 8) {
+    full_bytes = static_cast<uint64_t>(static_cast<double>(memtable_bytes_) *
+                                       static_cast<double>(limit) /
+                                       static_cast<double>(used));
+  }
+  const uint64_t room =
+      full_bytes > memtable_bytes_ ? full_bytes - memtable_bytes_ : 0;
+  const FlushPace::Step step = flush_pace_.Charge(
+      memtable_bytes_ - paced_bytes_, room, full_bytes, MonotonicMicros(env_));
+  paced_bytes_ = memtable_bytes_;
+  pace_at_bytes_ = memtable_bytes_ + step.bytes;
+  if (step.pause_us > 0) {
+    CountStallLocked(StallCause::kMemTables, WritePressure::kSlow);
+    AddStallMicrosLocked(step.pause_us);
+  }
+  return step.pause_us;
+}
+
+StallCause DBImpl::StopCauseLocked() const {
+  if (stall_.pressure == WritePressure::kStop) return stall_.cause;
+  // Of this stall_ knows only once somebody waits.
+  return AwaitsFlushLocked() ? StallCause::kMemTables : StallCause::kNone;
+}
+
+bool DBImpl::HasUnloggedLocked() const {
+  return memtable_->has_unlogged() ||
+         std::any_of(immutable_.begin(), immutable_.end(),
+                     [](const MemTable* m) { return m->has_unlogged(); });
+}
+
+bool DBImpl::AwaitsFlushLocked() const {
+  return (MemTableIsFull() || log_is_full_) && !SlotFreeLocked();
+}
+
+bool DBImpl::SlotFreeLocked() const {
+  const int buffers = static_cast<int>(immutable_.size()) + 1;
+  // Each has its log open.
+  return buffers < options_.max_write_buffer_number &&
+         (buffers < kLeastLogs || buffers < CurrentReserveBegin() / kLogPart);
+}
+
+Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
+                         bool* delayed) {
+  const LocalSpan span("stall");
+  const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
+  const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
+  const TimedMutexLock lock(&mutex_, stats_, env_);
+  bool counted = false;
+  for (;;) {
+    Status status = WritableLocked();
+    if (!status.ok()) return status;
+    const StallCause cause = StopCauseLocked();
+    if (cause == StallCause::kNone) break;
+    if (stall_.pressure != WritePressure::kStop) {
+      UpdateStallLocked();  // Listeners hear of it.
+      events_.DeliverLocked();
+      continue;
+    }
+    if (options.no_slowdown) {
+      return Status::Incomplete("writes are stopped", StallCauseName(cause));
+    }
+    // relaxed: what would end the wait is not started any more.
+    if (shutting_down_.load(std::memory_order_relaxed)) {
+      return Status::ShutdownInProgress();
+    }
+    if (!counted) CountStallLocked(cause, WritePressure::kStop);
+    counted = true;
+    const Stopwatch stopped(env_);
+    background_done_.Wait(&mutex_);
+    AddStallMicrosLocked(stopped.ElapsedMicros());
+  }
+  if (*delayed || stall_.pressure != WritePressure::kSlow) return Status::OK();
+  *delayed = true;
+  const uint64_t delay_us =
+      write_delay_.Charge(bytes, stall_.rate, MonotonicMicros(env_));
+  if (delay_us == 0) return Status::OK();
+  if (options.no_slowdown) {
+    return Status::Incomplete("writes are slowed down",
+                              StallCauseName(stall_.cause));
+  }
+  CountStallLocked(stall_.cause, WritePressure::kSlow);
+  AddStallMicrosLocked(delay_us);
+  mutex_.Unlock();
+  env_->SleepForMicroseconds(delay_us);
+  mutex_.Lock();
+  return Status::OK();
+}
+
+void DBImpl::CountStallLocked(StallCause cause, WritePressure pressure) {
+  ++stall_count_;
+  RecordTick(stats_, StallTicker(cause, pressure));
+}
+
+void DBImpl::AddStallMicrosLocked(uint64_t micros) {
+  stall_micros_ += micros;
+  RecordTick(stats_, Ticker::kStallMicros, micros);
+}
+
+void DBImpl::UpdateStallLocked() {
+  WriteDebt debt;
+  const Version& version = *versions_->current();
+  debt.level0_files = version.NumFiles(0);
+  debt.pending_bytes = EstimatePendingCompactionBytes(options_, version);
+  debt.immutable_memtables = static_cast<int>(immutable_.size());
+  debt.no_memtable = AwaitsFlushLocked();
+  const WriteStallState before = stall_;
+  stall_ = ComputeWriteStall(options_, debt);
+  if (stall_.pressure != before.pressure || stall_.cause != before.cause) {
+    static constexpr const char* kNames[] = {"normal", "slowed down",
+                                             "stopped"};
+    Log(stall_.pressure == WritePressure::kNone ? LogLevel::kInfo
+                                                : LogLevel::kWarn,
+        &log_,
+        "writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
+        "memtables to be flushed",
+        kNames[static_cast<int>(stall_.pressure)], StallCauseName(stall_.cause),
+        debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
+        debt.immutable_memtables);
+  }
+  if (stall_.pressure != before.pressure) {
+    WriteStallInfo info;
+    info.db_path = path_;
+    info.previous = static_cast<WriteStallCondition>(before.pressure);
+    info.current = static_cast<WriteStallCondition>(stall_.pressure);
+    info.cause = StallCauseName(stall_.cause);
+    events_.Add([info](EventListener* listener) {
+      listener->OnStallConditionsChanged(info);
+    });
+  }
+  UpdateGateLocked();
+}
+
+void DBImpl::UpdateGateLocked() {
+  uint32_t gate = 0;
+  if (!background_error_.ok() || inheritance_.count > 0 || IsClosedLocked()) {
+    gate |= kGateError;
+  }
+  if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
+  if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
+  // relaxed: see write_gate_.
+  write_gate_.store(gate, std::memory_order_relaxed);
+}
+
+void DBImpl::CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
+                        uint64_t bytes) {
+  if (stats_ == nullptr || !stats_->counts()) return;
+  const bool logged = !leader.disable_wal;
+  if (keys == 1) [[likely]] {
+    stats_->TickBundle(logged ? Bundle::kWriteOneLogged : Bundle::kWriteOne);
+  } else {
+    stats_->TickCounted(Ticker::kNumberKeysWritten, keys);
+    stats_->TickCounted(Ticker::kWriteDoneBySelf, 1);
+    if (logged) stats_->TickCounted(Ticker::kWriteWithWal, 1);
+  }
+  stats_->TickCounted(Ticker::kBytesWritten, bytes);
+  if (logged) stats_->TickCounted(Ticker::kWalFileBytes, bytes);
+}
+
+Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
+  if (leader->sync) write_queue_.AwaitCompany(leader, sync_micros_ / 2);
+  const WriteQueue::Group group = write_queue_.Form(leader);
+  GroupSpans spans(group);
+  // Only the leader, which this thread is, changes it.
+  const SequenceNumber first = versions_->LastSequence() + 1;
+  SequenceNumber next = first;
+  size_t bytes = 0;
+  group.ForEach([&](WriteQueue::Writer* writer) {
+    WriteBatchInternal::SetSequence(writer->batch, next);
+    next += writer->batch->Count();
+    // While the log is written.
+    WriteBatchInternal::PrefetchFirst(*writer->batch, *memtable_);
+    bytes += writer->batch->ApproximateSize();
+  });
+  Status status;
+  if (leader->disable_wal) {
+    memtable_->SetHasUnlogged();
+  } else {
+    const LocalSpan span(LocalSpan::Shared(), "WAL append");
+    const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
+    status = LogGroup(group, next - first);
+  }
+  if (status.ok() && leader->sync) {
+    const LocalSpan span(LocalSpan::Shared(), "WAL sync");
+    MutexLock lock(&mutex_);
+    const Stopwatch syncing(env_);
+    status = SyncLogsLocked();
+    sync_micros_ = std::min(syncing.ElapsedMicros(), kMaxCompanyMicros);
+  }
+  spans.Mount();
+  if (status.ok()) {
+    const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
+    write_queue_.InsertAll(
+        group, memtable_, [this](WriteQueue::Writer* writer) {
+          const LocalSpan span(writer->spans, "memtable insert");
+          writer->status = InsertBatchInto(writer->batch->Data(), memtable_);
+        });
+    group.ForEach([&status](WriteQueue::Writer* writer) {
+      if (!writer->status.ok()) status = writer->status;
+    });
+  }
+  if (status.ok()) {
+    versions_->SetLastSequence(next - 1);
+  } else {
+    // The log's end is unknown now: nothing may be written behind it.
+    MutexLock lock(&mutex_);
+    wal_failed_ = true;
+    SetBackgroundErrorLocked(status, "writing the log");
+    events_.DeliverLocked();
+  }
+  CountGroup(*leader, next - first, bytes);
+  CountBytes(&user_bytes_, bytes);
+  memtable_bytes_ += bytes;
+  if (!leader->disable_wal) CountBytes(&logged_bytes_, bytes);
+  write_queue_.Leave(group, status);
+  return status;
+}
+
+}  // namespace varve

@@ -1,0 +1,64 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What is to be told to the listeners: noted under the DB mutex where it
+// happens, and told in that order where the mutex may be given back.
+// Thread-safety: guarded by the DB mutex.
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+#include "varve/listener.h"
+
+namespace varve {
+
+class EventQueue {
+ public:
+  using Event = std::function<void(EventListener*)>;
+
+  EventQueue(std::vector<std::shared_ptr<EventListener>> listeners,
+             Mutex* mutex)
+      : listeners_(std::move(listeners)), mutex_(mutex) {}
+
+  bool HasListeners() const { return !listeners_.empty(); }
+
+  // Does nothing without listeners.
+  void Add(Event event) {
+    if (HasListeners()) events_.push_back(std::move(event));
+  }
+
+  // Tells all there are, unless another thread is about to. Gives the mutex
+  // back meanwhile. (The analysis cannot tell that mutex_ is the DB's.)
+  void DeliverLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+    if (events_.empty() || delivering_) return;
+    delivering_ = true;
+    while (!events_.empty()) {
+      const Event event = std::move(events_.front());
+      events_.pop_front();
+      mutex_->Unlock();
+      for (const auto& listener : listeners_) event(listener.get());
+      mutex_->Lock();
+    }
+    delivering_ = false;
+    delivered_.SignalAll();
+  }
+
+  // The same, and waits for the thread that is about to.
+  void FinishLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+    DeliverLocked();
+    while (delivering_) delivered_.Wait(mutex_);
+  }
+
+ private:
+  const std::vector<std::shared_ptr<EventListener>> listeners_;
+  Mutex* const mutex_;
+  std::deque<Event> events_;
+  bool delivering_ = false;
+  CondVar delivered_;
+};
+
+}  // namespace varve

@@ -1,0 +1,96 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "varve/read_transaction.h"
+
+#include "db/engine/db_iterator.h"
+#include "db/snapshot/snapshot_registry.h"
+#include "table/reader/read_target.h"
+
+namespace varve {
+
+namespace {
+
+SnapshotImpl* NodeOf(const Snapshot* snapshot) {
+  return const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot));
+}
+
+}  // namespace
+
+void ReadTransaction::EndIt(const Snapshot* snapshot) {
+  SnapshotImpl* const node = NodeOf(snapshot);
+  node->registry()->Release(node);
+}
+
+Status ReadTransaction::Prepare(const ReadOptions& options, DB** db,
+                                ReadOptions* mine) const {
+  if (snapshot_ == nullptr) {
+    return Status::InvalidArgument("the read transaction has ended");
+  }
+  *db = NodeOf(snapshot_)->registry()->db();
+  if (*db == nullptr) {
+    return Status::ShutdownInProgress("the read transaction's DB is gone");
+  }
+  *mine = options;
+  mine->snapshot = snapshot_;
+  return Status();
+}
+
+template <typename Value>
+Status ReadTransaction::GetInto(const ReadOptions& options, const Slice& key,
+                                Value* value) const {
+  DB* db;
+  ReadOptions mine;
+  Status status = Prepare(options, &db, &mine);
+  if (status.ok()) return db->Get(mine, key, value);
+  ReadTarget(value).Clear();
+  return status;
+}
+
+Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
+                            PinnableSlice* value) const {
+  return GetInto(options, key, value);
+}
+
+Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
+                            std::string* value) const {
+  return GetInto(options, key, value);
+}
+
+template <typename Value>
+void ReadTransaction::MultiGetInto(const ReadOptions& options, size_t count,
+                                   const Slice* keys, Value* values,
+                                   Status* statuses) const {
+  DB* db;
+  ReadOptions mine;
+  const Status status = Prepare(options, &db, &mine);
+  if (status.ok()) {
+    db->MultiGet(mine, count, keys, values, statuses);
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    ReadTarget(&values[i]).Clear();
+    statuses[i] = status;
+  }
+}
+
+void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
+                               const Slice* keys, PinnableSlice* values,
+                               Status* statuses) const {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
+                               const Slice* keys, std::string* values,
+                               Status* statuses) const {
+  MultiGetInto(options, count, keys, values, statuses);
+}
+
+std::unique_ptr<Iterator> ReadTransaction::NewIterator(
+    const ReadOptions& options) const {
+  DB* db;
+  ReadOptions mine;
+  Status status = Prepare(options, &db, &mine);
+  if (!status.ok()) return NewErrorIterator(std::move(status));
+  return db->NewIterator(mine);
+}
+
+}  // namespace varve

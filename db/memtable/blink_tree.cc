@@ -1,0 +1,10 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/memtable/blink_tree.h"
+
+#include "db/memtable/blink_tree_impl.h"
+
+namespace varve {
+
+template class BasicBlinkTree<NoBlinkPause>;
+
+}  // namespace varve

@@ -1,0 +1,506 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The tree's code, for the sources that instantiate it. The protocol is that of
+// db/memtable/blink_tree.h.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <thread>
+
+#include "db/memtable/blink_tree.h"
+#include "util/base/check.h"
+#include "util/bytes/key_prefix.h"
+
+namespace varve {
+
+constexpr uint32_t kBlinkMaxHeight = 24;  // Of nodes at least half full.
+
+struct alignas(64) BlinkNode {
+  static constexpr size_t kSlots = BasicBlinkTree<NoBlinkPause>::kSlotCount;
+  static constexpr uint64_t kLocked = uint64_t{1} << 60;
+  static constexpr int kCountShift = 56;
+  // Slots 0 to 13, all free.
+  static constexpr uint64_t kEmptyWord = 0xDCBA9876543210;
+  static constexpr uint64_t kNoBound = ~uint64_t{0};
+
+  explicit BlinkNode(uint32_t node_level) : level(node_level) {}
+
+  static size_t Count(uint64_t word) { return word >> kCountShift & 15; }
+  static size_t Slot(uint64_t word, size_t rank) {
+    return word >> (4 * rank) & 15;
+  }
+  // The bits of a word that hold the slot numbers of these ranks.
+  static uint64_t RanksBelow(size_t rank) {
+    return (uint64_t{1} << (4 * rank)) - 1;
+  }
+  static uint64_t WithCount(uint64_t word, size_t count) {
+    return (word & ~(uint64_t{15} << kCountShift)) | count << kCountShift;
+  }
+
+  uint64_t Prefix(uint64_t of_word, size_t rank) const {
+    // T5. acquire pairs with the release of T2.
+    return prefixes[Slot(of_word, rank)].load(std::memory_order_acquire);
+  }
+  void* Item(uint64_t of_word, size_t rank) const {
+    // T5. acquire pairs with the release of T2.
+    return items[Slot(of_word, rank)].load(std::memory_order_acquire);
+  }
+  // The entry that has the key of the item.
+  inline const char* KeyEntry(size_t slot) const;
+
+  std::atomic<uint64_t> word{kEmptyWord};
+  std::atomic<uint32_t> version{0};
+  const uint32_t level;  // 0: a leaf.
+  std::atomic<BlinkNode*> next{nullptr};
+  std::atomic<uint64_t> high{kNoBound};
+  std::atomic<uint64_t> prefixes[kSlots];
+  std::atomic<void*> items[kSlots];
+};
+static_assert(sizeof(BlinkNode) == 256);
+
+struct BlinkInnerNode : BlinkNode {
+  using BlinkNode::BlinkNode;
+  // Looked at only where prefixes are equal. A leftmost node's first is null.
+  std::atomic<const char*> separators[kSlots];
+};
+
+inline const char* BlinkNode::KeyEntry(size_t slot) const {
+  if (level == 0) {
+    // T5. acquire pairs with the release of T2.
+    return static_cast<const char*>(
+        items[slot].load(std::memory_order_acquire));
+  }
+  // T5. acquire pairs with the release of T2.
+  return static_cast<const BlinkInnerNode*>(this)->separators[slot].load(
+      std::memory_order_acquire);
+}
+
+// All lines at once, so that their misses overlap. There may be no node.
+inline void PrefetchBlinkNode(const BlinkNode* node) {
+  const auto address = reinterpret_cast<uintptr_t>(node);
+  for (size_t offset = 0; offset < sizeof(BlinkNode); offset += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(address + offset));
+  }
+}
+
+// A key that is looked for.
+template <typename Pause>
+struct BasicBlinkTree<Pause>::Target {
+  Slice key;
+  uint64_t prefix;
+};
+
+// The nodes at which a descent left the levels 1 to `top`.
+template <typename Pause>
+struct BasicBlinkTree<Pause>::Path {
+  uint32_t top = 0;
+  Node* nodes[kBlinkMaxHeight];
+};
+
+template <typename Pause>
+BasicBlinkTree<Pause>::BasicBlinkTree(const InternalKeyComparator* comparator,
+                                      Arena* entries, Arena* nodes)
+    : comparator_(comparator),
+      entries_(entries),
+      nodes_(nodes),
+      first_(NewNode(0)),
+      root_(first_),
+      last_(first_) {}
+
+template <typename Pause>
+BlinkNode* BasicBlinkTree<Pause>::NewNode(uint32_t level) {
+  VARVE_DCHECK(level < kBlinkMaxHeight);
+  if (level == 0) {
+    return new (nodes_->AllocateAligned(sizeof(Node), alignof(Node)))
+        Node(level);
+  }
+  return new (nodes_->AllocateAligned(sizeof(BlinkInnerNode), alignof(Node)))
+      BlinkInnerNode(level);
+}
+
+// ---- Search -----------------------------------------------------------------
+
+template <typename Pause>
+typename BasicBlinkTree<Pause>::Target BasicBlinkTree<Pause>::TargetOf(
+    const Slice& key) const {
+  // Of keys in another order than the bytewise one, all prefixes are equal.
+  return Target{
+      key, comparator_->bytewise() ? KeyPrefix(ExtractUserKey(key), 0) : 0};
+}
+
+// Whether the node's low key is below the target. Not for leftmost nodes.
+template <typename Pause>
+inline bool BasicBlinkTree<Pause>::LowIsBelow(const Node* node,
+                                              const Target& t) const {
+  // relaxed: by I2 it was written before there was a way to the node.
+  const uint64_t low = node->prefixes[0].load(std::memory_order_relaxed);
+  if (low != t.prefix) return low < t.prefix;
+  return comparator_->Compare(EntryKey(node->KeyEntry(0)), t.key) < 0;
+}
+
+// How many keys of the word are below the target. The first of an inner node
+// always counts as that.
+template <typename Pause>
+inline size_t BasicBlinkTree<Pause>::Rank(const Node* node, uint64_t word,
+                                          const Target& t) const {
+  const size_t count = Node::Count(word);
+  size_t rank = node->level == 0 ? 0 : 1;
+  if (rank >= count) return rank;
+  // Without jumps that nobody can guess: see LowerBoundPrefix.
+  for (size_t left = count - rank; left > 1;) {
+    const size_t half = left / 2;
+    const bool below = node->Prefix(word, rank + half - 1) < t.prefix;
+    rank += half & (size_t{0} - below);
+    left -= half;
+  }
+  rank += node->Prefix(word, rank) < t.prefix;
+  // If all are below it, none is equal, and any other one will do.
+  const uint64_t prefix = node->Prefix(word, rank < count ? rank : rank - 1);
+  if (prefix != t.prefix) [[likely]]
+    return rank;
+  return RankAmongEqual(node, word, rank, t);
+}
+
+// The same, if the key at `from` is the first whose prefix is the target's.
+template <typename Pause>
+[[gnu::noinline]] size_t BasicBlinkTree<Pause>::RankAmongEqual(
+    const Node* node, uint64_t word, size_t from, const Target& t) const {
+  size_t end = Node::Count(word);
+  while (from < end) {
+    const size_t middle = (from + end) / 2;
+    const size_t slot = Node::Slot(word, middle);
+    if (node->Prefix(word, middle) == t.prefix &&
+        comparator_->Compare(EntryKey(node->KeyEntry(slot)), t.key) < 0) {
+      from = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return from;
+}
+
+// The right sibling if that is where the target belongs (T6), else null. The
+// node's word has been read before, or the node is locked.
+template <typename Pause>
+inline BlinkNode* BasicBlinkTree<Pause>::RightOf(const Node* node,
+                                                 const Target& t) const {
+  // relaxed: whoever has the shrunk word sees the bound that came before it,
+  // for others the bound only spares a look at the sibling.
+  if (t.prefix < node->high.load(std::memory_order_relaxed)) return nullptr;
+  // T5. acquire pairs with the release of T3: B4.
+  Node* const next = node->next.load(std::memory_order_acquire);
+  return next != nullptr && LowIsBelow(next, t) ? next : nullptr;
+}
+
+// A node of the level from which T6 leads to the target's place, and, if
+// `path` is not null, those above it.
+template <typename Pause>
+inline BlinkNode* BasicBlinkTree<Pause>::Descend(const Target& t,
+                                                 uint32_t level,
+                                                 Path* path) const {
+  // acquire pairs with the release of GrowRoot.
+  Node* node = root_.load(std::memory_order_acquire);
+  if (path != nullptr) path->top = node->level;
+  while (node->level > level) {
+    // T5. acquire, both: pair with the release of T3, the word's of T2 too.
+    const uint32_t version = node->version.load(std::memory_order_acquire);
+    const uint64_t word = node->word.load(std::memory_order_acquire);
+    Pause::At(BlinkPoint::kWordRead);
+    if (Node* const right = RightOf(node, t)) {
+      node = right;
+      continue;
+    }
+    Pause::At(BlinkPoint::kBoundRead);
+    auto* const child =
+        static_cast<Node*>(node->Item(word, Rank(node, word, t) - 1));
+    Pause::At(BlinkPoint::kSlotsRead);
+    // relaxed: see "Why", T2's slots.
+    if (node->version.load(std::memory_order_relaxed) != version) continue;
+    PrefetchBlinkNode(child);
+    if (path != nullptr) path->nodes[node->level] = node;
+    node = child;
+  }
+  return node;
+}
+
+template <typename Pause>
+const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
+  const Target t = TargetOf(internal_key);
+  const Node* node = Descend(t, 0, nullptr);
+  for (;;) {
+    // T5. acquire, both: pair with the release of T3, the word's of T2 too.
+    const uint32_t version = node->version.load(std::memory_order_acquire);
+    const uint64_t word = node->word.load(std::memory_order_acquire);
+    Pause::At(BlinkPoint::kWordRead);
+    const size_t rank = Rank(node, word, t);
+    const char* result = nullptr;
+    if (rank < Node::Count(word)) {
+      result = static_cast<const char*>(node->Item(word, rank));
+    } else {
+      // T5. acquire pairs with the release of T3: B4.
+      const Node* const next = node->next.load(std::memory_order_acquire);
+      if (next != nullptr) {
+        if (LowIsBelow(next, t)) {
+          node = next;
+          continue;
+        }
+        result = next->KeyEntry(0);
+      }
+    }
+    Pause::At(BlinkPoint::kSlotsRead);
+    // relaxed: see "Why", T2's slots.
+    if (node->version.load(std::memory_order_relaxed) == version) return result;
+  }
+}
+
+// ---- Insert -----------------------------------------------------------------
+
+// T1 at the node where the target belongs, from *node on to the right. Returns
+// the node's word, not locked.
+template <typename Pause>
+inline uint64_t BasicBlinkTree<Pause>::LockPlace(Node** node,
+                                                 const Target& t) const {
+  constexpr int kSpins = 100;
+  for (int spins = 0;;) {
+    std::atomic<uint64_t>& place = (*node)->word;
+    // relaxed: T1 below tells whether it is still so.
+    uint64_t word = place.load(std::memory_order_relaxed);
+    // T1. acquire pairs with the release of T2 and T3; nothing is read through
+    // a failed exchange, so relaxed there.
+    if ((word & Node::kLocked) != 0 ||
+        !place.compare_exchange_weak(word, word | Node::kLocked,
+                                     std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+      // The owner needs a few dozen instructions, unless it is not running.
+      if (++spins % kSpins == 0) std::this_thread::yield();
+      continue;
+    }
+    Node* const right = RightOf(*node, t);  // B6
+    if (right == nullptr) return word;
+    // release pairs with the acquire of T1: nothing was changed.
+    place.store(word, std::memory_order_release);
+    *node = right;
+  }
+}
+
+// Fills a free slot of a node that this thread owns. Returns the word in which
+// that slot is the one of the rank.
+template <typename Pause>
+inline uint64_t BasicBlinkTree<Pause>::Fill(Node* node, uint64_t word,
+                                            size_t rank, uint64_t prefix,
+                                            void* item, const char* separator) {
+  const size_t count = Node::Count(word);
+  const uint64_t slot = Node::Slot(word, count);
+  // T2, both: release pairs with the acquire of T5.
+  node->prefixes[slot].store(prefix, std::memory_order_release);
+  node->items[slot].store(item, std::memory_order_release);
+  if (node->level > 0) {
+    // T2. release pairs with the acquire of T5.
+    static_cast<BlinkInnerNode*>(node)->separators[slot].store(
+        separator, std::memory_order_release);
+  }
+  // The numbers of the ranks from `rank` on move up to where the slot's was.
+  const uint64_t below = Node::RanksBelow(rank);
+  const uint64_t moved = Node::RanksBelow(count) & ~below;
+  const uint64_t kept = below | ~Node::RanksBelow(count + 1);
+  return Node::WithCount(
+      (word & kept) | slot << (4 * rank) | (word & moved) << 4, count + 1);
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::GrowRoot(Node* left, Node* right) {
+  Node* const root = NewNode(left->level + 1);
+  const uint64_t word =
+      Fill(root, Node::kEmptyWord, 0, 0, left, /*separator=*/nullptr);
+  // relaxed, both: this thread made and owns them.
+  const uint64_t low = right->prefixes[0].load(std::memory_order_relaxed);
+  root->word.store(Fill(root, word, 1, low, right, right->KeyEntry(0)),
+                   std::memory_order_relaxed);
+  // release pairs with the acquire of Descend.
+  root_.store(root, std::memory_order_release);
+}
+
+// T3 for a full node that this thread owns, with the new item in one of the
+// halves. Returns the new node, or null if that has a parent already.
+template <typename Pause>
+BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
+                                        const char* separator) {
+  // relaxed, here and in what follows: this thread owns the node.
+  const uint64_t word =
+      node->word.load(std::memory_order_relaxed) & ~Node::kLocked;
+  Node* const next = node->next.load(std::memory_order_relaxed);
+  const size_t rank = Rank(node, word, t);
+  // At the right end keys are likely to come in order: the node stays full.
+  const size_t keep =
+      rank == kSlotCount && next == nullptr ? kSlotCount : kSlotCount / 2;
+  const bool goes_right = rank > keep || keep == kSlotCount;
+
+  Node* const right = NewNode(node->level);
+  uint64_t right_word = Node::kEmptyWord;
+  for (size_t i = keep; i <= kSlotCount; ++i) {
+    const size_t to = Node::Count(right_word);
+    if (goes_right && i == rank) {
+      right_word = Fill(right, right_word, to, t.prefix, item, separator);
+    }
+    if (i == kSlotCount) break;
+    const size_t slot = Node::Slot(word, i);
+    right_word = Fill(right, right_word, Node::Count(right_word),
+                      node->Prefix(word, i), node->Item(word, i),
+                      node->level == 0 ? nullptr : node->KeyEntry(slot));
+  }
+  // relaxed, these: the store of `next` below publishes them.
+  right->word.store(right_word | Node::kLocked, std::memory_order_relaxed);
+  right->next.store(next, std::memory_order_relaxed);
+  right->high.store(node->high.load(std::memory_order_relaxed),
+                    std::memory_order_relaxed);
+
+  // relaxed, both: see RightOf; and this thread made the new node.
+  node->high.store(right->prefixes[0].load(std::memory_order_relaxed),
+                   std::memory_order_relaxed);
+  // T3. release, here and of word and version: pair with the acquire of T5.
+  node->next.store(right, std::memory_order_release);
+  Pause::At(BlinkPoint::kLinked);
+  uint64_t left_word = Node::WithCount(word, keep);
+  // release: as above.
+  node->word.store(left_word | Node::kLocked, std::memory_order_release);
+  Pause::At(BlinkPoint::kShrunk);
+  // relaxed load: this thread owns the node. release: as above.
+  node->version.store(node->version.load(std::memory_order_relaxed) + 1,
+                      std::memory_order_release);
+  Pause::At(BlinkPoint::kVersioned);
+
+  if (!goes_right) {
+    left_word = Fill(node, left_word, rank, t.prefix, item, separator);
+    Pause::At(BlinkPoint::kSlotFilled);
+  }
+  // relaxed: it changes only under the lock of the node that it points to.
+  const bool was_root = root_.load(std::memory_order_relaxed) == node;
+  if (was_root) GrowRoot(node, right);
+  if (node->level == 0 && next == nullptr) {
+    // release pairs with the acquire of Insert and SeekToLast.
+    last_.store(right, std::memory_order_release);
+  }
+  // T3. release, both: pair with the acquire of T1 and T5.
+  right->word.store(right_word, std::memory_order_release);
+  node->word.store(left_word, std::memory_order_release);
+  return was_root ? nullptr : right;
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Insert(const char* entry) {
+  Target t = TargetOf(EntryKey(entry));
+  Path path;
+  // acquire pairs with the release of Split.
+  Node* node = last_.load(std::memory_order_acquire);
+  if (node != first_ && !LowIsBelow(node, t)) node = Descend(t, 0, &path);
+  void* item = const_cast<char*>(entry);
+  const char* separator = nullptr;
+  for (uint32_t level = 0;;) {
+    VARVE_DCHECK(node->level == level);
+    Pause::At(BlinkPoint::kLockWanted);
+    const uint64_t word = LockPlace(&node, t);
+    if (Node::Count(word) < kSlotCount) {
+      const uint64_t new_word =
+          Fill(node, word, Rank(node, word, t), t.prefix, item, separator);
+      Pause::At(BlinkPoint::kSlotFilled);
+      // T2. release pairs with the acquire of T5 and T1.
+      node->word.store(new_word, std::memory_order_release);
+      return;
+    }
+    Node* const right = Split(node, t, item, separator);
+    if (right == nullptr) return;
+    Pause::At(BlinkPoint::kParentLess);
+    // T4.
+    item = right;
+    separator = right->KeyEntry(0);
+    t = TargetOf(EntryKey(separator));
+    ++level;
+    node = level <= path.top ? path.nodes[level] : Descend(t, level, &path);
+  }
+}
+
+// ---- Iteration --------------------------------------------------------------
+
+// Copies the node where the target belongs, from `node` on to the right;
+// without a target, `node` itself. Returns the target's rank in the copy.
+template <typename Pause>
+size_t BasicBlinkTree<Pause>::Copy(const Node* node, const Target* t,
+                                   Iterator* to) const {
+  for (;;) {
+    // T5. acquire, both: pair with the release of T3, the word's of T2 too.
+    const uint32_t version = node->version.load(std::memory_order_acquire);
+    const uint64_t word = node->word.load(std::memory_order_acquire);
+    Pause::At(BlinkPoint::kWordRead);
+    const Node* const right = t == nullptr ? nullptr : RightOf(node, *t);
+    if (right != nullptr) {
+      node = right;
+      continue;
+    }
+    Pause::At(BlinkPoint::kBoundRead);
+    const size_t rank = t == nullptr ? 0 : Rank(node, word, *t);
+    to->count_ = Node::Count(word);
+    for (size_t i = 0; i < to->count_; ++i) {
+      to->entries_[i] = static_cast<const char*>(node->Item(word, i));
+    }
+    // T5. acquire pairs with the release of T3: B4.
+    to->next_ = node->next.load(std::memory_order_acquire);
+    Pause::At(BlinkPoint::kSlotsRead);
+    // relaxed: see "Why", T2's slots.
+    if (node->version.load(std::memory_order_relaxed) == version) return rank;
+  }
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Iterator::Seek(const Slice& internal_key) {
+  const Target t = tree_->TargetOf(internal_key);
+  const Node* node = tree_->Descend(t, 0, nullptr);
+  do {
+    index_ = tree_->Copy(node, &t, this);
+    node = next_;
+  } while (index_ == count_ && node != nullptr);
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Iterator::SeekToFirst() {
+  index_ = tree_->Copy(tree_->first_, nullptr, this);
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Iterator::SeekToLast() {
+  // acquire pairs with the release of Split.
+  const Node* node = tree_->last_.load(std::memory_order_acquire);
+  do {
+    tree_->Copy(node, nullptr, this);
+    node = next_;
+  } while (node != nullptr);
+  index_ = count_ > 0 ? count_ - 1 : 0;
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Iterator::NextNode() {
+  const Slice last = EntryKey(entries_[count_ - 1]);
+  while (index_ == count_ && next_ != nullptr) {
+    index_ = tree_->Copy(next_, nullptr, this);
+    while (index_ < count_ &&
+           tree_->comparator_->Compare(EntryKey(entries_[index_]), last) <= 0) {
+      ++index_;  // B8
+    }
+  }
+  PrefetchBlinkNode(next_);
+  for (size_t i = 1; i < kAhead && i < count_; ++i) {
+    __builtin_prefetch(entries_[i]);
+  }
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Iterator::PrevNode() {
+  const Target t = tree_->TargetOf(EntryKey(entries_[0]));
+  const size_t rank = tree_->Copy(tree_->Descend(t, 0, nullptr), &t, this);
+  if (rank == 0) count_ = 0;
+  index_ = rank == 0 ? 0 : rank - 1;
+}
+
+}  // namespace varve

@@ -1,0 +1,254 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/memtable/memtable.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "util/base/ablation_choice.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/hash.h"
+#include "util/threads/witness.h"
+
+namespace varve {
+
+namespace {
+
+// The answer if there is no update but perhaps a range deletion.
+LookupState AnswerWithout(SequenceNumber cover) {
+  return cover == 0 ? LookupState::kNotFound : LookupState::kDeleted;
+}
+
+// Small write buffers need small blocks, or one block would fill them.
+size_t ArenaBlockBytes(size_t write_buffer_size) {
+  return std::min(write_buffer_size / 8, Arena::kDefaultBlockBytes);
+}
+size_t NodeArenaBlockBytes(size_t write_buffer_size) {
+  return std::min(write_buffer_size / 32, Arena::kDefaultBlockBytes);
+}
+
+// The answer if this is the newest visible update of its user key beside a
+// range deletion of number `cover`.
+LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
+  if (ExtractValueType(entry_key) != ValueType::kValue ||
+      ExtractSequence(entry_key) < cover) {
+    return LookupState::kDeleted;
+  }
+  *value = EntryValue(entry_key);
+  return LookupState::kFound;
+}
+
+// Of the structure's own type, so that its steps are inlined.
+template <typename Structure>
+class MemTableIterator final : public InternalIterator {
+ public:
+  MemTableIterator(const InternalKeyComparator* comparator,
+                   const Structure* structure)
+      : InternalIterator(&position_),
+        comparator_(comparator),
+        iterator_(structure) {}
+
+  void SeekToFirst() override {
+    CountSearch();
+    iterator_.SeekToFirst();
+    Load();
+  }
+  void SeekToLast() override {
+    CountSearch();
+    iterator_.SeekToLast();
+    Load();
+  }
+  void Seek(const Slice& internal_key) override {
+    CountSearch();
+    iterator_.Seek(internal_key);
+    Load();
+  }
+  void SeekForPrev(const Slice& internal_key) override {
+    CountSearch();
+    iterator_.Seek(internal_key);
+    if (!iterator_.Valid()) iterator_.SeekToLast();
+    // Not just one step: entries behind the key come meanwhile.
+    while (iterator_.Valid() &&
+           comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
+               0) {
+      iterator_.Prev();
+    }
+    Load();
+  }
+  void Next() override {
+    iterator_.Next();
+    Load();
+  }
+  void Prev() override {
+    iterator_.Prev();
+    Load();
+  }
+  bool Park() override {
+    position_.valid = false;
+    return true;
+  }
+  Status status() const override { return Status::OK(); }
+
+ private:
+  static void CountSearch() {
+    if constexpr (std::is_same_v<Structure, SkipList>) {
+      CountWitness(Witness::kSkipList);
+    }
+  }
+  void Load() {
+    position_.valid = iterator_.Valid();
+    if (!position_.valid) return;
+    position_.key = EntryKey(iterator_.entry());
+    position_.value = EntryValue(position_.key);
+  }
+
+  const InternalKeyComparator* comparator_;
+  typename Structure::Iterator iterator_;
+  IteratorPosition position_;
+};
+
+}  // namespace
+
+MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
+                   size_t write_buffer_size, MemTableMode mode)
+    : comparator_(comparator),
+      wal_number_(wal_number),
+      mode_(mode),
+      arena_(ArenaBlockBytes(write_buffer_size)),
+      node_arena_(NodeArenaBlockBytes(write_buffer_size)),
+      // Keys of other bytes may be equal for another comparator.
+      index_(comparator->bytewise()
+                 ? PointIndex::BucketCountFor(write_buffer_size)
+                 : 0,
+             &entry_count_),
+      tombstones_(comparator) {
+  if (IsProduction(mode_)) {
+    tree_.emplace(comparator, &arena_, &node_arena_);
+    CountWitness(Witness::kBlinkTree);
+  } else {
+    list_.emplace(comparator, &arena_);
+    CountWitness(Witness::kSkipList);
+  }
+}
+
+void MemTable::Add(SequenceNumber sequence, ValueType type,
+                   const Slice& user_key, const Slice& value) {
+  // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
+  if (never_added_.load(std::memory_order_relaxed)) {
+    never_added_.store(false, std::memory_order_relaxed);
+  }
+  if (type == ValueType::kRangeDeletion) [[unlikely]] {
+    tombstones_.Add(user_key, value, sequence);
+    return;
+  }
+  uint64_t hash = 0;
+  if (index_.usable()) {
+    hash = PreviewXxh3(user_key);
+    index_.PrefetchForInsert(hash);  // While the structure is searched.
+  }
+  const size_t key_size = user_key.size() + kTrailerSize;
+  const size_t size = VarintLength(key_size) + key_size +
+                      VarintLength(value.size()) + value.size();
+  char* const entry = IsProduction(mode_) ? tree_->AllocateEntry(size)
+                                          : list_->AllocateEntry(size);
+  char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
+  const Slice key(p, key_size);
+  if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
+  p += user_key.size();
+  EncodeFixed64(p, PackTrailer(sequence, type));
+  p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
+  if (!value.empty()) memcpy(p, value.data(), value.size());
+  if (IsProduction(mode_)) {
+    tree_->Insert(entry);
+  } else {
+    list_->Insert(entry);
+  }
+  index_.Insert(entry, key, hash);
+  // relaxed: statistics.
+  entry_count_.fetch_add(1, std::memory_order_relaxed);
+  if (type != ValueType::kValue) {
+    // relaxed: a statistic.
+    deletion_count_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
+                           uint64_t hash, Slice* value) const {
+  if (NeverAdded()) return LookupState::kNotFound;
+  const SequenceNumber cover = tombstones_.MaxCovering(user_key, sequence);
+  const std::optional<const char*> entry = index_.Find(user_key, hash);
+  if (entry.has_value()) [[likely]] {
+    if (*entry == nullptr) return AnswerWithout(cover);
+    const Slice key = EntryKey(*entry);
+    if (ExtractSequence(key) <= sequence) return Answer(key, cover, value);
+    // Too new for this reader: the index does not know older ones.
+  }
+  return FindOrdered(LookupKey(user_key, sequence), cover, value);
+}
+
+const char* MemTable::LowerBound(const Slice& internal_key) const {
+  if (IsProduction(mode_)) return tree_->LowerBound(internal_key);
+  CountWitness(Witness::kSkipList);
+  SkipList::Iterator iterator(&*list_);
+  iterator.Seek(internal_key);
+  return iterator.Valid() ? iterator.entry() : nullptr;
+}
+
+LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
+                                  Slice* value) const {
+  const char* const entry = LowerBound(key.internal_key());
+  if (entry == nullptr) return AnswerWithout(cover);
+  const Slice found_key = EntryKey(entry);
+  if (comparator_->CompareUser(ExtractUserKey(found_key), key.user_key()) !=
+      0) {
+    return AnswerWithout(cover);
+  }
+  return Answer(found_key, cover, value);
+}
+
+LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
+  Slice found;
+  const LookupState state =
+      Find(key.user_key(), ExtractSequence(key.internal_key()),
+           PreviewXxh3(key.user_key()), &found);
+  if (state == LookupState::kFound) value->PinSelf(found);
+  return state;
+}
+
+std::unique_ptr<InternalIterator> MemTable::NewIterator(
+    ContextMemory* memory) const {
+  if (IsProduction(mode_)) {
+    return std::unique_ptr<InternalIterator>(
+        new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));
+  }
+  return std::unique_ptr<InternalIterator>(
+      new (memory) MemTableIterator<SkipList>(comparator_, &*list_));
+}
+
+bool MemTable::Overlaps(const Slice* begin, const Slice* end) const {
+  const auto is_behind_end = [&](const Slice& user_key) {
+    return end != nullptr && comparator_->CompareUser(user_key, *end) > 0;
+  };
+  const std::unique_ptr<InternalIterator> iterator = NewIterator();
+  if (begin != nullptr) {
+    iterator->Seek(LookupKey(*begin, kMaxSequenceNumber).internal_key());
+  } else {
+    iterator->SeekToFirst();
+  }
+  if (iterator->Valid() && !is_behind_end(ExtractUserKey(iterator->key()))) {
+    return true;
+  }
+  for (const auto& set : tombstones_.Sets()) {
+    for (size_t i = 0; i < set->size(); ++i) {
+      const RangeTombstone tombstone = set->at(i);
+      if (is_behind_end(tombstone.begin)) continue;
+      if (begin == nullptr ||
+          comparator_->CompareUser(tombstone.end, *begin) > 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace varve

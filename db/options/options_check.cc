@@ -1,0 +1,197 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/options/options_check.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "db/options/level_limit.h"
+#include "monitoring/statistics.h"
+#include "table/cache/block_cache.h"
+#include "util/bytes/compression.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kDefaultCacheBytes = 32 << 20;
+constexpr int kMinOpenFiles = 16;
+constexpr int kMinWriteBufferNumber = 2;
+constexpr int kMinLevels = 2;
+
+template <typename T>
+Status CheckBounds(const char* name, T value, T low, T high) {
+  if (value >= low && value <= high) return Status::OK();
+  return Status::InvalidArgument(
+      std::string(name) + " is " + std::to_string(value) + ", must be in [" +
+      std::to_string(low) + ", " + std::to_string(high) + "]");
+}
+
+template <typename T>
+Status CheckBounds(const char* name, std::type_identity_t<T> value,
+                   const OptionBounds<T>& bounds) {
+  return CheckBounds(name, value, bounds.low, bounds.high);
+}
+
+// Enumerators count from zero to `last`; a cast makes others.
+template <typename Enum>
+Status CheckEnum(const char* name, Enum value, Enum last) {
+  return CheckBounds(name, static_cast<int>(value), 0, static_cast<int>(last));
+}
+
+}  // namespace
+
+void RaiseNumbers(Options* options) {
+  const auto raise = [](auto* number, auto least) {
+    if (*number < least) *number = least;
+  };
+  if (options->max_open_files >= 0) {
+    raise(&options->max_open_files, kMinOpenFiles);
+  }
+  raise(&options->write_buffer_size, kWriteBufferSizeBounds.low);
+  raise(&options->max_write_buffer_number, kMinWriteBufferNumber);
+  raise(&options->num_levels, kMinLevels);
+}
+
+StallBounds WriterBounds(const Options& options) {
+  static const auto* const defaults = new Options;
+  StallBounds bounds;
+  int& slowdown = bounds.level0_slowdown;
+  slowdown = options.level0_slowdown_writes_trigger;
+  if (slowdown == defaults->level0_slowdown_writes_trigger) {
+    slowdown = std::max(slowdown, options.level0_file_num_compaction_trigger);
+  }
+  int& stop = bounds.level0_stop;
+  stop = options.level0_stop_writes_trigger;
+  if (stop == defaults->level0_stop_writes_trigger) {
+    stop = std::max(stop, slowdown);
+  }
+  uint64_t& soft = bounds.pending_slowdown;
+  uint64_t& hard = bounds.pending_stop;
+  soft = options.soft_pending_compaction_bytes_limit;
+  hard = options.hard_pending_compaction_bytes_limit;
+  if (hard != 0 && soft > hard) {
+    if (soft == defaults->soft_pending_compaction_bytes_limit) {
+      soft = hard;
+    } else if (hard == defaults->hard_pending_compaction_bytes_limit) {
+      hard = soft;
+    }
+  }
+  return bounds;
+}
+
+Status CheckOptions(const Options& given) {
+  Options o = given;
+  RaiseNumbers(&o);
+  const StallBounds bounds = WriterBounds(o);
+  if (o.comparator == nullptr) {
+    return Status::InvalidArgument("comparator is null");
+  }
+  const char* const name = o.comparator->Name();
+  if (name == nullptr || name[0] == '\0') {
+    return Status::InvalidArgument("the comparator has no name");
+  }
+  if (o.env == nullptr) return Status::InvalidArgument("env is null");
+  Status known = CheckAblations(o.ablation);
+  if (!known.ok()) return known;
+  if (std::find(o.listeners.begin(), o.listeners.end(), nullptr) !=
+      o.listeners.end()) {
+    return Status::InvalidArgument("listeners: one is null");
+  }
+  if (!CompressionSupported(o.compression)) {
+    return Status::InvalidArgument("compression: tables cannot be written with",
+                                   CompressionName(o.compression));
+  }
+  std::vector<CompressionType> types = o.compression_per_level;
+  if (o.bottommost_compression) types.push_back(*o.bottommost_compression);
+  for (const CompressionType type : types) {
+    if (!CompressionSupported(type)) {
+      return Status::InvalidArgument(
+          "compression_per_level or bottommost_compression: tables cannot be "
+          "written with",
+          CompressionName(type));
+    }
+  }
+  const Status checks[] = {
+      CheckBounds("write_buffer_size", o.write_buffer_size,
+                  kWriteBufferSizeBounds),
+      CheckBounds("max_write_buffer_number", o.max_write_buffer_number,
+                  kMinWriteBufferNumber, 64),
+      CheckBounds("max_open_files", o.max_open_files, kMaxOpenFilesBounds),
+      CheckBounds("block_size", o.block_size, kBlockSizeBounds),
+      CheckBounds("block_restart_interval", o.block_restart_interval,
+                  kBlockRestartIntervalBounds),
+      CheckBounds("compression_level", o.compression_level,
+                  o.compression == CompressionType::kLZ4HC ? 0 : -7,
+                  o.compression == CompressionType::kLZ4HC ? 12 : 22),
+      CheckBounds("max_background_jobs", o.max_background_jobs, 1, 64),
+      CheckBounds("max_subcompactions", o.max_subcompactions, 1, 64),
+      CheckBounds("level0_file_num_compaction_trigger",
+                  o.level0_file_num_compaction_trigger, 1, INT_MAX),
+      CheckBounds("level0_slowdown_writes_trigger", bounds.level0_slowdown,
+                  o.level0_file_num_compaction_trigger, INT_MAX),
+      CheckBounds("level0_stop_writes_trigger", bounds.level0_stop,
+                  bounds.level0_slowdown, INT_MAX),
+      CheckBounds("num_levels", o.num_levels, kMinLevels, kNumLevels),
+      CheckBounds("target_file_size_base", o.target_file_size_base,
+                  kTargetFileSizeBounds),
+      CheckBounds<uint64_t>("max_bytes_for_level_base",
+                            o.max_bytes_for_level_base, 1 << 10, UINT64_MAX),
+      CheckBounds("max_bytes_for_level_multiplier",
+                  o.max_bytes_for_level_multiplier, 1.0, 1000.0),
+      CheckEnum("wal_recovery_mode", o.wal_recovery_mode,
+                WalRecoveryMode::kPointInTime),
+      CheckEnum("key_case", o.key_case, KeyCase::kInsensitive),
+      CheckEnum("stats_level", o.stats_level, StatsLevel::kAll),
+  };
+  for (const Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  if (o.max_compaction_bytes != 0 &&
+      o.max_compaction_bytes < o.target_file_size_base) {
+    return Status::InvalidArgument(
+        "max_compaction_bytes is below target_file_size_base");
+  }
+  if (bounds.pending_stop != 0 &&
+      bounds.pending_slowdown > bounds.pending_stop) {
+    return Status::InvalidArgument(
+        "soft_pending_compaction_bytes_limit is above "
+        "hard_pending_compaction_bytes_limit");
+  }
+  if (kAblationsSealed && !o.ablation.ToString().empty()) {
+    return Status::NotSupported(
+        "this build is sealed to the production choices; ablation",
+        o.ablation.ToString());
+  }
+  if (o.block_cache != nullptr &&
+      static_cast<const BlockCache*>(o.block_cache.get())->mode() !=
+          o.ablation.block_cache) {
+    return Status::InvalidArgument(
+        "block_cache is of another mode than ablation.block_cache");
+  }
+  if (o.statistics != nullptr &&
+      StatisticsImpl::Of(o.statistics.get())->mode() != o.ablation.statistics) {
+    return Status::InvalidArgument(
+        "statistics is of another mode than ablation.statistics");
+  }
+  return Status::OK();
+}
+
+void MakeSharedParts(Options* options) {
+  if (options->block_cache == nullptr) {
+    CacheOptions cache_options;
+    cache_options.capacity_bytes = kDefaultCacheBytes;
+    cache_options.mode = options->ablation.block_cache;
+    options->block_cache = NewBlockCache(cache_options);
+  }
+  if (options->statistics == nullptr &&
+      options->stats_level != StatsLevel::kDisableAll) {
+    options->statistics = CreateDBStatistics(
+        {.level = options->stats_level, .mode = options->ablation.statistics});
+  }
+}
+
+}  // namespace varve

@@ -1,0 +1,169 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/recovery/checkpoint_builder.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "env/file_names.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kCopyBytes = 1 << 20;
+
+// Names to build under that are tried, should others' directories have them.
+constexpr int kMaxTemporaryNames = 100;
+
+std::string ParentOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+CheckpointBuilder::CheckpointBuilder(Env* env, std::string source,
+                                     const std::string& target)
+    : env_(env),
+      source_(std::move(source)),
+      target_(env->AbsolutePath(target)) {
+  while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
+}
+
+Status CheckpointBuilder::Begin() {
+  if (target_.empty()) return Status::InvalidArgument("no directory is named");
+  const Status status = env_->FileExists(target_);
+  if (status.ok()) return Status::InvalidArgument(target_, "exists already");
+  return status.IsNotFound() ? Status::OK() : status;
+}
+
+Status CheckpointBuilder::Build(const CheckpointCut& cut) {
+  Status status = ChooseTemporary();
+  if (!status.ok()) return status;
+  std::unique_ptr<Directory> parent;
+  status = env_->NewDirectory(ParentOf(target_), &parent);
+  if (!status.ok()) return status;
+  status = Fill(cut);
+  if (status.ok()) {
+    status = env_->RenameFile(temporary_, target_);
+    if (status.ok()) {
+      status = parent->Sync();
+      if (!status.ok()) env_->RenameFile(target_, temporary_).IgnoreError();
+    }
+  }
+  // The first error is what counts.
+  if (!status.ok()) RemoveTemporary().IgnoreError();
+  return status;
+}
+
+Status CheckpointBuilder::Fill(const CheckpointCut& cut) {
+  Status status = env_->CreateDirIfMissing(temporary_);
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : cut.version->files(level)) {
+      if (status.ok()) status = LinkTable(*file);
+    }
+  }
+  for (const auto& [number, size] : cut.wals) {
+    if (!status.ok()) break;
+    status = Copy(WalFileName(source_, number), WalFileName(temporary_, number),
+                  size);
+  }
+  if (status.ok()) {
+    status = Copy(ManifestFileName(source_, cut.manifest_number),
+                  ManifestFileName(temporary_, cut.manifest_number),
+                  cut.manifest_size);
+  }
+  uint64_t identity_size = 0;
+  if (status.ok()) {
+    status = env_->GetFileSize(IdentityFileName(source_), &identity_size);
+  }
+  if (status.ok()) {
+    status = Copy(IdentityFileName(source_), IdentityFileName(temporary_),
+                  identity_size);
+  }
+  std::unique_ptr<Directory> directory;
+  if (status.ok()) status = env_->NewDirectory(temporary_, &directory);
+  if (status.ok()) status = directory->Sync();
+  if (status.ok()) {
+    status =
+        SetCurrentFile(env_, temporary_, directory.get(), cut.manifest_number);
+  }
+  return status;
+}
+
+Status CheckpointBuilder::LinkTable(const FileMetaData& file) {
+  std::string from = TableFileName(source_, file.number);
+  std::string to = TableFileName(temporary_, file.number);
+  Status status = env_->LinkFile(from, to);
+  if (status.IsNotFound()) {
+    from = LevelDbTableFileName(source_, file.number);
+    to = LevelDbTableFileName(temporary_, file.number);
+    status = env_->LinkFile(from, to);
+  }
+  if (!status.IsNotSupported()) return status;
+  return Copy(from, to, file.file_size);
+}
+
+Status CheckpointBuilder::Copy(const std::string& from, const std::string& to,
+                               uint64_t size) {
+  std::unique_ptr<SequentialFile> in;
+  std::unique_ptr<WritableFile> out;
+  Status status = env_->NewSequentialFile(from, FileOptions(), &in);
+  if (status.ok()) status = env_->NewWritableFile(to, FileOptions(), &out);
+  const auto scratch = std::make_unique<char[]>(
+      static_cast<size_t>(std::min<uint64_t>(size, kCopyBytes)));
+  while (status.ok() && size > 0) {
+    Slice data;
+    status = in->Read(static_cast<size_t>(std::min<uint64_t>(size, kCopyBytes)),
+                      &data, scratch.get());
+    if (status.ok() && data.empty()) {
+      status = Status::Corruption(from, "is shorter than it was");
+    }
+    if (status.ok()) status = out->Append(data);
+    size -= data.size();
+  }
+  if (status.ok()) status = out->Sync();
+  if (status.ok()) status = out->Close();
+  return status;
+}
+
+Status CheckpointBuilder::ChooseTemporary() {
+  for (int i = 1; i <= kMaxTemporaryNames; ++i) {
+    temporary_ = target_ + ".tmp" + (i > 1 ? std::to_string(i) : "");
+    std::vector<std::string> names;
+    Status status = env_->GetChildren(temporary_, &names);
+    if (status.IsNotFound()) return Status::OK();
+    // A link is not followed: what it leads to is another's.
+    if (status.ok()) status = env_->CreateDirIfMissing(temporary_);
+    if (!status.ok()) return status;
+    if (std::all_of(names.begin(), names.end(), IsOfAnAttempt)) {
+      return RemoveTemporary();
+    }
+  }
+  return Status::InvalidArgument(
+      target_ + ".tmp", "is in use, and so are the names that follow it");
+}
+
+bool CheckpointBuilder::IsOfAnAttempt(const std::string& name) {
+  uint64_t number;
+  FileType type;
+  return ParseFileName(name, &number, &type) && type != FileType::kCurrent &&
+         type != FileType::kLock && type != FileType::kInfoLog;
+}
+
+Status CheckpointBuilder::RemoveTemporary() {
+  std::vector<std::string> names;
+  Status status = env_->GetChildren(temporary_, &names);
+  if (status.IsNotFound()) return Status::OK();
+  // First, so that what a failure leaves is like what a dead attempt leaves.
+  if (std::erase(names, "CURRENT") > 0) {
+    status = env_->RemoveFile(CurrentFileName(temporary_));
+  }
+  for (const std::string& name : names) {
+    if (status.ok()) status = env_->RemoveFile(temporary_ + "/" + name);
+  }
+  return status.ok() ? env_->RemoveDir(temporary_) : status;
+}
+
+}  // namespace varve

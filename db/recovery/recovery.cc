@@ -1,0 +1,404 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/recovery/recovery.h"
+
+#include <algorithm>
+
+#include "db/folding/key_case.h"
+#include "db/recovery/foreign_files.h"
+#include "db/version/table_preload.h"
+#include "db/wal/overlooked_logs.h"
+#include "db/wal/wal_predecessor.h"
+#include "db/wal/wal_reader.h"
+#include "db/write/write_batch_internal.h"
+#include "env/descriptor_room.h"
+#include "env/file_names.h"
+#include "monitoring/span.h"
+
+namespace varve {
+
+namespace {
+
+// Each memtable that recovery fills becomes a table of level 0, and a long log
+// would become very many of them if the write buffer is small. So a memtable
+// may also become as large as this part of what was replayed before it, up to a
+// bound.
+constexpr size_t kReplayedPart = 16;
+constexpr size_t kMaxGrownBytes = size_t{16} << 20;
+
+}  // namespace
+
+RecoveredState::~RecoveredState() {
+  for (MemTable* memtable : memtables) {
+    if (memtable->Unref()) delete memtable;
+  }
+}
+
+Recovery::Recovery(const Options& options, std::string db_path,
+                   const InternalKeyComparator* comparator,
+                   TableCache* table_cache, Logger* logger)
+    : options_(options),
+      db_path_(std::move(db_path)),
+      comparator_(comparator),
+      table_cache_(table_cache),
+      logger_(logger) {}
+
+Status Recovery::ReadTables(RecoveredState* state) {
+  LocalSpan step("list directory");
+  Status status = ListDirectory(state);
+  if (!status.ok()) return status;
+  if (!has_current_) {
+    PassForeignFiles(state);
+    bool has_data = false;
+    status = FindData(*state, &has_data);
+    if (!status.ok()) return status;
+    // The making of a database may have been cut off before it held anything.
+    if (has_data) {
+      return Status::Corruption(CurrentFileName(db_path_) +
+                                " is missing, but there are other files of a "
+                                "database; RepairDB may help");
+    }
+    state->exists = false;
+    return Status::OK();
+  }
+  state->exists = true;
+  // Made while the MANIFEST is read.
+  const DescriptorRoom room(FilesToOpen());
+  step.Next("read MANIFEST");
+  status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
+  if (!status.ok()) return status;
+  PassForeignFiles(state);
+  status = CheckKeyFolding(state->manifest.key_folding, options_);
+  if (!status.ok()) return status.Annotate(db_path_);
+  status = CheckLevels(*state);
+  if (status.ok()) status = CheckForLostEdits(*state);
+  if (status.ok()) status = CheckNamedLog(state);
+  // Since Varve wrote the MANIFEST all logs are here.
+  if (status.ok() && options_number_ != 0 && !state->manifest.logs_are_files) {
+    status = CheckLogDirectory(options_.env, db_path_, options_number_,
+                               state->manifest.FirstLogNumber());
+  }
+  if (!status.ok()) return status;
+  if (state->manifest.torn_tail) {
+    Log(LogLevel::kWarn, logger_, "the MANIFEST's last edit was cut off: %s",
+        state->manifest.torn_tail_message.c_str());
+  }
+  state->last_sequence = state->manifest.last_sequence;
+  step.Next("check tables");
+  status = CheckTables(state);
+  if (status.ok()) status = FindSequences(state);
+  return status;
+}
+
+Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
+  const LocalSpan span("replay logs");
+  if (!state->exists) return Status::OK();
+  sink_ = std::move(sink);
+  Status status = ReplayAll(state);
+  if (status.ok()) status = CheckLogsEnd(state);
+  if (status.ok()) status = CheckUnknownTables(state);
+  state->is_clean = status.ok() && IsClean(*state);
+  return status;
+}
+
+bool Recovery::IsClean(const RecoveredState& state) const {
+  const ManifestState& manifest = state.manifest;
+  const auto is_empty = [](const MemTable* m) { return m->empty(); };
+  return std::all_of(state.memtables.begin(), state.memtables.end(),
+                     is_empty) &&
+         !sink_used_ && !after_damage_ && !state.logs_incomplete &&
+         !manifest.torn_tail && state.wal_numbers.size() == 1 &&
+         state.wal_numbers[0] == manifest.log_number &&
+         manifest.log_number == manifest.FirstLogNumber() &&
+         manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
+         manifest_count_ == 1 && state.temporary_files.empty() &&
+         !has_unknown_tables_;
+}
+
+Status Recovery::ListDirectory(RecoveredState* state) {
+  std::vector<std::string> names;
+  Status status = options_.env->GetChildren(db_path_, &names);
+  if (status.IsNotFound()) return Status::OK();
+  if (!status.ok()) return status;
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type)) continue;
+    switch (type) {
+      case FileType::kCurrent:
+        has_current_ = true;
+        break;
+      case FileType::kWal:
+        state->wal_numbers.push_back(number);
+        break;
+      case FileType::kOptions:
+        options_number_ = std::max(options_number_, number);
+        break;
+      case FileType::kInfoLog:
+        if (name != "LOG") state->old_info_logs.push_back(name);
+        continue;  // The number of an old one is a time.
+      case FileType::kTable:
+      case FileType::kLevelDbTable:
+        table_numbers_.push_back(number);
+        break;
+      default:
+        break;
+    }
+    entries_.push_back({name, number, type});
+  }
+  std::sort(state->wal_numbers.begin(), state->wal_numbers.end());
+  return Status::OK();
+}
+
+bool Recovery::IsNamed(const ManifestState& manifest,
+                       const Entry& entry) const {
+  switch (entry.type) {
+    case FileType::kWal:
+      return entry.number == manifest.log_number ||
+             entry.number == manifest.prev_log_number;
+    case FileType::kTable:
+    case FileType::kLevelDbTable:
+      return std::binary_search(live_tables_.begin(), live_tables_.end(),
+                                entry.number);
+    default:
+      return entry.type == FileType::kManifest &&
+             entry.number == manifest.manifest_number;
+  }
+}
+
+void Recovery::PassForeignFiles(RecoveredState* state) {
+  const ManifestState& manifest = state->manifest;
+  for (const auto& files : manifest.levels) {
+    for (const FileMetaData* file : files) live_tables_.push_back(file->number);
+  }
+  std::sort(live_tables_.begin(), live_tables_.end());
+  for (const Entry& entry : entries_) {
+    if (!IsNamed(manifest, entry) &&
+        IsForeignFile(options_.env, db_path_ + "/" + entry.name, entry.type,
+                      entry.number, manifest.next_file_number)) {
+      Log(LogLevel::kWarn, logger_,
+          "%s is not the database's, by its contents: left alone",
+          entry.name.c_str());
+      state->foreign_files.insert(entry.name);
+      if (entry.type == FileType::kWal) {
+        std::erase(state->wal_numbers, entry.number);
+      } else {
+        std::erase(table_numbers_, entry.number);
+      }
+      // Nor is its number given out, but for one that never would be.
+      if (entry.number >= manifest.next_file_number + kFarFileNumbers) continue;
+    } else if (entry.type == FileType::kManifest) {
+      ++manifest_count_;
+    } else if (entry.type == FileType::kTemp) {
+      state->temporary_files.push_back(entry.name);
+    }
+    state->largest_file_number =
+        std::max(state->largest_file_number, entry.number);
+  }
+}
+
+Status Recovery::FindData(const RecoveredState& state, bool* has_data) const {
+  *has_data = !table_numbers_.empty();
+  for (const uint64_t number : state.wal_numbers) {
+    uint64_t size = 0;
+    Status status =
+        options_.env->GetFileSize(WalFileName(db_path_, number), &size);
+    if (!status.ok()) return status;
+    if (size > 0) *has_data = true;
+  }
+  return Status::OK();
+}
+
+size_t Recovery::FilesToOpen() const {
+  if (!options_.paranoid_checks) return 0;
+  return options_.max_open_files < 0
+             ? table_numbers_.size()
+             : std::min(table_numbers_.size(),
+                        static_cast<size_t>(options_.max_open_files));
+}
+
+Status Recovery::CheckTables(RecoveredState* state) {
+  if (!options_.paranoid_checks) return Status::OK();
+  std::vector<const FileMetaData*> all;
+  for (const auto& files : state->manifest.levels) {
+    all.insert(all.end(), files.begin(), files.end());
+  }
+  return PreloadTables(table_cache_, all);
+}
+
+Status Recovery::ScanSequences(const TableFile& file, SequenceNumber* smallest,
+                               SequenceNumber* largest) {
+  const NoBlockSpans quiet;
+  ReadOptions read_options;
+  read_options.fill_cache = false;
+  const auto iterator = table_cache_->NewIterator(read_options, file);
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    const SequenceNumber sequence = ExtractSequence(iterator->key());
+    *smallest = std::min(*smallest, sequence);
+    *largest = std::max(*largest, sequence);
+  }
+  return iterator->status();
+}
+
+Status Recovery::FindSequences(RecoveredState* state) {
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (FileMetaData* file : state->manifest.levels[level]) {
+      if (!file->sequences_unknown) continue;
+      if (level > 0) {
+        // Only level 0 needs the truth, for its order; a bound will do here.
+        file->smallest_sequence = 0;
+        file->largest_sequence = state->manifest.last_sequence;
+        file->sequences_unknown = false;
+        continue;
+      }
+      SequenceNumber smallest = kMaxSequenceNumber;
+      SequenceNumber largest = 0;
+      const Status status =
+          ScanSequences(file->table_file(), &smallest, &largest);
+      if (!status.ok()) {
+        // Reads of the damaged place say so themselves; the order of files
+        // in level 0 stays that of their numbers.
+        Log(LogLevel::kWarn, logger_,
+            "sequence numbers of table %llu are unknown: %s",
+            static_cast<unsigned long long>(file->number),
+            status.ToString().c_str());
+        continue;
+      }
+      file->smallest_sequence = std::min(smallest, largest);
+      file->largest_sequence = largest;
+      file->sequences_unknown = false;
+      state->last_sequence = std::max(state->last_sequence, largest);
+    }
+  }
+  return Status::OK();
+}
+
+Status Recovery::ReplayAll(RecoveredState* state) {
+  const ManifestState& manifest = state->manifest;
+  first_log_ = manifest.FirstLogNumber();
+  bool stop = false;
+  for (const uint64_t number : state->wal_numbers) {
+    if (number < first_log_ &&
+        (number != manifest.prev_log_number || number == 0)) {
+      // Its updates are in tables. Varve itself keeps no such log.
+      if (!manifest.logs_are_files && manifest.KeepsLog(number)) {
+        Status status =
+            CheckForPreparedTransactions(options_.env, db_path_, number);
+        if (!status.ok()) return status;
+      }
+      continue;
+    }
+    if (stop) {
+      Log(LogLevel::kWarn, logger_,
+          "log %llu is not used: an earlier one is damaged",
+          static_cast<unsigned long long>(number));
+      continue;
+    }
+    Status status = ReplayLog(number, state, &stop);
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
+}
+
+Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
+  const LocalSpan span("log");
+  const std::string path = WalFileName(db_path_, number);
+  std::unique_ptr<SequentialFile> file;
+  Status status = options_.env->NewSequentialFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  wal::Reader reader(std::move(file), path, number);
+  Slice record;
+  bool first = true;
+  wal::ReadOutcome outcome;
+  while ((outcome = reader.ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
+    BatchReader batch;
+    if (!batch.Init(record).ok()) {
+      outcome = wal::ReadOutcome::kDamage;
+      status = Status::Corruption(path, "a record is no write batch");
+      break;
+    }
+    if (const auto found = first ? FoundPredecessor(record) : std::nullopt) {
+      if (!*found &&
+          options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
+        return Status::Corruption(
+            WalFileName(db_path_, WalPredecessor::Decode(record)->number),
+            "its end is missing");
+      }
+      after_damage_ = !*found;
+    }
+    first = false;
+    if (after_damage_ && batch.count() == 0) continue;
+    // Only what was replayed counts: the MANIFEST's last sequence may be that
+    // of updates which the damaged log has lost.
+    if (after_damage_ &&
+        (last_replayed_ == 0 || batch.sequence() != last_replayed_ + 1)) {
+      Log(LogLevel::kWarn, logger_,
+          "%s does not go on where the damaged log before it ends: not used",
+          path.c_str());
+      state->logs_incomplete = true;
+      *stop = true;
+      return Status::OK();
+    }
+    after_damage_ = false;
+    status = ApplyBatch(record, number, state);
+    if (!status.ok()) return status.Annotate(path);
+  }
+  last_log_ = number;
+  last_log_end_ = reader.RecordEnd();
+  if (outcome == wal::ReadOutcome::kEnd) return Status::OK();
+  if (status.ok()) status = reader.status();
+  if (outcome == wal::ReadOutcome::kIOError ||
+      outcome == wal::ReadOutcome::kNotSupported ||
+      options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
+    return status;
+  }
+  Log(LogLevel::kWarn, logger_, "recovered up to the damage: %s",
+      status.ToString().c_str());
+  after_damage_ = true;
+  return Status::OK();
+}
+
+std::optional<bool> Recovery::FoundPredecessor(const Slice& record) const {
+  const auto predecessor = WalPredecessor::Decode(record);
+  // One whose updates are all in tables is not replayed, and may be gone.
+  if (!predecessor || predecessor->number < first_log_) return std::nullopt;
+  const uint64_t found = predecessor->number == last_log_ ? last_log_end_ : 0;
+  return predecessor->size <= found;
+}
+
+Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
+                            RecoveredState* state) {
+  BatchReader batch;
+  Status status = batch.Init(record);
+  if (!status.ok()) return status;
+  if (state->memtables.empty() ||
+      state->memtables.back()->ApproximateMemoryUsage() > memtable_bytes_) {
+    status = AddMemTable(wal_number, state);
+    if (!status.ok()) return status;
+  }
+  status = InsertBatchInto(record, state->memtables.back());
+  if (!status.ok()) return status;
+  replayed_bytes_ += record.size();
+  if (batch.count() > 0) {
+    last_replayed_ = batch.sequence() + batch.count() - 1;
+    state->last_sequence = std::max(state->last_sequence, last_replayed_);
+  }
+  return status;
+}
+
+Status Recovery::AddMemTable(uint64_t wal_number, RecoveredState* state) {
+  if (sink_ && !state->memtables.empty()) {
+    MemTable* const full = state->memtables.back();
+    state->memtables.pop_back();
+    sink_used_ = true;
+    Status status = sink_(full);
+    if (!status.ok()) return status;
+  }
+  memtable_bytes_ =
+      std::max(options_.write_buffer_size,
+               std::min(replayed_bytes_ / kReplayedPart, kMaxGrownBytes));
+  state->memtables.push_back(new MemTable(
+      comparator_, wal_number, memtable_bytes_, options_.ablation.memtable));
+  return Status::OK();
+}
+
+}  // namespace varve

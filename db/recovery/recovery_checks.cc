@@ -1,0 +1,123 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// What recovery compares: MANIFEST, tables and logs tell of each other, so that
+// what is missing of one is not taken for what never was.
+
+#include <algorithm>
+
+#include "db/recovery/recovery.h"
+#include "env/file_names.h"
+
+namespace varve {
+
+Status Recovery::CheckLevels(const RecoveredState& state) const {
+  for (int level = options_.num_levels; level < kNumLevels; ++level) {
+    if (state.manifest.levels[level].empty()) continue;
+    return Status::InvalidArgument(
+        db_path_, "has tables in level " + std::to_string(level) +
+                      ", and num_levels is " +
+                      std::to_string(options_.num_levels));
+  }
+  return Status::OK();
+}
+
+Status Recovery::CheckForLostEdits(const RecoveredState& state) {
+  const ManifestState& manifest = state.manifest;
+  const auto& wals = state.wal_numbers;
+  // An edit that makes a log superfluous names a later one, and only then is
+  // the log removed: the one that the MANIFEST names must be there.
+  const bool log_is_gone =
+      manifest.log_number != 0 &&
+      !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
+  if (manifest.torn_tail && log_is_gone) {
+    return Status::Corruption(manifest.torn_tail_message,
+                              "and the log that it replaced is gone");
+  }
+  for (const uint64_t table : table_numbers_) {
+    if (std::binary_search(live_tables_.begin(), live_tables_.end(), table)) {
+      continue;
+    }
+    has_unknown_tables_ = true;
+    // A table whose number the MANIFEST has not given out yet was being
+    // written when the process died; an older log must then be there.
+    const auto wal =
+        std::lower_bound(wals.begin(), wals.end(), manifest.FirstLogNumber());
+    const bool no_older_log = wal == wals.end() || *wal > table;
+    // (A log that is named may never have been there, if RocksDB named it.)
+    if ((log_is_gone && manifest.logs_are_files) ||
+        (table >= manifest.next_file_number && no_older_log)) {
+      return Status::Corruption(
+          ManifestFileName(db_path_, manifest.manifest_number),
+          "has lost its end: it does not know " +
+              TableFileName(db_path_, table) +
+              ", and the log that holds its updates is gone");
+    }
+  }
+  return Status::OK();
+}
+
+Status Recovery::CheckNamedLog(RecoveredState* state) {
+  const ManifestState& manifest = state->manifest;
+  const auto& wals = state->wal_numbers;
+  if (!manifest.logs_are_files || manifest.log_number == 0 ||
+      std::binary_search(wals.begin(), wals.end(), manifest.log_number)) {
+    return Status::OK();
+  }
+  const std::string path = WalFileName(db_path_, manifest.log_number);
+  // A reader beside a writer has listed the directory before.
+  if (options_.env->FileExists(path).ok()) return Status::OK();
+  // As if it were damaged from its first byte on.
+  after_damage_ = true;
+  return MissUpdates(
+      Status::Corruption(path, "is missing, and the MANIFEST names it"), state);
+}
+
+Status Recovery::MissUpdates(const Status& status, RecoveredState* state) {
+  if (options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
+    return status;
+  }
+  state->logs_incomplete = true;
+  Log(LogLevel::kError, logger_, "updates may be lost: %s",
+      status.ToString().c_str());
+  return Status::OK();
+}
+
+Status Recovery::CheckLogsEnd(RecoveredState* state) {
+  const auto& wals = state->wal_numbers;
+  const SequenceNumber end = state->manifest.logs_end.value_or(0);
+  if (last_replayed_ >= end || state->logs_incomplete) return Status::OK();
+  // Whoever has opened the database since has written a new MANIFEST.
+  return MissUpdates(
+      Status::Corruption(
+          WalFileName(db_path_,
+                      wals.empty() ? state->manifest.log_number : wals.back()),
+          "has lost its end, or a later log is missing: the database was "
+          "closed with updates up to number " +
+              std::to_string(end) + " in its logs, which now end at " +
+              std::to_string(last_replayed_)),
+      state);
+}
+
+Status Recovery::CheckUnknownTables(RecoveredState* state) {
+  for (const uint64_t number : table_numbers_) {
+    if (number < state->manifest.next_file_number) continue;
+    TableFile file;
+    file.number = number;
+    const std::string path = TableFileName(db_path_, number);
+    SequenceNumber smallest = kMaxSequenceNumber;
+    SequenceNumber largest = 0;
+    const bool is_whole = options_.env->GetFileSize(path, &file.size).ok() &&
+                          ScanSequences(file, &smallest, &largest).ok();
+    table_cache_->Evict(number);
+    if (!is_whole || largest <= state->last_sequence) continue;
+    return MissUpdates(
+        Status::Corruption(
+            ManifestFileName(db_path_, state->manifest.manifest_number),
+            "is older than " + path + ", whose updates up to number " +
+                std::to_string(largest) + " are in no log either"),
+        state);
+  }
+  return Status::OK();
+}
+
+}  // namespace varve

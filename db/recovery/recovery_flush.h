@@ -1,0 +1,66 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "db/compaction/compaction_iterator.h"
+#include "db/compaction/table_output.h"
+#include "db/memtable/memtable.h"
+#include "db/version/version_edit.h"
+#include "db/version/version_set.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Writes the memtables that recovery fills from the logs to tables of level 0,
+// one by one, so that only one of them is in memory at a time.
+//
+// A table has a temporary name until Publish, so that an Open after a crash
+// removes it and reads the logs again. The destructor removes the tables unless
+// Commit was called: a recovery that fails leaves the database as it was.
+// Thread-safety: owned by one thread.
+class RecoveryFlush {
+ public:
+  // Both must outlive it, and need not be initialized before the first Add.
+  RecoveryFlush(const TableOutputContext* context, VersionSet* versions);
+  RecoveryFlush(const RecoveryFlush&) = delete;
+  RecoveryFlush& operator=(const RecoveryFlush&) = delete;
+  ~RecoveryFlush() { Abandon(); }
+
+  // Sets the names of temporary files that earlier processes left in the
+  // directory. The first Add removes them, since tables need the space.
+  void SetLeftovers(std::vector<std::string> names) {
+    leftovers_ = std::move(names);
+  }
+
+  // Writes a memtable and drops the caller's reference to it, also on failure.
+  Status Add(MemTable* memtable);
+
+  // Gives the tables their final names and adds them to the edit.
+  Status Publish(VersionEdit* edit);
+  // The tables belong to the edit from now on.
+  void Commit() { tables_.clear(); }
+  // Removes the tables.
+  void Abandon();
+
+  size_t flush_count() const { return flush_count_; }
+  uint64_t micros() const { return micros_; }  // The sum for all flushes.
+  const CompactionIterator::Drops& drops() const { return drops_; }
+
+ private:
+  void RemoveLeftovers();
+
+  const TableOutputContext* const given_context_;
+  VersionSet* const versions_;
+  TableOutputContext context_;  // With temporary names.
+  std::vector<std::string> leftovers_;
+  std::vector<FileMetaData> tables_;
+  bool published_ = false;
+  size_t flush_count_ = 0;
+  uint64_t micros_ = 0;
+  CompactionIterator::Drops drops_;
+};
+
+}  // namespace varve

@@ -1,0 +1,95 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/snapshot/super_version_cache.h"
+
+#include "monitoring/span.h"
+
+namespace varve {
+
+SuperVersionCache::SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
+                                     SuperVersionDisposer* disposer,
+                                     SnapshotRegistry* snapshots)
+    : mode_(mode), mutex_(mutex), disposer_(disposer), snapshots_(snapshots) {
+  slot_id_ = RegisterSlotOwner(this);
+}
+
+SuperVersion* SuperVersionCache::Reference() {
+  // relaxed: a statistic.
+  locked_acquires_.fetch_add(1, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  current_->Ref();
+  return current_;
+}
+
+void SuperVersionCache::Release(SuperVersion* super_version) {
+  if (!super_version->Unref()) return;
+  MutexLock lock(mutex_);
+  disposer_->DisposeLocked(super_version);
+  disposer_->FreeLaterLocked();
+}
+
+void SuperVersionCache::UnrefLocked(void* pointer) {
+  auto* const super_version = static_cast<SuperVersion*>(pointer);
+  if (super_version != nullptr && super_version->Unref()) {
+    disposer_->DisposeLocked(super_version);
+  }
+}
+
+SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
+                                                      ThreadSlot* slot) {
+  if (record->depth > 1) return Read{Reference(), record, true};  // B16
+  const LocalSpan span("super version");
+  // relaxed, both: statistics.
+  locked_acquires_.fetch_add(1, std::memory_order_relaxed);
+  filled_slots_.fetch_add(1, std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  current_->Ref();
+  // Not in a slot, so that each read comes here, and EndCounted tells.
+  if (current_->closed) return Read{current_, record, true};
+  // relaxed: it changes under the mutex only.
+  UnrefLocked(FillSlot(slot, current_,
+                       current_number_.load(std::memory_order_relaxed)));
+  // What was in the slot may have been the last to hold tables.
+  disposer_->FreeLaterLocked();
+  return Read{current_, record, false};
+}
+
+bool SuperVersionCache::EndCounted(const Read& read) {
+  const bool open = !read.super_version->closed;
+  Release(read.super_version);
+  if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+  return open;
+}
+
+void SuperVersionCache::InstallLocked(SuperVersion* next) {
+  mutex_->AssertHeld();
+  SuperVersion* const old = current_;
+  next->number = NewSlotNumber();
+  current_ = next;
+  // relaxed: ScrapeSlots begins with a barrier.
+  current_number_.store(next->number, std::memory_order_relaxed);
+  snapshots_->PublishLocked(next);
+  if (IsProduction(mode_)) {
+    // With a barrier, which is that of T26, too.
+    ScrapeSlots(slot_id_,
+                [this](void* pointer)
+                    VARVE_NO_THREAD_SAFETY_ANALYSIS { UnrefLocked(pointer); });
+  } else {
+    HeavyBarrier();
+  }
+  snapshots_->CountPinsLocked(old);
+  UnrefLocked(old);
+}
+
+void SuperVersionCache::Abandon() {
+  is_abandoned_ = true;
+  UnregisterSlotOwner(slot_id_);
+}
+
+void SuperVersionCache::Close() {
+  UnregisterSlotOwner(slot_id_);
+  MutexLock lock(mutex_);
+  UnrefLocked(current_);
+  current_ = nullptr;
+}
+
+}  // namespace varve

@@ -1,0 +1,473 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/version/version.h"
+
+#include <algorithm>
+#include <array>
+
+#include "monitoring/read_counts.h"
+#include "monitoring/span.h"
+#include "table/block/merging_iterator.h"
+#include "util/bytes/key_prefix.h"
+
+namespace varve {
+
+namespace {
+
+// See reclaimers().
+constexpr uint64_t kReclaimedPart = 3;
+
+}  // namespace
+
+size_t FindFile(const InternalKeyComparator& comparator,
+                const std::vector<FileMetaData*>& files,
+                const Slice& internal_key) {
+  const auto it =
+      std::lower_bound(files.begin(), files.end(), internal_key,
+                       [&](const FileMetaData* file, const Slice& key) {
+                         return comparator.Compare(file->largest, key) < 0;
+                       });
+  return static_cast<size_t>(it - files.begin());
+}
+
+size_t FirstFileFrom(const InternalKeyComparator& comparator,
+                     const std::vector<FileMetaData*>& files,
+                     const Slice& user_key) {
+  // Behind a file that ends before the key.
+  return FindFile(comparator, files,
+                  MakeInternalKey(user_key, kRangeEndTrailer - 1));
+}
+
+bool EndsBefore(const InternalKeyComparator& comparator, const FileMetaData& a,
+                const FileMetaData& b) {
+  const int r =
+      comparator.CompareUser(a.largest_user_key(), b.smallest_user_key());
+  return r < 0 || (r == 0 && a.EndIsExclusive());
+}
+
+bool FileOverlaps(const InternalKeyComparator& comparator,
+                  const FileMetaData& file, const UserKeyRange& range) {
+  if (range.begin != nullptr) {
+    const int r = comparator.CompareUser(file.largest_user_key(), *range.begin);
+    if (r < 0 || (r == 0 && file.EndIsExclusive())) return false;
+  }
+  if (range.end == nullptr) return true;
+  const int r = comparator.CompareUser(file.smallest_user_key(), *range.end);
+  return r < 0 || (r == 0 && !range.end_is_exclusive);
+}
+
+uint64_t TotalFileSize(const std::vector<FileMetaData*>& files) {
+  uint64_t total = 0;
+  for (const FileMetaData* file : files) total += file->file_size;
+  return total;
+}
+
+Version::Version(const InternalKeyComparator* comparator,
+                 TableCache* table_cache, bool prefixes,
+                 std::vector<FileMetaData*> levels[kNumLevels])
+    : comparator_(comparator), table_cache_(table_cache) {
+  for (int level = 0; level < kNumLevels; ++level) {
+    levels_[level] = std::move(levels[level]);
+    for (FileMetaData* file : levels_[level]) ++file->refs;
+    if (levels_[level].empty()) continue;
+    deepest_level_ = level;
+    level_bytes_[level] = TotalFileSize(levels_[level]);
+    if (level > 0) filled_levels_.push_back(level);
+    if (prefixes && comparator->bytewise()) MakePrefixes(level);
+  }
+  if (deepest_level_ == 0) return;
+  for (const FileMetaData* file : levels_[deepest_level_]) {
+    if (file->hidden_bytes != 0) hides_in_deepest_level_ = true;
+  }
+  FindReclaimers();
+}
+
+void Version::FindReclaimers() {
+  for (int level = 0; level < deepest_level_; ++level) {
+    const std::span<FileMetaData* const> files = levels_[level];
+    // Level 0 is compacted as a whole.
+    const bool all_hide = level == 0 && HideMuch(0, files);
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (files[i]->reclaimable_bytes == 0) continue;
+      if (level == 0 ? all_hide : HideMuch(level, files.subspan(i, 1))) {
+        reclaimers_.push_back({level, files[i]});
+      }
+    }
+  }
+}
+
+bool Version::HideMuch(int level, std::span<FileMetaData* const> files) const {
+  // What is more than enough need not be counted.
+  uint64_t enough = 0;
+  for (const FileMetaData* file : files) {
+    const uint64_t room = UINT64_MAX - enough;
+    enough += std::min(file->reclaimable_bytes, room / kReclaimedPart) *
+              kReclaimedPart;
+  }
+  if (enough == 0) return false;
+  uint64_t bytes = 0;
+  const FileMetaData* first = files.front();
+  const FileMetaData* last = files.front();
+  for (const FileMetaData* file : files) {
+    bytes += file->file_size;
+    if (comparator_->CompareUser(file->smallest_user_key(),
+                                 first->smallest_user_key()) < 0) {
+      first = file;
+    }
+    const int r = comparator_->CompareUser(file->largest_user_key(),
+                                           last->largest_user_key());
+    if (r > 0 || (r == 0 && !file->EndIsExclusive())) last = file;
+  }
+  const Slice smallest = first->smallest_user_key();
+  const Slice largest = last->largest_user_key();
+  const UserKeyRange range{&smallest, &largest, last->EndIsExclusive()};
+  for (int below = level + 1; below <= deepest_level_ && bytes <= enough;
+       ++below) {
+    bytes += OverlappingBytes(below, range, enough);
+  }
+  return bytes <= enough;
+}
+
+uint64_t Version::OverlappingBytes(int level, const UserKeyRange& range,
+                                   uint64_t enough) const {
+  const auto& files = levels_[level];
+  uint64_t bytes = 0;
+  for (size_t i = FirstFileFrom(*comparator_, files, *range.begin);
+       i < files.size() && bytes <= enough &&
+       FileOverlaps(*comparator_, *files[i], range);
+       ++i) {
+    bytes += files[i]->file_size;
+  }
+  return bytes;
+}
+
+void Version::MakePrefixes(int level) {
+  const auto& files = levels_[level];
+  LevelPrefixes& prefixes = prefixes_[level];
+  const Slice first = files.front()->smallest_user_key();
+  size_t& common = prefixes.common_size;
+  common = first.size();
+  const auto cut = [&](const Slice& key) {
+    size_t size = 0;
+    const size_t limit = std::min(common, key.size());
+    while (size < limit && first[size] == key[size]) ++size;
+    common = size;
+  };
+  // Keys rise, so what the first and the last begin with, all do. But not on
+  // level 0.
+  cut(files.back()->largest_user_key());
+  if (level == 0) {
+    for (const FileMetaData* file : files) {
+      cut(file->smallest_user_key());
+      cut(file->largest_user_key());
+    }
+  }
+  for (const FileMetaData* file : files) {
+    prefixes.smallest.push_back(KeyPrefix(file->smallest_user_key(), common));
+    prefixes.largest.push_back(KeyPrefix(file->largest_user_key(), common));
+  }
+}
+
+const FileMetaData* Version::FileWith(int level,
+                                      const TableLookup& lookup) const {
+  const auto& files = levels_[level];
+  const LevelPrefixes& prefixes = prefixes_[level];
+  size_t index;
+  if (!prefixes.largest.empty()) {
+    const Slice common(files.front()->smallest.data(), prefixes.common_size);
+    if (!lookup.user_key.starts_with(common)) return nullptr;
+    const uint64_t prefix = KeyPrefix(lookup.user_key, prefixes.common_size);
+    index = LowerBoundPrefix(prefixes.largest.data(), files.size(), prefix);
+    if (index == files.size() || prefix < prefixes.smallest[index]) {
+      return nullptr;
+    }
+    if (prefix < prefixes.largest[index]) {
+      // Where prefixes are equal, only the keys themselves tell. A file must
+      // not be asked for keys outside its range: a range deletion in it may go
+      // beyond, where it hides newer entries that have moved further down.
+      const bool has_it = prefix > prefixes.smallest[index] ||
+                          InRange(*files[index], lookup.user_key);
+      return has_it ? files[index] : nullptr;
+    }
+  }
+  const LookupKey key(lookup.user_key, lookup.sequence);
+  index = FindFile(*comparator_, files, key.internal_key());
+  if (index == files.size() || !InRange(*files[index], lookup.user_key)) {
+    return nullptr;
+  }
+  return files[index];
+}
+
+size_t Version::Level0Prefix(const Slice& user_key, uint64_t* prefix) const {
+  const auto& files = levels_[0];
+  const LevelPrefixes& prefixes = prefixes_[0];
+  if (prefixes.largest.empty()) return files.size();
+  const Slice common(files.front()->smallest.data(), prefixes.common_size);
+  if (!user_key.starts_with(common)) return 0;
+  *prefix = KeyPrefix(user_key, prefixes.common_size);
+  return files.size();
+}
+
+bool Version::Level0Has(size_t index, const Slice& user_key,
+                        uint64_t prefix) const {
+  const LevelPrefixes& prefixes = prefixes_[0];
+  if (!prefixes.largest.empty()) {
+    const uint64_t smallest = prefixes.smallest[index];
+    const uint64_t largest = prefixes.largest[index];
+    if (prefix < smallest || prefix > largest) return false;
+    if (prefix > smallest && prefix < largest) return true;
+    // Equal: only the keys themselves tell.
+  }
+  return InRange(*levels_[0][index], user_key);
+}
+
+bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
+  if (--refs_ > 0) return false;
+  for (const auto& files : levels_) {
+    for (FileMetaData* file : files) {
+      if (--file->refs == 0) obsolete->push_back(file);
+    }
+  }
+  delete this;
+  return true;
+}
+
+template <bool kSteps>
+Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
+                    LookupState* state, ReadTarget* target) const {
+  *state = LookupState::kNotFound;
+  const bool in_steps = kSteps && TraceSteps();
+  LocalSpan step("version search", in_steps);
+  const auto look = [&](const FileMetaData& file) {
+    const Table* table;
+    std::shared_ptr<Table> owner;
+    Status status =
+        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+    if (!status.ok()) return status;
+    if (!in_steps) return table->Get(options, lookup, state, target);
+    step.Next("table");
+    status = table->GetInSteps(options, lookup, state, target);
+    step.Next("version search");
+    return status;
+  };
+  Status status;
+  if (!levels_[0].empty()) {
+    uint64_t prefix = 0;
+    const size_t count = Level0Prefix(lookup.user_key, &prefix);
+    for (size_t i = 0; i < count; ++i) {
+      if (!Level0Has(i, lookup.user_key, prefix)) continue;
+      status = look(*levels_[0][i]);
+      if (!status.ok() || *state != LookupState::kNotFound) return status;
+    }
+  }
+  if (lookup.counts != nullptr) lookup.counts->level = 2;
+  for (const int level : filled_levels_) {
+    const FileMetaData* const file = FileWith(level, lookup);
+    if (file == nullptr) continue;
+    status = look(*file);
+    if (!status.ok() || *state != LookupState::kNotFound) {
+      if (level == 1 && lookup.counts != nullptr) lookup.counts->level = 1;
+      break;
+    }
+  }
+  return status;
+}
+
+template Status Version::Get<false>(const ReadOptions&, const TableLookup&,
+                                    LookupState*, ReadTarget*) const;
+template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
+                                   LookupState*, ReadTarget*) const;
+
+const FileMetaData* Version::NextFile(MultiLookup* lookup) const {
+  const Slice& user_key = lookup->lookup.user_key;
+  if (lookup->level0_index < levels_[0].size()) {
+    uint64_t prefix = 0;
+    const size_t count = Level0Prefix(user_key, &prefix);
+    while (lookup->level0_index < count) {
+      const size_t index = lookup->level0_index++;
+      if (Level0Has(index, user_key, prefix)) return levels_[0][index];
+    }
+    lookup->level0_index = levels_[0].size();
+  }
+  while (lookup->filled_index < filled_levels_.size()) {
+    const int level = filled_levels_[lookup->filled_index++];
+    const FileMetaData* file = FileWith(level, lookup->lookup);
+    if (file != nullptr) return file;
+  }
+  return nullptr;
+}
+
+size_t Version::StartNextTables(const ReadOptions& options,
+                                MultiLookup** lookups, size_t count) const {
+  size_t active = 0;
+  for (size_t i = 0; i < count; ++i) {
+    MultiLookup* const l = lookups[i];
+    const FileMetaData* const file = NextFile(l);
+    if (file == nullptr) continue;
+    l->status = table_cache_->Find(file->table_file(), &file->table, &l->table,
+                                   &l->owner);
+    if (!l->status.ok()) continue;
+    l->probe = TableProbe();
+    l->probe.options = &options;
+    l->probe.lookup = l->lookup;
+    l->probe.target = l->target;
+    l->table->StartProbe(&l->probe);
+    lookups[active++] = l;
+  }
+  return active;
+}
+
+size_t Version::FinishProbes(MultiLookup** lookups, size_t count) {
+  size_t left = 0;
+  for (size_t i = 0; i < count; ++i) {
+    MultiLookup* const l = lookups[i];
+    if (!l->probe.done) l->table->FinishProbe(&l->probe);
+    l->state = l->probe.state;
+    l->status = std::move(l->probe.status);
+    if (l->status.ok() && l->state == LookupState::kNotFound) {
+      lookups[left++] = l;
+    }
+  }
+  return left;
+}
+
+void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
+                       size_t count) const {
+  while (count > 0) {
+    // Each goes down the levels until it has ended or needs a block that is
+    // not in memory, so that these are read together, of all levels.
+    MultiLookup* waiting = nullptr;
+    while (count > 0) {
+      const size_t active = StartNextTables(options, lookups, count);
+      for (const auto step : {&Table::ProbeIndex, &Table::ProbeBlock}) {
+        for (size_t i = 0; i < active; ++i) {
+          MultiLookup* const l = lookups[i];
+          if (!l->probe.done) (l->table->*step)(&l->probe);
+        }
+      }
+      size_t in_memory = 0;
+      for (size_t i = 0; i < active; ++i) {
+        MultiLookup* const l = lookups[i];
+        if (l->probe.Waits()) {
+          l->next_waiting = waiting;
+          waiting = l;
+        } else {
+          lookups[in_memory++] = l;
+        }
+      }
+      count = FinishProbes(lookups, in_memory);
+    }
+    std::array<TableProbe*, Table::kMaxReadBlocks> probes;
+    size_t batch = 0;
+    for (; waiting != nullptr; waiting = waiting->next_waiting) {
+      lookups[count++] = waiting;
+      probes[batch++] = &waiting->probe;
+      if (batch < probes.size() && waiting->next_waiting != nullptr) continue;
+      Table::ReadBlocks(probes.data(), batch);
+      batch = 0;
+    }
+    count = FinishProbes(lookups, count);
+  }
+}
+
+void Version::AddIterators(
+    const ReadOptions& options, const TombstoneSets* tombstones,
+    RangeDeletionFilters* filters,
+    ContextVector<std::unique_ptr<InternalIterator>>* out) const {
+  ContextMemory* const memory = filters->memory();
+  const auto add = [&](std::unique_ptr<InternalIterator> source,
+                       const std::shared_ptr<const RangeTombstones>* own) {
+    std::span<const std::shared_ptr<const RangeTombstones>> sets;
+    if (own != nullptr && *own != nullptr) sets = {own, 1};
+    out->push_back(filters->Wrap(std::move(source), sets));
+  };
+  std::shared_ptr<const UnreadTables> unread;
+  if (tombstones != nullptr) unread = tombstones->unread;
+  for (size_t i = 0; i < levels_[0].size(); ++i) {
+    const FileMetaData* const file = levels_[0][i];
+    Status status = UnreadStatus(unread.get(), file->number);
+    if (!status.ok()) {
+      add(NewEmptyIterator(std::move(status), memory), nullptr);
+      continue;
+    }
+    add(table_cache_->NewIterator(options, file->table_file(), &file->table,
+                                  memory),
+        tombstones == nullptr ? nullptr : &tombstones->level0[i]);
+  }
+  for (int level = 1; level < kNumLevels; ++level) {
+    if (levels_[level].empty()) continue;
+    add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level],
+                         unread, memory),
+        tombstones == nullptr ? nullptr : &tombstones->levels[level]);
+  }
+}
+
+std::vector<FileMetaData*> Version::OverlappingFiles(int level,
+                                                     UserKeyRange range,
+                                                     bool expand) const {
+  std::vector<FileMetaData*> result;
+  const auto& files = levels_[level];
+  Slice begin;
+  Slice end;
+  for (size_t i = 0; i < files.size();) {
+    FileMetaData* file = files[i++];
+    if (!FileOverlaps(*comparator_, *file, range)) continue;
+    result.push_back(file);
+    if (level != 0 || !expand) continue;
+    // Grow the range and, if it did grow, look at all files once more.
+    bool grown = false;
+    if (range.begin != nullptr &&
+        comparator_->CompareUser(file->smallest_user_key(), *range.begin) < 0) {
+      begin = file->smallest_user_key();
+      range.begin = &begin;
+      grown = true;
+    }
+    if (range.end != nullptr) {
+      const int r =
+          comparator_->CompareUser(file->largest_user_key(), *range.end);
+      if (r > 0 ||
+          (r == 0 && range.end_is_exclusive && !file->EndIsExclusive())) {
+        end = file->largest_user_key();
+        range.end = &end;
+        range.end_is_exclusive = file->EndIsExclusive();
+        grown = true;
+      }
+    }
+    if (grown) {
+      result.clear();
+      i = 0;
+    }
+  }
+  return result;
+}
+
+bool Version::RangeOverlapsLevel(int level, const UserKeyRange& range) const {
+  const auto& files = levels_[level];
+  if (level == 0 || range.begin == nullptr) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const FileMetaData* file) {
+                         return FileOverlaps(*comparator_, *file, range);
+                       });
+  }
+  const size_t index = FirstFileFrom(*comparator_, files, *range.begin);
+  return index < files.size() &&
+         FileOverlaps(*comparator_, *files[index], range);
+}
+
+uint64_t Version::ApproximateOffsetOf(const Slice& internal_key) const {
+  uint64_t result = 0;
+  for (const auto& files : levels_) {
+    for (const FileMetaData* file : files) {
+      if (comparator_->Compare(file->largest, internal_key) <= 0) {
+        result += file->file_size;
+      } else if (comparator_->Compare(file->smallest, internal_key) <= 0) {
+        std::shared_ptr<Table> table;
+        if (table_cache_->Find(file->table_file(), &table).ok()) {
+          result += table->ApproximateOffsetOf(internal_key);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace varve

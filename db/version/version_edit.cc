@@ -1,0 +1,411 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/version/version_edit.h"
+
+#include <algorithm>
+
+#include "util/bytes/coding.h"
+
+namespace varve {
+
+namespace {
+
+// Tags of an edit's fields, on disk: do not renumber.
+enum Tag : uint32_t {
+  kComparator = 1,
+  kLogNumber = 2,
+  kNextFileNumber = 3,
+  kLastSequence = 4,
+  kCompactCursor = 5,
+  kDeletedFile = 6,
+  kNewFileLevelDb = 7,
+  kPrevLogNumber = 9,
+  kMinLogNumberToKeep = 10,
+  kNewFile2 = 100,
+  kNewFile3 = 102,
+  kNewFile4 = 103,
+  kColumnFamily = 200,
+  kColumnFamilyAdd = 201,
+  kColumnFamilyDrop = 202,
+  kMaxColumnFamily = 203,
+  kInAtomicGroup = 300,
+  kBlobFileAddition = 400,
+  kBlobFileGarbage = 401,
+  kIgnorableBit = 1 << 13,
+  kDbId = 8193,
+  kOldBlobFileAddition = 8194,
+  kOldBlobFileGarbage = 8195,
+  kOldWalAddition = 8196,
+  kOldWalDeletion = 8197,
+  kFullHistoryTsLow = 8198,
+  kPersistUserTimestamps = 8201,
+  // Varve's own, far from what RocksDB gives out; it skips what it does not
+  // know if the ignorable bit is set.
+  kKeyFolding = kIgnorableBit | 0x560000,
+  kLogsAreFiles = kIgnorableBit | 0x560001,
+  kLogsEnd = kIgnorableBit | 0x560002,
+};
+
+// Tags of the custom fields of kNewFile4.
+enum CustomTag : uint32_t {
+  kTerminate = 1,
+  kMinLogNumberToKeepHack = 3,
+  kOldestBlobFile = 4,
+  kRangeDeletionSize = 14,
+  kTailSize = 15,
+  kUserTimestampsPersisted = 16,
+  kMustUnderstandBit = 1 << 6,
+  kPathId = 65,
+};
+
+constexpr size_t kFileBytes = 64;
+constexpr size_t kMaxRoomForFiles = 65536;
+
+Status Malformed(const char* what) {
+  return Status::Corruption(std::string("version edit: bad ") + what);
+}
+
+void PutTagged(std::string* out, uint32_t tag, uint64_t value) {
+  PutVarint32(out, tag);
+  PutVarint64(out, value);
+}
+
+void EncodeFile(std::string* out, int level, const FileMetaData& file) {
+  PutVarint32(out, kNewFile4);
+  PutVarint32(out, static_cast<uint32_t>(level));
+  PutVarint64(out, file.number);
+  PutVarint64(out, file.file_size);
+  PutLengthPrefixedSlice(out, file.smallest);
+  PutLengthPrefixedSlice(out, file.largest);
+  PutVarint64(out, file.smallest_sequence);
+  PutVarint64(out, file.largest_sequence);
+  if (file.tail_size != 0) {
+    // As RocksDB writes it since 8.3; 7.8 skips it.
+    PutVarint32(out, kTailSize);
+    PutVarint32(out, static_cast<uint32_t>(VarintLength(file.tail_size)));
+    PutVarint64(out, file.tail_size);
+  }
+  out->append(file.other_fields);
+  PutVarint32(out, kTerminate);
+}
+
+// The log additions of an older RocksDB have no length before them.
+bool SkipOldWalAddition(Slice* input) {
+  uint64_t ignored;
+  if (!GetVarint64(input, &ignored)) return false;
+  for (;;) {
+    uint32_t tag;
+    if (!GetVarint32(input, &tag)) return false;
+    if (tag == 1) return true;
+    if (tag != 2 || !GetVarint64(input, &ignored)) return false;
+  }
+}
+
+bool GetInternalKey(Slice* input, std::string* key) {
+  Slice bytes;
+  if (!GetLengthPrefixedSlice(input, &bytes) || bytes.size() < kTrailerSize) {
+    return false;
+  }
+  *key = bytes.ToString();
+  return true;
+}
+
+// RocksDB's num_levels may be more than there are here; so many levels would
+// hold more than any device.
+constexpr uint32_t kMostLevels = 256;
+
+Status GetLevel(Slice* input, int* level) {
+  uint32_t value;
+  if (!GetVarint32(input, &value) || value >= kMostLevels) {
+    return Status::Corruption("version edit: bad level");
+  }
+  if (value >= kNumLevels) {
+    return Status::NotSupported("more than " + std::to_string(kNumLevels) +
+                                " levels");
+  }
+  *level = static_cast<int>(value);
+  return Status::OK();
+}
+
+Status DecodeCustomFields(Slice* input, FileMetaData* file,
+                          std::optional<uint64_t>* min_log_number) {
+  for (;;) {
+    uint32_t tag;
+    if (!GetVarint32(input, &tag)) return Malformed("custom field");
+    if (tag == kTerminate) return Status::OK();
+    Slice field;
+    if (!GetLengthPrefixedSlice(input, &field)) {
+      return Malformed("custom field");
+    }
+    switch (tag) {
+      case kMinLogNumberToKeepHack:
+        if (field.size() != 8) return Malformed("minimum log number");
+        *min_log_number = DecodeFixed64(field.data());
+        continue;  // Not a property of the file.
+      case kOldestBlobFile: {
+        uint64_t number;
+        Slice rest = field;
+        if (!GetVarint64(&rest, &number)) return Malformed("blob file number");
+        if (number != 0) return Status::NotSupported("blob files");
+        break;
+      }
+      case kRangeDeletionSize: {
+        // RocksDB writes it if it is not 0; see TableOutput::Finish.
+        uint64_t size;
+        Slice rest = field;
+        if (!GetVarint64(&rest, &size)) return Malformed("range deletion size");
+        file->reclaimable_bytes = size;
+        // relaxed: nobody else has the object yet.
+        file->table.without_tombstones.store(size == 0,
+                                             std::memory_order_relaxed);
+        break;
+      }
+      case kTailSize: {
+        // A hint for reading: what is senseless counts for nothing.
+        uint64_t size;
+        Slice rest = field;
+        if (GetVarint64(&rest, &size) && size <= file->file_size) {
+          file->tail_size = size;
+        }
+        continue;  // Written from tail_size.
+      }
+      case kUserTimestampsPersisted:
+        if (field.size() == 1 && field[0] == 0) {
+          return Status::NotSupported("user timestamps");
+        }
+        break;
+      case kPathId:
+        if (field.size() != 1 || field[0] != 0) {
+          return Status::NotSupported("tables in several paths");
+        }
+        break;
+      default:
+        if ((tag & kMustUnderstandBit) != 0) {
+          return Status::NotSupported("field " + std::to_string(tag) +
+                                      " of a new file");
+        }
+    }
+    PutVarint32(&file->other_fields, tag);
+    PutLengthPrefixedSlice(&file->other_fields, field);
+  }
+}
+
+}  // namespace
+
+void VersionEdit::EncodeTo(std::string* out) const {
+  if (!db_id_.empty()) {
+    PutVarint32(out, kDbId);
+    PutLengthPrefixedSlice(out, db_id_);
+  }
+  if (comparator_) {
+    PutVarint32(out, kComparator);
+    PutLengthPrefixedSlice(out, *comparator_);
+  }
+  if (!key_folding_.empty()) {
+    PutVarint32(out, kKeyFolding);
+    PutLengthPrefixedSlice(out, key_folding_);
+  }
+  if (logs_are_files_) {
+    PutVarint32(out, kLogsAreFiles);
+    PutLengthPrefixedSlice(out, Slice());
+  }
+  if (logs_end_) {
+    std::string sequence;
+    PutVarint64(&sequence, *logs_end_);
+    PutVarint32(out, kLogsEnd);
+    PutLengthPrefixedSlice(out, sequence);
+  }
+  if (log_number_) PutTagged(out, kLogNumber, *log_number_);
+  if (prev_log_number_) PutTagged(out, kPrevLogNumber, *prev_log_number_);
+  if (next_file_number_) PutTagged(out, kNextFileNumber, *next_file_number_);
+  if (max_column_family_) {
+    PutVarint32(out, kMaxColumnFamily);
+    PutVarint32(out, *max_column_family_);
+  }
+  if (min_log_number_to_keep_) {
+    PutTagged(out, kMinLogNumberToKeep, *min_log_number_to_keep_);
+  }
+  if (last_sequence_) PutTagged(out, kLastSequence, *last_sequence_);
+  for (const auto& [level, number] : deleted_files_) {
+    PutVarint32(out, kDeletedFile);
+    PutVarint32(out, static_cast<uint32_t>(level));
+    PutVarint64(out, number);
+  }
+  for (const auto& [level, file] : new_files_) EncodeFile(out, level, file);
+}
+
+Status VersionEdit::DecodeFrom(const Slice& bytes) {
+  *this = VersionEdit();
+  // A file takes about this much; room that is not needed is not touched.
+  new_files_.reserve(std::min(bytes.size() / kFileBytes, kMaxRoomForFiles));
+  Slice input = bytes;
+  Status status;
+  while (status.ok() && !input.empty()) {
+    uint32_t tag;
+    if (!GetVarint32(&input, &tag)) return Malformed("tag");
+    status = DecodeField(tag, &input);
+  }
+  return status;
+}
+
+Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
+  Slice bytes;
+  uint64_t number = 0;
+  uint32_t small = 0;
+  int level = 0;
+  Status status;
+  const auto number_field = [&](std::optional<uint64_t>* field) {
+    if (!GetVarint64(input, &number)) return Malformed("number");
+    *field = number;
+    return Status::OK();
+  };
+  switch (tag) {
+    case kComparator:
+      if (!GetLengthPrefixedSlice(input, &bytes)) {
+        return Malformed("comparator name");
+      }
+      comparator_ = bytes.ToString();
+      return Status::OK();
+    case kLogNumber:
+      return number_field(&log_number_);
+    case kNextFileNumber:
+      return number_field(&next_file_number_);
+    case kLastSequence:
+      if (!GetVarint64(input, &number) || number > kMaxSequenceNumber) {
+        return Malformed("last sequence");
+      }
+      last_sequence_ = number;
+      return Status::OK();
+    case kPrevLogNumber:
+      return number_field(&prev_log_number_);
+    case kMinLogNumberToKeep:
+      return number_field(&min_log_number_to_keep_);
+    case kCompactCursor:
+      if (!GetVarint32(input, &small) ||
+          !GetLengthPrefixedSlice(input, &bytes)) {
+        return Malformed("compact cursor");
+      }
+      return Status::OK();
+    case kDeletedFile:
+      status = GetLevel(input, &level);
+      if (!status.ok()) return status;
+      if (!GetVarint64(input, &number)) return Malformed("deleted file");
+      deleted_files_.emplace_back(level, number);
+      return Status::OK();
+    case kNewFileLevelDb:
+    case kNewFile2:
+    case kNewFile3:
+    case kNewFile4:
+      return DecodeNewFile(tag, input);
+    case kColumnFamily:
+      if (!GetVarint32(input, &column_family_)) {
+        return Malformed("column family");
+      }
+      return Status::OK();
+    case kColumnFamilyAdd:
+      if (!GetLengthPrefixedSlice(input, &bytes)) {
+        return Malformed("column family name");
+      }
+      column_family_name_ = bytes.ToString();
+      return Status::OK();
+    case kColumnFamilyDrop:
+      drops_column_family_ = true;
+      return Status::OK();
+    case kMaxColumnFamily:
+      if (!GetVarint32(input, &small)) return Malformed("column family");
+      max_column_family_ = small;
+      return Status::OK();
+    case kInAtomicGroup:
+      if (!GetVarint32(input, &small)) return Malformed("atomic group");
+      atomic_group_remaining_ = small;
+      return Status::OK();
+    case kBlobFileAddition:
+    case kBlobFileGarbage:
+    case kOldBlobFileAddition:
+    case kOldBlobFileGarbage:
+      return Status::NotSupported("blob files");
+    case kDbId:
+      if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("DB id");
+      db_id_ = bytes.ToString();
+      return Status::OK();
+    case kKeyFolding:
+      if (!GetLengthPrefixedSlice(input, &bytes)) {
+        return Malformed("key folding");
+      }
+      key_folding_ = bytes.ToString();
+      return Status::OK();
+    case kLogsAreFiles:
+      if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("logs");
+      logs_are_files_ = true;
+      return Status::OK();
+    case kLogsEnd:
+      if (!GetLengthPrefixedSlice(input, &bytes) ||
+          !GetVarint64(&bytes, &number)) {
+        return Malformed("end of the logs");
+      }
+      logs_end_ = number;
+      return Status::OK();
+    case kOldWalAddition:
+      if (!SkipOldWalAddition(input)) return Malformed("log addition");
+      return Status::OK();
+    case kOldWalDeletion:
+      if (!GetVarint64(input, &number)) return Malformed("log deletion");
+      return Status::OK();
+    case kFullHistoryTsLow:
+      return Status::NotSupported("user timestamps");
+    default:
+      if ((tag & kIgnorableBit) == 0) {
+        return Status::Corruption("version edit: unknown tag " +
+                                  std::to_string(tag));
+      }
+      if (!GetLengthPrefixedSlice(input, &bytes)) {
+        return Malformed("ignorable field");
+      }
+      if (tag == kPersistUserTimestamps && bytes.size() == 1 && bytes[0] == 0) {
+        return Status::NotSupported("user timestamps");
+      }
+      return Status::OK();
+  }
+}
+
+Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
+  int level;
+  FileMetaData file;
+  uint32_t path_id = 0;
+  Status status = GetLevel(input, &level);
+  if (!status.ok()) return status;
+  if (!GetVarint64(input, &file.number) ||
+      (tag == kNewFile3 && !GetVarint32(input, &path_id)) ||
+      !GetVarint64(input, &file.file_size) ||
+      !GetInternalKey(input, &file.smallest) ||
+      !GetInternalKey(input, &file.largest)) {
+    return Malformed("new file");
+  }
+  if (file.file_size > INT64_MAX) return Malformed("size of a new file");
+  if (path_id != 0) return Status::NotSupported("tables in several paths");
+  if (tag == kNewFileLevelDb) {
+    file.sequences_unknown = true;
+  } else if (!GetVarint64(input, &file.smallest_sequence) ||
+             !GetVarint64(input, &file.largest_sequence)) {
+    return Malformed("sequence numbers of a new file");
+  } else if (file.smallest_sequence == kMaxSequenceNumber &&
+             file.largest_sequence == 0) {
+    // What RocksDB makes of a LevelDB file when it rewrites a MANIFEST.
+    file.sequences_unknown = true;
+  } else if (file.smallest_sequence > kMaxSequenceNumber ||
+             file.largest_sequence > kMaxSequenceNumber) {
+    return Malformed("sequence numbers of a new file");
+  }
+  if (tag == kNewFile4) {
+    std::optional<uint64_t> min_log_number;
+    status = DecodeCustomFields(input, &file, &min_log_number);
+    if (!status.ok()) return status;
+    if (min_log_number &&
+        min_log_number.value() > min_log_number_to_keep_.value_or(0)) {
+      min_log_number_to_keep_ = min_log_number;
+    }
+  }
+  new_files_.emplace_back(level, std::move(file));
+  return Status::OK();
+}
+
+}  // namespace varve

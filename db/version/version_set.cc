@@ -1,0 +1,237 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/version/version_set.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "db/version/version_builder.h"
+#include "env/file_names.h"
+#include "monitoring/span.h"
+
+namespace varve {
+
+namespace {
+
+// A MANIFEST is replaced by a fresh one when its edits take more than this, and
+// more than the snapshot of the version that it begins with. So the snapshots
+// that are written never take more than the edits do, however many tables a
+// database has and however long its keys are.
+constexpr uint64_t kMinEditBytes = 64 << 20;
+
+}  // namespace
+
+VersionSet::VersionSet(std::string db_path, Env* env,
+                       const InternalKeyComparator* comparator,
+                       TableCache* table_cache, bool prefixes, Mutex* db_mutex)
+    : db_path_(std::move(db_path)),
+      env_(env),
+      comparator_(comparator),
+      table_cache_(table_cache),
+      prefixes_(prefixes),
+      mutex_(db_mutex) {}
+
+VersionSet::~VersionSet() {
+  if (current_ != nullptr) UnrefVersionLocked(current_);
+  for (FileMetaData* file : obsolete_files_) delete file;
+  for (FileMetaData* file : doubtful_files_) delete file;
+}
+
+void VersionSet::Initialize(ManifestState* state, Directory* directory) {
+  mutex_->AssertHeld();
+  directory_ = directory;
+  if (state->next_file_number == 0) state->next_file_number = 1;
+  // relaxed: nobody else has the object yet.
+  next_file_number_.store(state->next_file_number, std::memory_order_relaxed);
+  SetLastSequence(state->last_sequence);
+  log_number_ = state->log_number;
+  min_log_number_to_keep_ = state->min_log_number_to_keep;
+  max_column_family_ = state->max_column_family;
+  manifest_number_ = state->manifest_number;
+  db_id_ = state->db_id;
+  key_folding_ = state->key_folding;
+  InstallLocked(
+      new Version(comparator_, table_cache_, prefixes_, state->levels));
+}
+
+void VersionSet::InstallLocked(Version* version) {
+  version->RefLocked();
+  live_versions_.push_back(version);
+  Version* const old = current_;
+  current_ = version;
+  if (old != nullptr) UnrefVersionLocked(old);
+}
+
+void VersionSet::UnrefVersionLocked(Version* version) {
+  const auto place =
+      std::find(live_versions_.begin(), live_versions_.end(), version);
+  if (version->UnrefLocked(&obsolete_files_)) live_versions_.erase(place);
+}
+
+void VersionSet::MarkFileNumberUsed(uint64_t number) {
+  // relaxed: see NewFileNumber.
+  uint64_t next = next_file_number_.load(std::memory_order_relaxed);
+  while (next <= number && !next_file_number_.compare_exchange_weak(
+                               next, number + 1, std::memory_order_relaxed)) {
+  }
+}
+
+bool VersionSet::EditsOutgrowSnapshot() const {
+  const uint64_t edit_bytes = manifest_->Size() - snapshot_bytes_;
+  return edit_bytes > std::max(kMinEditBytes, snapshot_bytes_);
+}
+
+Status VersionSet::LogAndApply(VersionEdit* edit) {
+  mutex_->AssertHeld();
+  const LocalSpan span("MANIFEST");
+  while (writing_) writing_done_.Wait(mutex_);
+  writing_ = true;
+
+  if (edit->log_number()) {
+    if (*edit->log_number() < log_number_) {
+      edit->SetLogNumber(log_number_);
+    }
+    edit->SetMinLogNumberToKeep(*edit->log_number());
+  }
+  const bool fresh = manifest_ == nullptr || EditsOutgrowSnapshot();
+  const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
+  edit->SetPrevLogNumber(0);
+  // relaxed: an edit's own files were numbered by this thread before.
+  edit->SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
+  const SequenceNumber last_sequence = LastSequence();
+  edit->SetLastSequence(last_sequence);
+
+  std::vector<FileMetaData*> levels[kNumLevels];
+  Version* version = nullptr;
+  bool in_doubt = false;
+  Status status;
+  {
+    VersionBuilder builder(comparator_, current_);
+    status = builder.Apply(*edit);
+    if (status.ok()) status = builder.Finish(levels);
+    if (status.ok()) {
+      version = new Version(comparator_, table_cache_, prefixes_, levels);
+      version->RefLocked();
+    }
+  }
+  if (status.ok()) {
+    std::string record, snapshot;
+    edit->EncodeTo(&record);
+    if (fresh) snapshot = EncodeCurrent(last_sequence);
+    mutex_->Unlock();
+    status = WriteEdit(number, snapshot, record, &in_doubt);
+    mutex_->Lock();
+  }
+  if (status.ok() && fresh) {
+    if (manifest_number_ != 0) obsolete_manifests_.push_back(manifest_number_);
+    manifest_number_ = number;
+    // Without what was in doubt.
+    obsolete_manifests_.insert(obsolete_manifests_.end(),
+                               doubtful_manifests_.begin(),
+                               doubtful_manifests_.end());
+    obsolete_files_.insert(obsolete_files_.end(), doubtful_files_.begin(),
+                           doubtful_files_.end());
+    doubtful_manifests_.clear();
+    doubtful_files_.clear();
+  }
+  if (status.ok()) {
+    if (edit->log_number()) {
+      log_number_ = *edit->log_number();
+      min_log_number_to_keep_ = log_number_;
+    }
+    InstallLocked(version);
+    (void)version->UnrefLocked(&obsolete_files_);  // Not the last one.
+  } else if (version != nullptr) {
+    (void)version->UnrefLocked(in_doubt ? &doubtful_files_ : &obsolete_files_);
+    if (fresh) {
+      (in_doubt ? doubtful_manifests_ : obsolete_manifests_).push_back(number);
+    }
+  }
+  writing_ = false;
+  writing_done_.SignalAll();
+  return status;
+}
+
+uint64_t VersionSet::TotalTableBytesLocked() const {
+  std::unordered_set<const FileMetaData*> files;
+  for (const auto* list : {&obsolete_files_, &doubtful_files_}) {
+    files.insert(list->begin(), list->end());
+  }
+  for (const Version* version : live_versions_) {
+    for (int level = 0; level < kNumLevels; ++level) {
+      files.insert(version->files(level).begin(), version->files(level).end());
+    }
+  }
+  uint64_t bytes = 0;
+  for (const FileMetaData* file : files) bytes += file->file_size;
+  return bytes;
+}
+
+bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
+  mutex_->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex_);
+  if (manifest_ == nullptr) return false;
+  *number = manifest_number_;
+  *size = manifest_->Size();
+  return true;
+}
+
+Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
+                             const std::string& record, bool* in_doubt) {
+  Status status;
+  const std::string path = ManifestFileName(db_path_, number);
+  *in_doubt = snapshot.empty();  // Else CURRENT has another name yet.
+  if (!snapshot.empty()) {
+    manifest_.reset();
+    std::unique_ptr<WritableFile> file;
+    status = env_->NewWritableFile(path, FileOptions(), &file);
+    if (status.ok()) {
+      manifest_ = std::make_unique<wal::Writer>(std::move(file), number);
+      status = manifest_->AddRecord(snapshot);
+      snapshot_bytes_ = manifest_->Size();
+    }
+  }
+  if (status.ok()) status = manifest_->AddRecord(record);
+  if (status.ok()) status = manifest_->Sync();
+  if (status.ok() && !snapshot.empty()) {
+    // The names of the MANIFEST, and of what it names, before CURRENT's: a
+    // power cut may take the earlier of two and leave the later one.
+    status = directory_->Sync();
+    if (status.ok()) {
+      *in_doubt = true;
+      status = SetCurrentFile(env_, db_path_, directory_, number);
+    }
+  }
+  if (!status.ok()) {
+    // What is in the file is unknown now.
+    manifest_.reset();
+    return status.Annotate("writing " + path);
+  }
+  return status;
+}
+
+std::string VersionSet::EncodeCurrent(SequenceNumber last_sequence) const {
+  VersionEdit snapshot;
+  snapshot.SetDbId(db_id_);
+  snapshot.SetKeyFolding(key_folding_);
+  snapshot.SetComparatorName(comparator_->user_comparator()->Name());
+  snapshot.SetLogsAreFiles();
+  snapshot.SetLogNumber(log_number_);
+  snapshot.SetPrevLogNumber(0);
+  snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);
+  // relaxed: the record that follows has the numbers that count.
+  snapshot.SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
+  // RocksDB wants it never to fall from one edit to the next; writers may have
+  // gone on since that edit was made.
+  snapshot.SetLastSequence(last_sequence);
+  if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* f : current_->files(level)) {
+      snapshot.AddFile(level, *f);
+    }
+  }
+  std::string record;
+  snapshot.EncodeTo(&record);
+  return record;
+}
+
+}  // namespace varve

@@ -1,0 +1,245 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/write/write_queue.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "util/base/check.h"
+#include "util/base/futex.h"
+
+namespace varve {
+
+namespace {
+
+enum State : uint32_t { kWaiting = 0, kAsleep, kLead, kInsert, kDone };
+
+constexpr uint32_t kLeaderSleeps = uint32_t{1} << 31;
+
+// A group grows up to so many bytes; behind a small batch not that far, so
+// that it does not wait long.
+constexpr size_t kMaxGroupBytes = 1 << 20;
+constexpr size_t kSmallBatchBytes = 128 << 10;
+
+// A sleeping member is woken to insert a batch of so many bytes. A smaller one
+// is inserted by the leader in less time than the two wake-ups take.
+constexpr size_t kWorthWakingBytes = 8 << 10;
+
+// So many leaders do not wait for company if it did not come again and again:
+// what is then lost by waiting is less than a hundredth.
+constexpr uint32_t kMaxUnawaited = 63;
+
+// Company comes in less time than a processor takes to sleep and to be woken.
+// So a leader gives its processor to whoever has work, and only sleeps after so
+// long. If it gets it back as late as this, it has met others than writers, and
+// more and more leaders do not try that: once costs what is won by a hundred.
+constexpr uint64_t kYieldNanos = 60 * 1000;
+constexpr uint64_t kSlowYieldNanos = 100 * 1000;
+constexpr uint32_t kMaxUnyielding = 1023;
+constexpr uint32_t kYieldsForTrust = 256;
+
+}  // namespace
+
+WriteQueue::Role WriteQueue::Join(Writer* writer) {
+  // relaxed, both: nobody else knows the writer before T1 and T2.
+  writer->next_.store(nullptr, std::memory_order_relaxed);
+  writer->state_.store(kWaiting, std::memory_order_relaxed);
+  writer->leader_ = nullptr;
+  // T1. acquire pairs with the release of T6; release, for the one behind who
+  // is to find the fields above as they are; seq_cst for B6.
+  Writer* const before = tail_.exchange(writer, std::memory_order_seq_cst);
+  if (before == nullptr) return Role::kLead;
+  writer->waited = true;
+  // T2. release pairs with T3.
+  before->next_.store(writer, std::memory_order_release);
+  AnnounceCompany();
+  switch (AwaitChange(&writer->state_, kWaiting, kAsleep, writer->sync)) {
+    case kLead:
+      return Role::kLead;
+    case kInsert:
+      return Role::kInsert;
+    default:
+      return Role::kDone;
+  }
+}
+
+WriteQueue::Group WriteQueue::Form(Writer* leader) const {
+  Group group(leader);
+  if (leader->batch == nullptr) return group;
+  size_t bytes = leader->batch->ApproximateSize();
+  const size_t limit =
+      bytes <= kSmallBatchBytes ? bytes + kSmallBatchBytes : kMaxGroupBytes;
+  for (;;) {
+    Writer* const writer = Next(group.last);
+    if (writer == nullptr || writer->batch == nullptr ||
+        (writer->sync && !leader->sync) ||
+        writer->disable_wal != leader->disable_wal) {
+      return group;
+    }
+    bytes += writer->batch->ApproximateSize();
+    if (bytes > limit) return group;
+    group.last = writer;
+    ++group.count;
+  }
+}
+
+void WriteQueue::AnnounceCompany() {
+  // T8. seq_cst, after T1: B6.
+  uint32_t awaited = awaited_.load(std::memory_order_seq_cst);
+  while (awaited != 0) {
+    // relaxed: it only says when to look.
+    if (!awaited_.compare_exchange_weak(awaited, awaited - 1,
+                                        std::memory_order_relaxed)) {
+      continue;
+    }
+    if (awaited == 1) FutexWake(&awaited_);
+    return;
+  }
+}
+
+// Else half of the writers would wait for one sync while the other half stands
+// behind it for the next, and those who were answered come too late for that.
+void WriteQueue::AwaitCompany(Writer* leader, uint64_t limit_us) {
+  Group group = Form(leader);
+  if (group.count >= company_ || limit_us == 0) return;
+  if (unawaited_ > 0) {
+    --unawaited_;
+    return;
+  }
+  const size_t before = group.count;
+  const uint64_t deadline_ns = FutexClockNanos() + limit_us * 1000;
+  bool in_time = true;
+  while (in_time && group.count < company_) {
+    // T8. seq_cst: B6.
+    awaited_.store(static_cast<uint32_t>(company_ - group.count),
+                   std::memory_order_seq_cst);
+    Writer* const last = group.last;
+    // seq_cst: as above.
+    if (tail_.load(std::memory_order_seq_cst) == last) {
+      YieldToCompany(deadline_ns);
+      in_time = AwaitZeroUntil(&awaited_, deadline_ns);
+      group = Form(leader);
+      continue;
+    }
+    const bool linked = Next(last) != nullptr;
+    group = Form(leader);
+    if (group.last != last) continue;
+    if (linked) break;  // It does not fit, and nobody behind it comes along.
+    sched_yield();
+    in_time = FutexClockNanos() < deadline_ns;
+  }
+  // relaxed: only the time that somebody's look at it takes depends on it.
+  awaited_.store(0, std::memory_order_relaxed);
+  if (group.count >= company_ || group.count >= before + before / 2 + 1) {
+    patience_ = 0;
+    return;
+  }
+  patience_ = std::min(2 * patience_ + 1, kMaxUnawaited);
+  unawaited_ = patience_;
+}
+
+void WriteQueue::YieldToCompany(uint64_t deadline_ns) {
+  if (unyielding_ > 0) {
+    --unyielding_;
+    return;
+  }
+  uint64_t now_ns = FutexClockNanos();
+  deadline_ns = std::min(deadline_ns, now_ns + kYieldNanos);
+  // relaxed: it only says when to look.
+  while (awaited_.load(std::memory_order_relaxed) != 0 &&
+         now_ns < deadline_ns) {
+    sched_yield();
+    const uint64_t before_ns = now_ns;
+    now_ns = FutexClockNanos();
+    if (now_ns - before_ns > kSlowYieldNanos) {
+      distrust_ = std::min(2 * distrust_ + 1, kMaxUnyielding);
+      unyielding_ = distrust_;
+      good_yields_ = 0;
+      return;
+    }
+  }
+  if (++good_yields_ % kYieldsForTrust == 0) distrust_ = 0;
+}
+
+void WriteQueue::Invite(const Group& group, MemTable* memtable) {
+  uint32_t invited = 0;
+  group.ForEach([&](Writer* writer) {
+    if (writer == group.first) return;
+    // relaxed: a guess.
+    if (writer->state_.load(std::memory_order_relaxed) == kAsleep &&
+        writer->batch->ApproximateSize() < kWorthWakingBytes) {
+      return;
+    }
+    writer->memtable = memtable;
+    writer->leader_ = group.first;
+    ++invited;
+  });
+  // relaxed: T4 publishes it.
+  group.first->inserting_.store(invited, std::memory_order_relaxed);
+  group.ForEach([](Writer* writer) {
+    if (writer->leader_ != nullptr) Give(writer, kInsert);  // T4
+  });
+}
+
+void WriteQueue::FinishInsert(Writer* writer) {
+  std::atomic<uint32_t>* const inserting = &writer->leader_->inserting_;
+  // T5. release pairs with the acquire of AwaitInserts; acq_rel, so that the
+  // last one's carries those before it along. The leader may be gone after
+  // this, but for its address.
+  if (inserting->fetch_sub(1, std::memory_order_acq_rel) ==
+      (kLeaderSleeps | 1)) {
+    FutexWake(inserting);
+  }
+  AwaitChange(&writer->state_, kInsert, kAsleep);
+}
+
+void WriteQueue::AwaitInserts(Writer* leader) {
+  std::atomic<uint32_t>* const inserting = &leader->inserting_;
+  // acquire pairs with T5.
+  uint32_t left = inserting->load(std::memory_order_acquire);
+  while ((left & ~kLeaderSleeps) != 0) {
+    left = AwaitChange(inserting, left, left | kLeaderSleeps);
+  }
+}
+
+void WriteQueue::Give(Writer* writer, uint32_t state) {
+  // release pairs with the acquire of the writer's wait. After kDone the
+  // writer may be gone, but for its address.
+  if (writer->state_.exchange(state, std::memory_order_acq_rel) == kAsleep) {
+    FutexWake(&writer->state_);
+  }
+}
+
+void WriteQueue::Leave(const Group& group, const Status& status) {
+  if (group.first->sync) {
+    company_ = group.count;
+    for (const Writer* writer = group.last;
+         (writer = Next(writer)) != nullptr;) {
+      ++company_;
+    }
+  }
+  Writer* last = group.last;
+  // T6. release pairs with T1; relaxed if it fails: T3 below acquires.
+  if (!tail_.compare_exchange_strong(last, nullptr, std::memory_order_release,
+                                     std::memory_order_relaxed)) {
+    Writer* next;
+    while ((next = Next(group.last)) == nullptr) sched_yield();  // B2
+    Give(next, kLead);
+  }
+  group.first->status = status;
+  for (Writer* writer = group.first; writer != group.last;) {
+    // B3: before the writer is answered.
+    Writer* const next = Next(writer);
+    if (writer != group.first) {
+      writer->status = status;
+      Give(writer, kDone);  // T7
+    }
+    writer = next;
+  }
+  if (group.last != group.first) {
+    group.last->status = status;
+    Give(group.last, kDone);  // T7
+  }
+}
+
+}  // namespace varve

@@ -1,0 +1,387 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// A data block in memory, and the walk through its entries.
+//
+// The file's form, in which each key shares bytes with the one before, is made
+// for size. In memory a block takes a form in which any entry can be read by
+// itself: what all keys begin with stands once, and each entry has the rest.
+//
+//   control line     pins and the place in the cache; readers do not touch it
+//   header, 24 bytes; fingerprints, one byte an entry: a hash of its user key
+//   samples: of every fourth entry, four bytes of the key
+//   offsets of the entries, two bytes each, or four in a large block
+//   the common beginning of all user keys
+//   entries: varint size of the rest of the user key, varint size of the
+//            value, rest of the user key, trailer, value
+//
+// A point lookup reads the header with fingerprints and offsets (neighbouring
+// lines, fetched at once) and then, almost always, the one right entry. A seek
+// is led by the samples to three entries, which are fetched at once too, where
+// a binary search of all entries would wait for one after the other.
+//
+// All doubt about the bytes ends when the block is made: Block::Create decodes
+// every entry once and refuses what does not hold together; readers then check
+// nothing and cannot fail. Only the order of keys is taken on trust, since a
+// disorder can give wrong answers but not wrong accesses; verification looks
+// at it.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "table/block/internal_iterator.h"
+#include "table/block/internal_key.h"
+#include "util/bytes/byte_match.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/short_copy.h"
+#include "util/threads/context_memory.h"
+#include "util/threads/memory_account.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// The uncompressed body of a block other than a data block.
+struct BlockContents {
+  ContextBuffer buffer;
+  size_t size = 0;
+
+  Slice AsSlice() const { return Slice(buffer.data(), size); }
+};
+
+struct BlockBuildOptions {
+  // Takes the place of the sequence number of each key, if not 0.
+  SequenceNumber global_sequence = 0;
+  // Keys are ordered bytewise: what they have in common may be taken out.
+  bool bytewise = true;
+  // Make fingerprints, for point lookups, and samples. REQUIRES: bytewise.
+  bool fingerprints = true;
+  // Put the block on huge pages, if they can be had.
+  bool huge_pages = false;
+};
+
+// Thread-safety: immutable, but for the counts of its control line.
+class alignas(64) Block {
+ public:
+  // Corruption says which entry is damaged, NotSupported names the feature
+  // that an entry needs; both leave it to the caller to name file and offset.
+  // The new block has one pin, the caller's.
+  static Status Create(const Slice& contents, const BlockBuildOptions& options,
+                       Block** block);
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  uint32_t EntryCount() const { return entry_count_; }
+  // Of all memory of the block.
+  size_t ApproximateMemoryUsage() const { return allocated_bytes_; }
+  // Of the part of it before keys and values, which finds them.
+  size_t HeaderBytes() const { return prefix_at_; }
+
+  // An entry, decoded. The user key is the block's prefix and then `rest`.
+  struct Entry {
+    Slice rest;
+    uint64_t trailer;
+    Slice value;
+  };
+  // REQUIRES: i < EntryCount().
+  Entry EntryAt(uint32_t i) const { return Decode(base() + Offset(i)); }
+  Slice Prefix() const { return Slice(base() + prefix_at_, prefix_size_); }
+
+  // ---- Point lookup, for blocks with fingerprints ----
+
+  bool has_fingerprints() const { return has_fingerprints_; }
+  // Starts loading what FindCandidate and LowerBound will read.
+  void PrefetchHeader() const {
+    __builtin_prefetch(base() + 64);
+    __builtin_prefetch(base() + 128);
+    __builtin_prefetch(base() + 192);
+  }
+  // The first entry from `from` on whose fingerprint is that of the hash, or
+  // EntryCount().
+  uint32_t FindCandidate(uint64_t hash, uint32_t from) const;
+  // Starts loading an entry.
+  void PrefetchEntry(uint32_t i) const {
+    const char* entry = base() + Offset(i);
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + 64);
+  }
+  static uint8_t Fingerprint(uint64_t hash) {
+    return static_cast<uint8_t>(hash >> 56);
+  }
+
+  // ---- Ordered lookup ----
+
+  // The first entry at or behind the internal key, or EntryCount().
+  uint32_t LowerBound(const InternalKeyComparator& comparator,
+                      const Slice& user_key, uint64_t trailer) const;
+
+  // ---- Use ----
+
+  // Marks it as used, for the cache; stores only if it is not marked yet.
+  void Touch() {
+    // relaxed: a hint for eviction.
+    if (referenced_.load(std::memory_order_relaxed) == 0) {
+      referenced_.store(1, std::memory_order_relaxed);
+    }
+  }
+  // Whether it was marked; unmarks it.
+  bool TakeReferenced() {
+    // relaxed: as above. No exchange: a mark lost to a race costs one block a
+    // turn of the clock.
+    if (referenced_.load(std::memory_order_relaxed) == 0) return false;
+    referenced_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+
+  // Keeps the block from being freed. The caller has a pin already, or found
+  // it in a slot inside a read section that still goes on.
+  void Pin() {
+    // relaxed: see above; nothing is published by it.
+    refs_.fetch_add(kPin, std::memory_order_relaxed);
+  }
+  // A function of this shape lets a PinnableSlice unpin.
+  static void Unpin(void* block) { static_cast<Block*>(block)->Drop(kPin); }
+  bool IsPinned() const {
+    // relaxed: the answer may be out of date when it arrives.
+    return refs_.load(std::memory_order_relaxed) >= kPin;
+  }
+  // The cache's own hold; there is one at most.
+  void Hold() {
+    // relaxed: as Pin.
+    refs_.fetch_add(kHold, std::memory_order_relaxed);
+  }
+  // A function of this shape is a deleter for retired blocks.
+  static void DropHold(void* block) { static_cast<Block*>(block)->Drop(kHold); }
+
+ private:
+  friend class BlockIterator;
+  friend class ClockBlockCache;
+
+  static constexpr uint32_t kHold = 1;
+  static constexpr uint32_t kPin = 2;
+
+  Block() = default;
+  ~Block() = default;
+
+  // One sample stands for so many entries.
+  static constexpr uint32_t kSampleStep = 4;
+  static constexpr uint32_t kSamplesPerGroup = 16 / kSampleStep;
+  static constexpr size_t kSeekPrefetchLines = 12;
+
+  const char* base() const { return reinterpret_cast<const char*>(this); }
+  // The first bytes of the rest of a user key, as a number in their order.
+  static uint32_t SampleOf(const Slice& rest) {
+    uint32_t bytes = 0;
+    memcpy(&bytes, rest.data(), rest.size() < 4 ? rest.size() : 4);
+    return __builtin_bswap32(bytes);
+  }
+  // Between which entries the samples leave the first one at or behind a key.
+  void NarrowBySamples(const Slice& rest, uint32_t* left,
+                       uint32_t* right) const;
+  uint32_t Offset(uint32_t i) const {
+    const char* offsets = base() + offsets_at_;
+    return wide_offsets_ ? DecodeFixed32(offsets + 4 * size_t{i})
+                         : DecodeFixed16(offsets + 2 * size_t{i});
+  }
+  static Entry Decode(const char* p) {
+    uint32_t rest_size = static_cast<uint8_t>(p[0]);
+    uint32_t value_size = static_cast<uint8_t>(p[1]);
+    if (((rest_size | value_size) & 0x80) == 0) {
+      p += 2;
+    } else {
+      p = GetVarint32Ptr(p, p + kMaxVarint32Bytes, &rest_size);
+      p = GetVarint32Ptr(p, p + kMaxVarint32Bytes, &value_size);
+    }
+    const char* trailer = p + rest_size;
+    return Entry{Slice(p, rest_size), DecodeFixed64(trailer),
+                 Slice(trailer + kTrailerSize, value_size)};
+  }
+  void Drop(uint32_t what) {
+    // acq_rel pairs with itself: every use comes before the freeing.
+    if (refs_.fetch_sub(what, std::memory_order_acq_rel) == what) Free();
+  }
+  void Free();
+
+  // ---- Control line ----
+  std::atomic<uint32_t> refs_{kPin};
+  uint32_t ring_index_ = 0;              // These two are the cache's,
+  std::atomic<Block*>* slot_ = nullptr;  // guarded by its shard's mutex.
+  size_t allocated_bytes_ = 0;
+  MemoryAccount* account_ = nullptr;  // Of these bytes.
+
+  // ---- Header; immutable, but for the mark ----
+  alignas(64) uint32_t entry_count_ = 0;
+  uint32_t prefix_size_ = 0;
+  uint32_t prefix_at_ = 0;           // Bytes from the beginning of the block.
+  uint32_t offsets_at_ = 0;          // As well.
+  uint16_t fingerprint_groups_ = 0;  // Of 16 bytes, at kFingerprintsAt.
+  bool has_fingerprints_ = false;
+  bool wide_offsets_ = false;
+  bool huge_pages_ = false;
+  std::atomic<uint8_t> referenced_{0};
+  static constexpr size_t kFingerprintsAt = 64 + 24;
+};
+
+// Frees a block's pin at the end of a scope, or hands it on.
+class BlockRef {
+ public:
+  BlockRef() = default;
+  // Calls release(argument) when it lets go of the block.
+  BlockRef(const Block* block, void (*release)(void*), void* argument)
+      : block_(block), release_(release), argument_(argument) {}
+  // Takes over a pin.
+  explicit BlockRef(Block* block) : BlockRef(block, &Block::Unpin, block) {}
+  BlockRef(BlockRef&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)),
+        release_(other.release_),
+        argument_(other.argument_) {}
+  BlockRef& operator=(BlockRef&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      block_ = std::exchange(other.block_, nullptr);
+      release_ = other.release_;
+      argument_ = other.argument_;
+    }
+    return *this;
+  }
+  ~BlockRef() { Reset(); }
+
+  void Reset() {
+    if (std::exchange(block_, nullptr) != nullptr) release_(argument_);
+  }
+  explicit operator bool() const { return block_ != nullptr; }
+  const Block* get() const { return block_; }
+  const Block* operator->() const { return block_; }
+
+  // What to call, and with what, in place of this ref, which lets go of the
+  // duty.
+  using Release = void (*)(void*);
+  std::pair<Release, void*> Detach() {
+    block_ = nullptr;
+    return {release_, argument_};
+  }
+
+ private:
+  const Block* block_ = nullptr;
+  Release release_ = nullptr;
+  void* argument_ = nullptr;
+};
+
+// Walks the entries of a block; not virtual, since a table's iterator has one
+// inside. The block and the comparator must outlive its use.
+// Thread-safety: owned by one thread at a time.
+// Cost: no allocation for keys of up to kInlineKeySize bytes.
+class BlockIterator {
+ public:
+  static constexpr size_t kInlineKeySize = 128;
+
+  // `memory`, for long keys, may be null.
+  explicit BlockIterator(ContextMemory* memory = nullptr) : large_(memory) {}
+  BlockIterator(const BlockIterator&) = delete;
+  BlockIterator& operator=(const BlockIterator&) = delete;
+
+  // Turns to a block, standing nowhere in it.
+  void Reset(const Block* block, const InternalKeyComparator* comparator);
+  // Leaves the block, which may go then.
+  void Leave() {
+    position_.valid = false;
+    index_ = count_ = 0;
+  }
+  // Leaves the block, and gives up memory on the heap.
+  void Park() {
+    Leave();
+    if (!large_.Trim()) return;
+    buffer_ = inline_;
+    buffer_size_ = kInlineKeySize;
+  }
+
+  bool Valid() const { return position_.valid; }
+  void SeekToFirst() { LoadAt(0); }
+  void SeekToLast() { LoadAt(count_ - 1); }  // Without entries: past the end.
+  // To the first entry at or behind the internal key.
+  void Seek(const Slice& internal_key) {
+    LoadAt(block_->LowerBound(*comparator_, ExtractUserKey(internal_key),
+                              ExtractTrailer(internal_key)));
+  }
+  // To the last entry at or before the internal key.
+  void SeekForPrev(const Slice& internal_key);
+  // REQUIRES for all of these: Valid().
+  void Next() {
+    if (++index_ < count_) [[likely]] {
+      Load(position_.value.end());
+    } else {
+      position_.valid = false;
+    }
+  }
+  void Prev() { LoadAt(index_ == 0 ? count_ : index_ - 1); }
+  // Valid until the iterator moves.
+  Slice key() const { return position_.key; }
+  // Valid as long as the block.
+  Slice value() const { return position_.value; }
+  const IteratorPosition* position() const { return &position_; }
+  // For another iterator to show its entries in, while this one is in no
+  // block; Next then makes it invalid, as at a block's end.
+  IteratorPosition* shared_position() { return &position_; }
+  // Bytes of the block before the end of the entry that it stands on.
+  size_t offset() const {
+    return static_cast<size_t>(position_.value.end() - block_->base());
+  }
+
+ private:
+  void LoadAt(uint32_t i) {
+    index_ = i;
+    position_.valid = i < count_;
+    if (position_.valid) Load(block_->base() + block_->Offset(i));
+  }
+  void Load(const char* p) {
+    const Block::Entry entry = Block::Decode(p);
+    position_.value = entry.value;
+    const size_t size = entry.rest.size() + kTrailerSize;
+    if (prefix_size_ == 0) {
+      position_.key = Slice(entry.rest.data(), size);
+      return;
+    }
+    if (prefix_size_ + size > buffer_size_) Grow(prefix_size_ + size);
+    ShortCopy(buffer_ + prefix_size_, entry.rest.data(), size);
+    position_.key = Slice(buffer_, prefix_size_ + size);
+  }
+  void Grow(size_t size);
+
+  const Block* block_ = nullptr;
+  const InternalKeyComparator* comparator_ = nullptr;
+  uint32_t index_ = 0;
+  uint32_t count_ = 0;
+  // The key is in the block where it stands there in full, else in the
+  // buffer, which begins with the block's prefix.
+  IteratorPosition position_;
+  size_t prefix_size_ = 0;
+  char* buffer_ = inline_;
+  size_t buffer_size_ = kInlineKeySize;
+  ContextBuffer large_;
+  char inline_[kInlineKeySize];
+};
+
+inline uint32_t Block::FindCandidate(uint64_t hash, uint32_t from) const {
+  const char* fingerprints = base() + kFingerprintsAt;
+  const uint8_t wanted = Fingerprint(hash);
+  uint32_t group = from / 16;
+  // Those before `from` in its group do not count.
+  uint32_t mask_from = ~uint32_t{0} << (from % 16);
+  for (; group < fingerprint_groups_; ++group, mask_from = ~uint32_t{0}) {
+    const uint32_t mask =
+        MatchByte16(fingerprints + 16 * size_t{group}, wanted) & mask_from;
+    if (mask != 0) {
+      const uint32_t i =
+          16 * group + static_cast<uint32_t>(__builtin_ctz(mask));
+      // Behind the last fingerprint there are zeroes.
+      return i < entry_count_ ? i : entry_count_;
+    }
+  }
+  return entry_count_;
+}
+
+}  // namespace varve

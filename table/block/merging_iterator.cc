@@ -1,0 +1,271 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/block/merging_iterator.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace varve {
+
+namespace {
+
+// One input of the merge, with its key at hand.
+struct Child {
+  // To be called whenever the iterator has moved.
+  void Update() {
+    valid = iterator->Valid();
+    if (valid) key = iterator->key();
+  }
+
+  std::unique_ptr<InternalIterator> iterator;
+  bool valid = false;
+  Slice key;
+};
+
+// The valid children form a binary heap of their numbers whose top is the
+// next one in the direction of the walk. As long as one child stays on top,
+// which in runs of keys from one table is most of the time, each step costs
+// one comparison, with the second best.
+class MergingIterator final : public InternalIterator {
+ public:
+  MergingIterator(const InternalKeyComparator* comparator,
+                  std::span<std::unique_ptr<InternalIterator>> children,
+                  ContextMemory* memory)
+      : comparator_(*comparator),
+        children_(children.size(), memory),
+        heap_(memory) {
+    for (size_t i = 0; i < children.size(); ++i) {
+      children_[i].iterator = std::move(children[i]);
+    }
+    heap_.reserve(children_.size());
+  }
+
+  Status status() const override { return status_; }
+
+  bool Park() override {
+    bool parked = true;
+    for (Child& child : children_) parked = child.iterator->Park() && parked;
+    heap_.clear();
+    status_ = Status();
+    ShowNothing();
+    return parked;
+  }
+
+  void SeekToFirst() override {
+    MoveAll(Direction::kForward,
+            [](InternalIterator* child) { child->SeekToFirst(); });
+  }
+  void SeekToLast() override {
+    MoveAll(Direction::kBackward,
+            [](InternalIterator* child) { child->SeekToLast(); });
+  }
+  void Seek(const Slice& internal_key) override {
+    MoveAll(Direction::kForward, [&internal_key](InternalIterator* child) {
+      child->Seek(internal_key);
+    });
+  }
+  void SeekForPrev(const Slice& internal_key) override {
+    MoveAll(Direction::kBackward, [&internal_key](InternalIterator* child) {
+      child->SeekForPrev(internal_key);
+    });
+  }
+  void Next() override {
+    if (direction_ != Direction::kForward && !TurnForward()) return;
+    Top().iterator->Next();
+    Reorder();
+  }
+  void Prev() override {
+    if (direction_ != Direction::kBackward && !TurnBackward()) return;
+    Top().iterator->Prev();
+    Reorder();
+  }
+
+ private:
+  enum class Direction : uint8_t { kForward, kBackward };
+
+  // No place in the heap: the second best has yet to be found.
+  static constexpr size_t kUnknown = 0;
+
+  Child& Top() { return children_[heap_[0]]; }
+  void ShowTop() {
+    if (heap_.empty()) {
+      ShowNothing();
+    } else {
+      Show(Top().iterator->position());
+    }
+  }
+
+  // Whether child a comes before child b in the direction of the walk. Equal
+  // keys count in the order of the children.
+  bool Before(uint32_t a, uint32_t b) const {
+    const int r = comparator_.Compare(children_[a].key, children_[b].key);
+    if (r == 0) return (direction_ == Direction::kForward) == (a < b);
+    return (direction_ == Direction::kForward) == (r < 0);
+  }
+
+  template <typename Move>
+  void MoveAll(Direction direction, Move move) {
+    direction_ = direction;
+    status_ = Status();
+    for (Child& child : children_) {
+      move(child.iterator.get());
+      child.Update();
+      if (!child.valid && !TakeStatus(child)) return;
+    }
+    BuildHeap();
+  }
+
+  // False, and the walk is over, if the child stopped at an error.
+  bool TakeStatus(const Child& child) {
+    status_ = child.iterator->status();
+    if (status_.ok()) return true;
+    heap_.clear();
+    ShowNothing();
+    return false;
+  }
+
+  // Bring all children but the top to the other side of its key.
+  bool TurnForward();
+  bool TurnBackward();
+
+  void BuildHeap();
+  // Lets the entry at a place of the heap sink to where it belongs.
+  void SiftDown(size_t place);
+  // Puts the heap in order after its top has moved.
+  void Reorder();
+  size_t SecondBest() const {
+    return heap_.size() > 2 && Before(heap_[2], heap_[1]) ? 2 : 1;
+  }
+
+  const InternalKeyComparator& comparator_;
+  ContextVector<Child> children_;
+  ContextVector<uint32_t> heap_;
+  size_t second_best_ = kUnknown;  // A place of the heap, 1 or 2.
+  Direction direction_ = Direction::kForward;
+  Status status_;
+};
+
+bool MergingIterator::TurnForward() {
+  const uint32_t top = heap_[0];
+  const Slice key = children_[top].key;
+  direction_ = Direction::kForward;
+  for (uint32_t i = 0; i < children_.size(); ++i) {
+    if (i == top) continue;
+    Child& child = children_[i];
+    child.iterator->Seek(key);
+    child.Update();
+    // Of equal keys, an earlier child's was passed already.
+    while (i < top && child.valid && comparator_.Compare(child.key, key) == 0) {
+      child.iterator->Next();
+      child.Update();
+    }
+    if (!child.valid && !TakeStatus(child)) return false;
+  }
+  BuildHeap();
+  return true;
+}
+
+bool MergingIterator::TurnBackward() {
+  const uint32_t top = heap_[0];
+  const Slice key = children_[top].key;
+  direction_ = Direction::kBackward;
+  for (uint32_t i = 0; i < children_.size(); ++i) {
+    if (i == top) continue;
+    Child& child = children_[i];
+    child.iterator->SeekForPrev(key);
+    child.Update();
+    // Of equal keys, a later child's is still behind.
+    while (i > top && child.valid && comparator_.Compare(child.key, key) == 0) {
+      child.iterator->Prev();
+      child.Update();
+    }
+    if (!child.valid && !TakeStatus(child)) return false;
+  }
+  BuildHeap();
+  return true;
+}
+
+void MergingIterator::BuildHeap() {
+  heap_.clear();
+  for (uint32_t i = 0; i < children_.size(); ++i) {
+    if (children_[i].valid) heap_.push_back(i);
+  }
+  for (size_t place = heap_.size() / 2; place > 0; --place) {
+    SiftDown(place - 1);
+  }
+  second_best_ = kUnknown;
+  ShowTop();
+}
+
+void MergingIterator::SiftDown(size_t place) {
+  const uint32_t sinking = heap_[place];
+  for (size_t next = 2 * place + 1; next < heap_.size(); next = 2 * place + 1) {
+    if (next + 1 < heap_.size() && Before(heap_[next + 1], heap_[next])) {
+      ++next;
+    }
+    if (!Before(heap_[next], sinking)) break;
+    heap_[place] = heap_[next];
+    place = next;
+  }
+  heap_[place] = sinking;
+}
+
+void MergingIterator::Reorder() {
+  Child& top = Top();
+  top.Update();
+  if (!top.valid) {
+    if (!TakeStatus(top)) return;
+    heap_[0] = heap_.back();
+    heap_.pop_back();
+    if (!heap_.empty()) SiftDown(0);
+    second_best_ = kUnknown;
+    ShowTop();
+    return;
+  }
+  if (heap_.size() > 1) {
+    if (second_best_ == kUnknown) second_best_ = SecondBest();
+    if (!Before(heap_[0], heap_[second_best_])) {
+      // The second best is the new top; the old one sinks from its place.
+      std::swap(heap_[0], heap_[second_best_]);
+      SiftDown(second_best_);
+      second_best_ = kUnknown;
+    }
+  }
+  ShowTop();
+}
+
+class EmptyIterator final : public InternalIterator {
+ public:
+  explicit EmptyIterator(Status status) : status_(std::move(status)) {}
+
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(const Slice&) override {}
+  void SeekForPrev(const Slice&) override {}
+  void Next() override {}
+  void Prev() override {}
+  bool Park() override { return status_.ok(); }
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
+}  // namespace
+
+std::unique_ptr<InternalIterator> NewMergingIterator(
+    const InternalKeyComparator* comparator,
+    std::span<std::unique_ptr<InternalIterator>> children,
+    ContextMemory* memory) {
+  if (children.empty()) return NewEmptyIterator(Status(), memory);
+  if (children.size() == 1) return std::move(children[0]);
+  return std::unique_ptr<InternalIterator>(
+      new (memory) MergingIterator(comparator, children, memory));
+}
+
+std::unique_ptr<InternalIterator> NewEmptyIterator(Status status,
+                                                   ContextMemory* memory) {
+  return std::unique_ptr<InternalIterator>(
+      new (memory) EmptyIterator(std::move(status)));
+}
+
+}  // namespace varve

@@ -1,0 +1,240 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/block/properties.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "table/block/block_builder.h"
+#include "table/block/entry_scanner.h"
+#include "util/bytes/coding.h"
+
+namespace varve {
+
+namespace {
+
+constexpr std::string_view kIndexKeyIsUserKey = "rocksdb.index.key.is.user.key";
+constexpr std::string_view kIndexValueIsDeltaEncoded =
+    "rocksdb.index.value.is.delta.encoded";
+constexpr std::string_view kIndexType = "rocksdb.block.based.table.index.type";
+constexpr std::string_view kWholeKeyFiltering =
+    "rocksdb.block.based.table.whole.key.filtering";
+constexpr std::string_view kPrefixFiltering =
+    "rocksdb.block.based.table.prefix.filtering";
+constexpr std::string_view kExternalVersion =
+    "rocksdb.external_sst_file.version";
+constexpr std::string_view kGlobalSequence =
+    "rocksdb.external_sst_file.global_seqno";
+
+// Each sets what a value says. False if the value is none of the field's.
+// `offset` is where it stands in the block's body.
+template <bool TableProperties::*kMember>
+bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
+                     TableProperties* result) {
+  uint64_t number;
+  if (!GetVarint64(&value, &number)) return false;
+  result->*kMember = number != 0;
+  return true;
+}
+
+// Filters may answer only what they surely were built for.
+template <bool TableProperties::*kMember>
+bool ParseTextFlag(Slice value, uint64_t /*offset*/, TableProperties* result) {
+  result->*kMember = value == "1";
+  return true;
+}
+
+template <uint32_t TableProperties::*kMember>
+bool ParseFixed32(Slice value, uint64_t /*offset*/, TableProperties* result) {
+  return GetFixed32(&value, &(result->*kMember));
+}
+
+bool ParseGlobalSequence(Slice value, uint64_t offset,
+                         TableProperties* result) {
+  result->has_global_sequence = true;
+  result->global_sequence_offset = offset;
+  return GetFixed64(&value, &result->global_sequence);
+}
+
+// A property that is known, and what it is: a number in a varint, a text, or
+// what is parsed by a function of its own.
+struct Field {
+  using Parse = bool (*)(Slice value, uint64_t offset, TableProperties* result);
+
+  constexpr Field(std::string_view its_name, uint64_t TableProperties::*member)
+      : name(its_name), number(member) {}
+  constexpr Field(std::string_view its_name,
+                  std::string TableProperties::*member, bool is_for_people)
+      : name(its_name), text(member), for_people(is_for_people) {}
+  constexpr Field(std::string_view its_name, Parse its_parse)
+      : name(its_name), parse(its_parse) {}
+
+  std::string_view name;
+  // One of these is not null.
+  uint64_t TableProperties::*number = nullptr;
+  std::string TableProperties::*text = nullptr;
+  Parse parse = nullptr;
+
+  bool for_people = false;  // Reading does not depend on it.
+};
+
+// By names that rise, as they do in the block.
+constexpr Field kFields[] = {
+    {kIndexType, &ParseFixed32<&TableProperties::index_type>},
+    {kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>},
+    {kWholeKeyFiltering, &ParseTextFlag<&TableProperties::whole_key_filtering>},
+    {"rocksdb.column.family.id", &TableProperties::column_family_id},
+    {"rocksdb.column.family.name", &TableProperties::column_family_name, true},
+    {"rocksdb.comparator", &TableProperties::comparator, false},
+    {"rocksdb.compression", &TableProperties::compression, false},
+    {"rocksdb.creating.db.identity", &TableProperties::db_identity, true},
+    {"rocksdb.creating.session.identity", &TableProperties::session_identity,
+     true},
+    {"rocksdb.creation.time", &TableProperties::creation_time_s},
+    {"rocksdb.data.size", &TableProperties::data_size},
+    {"rocksdb.deleted.keys", &TableProperties::num_deletions},
+    {kGlobalSequence, &ParseGlobalSequence},
+    {kExternalVersion, &ParseFixed32<&TableProperties::external_version>},
+    {"rocksdb.file.creation.time", &TableProperties::file_creation_time_s},
+    {"rocksdb.filter.policy", &TableProperties::filter_policy, true},
+    {"rocksdb.filter.size", &TableProperties::filter_size},
+    {"rocksdb.format.version", &TableProperties::format_version},
+    {kIndexKeyIsUserKey,
+     &ParseVarintFlag<&TableProperties::index_key_is_user_key>},
+    {"rocksdb.index.size", &TableProperties::index_size},
+    {kIndexValueIsDeltaEncoded,
+     &ParseVarintFlag<&TableProperties::index_value_is_delta_encoded>},
+    {"rocksdb.merge.operands", &TableProperties::num_merge_operands},
+    {"rocksdb.num.data.blocks", &TableProperties::num_data_blocks},
+    {"rocksdb.num.entries", &TableProperties::num_entries},
+    {"rocksdb.num.filter_entries", &TableProperties::num_filter_entries},
+    {"rocksdb.num.range-deletions", &TableProperties::num_range_deletions},
+    {"rocksdb.oldest.key.time", &TableProperties::oldest_key_time_s},
+    {"rocksdb.original.file.number", &TableProperties::original_file_number},
+    {"rocksdb.raw.key.size", &TableProperties::raw_key_size},
+    {"rocksdb.raw.value.size", &TableProperties::raw_value_size},
+};
+static_assert(std::is_sorted(std::begin(kFields), std::end(kFields),
+                             [](const Field& a, const Field& b) {
+                               return a.name < b.name;
+                             }));
+
+std::string VarintText(uint64_t value) {
+  std::string result;
+  PutVarint64(&result, value);
+  return result;
+}
+
+std::string Fixed32Text(uint32_t value) {
+  std::string result;
+  PutFixed32(&result, value);
+  return result;
+}
+
+std::string Fixed64Text(uint64_t value) {
+  std::string result;
+  PutFixed64(&result, value);
+  return result;
+}
+
+// How many more properties RocksDB gives each table, about.
+constexpr size_t kMinOthers = 8;
+
+bool SetField(const Field& field, Slice value, uint64_t offset,
+              OtherProperties others, TableProperties* result) {
+  if (field.number != nullptr) {
+    return GetVarint64(&value, &(result->*field.number));
+  }
+  if (field.text != nullptr) {
+    if (others == OtherProperties::kKept || !field.for_people) {
+      (result->*field.text).assign(value.data(), value.size());
+    }
+    return true;
+  }
+  return field.parse(value, offset, result);
+}
+
+}  // namespace
+
+std::string EncodeProperties(const TableProperties& properties) {
+  auto all = properties.other;
+  const auto add = [&all](std::string_view name, std::string value) {
+    all.emplace_back(name, std::move(value));
+  };
+  add(kIndexKeyIsUserKey, VarintText(properties.index_key_is_user_key));
+  add(kIndexValueIsDeltaEncoded,
+      VarintText(properties.index_value_is_delta_encoded));
+  add(kIndexType, Fixed32Text(properties.index_type));
+  add(kWholeKeyFiltering, properties.whole_key_filtering ? "1" : "0");
+  add(kPrefixFiltering, properties.prefix_filtering ? "1" : "0");
+  if (properties.external_version != 0) {
+    add(kExternalVersion, Fixed32Text(properties.external_version));
+  }
+  if (properties.has_global_sequence) {
+    add(kGlobalSequence, Fixed64Text(properties.global_sequence));
+  }
+  for (const Field& field : kFields) {
+    if (field.number != nullptr) {
+      add(field.name, VarintText(properties.*field.number));
+    } else if (field.text != nullptr && !(properties.*field.text).empty()) {
+      add(field.name, properties.*field.text);
+    }
+  }
+  std::sort(all.begin(), all.end());
+
+  BlockBuilder block(BlockBuilder::kNoRestarts);
+  for (const auto& [name, value] : all) block.Add(name, value);
+  return std::move(*block.Finish());
+}
+
+Status DecodeProperties(const Slice& block_body, const std::string& file_name,
+                        TableProperties* result, OtherProperties others) {
+  *result = TableProperties();
+  const auto context = [&] { return file_name + ": properties block"; };
+  BlockTail tail;
+  Status status = DecodeBlockTail(block_body, &tail);
+  if (!status.ok()) return status.Annotate(context());
+
+  EntryScanner scanner(Slice(block_body.data(), tail.entries_size));
+  ByteBudget budget = KeyBudget(block_body.size());
+  const Field* field = std::begin(kFields);
+  std::string_view previous;
+  std::string previous_other;
+  while (scanner.Next()) {
+    const std::string_view name = scanner.key().ToStringView();
+    const Slice value = scanner.value();
+    const auto offset = static_cast<uint64_t>(value.data() - block_body.data());
+    if (!budget.Take(scanner.key().size())) {
+      return scanner.EntryError("the names take too much memory")
+          .Annotate(context());
+    }
+    int order = 1;
+    while (field != std::end(kFields) &&
+           (order = field->name.compare(name)) < 0) {
+      ++field;
+    }
+    if (field != std::end(kFields) && order == 0) {
+      // In order: every name before it was before this field's, too.
+      previous = field->name;
+      if (!SetField(*field, value, offset, others, result)) {
+        return scanner.EntryError("bad value of a property")
+            .Annotate(context());
+      }
+      ++field;
+      continue;
+    }
+    // The first name may be empty.
+    if (name <= previous && scanner.offset() != 0) {
+      return scanner.EntryError("names out of order").Annotate(context());
+    }
+    previous_other = name;
+    previous = previous_other;
+    if (others == OtherProperties::kLeftOut) continue;
+    if (result->other.empty()) result->other.reserve(kMinOthers);
+    result->other.emplace_back(name, value.ToStringView());
+  }
+  if (scanner.status().ok()) return Status();
+  return scanner.status().Annotate(context());
+}
+
+}  // namespace varve

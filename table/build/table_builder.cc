@@ -1,0 +1,405 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/build/table_builder.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitoring/statistics.h"
+#include "table/block/block_builder.h"
+#include "table/block/format.h"
+#include "table/block/properties.h"
+#include "table/index/bloom_filter.h"
+#include "table/index/index_builder.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/compression.h"
+#include "util/bytes/hash.h"
+
+namespace varve {
+
+namespace {
+
+// It keeps a block's body, with the largest entry behind it, and the offsets in
+// it below 2^32.
+constexpr size_t kMaxBlockSize = size_t{512} << 20;
+static_assert(kMaxBlockSize + kMaxEntryBytes < UINT32_MAX);
+
+// A block that is filled to this share of its size is closed before an entry
+// that would make it too large.
+constexpr size_t kNearlyFullPercent = 90;
+
+int CompressorLevel(const TableBuilderOptions& options) {
+  return options.compression_level == 0 ? kDefaultCompressionLevel
+                                        : options.compression_level;
+}
+
+// The filter of a table, of whichever policy.
+class TableFilterBuilder {
+ public:
+  explicit TableFilterBuilder(const FilterPolicy* policy) : policy_(policy) {
+    if (policy == nullptr) return;
+    const double bits_per_key = policy->BuiltinBloomBitsPerKey();
+    if (bits_per_key > 0) bloom_.emplace(bits_per_key);
+  }
+
+  void AddKey(const Slice& user_key) {
+    if (bloom_) {
+      bloom_->AddHash(PreviewXxh3(user_key));
+    } else if (policy_ != nullptr) {
+      AddCustomKey(user_key);
+    }
+  }
+
+  // Distinct keys; there is nothing to write if there are none.
+  size_t KeyCount() const {
+    return bloom_ ? bloom_->HashCount() : key_ends_.size();
+  }
+  std::string MetaindexName() const {
+    return bloom_ ? kFullBloomBlockName
+                  : std::string(kCustomFilterPrefix) + policy_->Name();
+  }
+  std::string PolicyName() const {
+    return bloom_ ? "bloomfilter" : policy_->Name();
+  }
+
+  void Finish(std::string* body) {
+    if (bloom_) {
+      bloom_->Finish(body);
+      return;
+    }
+    std::vector<Slice> keys;
+    keys.reserve(key_ends_.size());
+    size_t begin = 0;
+    for (const size_t end : key_ends_) {
+      keys.emplace_back(keys_.data() + begin, end - begin);
+      begin = end;
+    }
+    body->clear();
+    policy_->CreateFilter(keys, body);
+  }
+
+ private:
+  void AddCustomKey(const Slice& user_key) {
+    if (!key_ends_.empty() && Slice(keys_.data() + last_begin_,
+                                    keys_.size() - last_begin_) == user_key) {
+      return;
+    }
+    last_begin_ = keys_.size();
+    keys_.append(user_key.data(), user_key.size());
+    key_ends_.push_back(keys_.size());
+  }
+
+  const FilterPolicy* const policy_;
+  std::optional<BloomFilterBuilder> bloom_;
+  // A policy of the user's wants all keys at once.
+  std::string keys_;
+  std::vector<size_t> key_ends_;
+  size_t last_begin_ = 0;
+};
+
+}  // namespace
+
+struct TableBuilder::Rep {
+  Rep(const TableBuilderOptions& builder_options, WritableFile* table_file)
+      : options(builder_options),
+        file(table_file),
+        bytewise(options.comparator->bytewise()),
+        block_size(std::min(options.block_size, kMaxBlockSize)),
+        nearly_full_size((block_size * kNearlyFullPercent + 99) / 100),
+        data_block(options.block_restart_interval),
+        compressor(options.compression, CompressorLevel(options)),
+        range_deletions(1),
+        index(options.comparator),
+        filter(options.filter_policy.get()) {
+    if (!CompressionSupported(options.compression)) {
+      status = Status::NotSupported("compression type",
+                                    CompressionName(options.compression));
+    }
+  }
+
+  Slice LastKey() const {
+    return data_block.empty() ? Slice(pending_last_key) : data_block.last_key();
+  }
+  // Whether the key, which shares so many bytes with the last one, is behind
+  // it.
+  bool IsBehindLast(const Slice& internal_key, size_t shared) const;
+  // What is wrong with an entry.
+  Status Refusal(const Slice& internal_key, const Slice& value) const;
+  bool MustCloseBlock(const Slice& key, const Slice& value) const;
+  void CloseDataBlock();
+  void WriteBlock(std::string* body, bool compress, BlockHandle* handle);
+  void Append(const Slice& data);
+  void WriteFilter();
+  void WriteIndex();
+  void WriteRangeDeletions();
+  void WriteProperties();
+  void WriteMetaindexAndFooter();
+
+  const TableBuilderOptions options;
+  WritableFile* const file;
+  const bool bytewise;
+  const size_t block_size;
+  const size_t nearly_full_size;
+
+  Status status;
+  uint64_t offset = 0;
+
+  BlockBuilder data_block;
+  Compressor compressor;
+  std::string compressed;
+  // A closed block waits for the next key before it goes into the index.
+  bool index_entry_pending = false;
+  BlockHandle pending_handle;
+  std::string pending_last_key;
+
+  BlockBuilder range_deletions;
+  IndexBuilder index;
+  TableFilterBuilder filter;
+  TableProperties properties;
+  std::vector<std::pair<std::string, BlockHandle>> meta_blocks;
+  Footer footer;
+};
+
+bool TableBuilder::Rep::IsBehindLast(const Slice& internal_key,
+                                     size_t shared) const {
+  if (properties.num_entries == properties.num_range_deletions) return true;
+  const Slice last_key = LastKey();
+  // In bytewise order the first byte that differs tells, if it is not of a
+  // trailer.
+  if (shared + kTrailerSize < internal_key.size() &&
+      shared + kTrailerSize < last_key.size() && bytewise) {
+    return static_cast<unsigned char>(last_key[shared]) <
+           static_cast<unsigned char>(internal_key[shared]);
+  }
+  return options.comparator->Compare(last_key, internal_key) < 0;
+}
+
+Status TableBuilder::Rep::Refusal(const Slice& internal_key,
+                                  const Slice& value) const {
+  if (internal_key.size() < kTrailerSize) {
+    return Status::InvalidArgument("not an internal key",
+                                   DescribeInternalKey(internal_key));
+  }
+  if (!EntryFits(internal_key.size() - kTrailerSize, value.size())) {
+    return Status::InvalidArgument("entry of more than 3 GiB",
+                                   std::to_string(value.size()));
+  }
+  // A table out of order would lose keys silently.
+  return Status::InvalidArgument(
+      "keys out of order: " + DescribeInternalKey(LastKey()) + " before " +
+      DescribeInternalKey(internal_key));
+}
+
+bool TableBuilder::Rep::MustCloseBlock(const Slice& key,
+                                       const Slice& value) const {
+  if (data_block.empty()) return false;
+  const size_t size = data_block.CurrentSize();
+  if (size >= block_size) return true;
+  if (data_block.KeyBytes() + key.size() > kMaxWrittenKeyBytes) return true;
+  return size > nearly_full_size &&
+         data_block.SizeAfter(key, value) > block_size;
+}
+
+void TableBuilder::Rep::CloseDataBlock() {
+  const Slice last_key = data_block.last_key();
+  pending_last_key.assign(last_key.data(), last_key.size());
+  WriteBlock(data_block.Finish(), /*compress=*/true, &pending_handle);
+  data_block.Reset();
+  index_entry_pending = true;
+  ++properties.num_data_blocks;
+  properties.data_size = offset;
+}
+
+// Adds the trailer to *body, so that block and trailer go out as one.
+void TableBuilder::Rep::WriteBlock(std::string* body, bool compress,
+                                   BlockHandle* handle) {
+  CompressionType type = CompressionType::kNone;
+  std::string* stored = body;
+  if (compress && options.compression != CompressionType::kNone &&
+      compressor.Compress(*body, &compressed)) {
+    type = options.compression;
+    stored = &compressed;
+  }
+  if (compress && options.compression != CompressionType::kNone) {
+    RecordTick(options.statistics, stored == &compressed
+                                       ? Ticker::kBlocksCompressed
+                                       : Ticker::kBlocksNotCompressed);
+  }
+  handle->offset = offset;
+  handle->size = stored->size();
+  stored->push_back(static_cast<char>(type));
+  PutFixed32(stored,
+             BlockChecksum(options.checksum, stored->data(), handle->size));
+  Append(*stored);
+}
+
+void TableBuilder::Rep::Append(const Slice& data) {
+  if (!status.ok()) return;
+  status = file->Append(data);
+  if (status.ok()) offset += data.size();
+}
+
+void TableBuilder::Rep::WriteFilter() {
+  if (filter.KeyCount() == 0) return;
+  const size_t key_count = filter.KeyCount();
+  std::string body;
+  filter.Finish(&body);
+  if (body.empty()) return;  // The policy has nothing to say.
+  properties.num_filter_entries = key_count;
+  properties.filter_policy = filter.PolicyName();
+  properties.filter_size = body.size();
+  BlockHandle handle;
+  WriteBlock(&body, /*compress=*/false, &handle);
+  meta_blocks.emplace_back(filter.MetaindexName(), handle);
+}
+
+void TableBuilder::Rep::WriteIndex() {
+  properties.index_key_is_user_key = index.keys_are_user_keys();
+  properties.index_value_is_delta_encoded = true;
+  std::string body;
+  index.Finish(&body);
+  // Raw, so that opening a table need not decompress it.
+  WriteBlock(&body, /*compress=*/false, &footer.index);
+  properties.index_size = footer.index.size + kBlockTrailerSize;
+}
+
+void TableBuilder::Rep::WriteRangeDeletions() {
+  if (range_deletions.empty()) return;
+  BlockHandle handle;
+  WriteBlock(range_deletions.Finish(), /*compress=*/false, &handle);
+  meta_blocks.emplace_back(kRangeDeletionBlockName, handle);
+}
+
+void TableBuilder::Rep::WriteProperties() {
+  properties.prefix_filtering = false;
+  properties.creation_time_s = options.creation_time_s;
+  properties.file_creation_time_s = options.file_creation_time_s;
+  properties.original_file_number = options.file_number;
+  properties.column_family_name = "default";
+  properties.comparator = options.comparator->user_comparator()->Name();
+  // RocksDB does not even try to decompress a table that claims to have no
+  // compressed block, so this must be true.
+  properties.compression = CompressionName(options.compression);
+  properties.db_identity = options.db_identity;
+  properties.session_identity = options.session_identity;
+  // What RocksDB says of features that are not in use.
+  properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
+                      {"rocksdb.merge.operator", "nullptr"},
+                      {"rocksdb.prefix.extractor.name", "nullptr"},
+                      {"rocksdb.property.collectors", "[]"}};
+  std::string body = EncodeProperties(properties);
+  BlockHandle handle;
+  WriteBlock(&body, /*compress=*/false, &handle);
+  meta_blocks.emplace_back(kPropertiesBlockName, handle);
+}
+
+void TableBuilder::Rep::WriteMetaindexAndFooter() {
+  std::sort(meta_blocks.begin(), meta_blocks.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  BlockBuilder metaindex(1);
+  for (const auto& [name, handle] : meta_blocks) {
+    std::string value;
+    handle.EncodeTo(&value);
+    metaindex.Add(name, value);
+  }
+  WriteBlock(metaindex.Finish(), /*compress=*/false, &footer.metaindex);
+  footer.checksum = options.checksum;
+  std::string encoded;
+  footer.EncodeTo(&encoded);
+  Append(encoded);
+}
+
+TableBuilder::TableBuilder(const TableBuilderOptions& options,
+                           WritableFile* file)
+    : rep_(std::make_unique<Rep>(options, file)) {}
+
+TableBuilder::~TableBuilder() = default;
+
+bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
+  Rep* r = rep_.get();
+  if (!r->status.ok()) return false;
+  // A block that was just closed gave its last key away.
+  const size_t shared =
+      r->data_block.empty() ? 0 : r->data_block.SharedBytes(internal_key);
+  if (internal_key.size() < kTrailerSize ||
+      !EntryFits(internal_key.size() - kTrailerSize, value.size()) ||
+      !r->IsBehindLast(internal_key, shared)) {
+    r->status = r->Refusal(internal_key, value);
+    return false;
+  }
+
+  const bool full = r->MustCloseBlock(internal_key, value);
+  if (full) r->CloseDataBlock();
+  if (r->index_entry_pending) {
+    r->index.Add(r->pending_last_key, internal_key, r->pending_handle);
+    r->index_entry_pending = false;
+  }
+  r->filter.AddKey(ExtractUserKey(internal_key));
+  r->data_block.AddSharing(internal_key, value, full ? 0 : shared);
+
+  TableProperties* properties = &r->properties;
+  ++properties->num_entries;
+  properties->raw_key_size += internal_key.size();
+  properties->raw_value_size += value.size();
+  const ValueType type = ExtractValueType(internal_key);
+  if (type == ValueType::kDeletion || type == ValueType::kSingleDeletion) {
+    ++properties->num_deletions;
+  }
+  return r->status.ok();
+}
+
+void TableBuilder::AddRangeDeletion(const Slice& begin, const Slice& end,
+                                    SequenceNumber sequence) {
+  Rep* r = rep_.get();
+  const std::string key =
+      MakeInternalKey(begin, PackTrailer(sequence, ValueType::kRangeDeletion));
+  r->range_deletions.Add(key, end);
+  // RocksDB counts them among entries and deletions.
+  ++r->properties.num_entries;
+  ++r->properties.num_deletions;
+  ++r->properties.num_range_deletions;
+  r->properties.raw_key_size += key.size();
+  r->properties.raw_value_size += end.size();
+}
+
+Status TableBuilder::Finish() {
+  Rep* r = rep_.get();
+  if (!r->data_block.empty()) r->CloseDataBlock();
+  if (r->index_entry_pending) {
+    r->index.AddLast(r->pending_last_key, r->pending_handle);
+    r->index_entry_pending = false;
+  }
+  r->WriteFilter();
+  r->WriteIndex();
+  r->WriteRangeDeletions();
+  r->WriteProperties();
+  r->WriteMetaindexAndFooter();
+  return r->status;
+}
+
+Slice TableBuilder::LastKey() const { return rep_->LastKey(); }
+
+Status TableBuilder::status() const { return rep_->status; }
+
+uint64_t TableBuilder::EntryCount() const {
+  return rep_->properties.num_entries;
+}
+
+uint64_t TableBuilder::DeletionCount() const {
+  return rep_->properties.num_deletions - rep_->properties.num_range_deletions;
+}
+
+uint64_t TableBuilder::FileSize() const { return rep_->offset; }
+
+uint64_t TableBuilder::EstimatedFileSize() const {
+  return rep_->offset +
+         (rep_->data_block.empty() ? 0 : rep_->data_block.CurrentSize());
+}
+
+uint64_t TableBuilder::TailSize() const {
+  return rep_->offset - rep_->properties.data_size;
+}
+
+}  // namespace varve

@@ -1,0 +1,255 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/cache/block_loader.h"
+
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
+#include "util/bytes/coding.h"
+#include "util/bytes/compression.h"
+#include "util/threads/thread_scratch.h"
+
+namespace varve {
+
+namespace {
+
+// A scratch buffer larger than this is given back after use.
+constexpr size_t kMaxKeptScratchBytes = 1 << 20;
+
+// How large a compressed index is at most: tables are opened with the whole of
+// it in memory. Separators are short, so honest ones stay far below.
+constexpr size_t kMaxIndexRatio = 1024;
+constexpr size_t kAlwaysAllowedIndexBytes = size_t{64} << 20;
+
+}  // namespace
+
+BlockLoader::BlockLoader(const RandomAccessFile* file,
+                         const std::string& file_name, uint64_t file_size,
+                         const Footer& footer)
+    : file_(file),
+      file_name_(file_name),
+      file_size_(file_size),
+      checksum_type_(footer.checksum),
+      format_version_(footer.format_version) {}
+
+Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
+                                  const BlockBuildOptions& build_options,
+                                  ReadaheadBuffer* readahead,
+                                  BlockRef* block) const {
+  const ThreadScratch<FileBody, BlockLoader> lent;
+  Status s = ReadDataBody(handle, verify, readahead, &*lent);
+  if (!s.ok()) return s;
+  return MakeDataBlock(handle, build_options, &*lent, block);
+}
+
+Status BlockLoader::MakeDataBlock(const BlockHandle& handle,
+                                  const BlockBuildOptions& build_options,
+                                  FileBody* body, BlockRef* block) const {
+  const LocalSpan span(LocalSpan::Shared(), "block build", TraceBlocks());
+  Block* made = nullptr;
+  Status s = Block::Create(body->contents, build_options, &made);
+  for (BlockContents* scratch : {&body->uncompressed, &body->heap}) {
+    if (scratch->buffer.capacity() > kMaxKeptScratchBytes) {
+      scratch->buffer.Trim();
+    }
+  }
+  if (!s.ok()) return s.Annotate(Describe(handle));
+  *block = BlockRef(made);
+  return s;
+}
+
+Status BlockLoader::ReadDataBody(const BlockHandle& handle, bool verify,
+                                 ReadaheadBuffer* readahead,
+                                 FileBody* body) const {
+  Status s;
+  {
+    const LocalSpan span("block read", TraceBlocks());
+    s = ReadRaw(handle, readahead, body);
+  }
+  if (s.ok()) s = TakeDataBody(handle, verify, body->raw, body);
+  return s;
+}
+
+Status BlockLoader::TakeDataBody(const BlockHandle& handle, bool verify,
+                                 const Slice& raw, FileBody* body) const {
+  body->raw = raw;
+  Status s = CheckLength(handle, raw);
+  LocalSpan step(LocalSpan::Shared(), verify ? "checksum" : "decompress",
+                 TraceBlocks());
+  if (s.ok() && verify) {
+    s = CompareChecksum(handle, raw);
+    step.Next("decompress");
+  }
+  if (s.ok()) s = Uncompress(handle, dictionary_, body);
+  return s;
+}
+
+Status BlockLoader::ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
+                                  ReadaheadBuffer* readahead,
+                                  FileBody* body) const {
+  Status s = ReadRaw(handle, readahead, body);
+  if (s.ok()) s = CompareChecksum(handle, body->raw);
+  if (s.ok()) s = CheckMetaCompression(kind, handle, body->raw);
+  if (s.ok()) s = Uncompress(handle, Slice(), body);
+  return s;
+}
+
+Status BlockLoader::ReadProperties(const BlockHandle& handle,
+                                   ReadaheadBuffer* readahead,
+                                   OtherProperties others,
+                                   TableProperties* properties) const {
+  FileBody body;
+  Status s = ReadRaw(handle, readahead, &body);
+  if (!s.ok()) return s;
+  s = CompareChecksum(handle, body.raw);
+  if (s.IsCorruption()) {
+    std::string before = body.raw.ToString();
+    const Slice suspect_body(before.data(), static_cast<size_t>(handle.size));
+    TableProperties suspect;
+    if (DecodeProperties(suspect_body, file_name_, &suspect,
+                         OtherProperties::kLeftOut)
+            .ok() &&
+        suspect.has_global_sequence) {
+      EncodeFixed64(before.data() + suspect.global_sequence_offset, 0);
+      if (CompareChecksum(handle, before).ok()) s = Status();
+    }
+  }
+  if (s.ok()) s = CheckMetaCompression(MetaKind::kOther, handle, body.raw);
+  if (s.ok()) s = Uncompress(handle, Slice(), &body);
+  if (!s.ok()) return s;
+  return DecodeProperties(body.contents, file_name_, properties, others);
+}
+
+Status BlockLoader::CheckBlock(const BlockHandle& handle,
+                               ReadaheadBuffer* readahead) const {
+  FileBody body;
+  Status s = ReadRaw(handle, readahead, &body);
+  return s.ok() ? CompareChecksum(handle, body.raw) : s;
+}
+
+std::string BlockLoader::Describe(const BlockHandle& handle) const {
+  return file_name_ + " offset " + std::to_string(handle.offset) + " size " +
+         std::to_string(handle.size);
+}
+
+Status BlockLoader::CheckPlace(const BlockHandle& handle) const {
+  if (handle.FitsIn(file_size_)) return Status();
+  return Status::Corruption(Describe(handle),
+                            "the block handle points beyond the file");
+}
+
+Status BlockLoader::CheckLength(const BlockHandle& handle,
+                                const Slice& raw) const {
+  const auto size = static_cast<size_t>(handle.size) + kBlockTrailerSize;
+  if (raw.size() == size) return Status();
+  return Status::Corruption(
+      Describe(handle), "truncated read: got " + std::to_string(raw.size()) +
+                            " bytes of " + std::to_string(size));
+}
+
+Status BlockLoader::ReadRaw(const BlockHandle& handle,
+                            ReadaheadBuffer* readahead, FileBody* body) const {
+  Status s = CheckPlace(handle);
+  if (!s.ok()) return s;
+  const auto size = static_cast<size_t>(handle.size) + kBlockTrailerSize;
+  body->raw = Slice(nullptr, 0);
+  if (readahead != nullptr) {
+    s = readahead->Serve(handle.offset, size, &body->raw);
+    if (!s.ok()) return s;
+  }
+  if (PerfCounts()) [[unlikely]] {
+    ++GetPerfContext()->block_read_count;
+    GetPerfContext()->block_read_byte += size;
+  }
+  PerfTimer timer(Env::Default(), &GetPerfContext()->block_read_time);
+  if (body->raw.data() == nullptr) {
+    char* scratch = body->inline_bytes;
+    if (size > FileBody::kInlineBytes) {
+      scratch = body->heap.buffer.Reserve(size);
+    }
+    s = file_->Read(handle.offset, size, &body->raw, scratch);
+    if (!s.ok()) return s;
+  }
+  return CheckLength(handle, body->raw);
+}
+
+Status BlockLoader::CompareChecksum(const BlockHandle& handle,
+                                    const Slice& raw) const {
+  if (checksum_type_ == ChecksumType::kNone) return Status();
+  RecordTick(statistics_, Ticker::kBlocksChecked);
+  const PerfTimer timer(Env::Default(), &GetPerfContext()->block_checksum_time);
+  const auto size = static_cast<size_t>(handle.size);
+  const uint32_t stored = DecodeFixed32(raw.data() + size + 1);
+  const uint32_t computed = BlockChecksum(checksum_type_, raw.data(), size);
+  if (stored == computed) return Status();
+  char text[128];
+  snprintf(text, sizeof(text),
+           "block checksum mismatch: stored = 0x%08x, computed = 0x%08x, "
+           "type = %u in ",
+           stored, computed, static_cast<unsigned>(checksum_type_));
+  return Status::Corruption(text + Describe(handle));
+}
+
+Status BlockLoader::CheckMetaCompression(MetaKind kind,
+                                         const BlockHandle& handle,
+                                         const Slice& raw) const {
+  const Slice stored(raw.data(), static_cast<size_t>(handle.size));
+  const auto type = static_cast<CompressionType>(raw[stored.size()]);
+  if (type == CompressionType::kNone) return Status();
+  if (kind == MetaKind::kIndex) {
+    size_t size = 0;
+    Status s = UncompressedLength(type, format_version_, stored, &size);
+    if (s.ok() &&
+        size > kAlwaysAllowedIndexBytes + kMaxIndexRatio * stored.size()) {
+      s = Status::Corruption("an index with an impossible raw size");
+    }
+    return s.ok() ? s : s.Annotate(Describe(handle));
+  }
+  // LevelDB's tables have the legacy footer.
+  if (kind == MetaKind::kMetaindex && format_version_ == 0 &&
+      type == CompressionType::kSnappy) {
+    return Status();
+  }
+  return Status::Corruption(Describe(handle),
+                            "a compressed block of a kind that never is");
+}
+
+Status BlockLoader::Uncompress(const BlockHandle& handle,
+                               const Slice& dictionary, FileBody* body) const {
+  const Slice stored(body->raw.data(), static_cast<size_t>(handle.size));
+  body->contents = stored;
+  const auto type = static_cast<CompressionType>(body->raw[stored.size()]);
+  if (type == CompressionType::kNone) return Status();
+  RecordTick(statistics_, Ticker::kBlocksDecompressed);
+  const PerfTimer timer(Env::Default(),
+                        &GetPerfContext()->block_decompress_time);
+  BlockContents* const target = &body->uncompressed;
+  size_t size = 0;
+  Status s = UncompressedLength(type, format_version_, stored, &size);
+  if (s.ok()) {
+    char* const data = target->buffer.Reserve(size);
+    target->size = size;
+    s = UncompressInto(type, format_version_, stored, data, size, dictionary);
+  }
+  if (!s.ok()) return s.Annotate(Describe(handle));
+  body->contents = target->AsSlice();
+  return s;
+}
+
+BlockContents FileBody::TakeContents() {
+  BlockContents result;
+  if (contents.data() == uncompressed.buffer.data()) {
+    result = std::move(uncompressed);
+  } else if (contents.data() == heap.buffer.data()) {
+    result = std::move(heap);
+  } else {
+    memcpy(result.buffer.Reserve(contents.size()), contents.data(),
+           contents.size());
+  }
+  result.size = contents.size();
+  return result;
+}
+
+}  // namespace varve

@@ -1,0 +1,214 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/cache/clock_block_cache.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "util/threads/read_section.h"
+
+namespace varve {
+
+namespace {
+
+// Bytes of blocks that no cache counts any more and some reader may be in: of
+// all caches, as one reader keeps what any of them evicts.
+constinit std::atomic<size_t> retired_bytes{0};
+
+// So many are taken for what readers need a moment for, or so great a part of
+// the cache.
+constexpr size_t kUsualRetiredBytes = 4 << 20;
+constexpr size_t kUsualRetiredPart = 4;
+
+void FreeBlock(void* object) {
+  auto* const block = static_cast<Block*>(object);
+  // relaxed: see TooMuchIsRetired.
+  retired_bytes.fetch_sub(block->ApproximateMemoryUsage(),
+                          std::memory_order_relaxed);
+  Block::DropHold(block);
+}
+
+bool TooMuchIsRetired(size_t capacity_bytes) {
+  // relaxed: a bound that need not be kept to the byte.
+  return retired_bytes.load(std::memory_order_relaxed) >
+         std::max(capacity_bytes / kUsualRetiredPart, kUsualRetiredBytes);
+}
+
+}  // namespace
+
+ClockBlockCache::ClockBlockCache(const CacheOptions& options)
+    : BlockCache(options),
+      strict_(options.strict_capacity_limit),
+      shard_count_(ShardCount(options.capacity_bytes)),
+      shards_(std::make_unique<Shard[]>(shard_count_)) {
+  ClockBlockCache::Divide(options.capacity_bytes);
+}
+
+// All tables have gone, and taken their blocks out.
+ClockBlockCache::~ClockBlockCache() = default;
+
+ClockBlockCache::Shard* ClockBlockCache::ShardOf(const BlockSlot* slot) const {
+  // Neighbouring slots go to different shards.
+  const uint64_t number = reinterpret_cast<uintptr_t>(slot) / sizeof(*slot);
+  return &shards_[number * 0x9E3779B97F4A7C15 >> 48 & (shard_count_ - 1)];
+}
+
+BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
+  const ReadSection section;
+  // T2. acquire pairs with the release in Insert.
+  Block* const block = place.slot->load(std::memory_order_acquire);
+  if (block == nullptr) return BlockRef();
+  // Before Pin, whose locked instruction lets no later load begin.
+  block->PrefetchHeader();
+  block->Pin();
+  block->Touch();
+  return BlockRef(block);
+}
+
+bool ClockBlockCache::Admit(const BlockPlace& place) {
+  // A reader that hangs keeps all that is evicted meanwhile. Then nothing more
+  // is taken in, and so nothing is evicted.
+  if (TooMuchIsRetired(GetCapacity())) [[unlikely]] {
+    FreeRetired();
+    if (TooMuchIsRetired(GetCapacity())) return false;
+  }
+  Shard* const shard = ShardOf(place.slot);
+  MutexLock lock(&shard->mutex);
+  // What was pinned when the capacity shrank may go now.
+  if (shard->usage_bytes > shard->capacity_bytes) MakeRoom(shard, 0);
+  return shard->admission.Admit(place.last_miss, place.handle->size,
+                                shard->usage_bytes, shard->capacity_bytes);
+}
+
+BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
+  auto* const block = const_cast<Block*>(ref.get());
+  const size_t charge = block->ApproximateMemoryUsage();
+  Shard* const shard = ShardOf(place.slot);
+  MutexLock lock(&shard->mutex);
+  // relaxed: slots change under the mutex only.
+  Block* const winner = place.slot->load(std::memory_order_relaxed);
+  if (winner != nullptr) {
+    winner->Pin();  // Evict needs the mutex.
+    return BlockRef(winner);
+  }
+  // A block that never fits must not push out all others.
+  if (charge > shard->capacity_bytes) return ref;
+  MakeRoom(shard, charge);
+  if (strict_ && shard->usage_bytes + charge > shard->capacity_bytes) {
+    return ref;
+  }
+  block->Hold();
+  block->slot_ = place.slot;
+  block->ring_index_ = static_cast<uint32_t>(shard->ring.size());
+  shard->ring.push_back(block);
+  shard->usage_bytes += charge;
+  ++shard->filled_slots;
+  // T1. release pairs with the acquire of readers: they see the block.
+  place.slot->store(block, std::memory_order_release);
+  return ref;
+}
+
+void ClockBlockCache::RemoveFromRing(Shard* shard, Block* block) {
+  Block* const last = shard->ring.back();
+  shard->ring[block->ring_index_] = last;
+  last->ring_index_ = block->ring_index_;
+  shard->ring.pop_back();
+  shard->usage_bytes -= block->ApproximateMemoryUsage();
+}
+
+void ClockBlockCache::Evict(Shard* shard, Block* block) {
+  // T3. release pairs with the acquire of EraseTable: this thread is done with
+  // a slot that is seen to be empty.
+  block->slot_->store(nullptr, std::memory_order_release);
+  RemoveFromRing(shard, block);
+  // relaxed: see TooMuchIsRetired.
+  retired_bytes.fetch_add(block->ApproximateMemoryUsage(),
+                          std::memory_order_relaxed);
+  Retire(block, &FreeBlock);
+}
+
+void ClockBlockCache::MakeRoom(Shard* shard, size_t more_bytes) {
+  // Blocks lose their mark in the first turn and go in the second. After two
+  // in which none went, all are pinned.
+  size_t looks = 0;
+  while (shard->usage_bytes + more_bytes > shard->capacity_bytes &&
+         looks++ < 2 * shard->ring.size()) {
+    if (shard->hand >= shard->ring.size()) shard->hand = 0;
+    Block* const block = shard->ring[shard->hand];
+    // The newest block, the ring's last, comes to the place of one that goes,
+    // behind the hand: it has a whole turn before it.
+    ++shard->hand;
+    if (block->IsPinned() || block->TakeReferenced()) continue;
+    Evict(shard, block);
+    looks = 0;
+  }
+}
+
+void ClockBlockCache::EraseTable(uint64_t /*table_id*/, BlockSlots slots) {
+  for (IndexNode& node : slots) {
+    for (BlockSlot& slot : node.slots) {
+      // acquire pairs with the release of T3: B3.
+      if (slot.load(std::memory_order_acquire) == nullptr) continue;
+      Shard* const shard = ShardOf(&slot);
+      MutexLock lock(&shard->mutex);
+      // relaxed: slots change under the mutex only.
+      Block* const block = slot.load(std::memory_order_relaxed);
+      if (block != nullptr) Evict(shard, block);
+    }
+  }
+}
+
+void ClockBlockCache::Divide(size_t block_bytes) {
+  for (size_t i = 0; i < shard_count_; ++i) {
+    Shard* const shard = &shards_[i];
+    MutexLock lock(&shard->mutex);
+    shard->capacity_bytes = ShardPart(block_bytes, i, shard_count_);
+    MakeRoom(shard, 0);
+  }
+}
+
+size_t ClockBlockCache::GetUsage() const {
+  size_t sum = ReservedBytes();
+  for (size_t i = 0; i < shard_count_; ++i) {
+    MutexLock lock(&shards_[i].mutex);
+    sum += shards_[i].usage_bytes;
+  }
+  return sum;
+}
+
+uint64_t ClockBlockCache::WitnessCount() const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < shard_count_; ++i) {
+    MutexLock lock(&shards_[i].mutex);
+    sum += shards_[i].filled_slots;
+  }
+  return sum;
+}
+
+size_t ClockBlockCache::GetPinnedUsage() const {
+  size_t sum = 0;
+  for (size_t i = 0; i < shard_count_; ++i) {
+    MutexLock lock(&shards_[i].mutex);
+    for (const Block* block : shards_[i].ring) {
+      if (block->IsPinned()) sum += block->ApproximateMemoryUsage();
+    }
+  }
+  return sum;
+}
+
+void ClockBlockCache::EraseUnreferenced() {
+  for (size_t i = 0; i < shard_count_; ++i) {
+    Shard* const shard = &shards_[i];
+    MutexLock lock(&shard->mutex);
+    for (size_t j = 0; j < shard->ring.size();) {
+      Block* const block = shard->ring[j];
+      if (block->IsPinned()) {
+        ++j;
+      } else {
+        Evict(shard, block);
+      }
+    }
+  }
+}
+
+}  // namespace varve

@@ -1,0 +1,182 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/index/table_index.h"
+
+#include <algorithm>
+
+#include "table/block/entry_scanner.h"
+#include "util/bytes/coding.h"
+#include "util/threads/witness.h"
+
+namespace varve {
+
+namespace {
+
+// Index types of the properties. The binary (0) and the hash index (1) have
+// the same entries; the latter has other blocks beside, which are not needed.
+constexpr uint32_t kTwoLevel = 2;
+constexpr uint32_t kBinarySearchWithFirstKey = 3;
+
+// Keys that share much with the one before grow when they are decoded. Honest
+// indexes stay far below these bounds; others must not take all memory.
+constexpr size_t kMaxArenaGrowth = 256;
+constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
+
+constexpr size_t kMaxArenaSlack = 512;
+
+// Reads a handle that may be given relative to the one before.
+bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
+  if (!relative) return handle->DecodeFrom(input);
+  uint64_t size_change;
+  if (!GetVarint64(input, &size_change)) return false;
+  handle->offset += handle->size + kBlockTrailerSize;
+  // A sum that wraps around will not fit the file.
+  handle->size += static_cast<uint64_t>(ZigZagDecode(size_change));
+  return true;
+}
+
+}  // namespace
+
+Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
+                          uint64_t file_size,
+                          const InternalKeyComparator* comparator,
+                          bool binary_search) {
+  comparator_ = comparator;
+  user_keys_ = properties.index_key_is_user_key;
+  if (properties.index_type == kTwoLevel) {
+    return Status::NotSupported("partitioned index");
+  }
+  if (properties.index_type > kBinarySearchWithFirstKey) {
+    return Status::NotSupported("index type " +
+                                std::to_string(properties.index_type));
+  }
+  BlockTail tail;
+  Status s = DecodeBlockTail(body, &tail);
+  if (s.ok()) {
+    s = DecodeEntries(Slice(body.data(), tail.entries_size), properties,
+                      file_size);
+  }
+  if (!s.ok()) return s.Annotate("index");
+  // Copying a little costs more than it gives back.
+  if (arena_.capacity() - arena_.size() > kMaxArenaSlack) {
+    arena_.shrink_to_fit();
+  }
+  starts_.shrink_to_fit();
+  handles_.shrink_to_fit();
+  MakeNodes(comparator->bytewise() && !binary_search && size() > 0);
+  return Status();
+}
+
+void TableIndex::MakeNodes(bool with_prefixes) {
+  node_count_ = (size() + IndexNode::kFanout - 1) / IndexNode::kFanout;
+  nodes_ = std::make_unique<IndexNode[]>(node_count_);
+  last_misses_ = std::make_unique<uint8_t[]>(size());
+  has_prefixes_ = with_prefixes;
+  if (!with_prefixes) return;
+  tops_.reserve(node_count_);
+  const bool with_summits = node_count_ > kTopsOfSummit;
+  if (with_summits) summits_.reserve(node_count_ / kTopsOfSummit + 1);
+  CountWitness(Witness::kPrefixIndex);
+  // The separators rise, so what the first and the last begin with, all do.
+  // (An index that is out of order gives wrong answers, not wrong accesses.)
+  const Slice first = SeparatorUserKey(0);
+  const Slice last = SeparatorUserKey(size() - 1);
+  const size_t limit = std::min(first.size(), last.size());
+  while (common_size_ < limit && first[common_size_] == last[common_size_]) {
+    ++common_size_;
+  }
+  for (size_t i = 0; i < node_count_ * IndexNode::kFanout; ++i) {
+    uint64_t& prefix =
+        nodes_[i / IndexNode::kFanout].prefixes[i % IndexNode::kFanout];
+    if (i >= size()) {
+      prefix = UINT64_MAX;
+      continue;
+    }
+    const Slice key = SeparatorUserKey(i);
+    prefix = key.size() < common_size_ ? 0 : PrefixOf(key);
+    if (i + 1 == size() || (i + 1) % IndexNode::kFanout == 0) {
+      tops_.push_back(prefix);
+      if (with_summits &&
+          (i + 1 == size() || tops_.size() % kTopsOfSummit == 0)) {
+        summits_.push_back(prefix);
+      }
+    }
+  }
+}
+
+Status TableIndex::DecodeEntries(const Slice& entries,
+                                 const TableProperties& properties,
+                                 uint64_t file_size) {
+  const bool with_first_key =
+      properties.index_type == kBinarySearchWithFirstKey;
+  const bool delta = properties.index_value_is_delta_encoded;
+  // An index that was compressed may be larger than the file.
+  const size_t grown_size =
+      kAlwaysAllowedArenaSize +
+      kMaxArenaGrowth * std::min<size_t>(entries.size(), file_size);
+  const size_t max_arena_size =
+      std::min<size_t>(UINT32_MAX, std::max(entries.size(), grown_size));
+  // Entries and blocks take this much at least, whatever the properties say.
+  const size_t expected =
+      std::min({static_cast<size_t>(properties.num_data_blocks),
+                entries.size() / 3, file_size / kBlockTrailerSize});
+  starts_.reserve(expected + 1);
+  handles_.reserve(expected);
+  arena_.reserve(entries.size());
+  starts_.push_back(0);
+  BlockHandle handle;
+  ByteBudget blocks(file_size);
+  EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut
+                                    : EntryScanner::ValueLength::kStored);
+  while (entry.Next()) {
+    Slice value = entry.value();
+    Slice* input = delta ? entry.rest() : &value;
+    // What counts is the sharing, not whether it is a restart point.
+    const bool relative = delta && entry.shared() != 0;
+    Slice first_key;
+    if (!DecodeHandle(relative, input, &handle) ||
+        (with_first_key && !GetLengthPrefixedSlice(input, &first_key))) {
+      return entry.EntryError("bad block handle");
+    }
+    if (!handle.FitsIn(file_size)) {
+      const std::string place = std::to_string(handle.offset) + " size " +
+                                std::to_string(handle.size);
+      return entry.EntryError("block handle beyond the file: offset " + place);
+    }
+    if (!blocks.Take(handle)) {
+      return entry.EntryError("more blocks than the file has room for");
+    }
+    if (!user_keys_ && entry.key().size() < kTrailerSize) {
+      return entry.EntryError("the separator has no trailer");
+    }
+    if (entry.key().size() > max_arena_size - arena_.size()) {
+      return entry.EntryError("the separators take too much memory");
+    }
+    arena_.append(entry.key().data(), entry.key().size());
+    starts_.push_back(static_cast<uint32_t>(arena_.size()));
+    handles_.push_back(handle);
+  }
+  return entry.status();
+}
+
+size_t TableIndex::Find(const Slice& internal_key) const {
+  if (!has_prefixes_) CountWitness(Witness::kBinarySearch);
+  size_t left = 0;
+  size_t right = handles_.size();
+  while (left < right) {
+    const size_t middle = left + (right - left) / 2;
+    if (CompareToSeparator(internal_key, middle) > 0) {
+      left = middle + 1;
+    } else {
+      right = middle;
+    }
+  }
+  return left;
+}
+
+int TableIndex::CompareToSeparator(const Slice& internal_key, size_t i) const {
+  return user_keys_ ? comparator_->CompareUser(ExtractUserKey(internal_key),
+                                               Separator(i))
+                    : comparator_->Compare(internal_key, Separator(i));
+}
+
+}  // namespace varve

@@ -1,0 +1,207 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The index of an open table: for each data block a separator, at or behind
+// all of the block's keys and before those of the next block, the block's
+// handle, and a slot that holds the block itself while it is in memory. It is
+// decoded once, when the table is opened, from any of the forms that files
+// have.
+//
+// For bytewise order it can be searched in two steps without touching a key:
+// nodes of 16 separators hold eight bytes of each (those behind what all
+// separators begin with, as a number) beside their slots, and a small array
+// holds the last prefix of each node, its top. Of a large table even that array
+// is mostly not in the processor's caches, and halving it would miss at each
+// step: of each 32 tops a smaller array holds the last, so that the search
+// comes to four lines, which are fetched together. Only where prefixes are
+// equal the keys themselves are compared.
+//
+// Thread-safety: immutable after Decode, but for slots and last misses, which
+// are the block cache's.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "table/block/format.h"
+#include "table/block/internal_key.h"
+#include "table/block/properties.h"
+#include "util/bytes/key_prefix.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve {
+
+class Block;
+
+using BlockSlot = std::atomic<Block*>;
+
+struct alignas(64) IndexNode {
+  static constexpr size_t kFanout = 16;
+
+  uint64_t prefixes[kFanout];
+  BlockSlot slots[kFanout];
+};
+
+class TableIndex {
+ public:
+  TableIndex() = default;
+  TableIndex(const TableIndex&) = delete;
+  TableIndex& operator=(const TableIndex&) = delete;
+
+  // Takes an index block's body apart, in the form that the properties give.
+  // All handles will lie within `file_size`. Corruption and NotSupported
+  // leave it to the caller to name the file. With `binary_search` only Find
+  // is used (ablation block_index=binary_search). To be called once.
+  Status Decode(const Slice& body, const TableProperties& properties,
+                uint64_t file_size, const InternalKeyComparator* comparator,
+                bool binary_search);
+
+  // The number of data blocks.
+  size_t size() const { return handles_.size(); }
+  const BlockHandle& handle(size_t i) const { return handles_[i]; }
+  BlockSlot& slot(size_t i) const {
+    return nodes_[i / IndexNode::kFanout].slots[i % IndexNode::kFanout];
+  }
+
+  // For the block cache; see BlockPlace.
+  uint8_t* last_miss(size_t i) const { return &last_misses_[i]; }
+
+  // The first block whose separator is at or behind the key, the only one
+  // where the key or the first behind it can be; size() if there is none.
+  size_t Find(const Slice& internal_key) const;
+
+  std::span<IndexNode> nodes() const { return {nodes_.get(), node_count_}; }
+
+  // ---- The search by prefixes, in two steps ----
+
+  bool has_prefixes() const { return has_prefixes_; }
+  // Where a search has got to.
+  struct Place {
+    uint64_t prefix = 0;  // Of the key.
+    size_t node = 0;
+  };
+  // Finds the node and starts loading it. False if the place is known without
+  // it: *block is then the answer.
+  bool FindNode(const Slice& user_key, Place* place, size_t* block) const;
+  // The block, as Find gives it, unless the prefixes do not tell: then false.
+  bool FindInNode(const Place& place, size_t* block) const;
+
+  // Find, by prefixes where they tell.
+  size_t Search(const Slice& internal_key) const {
+    Place place;
+    size_t block = 0;
+    if (has_prefixes_ &&
+        (!FindNode(ExtractUserKey(internal_key), &place, &block) ||
+         FindInNode(place, &block))) {
+      return block;
+    }
+    return Find(internal_key);
+  }
+
+  // Whether keys behind block i can have this user key too. No user key is in
+  // two blocks where separators are user keys.
+  bool MayContinue(size_t i, const Slice& user_key) const {
+    return !user_keys_ &&
+           comparator_->CompareUser(SeparatorUserKey(i), user_key) <= 0;
+  }
+
+  // How an internal key stands to the separator of block i: at most 0 for
+  // the keys of blocks up to i, above 0 for those behind.
+  int CompareToSeparator(const Slice& internal_key, size_t i) const;
+
+  // The separator of block i without its trailer.
+  Slice SeparatorUserKey(size_t i) const {
+    return user_keys_ ? Separator(i) : ExtractUserKey(Separator(i));
+  }
+
+  size_t ApproximateMemoryUsage() const {
+    return node_count_ * sizeof(IndexNode) +
+           (tops_.capacity() + summits_.capacity()) * sizeof(tops_[0]) +
+           arena_.capacity() + starts_.capacity() * sizeof(starts_[0]) +
+           handles_.capacity() * (sizeof(handles_[0]) + 1);
+  }
+
+ private:
+  static constexpr size_t kTopsOfSummit = 32;
+
+  void MakeNodes(bool with_prefixes);
+  size_t LowerBoundTop(uint64_t prefix) const;
+  uint64_t PrefixOf(const Slice& user_key) const {
+    return KeyPrefix(user_key, common_size_);
+  }
+  Status DecodeEntries(const Slice& entries, const TableProperties& properties,
+                       uint64_t file_size);
+  Slice Separator(size_t i) const {
+    return Slice(arena_.data() + starts_[i], starts_[i + 1] - starts_[i]);
+  }
+
+  const InternalKeyComparator* comparator_ = nullptr;
+  bool user_keys_ = false;        // Separators are so, not internal keys.
+  std::string arena_;             // The separators, one behind the other.
+  std::vector<uint32_t> starts_;  // One more than there are separators.
+  std::vector<BlockHandle> handles_;
+  std::unique_ptr<IndexNode[]> nodes_;
+  size_t node_count_ = 0;
+  std::unique_ptr<uint8_t[]> last_misses_;
+  bool has_prefixes_ = false;
+  size_t common_size_ = 0;      // Of what all separators begin with.
+  std::vector<uint64_t> tops_;  // The last prefix of each node.
+  // The last top of each kTopsOfSummit; none if there are no more tops.
+  std::vector<uint64_t> summits_;
+};
+
+// Starts loading a node.
+inline void PrefetchNode(const IndexNode& node) {
+  const char* p = reinterpret_cast<const char*>(&node);
+  for (size_t i = 0; i < sizeof(node); i += 64) __builtin_prefetch(p + i);
+}
+
+inline size_t TableIndex::LowerBoundTop(uint64_t prefix) const {
+  const size_t first =
+      LowerBoundPrefix(summits_.data(), summits_.size(), prefix) *
+      kTopsOfSummit;
+  if (first >= tops_.size()) return tops_.size();
+  const size_t count = std::min(kTopsOfSummit, tops_.size() - first);
+  const uint64_t* const tops = tops_.data() + first;
+  for (size_t i = 0; i < count; i += 8) __builtin_prefetch(tops + i);
+  return first + LowerBoundPrefix(tops, count, prefix);
+}
+
+inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
+                                 size_t* block) const {
+  if (common_size_ > 0) {
+    const Slice common(arena_.data(), common_size_);
+    const size_t size =
+        user_key.size() < common_size_ ? user_key.size() : common_size_;
+    const int r = memcmp(user_key.data(), common.data(), size);
+    if (r != 0 || size < common_size_) {
+      *block = r > 0 ? handles_.size() : 0;
+      return false;
+    }
+  }
+  place->prefix = PrefixOf(user_key);
+  place->node = LowerBoundTop(place->prefix);
+  if (place->node == tops_.size()) {
+    *block = handles_.size();
+    return false;
+  }
+  PrefetchNode(nodes_[place->node]);
+  return true;
+}
+
+inline bool TableIndex::FindInNode(const Place& place, size_t* block) const {
+  const IndexNode& node = nodes_[place.node];
+  const size_t i =
+      LowerBoundPrefix(node.prefixes, IndexNode::kFanout, place.prefix);
+  *block = place.node * IndexNode::kFanout + i;
+  // The node's last prefix is not before the key's, so i is in it.
+  return node.prefixes[i] != place.prefix;
+}
+
+}  // namespace varve

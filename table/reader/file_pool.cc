@@ -1,0 +1,345 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/reader/file_pool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "monitoring/span.h"
+#include "monitoring/statistics.h"
+
+namespace varve {
+
+namespace {
+
+// How often more files are tried than fitted last; see Descriptors.
+constexpr size_t kProbeOpens = 64;
+
+}  // namespace
+
+class FilePool::PooledFile final : public RandomAccessFile {
+ public:
+  PooledFile(FilePool* pool, Env* env, std::string path)
+      : pool_(pool), env_(env), path_(std::move(path)) {}
+  ~PooledFile() override { pool_->Forget(this); }
+  PooledFile(const PooledFile&) = delete;
+  PooledFile& operator=(const PooledFile&) = delete;
+
+  Status Read(uint64_t offset, size_t count, Slice* result,
+              char* scratch) const override {
+    return ReadAtLeast(offset, count, count, result, scratch);
+  }
+
+  Status ReadAtLeast(uint64_t offset, size_t least, size_t count, Slice* result,
+                     char* scratch) const override {
+    Status s = Pin();
+    if (!s.ok()) return s;
+    s = target_->ReadAtLeast(offset, least, count, result, scratch);
+    KeepResult(result, scratch);
+    Unpin();
+    return s;
+  }
+
+  void MultiRead(ReadRequest* requests, size_t count) const override {
+    Status s = Pin();
+    if (!s.ok()) {
+      for (size_t i = 0; i < count; ++i) requests[i].status = s;
+      return;
+    }
+    target_->MultiRead(requests, count);
+    for (size_t i = 0; i < count; ++i) {
+      KeepResult(&requests[i].result, requests[i].scratch);
+    }
+    Unpin();
+  }
+
+  void Prefetch(uint64_t offset, size_t count) const override {
+    if (!Pin().ok()) return;
+    target_->Prefetch(offset, count);
+    Unpin();
+  }
+
+  int AcquireDescriptor() const override {
+    if (!Pin(false).ok()) return -1;
+    const int descriptor = target_->AcquireDescriptor();
+    if (descriptor < 0) Unpin();
+    return descriptor;
+  }
+  void ReleaseDescriptor(size_t bytes_read) const override {
+    target_->ReleaseDescriptor(bytes_read);
+    Unpin();
+  }
+
+  size_t RequiredAlignment() const override {
+    // relaxed: it is the same each time.
+    return alignment_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  friend class FilePool;
+
+  static constexpr uint32_t kOpen = 1u << 31;
+
+  // Without `waits`, Busy if it had to wait for others.
+  Status Pin(bool waits = true) const {
+    // T1. acquire pairs with the release of T2: target_ is seen.
+    const uint32_t before = state_.fetch_add(1, std::memory_order_acquire);
+    if ((before & kOpen) == 0) [[unlikely]] {
+      Unpin();
+      Status s = pool_->OpenPinned(const_cast<PooledFile*>(this), waits);
+      if (!s.ok() && !s.IsBusy())
+        RecordTick(pool_->statistics_, Ticker::kNoFileErrors, 1);
+      // It was there: a read that says NotFound would speak of a key.
+      if (s.IsNotFound()) s = Status::Corruption(path_, "the file has gone");
+      return s;
+    }
+    // relaxed, both: a hint for the clock.
+    if (!referenced_.load(std::memory_order_relaxed)) {
+      referenced_.store(true, std::memory_order_relaxed);
+    }
+    return Status();
+  }
+  void Unpin() const {
+    // T3, B2. seq_cst, both: who waits sees that the pin is gone, or is seen
+    // to wait. As a release it pairs with the acquire of T4.
+    const uint32_t before = state_.fetch_sub(1, std::memory_order_seq_cst);
+    if ((before & ~kOpen) == 1 &&
+        pool_->waiting_.load(std::memory_order_seq_cst) > 0) [[unlikely]] {
+      MutexLock lock(&pool_->mu_);
+      pool_->changed_.SignalAll();
+    }
+  }
+  // T4. False if it is pinned.
+  bool TakeOpenBit() {
+    uint32_t expected = kOpen;
+    // seq_cst: as an acquire it pairs with the release of T3; B2.
+    return state_.compare_exchange_strong(expected, 0,
+                                          std::memory_order_seq_cst);
+  }
+
+  // The result may lie in memory of the target, which may be closed soon.
+  static void KeepResult(Slice* result, char* scratch) {
+    if (result->empty() || result->data() == scratch) return;
+    memmove(scratch, result->data(), result->size());
+    *result = Slice(scratch, result->size());
+  }
+
+  FilePool* const pool_;
+  Env* const env_;
+  const std::string path_;
+  mutable std::atomic<uint32_t> state_{0};
+  mutable std::atomic<bool> referenced_{false};
+  mutable std::atomic<size_t> alignment_{1};
+  std::unique_ptr<RandomAccessFile> target_;
+
+  // Guarded by the pool's mutex.
+  bool opening_ = false;
+  size_t ring_index_ = 0;
+};
+
+FilePool::FilePool(Env* env, const FileOptions& file_options,
+                   int max_open_files, StatisticsImpl* statistics)
+    : env_(env),
+      file_options_(file_options),
+      max_open_files_(max_open_files < 0
+                          ? SIZE_MAX
+                          : static_cast<size_t>(std::max(max_open_files, 1))),
+      statistics_(statistics),
+      bound_(max_open_files_) {
+  RefreshDescriptorLimit();
+  AddDescriptorGiver(this);
+}
+
+FilePool::~FilePool() { RemoveDescriptorGiver(this); }
+
+size_t FilePool::open_files() const {
+  MutexLock lock(&mu_);
+  return places_;
+}
+
+Status FilePool::Open(const std::string& path,
+                      std::unique_ptr<RandomAccessFile>* file, Env* env) {
+  auto pooled =
+      std::make_unique<PooledFile>(this, env != nullptr ? env : env_, path);
+  Status s = OpenPinned(pooled.get(), true);
+  if (!s.ok()) return s;
+  pooled->Unpin();
+  *file = std::move(pooled);
+  return s;
+}
+
+Status FilePool::OpenPinned(PooledFile* file, bool waits) {
+  std::unique_ptr<RandomAccessFile> victim;
+  {
+    MutexLock lock(&mu_);
+    for (;;) {
+      // relaxed: the bit changes under the mutex only.
+      if ((file->state_.load(std::memory_order_relaxed) & PooledFile::kOpen) !=
+          0) {
+        // acquire: as T1, though the mutex has ordered it already.
+        file->state_.fetch_add(1, std::memory_order_acquire);
+        return Status();
+      }
+      if (!file->opening_) {
+        if (TakePlace()) break;
+        victim = TakeVictim();  // Its place is this file's now.
+        if (victim != nullptr) break;
+        if (!waits) return Status::Busy("no place for another file");
+        // B2. seq_cst: see Unpin.
+        waiting_.fetch_add(1, std::memory_order_seq_cst);
+        victim = TakeVictim();
+        if (victim == nullptr) changed_.Wait(&mu_);
+        // relaxed: who signals for nothing does no harm.
+        waiting_.fetch_sub(1, std::memory_order_relaxed);
+        if (victim != nullptr) break;
+        continue;
+      }
+      if (!waits) return Status::Busy("it is being opened");
+      changed_.Wait(&mu_);
+    }
+    file->opening_ = true;
+  }
+  victim.reset();
+  Status s = OpenTarget(file, waits);
+  if (s.ok()) RecordTick(statistics_, Ticker::kNoFileOpens, 1);
+  MutexLock lock(&mu_);
+  file->opening_ = false;
+  if (s.ok()) {
+    // relaxed: a hint.
+    file->referenced_.store(true, std::memory_order_relaxed);
+    AddToRing(file);
+    // T2. release pairs with the acquire of T1. Added, since others may have
+    // a pin on it for a moment.
+    file->state_.fetch_add(PooledFile::kOpen + 1, std::memory_order_release);
+  } else {
+    --places_;
+  }
+  changed_.SignalAll();
+  return s;
+}
+
+bool FilePool::TakePlace() {
+  if (places_ >= bound_) {
+    if (bound_ == max_open_files_ || ++opens_at_bound_ % kProbeOpens != 0) {
+      return false;
+    }
+    RefreshDescriptorLimit();
+    bound_ = std::min(max_open_files_, bound_ + bound_ / 4 + 1);
+    if (places_ >= bound_) return false;
+  }
+  ++places_;
+  return true;
+}
+
+Status FilePool::OpenTarget(PooledFile* file, bool waits) {
+  const LocalSpan span("open file");
+  // The env has asked all pools already. This is for one of another kind.
+  for (;;) {
+    std::optional<NoDescriptorWait> no_wait;
+    if (!waits) no_wait.emplace();
+    Status s = file->env_->NewRandomAccessFile(file->path_, file_options_,
+                                               &file->target_);
+    if (s.ok()) {
+      // relaxed: it is the same each time.
+      file->alignment_.store(file->target_->RequiredAlignment(),
+                             std::memory_order_relaxed);
+    }
+    if (!IsOutOfDescriptors(s)) return s;
+    std::unique_ptr<RandomAccessFile> victim;
+    {
+      MutexLock lock(&mu_);
+      victim = TakeVictim();
+      if (victim == nullptr) return s;
+    }
+    victim.reset();
+    GivePlacesBack(1);
+  }
+}
+
+size_t FilePool::Held() const {
+  // relaxed: it may be out of date.
+  return held_.load(std::memory_order_relaxed);
+}
+
+DescriptorGiver::Gift FilePool::GiveBack(size_t count, size_t keep) {
+  std::vector<std::unique_ptr<RandomAccessFile>> victims;
+  Gift gift;
+  {
+    MutexLock lock(&mu_);
+    if (places_ <= keep) return gift;
+    count = std::min(count, places_ - keep);
+    while (victims.size() < count) {
+      victims.push_back(TakeVictim());
+      if (victims.back() != nullptr) continue;
+      victims.pop_back();
+      break;
+    }
+    gift.closed = victims.size();
+    const size_t left = places_ - victims.size();
+    gift.more_soon = left > 0;
+    bound_ = std::min(bound_, std::max<size_t>(left, 1));
+    opens_at_bound_ = 0;
+  }
+  victims.clear();
+  GivePlacesBack(gift.closed);
+  return gift;
+}
+
+void FilePool::GivePlacesBack(size_t count) {
+  MutexLock lock(&mu_);
+  places_ -= count;
+  changed_.SignalAll();
+}
+
+std::unique_ptr<RandomAccessFile> FilePool::TakeVictim() {
+  // Files lose their mark in the first turn and go in the second.
+  for (size_t looks = 2 * ring_.size() + 1; looks > 0 && !ring_.empty();
+       --looks) {
+    if (hand_ >= ring_.size()) hand_ = 0;
+    PooledFile* const file = ring_[hand_];
+    // The newest file comes to the place of one that goes, behind the hand.
+    ++hand_;
+    // relaxed: a hint.
+    if (file->referenced_.load(std::memory_order_relaxed)) {
+      file->referenced_.store(false, std::memory_order_relaxed);
+      continue;
+    }
+    if (!file->TakeOpenBit()) continue;
+    RemoveFromRing(file);
+    return std::move(file->target_);
+  }
+  return nullptr;
+}
+
+void FilePool::AddToRing(PooledFile* file) {
+  file->ring_index_ = ring_.size();
+  ring_.push_back(file);
+  // relaxed: see Held.
+  held_.store(ring_.size(), std::memory_order_relaxed);
+}
+
+void FilePool::RemoveFromRing(PooledFile* file) {
+  PooledFile* const last = ring_.back();
+  ring_[file->ring_index_] = last;
+  last->ring_index_ = file->ring_index_;
+  ring_.pop_back();
+  // relaxed: see Held.
+  held_.store(ring_.size(), std::memory_order_relaxed);
+}
+
+void FilePool::Forget(PooledFile* file) {
+  {
+    MutexLock lock(&mu_);
+    // relaxed: nobody reads the file any more.
+    if ((file->state_.load(std::memory_order_relaxed) & PooledFile::kOpen) ==
+        0) {
+      return;
+    }
+    RemoveFromRing(file);
+  }
+  file->target_.reset();
+  GivePlacesBack(1);
+}
+
+}  // namespace varve

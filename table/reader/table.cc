@@ -1,0 +1,381 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/reader/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "monitoring/read_counts.h"
+#include "monitoring/span.h"
+#include "table/block/block.h"
+#include "table/cache/block_cache.h"
+#include "table/reader/block_batch.h"
+#include "table/reader/file_block_iterator.h"
+#include "table/reader/table_core.h"
+#include "table/reader/table_iterator.h"
+#include "table/reader/table_opener.h"
+#include "table/reader/table_verifier.h"
+#include "util/threads/thread_scratch.h"
+
+namespace varve {
+
+struct Table::Rep {
+  TableCore core;
+};
+
+Table::Table(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+
+Table::~Table() = default;
+
+Status Table::Open(const TableReaderOptions& options,
+                   std::unique_ptr<RandomAccessFile> file,
+                   std::unique_ptr<Table>* table) {
+  auto rep = std::make_unique<Rep>();
+  Status s = OpenTable(options, std::move(file), &rep->core);
+  if (s.ok()) table->reset(new Table(std::move(rep)));
+  return s;
+}
+
+void Table::Count(const TableProbe& probe, uint64_t lane) {
+  if (probe.lookup.counts != nullptr) [[likely]]
+    probe.lookup.counts->lanes += lane;
+}
+
+Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
+                  LookupState* state, ReadTarget* target) const {
+  TableProbe probe;
+  probe.options = &options;
+  probe.lookup = lookup;
+  probe.target = target;
+  StartProbe(&probe);
+  if (!probe.done) ProbeIndex(&probe);
+  if (!probe.done) ProbeBlock(&probe);
+  if (!probe.done) FinishProbe(&probe);
+  *state = probe.state;
+  return std::move(probe.status);
+}
+
+Status Table::GetInSteps(const ReadOptions& options, const TableLookup& lookup,
+                         LookupState* state, ReadTarget* target) const {
+  TableProbe probe;
+  probe.options = &options;
+  probe.lookup = lookup;
+  probe.target = target;
+  LocalSpan step("index node");
+  StartProbe(&probe);
+  if (!probe.done) {
+    step.Next("filter");
+    ProbeFilter(&probe);
+  }
+  if (!probe.done) {
+    step.Next("index");
+    FindBlock(&probe);
+  }
+  if (!probe.done) {
+    step.Next("block");
+    ProbeBlock(&probe);
+  }
+  if (!probe.done) FinishProbe(&probe);
+  *state = probe.state;
+  return std::move(probe.status);
+}
+
+void Table::StartProbe(TableProbe* probe) const {
+  probe->table = this;
+  const TableCore& core = rep_->core;
+  core.filter.Prefetch(probe->lookup.hash);
+  if (core.tombstones != nullptr) [[unlikely]] {
+    probe->cover = core.tombstones->MaxCovering(probe->lookup.user_key,
+                                                probe->lookup.sequence);
+    // Stays so unless a newer version is found.
+    if (probe->cover != 0) probe->state = LookupState::kDeleted;
+  }
+  probe->in_node = core.index.has_prefixes() &&
+                   core.index.FindNode(probe->lookup.user_key, &probe->place,
+                                       &probe->block_index);
+}
+
+void Table::ProbeIndex(TableProbe* probe) const {
+  ProbeFilter(probe);
+  if (!probe->done) FindBlock(probe);
+}
+
+inline void Table::ProbeFilter(TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  if (!core.filter.MayMatch(lookup.hash, lookup.user_key)) {
+    Count(*probe, ReadCounts::kFilterUseful);
+    probe->done = true;
+    return;
+  }
+  if (core.filter.asks_whole_keys()) Count(*probe, ReadCounts::kFilterPositive);
+}
+
+inline void Table::FindBlock(TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  if (!core.index.has_prefixes() ||
+      (probe->in_node &&
+       !core.index.FindInNode(probe->place, &probe->block_index))) {
+    const LookupKey key(lookup.user_key, lookup.sequence);
+    probe->block_index = core.index.Find(key.internal_key());
+  }
+  if (probe->block_index >= core.index.size()) {
+    probe->done = true;
+    return;
+  }
+  // acquire pairs with the release with which the cache fills a slot.
+  probe->block =
+      core.index.slot(probe->block_index).load(std::memory_order_acquire);
+  if (probe->block != nullptr) probe->block->PrefetchHeader();
+}
+
+void Table::ProbeBlock(TableProbe* probe) const {
+  Block* const block = probe->block;
+  if (block == nullptr) return;
+  if (!block->has_fingerprints()) {
+    GetFromBlocks(probe);
+    return;
+  }
+  Count(*probe, ReadCounts::kCacheHit);
+  block->Touch();
+  probe->candidate = block->FindCandidate(probe->lookup.hash, 0);
+  if (probe->candidate < block->EntryCount()) {
+    block->PrefetchEntry(probe->candidate);
+  } else {
+    NotInBlock(probe);
+  }
+}
+
+void Table::FinishProbe(TableProbe* probe) const {
+  Block* const block = probe->block;
+  if (block == nullptr) {
+    GetFromBlocks(probe);
+    return;
+  }
+  const TableLookup& lookup = probe->lookup;
+  const Slice prefix = block->Prefix();
+  if (lookup.user_key.starts_with(prefix)) {
+    Slice rest = lookup.user_key;
+    rest.remove_prefix(prefix.size());
+    const uint32_t count = block->EntryCount();
+    for (uint32_t i = probe->candidate; i < count;
+         i = block->FindCandidate(lookup.hash, i + 1)) {
+      const Block::Entry entry = block->EntryAt(i);
+      // Versions stand newest first.
+      if (entry.trailer >> 8 > lookup.sequence || !(entry.rest == rest)) {
+        continue;
+      }
+      probe->done = true;
+      if (Conclude(entry.trailer, probe)) {
+        probe->target->SetFromCached(entry.value, block);
+      }
+      return;
+    }
+  }
+  NotInBlock(probe);
+}
+
+void Table::NotInBlock(TableProbe* probe) const {
+  if (rep_->core.index.MayContinue(probe->block_index,
+                                   probe->lookup.user_key)) {
+    ++probe->block_index;
+    GetFromBlocks(probe);
+    return;
+  }
+  probe->done = true;
+}
+
+void Table::GetFromBlocks(TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  probe->done = true;
+  BlockRef block;
+  FileBody body;
+  for (size_t i = probe->block_index; i < core.index.size(); ++i) {
+    if (core.filter.MayMatchInBlock(lookup.user_key,
+                                    core.index.handle(i).offset)) {
+      probe->status =
+          core.ReadDataBlock(*probe->options, i, nullptr, &block, &body);
+      if (!probe->status.ok()) return;
+      if (block ? FindInBlock(&block, probe)
+                : FindInBody(body.contents, i, probe)) {
+        return;
+      }
+    } else {
+      Count(*probe, ReadCounts::kFilterUseful);
+    }
+    // The versions of one key may go on in the next block.
+    if (!core.index.MayContinue(i, lookup.user_key)) return;
+  }
+}
+
+void Table::LookIn(BlockRef* block, const Slice& body,
+                   TableProbe* probe) const {
+  const size_t i = probe->block_index;
+  if ((*block ? FindInBlock(block, probe) : FindInBody(body, i, probe)) ||
+      !rep_->core.index.MayContinue(i, probe->lookup.user_key)) {
+    probe->done = true;
+  } else {
+    ++probe->block_index;
+  }
+}
+
+void Table::ReadBlocks(TableProbe** probes, size_t count) {
+  if (count == 0 || probes[0]->table->core().options.env == nullptr) return;
+  const ThreadScratch<BlockBatch, BlockBatch> batch;
+  std::array<size_t, kMaxReadBlocks> read_of;
+  constexpr size_t kNone = SIZE_MAX;
+  BlockRef block;
+  for (size_t begin = 0, end = 0; begin < count; begin = end) {
+    batch->Clear();
+    for (; end < count; ++end) {
+      TableProbe* const probe = probes[end];
+      const TableCore& core = probe->table->core();
+      const size_t i = probe->block_index;
+      read_of[end] = kNone;
+      // Then it is the next block that counts, which FinishProbe finds.
+      if (!core.filter.MayMatchInBlock(probe->lookup.user_key,
+                                       core.index.handle(i).offset)) {
+        continue;
+      }
+      const BlockBatch::Added added =
+          batch->Add(*probe->options, core, i, &read_of[end], &block);
+      if (added == BlockBatch::Added::kFull) break;
+      if (added == BlockBatch::Added::kRead) continue;
+      read_of[end] = kNone;
+      if (added == BlockBatch::Added::kCached) {
+        probe->table->LookIn(&block, Slice(), probe);
+      }
+    }
+    if (batch->empty()) continue;
+    batch->Read([&](size_t read) {
+      Slice body;
+      block.Reset();
+      const Status status = batch->Take(read, &block, &body);
+      bool again = false;
+      for (size_t j = begin; j < end; ++j) {
+        if (read_of[j] != read) continue;
+        TableProbe* const probe = probes[j];
+        if (!status.ok()) {
+          probe->status = status;
+          probe->done = true;
+        } else if (!again || batch->TakeAgain(read, &block)) {
+          probe->table->LookIn(&block, body, probe);
+        }
+        again = true;
+      }
+    });
+  }
+}
+
+bool Table::FindInBlock(BlockRef* block, TableProbe* probe) const {
+  const TableLookup& lookup = probe->lookup;
+  const InternalKeyComparator& comparator = *rep_->core.options.comparator;
+  const Block& found_in = *block->get();
+  const uint32_t found = found_in.LowerBound(comparator, lookup.user_key,
+                                             SeekTrailer(lookup.sequence));
+  if (found == found_in.EntryCount()) return false;
+  // The entry is the first at or behind what was sought: is it of that key?
+  const Block::Entry entry = found_in.EntryAt(found);
+  Slice rest = lookup.user_key;
+  const Slice prefix = found_in.Prefix();
+  if (!rest.starts_with(prefix)) return true;
+  rest.remove_prefix(prefix.size());
+  if (comparator.CompareUser(entry.rest, rest) == 0 &&
+      Conclude(entry.trailer, probe)) {
+    probe->target->SetFromRef(entry.value, block);
+  }
+  return true;
+}
+
+bool Table::FindInBody(const Slice& body, size_t i, TableProbe* probe) const {
+  const TableCore& core = rep_->core;
+  const TableLookup& lookup = probe->lookup;
+  const InternalKeyComparator& comparator = *core.options.comparator;
+  IteratorPosition entry;
+  FileBlockIterator iterator(&entry);
+  iterator.Reset(body, &comparator, core.global_sequence);
+  if (iterator.status().ok()) {
+    const LookupKey key(lookup.user_key, lookup.sequence);
+    iterator.Seek(key.internal_key());
+  }
+  if (!iterator.status().ok()) {
+    probe->status =
+        iterator.status().Annotate(core.loader->Describe(core.index.handle(i)));
+    return true;
+  }
+  if (!entry.valid) return false;
+  if (comparator.CompareUser(ExtractUserKey(entry.key), lookup.user_key) == 0 &&
+      Conclude(ExtractTrailer(entry.key), probe)) {
+    probe->target->SetCopy(entry.value);
+  }
+  return true;
+}
+
+bool Table::Conclude(uint64_t trailer, TableProbe* probe) const {
+  if (rep_->core.filter.asks_whole_keys()) {
+    Count(*probe, ReadCounts::kFilterTruePositive);
+  }
+  if (trailer >> 8 < probe->cover) return false;
+  const bool found =
+      static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
+  probe->state = found ? LookupState::kFound : LookupState::kDeleted;
+  return found;
+}
+
+std::unique_ptr<InternalIterator> Table::NewIterator(
+    const ReadOptions& options) const {
+  return std::make_unique<TableIterator>(options, &rep_->core, nullptr);
+}
+
+std::unique_ptr<InternalIterator> Table::NewIterator(
+    const ReadOptions& options, std::shared_ptr<const Table> table) {
+  const TableCore* core = &table->rep_->core;
+  return std::make_unique<TableIterator>(options, core, std::move(table));
+}
+
+uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
+  const TableIndex& index = rep_->core.index;
+  const size_t i = index.Search(internal_key);
+  if (i < index.size()) return index.handle(i).offset;
+  if (i == 0) return 0;
+  const BlockHandle& last = index.handle(i - 1);
+  return last.offset + last.size + kBlockTrailerSize;
+}
+
+void Table::AppendAnchors(size_t count,
+                          std::vector<TableAnchor>* anchors) const {
+  const TableIndex& index = rep_->core.index;
+  const size_t step = (index.size() + count - 1) / count;
+  size_t begin = 0;
+  while (begin < index.size()) {
+    const size_t last = std::min(begin + step, index.size()) - 1;
+    const BlockHandle& end = index.handle(last);
+    const uint64_t end_offset = end.offset + end.size + kBlockTrailerSize;
+    const uint64_t offset = index.handle(begin).offset;
+    // Nothing says that blocks lie in the order of their keys.
+    anchors->push_back({index.SeparatorUserKey(last).ToString(),
+                        end_offset > offset ? end_offset - offset : 0});
+    begin = last + 1;
+  }
+}
+
+Status Table::VerifyChecksum() const { return VerifyTable(rep_->core); }
+
+const TableCore& Table::core() const { return rep_->core; }
+
+const TableProperties& Table::properties() const {
+  return rep_->core.properties;
+}
+
+const RangeTombstones* Table::tombstones() const {
+  return rep_->core.tombstones.get();
+}
+
+size_t Table::ApproximateMemoryUsage() const {
+  return sizeof(*this) + rep_->core.ApproximateMemoryUsage();
+}
+
+}  // namespace varve

@@ -1,0 +1,82 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/reader/table_core.h"
+
+#include "monitoring/measured_operation.h"
+
+namespace varve {
+
+void TableCore::AccountMemory() {
+  accounted_bytes_ = ApproximateMemoryUsage();
+  account_ = NoteAllocated(MemoryKind::kIndexAndFilter, accounted_bytes_);
+}
+
+TableCore::~TableCore() {
+  if (account_ != nullptr) {
+    NoteFreed(account_, MemoryKind::kIndexAndFilter, accounted_bytes_);
+  }
+  if (options.block_cache != nullptr && cache_id != 0) {
+    options.block_cache->EraseTable(cache_id, index.nodes());
+  }
+}
+
+bool TableCore::FindCached(size_t i, BlockRef* block) const {
+  block->Reset();
+  if (options.block_cache == nullptr) return false;
+  *block = options.block_cache->Lookup(PlaceOf(i));
+  if (!*block) return false;
+  RecordTick(options.statistics, Ticker::kBlockCacheHit);
+  if (PerfCounts()) [[unlikely]]
+    ++GetPerfContext()->block_cache_hit_count;
+  return true;
+}
+
+bool TableCore::WillKeep(const ReadOptions& read_options, size_t i) const {
+  BlockCache* const cache = options.block_cache;
+  if (cache == nullptr) return false;
+  RecordTick(options.statistics, Ticker::kBlockCacheMiss);
+  return read_options.fill_cache && cache->Admit(PlaceOf(i));
+}
+
+BlockBuildOptions TableCore::BuildOptions(bool keep) const {
+  BlockBuildOptions build_options;
+  build_options.global_sequence = global_sequence;
+  build_options.bytewise = index.has_prefixes();
+  build_options.huge_pages = keep && options.block_cache->huge_pages();
+  build_options.fingerprints = index.has_prefixes() && keep;
+  return build_options;
+}
+
+void TableCore::Keep(size_t i, BlockRef* block) const {
+  *block = options.block_cache->Insert(PlaceOf(i), std::move(*block));
+  RecordTick(options.statistics, Ticker::kBlockCacheAdd);
+  RecordTick(options.statistics, Ticker::kBlockCacheBytesWrite,
+             (*block)->ApproximateMemoryUsage());
+}
+
+Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
+                                ReadaheadBuffer* readahead, BlockRef* block,
+                                FileBody* body) const {
+  if (FindCached(i, block)) return Status();
+  const BlockHandle& handle = index.handle(i);
+  const bool keep = WillKeep(read_options, i);
+  if (!keep && body != nullptr) {
+    return loader->ReadDataBody(handle, read_options.verify_checksums,
+                                readahead, body);
+  }
+  Status s = loader->ReadDataBlock(handle, read_options.verify_checksums,
+                                   BuildOptions(keep), readahead, block);
+  if (s.ok() && keep) Keep(i, block);
+  return s;
+}
+
+size_t TableCore::ApproximateMemoryUsage() const {
+  size_t bytes = sizeof(*this) + index.ApproximateMemoryUsage() +
+                 filter_contents.buffer.capacity();
+  if (tombstones != nullptr) bytes += tombstones->ApproximateMemoryUsage();
+  for (const auto& [name, value] : properties.other) {
+    bytes += 2 * sizeof(name) + name.capacity() + value.capacity();
+  }
+  return bytes;
+}
+
+}  // namespace varve

@@ -1,0 +1,173 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/reader/table_iterator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace varve {
+
+TableIterator::TableIterator(const ReadOptions& options, ContextMemory* memory)
+    : options_(options),
+      memory_(memory),
+      readahead_(options.readahead_size, memory) {
+  Show(entry_.position());
+}
+
+TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
+                             std::shared_ptr<const void> owner,
+                             ContextMemory* memory)
+    : TableIterator(options, memory) {
+  Open(core, std::move(owner));
+}
+
+void TableIterator::Open(const TableCore* core,
+                         std::shared_ptr<const void> owner) {
+  LeaveBlock();
+  // Before the old one goes: it reads from that one's file.
+  readahead_.Open(core->file.get(), core->options.file_size);
+  core_ = core;
+  owner_ = std::move(owner);
+}
+
+bool TableIterator::Park() {
+  LeaveBlock();
+  entry_.Park();
+  body_entry_.Park();
+  if (body_ != nullptr) body_->Trim();
+  readahead_.Park();
+  if (owner_ == nullptr) return true;
+  owner_.reset();
+  return false;
+}
+
+void TableIterator::LeaveBlock() {
+  entry_.Leave();
+  block_.Reset();
+  in_body_ = false;
+  status_ = Status();
+}
+
+bool TableIterator::EnterBlock(size_t i, bool body_will_do) {
+  if ((block_ || (in_body_ && body_will_do)) && i == block_index_) return true;
+  LeaveBlock();
+  if (i >= core_->index.size()) return false;
+  if (body_will_do && body_ == nullptr) {
+    body_.reset(new (memory_) FileBody(memory_));
+  }
+  status_ = core_->ReadDataBlock(options_, i, &readahead_, &block_,
+                                 body_will_do ? body_.get() : nullptr);
+  if (!status_.ok()) return false;
+  block_index_ = i;
+  if (block_) {
+    block_size_ = block_->ApproximateMemoryUsage();
+    entry_.Reset(block_.get(), core_->options.comparator);
+    return true;
+  }
+  in_body_ = true;
+  prefetched_ = 0;
+  body_entry_.Reset(body_->contents, core_->options.comparator,
+                    core_->global_sequence);
+  return CheckBody();
+}
+
+bool TableIterator::CheckBody() {
+  if (body_entry_.status().ok()) return true;
+  const BlockHandle& handle = core_->index.handle(block_index_);
+  status_ = body_entry_.status().Annotate(core_->loader->Describe(handle));
+  in_body_ = false;
+  return false;
+}
+
+bool TableIterator::MakeBlock() {
+  const std::string here = entry_.key().ToString();
+  if (!EnterBlock(block_index_, false)) return false;
+  entry_.Seek(here);
+  return entry_.Valid();
+}
+
+void TableIterator::EnterForward(size_t i) {
+  while (EnterBlock(i, true)) {
+    if (in_body_) {
+      body_entry_.SeekToFirst();
+      if (!CheckBody()) return;
+    } else {
+      entry_.SeekToFirst();
+    }
+    if (entry_.Valid()) return;
+    ++i;
+  }
+}
+
+void TableIterator::EnterBackward(size_t i) {
+  // Before the first block comes a number that none has.
+  while (EnterBlock(i, false)) {
+    entry_.SeekToLast();
+    if (entry_.Valid()) return;
+    --i;
+  }
+}
+
+void TableIterator::LeaveEntry() {
+  if (in_body_) {
+    body_entry_.Next();
+    if (!CheckBody()) return;
+  }
+  SkipEmptyForward();
+}
+
+void TableIterator::SkipEmptyForward() {
+  if (entry_.Valid() || (!block_ && !in_body_)) return;
+  // What was asked for of the next block stays so.
+  prefetched_ -= std::min(prefetched_, block_size_);
+  EnterForward(block_index_ + 1);
+}
+
+void TableIterator::SkipEmptyBackward() {
+  if (block_ && !entry_.Valid()) EnterBackward(block_index_ - 1);
+}
+
+void TableIterator::PrefetchNextBlock() const {
+  const size_t next = block_index_ + 1;
+  if (next >= core_->index.size()) return;
+  // relaxed: nothing is read through the pointer. The block may be gone, and
+  // then asking for its memory has no effect that can be seen.
+  const auto* const block = reinterpret_cast<const char*>(
+      core_->index.slot(next).load(std::memory_order_relaxed));
+  if (block != nullptr) {
+    __builtin_prefetch(block + (prefetched_ - block_size_));
+  }
+}
+
+void TableIterator::SeekToFirst() {
+  prefetched_ = 0;
+  EnterForward(0);
+}
+
+// Without blocks this is no block's number.
+void TableIterator::SeekToLast() { EnterBackward(core_->index.size() - 1); }
+
+void TableIterator::Seek(const Slice& internal_key) {
+  if (!EnterBlock(core_->index.Search(internal_key), true)) return;
+  if (in_body_) {
+    body_entry_.Seek(internal_key);
+    if (CheckBody()) SkipEmptyForward();
+    return;
+  }
+  entry_.Seek(internal_key);
+  if (entry_.Valid()) prefetched_ = entry_.offset() & ~size_t{63};
+  SkipEmptyForward();
+  if (block_ && entry_.Valid()) PrefetchAhead(kSeekLines);
+}
+
+void TableIterator::SeekForPrev(const Slice& internal_key) {
+  const size_t i = core_->index.Search(internal_key);
+  if (i == core_->index.size()) {
+    SeekToLast();
+    return;
+  }
+  if (!EnterBlock(i, false)) return;
+  entry_.SeekForPrev(internal_key);
+  SkipEmptyBackward();
+}
+
+}  // namespace varve

@@ -1,0 +1,441 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/reader/table_opener.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "table/block/comparator_mismatch.h"
+#include "table/block/entry_scanner.h"
+
+namespace varve {
+
+namespace {
+
+// What is read at once from the end of a file whose MANIFEST does not say how
+// long its tail is: footer, metaindex, properties and, for tables of some
+// megabytes, index and filter.
+constexpr uint64_t kGuessedTailBytes = uint64_t{64} << 10;
+// Longer tails are read block by block.
+constexpr uint64_t kMaxTailBytes = uint64_t{16} << 20;
+
+// Ingested tables have a sequence number of their own since this version.
+constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
+
+// Calls visit(name, handle) for each entry of a metaindex block.
+template <typename Visit>
+Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
+                      uint64_t file_size, ReadaheadBuffer* readahead,
+                      Visit visit) {
+  FileBody body;
+  Status s = loader.ReadMetaBlock(BlockLoader::MetaKind::kMetaindex, handle,
+                                  readahead, &body);
+  if (!s.ok()) return s;
+  BlockTail tail;
+  s = DecodeBlockTail(body.contents, &tail);
+  if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
+  EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
+  ByteBudget names = KeyBudget(body.contents.size());
+  ByteBudget blocks(file_size);
+  while (s.ok() && entry.Next()) {
+    Slice value = entry.value();
+    BlockHandle block;
+    if (!names.Take(entry.key().size())) {
+      s = entry.EntryError("the names take too much memory");
+    } else if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
+      s = entry.EntryError("bad handle of block '" + entry.key().ToString() +
+                           "'");
+    } else if (!blocks.Take(block)) {
+      s = entry.EntryError("more blocks than the file has room for");
+    } else {
+      visit(entry.key(), block);
+    }
+  }
+  if (s.ok()) s = entry.status();
+  return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
+}
+
+// Where the blocks are that tell of a table.
+struct MetaBlocks {
+  std::optional<BlockHandle> properties;
+  std::optional<BlockHandle> old_properties;
+  std::optional<BlockHandle> dictionary;
+  std::optional<BlockHandle> range_deletions;
+  std::optional<BlockHandle> policy_filter;  // Of the policy in the options.
+  std::optional<BlockHandle> full_filter;
+  std::optional<BlockHandle> leveldb_filter;
+  bool has_partitioned_filter = false;
+  // Where the first one begins and the last one ends, properties apart.
+  uint64_t begin = UINT64_MAX;
+  uint64_t end = 0;
+};
+
+// One opening of a table.
+class TableOpener {
+ public:
+  explicit TableOpener(TableCore* core)
+      : core_(*core),
+        name_(core->options.file_name),
+        tail_(core->file.get(), core->options.file_size, 0) {}
+
+  Status Run() {
+    Status s = ReadFooter();
+    if (s.ok()) s = FindMetaBlocks();
+    if (s.ok()) s = RefuseMetaBlocks();
+    if (s.ok()) s = ReadTableProperties();
+    if (s.ok()) s = CheckProperties();
+    if (s.ok()) s = FindGlobalSequence();
+    if (s.ok()) s = ReadRestOfTail();
+    if (s.ok()) s = ReadDictionary();
+    if (s.ok()) s = ReadFilter();
+    if (s.ok()) s = ReadRangeDeletions();
+    if (s.ok()) s = ReadIndex();
+    return s;
+  }
+
+  Status RunOnDamaged(bool* index_is_whole);
+
+ private:
+  Status NotSupported(const std::string& feature) const {
+    return Status::NotSupported(name_, feature);
+  }
+
+  // Null if each block is to be read by itself.
+  ReadaheadBuffer* tail() {
+    return core_.options.separate_reads ? nullptr : &tail_;
+  }
+  // How much to read first.
+  uint64_t FirstReadBytes() const;
+
+  Status ReadFooter();
+  Status FindMetaBlocks();
+  void NoteMetaBlock(const Slice& name, const BlockHandle& handle);
+  // Brings the blocks that are still to be read, if the first read has not.
+  Status ReadRestOfTail();
+  Status RefuseMetaBlocks() const;
+  Status ReadTableProperties();
+  Status CheckProperties() const;
+  Status FindGlobalSequence();
+  Status ReadDictionary();
+  Status ReadFilter();
+  Status ReadRangeDeletions();
+  Status DecodeRangeDeletions(const Slice& block_body);
+  Status ReadIndex();
+
+  TableCore& core_;
+  const std::string& name_;
+  MetaBlocks blocks_;
+  ReadaheadBuffer tail_;
+  uint64_t tail_begin_ = 0;  // Where tail_ begins; it goes on to the end.
+};
+
+uint64_t TableOpener::FirstReadBytes() const {
+  const TableReaderOptions& options = core_.options;
+  uint64_t bytes = kGuessedTailBytes;
+  if (options.separate_reads) {
+    bytes = Footer::kSize;
+  } else if (options.tail_size != 0) {
+    // A wrong number, too, must bring a footer.
+    bytes =
+        std::clamp<uint64_t>(options.tail_size, Footer::kSize, kMaxTailBytes);
+  }
+  return std::min(bytes, options.file_size);
+}
+
+Status TableOpener::ReadFooter() {
+  const uint64_t file_size = core_.options.file_size;
+  const auto size = static_cast<size_t>(FirstReadBytes());
+  tail_begin_ = file_size - size;
+  // A byte more would be there only if the file were too long.
+  Status s = tail_.Fill(tail_begin_, size, size + 1);
+  if (!s.ok()) return s;
+  const Slice bytes = tail_.data();
+  if (bytes.size() != size) {
+    return Status::Corruption(
+        name_, std::string("the file is ") +
+                   (bytes.size() < size ? "shorter" : "longer") + " than the " +
+                   std::to_string(file_size) + " bytes it should have");
+  }
+  s = core_.footer.DecodeFrom(bytes, name_, file_size);
+  if (!s.ok()) return s;
+  core_.loader = std::make_unique<BlockLoader>(core_.file.get(), name_,
+                                               file_size, core_.footer);
+  core_.loader->SetStatistics(core_.options.statistics);
+  return s;
+}
+
+Status TableOpener::FindMetaBlocks() {
+  return VisitMetaindex(*core_.loader, core_.footer.metaindex,
+                        core_.options.file_size, tail(),
+                        [this](const Slice& name, const BlockHandle& handle) {
+                          NoteMetaBlock(name, handle);
+                        });
+}
+
+void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
+  core_.names_meta_blocks = true;
+  const std::pair<const char*, std::optional<BlockHandle>*> known[] = {
+      {kPropertiesBlockName, &blocks_.properties},
+      {kOldPropertiesBlockName, &blocks_.old_properties},
+      {kCompressionDictionaryBlockName, &blocks_.dictionary},
+      {kRangeDeletionBlockName, &blocks_.range_deletions},
+      {kFullBloomBlockName, &blocks_.full_filter},
+      {kLevelDbBloomBlockName, &blocks_.leveldb_filter},
+  };
+  for (const auto& [known_name, place] : known) {
+    // Of two of one name the first counts.
+    if (name == known_name && !place->has_value()) *place = handle;
+  }
+  const FilterPolicy* const policy = core_.options.filter_policy.get();
+  if (policy != nullptr && name.starts_with(kCustomFilterPrefix) &&
+      name.ToStringView().substr(strlen(kCustomFilterPrefix)) ==
+          policy->Name()) {
+    blocks_.policy_filter = handle;
+  }
+  if (name.starts_with(kPartitionedFilterPrefix)) {
+    blocks_.has_partitioned_filter = true;
+  }
+  if (name != kPropertiesBlockName) {
+    blocks_.begin = std::min(blocks_.begin, handle.offset);
+    blocks_.end =
+        std::max(blocks_.end, handle.offset + handle.size + kBlockTrailerSize);
+  }
+}
+
+Status TableOpener::ReadRestOfTail() {
+  if (core_.options.separate_reads) return Status();
+  uint64_t begin = blocks_.begin;
+  uint64_t end = blocks_.end;
+  const BlockHandle& index = core_.footer.index;
+  // Who reads it says what is wrong with it.
+  if (index.FitsIn(core_.options.file_size)) {
+    begin = std::min(begin, index.offset);
+    end = std::max(end, index.offset + index.size + kBlockTrailerSize);
+  }
+  if (begin >= tail_begin_ || end <= begin || end - begin > kMaxTailBytes) {
+    return Status();
+  }
+  return tail_.Fill(begin, static_cast<size_t>(end - begin));
+}
+
+Status TableOpener::RefuseMetaBlocks() const {
+  return blocks_.has_partitioned_filter ? NotSupported("partitioned filter")
+                                        : Status();
+}
+
+Status TableOpener::ReadTableProperties() {
+  const auto& handle =
+      blocks_.properties ? blocks_.properties : blocks_.old_properties;
+  if (!handle) return Status();
+  return core_.loader->ReadProperties(
+      *handle, tail(), core_.options.other_properties, &core_.properties);
+}
+
+Status TableOpener::CheckProperties() const {
+  const TableProperties& properties = core_.properties;
+  const std::string& comparator = properties.comparator;
+  const char* const expected =
+      core_.options.comparator->user_comparator()->Name();
+  if (!comparator.empty() && comparator != expected) {
+    const std::string feature = FeatureOfComparator(comparator, expected);
+    if (!feature.empty()) return NotSupported(feature);
+    return NotSupported("the keys are ordered by '" + comparator +
+                        "', not by '" + expected + "'");
+  }
+  if (properties.num_merge_operands > 0) return NotSupported("merge operands");
+  for (const char* compression : {"Zlib", "BZip2", "Xpress"}) {
+    if (properties.compression == compression) {
+      return NotSupported(properties.compression +
+                          " compression is not built in");
+    }
+  }
+  return Status();
+}
+
+Status TableOpener::FindGlobalSequence() {
+  const TableProperties& properties = core_.properties;
+  if (properties.external_version < kFirstVersionWithGlobalSequence) {
+    if (!properties.has_global_sequence) return Status();
+    return Status::Corruption(
+        name_,
+        "a sequence number for the whole file in a table of external "
+        "version " +
+            std::to_string(properties.external_version));
+  }
+  const SequenceNumber own = properties.global_sequence;
+  const SequenceNumber listed = core_.options.manifest_largest_sequence;
+  if (own > kMaxSequenceNumber || (own != 0 && listed != 0 && own != listed)) {
+    return Status::Corruption(
+        name_, "the file's sequence number is " + std::to_string(own) +
+                   ", the MANIFEST's " + std::to_string(listed));
+  }
+  core_.global_sequence = own != 0 ? own : listed;
+  return Status();
+}
+
+Status TableOpener::ReadDictionary() {
+  if (!blocks_.dictionary) return Status();
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther,
+                                         *blocks_.dictionary, tail(), &body);
+  if (s.ok()) core_.loader->SetDictionary(body.contents.ToString());
+  return s;
+}
+
+Status TableOpener::ReadFilter() {
+  if (!core_.properties.whole_key_filtering) return Status();
+  const FilterPolicy* policy = core_.options.filter_policy.get();
+  std::string policy_filter_name;
+  Slice filter_name = kFullBloomBlockName;
+  auto handle = blocks_.full_filter;
+  if (blocks_.policy_filter) {
+    policy_filter_name = std::string(kCustomFilterPrefix) + policy->Name();
+    filter_name = policy_filter_name;
+    handle = blocks_.policy_filter;
+  } else if (!handle) {
+    filter_name = kLevelDbBloomBlockName;
+    handle = blocks_.leveldb_filter;
+  }
+  if (!handle) return Status();
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *handle,
+                                         tail(), &body);
+  if (s.IsCorruption() || s.IsNotSupported()) {
+    Log(LogLevel::kWarn, core_.options.info_log,
+        "reading without the filter, which is damaged: %s",
+        s.ToString().c_str());
+    return Status();
+  }
+  if (!s.ok()) return s;
+  core_.filter_contents = body.TakeContents();
+  core_.filter.Init(filter_name, core_.filter_contents.AsSlice(), policy);
+  if (core_.filter.kind() == FilterReader::Kind::kAlwaysMaybe) {
+    core_.filter_contents = BlockContents();
+  }
+  return s;
+}
+
+Status TableOpener::ReadRangeDeletions() {
+  const auto& handle = blocks_.range_deletions;
+  if (!handle) {
+    if (core_.properties.num_range_deletions == 0) return Status();
+    // Without it, what was deleted would come back.
+    return Status::Corruption(name_, "the block of range deletions is missing");
+  }
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *handle,
+                                         tail(), &body);
+  if (!s.ok()) return s;
+  s = DecodeRangeDeletions(body.contents);
+  return s.ok()
+             ? s
+             : s.Annotate("range deletions " + core_.loader->Describe(*handle));
+}
+
+Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
+  BlockTail block_tail;
+  Status s = DecodeBlockTail(block_body, &block_tail);
+  if (!s.ok()) return s;
+  EntryScanner entry(Slice(block_body.data(), block_tail.entries_size));
+  ByteBudget budget = KeyBudget(block_body.size());
+  std::deque<std::string> keys;
+  std::vector<RangeTombstone> list;
+  while (entry.Next()) {
+    if (!budget.Take(entry.key().size())) {
+      return entry.EntryError("the keys take too much memory");
+    }
+    if (entry.key().size() < kTrailerSize ||
+        ExtractValueType(entry.key()) != ValueType::kRangeDeletion) {
+      return entry.EntryError("no range deletion: key " +
+                              DescribeInternalKey(entry.key()));
+    }
+    const SequenceNumber sequence = core_.global_sequence != 0
+                                        ? core_.global_sequence
+                                        : ExtractSequence(entry.key());
+    keys.push_back(ExtractUserKey(entry.key()).ToString());
+    list.push_back({keys.back(), entry.value(), sequence});
+  }
+  s = entry.status();
+  if (!s.ok()) return s;
+  const uint64_t expected = core_.properties.num_range_deletions;
+  if (expected != 0 && expected != list.size()) {
+    return Status::Corruption("the block has " + std::to_string(list.size()) +
+                              " entries, the properties say " +
+                              std::to_string(expected));
+  }
+  core_.tombstones = RangeTombstones::Build(core_.options.comparator, list);
+  return s;
+}
+
+Status TableOpener::ReadIndex() {
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kIndex,
+                                         core_.footer.index, tail(), &body);
+  if (!s.ok()) return s;
+  s = core_.index.Decode(body.contents, core_.properties,
+                         core_.options.file_size, core_.options.comparator,
+                         core_.options.binary_search);
+  return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
+}
+
+Status TableOpener::RunOnDamaged(bool* index_is_whole) {
+  Status footer = ReadFooter();
+  if (footer.IsNotSupported() && IsForeignTable(tail_.data())) return footer;
+  if (!footer.ok()) return Status();
+  const bool described = FindMetaBlocks().ok() && ReadTableProperties().ok();
+  if (described) {
+    Status s = RefuseMetaBlocks();
+    if (s.ok()) s = CheckProperties();
+    if (!s.ok()) return s;
+    FindGlobalSequence().IgnoreError();  // Then keys have their own.
+  } else {
+    // What tables of this version have, but for rare options of RocksDB's.
+    core_.properties = TableProperties();
+    core_.properties.index_key_is_user_key = core_.footer.format_version >= 3;
+    core_.properties.index_value_is_delta_encoded =
+        core_.footer.format_version >= 4;
+  }
+  // Without the dictionary no block that needs it will be whole, and range
+  // deletions are what there is of them.
+  ReadDictionary().IgnoreError();
+  ReadRangeDeletions().IgnoreError();
+  const Status s = ReadIndex();
+  *index_is_whole = s.ok();
+  return described && s.IsNotSupported() ? s : Status();
+}
+
+}  // namespace
+
+Status OpenDamagedTable(const TableReaderOptions& options,
+                        std::unique_ptr<RandomAccessFile> file, TableCore* core,
+                        bool* index_is_whole) {
+  core->options = options;
+  core->file = std::move(file);
+  return TableOpener(core).RunOnDamaged(index_is_whole);
+}
+
+Status OpenTable(const TableReaderOptions& options,
+                 std::unique_ptr<RandomAccessFile> file, TableCore* core) {
+  core->options = options;
+  core->file = std::move(file);
+  Status s = TableOpener(core).Run();
+  if (s.ok()) core->AccountMemory();
+  if (s.ok() && options.block_cache != nullptr) {
+    core->cache_id = options.block_cache->NewTableId();
+  }
+  return s;
+}
+
+Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
+                     uint64_t file_size, ReadaheadBuffer* readahead,
+                     std::vector<std::pair<std::string, BlockHandle>>* blocks) {
+  return VisitMetaindex(loader, handle, file_size, readahead,
+                        [blocks](const Slice& name, const BlockHandle& block) {
+                          blocks->emplace_back(name.ToString(), block);
+                        });
+}
+
+}  // namespace varve

@@ -1,0 +1,118 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/reader/table_verifier.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/cache/readahead_buffer.h"
+#include "table/reader/table_opener.h"
+
+namespace varve {
+
+namespace {
+
+class TableVerifier {
+ public:
+  explicit TableVerifier(const TableCore& core)
+      : core_(core),
+        readahead_(core.file.get(), core.options.file_size,
+                   ReadaheadBuffer::kMaxReadaheadBytes) {}
+
+  Status Run() {
+    Status s;
+    for (size_t i = 0; s.ok() && i < core_.index.size(); ++i) {
+      s = VerifyDataBlock(i);
+    }
+    if (s.ok()) s = VerifyEntryCount();
+    if (s.ok()) s = VerifyMetaBlocks();
+    return s;
+  }
+
+ private:
+  Status VerifyDataBlock(size_t i);
+  Status VerifyEntry(const Slice& key, size_t block_index);
+  Status VerifyEntryCount() const;
+  Status VerifyMetaBlocks();
+
+  const TableCore& core_;
+  ReadaheadBuffer readahead_;
+  std::string last_key_;  // Empty before the first.
+  uint64_t entry_count_ = 0;
+};
+
+Status TableVerifier::VerifyDataBlock(size_t i) {
+  const BlockHandle& handle = core_.index.handle(i);
+  BlockRef block;
+  BlockBuildOptions build_options;
+  build_options.global_sequence = core_.global_sequence;
+  build_options.bytewise = core_.options.comparator->bytewise();
+  build_options.fingerprints = false;
+  Status s = core_.loader->ReadDataBlock(handle, true, build_options,
+                                         &readahead_, &block);
+  if (!s.ok()) return s;
+  BlockIterator entry;
+  entry.Reset(block.get(), core_.options.comparator);
+  for (entry.SeekToFirst(); entry.Valid(); entry.Next()) {
+    s = VerifyEntry(entry.key(), i);
+    if (!s.ok()) return s.Annotate(core_.loader->Describe(handle));
+  }
+  return s;
+}
+
+Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
+  const InternalKeyComparator& comparator = *core_.options.comparator;
+  if (!last_key_.empty() && comparator.Compare(last_key_, key) >= 0) {
+    return Status::Corruption(
+        "keys out of order: " + DescribeInternalKey(last_key_) + " before " +
+        DescribeInternalKey(key));
+  }
+  if (core_.index.CompareToSeparator(key, block_index) > 0 ||
+      (block_index > 0 &&
+       core_.index.CompareToSeparator(key, block_index - 1) <= 0)) {
+    return Status::Corruption("the index leads elsewhere for key " +
+                              DescribeInternalKey(key));
+  }
+  last_key_.assign(key.data(), key.size());
+  ++entry_count_;
+  return Status();
+}
+
+Status TableVerifier::VerifyEntryCount() const {
+  const uint64_t expected = core_.properties.num_entries;
+  const uint64_t found = entry_count_ + core_.properties.num_range_deletions;
+  // Not all writers say how many there are.
+  if (expected == 0 || expected == found) return Status();
+  return Status::Corruption(core_.loader->file_name(),
+                            "the table has " + std::to_string(found) +
+                                " entries, its properties say " +
+                                std::to_string(expected));
+}
+
+Status TableVerifier::VerifyMetaBlocks() {
+  const BlockLoader& loader = *core_.loader;
+  std::vector<std::pair<std::string, BlockHandle>> blocks;
+  Status s = ReadMetaindex(loader, core_.footer.metaindex,
+                           core_.options.file_size, &readahead_, &blocks);
+  if (!s.ok()) return s;
+  for (const auto& block : blocks) {
+    const Slice name(block.first);
+    if (name == Slice(kPropertiesBlockName) ||
+        name == Slice(kOldPropertiesBlockName)) {
+      TableProperties properties;
+      s = loader.ReadProperties(block.second, &readahead_,
+                                OtherProperties::kLeftOut, &properties);
+    } else {
+      s = loader.CheckBlock(block.second, &readahead_);
+    }
+    if (!s.ok()) return s;
+  }
+  return loader.CheckBlock(core_.footer.index, &readahead_);
+}
+
+}  // namespace
+
+Status VerifyTable(const TableCore& core) { return TableVerifier(core).Run(); }
+
+}  // namespace varve

@@ -1,0 +1,233 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a catalog has as many databases as it likes, whatever the limit of file
+// descriptors, as long as not all are in use at once. Method: more databases
+// than descriptors; descriptors that the program takes away later; references
+// and iterators that keep databases from being closed.
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/env/descriptor_limit.h"
+#include "util/base/random.h"
+#include "varve/catalog.h"
+
+namespace varve::test {
+namespace {
+
+class CatalogDescriptorsTest : public ::testing::Test {
+ protected:
+  CatalogDescriptorsTest() {
+    options_.options = TinyOptions();
+    // The other form keeps files open.
+    options_.options.ablation.table_open = {};
+    options_.create_if_missing = true;
+  }
+  void Open() {
+    catalog_.reset();
+    ASSERT_TRUE(Ok(Catalog::Open(options_, dir_.Sub("catalog"), &catalog_)));
+  }
+  static std::string Name(int i) { return "database" + std::to_string(i); }
+  void Create(int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
+      Put(i, "first");
+    }
+  }
+  void Put(int i, const std::string& value) {
+    DatabaseRef ref;
+    ASSERT_TRUE(Ok(catalog_->Find(Name(i), &ref)));
+    ASSERT_TRUE(Ok(ref->Put({}, Name(i), value)));
+  }
+  std::string Get(int i) {
+    DatabaseRef ref;
+    Status status = catalog_->Find(Name(i), &ref);
+    std::string value;
+    if (status.ok()) status = ref->Get({}, Name(i), &value);
+    return status.ok() ? value : status.ToString();
+  }
+  size_t CountOpen() { return catalog_->GetCounts().open; }
+
+  TempDir dir_;
+  CatalogOptions options_;
+  std::unique_ptr<Catalog> catalog_;
+};
+
+TEST_F(CatalogDescriptorsTest, IdleDatabasesAreClosedForOthers) {
+  for (const int limit : {40, 100}) {
+    SCOPED_TRACE(limit);
+    const DescriptorLimit few(limit);
+    Open();
+    if (limit == 40) Create(50);
+    EXPECT_LT(CountOpen(), static_cast<size_t>(limit) / 5);
+    Random random(1);
+    for (int i = 0; i < 100; ++i) {
+      const int database = static_cast<int>(random.Uniform(50));
+      EXPECT_EQ(Get(database), "first");
+    }
+    DatabaseRef ref;
+    ASSERT_TRUE(Ok(catalog_->Find(Name(25), &ref)));
+    ASSERT_TRUE(Ok(ref->Flush({})));
+    ASSERT_TRUE(Ok(ref->CompactRange({}, nullptr, nullptr)));
+  }
+}
+
+// Fails to create tables in one directory.
+class NoTablesEnv final : public EnvWrapper {
+ public:
+  explicit NoTablesEnv(std::string directory)
+      : EnvWrapper(Env::Default()), directory_(std::move(directory)) {}
+
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    if (fails && path.find(directory_) != std::string::npos &&
+        path.ends_with(".sst")) {
+      return Status::IOError(path, "test: no tables here");
+    }
+    return EnvWrapper::NewWritableFile(path, options, file);
+  }
+
+  std::atomic<bool> fails{false};
+
+ private:
+  const std::string directory_;
+};
+
+TEST_F(CatalogDescriptorsTest, UpdatesWithoutALogAreKept) {
+  for (const bool fails : {false, true}) {
+    for (const bool avoid_flush : {false, true}) {
+      SCOPED_TRACE(testing::Message() << fails << " " << avoid_flush);
+      NoTablesEnv env(Name(0) + "/");
+      options_.options.env = &env;
+      options_.options.avoid_flush_during_shutdown = avoid_flush;
+      const DescriptorLimit few(64);
+      Open();
+      ASSERT_TRUE(Ok(catalog_->Create(Name(0))));
+      {
+        DatabaseRef ref;
+        ASSERT_TRUE(Ok(catalog_->Find(Name(0), &ref)));
+        WriteOptions unlogged;
+        unlogged.disable_wal = true;
+        ASSERT_TRUE(Ok(ref->Put(unlogged, Name(0), "unlogged")));
+      }
+      env.fails = fails;
+      for (int i = 1; i < 30; ++i) {
+        ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
+        Put(i, "first");
+      }
+      EXPECT_LT(CountOpen(), 20u);
+      EXPECT_EQ(Get(0), "unlogged");
+      env.fails = false;
+      catalog_->Close().IgnoreError();  // The flush failed.
+      catalog_.reset();
+      std::filesystem::remove_all(dir_.Sub("catalog"));
+    }
+  }
+}
+
+TEST_F(CatalogDescriptorsTest, ThreadsUseMoreThanFit) {
+  const DescriptorLimit few(70);
+  Open();
+  Create(60);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      Random random(static_cast<uint64_t>(t));
+      for (int i = 0; i < 100; ++i) {
+        // Each has its own to write to.
+        const int database = 4 * static_cast<int>(random.Uniform(15)) + t;
+        const std::string value = std::to_string(i);
+        Put(database, value);
+        EXPECT_EQ(Get(database), value);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(Ok(catalog_->Close()));
+}
+
+TEST_F(CatalogDescriptorsTest, TheLeastUsedAreClosed) {
+  const DescriptorLimit few(100);
+  Open();
+  Create(8);
+  DatabaseRef used;
+  ASSERT_TRUE(Ok(catalog_->Find(Name(0), &used)));
+  const DB* const used_db = used.operator->();
+  for (int i = 8; i < 40; ++i) {
+    ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
+    DatabaseRef again;
+    // It has a reference; nobody is given another database for it.
+    ASSERT_TRUE(Ok(catalog_->Find(Name(0), &again)));
+    EXPECT_EQ(again.operator->(), used_db);
+  }
+  std::string value;
+  EXPECT_TRUE(Ok(used->Get({}, Name(0), &value)));
+}
+
+// The open that lacks a descriptor is in another database's flush, whose mutex
+// is held; nobody calls the catalog.
+TEST_F(CatalogDescriptorsTest, AFlushGetsTheDescriptorsOfIdleDatabases) {
+  const DescriptorLimit few(100);
+  Open();
+  Create(6);
+  DatabaseRef ref;
+  ASSERT_TRUE(Ok(catalog_->Find(Name(0), &ref)));
+  for (int round = 0; round < 4; ++round) {
+    OwnDescriptors own;
+    own.Take();
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(Ok(ref->Put({}, Key(i), "value")));
+    ASSERT_TRUE(Ok(ref->Flush({})));
+    own.CloseAll();
+    for (int i = 1; i < 6; ++i) EXPECT_EQ(Get(i), "first");
+  }
+}
+
+TEST_F(CatalogDescriptorsTest, AllInUseIsAnErrorThatPasses) {
+  const DescriptorLimit few(60);
+  Open();
+  std::vector<DatabaseRef> refs;
+  Status status;
+  for (int i = 0; i < 30 && status.ok(); ++i) {
+    status = catalog_->Create(Name(i));
+    if (status.ok()) {
+      refs.emplace_back();
+      status = catalog_->Find(Name(i), &refs.back());
+    }
+  }
+  EXPECT_TRUE(IsOutOfDescriptors(status)) << status.ToString();
+  EXPECT_GE(refs.size(), 7u);
+  refs.resize(refs.size() / 2);
+  EXPECT_TRUE(Ok(catalog_->Create("another")));
+}
+
+TEST_F(CatalogDescriptorsTest, IteratorsKeepDatabasesOpen) {
+  const DescriptorLimit few(80);
+  Open();
+  Create(4);
+  std::vector<std::unique_ptr<Iterator>> iterators;
+  for (int i = 0; i < 4; ++i) {
+    DatabaseRef ref;
+    ASSERT_TRUE(Ok(catalog_->Find(Name(i), &ref)));
+    iterators.push_back(ref->NewIterator({}));
+    iterators.back()->SeekToFirst();
+  }
+  for (int i = 4; i < 40; ++i) ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(iterators[i]->Valid());
+    EXPECT_EQ(iterators[i]->value().ToString(), "first");
+  }
+  EXPECT_TRUE(catalog_->Close().IsBusy());
+  iterators.clear();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Get(i), "first");
+  EXPECT_TRUE(Ok(catalog_->Close()));
+}
+
+}  // namespace
+}  // namespace varve::test

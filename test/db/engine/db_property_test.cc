@@ -1,0 +1,169 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: the properties that programs written for RocksDB ask for mean what they
+// mean there. Method: databases that are in a known state, and tables and
+// times that are known.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/env/patient_env.h"
+#include "varve/compression_type.h"
+#include "varve/env.h"
+
+namespace varve::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A clock that stands still until it is set.
+class DateEnv final : public EnvWrapper {
+ public:
+  explicit DateEnv(Env* target) : EnvWrapper(target) {}
+  uint64_t NowMicros() override { return now_s * 1000000; }
+
+  std::atomic<uint64_t> now_s{1000};
+};
+
+class DbPropertyTest : public DbTestBase {
+ protected:
+  std::string Text(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(db_->GetProperty(name, &value)) << name;
+    return value;
+  }
+};
+
+TEST_F(DbPropertyTest, MemtablesThatAnIteratorReadsCountInTheirSize) {
+  Open();
+  Put("k", std::string(100000, 'v'));
+  const uint64_t size = Number("varve.size-all-mem-tables");
+  EXPECT_EQ(size, Number("varve.cur-size-all-mem-tables"));
+  EXPECT_GE(size, 100000u);
+  {
+    const std::unique_ptr<Iterator> it = db_->NewIterator({});
+    Flush();
+    EXPECT_LT(Number("varve.cur-size-all-mem-tables"), 100000u);
+    EXPECT_GE(Number("varve.size-all-mem-tables"), 100000u);
+    EXPECT_EQ(Number("varve.num-immutable-mem-table"), 0u);
+    EXPECT_EQ(Number("varve.num-immutable-mem-table-flushed"), 1u);
+  }
+  EXPECT_LT(Number("varve.size-all-mem-tables"), 100000u);
+  EXPECT_EQ(Number("varve.num-immutable-mem-table-flushed"), 0u);
+}
+
+TEST_F(DbPropertyTest, StatsAreThoseOfTheTreeAndOfTheDatabase) {
+  Open();
+  for (int i = 0; i < 1000; ++i) Put(Key(i), std::string(100, 'v'));
+  Flush();
+  const std::string tree = Text("rocksdb.cfstats");
+  const std::string database = Text("rocksdb.dbstats");
+  EXPECT_THAT(tree, HasSubstr("Level"));
+  EXPECT_THAT(tree, HasSubstr("L0"));
+  EXPECT_THAT(tree, Not(HasSubstr("Written by users")));
+  EXPECT_THAT(database, HasSubstr("Written by users"));
+  EXPECT_THAT(database, HasSubstr("Stalls: "));
+  EXPECT_THAT(database, Not(HasSubstr("L0")));
+  EXPECT_THAT(Text("rocksdb.stats"), HasSubstr(tree + database));
+  EXPECT_EQ(Text("rocksdb.options-statistics"), Text("rocksdb.statistics"));
+}
+
+TEST_F(DbPropertyTest, CompressionRatioIsOfRawBytesToTheFiles) {
+  options_.compression = CompressionType::kSnappy;
+  Open();
+  EXPECT_EQ(Text("rocksdb.compression-ratio-at-level0"), "-1.000000");
+  for (int i = 0; i < 5000; ++i) Put(Key(i), std::string(100, 'v'));
+  Flush();
+  EXPECT_GT(std::stod(Text("rocksdb.compression-ratio-at-level0")), 3.0);
+  EXPECT_EQ(Text("rocksdb.compression-ratio-at-level1"), "-1.000000");
+  std::string value;
+  for (const char* const name :
+       {"rocksdb.compression-ratio-at-level",
+        "rocksdb.compression-ratio-at-level7",
+        "rocksdb.compression-ratio-at-level-1",
+        "rocksdb.aggregated-table-properties-at-level",
+        "rocksdb.aggregated-table-properties-at-level7"}) {
+    EXPECT_FALSE(db_->GetProperty(name, &value)) << name;
+  }
+}
+
+TEST_F(DbPropertyTest, TablePropertiesAreSummed) {
+  Open();
+  for (int table = 0; table < 3; ++table) {
+    for (int i = 0; i < 100; ++i) Put(Key(i), "12345");
+    Delete(Key(1));
+    Flush();
+  }
+  const std::string all = Text("rocksdb.aggregated-table-properties");
+  EXPECT_THAT(all, HasSubstr("tables=3; "));
+  EXPECT_THAT(all, HasSubstr("entries=300; deletions=3; "));
+  EXPECT_EQ(Text("rocksdb.aggregated-table-properties-at-level0"), all);
+  EXPECT_THAT(Text("rocksdb.aggregated-table-properties-at-level6"),
+              HasSubstr("tables=0; "));
+}
+
+TEST_F(DbPropertyTest, StalledIsSlowedDownOrStopped) {
+  PatientEnv env;
+  options_.env = &env;
+  options_.level0_file_num_compaction_trigger = 1;
+  options_.level0_slowdown_writes_trigger = 1;
+  options_.level0_stop_writes_trigger = 20;
+  Open();
+  env.KeepBack(Env::Priority::kLow);
+  EXPECT_EQ(Number("rocksdb.is-write-stalled"), 0u);
+  Put("k", "v");
+  Flush();
+  EXPECT_EQ(Number("rocksdb.is-write-stalled"),
+            Number("rocksdb.actual-delayed-write-rate") != 0 ? 1u : 0u);
+  EXPECT_EQ(Number("rocksdb.is-write-stalled"), 1u);
+  EXPECT_EQ(Number("rocksdb.is-write-stopped"), 0u);
+  env.LetGo();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Number("rocksdb.is-write-stalled"), 0u);
+  Close();
+}
+
+TEST_F(DbPropertyTest, TheSuperVersionsNumberRises) {
+  Open();
+  Put("k", "v");
+  const uint64_t first = Number("rocksdb.current-super-version-number");
+  EXPECT_GT(first, 0u);
+  EXPECT_EQ(Number("rocksdb.current-super-version-number"), first);
+  Flush();
+  EXPECT_GT(Number("rocksdb.current-super-version-number"), first);
+}
+
+// Compactions do not make data younger; that is what RocksDB's tables say, too.
+TEST_F(DbPropertyTest, TheOldestKeyIsAsOldAsTheFirstTableOfItsData) {
+  DateEnv env(Env::Default());
+  options_.env = &env;
+  Open();
+  EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 0u);
+  env.now_s = 2000;
+  Put("a", "old");
+  Put("z", "old");
+  Flush();
+  env.now_s = 3000;
+  Put("b", "new");
+  Put("y", "new");
+  Flush();
+  EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 2000u);
+  env.now_s = 4000;
+  CompactAll();
+  EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 2000u);
+  Reopen();
+  EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 2000u);
+  ASSERT_TRUE(db_->DeleteRange({}, "a", "zz").ok());
+  CompactAll();
+  EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 0u);
+  Close();
+}
+
+}  // namespace
+}  // namespace varve::test

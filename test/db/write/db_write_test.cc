@@ -1,0 +1,159 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: writers are slowed down and stopped when they should be, for the right
+// reason, which is counted and told; who does not want to wait is not kept
+// waiting by those who do. Method: flushes or compactions that are kept back.
+
+#include <cstdarg>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/env/patient_env.h"
+#include "varve/statistics.h"
+
+namespace varve::test {
+namespace {
+
+class DbWriteTest : public DbTestBase {
+ protected:
+  DbWriteTest() {
+    options_.env = &env_;
+    options_.statistics = NewTestStatistics();
+    no_slowdown_.no_slowdown = true;
+  }
+  ~DbWriteTest() override {
+    env_.LetGo();
+    db_.reset();
+  }
+
+  uint64_t Count(Ticker ticker) {
+    return options_.statistics->getTickerCount(ticker);
+  }
+  // Puts until one is refused.
+  Status Fill() {
+    Status s;
+    for (int i = 0; i < 20000 && s.ok(); i++) {
+      s = db_->Put(no_slowdown_, Key(i), std::string(1000, 'x'));
+    }
+    return s;
+  }
+  // A writer that waits.
+  void StartWaiting(const std::string& key, Ticker ticker) {
+    const uint64_t before = Count(ticker);
+    waiting_.emplace_back([this, key] { Put(key, "waited"); });
+    while (Count(ticker) == before) std::this_thread::yield();
+  }
+  void ExpectEnd() {
+    env_.LetGo();
+    for (std::thread& thread : waiting_) thread.join();
+    EXPECT_EQ(Get("first"), "waited");
+    EXPECT_EQ(Get("second"), "waited");
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    EXPECT_TRUE(Ok(db_->Put(no_slowdown_, "a", "free")));
+  }
+
+  PatientEnv env_;
+  WriteOptions no_slowdown_;
+  std::vector<std::thread> waiting_;
+};
+
+TEST_F(DbWriteTest, StopsWhileMemTablesWaitForFlush) {
+  Open();
+  env_.KeepBack(Env::Priority::kHigh);
+  Status s = Fill();
+  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+  EXPECT_TRUE(Contains(s.message(), "memtables")) << s.ToString();
+  StartWaiting("first", Ticker::kStallMemTableStops);
+  StartWaiting("second", Ticker::kStallMemTableStops);
+  // They do not stand in the way.
+  EXPECT_TRUE(db_->Put(no_slowdown_, "a", "b").IsIncomplete());
+  EXPECT_TRUE(Ok(db_->SyncWAL()));
+  EXPECT_EQ(Count(Ticker::kStallMemTableStops), 2u);
+  ExpectEnd();
+}
+
+// Keeps its lines in a database.
+class DbLogger : public Logger {
+ public:
+  explicit DbLogger(DB* db) : db_(db) {}
+  void Logv(LogLevel, const char* format, va_list) override {
+    EXPECT_TRUE(Ok(db_->Put({}, format, "seen")));
+  }
+
+ private:
+  DB* const db_;
+};
+
+TEST_F(DbWriteTest, LoggerMayPutDuringAPut) {
+  std::unique_ptr<DB> log_db;
+  ASSERT_TRUE(Ok(DB::Open(TinyOptions(), dir_.Sub("log"), &log_db)));
+  options_.info_log = std::make_shared<DbLogger>(log_db.get());
+  Open();
+  env_.KeepBack(Env::Priority::kHigh);
+  EXPECT_TRUE(Fill().IsIncomplete());
+  StartWaiting("first", Ticker::kStallMemTableStops);
+  StartWaiting("second", Ticker::kStallMemTableStops);
+  ExpectEnd();
+  const auto it = log_db->NewIterator({});
+  it->Seek("writes are ");
+  ASSERT_TRUE(it->Valid());
+  EXPECT_TRUE(it->key().starts_with("writes are "));
+  db_.reset();
+}
+
+TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.level0_slowdown_writes_trigger = 3;
+  options_.level0_stop_writes_trigger = 6;
+  options_.write_buffer_size = 64 << 20;  // Not flushed but by Flush.
+  Open();
+  env_.KeepBack(Env::Priority::kLow);
+  uint64_t last_rate = UINT64_MAX;
+  for (int files = 1; files <= 6; files++) {
+    Put("key", std::to_string(files));
+    Flush();
+    const uint64_t rate = Number("varve.actual-delayed-write-rate");
+    if (files < 3 || files == 6) {
+      EXPECT_EQ(rate, 0u) << files;
+      continue;
+    }
+    EXPECT_GT(rate, 0u) << files;
+    EXPECT_LT(rate, last_rate) << files;
+    last_rate = rate;
+    // More than fits into the time that is forgiven.
+    const uint64_t before = Count(Ticker::kStallLevel0Delays);
+    const std::string large(30000, 'x');
+    ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
+    ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
+    EXPECT_GT(Count(Ticker::kStallLevel0Delays), before);
+    Status s;
+    for (int i = 0; i < 1000 && s.ok(); i++) {
+      s = db_->Put(no_slowdown_, "large", large);
+    }
+    EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+    EXPECT_TRUE(Contains(s.message(), "level-0")) << s.ToString();
+  }
+  EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
+  EXPECT_EQ(Count(Ticker::kStallLevel0Stops), 0u);
+  EXPECT_TRUE(db_->Put(no_slowdown_, "a", "b").IsIncomplete());
+  StartWaiting("first", Ticker::kStallLevel0Stops);
+  StartWaiting("second", Ticker::kStallLevel0Stops);
+  EXPECT_TRUE(db_->Put(no_slowdown_, "a", "b").IsIncomplete());
+  EXPECT_GT(Count(Ticker::kStallMicros), 0u);
+  EXPECT_EQ(Count(Ticker::kStallPendingDelays), 0u);
+  ExpectEnd();
+  const std::string log = [this] {
+    std::string text;
+    EXPECT_TRUE(Ok(ReadFileToString(Env::Default(), path_ + "/LOG", &text)));
+    return text;
+  }();
+  EXPECT_TRUE(Contains(log, "writes are slowed down: level-0 files"));
+  EXPECT_TRUE(Contains(log, "writes are stopped: level-0 files"));
+  EXPECT_TRUE(Contains(log, "writes are normal"));
+}
+
+}  // namespace
+}  // namespace varve::test

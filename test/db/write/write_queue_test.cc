@@ -1,0 +1,395 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: at any time one writer leads, in the order of their coming; each
+// writer is answered exactly once, and by the leader that wrote for it; groups
+// hold only what belongs together. Method: interleavings written down as
+// steps of several threads, the labels being those of db/write/write_queue.h;
+// and a stress whose plain variables ThreadSanitizer watches.
+
+#include "db/write/write_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/actor.h"
+#include "test/testing/seed.h"
+
+namespace varve {
+namespace {
+
+using Role = WriteQueue::Role;
+
+constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
+
+WriteOptions Sync() {
+  WriteOptions options;
+  options.sync = true;
+  return options;
+}
+WriteOptions NoWal() {
+  WriteOptions options;
+  options.disable_wal = true;
+  return options;
+}
+
+// A writer on a thread of its own.
+struct Peer {
+  Peer(const WriteOptions& options, size_t bytes) : writer(options, &batch) {
+    batch.Put("k", std::string(bytes, 'v'));
+  }
+
+  WriteBatch batch;
+  WriteQueue::Writer writer;
+  Role role = Role::kDone;
+  std::thread::id inserted_by;
+  test::Actor actor;
+};
+
+class WriteQueueTest : public testing::Test {
+ protected:
+  ~WriteQueueTest() override {
+    for (auto& peer : peers_) peer->actor.Wait();
+  }
+
+  Peer& New(const WriteOptions& options = {}, size_t bytes = 10) {
+    peers_.push_back(std::make_unique<Peer>(options, bytes));
+    return *peers_.back();
+  }
+  // Starts a Join, and returns when it is in the queue behind the leader.
+  void StartJoin(Peer& peer, Peer& leader, size_t count) {
+    Start(peer);
+    while (queue_.Form(&leader.writer).count < count) {
+      std::this_thread::yield();
+    }
+  }
+  void Start(Peer& peer) {
+    peer.actor.Start([this, &peer] {
+      peer.role = queue_.Join(&peer.writer);
+      if (peer.role == Role::kInsert) {
+        peer.inserted_by = std::this_thread::get_id();
+        queue_.FinishInsert(&peer.writer);
+      }
+    });
+  }
+  void Leave(Peer& leader, const Status& status = Status::OK()) {
+    queue_.Leave(queue_.Form(&leader.writer), status);
+  }
+
+  // From now on a leader expects company.
+  void ShareASync(Peer& leader, Peer& member) {
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    StartJoin(member, leader, 2);
+    Leave(leader);
+    member.actor.Wait();
+  }
+
+  WriteQueue queue_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+TEST_F(WriteQueueTest, WriterThatMeetsNobodyLeadsAgainAndAgain) {
+  Peer& peer = New();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(queue_.Join(&peer.writer), Role::kLead);
+    EXPECT_EQ(queue_.Form(&peer.writer).count, 1u);
+    Leave(peer);
+  }
+}
+
+TEST_F(WriteQueueTest, MembersGetTheStatusOfTheGroup) {
+  Peer& leader = New();
+  Peer& second = New();
+  Peer& third = New();
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  StartJoin(second, leader, 2);
+  StartJoin(third, leader, 3);
+  Leave(leader, Status::IOError("broken"));
+  second.actor.Wait();
+  third.actor.Wait();
+  EXPECT_EQ(second.role, Role::kDone);
+  EXPECT_EQ(third.role, Role::kDone);
+  EXPECT_TRUE(leader.writer.status.IsIOError());
+  EXPECT_TRUE(second.writer.status.IsIOError());
+  EXPECT_TRUE(third.writer.status.IsIOError());
+  EXPECT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  Leave(leader);
+}
+
+// B5.
+TEST_F(WriteQueueTest, WhoComesAfterTheGroupWasFormedLeadsNext) {
+  Peer& leader = New();
+  Peer& member = New();
+  Peer& late = New();
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  StartJoin(member, leader, 2);
+  const WriteQueue::Group group = queue_.Form(&leader.writer);
+  StartJoin(late, leader, 3);
+  queue_.Leave(group, Status::OK());
+  member.actor.Wait();
+  late.actor.Wait();
+  EXPECT_EQ(member.role, Role::kDone);
+  EXPECT_EQ(late.role, Role::kLead);
+  Leave(late);
+}
+
+TEST_F(WriteQueueTest, GroupEndsWhereSomebodyWantsSomethingElse) {
+  const struct {
+    WriteOptions leader, member;
+    size_t leader_bytes, member_bytes, count;
+  } cases[] = {
+      {{}, {}, 10, 10, 2},
+      {Sync(), {}, 10, 10, 2},
+      {{}, Sync(), 10, 10, 1},
+      {Sync(), Sync(), 10, 10, 2},
+      {{}, NoWal(), 10, 10, 1},
+      {NoWal(), {}, 10, 10, 1},
+      {NoWal(), NoWal(), 10, 10, 2},
+      // A small batch does not wait for a large one.
+      {{}, {}, 10, 200 << 10, 1},
+      {{}, {}, 200 << 10, 200 << 10, 2},
+      {{}, {}, 2 << 20, 10, 1},
+  };
+  for (const auto& c : cases) {
+    Peer& leader = New(c.leader, c.leader_bytes);
+    Peer& member = New(c.member, c.member_bytes);
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    if (c.count == 2) {
+      StartJoin(member, leader, 2);
+    } else {
+      Start(member);
+      // It joins some time.
+      for (int i = 0; i < 1000; ++i) {
+        ASSERT_EQ(queue_.Form(&leader.writer).count, 1u);
+        std::this_thread::yield();
+      }
+    }
+    Leave(leader);
+    member.actor.Wait();
+    EXPECT_EQ(member.role, c.count == 2 ? Role::kDone : Role::kLead);
+    if (member.role == Role::kLead) Leave(member);
+  }
+}
+
+TEST_F(WriteQueueTest, MembersInsertTheirOwnAndTheLeaderTheRest) {
+  constexpr int kRounds = 200;
+  int by_members = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Peer& leader = New();
+    Peer& small = New();
+    Peer& large = New({}, 60 << 10);
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    StartJoin(small, leader, 2);
+    StartJoin(large, leader, 3);
+    const WriteQueue::Group group = queue_.Form(&leader.writer);
+    std::vector<WriteQueue::Writer*> by_leader;
+    queue_.InsertAll(group, nullptr, [&](WriteQueue::Writer* writer) {
+      by_leader.push_back(writer);
+    });
+    ASSERT_FALSE(by_leader.empty());
+    EXPECT_EQ(by_leader[0], &leader.writer);
+    queue_.Leave(group, Status::OK());
+    small.actor.Wait();
+    large.actor.Wait();
+    // Whether it sleeps or not: it is large.
+    EXPECT_EQ(large.role, Role::kInsert);
+    EXPECT_EQ(by_leader.size(), small.role == Role::kInsert ? 1u : 2u);
+    by_members += small.role == Role::kInsert ? 1 : 0;
+    peers_.clear();
+  }
+  printf("%d of %d small batches inserted by their members\n", by_members,
+         kRounds);
+}
+
+TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
+  Peer& leader = New();
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  test::Actor other;
+  std::atomic<bool> inside = false;
+  other.Start([&] {
+    WriteQueue::Exclusive exclusive(&queue_);
+    inside = true;
+    exclusive.Leave();
+    exclusive.Leave();
+  });
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(queue_.Form(&leader.writer).count, 1u);
+    EXPECT_FALSE(inside);
+  }
+  Leave(leader);
+  other.Wait();
+  EXPECT_TRUE(inside);
+}
+
+TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  Peer& behind = New(Sync());
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  queue_.AwaitCompany(&leader.writer, kFarTooLongUs);  // For nobody.
+  StartJoin(member, leader, 2);
+  const WriteQueue::Group group = queue_.Form(&leader.writer);
+  StartJoin(behind, leader, 3);
+  queue_.Leave(group, Status::OK());
+  member.actor.Wait();
+  behind.actor.Wait();
+  ASSERT_EQ(behind.role, Role::kLead);
+
+  // The two that were answered come back, sooner or later.
+  test::Actor second_leader;
+  second_leader.Start([&] {
+    queue_.AwaitCompany(&behind.writer, kFarTooLongUs);
+    EXPECT_EQ(queue_.Form(&behind.writer).count, 3u);
+  });
+  Start(leader);
+  Start(member);
+  second_leader.Wait();
+  Leave(behind);
+  leader.actor.Wait();
+  member.actor.Wait();
+}
+
+// B6: a leader that sleeps for one who has come already sleeps for an hour.
+TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
+  const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  ShareASync(leader, member);
+  if (HasFatalFailure()) return;
+  // Each expects the other one from now on, so that no group has less.
+  std::atomic<int> groups = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      WriteBatch batch;
+      for (int i = 0; i < writes; ++i) {
+        WriteQueue::Writer writer(Sync(), &batch);
+        if (queue_.Join(&writer) != Role::kLead) continue;
+        queue_.AwaitCompany(&writer, kFarTooLongUs);
+        const WriteQueue::Group group = queue_.Form(&writer);
+        EXPECT_EQ(group.count, 2u);
+        ++groups;
+        queue_.Leave(group, Status::OK());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(groups, writes);
+}
+
+TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  ShareASync(leader, member);
+  if (HasFatalFailure()) return;
+
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  test::Actor awaiting;
+  awaiting.Start([&] { queue_.AwaitCompany(&leader.writer, kFarTooLongUs); });
+  test::Actor other;
+  other.Start([&] { WriteQueue::Exclusive exclusive(&queue_); });
+  awaiting.Wait();
+  EXPECT_EQ(queue_.Form(&leader.writer).count, 1u);
+  Leave(leader);
+  other.Wait();
+}
+
+TEST_F(WriteQueueTest, LeaderWaitsLessAndLessOftenForNobody) {
+  Peer& leader = New(Sync());
+  Peer& member = New(Sync());
+  ShareASync(leader, member);
+  if (HasFatalFailure()) return;
+  // In vain, and each time more leaders after it do not wait at all.
+  for (const int unawaited : {1, 3, 7}) {
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    queue_.AwaitCompany(&leader.writer, 1);
+    for (int i = 0; i < unawaited; ++i) {
+      queue_.AwaitCompany(&leader.writer, kFarTooLongUs);
+    }
+    queue_.Leave(WriteQueue::Group(&leader.writer), Status::OK());
+    // Without it nobody is expected any more.
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    queue_.AwaitCompany(&leader.writer, kFarTooLongUs);
+    StartJoin(member, leader, 2);
+    Leave(leader);
+    member.actor.Wait();
+  }
+}
+
+// B1 to B5 at random: `log` and `memtable` are plain, so that a second leader,
+// or a member that inserts when it should not, is a race.
+TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
+  constexpr int kThreads = 4;
+  const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
+  std::vector<int> log;
+  std::vector<int> memtable(kThreads * static_cast<size_t>(writes), 0);
+  int switches = 0;
+  size_t published = 0;
+  std::atomic<uint64_t> grouped = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      test::Rng rng(static_cast<uint64_t>(t) + 1);
+      for (int i = 0; i < writes; ++i) {
+        const int id = t * writes + i;
+        WriteBatch batch;
+        batch.Put(std::to_string(id), std::string(rng.Below(20), 'v'));
+        const auto insert = [&](const WriteBatch& its) {
+          struct Handler : WriteBatch::Handler {
+            void Put(const Slice& key, const Slice&) override {
+              id = atoi(key.ToString().c_str());
+            }
+            void Delete(const Slice&) override {}
+            void DeleteRange(const Slice&, const Slice&) override {}
+            int id = -1;
+          } handler;
+          EXPECT_TRUE(its.Iterate(&handler).ok());
+          ++memtable[static_cast<size_t>(handler.id)];
+        };
+        WriteQueue::Writer writer(rng.OneIn(3) ? Sync() : WriteOptions(),
+                                  &batch);
+        switch (queue_.Join(&writer)) {
+          case Role::kLead: {
+            if (writer.sync) queue_.AwaitCompany(&writer, 5);
+            const WriteQueue::Group group = queue_.Form(&writer);
+            group.ForEach([&](WriteQueue::Writer* w) {
+              log.push_back(static_cast<int>(w->batch->Count()));
+            });
+            queue_.InsertAll(group, nullptr,
+                             [&](WriteQueue::Writer* w) { insert(*w->batch); });
+            published += group.count;
+            grouped += group.count - 1;
+            queue_.Leave(group, Status::OK());
+            break;
+          }
+          case Role::kInsert:
+            insert(batch);
+            queue_.FinishInsert(&writer);
+            break;
+          case Role::kDone:
+            break;
+        }
+        EXPECT_TRUE(writer.status.ok());
+        if (rng.OneIn(50)) {
+          const WriteQueue::Exclusive exclusive(&queue_);
+          ++switches;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(log.size(), memtable.size());
+  EXPECT_EQ(published, memtable.size());
+  for (const int count : memtable) ASSERT_EQ(count, 1);
+  EXPECT_GT(switches, 0);
+  printf("%llu of %zu writes in another's group\n",
+         static_cast<unsigned long long>(grouped.load()), memtable.size());
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,174 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: what a thread has of the library goes back at its end, also where the
+// system has no thread-specific key left, and if it is used while the thread
+// ends. Method: counts of calls, of records and of accounts; processes that
+// took all keys first.
+
+#include "util/threads/thread_exit.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "util/threads/context_memory.h"
+#include "util/threads/memory_account.h"
+#include "util/threads/read_section.h"
+#include "util/threads/thread_record.h"
+
+namespace varve {
+namespace {
+
+std::vector<pthread_key_t> TakeAllKeys() {
+  std::vector<pthread_key_t> keys;
+  pthread_key_t key;
+  while (pthread_key_create(&key, nullptr) == 0) keys.push_back(key);
+  return keys;
+}
+
+void GiveBack(const std::vector<pthread_key_t>& keys) {
+  for (const pthread_key_t key : keys) pthread_key_delete(key);
+}
+
+void Increment(void* count) { ++*static_cast<int*>(count); }
+
+// Its call asks for two more.
+struct Again {
+  const ThreadExit* thread_exit = nullptr;
+  int calls = 0;
+};
+void CallAgain(void* argument) {
+  auto* const again = static_cast<Again*>(argument);
+  if (++again->calls < 3) again->thread_exit->CallWith(again);
+}
+
+TEST(ThreadExitTest, CallsOnceForEachThread) {
+  const ThreadExit thread_exit(&Increment);
+  int count = 0;
+  for (int i = 1; i <= 3; ++i) {
+    std::thread([&] {
+      thread_exit.CallWith(&count);
+      EXPECT_EQ(count, i - 1);
+    }).join();
+    EXPECT_EQ(count, i);
+  }
+}
+
+TEST(ThreadExitTest, CallsWithoutAKey) {
+  const std::vector<pthread_key_t> keys = TakeAllKeys();
+  const ThreadExit thread_exit(&Increment);
+  GiveBack(keys);
+  int count = 0;
+  for (int i = 1; i <= 3; ++i) {
+    std::thread([&] { thread_exit.CallWith(&count); }).join();
+    EXPECT_EQ(count, i);
+  }
+}
+
+TEST(ThreadExitTest, CallsAgainWhileTheThreadEnds) {
+  for (const bool has_key : {true, false}) {
+    SCOPED_TRACE(has_key);
+    std::vector<pthread_key_t> keys;
+    if (!has_key) keys = TakeAllKeys();
+    const ThreadExit thread_exit(&CallAgain);
+    GiveBack(keys);
+    Again again = {.thread_exit = &thread_exit};
+    std::thread([&] { thread_exit.CallWith(&again); }).join();
+    EXPECT_EQ(again.calls, 3);
+  }
+}
+
+size_t CountRecords() {
+  size_t count = 0;
+  ForEachThreadRecord([&count](ThreadRecord*) { ++count; });
+  return count;
+}
+
+size_t CountAccounts() {
+  size_t count = 0;
+  uint64_t past[kMemoryKinds];
+  VisitMemoryAccounts(
+      [](void* n, const MemoryAccount&) { ++*static_cast<size_t*>(n); }, &count,
+      past);
+  return count;
+}
+
+// Uses what a thread keeps.
+void UseContext() {
+  ContextMemory* const context = ContextMemory::Take(ContextKind::kIterator);
+  (void)context->Allocate(8000);
+  context->GiveBack();
+}
+
+// Ends after the library's call at the end of a thread without a key, for it
+// is made before.
+struct UsesAtItsEnd {
+  ~UsesAtItsEnd() { UseContext(); }
+};
+
+// Ends the process with 0 if many threads, one after another, leave nothing.
+[[noreturn]] void RunManyThreads(const std::function<void()>& run) {
+  size_t records = 0;
+  size_t accounts = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::thread(run).join();
+    if (i == 10) {
+      records = CountRecords();
+      accounts = CountAccounts();
+    }
+  }
+  if (CountRecords() <= records && CountAccounts() <= accounts) _exit(0);
+  fprintf(stderr, "%zu records, then %zu; %zu accounts, then %zu\n", records,
+          CountRecords(), accounts, CountAccounts());
+  _exit(1);
+}
+
+// Each in a process of its own, for the library's keys are made once.
+class ThreadExitDeathTest : public ::testing::Test {
+ protected:
+  ThreadExitDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(ThreadExitDeathTest, ThreadsLeaveNothingWithoutKeys) {
+  EXPECT_EXIT(
+      {
+        TakeAllKeys();
+        RunManyThreads(&UseContext);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(ThreadExitDeathTest, ThreadsLeaveNothingThatUseItWhileTheyEnd) {
+  const auto run = [] {
+    static thread_local UsesAtItsEnd object;
+    (void)&object;
+    UseContext();
+  };
+  EXPECT_EXIT(RunManyThreads(run), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        TakeAllKeys();
+        RunManyThreads(run);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+// As when exit() is called in the midst of a call of the library.
+TEST_F(ThreadExitDeathTest, TheMainThreadMayExitInAReadSection) {
+  EXPECT_EXIT(
+      {
+        TakeAllKeys();
+        const ReadSection section;
+        exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace varve

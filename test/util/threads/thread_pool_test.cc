@@ -1,0 +1,178 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Goal: all jobs run, in order with one thread, in parallel with several; none
+// is lost when the pool goes. Method: jobs that meet at gates, so that a wrong
+// number of threads shows as a count and not as a timing.
+#include "util/threads/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+// Jobs wait here until the test opens it.
+class Gate {
+ public:
+  void Open() {
+    MutexLock lock(&mu_);
+    open_ = true;
+    cv_.SignalAll();
+  }
+  void Pass() {
+    MutexLock lock(&mu_);
+    waiting_++;
+    cv_.SignalAll();
+    while (!open_) cv_.Wait(&mu_);
+  }
+  void AwaitWaiting(int count) {
+    MutexLock lock(&mu_);
+    while (waiting_ < count) cv_.Wait(&mu_);
+  }
+
+ private:
+  Mutex mu_;
+  CondVar cv_;
+  bool open_ VARVE_GUARDED_BY(mu_) = false;
+  int waiting_ VARVE_GUARDED_BY(mu_) = 0;
+};
+
+TEST(ThreadPoolTest, RunsJobsInOrderWithOneThread) {
+  std::vector<int> order;  // Touched by the one thread, read when idle.
+  ThreadPool pool;
+  for (int i = 0; i < 1000; i++) {
+    ASSERT_TRUE(pool.Schedule([&order, i] { order.push_back(i); }).ok());
+  }
+  pool.WaitForIdle();
+  ASSERT_EQ(order.size(), 1000u);
+  for (int i = 0; i < 1000; i++) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(ThreadPoolTest, NeedsNoThreadWhenUnused) {
+  ThreadPool pool;
+  pool.SetThreads(100);
+  pool.WaitForIdle();
+  EXPECT_EQ(pool.QueueLength(), 0u);
+}
+
+TEST(ThreadPoolTest, RunsAsManyAtOnceAsAllowed) {
+  Gate gate;
+  ThreadPool pool;
+  pool.SetThreads(3);
+  pool.SetThreads(2);  // Never fewer.
+  pool.SetThreads(-1);
+  for (int i = 0; i < 5; i++) {
+    ASSERT_TRUE(pool.Schedule([&gate] { gate.Pass(); }).ok());
+  }
+  gate.AwaitWaiting(3);
+  EXPECT_EQ(pool.QueueLength(), 2u);
+  gate.Open();
+  pool.WaitForIdle();
+  EXPECT_EQ(pool.QueueLength(), 0u);
+}
+
+TEST(ThreadPoolTest, StartsWaitingJobsWhenMoreThreadsAreAllowed) {
+  Gate gate;
+  ThreadPool pool;
+  for (int i = 0; i < 4; i++) {
+    ASSERT_TRUE(pool.Schedule([&gate] { gate.Pass(); }).ok());
+  }
+  gate.AwaitWaiting(1);
+  EXPECT_EQ(pool.QueueLength(), 3u);
+  pool.SetThreads(4);
+  gate.AwaitWaiting(4);
+  EXPECT_EQ(pool.QueueLength(), 0u);
+  gate.Open();
+}
+
+TEST(ThreadPoolTest, RunsWhatIsQueuedBeforeItGoes) {
+  std::atomic<int> done{0};
+  {
+    Gate gate;
+    ThreadPool pool;
+    pool.SetThreads(2);
+    for (int i = 0; i < 50; i++) {
+      ASSERT_TRUE(pool.Schedule([&, i] {
+                        if (i < 2) gate.Pass();
+                        done++;
+                        // A job may schedule others, even now.
+                        EXPECT_TRUE(pool.Schedule([&done] { done++; }).ok());
+                      })
+                      .ok());
+    }
+    gate.AwaitWaiting(2);
+    gate.Open();
+  }
+  EXPECT_EQ(done, 100);
+}
+
+TEST(ThreadPoolTest, DropsWhatJobHeldBeforeItIsIdle) {
+  ThreadPool pool;
+  auto held = std::make_shared<int>(1);
+  const std::weak_ptr<int> watch = held;
+  ASSERT_TRUE(pool.Schedule([held = std::move(held)] {}).ok());
+  pool.WaitForIdle();
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(ThreadPoolTest, NamesAndNicesItsThreads) {
+  const int own_nice = getpriority(PRIO_PROCESS, 0);
+  Gate gate;
+  Mutex mu;
+  std::set<std::string> names;
+  std::set<int> nices;
+  ThreadPool pool({.name = "varve:a-long-name", .lower_cpu_priority = true});
+  pool.SetThreads(2);
+  for (int i = 0; i < 2; i++) {
+    ASSERT_TRUE(pool.Schedule([&] {
+                      gate.Pass();
+                      char name[16] = "";
+                      pthread_getname_np(pthread_self(), name, sizeof(name));
+                      MutexLock lock(&mu);
+                      names.insert(name);
+                      nices.insert(getpriority(PRIO_PROCESS,
+                                               static_cast<id_t>(gettid())));
+                    })
+                    .ok());
+  }
+  gate.AwaitWaiting(2);
+  gate.Open();
+  pool.WaitForIdle();
+  EXPECT_EQ(names,
+            (std::set<std::string>{"varve:a-long-n0", "varve:a-long-n1"}));
+  ASSERT_EQ(nices.size(), 1u);
+  EXPECT_GE(*nices.begin(), own_nice);
+  EXPECT_EQ(*nices.begin(), std::max(own_nice, 10));
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), own_nice);
+}
+
+TEST(ThreadPoolTest, TakesJobsFromManyThreads) {
+  std::atomic<int> done{0};
+  ThreadPool pool;
+  pool.SetThreads(3);
+  ThreadPool producers;
+  producers.SetThreads(3);
+  for (int i = 0; i < 3; i++) {
+    ASSERT_TRUE(producers
+                    .Schedule([&] {
+                      for (int round = 0; round < 2000; round++) {
+                        EXPECT_TRUE(pool.Schedule([&done] { done++; }).ok());
+                      }
+                    })
+                    .ok());
+  }
+  producers.WaitForIdle();
+  pool.WaitForIdle();
+  EXPECT_EQ(done, 6000);
+}
+
+}  // namespace
+}  // namespace varve

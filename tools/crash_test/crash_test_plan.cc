@@ -1,0 +1,318 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/crash_test/crash_test_plan.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "util/base/append_format.h"
+#include "util/base/random.h"
+#include "util/bytes/hash.h"
+#include "varve/cache.h"
+#include "varve/filter_policy.h"
+
+namespace varve::crash_test {
+
+namespace {
+
+uint64_t SumOf(const std::string& key, const std::string& value) {
+  return PreviewXxh3(key + '=' + value);
+}
+
+bool Parse(const std::string& text, Counts* counts) {
+  std::istringstream in(text);
+  for (uint64_t& count : *counts) in >> count;
+  return !in.fail();
+}
+
+}  // namespace
+
+// ---- The oracle -------------------------------------------------------------
+
+Counts Progress::Acknowledged() const {
+  Counts counts;
+  for (int t = 0; t < kThreads; ++t) counts[t] = threads[t].acknowledged.load();
+  return counts;
+}
+
+void Progress::RaiseSafe(const Counts& counts) {
+  for (int t = 0; t < kThreads; ++t) {
+    uint64_t now = threads[t].safe.load();
+    while (now < counts[t] &&
+           !threads[t].safe.compare_exchange_weak(now, counts[t])) {
+    }
+  }
+}
+
+Progress* MapProgress(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  void* memory = MAP_FAILED;
+  if (descriptor >= 0 && ftruncate(descriptor, sizeof(Progress)) == 0) {
+    memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED,
+                  descriptor, 0);
+  }
+  if (memory == MAP_FAILED) {
+    perror(path.c_str());
+    exit(2);
+  }
+  close(descriptor);
+  return static_cast<Progress*>(memory);
+}
+
+std::string CheckpointPath(const std::string& directory, int which) {
+  return directory + "/checkpoint" + std::to_string(which);
+}
+
+// ---- What is written --------------------------------------------------------
+
+std::string KeyOf(int thread, uint64_t index) {
+  std::string key;
+  AppendFormat(&key, "t%d/%05" PRIu64, thread, index * 331 % 99991);
+  return key;
+}
+// These sort behind all digits: no range of keys reaches them.
+std::string SealKey(int thread) {
+  return "t" + std::to_string(thread) + "/seal";
+}
+std::string ClockKey(int thread) {
+  return "t" + std::to_string(thread) + "/clock";
+}
+
+std::string MakeClock(const Counts& counts) {
+  std::string text;
+  for (const uint64_t count : counts) text += std::to_string(count) + ' ';
+  return text;
+}
+
+std::string ThreadModel::Seal() const {
+  std::string seal;
+  AppendFormat(&seal, "%" PRIu64 " %zu %016" PRIx64, last_, entries_.size(),
+               sum_);
+  return seal;
+}
+
+void ThreadModel::Restore(uint64_t last, const Entries& entries) {
+  last_ = last;
+  entries_ = entries;
+  sum_ = 0;
+  for (const auto& [key, value] : entries_) sum_ += SumOf(key, value);
+}
+
+void ThreadModel::Put(const std::string& key, const std::string& value) {
+  Delete(key);
+  entries_[key] = value;
+  sum_ += SumOf(key, value);
+}
+
+void ThreadModel::Delete(const std::string& key) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  sum_ -= SumOf(found->first, found->second);
+  entries_.erase(found);
+}
+
+void ThreadModel::DeleteRange(const std::string& begin,
+                              const std::string& end) {
+  const auto stop = entries_.lower_bound(end);
+  for (auto at = entries_.lower_bound(begin); at != stop;) {
+    sum_ -= SumOf(at->first, at->second);
+    at = entries_.erase(at);
+  }
+}
+
+void ThreadModel::Apply(uint64_t cycle, WriteBatch* batch) {
+  ++last_;
+  Random random(seed_ + cycle * 0x9E3779B97F4A7C15 +
+                last_ * 0xC2B2AE3D27D4EB4F + static_cast<uint64_t>(thread_));
+  const auto key = [&] {
+    return KeyOf(thread_, random.Uniform(kKeysPerThread));
+  };
+  const bool is_sealed = thread_ < kSealedThreads;
+  const uint64_t updates =
+      is_sealed ? 1 + random.Uniform(random.OneIn(10) ? 40 : 4) : 1;
+  for (uint64_t i = 0; i < updates; ++i) {
+    if (random.OneIn(60)) {
+      std::string begin = key();
+      std::string end = key();
+      if (end < begin) begin.swap(end);
+      if (batch != nullptr) batch->DeleteRange(begin, end);
+      DeleteRange(begin, end);
+    } else if (random.OneIn(5)) {
+      const std::string gone = key();
+      if (batch != nullptr) batch->Delete(gone);
+      Delete(gone);
+    } else {
+      const std::string put = key();
+      std::string value = std::to_string(last_) + "/" + std::to_string(i) + "/";
+      value.append(random.Uniform(random.OneIn(20) ? 5000 : 200),
+                   static_cast<char>('a' + last_ % 26));
+      if (batch != nullptr) batch->Put(put, value);
+      Put(put, value);
+    }
+  }
+}
+
+// ---- What is there ----------------------------------------------------------
+
+uint64_t Moment::LeastOfUnsealed() const {
+  uint64_t least = 0;
+  for (const Counts& clock : clocks) least = std::max(least, clock.back());
+  return least;
+}
+
+std::string ReadMoment(Iterator* iterator, bool backwards, Moment* moment) {
+  *moment = {};
+  if (backwards) {
+    iterator->SeekToLast();
+  } else {
+    iterator->SeekToFirst();
+  }
+  while (iterator->Valid()) {
+    const std::string key = iterator->key().ToString();
+    const std::string value = iterator->value().ToString();
+    const int t = key.size() > 3 && key[0] == 't' && key[2] == '/'
+                      ? key[1] - '0'
+                      : kThreads;
+    if (t < 0 || t >= kThreads) return "nobody wrote " + key;
+    if (t < kSealedThreads && key == SealKey(t)) {
+      moment->seals[t] = value;
+      moment->last[t] = strtoull(value.c_str(), nullptr, 10);
+    } else if (t < kSealedThreads && key == ClockKey(t)) {
+      if (!Parse(value, &moment->clocks[t])) return key + " is " + value;
+    } else if (!moment->entries[t].emplace(key, value).second) {
+      return "the iterator gives " + key + " twice";
+    }
+    if (backwards) {
+      iterator->Prev();
+    } else {
+      iterator->Next();
+    }
+  }
+  return iterator->status().ok() ? "" : iterator->status().ToString();
+}
+
+std::string CheckMoment(const Moment& moment, const Counts& least) {
+  for (int t = 0; t < kSealedThreads; ++t) {
+    const std::string name = "thread " + std::to_string(t);
+    const std::string at = name + " is at " + std::to_string(moment.last[t]);
+    ThreadModel model(0, t);
+    model.Restore(moment.last[t], moment.entries[t]);
+    const std::string seal = moment.last[t] == 0 ? "" : moment.seals[t];
+    if (moment.last[t] == 0 ? !moment.entries[t].empty()
+                            : seal != model.Seal()) {
+      return name + " sealed '" + seal + "', there is '" + model.Seal() + "'";
+    }
+    if (moment.last[t] < least[t]) {
+      return at + ", but returned from " + std::to_string(least[t]);
+    }
+    for (const Counts& clock : moment.clocks) {
+      if (moment.last[t] >= clock[t]) continue;
+      return at + ", but a later write is there that knew of " +
+             std::to_string(clock[t]);
+    }
+  }
+  return "";
+}
+
+std::string CheckLookups(DB* db, const ReadOptions& options,
+                         const Moment& expected) {
+  for (int t = 0; t < kThreads; ++t) {
+    std::vector<std::string> names;
+    for (uint64_t i = 0; i < kKeysPerThread; ++i) names.push_back(KeyOf(t, i));
+    const std::vector<Slice> keys(names.begin(), names.end());
+    std::vector<std::string> values(keys.size());
+    std::vector<Status> statuses(keys.size());
+    db->MultiGet(options, keys.size(), keys.data(), values.data(),
+                 statuses.data());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      // Some by themselves.
+      if (i % 8 == 0) statuses[i] = db->Get(options, keys[i], &values[i]);
+      const auto wanted = expected.entries[t].find(names[i]);
+      const bool is_there = wanted != expected.entries[t].end();
+      if (is_there ? !statuses[i].ok() || values[i] != wanted->second
+                   : !statuses[i].IsNotFound()) {
+        return names[i] + " is " + statuses[i].ToString() + " " + values[i];
+      }
+    }
+  }
+  return "";
+}
+
+// ---- How a cycle goes -------------------------------------------------------
+
+namespace {
+
+// Optimizations that a cycle may do without.
+constexpr const char* kAblations[] = {
+    "superversion=mutex", "block_index=binary_search",
+    "block_cache=hash",   "read_section=fenced",
+    "memtable=skiplist",  "table_open=uncached",
+    "snapshots=mutex",    "context=fresh"};
+
+void DrawAblations(Random* random, CyclePlan* plan) {
+  AblationOptions& ablation = plan->options.ablation;
+  if (random->OneIn(2)) return;
+  for (const char* each : kAblations) {
+    // The names are of AblationOptions' own.
+    if (random->OneIn(6)) ablation.Parse(each).IgnoreError();
+  }
+  plan->names += " ablation=" + ablation.ToString();
+}
+
+}  // namespace
+
+CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
+  Random random(seed * 31 + cycle);
+  CyclePlan plan;
+  Options& options = plan.options;
+  options.create_if_missing = true;
+  const auto say = [&plan](const char* name, uint64_t value) {
+    AppendFormat(&plan.names, " %s=%" PRIu64, name, value);
+  };
+  options.write_buffer_size = size_t{64 << 10} << random.Uniform(5);
+  say("write_buffer_size", options.write_buffer_size);
+  options.max_write_buffer_number = 2 + static_cast<int>(random.Uniform(4));
+  options.target_file_size_base = uint64_t{64 << 10} << random.Uniform(4);
+  options.max_bytes_for_level_base = 128 << 10;
+  options.max_bytes_for_level_multiplier = 4;
+  options.level_compaction_dynamic_level_bytes = random.OneIn(2);
+  options.block_size = size_t{512} << random.Uniform(5);
+  say("block_size", options.block_size);
+  if (random.OneIn(2)) {
+    options.max_open_files = 10;
+    say("max_open_files", 10);
+  }
+  DrawAblations(&random, &plan);
+  if (random.OneIn(2)) {
+    options.block_cache =
+        NewBlockCache({.capacity_bytes = random.OneIn(2) ? size_t{0} : 64 << 10,
+                       .mode = options.ablation.block_cache});
+  }
+  options.cache_index_and_filter_blocks = random.OneIn(4);
+  if (random.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);
+  options.compression =
+      random.OneIn(2) ? CompressionType::kNone : CompressionType::kLZ4;
+  options.use_mmap_writes = random.OneIn(4);
+  say("use_mmap_writes", options.use_mmap_writes ? 1 : 0);
+  options.manual_wal_flush = !options.use_mmap_writes && random.OneIn(4);
+  say("manual_wal_flush", options.manual_wal_flush ? 1 : 0);
+  plan.disable_wal = random.OneIn(6);
+  say("disable_wal", plan.disable_wal ? 1 : 0);
+  options.use_direct_reads = random.OneIn(4);
+  options.paranoid_checks = !random.OneIn(4);
+  options.max_background_jobs = 1 + static_cast<int>(random.Uniform(4));
+  options.max_subcompactions = 1 + static_cast<int>(random.Uniform(2));
+  options.level0_file_num_compaction_trigger =
+      1 + static_cast<int>(random.Uniform(4));
+  return plan;
+}
+
+}  // namespace varve::crash_test

@@ -1,0 +1,233 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/crash_test/crash_test_plan.h"
+#include "util/base/random.h"
+#include "varve/checkpoint.h"
+#include "varve/read_transaction.h"
+
+namespace varve::crash_test {
+
+namespace {
+
+// Ends the process: who waits for its death finds the wrong status.
+[[noreturn]] void Die(const std::string& what) {
+  fprintf(stderr, "crash_test: worker: %s\n", what.c_str());
+  _Exit(1);
+}
+
+void Must(const Status& status, const char* what) {
+  if (!status.ok()) Die(std::string(what) + ": " + status.ToString());
+}
+
+void MustBeEmpty(const std::string& problem, const char* where) {
+  if (!problem.empty()) Die(std::string(where) + ": " + problem);
+}
+
+// Makes each update of a batch by the call for it.
+class SingleCalls : public WriteBatch::Handler {
+ public:
+  SingleCalls(DB* db, const WriteOptions& options)
+      : db_(db), options_(options) {}
+  void Put(const Slice& key, const Slice& value) override {
+    Must(db_->Put(options_, key, value), "put");
+  }
+  void Delete(const Slice& key) override {
+    Must(db_->Delete(options_, key), "delete");
+  }
+  void DeleteRange(const Slice& begin, const Slice& end) override {
+    Must(db_->DeleteRange(options_, begin, end), "range deletion");
+  }
+
+ private:
+  DB* const db_;
+  const WriteOptions options_;
+};
+
+class Worker {
+ public:
+  Worker(std::string directory, uint64_t seed, uint64_t cycle)
+      : directory_(std::move(directory)),
+        seed_(seed),
+        cycle_(cycle),
+        plan_(PlanCycle(seed, cycle)),
+        progress_(MapProgress(directory_ + "/progress")) {}
+
+  [[noreturn]] void Run() {
+    Must(DB::Open(plan_.options, directory_ + "/db", &db_), "open");
+    Moment start;
+    MustBeEmpty(ReadMoment(db_->NewIterator({}).get(), false, &start), "start");
+    MustBeEmpty(CheckMoment(start, progress_->Acknowledged()), "start");
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      ThreadModel model(seed_, t);
+      model.Restore(progress_->threads[t].acknowledged.load(),
+                    start.entries[t]);
+      threads.emplace_back([this, t, model] { Write(t, model); });
+    }
+    threads.emplace_back([this] { ReadSnapshots(); });
+    threads.emplace_back([this] { Iterate(); });
+    threads.emplace_back([this] { Maintain(); });
+    for (std::thread& thread : threads) thread.join();
+    Die("a thread has come to its end");
+  }
+
+ private:
+  void Write(int t, ThreadModel model) {
+    Progress::PerThread& mine = progress_->threads[t];
+    Random random(seed_ ^ cycle_ << 8 ^ static_cast<uint64_t>(t));
+    const bool syncs_often = random.OneIn(2);
+    for (;;) {
+      const Counts before = progress_->Acknowledged();
+      WriteBatch batch;
+      model.Apply(cycle_, &batch);
+      WriteOptions options;
+      options.disable_wal = plan_.disable_wal;
+      options.sync = !options.disable_wal && random.OneIn(syncs_often ? 3 : 50);
+      mine.begun.store(model.last());
+      if (t < kSealedThreads) {
+        batch.Put(SealKey(t), model.Seal());
+        batch.Put(ClockKey(t), MakeClock(before));
+        Must(db_->Write(options, &batch), "write");
+      } else {
+        SingleCalls calls(db_.get(), options);
+        Must(batch.Iterate(&calls), "iterate");
+      }
+      mine.acknowledged.store(model.last());
+      if (options.sync || plan_.KeepsAll()) {
+        Counts safe = before;
+        safe[t] = model.last();
+        progress_->RaiseSafe(safe);
+      }
+    }
+  }
+
+  // The moment of a snapshot is whole, holds what had returned before, and
+  // stays what it is.
+  void ReadSnapshots() {
+    Random random(seed_ + cycle_);
+    for (;;) {
+      const Counts before = progress_->Acknowledged();
+      const bool as_transaction = random.OneIn(2);
+      ReadTransaction transaction;
+      if (as_transaction) transaction = ReadTransaction(db_.get());
+      const Snapshot* const snapshot =
+          as_transaction ? transaction.snapshot() : db_->GetSnapshot();
+      ReadOptions options;
+      options.snapshot = snapshot;
+      Moment first, second;
+      MustBeEmpty(ReadMoment(db_->NewIterator(options).get(), false, &first),
+                  "snapshot");
+      MustBeEmpty(CheckMoment(first, before), "snapshot");
+      if (random.OneIn(2)) {
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(random.Uniform(30)));
+      }
+      MustBeEmpty(ReadMoment(db_->NewIterator(options).get(), true, &second),
+                  "snapshot, backwards");
+      if (first != second) Die("a snapshot changed");
+      MustBeEmpty(CheckLookups(db_.get(), options, first), "snapshot");
+      if (!as_transaction) db_->ReleaseSnapshot(snapshot);
+      progress_->moments.fetch_add(1);
+    }
+  }
+
+  // So is that of an iterator.
+  void Iterate() {
+    Random random(seed_ + cycle_ + 1);
+    for (;;) {
+      const Counts before = progress_->Acknowledged();
+      ReadOptions options;
+      options.fill_cache = random.OneIn(2);
+      const std::unique_ptr<Iterator> iterator = db_->NewIterator(options);
+      Moment first, second;
+      MustBeEmpty(ReadMoment(iterator.get(), random.OneIn(2), &first),
+                  "iterator");
+      MustBeEmpty(CheckMoment(first, before), "iterator");
+      MustBeEmpty(ReadMoment(iterator.get(), random.OneIn(2), &second),
+                  "iterator");
+      if (first != second) Die("an iterator changed its mind");
+      progress_->moments.fetch_add(1);
+    }
+  }
+
+  void Maintain() {
+    Random random(seed_ * 3 + cycle_);
+    for (int i = 0;; ++i) {
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(1 + random.Uniform(20)));
+      const Counts before = progress_->Acknowledged();
+      switch (random.Uniform(5)) {
+        case 0:
+          Must(db_->Flush({}), "flush");
+          progress_->RaiseSafe(before);
+          progress_->flushes.fetch_add(1);
+          break;
+        case 1: {
+          const std::string from = "t" + std::to_string(random.Uniform(4));
+          const Slice begin(from);
+          Must(db_->CompactRange({}, random.OneIn(2) ? nullptr : &begin,
+                                 nullptr),
+               "compaction");
+          progress_->compactions.fetch_add(1);
+          break;
+        }
+        case 2:
+          Must(db_->SyncWAL(), "sync");
+          if (!plan_.disable_wal) progress_->RaiseSafe(before);
+          break;
+        case 3:
+          Must(db_->FlushWAL(random.OneIn(2)), "flush of the log");
+          if (!plan_.disable_wal) progress_->RaiseSafe(before);
+          break;
+        default:
+          CheckCheckpoint(i, before);
+      }
+    }
+  }
+
+  void CheckCheckpoint(int i, const Counts& before) {
+    const std::string place = CheckpointPath(directory_, i % 2);
+    // What is under the name is whole at any time.
+    const std::string old = directory_ + "/old";
+    std::filesystem::remove_all(old);
+    if (std::filesystem::exists(place)) std::filesystem::rename(place, old);
+    std::unique_ptr<Checkpoint> checkpoint;
+    Must(Checkpoint::Create(db_.get(), &checkpoint), "checkpoint");
+    Must(checkpoint->CreateCheckpoint(place), "checkpoint");
+    std::unique_ptr<DB> copy;
+    Must(DB::OpenForReadOnly(plan_.options, place, &copy), "open a checkpoint");
+    Moment moment;
+    MustBeEmpty(ReadMoment(copy->NewIterator({}).get(), false, &moment),
+                "checkpoint");
+    MustBeEmpty(CheckMoment(moment, before), "checkpoint");
+    progress_->checkpoints.fetch_add(1);
+  }
+
+  const std::string directory_;
+  const uint64_t seed_;
+  const uint64_t cycle_;
+  const CyclePlan plan_;
+  Progress* const progress_;
+  std::unique_ptr<DB> db_;
+};
+
+}  // namespace
+
+void Work(const std::string& directory, uint64_t seed, uint64_t cycle) {
+  // Do not outlive who checks.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Worker(directory, seed, cycle).Run();
+}
+
+}  // namespace varve::crash_test

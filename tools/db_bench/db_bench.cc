@@ -1,0 +1,557 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// db_bench measures Varve, and other engines beside it, with the benchmarks,
+// flags and result lines of RocksDB's tool of the same name:
+//
+//   db_bench fillrandom readrandom readwhilewriting
+//
+// A result's micros/op is the mean time of one operation in its own thread,
+// its ops/sec are those of all threads together: with two threads, 2 micros/op
+// are 1,000,000 ops/sec.
+
+#include <gflags/gflags.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "tools/db_bench/db_bench_report.h"
+#include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/workload.h"
+#include "varve/options.h"
+#include "varve/trace.h"
+
+// ---- What to run ------------------------------------------------------------
+
+DEFINE_string(benchmarks, "",
+              "Benchmarks to run in this order, separated by commas; may be "
+              "given as plain arguments as well. Without any: fillrandom, "
+              "readrandom, readwhilewriting");
+DEFINE_string(engine, "varve",
+              "Storage engine to run them on: varve, rocksdb, leveldb or lmdb");
+DEFINE_string(db, "",
+              "Directory of the database. Without --use_existing_db a database "
+              "that is there is replaced. Default: $TEST_TMPDIR/varve_bench, "
+              "or /tmp/varve_bench, and for another engine the same with its "
+              "name behind it");
+DEFINE_bool(use_existing_db, false,
+            "Keep the database there is; benchmarks that fill a new one are "
+            "skipped");
+DEFINE_int64(num, 1000000,
+             "Entries in the database: keys are numbered from 0 to num - 1, "
+             "and each thread of a writing benchmark does num operations "
+             "(fillsync, fill100K: num / 1000)");
+DEFINE_int64(reads, -1,
+             "Operations of each thread of a reading benchmark; -1: num");
+DEFINE_int32(threads, 1,
+             "Threads that run a benchmark at the same time. micros/op is the "
+             "mean time in one thread, ops/sec is of all together");
+DEFINE_int32(duration, 0,
+             "Seconds for each benchmark of random keys, instead of num and "
+             "reads; 0: no limit");
+DEFINE_int64(seed, 0,
+             "Of all random choices; every benchmark and thread gets its own "
+             "from it. 0: from the clock");
+
+// ---- The data ---------------------------------------------------------------
+
+DEFINE_int64(key_size, 16, "Bytes of a key");
+DEFINE_int32(prefix_size, 0,
+             "Bytes at the start of a key that are its prefix: as much of the "
+             "prefix's number as goes in, and '0'. Needs --keys_per_prefix");
+DEFINE_int64(keys_per_prefix, 0,
+             "Keys that share a prefix: num / keys_per_prefix prefixes take "
+             "turns, so that num makes all keys share one. 0: no prefixes");
+DEFINE_bool(text_keys, false,
+            "Keys are hexadecimal numbers in capital letters, not bytes");
+DEFINE_int64(value_size, 100, "Bytes of a value");
+DEFINE_double(compression_ratio, 0.5,
+              "Values that compress to this part of their size");
+DEFINE_int64(batch_size, 1,
+             "Updates written at once, and keys of a MultiGet (there 32 if "
+             "this flag is not given)");
+DEFINE_int64(seek_nexts, 0, "Entries that seekrandom walks after each seek");
+DEFINE_int64(benchmark_write_rate_limit, 0,
+             "Bytes a second that writing benchmarks and the writer of "
+             "readwhilewriting put into the engine; 0: as many as they can");
+
+// ---- The engine -------------------------------------------------------------
+
+DEFINE_string(compression_type, "snappy", "none, snappy, lz4, lz4hc or zstd");
+DEFINE_int64(cache_size, 256 << 20,
+             "Bytes of the block cache. The default holds a million entries");
+DEFINE_int64(block_size, 4096, "Bytes of a data block before compression");
+DEFINE_int32(bloom_bits, -1,
+             "Bits a key of the tables' Bloom filters; -1 and 0: no filters, "
+             "as RocksDB's db_bench");
+DEFINE_int64(target_file_size_base, 64 << 20,
+             "Bytes of a table that a compaction writes, about");
+DEFINE_int32(open_files, -1, "Table files held open; -1: all");
+DEFINE_int64(write_buffer_size, 64 << 20,
+             "Bytes of updates in memory before they become a table");
+DEFINE_int32(max_write_buffer_number, 2,
+             "Such updates in memory at a time, those on their way to a table "
+             "included");
+DEFINE_int32(max_background_jobs, 2, "Flushes and compactions at a time");
+DEFINE_int32(subcompactions, 1,
+             "Parts of one compaction that run at the same time, at most");
+DEFINE_bool(sync, false, "Every write waits until it is on the device");
+DEFINE_bool(disable_wal, false, "Write no log");
+DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
+DEFINE_bool(mmap_write, false, "Write the log through a mapping");
+DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
+DEFINE_bool(case_insensitive_keys, false,
+            "Keys that differ in case only are the same (varve only). Needs "
+            "--text_keys");
+DEFINE_bool(verify_checksum, true, "Verify the checksums of blocks read");
+DEFINE_string(ablate, "",
+              "Optimizations to switch back to how things were before them: "
+              "NAME=VALUE, separated by commas");
+
+// ---- What to report ---------------------------------------------------------
+
+DEFINE_bool(histogram, false,
+            "Measure every operation and print percentiles, and the peak of "
+            "memory, after each benchmark");
+DEFINE_bool(statistics, false, "Count the engine's events, print them at last");
+DEFINE_int32(stats_level, 3,
+             "How much Varve measures, printed or not: 0 nothing, 1 events, 2 "
+             "sizes too, 3 times of a sample of the short operations and of "
+             "all others, 4 of all operations, 5 waits for mutexes too");
+DEFINE_int32(stats_interval_seconds, 0,
+             "Print the speed to stderr so often while a benchmark runs");
+DEFINE_string(report_json, "", "File to write all results to, as JSON");
+
+DEFINE_string(trace, "",
+              "File to write traces of the engine's operations to, for "
+              "ui.perfetto.dev and `varve trace`; of the name *.otlp.json, in "
+              "the form of OpenTelemetry. Varve only");
+DEFINE_double(trace_sampling, 1, "The part of the operations that is traced");
+DEFINE_int64(trace_slower_than_us, 0,
+             "Keep traces of operations that took at least so long only");
+
+DECLARE_bool(help);
+DECLARE_bool(helpshort);
+DECLARE_bool(version);
+
+namespace varve {
+
+namespace {
+
+constexpr uint64_t kDefaultReadBatch = 32;
+constexpr size_t kTraceBufferBytes = size_t{1} << 30;
+
+Status Invalid(const std::string& message) {
+  return Status::InvalidArgument(message);
+}
+
+Status CheckBound(const char* name, double value, double min, double max) {
+  if (value >= min && value <= max) return Status::OK();
+  char text[160];
+  snprintf(text, sizeof(text), "--%s=%.15g: must be from %.15g to %.15g", name,
+           value, min, max);
+  return Invalid(text);
+}
+
+Status CheckBounds() {
+  const struct {
+    const char* name;
+    double value;
+    double min;
+    double max;
+  } bounds[] = {
+      {"num", static_cast<double>(FLAGS_num), 1, 1e15},
+      {"reads", static_cast<double>(FLAGS_reads), -1, 1e15},
+      {"threads", static_cast<double>(FLAGS_threads), 1, 1024},
+      {"duration", static_cast<double>(FLAGS_duration), 0, 1e8},
+      {"seed", static_cast<double>(FLAGS_seed), 0, 9e18},
+      {"key_size", static_cast<double>(FLAGS_key_size), 1, 65536},
+      {"prefix_size", static_cast<double>(FLAGS_prefix_size), 0, 65536},
+      {"keys_per_prefix", static_cast<double>(FLAGS_keys_per_prefix), 0, 1e15},
+      {"value_size", static_cast<double>(FLAGS_value_size), 0, 1 << 30},
+      {"compression_ratio", FLAGS_compression_ratio, 0.01, 1},
+      {"batch_size", static_cast<double>(FLAGS_batch_size), 1, 1 << 20},
+      {"seek_nexts", static_cast<double>(FLAGS_seek_nexts), 0, 1e9},
+      {"benchmark_write_rate_limit",
+       static_cast<double>(FLAGS_benchmark_write_rate_limit), 0, 1e15},
+      {"cache_size", static_cast<double>(FLAGS_cache_size), 0, 1e15},
+      {"block_size", static_cast<double>(FLAGS_block_size), 1, 16 << 20},
+      {"bloom_bits", static_cast<double>(FLAGS_bloom_bits), -1, 100},
+      {"open_files", static_cast<double>(FLAGS_open_files), -1, 4 << 20},
+      {"target_file_size_base",
+       static_cast<double>(FLAGS_target_file_size_base), 1 << 10, 1 << 30},
+      {"write_buffer_size", static_cast<double>(FLAGS_write_buffer_size),
+       64 << 10, 68719476736.0},
+      {"max_write_buffer_number",
+       static_cast<double>(FLAGS_max_write_buffer_number), 2, 64},
+      {"max_background_jobs", static_cast<double>(FLAGS_max_background_jobs), 1,
+       64},
+      {"subcompactions", static_cast<double>(FLAGS_subcompactions), 1, 64},
+      {"stats_level", static_cast<double>(FLAGS_stats_level), 0, 5},
+      {"trace_sampling", FLAGS_trace_sampling, 0, 1},
+      {"trace_slower_than_us", static_cast<double>(FLAGS_trace_slower_than_us),
+       0, 1e12},
+      {"stats_interval_seconds",
+       static_cast<double>(FLAGS_stats_interval_seconds), 0, 1e6},
+  };
+  for (const auto& bound : bounds) {
+    Status status = CheckBound(bound.name, bound.value, bound.min, bound.max);
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
+}
+
+// What no single flag's bounds tell.
+Status CheckTogether() {
+  if (FLAGS_reads == 0) {
+    return Invalid("--reads=0: must be -1, for num, or at least 1");
+  }
+  if (FLAGS_keys_per_prefix > FLAGS_num) {
+    return Invalid("--keys_per_prefix must be at most --num");
+  }
+  const int64_t prefix_bytes =
+      FLAGS_keys_per_prefix > 0 ? FLAGS_prefix_size : 0;
+  if (FLAGS_text_keys && FLAGS_keys_per_prefix > 0) {
+    return Invalid("--text_keys and --keys_per_prefix exclude each other");
+  }
+  const int64_t number_bytes =
+      FLAGS_text_keys ? FLAGS_key_size / 2 : FLAGS_key_size - prefix_bytes;
+  if (number_bytes < 1 ||
+      (number_bytes < 8 &&
+       static_cast<uint64_t>(FLAGS_num) > uint64_t{1} << (8 * number_bytes))) {
+    return Invalid("--key_size=" + std::to_string(FLAGS_key_size) +
+                   ", --prefix_size=" + std::to_string(prefix_bytes) +
+                   ": cannot tell --num=" + std::to_string(FLAGS_num) +
+                   " keys apart");
+  }
+  if (FLAGS_statistics && FLAGS_stats_level == 0) {
+    return Invalid("--statistics and --stats_level=0 contradict each other");
+  }
+  if (FLAGS_sync && FLAGS_disable_wal) {
+    return Invalid("--sync and --disable_wal contradict each other");
+  }
+  Options options;
+  Status status = SetOption("compression", FLAGS_compression_type, &options);
+  if (!status.ok()) {
+    return Invalid("--compression_type=" + FLAGS_compression_type +
+                   ": must be none, snappy, lz4, lz4hc or zstd");
+  }
+  AblationOptions ablation;
+  status = ablation.Parse(FLAGS_ablate);
+  if (!status.ok()) return status.Annotate("--ablate=" + FLAGS_ablate);
+  if (!FLAGS_ablate.empty() && FLAGS_engine != "varve") {
+    return Invalid("--ablate is for --engine=varve only");
+  }
+  if (!FLAGS_trace.empty() && FLAGS_engine != "varve") {
+    return Invalid("--trace is for --engine=varve only");
+  }
+  if (FLAGS_trace.empty() && (ablation.trace_clock != TraceClockMode() ||
+                              ablation.trace_collect != TraceCollectMode())) {
+    return Invalid("--ablate=trace_...: nothing is traced without --trace");
+  }
+  if (FLAGS_case_insensitive_keys && FLAGS_engine != "varve") {
+    return Invalid("--case_insensitive_keys is for --engine=varve only");
+  }
+  if (FLAGS_case_insensitive_keys && !FLAGS_text_keys) {
+    return Invalid("--case_insensitive_keys needs --text_keys");
+  }
+  return status;
+}
+
+void AppendSplit(const std::string& list, std::vector<std::string>* names) {
+  size_t start = 0;
+  while (start <= list.size()) {
+    const size_t comma = std::min(list.find(',', start), list.size());
+    if (comma > start) names->push_back(list.substr(start, comma - start));
+    start = comma + 1;
+  }
+}
+
+// The benchmarks of --benchmarks, then those that are plain arguments.
+Status FindBenchmarks(int argc, char** argv,
+                      std::vector<const Benchmark*>* benchmarks) {
+  std::vector<std::string> names;
+  AppendSplit(FLAGS_benchmarks, &names);
+  for (int i = 1; i < argc; ++i) AppendSplit(argv[i], &names);
+  if (names.empty()) names = {"fillrandom", "readrandom", "readwhilewriting"};
+  for (const std::string& name : names) {
+    benchmarks->push_back(FindBenchmark(name));
+    if (benchmarks->back() == nullptr) {
+      return Invalid("unknown benchmark '" + name + "'; there are:\n" +
+                     DescribeBenchmarks());
+    }
+  }
+  return Status::OK();
+}
+
+WorkloadConfig MakeWorkloadConfig() {
+  WorkloadConfig config;
+  config.entries = static_cast<uint64_t>(FLAGS_num);
+  config.reads =
+      static_cast<uint64_t>(FLAGS_reads < 0 ? FLAGS_num : FLAGS_reads);
+  config.threads = FLAGS_threads;
+  config.duration = std::chrono::seconds(FLAGS_duration);
+  config.seed = static_cast<uint64_t>(FLAGS_seed);
+  if (config.seed == 0) {
+    config.seed = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(
+            std::chrono::system_clock::now().time_since_epoch())
+            .count());
+  }
+  config.key_bytes = static_cast<size_t>(FLAGS_key_size);
+  if (FLAGS_keys_per_prefix > 0) {
+    config.key_prefix.bytes = static_cast<size_t>(FLAGS_prefix_size);
+    config.key_prefix.count =
+        static_cast<uint64_t>(FLAGS_num / FLAGS_keys_per_prefix);
+  }
+  config.text_keys = FLAGS_text_keys;
+  config.value_bytes = static_cast<size_t>(FLAGS_value_size);
+  config.compression_ratio = FLAGS_compression_ratio;
+  config.write_batch = static_cast<uint64_t>(FLAGS_batch_size);
+  config.read_batch =
+      gflags::GetCommandLineFlagInfoOrDie("batch_size").is_default
+          ? kDefaultReadBatch
+          : config.write_batch;
+  config.seek_nexts = static_cast<uint64_t>(FLAGS_seek_nexts);
+  config.write_bytes_per_second =
+      static_cast<uint64_t>(FLAGS_benchmark_write_rate_limit);
+  config.histogram = FLAGS_histogram;
+  config.stats_interval = std::chrono::seconds(FLAGS_stats_interval_seconds);
+  config.progress = isatty(STDERR_FILENO) != 0;
+  config.use_existing_db = FLAGS_use_existing_db;
+  return config;
+}
+
+EngineConfig MakeEngineConfig() {
+  EngineConfig config;
+  config.path = FLAGS_db;
+  if (config.path.empty()) {
+    const char* parent = getenv("TEST_TMPDIR");
+    config.path =
+        std::string(parent != nullptr ? parent : "/tmp") + "/varve_bench";
+    // Their files do not mix.
+    if (FLAGS_engine != "varve") config.path += "_" + FLAGS_engine;
+  }
+  config.entries = static_cast<uint64_t>(FLAGS_num);
+  config.key_bytes = static_cast<size_t>(FLAGS_key_size);
+  config.value_bytes = static_cast<size_t>(FLAGS_value_size);
+  config.compression = FLAGS_compression_type;
+  config.cache_bytes = static_cast<size_t>(FLAGS_cache_size);
+  config.block_bytes = static_cast<size_t>(FLAGS_block_size);
+  config.bloom_bits = FLAGS_bloom_bits;
+  config.open_files = FLAGS_open_files;
+  config.target_file_bytes = static_cast<uint64_t>(FLAGS_target_file_size_base);
+  config.write_buffer_bytes = static_cast<size_t>(FLAGS_write_buffer_size);
+  config.max_write_buffers = FLAGS_max_write_buffer_number;
+  config.max_background_jobs = FLAGS_max_background_jobs;
+  config.subcompactions = FLAGS_subcompactions;
+  config.threads = FLAGS_threads;
+  config.sync = FLAGS_sync;
+  config.disable_wal = FLAGS_disable_wal;
+  config.manual_wal_flush = FLAGS_manual_wal_flush;
+  config.mmap_write = FLAGS_mmap_write;
+  config.use_direct_reads = FLAGS_use_direct_reads;
+  config.verify_checksums = FLAGS_verify_checksum;
+  config.statistics = FLAGS_statistics;
+  config.stats_level = FLAGS_stats_level;
+  config.case_insensitive_keys = FLAGS_case_insensitive_keys;
+  config.ablation.Parse(FLAGS_ablate).IgnoreError();  // Checked before.
+  return config;
+}
+
+// The flags of this file, with their values.
+std::vector<std::pair<std::string, std::string>> ListFlags() {
+  std::vector<gflags::CommandLineFlagInfo> all;
+  gflags::GetAllFlags(&all);
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const gflags::CommandLineFlagInfo& flag : all) {
+    if (flag.filename.ends_with("db_bench.cc")) {
+      flags.emplace_back(flag.name, flag.current_value);
+    }
+  }
+  return flags;
+}
+
+// Makes the parent of the database's directory and the files for report and
+// traces, so that a path that cannot be is known before anything runs.
+Status PreparePaths(const EngineConfig& config) {
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::absolute(config.path, error);
+  if (!error && path.has_parent_path()) {
+    std::filesystem::create_directories(path.parent_path(), error);
+  }
+  if (error) return Status::FromErrno(config.path, error.value());
+  for (const std::string& name : {FLAGS_report_json, FLAGS_trace}) {
+    if (name.empty()) continue;
+    FILE* file = fopen(name.c_str(), "a");
+    if (file == nullptr) return Status::FromErrno(name, errno);
+    fclose(file);
+  }
+  return Status::OK();
+}
+
+Status WriteFile(const std::string& path, const std::string& text) {
+  FILE* file = fopen(path.c_str(), "w");
+  if (file == nullptr) return Status::FromErrno(path, errno);
+  const bool written = fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (fclose(file) != 0 || !written) return Status::FromErrno(path, errno);
+  return Status::OK();
+}
+
+void Report(const BenchmarkResult& result) {
+  fputs(FormatResult(result).c_str(), stdout);
+  if (FLAGS_histogram && result.peak_rss_bytes > 0) {
+    printf("Peak RSS: %.1f MB\n",
+           static_cast<double>(result.peak_rss_bytes) / 1048576.0);
+  }
+  fflush(stdout);
+}
+
+// Begins what --trace asks for.
+Status StartTrace() {
+  if (FLAGS_trace.empty()) return Status::OK();
+  trace::TraceOptions options;
+  options.sampling = FLAGS_trace_sampling;
+  options.slower_than_us = static_cast<uint64_t>(FLAGS_trace_slower_than_us);
+  // Spans are written out between benchmarks, if there is room until then.
+  options.buffer_bytes = kTraceBufferBytes;
+  options.export_interval_ms = 0;
+  Status status = FLAGS_trace.ends_with(".otlp.json")
+                      ? trace::NewOtlpSink(FLAGS_trace, &options.sink)
+                      : trace::NewChromeSink(FLAGS_trace, &options.sink);
+  return status.ok() ? trace::Start(options) : status;
+}
+
+Status StopTrace() {
+  if (FLAGS_trace.empty()) return Status::OK();
+  const Status status = trace::Stop();
+  const trace::Counts counts = trace::GetCounts();
+  printf("Traces: %" PRIu64 " with %" PRIu64 " spans, %" PRIu64
+         " discarded; spans dropped: %" PRIu64
+         " beyond a trace's maximum, "
+         "%" PRIu64 " without room, %" PRIu64 " late\n",
+         counts.traces, counts.spans, counts.discarded,
+         counts.dropped_trace_full, counts.dropped_buffer_full,
+         counts.dropped_late);
+  return status.Annotate(FLAGS_trace);
+}
+
+Status RunEach(const std::vector<const Benchmark*>& benchmarks,
+               Workload* workload, std::vector<BenchmarkResult>* all) {
+  std::vector<BenchmarkResult>& results = *all;
+  for (const Benchmark* benchmark : benchmarks) {
+    if (workload->NeedsFill(*benchmark)) {
+      printf(
+          "The database is new: filling it first "
+          "(--use_existing_db keeps the one there is)\n");
+      Status status = workload->Fill(&results.emplace_back());
+      if (!status.ok()) return status.Annotate(results.back().name);
+      Report(results.back());
+    }
+    Status status = workload->Run(*benchmark, &results.emplace_back());
+    if (!status.ok()) return status.Annotate(results.back().name);
+    Report(results.back());
+    status = trace::Flush();
+    if (!status.ok()) return status.Annotate(FLAGS_trace);
+  }
+  return Status::OK();
+}
+
+Status RunAll(const std::vector<const Benchmark*>& benchmarks,
+              const BenchRun& run, Engine* engine, Workload* workload) {
+  std::vector<BenchmarkResult> results;
+  const Status status = RunEach(benchmarks, workload, &results);
+  if (FLAGS_statistics && status.ok()) {
+    printf("STATISTICS:\n%s", engine->StatisticsText().c_str());
+  }
+  if (FLAGS_report_json.empty()) return status;
+  // Of a run that failed, those that came to their end.
+  if (!status.ok() && !results.empty()) results.pop_back();
+  const Status written = WriteFile(FLAGS_report_json, FormatJson(run, results));
+  return status.ok() ? written : status;
+}
+
+Status Main(int argc, char** argv) {
+  // All that can be wrong with the flags comes before any file is touched.
+  std::vector<const Benchmark*> benchmarks;
+  Status status = FindBenchmarks(argc, argv, &benchmarks);
+  if (status.ok()) status = CheckBounds();
+  if (status.ok()) status = CheckTogether();
+  std::unique_ptr<Engine> engine;
+  if (status.ok()) status = NewEngine(FLAGS_engine, &engine);
+  if (!status.ok()) return status;
+
+  BenchRun run;
+  run.workload = MakeWorkloadConfig();
+  run.engine_config = MakeEngineConfig();
+  status = engine->Check(run.engine_config);
+  if (status.ok()) status = PreparePaths(run.engine_config);
+  if (!status.ok()) return status;
+
+  Workload workload(run.workload, run.engine_config, engine.get());
+  status = workload.Open();
+  if (!status.ok()) return status;
+  run.environment = ReadEnvironment();
+  run.engine = FLAGS_engine;
+  run.engine_version = engine->Version();
+  run.engine_remarks = engine->Remarks(run.engine_config);
+  run.io_path = engine->IoPath();
+  if (FLAGS_engine == "varve") run.trace_clock = trace::ClockName();
+  run.seed_from_clock = FLAGS_seed == 0;
+  run.flags = ListFlags();
+  fputs(FormatHeader(run).c_str(), stdout);
+  fflush(stdout);
+
+  status = StartTrace();
+  if (status.ok()) status = RunAll(benchmarks, run, engine.get(), &workload);
+  const Status closed = workload.Close();
+  if (status.ok()) status = closed;
+  const Status traced = StopTrace();
+  return status.ok() ? traced : status;
+}
+
+// For --version: the engines there are, a line each.
+std::string DescribeEngines() {
+  std::string text = VARVE_VERSION;
+  for (const std::string& name : EngineNames()) {
+    std::unique_ptr<Engine> engine;
+    if (!NewEngine(name, &engine).ok()) continue;
+    text.append("\nengine ").append(name).append(" ");
+    text.append(engine->Version());
+  }
+  return text;
+}
+
+}  // namespace
+
+}  // namespace varve
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage(
+      "measures a storage engine.\n\n"
+      "  db_bench [FLAG...] [BENCHMARK...]\n\n" +
+      varve::DescribeBenchmarks());
+  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
+  if (FLAGS_version) gflags::SetVersionString(varve::DescribeEngines());
+  if (FLAGS_help || FLAGS_helpshort) {
+    // Without the flags of the flag library.
+    gflags::ShowUsageWithFlagsRestrict(argv[0], "tools/db_bench/db_bench.cc");
+    return 0;
+  }
+  gflags::HandleCommandLineHelpFlags();
+  const varve::Status status = varve::Main(argc, argv);
+  const bool printed = fflush(stdout) == 0 && ferror(stdout) == 0;
+  if (status.ok() && printed) return 0;
+  if (status.ok()) {
+    fprintf(stderr, "db_bench: cannot write the output\n");
+    return 1;
+  }
+  fprintf(stderr, "db_bench: %s\n", status.ToString().c_str());
+  return 1;
+}

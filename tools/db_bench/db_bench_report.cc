@@ -1,0 +1,270 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/db_bench/db_bench_report.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "util/base/append_format.h"
+
+namespace varve {
+
+namespace {
+
+constexpr double kMebibyte = 1048576.0;
+
+double PerSecond(double amount, double seconds) {
+  return seconds > 0 ? amount / seconds : 0;
+}
+
+double MicrosPerOperation(const BenchmarkResult& result) {
+  return result.operations == 0 ? 0
+                                : result.thread_seconds * 1e6 /
+                                      static_cast<double>(result.operations);
+}
+
+// Writes JSON: objects and lists, one member a line.
+class JsonWriter {
+ public:
+  void Open(const char* name, char bracket) {
+    Key(name);
+    text_.push_back(bracket);
+    first_ = true;
+    ++depth_;
+  }
+  void Close(char bracket) {
+    --depth_;
+    NewLine();
+    text_.push_back(bracket);
+    first_ = false;
+  }
+  void Text(const char* name, const std::string& value) {
+    Key(name);
+    Quote(value);
+  }
+  void Number(const char* name, double value) {
+    Key(name);
+    AppendFormat(&text_, "%.6g", value);
+  }
+  void Integer(const char* name, uint64_t value) {
+    Key(name);
+    text_.append(std::to_string(value));
+  }
+  std::string Finish() { return std::move(text_) + "\n"; }
+
+ private:
+  void NewLine() {
+    if (!text_.empty()) text_.push_back('\n');
+    text_.append(2 * depth_, ' ');
+  }
+  // A null name is an element of a list.
+  void Key(const char* name) {
+    if (!first_) text_.push_back(',');
+    first_ = false;
+    NewLine();
+    if (name == nullptr) return;
+    Quote(name);
+    text_.append(": ");
+  }
+  void Quote(const std::string& value) {
+    text_.push_back('"');
+    for (const char c : value) {
+      if (c == '"' || c == '\\') {
+        text_.push_back('\\');
+        text_.push_back(c);
+      } else if (static_cast<unsigned char>(c) < ' ') {
+        AppendFormat(&text_, "\\u%04x", static_cast<unsigned>(c));
+      } else {
+        text_.push_back(c);
+      }
+    }
+    text_.push_back('"');
+  }
+
+  std::string text_;
+  size_t depth_ = 0;
+  bool first_ = true;
+};
+
+void WriteEnvironment(const BenchRun& run, JsonWriter* json) {
+  const BenchEnvironment& environment = run.environment;
+  json->Open("environment", '{');
+  json->Text("date", environment.date);
+  json->Text("cpu", environment.cpu_model);
+  json->Integer("cores", static_cast<uint64_t>(environment.cores));
+  json->Text("clock_source", environment.clock_source);
+  json->Text("kernel", environment.kernel);
+  json->Text("compiler", environment.compiler);
+  json->Text("io_path", run.io_path);
+  if (!run.trace_clock.empty()) json->Text("trace_clock", run.trace_clock);
+  json->Open("warnings", '[');
+  for (const std::string& warning : environment.warnings) {
+    json->Text(nullptr, warning);
+  }
+  json->Close(']');
+  json->Close('}');
+}
+
+void WriteResult(const BenchmarkResult& result, JsonWriter* json) {
+  json->Open(nullptr, '{');
+  json->Text("name", result.name);
+  json->Integer("threads", static_cast<uint64_t>(result.threads));
+  json->Integer("operations", result.operations);
+  json->Number("seconds", result.elapsed_seconds);
+  json->Number("micros_per_op", MicrosPerOperation(result));
+  json->Number("ops_per_sec", PerSecond(static_cast<double>(result.operations),
+                                        result.elapsed_seconds));
+  json->Number("mb_per_sec",
+               PerSecond(static_cast<double>(result.bytes) / kMebibyte,
+                         result.elapsed_seconds));
+  if (result.lookups > 0) {
+    json->Integer("found", result.found);
+    json->Integer("lookups", result.lookups);
+  }
+  if (result.background_writes > 0) {
+    json->Integer("background_writes", result.background_writes);
+  }
+  if (result.latency_ns != nullptr) {
+    const Histogram& latency = *result.latency_ns;
+    json->Open("latency_ns", '{');
+    json->Integer("count", latency.Count());
+    json->Number("average", latency.Average());
+    json->Integer("min", latency.Min());
+    json->Integer("p50", latency.Percentile(50));
+    json->Integer("p75", latency.Percentile(75));
+    json->Integer("p95", latency.Percentile(95));
+    json->Integer("p99", latency.Percentile(99));
+    json->Integer("p99.9", latency.Percentile(99.9));
+    json->Integer("max", latency.Max());
+    json->Close('}');
+  }
+  json->Integer("peak_rss_bytes", result.peak_rss_bytes);
+  json->Number("open_seconds", result.open_seconds);
+  json->Text("levels", result.levels);
+  json->Close('}');
+}
+
+}  // namespace
+
+std::string FormatHeader(const BenchRun& run) {
+  const WorkloadConfig& workload = run.workload;
+  const EngineConfig& engine = run.engine_config;
+  const double entries = static_cast<double>(workload.entries);
+  const double key_bytes = static_cast<double>(workload.key_bytes);
+  const double value_bytes = static_cast<double>(workload.value_bytes);
+  const double stored_bytes = value_bytes * workload.compression_ratio;
+  std::string text;
+  if (run.engine == "varve") {
+    AppendFormat(&text, "Varve:       version %s\n",
+                 run.engine_version.c_str());
+  } else {
+    AppendFormat(&text, "Engine:      %s %s, in Varve's db_bench %s\n",
+                 run.engine.c_str(), run.engine_version.c_str(), VARVE_VERSION);
+  }
+  if (!run.engine_remarks.empty()) {
+    AppendFormat(&text, "             (%s)\n", run.engine_remarks.c_str());
+  }
+  AppendFormat(&text, "Date:        %s\n", run.environment.date.c_str());
+  AppendFormat(&text, "CPU:         %d * %s\n", run.environment.cores,
+               run.environment.cpu_model.c_str());
+  AppendFormat(&text, "Clock:       %s\n",
+               run.environment.clock_source.c_str());
+  AppendFormat(&text, "DB path:     %s\n", engine.path.c_str());
+  AppendFormat(&text, "I/O path:    %s\n", run.io_path.c_str());
+  if (!run.trace_clock.empty()) {
+    AppendFormat(&text, "Trace clock: %s\n", run.trace_clock.c_str());
+  }
+  AppendFormat(
+      &text, "Seed:        %" PRIu64 "%s\n", workload.seed,
+      run.seed_from_clock ? " (from the clock; --seed repeats a run)" : "");
+  AppendFormat(&text, "Threads:     %d\n", workload.threads);
+  AppendFormat(&text, "Keys:        %zu bytes each\n", workload.key_bytes);
+  if (workload.key_prefix.count > 0) {
+    AppendFormat(&text, "Prefixes:    %" PRIu64 " of %zu bytes\n",
+                 workload.key_prefix.count, workload.key_prefix.bytes);
+  }
+  AppendFormat(&text,
+               "Values:      %zu bytes each (%.0f bytes after compression)\n",
+               workload.value_bytes, stored_bytes);
+  AppendFormat(&text, "Entries:     %" PRIu64 "\n", workload.entries);
+  AppendFormat(&text, "RawSize:     %.1f MB (estimated)\n",
+               entries * (key_bytes + value_bytes) / kMebibyte);
+  AppendFormat(&text, "FileSize:    %.1f MB (estimated)\n",
+               entries * (key_bytes + stored_bytes) / kMebibyte);
+  AppendFormat(&text, "Compression: %s\n", engine.compression.c_str());
+  AppendFormat(&text, "Block cache: %.1f MB, blocks of %zu bytes\n",
+               static_cast<double>(engine.cache_bytes) / kMebibyte,
+               engine.block_bytes);
+  if (engine.bloom_bits >= 1) {
+    AppendFormat(&text, "Filter:      Bloom, %d bits a key\n",
+                 engine.bloom_bits);
+  } else {
+    AppendFormat(&text, "Filter:      none\n");
+  }
+  for (const std::string& warning : run.environment.warnings) {
+    AppendFormat(&text, "WARNING: %s\n", warning.c_str());
+  }
+  text.append("------------------------------------------------\n");
+  return text;
+}
+
+std::string FormatResult(const BenchmarkResult& result) {
+  std::string text;
+  if (!result.text.empty()) {
+    const bool table = result.text.find('\n') != std::string::npos;
+    AppendFormat(&text, "%-12s :%c", result.name.c_str(), table ? '\n' : ' ');
+    text.append(result.text);
+    if (text.back() != '\n') text.push_back('\n');
+    return text;
+  }
+  const double seconds = result.elapsed_seconds;
+  AppendFormat(&text,
+               "%-12s : %7.3f micros/op %" PRIu64
+               " ops/sec %.3f seconds %" PRIu64 " operations;",
+               result.name.c_str(), MicrosPerOperation(result),
+               static_cast<uint64_t>(
+                   PerSecond(static_cast<double>(result.operations), seconds)),
+               seconds, result.operations);
+  if (result.bytes > 0) {
+    AppendFormat(
+        &text, " %6.1f MB/s",
+        PerSecond(static_cast<double>(result.bytes) / kMebibyte, seconds));
+  }
+  if (result.lookups > 0) {
+    AppendFormat(&text, " (%" PRIu64 " of %" PRIu64 " found)", result.found,
+                 result.lookups);
+  }
+  if (result.background_writes > 0) {
+    AppendFormat(&text, " (%" PRIu64 " writes beside)",
+                 result.background_writes);
+  }
+  text.push_back('\n');
+  if (result.latency_ns != nullptr) {
+    AppendFormat(&text, "Microseconds per %s:\n", result.operation.c_str());
+    text.append(result.latency_ns->ToString(1000));
+  }
+  return text;
+}
+
+std::string FormatJson(const BenchRun& run,
+                       const std::vector<BenchmarkResult>& results) {
+  JsonWriter json;
+  json.Open(nullptr, '{');
+  json.Text("db_bench_version", VARVE_VERSION);
+  json.Text("engine", run.engine);
+  json.Text("engine_version", run.engine_version);
+  json.Text("engine_remarks", run.engine_remarks);
+  json.Integer("seed", run.workload.seed);
+  WriteEnvironment(run, &json);
+  json.Open("config", '{');
+  for (const auto& [name, value] : run.flags) json.Text(name.c_str(), value);
+  json.Close('}');
+  json.Open("results", '[');
+  for (const BenchmarkResult& result : results) {
+    if (result.text.empty()) WriteResult(result, &json);
+  }
+  json.Close(']');
+  json.Close('}');
+  return json.Finish();
+}
+
+}  // namespace varve

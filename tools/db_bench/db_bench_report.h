@@ -1,0 +1,41 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What db_bench prints, for people and, as JSON, for programs.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/db_bench/db_bench_environment.h"
+#include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/workload.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// What all benchmarks of a run have in common.
+struct BenchRun {
+  BenchEnvironment environment;
+  std::string engine;
+  std::string engine_version;
+  std::string engine_remarks;
+  std::string io_path;
+  std::string trace_clock;  // Empty: the engine has none.
+  WorkloadConfig workload;
+  EngineConfig engine_config;
+  bool seed_from_clock = false;
+  // Name and value of each flag.
+  std::vector<std::pair<std::string, std::string>> flags;
+};
+
+std::string FormatHeader(const BenchRun& run);
+
+// The line that RocksDB's db_bench prints, with what --histogram adds.
+std::string FormatResult(const BenchmarkResult& result);
+
+// One object: environment, flags, and the results that are figures.
+std::string FormatJson(const BenchRun& run,
+                       const std::vector<BenchmarkResult>& results);
+
+}  // namespace varve

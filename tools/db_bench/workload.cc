@@ -1,0 +1,553 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/db_bench/workload.h"
+
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "tools/db_bench/db_bench_environment.h"
+#include "tools/db_bench/workload_loops.h"
+#include "tools/db_bench/workload_witness.h"
+
+namespace varve {
+
+// A benchmark runs a loop in each thread, or an action of the engine once.
+struct Benchmark {
+  const char* name;
+  const char* what;
+  // For "Microseconds per ...".
+  const char* operation;
+  Loop loop = nullptr;
+  KeyOrder order = KeyOrder::kRandom;
+  Status (Engine::*action)() = nullptr;
+  // The engine's property to print.
+  const char* property = nullptr;
+  // Starts with an empty database.
+  bool fresh = false;
+  // Makes no sense without entries.
+  bool needs_data = false;
+  bool writes = false;
+  bool sync = false;
+  // In place of num, value_size and batch_size, if not zero.
+  uint64_t part = 0;  // 1 / part of num.
+  size_t value_bytes = 0;
+  uint64_t write_batch = 0;
+  bool background_writer = false;
+  // Needs the engine's catalog.
+  bool catalog = false;
+};
+
+namespace {
+
+constexpr size_t kValueBytes = 1 << 20;
+
+const Benchmark kBenchmarks[] = {
+    {.name = "fillseq",
+     .what = "write num entries in key order, into a new database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .order = KeyOrder::kSequential,
+     .fresh = true,
+     .writes = true},
+    {.name = "fillrandom",
+     .what = "write num entries of random keys, into a new database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .fresh = true,
+     .writes = true},
+    {.name = "filluniquerandom",
+     .what = "write each key once in random order, into a new database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .order = KeyOrder::kUniqueRandom,
+     .fresh = true,
+     .writes = true},
+    {.name = "fillsync",
+     .what = "write num/1000 entries of random keys, each write synced, into "
+             "a new database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .fresh = true,
+     .writes = true,
+     .sync = true,
+     .part = 1000},
+    {.name = "fillbatch",
+     .what = "write num entries in key order, 1,000 at once, into a new "
+             "database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .order = KeyOrder::kSequential,
+     .fresh = true,
+     .writes = true,
+     .write_batch = 1000},
+    {.name = "fill100K",
+     .what = "write num/1000 entries of random keys with values of 100,000 "
+             "bytes, into a new database",
+     .operation = "write",
+     .loop = WriteLoop,
+     .fresh = true,
+     .writes = true,
+     .part = 1000,
+     .value_bytes = 100000},
+    {.name = "overwrite",
+     .what = "write num entries of random keys",
+     .operation = "write",
+     .loop = WriteLoop,
+     .needs_data = true,
+     .writes = true},
+    {.name = "readseq",
+     .what = "read entries in key order",
+     .operation = "read",
+     .loop = ReadSequentialLoop,
+     .order = KeyOrder::kSequential,
+     .needs_data = true},
+    {.name = "readreverse",
+     .what = "read entries in reverse key order",
+     .operation = "read",
+     .loop = ReadReverseLoop,
+     .order = KeyOrder::kSequential,
+     .needs_data = true},
+    {.name = "readrandom",
+     .what = "get random keys",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .needs_data = true},
+    {.name = "readmissing",
+     .what = "get random keys that are not there",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .order = KeyOrder::kMissing,
+     .needs_data = true},
+    {.name = "readhot",
+     .what = "get random keys of the first hundredth",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .order = KeyOrder::kHot,
+     .needs_data = true},
+    {.name = "multireadrandom",
+     .what = "get random keys, batch_size (by default 32) at once",
+     .operation = "multi read",
+     .loop = MultiReadLoop,
+     .needs_data = true},
+    {.name = "seekrandom",
+     .what = "make an iterator, seek a random key, walk seek_nexts entries",
+     .operation = "seek",
+     .loop = SeekLoop,
+     .needs_data = true},
+    {.name = "readwhilewriting",
+     .what = "readrandom with one more thread that writes random keys",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .needs_data = true,
+     .background_writer = true},
+    {.name = "seekrandomwhilewriting",
+     .what = "seekrandom with one more thread that writes random keys",
+     .operation = "seek",
+     .loop = SeekLoop,
+     .needs_data = true,
+     .background_writer = true},
+    {.name = "deleteseq",
+     .what = "delete num keys in key order",
+     .operation = "delete",
+     .loop = DeleteLoop,
+     .order = KeyOrder::kSequential,
+     .needs_data = true,
+     .writes = true},
+    {.name = "deleterandom",
+     .what = "delete num random keys",
+     .operation = "delete",
+     .loop = DeleteLoop,
+     .needs_data = true,
+     .writes = true},
+    {.name = "cataloglookup",
+     .what = "find one of 10 databases of a catalog, in one of 3 spellings",
+     .operation = "lookup",
+     .loop = CatalogLookupLoop,
+     .catalog = true},
+    {.name = "compact",
+     .what = "compact the whole database",
+     .operation = "op",
+     .action = &Engine::Compact},
+    {.name = "flush",
+     .what = "write the write buffer to a table",
+     .operation = "op",
+     .action = &Engine::Flush},
+    {.name = "waitforcompaction",
+     .what = "wait until no flush or compaction is due",
+     .operation = "op",
+     .action = &Engine::WaitForCompaction},
+    {.name = "verifychecksum",
+     .what = "verify the checksums of all blocks",
+     .operation = "op",
+     .action = &Engine::VerifyChecksum,
+     .needs_data = true},
+    {.name = "stats",
+     .what = "print the engine's statistics",
+     .operation = "op",
+     .property = "stats"},
+    {.name = "levelstats",
+     .what = "print the number and bytes of files a level",
+     .operation = "op",
+     .property = "levelstats"},
+};
+
+// Threads that all start at once.
+class StartingLine {
+ public:
+  explicit StartingLine(int threads) : missing_(threads) {}
+
+  void ArriveAndWait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (--missing_ == 0) changed_.notify_all();
+    changed_.wait(lock, [this] { return missing_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int missing_;
+};
+
+// Tells on stderr how far the threads are, from a thread that sleeps in
+// between: the measured ones pay nothing for it.
+class Watcher {
+ public:
+  Watcher(const Benchmark& benchmark, const LoopContext& context,
+          const std::vector<std::unique_ptr<LoopThread>>& threads)
+      : benchmark_(benchmark), context_(context), threads_(threads) {
+    const WorkloadConfig& config = context.config;
+    if (config.progress || config.stats_interval.count() > 0) {
+      thread_ = std::thread([this] { Watch(); });
+    }
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+  ~Watcher() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    // Leaves the line to the result.
+    if (context_.config.progress) fputs("\r\033[K", stderr);
+  }
+
+ private:
+  void Watch() {
+    const bool report = context_.config.stats_interval.count() > 0;
+    const std::chrono::seconds interval =
+        report ? context_.config.stats_interval : std::chrono::seconds(1);
+    const Clock::time_point start = Clock::now();
+    Clock::time_point next = start + interval;
+    uint64_t last_done = 0;
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!changed_.wait_until(lock, next, [this] { return ended_; })) {
+      uint64_t done = 0;
+      for (const auto& thread : threads_) {
+        // relaxed: for display only.
+        done += thread->done.load(std::memory_order_relaxed);
+      }
+      const double seconds =
+          std::chrono::duration<double>(Clock::now() - start).count();
+      if (report) {
+        fprintf(stderr,
+                "... %s: %.0f seconds, %.0f ops/sec now, %.0f ops/sec on "
+                "average\n",
+                benchmark_.name, seconds,
+                static_cast<double>(done - last_done) /
+                    static_cast<double>(interval.count()),
+                static_cast<double>(done) / seconds);
+      } else {
+        fprintf(stderr, "\r\033[K%s: %llu operations in %.0f s",
+                benchmark_.name, static_cast<unsigned long long>(done),
+                seconds);
+        fflush(stderr);
+      }
+      last_done = done;
+      next += interval;
+    }
+  }
+
+  const Benchmark& benchmark_;
+  const LoopContext& context_;
+  const std::vector<std::unique_ptr<LoopThread>>& threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+// Adds up what the threads did.
+void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
+               BenchmarkResult* result) {
+  Clock::time_point start = Clock::time_point::max();
+  Clock::time_point end = Clock::time_point::min();
+  for (const auto& thread : threads) {
+    start = std::min(start, thread->start);
+    end = std::max(end, thread->end);
+    result->thread_seconds +=
+        std::chrono::duration<double>(thread->end - thread->start).count();
+    result->operations += thread->operations;
+    result->bytes += thread->bytes;
+    result->found += thread->found;
+    result->lookups += thread->lookups;
+    if (thread->latency_ns == nullptr) continue;
+    if (result->latency_ns == nullptr) {
+      result->latency_ns = std::make_unique<Histogram>();
+    }
+    result->latency_ns->Merge(*thread->latency_ns);
+  }
+  result->elapsed_seconds = std::chrono::duration<double>(end - start).count();
+}
+
+// The part of the ablations that a benchmark must have put to use: those of
+// the write path if it writes, the others if it looks for keys in random order.
+AblationOptions AblationsOf(const Benchmark& benchmark,
+                            const EngineConfig& config) {
+  const AblationOptions& all = config.ablation;
+  AblationOptions part;
+  if (benchmark.writes) {
+    part.memtable = all.memtable;
+    part.statistics = all.statistics;
+    part.trace_clock = all.trace_clock;
+    part.trace_collect = all.trace_collect;
+    part.key_case = all.key_case;
+  } else if (benchmark.catalog) {
+    part.catalog = all.catalog;
+  } else if (benchmark.loop != nullptr &&
+             benchmark.order != KeyOrder::kSequential) {
+    part = all;
+    part.memtable = {};
+    part.catalog = {};
+    // The tables were opened with the database.
+    if (config.open_files < 0) part.table_open = {};
+  }
+  return part;
+}
+
+}  // namespace
+
+const Benchmark* FindBenchmark(const std::string& name) {
+  for (const Benchmark& benchmark : kBenchmarks) {
+    if (name == benchmark.name) return &benchmark;
+  }
+  return nullptr;
+}
+
+std::string DescribeBenchmarks() {
+  std::string text;
+  for (const Benchmark& benchmark : kBenchmarks) {
+    char line[200];
+    snprintf(line, sizeof(line), "  %-22s %s\n", benchmark.name,
+             benchmark.what);
+    text.append(line);
+  }
+  return text;
+}
+
+Workload::Workload(const WorkloadConfig& config,
+                   const EngineConfig& engine_config, Engine* engine)
+    : config_(config),
+      engine_config_(engine_config),
+      engine_(engine),
+      sync_(engine_config.sync),
+      value_bytes_(
+          CompressibleBytes(config.seed, config.compression_ratio,
+                            std::max(kValueBytes, config.value_bytes))) {}
+
+Status Workload::Open() {
+  if (config_.use_existing_db) {
+    engine_config_.create_if_missing = false;
+    has_data_ = true;
+    return Reopen(sync_);
+  }
+  return OpenFresh(sync_);
+}
+
+Status Workload::OpenFresh(bool sync) {
+  Status status = engine_->Destroy(engine_config_);
+  if (!status.ok()) return status.Annotate("cannot remove the old database");
+  untouched_ = true;
+  has_data_ = false;
+  return Reopen(sync);
+}
+
+Status Workload::Reopen(bool sync) {
+  engine_config_.sync = sync;
+  const Clock::time_point start = Clock::now();
+  Status status = engine_->Open(engine_config_);
+  open_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  return status;
+}
+
+bool Workload::NeedsFill(const Benchmark& benchmark) const {
+  return benchmark.needs_data && !has_data_;
+}
+
+Status Workload::Fill(BenchmarkResult* result) {
+  return Run(*FindBenchmark("filluniquerandom"), 1, result);
+}
+
+Status Workload::Run(const Benchmark& benchmark, int thread_count,
+                     BenchmarkResult* result) {
+  *result = BenchmarkResult();
+  result->name = benchmark.name;
+  result->operation = benchmark.operation;
+  if (benchmark.fresh && config_.use_existing_db) {
+    result->text = "skipped (--use_existing_db is true)";
+    return Status::OK();
+  }
+  const bool sync = sync_ || benchmark.sync;
+  const bool replace = benchmark.fresh && !untouched_;
+  const bool other_sync =
+      benchmark.loop != nullptr && sync != engine_config_.sync;
+  if (replace || other_sync) {
+    Status status = engine_->Close();
+    if (status.ok()) status = replace ? OpenFresh(sync) : Reopen(sync);
+    if (!status.ok()) return status;
+  }
+  if (benchmark.writes || benchmark.background_writer) {
+    untouched_ = false;
+    has_data_ = true;
+  }
+  engine_->Property("levelstats", &result->levels);
+  result->open_seconds = open_seconds_;
+  std::string witnesses;
+  engine_->Property("ablation-witness", &witnesses);
+  if (benchmark.catalog) {
+    const Status opened = engine_->OpenCatalog(engine_config_, CatalogNames());
+    if (opened.IsNotSupported()) {
+      result->text = "skipped (" + opened.message().ToString() + ")";
+      return Status::OK();
+    }
+    if (!opened.ok()) return opened;
+  }
+  ResetPeakRss();
+  Status status = benchmark.loop != nullptr
+                      ? RunThreads(benchmark, thread_count, result)
+                      : RunOnce(benchmark, result);
+  result->peak_rss_bytes = PeakRssBytes();
+  if (!status.ok()) return status;
+  return CheckAblation(AblationsOf(benchmark, engine_config_), witnesses);
+}
+
+Status Workload::CheckAblation(const AblationOptions& wanted,
+                               const std::string& witnesses_before) {
+  std::string witnesses;
+  engine_->Property("ablation-witness", &witnesses);
+  const std::string idle =
+      IdleAblations(wanted.ToString(), witnesses_before, witnesses);
+  if (idle.empty()) return Status::OK();
+  return Status::NotSupported(
+      "ablated, but never asked for anything here: " + idle +
+      "; its figures would be those of another variant");
+}
+
+Status Workload::RunOnce(const Benchmark& benchmark, BenchmarkResult* result) {
+  if (benchmark.property != nullptr) {
+    if (!engine_->Property(benchmark.property, &result->text)) {
+      result->text = "the engine has none";
+    }
+    return Status::OK();
+  }
+  const Clock::time_point start = Clock::now();
+  const Status status = (engine_->*benchmark.action)();
+  if (status.IsNotSupported()) {
+    result->text = "skipped (" + status.message().ToString() + ")";
+    return Status::OK();
+  }
+  result->elapsed_seconds =
+      std::chrono::duration<double>(Clock::now() - start).count();
+  result->thread_seconds = result->elapsed_seconds;
+  result->operations = 1;
+  return status;
+}
+
+Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
+                            BenchmarkResult* result) {
+  WorkloadConfig config = config_;
+  if (benchmark.value_bytes > 0) config.value_bytes = benchmark.value_bytes;
+  if (benchmark.write_batch > 0) config.write_batch = benchmark.write_batch;
+  LoopContext context{
+      .config = config,
+      .order = benchmark.order,
+      .operations = benchmark.writes ? config.entries : config.reads,
+      .threads = thread_count};
+  if (benchmark.part > 0) {
+    context.operations =
+        std::max<uint64_t>(1, context.operations / benchmark.part);
+  }
+  // Each benchmark has seeds of its own: the next one must not find in caches
+  // just what it asks for.
+  Random seeds(config_.seed + ++benchmarks_run_);
+  result->threads = thread_count;
+
+  const auto make_thread = [&] {
+    return std::make_unique<LoopThread>(context, seeds.Next(), value_bytes_,
+                                        engine_->NewSession());
+  };
+  std::vector<std::unique_ptr<LoopThread>> threads;
+  for (int i = 0; i < thread_count; ++i) threads.push_back(make_thread());
+  std::unique_ptr<LoopThread> writer;
+  if (benchmark.background_writer) writer = make_thread();
+
+  context.foreground = thread_count;
+  StartingLine line(thread_count + (writer != nullptr));
+  const auto run = [&](LoopThread* thread, Loop loop) {
+    line.ArriveAndWait();
+    loop(&context, thread);
+    // relaxed: the threads are joined before their results are read.
+    if (!thread->status.ok()) {
+      context.stop.store(true, std::memory_order_relaxed);
+    }
+    if (thread != writer.get()) {
+      // relaxed: as above.
+      context.foreground.fetch_sub(1, std::memory_order_relaxed);
+    }
+  };
+  {
+    const Watcher watcher(benchmark, context, threads);
+    std::vector<std::thread> running;
+    for (const auto& thread : threads) {
+      running.emplace_back(run, thread.get(), benchmark.loop);
+    }
+    if (writer != nullptr) {
+      running.emplace_back(run, writer.get(), BackgroundWriteLoop);
+    }
+    for (std::thread& thread : running) thread.join();
+  }
+  Summarize(threads, result);
+  if (writer != nullptr) {
+    result->background_writes = writer->operations;
+    threads.push_back(std::move(writer));
+  }
+  for (const auto& thread : threads) {
+    if (!thread->status.ok()) return thread->status;
+  }
+  return Status::OK();
+}
+
+std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes) {
+  constexpr size_t kPieceBytes = 100;
+  const size_t random_bytes = std::max<size_t>(
+      1, static_cast<size_t>(ratio * static_cast<double>(kPieceBytes)));
+  Random random(seed);
+  std::string result;
+  result.reserve(bytes + kPieceBytes);
+  while (result.size() < bytes) {
+    const size_t start = result.size();
+    for (size_t i = 0; i < kPieceBytes; ++i) {
+      // Random at first, then the same again.
+      result.push_back(i < random_bytes
+                           ? static_cast<char>(' ' + random.Uniform(95))
+                           : result[start + i - random_bytes]);
+    }
+  }
+  result.resize(bytes);
+  return result;
+}
+
+}  // namespace varve

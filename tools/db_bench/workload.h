@@ -1,0 +1,137 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The benchmarks of db_bench: what each does and how it is measured.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "monitoring/histogram.h"
+#include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/workload_data.h"
+#include "varve/status.h"
+
+namespace varve {
+
+struct WorkloadConfig {
+  // Keys are numbered [0, entries).
+  uint64_t entries = 0;
+  // Operations of each thread of a reading benchmark.
+  uint64_t reads = 0;
+  int threads = 1;
+  // Random operations go on for so long, if it is not zero.
+  std::chrono::seconds duration{0};
+  // Of all random choices.
+  uint64_t seed = 0;
+  size_t key_bytes = 0;
+  KeyPrefix key_prefix;
+  // Keys are text, and have no prefix.
+  bool text_keys = false;
+  size_t value_bytes = 0;
+  double compression_ratio = 0.5;
+  // Updates written at once.
+  uint64_t write_batch = 1;
+  // Keys of a MultiGet.
+  uint64_t read_batch = 1;
+  // Entries that seekrandom walks over after each seek.
+  uint64_t seek_nexts = 0;
+  // Of all writers together; 0 is as fast as they can.
+  uint64_t write_bytes_per_second = 0;
+  // Measure each operation.
+  bool histogram = false;
+  // Report to stderr every so often, if it is not zero.
+  std::chrono::seconds stats_interval{0};
+  // Show on stderr how far it is.
+  bool progress = false;
+  // Keep the database there is. Benchmarks that fill a new one are skipped.
+  bool use_existing_db = false;
+};
+
+struct BenchmarkResult {
+  std::string name;
+  // What one operation is, such as "read".
+  std::string operation;
+  int threads = 1;
+  uint64_t operations = 0;
+  // From the start of the first thread to the end of the last.
+  double elapsed_seconds = 0;
+  // Sum over the threads.
+  double thread_seconds = 0;
+  // Of keys and values that were read or written.
+  uint64_t bytes = 0;
+  // Keys found, of those looked up; no lookups if that is not counted.
+  uint64_t found = 0;
+  uint64_t lookups = 0;
+  // Updates of the writer beside the readers.
+  uint64_t background_writes = 0;
+  // Nanoseconds; null without WorkloadConfig::histogram.
+  std::unique_ptr<Histogram> latency_ns;
+  // The most memory the process held during the benchmark.
+  uint64_t peak_rss_bytes = 0;
+  // The engine's levels before it; empty if it has none.
+  std::string levels;
+  // How long the last opening of the database took.
+  double open_seconds = 0;
+  // Text to print instead of figures, if not empty.
+  std::string text;
+};
+
+struct Benchmark;
+
+// Null if there is none of that name.
+const Benchmark* FindBenchmark(const std::string& name);
+// All names with what they do, a line each.
+std::string DescribeBenchmarks();
+
+// Runs benchmarks on one database.
+class Workload {
+ public:
+  // `engine` outlives this.
+  Workload(const WorkloadConfig& config, const EngineConfig& engine_config,
+           Engine* engine);
+
+  // Opens the database: the one there is with use_existing_db, else a new one
+  // in place of it.
+  Status Open();
+  Status Close() { return engine_->Close(); }
+
+  // Whether the benchmark needs entries, and none were written here yet.
+  bool NeedsFill(const Benchmark& benchmark) const;
+
+  // An error means that the benchmark has no result.
+  Status Run(const Benchmark& benchmark, BenchmarkResult* result) {
+    return Run(benchmark, config_.threads, result);
+  }
+  // Writes each key once, with one thread.
+  Status Fill(BenchmarkResult* result);
+
+ private:
+  Status OpenFresh(bool sync);
+  Status Reopen(bool sync);
+  Status Run(const Benchmark& benchmark, int thread_count,
+             BenchmarkResult* result);
+  Status RunThreads(const Benchmark& benchmark, int thread_count,
+                    BenchmarkResult* result);
+  Status RunOnce(const Benchmark& benchmark, BenchmarkResult* result);
+  // Whether each of them was in use since then.
+  Status CheckAblation(const AblationOptions& wanted,
+                       const std::string& witnesses_before);
+
+  const WorkloadConfig config_;
+  EngineConfig engine_config_;
+  Engine* const engine_;
+  // Whether each write waits for the device unless a benchmark says so.
+  const bool sync_;
+  std::string value_bytes_;
+  // The database is new and nothing was written.
+  bool untouched_ = false;
+  bool has_data_ = false;
+  uint64_t benchmarks_run_ = 0;
+  double open_seconds_ = 0;
+};
+
+}  // namespace varve

@@ -1,0 +1,123 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The keys and values that db_bench works with. They are those of RocksDB's
+// db_bench, so that either tool can read what the other has filled.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "util/base/random.h"
+#include "varve/slice.h"
+
+namespace varve {
+
+// Writes key number `number`: its lowest bytes, up to eight, highest first,
+// then '0' up to `key_bytes`.
+inline void WriteKey(uint64_t number, size_t key_bytes, char* key) {
+  char digits[8];
+  const uint64_t swapped = __builtin_bswap64(number);
+  memcpy(digits, &swapped, sizeof(digits));
+  const size_t used = key_bytes < sizeof(digits) ? key_bytes : sizeof(digits);
+  memcpy(key, digits + sizeof(digits) - used, used);
+  memset(key + used, '0', key_bytes - used);
+}
+
+// What keys begin with, if `count` is not zero: the number of one of so many
+// prefixes, in the form of a key of `bytes` bytes.
+struct KeyPrefix {
+  size_t bytes = 0;
+  uint64_t count = 0;
+};
+
+// The same behind the prefix whose turn it is; `key_bytes` is of both.
+// REQUIRES: prefix.bytes <= key_bytes if there is a prefix.
+inline void WriteKey(const KeyPrefix& prefix, uint64_t number, size_t key_bytes,
+                     char* key) {
+  if (prefix.count > 0) {
+    WriteKey(number % prefix.count, prefix.bytes, key);
+    key += prefix.bytes;
+    key_bytes -= prefix.bytes;
+  }
+  WriteKey(number, key_bytes, key);
+}
+
+// Writes key number `number` as text: its lowest hexadecimal digits, up to
+// sixteen, in capital letters, highest first, then '0' up to `key_bytes`.
+inline void WriteTextKey(uint64_t number, size_t key_bytes, char* key) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  const size_t used = key_bytes < 16 ? key_bytes : 16;
+  for (size_t i = used; i > 0; --i) {
+    key[i - 1] = kDigits[number & 15];
+    number >>= 4;
+  }
+  memset(key + used, '0', key_bytes - used);
+}
+
+// Printable bytes of which runs of 100 shrink to about `ratio` of their size
+// when compressed. REQUIRES: 0 < ratio <= 1.
+std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);
+
+// Hands out values, one piece of the bytes after the other.
+class ValueSource {
+ public:
+  // REQUIRES: value_bytes <= bytes.size(). `bytes` outlives this.
+  ValueSource(const Slice& bytes, size_t value_bytes)
+      : bytes_(bytes), value_bytes_(value_bytes) {}
+
+  Slice Next() {
+    if (position_ + value_bytes_ > bytes_.size()) position_ = 0;
+    const Slice value(bytes_.data() + position_, value_bytes_);
+    position_ += value_bytes_;
+    return value;
+  }
+
+ private:
+  Slice bytes_;
+  size_t value_bytes_;
+  size_t position_ = 0;
+};
+
+// The numbers [0, size) in random order, each once, without storing them: a
+// Feistel network permutes the next power of four, and numbers outside are
+// permuted again until they are inside. REQUIRES: 0 < size < 2^62.
+class Permutation {
+ public:
+  Permutation(uint64_t size, uint64_t seed) : size_(size) {
+    while ((uint64_t{1} << (2 * half_bits_)) < size) ++half_bits_;
+    Random random(seed);
+    for (uint64_t& key : keys_) key = random.Next();
+  }
+
+  // REQUIRES: index < size.
+  uint64_t At(uint64_t index) const {
+    do {
+      index = Permute(index);
+    } while (index >= size_);
+    return index;
+  }
+
+ private:
+  uint64_t Permute(uint64_t number) const {
+    const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+    uint64_t left = number >> half_bits_;
+    uint64_t right = number & mask;
+    for (const uint64_t key : keys_) {
+      uint64_t mixed = (right ^ key) * 0x9E3779B97F4A7C15;
+      mixed ^= mixed >> 32;
+      const uint64_t next = left ^ (mixed * 0xD6E8FEB86659FD93 >> 32 & mask);
+      left = right;
+      right = next;
+    }
+    return left << half_bits_ | right;
+  }
+
+  uint64_t size_;
+  int half_bits_ = 1;
+  uint64_t keys_[4];
+};
+
+}  // namespace varve

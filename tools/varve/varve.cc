@@ -1,0 +1,20 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// The program `varve`: looks into databases and changes them. `varve --help`
+// tells how.
+
+#include <signal.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tools/varve/varve_commands.h"
+
+int main(int argc, char** argv) {
+  // A reader that has gone is an error of writing: a database that is open
+  // then can still be closed.
+  signal(SIGPIPE, SIG_IGN);
+  return varve::RunVarve(std::vector<std::string>(argv + 1, argv + argc),
+                         stdout, stderr);
+}

@@ -1,0 +1,308 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// The commands of `varve`, and what its help says of each. The man page and
+// the completion for bash in packaging/ name the same; a test compares them.
+
+#include "tools/varve/varve_check.h"
+#include "tools/varve/varve_command_line.h"
+#include "tools/varve/varve_dump_log.h"
+#include "tools/varve/varve_dump_sst.h"
+#include "tools/varve/varve_entries.h"
+#include "tools/varve/varve_maintenance.h"
+#include "tools/varve/varve_transfer.h"
+
+namespace varve {
+
+namespace {
+
+constexpr char kGetHelp[] = R"(usage: varve get --db=DIR [OPTION...] KEY
+
+Prints the value of a key. Exit code 1 if the key is not there.
+
+  --db=DIR             the database
+  --hex                keys and values are hexadecimal, as 0x61
+  --json               print {"value":...}; bytes that are not UTF-8 as
+                       {"value_hex":"FF00"}
+  --ignore_case        the keys of the database are case-insensitive
+  --                   what follows is no option
+
+Changes nothing and takes no lock: do not run it beside a process that
+writes.
+Without --hex and --json, output of a key or value ends at its first zero
+byte, as ldb's does.
+)";
+
+constexpr char kPutHelp[] = R"(usage: varve put --db=DIR [OPTION...] KEY VALUE
+
+Sets a key to a value, and prints OK.
+
+  --db=DIR             the database
+  --hex                keys and values are hexadecimal, as 0x61
+  --create_if_missing  make the database if there is none
+  --ignore_case        the keys of the database are case-insensitive
+  --                   what follows is no option
+)";
+
+constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
+
+Removes a key, and prints OK, also if it was not there.
+
+  --db=DIR             the database
+  --hex                keys and values are hexadecimal, as 0x61
+  --ignore_case        the keys of the database are case-insensitive
+  --                   what follows is no option
+)";
+
+constexpr char kScanHelp[] = R"(usage: varve scan --db=DIR [OPTION...]
+
+Prints the entries in the order of keys, a line each, as KEY : VALUE.
+
+  --db=DIR             the database
+  --from=KEY           begin at this key
+  --to=KEY             end before this key
+  --limit=N            print at most N entries
+  --hex                keys and values are hexadecimal, as 0x61
+  --json               print {"key":...,"value":...} a line; bytes that
+                       are not UTF-8 as "key_hex" and "value_hex", which
+                       with --hex all are
+  --ignore_case        the keys of the database are case-insensitive
+
+Changes nothing and takes no lock: do not run it beside a process that
+writes.
+Without --hex and --json, output of a key or value ends at its first zero
+byte, as ldb's does.
+)";
+
+constexpr char kBatchPutHelp[] =
+    R"(usage: varve batchput --db=DIR [OPTION...] [KEY VALUE]...
+
+Sets many keys, and prints OK. Pairs of the command line take effect all
+together or not at all. Without any, reads lines from standard input, each
+a key, a tab and a value, and writes them in batches of a megabyte; a line
+that is wrong ends it, and batches before it stay written.
+
+  --db=DIR             the database
+  --hex                keys and values are hexadecimal, as 0x61
+  --create_if_missing  make the database if there is none
+  --ignore_case        the keys of the database are case-insensitive
+  --progress           say how far it is, also if stderr is no terminal
+  --                   what follows is no option
+
+For values with line ends use --hex, or ingest-from.
+)";
+
+constexpr char kDumpSstHelp[] = R"(usage: varve dump-sst [OPTION...] FILE
+
+Shows what is in a table file of Varve, RocksDB or LevelDB: footer,
+properties and index, or what the options say.
+
+  --footer             the footer, and where the blocks behind the data are
+  --properties         what the table says of itself
+  --index              each data block's place and the end of its keys
+  --blocks             each data block's compression, size and entries
+  --keys               each entry: key, sequence number, kind, value
+  --verify             read every block, compare checksums, the order of
+                       keys and the index
+  --hex                keys and values in hexadecimal, as 0x61
+  --progress           say how far it is, also if stderr is no terminal
+
+Exit code 1 if something of what was asked for is damaged; what can be
+read is shown all the same.
+)";
+
+constexpr char kDumpManifestHelp[] =
+    R"(usage: varve dump-manifest {--db=DIR | FILE} [OPTION...]
+
+Shows a MANIFEST edit by edit, and then the tables of each level that the
+edits come to.
+
+  --db=DIR             the database whose MANIFEST in force is shown
+  --hex                keys and values in hexadecimal, as 0x61
+)";
+
+constexpr char kDumpWalHelp[] = R"(usage: varve dump-wal [OPTION...] FILE
+
+Shows a write-ahead log record by record: the sequence number of the first
+update, how many there are, the bytes, and each update. A record at the
+end that was cut off is no failure.
+
+  --hex                keys and values in hexadecimal, as 0x61
+)";
+
+constexpr char kLevelsHelp[] = R"(usage: varve levels --db=DIR [OPTION...]
+
+Prints the tables of each level: number, bytes, key range and sequence
+numbers. Reads the MANIFEST only: what the logs hold is not in it.
+
+  --db=DIR             the database
+  --hex                keys and values in hexadecimal, as 0x61
+)";
+
+constexpr char kStatsHelp[] = R"(usage: varve stats --db=DIR [OPTION...]
+
+Opens the database and prints its properties varve.stats (levels, sizes,
+compactions) and varve.statistics (what was counted since it was opened).
+
+  --db=DIR             the database
+  --property=NAME      print this property instead, such as varve.sstables
+                       or varve.estimate-num-keys
+  --ignore_case        the keys of the database are case-insensitive
+
+Changes nothing and takes no lock: do not run it beside a process that
+writes.
+)";
+
+constexpr char kCheckHelp[] = R"(usage: varve check --db=DIR [OPTION...]
+
+Looks for damage everywhere: the MANIFEST and what it says of tables; each
+table's size, the checksums of all its blocks, the order of its keys; the
+records of the logs; and whether the engine opens all of it. Each damaged
+file is named with what is wrong with it. A note is no damage: a write that
+a crash cut off, a file that is left over.
+
+  --db=DIR             the database
+  --progress           say how far it is, also if stderr is no terminal
+
+Changes nothing and takes no lock: do not run it beside a process that
+writes.
+Exit code 1 if there is damage.
+)";
+
+constexpr char kRepairHelp[] = R"(usage: varve repair --db=DIR [OPTION...]
+
+Rebuilds a database from all that can be read of its tables and logs. The
+files that it had go to the directory lost/ in it. What had been deleted
+may come back. Make a copy of the directory first.
+
+  --db=DIR             the database
+  --ignore_case        the keys of the database are case-insensitive
+  --progress           say how far it is, also if stderr is no terminal
+)";
+
+constexpr char kCompactHelp[] = R"(usage: varve compact --db=DIR [OPTION...]
+
+Writes the tables anew, without what was deleted or written over.
+
+  --db=DIR             the database
+  --from=KEY           begin at this key
+  --to=KEY             end at this key, which is the last
+  --hex                these two are hexadecimal, as 0x61
+  --ignore_case        the keys of the database are case-insensitive
+  --progress           say how far it is, also if stderr is no terminal
+)";
+
+constexpr char kCheckpointHelp[] =
+    R"(usage: varve checkpoint --db=DIR [OPTION...] DIRECTORY
+
+Makes a copy of the database in a directory that does not exist yet. On the
+same file system it shares the tables, which costs little; they do not
+depend on each other.
+
+  --db=DIR             the database
+  --ignore_case        the keys of the database are case-insensitive
+)";
+
+constexpr char kIngestFromHelp[] =
+    R"(usage: varve ingest-from --db=DIR [OPTION...] FILE
+
+Puts the entries of a dump into the database; FILE may be -, standard
+input. A file is read to its end first, and nothing is written if it is
+damaged or cut off; standard input is written as it comes, and then the
+exit code says so.
+
+It understands what varve export-to, ldb dump --hex and, up to RocksDB
+8.6, ldb scan --hex print; the last has no end mark by which to see that
+it is whole.
+
+  --db=DIR             the database
+  --create_if_missing  make the database if there is none
+  --ignore_case        the keys of the database are case-insensitive
+  --progress           say how far it is, also if stderr is no terminal
+)";
+
+constexpr char kExportToHelp[] =
+    R"(usage: varve export-to --db=DIR [OPTION...] FILE
+
+Writes the entries as text, a line each; FILE may be -, standard output.
+The first line is "varve-dump 1". Then come lines of key, tab, value, in
+which a backslash is two and all but printable ASCII is \xHH. The last is
+"varve-dump-end COUNT CRC", with the CRC-32C of the entries' lines.
+
+  --db=DIR             the database
+  --from=KEY           begin at this key
+  --to=KEY             end before this key
+  --hex                these two are hexadecimal, as 0x61
+  --ldb                write what ldb dump --hex prints and ldb load --hex
+                       reads
+  --ignore_case        the keys of the database are case-insensitive
+  --progress           say how far it is, also if stderr is no terminal
+
+Changes nothing and takes no lock: do not run it beside a process that
+writes.
+)";
+
+constexpr char kTraceHelp[] = R"(usage: varve trace [OPTION...] FILE
+
+Prints what took how long in a file that db_bench --trace or a program
+wrote, in Chrome's format, and makes a page with a flame chart of it.
+
+  --limit=N            print the N slowest traces (default: 3)
+  --html=FILE          the page (default: FILE.html)
+)";
+
+constexpr Command kCommands[] = {
+    {"get", 1, 1, OperandKind::kBytes, "db hex json ignore_case",
+     "print the value of a key", kGetHelp, RunGet},
+    {"put", 2, 2, OperandKind::kBytes, "db hex create_if_missing ignore_case",
+     "set a key to a value", kPutHelp, RunPut},
+    {"delete", 1, 1, OperandKind::kBytes, "db hex ignore_case", "remove a key",
+     kDeleteHelp, RunDelete},
+    {"scan", 0, 0, OperandKind::kBytes, "db from to limit hex json ignore_case",
+     "print the entries in key order", kScanHelp, RunScan},
+    {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
+     "db hex create_if_missing ignore_case progress",
+     "set many keys, from the command line or standard input", kBatchPutHelp,
+     RunBatchPut},
+    {"ingest-from", 1, 1, OperandKind::kFile,
+     "db create_if_missing ignore_case progress",
+     "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
+    {"export-to", 1, 1, OperandKind::kFile,
+     "db from to hex ldb ignore_case progress",
+     "write the entries to a text dump", kExportToHelp, RunExportTo},
+    {"levels", 0, 0, OperandKind::kBytes, "db hex",
+     "print the tables of each level", kLevelsHelp, RunLevels},
+    {"stats", 0, 0, OperandKind::kBytes, "db property ignore_case",
+     "print what the database says of itself", kStatsHelp, RunStats},
+    {"check", 0, 0, OperandKind::kBytes, "db progress",
+     "look for damage everywhere", kCheckHelp, RunCheck},
+    {"repair", 0, 0, OperandKind::kBytes, "db ignore_case progress",
+     "rebuild a damaged database from what can be read", kRepairHelp,
+     RunRepair},
+    {"compact", 0, 0, OperandKind::kBytes,
+     "db from to hex ignore_case progress",
+     "drop what was deleted or written over", kCompactHelp, RunCompact},
+    {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case",
+     "make a copy of the database", kCheckpointHelp, RunCheckpoint},
+    {"dump-sst", 1, 1, OperandKind::kFile,
+     "footer properties index blocks keys verify hex progress",
+     "show a table file", kDumpSstHelp, RunDumpSst},
+    {"dump-manifest", 0, 1, OperandKind::kFileOrDb, "db hex",
+     "show a MANIFEST, edit by edit", kDumpManifestHelp, RunDumpManifest},
+    {"dump-wal", 1, 1, OperandKind::kFile, "hex",
+     "show a write-ahead log, record by record", kDumpWalHelp, RunDumpWal},
+    {"trace", 1, 1, OperandKind::kFile, "limit html",
+     "show what took how long in a trace", kTraceHelp, RunTrace},
+};
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+const Command* FindCommand(const std::string& name) {
+  for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
+}  // namespace varve

@@ -1,0 +1,99 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve/varve_commands.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "tools/varve/varve_command_line.h"
+
+namespace varve {
+
+namespace {
+
+constexpr char kOverviewEnd[] =
+    "\n"
+    "varve help COMMAND tells more. Exit code: 0 for success, 1 if the key was "
+    "not\n"
+    "found or something failed or is damaged, 2 for a wrong command line.\n";
+
+void PrintOverview(FILE* out) {
+  fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n\n", out);
+  for (const Command& command : Commands()) {
+    fprintf(out, "  %-14s%s\n", command.name, command.summary);
+  }
+  fputs(kOverviewEnd, out);
+}
+
+// The first line of a command's help.
+std::string UsageLine(const Command& command) {
+  const std::string help = command.help;
+  return help.substr(0, help.find('\n') + 1);
+}
+
+// What to do about a failure.
+std::string Advice(const Status& status, const CommandLine& line) {
+  const std::string db = line.Text("db");
+  const std::string_view command = line.command->name;
+  if (status.IsBusy() && !db.empty()) {
+    return db + " is in use by another process: end that first";
+  }
+  if (!status.IsCorruption() || db.empty() || command == "repair") return "";
+  if (command == "check") {
+    return "varve repair --db=" + db + " saves what can be read";
+  }
+  return "varve check --db=" + db +
+         " names what is damaged; varve repair\n       saves what can be read";
+}
+
+int Finish(const Status& status, Session* session) {
+  if (!status.ok()) {
+    fflush(session->out);  // Both may go to the same place.
+    fprintf(session->err, "varve: %s\n", status.ToString().c_str());
+    const std::string advice = Advice(status, session->line);
+    if (!advice.empty()) fprintf(session->err, "varve: %s\n", advice.c_str());
+    return kExitFailure;
+  }
+  // What was printed may have gone nowhere.
+  fflush(session->out);
+  if (!OutputFailed(session)) return kExitOk;
+  // Who reads it has had enough.
+  if (session->output_errno != EPIPE) {
+    fprintf(session->err, "varve: cannot write the output: %s\n",
+            strerror(session->output_errno));
+  }
+  return kExitFailure;
+}
+
+}  // namespace
+
+int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
+             FILE* in) {
+  CommandLine line;
+  const std::string wrong = ParseCommandLine(arguments, &line);
+  if (!wrong.empty()) {
+    fprintf(err, "varve: %s\n", wrong.c_str());
+    if (line.command == nullptr) {
+      PrintOverview(err);
+    } else {
+      fprintf(err, "%svarve help %s tells more.\n",
+              UsageLine(*line.command).c_str(), line.command->name);
+    }
+    return kExitUsage;
+  }
+  if (!line.wants_help && !line.wants_version) {
+    Session session{line, in, out, err};
+    const Status status = line.command->run(&session);
+    return Finish(status, &session);
+  }
+  if (line.wants_version) {
+    fprintf(out, "varve %s\n", VARVE_VERSION);
+  } else if (line.command == nullptr) {
+    PrintOverview(out);
+  } else {
+    fputs(line.command->help, out);
+  }
+  Session session{line, in, out, err};
+  return Finish(Status(), &session);
+}
+
+}  // namespace varve

@@ -1,0 +1,15 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The commands of `varve` that show what MANIFESTs and write-ahead logs say.
+
+#include "tools/varve/varve_command_line.h"
+#include "varve/status.h"
+
+namespace varve {
+
+Status RunDumpManifest(Session* session);
+Status RunDumpWal(Session* session);
+Status RunLevels(Session* session);
+
+}  // namespace varve

@@ -1,0 +1,23 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "table/block/internal_key.h"
+#include "table/reader/table_core.h"
+#include "tools/varve/varve_command_line.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Opens a table file by itself, without a database or a cache. `comparator`
+// must outlive *core.
+Status OpenTableFile(const std::string& path,
+                     const InternalKeyComparator* comparator,
+                     std::unique_ptr<TableCore>* core);
+
+// The command of `varve` that shows what is in a table file.
+Status RunDumpSst(Session* session);
+
+}  // namespace varve

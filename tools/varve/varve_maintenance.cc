@@ -1,0 +1,163 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve/varve_maintenance.h"
+
+#include <cerrno>
+#include <cinttypes>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "tools/varve/varve_trace.h"
+#include "varve/checkpoint.h"
+#include "varve/listener.h"
+
+namespace varve {
+
+namespace {
+
+constexpr uint64_t kTracesToPrint = 3;
+constexpr size_t kTracesInPage = 200;
+
+// Files that the user names, and so may be links or pipes: not the engine's
+// way to files, which refuses these.
+bool ReadText(const std::string& path, std::string* text) {
+  FILE* const in = fopen(path.c_str(), "r");
+  if (in == nullptr) return false;
+  char piece[65536];
+  size_t size;
+  while ((size = fread(piece, 1, sizeof(piece), in)) > 0) {
+    text->append(piece, size);
+  }
+  const bool good = ferror(in) == 0;
+  const int error = errno;
+  fclose(in);
+  errno = error;
+  return good;
+}
+bool WriteText(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text << std::flush;
+  return out.good();
+}
+
+// Says what compactions have done so far.
+class CompactionProgress final : public EventListener {
+ public:
+  explicit CompactionProgress(const Session& session) : progress_(session) {}
+
+  void OnTableFileCreated(const TableFileInfo& info) override {
+    if (!info.status.ok()) return;
+    ++tables_;
+    bytes_ += info.file_bytes;
+    Show();
+  }
+  void OnCompactionCompleted(const CompactionJobInfo& info) override {
+    if (info.status.ok()) ++compactions_;
+    Show();
+  }
+
+ private:
+  void Show() {
+    progress_.Show(std::to_string(compactions_) + " compactions, " +
+                   std::to_string(tables_) + " tables of " +
+                   std::to_string(bytes_ >> 20) + " MiB written");
+  }
+
+  Progress progress_;
+  uint64_t compactions_ = 0;
+  uint64_t tables_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+Status RunStats(Session* session) {
+  std::unique_ptr<DB> db;
+  const Status status = OpenToRead(session->line, &db);
+  if (!status.ok()) return status;
+  std::vector<std::string> names = {"varve.stats", "varve.statistics"};
+  if (session->line.Has("property")) names = {session->line.Text("property")};
+  for (const std::string& name : names) {
+    std::string text;
+    if (!db->GetProperty(name, &text)) {
+      return Status::InvalidArgument("there is no property '" + name +
+                                     "'; varve/db.h lists them");
+    }
+    if (!text.ends_with('\n')) text += '\n';
+    fputs(text.c_str(), session->out);
+  }
+  return db->Close();
+}
+
+Status RunRepair(Session* session) {
+  const std::string path = session->db();
+  Status status = RequireDatabase(session->line);
+  if (!status.ok()) return status;
+  {
+    Progress progress(*session);
+    progress.Show("repairing " + path);
+    status = RepairDB(path, OptionsOf(session->line));
+  }
+  if (!status.ok()) return status;
+  std::vector<std::string> names;
+  // Nothing was moved if it is not there.
+  if (!Env::Default()->GetChildren(path + "/lost", &names).ok()) names.clear();
+  fprintf(session->out, "OK, %zu files are in %s/lost\n", names.size(),
+          path.c_str());
+  return status;
+}
+
+Status RunCompact(Session* session) {
+  const auto listener = std::make_shared<CompactionProgress>(*session);
+  Options options = OptionsOf(session->line);
+  options.listeners.push_back(listener);
+  Status status = RequireDatabase(session->line);
+  std::unique_ptr<DB> db;
+  if (status.ok()) status = DB::Open(options, session->db(), &db);
+  if (!status.ok()) return status;
+  const BoundedScan range(session->line);
+  CompactRangeOptions compact_options;
+  compact_options.rewrite_bottommost_level = true;
+  status = db->CompactRange(compact_options, range.from(), range.to());
+  if (status.ok()) status = db->Close();
+  if (status.ok()) fputs("OK\n", session->out);
+  return status;
+}
+
+Status RunCheckpoint(Session* session) {
+  std::unique_ptr<DB> db;
+  Status status = OpenToWrite(session->line, &db);
+  std::unique_ptr<Checkpoint> checkpoint;
+  if (status.ok()) status = Checkpoint::Create(db.get(), &checkpoint);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(session->operand(0));
+  if (status.ok()) status = db->Close();
+  if (status.ok()) fputs("OK\n", session->out);
+  return status;
+}
+
+Status RunTrace(Session* session) {
+  const std::string& path = session->operand(0);
+  const std::string* const html = session->line.Find("html");
+  const std::string page = html == nullptr ? path + ".html" : *html;
+  std::error_code none_there_yet;
+  if (std::filesystem::equivalent(path, page, none_there_yet)) {
+    return Status::InvalidArgument(page + " is the trace itself");
+  }
+  std::string text;
+  errno = 0;
+  if (!ReadText(path, &text)) return Status::FromErrno("read " + path, errno);
+  std::vector<TraceSpan> spans;
+  const Status status = ParseChromeTrace(text, &spans);
+  if (!status.ok()) return status.Annotate(path);
+  const std::vector<TraceTree> trees = BuildTraceTrees(std::move(spans));
+  const uint64_t limit = session->line.Number("limit", kTracesToPrint);
+  fputs(FormatTraces(trees, limit).c_str(), session->out);
+  if (!WriteText(page, FormatTracePage(trees, kTracesInPage))) {
+    return Status::FromErrno("write " + page, errno);
+  }
+  fprintf(session->out, "\nFlame chart: %s\n", page.c_str());
+  return Status::OK();
+}
+
+}  // namespace varve

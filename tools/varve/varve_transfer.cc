@@ -1,0 +1,365 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve/varve_transfer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdlib>
+
+#include "env/file_names.h"
+#include "tools/varve/varve_lines.h"
+#include "tools/varve/varve_text.h"
+#include "util/bytes/checksum.h"
+#include "varve/env.h"
+#include "varve/write_batch.h"
+
+namespace varve {
+
+namespace {
+
+constexpr char kHeader[] = "varve-dump 1";
+constexpr char kTrailer[] = "varve-dump-end ";
+constexpr char kLdbTrailer[] = "Keys in range: ";
+constexpr size_t kBatchBytes = 1 << 20;
+
+std::string TrailerOf(uint64_t count, uint32_t crc) {
+  char text[64];
+  snprintf(text, sizeof(text), "%s%" PRIu64 " %08" PRIx32, kTrailer, count,
+           crc);
+  return text;
+}
+
+// Reads a dump of any of the forms.
+class DumpReader {
+ public:
+  DumpReader(FILE* file, const std::string& name) : lines_(file, name) {}
+
+  // The next entry; false at the end, or after an error.
+  bool Next(std::string* key, std::string* value) {
+    Slice line;
+    while (status_.ok() && lines_.Next(&line)) {
+      if (ended_) {
+        status_ = lines_.Wrong("there is more behind the end of the dump");
+        break;
+      }
+      if (!begun_) {
+        Begin(line);
+        if (!ldb_) continue;
+      }
+      if (IsTrailer(line)) {
+        End(line);
+        continue;
+      }
+      TakeEntry(line, key, value);
+      return status_.ok();
+    }
+    if (status_.ok()) status_ = lines_.status();
+    if (status_.ok() && !ended_ && !(ldb_ && scan_)) {
+      status_ = lines_.Wrong("the dump is cut off: its last line is missing");
+    }
+    return false;
+  }
+
+  const Status& status() const { return status_; }
+  uint64_t count() const { return count_; }
+
+ private:
+  void Begin(const Slice& line) {
+    begun_ = true;
+    ldb_ = line.starts_with("0x") || line.starts_with(kLdbTrailer);
+    if (!ldb_ && line != Slice(kHeader)) {
+      status_ = lines_.Wrong(std::string("this is no dump: it does not begin "
+                                         "with '") +
+                             kHeader + "'");
+    }
+  }
+
+  // A key may begin as the trailer does: there is a tab behind it.
+  bool IsTrailer(const Slice& line) const {
+    if (ldb_) return line.starts_with(kLdbTrailer);
+    return line.starts_with(kTrailer) &&
+           std::find(line.data(), line.end(), '\t') == line.end();
+  }
+
+  void End(const Slice& line) {
+    ended_ = true;
+    const std::string expected =
+        ldb_ ? kLdbTrailer + std::to_string(count_) : TrailerOf(count_, crc_);
+    if (line != Slice(expected)) {
+      status_ =
+          lines_.Wrong("the dump is damaged: it ends in '" + line.ToString() +
+                       "', its entries make '" + expected + "'");
+    }
+  }
+
+  void TakeEntry(const Slice& line, std::string* key, std::string* value) {
+    const std::string_view text(line.data(), line.size());
+    std::string_view separator = "\t";
+    if (ldb_) {
+      scan_ = text.find(" ==> ") == text.npos;
+      separator = scan_ ? " : " : " ==> ";
+    }
+    const size_t at = text.find(separator);
+    if (at == text.npos || !lines_.ends()) {
+      status_ = lines_.Wrong("this is no entry");
+      return;
+    }
+    const Slice left(line.data(), at);
+    const size_t right_at = at + separator.size();
+    const Slice right(line.data() + right_at, line.size() - right_at);
+    const auto decode = ldb_ ? DecodeHex : DecodeEscaped;
+    if (!decode(left, key) || !decode(right, value)) {
+      status_ = lines_.Wrong("the bytes of this entry are written wrong");
+      return;
+    }
+    // With the line end, which stands behind it in memory.
+    crc_ = Crc32cExtend(crc_, line.data(), line.size() + 1);
+    ++count_;
+  }
+
+  LineReader lines_;
+  bool begun_ = false;
+  bool ended_ = false;
+  bool ldb_ = false;
+  bool scan_ = false;  // The last entry was of `ldb scan`, which has no end.
+  uint32_t crc_ = 0;
+  uint64_t count_ = 0;
+  Status status_;
+};
+
+// A dump that is read: a file, a pipe or, as -, the standard input.
+class DumpInput {
+ public:
+  DumpInput(const std::string& path, FILE* standard)
+      : name_(path == "-" ? "standard input" : path),
+        opened_(path == "-" ? nullptr : fopen(path.c_str(), "r")),
+        file_(path == "-" ? standard : opened_) {
+    if (file_ == nullptr) status_ = Status::FromErrno(path, errno);
+  }
+  DumpInput(const DumpInput&) = delete;
+  DumpInput& operator=(const DumpInput&) = delete;
+  ~DumpInput() {
+    if (opened_ != nullptr) fclose(opened_);
+  }
+
+  const Status& status() const { return status_; }
+  const std::string& name() const { return name_; }
+  FILE* get() const { return file_; }
+
+  // Reads the whole dump to see whether it is in order, if it can be read
+  // again then.
+  Status Check() const {
+    struct stat info;
+    if (opened_ == nullptr || fstat(fileno(opened_), &info) != 0 ||
+        !S_ISREG(info.st_mode)) {
+      return Status();
+    }
+    DumpReader reader(opened_, name_);
+    std::string key;
+    std::string value;
+    while (reader.Next(&key, &value)) {
+    }
+    if (reader.status().ok()) rewind(opened_);
+    return reader.status();
+  }
+
+ private:
+  const std::string name_;
+  FILE* const opened_;  // Null for the standard input.
+  FILE* const file_;
+  Status status_;
+};
+
+// A dump that is written: to the standard output (-), into a pipe, a device or
+// through a link, or to a file, which is replaced when all is there and synced.
+class DumpOutput {
+ public:
+  DumpOutput(const std::string& path, FILE* standard) : path_(path) {
+    if (path == "-") {
+      file_ = standard;
+      return;
+    }
+    struct stat info;
+    const bool exists = lstat(path.c_str(), &info) == 0;
+    if (exists && !S_ISREG(info.st_mode)) {
+      opened_ = fopen(path.c_str(), "we");
+    } else {
+      // A name that nothing has, whatever lies beside.
+      temporary_ = path + ".tmp.XXXXXX";
+      const int descriptor = mkostemp(temporary_.data(), O_CLOEXEC);
+      if (descriptor >= 0) opened_ = fdopen(descriptor, "w");
+      const mode_t mask = umask(0);
+      umask(mask);
+      const mode_t mode = exists ? info.st_mode & 07777 : 0666 & ~mask;
+      if (opened_ != nullptr && fchmod(descriptor, mode) != 0) {
+        status_ = Status::FromErrno(temporary_, errno);
+      }
+    }
+    file_ = opened_;
+    if (file_ == nullptr) status_ = Status::FromErrno(path, errno);
+  }
+  DumpOutput(const DumpOutput&) = delete;
+  DumpOutput& operator=(const DumpOutput&) = delete;
+  // Leaves what was there before, unless Finish has been called.
+  ~DumpOutput() {
+    if (opened_ == nullptr) return;
+    fclose(opened_);
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+
+  const Status& status() const { return status_; }
+  FILE* get() const { return file_; }
+  bool standard() const { return opened_ == nullptr; }
+
+  // After an error the old dump, if there was one, is still there.
+  Status Finish() {
+    if (opened_ == nullptr) return Status();
+    const bool replaces = !temporary_.empty();
+    if (ferror(opened_) != 0 || fflush(opened_) != 0 ||
+        (replaces && (fsync(fileno(opened_)) != 0 ||
+                      rename(temporary_.c_str(), path_.c_str()) != 0))) {
+      return Status::FromErrno(path_, errno);
+    }
+    FILE* const file = opened_;
+    opened_ = nullptr;
+    if (fclose(file) != 0) return Status::FromErrno(path_, errno);
+    if (!replaces) return Status();
+    std::unique_ptr<Directory> directory;
+    const Status status =
+        Env::Default()->NewDirectory(ParentDirectory(path_), &directory);
+    return status.ok() ? directory->Sync() : status;
+  }
+
+ private:
+  const std::string path_;
+  std::string temporary_;  // Empty if the path itself is written.
+  FILE* opened_ = nullptr;
+  FILE* file_ = nullptr;
+  Status status_;
+};
+
+Status Ingest(DumpReader* reader, DB* db, const Session& session) {
+  Progress progress(session);
+  WriteBatch batch;
+  std::string key;
+  std::string value;
+  while (reader->Next(&key, &value)) {
+    batch.Put(key, value);
+    if (batch.ApproximateSize() < kBatchBytes) continue;
+    const Status status = db->Write(WriteOptions(), &batch);
+    if (!status.ok()) return status;
+    batch.Clear();
+    if (progress.Due()) {
+      progress.Show(std::to_string(reader->count()) + " entries written");
+    }
+  }
+  if (!reader->status().ok()) return reader->status();
+  return db->Write(WriteOptions(), &batch);
+}
+
+// Writes the lines of a dump, piece by piece.
+class DumpWriter {
+ public:
+  DumpWriter(bool ldb, FILE* out) : ldb_(ldb), out_(out) {
+    if (!ldb) fprintf(out, "%s\n", kHeader);
+  }
+
+  void Add(const Slice& key, const Slice& value) {
+    ++count_;
+    if (ldb_) {
+      PrintHex(key, out_);
+      fputs(" ==> ", out_);
+      PrintHex(value, out_);
+      fputc('\n', out_);
+      return;
+    }
+    AddEscaped(key);
+    AddText("\t");
+    AddEscaped(value);
+    AddText("\n");
+  }
+
+  void Finish() {
+    const std::string trailer =
+        ldb_ ? kLdbTrailer + std::to_string(count_) : TrailerOf(count_, crc_);
+    fprintf(out_, "%s\n", trailer.c_str());
+  }
+
+  uint64_t count() const { return count_; }
+
+ private:
+  void AddEscaped(Slice bytes) {
+    std::string text;
+    while (!bytes.empty()) {
+      const size_t size = std::min<size_t>(bytes.size(), 4096);
+      text.clear();
+      AppendEscaped(Slice(bytes.data(), size), &text);
+      AddText(text);
+      bytes.remove_prefix(size);
+    }
+  }
+  void AddText(const Slice& text) {
+    crc_ = Crc32cExtend(crc_, text.data(), text.size());
+    fwrite(text.data(), 1, text.size(), out_);
+  }
+
+  const bool ldb_;
+  FILE* const out_;
+  uint64_t count_ = 0;
+  uint32_t crc_ = 0;
+};
+
+Status Export(Iterator* iterator, bool ldb, FILE* out, Session* session) {
+  Progress progress(*session);
+  DumpWriter writer(ldb, out);
+  iterator->SeekToFirst();
+  for (; iterator->Valid() && ferror(out) == 0; iterator->Next()) {
+    writer.Add(iterator->key(), iterator->value());
+    if (progress.Due()) {
+      progress.Show(std::to_string(writer.count()) + " entries");
+    }
+  }
+  if (iterator->status().ok()) writer.Finish();
+  return iterator->status();
+}
+
+}  // namespace
+
+Status RunExportTo(Session* session) {
+  std::unique_ptr<DB> db;
+  Status status = OpenToRead(session->line, &db);
+  if (!status.ok()) return status;
+  DumpOutput file(session->operand(0), session->out);
+  if (!file.status().ok()) return file.status();
+  const BoundedScan scan(session->line);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get());
+  status =
+      Export(iterator.get(), session->line.Has("ldb"), file.get(), session);
+  if (file.standard()) OutputFailed(session);
+  iterator.reset();
+  if (status.ok()) status = file.Finish();
+  return status.ok() ? db->Close() : status;
+}
+
+Status RunIngestFrom(Session* session) {
+  const DumpInput file(session->operand(0), session->in);
+  Status status = file.status();
+  // Half a dump is better noticed before anything is written.
+  if (status.ok()) status = file.Check();
+  std::unique_ptr<DB> db;
+  if (status.ok()) status = OpenToWrite(session->line, &db);
+  if (!status.ok()) return status;
+  DumpReader reader(file.get(), file.name());
+  status = Ingest(&reader, db.get(), *session);
+  if (status.ok()) status = db->Close();
+  if (status.ok()) {
+    fprintf(session->out, "OK, %" PRIu64 " entries\n", reader.count());
+  }
+  return status;
+}
+
+}  // namespace varve

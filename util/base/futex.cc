@@ -1,0 +1,86 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/base/futex.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace varve {
+
+namespace {
+
+// What is waited for takes some microseconds mostly, and sleeping costs both
+// sides more than that. Giving the processor away without sleeping gives it to
+// anybody, for long.
+constexpr int kSpins = 200;
+
+// Lets the processor's other hardware thread go first.
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
+              std::atomic<uint32_t>::is_always_lock_free);
+
+}  // namespace
+
+uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
+                     uint32_t asleep, bool for_long) {
+  uint32_t now = from;
+  for (int i = for_long ? kSpins : 0; i < kSpins; ++i) {
+    // acquire pairs with the release of whoever changes the word.
+    now = word->load(std::memory_order_acquire);
+    if (now != from) return now;
+    Pause();
+  }
+  // acquire, as above, if the word has changed; of no use if it has not.
+  if (!word->compare_exchange_strong(now, asleep, std::memory_order_acquire,
+                                     std::memory_order_acquire)) {
+    return now;
+  }
+  do {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, asleep, nullptr, nullptr, 0);
+    // acquire, as above.
+    now = word->load(std::memory_order_acquire);
+  } while (now == asleep);
+  return now;
+}
+
+uint64_t FutexClockNanos() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+bool AwaitZeroUntil(std::atomic<uint32_t>* word, uint64_t deadline_ns) {
+  // A time on the clock of FUTEX_WAIT_BITSET, so that waiting again after a
+  // change of the word takes no longer.
+  timespec until;
+  until.tv_sec = static_cast<time_t>(deadline_ns / 1000000000);
+  until.tv_nsec = static_cast<long>(deadline_ns % 1000000000);
+  for (;;) {
+    // relaxed: see the declaration; nothing is read that another thread wrote
+    // before.
+    const uint32_t now = word->load(std::memory_order_relaxed);
+    if (now == 0) return true;
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, now, &until,
+                nullptr, FUTEX_BITSET_MATCH_ANY) != 0 &&
+        errno == ETIMEDOUT) {
+      return false;
+    }
+  }
+}
+
+void FutexWake(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace varve

@@ -1,0 +1,117 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The mutex and the condition variable of the whole library: the standard ones
+// with Clang's thread-safety annotations, and knowing their owner.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "util/base/check.h"
+#include "util/base/thread_annotations.h"
+
+namespace varve {
+
+// Not recursive. Unlock by the thread that locked.
+class VARVE_CAPABILITY("mutex") Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void Lock() VARVE_ACQUIRE() {
+    mu_.lock();
+    SetOwner(std::this_thread::get_id());
+  }
+  // False at once if somebody holds it. The caller must not.
+  bool TryLock() VARVE_TRY_ACQUIRE(true) {
+    if (!mu_.try_lock()) return false;
+    SetOwner(std::this_thread::get_id());
+    return true;
+  }
+  void Unlock() VARVE_RELEASE() {
+    SetOwner(std::thread::id());
+    mu_.unlock();
+  }
+  // In a debug build, stops the program unless the calling thread holds this.
+  void AssertHeld() const VARVE_ASSERT_HELD() {
+    // relaxed: a thread always sees its own store, and no other thread stores
+    // this thread's id.
+    VARVE_DCHECK(owner_.load(std::memory_order_relaxed) ==
+                 std::this_thread::get_id());
+  }
+
+ private:
+  friend class CondVar;
+
+  void SetOwner(std::thread::id id) {
+    // relaxed: see AssertHeld. Kept in release builds too, so that the layout
+    // and the protocol do not depend on how a file was compiled.
+    owner_.store(id, std::memory_order_relaxed);
+  }
+
+  std::mutex mu_;
+  std::atomic<std::thread::id> owner_;
+};
+
+// Holds a mutex from construction to the end of the scope. The scope may
+// Unlock() and Lock() the mutex itself in between.
+class VARVE_SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex* mu) VARVE_ACQUIRE(mu) : mu_(mu) { mu_->Lock(); }
+  ~MutexLock() VARVE_RELEASE() { mu_->Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* const mu_;
+};
+
+// All waiters of a CondVar name the same mutex. Waits may end for no reason:
+// test the condition in a loop.
+class CondVar {
+ public:
+  CondVar() = default;
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  // Gives `mu` back while it waits and holds it again on return.
+  void Wait(Mutex* mu) VARVE_REQUIRES(mu) {
+    std::unique_lock<std::mutex> lock = Adopt(mu);
+    cv_.wait(lock);
+    Return(mu, &lock);
+  }
+  // The same; false if `timeout_us` microseconds passed without a signal.
+  bool WaitFor(Mutex* mu, uint64_t timeout_us) VARVE_REQUIRES(mu) {
+    // A longer time would overflow the deadline.
+    constexpr uint64_t kMaxTimeoutUs = uint64_t{1} << 50;
+    const std::chrono::microseconds timeout(
+        timeout_us < kMaxTimeoutUs ? timeout_us : kMaxTimeoutUs);
+    std::unique_lock<std::mutex> lock = Adopt(mu);
+    const bool signalled =
+        cv_.wait_for(lock, timeout) == std::cv_status::no_timeout;
+    Return(mu, &lock);
+    return signalled;
+  }
+  // Wakes one waiter, or all. The mutex need not be held.
+  void Signal() { cv_.notify_one(); }
+  void SignalAll() { cv_.notify_all(); }
+
+ private:
+  static std::unique_lock<std::mutex> Adopt(Mutex* mu) {
+    mu->SetOwner(std::thread::id());
+    return std::unique_lock<std::mutex>(mu->mu_, std::adopt_lock);
+  }
+  static void Return(Mutex* mu, std::unique_lock<std::mutex>* lock) {
+    lock->release();
+    mu->SetOwner(std::this_thread::get_id());
+  }
+
+  std::condition_variable cv_;
+};
+
+}  // namespace varve

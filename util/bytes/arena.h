@@ -1,0 +1,117 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// An Arena hands out memory that lives as long as the arena: it takes blocks
+// from the system and cuts them from the front. There is no free.
+//
+// Any number of threads may allocate at once. An allocation is one
+// compare-and-swap on the block in use; only the thread that finds the block
+// too full takes the mutex, to bring a new one.
+//
+// Words and states. `current_` points to the block in use, null before the
+// first; it changes only under `mu_`. `Block::used` counts the bytes cut off
+// that block; it only grows and never passes `capacity`.
+// Why each order is enough. A block's fields are written before `current_` is
+// stored with release, and threads load `current_` with acquire: A1. `used`
+// needs no order: the compare-and-swap alone makes the ranges that it hands
+// out disjoint, and whoever shares the memory publishes what it wrote there by
+// its own means.
+// Bad interleavings. B1: two threads find the block full at once; the second
+// looks again once it has the mutex and uses the block that the first brought.
+// B2: a thread holds a block that was replaced meanwhile; it may still cut
+// from it, since blocks stay until the arena goes.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+#include "util/threads/memory_account.h"
+
+namespace varve {
+
+class Arena {
+ public:
+  static constexpr size_t kDefaultBlockBytes = size_t{256} << 10;
+  static constexpr size_t kMinBlockBytes = size_t{4} << 10;
+
+  // Its memory is accounted to whoever takes a block, as `kind`.
+  // The first block is taken at the first allocation. A block of less than
+  // kMinBlockBytes is raised to that.
+  explicit Arena(size_t block_bytes = kDefaultBlockBytes,
+                 MemoryKind kind = MemoryKind::kMemTable);
+  // REQUIRES: no other thread uses the arena any more.
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // `bytes` bytes, not initialised, valid until the arena goes. More than a
+  // quarter of a block that does not fit the block in use gets a block of its
+  // own, so that little is wasted.
+  char* Allocate(size_t bytes) { return AllocateWith(bytes, 1); }
+  // The same at an address that is a multiple of `alignment`, a power of two.
+  char* AllocateAligned(size_t bytes, size_t alignment = kAlignment) {
+    return AllocateWith(bytes, alignment);
+  }
+
+  // Bytes taken from the system so far, headers of blocks included.
+  size_t MemoryUsage() const {
+    // relaxed: a figure for limits and reports; it orders nothing.
+    return memory_usage_bytes_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr size_t kAlignment = 8;
+
+  // Lies at the start of its memory; the bytes to hand out follow it.
+  struct Block {
+    Block* next;
+    size_t capacity;
+    std::atomic<size_t> used;
+    MemoryAccount* account;  // Of this header and `capacity` bytes.
+
+    // Null if fewer than `bytes` bytes are left.
+    char* Take(size_t bytes, size_t alignment);
+  };
+  static_assert(sizeof(Block) % kAlignment == 0);
+
+  char* AllocateWith(size_t bytes, size_t alignment) {
+    // acquire: pairs with the release store in AllocateSlow (A1).
+    Block* block = current_.load(std::memory_order_acquire);
+    if (block != nullptr) {
+      if (char* result = block->Take(bytes, alignment)) return result;
+    }
+    return AllocateSlow(bytes, alignment);
+  }
+  char* AllocateSlow(size_t bytes, size_t alignment) VARVE_EXCLUDES(mu_);
+  Block* AddBlock(size_t capacity) VARVE_REQUIRES(mu_);
+
+  // Immutable after construction.
+  const size_t block_bytes_;
+  const MemoryKind kind_;
+
+  // Atomic (written under mu_, read by all).
+  std::atomic<Block*> current_{nullptr};
+  std::atomic<size_t> memory_usage_bytes_{0};
+
+  // Guarded by mu_.
+  Mutex mu_;
+  Block* blocks_ VARVE_GUARDED_BY(mu_) = nullptr;  // All of them, newest first.
+};
+
+inline char* Arena::Block::Take(size_t bytes, size_t alignment) {
+  // relaxed, here and below: see "Why each order is enough".
+  size_t old_used = used.load(std::memory_order_relaxed);
+  const auto base = reinterpret_cast<uintptr_t>(this + 1);
+  size_t start;
+  do {
+    start = ((base + old_used + alignment - 1) & ~(alignment - 1)) - base;
+    if (start > capacity || capacity - start < bytes) return nullptr;
+    // relaxed: as above.
+  } while (!used.compare_exchange_weak(old_used, start + bytes,
+                                       std::memory_order_relaxed));
+  return reinterpret_cast<char*>(this + 1) + start;
+}
+
+}  // namespace varve

@@ -1,0 +1,126 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/threads/memory_account.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+#include "util/threads/thread_exit.h"
+
+namespace varve {
+
+constinit thread_local MemoryAccount* current_memory_account = nullptr;
+constinit MemoryAccount shared_memory_account;
+constinit std::atomic<bool> memory_accounting_is_atomic{false};
+
+namespace {
+
+// How many accounts a new thread looks at for one that it can take over.
+constexpr size_t kMaxTakeSteps = 64;
+
+struct Accounts {
+  // Taken last: whoever allocates may hold any other.
+  Mutex mutex;
+  std::vector<MemoryAccount*> all VARVE_GUARDED_BY(mutex);
+  size_t hand VARVE_GUARDED_BY(mutex) = 0;  // Where the next look begins.
+  size_t ended_count VARVE_GUARDED_BY(mutex) = 0;
+  uint64_t past[kMemoryKinds] VARVE_GUARDED_BY(mutex) = {};
+};
+
+// Never destroyed: memory may be freed after everything else.
+Accounts& AllAccounts() {
+  static auto* const accounts = new Accounts;
+  return *accounts;
+}
+
+bool HasBalance(const MemoryAccount& account) {
+  for (int k = 0; k < kMemoryKinds; ++k) {
+    if (ReadMemoryAccount(account, static_cast<MemoryKind>(k)).live() != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// T5, of an account without balance.
+void Forget(MemoryAccount* account, uint64_t* past) {
+  for (int k = 0; k < kMemoryKinds; ++k) {
+    MemoryAccount::Own& own = account->own[k];
+    // relaxed, all: nobody else has the account (B2).
+    past[k] += own.allocated.load(std::memory_order_relaxed);
+    own.allocated.store(0, std::memory_order_relaxed);
+    own.freed.store(0, std::memory_order_relaxed);
+    // relaxed: as above.
+    account->freed_by_others[k].store(0, std::memory_order_relaxed);
+  }
+}
+
+// T4, at the end of the thread.
+void EndAccount(void* ending) {
+  auto* const account = static_cast<MemoryAccount*>(ending);
+  current_memory_account = nullptr;
+  Accounts& accounts = AllAccounts();
+  MutexLock lock(&accounts.mutex);
+  // It may have got its name late.
+  (void)pthread_getname_np(pthread_self(), account->name,
+                           sizeof(account->name));
+  account->ended = true;
+  ++accounts.ended_count;
+}
+
+MemoryAccount* TakeEnded(Accounts* accounts) VARVE_REQUIRES(accounts->mutex) {
+  for (size_t i = std::min(kMaxTakeSteps, accounts->all.size()); i > 0; --i) {
+    if (accounts->hand >= accounts->all.size()) accounts->hand = 0;
+    MemoryAccount* const account = accounts->all[accounts->hand++];
+    if (!account->ended || HasBalance(*account)) continue;
+    Forget(account, accounts->past);
+    account->ended = false;
+    --accounts->ended_count;
+    return account;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+MemoryAccount* NewMemoryAccount() {
+  static const ThreadExit thread_exit(&EndAccount);
+  Accounts& accounts = AllAccounts();
+  MemoryAccount* account = nullptr;
+  {
+    MutexLock lock(&accounts.mutex);
+    if (accounts.ended_count > 0) account = TakeEnded(&accounts);
+    if (account == nullptr) {
+      account = new MemoryAccount;
+      accounts.all.push_back(account);
+    }
+    account->thread_id = gettid();
+    (void)pthread_getname_np(pthread_self(), account->name,
+                             sizeof(account->name));
+  }
+  current_memory_account = account;
+  thread_exit.CallWith(account);
+  return account;
+}
+
+void VisitMemoryAccounts(void (*visit)(void*, const MemoryAccount&),
+                         void* argument, uint64_t* past) {
+  Accounts& accounts = AllAccounts();
+  MutexLock lock(&accounts.mutex);
+  visit(argument, shared_memory_account);
+  for (MemoryAccount* account : accounts.all) {
+    if (account->ended && !HasBalance(*account)) {
+      Forget(account, accounts.past);
+      continue;
+    }
+    visit(argument, *account);
+  }
+  memcpy(past, accounts.past, sizeof(accounts.past));
+}
+
+}  // namespace varve

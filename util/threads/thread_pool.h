@@ -1,0 +1,83 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// A pool of threads that run jobs in the order in which they were scheduled.
+// Threads are started only when a job finds none idle, up to a limit that may
+// grow. Thread-safety: thread-safe, but for the destructor.
+
+#include <pthread.h>
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+#include "util/threads/fork_watch.h"
+#include "varve/status.h"
+
+namespace varve {
+
+struct ThreadPoolOptions {
+  // Threads are called "<name>0", "<name>1", ...; the kernel keeps 15 bytes.
+  std::string name = "varve:low";
+  // Lets other threads of the machine go first (nice 10), where permitted.
+  bool lower_cpu_priority = false;
+};
+
+// In a child made by fork() it is as if no job had ever been scheduled: those
+// that wait are the parent's, and new threads are started for new ones.
+class ThreadPool final : private ForkWatch {
+ public:
+  // At most one thread, until SetThreads says otherwise; none started yet.
+  explicit ThreadPool(ThreadPoolOptions options = {});
+  // Runs all that is queued, also what those jobs schedule, then joins.
+  // REQUIRES: not called from a job of this pool.
+  ~ThreadPool() override;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Allows up to `count` threads. A count below the present limit does
+  // nothing: several users of one pool each ask for what they need.
+  void SetThreads(int count) VARVE_EXCLUDES(mu_);
+
+  // Queues `job`; never waits for it. A job must not throw.
+  // IOError, and the job is dropped, only if the pool has no thread at all and
+  // the system refuses to start one.
+  Status Schedule(std::function<void()> job) VARVE_EXCLUDES(mu_);
+
+  // Jobs that wait; those running are not counted.
+  size_t QueueLength() const VARVE_EXCLUDES(mu_);
+
+  // Returns once no job waits or runs. Jobs scheduled meanwhile prolong it.
+  // REQUIRES: not called from a job of this pool.
+  void WaitForIdle() VARVE_EXCLUDES(mu_);
+
+ private:
+  static void* ThreadMain(void* pool);
+  void InForkedChild() override;
+  // After InForkedChild, where memory must not be allocated.
+  void DropInheritedJobs() VARVE_REQUIRES(mu_);
+  void Run() VARVE_EXCLUDES(mu_);
+  void PrepareThread(size_t thread_index) const;
+  // 0, or the errno of the attempt.
+  int StartThread() VARVE_REQUIRES(mu_);
+
+  // Immutable after construction.
+  const ThreadPoolOptions options_;
+
+  // Guarded by mu_.
+  mutable Mutex mu_;
+  CondVar work_cv_;  // A job was queued, or stopping_ was set.
+  CondVar idle_cv_;  // The last job ended.
+  std::deque<std::function<void()>> queue_ VARVE_GUARDED_BY(mu_);
+  std::vector<pthread_t> threads_ VARVE_GUARDED_BY(mu_);
+  size_t max_threads_ VARVE_GUARDED_BY(mu_) = 1;
+  size_t entered_threads_ VARVE_GUARDED_BY(mu_) = 0;  // Numbers the threads.
+  size_t running_jobs_ VARVE_GUARDED_BY(mu_) = 0;
+  bool stopping_ VARVE_GUARDED_BY(mu_) = false;
+  bool is_inherited_ VARVE_GUARDED_BY(mu_) = false;  // The queue is.
+};
+
+}  // namespace varve

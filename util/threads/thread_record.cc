@@ -1,0 +1,90 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/threads/thread_record.h"
+
+#include "util/threads/context_memory.h"
+#include "util/threads/fork_watch.h"
+#include "util/threads/read_section.h"
+#include "util/threads/thread_exit.h"
+#include "util/threads/thread_slots.h"
+
+namespace varve {
+
+constinit std::atomic<ThreadRecord*> thread_records{nullptr};
+constinit thread_local ThreadRecord* current_thread_record = nullptr;
+
+namespace {
+
+constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
+    nullptr;
+
+void HandBack(void* thread_record) {
+  ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
+  ContextMemory::FreeKept(record);
+  // B19: inside a section. B8: if in one already, its stack is gone.
+  if (record->depth == 0) ReadSection::Enter(record);
+  record->depth = 1;
+  MutexLock lock(&ThreadRegistryMutex());
+  ReleaseThreadSlots(record);
+  ReadSection::Exit(record);
+  // relaxed: no slot is left that could be stale.
+  record->unchecked_slots.store(false, std::memory_order_relaxed);
+  current_thread_record = nullptr;
+  record->next_free = free_records;
+  free_records = record;
+}
+
+// Has HandBack called at the end of the calling thread. Where the system gives
+// up after some rounds of destructors, the record stays with the dead thread:
+// its slots are emptied by the next install or by the owner's end, and its
+// memory is lost.
+void HandBackAtThreadExit(ThreadRecord* record) {
+  static const ThreadExit thread_exit(&HandBack);
+  thread_exit.CallWith(record);
+}
+
+ThreadRecord* TakeRecord() {
+  MutexLock lock(&ThreadRegistryMutex());
+  ThreadRecord* record = free_records;
+  if (record != nullptr) {
+    free_records = record->next_free;
+    return record;
+  }
+  record = new ThreadRecord;
+  // relaxed: the exchange below publishes it. The first time this asks the
+  // kernel, before anybody relies on the answer. A later switch finds the
+  // record in the list; an earlier one is seen here, for both hold the mutex.
+  record->fenced.store(ReadSectionFenced(), std::memory_order_relaxed);
+  // relaxed: all who add hold the mutex.
+  record->next_record = thread_records.load(std::memory_order_relaxed);
+  // T6. release: pairs with the acquire in ForEachThreadRecord; acquire: pairs
+  // with the fetch_add of HeavyBarrier under ThreadSanitizer.
+  thread_records.exchange(record, std::memory_order_acq_rel);
+  return record;
+}
+
+}  // namespace
+
+namespace {
+
+// A thread of the parent may have held it at the moment of the fork.
+class RegistryWatch final : private ForkWatch {
+  void InForkedChild() override { MakeFree(&ThreadRegistryMutex()); }
+};
+
+}  // namespace
+
+Mutex& ThreadRegistryMutex() {
+  static Mutex* const mu = new Mutex;
+  return *mu;
+}
+
+ThreadRecord* RegisterThread() {
+  // Never destroyed, as the mutex.
+  [[maybe_unused]] static const auto* const watch = new RegistryWatch;
+  ThreadRecord* record = TakeRecord();
+  current_thread_record = record;
+  HandBackAtThreadExit(record);
+  return record;
+}
+
+}  // namespace varve
