@@ -1,13 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The mutex and the condition variable of the whole library: the standard ones
-// with Clang's thread-safety annotations, and knowing their owner.
+// The mutex and the condition variable of the whole library, with Clang's
+// thread-safety annotations. A mutex knows its owner.
+
+#include <pthread.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -72,46 +73,52 @@ class VARVE_SCOPED_CAPABILITY MutexLock {
 };
 
 // All waiters of a CondVar name the same mutex. Waits may end for no reason:
-// test the condition in a loop.
+// test the condition in a loop. Time limits follow the monotonic clock, on musl
+// too, where those of std::condition_variable follow the wall clock.
 class CondVar {
  public:
-  CondVar() = default;
+  CondVar() {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&cv_, &attributes);
+    pthread_condattr_destroy(&attributes);
+  }
+  ~CondVar() { pthread_cond_destroy(&cv_); }
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
   // Gives `mu` back while it waits and holds it again on return.
   void Wait(Mutex* mu) VARVE_REQUIRES(mu) {
-    std::unique_lock<std::mutex> lock = Adopt(mu);
-    cv_.wait(lock);
-    Return(mu, &lock);
+    mu->SetOwner(std::thread::id());
+    pthread_cond_wait(&cv_, mu->mu_.native_handle());
+    mu->SetOwner(std::this_thread::get_id());
   }
   // The same; false if `timeout_us` microseconds passed without a signal.
   bool WaitFor(Mutex* mu, uint64_t timeout_us) VARVE_REQUIRES(mu) {
     // A longer time would overflow the deadline.
     constexpr uint64_t kMaxTimeoutUs = uint64_t{1} << 50;
-    const std::chrono::microseconds timeout(
-        timeout_us < kMaxTimeoutUs ? timeout_us : kMaxTimeoutUs);
-    std::unique_lock<std::mutex> lock = Adopt(mu);
-    const bool signalled =
-        cv_.wait_for(lock, timeout) == std::cv_status::no_timeout;
-    Return(mu, &lock);
-    return signalled;
+    if (timeout_us > kMaxTimeoutUs) timeout_us = kMaxTimeoutUs;
+    timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += static_cast<time_t>(timeout_us / 1000000);
+    deadline.tv_nsec += static_cast<long>(timeout_us % 1000000 * 1000);
+    if (deadline.tv_nsec >= 1000000000) {
+      deadline.tv_nsec -= 1000000000;
+      ++deadline.tv_sec;
+    }
+    mu->SetOwner(std::thread::id());
+    const int error =
+        pthread_cond_timedwait(&cv_, mu->mu_.native_handle(), &deadline);
+    mu->SetOwner(std::this_thread::get_id());
+    return error == 0;
   }
   // Wakes one waiter, or all. The mutex need not be held.
-  void Signal() { cv_.notify_one(); }
-  void SignalAll() { cv_.notify_all(); }
+  void Signal() { pthread_cond_signal(&cv_); }
+  void SignalAll() { pthread_cond_broadcast(&cv_); }
 
  private:
-  static std::unique_lock<std::mutex> Adopt(Mutex* mu) {
-    mu->SetOwner(std::thread::id());
-    return std::unique_lock<std::mutex>(mu->mu_, std::adopt_lock);
-  }
-  static void Return(Mutex* mu, std::unique_lock<std::mutex>* lock) {
-    lock->release();
-    mu->SetOwner(std::this_thread::get_id());
-  }
-
-  std::condition_variable cv_;
+  pthread_cond_t cv_;
 };
 
 }  // namespace varve
