@@ -59,6 +59,11 @@ void RandomAccessFile::Prefetch(uint64_t /*offset*/, size_t /*count*/) const {}
 
 void WritableFile::Allocate(uint64_t /*offset*/, uint64_t /*length*/) {}
 
+Status WritableFile::Reserve(uint64_t offset, uint64_t length) {
+  Allocate(offset, length);
+  return Status::OK();
+}
+
 void WritableFile::RangeSync(uint64_t /*offset*/, uint64_t /*length*/) {}
 
 std::unique_ptr<DirectoryEnv> Env::NewDirectoryEnv(

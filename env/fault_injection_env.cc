@@ -117,6 +117,10 @@ class FaultInjectionEnv::Writable final : public WritableFile {
   void Allocate(uint64_t offset, uint64_t length) override {
     if (env_->IsActive(generation_)) file_->Allocate(offset, length);
   }
+  Status Reserve(uint64_t offset, uint64_t length) override {
+    if (!env_->IsActive(generation_)) return Status::OK();
+    return file_->Reserve(offset, length);
+  }
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (env_->IsActive(generation_)) file_->RangeSync(offset, length);
   }

@@ -265,6 +265,20 @@ class PosixWritableFile final : public WritableFile {
     }
   }
 
+  Status Reserve(uint64_t offset, uint64_t length) override {
+    if (descriptor_ < 0) return Status::OK();
+    if (fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(length)) == 0) {
+      allocated_end_ = std::max(allocated_end_, offset + length);
+      return Status::OK();
+    }
+    const int error = errno;
+    // Some of it may have been allocated.
+    allocated_end_ = std::max(allocated_end_, offset + 1);
+    if (error != ENOSPC && error != EDQUOT) return Status::OK();
+    return ErrorAt("allocate", path_, offset, error);
+  }
+
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (descriptor_ < 0) return;
     // A hint: a file system that cannot do it, or a failing device, will be

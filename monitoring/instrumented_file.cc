@@ -88,6 +88,9 @@ class InstrumentedWritableFile final : public WritableFile {
   void Allocate(uint64_t offset, uint64_t length) override {
     file_->Allocate(offset, length);
   }
+  Status Reserve(uint64_t offset, uint64_t length) override {
+    return file_->Reserve(offset, length);
+  }
   void RangeSync(uint64_t offset, uint64_t length) override {
     file_->RangeSync(offset, length);
   }

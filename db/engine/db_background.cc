@@ -22,8 +22,8 @@ void DBImpl::MaybeScheduleLocked() {
     flush_scheduled_ =
         ScheduleLocked(&DBImpl::BackgroundFlush, Env::Priority::kHigh);
   }
-  if (!exclusive_compaction_ && compactions_scheduled_ < max_compactions_ &&
-      CompactionDueLocked() &&
+  if (!exclusive_compaction_ && compaction_error_.ok() &&
+      compactions_scheduled_ < max_compactions_ && CompactionDueLocked() &&
       ScheduleLocked(&DBImpl::BackgroundCompaction, Env::Priority::kLow)) {
     ++compactions_scheduled_;
   }
@@ -291,6 +291,7 @@ void DBImpl::PurgeObsoleteLocked() {
     });
   }
   events_.DeliverLocked();
+  if (!files.empty() || !wals.empty()) space_freed_ = true;
   --purges_running_;
   background_done_.SignalAll();
 }

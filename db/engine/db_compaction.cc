@@ -35,8 +35,8 @@ void DBImpl::BackgroundCompaction() {
   std::unique_ptr<Compaction> compaction;
   // relaxed: see MaybeScheduleLocked.
   if (!shutting_down_.load(std::memory_order_relaxed) &&
-      background_error_.ok() && !exclusive_compaction_ &&
-      !options_.disable_auto_compactions) {
+      background_error_.ok() && compaction_error_.ok() &&
+      !exclusive_compaction_ && !options_.disable_auto_compactions) {
     compaction = PickCompaction(PickerContextLocked());
   }
   if (compaction == nullptr) {
@@ -95,7 +95,9 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   events_.Add([info](EventListener* listener) {
     listener->OnCompactionCompleted(info);
   });
-  if (!status.ok() && !status.IsShutdownInProgress()) {
+  if (status.IsNoSpace()) {
+    PauseCompactionsLocked(status);
+  } else if (!status.ok() && !status.IsShutdownInProgress()) {
     SetBackgroundErrorLocked(status, "a compaction");
   }
   return status;
@@ -192,8 +194,21 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
   if (read_only_) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
   Status status = bounds.Fold(folding_, &begin, &end);
+  if (!status.ok()) return status;
+  status = CompactRangeOnce(options, UserKeyRange{begin, end});
+  if (!status.IsNoSpace()) return status;
+  // What is dropped without output makes room for the rest.
+  bool dropped = false;
+  const Status drop_status = DropCovered(&dropped);
+  if (!dropped) return drop_status.ok() ? status : drop_status;
+  return CompactRangeOnce(options, UserKeyRange{begin, end});
+}
+
+Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
+                                const UserKeyRange& range) {
+  Status status = ResumeIfFull();
   // What is in memory and not of these keys need not be in tables for it.
-  if (status.ok() && MemTablesOverlap(begin, end)) {
+  if (status.ok() && MemTablesOverlap(range.begin, range.end)) {
     status = Flush(FlushOptions());
   }
   if (!status.ok()) return status;
@@ -206,12 +221,13 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
     exclusive_compaction_ = true;
     while (!running_compactions_.empty()) background_done_.Wait(&mutex_);
   }
-  status = CompactRangeLocked(options, UserKeyRange{begin, end});
+  status = CompactRangeLocked(options, range);
   PurgeObsoleteLocked();
   events_.DeliverLocked();
   while (purges_running_ > 0) background_done_.Wait(&mutex_);
   --manual_compactions_;
   if (options.exclusive_manual_compaction) exclusive_compaction_ = false;
+  if (status.ok()) compaction_error_ = Status::OK();
   MaybeScheduleLocked();
   background_done_.SignalAll();
   return status;
@@ -288,11 +304,11 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
       }
     }
     Status status = RunCompactionLocked(compaction.get());
+    PurgeObsoleteLocked();  // The next step may need the space.
     // Level 0 is done at once: what was flushed meanwhile is not asked for.
     if (!status.ok() || request.level == 0) return status;
     after = done;
     request.after = &after;
-    PurgeObsoleteLocked();
   }
 }
 
@@ -342,6 +358,7 @@ Status DBImpl::WaitForCompact() {
     if (!status.ok()) return status;
     const bool runs =
         background_jobs_ > 0 || manual_compactions_ > 0 || purges_running_ > 0;
+    if (!runs && !compaction_error_.ok()) return compaction_error_;
     const bool is_due = !immutable_.empty() || CompactionDueLocked();
     // relaxed: see MaybeScheduleLocked.
     const bool goes_on = !shutting_down_.load(std::memory_order_relaxed);

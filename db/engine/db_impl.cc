@@ -6,6 +6,7 @@
 
 #include "db/options/options_check.h"
 #include "db/recovery/foreign_files.h"
+#include "db/recovery/unlocked_recovery.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"
@@ -130,6 +131,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       path_, env_, TableFileOptions(options_), table_options,
       options_.max_open_files, options_.cache_index_and_filter_blocks,
       file_pool);
+  if (read_only_) table_cache_->ExpectOtherWriters();
   versions_ = std::make_unique<VersionSet>(
       path_, env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
@@ -163,7 +165,7 @@ DBImpl::~DBImpl() {
 
 Status DBImpl::Open(bool name_is_safe) {
   const RequestSpan span("DB::Open");
-  RecoveredState state;
+  std::unique_ptr<RecoveredState> state;
   RecoveryFlush flush(&output_context_, versions_.get());
   Status status;
   if (!read_only_) {
@@ -173,9 +175,9 @@ Status DBImpl::Open(bool name_is_safe) {
   }
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
-    if (state.logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
-    OpenInfoLog(&state.old_info_logs);
-    status = InstallRecovered(&state, &flush);
+    if (state->logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
+    OpenInfoLog(&state->old_info_logs);
+    status = InstallRecovered(state.get(), &flush);
   }
   if (status.ok()) return status;
   flush.Abandon();  // While the directory is locked.
@@ -218,24 +220,27 @@ Status DBImpl::NoDatabase() const {
                         : "holds no database (create_if_missing is false)");
 }
 
-Status DBImpl::Recover(RecoveredState* state, RecoveryFlush* flush) {
+Status DBImpl::Recover(std::unique_ptr<RecoveredState>* recovered,
+                       RecoveryFlush* flush) {
+  if (read_only_) {
+    Status status = RecoverUnlocked(options_, path_, &comparator_,
+                                    table_cache_.get(), &log_, recovered);
+    return status.ok() ? CheckFound(**recovered) : status;
+  }
+  *recovered = std::make_unique<RecoveredState>();
+  RecoveredState* const state = recovered->get();
   Recovery recovery(options_, path_, &comparator_, table_cache_.get(), &log_);
   Status status = recovery.ReadTables(state);
   if (status.ok()) status = CheckFound(*state);
-  if (status.ok() && !read_only_) {
-    status = LoadIdentity(state->manifest.db_id);
-  }
+  if (status.ok()) status = LoadIdentity(state->manifest.db_id);
   if (!status.ok()) return status;
-  MemTableSink sink;
-  if (!read_only_) {
-    InitializeVersions(state);
-    output_context_ = {path_,        env_,      &options_,
-                       &comparator_, identity_, NewSessionIdentity()};
-    flush->SetLeftovers(state->temporary_files);
-    sink = [flush](MemTable* memtable) { return flush->Add(memtable); };
-  }
-  status = recovery.ReplayLogs(state, std::move(sink));
-  if (status.ok() && !read_only_ &&
+  InitializeVersions(state);
+  output_context_ = {path_,        env_,      &options_,
+                     &comparator_, identity_, NewSessionIdentity()};
+  flush->SetLeftovers(state->temporary_files);
+  status = recovery.ReplayLogs(
+      state, [flush](MemTable* memtable) { return flush->Add(memtable); });
+  if (status.ok() &&
       std::max(state->last_sequence, state->manifest.last_sequence) >
           kMaxSequenceNumber - kSpareSequences) {
     return Status::Corruption(path_, "its sequence numbers are used up");
@@ -277,6 +282,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   versions_->SetLastSequence(
       std::max(state->last_sequence, versions_->LastSequence()));
   if (read_only_) {
+    table_cache_->ExpectRemovals();
     memtable_ = NewMemTable(0);
     immutable_ = std::move(state->memtables);
     state->memtables.clear();

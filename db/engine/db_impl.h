@@ -42,12 +42,13 @@
 namespace varve {
 
 struct CheckpointCut;
+struct CoveredTable;
 class IteratorContext;
 
 // Composes the parts of an open database. What a call does is in db_impl.cc
 // (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and how an
-// error is got over), db_background.cc (flush, removal of files),
-// db_compaction.cc and db_properties.cc.
+// error is got over), db_space.cc (a full device), db_background.cc (flush,
+// removal of files), db_compaction.cc and db_properties.cc.
 //
 // Locks: mutex_ guards everything that says so. It is not held during I/O on
 // tables, nor while a log is written or synced. The write queue gives one
@@ -137,7 +138,8 @@ class DBImpl final : public DB,
   // What an Open says of a directory that it is not to make a database in.
   Status NoDatabase() const;
   // Reads the database. Memtables that the logs fill go to `flush`.
-  Status Recover(RecoveredState* state, RecoveryFlush* flush);
+  Status Recover(std::unique_ptr<RecoveredState>* recovered,
+                 RecoveryFlush* flush);
   // Returns an error if no database may be opened, or written to, here.
   Status CheckFound(const RecoveredState& state) const;
   void InitializeVersions(RecoveredState* state);
@@ -268,7 +270,8 @@ class DBImpl final : public DB,
   // For the leader of the write queue: whether it may write as things are,
   // else makes room, or says in *wait that others have to.
   bool HasRoom() const;
-  Status MakeRoom(bool* wait);
+  // `frees`: its batch only deletes, and AwaitRoom let it pass.
+  Status MakeRoom(bool frees, bool* wait);
   // REQUIRES: mutex_ or the lead.
   bool MemTableIsFull() const;
   // For the leader: how many bytes may be written before the log is too large
@@ -283,8 +286,9 @@ class DBImpl final : public DB,
   uint64_t PauseMicrosLocked() VARVE_REQUIRES(mutex_);
   // For those outside of the queue: waits as long as writes are stopped, and
   // what a writer is slowed down by, the latter once. Incomplete if not
-  // allowed.
-  Status AwaitRoom(const WriteOptions& options, uint64_t bytes, bool* delayed);
+  // allowed. *frees: the batch only deletes, and passes for that reason.
+  Status AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
+                   bool* delayed, bool* frees);
   // Why no one may write; kNone if they may.
   StallCause StopCauseLocked() const VARVE_REQUIRES(mutex_);
   // Whether memtables have what was written with disable_wal. REQUIRES: the
@@ -331,11 +335,41 @@ class DBImpl final : public DB,
   // succeeds. So what a Resume relies on is made when none runs. No job begins
   // while background_error_ is there.
   Status ResumeAsLeaderLocked() VARVE_REQUIRES(mutex_);
+  bool JobsRunLocked() const VARVE_REQUIRES(mutex_);
+  bool IsEndingLocked() const VARVE_REQUIRES(mutex_);
+
+  // ---- A full device (db_space.cc) ----
+  static bool OnlyDeletes(const WriteBatch& batch);
+  // After a write that found no space: tries a batch that only deletes again,
+  // by itself. Returns `status` for others.
+  [[gnu::noinline]] Status DeleteWithoutSpace(const WriteOptions& options,
+                                              WriteBatch* batch, Status status);
+  // Whether no write or sync of a log failed that memtables still need.
+  bool LogsAreGoodLocked() const VARVE_REQUIRES(mutex_);
+  // Whether a batch that only deletes is logged although there is no space.
+  bool TakesDeletionsLocked() const VARVE_REQUIRES(mutex_);
+  // Of a batch that only deletes, while background_error_ is there: OK if it
+  // may go on. Tries Resume, once. May release the mutex and reacquire it.
+  Status AdmitDeletionLocked(bool* tried) VARVE_REQUIRES(mutex_);
+  // For calls that may free space: Resume if there was none, else nothing.
+  Status ResumeIfFull();
+  // After a compaction that found no space.
+  void PauseCompactionsLocked(const Status& status) VARVE_REQUIRES(mutex_);
   // Starts KeepResuming, which tries until there is space again.
   void ResumeLaterLocked() VARVE_REQUIRES(mutex_);
   void KeepResuming();
-  bool JobsRunLocked() const VARVE_REQUIRES(mutex_);
-  bool IsEndingLocked() const VARVE_REQUIRES(mutex_);
+  // Waits, at most so long, until an attempt may succeed. False if none is
+  // needed any more.
+  bool AwaitSpaceLocked(uint64_t wait_us) VARVE_REQUIRES(mutex_);
+  // Waits until it is known whether there is space for compactions.
+  void RetryCompactionsLocked() VARVE_REQUIRES(mutex_);
+  // Gives back what was allocated for logs ahead of writes. REQUIRES: the lead.
+  void ReleaseLogSpaceLocked() VARVE_REQUIRES(mutex_);
+  // Removes the tables of which range deletions hide everything, by an edit
+  // alone. *dropped: whether there were any.
+  Status DropCovered(bool* dropped);
+  Status RemoveTablesLocked(const std::vector<CoveredTable>& tables,
+                            bool* removed) VARVE_REQUIRES(mutex_);
 
   // ---- Background (db_background.cc) ----
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
@@ -375,7 +409,7 @@ class DBImpl final : public DB,
 
   // ---- Compaction (db_compaction.cc) ----
   void BackgroundCompaction();
-  // Its error is background_error_ too.
+  // Its error is background_error_ too, or compaction_error_.
   Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
   Status WriteCompactionLocked(const Compaction& compaction,
                                CompactionJobInfo* info) VARVE_REQUIRES(mutex_);
@@ -385,6 +419,8 @@ class DBImpl final : public DB,
   CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
   // As MemTable::Overlaps has it, of any memtable.
   bool MemTablesOverlap(const Slice* begin, const Slice* end);
+  Status CompactRangeOnce(const CompactRangeOptions& options,
+                          const UserKeyRange& range);
   Status CompactRangeLocked(const CompactRangeOptions& options,
                             const UserKeyRange& range) VARVE_REQUIRES(mutex_);
   // Into the level where it belongs, `last` at most.
@@ -460,6 +496,9 @@ class DBImpl final : public DB,
   SnapshotRegistry* const snapshots_;  // Takes no mutex; deletes itself.
   SuperVersionCache super_versions_;   // Reads take no mutex.
   Status background_error_;
+  // Why compactions pause: they found no space. Writes may go on.
+  Status compaction_error_;
+  bool space_freed_ = false;  // Files were removed; see AwaitSpaceLocked.
   uint64_t background_error_count_ = 0;
   uint64_t space_debt_ = 0;  // See CompactionPickerContext.
   bool flush_scheduled_ = false;

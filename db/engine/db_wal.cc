@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/engine/passing_error.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
@@ -22,12 +21,11 @@ namespace {
 // A log's space is asked for in pieces, of this size at most.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
 
+// What of a log is kept for deletions, should the device be full.
+constexpr uint64_t kLogReserveBytes = 16 << 10;
+
 // And of a log that is synced often, it is filled with zeros in such pieces.
 constexpr uint64_t kSyncAheadBytes = 256 << 10;
-
-// Between attempts to resume when there was no space.
-constexpr uint64_t kMinResumeWaitUs = 100 * 1000;
-constexpr uint64_t kMaxResumeWaitUs = 5 * 1000 * 1000;
 
 }  // namespace
 
@@ -37,7 +35,14 @@ MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
 }
 
 Status DBImpl::LogGroup(const WriteQueue::Group& group, uint64_t count) {
-  if (group.count == 1) return wal_->AddRecord(group.first->batch->Data());
+  if (group.count == 1) {
+    const WriteBatch& batch = *group.first->batch;
+    Status status = wal_->AddRecord(batch.Data());
+    if (!status.ok() && !wal_->failed() && OnlyDeletes(batch)) [[unlikely]] {
+      status = wal_->AddRecord(batch.Data(), true);
+    }
+    return status;
+  }
   // One record of all updates: the first batch's header with the count of
   // all, and then the bodies.
   constexpr size_t kHeader = BatchReader::kHeaderSize;
@@ -151,9 +156,15 @@ Status DBImpl::CreateWal(uint64_t number, LiveWal* wal) {
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
   writer_options.manual_flush = options_.manual_wal_flush;
+  // Where space is short, it is needed elsewhere. relaxed: see write_gate_.
+  const bool is_short =
+      (write_gate_.load(std::memory_order_relaxed) & kGateError) != 0;
   if (!options_.use_mmap_writes) {
     writer_options.allocate_bytes =
-        std::min<uint64_t>(options_.write_buffer_size, kMaxAllocateBytes);
+        is_short
+            ? kLogReserveBytes
+            : std::min<uint64_t>(options_.write_buffer_size, kMaxAllocateBytes);
+    writer_options.reserve_bytes = kLogReserveBytes;
   }
   wal->writer = std::make_shared<wal::Writer>(
       NewInstrumentedFile(std::move(file), env_), wal->number, writer_options);
@@ -188,7 +199,7 @@ Status DBImpl::SwitchMemTableLocked() {
     WriteBatch note;
     predecessor.EncodeTo(&note);
     WriteBatchInternal::SetSequence(&note, versions_->LastSequence() + 1);
-    status = wal.writer->AddRecord(note.Data());
+    status = wal.writer->AddRecord(note.Data(), true);
   }
   if (created && !status.ok()) {
     // It would stand in the way of the next one.
@@ -227,8 +238,8 @@ Status DBImpl::SwitchMemTableLocked() {
 
 Status DBImpl::Flush(const FlushOptions& options) {
   if (read_only_) return ReadOnlyError();
-  Status writable = CheckWritable();
-  if (!writable.ok()) return writable;
+  const Status resumed = ResumeIfFull();
+  if (!resumed.ok()) return resumed;
   uint64_t target = 0;
   for (bool switched = false; !switched;) {
     WriteQueue::Exclusive leader(&write_queue_);
@@ -334,6 +345,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
+  if (background_error_.IsNoSpace()) ReleaseLogSpaceLocked();
   if (wal_failed_ || !memtable_->empty()) status = SwitchMemTableLocked();
   size_t count = 0;
   if (status.ok()) status = FlushImmutablesLocked(&count);
@@ -365,39 +377,6 @@ bool DBImpl::JobsRunLocked() const {
 bool DBImpl::IsEndingLocked() const {
   // relaxed: stored under the mutex.
   return closed_ || shutting_down_.load(std::memory_order_relaxed);
-}
-
-void DBImpl::ResumeLaterLocked() {
-  if (resume_scheduled_ || IsEndingLocked()) return;
-  // Of its own: it waits most of the time, which would keep a thread of the
-  // Env from others. Without it there is still Resume.
-  resume_scheduled_ = resume_pool_.Schedule([this] { KeepResuming(); }).ok();
-}
-
-void DBImpl::KeepResuming() {
-  MutexLock lock(&mutex_);
-  uint64_t wait_us = kMinResumeWaitUs;
-  for (;;) {
-    const Stopwatch waiting(env_);
-    // relaxed: stored under the mutex.
-    while (!shutting_down_.load(std::memory_order_relaxed) &&
-           MayPass(background_error_) &&
-           background_done_.WaitFor(&mutex_, wait_us) &&
-           waiting.ElapsedMicros() < wait_us) {
-    }
-    if (shutting_down_.load(std::memory_order_relaxed) ||  // relaxed: as above.
-        !MayPass(background_error_)) {
-      break;
-    }
-    mutex_.Unlock();
-    RecordTick(stats_, Ticker::kAutoResumes);
-    // It is tried again.
-    if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
-    mutex_.Lock();
-    wait_us = std::min(2 * wait_us, kMaxResumeWaitUs);
-  }
-  resume_scheduled_ = false;
-  background_done_.SignalAll();
 }
 
 }  // namespace varve

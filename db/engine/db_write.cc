@@ -149,14 +149,20 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
 }
 
 Status DBImpl::WriteStored(const WriteOptions& options, WriteBatch* batch) {
+  Status status;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
     MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
     if (batch != nullptr) {
       operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
     }
-    return WriteBatchOf(options, batch);
+    status = WriteBatchOf(options, batch);
+  } else {
+    status = WriteBatchOf(options, batch);
   }
-  return WriteBatchOf(options, batch);
+  if (status.IsNoSpace()) [[unlikely]] {
+    return DeleteWithoutSpace(options, batch, std::move(status));
+  }
+  return status;
 }
 
 Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
@@ -166,14 +172,14 @@ Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
   WriteQueue::Writer writer(options, batch);
   writer.spans = span.queue();
   writer.span = span.index();
-  const size_t bytes = batch->ApproximateSize();
   bool delayed = false;
   bool paused = false;
+  bool frees = false;
   // relaxed: see write_gate_.
   bool wait = write_gate_.load(std::memory_order_relaxed) != 0;
   for (;;) {
     if (wait) [[unlikely]] {
-      status = AwaitRoom(options, bytes, &delayed);
+      status = AwaitRoom(options, *batch, &delayed, &frees);
       if (!status.ok()) return status;
     }
     switch (write_queue_.Join(&writer)) {
@@ -188,9 +194,9 @@ Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
       case WriteQueue::Role::kLead:
         wait = false;
         if (!HasRoom()) [[unlikely]] {
-          status = MakeRoom(&wait);
+          status = MakeRoom(frees, &wait);
         }
-        if (memtable_bytes_ >= pace_at_bytes_ && !wait && status.ok())
+        if (memtable_bytes_ >= pace_at_bytes_ && !wait && !frees && status.ok())
             [[unlikely]] {
           uint64_t pause_us = 0;
           status =
@@ -225,13 +231,21 @@ bool DBImpl::MemTableIsFull() const {
          !memtable_->empty();
 }
 
-Status DBImpl::MakeRoom(bool* wait) {
+Status DBImpl::MakeRoom(bool frees, bool* wait) {
   const LocalSpan span("make room");
   const TimedMutexLock lock(&mutex_, stats_, env_);
   Status status = WritableLocked();
-  if (!status.ok()) return status;
-  *wait = StopCauseLocked() != StallCause::kNone;
-  if (*wait || !(MemTableIsFull() || log_is_full_)) return Status::OK();
+  if (!status.ok()) {
+    return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
+                                                                 : status;
+  }
+  *wait = StopCauseLocked() != StallCause::kNone &&
+          (!frees || compaction_error_.ok());
+  // Deletions may pass although no further memtable may wait.
+  if (*wait || !(MemTableIsFull() || log_is_full_) ||
+      (frees && !SlotFreeLocked())) {
+    return Status::OK();
+  }
   return SwitchMemTableLocked();
 }
 
@@ -250,7 +264,7 @@ Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
       MutexLock lock(&mutex_);
       log_is_full_ = true;
     }
-    return MakeRoom(wait);
+    return MakeRoom(/*frees=*/false, wait);
   }
   MutexLock lock(&mutex_);
   if (SlotFreeLocked()) {
@@ -308,18 +322,34 @@ bool DBImpl::SlotFreeLocked() const {
          (buffers < kLeastLogs || buffers < CurrentReserveBegin() / kLogPart);
 }
 
-Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
-                         bool* delayed) {
+Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
+                         bool* delayed, bool* frees) {
   const LocalSpan span("stall");
   const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
   const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
   const TimedMutexLock lock(&mutex_, stats_, env_);
   bool counted = false;
+  bool tried = false;
+  *frees = false;
   for (;;) {
     Status status = WritableLocked();
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+      if (!status.IsNoSpace() || inheritance_.count > 0 ||
+          !OnlyDeletes(batch)) {
+        return status;
+      }
+      status = AdmitDeletionLocked(&tried);
+      if (!status.ok()) return status;
+      *frees = !background_error_.ok();
+      if (*frees) return status;
+      continue;
+    }
     const StallCause cause = StopCauseLocked();
     if (cause == StallCause::kNone) break;
+    if (!compaction_error_.ok() && cause != StallCause::kMemTables) {
+      *frees = OnlyDeletes(batch);
+      return *frees ? Status::OK() : compaction_error_;
+    }
     if (stall_.pressure != WritePressure::kStop) {
       UpdateStallLocked();  // Listeners hear of it.
       events_.DeliverLocked();
@@ -340,8 +370,8 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, uint64_t bytes,
   }
   if (*delayed || stall_.pressure != WritePressure::kSlow) return Status::OK();
   *delayed = true;
-  const uint64_t delay_us =
-      write_delay_.Charge(bytes, stall_.rate, MonotonicMicros(env_));
+  const uint64_t delay_us = write_delay_.Charge(
+      batch.ApproximateSize(), stall_.rate, MonotonicMicros(env_));
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
     return Status::Incomplete("writes are slowed down",
@@ -441,12 +471,14 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
     bytes += writer->batch->ApproximateSize();
   });
   Status status;
+  bool refused = false;  // By the log, as if it had not been tried.
   if (leader->disable_wal) {
     memtable_->SetHasUnlogged();
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
     status = LogGroup(group, next - first);
+    refused = !status.ok() && !wal_->failed();
   }
   if (status.ok() && leader->sync) {
     const LocalSpan span(LocalSpan::Shared(), "WAL sync");
@@ -472,7 +504,7 @@ Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
   } else {
     // The log's end is unknown now: nothing may be written behind it.
     MutexLock lock(&mutex_);
-    wal_failed_ = true;
+    if (!refused) wal_failed_ = true;
     SetBackgroundErrorLocked(status, "writing the log");
     events_.DeliverLocked();
   }

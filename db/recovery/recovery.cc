@@ -25,6 +25,14 @@ namespace {
 constexpr size_t kReplayedPart = 16;
 constexpr size_t kMaxGrownBytes = size_t{16} << 20;
 
+// A writer has fewer; descriptors may be short.
+constexpr size_t kMaxHeldLogs = 8;
+
+bool EndsInDamage(wal::ReadOutcome outcome) {
+  return outcome == wal::ReadOutcome::kTornTail ||
+         outcome == wal::ReadOutcome::kDamage;
+}
+
 }  // namespace
 
 RecoveredState::~RecoveredState() {
@@ -35,12 +43,14 @@ RecoveredState::~RecoveredState() {
 
 Recovery::Recovery(const Options& options, std::string db_path,
                    const InternalKeyComparator* comparator,
-                   TableCache* table_cache, Logger* logger)
+                   TableCache* table_cache, Logger* logger,
+                   UnlockedRead* unlocked)
     : options_(options),
       db_path_(std::move(db_path)),
       comparator_(comparator),
       table_cache_(table_cache),
-      logger_(logger) {}
+      logger_(logger),
+      unlocked_(unlocked) {}
 
 Status Recovery::ReadTables(RecoveredState* state) {
   LocalSpan step("list directory");
@@ -65,6 +75,7 @@ Status Recovery::ReadTables(RecoveredState* state) {
   const DescriptorRoom room(FilesToOpen());
   step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
+  if (status.ok() && unlocked_ != nullptr) status = HoldLogs(*state);
   if (!status.ok()) return status;
   PassForeignFiles(state);
   status = CheckKeyFolding(state->manifest.key_folding, options_);
@@ -217,12 +228,55 @@ size_t Recovery::FilesToOpen() const {
 }
 
 Status Recovery::CheckTables(RecoveredState* state) {
-  if (!options_.paranoid_checks) return Status::OK();
+  if (unlocked_ != nullptr) unlocked_->on_manifest(state->manifest);
+  if (!options_.paranoid_checks && unlocked_ == nullptr) return Status::OK();
   std::vector<const FileMetaData*> all;
   for (const auto& files : state->manifest.levels) {
     all.insert(all.end(), files.begin(), files.end());
   }
-  return PreloadTables(table_cache_, all);
+  if (options_.paranoid_checks) return PreloadTables(table_cache_, all);
+  HoldTables(all);
+  return Status::OK();
+}
+
+void Recovery::HoldTables(const std::vector<const FileMetaData*>& files) {
+  for (const FileMetaData* file : files) {
+    const Table* table;
+    std::shared_ptr<Table> owner;
+    if (table_cache_->Find(file->table_file(), &file->table, &table, &owner)
+            .ok()) {
+      continue;
+    }
+    // Reads of a damaged table say so themselves.
+    const uint64_t number = file->number;
+    if (options_.env->FileExists(TableFileName(db_path_, number)).ok() ||
+        options_.env->FileExists(LevelDbTableFileName(db_path_, number)).ok()) {
+      continue;
+    }
+    Doubt("table " + std::to_string(number) + " is missing");
+  }
+}
+
+void Recovery::Doubt(const std::string& what) {
+  if (unlocked_ != nullptr && unlocked_->doubt.empty()) unlocked_->doubt = what;
+}
+
+bool Recovery::IsReplayed(uint64_t log_number,
+                          const ManifestState& manifest) const {
+  return log_number >= manifest.FirstLogNumber() ||
+         (log_number == manifest.prev_log_number && log_number != 0);
+}
+
+Status Recovery::HoldLogs(const RecoveredState& state) {
+  for (const uint64_t number : state.wal_numbers) {
+    if (!IsReplayed(number, state.manifest)) continue;
+    unlocked_->logs.push_back(number);
+    if (held_logs_.size() == kMaxHeldLogs) continue;
+    Status status = options_.env->NewSequentialFile(
+        WalFileName(db_path_, number), FileOptions(), &held_logs_[number]);
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
 }
 
 Status Recovery::ScanSequences(const TableFile& file, SequenceNumber* smallest,
@@ -277,8 +331,7 @@ Status Recovery::ReplayAll(RecoveredState* state) {
   first_log_ = manifest.FirstLogNumber();
   bool stop = false;
   for (const uint64_t number : state->wal_numbers) {
-    if (number < first_log_ &&
-        (number != manifest.prev_log_number || number == 0)) {
+    if (!IsReplayed(number, manifest)) {
       // Its updates are in tables. Varve itself keeps no such log.
       if (!manifest.logs_are_files && manifest.KeepsLog(number)) {
         Status status =
@@ -288,6 +341,7 @@ Status Recovery::ReplayAll(RecoveredState* state) {
       continue;
     }
     if (stop) {
+      Doubt("log " + std::to_string(number) + " follows a damaged one");
       Log(LogLevel::kWarn, logger_,
           "log %llu is not used: an earlier one is damaged",
           static_cast<unsigned long long>(number));
@@ -303,11 +357,19 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   const LocalSpan span("log");
   const std::string path = WalFileName(db_path_, number);
   std::unique_ptr<SequentialFile> file;
-  Status status = options_.env->NewSequentialFile(path, FileOptions(), &file);
+  Status status;
+  const auto held = held_logs_.find(number);
+  if (held != held_logs_.end()) {
+    file = std::move(held->second);
+  } else {
+    status = options_.env->NewSequentialFile(path, FileOptions(), &file);
+  }
   if (!status.ok()) return status;
+  const bool newest = number == state->wal_numbers.back();
   wal::Reader reader(std::move(file), path, number);
   Slice record;
   bool first = true;
+  bool begins = true;  // No update of it was replayed yet.
   wal::ReadOutcome outcome;
   while ((outcome = reader.ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
     BatchReader batch;
@@ -317,6 +379,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       break;
     }
     if (const auto found = first ? FoundPredecessor(record) : std::nullopt) {
+      if (!*found) Doubt(path + " does not follow the log before it");
       if (!*found &&
           options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
         return Status::Corruption(
@@ -339,13 +402,29 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       return Status::OK();
     }
     after_damage_ = false;
+    if (unlocked_ != nullptr && begins && batch.count() > 0) {
+      begins = false;
+      unlocked_->logs_join =
+          unlocked_->logs_join &&
+          (last_replayed_ == 0 || batch.sequence() == last_replayed_ + 1);
+    }
     status = ApplyBatch(record, number, state);
     if (!status.ok()) return status.Annotate(path);
   }
   last_log_ = number;
   last_log_end_ = reader.RecordEnd();
+  if (unlocked_ != nullptr &&
+      (outcome != wal::ReadOutcome::kEnd || reader.IsRecyclable())) {
+    unlocked_->logs_join = false;
+  }
   if (outcome == wal::ReadOutcome::kEnd) return Status::OK();
   if (status.ok()) status = reader.status();
+  if (!newest) Doubt(status.ToString());
+  if (unlocked_ != nullptr && newest && EndsInDamage(outcome)) {
+    if (unlocked_->tail_is_in_flight) return Status::OK();
+    unlocked_->torn_log = number;
+    unlocked_->torn_at = last_log_end_;
+  }
   if (outcome == wal::ReadOutcome::kIOError ||
       outcome == wal::ReadOutcome::kNotSupported ||
       options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {

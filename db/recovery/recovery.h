@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,6 +49,27 @@ struct RecoveredState {
   bool is_clean = false;
 };
 
+// What a recovery without the lock is told and tells: see
+// db/recovery/unlocked_recovery.h.
+struct UnlockedRead {
+  // In: called with the MANIFEST before any table is opened.
+  std::function<void(const ManifestState&)> on_manifest;
+  // In: the newest log ends in a record that is being written.
+  bool tail_is_in_flight = false;
+
+  // Out: what is missing, and may have been removed by a writer, although the
+  // recovery succeeded. Empty: nothing.
+  std::string doubt;
+  // Out: the logs that were replayed, rising.
+  std::vector<uint64_t> logs;
+  // Out: each of them was read to its end, goes on where the one before ended,
+  // and is of a form that is never written anew in place.
+  bool logs_join = true;
+  // Out: the newest log was refused because of its end, and the bytes before.
+  uint64_t torn_log = 0;
+  uint64_t torn_at = 0;
+};
+
 // Takes a memtable that is full, and the reference to it, also on failure.
 using MemTableSink = std::function<Status(MemTable*)>;
 
@@ -55,10 +78,10 @@ using MemTableSink = std::function<Status(MemTable*)>;
 // Thread-safety: owned by one thread.
 class Recovery {
  public:
-  // All must outlive it.
+  // All must outlive it. Without `unlocked` the database is locked.
   Recovery(const Options& options, std::string db_path,
            const InternalKeyComparator* comparator, TableCache* table_cache,
-           Logger* logger);
+           Logger* logger, UnlockedRead* unlocked = nullptr);
 
   // Reads all but the logs.
   Status ReadTables(RecoveredState* state);
@@ -91,6 +114,14 @@ class Recovery {
   // How many files CheckTables has open at once, at most.
   size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
+  // Opens the tables so that a writer may remove them, whatever else is wrong
+  // with them.
+  void HoldTables(const std::vector<const FileMetaData*>& files);
+  // Opens the logs that will be replayed, so that a writer may remove them.
+  Status HoldLogs(const RecoveredState& state);
+  // Sets UnlockedRead::doubt, if it is empty.
+  void Doubt(const std::string& what);
+  bool IsReplayed(uint64_t log_number, const ManifestState& manifest) const;
   Status FindSequences(RecoveredState* state);
   Status ScanSequences(const TableFile& file, SequenceNumber* smallest,
                        SequenceNumber* largest);
@@ -121,6 +152,8 @@ class Recovery {
   TableCache* const table_cache_;
   Logger* const logger_;
   std::vector<Entry> entries_;  // Of the directory, by names of the engine's.
+  UnlockedRead* const unlocked_;
+  std::map<uint64_t, std::unique_ptr<SequentialFile>> held_logs_;
   bool has_current_ = false;
   size_t manifest_count_ = 0;
   uint64_t options_number_ = 0;  // Of RocksDB's newest options file; 0: none.

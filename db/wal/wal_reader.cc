@@ -143,6 +143,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   const auto type = static_cast<uint8_t>(header[6]);
   const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
   const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
+  met_recyclable_ = met_recyclable_ || recyclable;
   if (rest_.size() < header_size + length) {
     // In a recycled log, old bytes may follow the new ones directly.
     if (last_block_ && type <= kRecyclableUserTimestampSize) {

@@ -38,6 +38,10 @@ class Reader {
   // The byte behind the last record that was returned.
   uint64_t RecordEnd() const { return record_end_; }
 
+  // Whether there was a record of the form that logs have whose files RocksDB
+  // uses again, writing over what they held.
+  bool IsRecyclable() const { return met_recyclable_; }
+
   // After any outcome but a record: whether the log ends in a write that was
   // cut off, which is no damage. Reads on, after kDamage. What begins with a
   // header may have been a good record once, and counts as damage, unless
@@ -95,11 +99,12 @@ class Reader {
   Slice fragment_begin_;    // rest_ before the last fragment was taken.
   uint64_t block_end_ = 0;  // Offset in the file behind the block.
   uint64_t record_end_ = 0;
-  bool last_block_ = false;    // The block is shorter than a whole one.
-  bool no_header_ = false;     // The damage is not that of a record.
-  bool bad_checksum_ = false;  // It may be that of a record.
-  bool recyclable_ = false;    // The log's first record was of that form.
-  bool skipped_ = false;       // Damage: fragments may lack their beginning.
+  bool last_block_ = false;      // The block is shorter than a whole one.
+  bool no_header_ = false;       // The damage is not that of a record.
+  bool bad_checksum_ = false;    // It may be that of a record.
+  bool recyclable_ = false;      // The log's first record was of that form.
+  bool met_recyclable_ = false;  // Perhaps of the file's earlier life.
+  bool skipped_ = false;         // Damage: fragments may lack their beginning.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;
   std::string assembled_;

@@ -43,23 +43,29 @@ class Writer::Cursor {
   size_t offset_ = 0;  // In the first of parts_.
 };
 
-Status Writer::AddRecord(std::span<const Slice> parts) {
+Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
   if (!failure_.ok()) [[unlikely]] {
     return failure_;
   }
-  Status status = AddFragments(parts);
+  size_t size = 0;
+  for (const Slice& part : parts) size += part.size();
+  if (options_.allocate_bytes != 0) {
+    Status status = AllocateFor(size, may_use_reserve);
+    if (!status.ok()) [[unlikely]] {
+      return status;
+    }
+  }
+  Status status = AddFragments(parts, size);
   if (!status.ok()) [[unlikely]] {
     failure_ = status;
   }
   return status;
 }
 
-Status Writer::AddFragments(std::span<const Slice> parts) {
+Status Writer::AddFragments(std::span<const Slice> parts, size_t size) {
   static constexpr char kZeroes[kHeaderSize] = {};
-  size_t left = 0;
-  for (const Slice& part : parts) left += part.size();
+  size_t left = size;
   const bool flush = !options_.manual_flush || left >= kLargeRecordBytes;
-  if (options_.allocate_bytes != 0) AllocateFor(left);
   Cursor cursor(parts);
   bool first = true;
   Status status;
@@ -71,13 +77,13 @@ Status Writer::AddFragments(std::span<const Slice> parts) {
       block_offset_ = 0;
     }
     const size_t space = kBlockSize - block_offset_ - kHeaderSize;
-    const size_t size = left < space ? left : space;
-    const bool last = size == left;
+    const size_t piece = left < space ? left : space;
+    const bool last = piece == left;
     const uint8_t type =
         first ? (last ? kFull : kFirst) : (last ? kLast : kMiddle);
-    status = AddFragment(type, &cursor, size);
+    status = AddFragment(type, &cursor, piece);
     if (!status.ok()) return status;
-    left -= size;
+    left -= piece;
     first = false;
   } while (left > 0);
   return flush ? file_->Flush() : status;
@@ -104,15 +110,27 @@ Status Writer::AddFragment(uint8_t type, Cursor* cursor, size_t size) {
   return status;
 }
 
-void Writer::AllocateFor(size_t record_size) {
+Status Writer::AllocateFor(size_t record_size, bool may_use_reserve) {
   // Headers take less than a thousandth of a large record.
-  const uint64_t end =
+  uint64_t end =
       file_->Size() + record_size + record_size / 1024 + 2 * kHeaderSize;
-  if (end <= allocated_bytes_) return;
-  const uint64_t length =
-      std::max(options_.allocate_bytes, end - allocated_bytes_);
-  file_->Allocate(allocated_bytes_, length);
-  allocated_bytes_ += length;
+  if (!may_use_reserve) end += options_.reserve_bytes;
+  if (end <= allocated_bytes_) [[likely]] {
+    return Status::OK();
+  }
+  return Allocate(end);
+}
+
+Status Writer::Allocate(uint64_t end) {
+  const uint64_t needed = end - allocated_bytes_;
+  uint64_t length = std::max(options_.allocate_bytes, needed);
+  Status status = file_->Reserve(allocated_bytes_, length);
+  if (status.IsNoSpace() && length > needed) {
+    length = needed;
+    status = file_->Reserve(allocated_bytes_, length);
+  }
+  if (status.ok()) allocated_bytes_ += length;
+  return status;
 }
 
 }  // namespace varve::wal

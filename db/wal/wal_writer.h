@@ -18,6 +18,8 @@ struct WriterOptions {
   // Ask for the file's space in pieces of so many bytes, ahead of the writes;
   // 0, do not.
   uint64_t allocate_bytes = 0;
+  // Of these, keep so many for records that may use the reserve.
+  uint64_t reserve_bytes = 0;
 };
 
 // Appends records to a log.
@@ -34,11 +36,15 @@ class Writer {
   // Adds a record, the parts in a row, and hands it to the operating system,
   // by one write() if it is not larger than the file's buffer. After an error,
   // of this or of what follows, the log's end is unknown, and what was not
-  // synced may be gone: nothing is tried again, the error comes back.
-  Status AddRecord(std::span<const Slice> parts);
-  Status AddRecord(const Slice& record) {
-    return AddRecord(std::span<const Slice>(&record, 1));
+  // synced may be gone: nothing is tried again, the error comes back. But a
+  // record for which there is no space may be refused before anything of it is
+  // written: then failed() is false, and the log may still be used.
+  Status AddRecord(std::span<const Slice> parts, bool may_use_reserve = false);
+  Status AddRecord(const Slice& record, bool may_use_reserve = false) {
+    return AddRecord(std::span<const Slice>(&record, 1), may_use_reserve);
   }
+  // The file's space behind its end was given back.
+  void ForgetAllocation() { allocated_bytes_ = file_->Size(); }
   // Hands on what manual_flush has left.
   Status Flush() {
     if (failure_.ok()) failure_ = file_->Flush();
@@ -55,6 +61,7 @@ class Writer {
   }
   Status Close() { return file_->Close(); }
 
+  bool failed() const { return !failure_.ok(); }
   uint64_t number() const { return number_; }
   uint64_t Size() const { return file_->Size(); }
   WritableFile* file() { return file_.get(); }
@@ -62,9 +69,10 @@ class Writer {
  private:
   class Cursor;
 
-  Status AddFragments(std::span<const Slice> parts);
+  Status AddFragments(std::span<const Slice> parts, size_t size);
   Status AddFragment(uint8_t type, Cursor* cursor, size_t size);
-  void AllocateFor(size_t record_size);
+  Status AllocateFor(size_t record_size, bool may_use_reserve);
+  [[gnu::noinline]] Status Allocate(uint64_t end);
 
   std::unique_ptr<WritableFile> file_;
   const uint64_t number_;

@@ -45,7 +45,10 @@ VARVE_EXPORT const char* varve_version(void);
 
 /* ---- Databases ---- */
 
-/** Opens without changing a file or taking the lock; writes are errors. */
+/**
+ * Opens without changing a file or taking the lock; writes are errors. Shows
+ * one moment of the database, also while another process writes to it.
+ */
 VARVE_EXPORT varve_t* varve_open_for_read_only(const varve_options_t* options,
                                                const char* name, char** errptr);
 

@@ -55,9 +55,20 @@ class VARVE_EXPORT DB {
   static Status Open(const Options& options, const std::string& path,
                      std::unique_ptr<DB>* db);
 
-  // Opens without changing a file or taking the lock. Sees what was written
-  // when it was opened, logs included; writes are NotSupported. The database
-  // must not be written by another process meanwhile.
+  // Opens without changing a file or taking the lock; writes are NotSupported.
+  // Another process may have the database open and write to it. The DB then
+  // shows one moment, logs included, and never changes: all writes that had
+  // returned before the call, perhaps some that came later, and none without
+  // those before it. Writes that are not with the operating system yet
+  // (Options::manual_wal_flush, WriteOptions::disable_wal) are not seen.
+  //
+  // All tables are opened at once, so that they can be read after the writer
+  // has removed them. That cannot be promised where fewer of them stay open:
+  // max_open_files, a limit on descriptors, or cache_index_and_filter_blocks.
+  // There a read may be an IOError that says to open the database again.
+  //
+  // Busy: the writer changed the database faster than it could be read, many
+  // times over.
   static Status OpenForReadOnly(const Options& options, const std::string& path,
                                 std::unique_ptr<DB>* db);
 
@@ -81,7 +92,8 @@ class VARVE_EXPORT DB {
   // the call returns; see WriteOptions::sync for when it is safe.
   // InvalidArgument: key and value take more than 3 GiB, see WriteBatch::Put.
   // IOError and others: a background failure has made the DB read-only; the
-  // status carries the cause.
+  // status carries the cause. While the device is full, batches that only
+  // delete are still taken as long as the log has space for them.
   virtual Status Put(const WriteOptions& options, const Slice& key,
                      const Slice& value) = 0;
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
@@ -217,14 +229,18 @@ class VARVE_EXPORT DB {
   // files of which a write or sync failed. OK too if there is nothing to resume
   // from. After an error the DB stays read-only, and Resume may be called
   // again. When the device or the quota was full, the DB tries by itself every
-  // few seconds.
+  // few seconds, and at each call of Delete, DeleteRange, Flush and
+  // CompactRange.
   virtual Status Resume() = 0;
 
   // Compacts all keys in [*begin, *end]; null is before the first and behind
   // the last. Waits until it is done. Of what is in memory all is written to
   // tables before if some is of these keys, else nothing.
   // InvalidArgument: see CompactRangeOptions. ShutdownInProgress: the database
-  // is being closed, or see CancelAllBackgroundWork.
+  // is being closed, or see CancelAllBackgroundWork. IsNoSpace: the device is
+  // full; nothing is lost, and the call may be repeated. It can free space on a
+  // device that is full: tables whose keys are all covered by newer range
+  // deletions, with no snapshot between, are removed without writing a table.
   virtual Status CompactRange(const CompactRangeOptions& options,
                               const Slice* begin, const Slice* end) = 0;
 

@@ -139,6 +139,11 @@ class VARVE_EXPORT WritableFile {
   // file's size. A hint: errors are ignored.
   virtual void Allocate(uint64_t offset, uint64_t length);
 
+  // As Allocate, where writes must not find the device full halfway: IsNoSpace
+  // if it has not so much space, and then the file is as it was. OK where that
+  // cannot be told.
+  virtual Status Reserve(uint64_t offset, uint64_t length);
+
   // Starts writing back `length` bytes from `offset` without waiting. A hint:
   // durability still needs Sync.
   virtual void RangeSync(uint64_t offset, uint64_t length);

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/reader/file_pool.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -16,7 +18,44 @@ namespace {
 // How often more files are tried than fitted last; see Descriptors.
 constexpr size_t kProbeOpens = 64;
 
+constexpr char kGone[] =
+    "another process has removed or replaced the file since the database was "
+    "opened for reading; open it again";
+
+// What tells a file from another one of the same name. Links and reads change
+// nothing of it.
+struct FileStamp {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size = 0;
+  time_t seconds = 0;
+  int64_t nanos = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
+// All zero for a file without a descriptor.
+FileStamp StampOf(const RandomAccessFile& file) {
+  FileStamp stamp;
+  struct stat info;
+  const int descriptor = file.AcquireDescriptor();
+  if (descriptor < 0) return stamp;
+  if (fstat(descriptor, &info) == 0) {
+    stamp = {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+             info.st_mtim.tv_nsec};
+  }
+  file.ReleaseDescriptor(0);
+  return stamp;
+}
+
 }  // namespace
+
+Status FilePool::Gone(const std::string& path) {
+  return Status::IOError(path, kGone);
+}
+
+bool FilePool::IsGone(const Status& status) {
+  return status.IsIOError() && status.message().ToStringView().ends_with(kGone);
+}
 
 class FilePool::PooledFile final : public RandomAccessFile {
  public:
@@ -91,7 +130,11 @@ class FilePool::PooledFile final : public RandomAccessFile {
       if (!s.ok() && !s.IsBusy())
         RecordTick(pool_->statistics_, Ticker::kNoFileErrors, 1);
       // It was there: a read that says NotFound would speak of a key.
-      if (s.IsNotFound()) s = Status::Corruption(path_, "the file has gone");
+      if (s.IsNotFound()) {
+        s = pool_->other_writers_
+                ? Gone(path_)
+                : Status::Corruption(path_, "the file has gone");
+      }
       return s;
     }
     // relaxed, both: a hint for the clock.
@@ -132,6 +175,10 @@ class FilePool::PooledFile final : public RandomAccessFile {
   mutable std::atomic<bool> referenced_{false};
   mutable std::atomic<size_t> alignment_{1};
   std::unique_ptr<RandomAccessFile> target_;
+
+  // Of the target that was opened first. Only with other_writers_, and for the
+  // thread that opens the file.
+  std::optional<FileStamp> stamp_;
 
   // Guarded by the pool's mutex.
   bool opening_ = false;
@@ -244,6 +291,14 @@ Status FilePool::OpenTarget(PooledFile* file, bool waits) {
       // relaxed: it is the same each time.
       file->alignment_.store(file->target_->RequiredAlignment(),
                              std::memory_order_relaxed);
+    }
+    if (s.ok() && other_writers_) [[unlikely]] {
+      const FileStamp stamp = StampOf(*file->target_);
+      if (!file->stamp_) file->stamp_ = stamp;
+      if (*file->stamp_ != stamp) {
+        file->target_.reset();
+        return Gone(file->path_);
+      }
     }
     if (!IsOutOfDescriptors(s)) return s;
     std::unique_ptr<RandomAccessFile> victim;

@@ -80,6 +80,14 @@ class FilePool : private DescriptorGiver {
   Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file,
               Env* env = nullptr);
 
+  // Another process may remove the files, or put others in their places. A
+  // read that has to open its file again is then an IOError, for which IsGone
+  // is true, in place of a Corruption or of another file's bytes. To be called
+  // before the first Open.
+  void ExpectOtherWriters() { other_writers_ = true; }
+  static Status Gone(const std::string& path);
+  static bool IsGone(const Status& status);
+
   size_t open_files() const;
 
  private:
@@ -106,6 +114,7 @@ class FilePool : private DescriptorGiver {
   const FileOptions file_options_;
   const size_t max_open_files_;
   StatisticsImpl* const statistics_;
+  bool other_writers_ = false;
 
   mutable Mutex mu_;
   CondVar changed_;  // A place is free, or an opening has ended.

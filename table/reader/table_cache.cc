@@ -234,6 +234,7 @@ struct TableCache::Rep {
   const bool bounded;                        // In number, by max_open_files.
   const std::unique_ptr<FilePool> own_pool;  // Null if it is shared.
   FilePool* const pool;
+  bool missing_is_gone = false;
   std::vector<std::unique_ptr<Shard>> shards;
   Mutex memo_mutex;
 };
@@ -261,7 +262,9 @@ Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
   const std::string other_path = LevelDbTableFileName(db_path, number);
   s = OpenFile(other_path, file);
   if (s.IsNotFound()) {
-    return Status::Corruption(*path, "the table file is missing");
+    return missing_is_gone
+               ? FilePool::Gone(*path)
+               : Status::Corruption(*path, "the table file is missing");
   }
   *path = other_path;
   return s;
@@ -362,6 +365,10 @@ std::unique_ptr<InternalIterator> TableCache::NewIterator(
   return std::unique_ptr<InternalIterator>(new (memory) TableIterator(
       options, &table->core(), std::move(owner), memory));
 }
+
+void TableCache::ExpectOtherWriters() { rep_->pool->ExpectOtherWriters(); }
+
+void TableCache::ExpectRemovals() { rep_->missing_is_gone = true; }
 
 void TableCache::Evict(uint64_t file_number) {
   rep_->ShardOf(file_number)->Evict(file_number);

@@ -87,6 +87,12 @@ class TableCache {
       const ReadOptions& options, const TableFile& file,
       TableMemo* memo = nullptr, ContextMemory* memory = nullptr);
 
+  // See FilePool.
+  void ExpectOtherWriters();
+  // All tables were there: one that is missing from now on was removed by
+  // another process, and is FilePool::Gone in place of Corruption.
+  void ExpectRemovals();
+
   // Forgets a file that is about to be removed.
   void Evict(uint64_t file_number);
 

@@ -1,11 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: whatever others do with a database's directory while it is written to,
-// nobody else gets to write there. Method: beside threads that write, a thread
-// of the same process copies the directory, and other processes open it for
-// writing, take the record lock that RocksDB takes, open it for reading, and
-// run `varve check`, all of the time. VARVE_STRESS_SECONDS sets the length.
-// What came out is printed.
+// nobody else gets to write there, and all who only read are right. Method:
+// beside threads that write, a thread of the same process copies the directory,
+// and other processes open it for writing, take the record lock that RocksDB
+// takes, open it for reading and compare all entries, and run `varve check`,
+// all of the time. VARVE_STRESS_SECONDS sets the length. What came out is
+// printed.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,8 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -31,6 +34,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kWriters = 2;
+constexpr int kSlots = 20000;
+
 struct Counts {
   std::atomic<uint64_t> done{0};
   std::atomic<uint64_t> failed{0};  // Of what need not succeed.
@@ -41,6 +47,8 @@ struct Counts {
 struct Shared {
   std::atomic<bool> go{false};
   std::atomic<bool> stop{false};
+  // The number of which each writer's last Put has returned.
+  std::atomic<int> last[kWriters] = {-1, -1};
   Counts opens, record_locks, read_only_opens, copies, checks;
 };
 
@@ -99,9 +107,41 @@ class HostileNeighbourTest : public DbTestBase {
     std::unique_ptr<DB> db;
     Options options = options_;
     options.create_if_missing = false;
+    int least[kWriters];
+    for (int i = 0; i < kWriters; ++i) least[i] = shared_->last[i];
     Status status = DB::OpenForReadOnly(options, path_, &db);
     ++shared_->read_only_opens.done;
-    if (!status.ok()) ++shared_->read_only_opens.failed;
+    EntryList entries;
+    if (status.ok()) status = ScanForward(db.get(), {}, &entries);
+    if (!status.ok()) {
+      ++shared_->read_only_opens.failed;
+      fprintf(stderr, "opening for reading: %s\n", status.ToString().c_str());
+      return;
+    }
+    for (int i = 0; i < kWriters; ++i) {
+      if (IsOneMoment(entries, i, least[i])) continue;
+      ++shared_->read_only_opens.wrong;
+      fprintf(stderr, "wrong entries of writer %d\n", i);
+    }
+  }
+
+  // Whether the entries that a writer has put are those of one moment, at which
+  // it had put number `least`.
+  static bool IsOneMoment(const EntryList& entries, int writer, int least) {
+    const std::string prefix = std::to_string(writer) + "/";
+    int newest = -1;
+    int oldest = INT_MAX;
+    int count = 0;
+    for (const auto& [key, value] : entries) {
+      if (!key.starts_with(prefix)) continue;
+      const int number = atoi(value.c_str());
+      if (key != prefix + Key(number % kSlots)) return false;
+      newest = std::max(newest, number);
+      oldest = std::min(oldest, number);
+      ++count;
+    }
+    return newest >= least && count == std::min(newest + 1, kSlots) &&
+           (count == 0 || newest - oldest + 1 == count);
   }
 
   void Copy() {
@@ -121,21 +161,23 @@ class HostileNeighbourTest : public DbTestBase {
     const ToolResult result =
         RunTool({VARVE_TOOL_PATH, "check", "--db=" + path_});
     ++shared_->checks.done;
-    if (result.exit_code != 0) ++shared_->checks.failed;
+    if (result.exit_code == 0) return;
+    ++shared_->checks.failed;
+    fprintf(stderr, "check: %s\n", result.Summary().c_str());
   }
 
   // Writes numbers, each thread its own, until Stop.
-  void Write(int thread, int* last) {
+  void Write(int thread) {
     WriteOptions options;
     for (int i = 0; !shared_->stop; ++i) {
       options.sync = i % 512 == 0;
-      const std::string key = std::to_string(thread) + "/" + Key(i % 20000);
+      const std::string key = std::to_string(thread) + "/" + Key(i % kSlots);
       const Status status = db_->Put(options, key, std::to_string(i));
       if (!status.ok()) {
         ADD_FAILURE() << status.ToString();
         return;
       }
-      *last = i;
+      shared_->last[thread] = i;
     }
   }
 
@@ -153,11 +195,9 @@ TEST_F(HostileNeighbourTest, NobodyElseGetsToWrite) {
   Open();
   if (HasFatalFailure()) return Stop();
   shared_->go = true;
-  constexpr int kWriters = 2;
-  int last[kWriters] = {-1, -1};
   std::vector<std::thread> threads;
   for (int i = 0; i < kWriters; ++i) {
-    threads.emplace_back([&, i] { Write(i, &last[i]); });
+    threads.emplace_back([this, i] { Write(i); });
   }
   threads.emplace_back([this] {
     while (!shared_->stop) Copy();
@@ -173,11 +213,17 @@ TEST_F(HostileNeighbourTest, NobodyElseGetsToWrite) {
   EXPECT_GT(shared_->copies.done, 0u);
   EXPECT_EQ(shared_->opens.wrong, 0u);
   EXPECT_EQ(shared_->record_locks.wrong, 0u);
+  EXPECT_GT(shared_->read_only_opens.done, 0u);
+  EXPECT_EQ(shared_->read_only_opens.failed, 0u);
+  EXPECT_EQ(shared_->read_only_opens.wrong, 0u);
+  EXPECT_GT(shared_->checks.done, 0u);
+  EXPECT_EQ(shared_->checks.failed, 0u);
   Reopen();
   uint64_t lost = 0;
   for (int thread = 0; thread < kWriters; ++thread) {
-    for (int i = std::max(0, last[thread] - 19999); i <= last[thread]; ++i) {
-      const std::string key = std::to_string(thread) + "/" + Key(i % 20000);
+    const int last = shared_->last[thread];
+    for (int i = std::max(0, last - kSlots + 1); i <= last; ++i) {
+      const std::string key = std::to_string(thread) + "/" + Key(i % kSlots);
       lost += Get(key) == std::to_string(i) ? 0 : 1;
     }
   }
@@ -189,7 +235,7 @@ TEST_F(HostileNeighbourTest, NobodyElseGetsToWrite) {
            static_cast<unsigned long>(counts.failed),
            static_cast<unsigned long>(counts.wrong));
   };
-  printf("writes: %d, %lu lost\n", last[0] + last[1] + 2,
+  printf("writes: %d, %lu lost\n", shared_->last[0] + shared_->last[1] + 2,
          static_cast<unsigned long>(lost));
   print("opens for writing", shared_->opens);
   print("record locks", shared_->record_locks);

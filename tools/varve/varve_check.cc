@@ -2,10 +2,13 @@
 #include "tools/varve/varve_check.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
+#include <cstdlib>
 #include <map>
 #include <set>
 
+#include "db/recovery/directory_observation.h"
 #include "db/recovery/foreign_files.h"
 #include "db/version/manifest_reader.h"
 #include "db/wal/wal_predecessor.h"
@@ -15,23 +18,44 @@
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_verifier.h"
 #include "tools/varve/varve_dump_sst.h"
+#include "tools/varve/varve_live.h"
 
 namespace varve {
 
 namespace {
 
+// Another process may write while the check runs. The damage that a round finds
+// counts if the files stayed as they were, or if so many rounds find the same.
+constexpr int kSameRounds = 4;
+constexpr int kMaxRounds = 100;
+
+// A record at the end of the newest log may be half written. It is whole a
+// moment later. Each wait is twice as long as the one before.
+constexpr int kTailAttempts = 4;
+constexpr int kLiveTailAttempts = 9;
+constexpr uint64_t kTailWaitUs = 1000;
+
+// Tables that were found good, by number; their files never change.
+using GoodTables = std::map<uint64_t, FileMetaData>;
+
+// One round.
 class Checker {
  public:
-  explicit Checker(Session* session)
+  // `live`: another process has the database open.
+  Checker(Session* session, FILE* out, bool live, GoodTables* good)
       : session_(*session),
-        out_(session->out),
+        out_(out),
+        live_(live),
+        good_(*good),
         path_(session->db()),
         comparator_(BytewiseComparator()),
         progress_(*session) {}
 
+  // A line for each damage.
+  const std::string& damage() const { return damage_; }
+
   Status Run() {
-    Status status = RequireDatabase(session_.line);
-    if (status.ok()) status = List();
+    Status status = List();
     if (!status.ok()) return status;
     CheckManifest();
     PassForeignFiles();
@@ -61,11 +85,12 @@ class Checker {
     // What Varve does not have need not be damage.
     const bool foreign = status.IsNotSupported() || status.IsInvalidArgument();
     const bool unread = status.IsIOError();
-    fprintf(out_, "%s: %s: %s\n",
-            foreign  ? "refused"
-            : unread ? "unreadable"
-                     : "damaged",
-            file.c_str(), status.ToString().c_str());
+    const std::string line = std::string(foreign  ? "refused"
+                                         : unread ? "unreadable"
+                                                  : "damaged") +
+                             ": " + file + ": " + status.ToString() + "\n";
+    fputs(line.c_str(), out_);
+    damage_ += line;
     ++damages_;
     refused_ += foreign;
     unreadable_ += unread;
@@ -85,7 +110,9 @@ class Checker {
       if (type == FileType::kTable || type == FileType::kLevelDbTable) {
         tables_[number] = name;
       }
-      if (type == FileType::kTemp) Note(name, "left by a crash, not used");
+      if (type == FileType::kTemp && !live_) {
+        Note(name, "left by a crash, not used");
+      }
     }
     return status;
   }
@@ -127,7 +154,7 @@ class Checker {
       return;
     }
     has_manifest_ = true;
-    if (manifest_.torn_tail) {
+    if (manifest_.torn_tail && !live_) {
       Note(name, "the last edit was cut off: " + manifest_.torn_tail_message);
     }
   }
@@ -139,8 +166,13 @@ class Checker {
     }
     for (const auto& [number, file] : live) {
       if (tables_.contains(number)) continue;
-      Damage(TableFileName("", number).substr(1),
-             Status::NotFound("the MANIFEST names it, and it is missing"));
+      const std::string name = TableFileName("", number).substr(1);
+      if (Env::Default()->FileExists(path_ + "/" + name).ok()) {
+        tables_[number] = name;  // Made since the directory was listed.
+      } else if (!IsSuperseded(number)) {
+        Damage(name,
+               Status::NotFound("the MANIFEST names it, and it is missing"));
+      }
     }
     size_t i = 0;
     for (const auto& [number, name] : tables_) {
@@ -152,13 +184,33 @@ class Checker {
       const auto it = live.find(number);
       const FileMetaData* const file = it == live.end() ? nullptr : it->second;
       if (has_manifest_ && file == nullptr) {
+        // A process that writes makes it, or is about to remove it.
+        if (live_) continue;
         Note(name, "no part of the database, the MANIFEST does not name it");
         if (number >= manifest_.next_file_number) NoteSequences(name);
         continue;
       }
       const Status status = CheckTable(path_ + "/" + name, file);
-      if (!status.ok()) Damage(name, status);
+      if (status.ok() || (status.IsNotFound() && IsSuperseded(number))) {
+        continue;
+      }
+      Damage(name, status);
     }
+  }
+
+  // Whether the MANIFEST, read again, does not name the table: then another
+  // process has removed it since the check began.
+  bool IsSuperseded(uint64_t table) const {
+    ManifestState now;
+    if (!ReadManifest(Env::Default(), path_, comparator_, &now).ok()) {
+      return false;
+    }
+    for (const auto& level : now.levels) {
+      for (const FileMetaData* file : level) {
+        if (file->number == table) return false;
+      }
+    }
+    return true;
   }
 
   // Of a table that was made after the MANIFEST's last edit, if it is whole.
@@ -178,6 +230,24 @@ class Checker {
 
   // Without a MANIFEST `file` is null.
   Status CheckTable(const std::string& path, const FileMetaData* file) {
+    if (file != nullptr) {
+      const auto good = good_.find(file->number);
+      if (good != good_.end() && IsSame(good->second, *file)) {
+        table_bytes_ += file->file_size;
+        return Status();
+      }
+    }
+    const Status status = CheckTableFile(path, file);
+    if (status.ok() && file != nullptr) good_[file->number] = *file;
+    return status;
+  }
+
+  static bool IsSame(const FileMetaData& a, const FileMetaData& b) {
+    return a.file_size == b.file_size && a.smallest == b.smallest &&
+           a.largest == b.largest && a.largest_sequence == b.largest_sequence;
+  }
+
+  Status CheckTableFile(const std::string& path, const FileMetaData* file) {
     uint64_t size = 0;
     Status status = Env::Default()->GetFileSize(path, &size);
     if (!status.ok()) return status;
@@ -223,7 +293,18 @@ class Checker {
       const bool live = !has_manifest_ ||
                         number >= manifest_.FirstLogNumber() ||
                         number == manifest_.prev_log_number;
-      const Status status = CheckLog(number, name, live);
+      const uint64_t records = records_;
+      Status status = CheckLog(number, name, live);
+      const bool newest = number == logs_.rbegin()->first;
+      const int attempts = live_ ? kLiveTailAttempts : kTailAttempts;
+      for (int i = 0; i < attempts && newest && status.IsCorruption(); ++i) {
+        const uint64_t end = log_ends_[number];
+        Env::Default()->SleepForMicroseconds(kTailWaitUs << i);
+        records_ = records;
+        status = CheckLog(number, name, live);
+        // What was damaged is good now: it was being written.
+        if (log_ends_[number] > end) status = Status();
+      }
       if (status.ok()) continue;
       if (live) {
         Damage(name, status);
@@ -273,6 +354,7 @@ class Checker {
       ++records_;
       const bool is_first = next == 0;
       status = CheckRecord(record, &next);
+      log_ends_[number] = reader.RecordEnd();
       if (status.ok() && live) CheckGap(record, is_first && next != 0);
       if (status.ok() && live && next != 0) next_sequence_ = next;
       if (!status.ok()) {
@@ -283,6 +365,7 @@ class Checker {
     log_ends_[number] = reader.RecordEnd();
     if (outcome == wal::ReadOutcome::kEnd) return Status();
     if (reader.EndIsTorn(outcome)) {
+      if (live_) return Status();
       Note(name, "the last write was cut off: " +
                      reader.status().message().ToString());
       if (live) {
@@ -352,6 +435,8 @@ class Checker {
 
   Session& session_;
   FILE* const out_;
+  const bool live_;
+  GoodTables& good_;
   const std::string path_;
   const InternalKeyComparator comparator_;
   Progress progress_;
@@ -370,6 +455,7 @@ class Checker {
   std::string unknown_table_;
   uint64_t table_bytes_ = 0;
   uint64_t records_ = 0;
+  std::string damage_;
   uint64_t damages_ = 0;
   uint64_t refused_ = 0;  // Of these.
   uint64_t unreadable_ = 0;
@@ -377,6 +463,45 @@ class Checker {
 
 }  // namespace
 
-Status RunCheck(Session* session) { return Checker(session).Run(); }
+Status RunCheck(Session* session) {
+  Env* const env = Env::Default();
+  Status status = RequireDatabase(session->line);
+  if (!status.ok()) return status;
+  GoodTables good;
+  std::string last_damage;
+  int same_rounds = 0;
+  DirectoryObservation before = ObserveDirectory(env, session->db());
+  for (int round = 1;; ++round) {
+    const std::string holder = FindHolder(session->line);
+    char* text = nullptr;
+    size_t size = 0;
+    FILE* const out = open_memstream(&text, &size);
+    if (out == nullptr) return Status::FromErrno("open_memstream", errno);
+    if (!holder.empty()) {
+      fprintf(out, "note: %s: open in %s\n", session->db().c_str(),
+              holder.c_str());
+    }
+    Checker checker(session, out, !holder.empty(), &good);
+    status = checker.Run();
+    fclose(out);
+    const std::string found(text, size);
+    free(text);
+    const DirectoryObservation after = ObserveDirectory(env, session->db());
+    same_rounds = checker.damage() == last_damage ? same_rounds + 1 : 1;
+    last_damage = checker.damage();
+    if (round == kMaxRounds) {
+      return Status::Busy(session->db(),
+                          "another process changes it faster than it can be "
+                          "checked: " +
+                              status.ToString());
+    }
+    if (checker.damage().empty() || after == before ||
+        same_rounds == kSameRounds) {
+      fwrite(found.data(), 1, found.size(), session->out);
+      return status;
+    }
+    before = after;
+  }
+}
 
 }  // namespace varve

@@ -40,6 +40,8 @@ struct Command {
   const char* summary;  // Half a line.
   const char* help;     // At most a screen of 24 lines of 80 columns.
   Status (*run)(Session* session);
+  // Changes nothing and takes no lock, of a database that --db names.
+  bool only_reads = false;
 };
 
 // All commands, in the order of the overview.

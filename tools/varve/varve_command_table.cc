@@ -26,8 +26,8 @@ Prints the value of a key. Exit code 1 if the key is not there.
   --ignore_case        the keys of the database are case-insensitive
   --                   what follows is no option
 
-Changes nothing and takes no lock: do not run it beside a process that
-writes.
+Changes nothing and takes no lock. Beside a process that writes it shows one
+moment of the database.
 Without --hex and --json, output of a key or value ends at its first zero
 byte, as ldb's does.
 )";
@@ -67,8 +67,8 @@ Prints the entries in the order of keys, a line each, as KEY : VALUE.
                        with --hex all are
   --ignore_case        the keys of the database are case-insensitive
 
-Changes nothing and takes no lock: do not run it beside a process that
-writes.
+Changes nothing and takes no lock. Beside a process that writes it shows one
+moment of the database.
 Without --hex and --json, output of a key or value ends at its first zero
 byte, as ldb's does.
 )";
@@ -148,8 +148,8 @@ compactions) and varve.statistics (what was counted since it was opened).
                        or varve.estimate-num-keys
   --ignore_case        the keys of the database are case-insensitive
 
-Changes nothing and takes no lock: do not run it beside a process that
-writes.
+Changes nothing and takes no lock. Beside a process that writes it shows one
+moment of the database.
 )";
 
 constexpr char kCheckHelp[] = R"(usage: varve check --db=DIR [OPTION...]
@@ -163,8 +163,8 @@ a crash cut off, a file that is left over.
   --db=DIR             the database
   --progress           say how far it is, also if stderr is no terminal
 
-Changes nothing and takes no lock: do not run it beside a process that
-writes.
+Changes nothing and takes no lock. Beside a process that writes, what that
+process removes in the meantime is not looked at.
 Exit code 1 if there is damage.
 )";
 
@@ -237,8 +237,8 @@ which a backslash is two and all but printable ASCII is \xHH. The last is
   --ignore_case        the keys of the database are case-insensitive
   --progress           say how far it is, also if stderr is no terminal
 
-Changes nothing and takes no lock: do not run it beside a process that
-writes.
+Changes nothing and takes no lock. Beside a process that writes it shows one
+moment of the database.
 )";
 
 constexpr char kTraceHelp[] = R"(usage: varve trace [OPTION...] FILE
@@ -252,13 +252,13 @@ wrote, in Chrome's format, and makes a page with a flame chart of it.
 
 constexpr Command kCommands[] = {
     {"get", 1, 1, OperandKind::kBytes, "db hex json ignore_case",
-     "print the value of a key", kGetHelp, RunGet},
+     "print the value of a key", kGetHelp, RunGet, true},
     {"put", 2, 2, OperandKind::kBytes, "db hex create_if_missing ignore_case",
      "set a key to a value", kPutHelp, RunPut},
     {"delete", 1, 1, OperandKind::kBytes, "db hex ignore_case", "remove a key",
      kDeleteHelp, RunDelete},
     {"scan", 0, 0, OperandKind::kBytes, "db from to limit hex json ignore_case",
-     "print the entries in key order", kScanHelp, RunScan},
+     "print the entries in key order", kScanHelp, RunScan, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
      "db hex create_if_missing ignore_case progress",
      "set many keys, from the command line or standard input", kBatchPutHelp,
@@ -268,13 +268,13 @@ constexpr Command kCommands[] = {
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
     {"export-to", 1, 1, OperandKind::kFile,
      "db from to hex ldb ignore_case progress",
-     "write the entries to a text dump", kExportToHelp, RunExportTo},
+     "write the entries to a text dump", kExportToHelp, RunExportTo, true},
     {"levels", 0, 0, OperandKind::kBytes, "db hex",
-     "print the tables of each level", kLevelsHelp, RunLevels},
+     "print the tables of each level", kLevelsHelp, RunLevels, true},
     {"stats", 0, 0, OperandKind::kBytes, "db property ignore_case",
-     "print what the database says of itself", kStatsHelp, RunStats},
+     "print what the database says of itself", kStatsHelp, RunStats, true},
     {"check", 0, 0, OperandKind::kBytes, "db progress",
-     "look for damage everywhere", kCheckHelp, RunCheck},
+     "look for damage everywhere", kCheckHelp, RunCheck, true},
     {"repair", 0, 0, OperandKind::kBytes, "db ignore_case progress",
      "rebuild a damaged database from what can be read", kRepairHelp,
      RunRepair},
@@ -287,7 +287,7 @@ constexpr Command kCommands[] = {
      "footer properties index blocks keys verify hex progress",
      "show a table file", kDumpSstHelp, RunDumpSst},
     {"dump-manifest", 0, 1, OperandKind::kFileOrDb, "db hex",
-     "show a MANIFEST, edit by edit", kDumpManifestHelp, RunDumpManifest},
+     "show a MANIFEST, edit by edit", kDumpManifestHelp, RunDumpManifest, true},
     {"dump-wal", 1, 1, OperandKind::kFile, "hex",
      "show a write-ahead log, record by record", kDumpWalHelp, RunDumpWal},
     {"trace", 1, 1, OperandKind::kFile, "limit html",

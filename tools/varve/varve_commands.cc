@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tools/varve/varve_command_line.h"
+#include "tools/varve/varve_live.h"
 
 namespace varve {
 
@@ -34,10 +35,14 @@ std::string UsageLine(const Command& command) {
 std::string Advice(const Status& status, const CommandLine& line) {
   const std::string db = line.Text("db");
   const std::string_view command = line.command->name;
-  if (status.IsBusy() && !db.empty()) {
+  if (status.IsBusy() && !db.empty() && !line.command->only_reads) {
     return db + " is in use by another process: end that first";
   }
   if (!status.IsCorruption() || db.empty() || command == "repair") return "";
+  const std::string holder = FindHolder(line);
+  if (!holder.empty()) {
+    return db + " is open in " + holder + ": end that before varve repair";
+  }
   if (command == "check") {
     return "varve repair --db=" + db + " saves what can be read";
   }
@@ -82,6 +87,13 @@ int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
   }
   if (!line.wants_help && !line.wants_version) {
     Session session{line, in, out, err};
+    if (line.command->only_reads) {
+      const std::string holder = FindHolder(line);
+      if (!holder.empty()) {
+        fprintf(err, "varve: note: %s is open in %s\n", line.Text("db").c_str(),
+                holder.c_str());
+      }
+    }
     const Status status = line.command->run(&session);
     return Finish(status, &session);
   }

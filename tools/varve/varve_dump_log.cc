@@ -9,6 +9,7 @@
 #include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
+#include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
 
 namespace varve {
@@ -187,13 +188,16 @@ Status RunDumpManifest(Session* session) {
   const bool hex = session->line.Has("hex");
   std::string path;
   Status status;
+  std::unique_ptr<wal::Reader> reader;
   if (session->line.operands.empty()) {
-    status = FindManifest(session->line, &path);
+    status = ReadUnlocked(session->db(), [&] {
+      const Status found = FindManifest(session->line, &path);
+      return found.ok() ? OpenLog(path, &reader) : found;
+    });
   } else {
     path = session->operand(0);
+    status = OpenLog(path, &reader);
   }
-  std::unique_ptr<wal::Reader> reader;
-  if (status.ok()) status = OpenLog(path, &reader);
   if (!status.ok()) return status;
   fprintf(out, "%s\n", path.c_str());
   const InternalKeyComparator comparator(BytewiseComparator());
@@ -247,9 +251,12 @@ Status RunLevels(Session* session) {
   Status status = RequireDatabase(session->line);
   if (!status.ok()) return status;
   const InternalKeyComparator comparator(BytewiseComparator());
-  ManifestState state;
-  status = ReadManifest(Env::Default(), session->db(), comparator, &state);
-  if (status.ok()) PrintLevels(state, session->line.Has("hex"), session->out);
+  std::unique_ptr<ManifestState> state;
+  status = ReadUnlocked(session->db(), [&] {
+    state = std::make_unique<ManifestState>();
+    return ReadManifest(Env::Default(), session->db(), comparator, state.get());
+  });
+  if (status.ok()) PrintLevels(*state, session->line.Has("hex"), session->out);
   return status;
 }
 

@@ -1,0 +1,33 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "varve/env.h"
+
+namespace varve {
+
+// What tells whether a process writes to the database in a directory: two
+// observations differ if an update or an edit of the MANIFEST came between
+// them. What cannot be read counts as empty.
+struct DirectoryObservation {
+  std::string identity;  // Of IDENTITY; two databases have different ones.
+  std::string current;   // Of CURRENT.
+  uint64_t manifest_bytes = 0;
+  uint32_t manifest_crc = 0;
+  std::map<uint64_t, uint64_t> log_bytes;  // By number.
+  size_t file_count = 0;                   // Of the database.
+
+  bool operator==(const DirectoryObservation&) const = default;
+
+  // Whether the other one has the same MANIFEST, and all logs from `first` to
+  // before `last`, which have not changed.
+  bool SameUpTo(const DirectoryObservation& other, uint64_t first,
+                uint64_t last) const;
+};
+
+DirectoryObservation ObserveDirectory(Env* env, const std::string& db_path);
+
+}  // namespace varve

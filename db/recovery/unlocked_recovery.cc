@@ -1,0 +1,167 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/recovery/unlocked_recovery.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "db/recovery/directory_observation.h"
+#include "table/reader/file_pool.h"
+
+namespace varve {
+
+namespace {
+
+// Each attempt finds the tables of the one before open, so that a few are
+// enough; a writer that is faster than all of these leaves nothing to read.
+constexpr int kMaxAttempts = 200;
+// The same error so often is damage, and not the writer's doing.
+constexpr int kMaxSameErrors = 8;
+// A writer needs less to complete a record that it has begun, though it may
+// have to wait for the processor. Each wait is twice as long as the one before,
+// half a second together.
+constexpr int kTailAttempts = 10;
+constexpr uint64_t kTailWaitUs = 1000;
+
+class UnlockedRecovery {
+ public:
+  UnlockedRecovery(const Options& options, const std::string& db_path,
+                   const InternalKeyComparator* comparator,
+                   TableCache* table_cache, Logger* logger)
+      : options_(options),
+        db_path_(db_path),
+        comparator_(comparator),
+        table_cache_(table_cache),
+        logger_(logger) {}
+
+  Status Run(std::unique_ptr<RecoveredState>* state) {
+    before_ = ObserveDirectory(options_.env, db_path_);
+    Status status;
+    for (int attempt = 1; attempt <= kMaxAttempts; ++attempt) {
+      *state = std::make_unique<RecoveredState>();
+      bool settled = false;
+      status = Attempt(state->get(), &settled);
+      if (settled) return status;
+      Log(LogLevel::kInfo, logger_, "read again, since it changed: %s",
+          status.ToString().c_str());
+    }
+    return Status::Busy(
+        db_path_, "another process changes it faster than it can be read: " +
+                      status.ToString());
+  }
+
+ private:
+  // The identity of a table's file. Numbers of two databases that follow one
+  // another in a directory are the same.
+  struct KnownTable {
+    uint64_t file_size = 0;
+    std::string smallest;
+    std::string largest;
+    SequenceNumber largest_sequence = 0;
+    bool operator==(const KnownTable&) const = default;
+  };
+
+  // *settled: whether the result counts.
+  Status Attempt(RecoveredState* state, bool* settled) {
+    UnlockedRead read;
+    read.on_manifest = [this](const ManifestState& manifest) {
+      ForgetOtherTables(manifest);
+    };
+    read.tail_is_in_flight = tail_is_in_flight_;
+    Recovery recovery(options_, db_path_, comparator_, table_cache_, logger_,
+                      &read);
+    Status status = recovery.ReadTables(state);
+    if (status.ok()) status = recovery.ReplayLogs(state, nullptr);
+    const DirectoryObservation after = ObserveDirectory(options_.env, db_path_);
+    *settled = Counts(status, *state, read, after);
+    if (before_.identity != after.identity) replaced_ = true;
+    before_ = after;
+    return status;
+  }
+
+  bool Counts(const Status& status, const RecoveredState& state,
+              const UnlockedRead& read, const DirectoryObservation& after) {
+    if (status.ok()) {
+      if (after == before_) return true;
+      // A listing may miss a file that was renamed in the meantime.
+      if (!state.exists) return before_.current.empty();
+      if (before_.identity != after.identity) return false;
+      if (!read.doubt.empty()) return IsLasting(read.doubt);
+      // Its own logs tell by themselves whether one is missing.
+      if (state.manifest.logs_are_files || read.logs.empty()) return true;
+      // A log that was there before the listing began has all that are older
+      // and needed beside it in the listing.
+      return (read.logs_join && before_.log_bytes.contains(read.logs[0])) ||
+             before_.SameUpTo(after, read.logs.front(), read.logs.back());
+    }
+    if (!status.IsNotFound() && !status.IsCorruption() &&
+        !FilePool::IsGone(status)) {
+      return true;
+    }
+    if (read.torn_log != 0) return TailIsDamaged(read);
+    return after == before_ || IsLasting(status.ToString());
+  }
+
+  // Whether what is wrong was found so often that it is no writer's doing.
+  bool IsLasting(const std::string& text) {
+    same_errors_ = text == last_error_ ? same_errors_ + 1 : 1;
+    last_error_ = text;
+    return same_errors_ >= kMaxSameErrors;
+  }
+
+  // A record that was cut off at the last attempt and is whole at this one was
+  // being written.
+  bool TailIsDamaged(const UnlockedRead& read) {
+    const std::pair<uint64_t, uint64_t> place(read.torn_log, read.torn_at);
+    if (tail_attempts_ > 0 && place > tail_) tail_is_in_flight_ = true;
+    tail_ = place;
+    if (++tail_attempts_ >= kTailAttempts && !tail_is_in_flight_) return true;
+    options_.env->SleepForMicroseconds(kTailWaitUs << (tail_attempts_ - 1));
+    return false;
+  }
+
+  // Tables of earlier attempts are still open.
+  void ForgetOtherTables(const ManifestState& manifest) {
+    std::map<uint64_t, KnownTable> tables;
+    for (const auto& files : manifest.levels) {
+      for (const FileMetaData* file : files) {
+        tables[file->number] = {file->file_size, file->smallest, file->largest,
+                                file->largest_sequence};
+      }
+    }
+    for (const auto& [number, table] : tables_) {
+      const auto now = tables.find(number);
+      if (!replaced_ && now != tables.end() && now->second == table) continue;
+      table_cache_->Evict(number);
+    }
+    replaced_ = false;
+    tables_ = std::move(tables);
+  }
+
+  const Options& options_;
+  const std::string& db_path_;
+  const InternalKeyComparator* const comparator_;
+  TableCache* const table_cache_;
+  Logger* const logger_;
+  DirectoryObservation before_;
+  // Of the last attempt.
+  std::map<uint64_t, KnownTable> tables_;
+  bool replaced_ = false;  // By another database, since they were opened.
+  std::string last_error_;
+  int same_errors_ = 0;
+  bool tail_is_in_flight_ = false;
+  int tail_attempts_ = 0;
+  std::pair<uint64_t, uint64_t> tail_;
+};
+
+}  // namespace
+
+Status RecoverUnlocked(const Options& options, const std::string& db_path,
+                       const InternalKeyComparator* comparator,
+                       TableCache* table_cache, Logger* logger,
+                       std::unique_ptr<RecoveredState>* state) {
+  return UnlockedRecovery(options, db_path, comparator, table_cache, logger)
+      .Run(state);
+}
+
+}  // namespace varve

@@ -1,0 +1,274 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: what frees space works on a device that is full of the database's own
+// data, at the first call, and loses nothing that was not deleted. Method: an
+// environment of few MiB, filled until writes are refused for good; and a real
+// file system of 16 MiB where one may be mounted.
+
+#include <sys/mount.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/env/small_device_env.h"
+#include "test/testing/seed.h"
+
+namespace varve::test {
+namespace {
+
+constexpr uint64_t kDeviceBytes = 4 << 20;
+
+class DbSpaceTest : public ::testing::TestWithParam<size_t> {
+ protected:
+  DbSpaceTest()
+      : memory_(NewMemoryEnv(Env::Default())),
+        device_(memory_.get(), kDeviceBytes) {
+    options_ = TinyOptions();
+    options_.env = &device_;
+    options_.write_buffer_size = GetParam();
+    options_.compression = CompressionType::kNone;
+  }
+  ~DbSpaceTest() override { db_.reset(); }
+
+  void Open() {
+    db_.reset();
+    ASSERT_TRUE(Ok(DB::Open(options_, "/db", &db_)));
+  }
+  // Writes until nothing goes any more, by itself neither.
+  void Fill(bool in_order) {
+    const auto patience = std::chrono::milliseconds(400);
+    auto last = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - last < patience) {
+      const int number =
+          in_order ? written_ : static_cast<int>(rng_.Below(100000));
+      const std::string value = rng_.Bytes(500);
+      const Status status = db_->Put({}, Key(number), value);
+      if (status.ok()) {
+        last = std::chrono::steady_clock::now();
+        model_[Key(number)] = value;
+        ++written_;
+      } else {
+        ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    ASSERT_GT(written_, 0);
+  }
+  void DeleteRange(const std::string& begin, const std::string& end) {
+    ASSERT_TRUE(Ok(db_->DeleteRange({}, begin, end)));
+    model_.erase(model_.lower_bound(begin), model_.lower_bound(end));
+  }
+  void ExpectModel() {
+    EntryList entries;
+    ASSERT_TRUE(Ok(ScanForward(db_.get(), {}, &entries)));
+    EXPECT_TRUE(SameEntries(EntryList(model_.begin(), model_.end()), entries));
+  }
+  bool IsReadOnly() {
+    uint64_t value = 0;
+    EXPECT_TRUE(db_->GetIntProperty("varve.is-read-only", &value));
+    return value != 0;
+  }
+
+  const std::unique_ptr<Env> memory_;
+  SmallDeviceEnv device_;
+  Options options_;
+  std::unique_ptr<DB> db_;
+  Rng rng_{TestSeed()};
+  std::map<std::string, std::string> model_;
+  int written_ = 0;
+};
+
+TEST_P(DbSpaceTest, DeletingAllMakesTheDeviceEmpty) {
+  Open();
+  Fill(false);
+  DeleteRange("", "z");
+  ExpectModel();
+  EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  EXPECT_LT(device_.UsedBytes(), kDeviceBytes / 10);
+  EXPECT_FALSE(IsReadOnly());
+  EXPECT_TRUE(Ok(db_->Put({}, "after", "it")));
+  model_["after"] = "it";
+  ExpectModel();
+  Open();
+  ExpectModel();
+}
+
+TEST_P(DbSpaceTest, DeletingHalfMakesRoom) {
+  Open();
+  Fill(true);
+  DeleteRange(Key(0), Key(written_ / 2));
+  ExpectModel();
+  // The other half may take too much to be written anew.
+  const Status status = db_->CompactRange({}, nullptr, nullptr);
+  EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
+  EXPECT_TRUE(Ok(db_->Put({}, "after", "it")));
+  model_["after"] = "it";
+  ExpectModel();
+  ASSERT_TRUE(Ok(db_->VerifyChecksum()));
+  Open();
+  ExpectModel();
+}
+
+TEST_P(DbSpaceTest, DeletionsAreTakenOneByOne) {
+  Open();
+  Fill(true);
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Ok(db_->Delete({}, Key(i)))) << i;
+    model_.erase(Key(i));
+  }
+  WriteBatch batch;
+  batch.Delete(Key(50));
+  batch.SingleDelete(Key(51));
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  model_.erase(Key(50));
+  model_.erase(Key(51));
+  ExpectModel();
+  device_.SetCapacity(4 * kDeviceBytes);
+  Open();
+  ExpectModel();
+}
+
+// A write may be logged together with those that are refused.
+TEST_P(DbSpaceTest, DeletionsAreTakenBesideRefusedWrites) {
+  Open();
+  Fill(true);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> others;
+  for (int thread = 0; thread < 2; ++thread) {
+    others.emplace_back([&, thread] {
+      Rng rng(thread);
+      while (!stop) {
+        const Status status =
+            db_->Put({}, "z" + std::to_string(thread), rng.Bytes(500));
+        EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    const Status status = i % 2 == 0
+                              ? db_->DeleteRange({}, Key(2 * i), Key(2 * i + 2))
+                              : db_->Delete({}, Key(2 * i));
+    EXPECT_TRUE(Ok(status)) << i;
+    model_.erase(Key(2 * i));
+    if (i % 2 == 0) model_.erase(Key(2 * i + 1));
+  }
+  EXPECT_TRUE(Ok(db_->DeleteRange({}, Key(0), Key(written_ / 2))));
+  model_.erase(model_.lower_bound(Key(0)),
+               model_.lower_bound(Key(written_ / 2)));
+  const Status status = db_->CompactRange({}, nullptr, nullptr);
+  EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
+  stop = true;
+  for (std::thread& thread : others) thread.join();
+  for (const bool reopened : {false, true}) {
+    if (reopened) Open();
+    EntryList entries;
+    ASSERT_TRUE(Ok(ScanForward(db_.get(), {}, &entries)));
+    while (!entries.empty() && entries.back().first[0] == 'z') {
+      entries.pop_back();
+    }
+    EXPECT_TRUE(SameEntries(EntryList(model_.begin(), model_.end()), entries));
+  }
+}
+
+TEST_P(DbSpaceTest, SnapshotsKeepWhatTheySee) {
+  Open();
+  Fill(true);
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  const EntryList all(model_.begin(), model_.end());
+  DeleteRange("", "z");
+  // There may be no space for it.
+  db_->CompactRange({}, nullptr, nullptr).IgnoreError();
+  ReadOptions options;
+  options.snapshot = snapshot;
+  EntryList entries;
+  ASSERT_TRUE(Ok(ScanForward(db_.get(), options, &entries)));
+  EXPECT_TRUE(SameEntries(all, entries));
+  ExpectModel();
+  db_->ReleaseSnapshot(snapshot);
+  EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  EXPECT_LT(device_.UsedBytes(), kDeviceBytes / 10);
+}
+
+TEST_P(DbSpaceTest, SpaceThatComesIsUsedByTheNextFlush) {
+  Open();
+  Fill(true);
+  device_.SetCapacity(4 * kDeviceBytes);
+  EXPECT_TRUE(Ok(db_->Flush({})));
+  EXPECT_FALSE(IsReadOnly());
+  EXPECT_TRUE(Ok(db_->Put({}, "after", "it")));
+  model_["after"] = "it";
+  EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  ExpectModel();
+}
+
+// A compaction needs more than there is; writes do not.
+TEST_P(DbSpaceTest, CompactionsWithoutSpaceStopNoWrites) {
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int table = 0; table < 4; ++table) {
+    for (int i = 0; i < 400; ++i) {
+      const std::string key = Key(i * 4 + table);
+      model_[key] = rng_.Bytes(500);
+      ASSERT_TRUE(Ok(db_->Put({}, key, model_[key])));
+    }
+    ASSERT_TRUE(Ok(db_->Flush({})));
+  }
+  device_.SetCapacity(device_.UsedBytes() + (100 << 10));
+  EXPECT_TRUE(db_->CompactRange({}, nullptr, nullptr).IsNoSpace());
+  EXPECT_FALSE(IsReadOnly());
+  EXPECT_TRUE(Ok(db_->Put({}, "after", "it")));
+  model_["after"] = "it";
+  EXPECT_TRUE(Ok(db_->Flush({})));
+  ExpectModel();
+  device_.SetCapacity(4 * kDeviceBytes);
+  EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  ExpectModel();
+}
+
+INSTANTIATE_TEST_SUITE_P(Buffers, DbSpaceTest,
+                         ::testing::Values(64 << 10, 256 << 10, 1 << 20));
+
+// A file system of 16 MiB.
+TEST(DbSpaceMountTest, DeletingAllMakesAFileSystemEmpty) {
+  TempDir dir;
+  // Not everybody may; the tests above are the same for the DB.
+  if (mount("none", dir.path().c_str(), "tmpfs", 0, "size=16m") != 0) return;
+  for (const bool mapped : {false, true}) {
+    Options options = TinyOptions();
+    options.use_mmap_writes = mapped;
+    options.write_buffer_size = 1 << 20;
+    options.compression = CompressionType::kNone;
+    const std::string path = dir.Sub(mapped ? "mapped" : "plain");
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(DB::Open(options, path, &db)));
+    Rng rng(1);
+    int refused = 0;
+    for (int i = 0; refused < 100 && i < 1000000; ++i) {
+      const int number = static_cast<int>(rng.Below(100000));
+      if (db->Put({}, Key(number), rng.Bytes(1000)).ok()) continue;
+      ++refused;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ASSERT_EQ(refused, 100);
+    // A mapped log has no reserve.
+    for (int i = 0; i < 100 && !mapped; ++i) {
+      ASSERT_TRUE(Ok(db->Delete({}, Key(i)))) << i;
+    }
+    EXPECT_TRUE(Ok(db->DeleteRange({}, "", "z")));
+    EXPECT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
+    EXPECT_TRUE(Ok(db->Put({}, "after", "it")));
+    EntryList entries;
+    EXPECT_TRUE(Ok(ScanForward(db.get(), {}, &entries)));
+    EXPECT_TRUE(SameEntries({{"after", "it"}}, entries));
+    db.reset();
+    EXPECT_TRUE(Ok(DestroyDB(path, options)));
+  }
+  umount2(dir.path().c_str(), MNT_DETACH);
+}
+
+}  // namespace
+}  // namespace varve::test
