@@ -3,7 +3,7 @@
 // What a handle refers to once it was closed.
 
 #include "capi/lifetime.h"
-#include "db/engine/db_iterator.h"
+#include "varve/iterator.h"
 
 namespace varve::capi {
 
@@ -96,10 +96,9 @@ class Closed final : public DB {
   Status WaitForCompact() override { return Error(); }
   Status VerifyChecksum() override { return Error(); }
   uint64_t GetLatestSequenceNumber() const override { return 0; }
+  PinnedSnapshot* BeginReadTransaction() override { return nullptr; }
 
  private:
-  const Snapshot* BeginReadTransaction() override { return nullptr; }
-
   static Status Error() {
     return Status::ShutdownInProgress("the database was closed");
   }

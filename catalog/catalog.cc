@@ -5,6 +5,7 @@
 
 #include "catalog/catalog_impl.h"
 #include "catalog/catalog_names.h"
+#include "db/folding/folding_db.h"
 #include "db/options/options_check.h"
 #include "env/file_names.h"
 #include "util/threads/witness.h"
@@ -170,11 +171,9 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   if (status.IsNotFound()) {
     status = Status::Corruption(path, "the database's directory is missing");
   }
-  std::unique_ptr<DBImpl> db;
-  if (status.ok()) status = OpenDatabase(path, &db);
+  if (status.ok()) status = OpenDatabase(path, entry);
   mutex_.Lock();
   if (status.ok()) {
-    entry->db = std::move(db);
     entry->opened_us = NowUs();
     entry->idle_since_us = entry->opened_us;
     PutBackLocked(entry);
@@ -185,13 +184,17 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   return status;
 }
 
-Status CatalogImpl::OpenDatabase(const std::string& path,
-                                 std::unique_ptr<DBImpl>* db) {
+Status CatalogImpl::OpenDatabase(const std::string& path, CatalogEntry* entry) {
   for (;;) {
-    *db = std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
-    Status status = (*db)->Open(true);
-    if (status.ok()) return status;
-    db->reset();
+    auto engine =
+        std::make_unique<DBImpl>(options_, path, false, file_pool_.get());
+    Status status = engine->Open(true);
+    if (status.ok()) {
+      entry->engine = engine.get();
+      entry->db = WithFolding(std::move(engine), options_);
+      return status;
+    }
+    engine.reset();
     if (!IsOutOfDescriptors(status) || CloseLeastUsed(false) == 0) {
       return status;
     }

@@ -48,7 +48,7 @@ Status CatalogImpl::CloseRetracted(const std::vector<CatalogEntry*>& idle,
   for (CatalogEntry* entry : idle) {
     const bool unused = AwaitReferences(*entry, 0);
     Status status = unused ? Status::OK() : Status::Busy("in use");
-    if (unused && flush_unlogged) status = entry->db->FlushUnlogged();
+    if (unused && flush_unlogged) status = entry->engine->FlushUnlogged();
     if (status.ok()) status = CloseDatabase(entry);
     MutexLock lock(&mutex_);
     if (entry->db != nullptr) {

@@ -52,7 +52,8 @@ struct CatalogEntry {
   // Guarded by the catalog's mutex; in kOpening and kEnding, `db` is the
   // thread's who is at it.
   State state = State::kClosed;
-  std::unique_ptr<DBImpl> db;
+  std::unique_ptr<DB> db;
+  DBImpl* engine = nullptr;  // Of `db`, which may fold keys before it.
   // Nobody is to find it: a Drop has taken its name away, or its Create has
   // failed, and that is not safe yet. It is in kClosed then, or kEnding.
   bool is_leaving = false;
@@ -144,7 +145,7 @@ class CatalogImpl final : public Catalog,
       VARVE_EXCLUDES(mutex_);
   // Before another one is opened.
   void MakeRoomForDatabase() VARVE_EXCLUDES(mutex_);
-  Status OpenDatabase(const std::string& path, std::unique_ptr<DBImpl>* db)
+  Status OpenDatabase(const std::string& path, CatalogEntry* entry)
       VARVE_EXCLUDES(mutex_);
   size_t Held() const override { return 0; }  // To be asked last.
   Gift GiveBack(size_t count, size_t keep) override;

@@ -190,12 +190,9 @@ bool DBImpl::MemTablesOverlap(const Slice* begin, const Slice* end) {
 
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             const Slice* begin, const Slice* end) {
-  FoldedBounds bounds;
   if (read_only_) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
-  Status status = bounds.Fold(folding_, &begin, &end);
-  if (!status.ok()) return status;
-  status = CompactRangeOnce(options, UserKeyRange{begin, end});
+  const Status status = CompactRangeOnce(options, UserKeyRange{begin, end});
   if (!status.IsNoSpace()) return status;
   // What is dropped without output makes room for the rest.
   bool dropped = false;

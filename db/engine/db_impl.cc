@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <random>
 
+#include "db/folding/folding_db.h"
+#include "db/folding/key_case.h"
 #include "db/options/options_check.h"
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/unlocked_recovery.h"
@@ -13,7 +15,6 @@
 #include "monitoring/trace_collector.h"
 #include "util/base/ablation_choice.h"
 #include "util/threads/memory_account.h"
-#include "util/threads/witness.h"
 
 namespace varve {
 
@@ -64,28 +65,27 @@ bool HoldsDatabaseFiles(Env* env, const std::string& path) {
   });
 }
 
+Status OpenDb(const Options& options, const std::string& path, bool read_only,
+              std::unique_ptr<DB>* db) {
+  db->reset();
+  Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  auto impl = std::make_unique<DBImpl>(options, path, read_only);
+  status = impl->Open();
+  if (status.ok()) *db = WithFolding(std::move(impl), options);
+  return status;
+}
+
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& path,
                 std::unique_ptr<DB>* db) {
-  db->reset();
-  Status status = CheckOptions(options);
-  if (!status.ok()) return status;
-  auto impl = std::make_unique<DBImpl>(options, path, false);
-  status = impl->Open();
-  if (status.ok()) *db = std::move(impl);
-  return status;
+  return OpenDb(options, path, false, db);
 }
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path,
                            std::unique_ptr<DB>* db) {
-  db->reset();
-  Status status = CheckOptions(options);
-  if (!status.ok()) return status;
-  auto impl = std::make_unique<DBImpl>(options, path, true);
-  status = impl->Open();
-  if (status.ok()) *db = std::move(impl);
-  return status;
+  return OpenDb(options, path, true, db);
 }
 
 std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
@@ -104,11 +104,10 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
-      folding_(KeyFoldingOf(options_)),
       block_cache_(options_.block_cache),
       events_(options_.listeners, &mutex_),
-      snapshots_(new SnapshotRegistry(options_.ablation.snapshots, this,
-                                      &mutex_, this)),
+      snapshots_(
+          new SnapshotRegistry(options_.ablation.snapshots, &mutex_, this)),
       super_versions_(options_.ablation.superversion, &mutex_, this,
                       snapshots_) {
   options_.env = env_;
@@ -278,7 +277,6 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   MutexLock lock(&mutex_);
   Status status;
   const uint64_t next_file_number = state->manifest.next_file_number;
-  if (folding_ != KeyFolding::kNone) CountWitness(Witness::kFoldingOpen);
   versions_->SetLastSequence(
       std::max(state->last_sequence, versions_->LastSequence()));
   if (read_only_) {
@@ -612,18 +610,6 @@ void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
                                    uint64_t* sizes) {
   if (IsClosed()) return ClosedError();
-  std::vector<Range> folded_ranges;
-  std::deque<FoldedBounds> bounds;
-  if (folding_ != KeyFolding::kNone) {
-    for (size_t i = 0; i < count; ++i) {
-      const Slice* start = &ranges[i].start;
-      const Slice* limit = &ranges[i].limit;
-      Status status = bounds.emplace_back().Fold(folding_, &start, &limit);
-      if (!status.ok()) return status;
-      folded_ranges.push_back({*start, *limit});
-    }
-    ranges = folded_ranges.data();
-  }
   SuperVersion* const super_version = super_versions_.Reference();
   for (size_t i = 0; i < count; ++i) {
     const uint64_t start = super_version->version->ApproximateOffsetOf(

@@ -19,7 +19,6 @@
 #include "db/engine/event_queue.h"
 #include "db/engine/relay_logger.h"
 #include "db/engine/shared_directory.h"
-#include "db/folding/key_case.h"
 #include "db/memtable/memtable.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
@@ -93,6 +92,7 @@ class DBImpl final : public DB,
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
   const Snapshot* GetSnapshot() override;
   void ReleaseSnapshot(const Snapshot* snapshot) override;
+  PinnedSnapshot* BeginReadTransaction() override;
   bool GetProperty(const Slice& property, std::string* value) override;
   bool GetIntProperty(const Slice& property, uint64_t* value) override;
   Status GetApproximateSizes(const Range* ranges, size_t count,
@@ -188,19 +188,10 @@ class DBImpl final : public DB,
   void KeepAbandoned();
 
   // ---- Reading ----
-  // Of the key as the caller gave it.
   Status GetInto(const ReadOptions& options, const Slice& key,
                  ReadTarget* target);
   [[gnu::noinline]] Status TracedGet(const ReadOptions& options,
                                      const Slice& key, ReadTarget* target);
-  [[gnu::noinline]] Status GetFolded(const ReadOptions& options,
-                                     const Slice& key, ReadTarget* target);
-  [[gnu::noinline]] Status GetFoldedElsewhere(const ReadOptions& options,
-                                              const Slice& key,
-                                              ReadTarget* target);
-  // Of the key as it is stored.
-  Status GetStored(const ReadOptions& options, const Slice& key,
-                   ReadTarget* target);
   Status MeasuredGet(const ReadOptions& options, const Slice& key,
                      ReadTarget* target);
   // kMeasured: takes account of it in the thread's PerfContext, and of short
@@ -222,14 +213,6 @@ class DBImpl final : public DB,
   void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
                 SequenceNumber sequence, const TombstoneSets* tombstones,
                 IteratorContext* context);
-  // MultiGetSome after folding the keys.
-  uint64_t MultiGetFolded(const ReadOptions& options,
-                          const SuperVersion& super_version,
-                          SequenceNumber sequence, const Slice* keys,
-                          MultiGetScratch* scratch, Status* statuses);
-  // With bounds as they are stored; `bounds` keeps them, or is null.
-  std::unique_ptr<Iterator> NewStoredIterator(
-      const ReadOptions& options, std::unique_ptr<FoldedBounds> bounds);
   SuperVersion* NewSuperVersionLocked() VARVE_REQUIRES(mutex_);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
@@ -239,7 +222,6 @@ class DBImpl final : public DB,
   void UnrefMemTableLocked(MemTable* memtable) VARVE_REQUIRES(mutex_);
   SequenceNumber ReadSequence(const ReadOptions& options) const;
   SuperVersionCache::Read BeginRead(const ReadOptions& options);
-  const Snapshot* BeginReadTransaction() override;
 
   // ---- Writing (db_write.cc) ----
   static Status ClosedError() {
@@ -252,17 +234,8 @@ class DBImpl final : public DB,
   static Status ReadOnlyError() {
     return Status::NotSupported("the database was opened for reading only");
   }
-  // Calls use(key) with the key as it is stored.
-  template <typename Use>
-  Status WithStoredKey(const Slice& key, Use use);
-  // A batch to which fill(&batch) adds updates of so many bytes; what it
-  // returns is returned if it is an error.
-  template <typename Fill>
-  Status WriteOne(const WriteOptions& options, size_t bytes, Fill fill);
-  // Write of a batch whose keys are as they are stored.
-  Status WriteStored(const WriteOptions& options, WriteBatch* batch);
   // Write, but for its time.
-  Status WriteBatchOf(const WriteOptions& options, WriteBatch* batch);
+  Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch);
   // Once for each group, by its leader.
   void CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
                   uint64_t bytes);
@@ -305,8 +278,8 @@ class DBImpl final : public DB,
   void UpdateStallLocked() VARVE_REQUIRES(mutex_);
   // After a change of that or of background_error_.
   void UpdateGateLocked() VARVE_REQUIRES(mutex_);
-  // For the leader; leaves the queue.
-  Status WriteGroup(WriteQueue::Writer* leader);
+  // For the leader: to the log and the memtable; leaves the queue.
+  Status CommitGroup(WriteQueue::Writer* leader);
 
   // ---- Logs (db_wal.cc), all but the last four for the leader ----
   MemTable* NewMemTable(uint64_t wal_number) const;
@@ -465,7 +438,6 @@ class DBImpl final : public DB,
   Env* const env_;               // That, or the Env of the caller's options.
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
-  const KeyFolding folding_;
   RelayLogger log_;
   std::shared_ptr<Cache> block_cache_;
   std::unique_ptr<TableCache> table_cache_;

@@ -42,7 +42,7 @@ class DbIterator final : public Iterator {
 
   void SeekToFirst() override {
     if (given_lower_ != nullptr) {
-      SeekStored(*given_lower_);
+      Seek(*given_lower_);
       return;
     }
     const SeekScope scope(this);
@@ -68,19 +68,24 @@ class DbIterator final : public Iterator {
   }
 
   void Seek(const Slice& target) override {
-    if (parts_.folding != KeyFolding::kNone) [[unlikely]] {
-      SeekFolded(target, &DbIterator::SeekStored);
-      return;
-    }
-    SeekStored(target);
+    const SeekScope scope(this);
+    forward_ = true;
+    const Slice from =
+        lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
+    it_->Seek(Target(from, SeekTrailer(parts_.sequence)));
+    FindNextUserEntry(false);
   }
 
   void SeekForPrev(const Slice& target) override {
-    if (parts_.folding != KeyFolding::kNone) [[unlikely]] {
-      SeekFolded(target, &DbIterator::SeekForPrevStored);
+    if (given_upper_ != nullptr && Compare(target, *given_upper_) >= 0) {
+      SeekToLast();
       return;
     }
-    SeekForPrevStored(target);
+    const SeekScope scope(this);
+    forward_ = false;
+    // The trailer that sorts behind every version of the key.
+    it_->SeekForPrev(Target(target, 0));
+    FindPrevUserEntry();
   }
 
   void Next() override {
@@ -143,37 +148,6 @@ class DbIterator final : public Iterator {
   void LookAtBounds() {
     if (given_lower_ != nullptr) lower_ = *given_lower_;
     if (given_upper_ != nullptr) upper_ = *given_upper_;
-  }
-
-  // The two, of a key as it is stored.
-  void SeekStored(const Slice& target) {
-    const SeekScope scope(this);
-    forward_ = true;
-    const Slice from =
-        lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
-    it_->Seek(Target(from, SeekTrailer(parts_.sequence)));
-    FindNextUserEntry(false);
-  }
-  void SeekForPrevStored(const Slice& target) {
-    if (given_upper_ != nullptr && Compare(target, *given_upper_) >= 0) {
-      SeekToLast();
-      return;
-    }
-    const SeekScope scope(this);
-    forward_ = false;
-    // The trailer that sorts behind every version of the key.
-    it_->SeekForPrev(Target(target, 0));
-    FindPrevUserEntry();
-  }
-  [[gnu::noinline]] void SeekFolded(const Slice& target,
-                                    void (DbIterator::*seek)(const Slice&)) {
-    const FoldedKey folded(target, parts_.folding);
-    if (folded.ok()) {
-      (this->*seek)(folded.slice());
-      return;
-    }
-    valid_ = false;
-    error_ = UnfoldableKey(target);
   }
 
   // What is done entry by entry is counted here, and handed over now and then.
@@ -386,7 +360,7 @@ class DbIterator final : public Iterator {
   KeyBuffer& target_ = parts_.context->target;
   KeyBuffer& reseek_target_ = parts_.context->reseek_target;
   bool reseeked_ = false;  // In this direction, since the user's seek.
-  // Of a target that could not be folded, or of keys in disorder.
+  // Of keys in disorder.
   Status error_;
   Moves moves_;
 };

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 
-#include "db/folding/key_case.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "util/bytes/short_copy.h"
@@ -123,10 +122,6 @@ class IteratorContext {
 struct DbIteratorParts {
   const InternalKeyComparator* comparator = nullptr;
   IteratorContext* context = nullptr;  // With a tree.
-  // How targets of seeks are folded; the bounds are already, and perhaps
-  // kept here.
-  KeyFolding folding = KeyFolding::kNone;
-  std::unique_ptr<FoldedBounds> bounds;
   // Newer updates are not seen.
   SequenceNumber sequence = 0;
   StatisticsImpl* statistics = nullptr;
@@ -139,8 +134,5 @@ struct DbIteratorParts {
 // sequence number sees, without the deleted ones.
 std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
                                         const ReadOptions& options);
-
-// An iterator that has only a status.
-std::unique_ptr<Iterator> NewErrorIterator(Status status);
 
 }  // namespace varve

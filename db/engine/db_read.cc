@@ -87,7 +87,7 @@ SuperVersionCache::Read DBImpl::BeginRead(const ReadOptions& options) {
 
 const Snapshot* DBImpl::GetSnapshot() { return snapshots_->Take(false); }
 
-const Snapshot* DBImpl::BeginReadTransaction() {
+PinnedSnapshot* DBImpl::BeginReadTransaction() {
   return snapshots_->Take(true);
 }
 
@@ -111,33 +111,6 @@ Status DBImpl::Get(const ReadOptions& options, const Slice& key,
 
 Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
                        ReadTarget* target) {
-  if (folding_ != KeyFolding::kNone) [[unlikely]] {
-    return GetFolded(options, key, target);
-  }
-  return GetStored(options, key, target);
-}
-
-Status DBImpl::GetFolded(const ReadOptions& options, const Slice& key,
-                         ReadTarget* target) {
-  // A FoldedKey, which can hold any key, took 72 instructions in place of 48.
-  char ascii[FoldedKey::kInlineBytes];
-  if (folding_ == KeyFolding::kAsciiFirst && key.size() <= sizeof(ascii) &&
-      FoldAscii(key.data(), key.size(), ascii)) [[likely]] {
-    return GetStored(options, Slice(ascii, key.size()), target);
-  }
-  return GetFoldedElsewhere(options, key, target);
-}
-
-Status DBImpl::GetFoldedElsewhere(const ReadOptions& options, const Slice& key,
-                                  ReadTarget* target) {
-  const FoldedKey folded(key, folding_);
-  if (folded.ok()) return GetStored(options, folded.slice(), target);
-  target->Clear();
-  return UnfoldableKey(key);
-}
-
-Status DBImpl::GetStored(const ReadOptions& options, const Slice& key,
-                         ReadTarget* target) {
   if (TraceWanted()) [[unlikely]]
     return TracedGet(options, key, target);
   if (IsOperationMeasured(stats_)) [[unlikely]] {
@@ -273,11 +246,6 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     for (size_t i = 0; i < batch; ++i) {
       scratch.targets.emplace_back(&values[done + i]);
     }
-    if (folding_ != KeyFolding::kNone) [[unlikely]] {
-      bytes += MultiGetFolded(options, *read.super_version, sequence,
-                              keys + done, &scratch, statuses + done);
-      continue;
-    }
     bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
                           &scratch, statuses + done);
   }
@@ -379,43 +347,7 @@ void DBImpl::MakeTree(const ReadOptions& options,
   context->SetTree(NewMergingIterator(&comparator_, children, memory));
 }
 
-uint64_t DBImpl::MultiGetFolded(const ReadOptions& options,
-                                const SuperVersion& super_version,
-                                SequenceNumber sequence, const Slice* keys,
-                                MultiGetScratch* scratch, Status* statuses) {
-  const size_t count = scratch->targets.size();
-  std::array<std::optional<FoldedKey>, kMultiGetBatch> folded;
-  std::array<Slice, kMultiGetBatch> stored;
-  for (size_t i = 0; i < count; ++i) {
-    folded[i].emplace(keys[i], folding_);
-    // One that cannot be folded is looked up as the empty key, for nothing.
-    if (folded[i]->ok()) stored[i] = folded[i]->slice();
-  }
-  const uint64_t bytes = MultiGetSome(options, super_version, sequence,
-                                      stored.data(), scratch, statuses);
-  for (size_t i = 0; i < count; ++i) {
-    if (folded[i]->ok()) [[likely]]
-      continue;
-    scratch->targets[i].Clear();
-    statuses[i] = UnfoldableKey(keys[i]);
-  }
-  return bytes;
-}
-
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
-  if (folding_ == KeyFolding::kNone) [[likely]] {
-    return NewStoredIterator(options, nullptr);
-  }
-  ReadOptions stored = options;
-  auto bounds = std::make_unique<FoldedBounds>();
-  Status status = bounds->Fold(folding_, &stored.iterate_lower_bound,
-                               &stored.iterate_upper_bound);
-  return status.ok() ? NewStoredIterator(stored, std::move(bounds))
-                     : NewErrorIterator(std::move(status));
-}
-
-std::unique_ptr<Iterator> DBImpl::NewStoredIterator(
-    const ReadOptions& options, std::unique_ptr<FoldedBounds> bounds) {
   const RequestSpan span("DB::NewIterator");
   const SuperVersionCache::Read read = BeginRead(options);
   SuperVersion* const super_version = read.super_version;
@@ -447,8 +379,6 @@ std::unique_ptr<Iterator> DBImpl::NewStoredIterator(
     MakeTree(options, *super_version, parts.sequence, tombstones.get(),
              parts.context);
   }
-  parts.folding = folding_;
-  parts.bounds = std::move(bounds);
   parts.statistics = stats_;
   parts.env = env_;
   RecordTick(stats_, Ticker::kIteratorsCreated);

@@ -98,9 +98,9 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
                                   WriteBatch* batch, Status status) {
   if (!OnlyDeletes(*batch)) return status;
   // It may have been refused for the updates that it was grouped with.
-  status = WriteBatchOf(options, batch);
+  status = WriteThroughQueue(options, batch);
   if (status.IsNoSpace() && ResumeIfFull().ok()) {
-    status = WriteBatchOf(options, batch);
+    status = WriteThroughQueue(options, batch);
   }
   return status;
 }

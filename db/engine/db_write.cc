@@ -7,19 +7,16 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
 #include "db/write/group_spans.h"
+#include "db/write/scratch_batch.h"
 #include "db/write/write_batch_internal.h"
 #include "env/descriptor_supply.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
-#include "util/threads/thread_scratch.h"
 
 namespace varve {
 
 namespace {
-
-// A batch that was larger is not kept by its thread.
-constexpr size_t kMaxScratchBytes = 64 << 10;
 
 // A sync is not waited with for more than half of this.
 constexpr uint64_t kMaxCompanyMicros = 4000;
@@ -30,11 +27,8 @@ constexpr int kLogPart = 4;
 constexpr int kLeastLogs = 2;
 
 // A thread's batch of one update.
-struct SingleUpdate {
-  WriteBatch batch;
-  bool in_use = false;
-};
 struct SingleUpdateTag;
+using SingleUpdate = ScratchBatch<SingleUpdateTag>;
 
 // Adds to a count that only this thread changes now.
 void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
@@ -45,49 +39,17 @@ void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
 
 }  // namespace
 
-template <typename Use>
-Status DBImpl::WithStoredKey(const Slice& key, Use use) {
-  if (folding_ == KeyFolding::kNone) [[likely]]
-    return use(key);
-  const FoldedKey folded(key, folding_);
-  return folded.ok() ? use(folded.slice()) : UnfoldableKey(key);
-}
-
-template <typename Fill>
-Status DBImpl::WriteOne(const WriteOptions& options, size_t bytes, Fill fill) {
-  const ThreadScratch<SingleUpdate, SingleUpdateTag> scratch;
-  // In use: a Logger or Env of the user's writes to a database of its own.
-  if (bytes > kMaxScratchBytes || scratch->in_use) [[unlikely]] {
-    WriteBatch batch;
-    Status status = fill(&batch);
-    return status.ok() ? WriteStored(options, &batch) : status;
-  }
-  scratch->in_use = true;
-  scratch->batch.Clear();
-  Status status = fill(&scratch->batch);
-  if (status.ok()) status = WriteStored(options, &scratch->batch);
-  scratch->in_use = false;
-  return status;
-}
-
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,
                    const Slice& value) {
-  return WithStoredKey(key, [&](const Slice& stored) {
-    return WriteOne(options, stored.size() + value.size(),
-                    [&](WriteBatch* batch) {
-                      batch->Put(stored, value);
-                      return Status::OK();
-                    });
-  });
+  SingleUpdate batch(key.size() + value.size());
+  batch->Put(key, value);
+  return Write(options, batch.get());
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
-  return WithStoredKey(key, [&](const Slice& stored) {
-    return WriteOne(options, stored.size(), [&](WriteBatch* batch) {
-      batch->Delete(stored);
-      return Status::OK();
-    });
-  });
+  SingleUpdate batch(key.size());
+  batch->Delete(key);
+  return Write(options, batch.get());
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
@@ -99,11 +61,7 @@ Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
 Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
                            const Slice& end) {
   WriteBatch batch;
-  // Folded keys are compared once they are folded.
-  if (folding_ != KeyFolding::kNone ||
-      comparator_.CompareUser(begin, end) != 0) {
-    batch.DeleteRange(begin, end);
-  }
+  if (comparator_.CompareUser(begin, end) != 0) batch.DeleteRange(begin, end);
   return Write(options, &batch);
 }
 
@@ -136,28 +94,15 @@ Status DBImpl::CheckBatch(const WriteOptions& options,
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
-  if (folding_ == KeyFolding::kNone) [[likely]]
-    return WriteStored(options, batch);
-  // To be refused for what it is.
-  if (batch == nullptr || WriteBatchInternal::TooLong(*batch)) {
-    return WriteStored(options, batch);
-  }
-  // The caller's batch stays as it is: it may be for another database, too.
-  return WriteOne(options, batch->ApproximateSize(), [&](WriteBatch* folded) {
-    return FoldBatch(*batch, folding_, folded);
-  });
-}
-
-Status DBImpl::WriteStored(const WriteOptions& options, WriteBatch* batch) {
   Status status;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
     MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
     if (batch != nullptr) {
       operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
     }
-    status = WriteBatchOf(options, batch);
+    status = WriteThroughQueue(options, batch);
   } else {
-    status = WriteBatchOf(options, batch);
+    status = WriteThroughQueue(options, batch);
   }
   if (status.IsNoSpace()) [[unlikely]] {
     return DeleteWithoutSpace(options, batch, std::move(status));
@@ -165,7 +110,8 @@ Status DBImpl::WriteStored(const WriteOptions& options, WriteBatch* batch) {
   return status;
 }
 
-Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
+Status DBImpl::WriteThroughQueue(const WriteOptions& options,
+                                 WriteBatch* batch) {
   const RequestSpan span("DB::Write");
   Status status = CheckBatch(options, batch);
   if (!status.ok()) return status;
@@ -209,7 +155,7 @@ Status DBImpl::WriteBatchOf(const WriteOptions& options, WriteBatch* batch) {
             continue;
           }
         }
-        if (status.ok() && !wait) return WriteGroup(&writer);
+        if (status.ok() && !wait) return CommitGroup(&writer);
         write_queue_.Leave(WriteQueue::Group(&writer), status);
         if (!status.ok()) return status;
         continue;
@@ -455,7 +401,7 @@ void DBImpl::CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
   if (logged) stats_->TickCounted(Ticker::kWalFileBytes, bytes);
 }
 
-Status DBImpl::WriteGroup(WriteQueue::Writer* leader) {
+Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (leader->sync) write_queue_.AwaitCompany(leader, sync_micros_ / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   GroupSpans spans(group);

@@ -1,32 +1,17 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "varve/read_transaction.h"
 
-#include "db/engine/db_iterator.h"
-#include "db/snapshot/snapshot_registry.h"
 #include "table/reader/read_target.h"
+#include "varve/iterator.h"
 
 namespace varve {
 
-namespace {
-
-SnapshotImpl* NodeOf(const Snapshot* snapshot) {
-  return const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot));
-}
-
-}  // namespace
-
-void ReadTransaction::EndIt(const Snapshot* snapshot) {
-  SnapshotImpl* const node = NodeOf(snapshot);
-  node->registry()->Release(node);
-}
-
-Status ReadTransaction::Prepare(const ReadOptions& options, DB** db,
+Status ReadTransaction::Prepare(const ReadOptions& options,
                                 ReadOptions* mine) const {
   if (snapshot_ == nullptr) {
     return Status::InvalidArgument("the read transaction has ended");
   }
-  *db = NodeOf(snapshot_)->registry()->db();
-  if (*db == nullptr) {
+  if (snapshot_->IsOrphaned()) {
     return Status::ShutdownInProgress("the read transaction's DB is gone");
   }
   *mine = options;
@@ -37,10 +22,9 @@ Status ReadTransaction::Prepare(const ReadOptions& options, DB** db,
 template <typename Value>
 Status ReadTransaction::GetInto(const ReadOptions& options, const Slice& key,
                                 Value* value) const {
-  DB* db;
   ReadOptions mine;
-  Status status = Prepare(options, &db, &mine);
-  if (status.ok()) return db->Get(mine, key, value);
+  Status status = Prepare(options, &mine);
+  if (status.ok()) return db_->Get(mine, key, value);
   ReadTarget(value).Clear();
   return status;
 }
@@ -59,11 +43,10 @@ template <typename Value>
 void ReadTransaction::MultiGetInto(const ReadOptions& options, size_t count,
                                    const Slice* keys, Value* values,
                                    Status* statuses) const {
-  DB* db;
   ReadOptions mine;
-  const Status status = Prepare(options, &db, &mine);
+  const Status status = Prepare(options, &mine);
   if (status.ok()) {
-    db->MultiGet(mine, count, keys, values, statuses);
+    db_->MultiGet(mine, count, keys, values, statuses);
     return;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -86,11 +69,10 @@ void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
 
 std::unique_ptr<Iterator> ReadTransaction::NewIterator(
     const ReadOptions& options) const {
-  DB* db;
   ReadOptions mine;
-  Status status = Prepare(options, &db, &mine);
+  Status status = Prepare(options, &mine);
   if (!status.ok()) return NewErrorIterator(std::move(status));
-  return db->NewIterator(mine);
+  return db_->NewIterator(mine);
 }
 
 }  // namespace varve

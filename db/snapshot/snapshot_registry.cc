@@ -21,9 +21,9 @@ uint32_t ThreadId() {
 
 }  // namespace
 
-SnapshotRegistry::SnapshotRegistry(SnapshotMode mode, DB* db, Mutex* mutex,
+SnapshotRegistry::SnapshotRegistry(SnapshotMode mode, Mutex* mutex,
                                    SuperVersionDisposer* disposer)
-    : mode_(mode), db_mutex_(mutex), disposer_(disposer), db_(db) {
+    : mode_(mode), db_mutex_(mutex), disposer_(disposer) {
   list_home_.registry = this;
   slot_id_ = RegisterSlotOwner(this);
 }
@@ -129,7 +129,7 @@ void SnapshotRegistry::Repin(SnapshotImpl* node) {
 }
 
 bool SnapshotRegistry::ReleaseStalePin(SnapshotImpl* node, SuperVersion* pin) {
-  if (db() == nullptr) {
+  if (is_closed()) {
     ReleaseOrphan();
     return false;
   }
@@ -158,8 +158,8 @@ void SnapshotRegistry::Close() {
   {
     MutexLock lock(db_mutex_);
     MutexLock nodes_lock(&mutex_);
-    // relaxed: see db().
-    db_.store(nullptr, std::memory_order_relaxed);
+    // relaxed: see is_closed().
+    is_closed_.store(true, std::memory_order_relaxed);
     handshake_.PublishLocked(nullptr);
     ForEachNode([&](SnapshotThread*, SnapshotImpl* node) {
       SuperVersion* const pin = node->pin();
@@ -298,7 +298,7 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
 }
 
 void SnapshotRegistry::ReleaseListed(SnapshotImpl* node) {
-  if (db() == nullptr) {
+  if (is_closed()) {
     ReleaseOrphan();
     return;
   }

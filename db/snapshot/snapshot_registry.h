@@ -58,14 +58,18 @@ struct RealMemory {
 using RealHandshake = SnapshotHandshake<RealMemory>;
 
 // A node. What is not atomic belongs to the thread whose node it is.
-class SnapshotImpl : public Snapshot {
+class SnapshotImpl : public PinnedSnapshot {
  public:
   uint64_t GetSequenceNumber() const override {
     // relaxed: the caller was handed the snapshot.
     return words_.sequence.load(std::memory_order_relaxed);
   }
+  // Of a read transaction.
+  void End() override;
+  bool IsOrphaned() const override;
   // Of a read transaction, what it reads from; else null.
   SuperVersion* pin() const { return RealHandshake::Pin(words_); }
+  // Its registry is there as long as it is out.
   SnapshotRegistry* registry() const;
 
  private:
@@ -144,7 +148,7 @@ class SnapshotRegistry final : public SlotOwner {
   };
 
   // Deletes itself: see Close. `mutex` is the DB's.
-  SnapshotRegistry(SnapshotMode mode, DB* db, Mutex* mutex,
+  SnapshotRegistry(SnapshotMode mode, Mutex* mutex,
                    SuperVersionDisposer* disposer);
   SnapshotRegistry(const SnapshotRegistry&) = delete;
   SnapshotRegistry& operator=(const SnapshotRegistry&) = delete;
@@ -213,10 +217,10 @@ class SnapshotRegistry final : public SlotOwner {
   // the registry stays.
   void Abandon();
 
-  // Null after Close.
-  DB* db() const {
+  // Whether Close was called.
+  bool is_closed() const {
     // relaxed: no use of a transaction overlaps the end of its DB.
-    return db_.load(std::memory_order_relaxed);
+    return is_closed_.load(std::memory_order_relaxed);
   }
 
   // How often the mode's own way was gone: a thread's nodes given to it, or
@@ -294,7 +298,7 @@ class SnapshotRegistry final : public SlotOwner {
   bool is_abandoned_ = false;
   const uint64_t slot_number_ = NewSlotNumber();
 
-  std::atomic<DB*> db_;
+  std::atomic<bool> is_closed_{false};
   std::atomic<uint64_t> witness_count_{0};
 
   RealHandshake handshake_;
@@ -314,5 +318,7 @@ class SnapshotRegistry final : public SlotOwner {
 inline SnapshotRegistry* SnapshotImpl::registry() const {
   return home_->registry;
 }
+inline void SnapshotImpl::End() { registry()->Release(this); }
+inline bool SnapshotImpl::IsOrphaned() const { return registry()->is_closed(); }
 
 }  // namespace varve

@@ -29,6 +29,17 @@ class VARVE_EXPORT Snapshot {
   virtual ~Snapshot() = default;
 };
 
+// What a ReadTransaction holds on to: made by DB::BeginReadTransaction, and let
+// go of by its own End.
+class VARVE_EXPORT PinnedSnapshot : public Snapshot {
+ public:
+  // To be called exactly once, by any thread, when no read at the snapshot is
+  // under way; also when the DB is gone.
+  virtual void End() = 0;
+  // Whether the DB that made it is gone: nothing can be read then.
+  virtual bool IsOrphaned() const = 0;
+};
+
 // Keys from `start` up to, not including, `limit`.
 struct Range {
   Slice start;
@@ -41,6 +52,8 @@ struct Range {
 // destruction.
 // Lifetime: release snapshots, end read transactions and destroy iterators and
 // pinned values first.
+// A class of your own that does something at each call, and leaves the rest to
+// another DB: varve/stackable_db.h.
 class VARVE_EXPORT DB {
  public:
   // Opens the database in the directory `path`. On success *db owns it.
@@ -133,6 +146,11 @@ class VARVE_EXPORT DB {
   // varve/read_transaction.h.
   virtual const Snapshot* GetSnapshot() = 0;
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
+
+  // For ReadTransaction (varve/read_transaction.h), which calls End on what is
+  // returned, and gives it to reads of this DB as ReadOptions::snapshot. Null
+  // is a read transaction that has ended.
+  virtual PinnedSnapshot* BeginReadTransaction() = 0;
 
   // What the DB says of itself; false if the name is unknown. Names:
   //   varve.num-files-at-level<N>     tables of that level
@@ -277,12 +295,6 @@ class VARVE_EXPORT DB {
 
   // The number of the newest update.
   virtual uint64_t GetLatestSequenceNumber() const = 0;
-
- private:
-  friend class ReadTransaction;
-
-  // For ReadTransaction, which ends it.
-  virtual const Snapshot* BeginReadTransaction() = 0;
 };
 
 // Removes the files of a database and, if nothing else is in it, its

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <memory>
+
 #include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -50,5 +52,8 @@ class VARVE_EXPORT Iterator {
   Slice key_;
   Slice value_;
 };
+
+// An iterator that is never valid, and has this status.
+VARVE_EXPORT std::unique_ptr<Iterator> NewErrorIterator(Status status);
 
 }  // namespace varve

@@ -38,15 +38,17 @@ class VARVE_EXPORT ReadTransaction {
   // One that has ended.
   ReadTransaction() = default;
   // Sees all updates whose call returned before. `db` must not be null.
-  explicit ReadTransaction(DB* db) : snapshot_(db->BeginReadTransaction()) {}
+  explicit ReadTransaction(DB* db)
+      : db_(db), snapshot_(db->BeginReadTransaction()) {}
   ~ReadTransaction() { End(); }
 
   // The other one has ended then.
   ReadTransaction(ReadTransaction&& other) noexcept
-      : snapshot_(std::exchange(other.snapshot_, nullptr)) {}
+      : db_(other.db_), snapshot_(std::exchange(other.snapshot_, nullptr)) {}
   ReadTransaction& operator=(ReadTransaction&& other) noexcept {
     if (this != &other) {
       End();
+      db_ = other.db_;
       snapshot_ = std::exchange(other.snapshot_, nullptr);
     }
     return *this;
@@ -55,7 +57,7 @@ class VARVE_EXPORT ReadTransaction {
   // Ends it; nothing if it has ended. Iterators may stay: they keep what they
   // need.
   void End() {
-    if (snapshot_ != nullptr) EndIt(std::exchange(snapshot_, nullptr));
+    if (snapshot_ != nullptr) std::exchange(snapshot_, nullptr)->End();
   }
   bool has_ended() const { return snapshot_ == nullptr; }
 
@@ -81,17 +83,17 @@ class VARVE_EXPORT ReadTransaction {
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) const;
 
  private:
-  static void EndIt(const Snapshot* snapshot);
   template <typename Value>
   Status GetInto(const ReadOptions& options, const Slice& key,
                  Value* value) const;
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses) const;
-  // Sets *db and what `options` become for this transaction.
-  Status Prepare(const ReadOptions& options, DB** db, ReadOptions* mine) const;
+  // Sets what `options` become for this transaction.
+  Status Prepare(const ReadOptions& options, ReadOptions* mine) const;
 
-  const Snapshot* snapshot_ = nullptr;
+  DB* db_ = nullptr;
+  PinnedSnapshot* snapshot_ = nullptr;
 };
 
 }  // namespace varve

@@ -1,0 +1,136 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "varve/db.h"
+#include "varve/export.h"
+
+namespace varve {
+
+// Forwards each call to another DB. A class of your own that derives from it
+// overrides the calls at which it does something, such as to count, to check or
+// to change keys, and is a DB wherever one is wanted:
+//
+//   class Counting : public varve::StackableDB {
+//    public:
+//     using StackableDB::StackableDB;
+//     using StackableDB::Get;
+//     Status Get(const ReadOptions& options, const Slice& key,
+//                std::string* value) override {
+//       ++gets;
+//       return StackableDB::Get(options, key, value);
+//     }
+//     std::atomic<uint64_t> gets{0};
+//   };
+//
+// None of the calls is made of others of the same object: whoever changes keys
+// overrides both forms of Get and of MultiGet, and each call that writes.
+// Snapshots are those of the DB below, so that they may be handed on as they
+// are; a read transaction on this object reads by its Get, MultiGet and
+// NewIterator.
+//
+// Thread-safety: as DB's.
+// Lifetime: as DB's. Of a DB that others own, too, this object must not go
+// before the read transactions on it have ended.
+class VARVE_EXPORT StackableDB : public DB {
+ public:
+  // The DB below, which goes with this object, unless others have it, too.
+  // REQUIRES: it is not null.
+  explicit StackableDB(std::shared_ptr<DB> db) : db_(std::move(db)) {}
+  ~StackableDB() override = default;
+
+  // What calls are forwarded to.
+  DB* base() const { return db_.get(); }
+
+  Status Close() override { return db_->Close(); }
+  Status Put(const WriteOptions& options, const Slice& key,
+             const Slice& value) override {
+    return db_->Put(options, key, value);
+  }
+  Status Delete(const WriteOptions& options, const Slice& key) override {
+    return db_->Delete(options, key);
+  }
+  Status SingleDelete(const WriteOptions& options, const Slice& key) override {
+    return db_->SingleDelete(options, key);
+  }
+  Status DeleteRange(const WriteOptions& options, const Slice& begin,
+                     const Slice& end) override {
+    return db_->DeleteRange(options, begin, end);
+  }
+  Status Write(const WriteOptions& options, WriteBatch* batch) override {
+    return db_->Write(options, batch);
+  }
+  Status Get(const ReadOptions& options, const Slice& key,
+             PinnableSlice* value) override {
+    return db_->Get(options, key, value);
+  }
+  Status Get(const ReadOptions& options, const Slice& key,
+             std::string* value) override {
+    return db_->Get(options, key, value);
+  }
+  using DB::MultiGet;
+  void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
+                PinnableSlice* values, Status* statuses) override {
+    db_->MultiGet(options, count, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
+                std::string* values, Status* statuses) override {
+    db_->MultiGet(options, count, keys, values, statuses);
+  }
+  std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override {
+    return db_->NewIterator(options);
+  }
+  const Snapshot* GetSnapshot() override { return db_->GetSnapshot(); }
+  void ReleaseSnapshot(const Snapshot* snapshot) override {
+    db_->ReleaseSnapshot(snapshot);
+  }
+  PinnedSnapshot* BeginReadTransaction() override {
+    return db_->BeginReadTransaction();
+  }
+  bool GetProperty(const Slice& property, std::string* value) override {
+    return db_->GetProperty(property, value);
+  }
+  bool GetIntProperty(const Slice& property, uint64_t* value) override {
+    return db_->GetIntProperty(property, value);
+  }
+  Status GetApproximateSizes(const Range* ranges, size_t count,
+                             uint64_t* sizes) override {
+    return db_->GetApproximateSizes(ranges, count, sizes);
+  }
+  Status Flush(const FlushOptions& options) override {
+    return db_->Flush(options);
+  }
+  Status SyncWAL() override { return db_->SyncWAL(); }
+  Status FlushWAL(bool sync) override { return db_->FlushWAL(sync); }
+  Status Resume() override { return db_->Resume(); }
+  Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
+                      const Slice* end) override {
+    return db_->CompactRange(options, begin, end);
+  }
+  Status SetOptions(
+      const std::map<std::string, std::string>& changes) override {
+    return db_->SetOptions(changes);
+  }
+  void CancelAllBackgroundWork(bool wait) override {
+    db_->CancelAllBackgroundWork(wait);
+  }
+  Status CreateCheckpoint(const std::string& directory) override {
+    return db_->CreateCheckpoint(directory);
+  }
+  Status WaitForCompact() override { return db_->WaitForCompact(); }
+  Status VerifyChecksum() override { return db_->VerifyChecksum(); }
+  uint64_t GetLatestSequenceNumber() const override {
+    return db_->GetLatestSequenceNumber();
+  }
+
+ private:
+  const std::shared_ptr<DB> db_;
+};
+
+}  // namespace varve
