@@ -19,6 +19,10 @@ if(VARVE_BUILD_SHARED)
   install(EXPORT varve-shared-targets NAMESPACE varve::
           DESTINATION "${cmake_dir}" COMPONENT dev)
 endif()
+install(TARGETS varve_testing EXPORT varve-testing-targets
+        ARCHIVE COMPONENT dev FILE_SET HEADERS COMPONENT dev)
+install(EXPORT varve-testing-targets NAMESPACE varve::
+        DESTINATION "${cmake_dir}" COMPONENT dev)
 
 # ---- For those who build with them ------------------------------------------
 
@@ -35,7 +39,7 @@ install(FILES "${PROJECT_BINARY_DIR}/varve-config.cmake"
 # The prefix is found from where the file lies, so that the tree can be moved.
 file(RELATIVE_PATH prefix_from_pkgconfig "/${pkgconfig_dir}" "/")
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
-foreach(file IN ITEMS varve.pc varve-static.pc)
+foreach(file IN ITEMS varve.pc varve-static.pc varve-testing.pc)
   configure_file(packaging/${file}.in ${file} @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${file}" DESTINATION "${pkgconfig_dir}"
           COMPONENT dev)
@@ -85,7 +89,7 @@ if(VARVE_BUILD_SHARED)
          "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION}), ")
 endif()
 set(CPACK_COMPONENT_DEV_DESCRIPTION
-    "Headers, the static library, and files for CMake and pkg-config.")
+    "Headers, the static libraries, and files for CMake and pkg-config.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME varve-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION database)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION

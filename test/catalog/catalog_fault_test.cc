@@ -11,11 +11,11 @@
 #include <set>
 #include <string>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
 #include "util/base/mutex.h"
 #include "varve/catalog.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/fault_seeds.h"
 #include "test/testing/numbered_writes.h"
 #include "test/testing/seed.h"
 #include "varve/catalog.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -251,8 +251,8 @@ def check_names(text, names):
 def check_cpp(texts):
     """Of all pages at once: a compiler takes its time for the headers."""
     source = INCLUDES + "".join(
-        f'#include "varve/{path.name}"\n'
-        for path in sorted((ROOT / "include/varve").glob("*.h"))
+        f'#include "{path.relative_to(ROOT / "include")}"\n'
+        for path in sorted((ROOT / "include/varve").rglob("*.h"))
         if path.name != "c_more.h")
     for name, text in texts:
         for number, (_, body) in enumerate(blocks(text, "cpp")):

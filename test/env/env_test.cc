@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
 #include "util/base/mutex.h"
 #include "util/base/random.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "env/fault_injection_env.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve {
 namespace {

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/db.h"
+#include "varve/testing/fault_injection_env.h"
 #include "varve/write_batch.h"
 
 namespace varve::fuzz {

@@ -83,6 +83,33 @@ class Installed(unittest.TestCase):
                 run("cmake", "--build", build)
                 self.check_program(build / "layers", kind == "shared", name)
 
+    def test_varve_testing(self):
+        """A program links it beside either library, by either way."""
+        for kind in ("static", "shared"):
+            environment = {**os.environ, "LD_LIBRARY_PATH": str(library_dir())}
+            build = WORK / f"testing-{kind}"
+            run("cmake", "-S", SOURCE / "test/install", "-B", build,
+                f"-DCMAKE_PREFIX_PATH={PREFIX}", "-DCMAKE_CXX_STANDARD=20",
+                f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}")
+            run("cmake", "--build", build)
+            module = "varve" if kind == "shared" else "varve-static"
+            run("c++", "-std=c++20", SOURCE / "test/install/power_loss.cc", "-o",
+                build / "by_pkg_config",
+                *pkg_config("--cflags", "--libs", "varve-testing", module))
+            for program in ("power_loss", "by_pkg_config"):
+                with self.subTest(kind + program):
+                    self.assertEqual(needs_libvarve(build / program),
+                                     kind == "shared")
+                    out = run(build / program, env=environment)
+                    self.assertEqual(out, "one key kept, one lost\n")
+
+    def test_libraries_have_nothing_for_tests_in_them(self):
+        for library in (next(PREFIX.rglob(SONAME)),
+                        next(PREFIX.rglob("libvarve.a"))):
+            # The strings too: the libraries are stripped.
+            self.assertNotRegex(run("strings", library),
+                                "FaultInjectionEnv|CrashModel")
+
     def test_cmake_components(self):
         for kind in ("static", "shared"):
             source = WORK / f"component-{kind}"
@@ -162,8 +189,10 @@ class Installed(unittest.TestCase):
         self.assertEqual([m for m in members if m not in shown], [])
 
     def test_every_header_stands_in_the_prefix(self):
-        for path in (SOURCE / "include/varve").glob("*.h"):
-            self.assertTrue((PREFIX / "include/varve" / path.name).exists())
+        public = SOURCE / "include"
+        for path in (public / "varve").rglob("*.h"):
+            self.assertTrue((PREFIX / "include" / path.relative_to(public))
+                            .exists(), path)
 
     def test_tools(self):
         self.assertIn("usage", run(PREFIX / "bin/varve", "--help"))

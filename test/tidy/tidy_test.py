@@ -17,6 +17,11 @@ from pathlib import Path
 LICENCE = "Varve: a key-value storage engine. MIT licence, see LICENSE."
 LAYERS = ["util", "env", "monitoring", "table", "db", "catalog", "capi",
           "tools"]
+# Folders beside the layers, with the highest layer that they may include. Tests
+# and tools include from them; the layers do not.
+BESIDE = {"fault_injection": "env"}
+# The headers of what is in these folders, which the library does not include.
+BESIDE_HEADERS = "varve/testing/"
 # The folders of a layer from the bottom: a file includes from its own and from
 # those before it. Every folder of a layer named here has its place.
 FOLDERS = {
@@ -89,11 +94,13 @@ class SourceFile:
         self.is_test = parts[0] == "test"
         self.layer = parts[0] if parts[0] in LAYERS else None
         # The highest layer that the file may include; None: none at all.
-        self.highest = self.layer
+        self.highest = BESIDE.get(parts[0], self.layer)
         if self.is_test:
             folder = parts[1] if len(parts) > 2 else ""
-            self.highest = folder if folder in LIBRARY_LAYERS else "tools"
-        self.is_library = self.is_public or self.layer in LIBRARY_LAYERS
+            self.highest = BESIDE.get(
+                folder, folder if folder in LIBRARY_LAYERS else "tools")
+        self.is_library = (self.is_public or self.layer in LIBRARY_LAYERS or
+                           parts[0] in BESIDE)
         self.code, self.comments = (
             split_comments(self.lines) if self.is_cpp else ([], []))
 
@@ -105,13 +112,15 @@ def check_includes(file):
         allowed += LAYERS[:LAYERS.index(file.highest) + 1]
     if file.is_test:
         allowed.append("test")
+    if file.is_test or file.path.split("/")[0] in BESIDE:
+        allowed += BESIDE
     for number, line in enumerate(file.lines, 1):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if match is None:
             continue
         quoted, target = match.group(1) == '"', match.group(2)
         top = target.split("/")[0] if "/" in target else ""
-        ours = top in LAYERS + ["varve", "test"]
+        ours = top in LAYERS + ["varve", "test", *BESIDE]
         if quoted and target.startswith(PEERS) and file.layer == "tools":
             continue
         if quoted and not ours:
@@ -123,6 +132,8 @@ def check_includes(file):
             place = "a public header" if file.is_public else file.path
             yield number, f'"{target}" is above what {place} may include ' \
                           f"({', '.join(allowed)})"
+        elif target.startswith(BESIDE_HEADERS) and file.layer in LIBRARY_LAYERS:
+            yield number, f'"{target}" is for tests, not for the library'
         elif file.is_public and not quoted and not re.fullmatch(
                 r"[a-z_0-9]+|(stdarg|stddef|stdint|stdbool)\.h", target):
             yield number, f"<{target}>: a public header includes only the " \
@@ -327,6 +338,12 @@ EXAMPLES = [
     (check_includes, "test/interop/a_test.cc", '#include "db/a.h"', False),
     (check_includes, "tools/a.cc", '#include "rocksdb/db.h"', False),
     (check_includes, "db/engine/a.cc", '#include "catalog/a.h"', True),
+    (check_includes, "env/a.cc", '#include "fault_injection/a.h"', True),
+    (check_includes, "db/a.cc", '#include "varve/testing/a.h"', True),
+    (check_includes, "fault_injection/a.cc", '#include "db/a.h"', True),
+    (check_includes, "fault_injection/a.cc", '#include "env/a.h"', False),
+    (check_includes, "test/env/a_test.cc", '#include "varve/testing/a.h"',
+     False),
     (check_folders, "db/wal/a.cc", '#include "db/engine/a.h"', True),
     (check_folders, "db/wal/a.cc", '#include "db/a.h"', True),
     (check_folders, "db/a.cc", '#include "db/wal/a.h"', True),
@@ -405,7 +422,7 @@ def is_checked(path, top):
 
 def source_files(root):
     """Yields a SourceFile for each file that the rules are for."""
-    for top in ["CMakeLists.txt", "include"] + LAYERS + ["test", ".ci"]:
+    for top in ["CMakeLists.txt", "include", *LAYERS, *BESIDE, "test", ".ci"]:
         for path in [root / top] + sorted((root / top).rglob("*")):
             relative = path.relative_to(root).as_posix()
             if relative.startswith("test/fixtures/") or not path.is_file():

@@ -7,11 +7,11 @@
 
 #include <string>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/model_db.h"
 #include "varve/statistics.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/patient_env.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "varve/listener.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

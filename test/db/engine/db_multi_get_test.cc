@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "env/io_ring.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/ring_faults.h"
@@ -21,6 +20,7 @@
 #include "util/threads/read_section.h"
 #include "varve/db.h"
 #include "varve/filter_policy.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

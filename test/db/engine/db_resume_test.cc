@@ -16,11 +16,11 @@
 #include <thread>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/holds_a_table_env.h"
 #include "test/testing/seed.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
 #include "test/testing/seed.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

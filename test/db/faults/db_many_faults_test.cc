@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/fault_seeds.h"
 #include "test/testing/seed.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

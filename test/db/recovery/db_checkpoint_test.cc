@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
 #include "varve/checkpoint.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "env/fault_injection_env.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/patient_env.h"
 #include "test/testing/seed.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "env/crash_model.h"
+#include "fault_injection/crash_model.h"
 
 #include <algorithm>
 #include <set>

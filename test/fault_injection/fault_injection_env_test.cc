@@ -6,7 +6,7 @@
 // both "never loses" and "may lose" are checked; then random workloads against
 // a model of what is safe.
 
-#include "env/fault_injection_env.h"
+#include "varve/testing/fault_injection_env.h"
 
 #include <gtest/gtest.h>
 

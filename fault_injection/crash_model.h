@@ -35,21 +35,9 @@
 #include "util/base/random.h"
 #include "util/base/thread_annotations.h"
 #include "varve/env.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve {
-
-// How a crash treats what was not synced.
-struct CrashOptions {
-  // The same seed after the same operations leaves the same files.
-  uint64_t seed = 0;
-  // Of the surviving bytes behind the last sync, leave sectors of 512 bytes
-  // out at random: full of zeros or of garbage.
-  bool tear_sectors = true;
-  // Undo operations on names whose directory was not synced.
-  bool drop_directory_entries = true;
-  // No luck at all: nothing that was not synced survives.
-  bool lose_everything_unsynced = false;
-};
 
 class CrashModel {
  public:
