@@ -13,59 +13,26 @@
 namespace varve {
 
 void DBImpl::MaybeScheduleLocked() {
-  // relaxed: set under the mutex, or about to be seen by the job itself.
-  if (read_only_ || shutting_down_.load(std::memory_order_relaxed) ||
-      !background_error_.ok() || inheritance_.count > 0) {
+  if (read_only_ || scheduler_.is_stopping() || !background_error_.ok() ||
+      inheritance_.count > 0) {
     return;
   }
-  if (!immutable_.empty() && !flush_scheduled_) {
-    flush_scheduled_ =
-        ScheduleLocked(&DBImpl::BackgroundFlush, Env::Priority::kHigh);
+  if (!immutable_.empty() && scheduler_.JobsLocked(JobKind::kFlush) == 0) {
+    ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
   if (!exclusive_compaction_ && compaction_error_.ok() &&
-      compactions_scheduled_ < max_compactions_ && CompactionDueLocked() &&
-      ScheduleLocked(&DBImpl::BackgroundCompaction, Env::Priority::kLow)) {
-    ++compactions_scheduled_;
+      scheduler_.JobsLocked(JobKind::kCompaction) < max_compactions_ &&
+      CompactionDueLocked()) {
+    ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction);
   }
 }
 
-bool DBImpl::ScheduleLocked(void (DBImpl::*job)(), Env::Priority priority) {
-  const auto run = [this, gate = job_gate_, job] {
-    {
-      MutexLock gate_lock(&gate->mutex);
-      if (gate->closed) return;  // There may be no DB any more.
-      MutexLock lock(&mutex_);
-      --queued_jobs_;
-    }
-    (this->*job)();
-  };
-  const Status status = env_->Schedule(run, priority);
+void DBImpl::ScheduleLocked(JobKind kind, void (DBImpl::*job)()) {
+  const Status status =
+      scheduler_.ScheduleLocked(kind, [this, job] { (this->*job)(); });
   if (!status.ok()) {
     SetBackgroundErrorLocked(status, "starting a background job");
-    return false;
   }
-  ++background_jobs_;
-  ++queued_jobs_;
-  return true;
-}
-
-void DBImpl::DropQueuedJobsLocked() {
-  mutex_.Unlock();
-  job_gate_->mutex.Lock();
-  job_gate_->closed = true;
-  job_gate_->mutex.Unlock();
-  mutex_.Lock();
-  background_jobs_ -= queued_jobs_;
-  queued_jobs_ = 0;
-  // One that has begun stays among background_jobs_.
-  flush_scheduled_ = false;
-  background_done_.SignalAll();
-}
-
-void DBImpl::FinishBackgroundLocked() {
-  MaybeScheduleLocked();
-  --background_jobs_;
-  background_done_.SignalAll();
 }
 
 void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
@@ -83,7 +50,7 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
     });
     if (MayPass(status)) ResumeLaterLocked();
   }
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
 }
 
 void DBImpl::AddCreatedLocked(uint64_t number, uint64_t bytes,
@@ -103,9 +70,8 @@ void DBImpl::AddCreatedLocked(const VersionEdit& edit, const Status& status) {
 
 void DBImpl::BackgroundFlush() {
   const TimedMutexLock lock(&mutex_, stats_, env_);
-  // relaxed: see MaybeScheduleLocked.
-  if (!shutting_down_.load(std::memory_order_relaxed) &&
-      background_error_.ok() && !immutable_.empty()) {
+  if (!scheduler_.is_stopping() && background_error_.ok() &&
+      !immutable_.empty()) {
     size_t count = 0;
     const Status status = FlushImmutablesLocked(&count);
     if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
@@ -113,8 +79,8 @@ void DBImpl::BackgroundFlush() {
     if (status.ok()) flushed_count_ += count;
     events_.DeliverLocked();
   }
-  flush_scheduled_ = false;
-  FinishBackgroundLocked();
+  scheduler_.FinishLocked(JobKind::kFlush);
+  MaybeScheduleLocked();
 }
 
 Status DBImpl::FlushImmutablesLocked(size_t* count) {
@@ -293,23 +259,20 @@ void DBImpl::PurgeObsoleteLocked() {
   events_.DeliverLocked();
   if (!files.empty() || !wals.empty()) space_freed_ = true;
   --purges_running_;
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
 }
 
 void DBImpl::FreeLaterLocked() {
-  if (HasObsoleteLocked() && !purge_scheduled_ && !closed_ && !read_only_ &&
-      inheritance_.count == 0) {
-    purge_scheduled_ =
-        ScheduleLocked(&DBImpl::BackgroundPurge, Env::Priority::kHigh);
+  if (HasObsoleteLocked() && scheduler_.QueuedLocked(JobKind::kPurge) == 0 &&
+      !closed_ && !read_only_ && inheritance_.count == 0) {
+    ScheduleLocked(JobKind::kPurge, &DBImpl::BackgroundPurge);
   }
 }
 
 void DBImpl::BackgroundPurge() {
   MutexLock lock(&mutex_);
-  purge_scheduled_ = false;
   PurgeObsoleteLocked();
-  --background_jobs_;
-  background_done_.SignalAll();
+  scheduler_.FinishLocked(JobKind::kPurge);
 }
 
 }  // namespace varve

@@ -33,24 +33,21 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
 void DBImpl::BackgroundCompaction() {
   const TimedMutexLock lock(&mutex_, stats_, env_);
   std::unique_ptr<Compaction> compaction;
-  // relaxed: see MaybeScheduleLocked.
-  if (!shutting_down_.load(std::memory_order_relaxed) &&
-      background_error_.ok() && compaction_error_.ok() &&
-      !exclusive_compaction_ && !options_.disable_auto_compactions) {
+  if (!scheduler_.is_stopping() && background_error_.ok() &&
+      compaction_error_.ok() && !exclusive_compaction_ &&
+      !options_.disable_auto_compactions) {
     compaction = PickCompaction(PickerContextLocked());
   }
   if (compaction == nullptr) {
-    --compactions_scheduled_;
-    --background_jobs_;
-    background_done_.SignalAll();
+    scheduler_.FinishLocked(JobKind::kCompaction);
     return;
   }
   // An error is background_error_ by now.
   RunCompactionLocked(compaction.get()).IgnoreError();
   PurgeObsoleteLocked();
   events_.DeliverLocked();
-  --compactions_scheduled_;
-  FinishBackgroundLocked();
+  scheduler_.FinishLocked(JobKind::kCompaction);
+  MaybeScheduleLocked();
 }
 
 Status DBImpl::RunCompactionLocked(Compaction* compaction) {
@@ -141,8 +138,8 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   if (status.ok()) {
     status = RunCompaction(
         output_context_, compaction, table_cache_.get(), snapshots,
-        [this] { return versions_->NewFileNumber(); }, &shutting_down_, &edit,
-        &result);
+        [this] { return versions_->NewFileNumber(); }, scheduler_.stop_flag(),
+        &edit, &result);
   }
   if (status.ok()) status = SyncOutputs(edit);
   const uint64_t upper_bytes =
@@ -212,21 +209,21 @@ Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
   MutexLock lock(&mutex_);
   status = WritableLocked();
   if (!status.ok()) return status;
-  while (exclusive_compaction_) background_done_.Wait(&mutex_);
+  while (exclusive_compaction_) scheduler_.WaitLocked();
   ++manual_compactions_;
   if (options.exclusive_manual_compaction) {
     exclusive_compaction_ = true;
-    while (!running_compactions_.empty()) background_done_.Wait(&mutex_);
+    while (!running_compactions_.empty()) scheduler_.WaitLocked();
   }
   status = CompactRangeLocked(options, range);
   PurgeObsoleteLocked();
   events_.DeliverLocked();
-  while (purges_running_ > 0) background_done_.Wait(&mutex_);
+  while (purges_running_ > 0) scheduler_.WaitLocked();
   --manual_compactions_;
   if (options.exclusive_manual_compaction) exclusive_compaction_ = false;
   if (status.ok()) compaction_error_ = Status::OK();
   MaybeScheduleLocked();
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
   return status;
 }
 
@@ -269,14 +266,11 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
   std::string done;
   Slice after;
   for (;;) {
-    // relaxed: see MaybeScheduleLocked.
-    if (shutting_down_.load(std::memory_order_relaxed)) {
-      return Status::ShutdownInProgress();
-    }
+    if (scheduler_.is_stopping()) return Status::ShutdownInProgress();
     if (!background_error_.ok()) return background_error_;
     // By another call, that came between two steps of this one.
     if (exclusive_compaction_ && !exclusive) {
-      background_done_.Wait(&mutex_);
+      scheduler_.WaitLocked();
       continue;
     }
     // After each wait: another compaction may have brought older entries to a
@@ -290,7 +284,7 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
     const auto compaction =
         PickManualCompaction(PickerContextLocked(), request, &blocked);
     if (blocked) {
-      background_done_.Wait(&mutex_);
+      scheduler_.WaitLocked();
       continue;
     }
     if (compaction == nullptr) return Status::OK();
@@ -329,16 +323,14 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   }
   UpdateStallLocked();
   MaybeScheduleLocked();
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
   events_.DeliverLocked();
   return status;
 }
 
 void DBImpl::CancelAllBackgroundWork(bool wait) {
   MutexLock lock(&mutex_);
-  // relaxed: background jobs look at it now and then.
-  shutting_down_.store(true, std::memory_order_relaxed);
-  background_done_.SignalAll();
+  scheduler_.StopLocked();
   if (wait) WaitForBackgroundLocked();
 }
 
@@ -348,21 +340,20 @@ Status DBImpl::WaitForCompact() {
   if (read_only_) return Status::OK();
   for (;;) {
     // A snapshot may have gone meanwhile. What runs looks for more itself.
-    if (background_jobs_ == 0 && running_compactions_.empty()) {
+    if (scheduler_.JobsLocked() == 0 && running_compactions_.empty()) {
       MaybeScheduleLocked();
     }
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    const bool runs =
-        background_jobs_ > 0 || manual_compactions_ > 0 || purges_running_ > 0;
+    const bool runs = scheduler_.JobsLocked() > 0 || manual_compactions_ > 0 ||
+                      purges_running_ > 0;
     if (!runs && !compaction_error_.ok()) return compaction_error_;
     const bool is_due = !immutable_.empty() || CompactionDueLocked();
-    // relaxed: see MaybeScheduleLocked.
-    const bool goes_on = !shutting_down_.load(std::memory_order_relaxed);
+    const bool goes_on = !scheduler_.is_stopping();
     if (!runs && !(is_due && goes_on)) {
       return is_due ? Status::ShutdownInProgress() : Status::OK();
     }
-    background_done_.Wait(&mutex_);
+    scheduler_.WaitLocked();
   }
 }
 

@@ -41,15 +41,13 @@ struct Abandoned {
 // No memory may be allocated here: the allocator's own handler may come later.
 void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const bool mutex_was_free = MakeFree(&mutex_);
-  MakeFree(&background_done_);
   MakeFree(&checkpoint_mutex_);
-  MakeFree(&job_gate_->mutex);
   if (closed_ || read_only_) return;
   Inheritance& from = inheritance_;
   from.is_whole = mutex_was_free && write_queue_.IsIdle() &&
-                  background_jobs_ == queued_jobs_ &&
-                  manual_compactions_ == 0 && purges_running_ == 0 &&
-                  deletions_held_ == 0 && !resume_scheduled_ &&
+                  !scheduler_.AnyRunsLocked() && manual_compactions_ == 0 &&
+                  purges_running_ == 0 && deletions_held_ == 0 &&
+                  !resume_scheduled_ &&
                   from.count < Inheritance::kMaxAncestors &&
                   (from.count == 0 || from.is_whole);
   if (from.count < Inheritance::kMaxAncestors) {
@@ -83,12 +81,7 @@ void DBImpl::TakeOverLocked(bool waits) {
   const uint64_t patience_us =
       waits && !from.has_waited ? kParentPatienceUs : 0;
   if (from.is_whole && AncestorsHaveEnded(patience_us)) {
-    // Jobs that waited were the parent's threads' to do.
-    background_jobs_ = 0;
-    queued_jobs_ = 0;
-    flush_scheduled_ = false;
-    purge_scheduled_ = false;
-    compactions_scheduled_ = 0;
+    scheduler_.ForgetJobsLocked();
     if (from.has_set_error) background_error_ = Status::OK();
     from = Inheritance();
     Log(LogLevel::kInfo, &log_,
@@ -120,10 +113,8 @@ Status DBImpl::WritableLocked() {
 void DBImpl::AbandonLocked() {
   closed_ = true;
   is_abandoned_ = true;
-  // relaxed: there is no other thread that looks.
-  shutting_down_.store(true, std::memory_order_relaxed);
-  background_jobs_ = 0;
-  queued_jobs_ = 0;
+  scheduler_.StopLocked();
+  scheduler_.ForgetJobsLocked();
   // The files do not write what they have buffered (env/posix_file.cc).
   for (LiveWal& wal : wals_) wal.writer.reset();
   wals_.clear();

@@ -105,6 +105,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
       block_cache_(options_.block_cache),
+      scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
       snapshots_(
           new SnapshotRegistry(options_.ablation.snapshots, &mutex_, this)),
@@ -526,12 +527,11 @@ Status DBImpl::CloseLocked() {
     return Status::OK();
   }
   closed_ = true;
-  background_done_.SignalAll();  // See Resume.
+  scheduler_.SignalLocked();  // See Resume.
   Status status;
   if (!read_only_ && memtable_ != nullptr) {
     if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
-      // Whatever was cancelled. relaxed: as below.
-      shutting_down_.store(false, std::memory_order_relaxed);
+      scheduler_.GoOnLocked();
       MaybeScheduleLocked();  // Memtables may wait that nobody flushes.
       mutex_.Unlock();
       status = Flush(FlushOptions());
@@ -542,10 +542,8 @@ Status DBImpl::CloseLocked() {
     mutex_.Lock();
     if (status.ok()) status = sync_status;
   }
-  // relaxed: background jobs look at it now and then.
-  shutting_down_.store(true, std::memory_order_relaxed);
-  background_done_.SignalAll();
-  DropQueuedJobsLocked();
+  scheduler_.StopLocked();
+  scheduler_.DropQueuedLocked();
   WaitForBackgroundLocked();
   if (status.ok()) NoteLogsEndLocked();
   for (LiveWal& wal : wals_) {
@@ -568,9 +566,9 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (background_jobs_ > 0 || manual_compactions_ > 0 ||
+  while (scheduler_.JobsLocked() > 0 || manual_compactions_ > 0 ||
          purges_running_ > 0 || resume_scheduled_) {
-    background_done_.Wait(&mutex_);
+    scheduler_.WaitLocked();
   }
 }
 
@@ -589,7 +587,7 @@ SuperVersion* DBImpl::NewSuperVersionLocked() {
 void DBImpl::InstallSuperVersionLocked() {
   super_versions_.InstallLocked(NewSuperVersionLocked());
   UpdateStallLocked();
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
 }
 
 void DBImpl::DisposeLocked(SuperVersion* super_version) {

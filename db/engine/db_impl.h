@@ -16,6 +16,7 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/compaction_stats.h"
 #include "db/compaction/table_output.h"
+#include "db/engine/background_scheduler.h"
 #include "db/engine/event_queue.h"
 #include "db/engine/relay_logger.h"
 #include "db/engine/shared_directory.h"
@@ -118,13 +119,6 @@ class DBImpl final : public DB,
     uint64_t number = 0;
     std::shared_ptr<wal::Writer> writer;
     bool synced = false;  // Whole; the newest one never is.
-  };
-
-  // What queued jobs look at before they touch the DB. A job takes this
-  // mutex, then mutex_.
-  struct JobGate {
-    Mutex mutex;
-    bool closed = false;
   };
 
   // ---- Opening and closing (db_impl.cc) ----
@@ -346,13 +340,9 @@ class DBImpl final : public DB,
 
   // ---- Background (db_background.cc) ----
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
-  // Counts and queues a job. False, with the error set, if no thread is to
-  // be had.
-  bool ScheduleLocked(void (DBImpl::*job)(), Env::Priority priority)
+  // Sets the error if no thread is to be had.
+  void ScheduleLocked(JobKind kind, void (DBImpl::*job)())
       VARVE_REQUIRES(mutex_);
-  // Jobs that no thread has begun will do nothing: other DBs' jobs may be in
-  // front of them for long. Gives the mutex back meanwhile.
-  void DropQueuedJobsLocked() VARVE_REQUIRES(mutex_);
   void BackgroundFlush();
   // Sets *count to how many were, or would have been, flushed.
   Status FlushImmutablesLocked(size_t* count) VARVE_REQUIRES(mutex_);
@@ -373,7 +363,6 @@ class DBImpl final : public DB,
   void PurgeObsoleteLocked() VARVE_REQUIRES(mutex_);
   bool HasObsoleteLocked() VARVE_REQUIRES(mutex_);
   void BackgroundPurge();
-  void FinishBackgroundLocked() VARVE_REQUIRES(mutex_);
   // Notes that the tables of the edit were made, or, by the status, were not.
   void AddCreatedLocked(const VersionEdit& edit, const Status& status)
       VARVE_REQUIRES(mutex_);
@@ -449,15 +438,13 @@ class DBImpl final : public DB,
   const uint64_t context_id_ = NewSlotNumber();
   TableOutputContext output_context_;
   int max_compactions_ = 1;
-  const std::shared_ptr<JobGate> job_gate_ = std::make_shared<JobGate>();
 
   WriteQueue write_queue_;
 
   // ---- Guarded by mutex_ ----
   Mutex mutex_;
-  // Signalled when background work ends or the state that writers wait for
-  // changes.
-  CondVar background_done_;
+  // Its waiters are told of changes of what writers wait for, too.
+  BackgroundScheduler scheduler_;
   EventQueue events_;
   WriteDelay write_delay_;
   FlushPace flush_pace_;
@@ -472,12 +459,7 @@ class DBImpl final : public DB,
   Status compaction_error_;
   bool space_freed_ = false;  // Files were removed; see AwaitSpaceLocked.
   uint64_t background_error_count_ = 0;
-  uint64_t space_debt_ = 0;  // See CompactionPickerContext.
-  bool flush_scheduled_ = false;
-  bool purge_scheduled_ = false;
-  int compactions_scheduled_ = 0;      // Queued or running.
-  int background_jobs_ = 0;            // All of the above.
-  int queued_jobs_ = 0;                // Of those, what no thread has begun.
+  uint64_t space_debt_ = 0;            // See CompactionPickerContext.
   int manual_compactions_ = 0;         // Calls of CompactRange.
   bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
@@ -536,7 +518,6 @@ class DBImpl final : public DB,
   // relaxed: for a report.
   std::atomic<uint64_t> user_bytes_{0};
   std::atomic<uint64_t> logged_bytes_{0};
-  std::atomic<bool> shutting_down_{false};
   std::atomic<int> live_iterators_{0};
 };
 

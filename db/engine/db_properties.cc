@@ -189,7 +189,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("compaction-pending")) {
     *value = CompactionDueLocked() ? 1 : 0;
   } else if (is("num-running-flushes")) {
-    *value = flush_scheduled_ ? 1 : 0;
+    *value = scheduler_.JobsLocked(JobKind::kFlush) > 0 ? 1 : 0;
   } else if (is("num-running-compactions")) {
     *value = running_compactions_.size();
   } else if (is("background-errors")) {

@@ -150,7 +150,7 @@ void DBImpl::PauseCompactionsLocked(const Status& status) {
         "writes are stopped: no space for the compactions that they wait for");
   }
   ResumeLaterLocked();
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
 }
 
 void DBImpl::ResumeLaterLocked() {
@@ -164,25 +164,23 @@ bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
   space_freed_ = false;
   const Stopwatch waiting(env_);
   for (;;) {
-    // relaxed: stored under the mutex.
-    if (shutting_down_.load(std::memory_order_relaxed)) return false;
+    if (scheduler_.is_stopping()) return false;
     if (!MayPass(background_error_) && compaction_error_.ok()) return false;
     // Not at once: the files may be those that a failed attempt left.
     if (space_freed_) wait_us = kMinResumeWaitUs;
     const uint64_t waited_us = waiting.ElapsedMicros();
     if (waited_us >= wait_us) return true;
-    background_done_.WaitFor(&mutex_, wait_us - waited_us);
+    scheduler_.WaitForLocked(wait_us - waited_us);
   }
 }
 
 void DBImpl::RetryCompactionsLocked() {
   compaction_error_ = Status::OK();
   MaybeScheduleLocked();
-  // relaxed: stored under the mutex.
-  while (compactions_scheduled_ > 0 && compaction_error_.ok() &&
-         background_error_.ok() &&
-         !shutting_down_.load(std::memory_order_relaxed)) {
-    background_done_.Wait(&mutex_);
+  while (scheduler_.JobsLocked(JobKind::kCompaction) > 0 &&
+         compaction_error_.ok() && background_error_.ok() &&
+         !scheduler_.is_stopping()) {
+    scheduler_.WaitLocked();
   }
 }
 
@@ -203,7 +201,7 @@ void DBImpl::KeepResuming() {
     mutex_.Lock();
   }
   resume_scheduled_ = false;
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
 }
 
 void DBImpl::ReleaseLogSpaceLocked() {
@@ -291,7 +289,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
       edit.deleted_files().size());
   InstallSuperVersionLocked();
   PurgeObsoleteLocked();
-  while (purges_running_ > 0) background_done_.Wait(&mutex_);
+  while (purges_running_ > 0) scheduler_.WaitLocked();
   events_.DeliverLocked();
   return status;
 }

@@ -226,7 +226,7 @@ Status DBImpl::SwitchMemTableLocked() {
   memtable_bytes_ = 0;
   paced_bytes_ = 0;
   pace_at_bytes_ = 0;
-  if (!flush_scheduled_) {
+  if (scheduler_.JobsLocked(JobKind::kFlush) == 0) {
     flush_pace_.Begin(memtable_->EntryCount(), MonotonicMicros(env_));
   }
   memtable_ = memtable;
@@ -248,8 +248,8 @@ Status DBImpl::Flush(const FlushOptions& options) {
     if (!background_error_.ok()) return background_error_;
     // A log that no memtable accounts for is freed by a switch too.
     switched = memtable_->empty() && wal_->Size() == log_begin_bytes_;
-    // relaxed: what would write it is not started any more.
-    if (!switched && shutting_down_.load(std::memory_order_relaxed)) {
+    // What would write it is not started any more.
+    if (!switched && scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
     if (!switched && SlotFreeLocked()) {
@@ -261,7 +261,7 @@ Status DBImpl::Flush(const FlushOptions& options) {
     if (!switched) {
       // Others may write meanwhile.
       leader.Leave();
-      background_done_.Wait(&mutex_);
+      scheduler_.WaitLocked();
     }
   }
   if (!options.wait) return Status::OK();
@@ -278,11 +278,12 @@ Status DBImpl::FlushUnlogged() {
 
 Status DBImpl::AwaitFlushLocked(uint64_t target) {
   while (flushed_count_ < target && background_error_.ok()) {
-    // relaxed: what would end the wait is not started any more.
-    if (!flush_scheduled_ && shutting_down_.load(std::memory_order_relaxed)) {
+    // What would end the wait is not started any more.
+    if (scheduler_.JobsLocked(JobKind::kFlush) == 0 &&
+        scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
-    background_done_.Wait(&mutex_);
+    scheduler_.WaitLocked();
   }
   return flushed_count_ < target ? background_error_ : Status::OK();
 }
@@ -319,7 +320,7 @@ Status DBImpl::Resume() {
       // flush that is queued with it, which then never comes to its end.
       MutexLock lock(&mutex_);
       while (JobsRunLocked() && !background_error_.ok() && !IsEndingLocked()) {
-        background_done_.Wait(&mutex_);
+        scheduler_.WaitLocked();
       }
     }
     // Nobody writes before it is done, the error being there; the lead is for
@@ -365,18 +366,18 @@ Status DBImpl::ResumeAsLeaderLocked() {
   Log(LogLevel::kInfo, &log_, "writable again");
   UpdateGateLocked();
   MaybeScheduleLocked();
-  background_done_.SignalAll();
+  scheduler_.SignalLocked();
   events_.DeliverLocked();
   return status;
 }
 
 bool DBImpl::JobsRunLocked() const {
-  return flush_scheduled_ || !running_compactions_.empty();
+  return scheduler_.JobsLocked(JobKind::kFlush) > 0 ||
+         !running_compactions_.empty();
 }
 
 bool DBImpl::IsEndingLocked() const {
-  // relaxed: stored under the mutex.
-  return closed_ || shutting_down_.load(std::memory_order_relaxed);
+  return closed_ || scheduler_.is_stopping();
 }
 
 }  // namespace varve

@@ -304,14 +304,14 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
     if (options.no_slowdown) {
       return Status::Incomplete("writes are stopped", StallCauseName(cause));
     }
-    // relaxed: what would end the wait is not started any more.
-    if (shutting_down_.load(std::memory_order_relaxed)) {
+    // What would end the wait is not started any more.
+    if (scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
     if (!counted) CountStallLocked(cause, WritePressure::kStop);
     counted = true;
     const Stopwatch stopped(env_);
-    background_done_.Wait(&mutex_);
+    scheduler_.WaitLocked();
     AddStallMicrosLocked(stopped.ElapsedMicros());
   }
   if (*delayed || stall_.pressure != WritePressure::kSlow) return Status::OK();
