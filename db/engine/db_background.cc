@@ -56,7 +56,8 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
 void DBImpl::AddCreatedLocked(uint64_t number, uint64_t bytes,
                               const Status& status) {
   if (!events_.HasListeners()) return;
-  const TableFileInfo info = {path_, TableFileName(path_, number), number,
+  const TableFileInfo info = {place_.path(),
+                              TableFileName(place_.path(), number), number,
                               bytes, status};
   events_.Add(
       [info](EventListener* listener) { listener->OnTableFileCreated(info); });
@@ -85,7 +86,7 @@ void DBImpl::BackgroundFlush() {
 
 Status DBImpl::FlushImmutablesLocked(size_t* count) {
   FlushJobInfo info;
-  info.db_path = path_;
+  info.db_path = place_.path();
   info.memtables = immutable_.size();
   events_.Add(
       [info](EventListener* listener) { listener->OnFlushBegin(info); });
@@ -123,7 +124,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   version->RefLocked();
   mutex_.Unlock();
   LocalSpan step("write table");
-  Status status = VerifyPlace();
+  Status status = place_.Verify();
   if (status.ok() && !memtables.empty()) {
     status =
         FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
@@ -168,19 +169,16 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
     flushed_memtables_.push_back(memtable);
     UnrefMemTableLocked(memtable);
   }
-  while (wals_.front().number < versions_->log_number()) {
-    obsolete_wals_.push_back(std::move(wals_.front()));
-    wals_.pop_front();
-  }
+  wals_.ReleaseLocked(versions_->log_number());
   return status;
 }
 
 Status DBImpl::SyncOutputs(const VersionEdit& edit) {
-  Status status = directory_->Sync();
+  Status status = place_.directory()->Sync();
   if (status.ok()) return status;
   for (const auto& [level, file] : edit.new_files()) {
     table_cache_->Evict(file.number);
-    env_->RemoveFile(TableFileName(path_, file.number)).IgnoreError();
+    env_->RemoveFile(TableFileName(place_.path(), file.number)).IgnoreError();
   }
   return status;
 }
@@ -205,7 +203,7 @@ void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
 bool DBImpl::HasObsoleteLocked() {
   return !obsolete_memtables_.empty() ||
          (deletions_held_ == 0 &&
-          (!obsolete_wals_.empty() || !versions_->obsolete_files()->empty() ||
+          (wals_.HasObsoleteLocked() || !versions_->obsolete_files()->empty() ||
            !versions_->obsolete_manifests()->empty()));
 }
 
@@ -213,11 +211,11 @@ void DBImpl::PurgeObsoleteLocked() {
   if (read_only_ || inheritance_.count > 0 || !HasObsoleteLocked()) return;
   std::vector<FileMetaData*> files;
   std::vector<uint64_t> manifests;
-  std::vector<LiveWal> wals;
+  std::vector<WalSet::Wal> wals;
   if (deletions_held_ == 0) {
     files.swap(*versions_->obsolete_files());
     manifests.swap(*versions_->obsolete_manifests());
-    wals.swap(obsolete_wals_);
+    wals = wals_.TakeObsoleteLocked();
   }
   std::vector<MemTable*> memtables;
   memtables.swap(obsolete_memtables_);
@@ -225,18 +223,19 @@ void DBImpl::PurgeObsoleteLocked() {
   mutex_.Unlock();
   for (MemTable* memtable : memtables) delete memtable;
   // A file that cannot be removed now is found at the next open.
-  const Status place = VerifyPlace();
+  const Status place = place_.Verify();
   const auto remove = [&](const std::string& path) {
     return place.ok() ? env_->RemoveFile(path) : place;
   };
   std::vector<TableFileInfo> deleted;
   for (FileMetaData* file : files) {
     table_cache_->Evict(file->number);
-    TableFileInfo info = {path_, TableFileName(path_, file->number),
+    TableFileInfo info = {place_.path(),
+                          TableFileName(place_.path(), file->number),
                           file->number, file->file_size, Status()};
     info.status = remove(info.file_path);
     if (info.status.IsNotFound()) {
-      info.file_path = LevelDbTableFileName(path_, file->number);
+      info.file_path = LevelDbTableFileName(place_.path(), file->number);
       info.status = remove(info.file_path);
     }
     if (info.status.ok()) RecordTick(stats_, Ticker::kFilesDeleted);
@@ -244,11 +243,11 @@ void DBImpl::PurgeObsoleteLocked() {
     delete file;
   }
   for (const uint64_t number : manifests) {
-    remove(ManifestFileName(path_, number)).IgnoreError();
+    remove(ManifestFileName(place_.path(), number)).IgnoreError();
   }
-  for (LiveWal& wal : wals) {
+  for (WalSet::Wal& wal : wals) {
     wal.writer.reset();
-    remove(WalFileName(path_, wal.number)).IgnoreError();
+    remove(WalFileName(place_.path(), wal.number)).IgnoreError();
   }
   mutex_.Lock();
   for (const TableFileInfo& info : deleted) {

@@ -30,10 +30,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   if (!status.ok()) return status;
   cut->version = versions_->current();
   cut->version->RefLocked();
-  for (const LiveWal& wal : wals_) {
-    if (wal.number < versions_->log_number()) continue;
-    cut->wals.emplace_back(wal.number, wal.writer->Size());
-  }
+  cut->wals = wals_.SizesFromLocked(versions_->log_number());
   return status;
 }
 
@@ -44,7 +41,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   if (IsClosed()) return ClosedError();
   // Two at a time might build under one name.
   MutexLock checkpoint_lock(&checkpoint_mutex_);
-  CheckpointBuilder builder(env_, path_, directory);
+  CheckpointBuilder builder(env_, place_.path(), directory);
   Status status = builder.Begin();
   // What is in the log need not be replayed then, and what is not, is there.
   if (status.ok()) status = Flush(FlushOptions());

@@ -103,7 +103,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
 CompactionJobInfo DBImpl::DescribeCompaction(
     const Compaction& compaction) const {
   CompactionJobInfo info;
-  info.db_path = path_;
+  info.db_path = place_.path();
   info.base_input_level = compaction.level;
   info.output_level = compaction.output_level;
   for (const auto& files : compaction.inputs) {
@@ -134,7 +134,7 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   CompactionResult result;
   mutex_.Unlock();
   const std::vector<SequenceNumber> snapshots = ScanSnapshots();
-  Status status = VerifyPlace();
+  Status status = place_.Verify();
   if (status.ok()) {
     status = RunCompaction(
         output_context_, compaction, table_cache_.get(), snapshots,

@@ -96,11 +96,12 @@ void DBImpl::TakeOverLocked(bool waits) {
   if (!background_error_.ok()) return;
   from.has_set_error = true;
   background_error_ = Status::Busy(
-      path_, from.is_whole
-                 ? "is held by process " + std::to_string(from.ancestors[0]) +
-                       ", which this one was forked from"
-                 : "was in use by other threads when this process was forked, "
-                   "and has to be opened again");
+      place_.path(),
+      from.is_whole
+          ? "is held by process " + std::to_string(from.ancestors[0]) +
+                ", which this one was forked from"
+          : "was in use by other threads when this process was forked, "
+            "and has to be opened again");
 }
 
 Status DBImpl::WritableLocked() {
@@ -115,11 +116,8 @@ void DBImpl::AbandonLocked() {
   is_abandoned_ = true;
   scheduler_.StopLocked();
   scheduler_.ForgetJobsLocked();
-  // The files do not write what they have buffered (env/posix_file.cc).
-  for (LiveWal& wal : wals_) wal.writer.reset();
-  wals_.clear();
-  wal_ = nullptr;
-  if (lock_ != nullptr) env_->UnlockFile(std::move(lock_)).IgnoreError();
+  wals_.AbandonLocked();
+  place_.Unlock().IgnoreError();
 }
 
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {

@@ -2,7 +2,6 @@
 #include "db/engine/db_impl.h"
 
 #include <algorithm>
-#include <random>
 
 #include "db/folding/folding_db.h"
 #include "db/folding/key_case.h"
@@ -21,7 +20,6 @@ namespace varve {
 namespace {
 
 constexpr size_t kInfoLogsToKeep = 10;
-constexpr size_t kMaxIdentityBytes = 255;
 
 // As many updates must still be possible where one writes at all.
 constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
@@ -38,31 +36,6 @@ FileOptions TableFileOptions(const Options& options) {
   file_options.use_direct_reads = options.use_direct_reads;
   file_options.uncached_open = !IsProduction(options.ablation.table_open);
   return file_options;
-}
-
-// 36 characters, version 4 of RFC 4122.
-std::string NewUuid() {
-  std::random_device device;
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
-  for (char& c : uuid) {
-    if (c == 'x') c = kDigits[device() & 15];
-    if (c == 'y') c = kDigits[8 + (device() & 3)];
-  }
-  return uuid;
-}
-
-// LOCK is the first that is made of a database. Without it there may still be
-// one that was copied, or is damaged.
-bool HoldsDatabaseFiles(Env* env, const std::string& path) {
-  std::vector<std::string> names;
-  // What is wrong with the directory the lock will tell.
-  if (!env->GetChildren(path, &names).ok()) return true;
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    uint64_t number = 0;
-    FileType type = FileType::kInfoLog;
-    return ParseFileName(name, &number, &type) && type != FileType::kInfoLog;
-  });
 }
 
 Status OpenDb(const Options& options, const std::string& path, bool read_only,
@@ -98,13 +71,13 @@ std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
 DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                FilePool* file_pool)
     : options_(Sanitize(options)),
-      path_(options_.env->AbsolutePath(path)),
       read_only_(read_only),
-      directory_env_(options_.env->NewDirectoryEnv(path_)),
-      env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
+      place_(options_.env, path),
+      env_(place_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
       block_cache_(options_.block_cache),
+      wals_(&place_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
       snapshots_(
@@ -128,12 +101,12 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   table_options.info_log = &log_;
   table_options.binary_search = !IsProduction(options_.ablation.block_index);
   table_cache_ = std::make_unique<TableCache>(
-      path_, env_, TableFileOptions(options_), table_options,
+      place_.path(), env_, TableFileOptions(options_), table_options,
       options_.max_open_files, options_.cache_index_and_filter_blocks,
       file_pool);
   if (read_only_) table_cache_->ExpectOtherWriters();
   versions_ = std::make_unique<VersionSet>(
-      path_, env_, &comparator_, table_cache_.get(),
+      place_.path(), env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
   snapshots_->SetLastSequence(versions_->last_sequence());
   max_compactions_ =
@@ -169,9 +142,9 @@ Status DBImpl::Open(bool name_is_safe) {
   RecoveryFlush flush(&output_context_, versions_.get());
   Status status;
   if (!read_only_) {
-    status = OpenDirectory(name_is_safe);
-  } else if (directory_env_ != nullptr) {
-    directory_env_->Hold().IgnoreError();  // Recovery meets the same, by name.
+    status = place_.Open(name_is_safe, options_.create_if_missing);
+  } else {
+    place_.OpenForReading();
   }
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
@@ -184,81 +157,53 @@ Status DBImpl::Open(bool name_is_safe) {
   mutex_.Lock();
   closed_ = true;
   mutex_.Unlock();
-  if (lock_ != nullptr) {
-    env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
-  }
+  place_.Unlock().IgnoreError();  // Open failed already.
   return status;
-}
-
-Status DBImpl::OpenDirectory(bool name_is_safe) {
-  // Whoever made CURRENT had made the directory's name safe.
-  Status status = env_->FileExists(CurrentFileName(path_));
-  if (status.IsNotFound()) {
-    status = name_is_safe
-                 ? Status::OK()
-                 : MakeSafeDirectory(env_, path_, options_.create_if_missing);
-    // A directory without a database is left alone unless one is to be made.
-    // What is there without the lock may be about to change.
-    if (status.ok() && !options_.create_if_missing) {
-      status = HoldsDatabaseFiles(env_, path_) ? Status::OK() : NoDatabase();
-    }
-  }
-  if (status.ok() && directory_env_ != nullptr) status = directory_env_->Hold();
-  if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
-  if (!status.ok()) return status;
-  std::unique_ptr<Directory> directory;
-  status = env_->NewDirectory(path_, &directory);
-  if (status.ok()) {
-    directory_ = std::make_unique<SharedDirectory>(std::move(directory));
-  }
-  return status;
-}
-
-Status DBImpl::NoDatabase() const {
-  return Status::InvalidArgument(
-      path_, read_only_ ? "holds no database"
-                        : "holds no database (create_if_missing is false)");
 }
 
 Status DBImpl::Recover(std::unique_ptr<RecoveredState>* recovered,
                        RecoveryFlush* flush) {
   if (read_only_) {
-    Status status = RecoverUnlocked(options_, path_, &comparator_,
+    Status status = RecoverUnlocked(options_, place_.path(), &comparator_,
                                     table_cache_.get(), &log_, recovered);
     return status.ok() ? CheckFound(**recovered) : status;
   }
   *recovered = std::make_unique<RecoveredState>();
   RecoveredState* const state = recovered->get();
-  Recovery recovery(options_, path_, &comparator_, table_cache_.get(), &log_);
+  Recovery recovery(options_, place_.path(), &comparator_, table_cache_.get(),
+                    &log_);
   Status status = recovery.ReadTables(state);
   if (status.ok()) status = CheckFound(*state);
-  if (status.ok()) status = LoadIdentity(state->manifest.db_id);
+  if (status.ok()) status = place_.LoadIdentity(state->manifest.db_id);
   if (!status.ok()) return status;
   InitializeVersions(state);
-  output_context_ = {path_,        env_,      &options_,
-                     &comparator_, identity_, NewSessionIdentity()};
+  output_context_ = {place_.path(),     env_,
+                     &options_,         &comparator_,
+                     place_.identity(), NewSessionIdentity()};
   flush->SetLeftovers(state->temporary_files);
   status = recovery.ReplayLogs(
       state, [flush](MemTable* memtable) { return flush->Add(memtable); });
   if (status.ok() &&
       std::max(state->last_sequence, state->manifest.last_sequence) >
           kMaxSequenceNumber - kSpareSequences) {
-    return Status::Corruption(path_, "its sequence numbers are used up");
+    return Status::Corruption(place_.path(),
+                              "its sequence numbers are used up");
   }
   return status;
 }
 
 Status DBImpl::CheckFound(const RecoveredState& state) const {
   if (!state.exists) {
-    if (!options_.create_if_missing || read_only_) return NoDatabase();
+    if (!options_.create_if_missing || read_only_)
+      return NoDatabase(place_.path(), read_only_);
   } else if (options_.error_if_exists) {
-    return Status::InvalidArgument(path_,
+    return Status::InvalidArgument(place_.path(),
                                    "exists already (error_if_exists is true)");
   }
   if (!read_only_ &&
       std::max(state.largest_file_number, state.manifest.next_file_number) >
           kMaxFileNumber - kSpareFileNumbers) {
-    return Status::Corruption(path_, "its file numbers are used up");
+    return Status::Corruption(place_.path(), "its file numbers are used up");
   }
   return Status::OK();
 }
@@ -268,7 +213,7 @@ void DBImpl::InitializeVersions(RecoveredState* state) {
   if (!state->exists) {
     state->manifest.key_folding = KeyFoldingName(options_.key_case);
   }
-  versions_->Initialize(&state->manifest, directory_.get());
+  versions_->Initialize(&state->manifest, place_.directory());
   versions_->MarkFileNumberUsed(state->largest_file_number);
 }
 
@@ -293,8 +238,11 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   // anew. Nothing is removed before the next edit is safe in a new MANIFEST,
   // so that what an unsynced edit of the last process says may still be lost.
   const bool writes = !state->is_clean;
-  status = StoreIdentity();
-  versions_->SetDbId(identity_);
+  if (!place_.identity_is_stored()) {
+    status = place_.StoreIdentity(
+        TempFileName(place_.path(), versions_->NewFileNumber()));
+  }
+  versions_->SetDbId(place_.identity());
   if (status.ok() && !state->memtables.empty()) {
     MemTable* const last = state->memtables.back();
     state->memtables.pop_back();
@@ -302,15 +250,15 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   }
   CountDrops(flush->drops());
   VersionEdit edit;
-  LiveWal wal;
+  WalSet::Wal wal;
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
-  if (status.ok()) status = CreateWal(wal_number, &wal);
-  if (status.ok()) AddWalLocked(std::move(wal));
+  if (status.ok()) status = wals_.Create(wal_number, SpaceIsShort(), &wal);
+  if (status.ok()) wals_.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
     // While it is there the database is not clean, so that no CURRENT is relied
     // on whose name may not be safe. It goes with the leftovers.
-    status = WriteStringToFile(env_, "", TempFileName(path_, 0), false);
+    status = WriteStringToFile(env_, "", TempFileName(place_.path(), 0), false);
     edit.SetComparatorName(options_.comparator->Name());
   }
   if (status.ok()) status = flush->Publish(&edit);
@@ -323,7 +271,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     // Syncs the directory with the new log and tables in it: the first edit
     // goes to a new MANIFEST.
     status = versions_->LogAndApply(&edit);
-    directory_synced_ = status.ok();
+    if (status.ok()) wals_.SetDirectorySyncedLocked();
   }
   if (!status.ok()) {
     // Tables that no Open may find.
@@ -350,10 +298,11 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
 void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
   std::shared_ptr<Logger> target = options_.info_log;
   if (target == nullptr && !read_only_) {
-    const std::string path = InfoLogFileName(path_);
+    const std::string path = InfoLogFileName(place_.path());
     if (env_->FileExists(path).ok()) {
       // Named by the date.
-      const std::string old = OldInfoLogFileName(path_, env_->NowMicros());
+      const std::string old =
+          OldInfoLogFileName(place_.path(), env_->NowMicros());
       // Losing an old log is no reason to refuse a database.
       env_->RenameFile(path, old).IgnoreError();
       old_logs->push_back(old.substr(old.rfind('/') + 1));
@@ -361,48 +310,17 @@ void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
     env_->NewLogger(path, &target).IgnoreError();  // Nor is having no log.
   }
   log_.SetTarget(std::move(target));
-  Log(LogLevel::kInfo, &log_, "Varve opened %s", path_.c_str());
-  if (lock_ != nullptr && lock_->Caveat() != nullptr) {
-    Log(LogLevel::kWarn, &log_, "LOCK is %s", lock_->Caveat());
+  Log(LogLevel::kInfo, &log_, "Varve opened %s", place_.path().c_str());
+  if (place_.LockCaveat() != nullptr) {
+    Log(LogLevel::kWarn, &log_, "LOCK is %s", place_.LockCaveat());
   }
   Log(LogLevel::kInfo, &log_, "statistics: %s",
       stats_ != nullptr ? stats_->Path().c_str() : "none");
   Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());
 }
 
-Status DBImpl::LoadIdentity(const std::string& db_id) {
-  const std::string path = IdentityFileName(path_);
-  // What is longer is none, however long it is.
-  char scratch[kMaxIdentityBytes + 1];
-  Slice text;
-  std::unique_ptr<SequentialFile> file;
-  Status status = env_->NewSequentialFile(path, FileOptions(), &file);
-  if (status.ok()) status = file->Read(sizeof(scratch), &text, scratch);
-  if (!status.ok() && !status.IsNotFound()) return status;
-  while (!text.empty() && text[text.size() - 1] == '\n') {
-    text.remove_suffix(1);
-  }
-  if (status.ok() && !text.empty() && text.size() <= kMaxIdentityBytes) {
-    identity_ = text.ToString();
-    identity_is_stored_ = true;
-    return Status::OK();
-  }
-  identity_ = db_id.empty() ? NewUuid() : db_id;
-  return Status::OK();
-}
-
-Status DBImpl::StoreIdentity() {
-  if (identity_is_stored_) return Status::OK();
-  const std::string path = IdentityFileName(path_);
-  const std::string temporary = TempFileName(path_, versions_->NewFileNumber());
-  Status status = WriteStringToFile(env_, identity_, temporary, true);
-  // Synced with the directory before the first MANIFEST is.
-  if (status.ok()) status = env_->RenameFile(temporary, path);
-  return status;
-}
-
 bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
-  const std::string path = path_ + "/" + name;
+  const std::string path = place_.path() + "/" + name;
   TableFile file;
   file.number = number;
   std::shared_ptr<Table> table;
@@ -410,7 +328,7 @@ bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
                      table_cache_->Find(file, &table).ok();
   table_cache_->Evict(number);
   if (!whole) return false;
-  const std::string lost = path_ + "/lost";
+  const std::string lost = place_.path() + "/lost";
   Log(LogLevel::kWarn, &log_, "%s is not in the MANIFEST: to lost/",
       path.c_str());
   std::unique_ptr<Directory> handle;
@@ -420,7 +338,7 @@ bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
   }
   if (status.ok()) status = env_->NewDirectory(lost, &handle);
   if (status.ok()) status = handle->Sync();
-  if (status.ok()) status = directory_->Sync();
+  if (status.ok()) status = place_.directory()->Sync();
   if (!status.ok()) {
     Log(LogLevel::kError, &log_, "it stays, or may be back: %s",
         status.ToString().c_str());
@@ -432,7 +350,7 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number,
                              const std::set<std::string>& foreign_files) {
   const LocalSpan span("remove leftovers");
   std::vector<std::string> names;
-  if (!env_->GetChildren(path_, &names).ok()) return;
+  if (!env_->GetChildren(place_.path(), &names).ok()) return;
   std::vector<uint64_t> live;
   uint64_t manifest_number;
   uint64_t log_number;
@@ -477,7 +395,7 @@ void DBImpl::RemoveLeftovers(uint64_t next_file_number,
     if (keep) continue;
     Log(LogLevel::kInfo, &log_, "removing %s", name.c_str());
     // It is tried again at the next open.
-    env_->RemoveFile(path_ + "/" + name).IgnoreError();
+    env_->RemoveFile(place_.path() + "/" + name).IgnoreError();
   }
 }
 
@@ -485,7 +403,7 @@ void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
   // Their names are dates.
   SortOldInfoLogs(env_->NowMicros(), &names);
   for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
-    const std::string path = path_ + "/" + names[i];
+    const std::string path = place_.path() + "/" + names[i];
     uint64_t time_us = 0;
     FileType type = FileType::kInfoLog;
     if (ParseFileName(names[i], &time_us, &type) &&
@@ -546,22 +464,16 @@ Status DBImpl::CloseLocked() {
   scheduler_.DropQueuedLocked();
   WaitForBackgroundLocked();
   if (status.ok()) NoteLogsEndLocked();
-  for (LiveWal& wal : wals_) {
-    const Status close_status = wal.writer->Close();
-    if (status.ok()) status = close_status;
-  }
-  wals_.clear();
-  wal_ = nullptr;
+  const Status wals_status = wals_.CloseLocked();
+  if (status.ok()) status = wals_status;
   UpdateGateLocked();
   if (memtable_ != nullptr)
     super_versions_.InstallLocked(NewSuperVersionLocked());
   PurgeObsoleteLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
-  if (lock_ != nullptr) {
-    const Status unlock_status = env_->UnlockFile(std::move(lock_));
-    if (status.ok()) status = unlock_status;
-  }
+  const Status unlock_status = place_.Unlock();
+  if (status.ok()) status = unlock_status;
   return status;
 }
 

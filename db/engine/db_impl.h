@@ -17,16 +17,16 @@
 #include "db/compaction/compaction_stats.h"
 #include "db/compaction/table_output.h"
 #include "db/engine/background_scheduler.h"
+#include "db/engine/database_place.h"
 #include "db/engine/event_queue.h"
 #include "db/engine/relay_logger.h"
-#include "db/engine/shared_directory.h"
+#include "db/engine/wal_set.h"
 #include "db/memtable/memtable.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version_cache.h"
 #include "db/version/version_set.h"
-#include "db/wal/wal_writer.h"
 #include "db/write/flush_pace.h"
 #include "db/write/write_queue.h"
 #include "db/write/write_stall.h"
@@ -53,9 +53,9 @@ class IteratorContext;
 // Locks: mutex_ guards everything that says so. It is not held during I/O on
 // tables, nor while a log is written or synced. The write queue gives one
 // thread at a time, its leader, the right to touch the log and to switch
-// memtables: memtable_ and wal_ change only under mutex_ *and* the lead, and
-// who has either may read them. The lead comes before mutex_: nobody waits for
-// it with mutex_ held.
+// memtables: memtable_ and the newest log change only under mutex_ *and* the
+// lead, and who has either may read them. The lead comes before mutex_: nobody
+// waits for it with mutex_ held.
 class DBImpl final : public DB,
                      private SuperVersionDisposer,
                      private ForkWatch {
@@ -114,23 +114,7 @@ class DBImpl final : public DB,
   uint64_t GetLatestSequenceNumber() const override;
 
  private:
-  // A log that may still be needed, oldest first. The last one is written to.
-  struct LiveWal {
-    uint64_t number = 0;
-    std::shared_ptr<wal::Writer> writer;
-    bool synced = false;  // Whole; the newest one never is.
-  };
-
   // ---- Opening and closing (db_impl.cc) ----
-  Status OpenDirectory(bool name_is_safe);
-  // IOError if the directory is no longer where it was, as far as the Env can
-  // say, or was removed, or another may have taken the lock: then nothing that
-  // is written here may be found again, and a database there is another's.
-  Status VerifyPlace() const {
-    return lock_ != nullptr ? lock_->Verify() : Status::OK();
-  }
-  // What an Open says of a directory that it is not to make a database in.
-  Status NoDatabase() const;
   // Reads the database. Memtables that the logs fill go to `flush`.
   Status Recover(std::unique_ptr<RecoveredState>* recovered,
                  RecoveryFlush* flush);
@@ -140,11 +124,6 @@ class DBImpl final : public DB,
   Status InstallRecovered(RecoveredState* state, RecoveryFlush* flush);
   // Adds the name of the log that was there to `old_logs`.
   void OpenInfoLog(std::vector<std::string>* old_logs);
-  // Reads the database's identity. Where there is none it becomes the one in
-  // the MANIFEST, `db_id`, or a new one.
-  Status LoadIdentity(const std::string& db_id);
-  // Writes the identity to IDENTITY, if it was not read from there.
-  Status StoreIdentity();
   // `next_file_number` is the MANIFEST's, as it was found.
   void RemoveLeftovers(uint64_t next_file_number,
                        const std::set<std::string>& foreign_files);
@@ -275,20 +254,19 @@ class DBImpl final : public DB,
   // For the leader: to the log and the memtable; leaves the queue.
   Status CommitGroup(WriteQueue::Writer* leader);
 
-  // ---- Logs (db_wal.cc), all but the last four for the leader ----
+  // ---- Flushes and logs (db_wal.cc), all but the last four for the leader
+  // ----
   MemTable* NewMemTable(uint64_t wal_number) const;
-  Status LogGroup(const WriteQueue::Group& group, uint64_t count);
-  // Replaces a file of that name.
-  Status CreateWal(uint64_t number, LiveWal* wal);
-  void AddWalLocked(LiveWal wal) VARVE_REQUIRES(mutex_);
+  bool SpaceIsShort() const {
+    // relaxed: see write_gate_.
+    return (write_gate_.load(std::memory_order_relaxed) & kGateError) != 0;
+  }
   // A new log and memtable. Gives the mutex back meanwhile.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
   // All that was written is in tables then; writers wait. Likewise.
   Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
   // Until so many memtables were flushed.
   Status AwaitFlushLocked(uint64_t target) VARVE_REQUIRES(mutex_);
-  // Gives the mutex back while it waits for the device.
-  Status SyncLogsLocked() VARVE_REQUIRES(mutex_);
   // With the lead of the queue. Gives the mutex back while it writes.
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
@@ -306,13 +284,10 @@ class DBImpl final : public DB,
   bool IsEndingLocked() const VARVE_REQUIRES(mutex_);
 
   // ---- A full device (db_space.cc) ----
-  static bool OnlyDeletes(const WriteBatch& batch);
   // After a write that found no space: tries a batch that only deletes again,
   // by itself. Returns `status` for others.
   [[gnu::noinline]] Status DeleteWithoutSpace(const WriteOptions& options,
                                               WriteBatch* batch, Status status);
-  // Whether no write or sync of a log failed that memtables still need.
-  bool LogsAreGoodLocked() const VARVE_REQUIRES(mutex_);
   // Whether a batch that only deletes is logged although there is no space.
   bool TakesDeletionsLocked() const VARVE_REQUIRES(mutex_);
   // Of a batch that only deletes, while background_error_ is there: OK if it
@@ -330,8 +305,6 @@ class DBImpl final : public DB,
   bool AwaitSpaceLocked(uint64_t wait_us) VARVE_REQUIRES(mutex_);
   // Waits until it is known whether there is space for compactions.
   void RetryCompactionsLocked() VARVE_REQUIRES(mutex_);
-  // Gives back what was allocated for logs ahead of writes. REQUIRES: the lead.
-  void ReleaseLogSpaceLocked() VARVE_REQUIRES(mutex_);
   // Removes the tables of which range deletions hide everything, by an edit
   // alone. *dropped: whether there were any.
   Status DropCovered(bool* dropped);
@@ -420,21 +393,15 @@ class DBImpl final : public DB,
   // ---- Immutable after Open ----
   // But for the fields that SetOptions changes, guarded by mutex_.
   Options options_;
-  const std::string path_;
   const bool read_only_;
-  // Finds the files wherever the directory is moved. Null if the Env has none.
-  const std::unique_ptr<DirectoryEnv> directory_env_;
-  Env* const env_;               // That, or the Env of the caller's options.
+  DatabasePlace place_;
+  Env* const env_;               // That of place_.
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
   RelayLogger log_;
   std::shared_ptr<Cache> block_cache_;
   std::unique_ptr<TableCache> table_cache_;
-  std::unique_ptr<SharedDirectory> directory_;
-  std::unique_ptr<FileLock> lock_;
   std::unique_ptr<VersionSet> versions_;
-  std::string identity_;
-  bool identity_is_stored_ = false;
   const uint64_t context_id_ = NewSlotNumber();
   TableOutputContext output_context_;
   int max_compactions_ = 1;
@@ -443,6 +410,7 @@ class DBImpl final : public DB,
 
   // ---- Guarded by mutex_ ----
   Mutex mutex_;
+  WalSet wals_;  // See the class.
   // Its waiters are told of changes of what writers wait for, too.
   BackgroundScheduler scheduler_;
   EventQueue events_;
@@ -465,7 +433,7 @@ class DBImpl final : public DB,
   bool closed_ = false;
   // Close is done: all other calls are errors.
   bool IsClosedLocked() const VARVE_REQUIRES(mutex_) {
-    return closed_ && wals_.empty();
+    return closed_ && wals_.EmptyLocked();
   }
   Status close_status_;  // For whoever closes it once more.
   Inheritance inheritance_;
@@ -476,13 +444,8 @@ class DBImpl final : public DB,
   CompactionStats compaction_stats_[kNumLevels];
   uint64_t stall_micros_ = 0;
   uint64_t stall_count_ = 0;
-  std::vector<LiveWal> obsolete_wals_;
   std::vector<MemTable*> obsolete_memtables_;  // To be freed.
-  std::deque<LiveWal> wals_;
-  wal::Writer* wal_ = nullptr;  // The last one's. See the class.
-  bool wal_failed_ = false;     // Nothing may be added to the last of wals_.
-  bool log_is_full_ = false;    // A leader found no LogRoom since the switch.
-  bool directory_synced_ = false;  // Since the newest log was made.
+  bool log_is_full_ = false;  // A leader found no LogRoom since the switch.
   // Memtables that became immutable, and those of them that were flushed.
   uint64_t switched_count_ = 0;
   uint64_t flushed_count_ = 0;
@@ -494,15 +457,12 @@ class DBImpl final : public DB,
   ThreadPool resume_pool_{{.name = "varve:resume"}};
 
   // ---- Owned by the leader of the write queue ----
-  std::vector<Slice> wal_parts_;
-  uint64_t memtable_bytes_ = 0;   // Of batches, written to memtable_.
-  uint64_t full_bytes_ = 0;       // The same, when the last one was full.
-  uint64_t log_begin_bytes_ = 0;  // Of wal_, before its first update.
+  uint64_t memtable_bytes_ = 0;  // Of batches, written to memtable_.
+  uint64_t full_bytes_ = 0;      // The same, when the last one was full.
   // memtable_bytes_ at which PaceOrSwitch is called the next time, and was
   // last.
   uint64_t pace_at_bytes_ = 0;
   uint64_t paced_bytes_ = 0;
-  uint64_t sync_micros_ = 0;  // What the last sync of a write took.
 
   // ---- Atomic ----
   // What writers have to know of stall_ and background_error_ without mutex_,

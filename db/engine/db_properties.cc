@@ -226,7 +226,8 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
                  ? 0
                  : DateBefore(env_->NowMicros(), oldest.age_ns / 1000);
   } else if (is("min-log-number-to-keep")) {
-    *value = wals_.empty() ? versions_->log_number() : wals_.front().number;
+    *value =
+        wals_.EmptyLocked() ? versions_->log_number() : wals_.OldestLocked();
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(versions_->live_version_count());
   } else if (is("current-super-version-number")) {

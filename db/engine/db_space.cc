@@ -82,21 +82,9 @@ std::vector<CoveredTable> FindCovered(const RangeTombstones& tombstones,
 
 }  // namespace
 
-bool DBImpl::OnlyDeletes(const WriteBatch& batch) {
-  BatchReader reader;
-  BatchRecord record;
-  bool done = false;
-  if (batch.Count() == 0 || !reader.Init(batch.Data()).ok()) return false;
-  while (reader.Next(&record, &done).ok()) {
-    if (done) return true;
-    if (!record.is_log_data && record.type == ValueType::kValue) return false;
-  }
-  return false;
-}
-
 Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
                                   WriteBatch* batch, Status status) {
-  if (!OnlyDeletes(*batch)) return status;
+  if (!WriteBatchInternal::OnlyDeletes(*batch)) return status;
   // It may have been refused for the updates that it was grouped with.
   status = WriteThroughQueue(options, batch);
   if (status.IsNoSpace() && ResumeIfFull().ok()) {
@@ -105,17 +93,11 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
   return status;
 }
 
-bool DBImpl::LogsAreGoodLocked() const {
-  return !wal_failed_ &&
-         std::none_of(wals_.begin(), wals_.end(),
-                      [](const LiveWal& wal) { return wal.writer->failed(); });
-}
-
 bool DBImpl::TakesDeletionsLocked() const {
   // After a log whose end is unknown nothing counts for sure. A child made by
   // fork() has inherited the error, and not the log.
   return background_error_.IsNoSpace() && inheritance_.count == 0 &&
-         LogsAreGoodLocked() &&
+         wals_.AreGoodLocked() &&
          memtable_->ApproximateMemoryUsage() <=
              options_.write_buffer_size + kDeletionBytes;
 }
@@ -190,7 +172,7 @@ void DBImpl::KeepResuming() {
        wait_us = std::min(2 * wait_us, kMaxResumeWaitUs)) {
     // A compaction may also have met a failed sync of the directory, which only
     // Resume gets over.
-    if (background_error_.ok() && directory_->failure().ok()) {
+    if (background_error_.ok() && place_.directory()->failure().ok()) {
       RetryCompactionsLocked();
       continue;
     }
@@ -202,19 +184,6 @@ void DBImpl::KeepResuming() {
   }
   resume_scheduled_ = false;
   scheduler_.SignalLocked();
-}
-
-void DBImpl::ReleaseLogSpaceLocked() {
-  // A mapped log would lose pages that it writes to. And another directory's
-  // files are not this database's.
-  if (options_.use_mmap_writes || !VerifyPlace().ok()) return;
-  for (const LiveWal& wal : wals_) {
-    if (wal.writer->failed()) continue;
-    // It is given back when the log is closed, else.
-    env_->Truncate(WalFileName(path_, wal.number), wal.writer->Size())
-        .IgnoreError();
-    wal.writer->ForgetAllocation();
-  }
 }
 
 Status DBImpl::DropCovered(bool* dropped) {
@@ -233,10 +202,10 @@ Status DBImpl::DropCovered(bool* dropped) {
     return background_error_;
   }
   std::vector<MemTable*> memtables;
-  if (LogsAreGoodLocked()) {
+  if (wals_.AreGoodLocked()) {
     Status status = FlushLogLocked(true);
     if (!status.ok()) return status;
-    ReleaseLogSpaceLocked();
+    wals_.ReleaseSpaceLocked();
     memtables = immutable_;
     memtables.push_back(memtable_);
   }

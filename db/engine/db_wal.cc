@@ -7,87 +7,13 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/wal/wal_predecessor.h"
-#include "db/write/write_batch_internal.h"
-#include "env/file_names.h"
 #include "env/stopwatch.h"
-#include "monitoring/instrumented_file.h"
-#include "monitoring/measured_operation.h"
 
 namespace varve {
-
-namespace {
-
-// A log's space is asked for in pieces, of this size at most.
-constexpr uint64_t kMaxAllocateBytes = 4 << 20;
-
-// What of a log is kept for deletions, should the device be full.
-constexpr uint64_t kLogReserveBytes = 16 << 10;
-
-// And of a log that is synced often, it is filled with zeros in such pieces.
-constexpr uint64_t kSyncAheadBytes = 256 << 10;
-
-}  // namespace
 
 MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
   return new MemTable(&comparator_, wal_number, options_.write_buffer_size,
                       options_.ablation.memtable);
-}
-
-Status DBImpl::LogGroup(const WriteQueue::Group& group, uint64_t count) {
-  if (group.count == 1) {
-    const WriteBatch& batch = *group.first->batch;
-    Status status = wal_->AddRecord(batch.Data());
-    if (!status.ok() && !wal_->failed() && OnlyDeletes(batch)) [[unlikely]] {
-      status = wal_->AddRecord(batch.Data(), true);
-    }
-    return status;
-  }
-  // One record of all updates: the first batch's header with the count of
-  // all, and then the bodies.
-  constexpr size_t kHeader = BatchReader::kHeaderSize;
-  char header[kHeader];
-  WriteBatchInternal::EncodeHeader(
-      WriteBatchInternal::Sequence(*group.first->batch),
-      static_cast<uint32_t>(count), header);
-  wal_parts_.assign(1, Slice(header, kHeader));
-  group.ForEach([this](const WriteQueue::Writer* writer) {
-    Slice body = writer->batch->Data();
-    body.remove_prefix(kHeader);
-    wal_parts_.push_back(body);
-  });
-  return wal_->AddRecord(wal_parts_);
-}
-
-Status DBImpl::SyncLogsLocked() {
-  // A later log must not outlive an earlier one's tail: all that are not
-  // safe yet are synced, oldest first.
-  std::vector<std::shared_ptr<wal::Writer>> writers;
-  for (const LiveWal& wal : wals_) {
-    if (!wal.synced) writers.push_back(wal.writer);
-  }
-  const bool sync_directory = !directory_synced_;
-  mutex_.Unlock();
-  Status status;
-  if (sync_directory) status = directory_->Sync();
-  for (const auto& writer : writers) {
-    if (!status.ok()) break;
-    const HistogramTimer timer(stats_, HistogramType::kWalFileSync, env_);
-    status = writer->Sync();
-  }
-  // What was synced is safe only where it can be found.
-  if (status.ok()) status = VerifyPlace();
-  RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
-  mutex_.Lock();
-  if (!status.ok()) return status;
-  directory_synced_ = true;
-  for (LiveWal& wal : wals_) {
-    if (wal.number < wals_.back().number &&
-        wal.number <= writers.back()->number()) {
-      wal.synced = true;
-    }
-  }
-  return status;
 }
 
 Status DBImpl::SyncWAL() { return FlushWAL(true); }
@@ -107,7 +33,7 @@ Status DBImpl::SyncLogAtClose() {
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   // Where something else has failed, the log still holds what was written.
-  return wal_failed_ ? background_error_ : FlushLogLocked(true);
+  return wals_.has_failed() ? background_error_ : FlushLogLocked(true);
 }
 
 void DBImpl::NoteLogsEndLocked() {
@@ -127,98 +53,36 @@ void DBImpl::NoteLogsEndLocked() {
 }
 
 Status DBImpl::FlushLogLocked(bool sync) {
-  wal::Writer* const wal = wal_;  // The caller leads, so it stays the one.
   mutex_.Unlock();
-  Status status = wal->Flush();
+  Status status = wals_.Flush();
   mutex_.Lock();
-  if (status.ok() && sync) status = SyncLogsLocked();
+  if (status.ok() && sync) status = wals_.SyncLocked();
   if (!status.ok()) {
-    wal_failed_ = true;
+    wals_.FailLocked();
     SetBackgroundErrorLocked(status, "writing the log");
     events_.DeliverLocked();
   }
   return status;
 }
 
-Status DBImpl::CreateWal(uint64_t number, LiveWal* wal) {
-  wal->number = number;
-  FileOptions file_options;
-  file_options.bytes_per_sync = options_.wal_bytes_per_sync;
-  file_options.use_mmap_writes = options_.use_mmap_writes;
-  file_options.sync_ahead_bytes =
-      std::min<uint64_t>(options_.write_buffer_size / 4, kSyncAheadBytes);
-  std::unique_ptr<WritableFile> file;
-  Status status = VerifyPlace();
-  if (status.ok()) {
-    status = env_->NewWritableFile(WalFileName(path_, wal->number),
-                                   file_options, &file);
-  }
-  if (!status.ok()) return status;
-  wal::WriterOptions writer_options;
-  writer_options.manual_flush = options_.manual_wal_flush;
-  // Where space is short, it is needed elsewhere. relaxed: see write_gate_.
-  const bool is_short =
-      (write_gate_.load(std::memory_order_relaxed) & kGateError) != 0;
-  if (!options_.use_mmap_writes) {
-    writer_options.allocate_bytes =
-        is_short
-            ? kLogReserveBytes
-            : std::min<uint64_t>(options_.write_buffer_size, kMaxAllocateBytes);
-    writer_options.reserve_bytes = kLogReserveBytes;
-  }
-  wal->writer = std::make_shared<wal::Writer>(
-      NewInstrumentedFile(std::move(file), env_), wal->number, writer_options);
-  return status;
-}
-
-void DBImpl::AddWalLocked(LiveWal wal) {
-  wal_ = wal.writer.get();
-  log_begin_bytes_ = wal_->Size();
-  wals_.push_back(std::move(wal));
-  directory_synced_ = false;
-}
-
 Status DBImpl::SwitchMemTableLocked() {
-  wal::Writer* const old = wal_;
-  const bool old_is_usable = !wal_failed_;
   mutex_.Unlock();
-  // Nothing of the new log may reach the system before what is left of the
-  // old one.
-  Status status;
-  if (old_is_usable) status = old->Flush();
-  bool flushed = status.ok();
-  LiveWal wal;
-  if (status.ok()) status = CreateWal(versions_->NewFileNumber(), &wal);
-  const bool created = status.ok();
-  // What is in the old log may be lost with its directory.
-  if (!created && flushed) flushed = VerifyPlace().ok();
-  if (status.ok()) {
-    WalPredecessor predecessor;
-    predecessor.number = old->number();
-    predecessor.size = old->Size();
-    WriteBatch note;
-    predecessor.EncodeTo(&note);
-    WriteBatchInternal::SetSequence(&note, versions_->LastSequence() + 1);
-    status = wal.writer->AddRecord(note.Data(), true);
-  }
-  if (created && !status.ok()) {
-    // It would stand in the way of the next one.
-    wal.writer.reset();
-    env_->RemoveFile(WalFileName(path_, wal.number)).IgnoreError();
-  }
-  MemTable* const memtable = status.ok() ? NewMemTable(wal.number) : nullptr;
+  WalSet::Next next =
+      wals_.CreateNext(versions_->NewFileNumber(),
+                       versions_->LastSequence() + 1, SpaceIsShort());
+  MemTable* const memtable =
+      next.status.ok() ? NewMemTable(next.wal.number) : nullptr;
   mutex_.Lock();
-  if (!status.ok()) {
+  if (!next.status.ok()) {
     // Making a file may be tried again.
-    if (!flushed) wal_failed_ = true;
-    if (!flushed || created) {
-      SetBackgroundErrorLocked(status, "writing the log");
+    if (!next.newest_is_whole) wals_.FailLocked();
+    if (!next.newest_is_whole || next.was_created) {
+      SetBackgroundErrorLocked(next.status, "writing the log");
       events_.DeliverLocked();
     }
-    return status;
+    return next.status;
   }
-  AddWalLocked(std::move(wal));
-  wal_failed_ = false;
+  wals_.AddLocked(std::move(next.wal));
   log_is_full_ = false;
   immutable_.push_back(memtable_);
   ++switched_count_;
@@ -233,7 +97,7 @@ Status DBImpl::SwitchMemTableLocked() {
   InstallSuperVersionLocked();
   MaybeScheduleLocked();
   events_.DeliverLocked();
-  return status;
+  return Status::OK();
 }
 
 Status DBImpl::Flush(const FlushOptions& options) {
@@ -247,7 +111,7 @@ Status DBImpl::Flush(const FlushOptions& options) {
     if (IsClosedLocked()) return ClosedError();
     if (!background_error_.ok()) return background_error_;
     // A log that no memtable accounts for is freed by a switch too.
-    switched = memtable_->empty() && wal_->Size() == log_begin_bytes_;
+    switched = memtable_->empty() && wals_.UpdateBytes() == 0;
     // What would write it is not started any more.
     if (!switched && scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
@@ -300,10 +164,10 @@ Status DBImpl::FlushAsLeaderLocked() {
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
   // That of a sync which nobody relied on; whoever comes next does.
-  if (!directory_->failure().ok()) {
+  if (!place_.directory()->failure().ok()) {
     MutexLock lock(&mutex_);
     // Asked again: another Resume may just have forgiven it.
-    const Status failure = directory_->failure();
+    const Status failure = place_.directory()->failure();
     if (!failure.ok() && background_error_.ok()) {
       SetBackgroundErrorLocked(failure, "a sync of the directory");
     }
@@ -338,24 +202,21 @@ Status DBImpl::Resume() {
 Status DBImpl::ResumeAsLeaderLocked() {
   // Whoever met a failed sync of the directory has removed what it had made,
   // but for the log.
-  if (directory_->Forgive() && !directory_synced_) {
-    wal_failed_ = true;
-    // If this fails, Close must not take the next sync for theirs.
-    for (const LiveWal& wal : wals_) wal.writer->Fail(background_error_);
-  }
+  wals_.ForgiveDirectoryLocked(background_error_);
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
-  if (background_error_.IsNoSpace()) ReleaseLogSpaceLocked();
-  if (wal_failed_ || !memtable_->empty()) status = SwitchMemTableLocked();
+  if (background_error_.IsNoSpace()) wals_.ReleaseSpaceLocked();
+  if (wals_.has_failed() || !memtable_->empty())
+    status = SwitchMemTableLocked();
   size_t count = 0;
   if (status.ok()) status = FlushImmutablesLocked(&count);
   PurgeObsoleteLocked();  // Which may give space back, after a failure too.
   if (status.ok()) {
     flushed_count_ += count;
     // Shows that the new log can be synced; those before it are not needed.
-    status = SyncLogsLocked();
-    wal_failed_ = !status.ok();
+    status = wals_.SyncLocked();
+    if (!status.ok()) wals_.FailLocked();
   }
   if (!status.ok()) {
     Log(LogLevel::kWarn, &log_, "still read-only: %s",

@@ -18,9 +18,6 @@ namespace varve {
 
 namespace {
 
-// A sync is not waited with for more than half of this.
-constexpr uint64_t kMaxCompanyMicros = 4000;
-
 // Logs of write buffers may have such a part of the descriptors, and as many as
 // the least max_write_buffer_number in any case.
 constexpr int kLogPart = 4;
@@ -197,9 +194,9 @@ Status DBImpl::MakeRoom(bool frees, bool* wait) {
 
 uint64_t DBImpl::LogRoom() const {
   // A log of updates alone is about as large as their memtable, or smaller.
-  const uint64_t limit = log_begin_bytes_ + options_.write_buffer_size +
-                         options_.write_buffer_size / 4;
-  const uint64_t size = wal_->Size();
+  const uint64_t limit =
+      options_.write_buffer_size + options_.write_buffer_size / 4;
+  const uint64_t size = wals_.UpdateBytes();
   return size < limit ? limit - size : 0;
 }
 
@@ -281,7 +278,7 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
     Status status = WritableLocked();
     if (!status.ok()) {
       if (!status.IsNoSpace() || inheritance_.count > 0 ||
-          !OnlyDeletes(batch)) {
+          !WriteBatchInternal::OnlyDeletes(batch)) {
         return status;
       }
       status = AdmitDeletionLocked(&tried);
@@ -293,7 +290,7 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
     const StallCause cause = StopCauseLocked();
     if (cause == StallCause::kNone) break;
     if (!compaction_error_.ok() && cause != StallCause::kMemTables) {
-      *frees = OnlyDeletes(batch);
+      *frees = WriteBatchInternal::OnlyDeletes(batch);
       return *frees ? Status::OK() : compaction_error_;
     }
     if (stall_.pressure != WritePressure::kStop) {
@@ -364,7 +361,7 @@ void DBImpl::UpdateStallLocked() {
   }
   if (stall_.pressure != before.pressure) {
     WriteStallInfo info;
-    info.db_path = path_;
+    info.db_path = place_.path();
     info.previous = static_cast<WriteStallCondition>(before.pressure);
     info.current = static_cast<WriteStallCondition>(stall_.pressure);
     info.cause = StallCauseName(stall_.cause);
@@ -402,7 +399,8 @@ void DBImpl::CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
 }
 
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
-  if (leader->sync) write_queue_.AwaitCompany(leader, sync_micros_ / 2);
+  if (leader->sync)
+    write_queue_.AwaitCompany(leader, wals_.group_sync_us() / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   GroupSpans spans(group);
   // Only the leader, which this thread is, changes it.
@@ -423,15 +421,13 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
-    status = LogGroup(group, next - first);
-    refused = !status.ok() && !wal_->failed();
+    status = wals_.Append(group, next - first);
+    refused = !status.ok() && wals_.HasRefused();
   }
   if (status.ok() && leader->sync) {
     const LocalSpan span(LocalSpan::Shared(), "WAL sync");
     MutexLock lock(&mutex_);
-    const Stopwatch syncing(env_);
-    status = SyncLogsLocked();
-    sync_micros_ = std::min(syncing.ElapsedMicros(), kMaxCompanyMicros);
+    status = wals_.SyncForGroupLocked();
   }
   spans.Mount();
   if (status.ok()) {
@@ -450,7 +446,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   } else {
     // The log's end is unknown now: nothing may be written behind it.
     MutexLock lock(&mutex_);
-    if (!refused) wal_failed_ = true;
+    if (!refused) wals_.FailLocked();
     SetBackgroundErrorLocked(status, "writing the log");
     events_.DeliverLocked();
   }

@@ -380,4 +380,16 @@ Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
   }
 }
 
+bool WriteBatchInternal::OnlyDeletes(const WriteBatch& batch) {
+  BatchReader reader;
+  BatchRecord record;
+  bool done = false;
+  if (batch.Count() == 0 || !reader.Init(batch.Data()).ok()) return false;
+  while (reader.Next(&record, &done).ok()) {
+    if (done) return true;
+    if (!record.is_log_data && record.type == ValueType::kValue) return false;
+  }
+  return false;
+}
+
 }  // namespace varve

@@ -98,6 +98,8 @@ class WriteBatchInternal {
   // Whether the bytes came from outside and may be damaged, or ranges may end
   // before they begin.
   static bool Unchecked(const WriteBatch& batch) { return batch.unchecked_; }
+  // Whether it has updates, all of them deletions.
+  static bool OnlyDeletes(const WriteBatch& batch);
   static void Append(WriteBatch* target, const WriteBatch& source);
   // Brings what the insert of its first update will look at into the cache.
   static void PrefetchFirst(const WriteBatch& batch, const MemTable& memtable);
