@@ -361,7 +361,9 @@ class DBImpl final : public DB,
   // Waits, at most so long, until an attempt may succeed. False if none is
   // needed any more.
   bool AwaitSpaceLocked(uint64_t wait_us) VARVE_REQUIRES(mutex_);
-  // Waits until it is known whether there is space for compactions.
+  // If they pause, lets them try again.
+  void ResumeCompactionsLocked() VARVE_REQUIRES(mutex_);
+  // The same; waits until it is known whether there is space for compactions.
   void RetryCompactionsLocked() VARVE_REQUIRES(mutex_);
   // Gives back what was allocated for logs ahead of writes. REQUIRES: the lead.
   void ReleaseLogSpaceLocked() VARVE_REQUIRES(mutex_);

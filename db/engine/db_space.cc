@@ -175,9 +175,15 @@ bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
   }
 }
 
-void DBImpl::RetryCompactionsLocked() {
+void DBImpl::ResumeCompactionsLocked() {
+  if (compaction_error_.ok()) return;
   compaction_error_ = Status::OK();
   MaybeScheduleLocked();
+  background_done_.SignalAll();
+}
+
+void DBImpl::RetryCompactionsLocked() {
+  ResumeCompactionsLocked();
   // relaxed: stored under the mutex.
   while (compactions_scheduled_ > 0 && compaction_error_.ok() &&
          background_error_.ok() &&
