@@ -303,7 +303,9 @@ class DBImpl final : public DB,
   // Waits, at most so long, until an attempt may succeed. False if none is
   // needed any more.
   bool AwaitSpaceLocked(uint64_t wait_us) VARVE_REQUIRES(mutex_);
-  // Waits until it is known whether there is space for compactions.
+  // If they pause, lets them try again.
+  void ResumeCompactionsLocked() VARVE_REQUIRES(mutex_);
+  // The same; waits until it is known whether there is space for compactions.
   void RetryCompactionsLocked() VARVE_REQUIRES(mutex_);
   // Removes the tables of which range deletions hide everything, by an edit
   // alone. *dropped: whether there were any.

@@ -156,9 +156,15 @@ bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
   }
 }
 
-void DBImpl::RetryCompactionsLocked() {
+void DBImpl::ResumeCompactionsLocked() {
+  if (compaction_error_.ok()) return;
   compaction_error_ = Status::OK();
   MaybeScheduleLocked();
+  scheduler_.SignalLocked();
+}
+
+void DBImpl::RetryCompactionsLocked() {
+  ResumeCompactionsLocked();
   while (scheduler_.JobsLocked(JobKind::kCompaction) > 0 &&
          compaction_error_.ok() && background_error_.ok() &&
          !scheduler_.is_stopping()) {

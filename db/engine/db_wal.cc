@@ -192,7 +192,10 @@ Status DBImpl::Resume() {
     const WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
     if (IsClosedLocked()) return ClosedError();
-    if (background_error_.ok()) return Status::OK();
+    if (background_error_.ok()) {
+      ResumeCompactionsLocked();
+      return Status::OK();
+    }
     if (IsEndingLocked()) return Status::ShutdownInProgress();
     // Unless another Resume came first, and another error since.
     if (!JobsRunLocked()) return ResumeAsLeaderLocked();
@@ -226,6 +229,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   background_error_ = Status::OK();
   Log(LogLevel::kInfo, &log_, "writable again");
   UpdateGateLocked();
+  ResumeCompactionsLocked();
   MaybeScheduleLocked();
   scheduler_.SignalLocked();
   events_.DeliverLocked();

@@ -248,7 +248,7 @@ class VARVE_EXPORT DB {
   // from. After an error the DB stays read-only, and Resume may be called
   // again. When the device or the quota was full, the DB tries by itself every
   // few seconds, and at each call of Delete, DeleteRange, Flush and
-  // CompactRange.
+  // CompactRange. Compactions that paused for want of space begin again.
   virtual Status Resume() = 0;
 
   // Compacts all keys in [*begin, *end]; null is before the first and behind

@@ -229,6 +229,41 @@ TEST_P(DbSpaceTest, CompactionsWithoutSpaceStopNoWrites) {
   ExpectModel();
 }
 
+TEST_P(DbSpaceTest, ResumeStartsCompactionsThatPaused) {
+  options_.level0_file_num_compaction_trigger = 4;
+  options_.level0_slowdown_writes_trigger = 8;
+  options_.level0_stop_writes_trigger = 8;
+  options_.write_buffer_size = 1 << 20;
+  Open();
+  const auto write_table = [this](int table, int entries) {
+    for (int i = 0; i < entries; ++i) {
+      const std::string key = Key(i * 100 + table);
+      const std::string value = rng_.Bytes(500);
+      const Status status = db_->Put({}, key, value);
+      if (!status.ok()) return status;
+      model_[key] = value;
+    }
+    return db_->Flush({});
+  };
+  for (int table = 0; table < 3; ++table) {
+    ASSERT_TRUE(Ok(write_table(table, 400)));
+  }
+  device_.SetCapacity(device_.UsedBytes() + (500 << 10));
+  ASSERT_TRUE(Ok(write_table(3, 400)));
+  Status status;
+  for (int table = 4; status.ok() && table < 20; ++table) {
+    status = write_table(table, 1);
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_TRUE(Contains(status.message(), "writes are stopped"))
+      << status.ToString();
+  EXPECT_FALSE(IsReadOnly());
+  device_.SetCapacity(4 * kDeviceBytes);
+  EXPECT_TRUE(Ok(db_->Resume()));
+  EXPECT_TRUE(Ok(write_table(20, 1)));
+  ExpectModel();
+}
+
 INSTANTIATE_TEST_SUITE_P(Buffers, DbSpaceTest,
                          ::testing::Values(64 << 10, 256 << 10, 1 << 20));
 
