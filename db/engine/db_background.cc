@@ -17,10 +17,11 @@ void DBImpl::MaybeScheduleLocked() {
       inheritance_.count > 0) {
     return;
   }
-  if (!immutable_.empty() && scheduler_.JobsLocked(JobKind::kFlush) == 0) {
+  if (!family_.immutable().empty() &&
+      scheduler_.JobsLocked(JobKind::kFlush) == 0) {
     ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
-  if (!exclusive_compaction_ && compaction_error_.ok() &&
+  if (!family_.compactions().is_exclusive && family_.compactions().error.ok() &&
       scheduler_.JobsLocked(JobKind::kCompaction) < max_compactions_ &&
       CompactionDueLocked()) {
     ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction);
@@ -72,12 +73,12 @@ void DBImpl::AddCreatedLocked(const VersionEdit& edit, const Status& status) {
 void DBImpl::BackgroundFlush() {
   const TimedMutexLock lock(&mutex_, stats_, env_);
   if (!scheduler_.is_stopping() && background_error_.ok() &&
-      !immutable_.empty()) {
+      !family_.immutable().empty()) {
     size_t count = 0;
     const Status status = FlushImmutablesLocked(&count);
     if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
     PurgeObsoleteLocked();
-    if (status.ok()) flushed_count_ += count;
+    if (status.ok()) family_.CountFlushedLocked(count);
     events_.DeliverLocked();
   }
   scheduler_.FinishLocked(JobKind::kFlush);
@@ -87,7 +88,7 @@ void DBImpl::BackgroundFlush() {
 Status DBImpl::FlushImmutablesLocked(size_t* count) {
   FlushJobInfo info;
   info.db_path = place_.path();
-  info.memtables = immutable_.size();
+  info.memtables = family_.immutable().size();
   events_.Add(
       [info](EventListener* listener) { listener->OnFlushBegin(info); });
   events_.DeliverLocked();
@@ -106,18 +107,18 @@ Status DBImpl::FlushImmutablesLocked(size_t* count) {
 
 std::vector<SequenceNumber> DBImpl::ScanSnapshots() {
   const HistogramTimer timer(stats_, HistogramType::kSnapshotScan, env_);
-  return snapshots_->Scan();
+  return family_.snapshots()->Scan();
 }
 
 Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   const RequestSpan span("flush");
-  const std::vector<MemTable*> memtables = immutable_;
+  const std::vector<MemTable*> memtables = family_.immutable();
   const uint64_t number = versions_->NewFileNumber();
   const Stopwatch flushing(env_);
   VersionEdit edit;
   uint64_t entries = 0;
   for (const MemTable* memtable : memtables) entries += memtable->EntryCount();
-  flush_pace_.Begin(entries, flushing.start_us());
+  family_.flush_pace()->Begin(entries, flushing.start_us());
   CompactionIterator::Drops drops;
   info->memtables = memtables.size();
   Version* const version = versions_->current();
@@ -128,7 +129,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   if (status.ok() && !memtables.empty()) {
     status =
         FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
-                       number, &edit, &drops, &flush_pace_);
+                       number, &edit, &drops, family_.flush_pace());
   }
   CountDrops(drops);
   step.Next("directory sync");
@@ -143,15 +144,17 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
   }
   if (!status.ok()) return status;
 
-  const MemTable* const next = immutable_.size() > memtables.size()
-                                   ? immutable_[memtables.size()]
-                                   : memtable_;
+  const auto& immutable = family_.immutable();
+  const MemTable* const next = immutable.size() > memtables.size()
+                                   ? immutable[memtables.size()]
+                                   : family_.memtable();
   edit.SetLogNumber(next->wal_number());
   status = versions_->LogAndApply(&edit);
   if (!status.ok()) return status;
 
   for (const auto& [level, file] : edit.new_files()) {
-    space_debt_ -= std::min(space_debt_, file.file_size);
+    family_.compactions().space_debt -=
+        std::min(family_.compactions().space_debt, file.file_size);
     info->file_number = file.number;
     info->file_bytes = file.file_size;
     Log(LogLevel::kInfo, &log_,
@@ -159,16 +162,12 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));
   }
-  flush_pace_.End(MonotonicMicros(env_));
+  family_.flush_pace()->End(MonotonicMicros(env_));
   CountFlushesLocked(edit, 1, flushing.ElapsedMicros());
-  immutable_.erase(
-      immutable_.begin(),
-      immutable_.begin() + static_cast<std::ptrdiff_t>(memtables.size()));
+  const std::vector<MemTable*> flushed =
+      family_.RemoveFlushedLocked(memtables.size());
   InstallSuperVersionLocked();
-  for (MemTable* memtable : memtables) {
-    flushed_memtables_.push_back(memtable);
-    UnrefMemTableLocked(memtable);
-  }
+  family_.RetireLocked(flushed);
   wals_.ReleaseLocked(versions_->log_number());
   return status;
 }
@@ -185,7 +184,7 @@ Status DBImpl::SyncOutputs(const VersionEdit& edit) {
 
 void DBImpl::CountFlushesLocked(const VersionEdit& edit, size_t flushes,
                                 uint64_t micros) {
-  CompactionStats& stats = compaction_stats_[0];
+  CompactionStats& stats = family_.compactions().stats[0];
   for (const auto& [level, file] : edit.new_files()) {
     stats.bytes_written += file.file_size;
     RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
@@ -201,7 +200,7 @@ void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
 }
 
 bool DBImpl::HasObsoleteLocked() {
-  return !obsolete_memtables_.empty() ||
+  return family_.HasObsoleteLocked() ||
          (deletions_held_ == 0 &&
           (wals_.HasObsoleteLocked() || !versions_->obsolete_files()->empty() ||
            !versions_->obsolete_manifests()->empty()));
@@ -217,8 +216,7 @@ void DBImpl::PurgeObsoleteLocked() {
     manifests.swap(*versions_->obsolete_manifests());
     wals = wals_.TakeObsoleteLocked();
   }
-  std::vector<MemTable*> memtables;
-  memtables.swap(obsolete_memtables_);
+  const std::vector<MemTable*> memtables = family_.TakeObsoleteLocked();
   ++purges_running_;
   mutex_.Unlock();
   for (MemTable* memtable : memtables) delete memtable;

@@ -14,7 +14,8 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   Status status = background_error_;
   // What is in no log would be missing from what is copied, though later
   // updates are there.
-  if (status.ok() && HasUnloggedLocked()) status = FlushAsLeaderLocked();
+  if (status.ok() && family_.HasUnloggedLocked())
+    status = FlushAsLeaderLocked();
   if (status.ok()) status = FlushLogLocked(false);
   while (status.ok() &&
          !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {

@@ -21,11 +21,11 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   CompactionPickerContext context;
   context.options = &options_;
   context.version = versions_->current();
-  context.running = &running_compactions_;
-  context.space_debt = space_debt_;
+  context.running = &family_.compactions().running;
+  context.space_debt = family_.compactions().space_debt;
   if (context.version->HidesInDeepestLevel() ||
       !context.version->reclaimers().empty()) {
-    context.oldest_snapshot = snapshots_->FindOldestLocked().sequence;
+    context.oldest_snapshot = family_.snapshots()->FindOldestLocked().sequence;
   }
   return context;
 }
@@ -34,7 +34,7 @@ void DBImpl::BackgroundCompaction() {
   const TimedMutexLock lock(&mutex_, stats_, env_);
   std::unique_ptr<Compaction> compaction;
   if (!scheduler_.is_stopping() && background_error_.ok() &&
-      compaction_error_.ok() && !exclusive_compaction_ &&
+      family_.compactions().error.ok() && !family_.compactions().is_exclusive &&
       !options_.disable_auto_compactions) {
     compaction = PickCompaction(PickerContextLocked());
   }
@@ -54,7 +54,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   const RequestSpan span("compaction");
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
-  running_compactions_.push_back(compaction);
+  family_.compactions().running.push_back(compaction);
   MaybeScheduleLocked();  // There may be work that does not meet this.
 
   CompactionJobInfo info;
@@ -68,7 +68,8 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
     const HistogramTimer timer(stats_, HistogramType::kCompactionTime, env_);
     status = WriteCompactionLocked(*compaction, &info);
   }
-  CompactionStats& stats = compaction_stats_[compaction->output_level];
+  CompactionStats& stats =
+      family_.compactions().stats[compaction->output_level];
   info.micros = compacting.ElapsedMicros();
   stats.micros += info.micros;
   ++stats.count;
@@ -84,8 +85,9 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   }
 
   compaction->MarkFilesLocked(false);
-  running_compactions_.erase(std::find(running_compactions_.begin(),
-                                       running_compactions_.end(), compaction));
+  family_.compactions().running.erase(
+      std::find(family_.compactions().running.begin(),
+                family_.compactions().running.end(), compaction));
   if (status.ok()) InstallSuperVersionLocked();
   versions_->UnrefVersionLocked(compaction->version);
   info.status = status;
@@ -120,7 +122,7 @@ CompactionJobInfo DBImpl::DescribeCompaction(
 Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
                                      CompactionJobInfo* info) {
   VersionEdit edit;
-  CompactionStats& stats = compaction_stats_[compaction.output_level];
+  CompactionStats& stats = family_.compactions().stats[compaction.output_level];
   RecordInHistogram(stats_, HistogramType::kCompactionFiles,
                     compaction.inputs[0].size() + compaction.inputs[1].size());
   if (compaction.trivial_move) {
@@ -167,22 +169,10 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
   info->output_bytes = result.bytes_written;
   if (status.ok()) status = versions_->LogAndApply(&edit);
   if (status.ok() && compaction.for_space) {
-    space_debt_ +=
+    family_.compactions().space_debt +=
         RewrittenInVain(compaction, result.bytes_written, promised_bytes);
   }
   return status;
-}
-
-bool DBImpl::MemTablesOverlap(const Slice* begin, const Slice* end) {
-  SuperVersion* const super_version = super_versions_.Reference();
-  const std::vector<MemTable*>& immutable = super_version->immutable;
-  const bool overlap = super_version->memtable->Overlaps(begin, end) ||
-                       std::any_of(immutable.begin(), immutable.end(),
-                                   [&](const MemTable* memtable) {
-                                     return memtable->Overlaps(begin, end);
-                                   });
-  super_versions_.Release(super_version);
-  return overlap;
 }
 
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
@@ -202,26 +192,27 @@ Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
                                 const UserKeyRange& range) {
   Status status = ResumeIfFull();
   // What is in memory and not of these keys need not be in tables for it.
-  if (status.ok() && MemTablesOverlap(range.begin, range.end)) {
+  if (status.ok() && family_.MemTablesOverlap(range.begin, range.end)) {
     status = Flush(FlushOptions());
   }
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
   status = WritableLocked();
   if (!status.ok()) return status;
-  while (exclusive_compaction_) scheduler_.WaitLocked();
-  ++manual_compactions_;
+  while (family_.compactions().is_exclusive) scheduler_.WaitLocked();
+  ++family_.compactions().manual_count;
   if (options.exclusive_manual_compaction) {
-    exclusive_compaction_ = true;
-    while (!running_compactions_.empty()) scheduler_.WaitLocked();
+    family_.compactions().is_exclusive = true;
+    while (!family_.compactions().running.empty()) scheduler_.WaitLocked();
   }
   status = CompactRangeLocked(options, range);
   PurgeObsoleteLocked();
   events_.DeliverLocked();
   while (purges_running_ > 0) scheduler_.WaitLocked();
-  --manual_compactions_;
-  if (options.exclusive_manual_compaction) exclusive_compaction_ = false;
-  if (status.ok()) compaction_error_ = Status::OK();
+  --family_.compactions().manual_count;
+  if (options.exclusive_manual_compaction)
+    family_.compactions().is_exclusive = false;
+  if (status.ok()) family_.compactions().error = Status::OK();
   MaybeScheduleLocked();
   scheduler_.SignalLocked();
   return status;
@@ -269,7 +260,7 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
     if (scheduler_.is_stopping()) return Status::ShutdownInProgress();
     if (!background_error_.ok()) return background_error_;
     // By another call, that came between two steps of this one.
-    if (exclusive_compaction_ && !exclusive) {
+    if (family_.compactions().is_exclusive && !exclusive) {
       scheduler_.WaitLocked();
       continue;
     }
@@ -316,7 +307,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   // Other fields are read without the mutex, so none but these is written.
   UpdateOptions(changes, &options_).IgnoreError();  // As above.
   RaiseNumbers(&options_);
-  pace_at_bytes_ = 0;  // The log may have less room.
+  family_.MakePaceDueLocked();  // The log may have less room.
   for (const auto& [name, value] : changes) {
     Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
         value.c_str());
@@ -340,15 +331,17 @@ Status DBImpl::WaitForCompact() {
   if (read_only_) return Status::OK();
   for (;;) {
     // A snapshot may have gone meanwhile. What runs looks for more itself.
-    if (scheduler_.JobsLocked() == 0 && running_compactions_.empty()) {
+    if (scheduler_.JobsLocked() == 0 && family_.compactions().running.empty()) {
       MaybeScheduleLocked();
     }
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    const bool runs = scheduler_.JobsLocked() > 0 || manual_compactions_ > 0 ||
+    const bool runs = scheduler_.JobsLocked() > 0 ||
+                      family_.compactions().manual_count > 0 ||
                       purges_running_ > 0;
-    if (!runs && !compaction_error_.ok()) return compaction_error_;
-    const bool is_due = !immutable_.empty() || CompactionDueLocked();
+    if (!runs && !family_.compactions().error.ok())
+      return family_.compactions().error;
+    const bool is_due = !family_.immutable().empty() || CompactionDueLocked();
     const bool goes_on = !scheduler_.is_stopping();
     if (!runs && !(is_due && goes_on)) {
       return is_due ? Status::ShutdownInProgress() : Status::OK();

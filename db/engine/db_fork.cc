@@ -30,10 +30,7 @@ struct Abandoned {
   std::unique_ptr<TableCache> table_cache;
   std::unique_ptr<VersionSet> versions;
   std::shared_ptr<Cache> block_cache;
-  // Never freed.
-  const SnapshotRegistry* snapshots;
-  const SuperVersion* super_version;
-  std::vector<MemTable*> memtables;
+  ColumnFamily::Remains family;
 };
 
 }  // namespace
@@ -44,12 +41,12 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   MakeFree(&checkpoint_mutex_);
   if (closed_ || read_only_) return;
   Inheritance& from = inheritance_;
-  from.is_whole = mutex_was_free && write_queue_.IsIdle() &&
-                  !scheduler_.AnyRunsLocked() && manual_compactions_ == 0 &&
-                  purges_running_ == 0 && deletions_held_ == 0 &&
-                  !resume_scheduled_ &&
-                  from.count < Inheritance::kMaxAncestors &&
-                  (from.count == 0 || from.is_whole);
+  from.is_whole =
+      mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
+      family_.compactions().manual_count == 0 && purges_running_ == 0 &&
+      deletions_held_ == 0 && !resume_scheduled_ &&
+      from.count < Inheritance::kMaxAncestors &&
+      (from.count == 0 || from.is_whole);
   if (from.count < Inheritance::kMaxAncestors) {
     // Not getppid(): it may have ended.
     from.ancestors[from.count++] = pid_;
@@ -123,12 +120,8 @@ void DBImpl::AbandonLocked() {
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   // Reachable, so that leak checkers are content.
   static auto* const kept = new std::vector<Abandoned>;
-  immutable_.push_back(memtable_);
   kept->push_back({std::move(table_cache_), std::move(versions_),
-                   std::move(block_cache_), snapshots_,
-                   super_versions_.current(), std::move(immutable_)});
-  snapshots_->Abandon();
-  super_versions_.Abandon();
+                   std::move(block_cache_), family_.Abandon()});
 }
 
 }  // namespace varve

@@ -80,10 +80,8 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       wals_(&place_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
-      snapshots_(
-          new SnapshotRegistry(options_.ablation.snapshots, &mutex_, this)),
-      super_versions_(options_.ablation.superversion, &mutex_, this,
-                      snapshots_) {
+      family_(&options_, &comparator_, env_, stats_, &mutex_,
+              [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); }) {
   options_.env = env_;
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
@@ -108,7 +106,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   versions_ = std::make_unique<VersionSet>(
       place_.path(), env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
-  snapshots_->SetLastSequence(versions_->last_sequence());
+  family_.SetVersions(versions_.get());
   max_compactions_ =
       std::max(1, options_.max_background_jobs -
                       std::max(1, options_.max_background_jobs / 4));
@@ -123,14 +121,8 @@ DBImpl::~DBImpl() {
     KeepAbandoned();
     return;
   }
-  snapshots_->Close();
-  super_versions_.Close();
+  family_.Close();
   mutex_.Lock();
-  for (MemTable* memtable : obsolete_memtables_) delete memtable;
-  if (memtable_ != nullptr && memtable_->Unref()) delete memtable_;
-  for (MemTable* memtable : immutable_) {
-    if (memtable->Unref()) delete memtable;
-  }
   versions_.reset();
   mutex_.Unlock();
   FreeRetired();  // The blocks of its tables, for one.
@@ -227,9 +219,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
       std::max(state->last_sequence, versions_->LastSequence()));
   if (read_only_) {
     table_cache_->ExpectRemovals();
-    memtable_ = NewMemTable(0);
-    immutable_ = std::move(state->memtables);
-    state->memtables.clear();
+    family_.BeginLocked(family_.NewMemTable(0),
+                        std::exchange(state->memtables, {}));
     InstallSuperVersionLocked();
     return status;
   }
@@ -278,7 +269,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     PurgeObsoleteLocked();
     return status;
   }
-  memtable_ = NewMemTable(wal_number);
+  family_.BeginLocked(family_.NewMemTable(wal_number), {});
   InstallSuperVersionLocked();
   mutex_.Unlock();
   if (writes) RemoveLeftovers(next_file_number, state->foreign_files);
@@ -429,7 +420,7 @@ Status DBImpl::Close() {
         "iterators are still out",
         std::to_string(live_iterators_.load(std::memory_order_relaxed)));
   }
-  const size_t snapshots = snapshots_->CountLocked();
+  const size_t snapshots = family_.snapshots()->CountLocked();
   if (snapshots > 0) {
     return Status::Busy("snapshots or read transactions are still out",
                         std::to_string(snapshots));
@@ -447,8 +438,8 @@ Status DBImpl::CloseLocked() {
   closed_ = true;
   scheduler_.SignalLocked();  // See Resume.
   Status status;
-  if (!read_only_ && memtable_ != nullptr) {
-    if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
+  if (!read_only_ && family_.HasBegunLocked()) {
+    if (family_.HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
       scheduler_.GoOnLocked();
       MaybeScheduleLocked();  // Memtables may wait that nobody flushes.
       mutex_.Unlock();
@@ -467,8 +458,7 @@ Status DBImpl::CloseLocked() {
   const Status wals_status = wals_.CloseLocked();
   if (status.ok()) status = wals_status;
   UpdateGateLocked();
-  if (memtable_ != nullptr)
-    super_versions_.InstallLocked(NewSuperVersionLocked());
+  if (family_.HasBegunLocked()) family_.InstallSuperVersionLocked(true);
   PurgeObsoleteLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
@@ -478,49 +468,23 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (scheduler_.JobsLocked() > 0 || manual_compactions_ > 0 ||
-         purges_running_ > 0 || resume_scheduled_) {
+  while (scheduler_.JobsLocked() > 0 ||
+         family_.compactions().manual_count > 0 || purges_running_ > 0 ||
+         resume_scheduled_) {
     scheduler_.WaitLocked();
   }
 }
 
-SuperVersion* DBImpl::NewSuperVersionLocked() {
-  auto* next = new SuperVersion;
-  next->closed = IsClosedLocked();
-  next->memtable = memtable_;
-  memtable_->Ref();
-  next->immutable.assign(immutable_.rbegin(), immutable_.rend());
-  for (MemTable* memtable : next->immutable) memtable->Ref();
-  next->version = versions_->current();
-  next->version->RefLocked();
-  return next;
-}
-
 void DBImpl::InstallSuperVersionLocked() {
-  super_versions_.InstallLocked(NewSuperVersionLocked());
+  family_.InstallSuperVersionLocked(IsClosedLocked());
   UpdateStallLocked();
   scheduler_.SignalLocked();
-}
-
-void DBImpl::DisposeLocked(SuperVersion* super_version) {
-  UnrefMemTableLocked(super_version->memtable);
-  for (MemTable* memtable : super_version->immutable) {
-    UnrefMemTableLocked(memtable);
-  }
-  versions_->UnrefVersionLocked(super_version->version);
-  delete super_version;
-}
-
-void DBImpl::UnrefMemTableLocked(MemTable* memtable) {
-  if (!memtable->Unref()) return;
-  std::erase(flushed_memtables_, memtable);
-  obsolete_memtables_.push_back(memtable);
 }
 
 Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
                                    uint64_t* sizes) {
   if (IsClosed()) return ClosedError();
-  SuperVersion* const super_version = super_versions_.Reference();
+  SuperVersion* const super_version = family_.super_versions().Reference();
   for (size_t i = 0; i < count; ++i) {
     const uint64_t start = super_version->version->ApproximateOffsetOf(
         MakeInternalKey(ranges[i].start, SeekTrailer(kMaxSequenceNumber)));
@@ -528,13 +492,13 @@ Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
         MakeInternalKey(ranges[i].limit, SeekTrailer(kMaxSequenceNumber)));
     sizes[i] = limit > start ? limit - start : 0;
   }
-  super_versions_.Release(super_version);
+  family_.super_versions().Release(super_version);
   return Status::OK();
 }
 
 Status DBImpl::VerifyChecksum() {
   if (IsClosed()) return ClosedError();
-  SuperVersion* const super_version = super_versions_.Reference();
+  SuperVersion* const super_version = family_.super_versions().Reference();
   Status status;
   for (int level = 0; level < kNumLevels && status.ok(); ++level) {
     for (const FileMetaData* file : super_version->version->files(level)) {
@@ -544,7 +508,7 @@ Status DBImpl::VerifyChecksum() {
       if (!status.ok()) break;
     }
   }
-  super_versions_.Release(super_version);
+  family_.super_versions().Release(super_version);
   return status;
 }
 

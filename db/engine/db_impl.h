@@ -5,31 +5,23 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "db/compaction/compaction_iterator.h"
 #include "db/compaction/compaction_picker.h"
-#include "db/compaction/compaction_stats.h"
 #include "db/compaction/table_output.h"
 #include "db/engine/background_scheduler.h"
+#include "db/engine/column_family.h"
 #include "db/engine/database_place.h"
 #include "db/engine/event_queue.h"
 #include "db/engine/relay_logger.h"
 #include "db/engine/wal_set.h"
-#include "db/memtable/memtable.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
-#include "db/snapshot/snapshot_registry.h"
-#include "db/snapshot/super_version_cache.h"
-#include "db/version/version_set.h"
-#include "db/write/flush_pace.h"
 #include "db/write/write_queue.h"
-#include "db/write/write_stall.h"
 #include "monitoring/statistics.h"
 #include "table/cache/block_cache.h"
 #include "table/reader/file_pool.h"
@@ -53,12 +45,10 @@ class IteratorContext;
 // Locks: mutex_ guards everything that says so. It is not held during I/O on
 // tables, nor while a log is written or synced. The write queue gives one
 // thread at a time, its leader, the right to touch the log and to switch
-// memtables: memtable_ and the newest log change only under mutex_ *and* the
-// lead, and who has either may read them. The lead comes before mutex_: nobody
-// waits for it with mutex_ held.
-class DBImpl final : public DB,
-                     private SuperVersionDisposer,
-                     private ForkWatch {
+// memtables: the one that is written to, and the newest log, change only under
+// mutex_ *and* the lead, and who has either may read them. The lead comes
+// before mutex_: nobody waits for it with mutex_ held.
+class DBImpl final : public DB, private ForkWatch {
  public:
   // `file_pool`, if not null, has the tables' files in place of a pool of the
   // DB's own, and outlives it.
@@ -186,13 +176,8 @@ class DBImpl final : public DB,
   void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
                 SequenceNumber sequence, const TombstoneSets* tombstones,
                 IteratorContext* context);
-  SuperVersion* NewSuperVersionLocked() VARVE_REQUIRES(mutex_);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
-  void DisposeLocked(SuperVersion* super_version) override
-      VARVE_REQUIRES(mutex_);
-  void FreeLaterLocked() override VARVE_REQUIRES(mutex_);
-  void UnrefMemTableLocked(MemTable* memtable) VARVE_REQUIRES(mutex_);
   SequenceNumber ReadSequence(const ReadOptions& options) const;
   SuperVersionCache::Read BeginRead(const ReadOptions& options);
 
@@ -218,35 +203,14 @@ class DBImpl final : public DB,
   bool HasRoom() const;
   // `frees`: its batch only deletes, and AwaitRoom let it pass.
   Status MakeRoom(bool frees, bool* wait);
-  // REQUIRES: mutex_ or the lead.
-  bool MemTableIsFull() const;
-  // For the leader: how many bytes may be written before the log is too large
-  // for a write buffer. Log data and empty ranges are in no memtable, so that
-  // MemTableIsFull never ends a log of these.
-  uint64_t LogRoom() const;
-  // For the leader, once memtable_bytes_ has come to pace_at_bytes_: switches
-  // if the log has no room, else returns in *pause_us how long to wait.
+  // For the leader, when its pace is due: switches if the log has no room, else
+  // returns in *pause_us how long to wait.
   Status PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us);
-  // For the leader: how long to pause, so that nobody has to wait at the end
-  // of the memtable for the flush of the one before.
-  uint64_t PauseMicrosLocked() VARVE_REQUIRES(mutex_);
   // For those outside of the queue: waits as long as writes are stopped, and
   // what a writer is slowed down by, the latter once. Incomplete if not
   // allowed. *frees: the batch only deletes, and passes for that reason.
   Status AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
                    bool* delayed, bool* frees);
-  // Why no one may write; kNone if they may.
-  StallCause StopCauseLocked() const VARVE_REQUIRES(mutex_);
-  // Whether memtables have what was written with disable_wal. REQUIRES: the
-  // lead, or that nobody writes.
-  bool HasUnloggedLocked() const VARVE_REQUIRES(mutex_);
-  // Whether one more memtable may wait for flush.
-  bool SlotFreeLocked() const VARVE_REQUIRES(mutex_);
-  // Whether the next writer has to wait for one of them to be flushed.
-  bool AwaitsFlushLocked() const VARVE_REQUIRES(mutex_);
-  void CountStallLocked(StallCause cause, WritePressure pressure)
-      VARVE_REQUIRES(mutex_);
-  void AddStallMicrosLocked(uint64_t micros) VARVE_REQUIRES(mutex_);
   // After a change of what writers are slowed down by.
   void UpdateStallLocked() VARVE_REQUIRES(mutex_);
   // After a change of that or of background_error_.
@@ -256,7 +220,6 @@ class DBImpl final : public DB,
 
   // ---- Flushes and logs (db_wal.cc), all but the last four for the leader
   // ----
-  MemTable* NewMemTable(uint64_t wal_number) const;
   bool SpaceIsShort() const {
     // relaxed: see write_gate_.
     return (write_gate_.load(std::memory_order_relaxed) & kGateError) != 0;
@@ -337,6 +300,8 @@ class DBImpl final : public DB,
   // meanwhile.
   void PurgeObsoleteLocked() VARVE_REQUIRES(mutex_);
   bool HasObsoleteLocked() VARVE_REQUIRES(mutex_);
+  // Has another thread do that, if there is something.
+  void FreeLaterLocked() VARVE_REQUIRES(mutex_);
   void BackgroundPurge();
   // Notes that the tables of the edit were made, or, by the status, were not.
   void AddCreatedLocked(const VersionEdit& edit, const Status& status)
@@ -346,7 +311,7 @@ class DBImpl final : public DB,
 
   // ---- Compaction (db_compaction.cc) ----
   void BackgroundCompaction();
-  // Its error is background_error_ too, or compaction_error_.
+  // Its error is background_error_ too, or CompactionState::error.
   Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
   Status WriteCompactionLocked(const Compaction& compaction,
                                CompactionJobInfo* info) VARVE_REQUIRES(mutex_);
@@ -354,14 +319,12 @@ class DBImpl final : public DB,
   CompactionJobInfo DescribeCompaction(const Compaction& compaction) const;
   bool CompactionDueLocked() const VARVE_REQUIRES(mutex_);
   CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
-  // As MemTable::Overlaps has it, of any memtable.
-  bool MemTablesOverlap(const Slice* begin, const Slice* end);
   Status CompactRangeOnce(const CompactRangeOptions& options,
                           const UserKeyRange& range);
   Status CompactRangeLocked(const CompactRangeOptions& options,
                             const UserKeyRange& range) VARVE_REQUIRES(mutex_);
   // Into the level where it belongs, `last` at most.
-  // `exclusive`: exclusive_compaction_ is this call's.
+  // `exclusive`: CompactionState::is_exclusive is this call's.
   Status CompactLevelLocked(ManualRequest request, int last, bool exclusive)
       VARVE_REQUIRES(mutex_);
 
@@ -416,22 +379,10 @@ class DBImpl final : public DB,
   // Its waiters are told of changes of what writers wait for, too.
   BackgroundScheduler scheduler_;
   EventQueue events_;
-  WriteDelay write_delay_;
-  FlushPace flush_pace_;
-  MemTable* memtable_ = nullptr;      // See the class.
-  std::vector<MemTable*> immutable_;  // Oldest first.
-  // Flushed, but still read by iterators and read transactions.
-  std::vector<MemTable*> flushed_memtables_;
-  SnapshotRegistry* const snapshots_;  // Takes no mutex; deletes itself.
-  SuperVersionCache super_versions_;   // Reads take no mutex.
+  ColumnFamily family_;  // Reads of it take no mutex.
   Status background_error_;
-  // Why compactions pause: they found no space. Writes may go on.
-  Status compaction_error_;
   bool space_freed_ = false;  // Files were removed; see AwaitSpaceLocked.
   uint64_t background_error_count_ = 0;
-  uint64_t space_debt_ = 0;            // See CompactionPickerContext.
-  int manual_compactions_ = 0;         // Calls of CompactRange.
-  bool exclusive_compaction_ = false;  // One of them wants to be alone.
   bool closed_ = false;
   // Close is done: all other calls are errors.
   bool IsClosedLocked() const VARVE_REQUIRES(mutex_) {
@@ -441,16 +392,6 @@ class DBImpl final : public DB,
   Inheritance inheritance_;
   pid_t pid_ = getpid();
   bool is_abandoned_ = false;
-  std::vector<const Compaction*> running_compactions_;
-  WriteStallState stall_;
-  CompactionStats compaction_stats_[kNumLevels];
-  uint64_t stall_micros_ = 0;
-  uint64_t stall_count_ = 0;
-  std::vector<MemTable*> obsolete_memtables_;  // To be freed.
-  bool log_is_full_ = false;  // A leader found no LogRoom since the switch.
-  // Memtables that became immutable, and those of them that were flushed.
-  uint64_t switched_count_ = 0;
-  uint64_t flushed_count_ = 0;
   int purges_running_ = 0;
   int deletions_held_ = 0;  // Checkpoints that need all files to stay.
   // Held while one is made. Taken before mutex_ and the lead.
@@ -458,16 +399,8 @@ class DBImpl final : public DB,
   bool resume_scheduled_ = false;
   ThreadPool resume_pool_{{.name = "varve:resume"}};
 
-  // ---- Owned by the leader of the write queue ----
-  uint64_t memtable_bytes_ = 0;  // Of batches, written to memtable_.
-  uint64_t full_bytes_ = 0;      // The same, when the last one was full.
-  // memtable_bytes_ at which PaceOrSwitch is called the next time, and was
-  // last.
-  uint64_t pace_at_bytes_ = 0;
-  uint64_t paced_bytes_ = 0;
-
   // ---- Atomic ----
-  // What writers have to know of stall_ and background_error_ without mutex_,
+  // What writers have to know of stalls and background_error_ without mutex_,
   // as bits; 0, nothing. Stored under mutex_. relaxed everywhere: a writer who
   // sees it late writes once more, as if it had come earlier; but a failure to
   // write the log is seen by the next leader, since this one stores it before

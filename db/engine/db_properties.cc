@@ -162,48 +162,48 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   }
   uint64_t table_bytes = 0;
   for (int i = 0; i < kNumLevels; ++i) table_bytes += version.NumBytes(i);
-  uint64_t memtable_bytes = memtable_->ApproximateMemoryUsage();
+  uint64_t memtable_bytes = family_.memtable()->ApproximateMemoryUsage();
   uint64_t immutable_entries = 0;
   uint64_t immutable_deletions = 0;
-  for (const MemTable* memtable : immutable_) {
+  for (const MemTable* memtable : family_.immutable()) {
     memtable_bytes += memtable->ApproximateMemoryUsage();
     immutable_entries += memtable->EntryCount();
     immutable_deletions += memtable->DeletionCount();
   }
   uint64_t held_bytes = 0;
-  for (const MemTable* memtable : flushed_memtables_) {
+  for (const MemTable* memtable : family_.flushed()) {
     held_bytes += memtable->ApproximateMemoryUsage();
   }
   if (is("num-immutable-mem-table")) {
-    *value = immutable_.size();
+    *value = family_.immutable().size();
   } else if (is("num-entries-active-mem-table")) {
-    *value = memtable_->EntryCount();
+    *value = family_.memtable()->EntryCount();
   } else if (is("num-entries-imm-mem-tables")) {
     *value = immutable_entries;
   } else if (is("num-deletes-active-mem-table")) {
-    *value = memtable_->DeletionCount();
+    *value = family_.memtable()->DeletionCount();
   } else if (is("num-deletes-imm-mem-tables")) {
     *value = immutable_deletions;
   } else if (is("mem-table-flush-pending")) {
-    *value = immutable_.empty() ? 0 : 1;
+    *value = family_.immutable().empty() ? 0 : 1;
   } else if (is("compaction-pending")) {
     *value = CompactionDueLocked() ? 1 : 0;
   } else if (is("num-running-flushes")) {
     *value = scheduler_.JobsLocked(JobKind::kFlush) > 0 ? 1 : 0;
   } else if (is("num-running-compactions")) {
-    *value = running_compactions_.size();
+    *value = family_.compactions().running.size();
   } else if (is("background-errors")) {
     *value = background_error_count_;
   } else if (is("is-read-only")) {
     *value = read_only_ || !background_error_.ok() ? 1 : 0;
   } else if (is("cur-size-active-mem-table")) {
-    *value = memtable_->ApproximateMemoryUsage();
+    *value = family_.memtable()->ApproximateMemoryUsage();
   } else if (is("cur-size-all-mem-tables")) {
     *value = memtable_bytes;
   } else if (is("size-all-mem-tables")) {
     *value = memtable_bytes + held_bytes;
   } else if (is("num-immutable-mem-table-flushed")) {
-    *value = flushed_memtables_.size();
+    *value = family_.flushed().size();
   } else if (is("estimate-table-readers-mem")) {
     *value = table_cache_->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
@@ -215,12 +215,14 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("estimate-pending-compaction-bytes")) {
     *value = EstimatePendingCompactionBytes(options_, version);
   } else if (is("num-snapshots")) {
-    *value = snapshots_->CountLocked();
+    *value = family_.snapshots()->CountLocked();
   } else if (is("oldest-snapshot-sequence")) {
-    const SequenceNumber oldest = snapshots_->FindOldestLocked().sequence;
+    const SequenceNumber oldest =
+        family_.snapshots()->FindOldestLocked().sequence;
     *value = oldest == kNoSnapshot ? 0 : oldest;
   } else if (is("oldest-snapshot-time")) {
-    const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+    const SnapshotRegistry::Oldest oldest =
+        family_.snapshots()->FindOldestLocked();
     // A date.
     *value = oldest.sequence == kNoSnapshot
                  ? 0
@@ -231,7 +233,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(versions_->live_version_count());
   } else if (is("current-super-version-number")) {
-    *value = super_versions_.current()->number;
+    *value = family_.super_versions().current()->number;
   } else if (is("estimate-oldest-key-time")) {
     *value = OldestTableTime(version);
   } else if (is("is-file-deletions-enabled")) {
@@ -253,11 +255,11 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("statistics-memory-reserved")) {
     *value = stats_ != nullptr ? stats_->ReservedMemory() : 0;
   } else if (is("is-write-stopped")) {
-    *value = stall_.pressure == WritePressure::kStop ? 1 : 0;
+    *value = family_.stall().pressure == WritePressure::kStop ? 1 : 0;
   } else if (is("is-write-stalled")) {
-    *value = stall_.pressure != WritePressure::kNone ? 1 : 0;
+    *value = family_.stall().pressure != WritePressure::kNone ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
-    *value = stall_.rate;
+    *value = family_.stall().rate;
   } else {
     return false;
   }
@@ -302,7 +304,7 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
   uint64_t bytes = 0;
   const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
   for (int level = 0; level <= targets.last_level; ++level) {
-    const CompactionStats& stats = compaction_stats_[level];
+    const CompactionStats& stats = family_.compactions().stats[level];
     total.Add(stats);
     files += version.NumFiles(level);
     bytes += version.NumBytes(level);
@@ -310,12 +312,13 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
            version.NumBytes(level),
            level < targets.last_level
                ? CompactionScore(options_, targets, version,
-                                 running_compactions_, level)
+                                 family_.compactions().running, level)
                : 0.0,
            stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
            Ratio(version.NumBytes(level), last_bytes));
   }
-  append("Sum", files, bytes, 0.0, total, compaction_stats_[0].bytes_written,
+  append("Sum", files, bytes, 0.0, total,
+         family_.compactions().stats[0].bytes_written,
          Ratio(bytes, last_bytes));
   AppendFormat(out,
                "Tables: %.1f MB, %.1f MB of them in the last level; space "
@@ -328,7 +331,7 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
 
 void DBImpl::AppendDbStatsLocked(std::string* out) const {
   uint64_t table_bytes = 0;
-  for (const CompactionStats& stats : compaction_stats_) {
+  for (const CompactionStats& stats : family_.compactions().stats) {
     table_bytes += stats.bytes_written;
   }
   // relaxed, both: see user_bytes_.
@@ -341,14 +344,16 @@ void DBImpl::AppendDbStatsLocked(std::string* out) const {
       MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
       Ratio(logged_bytes + table_bytes, user_bytes));
   AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-               stall_count_, static_cast<double>(stall_micros_) / 1e6,
-               StallCauseName(stall_.cause));
+               family_.stall_count(),
+               static_cast<double>(family_.stall_micros()) / 1e6,
+               StallCauseName(family_.stall().cause));
   const std::string ablation = options_.ablation.ToString();
   AppendFormat(out,
                "Background errors: %" PRIu64
                "; reads that took the mutex for what they read: %" PRIu64
                "; ablation: %s\n",
-               background_error_count_, super_versions_.LockedAcquires(),
+               background_error_count_,
+               family_.super_versions().LockedAcquires(),
                ablation.empty() ? "none" : ablation.c_str());
 }
 
@@ -367,7 +372,7 @@ std::string DBImpl::AblationWitnesses() const {
     AppendFormat(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
                  count);
   };
-  add("superversion", super_versions_.WitnessCount());
+  add("superversion", family_.super_versions().WitnessCount());
   add("block_index", WitnessCount(IsProduction(ablation.block_index)
                                       ? Witness::kPrefixIndex
                                       : Witness::kBinarySearch));
@@ -382,7 +387,7 @@ std::string DBImpl::AblationWitnesses() const {
   add("table_open",
       WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
                                                      : Witness::kUncachedOpen));
-  add("snapshots", snapshots_->WitnessCount());
+  add("snapshots", family_.snapshots()->WitnessCount());
   add("context",
       WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
                                                   : Witness::kFreshContext));
@@ -402,7 +407,8 @@ std::string DBImpl::AblationWitnesses() const {
 }
 
 std::string DBImpl::OldestSnapshotLocked() {
-  const SnapshotRegistry::Oldest oldest = snapshots_->FindOldestLocked();
+  const SnapshotRegistry::Oldest oldest =
+      family_.snapshots()->FindOldestLocked();
   if (oldest.sequence == kNoSnapshot) return "none";
   uint64_t entry_bytes = 0;
   std::set<uint64_t> live;
@@ -422,9 +428,9 @@ std::string DBImpl::OldestSnapshotLocked() {
       }
     }
     const auto add = [&](const MemTable* memtable) {
-      if (memtable != memtable_ &&
-          std::find(immutable_.begin(), immutable_.end(), memtable) ==
-              immutable_.end()) {
+      if (memtable != family_.memtable() &&
+          std::find(family_.immutable().begin(), family_.immutable().end(),
+                    memtable) == family_.immutable().end()) {
         memtable_bytes += memtable->ApproximateMemoryUsage();
       }
     };

@@ -82,18 +82,20 @@ SuperVersionCache::Read DBImpl::BeginRead(const ReadOptions& options) {
     SuperVersion* const pin = snapshot->pin();
     if (pin != nullptr) return SuperVersionCache::BeginPinned(pin);
   }
-  return super_versions_.Begin();
+  return family_.super_versions().Begin();
 }
 
-const Snapshot* DBImpl::GetSnapshot() { return snapshots_->Take(false); }
+const Snapshot* DBImpl::GetSnapshot() {
+  return family_.snapshots()->Take(false);
+}
 
 PinnedSnapshot* DBImpl::BeginReadTransaction() {
-  return snapshots_->Take(true);
+  return family_.snapshots()->Take(true);
 }
 
 void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
   if (snapshot == nullptr) return;
-  snapshots_->Release(
+  family_.snapshots()->Release(
       const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot)));
 }
 
@@ -167,7 +169,7 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
     status =
         super_version.version->Get<kMeasured>(options, lookup, &state, target);
   }
-  if (!super_versions_.End(read)) [[unlikely]] {
+  if (!family_.super_versions().End(read)) [[unlikely]] {
     target->Clear();
     return ClosedError();
   }
@@ -239,7 +241,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
     const size_t batch = std::min(count - done, kMultiGetBatch);
     if (done > 0) {
-      open &= super_versions_.End(read);
+      open &= family_.super_versions().End(read);
       read = SuperVersionCache::BeginPinned(counted);
     }
     scratch.targets.clear();
@@ -249,8 +251,8 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
                           &scratch, statuses + done);
   }
-  open &= super_versions_.End(read);
-  if (counted != nullptr) super_versions_.Release(counted);
+  open &= family_.super_versions().End(read);
+  if (counted != nullptr) family_.super_versions().Release(counted);
   for (size_t i = 0; i < count && !open; ++i) {
     ReadTarget(&values[i]).Clear();
     statuses[i] = ClosedError();
@@ -358,13 +360,13 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   parts.sequence = ReadSequence(options);
   std::shared_ptr<const TombstoneSets> tombstones;
   Status status;
-  if (super_versions_.End(read)) [[likely]] {
+  if (family_.super_versions().End(read)) [[likely]] {
     status = super_version->version->FindTombstones(&tombstones);
   } else {
     status = ClosedError();
   }
   if (!status.ok()) {
-    super_versions_.Release(super_version);
+    family_.super_versions().Release(super_version);
     RecordTick(stats_, Ticker::kSuperVersionReleases);
     return NewErrorIterator(std::move(status));
   }
@@ -385,7 +387,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   // relaxed: a count for Close, which no iterator's life overlaps.
   live_iterators_.fetch_add(1, std::memory_order_relaxed);
   parts.cleanup = [this, super_version] {
-    super_versions_.Release(super_version);
+    family_.super_versions().Release(super_version);
     RecordTick(stats_, Ticker::kSuperVersionReleases);
     RecordTick(stats_, Ticker::kIteratorsDeleted);
     // relaxed: as above.

@@ -98,7 +98,7 @@ bool DBImpl::TakesDeletionsLocked() const {
   // fork() has inherited the error, and not the log.
   return background_error_.IsNoSpace() && inheritance_.count == 0 &&
          wals_.AreGoodLocked() &&
-         memtable_->ApproximateMemoryUsage() <=
+         family_.memtable()->ApproximateMemoryUsage() <=
              options_.write_buffer_size + kDeletionBytes;
 }
 
@@ -125,10 +125,10 @@ Status DBImpl::ResumeIfFull() {
 }
 
 void DBImpl::PauseCompactionsLocked(const Status& status) {
-  if (compaction_error_.ok()) {
+  if (family_.compactions().error.ok()) {
     Log(LogLevel::kWarn, &log_, "compactions pause: %s",
         status.ToString().c_str());
-    compaction_error_ = status.Annotate(
+    family_.compactions().error = status.Annotate(
         "writes are stopped: no space for the compactions that they wait for");
   }
   ResumeLaterLocked();
@@ -147,7 +147,8 @@ bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
   const Stopwatch waiting(env_);
   for (;;) {
     if (scheduler_.is_stopping()) return false;
-    if (!MayPass(background_error_) && compaction_error_.ok()) return false;
+    if (!MayPass(background_error_) && family_.compactions().error.ok())
+      return false;
     // Not at once: the files may be those that a failed attempt left.
     if (space_freed_) wait_us = kMinResumeWaitUs;
     const uint64_t waited_us = waiting.ElapsedMicros();
@@ -157,8 +158,8 @@ bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
 }
 
 void DBImpl::ResumeCompactionsLocked() {
-  if (compaction_error_.ok()) return;
-  compaction_error_ = Status::OK();
+  if (family_.compactions().error.ok()) return;
+  family_.compactions().error = Status::OK();
   MaybeScheduleLocked();
   scheduler_.SignalLocked();
 }
@@ -166,7 +167,7 @@ void DBImpl::ResumeCompactionsLocked() {
 void DBImpl::RetryCompactionsLocked() {
   ResumeCompactionsLocked();
   while (scheduler_.JobsLocked(JobKind::kCompaction) > 0 &&
-         compaction_error_.ok() && background_error_.ok() &&
+         family_.compactions().error.ok() && background_error_.ok() &&
          !scheduler_.is_stopping()) {
     scheduler_.WaitLocked();
   }
@@ -212,8 +213,8 @@ Status DBImpl::DropCovered(bool* dropped) {
     Status status = FlushLogLocked(true);
     if (!status.ok()) return status;
     wals_.ReleaseSpaceLocked();
-    memtables = immutable_;
-    memtables.push_back(memtable_);
+    memtables = family_.immutable();
+    memtables.push_back(family_.memtable());
   }
   TombstoneCollector collector(&comparator_);
   for (const MemTable* memtable : memtables) {

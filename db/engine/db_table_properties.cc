@@ -71,7 +71,7 @@ std::string Describe(const TableTotals& totals) {
 
 template <typename Visit>
 void DBImpl::VisitTables(int only_level, Visit visit) {
-  SuperVersion* const super_version = super_versions_.Reference();
+  SuperVersion* const super_version = family_.super_versions().Reference();
   for (int level = 0; level < kNumLevels; ++level) {
     if (only_level != kAllLevels && level != only_level) continue;
     for (const FileMetaData* file : super_version->version->files(level)) {
@@ -80,7 +80,7 @@ void DBImpl::VisitTables(int only_level, Visit visit) {
       visit(*file, table->properties());
     }
   }
-  super_versions_.Release(super_version);
+  family_.super_versions().Release(super_version);
 }
 
 bool DBImpl::GetTableProperty(const Slice& name, std::string* value) {
@@ -114,14 +114,14 @@ bool DBImpl::GetTableProperty(const Slice& name, std::string* value) {
 }
 
 uint64_t DBImpl::EstimateKeys() {
-  SuperVersion* const super_version = super_versions_.Reference();
+  SuperVersion* const super_version = family_.super_versions().Reference();
   uint64_t entries = super_version->memtable->EntryCount();
   uint64_t deletions = super_version->memtable->DeletionCount();
   for (const MemTable* memtable : super_version->immutable) {
     entries += memtable->EntryCount();
     deletions += memtable->DeletionCount();
   }
-  super_versions_.Release(super_version);
+  family_.super_versions().Release(super_version);
   VisitTables(kAllLevels, [&](const FileMetaData& /*file*/,
                               const TableProperties& properties) {
     entries += properties.num_entries;

@@ -11,11 +11,6 @@
 
 namespace varve {
 
-MemTable* DBImpl::NewMemTable(uint64_t wal_number) const {
-  return new MemTable(&comparator_, wal_number, options_.write_buffer_size,
-                      options_.ablation.memtable);
-}
-
 Status DBImpl::SyncWAL() { return FlushWAL(true); }
 
 Status DBImpl::FlushWAL(bool sync) {
@@ -37,11 +32,14 @@ Status DBImpl::SyncLogAtClose() {
 }
 
 void DBImpl::NoteLogsEndLocked() {
-  if (read_only_ || memtable_ == nullptr || !background_error_.ok()) return;
-  const bool any = std::any_of(immutable_.begin(), immutable_.end(),
-                               [](const MemTable* m) { return !m->empty(); });
+  if (read_only_ || !family_.HasBegunLocked() || !background_error_.ok())
+    return;
+  const bool any =
+      std::any_of(family_.immutable().begin(), family_.immutable().end(),
+                  [](const MemTable* m) { return !m->empty(); });
   // The last update may then be in no log.
-  if ((!any && memtable_->empty()) || HasUnloggedLocked()) return;
+  if ((!any && family_.memtable()->empty()) || family_.HasUnloggedLocked())
+    return;
   VersionEdit edit;
   edit.SetLogsEnd(versions_->LastSequence());
   const Status status = versions_->LogAndApply(&edit);
@@ -71,7 +69,7 @@ Status DBImpl::SwitchMemTableLocked() {
       wals_.CreateNext(versions_->NewFileNumber(),
                        versions_->LastSequence() + 1, SpaceIsShort());
   MemTable* const memtable =
-      next.status.ok() ? NewMemTable(next.wal.number) : nullptr;
+      next.status.ok() ? family_.NewMemTable(next.wal.number) : nullptr;
   mutex_.Lock();
   if (!next.status.ok()) {
     // Making a file may be tried again.
@@ -83,17 +81,7 @@ Status DBImpl::SwitchMemTableLocked() {
     return next.status;
   }
   wals_.AddLocked(std::move(next.wal));
-  log_is_full_ = false;
-  immutable_.push_back(memtable_);
-  ++switched_count_;
-  full_bytes_ = memtable_bytes_;
-  memtable_bytes_ = 0;
-  paced_bytes_ = 0;
-  pace_at_bytes_ = 0;
-  if (scheduler_.JobsLocked(JobKind::kFlush) == 0) {
-    flush_pace_.Begin(memtable_->EntryCount(), MonotonicMicros(env_));
-  }
-  memtable_ = memtable;
+  family_.SwitchLocked(memtable, scheduler_.JobsLocked(JobKind::kFlush) > 0);
   InstallSuperVersionLocked();
   MaybeScheduleLocked();
   events_.DeliverLocked();
@@ -111,17 +99,17 @@ Status DBImpl::Flush(const FlushOptions& options) {
     if (IsClosedLocked()) return ClosedError();
     if (!background_error_.ok()) return background_error_;
     // A log that no memtable accounts for is freed by a switch too.
-    switched = memtable_->empty() && wals_.UpdateBytes() == 0;
+    switched = family_.memtable()->empty() && wals_.UpdateBytes() == 0;
     // What would write it is not started any more.
     if (!switched && scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
-    if (!switched && SlotFreeLocked()) {
+    if (!switched && family_.SlotFreeLocked()) {
       Status status = SwitchMemTableLocked();
       if (!status.ok()) return status;
       switched = true;
     }
-    target = switched_count_;
+    target = family_.switched_count();
     if (!switched) {
       // Others may write meanwhile.
       leader.Leave();
@@ -136,12 +124,12 @@ Status DBImpl::Flush(const FlushOptions& options) {
 Status DBImpl::FlushUnlogged() {
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  if (!HasUnloggedLocked()) return Status::OK();
+  if (!family_.HasUnloggedLocked()) return Status::OK();
   return background_error_.ok() ? FlushAsLeaderLocked() : background_error_;
 }
 
 Status DBImpl::AwaitFlushLocked(uint64_t target) {
-  while (flushed_count_ < target && background_error_.ok()) {
+  while (family_.flushed_count() < target && background_error_.ok()) {
     // What would end the wait is not started any more.
     if (scheduler_.JobsLocked(JobKind::kFlush) == 0 &&
         scheduler_.is_stopping()) {
@@ -149,16 +137,16 @@ Status DBImpl::AwaitFlushLocked(uint64_t target) {
     }
     scheduler_.WaitLocked();
   }
-  return flushed_count_ < target ? background_error_ : Status::OK();
+  return family_.flushed_count() < target ? background_error_ : Status::OK();
 }
 
 Status DBImpl::FlushAsLeaderLocked() {
-  if (!memtable_->empty()) {
-    Status status = AwaitFlushLocked(switched_count_);
+  if (!family_.memtable()->empty()) {
+    Status status = AwaitFlushLocked(family_.switched_count());
     if (status.ok()) status = SwitchMemTableLocked();
     if (!status.ok()) return status;
   }
-  return AwaitFlushLocked(switched_count_);
+  return AwaitFlushLocked(family_.switched_count());
 }
 
 Status DBImpl::Resume() {
@@ -210,13 +198,13 @@ Status DBImpl::ResumeAsLeaderLocked() {
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
   if (background_error_.IsNoSpace()) wals_.ReleaseSpaceLocked();
-  if (wals_.has_failed() || !memtable_->empty())
+  if (wals_.has_failed() || !family_.memtable()->empty())
     status = SwitchMemTableLocked();
   size_t count = 0;
   if (status.ok()) status = FlushImmutablesLocked(&count);
   PurgeObsoleteLocked();  // Which may give space back, after a failure too.
   if (status.ok()) {
-    flushed_count_ += count;
+    family_.CountFlushedLocked(count);
     // Shows that the new log can be synced; those before it are not needed.
     status = wals_.SyncLocked();
     if (!status.ok()) wals_.FailLocked();
@@ -238,7 +226,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
 
 bool DBImpl::JobsRunLocked() const {
   return scheduler_.JobsLocked(JobKind::kFlush) > 0 ||
-         !running_compactions_.empty();
+         !family_.compactions().running.empty();
 }
 
 bool DBImpl::IsEndingLocked() const {

@@ -18,11 +18,6 @@ namespace varve {
 
 namespace {
 
-// Logs of write buffers may have such a part of the descriptors, and as many as
-// the least max_write_buffer_number in any case.
-constexpr int kLogPart = 4;
-constexpr int kLeastLogs = 2;
-
 // A thread's batch of one update.
 struct SingleUpdateTag;
 using SingleUpdate = ScratchBatch<SingleUpdateTag>;
@@ -139,7 +134,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
         if (!HasRoom()) [[unlikely]] {
           status = MakeRoom(frees, &wait);
         }
-        if (memtable_bytes_ >= pace_at_bytes_ && !wait && !frees && status.ok())
+        if (family_.PaceIsDue() && !wait && !frees && status.ok())
             [[unlikely]] {
           uint64_t pause_us = 0;
           status =
@@ -166,12 +161,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
 bool DBImpl::HasRoom() const {
   // relaxed: see write_gate_.
   const uint32_t gate = write_gate_.load(std::memory_order_relaxed);
-  return (gate & ~kGateSlow) == 0 && !MemTableIsFull();
-}
-
-bool DBImpl::MemTableIsFull() const {
-  return memtable_->ApproximateMemoryUsage() > options_.write_buffer_size &&
-         !memtable_->empty();
+  return (gate & ~kGateSlow) == 0 && !family_.MemTableIsFull();
 }
 
 Status DBImpl::MakeRoom(bool frees, bool* wait) {
@@ -182,87 +172,32 @@ Status DBImpl::MakeRoom(bool frees, bool* wait) {
     return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
                                                                  : status;
   }
-  *wait = StopCauseLocked() != StallCause::kNone &&
-          (!frees || compaction_error_.ok());
+  *wait = family_.StopCauseLocked() != StallCause::kNone &&
+          (!frees || family_.compactions().error.ok());
   // Deletions may pass although no further memtable may wait.
-  if (*wait || !(MemTableIsFull() || log_is_full_) ||
-      (frees && !SlotFreeLocked())) {
+  if (*wait || !family_.MustSwitchLocked() ||
+      (frees && !family_.SlotFreeLocked())) {
     return Status::OK();
   }
   return SwitchMemTableLocked();
 }
 
-uint64_t DBImpl::LogRoom() const {
-  // A log of updates alone is about as large as their memtable, or smaller.
-  const uint64_t limit =
-      options_.write_buffer_size + options_.write_buffer_size / 4;
-  const uint64_t size = wals_.UpdateBytes();
-  return size < limit ? limit - size : 0;
-}
-
 Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
-  const uint64_t log_room = LogRoom();
+  const uint64_t log_room = wals_.RoomForUpdates();
   if (log_room == 0) {
     {
       MutexLock lock(&mutex_);
-      log_is_full_ = true;
+      family_.SetLogFullLocked();
     }
     return MakeRoom(/*frees=*/false, wait);
   }
   MutexLock lock(&mutex_);
-  if (SlotFreeLocked()) {
-    pace_at_bytes_ = memtable_bytes_ + log_room;
+  if (family_.SlotFreeLocked()) {
+    family_.SetPaceLocked(log_room);
   } else if (may_pause) {
-    *pause_us = PauseMicrosLocked();
+    *pause_us = family_.PauseMicrosLocked();
   }
   return Status::OK();
-}
-
-uint64_t DBImpl::PauseMicrosLocked() {
-  // The memory grows by whole blocks, so the bytes of batches that will fill it
-  // are known only roughly; at first, from the last one.
-  const uint64_t limit = options_.write_buffer_size;
-  const uint64_t used = memtable_->ApproximateMemoryUsage();
-  uint64_t full_bytes = full_bytes_;
-  if (used > limit / 8) {
-    full_bytes = static_cast<uint64_t>(static_cast<double>(memtable_bytes_) *
-                                       static_cast<double>(limit) /
-                                       static_cast<double>(used));
-  }
-  const uint64_t room =
-      full_bytes > memtable_bytes_ ? full_bytes - memtable_bytes_ : 0;
-  const FlushPace::Step step = flush_pace_.Charge(
-      memtable_bytes_ - paced_bytes_, room, full_bytes, MonotonicMicros(env_));
-  paced_bytes_ = memtable_bytes_;
-  pace_at_bytes_ = memtable_bytes_ + step.bytes;
-  if (step.pause_us > 0) {
-    CountStallLocked(StallCause::kMemTables, WritePressure::kSlow);
-    AddStallMicrosLocked(step.pause_us);
-  }
-  return step.pause_us;
-}
-
-StallCause DBImpl::StopCauseLocked() const {
-  if (stall_.pressure == WritePressure::kStop) return stall_.cause;
-  // Of this stall_ knows only once somebody waits.
-  return AwaitsFlushLocked() ? StallCause::kMemTables : StallCause::kNone;
-}
-
-bool DBImpl::HasUnloggedLocked() const {
-  return memtable_->has_unlogged() ||
-         std::any_of(immutable_.begin(), immutable_.end(),
-                     [](const MemTable* m) { return m->has_unlogged(); });
-}
-
-bool DBImpl::AwaitsFlushLocked() const {
-  return (MemTableIsFull() || log_is_full_) && !SlotFreeLocked();
-}
-
-bool DBImpl::SlotFreeLocked() const {
-  const int buffers = static_cast<int>(immutable_.size()) + 1;
-  // Each has its log open.
-  return buffers < options_.max_write_buffer_number &&
-         (buffers < kLeastLogs || buffers < CurrentReserveBegin() / kLogPart);
 }
 
 Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
@@ -287,13 +222,13 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
       if (*frees) return status;
       continue;
     }
-    const StallCause cause = StopCauseLocked();
+    const StallCause cause = family_.StopCauseLocked();
     if (cause == StallCause::kNone) break;
-    if (!compaction_error_.ok() && cause != StallCause::kMemTables) {
+    if (!family_.compactions().error.ok() && cause != StallCause::kMemTables) {
       *frees = WriteBatchInternal::OnlyDeletes(batch);
-      return *frees ? Status::OK() : compaction_error_;
+      return *frees ? Status::OK() : family_.compactions().error;
     }
-    if (stall_.pressure != WritePressure::kStop) {
+    if (family_.stall().pressure != WritePressure::kStop) {
       UpdateStallLocked();  // Listeners hear of it.
       events_.DeliverLocked();
       continue;
@@ -305,66 +240,51 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
     if (scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
-    if (!counted) CountStallLocked(cause, WritePressure::kStop);
+    if (!counted) family_.CountStallLocked(cause, WritePressure::kStop);
     counted = true;
     const Stopwatch stopped(env_);
     scheduler_.WaitLocked();
-    AddStallMicrosLocked(stopped.ElapsedMicros());
+    family_.AddStallMicrosLocked(stopped.ElapsedMicros());
   }
-  if (*delayed || stall_.pressure != WritePressure::kSlow) return Status::OK();
+  if (*delayed || family_.stall().pressure != WritePressure::kSlow)
+    return Status::OK();
   *delayed = true;
-  const uint64_t delay_us = write_delay_.Charge(
-      batch.ApproximateSize(), stall_.rate, MonotonicMicros(env_));
+  const uint64_t delay_us = family_.DelayMicrosLocked(batch.ApproximateSize());
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
     return Status::Incomplete("writes are slowed down",
-                              StallCauseName(stall_.cause));
+                              StallCauseName(family_.stall().cause));
   }
-  CountStallLocked(stall_.cause, WritePressure::kSlow);
-  AddStallMicrosLocked(delay_us);
+  family_.CountStallLocked(family_.stall().cause, WritePressure::kSlow);
+  family_.AddStallMicrosLocked(delay_us);
   mutex_.Unlock();
   env_->SleepForMicroseconds(delay_us);
   mutex_.Lock();
   return Status::OK();
 }
 
-void DBImpl::CountStallLocked(StallCause cause, WritePressure pressure) {
-  ++stall_count_;
-  RecordTick(stats_, StallTicker(cause, pressure));
-}
-
-void DBImpl::AddStallMicrosLocked(uint64_t micros) {
-  stall_micros_ += micros;
-  RecordTick(stats_, Ticker::kStallMicros, micros);
-}
-
 void DBImpl::UpdateStallLocked() {
-  WriteDebt debt;
-  const Version& version = *versions_->current();
-  debt.level0_files = version.NumFiles(0);
-  debt.pending_bytes = EstimatePendingCompactionBytes(options_, version);
-  debt.immutable_memtables = static_cast<int>(immutable_.size());
-  debt.no_memtable = AwaitsFlushLocked();
-  const WriteStallState before = stall_;
-  stall_ = ComputeWriteStall(options_, debt);
-  if (stall_.pressure != before.pressure || stall_.cause != before.cause) {
+  const WriteStallState before = family_.stall();
+  const WriteDebt debt = family_.UpdateStallLocked();
+  const WriteStallState& stall = family_.stall();
+  if (stall.pressure != before.pressure || stall.cause != before.cause) {
     static constexpr const char* kNames[] = {"normal", "slowed down",
                                              "stopped"};
-    Log(stall_.pressure == WritePressure::kNone ? LogLevel::kInfo
-                                                : LogLevel::kWarn,
+    Log(stall.pressure == WritePressure::kNone ? LogLevel::kInfo
+                                               : LogLevel::kWarn,
         &log_,
         "writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
         "memtables to be flushed",
-        kNames[static_cast<int>(stall_.pressure)], StallCauseName(stall_.cause),
+        kNames[static_cast<int>(stall.pressure)], StallCauseName(stall.cause),
         debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
         debt.immutable_memtables);
   }
-  if (stall_.pressure != before.pressure) {
+  if (stall.pressure != before.pressure) {
     WriteStallInfo info;
     info.db_path = place_.path();
     info.previous = static_cast<WriteStallCondition>(before.pressure);
-    info.current = static_cast<WriteStallCondition>(stall_.pressure);
-    info.cause = StallCauseName(stall_.cause);
+    info.current = static_cast<WriteStallCondition>(stall.pressure);
+    info.cause = StallCauseName(stall.cause);
     events_.Add([info](EventListener* listener) {
       listener->OnStallConditionsChanged(info);
     });
@@ -377,8 +297,8 @@ void DBImpl::UpdateGateLocked() {
   if (!background_error_.ok() || inheritance_.count > 0 || IsClosedLocked()) {
     gate |= kGateError;
   }
-  if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
-  if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
+  if (family_.stall().pressure == WritePressure::kStop) gate |= kGateStop;
+  if (family_.stall().pressure == WritePressure::kSlow) gate |= kGateSlow;
   // relaxed: see write_gate_.
   write_gate_.store(gate, std::memory_order_relaxed);
 }
@@ -404,6 +324,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   const WriteQueue::Group group = write_queue_.Form(leader);
   GroupSpans spans(group);
   // Only the leader, which this thread is, changes it.
+  MemTable* const memtable = family_.memtable();
   const SequenceNumber first = versions_->LastSequence() + 1;
   SequenceNumber next = first;
   size_t bytes = 0;
@@ -411,13 +332,13 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     WriteBatchInternal::SetSequence(writer->batch, next);
     next += writer->batch->Count();
     // While the log is written.
-    WriteBatchInternal::PrefetchFirst(*writer->batch, *memtable_);
+    WriteBatchInternal::PrefetchFirst(*writer->batch, *memtable);
     bytes += writer->batch->ApproximateSize();
   });
   Status status;
   bool refused = false;  // By the log, as if it had not been tried.
   if (leader->disable_wal) {
-    memtable_->SetHasUnlogged();
+    memtable->SetHasUnlogged();
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
@@ -433,9 +354,9 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (status.ok()) {
     const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
     write_queue_.InsertAll(
-        group, memtable_, [this](WriteQueue::Writer* writer) {
+        group, memtable, [memtable](WriteQueue::Writer* writer) {
           const LocalSpan span(writer->spans, "memtable insert");
-          writer->status = InsertBatchInto(writer->batch->Data(), memtable_);
+          writer->status = InsertBatchInto(writer->batch->Data(), memtable);
         });
     group.ForEach([&status](WriteQueue::Writer* writer) {
       if (!writer->status.ok()) status = writer->status;
@@ -452,7 +373,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   }
   CountGroup(*leader, next - first, bytes);
   CountBytes(&user_bytes_, bytes);
-  memtable_bytes_ += bytes;
+  family_.CountWritten(bytes);
   if (!leader->disable_wal) CountBytes(&logged_bytes_, bytes);
   write_queue_.Leave(group, status);
   return status;

@@ -54,6 +54,14 @@ Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
   return newest_->AddRecord(parts_);
 }
 
+uint64_t WalSet::RoomForUpdates() const {
+  // A log of updates alone is about as large as their memtable, or smaller.
+  const uint64_t limit =
+      options_->write_buffer_size + options_->write_buffer_size / 4;
+  const uint64_t size = UpdateBytes();
+  return size < limit ? limit - size : 0;
+}
+
 Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   wal->number = number;
   FileOptions file_options;

@@ -69,6 +69,10 @@ class WalSet {
   Status Flush() { return newest_->Flush(); }
   // The newest log without what it began with.
   uint64_t UpdateBytes() const { return newest_->Size() - begin_bytes_; }
+  // How many more bytes may be written before the newest log is too large for a
+  // write buffer. Log data and empty ranges are in no memtable, so that a full
+  // one never ends a log of these.
+  uint64_t RoomForUpdates() const;
   // Makes a log, which replaces a file of that name. `space_is_short`: no more
   // of it is asked for than needed.
   Status Create(uint64_t number, bool space_is_short, Wal* wal);
