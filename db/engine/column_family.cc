@@ -193,6 +193,13 @@ WriteDebt ColumnFamily::UpdateStallLocked() {
   return debt;
 }
 
+void ColumnFamily::UpdateGateLocked(bool has_error) {
+  uint32_t gate = has_error ? kGateError : 0;
+  if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
+  if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
+  gate_.store(gate, std::memory_order_relaxed);  // relaxed: see GateIsOpen.
+}
+
 StallCause ColumnFamily::StopCauseLocked() const {
   if (stall_.pressure == WritePressure::kStop) return stall_.cause;
   // Of this stall_ knows only once somebody waits.

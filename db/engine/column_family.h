@@ -14,6 +14,7 @@
 // written to changes by the leader with the mutex held, so that either is
 // enough to look at it.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -130,8 +131,44 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   // ---- Writers ----
 
+  // What writers have to know without the mutex. relaxed everywhere: a writer
+  // who sees it late writes once more, as if it had come earlier; but a failure
+  // to write the log is seen by the next leader, since this one stores it
+  // before it leaves the queue.
+  bool GateIsOpen() const {
+    return gate_.load(std::memory_order_relaxed) == 0;  // relaxed: as above.
+  }
+  bool GateSaysError() const {
+    // relaxed: as above.
+    return (gate_.load(std::memory_order_relaxed) & kGateError) != 0;
+  }
+  // For the leader: whether it may write as things are.
+  bool HasRoom() const {
+    // relaxed: as above.
+    const uint32_t gate = gate_.load(std::memory_order_relaxed);
+    return (gate & ~kGateSlow) == 0 && !MemTableIsFull();
+  }
+  // After a change of stall(), or of whether there is an error.
+  void UpdateGateLocked(bool has_error);
+  // In a child made by fork(): every writer asks from now on.
+  void CloseGateInChild() {
+    // relaxed: there is no other thread.
+    gate_.store(kGateError, std::memory_order_relaxed);
+  }
+
   // For the leader: so many bytes of batches were written to the memtable.
-  void CountWritten(uint64_t bytes) { written_bytes_ += bytes; }
+  void CountWritten(uint64_t bytes, bool logged) {
+    written_bytes_ += bytes;
+    Add(&user_bytes_, bytes);
+    if (logged) Add(&logged_bytes_, bytes);
+  }
+  // Bytes of batches so far, and of those, what went to the log.
+  uint64_t user_bytes() const {
+    return user_bytes_.load(std::memory_order_relaxed);  // relaxed: see Add.
+  }
+  uint64_t logged_bytes() const {
+    return logged_bytes_.load(std::memory_order_relaxed);  // relaxed: see Add.
+  }
   // For the leader: whether it is to look whether it has to pause.
   bool PaceIsDue() const { return written_bytes_ >= pace_at_bytes_; }
   // The next time after so many bytes.
@@ -164,6 +201,18 @@ class ColumnFamily final : private SuperVersionDisposer {
   const CompactionState& compactions() const { return compactions_; }
 
  private:
+  // Of what makes the gate.
+  static constexpr uint32_t kGateError = 1;
+  static constexpr uint32_t kGateStop = 2;
+  static constexpr uint32_t kGateSlow = 4;
+
+  // To a count that only this thread changes now.
+  static void Add(std::atomic<uint64_t>* count, uint64_t bytes) {
+    // relaxed: for a report.
+    count->store(count->load(std::memory_order_relaxed) + bytes,
+                 std::memory_order_relaxed);
+  }
+
   void DisposeLocked(SuperVersion* super_version) override;
   void FreeLaterLocked() override { free_later_(); }
   void UnrefMemTableLocked(MemTable* memtable);
@@ -199,6 +248,10 @@ class ColumnFamily final : private SuperVersionDisposer {
   // written_bytes_ at which PaceIsDue the next time, and was last.
   uint64_t pace_at_bytes_ = 0;
   uint64_t paced_bytes_ = 0;
+  // Changed by the leader; anybody may look.
+  std::atomic<uint64_t> user_bytes_{0};
+  std::atomic<uint64_t> logged_bytes_{0};
+  std::atomic<uint32_t> gate_{0};  // Bits of kGate..., stored with the mutex.
 
   CompactionState compactions_;
 };

@@ -14,7 +14,7 @@ namespace varve {
 
 void DBImpl::MaybeScheduleLocked() {
   if (read_only_ || scheduler_.is_stopping() || !background_error_.ok() ||
-      inheritance_.count > 0) {
+      inheritance_.is_inherited()) {
     return;
   }
   if (!family_.immutable().empty() &&
@@ -22,7 +22,7 @@ void DBImpl::MaybeScheduleLocked() {
     ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
   if (!family_.compactions().is_exclusive && family_.compactions().error.ok() &&
-      scheduler_.JobsLocked(JobKind::kCompaction) < max_compactions_ &&
+      scheduler_.JobsLocked(JobKind::kCompaction) < MaxCompactions() &&
       CompactionDueLocked()) {
     ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction);
   }
@@ -207,7 +207,7 @@ bool DBImpl::HasObsoleteLocked() {
 }
 
 void DBImpl::PurgeObsoleteLocked() {
-  if (read_only_ || inheritance_.count > 0 || !HasObsoleteLocked()) return;
+  if (read_only_ || inheritance_.is_inherited() || !HasObsoleteLocked()) return;
   std::vector<FileMetaData*> files;
   std::vector<uint64_t> manifests;
   std::vector<WalSet::Wal> wals;
@@ -261,7 +261,7 @@ void DBImpl::PurgeObsoleteLocked() {
 
 void DBImpl::FreeLaterLocked() {
   if (HasObsoleteLocked() && scheduler_.QueuedLocked(JobKind::kPurge) == 0 &&
-      !closed_ && !read_only_ && inheritance_.count == 0) {
+      !closed_ && !read_only_ && !inheritance_.is_inherited()) {
     ScheduleLocked(JobKind::kPurge, &DBImpl::BackgroundPurge);
   }
 }

@@ -76,7 +76,6 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       env_(place_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
-      block_cache_(options_.block_cache),
       wals_(&place_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
@@ -94,7 +93,8 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
-  table_options.block_cache = static_cast<BlockCache*>(block_cache_.get());
+  table_options.block_cache =
+      static_cast<BlockCache*>(options_.block_cache.get());
   table_options.statistics = stats_;
   table_options.info_log = &log_;
   table_options.binary_search = !IsProduction(options_.ablation.block_index);
@@ -107,15 +107,12 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       place_.path(), env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
   family_.SetVersions(versions_.get());
-  max_compactions_ =
-      std::max(1, options_.max_background_jobs -
-                      std::max(1, options_.max_background_jobs / 4));
 }
 
 DBImpl::~DBImpl() {
   mutex_.Lock();
   if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
-  const bool is_abandoned = is_abandoned_;
+  const bool is_abandoned = inheritance_.is_abandoned();
   mutex_.Unlock();
   if (is_abandoned) {
     KeepAbandoned();
@@ -244,7 +241,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   WalSet::Wal wal;
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
-  if (status.ok()) status = wals_.Create(wal_number, SpaceIsShort(), &wal);
+  if (status.ok())
+    status = wals_.Create(wal_number, family_.GateSaysError(), &wal);
   if (status.ok()) wals_.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
     // While it is there the database is not clean, so that no CURRENT is relied
@@ -275,7 +273,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   if (writes) RemoveLeftovers(next_file_number, state->foreign_files);
   RemoveOldInfoLogs(std::move(state->old_info_logs));
   mutex_.Lock();
-  env_->RaiseBackgroundThreads(max_compactions_ * options_.max_subcompactions,
+  env_->RaiseBackgroundThreads(MaxCompactions() * options_.max_subcompactions,
                                Env::Priority::kLow);
   // Flushes have threads of their own, so that no compaction is in their way;
   // and one more, for the freeing of what is obsolete.
@@ -409,8 +407,8 @@ void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
 Status DBImpl::Close() {
   MutexLock lock(&mutex_);
   if (closed_) return close_status_;
-  if (inheritance_.count > 0) TakeOverLocked(/*waits=*/false);
-  if (inheritance_.count > 0) {
+  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
+  if (inheritance_.is_inherited()) {
     AbandonLocked();
     return Status::OK();
   }
@@ -430,8 +428,8 @@ Status DBImpl::Close() {
 }
 
 Status DBImpl::CloseLocked() {
-  if (inheritance_.count > 0) TakeOverLocked(/*waits=*/false);
-  if (inheritance_.count > 0) {
+  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
+  if (inheritance_.is_inherited()) {
     AbandonLocked();
     return Status::OK();
   }

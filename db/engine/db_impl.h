@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "db/engine/column_family.h"
 #include "db/engine/database_place.h"
 #include "db/engine/event_queue.h"
+#include "db/engine/fork_inheritance.h"
 #include "db/engine/relay_logger.h"
 #include "db/engine/wal_set.h"
 #include "db/recovery/recovery.h"
@@ -124,17 +124,7 @@ class DBImpl final : public DB, private ForkWatch {
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
   // ---- After fork() (db_fork.cc) ----
-  // Which processes have a better claim to the database than this one.
-  struct Inheritance {
-    static constexpr int kMaxAncestors = 8;
-    int count = 0;  // 0: this process has opened it, or taken it over.
-    pid_t ancestors[kMaxAncestors] = {};  // The one that opened it first.
-    bool is_whole = false;                // No other thread was at work in it.
-    bool has_waited = false;              // For the ancestors to end.
-    bool has_set_error = false;  // background_error_ says that they have not.
-  };
   void InForkedChild() override;
-  bool AncestorsHaveEnded(uint64_t patience_us) const;
   // Makes an inherited database this process's own if nobody else has a claim
   // to it any more; else sees to it that there is an error.
   void TakeOverLocked(bool waits) VARVE_REQUIRES(mutex_);
@@ -194,14 +184,10 @@ class DBImpl final : public DB, private ForkWatch {
   }
   // Write, but for its time.
   Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch);
-  // Once for each group, by its leader.
-  void CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
-                  uint64_t bytes);
   Status CheckBatch(const WriteOptions& options, const WriteBatch* batch) const;
-  // For the leader of the write queue: whether it may write as things are,
-  // else makes room, or says in *wait that others have to.
-  bool HasRoom() const;
-  // `frees`: its batch only deletes, and AwaitRoom let it pass.
+  // For the leader of the write queue, without HasRoom: makes room, or says in
+  // *wait that others have to. `frees`: its batch only deletes, and AwaitRoom
+  // let it pass.
   Status MakeRoom(bool frees, bool* wait);
   // For the leader, when its pace is due: switches if the log has no room, else
   // returns in *pause_us how long to wait.
@@ -220,10 +206,6 @@ class DBImpl final : public DB, private ForkWatch {
 
   // ---- Flushes and logs (db_wal.cc), all but the last four for the leader
   // ----
-  bool SpaceIsShort() const {
-    // relaxed: see write_gate_.
-    return (write_gate_.load(std::memory_order_relaxed) & kGateError) != 0;
-  }
   // A new log and memtable. Gives the mutex back meanwhile.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
   // All that was written is in tables then; writers wait. Likewise.
@@ -278,6 +260,11 @@ class DBImpl final : public DB, private ForkWatch {
 
   // ---- Background (db_background.cc) ----
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
+  // At a time.
+  int MaxCompactions() const {
+    const int jobs = options_.max_background_jobs;
+    return std::max(1, jobs - std::max(1, jobs / 4));
+  }
   // Sets the error if no thread is to be had.
   void ScheduleLocked(JobKind kind, void (DBImpl::*job)())
       VARVE_REQUIRES(mutex_);
@@ -364,12 +351,10 @@ class DBImpl final : public DB, private ForkWatch {
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
   RelayLogger log_;
-  std::shared_ptr<Cache> block_cache_;
   std::unique_ptr<TableCache> table_cache_;
   std::unique_ptr<VersionSet> versions_;
   const uint64_t context_id_ = NewSlotNumber();
   TableOutputContext output_context_;
-  int max_compactions_ = 1;
 
   WriteQueue write_queue_;
 
@@ -389,9 +374,7 @@ class DBImpl final : public DB, private ForkWatch {
     return closed_ && wals_.EmptyLocked();
   }
   Status close_status_;  // For whoever closes it once more.
-  Inheritance inheritance_;
-  pid_t pid_ = getpid();
-  bool is_abandoned_ = false;
+  ForkInheritance inheritance_;
   int purges_running_ = 0;
   int deletions_held_ = 0;  // Checkpoints that need all files to stay.
   // Held while one is made. Taken before mutex_ and the lead.
@@ -400,19 +383,6 @@ class DBImpl final : public DB, private ForkWatch {
   ThreadPool resume_pool_{{.name = "varve:resume"}};
 
   // ---- Atomic ----
-  // What writers have to know of stalls and background_error_ without mutex_,
-  // as bits; 0, nothing. Stored under mutex_. relaxed everywhere: a writer who
-  // sees it late writes once more, as if it had come earlier; but a failure to
-  // write the log is seen by the next leader, since this one stores it before
-  // it leaves the queue.
-  static constexpr uint32_t kGateError = 1;
-  static constexpr uint32_t kGateStop = 2;
-  static constexpr uint32_t kGateSlow = 4;
-  std::atomic<uint32_t> write_gate_{0};
-  // Bytes of batches, and of those, what went to the log. Counted by leaders;
-  // relaxed: for a report.
-  std::atomic<uint64_t> user_bytes_{0};
-  std::atomic<uint64_t> logged_bytes_{0};
   std::atomic<int> live_iterators_{0};
 };
 

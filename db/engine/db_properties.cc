@@ -208,7 +208,7 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
     *value = table_cache_->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
     *value = memtable_bytes + table_cache_->ApproximateMemoryUsage() +
-             block_cache_->GetUsage();
+             options_.block_cache->GetUsage();
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
         ComputeLevelTargets(options_, version).base_level);
@@ -245,11 +245,11 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   } else if (is("total-sst-files-size")) {
     *value = versions_->TotalTableBytesLocked();
   } else if (is("block-cache-capacity")) {
-    *value = block_cache_->GetCapacity();
+    *value = options_.block_cache->GetCapacity();
   } else if (is("block-cache-usage")) {
-    *value = block_cache_->GetUsage();
+    *value = options_.block_cache->GetUsage();
   } else if (is("block-cache-pinned-usage")) {
-    *value = block_cache_->GetPinnedUsage();
+    *value = options_.block_cache->GetPinnedUsage();
   } else if (is("statistics-memory")) {
     *value = stats_ != nullptr ? stats_->MemoryUsage() : 0;
   } else if (is("statistics-memory-reserved")) {
@@ -334,9 +334,8 @@ void DBImpl::AppendDbStatsLocked(std::string* out) const {
   for (const CompactionStats& stats : family_.compactions().stats) {
     table_bytes += stats.bytes_written;
   }
-  // relaxed, both: see user_bytes_.
-  const uint64_t user_bytes = user_bytes_.load(std::memory_order_relaxed);
-  const uint64_t logged_bytes = logged_bytes_.load(std::memory_order_relaxed);
+  const uint64_t user_bytes = family_.user_bytes();
+  const uint64_t logged_bytes = family_.logged_bytes();
   AppendFormat(
       out,
       "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
@@ -377,7 +376,7 @@ std::string DBImpl::AblationWitnesses() const {
                                       ? Witness::kPrefixIndex
                                       : Witness::kBinarySearch));
   add("block_cache",
-      static_cast<const BlockCache&>(*block_cache_).WitnessCount());
+      static_cast<const BlockCache&>(*options_.block_cache).WitnessCount());
   add("read_section", IsProduction(ablation.read_section)
                           ? HeavyBarrierCount()
                           : WitnessCount(Witness::kFence));

@@ -96,7 +96,7 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
 bool DBImpl::TakesDeletionsLocked() const {
   // After a log whose end is unknown nothing counts for sure. A child made by
   // fork() has inherited the error, and not the log.
-  return background_error_.IsNoSpace() && inheritance_.count == 0 &&
+  return background_error_.IsNoSpace() && !inheritance_.is_inherited() &&
          wals_.AreGoodLocked() &&
          family_.memtable()->ApproximateMemoryUsage() <=
              options_.write_buffer_size + kDeletionBytes;
@@ -116,7 +116,7 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
 Status DBImpl::ResumeIfFull() {
   MutexLock lock(&mutex_);
   Status status = WritableLocked();
-  if (!MayPass(status) || inheritance_.count > 0) return status;
+  if (!MayPass(status) || inheritance_.is_inherited()) return status;
   mutex_.Unlock();
   status = Resume();
   mutex_.Lock();
@@ -199,7 +199,7 @@ Status DBImpl::DropCovered(bool* dropped) {
     // In a child made by fork() the queue may never come to its end.
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
-    if (inheritance_.count > 0) return status;
+    if (inheritance_.is_inherited()) return status;
   }
   // No Resume comes between, and no write.
   const WriteQueue::Exclusive leader(&write_queue_);

@@ -67,7 +67,7 @@ Status DBImpl::SwitchMemTableLocked() {
   mutex_.Unlock();
   WalSet::Next next =
       wals_.CreateNext(versions_->NewFileNumber(),
-                       versions_->LastSequence() + 1, SpaceIsShort());
+                       versions_->LastSequence() + 1, family_.GateSaysError());
   MemTable* const memtable =
       next.status.ok() ? family_.NewMemTable(next.wal.number) : nullptr;
   mutex_.Lock();
@@ -164,7 +164,7 @@ Status DBImpl::Resume() {
   {
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
-    if (inheritance_.count > 0) return status;
+    if (inheritance_.is_inherited()) return status;
   }
   for (;;) {
     {

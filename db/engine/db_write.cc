@@ -22,11 +22,20 @@ namespace {
 struct SingleUpdateTag;
 using SingleUpdate = ScratchBatch<SingleUpdateTag>;
 
-// Adds to a count that only this thread changes now.
-void CountBytes(std::atomic<uint64_t>* count, uint64_t bytes) {
-  // relaxed: see user_bytes_.
-  count->store(count->load(std::memory_order_relaxed) + bytes,
-               std::memory_order_relaxed);
+// Once for each group, by its leader.
+void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
+                uint64_t keys, uint64_t bytes) {
+  if (stats == nullptr || !stats->counts()) return;
+  const bool logged = !leader.disable_wal;
+  if (keys == 1) [[likely]] {
+    stats->TickBundle(logged ? Bundle::kWriteOneLogged : Bundle::kWriteOne);
+  } else {
+    stats->TickCounted(Ticker::kNumberKeysWritten, keys);
+    stats->TickCounted(Ticker::kWriteDoneBySelf, 1);
+    if (logged) stats->TickCounted(Ticker::kWriteWithWal, 1);
+  }
+  stats->TickCounted(Ticker::kBytesWritten, bytes);
+  if (logged) stats->TickCounted(Ticker::kWalFileBytes, bytes);
 }
 
 }  // namespace
@@ -113,8 +122,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
   bool delayed = false;
   bool paused = false;
   bool frees = false;
-  // relaxed: see write_gate_.
-  bool wait = write_gate_.load(std::memory_order_relaxed) != 0;
+  bool wait = !family_.GateIsOpen();
   for (;;) {
     if (wait) [[unlikely]] {
       status = AwaitRoom(options, *batch, &delayed, &frees);
@@ -131,7 +139,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
         break;
       case WriteQueue::Role::kLead:
         wait = false;
-        if (!HasRoom()) [[unlikely]] {
+        if (!family_.HasRoom()) [[unlikely]] {
           status = MakeRoom(frees, &wait);
         }
         if (family_.PaceIsDue() && !wait && !frees && status.ok())
@@ -156,12 +164,6 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
     if (!options.disable_wal) RecordTick(stats_, Ticker::kWriteWithWal);
     return std::move(writer.status);
   }
-}
-
-bool DBImpl::HasRoom() const {
-  // relaxed: see write_gate_.
-  const uint32_t gate = write_gate_.load(std::memory_order_relaxed);
-  return (gate & ~kGateSlow) == 0 && !family_.MemTableIsFull();
 }
 
 Status DBImpl::MakeRoom(bool frees, bool* wait) {
@@ -212,7 +214,7 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
   for (;;) {
     Status status = WritableLocked();
     if (!status.ok()) {
-      if (!status.IsNoSpace() || inheritance_.count > 0 ||
+      if (!status.IsNoSpace() || inheritance_.is_inherited() ||
           !WriteBatchInternal::OnlyDeletes(batch)) {
         return status;
       }
@@ -293,29 +295,8 @@ void DBImpl::UpdateStallLocked() {
 }
 
 void DBImpl::UpdateGateLocked() {
-  uint32_t gate = 0;
-  if (!background_error_.ok() || inheritance_.count > 0 || IsClosedLocked()) {
-    gate |= kGateError;
-  }
-  if (family_.stall().pressure == WritePressure::kStop) gate |= kGateStop;
-  if (family_.stall().pressure == WritePressure::kSlow) gate |= kGateSlow;
-  // relaxed: see write_gate_.
-  write_gate_.store(gate, std::memory_order_relaxed);
-}
-
-void DBImpl::CountGroup(const WriteQueue::Writer& leader, uint64_t keys,
-                        uint64_t bytes) {
-  if (stats_ == nullptr || !stats_->counts()) return;
-  const bool logged = !leader.disable_wal;
-  if (keys == 1) [[likely]] {
-    stats_->TickBundle(logged ? Bundle::kWriteOneLogged : Bundle::kWriteOne);
-  } else {
-    stats_->TickCounted(Ticker::kNumberKeysWritten, keys);
-    stats_->TickCounted(Ticker::kWriteDoneBySelf, 1);
-    if (logged) stats_->TickCounted(Ticker::kWriteWithWal, 1);
-  }
-  stats_->TickCounted(Ticker::kBytesWritten, bytes);
-  if (logged) stats_->TickCounted(Ticker::kWalFileBytes, bytes);
+  family_.UpdateGateLocked(!background_error_.ok() ||
+                           inheritance_.is_inherited() || IsClosedLocked());
 }
 
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
@@ -371,10 +352,8 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     SetBackgroundErrorLocked(status, "writing the log");
     events_.DeliverLocked();
   }
-  CountGroup(*leader, next - first, bytes);
-  CountBytes(&user_bytes_, bytes);
-  family_.CountWritten(bytes);
-  if (!leader->disable_wal) CountBytes(&logged_bytes_, bytes);
+  CountGroup(stats_, *leader, next - first, bytes);
+  family_.CountWritten(bytes, !leader->disable_wal);
   write_queue_.Leave(group, status);
   return status;
 }
