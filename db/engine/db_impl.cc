@@ -494,6 +494,28 @@ Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
   return Status::OK();
 }
 
+DbProperties DBImpl::Properties() {
+  return DbProperties(
+      {options_, env_, stats_, family_, *versions_, *table_cache_, wals_,
+       scheduler_, mutex_, [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+         DbProperties::Facts facts;
+         facts.background_errors = background_error_count_;
+         facts.is_read_only = read_only_ || !background_error_.ok();
+         facts.deletes_files = deletions_held_ == 0;
+         facts.compaction_is_due = CompactionDueLocked();
+         return facts;
+       }});
+}
+
+bool DBImpl::GetProperty(const Slice& property, std::string* value) {
+  value->clear();
+  return !IsClosed() && Properties().Get(property, value);
+}
+
+bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
+  return !IsClosed() && Properties().GetInt(property, value);
+}
+
 Status DBImpl::VerifyChecksum() {
   if (IsClosed()) return ClosedError();
   SuperVersion* const super_version = family_.super_versions().Reference();

@@ -12,13 +12,11 @@
 #include "db/compaction/compaction_iterator.h"
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/table_output.h"
-#include "db/engine/background_scheduler.h"
-#include "db/engine/column_family.h"
 #include "db/engine/database_place.h"
+#include "db/engine/db_properties.h"
 #include "db/engine/event_queue.h"
 #include "db/engine/fork_inheritance.h"
 #include "db/engine/relay_logger.h"
-#include "db/engine/wal_set.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
 #include "db/write/write_queue.h"
@@ -320,27 +318,7 @@ class DBImpl final : public DB, private ForkWatch {
   // reference then. Gives the mutex back meanwhile.
   Status Cut(CheckpointCut* cut);
 
-  // ---- Properties (db_properties.cc, db_table_properties.cc) ----
-  // Calls visit(file, properties) for the tables of a level, or of all.
-  template <typename Visit>
-  void VisitTables(int only_level, Visit visit) VARVE_EXCLUDES(mutex_);
-  // Of tables, which may have to be opened. False if there is none of the name.
-  bool GetTableProperty(const Slice& name, std::string* value)
-      VARVE_EXCLUDES(mutex_);
-  uint64_t EstimateKeys() VARVE_EXCLUDES(mutex_);
-  // Whether it is the prefix and the number of a level.
-  bool ParseLevelProperty(const Slice& name, const char* prefix,
-                          int* level) const;
-  bool GetIntPropertyLocked(const Slice& name, uint64_t* value)
-      VARVE_REQUIRES(mutex_);
-  std::string LevelStatsLocked() const VARVE_REQUIRES(mutex_);
-  std::string StatsLocked() VARVE_REQUIRES(mutex_);
-  void AppendCompactionTableLocked(std::string* out) const
-      VARVE_REQUIRES(mutex_);
-  void AppendDbStatsLocked(std::string* out) const VARVE_REQUIRES(mutex_);
-  std::string TablesLocked() const VARVE_REQUIRES(mutex_);
-  std::string AblationWitnesses() const;
-  std::string OldestSnapshotLocked() VARVE_REQUIRES(mutex_);
+  DbProperties Properties();
 
   // ---- Immutable after Open ----
   // But for the fields that SetOptions changes, guarded by mutex_.

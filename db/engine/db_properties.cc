@@ -1,11 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/engine/db_properties.h"
+
 #include <algorithm>
 #include <cinttypes>
 #include <map>
 #include <set>
 
 #include "db/compaction/compaction_picker.h"
-#include "db/engine/db_impl.h"
+#include "db/compaction/table_output.h"
 #include "monitoring/memory_accounting.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
@@ -82,30 +84,30 @@ uint64_t EstimateLiveBytes(const Version& version) {
 
 }  // namespace
 
-bool DBImpl::ParseLevelProperty(const Slice& name, const char* prefix,
-                                int* level) const {
+bool DbProperties::ParseLevelProperty(const Slice& name, const char* prefix,
+                                      int* level) const {
   Slice digits = name;
   if (!digits.starts_with(prefix)) return false;
   digits.remove_prefix(Slice(prefix).size());
   if (digits.size() != 1 || digits[0] < '0' ||
-      digits[0] >= '0' + options_.num_levels) {
+      digits[0] >= '0' + sources_.options.num_levels) {
     return false;
   }
   *level = digits[0] - '0';
   return true;
 }
 
-bool DBImpl::GetProperty(const Slice& property, std::string* value) {
+bool DbProperties::Get(const Slice& property, std::string* value) {
   value->clear();
   Slice name = property;
-  if (!StripPrefix(&name) || IsClosed()) return false;
+  if (!StripPrefix(&name)) return false;
   uint64_t number;
-  if (GetIntProperty(property, &number)) {
+  if (GetInt(property, &number)) {
     *value = std::to_string(number);
     return true;
   }
   if (GetTableProperty(name, value)) return true;
-  MutexLock lock(&mutex_);
+  MutexLock lock(&sources_.mutex);
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
   } else if (name == Slice("stats")) {
@@ -122,38 +124,39 @@ bool DBImpl::GetProperty(const Slice& property, std::string* value) {
     *value = OldestSnapshotLocked();
   } else if (name == Slice("statistics") ||
              name == Slice("options-statistics")) {
-    if (stats_ != nullptr) *value = stats_->ToString();
+    if (sources_.stats != nullptr) *value = sources_.stats->ToString();
   } else if (name == Slice("memory")) {
     *value = DescribeMemory();
   } else if (name == Slice("memory-by-thread")) {
     *value = DescribeMemoryByThread();
   } else if (name == Slice("prometheus")) {
-    if (stats_ != nullptr) *value = stats_->ToPrometheus();
+    if (sources_.stats != nullptr) *value = sources_.stats->ToPrometheus();
   } else if (name == Slice("statistics-path")) {
-    *value = stats_ != nullptr ? stats_->Path() : "none";
+    *value = sources_.stats != nullptr ? sources_.stats->Path() : "none";
   } else if (name == Slice("trace-clock")) {
     *value = trace::ClockName();
   } else if (name == Slice("io-path")) {
-    *value = env_->IoPath() + (options_.use_direct_reads ? ", direct" : "");
+    *value = sources_.env->IoPath() +
+             (sources_.options.use_direct_reads ? ", direct" : "");
   } else {
     return false;
   }
   return true;
 }
 
-bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
+bool DbProperties::GetInt(const Slice& property, uint64_t* value) {
   Slice name = property;
-  if (!StripPrefix(&name) || IsClosed()) return false;
+  if (!StripPrefix(&name)) return false;
   if (name == Slice("estimate-num-keys")) {
     *value = EstimateKeys();
     return true;
   }
-  MutexLock lock(&mutex_);
-  return GetIntPropertyLocked(name, value);
+  MutexLock lock(&sources_.mutex);
+  return GetIntLocked(name, value);
 }
 
-bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
-  const Version& version = *versions_->current();
+bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
+  const Version& version = *sources_.versions.current();
   const auto is = [&name](const char* other) { return name == Slice(other); };
   int level;
   if (ParseLevelProperty(name, "num-files-at-level", &level)) {
@@ -162,123 +165,124 @@ bool DBImpl::GetIntPropertyLocked(const Slice& name, uint64_t* value) {
   }
   uint64_t table_bytes = 0;
   for (int i = 0; i < kNumLevels; ++i) table_bytes += version.NumBytes(i);
-  uint64_t memtable_bytes = family_.memtable()->ApproximateMemoryUsage();
+  uint64_t memtable_bytes =
+      sources_.family.memtable()->ApproximateMemoryUsage();
   uint64_t immutable_entries = 0;
   uint64_t immutable_deletions = 0;
-  for (const MemTable* memtable : family_.immutable()) {
+  for (const MemTable* memtable : sources_.family.immutable()) {
     memtable_bytes += memtable->ApproximateMemoryUsage();
     immutable_entries += memtable->EntryCount();
     immutable_deletions += memtable->DeletionCount();
   }
   uint64_t held_bytes = 0;
-  for (const MemTable* memtable : family_.flushed()) {
+  for (const MemTable* memtable : sources_.family.flushed()) {
     held_bytes += memtable->ApproximateMemoryUsage();
   }
   if (is("num-immutable-mem-table")) {
-    *value = family_.immutable().size();
+    *value = sources_.family.immutable().size();
   } else if (is("num-entries-active-mem-table")) {
-    *value = family_.memtable()->EntryCount();
+    *value = sources_.family.memtable()->EntryCount();
   } else if (is("num-entries-imm-mem-tables")) {
     *value = immutable_entries;
   } else if (is("num-deletes-active-mem-table")) {
-    *value = family_.memtable()->DeletionCount();
+    *value = sources_.family.memtable()->DeletionCount();
   } else if (is("num-deletes-imm-mem-tables")) {
     *value = immutable_deletions;
   } else if (is("mem-table-flush-pending")) {
-    *value = family_.immutable().empty() ? 0 : 1;
+    *value = sources_.family.immutable().empty() ? 0 : 1;
   } else if (is("compaction-pending")) {
-    *value = CompactionDueLocked() ? 1 : 0;
+    *value = sources_.facts().compaction_is_due ? 1 : 0;
   } else if (is("num-running-flushes")) {
-    *value = scheduler_.JobsLocked(JobKind::kFlush) > 0 ? 1 : 0;
+    *value = sources_.scheduler.JobsLocked(JobKind::kFlush) > 0 ? 1 : 0;
   } else if (is("num-running-compactions")) {
-    *value = family_.compactions().running.size();
+    *value = sources_.family.compactions().running.size();
   } else if (is("background-errors")) {
-    *value = background_error_count_;
+    *value = sources_.facts().background_errors;
   } else if (is("is-read-only")) {
-    *value = read_only_ || !background_error_.ok() ? 1 : 0;
+    *value = sources_.facts().is_read_only ? 1 : 0;
   } else if (is("cur-size-active-mem-table")) {
-    *value = family_.memtable()->ApproximateMemoryUsage();
+    *value = sources_.family.memtable()->ApproximateMemoryUsage();
   } else if (is("cur-size-all-mem-tables")) {
     *value = memtable_bytes;
   } else if (is("size-all-mem-tables")) {
     *value = memtable_bytes + held_bytes;
   } else if (is("num-immutable-mem-table-flushed")) {
-    *value = family_.flushed().size();
+    *value = sources_.family.flushed().size();
   } else if (is("estimate-table-readers-mem")) {
-    *value = table_cache_->ApproximateMemoryUsage();
+    *value = sources_.table_cache.ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
-    *value = memtable_bytes + table_cache_->ApproximateMemoryUsage() +
-             options_.block_cache->GetUsage();
+    *value = memtable_bytes + sources_.table_cache.ApproximateMemoryUsage() +
+             sources_.options.block_cache->GetUsage();
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
-        ComputeLevelTargets(options_, version).base_level);
+        ComputeLevelTargets(sources_.options, version).base_level);
   } else if (is("estimate-pending-compaction-bytes")) {
-    *value = EstimatePendingCompactionBytes(options_, version);
+    *value = EstimatePendingCompactionBytes(sources_.options, version);
   } else if (is("num-snapshots")) {
-    *value = family_.snapshots()->CountLocked();
+    *value = sources_.family.snapshots()->CountLocked();
   } else if (is("oldest-snapshot-sequence")) {
     const SequenceNumber oldest =
-        family_.snapshots()->FindOldestLocked().sequence;
+        sources_.family.snapshots()->FindOldestLocked().sequence;
     *value = oldest == kNoSnapshot ? 0 : oldest;
   } else if (is("oldest-snapshot-time")) {
     const SnapshotRegistry::Oldest oldest =
-        family_.snapshots()->FindOldestLocked();
+        sources_.family.snapshots()->FindOldestLocked();
     // A date.
     *value = oldest.sequence == kNoSnapshot
                  ? 0
-                 : DateBefore(env_->NowMicros(), oldest.age_ns / 1000);
+                 : DateBefore(sources_.env->NowMicros(), oldest.age_ns / 1000);
   } else if (is("min-log-number-to-keep")) {
-    *value =
-        wals_.EmptyLocked() ? versions_->log_number() : wals_.OldestLocked();
+    *value = sources_.wals.EmptyLocked() ? sources_.versions.log_number()
+                                         : sources_.wals.OldestLocked();
   } else if (is("num-live-versions")) {
-    *value = static_cast<uint64_t>(versions_->live_version_count());
+    *value = static_cast<uint64_t>(sources_.versions.live_version_count());
   } else if (is("current-super-version-number")) {
-    *value = family_.super_versions().current()->number;
+    *value = sources_.family.super_versions().current()->number;
   } else if (is("estimate-oldest-key-time")) {
     *value = OldestTableTime(version);
   } else if (is("is-file-deletions-enabled")) {
-    *value = deletions_held_ == 0 ? 1 : 0;
+    *value = sources_.facts().deletes_files ? 1 : 0;
   } else if (is("estimate-live-data-size")) {
     *value = EstimateLiveBytes(version);
   } else if (is("live-sst-files-size")) {
     *value = table_bytes;
   } else if (is("total-sst-files-size")) {
-    *value = versions_->TotalTableBytesLocked();
+    *value = sources_.versions.TotalTableBytesLocked();
   } else if (is("block-cache-capacity")) {
-    *value = options_.block_cache->GetCapacity();
+    *value = sources_.options.block_cache->GetCapacity();
   } else if (is("block-cache-usage")) {
-    *value = options_.block_cache->GetUsage();
+    *value = sources_.options.block_cache->GetUsage();
   } else if (is("block-cache-pinned-usage")) {
-    *value = options_.block_cache->GetPinnedUsage();
+    *value = sources_.options.block_cache->GetPinnedUsage();
   } else if (is("statistics-memory")) {
-    *value = stats_ != nullptr ? stats_->MemoryUsage() : 0;
+    *value = sources_.stats != nullptr ? sources_.stats->MemoryUsage() : 0;
   } else if (is("statistics-memory-reserved")) {
-    *value = stats_ != nullptr ? stats_->ReservedMemory() : 0;
+    *value = sources_.stats != nullptr ? sources_.stats->ReservedMemory() : 0;
   } else if (is("is-write-stopped")) {
-    *value = family_.stall().pressure == WritePressure::kStop ? 1 : 0;
+    *value = sources_.family.stall().pressure == WritePressure::kStop ? 1 : 0;
   } else if (is("is-write-stalled")) {
-    *value = family_.stall().pressure != WritePressure::kNone ? 1 : 0;
+    *value = sources_.family.stall().pressure != WritePressure::kNone ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
-    *value = family_.stall().rate;
+    *value = sources_.family.stall().rate;
   } else {
     return false;
   }
   return true;
 }
 
-std::string DBImpl::LevelStatsLocked() const {
+std::string DbProperties::LevelStatsLocked() const {
   std::string out = "Level Files Size(MB)\n--------------------\n";
-  for (int level = 0; level < options_.num_levels; ++level) {
+  for (int level = 0; level < sources_.options.num_levels; ++level) {
     AppendFormat(&out, "%5d %5d %8.0f\n", level,
-                 versions_->current()->NumFiles(level),
-                 MiB(versions_->current()->NumBytes(level)));
+                 sources_.versions.current()->NumFiles(level),
+                 MiB(sources_.versions.current()->NumBytes(level)));
   }
   return out;
 }
 
-void DBImpl::AppendCompactionTableLocked(std::string* out) const {
-  const Version& version = *versions_->current();
-  const LevelTargets targets = ComputeLevelTargets(options_, version);
+void DbProperties::AppendCompactionTableLocked(std::string* out) const {
+  const Version& version = *sources_.versions.current();
+  const LevelTargets targets = ComputeLevelTargets(sources_.options, version);
   *out +=
       "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
       "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
@@ -304,21 +308,21 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
   uint64_t bytes = 0;
   const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
   for (int level = 0; level <= targets.last_level; ++level) {
-    const CompactionStats& stats = family_.compactions().stats[level];
+    const CompactionStats& stats = sources_.family.compactions().stats[level];
     total.Add(stats);
     files += version.NumFiles(level);
     bytes += version.NumBytes(level);
     append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
            version.NumBytes(level),
            level < targets.last_level
-               ? CompactionScore(options_, targets, version,
-                                 family_.compactions().running, level)
+               ? CompactionScore(sources_.options, targets, version,
+                                 sources_.family.compactions().running, level)
                : 0.0,
            stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
            Ratio(version.NumBytes(level), last_bytes));
   }
   append("Sum", files, bytes, 0.0, total,
-         family_.compactions().stats[0].bytes_written,
+         sources_.family.compactions().stats[0].bytes_written,
          Ratio(bytes, last_bytes));
   AppendFormat(out,
                "Tables: %.1f MB, %.1f MB of them in the last level; space "
@@ -326,16 +330,16 @@ void DBImpl::AppendCompactionTableLocked(std::string* out) const {
                MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
                targets.base_level);
   AppendFormat(out, "Pending compaction: %.1f MB\n",
-               MiB(EstimatePendingCompactionBytes(options_, version)));
+               MiB(EstimatePendingCompactionBytes(sources_.options, version)));
 }
 
-void DBImpl::AppendDbStatsLocked(std::string* out) const {
+void DbProperties::AppendDbStatsLocked(std::string* out) const {
   uint64_t table_bytes = 0;
-  for (const CompactionStats& stats : family_.compactions().stats) {
+  for (const CompactionStats& stats : sources_.family.compactions().stats) {
     table_bytes += stats.bytes_written;
   }
-  const uint64_t user_bytes = family_.user_bytes();
-  const uint64_t logged_bytes = family_.logged_bytes();
+  const uint64_t user_bytes = sources_.family.user_bytes();
+  const uint64_t logged_bytes = sources_.family.logged_bytes();
   AppendFormat(
       out,
       "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
@@ -343,40 +347,41 @@ void DBImpl::AppendDbStatsLocked(std::string* out) const {
       MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
       Ratio(logged_bytes + table_bytes, user_bytes));
   AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-               family_.stall_count(),
-               static_cast<double>(family_.stall_micros()) / 1e6,
-               StallCauseName(family_.stall().cause));
-  const std::string ablation = options_.ablation.ToString();
+               sources_.family.stall_count(),
+               static_cast<double>(sources_.family.stall_micros()) / 1e6,
+               StallCauseName(sources_.family.stall().cause));
+  const std::string ablation = sources_.options.ablation.ToString();
   AppendFormat(out,
                "Background errors: %" PRIu64
                "; reads that took the mutex for what they read: %" PRIu64
                "; ablation: %s\n",
-               background_error_count_,
-               family_.super_versions().LockedAcquires(),
+               sources_.facts().background_errors,
+               sources_.family.super_versions().LockedAcquires(),
                ablation.empty() ? "none" : ablation.c_str());
 }
 
-std::string DBImpl::StatsLocked() {
+std::string DbProperties::StatsLocked() {
   std::string out;
   AppendCompactionTableLocked(&out);
   AppendDbStatsLocked(&out);
-  if (stats_ != nullptr) out += stats_->ToString();
+  if (sources_.stats != nullptr) out += sources_.stats->ToString();
   return out;
 }
 
-std::string DBImpl::AblationWitnesses() const {
-  const AblationOptions& ablation = options_.ablation;
+std::string DbProperties::AblationWitnesses() const {
+  const AblationOptions& ablation = sources_.options.ablation;
   std::string out;
   const auto add = [&](const char* field, uint64_t count) {
     AppendFormat(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
                  count);
   };
-  add("superversion", family_.super_versions().WitnessCount());
+  add("superversion", sources_.family.super_versions().WitnessCount());
   add("block_index", WitnessCount(IsProduction(ablation.block_index)
                                       ? Witness::kPrefixIndex
                                       : Witness::kBinarySearch));
   add("block_cache",
-      static_cast<const BlockCache&>(*options_.block_cache).WitnessCount());
+      static_cast<const BlockCache&>(*sources_.options.block_cache)
+          .WitnessCount());
   add("read_section", IsProduction(ablation.read_section)
                           ? HeavyBarrierCount()
                           : WitnessCount(Witness::kFence));
@@ -386,13 +391,14 @@ std::string DBImpl::AblationWitnesses() const {
   add("table_open",
       WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
                                                      : Witness::kUncachedOpen));
-  add("snapshots", family_.snapshots()->WitnessCount());
+  add("snapshots", sources_.family.snapshots()->WitnessCount());
   add("context",
       WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
                                                   : Witness::kFreshContext));
   add("memory_accounting",
       AccountedBytes(!IsProduction(ablation.memory_accounting)));
-  add("statistics", stats_ == nullptr ? 0 : stats_->WitnessCount());
+  add("statistics",
+      sources_.stats == nullptr ? 0 : sources_.stats->WitnessCount());
   const TraceCollector& traces = TraceCollector::Get();
   add("trace_clock", traces.FinishedWith(CurrentClock()));
   add("trace_collect", traces.FinishedWith(ablation.trace_collect));
@@ -405,14 +411,14 @@ std::string DBImpl::AblationWitnesses() const {
   return out;
 }
 
-std::string DBImpl::OldestSnapshotLocked() {
+std::string DbProperties::OldestSnapshotLocked() {
   const SnapshotRegistry::Oldest oldest =
-      family_.snapshots()->FindOldestLocked();
+      sources_.family.snapshots()->FindOldestLocked();
   if (oldest.sequence == kNoSnapshot) return "none";
   uint64_t entry_bytes = 0;
   std::set<uint64_t> live;
   for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : versions_->current()->files(level)) {
+    for (const FileMetaData* file : sources_.versions.current()->files(level)) {
       live.insert(file->number);
       const auto kept = file->kept_bytes.find(oldest.sequence);
       if (kept != file->kept_bytes.end()) entry_bytes += kept->second;
@@ -427,9 +433,10 @@ std::string DBImpl::OldestSnapshotLocked() {
       }
     }
     const auto add = [&](const MemTable* memtable) {
-      if (memtable != family_.memtable() &&
-          std::find(family_.immutable().begin(), family_.immutable().end(),
-                    memtable) == family_.immutable().end()) {
+      if (memtable != sources_.family.memtable() &&
+          std::find(sources_.family.immutable().begin(),
+                    sources_.family.immutable().end(),
+                    memtable) == sources_.family.immutable().end()) {
         memtable_bytes += memtable->ApproximateMemoryUsage();
       }
     };
@@ -450,11 +457,11 @@ std::string DBImpl::OldestSnapshotLocked() {
   return out;
 }
 
-std::string DBImpl::TablesLocked() const {
+std::string DbProperties::TablesLocked() const {
   std::string out;
-  for (int level = 0; level < options_.num_levels; ++level) {
+  for (int level = 0; level < sources_.options.num_levels; ++level) {
     AppendFormat(&out, "--- level %d ---\n", level);
-    for (const FileMetaData* file : versions_->current()->files(level)) {
+    for (const FileMetaData* file : sources_.versions.current()->files(level)) {
       AppendFormat(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,
                    file->file_size);
       out += DescribeInternalKey(file->smallest) + " to " +

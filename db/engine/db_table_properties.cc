@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "db/engine/db_impl.h"
+#include "db/engine/db_properties.h"
 #include "util/base/append_format.h"
 
 namespace varve {
@@ -70,20 +70,21 @@ std::string Describe(const TableTotals& totals) {
 }  // namespace
 
 template <typename Visit>
-void DBImpl::VisitTables(int only_level, Visit visit) {
-  SuperVersion* const super_version = family_.super_versions().Reference();
+void DbProperties::VisitTables(int only_level, Visit visit) {
+  SuperVersion* const super_version =
+      sources_.family.super_versions().Reference();
   for (int level = 0; level < kNumLevels; ++level) {
     if (only_level != kAllLevels && level != only_level) continue;
     for (const FileMetaData* file : super_version->version->files(level)) {
       std::shared_ptr<Table> table;
-      if (!table_cache_->Find(file->table_file(), &table).ok()) continue;
+      if (!sources_.table_cache.Find(file->table_file(), &table).ok()) continue;
       visit(*file, table->properties());
     }
   }
-  family_.super_versions().Release(super_version);
+  sources_.family.super_versions().Release(super_version);
 }
 
-bool DBImpl::GetTableProperty(const Slice& name, std::string* value) {
+bool DbProperties::GetTableProperty(const Slice& name, std::string* value) {
   constexpr const char* kRatio = "compression-ratio-at-level";
   constexpr const char* kOfLevel = "aggregated-table-properties-at-level";
   int level = kAllLevels;
@@ -113,15 +114,16 @@ bool DBImpl::GetTableProperty(const Slice& name, std::string* value) {
   return true;
 }
 
-uint64_t DBImpl::EstimateKeys() {
-  SuperVersion* const super_version = family_.super_versions().Reference();
+uint64_t DbProperties::EstimateKeys() {
+  SuperVersion* const super_version =
+      sources_.family.super_versions().Reference();
   uint64_t entries = super_version->memtable->EntryCount();
   uint64_t deletions = super_version->memtable->DeletionCount();
   for (const MemTable* memtable : super_version->immutable) {
     entries += memtable->EntryCount();
     deletions += memtable->DeletionCount();
   }
-  family_.super_versions().Release(super_version);
+  sources_.family.super_versions().Release(super_version);
   VisitTables(kAllLevels, [&](const FileMetaData& /*file*/,
                               const TableProperties& properties) {
     entries += properties.num_entries;

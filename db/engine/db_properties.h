@@ -1,0 +1,72 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What a database says of itself: DB::GetProperty, of the parts that it is made
+// of. db_table_properties.cc has what is computed from tables.
+// Thread-safety: owned by one thread.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "db/engine/background_scheduler.h"
+#include "db/engine/column_family.h"
+#include "db/engine/wal_set.h"
+#include "table/reader/table_cache.h"
+#include "util/base/mutex.h"
+#include "varve/options.h"
+#include "varve/slice.h"
+
+namespace varve {
+
+class DbProperties {
+ public:
+  // What no part knows. Asked for with the mutex held.
+  struct Facts {
+    uint64_t background_errors = 0;
+    bool is_read_only = false;
+    bool deletes_files = true;
+    bool compaction_is_due = false;
+  };
+  struct Sources {
+    const Options& options;
+    Env* env;
+    StatisticsImpl* stats;  // May be null.
+    ColumnFamily& family;
+    VersionSet& versions;
+    TableCache& table_cache;
+    const WalSet& wals;
+    const BackgroundScheduler& scheduler;
+    Mutex& mutex;  // The DB's.
+    std::function<Facts()> facts;
+  };
+
+  explicit DbProperties(Sources sources) : sources_(std::move(sources)) {}
+
+  // As those of DB. REQUIRES: the mutex is not held; the database is open.
+  bool Get(const Slice& property, std::string* value);
+  bool GetInt(const Slice& property, uint64_t* value);
+
+ private:
+  // Calls visit(file, properties) for the tables of a level, or of all.
+  template <typename Visit>
+  void VisitTables(int only_level, Visit visit);
+  // Of tables, which may have to be opened. False if there is none of the name.
+  bool GetTableProperty(const Slice& name, std::string* value);
+  uint64_t EstimateKeys();
+  // Whether it is the prefix and the number of a level.
+  bool ParseLevelProperty(const Slice& name, const char* prefix,
+                          int* level) const;
+  bool GetIntLocked(const Slice& name, uint64_t* value);
+  std::string LevelStatsLocked() const;
+  std::string StatsLocked();
+  void AppendCompactionTableLocked(std::string* out) const;
+  void AppendDbStatsLocked(std::string* out) const;
+  std::string TablesLocked() const;
+  std::string AblationWitnesses() const;
+  std::string OldestSnapshotLocked();
+
+  const Sources sources_;
+};
+
+}  // namespace varve
