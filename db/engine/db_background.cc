@@ -199,68 +199,15 @@ void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
   RecordTick(stats_, Ticker::kCompactionDropRangeDel, drops.range_deleted);
 }
 
-bool DBImpl::HasObsoleteLocked() {
-  return family_.HasObsoleteLocked() ||
-         (deletions_held_ == 0 &&
-          (wals_.HasObsoleteLocked() || !versions_->obsolete_files()->empty() ||
-           !versions_->obsolete_manifests()->empty()));
-}
-
 void DBImpl::PurgeObsoleteLocked() {
-  if (read_only_ || inheritance_.is_inherited() || !HasObsoleteLocked()) return;
-  std::vector<FileMetaData*> files;
-  std::vector<uint64_t> manifests;
-  std::vector<WalSet::Wal> wals;
-  if (deletions_held_ == 0) {
-    files.swap(*versions_->obsolete_files());
-    manifests.swap(*versions_->obsolete_manifests());
-    wals = wals_.TakeObsoleteLocked();
+  if (read_only_ || inheritance_.is_inherited() || !obsolete_.AnyLocked()) {
+    return;
   }
-  const std::vector<MemTable*> memtables = family_.TakeObsoleteLocked();
-  ++purges_running_;
-  mutex_.Unlock();
-  for (MemTable* memtable : memtables) delete memtable;
-  // A file that cannot be removed now is found at the next open.
-  const Status place = place_.Verify();
-  const auto remove = [&](const std::string& path) {
-    return place.ok() ? env_->RemoveFile(path) : place;
-  };
-  std::vector<TableFileInfo> deleted;
-  for (FileMetaData* file : files) {
-    table_cache_->Evict(file->number);
-    TableFileInfo info = {place_.path(),
-                          TableFileName(place_.path(), file->number),
-                          file->number, file->file_size, Status()};
-    info.status = remove(info.file_path);
-    if (info.status.IsNotFound()) {
-      info.file_path = LevelDbTableFileName(place_.path(), file->number);
-      info.status = remove(info.file_path);
-    }
-    if (info.status.ok()) RecordTick(stats_, Ticker::kFilesDeleted);
-    deleted.push_back(std::move(info));
-    delete file;
-  }
-  for (const uint64_t number : manifests) {
-    remove(ManifestFileName(place_.path(), number)).IgnoreError();
-  }
-  for (WalSet::Wal& wal : wals) {
-    wal.writer.reset();
-    remove(WalFileName(place_.path(), wal.number)).IgnoreError();
-  }
-  mutex_.Lock();
-  for (const TableFileInfo& info : deleted) {
-    events_.Add([info](EventListener* listener) {
-      listener->OnTableFileDeleted(info);
-    });
-  }
-  events_.DeliverLocked();
-  if (!files.empty() || !wals.empty()) space_freed_ = true;
-  --purges_running_;
-  scheduler_.SignalLocked();
+  obsolete_.RemoveLocked();
 }
 
 void DBImpl::FreeLaterLocked() {
-  if (HasObsoleteLocked() && scheduler_.QueuedLocked(JobKind::kPurge) == 0 &&
+  if (obsolete_.AnyLocked() && scheduler_.QueuedLocked(JobKind::kPurge) == 0 &&
       !closed_ && !read_only_ && !inheritance_.is_inherited()) {
     ScheduleLocked(JobKind::kPurge, &DBImpl::BackgroundPurge);
   }

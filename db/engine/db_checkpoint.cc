@@ -10,7 +10,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   // MANIFEST after FindManifest.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  ++deletions_held_;
+  obsolete_.HoldLocked();
   Status status = background_error_;
   // What is in no log would be missing from what is copied, though later
   // updates are there.
@@ -51,7 +51,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   status = Cut(&cut);
   if (status.ok()) status = builder.Build(cut);
   MutexLock lock(&mutex_);
-  --deletions_held_;
+  obsolete_.LetGoLocked();
   if (cut.version != nullptr) versions_->UnrefVersionLocked(cut.version);
   PurgeObsoleteLocked();
   Log(LogLevel::kInfo, &log_, "checkpoint %s: %s", directory.c_str(),

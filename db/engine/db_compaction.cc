@@ -208,7 +208,7 @@ Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
   status = CompactRangeLocked(options, range);
   PurgeObsoleteLocked();
   events_.DeliverLocked();
-  while (purges_running_ > 0) scheduler_.WaitLocked();
+  while (obsolete_.running() > 0) scheduler_.WaitLocked();
   --family_.compactions().manual_count;
   if (options.exclusive_manual_compaction)
     family_.compactions().is_exclusive = false;
@@ -338,7 +338,7 @@ Status DBImpl::WaitForCompact() {
     if (!status.ok()) return status;
     const bool runs = scheduler_.JobsLocked() > 0 ||
                       family_.compactions().manual_count > 0 ||
-                      purges_running_ > 0;
+                      obsolete_.running() > 0;
     if (!runs && !family_.compactions().error.ok())
       return family_.compactions().error;
     const bool is_due = !family_.immutable().empty() || CompactionDueLocked();

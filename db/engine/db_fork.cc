@@ -36,8 +36,8 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   if (closed_ || read_only_) return;
   inheritance_.Inherit(
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
-      family_.compactions().manual_count == 0 && purges_running_ == 0 &&
-      deletions_held_ == 0 && !resume_scheduled_);
+      family_.compactions().manual_count == 0 && obsolete_.running() == 0 &&
+      !obsolete_.is_held() && !resume_scheduled_);
   family_.CloseGateInChild();
 }
 

@@ -80,7 +80,9 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
       family_(&options_, &comparator_, env_, stats_, &mutex_,
-              [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); }) {
+              [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); }),
+      obsolete_(
+          {&place_, &wals_, &family_, &events_, &scheduler_, stats_, &mutex_}) {
   options_.env = env_;
   if (!IsProduction(options_.ablation.read_section)) {
     SetReadSectionFenced(true);
@@ -107,6 +109,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       place_.path(), env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
   family_.SetVersions(versions_.get());
+  obsolete_.SetTables(versions_.get(), table_cache_.get());
 }
 
 DBImpl::~DBImpl() {
@@ -467,7 +470,7 @@ Status DBImpl::CloseLocked() {
 
 void DBImpl::WaitForBackgroundLocked() {
   while (scheduler_.JobsLocked() > 0 ||
-         family_.compactions().manual_count > 0 || purges_running_ > 0 ||
+         family_.compactions().manual_count > 0 || obsolete_.running() > 0 ||
          resume_scheduled_) {
     scheduler_.WaitLocked();
   }
@@ -501,7 +504,7 @@ DbProperties DBImpl::Properties() {
          DbProperties::Facts facts;
          facts.background_errors = background_error_count_;
          facts.is_read_only = read_only_ || !background_error_.ok();
-         facts.deletes_files = deletions_held_ == 0;
+         facts.deletes_files = !obsolete_.is_held();
          facts.compaction_is_due = CompactionDueLocked();
          return facts;
        }});

@@ -16,6 +16,7 @@
 #include "db/engine/db_properties.h"
 #include "db/engine/event_queue.h"
 #include "db/engine/fork_inheritance.h"
+#include "db/engine/obsolete_files.h"
 #include "db/engine/relay_logger.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
@@ -284,7 +285,6 @@ class DBImpl final : public DB, private ForkWatch {
   // Removes files that nothing needs any more; gives the mutex back
   // meanwhile.
   void PurgeObsoleteLocked() VARVE_REQUIRES(mutex_);
-  bool HasObsoleteLocked() VARVE_REQUIRES(mutex_);
   // Has another thread do that, if there is something.
   void FreeLaterLocked() VARVE_REQUIRES(mutex_);
   void BackgroundPurge();
@@ -343,8 +343,8 @@ class DBImpl final : public DB, private ForkWatch {
   BackgroundScheduler scheduler_;
   EventQueue events_;
   ColumnFamily family_;  // Reads of it take no mutex.
+  ObsoleteFiles obsolete_;
   Status background_error_;
-  bool space_freed_ = false;  // Files were removed; see AwaitSpaceLocked.
   uint64_t background_error_count_ = 0;
   bool closed_ = false;
   // Close is done: all other calls are errors.
@@ -353,8 +353,6 @@ class DBImpl final : public DB, private ForkWatch {
   }
   Status close_status_;  // For whoever closes it once more.
   ForkInheritance inheritance_;
-  int purges_running_ = 0;
-  int deletions_held_ = 0;  // Checkpoints that need all files to stay.
   // Held while one is made. Taken before mutex_ and the lead.
   Mutex checkpoint_mutex_;
   bool resume_scheduled_ = false;

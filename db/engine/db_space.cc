@@ -143,14 +143,14 @@ void DBImpl::ResumeLaterLocked() {
 }
 
 bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
-  space_freed_ = false;
+  obsolete_.ForgetRemovedLocked();
   const Stopwatch waiting(env_);
   for (;;) {
     if (scheduler_.is_stopping()) return false;
     if (!MayPass(background_error_) && family_.compactions().error.ok())
       return false;
     // Not at once: the files may be those that a failed attempt left.
-    if (space_freed_) wait_us = kMinResumeWaitUs;
+    if (obsolete_.has_removed()) wait_us = kMinResumeWaitUs;
     const uint64_t waited_us = waiting.ElapsedMicros();
     if (waited_us >= wait_us) return true;
     scheduler_.WaitForLocked(wait_us - waited_us);
@@ -265,7 +265,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
       edit.deleted_files().size());
   InstallSuperVersionLocked();
   PurgeObsoleteLocked();
-  while (purges_running_ > 0) scheduler_.WaitLocked();
+  while (obsolete_.running() > 0) scheduler_.WaitLocked();
   events_.DeliverLocked();
   return status;
 }
