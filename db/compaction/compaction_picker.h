@@ -74,4 +74,7 @@ std::unique_ptr<Compaction> PickManualCompaction(
     const CompactionPickerContext& context, const ManualRequest& request,
     bool* blocked);
 
+// Of max_background_jobs, at a time.
+int MaxCompactions(const Options& options);
+
 }  // namespace varve

@@ -220,4 +220,18 @@ void ColumnFamily::AddStallMicrosLocked(uint64_t micros) {
   RecordTick(stats_, Ticker::kStallMicros, micros);
 }
 
+// ---- Compactions
+// -------------------------------------------------------------
+
+void ColumnFamily::CountFlushesLocked(const VersionEdit& edit, size_t flushes,
+                                      uint64_t micros) {
+  CompactionStats& stats = compactions_.stats[0];
+  for (const auto& [level, file] : edit.new_files()) {
+    stats.bytes_written += file.file_size;
+    RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
+  }
+  stats.micros += micros;
+  stats.count += flushes;
+}
+
 }  // namespace varve

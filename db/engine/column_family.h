@@ -199,6 +199,9 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   CompactionState& compactions() { return compactions_; }
   const CompactionState& compactions() const { return compactions_; }
+  // That the edit's tables are of so many flushes.
+  void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
+                          uint64_t micros);
 
  private:
   // Of what makes the gate.

@@ -4,6 +4,7 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/flush_job.h"
 #include "db/engine/db_impl.h"
+#include "db/engine/job_events.h"
 #include "db/engine/passing_error.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
@@ -22,7 +23,7 @@ void DBImpl::MaybeScheduleLocked() {
     ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
   if (!family_.compactions().is_exclusive && family_.compactions().error.ok() &&
-      scheduler_.JobsLocked(JobKind::kCompaction) < MaxCompactions() &&
+      scheduler_.JobsLocked(JobKind::kCompaction) < MaxCompactions(options_) &&
       CompactionDueLocked()) {
     ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction);
   }
@@ -52,22 +53,6 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
     if (MayPass(status)) ResumeLaterLocked();
   }
   scheduler_.SignalLocked();
-}
-
-void DBImpl::AddCreatedLocked(uint64_t number, uint64_t bytes,
-                              const Status& status) {
-  if (!events_.HasListeners()) return;
-  const TableFileInfo info = {place_.path(),
-                              TableFileName(place_.path(), number), number,
-                              bytes, status};
-  events_.Add(
-      [info](EventListener* listener) { listener->OnTableFileCreated(info); });
-}
-
-void DBImpl::AddCreatedLocked(const VersionEdit& edit, const Status& status) {
-  for (const auto& [level, file] : edit.new_files()) {
-    AddCreatedLocked(file.number, status.ok() ? file.file_size : 0, status);
-  }
 }
 
 void DBImpl::BackgroundFlush() {
@@ -131,16 +116,16 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
         FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
                        number, &edit, &drops, family_.flush_pace());
   }
-  CountDrops(drops);
+  CountDrops(stats_, drops);
   step.Next("directory sync");
   if (status.ok()) status = SyncOutputs(edit);
   step.Next("install");
   mutex_.Lock();
   versions_->UnrefVersionLocked(version);
   if (status.ok()) {
-    AddCreatedLocked(edit, status);
+    AddTablesCreated(&events_, place_.path(), edit, status);
   } else {
-    AddCreatedLocked(number, 0, status);
+    AddTableCreated(&events_, place_.path(), number, 0, status);
   }
   if (!status.ok()) return status;
 
@@ -163,7 +148,7 @@ Status DBImpl::WriteImmutablesLocked(FlushJobInfo* info) {
         static_cast<unsigned long long>(file.file_size));
   }
   family_.flush_pace()->End(MonotonicMicros(env_));
-  CountFlushesLocked(edit, 1, flushing.ElapsedMicros());
+  family_.CountFlushesLocked(edit, 1, flushing.ElapsedMicros());
   const std::vector<MemTable*> flushed =
       family_.RemoveFlushedLocked(memtables.size());
   InstallSuperVersionLocked();
@@ -180,23 +165,6 @@ Status DBImpl::SyncOutputs(const VersionEdit& edit) {
     env_->RemoveFile(TableFileName(place_.path(), file.number)).IgnoreError();
   }
   return status;
-}
-
-void DBImpl::CountFlushesLocked(const VersionEdit& edit, size_t flushes,
-                                uint64_t micros) {
-  CompactionStats& stats = family_.compactions().stats[0];
-  for (const auto& [level, file] : edit.new_files()) {
-    stats.bytes_written += file.file_size;
-    RecordTick(stats_, Ticker::kFlushWriteBytes, file.file_size);
-  }
-  stats.micros += micros;
-  stats.count += flushes;
-}
-
-void DBImpl::CountDrops(const CompactionIterator::Drops& drops) {
-  RecordTick(stats_, Ticker::kCompactionDropNewer, drops.hidden);
-  RecordTick(stats_, Ticker::kCompactionDropObsolete, drops.obsolete);
-  RecordTick(stats_, Ticker::kCompactionDropRangeDel, drops.range_deleted);
 }
 
 void DBImpl::PurgeObsoleteLocked() {

@@ -1,5 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_impl.h"
+#include "db/engine/usual_errors.h"
 #include "db/recovery/checkpoint_builder.h"
 #include "varve/checkpoint.h"
 
@@ -36,9 +37,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
 }
 
 Status DBImpl::CreateCheckpoint(const std::string& directory) {
-  if (read_only_) {
-    return Status::NotSupported("the database was opened for reading only");
-  }
+  if (read_only_) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
   // Two at a time might build under one name.
   MutexLock checkpoint_lock(&checkpoint_mutex_);

@@ -4,6 +4,8 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/parallel_compaction.h"
 #include "db/engine/db_impl.h"
+#include "db/engine/job_events.h"
+#include "db/engine/usual_errors.h"
 #include "db/options/options_check.h"
 #include "db/options/options_update.h"
 #include "env/stopwatch.h"
@@ -58,7 +60,8 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   MaybeScheduleLocked();  // There may be work that does not meet this.
 
   CompactionJobInfo info;
-  if (events_.HasListeners()) info = DescribeCompaction(*compaction);
+  if (events_.HasListeners())
+    info = DescribeCompaction(*compaction, place_.path());
   events_.Add(
       [info](EventListener* listener) { listener->OnCompactionBegin(info); });
   events_.DeliverLocked();
@@ -102,23 +105,6 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   return status;
 }
 
-CompactionJobInfo DBImpl::DescribeCompaction(
-    const Compaction& compaction) const {
-  CompactionJobInfo info;
-  info.db_path = place_.path();
-  info.base_input_level = compaction.level;
-  info.output_level = compaction.output_level;
-  for (const auto& files : compaction.inputs) {
-    for (const FileMetaData* file : files) {
-      info.input_files.push_back(file->number);
-    }
-  }
-  info.input_bytes = compaction.InputBytes();
-  info.trivial_move = compaction.trivial_move;
-  info.reason = compaction.reason;
-  return info;
-}
-
 Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
                                      CompactionJobInfo* info) {
   VersionEdit edit;
@@ -150,16 +136,16 @@ Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
       TotalFileSize(compaction.inputs[1]) - result.bytes_skipped[1];
   RecordTick(stats_, Ticker::kCompactReadBytes, upper_bytes + level_bytes);
   RecordTick(stats_, Ticker::kCompactWriteBytes, result.bytes_written);
-  CountDrops(result.drops);
+  CountDrops(stats_, result.drops);
   mutex_.Lock();
   stats.upper_bytes_read += upper_bytes;
   stats.level_bytes_read += level_bytes;
   stats.entries_read += result.entries_read;
   stats.entries_dropped += result.drops.Total();
   stats.bytes_written += result.bytes_written;
-  AddCreatedLocked(edit, status);
+  AddTablesCreated(&events_, place_.path(), edit, status);
   for (const uint64_t number : result.abandoned) {
-    AddCreatedLocked(number, 0, status);
+    AddTableCreated(&events_, place_.path(), number, 0, status);
   }
   uint64_t promised_bytes = 0;
   for (const auto& [level, file] : edit.new_files()) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
+#include "db/engine/usual_errors.h"
 
 namespace varve {
 

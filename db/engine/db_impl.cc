@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "db/engine/job_events.h"
+#include "db/engine/leftovers.h"
+#include "db/engine/usual_errors.h"
 #include "db/folding/folding_db.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
-#include "db/recovery/foreign_files.h"
 #include "db/recovery/unlocked_recovery.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
@@ -18,8 +20,6 @@
 namespace varve {
 
 namespace {
-
-constexpr size_t kInfoLogsToKeep = 10;
 
 // As many updates must still be possible where one writes at all.
 constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
@@ -239,7 +239,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     state->memtables.pop_back();
     status = flush->Add(last);
   }
-  CountDrops(flush->drops());
+  CountDrops(stats_, flush->drops());
   VersionEdit edit;
   WalSet::Wal wal;
   const uint64_t wal_number =
@@ -256,8 +256,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   if (status.ok()) status = flush->Publish(&edit);
   if (!status.ok()) return status;
   flush->Commit();
-  CountFlushesLocked(edit, flush->flush_count(), flush->micros());
-  AddCreatedLocked(edit, status);
+  family_.CountFlushesLocked(edit, flush->flush_count(), flush->micros());
+  AddTablesCreated(&events_, place_.path(), edit, status);
   if (writes) {
     edit.SetLogNumber(wal_number);
     // Syncs the directory with the new log and tables in it: the first edit
@@ -272,12 +272,17 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   }
   family_.BeginLocked(family_.NewMemTable(wal_number), {});
   InstallSuperVersionLocked();
+  LiveFiles live;
+  if (writes) {
+    live = LiveFilesLocked(next_file_number, std::move(state->foreign_files));
+  }
   mutex_.Unlock();
-  if (writes) RemoveLeftovers(next_file_number, state->foreign_files);
-  RemoveOldInfoLogs(std::move(state->old_info_logs));
+  if (writes) RemoveLeftovers(place_, table_cache_.get(), &log_, live);
+  RemoveOldInfoLogs(place_, std::move(state->old_info_logs));
   mutex_.Lock();
-  env_->RaiseBackgroundThreads(MaxCompactions() * options_.max_subcompactions,
-                               Env::Priority::kLow);
+  env_->RaiseBackgroundThreads(
+      MaxCompactions(options_) * options_.max_subcompactions,
+      Env::Priority::kLow);
   // Flushes have threads of their own, so that no compaction is in their way;
   // and one more, for the freeing of what is obsolete.
   env_->RaiseBackgroundThreads(
@@ -285,6 +290,24 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   MaybeScheduleLocked();
   events_.DeliverLocked();
   return status;
+}
+
+LiveFiles DBImpl::LiveFilesLocked(uint64_t next_file_number,
+                                  std::set<std::string> foreign) {
+  LiveFiles live;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : versions_->current()->files(level)) {
+      live.tables.push_back(file->number);
+    }
+  }
+  std::sort(live.tables.begin(), live.tables.end());
+  live.manifest_number = versions_->manifest_number();
+  live.log_number = versions_->log_number();
+  live.next_file_number = next_file_number;
+  live.foreign = std::move(foreign);
+  // They are found in the directory, if all that is not live is removed.
+  versions_->obsolete_manifests()->clear();
+  return live;
 }
 
 void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
@@ -309,102 +332,6 @@ void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
   Log(LogLevel::kInfo, &log_, "statistics: %s",
       stats_ != nullptr ? stats_->Path().c_str() : "none");
   Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());
-}
-
-bool DBImpl::KeepUnknownTable(const std::string& name, uint64_t number) {
-  const std::string path = place_.path() + "/" + name;
-  TableFile file;
-  file.number = number;
-  std::shared_ptr<Table> table;
-  const bool whole = env_->GetFileSize(path, &file.size).ok() &&
-                     table_cache_->Find(file, &table).ok();
-  table_cache_->Evict(number);
-  if (!whole) return false;
-  const std::string lost = place_.path() + "/lost";
-  Log(LogLevel::kWarn, &log_, "%s is not in the MANIFEST: to lost/",
-      path.c_str());
-  std::unique_ptr<Directory> handle;
-  Status status = env_->CreateDirIfMissing(lost);
-  if (status.ok()) {
-    status = env_->RenameFile(path, lost + "/" + name);
-  }
-  if (status.ok()) status = env_->NewDirectory(lost, &handle);
-  if (status.ok()) status = handle->Sync();
-  if (status.ok()) status = place_.directory()->Sync();
-  if (!status.ok()) {
-    Log(LogLevel::kError, &log_, "it stays, or may be back: %s",
-        status.ToString().c_str());
-  }
-  return true;
-}
-
-void DBImpl::RemoveLeftovers(uint64_t next_file_number,
-                             const std::set<std::string>& foreign_files) {
-  const LocalSpan span("remove leftovers");
-  std::vector<std::string> names;
-  if (!env_->GetChildren(place_.path(), &names).ok()) return;
-  std::vector<uint64_t> live;
-  uint64_t manifest_number;
-  uint64_t log_number;
-  {
-    MutexLock lock(&mutex_);
-    for (int level = 0; level < kNumLevels; ++level) {
-      for (const FileMetaData* file : versions_->current()->files(level)) {
-        live.push_back(file->number);
-      }
-    }
-    manifest_number = versions_->manifest_number();
-    log_number = versions_->log_number();
-    versions_->obsolete_manifests()->clear();  // Found below.
-  }
-  std::sort(live.begin(), live.end());
-  for (const std::string& name : names) {
-    uint64_t number = 0;
-    FileType type;
-    if (!ParseFileName(name, &number, &type)) continue;
-    if (foreign_files.contains(name)) continue;
-    bool keep = true;
-    switch (type) {
-      case FileType::kTable:
-      case FileType::kLevelDbTable:
-        // One that the MANIFEST never heard of is the output of a job that
-        // died, or what is left when the MANIFEST has lost its end.
-        keep = std::binary_search(live.begin(), live.end(), number) ||
-               (number >= next_file_number && KeepUnknownTable(name, number));
-        break;
-      case FileType::kWal:
-        keep = number >= log_number;
-        break;
-      case FileType::kManifest:
-        keep = number >= manifest_number;
-        break;
-      case FileType::kTemp:
-        keep = false;
-        break;
-      default:
-        break;
-    }
-    if (keep) continue;
-    Log(LogLevel::kInfo, &log_, "removing %s", name.c_str());
-    // It is tried again at the next open.
-    env_->RemoveFile(place_.path() + "/" + name).IgnoreError();
-  }
-}
-
-void DBImpl::RemoveOldInfoLogs(std::vector<std::string> names) {
-  // Their names are dates.
-  SortOldInfoLogs(env_->NowMicros(), &names);
-  for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
-    const std::string path = place_.path() + "/" + names[i];
-    uint64_t time_us = 0;
-    FileType type = FileType::kInfoLog;
-    if (ParseFileName(names[i], &time_us, &type) &&
-        IsForeignFile(env_, path, type, time_us, 0)) {
-      continue;
-    }
-    // It is tried again at the next open.
-    env_->RemoveFile(path).IgnoreError();
-  }
 }
 
 Status DBImpl::Close() {

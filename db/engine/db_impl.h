@@ -34,6 +34,7 @@ namespace varve {
 
 struct CheckpointCut;
 struct CoveredTable;
+struct LiveFiles;
 class IteratorContext;
 
 // Composes the parts of an open database. What a call does is in db_impl.cc
@@ -113,12 +114,9 @@ class DBImpl final : public DB, private ForkWatch {
   Status InstallRecovered(RecoveredState* state, RecoveryFlush* flush);
   // Adds the name of the log that was there to `old_logs`.
   void OpenInfoLog(std::vector<std::string>* old_logs);
-  // `next_file_number` is the MANIFEST's, as it was found.
-  void RemoveLeftovers(uint64_t next_file_number,
-                       const std::set<std::string>& foreign_files);
-  void RemoveOldInfoLogs(std::vector<std::string> names);
-  // Moves a table that the MANIFEST does not know to lost/, if it is whole.
-  bool KeepUnknownTable(const std::string& name, uint64_t number);
+  LiveFiles LiveFilesLocked(uint64_t next_file_number,
+                            std::set<std::string> foreign)
+      VARVE_REQUIRES(mutex_);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
@@ -151,35 +149,18 @@ class DBImpl final : public DB, private ForkWatch {
   template <bool kMeasured>
   Status LookUp(const ReadOptions& options, const Slice& key,
                 ReadTarget* target);
-  void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses);
-  struct MultiGetScratch;
-  // For as many keys as the scratch has targets. The bytes found.
-  uint64_t MultiGetSome(const ReadOptions& options,
-                        const SuperVersion& super_version,
-                        SequenceNumber sequence, const Slice* keys,
-                        MultiGetScratch* scratch, Status* statuses);
-  // What an iterator walks. REQUIRES: a reference to the SuperVersion.
-  void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
-                SequenceNumber sequence, const TombstoneSets* tombstones,
-                IteratorContext* context);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
   SequenceNumber ReadSequence(const ReadOptions& options) const;
   SuperVersionCache::Read BeginRead(const ReadOptions& options);
 
   // ---- Writing (db_write.cc) ----
-  static Status ClosedError() {
-    return Status::ShutdownInProgress("the database was closed");
-  }
   bool IsClosed() VARVE_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     return IsClosedLocked();
-  }
-  static Status ReadOnlyError() {
-    return Status::NotSupported("the database was opened for reading only");
   }
   // Write, but for its time.
   Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch);
@@ -259,11 +240,6 @@ class DBImpl final : public DB, private ForkWatch {
 
   // ---- Background (db_background.cc) ----
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
-  // At a time.
-  int MaxCompactions() const {
-    const int jobs = options_.max_background_jobs;
-    return std::max(1, jobs - std::max(1, jobs / 4));
-  }
   // Sets the error if no thread is to be had.
   void ScheduleLocked(JobKind kind, void (DBImpl::*job)())
       VARVE_REQUIRES(mutex_);
@@ -276,10 +252,6 @@ class DBImpl final : public DB, private ForkWatch {
   // Makes the names of new tables safe; removes the tables if that fails, since
   // no edit names them then.
   Status SyncOutputs(const VersionEdit& edit) VARVE_EXCLUDES(mutex_);
-  // That the edit's tables are of so many flushes.
-  void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
-                          uint64_t micros) VARVE_REQUIRES(mutex_);
-  void CountDrops(const CompactionIterator::Drops& drops);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);
   // Removes files that nothing needs any more; gives the mutex back
@@ -288,11 +260,6 @@ class DBImpl final : public DB, private ForkWatch {
   // Has another thread do that, if there is something.
   void FreeLaterLocked() VARVE_REQUIRES(mutex_);
   void BackgroundPurge();
-  // Notes that the tables of the edit were made, or, by the status, were not.
-  void AddCreatedLocked(const VersionEdit& edit, const Status& status)
-      VARVE_REQUIRES(mutex_);
-  void AddCreatedLocked(uint64_t number, uint64_t bytes, const Status& status)
-      VARVE_REQUIRES(mutex_);
 
   // ---- Compaction (db_compaction.cc) ----
   void BackgroundCompaction();
@@ -300,8 +267,6 @@ class DBImpl final : public DB, private ForkWatch {
   Status RunCompactionLocked(Compaction* compaction) VARVE_REQUIRES(mutex_);
   Status WriteCompactionLocked(const Compaction& compaction,
                                CompactionJobInfo* info) VARVE_REQUIRES(mutex_);
-  // As it is before it begins.
-  CompactionJobInfo DescribeCompaction(const Compaction& compaction) const;
   bool CompactionDueLocked() const VARVE_REQUIRES(mutex_);
   CompactionPickerContext PickerContextLocked() const VARVE_REQUIRES(mutex_);
   Status CompactRangeOnce(const CompactRangeOptions& options,

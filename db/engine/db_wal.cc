@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
+#include "db/engine/usual_errors.h"
 #include "env/stopwatch.h"
 
 namespace varve {

@@ -6,6 +6,7 @@
 
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
+#include "db/engine/usual_errors.h"
 #include "db/write/group_spans.h"
 #include "db/write/scratch_batch.h"
 #include "db/write/write_batch_internal.h"
