@@ -5,7 +5,7 @@
 #include "db/compaction/flush_job.h"
 #include "db/engine/db_impl.h"
 #include "db/engine/job_events.h"
-#include "db/engine/passing_error.h"
+#include "db/engine/usual_errors.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"

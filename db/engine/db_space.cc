@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/engine/passing_error.h"
+#include "db/engine/usual_errors.h"
 #include "db/version/tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
