@@ -149,9 +149,20 @@ class DBImpl final : public DB, private ForkWatch {
   template <bool kMeasured>
   Status LookUp(const ReadOptions& options, const Slice& key,
                 ReadTarget* target);
+  void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses);
+  struct MultiGetScratch;
+  // For as many keys as the scratch has targets. The bytes found.
+  uint64_t MultiGetSome(const ReadOptions& options,
+                        const SuperVersion& super_version,
+                        SequenceNumber sequence, const Slice* keys,
+                        MultiGetScratch* scratch, Status* statuses);
+  // What an iterator walks. REQUIRES: a reference to the SuperVersion.
+  void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
+                SequenceNumber sequence, const TombstoneSets* tombstones,
+                IteratorContext* context);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
   SequenceNumber ReadSequence(const ReadOptions& options) const;
