@@ -258,11 +258,7 @@ class PosixWritableFile final : public WritableFile {
   }
 
   void Allocate(uint64_t offset, uint64_t length) override {
-    if (descriptor_ < 0) return;
-    if (fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                  static_cast<off_t>(length)) == 0) {
-      allocated_end_ = std::max(allocated_end_, offset + length);
-    }
+    Reserve(offset, length).IgnoreError();
   }
 
   Status Reserve(uint64_t offset, uint64_t length) override {

@@ -107,7 +107,7 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
   if (*tried || !background_error_.IsNoSpace()) return background_error_;
   *tried = true;
   mutex_.Unlock();
-  const Status status = Resume();
+  Status status = Resume();
   mutex_.Lock();
   if (status.ok() || background_error_.ok()) return status;
   return background_error_;
@@ -258,7 +258,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
     if (is_there) edit.RemoveFile(table.level, table.number);
   }
   if (edit.deleted_files().empty()) return Status::OK();
-  const Status status = versions_->LogAndApply(&edit);
+  Status status = versions_->LogAndApply(&edit);
   if (!status.ok()) return status;
   *removed = true;
   Log(LogLevel::kInfo, &log_, "dropped %zu tables, all of it deleted",

@@ -91,7 +91,7 @@ Status DBImpl::SwitchMemTableLocked() {
 
 Status DBImpl::Flush(const FlushOptions& options) {
   if (read_only_) return ReadOnlyError();
-  const Status resumed = ResumeIfFull();
+  Status resumed = ResumeIfFull();
   if (!resumed.ok()) return resumed;
   uint64_t target = 0;
   for (bool switched = false; !switched;) {

@@ -17,7 +17,7 @@ namespace {
 // A log's space is asked for in pieces, of this size at most.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
 
-// What of a log is kept for deletions, should the device be full.
+// Each log keeps this space for deletions, in case the device is full.
 constexpr uint64_t kLogReserveBytes = 16 << 10;
 
 // And of a log that is synced often, it is filled with zeros in such pieces.

@@ -131,7 +131,8 @@ class Names:
                            self.source, re.MULTILINE)
         self.cases = {f"{suite}.{case}" for suite, case in cases}
         self.suites = {suite for suite, _ in cases}
-        folders = {path.parent.name for path in ROOT.glob("test/*/*_test.cc")}
+        folders = {path.relative_to(ROOT / "test").parts[0]
+                   for path in ROOT.glob("test/**/*_test.cc")}
         # Also those that CMake makes of lists.
         self.tests = ({f"{folder}.{case}" for case in self.cases
                        for folder in folders} |
