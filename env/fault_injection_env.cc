@@ -121,6 +121,9 @@ class FaultInjectionEnv::Writable final : public WritableFile {
     if (!env_->IsActive(generation_)) return Status::OK();
     return file_->Reserve(offset, length);
   }
+  void Release() override {
+    if (env_->IsActive(generation_)) file_->Release();
+  }
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (env_->IsActive(generation_)) file_->RangeSync(offset, length);
   }

@@ -213,15 +213,8 @@ void DBImpl::KeepResuming() {
 }
 
 void DBImpl::ReleaseLogSpaceLocked() {
-  // A mapped log would lose pages that it writes to. And another directory's
-  // files are not this database's.
-  if (options_.use_mmap_writes || !VerifyPlace().ok()) return;
   for (const LiveWal& wal : wals_) {
-    if (wal.writer->failed()) continue;
-    // It is given back when the log is closed, else.
-    env_->Truncate(WalFileName(path_, wal.number), wal.writer->Size())
-        .IgnoreError();
-    wal.writer->ForgetAllocation();
+    if (!wal.writer->failed()) wal.writer->ReleaseSpace();
   }
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 // A log's space is asked for in pieces, of this size at most.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
+constexpr uint64_t kMappedAllocateBytes = 1 << 20;
 
 // Each log keeps this space for deletions, in case the device is full.
 constexpr uint64_t kLogReserveBytes = 16 << 10;
@@ -159,13 +160,13 @@ Status DBImpl::CreateWal(uint64_t number, LiveWal* wal) {
   // Where space is short, it is needed elsewhere. relaxed: see write_gate_.
   const bool is_short =
       (write_gate_.load(std::memory_order_relaxed) & kGateError) != 0;
-  if (!options_.use_mmap_writes) {
-    writer_options.allocate_bytes =
-        is_short
-            ? kLogReserveBytes
-            : std::min<uint64_t>(options_.write_buffer_size, kMaxAllocateBytes);
-    writer_options.reserve_bytes = kLogReserveBytes;
-  }
+  // What of a mapped log is left of a piece, recovery reads as zeros.
+  const uint64_t piece =
+      options_.use_mmap_writes ? kMappedAllocateBytes : kMaxAllocateBytes;
+  writer_options.allocate_bytes =
+      is_short ? kLogReserveBytes
+               : std::min<uint64_t>(options_.write_buffer_size, piece);
+  writer_options.reserve_bytes = kLogReserveBytes;
   wal->writer = std::make_shared<wal::Writer>(
       NewInstrumentedFile(std::move(file), env_), wal->number, writer_options);
   return status;
