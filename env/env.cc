@@ -64,6 +64,8 @@ Status WritableFile::Reserve(uint64_t offset, uint64_t length) {
   return Status::OK();
 }
 
+void WritableFile::Release() {}
+
 void WritableFile::RangeSync(uint64_t /*offset*/, uint64_t /*length*/) {}
 
 std::unique_ptr<DirectoryEnv> Env::NewDirectoryEnv(

@@ -275,6 +275,14 @@ class PosixWritableFile final : public WritableFile {
     return ErrorAt("allocate", path_, offset, error);
   }
 
+  void Release() override {
+    // In a child made by fork() the file may have been written to since.
+    if (descriptor_ < 0 || owner_ != getpid()) return;
+    if (ftruncate(descriptor_, static_cast<off_t>(written_bytes_)) != 0) return;
+    allocated_end_ = written_bytes_;
+    filled_end_ = written_bytes_;
+  }
+
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (descriptor_ < 0) return;
     // A hint: a file system that cannot do it, or a failing device, will be

@@ -27,11 +27,11 @@ constexpr size_t kWindowBytes = size_t{1} << 20;
 
 // Makes the blocks, so that no store into the mapping can find the device
 // full. 0, or errno.
-int AllocateBlocks(int descriptor, int mode, uint64_t offset) {
+int AllocateBlocks(int descriptor, int mode, uint64_t offset, uint64_t length) {
   int result;
   do {
     result = fallocate(descriptor, mode, static_cast<off_t>(offset),
-                       static_cast<off_t>(kWindowBytes));
+                       static_cast<off_t>(length));
   } while (result != 0 && errno == EINTR);
   return result == 0 ? 0 : errno;
 }
@@ -62,9 +62,14 @@ class PosixMmapFile final : public WritableFile {
     Status status = CheckUsable();
     const char* source = data.data();
     size_t left = data.size();
+    const uint64_t end = size_ + left;
+    if (status.ok() && end > file_bytes_) {
+      const int error = Extend((end + kWindowBytes - 1) & ~(kWindowBytes - 1));
+      if (error != 0) status = Fail("fallocate", error);
+    }
     while (status.ok() && left > 0) {
-      if (size_ == file_bytes_) {
-        status = Grow();
+      if (size_ == window_end_) {
+        status = NextWindow();
         continue;
       }
       const size_t place = size_ % kWindowBytes;
@@ -108,6 +113,27 @@ class PosixMmapFile final : public WritableFile {
     return status;
   }
 
+  // Makes the file longer, by zeros.
+  Status Reserve(uint64_t offset, uint64_t length) override {
+    if (!CheckUsable().ok() || offset + length <= file_bytes_) {
+      return Status::OK();
+    }
+    const int error = Extend(offset + length);
+    // What else is wrong Append will find.
+    if (error != ENOSPC && error != EDQUOT) return Status::OK();
+    return Error("allocate", error);
+  }
+
+  void Release() override {
+    // In a child made by fork() the file is the parent's, as in Close.
+    if (!CheckUsable().ok() || owner_ != getpid()) return;
+    // Nothing is stored behind the end of the file: the pages of the window
+    // that lose their blocks are not touched until these are back.
+    if (ftruncate(descriptor_, static_cast<off_t>(size_)) == 0) {
+      file_bytes_ = size_;
+    }
+  }
+
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (descriptor_ < 0) return;
     // A hint, as for PosixWritableFile.
@@ -120,10 +146,14 @@ class PosixMmapFile final : public WritableFile {
  private:
   // Sticky, for the reasons given for PosixWritableFile.
   Status Fail(const char* call, int error_number) {
-    failure_ = Status::FromErrno(
+    failure_ = Error(call, error_number);
+    return failure_;
+  }
+
+  Status Error(const char* call, int error_number) const {
+    return Status::FromErrno(
         std::string(call) + " " + path_ + " at offset " + std::to_string(size_),
         error_number);
-    return failure_;
   }
 
   Status CheckUsable() const {
@@ -131,21 +161,26 @@ class PosixMmapFile final : public WritableFile {
     return failure_;
   }
 
-  // Makes room for another window behind the last byte, and maps it.
-  Status Grow() {
-    const int error = AllocateBlocks(descriptor_, 0, file_bytes_);
-    if (error != 0) return Fail("fallocate", error);
-    if (file_bytes_ > 0) {
-      char* const next = MapWindow(descriptor_, file_bytes_);
-      if (next == nullptr) return Fail("mmap", errno);
-      munmap(window_, kWindowBytes);
-      window_ = next;
-      if (bytes_per_sync_ != 0 && file_bytes_ - pushed_ >= bytes_per_sync_) {
-        RangeSync(pushed_, file_bytes_ - pushed_);
-        pushed_ = file_bytes_;
-      }
+  // Makes blocks from the end of the file up to `end`. 0, or errno; then the
+  // file is as it was, or longer by zeros.
+  int Extend(uint64_t end) {
+    const int error =
+        AllocateBlocks(descriptor_, 0, file_bytes_, end - file_bytes_);
+    if (error == 0) file_bytes_ = end;
+    return error;
+  }
+
+  // Maps the window behind the last byte.
+  Status NextWindow() {
+    char* const next = MapWindow(descriptor_, window_end_);
+    if (next == nullptr) return Fail("mmap", errno);
+    munmap(window_, kWindowBytes);
+    window_ = next;
+    if (bytes_per_sync_ != 0 && window_end_ - pushed_ >= bytes_per_sync_) {
+      RangeSync(pushed_, window_end_ - pushed_);
+      pushed_ = window_end_;
     }
-    file_bytes_ += kWindowBytes;
+    window_end_ += kWindowBytes;
     return Status::OK();
   }
 
@@ -156,9 +191,11 @@ class PosixMmapFile final : public WritableFile {
   // Owned by the thread that owns the file.
   int descriptor_;
   Status failure_;
-  char* window_;             // The last one.
-  uint64_t size_ = 0;        // Appended.
-  uint64_t file_bytes_ = 0;  // What the file's size is: whole windows.
+  char* window_;  // The last one.
+  uint64_t window_end_ = kWindowBytes;
+  uint64_t size_ = 0;  // Appended.
+  // The file's size, at least. All of it has blocks, and only there is stored.
+  uint64_t file_bytes_ = 0;
   uint64_t pushed_ = 0;
 };
 
@@ -168,7 +205,7 @@ std::unique_ptr<WritableFile> NewPosixMmapFile(const std::string& path,
                                                int descriptor,
                                                const FileOptions& options) {
   // The size stays 0 as long as nothing is appended.
-  if (AllocateBlocks(descriptor, FALLOC_FL_KEEP_SIZE, 0) == 0) {
+  if (AllocateBlocks(descriptor, FALLOC_FL_KEEP_SIZE, 0, kWindowBytes) == 0) {
     char* const window = MapWindow(descriptor, 0);
     if (window != nullptr) {
       return std::make_unique<PosixMmapFile>(path, descriptor,

@@ -262,6 +262,9 @@ class FaultInjectionEnv::Core::Writable final : public WritableFile {
     if (!core_->IsActive(generation_)) return Status::OK();
     return file_->Reserve(offset, length);
   }
+  void Release() override {
+    if (core_->IsActive(generation_)) file_->Release();
+  }
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (core_->IsActive(generation_)) file_->RangeSync(offset, length);
   }

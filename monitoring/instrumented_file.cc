@@ -91,6 +91,7 @@ class InstrumentedWritableFile final : public WritableFile {
   Status Reserve(uint64_t offset, uint64_t length) override {
     return file_->Reserve(offset, length);
   }
+  void Release() override { file_->Release(); }
   void RangeSync(uint64_t offset, uint64_t length) override {
     file_->RangeSync(offset, length);
   }

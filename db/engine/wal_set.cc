@@ -16,6 +16,7 @@ namespace {
 
 // A log's space is asked for in pieces, of this size at most.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
+constexpr uint64_t kMappedAllocateBytes = 1 << 20;
 
 // Each log keeps this space for deletions, in case the device is full.
 constexpr uint64_t kLogReserveBytes = 16 << 10;
@@ -78,14 +79,14 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
   writer_options.manual_flush = options_->manual_wal_flush;
-  if (!options_->use_mmap_writes) {
-    writer_options.allocate_bytes =
-        // Where it is short, it is needed elsewhere.
-        space_is_short ? kLogReserveBytes
-                       : std::min<uint64_t>(options_->write_buffer_size,
-                                            kMaxAllocateBytes);
-    writer_options.reserve_bytes = kLogReserveBytes;
-  }
+  // What of a mapped log is left of a piece, recovery reads as zeros.
+  const uint64_t piece =
+      options_->use_mmap_writes ? kMappedAllocateBytes : kMaxAllocateBytes;
+  writer_options.allocate_bytes =
+      // Where it is short, it is needed elsewhere.
+      space_is_short ? kLogReserveBytes
+                     : std::min<uint64_t>(options_->write_buffer_size, piece);
+  writer_options.reserve_bytes = kLogReserveBytes;
   wal->writer = std::make_shared<wal::Writer>(
       NewInstrumentedFile(std::move(file), place_->env()), wal->number,
       writer_options);
@@ -187,16 +188,8 @@ void WalSet::ForgiveDirectoryLocked(const Status& error) {
 }
 
 void WalSet::ReleaseSpaceLocked() {
-  // A mapped log would lose pages that it writes to. And another directory's
-  // files are not this database's.
-  if (options_->use_mmap_writes || !place_->Verify().ok()) return;
   for (const Wal& wal : wals_) {
-    if (wal.writer->failed()) continue;
-    // It is given back when the log is closed, else.
-    place_->env()
-        ->Truncate(WalFileName(place_->path(), wal.number), wal.writer->Size())
-        .IgnoreError();
-    wal.writer->ForgetAllocation();
+    if (!wal.writer->failed()) wal.writer->ReleaseSpace();
   }
 }
 

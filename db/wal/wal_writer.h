@@ -43,8 +43,11 @@ class Writer {
   Status AddRecord(const Slice& record, bool may_use_reserve = false) {
     return AddRecord(std::span<const Slice>(&record, 1), may_use_reserve);
   }
-  // The file's space behind its end was given back.
-  void ForgetAllocation() { allocated_bytes_ = file_->Size(); }
+  // Gives back the file's space behind its end. Call Flush first.
+  void ReleaseSpace() {
+    file_->Release();
+    allocated_bytes_ = file_->Size();
+  }
   // Hands on what manual_flush has left.
   Status Flush() {
     if (failure_.ok()) failure_ = file_->Flush();

@@ -144,6 +144,11 @@ class VARVE_EXPORT WritableFile {
   // cannot be told.
   virtual Status Reserve(uint64_t offset, uint64_t length);
 
+  // Gives back the space behind the last byte that was appended, which Allocate
+  // and Reserve asked for. A hint. Call Flush first: what is buffered may need
+  // the space.
+  virtual void Release();
+
   // Starts writing back `length` bytes from `offset` without waiting. A hint:
   // durability still needs Sync.
   virtual void RangeSync(uint64_t offset, uint64_t length);

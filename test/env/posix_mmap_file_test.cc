@@ -133,6 +133,54 @@ TEST_F(PosixMmapFileTest, FullDeviceIsAnErrorNotASignal) {
   umount2(directory_.path().c_str(), MNT_DETACH);
 }
 
+TEST_F(PosixMmapFileTest, WhatIsReservedIsThere) {
+  if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
+    return;  // As above.
+  }
+  const auto file = Make(path_);
+  ASSERT_TRUE(file->Append("head").ok());
+  ASSERT_TRUE(file->Reserve(0, kMiB + kMiB / 2).ok());
+  const std::string filler = directory_.Sub("filler");
+  std::unique_ptr<WritableFile> other;
+  ASSERT_TRUE(env_->NewWritableFile(filler, {}, &other).ok());
+  while (other->Append(std::string(4096, 'f')).ok()) {
+  }
+  EXPECT_TRUE(file->Reserve(0, 2 * kMiB).IsNoSpace());
+  // Refused only where nothing was written.
+  const std::string body(kMiB + kMiB / 2 - 4, 'b');
+  ASSERT_TRUE(file->Append(body).ok());
+  ASSERT_TRUE(env_->RemoveFile(filler).ok());
+  other.reset();
+  ASSERT_TRUE(file->Reserve(0, 2 * kMiB).ok());
+  ASSERT_TRUE(file->Append("tail").ok());
+  ASSERT_TRUE(file->Close().ok());
+  EXPECT_TRUE(Read(path_) == "head" + body + "tail");
+  umount2(directory_.path().c_str(), MNT_DETACH);
+}
+
+TEST_F(PosixMmapFileTest, GivesBackWhatWasReserved) {
+  const auto file = Make(path_);
+  file->Release();
+  EXPECT_EQ(BlocksOf(path_), 0u);
+  std::string expected;
+  for (const size_t size : {size_t{10}, size_t{5000}, size_t{4096}, size_t{1},
+                            size_t{2 * kMiB}, size_t{7}, size_t{kMiB - 7}}) {
+    SCOPED_TRACE(size);
+    const std::string piece(size,
+                            static_cast<char>('a' + expected.size() % 26));
+    ASSERT_TRUE(file->Reserve(file->Size(), 3 * kMiB).ok());
+    ASSERT_TRUE(file->Append(piece).ok());
+    expected += piece;
+    file->Release();
+    EXPECT_TRUE(Read(path_) == expected);
+    EXPECT_LT(BlocksOf(path_), expected.size() + 64 * 1024);
+  }
+  // With nothing reserved.
+  ASSERT_TRUE(file->Append("end").ok());
+  ASSERT_TRUE(file->Close().ok());
+  EXPECT_TRUE(Read(path_) == expected + "end");
+}
+
 TEST_F(PosixMmapFileTest, PlainFileWhereSpaceCannotBeAllocated) {
   if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
     return;  // As above.
