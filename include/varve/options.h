@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Every option of the engine, with its default, unit and bounds. Names are
-// RocksDB's where the thing is the same.
+// All options of the engine, each with its unit, bounds and default. An option
+// that RocksDB also has keeps RocksDB's name.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,226 +27,248 @@ class EventListener;
 class RateLimiter;
 class Snapshot;
 
-// What recovery does with a write-ahead log that is damaged.
+// How recovery treats a damaged write-ahead log.
 enum class WalRecoveryMode : uint8_t {
-  // Every log must be whole; else Open is Corruption.
+  // Any damage makes Open return Corruption.
   kAbsoluteConsistency,
-  // Replay up to the first damage and stop there for good: the database is as
-  // it was at some moment. The default.
+  // Replay the logs up to the first damaged record and ignore everything after
+  // it. The database is then in a state that it had at one point in time. The
+  // default.
   kPointInTime,
 };
 
-// Which keys are the same key.
+// When two keys are considered equal.
 enum class KeyCase : uint8_t {
-  // Those of the same bytes. The default.
+  // When their bytes are equal. The default.
   kSensitive,
-  // Those that differ in case only. Keys are UTF-8, and InvalidArgument if they
-  // are not. They are folded on every way in, to Unicode's full case folding in
-  // normal form C: what is stored, and what iterators give, is the folded key,
-  // in whose bytes keys are ordered. It may be longer than the key.
+  // When they differ only in case. Keys must be UTF-8; other keys are
+  // InvalidArgument. Every call folds its keys first, by Unicode's full case
+  // folding and normalization form C. The database stores folded keys, orders
+  // them by their bytes, and returns them from iterators. A folded key can be
+  // longer than the original.
   kInsensitive,
 };
 
 struct Options {
   // ---- Behaviour ----
 
-  // Make the database if it is missing (its parent directory must exist).
-  // Default: false, Open of a missing database is InvalidArgument.
+  // Create the database if it does not exist. Its parent directory must exist.
+  // Without this option, Open returns InvalidArgument for a missing database.
+  // Default: false.
   bool create_if_missing = false;
 
-  // Open of an existing database is InvalidArgument. Default: false.
+  // Return InvalidArgument from Open if the database already exists.
+  // Default: false.
   bool error_if_exists = false;
 
-  // Verify the checksums of all tables' metadata at Open, and check every
-  // table file's size, instead of at first use. Default: true.
+  // Check the size of every table file, and the checksums of every table's
+  // metadata, in Open. Otherwise each table is checked when it is first used.
+  // Default: true.
   bool paranoid_checks = true;
 
-  // The order of keys. Default: bytewise.
+  // Defines the order of keys. Must be the comparator that the database was
+  // created with. Must outlive the DB. Default: bytewise order.
   const Comparator* comparator = BytewiseComparator();
 
-  // Whether case counts in keys. A new database remembers it; to open it with
-  // another value is InvalidArgument. RocksDB and its tools read such a
-  // database, whose keys are the folded ones; where they write to it, they
-  // forget the setting, and it opens as kSensitive only. Default: kSensitive.
+  // Whether keys are case-sensitive. The database records this setting when it
+  // is created. Opening it with another value returns InvalidArgument. RocksDB
+  // can read a case-insensitive database and sees the folded keys. If RocksDB
+  // writes to it, the recorded setting is lost, and the database can only be
+  // opened as kSensitive from then on. Default: kSensitive.
   KeyCase key_case = KeyCase::kSensitive;
 
-  // Files, clock and threads. Default: the operating system's.
+  // Provides files, clock and threads. Must outlive the DB.
+  // Default: the operating system's.
   Env* env = Env::Default();
 
-  // Where to log. Default: null, a file LOG in the database's directory; the
-  // ten newest earlier ones are kept as LOG.old.<time>.
+  // Receives the informational log. If null, the DB writes a file LOG in its
+  // directory and keeps the ten newest earlier ones as LOG.old.<time>.
+  // Default: null.
   std::shared_ptr<Logger> info_log;
 
-  // What to do with damaged logs.
+  // How recovery treats a damaged log. Default: kPointInTime.
   WalRecoveryMode wal_recovery_mode = WalRecoveryMode::kPointInTime;
 
-  // Do not flush at Close what was written with disable_wal: it is lost then.
-  // Default: false.
+  // Do not flush memtables in Close. Updates that were written with disable_wal
+  // and are still in a memtable are then lost. Default: false.
   bool avoid_flush_during_shutdown = false;
 
   // ---- Memory ----
 
-  // Bytes of updates collected in memory before they are written to a table.
-  // Larger means fewer, larger tables and a longer recovery. Less than 64 KiB
-  // is taken as 64 KiB. [0, 64 GiB]. Default: 64 MiB.
+  // Size of a memtable in bytes. A memtable that reaches this size is flushed
+  // to a table. A larger memtable makes fewer and larger tables, and makes
+  // recovery take longer. Values below 64 KiB are raised to 64 KiB.
+  // [0, 64 GiB]. Default: 64 MiB.
   size_t write_buffer_size = 64 << 20;
 
-  // Write buffers kept in memory, the one being filled included, before
-  // writers wait for a flush. Less than 2 is taken as 2; at most 64.
+  // Maximum number of memtables, including the active one. When all are full,
+  // writers wait for a flush. Values below 2 are raised to 2. At most 64.
   // Default: 2.
   int max_write_buffer_number = 2;
 
-  // Blocks kept in memory, uncompressed. Default: null, a cache of 32 MiB of
-  // the DB's own.
+  // Cache for uncompressed blocks. DBs can share one. If null, the DB creates
+  // its own cache of 32 MiB. Default: null.
   std::shared_ptr<Cache> block_cache;
 
   // ---- Files ----
 
-  // Table files held open; -1 for all that the limit of descriptors, less a
-  // reserve, admits. Below 16 is taken as 16. [-1, 4 Mi]. Default: -1.
+  // Maximum number of table files that are open at the same time. -1 allows as
+  // many as the process's descriptor limit, less a reserve. Values from 0 to 15
+  // are raised to 16. [-1, 4 Mi]. Default: -1.
   int max_open_files = -1;
 
-  // Charge what tables know of themselves, mostly index and filter, to the
-  // block cache, and forget it, that of the tables used least lately first,
-  // where it would take more than half of the cache; it is read again when it
-  // is needed. A lookup then takes a mutex for each table that it looks into.
-  // Default: false, all of it stays in memory beside the cache.
+  // Charge the metadata of tables, mainly index and filter, to the block cache.
+  // If it takes more than half of the cache, the metadata of the least recently
+  // used tables is evicted and read again when it is needed. A lookup then
+  // takes a mutex for each table that it searches. If false, all metadata stays
+  // in memory and does not count against the cache. Default: false.
   bool cache_index_and_filter_blocks = false;
 
-  // Read tables past the page cache (O_DIRECT). Default: false.
+  // Read tables with O_DIRECT, which bypasses the page cache. Default: false.
   bool use_direct_reads = false;
 
-  // Bytes after which written tables are pushed to the device in the
-  // background, so that a sync at the end does not stall; 0 leaves it to the
-  // kernel. Default: 1 MiB.
+  // While a table is being written, start writeback to the device every this
+  // many bytes, so that the final sync has little left to do. 0 leaves
+  // writeback to the kernel. Default: 1 MiB.
   uint64_t bytes_per_sync = 1 << 20;
 
-  // Hand the log to the operating system only when its buffer of 64 KiB is
-  // full, by FlushWAL, or by a write with sync or of 64 KiB and more: fewer
-  // system calls, and what is in the buffer, and a write of which some is, die
-  // with the process: the last ones, of 128 KiB at most. Default: false.
+  // Buffer the log in the process, and write it to the operating system only
+  // when the buffer of 64 KiB is full, in FlushWAL, or for a write that is
+  // synced or has at least 64 KiB. This saves system calls. If the process
+  // dies, the newest writes are lost, at most 128 KiB of them.
+  // Default: false.
   bool manual_wal_flush = false;
 
-  // Write the log through a mapping of its allocated space: a write is then a
-  // copy in memory, no system call, and survives the process as before. The
-  // price: a device that fails while the mapping is written kills the process
-  // by SIGBUS, where write() would return an error. Until the log is closed,
-  // its file ends in up to 1 MiB of zeros. Without effect where the file
-  // system cannot do it. Default: false.
+  // Write the log through a memory mapping of preallocated space. A write is
+  // then a memory copy without a system call, and still survives the death of
+  // the process. A device that fails while the mapping is written to kills the
+  // process with SIGBUS, where write() would return an error. Until the log is
+  // closed, its file can end in up to 1 MiB of zeros. File systems that cannot
+  // preallocate or map ignore this option. Default: false.
   bool use_mmap_writes = false;
 
-  // As bytes_per_sync, for logs. Default: 0.
+  // The same as bytes_per_sync, for logs. Default: 0.
   uint64_t wal_bytes_per_sync = 0;
 
   // ---- Tables ----
 
-  // Uncompressed bytes of a data block, about. [1, 16 MiB]. Default: 4 KiB.
+  // Approximate size of a data block in bytes, before compression.
+  // [1, 16 MiB]. Default: 4 KiB.
   size_t block_size = 4 << 10;
 
-  // Entries between keys stored in full. Smaller is faster and larger.
-  // [1, 1024]. Default: 16.
+  // Number of entries from one restart point of a block to the next. The key at
+  // a restart point is stored in full. A smaller value makes reads faster and
+  // blocks larger. [1, 1024]. Default: 16.
   int block_restart_interval = 16;
 
-  // Compression of blocks that become at least an eighth smaller by it.
-  // Default: Snappy.
+  // Compression of blocks. A block that would not become at least an eighth
+  // smaller is stored uncompressed. Default: Snappy.
   CompressionType compression = CompressionType::kSnappy;
 
-  // Compression by level: the first entry is for level 0, the second for the
-  // base level (that which level 0 is compacted into), and so on; the last one
-  // for all that follow. Default: empty, `compression` everywhere.
+  // Compression for each level. The first entry is for level 0, the second for
+  // the base level (the level that level 0 is compacted into), and so on. The
+  // last entry applies to all deeper levels. If empty, `compression` applies to
+  // all levels. Default: empty.
   std::vector<CompressionType> compression_per_level;
 
-  // Compression of tables that have nothing below them, which are most of a
-  // large database. Default: none, as for the others.
+  // Compression of tables on the deepest level of their key range, which hold
+  // most of a large database. If not set, these tables are compressed like the
+  // others. Default: not set.
   std::optional<CompressionType> bottommost_compression;
 
-  // Of tables compressed with `compression`.
-  // For LZ4HC [1, 12] and ZSTD [-7, 22]; 0 is the library's own default.
+  // Compression level for tables that use `compression`: [1, 12] for LZ4HC,
+  // [-7, 22] for ZSTD. 0 selects the compression library's default.
   // Default: 0.
   int compression_level = 0;
 
-  // Filters in tables. Default: null, none. A Bloom filter of 10 bits a key
-  // makes most reads of absent keys free.
+  // Creates the filters in tables. A Bloom filter with 10 bits per key saves
+  // almost all table reads for absent keys. If null, tables have no filter.
+  // Default: null.
   std::shared_ptr<const FilterPolicy> filter_policy;
 
   // ---- Flush and compaction ----
 
-  // Flushes and compactions at a time, in threads shared by the DBs of an
-  // Env. [1, 64]. Default: 2.
+  // Maximum number of concurrent flushes and compactions. The threads are
+  // shared by all DBs of an Env. [1, 64]. Default: 2.
   int max_background_jobs = 2;
 
-  // Parts, ranges of keys, in which a large compaction out of level 0, or one
-  // that was asked for, is done at the same time, in threads beyond
-  // max_background_jobs. [1, 64]. Default: 1.
+  // Maximum number of key ranges into which a large compaction of level 0, or a
+  // large manual compaction, is split. The ranges are compacted concurrently,
+  // in threads that do not count against max_background_jobs.
+  // [1, 64]. Default: 1.
   int max_subcompactions = 1;
 
-  // Level-0 tables that start a compaction. At least 1. Default: 4.
+  // Number of level-0 tables that starts a compaction. At least 1. Default: 4.
   int level0_file_num_compaction_trigger = 4;
 
-  // Level-0 tables at which writers are slowed down, and stopped; not with
-  // disable_auto_compactions. Must not fall in this order from the trigger on;
-  // where one of them is left at its default, it is taken as the one before if
-  // that is larger. Defaults: 20, 36.
+  // Number of level-0 tables at which writers are slowed down, and at which
+  // they are stopped. Ignored with disable_auto_compactions. The three level-0
+  // limits must not decrease in this order. A limit that has its default value
+  // is raised to the one before it if necessary. Defaults: 20, 36.
   int level0_slowdown_writes_trigger = 20;
   int level0_stop_writes_trigger = 36;
 
-  // Bytes that wait for compaction at which writers are slowed down, and
-  // stopped; 0 for never; not with disable_auto_compactions. Must rise in this
-  // order; one that is left at its default is taken as the other if it does
-  // not. Defaults: 64 GiB, 256 GiB.
+  // Estimated bytes of pending compaction at which writers are slowed down, and
+  // at which they are stopped. 0 means no limit. Ignored with
+  // disable_auto_compactions. The hard limit must not be below the soft limit.
+  // If it is, and one of them has its default value, that one is set to the
+  // other. Defaults: 64 GiB, 256 GiB.
   uint64_t soft_pending_compaction_bytes_limit = uint64_t{64} << 30;
   uint64_t hard_pending_compaction_bytes_limit = uint64_t{256} << 30;
 
-  // Bytes of a table of a level above 0, about. [1 KiB, 64 GiB].
-  // Default: 64 MiB.
+  // Approximate size in bytes of a table on level 1 and deeper.
+  // [1 KiB, 64 GiB]. Default: 64 MiB.
   uint64_t target_file_size_base = 64 << 20;
 
-  // Levels of tables, level 0 included. A database that has tables in levels
-  // beyond them is not opened (InvalidArgument). One that RocksDB keeps with
-  // fewer than 7 is to be opened with as many, else RocksDB must be told 7 from
-  // then on. [2, 7]; what is below is taken as 2. Default: 7.
+  // Number of levels, including level 0. Open returns InvalidArgument if the
+  // database has tables on deeper levels. If RocksDB uses the same database
+  // with fewer than 7 levels, set the same number here. Otherwise RocksDB must
+  // be opened with 7 levels from then on. Values below 2 are raised to 2. At
+  // most 7. Default: 7.
   int num_levels = 7;
 
-  // Bytes of the next level that a table may overlap before it is cut, or that
-  // a table that is moved may overlap; and bytes up to which a compaction
-  // takes more tables than it must. 0: 25 times target_file_size_base. Else
-  // at least target_file_size_base. Default: 0.
+  // Limits the size of later compactions, in bytes. A compaction finishes an
+  // output table before it overlaps more than this on the next level, moves a
+  // table without rewriting it only if it overlaps no more than this, and adds
+  // optional inputs up to this total. 0 selects 25 times target_file_size_base.
+  // Other values must be at least target_file_size_base. Default: 0.
   uint64_t max_compaction_bytes = 0;
 
-  // Bytes of the base level, that which level 0 is compacted into, at which it
-  // is compacted into the next one; with dynamic level sizes, at most.
-  // [1 KiB, no bound]. Default: 256 MiB.
+  // Size in bytes at which the base level (the level that level 0 is compacted
+  // into) is compacted into the next level. With dynamic level sizes, this is
+  // an upper bound. At least 1 KiB. Default: 256 MiB.
   uint64_t max_bytes_for_level_base = 256 << 20;
 
-  // How much larger each further level may be. [1, 1000]. Default: 10.
+  // Ratio of the size limits of one level and the level above it.
+  // [1, 1000]. Default: 10.
   double max_bytes_for_level_multiplier = 10;
 
-  // Take the last level's size as it is, and give the levels above it sizes
-  // that fit; small databases have few levels then, and what is overwritten
-  // or deleted takes little space. Else the base level is 1, and the last
-  // level may hold little more than those above it. May be changed from one
-  // Open to the next. Default: true, as RocksDB since 8.4.
+  // Derive the size limits of the levels from the actual size of the last
+  // level. Small databases then have few levels, and obsolete versions take
+  // little space. If false, the base level is always level 1. Can be changed
+  // from one Open to the next. Default: true, as in RocksDB since 8.4.
   bool level_compaction_dynamic_level_bytes = true;
 
-  // Do not compact by itself, and let no writer wait for what is then left to
-  // CompactRange. Default: false.
+  // Run compactions only in CompactRange. Writers are never slowed down or
+  // stopped because of pending compactions. Default: false.
   bool disable_auto_compactions = false;
 
-  // Bounds the bytes a second that flushes and compactions write; may be
-  // shared by DBs. Default: null, no bound.
+  // Limits the rate at which flushes and compactions write. DBs can share one.
+  // If null, there is no limit. Default: null.
   std::shared_ptr<RateLimiter> rate_limiter;
 
   // ---- Observation ----
 
-  // Counts and measures. May be shared by DBs. Default: null, the DB has
-  // its own, whose text is the property varve.stats.
+  // Collects counters and histograms. DBs can share one. If null, the DB has
+  // its own, which the property varve.stats shows. Default: null.
   std::shared_ptr<Statistics> statistics;
 
-  // What the DB's own Statistics measure. kDisableAll: it has none.
+  // The level of detail of the DB's own statistics. With kDisableAll the DB has
+  // none. Default: kExceptDetailedTimers.
   StatsLevel stats_level = StatsLevel::kExceptDetailedTimers;
 
-  // Told about flushes, compactions, stalls, errors and table files. Default:
-  // none.
+  // Notified of flushes, compactions, stalls, errors and table files.
+  // Default: none.
   std::vector<std::shared_ptr<EventListener>> listeners;
 
   // ---- Measurement ----
@@ -256,86 +278,90 @@ struct Options {
   AblationOptions ablation;
 };
 
-// Sets the option of that name, which is that of its field, from text:
-// - numbers in decimal; integers may end in K, M, G or T;
-// - true or false, or 1 or 0;
-// - compressions as none, snappy, lz4, lz4hc or zstd; a list of them with
-//   colons between; bottommost_compression may be empty;
-// - key_case as sensitive or insensitive; wal_recovery_mode as
-//   absolute_consistency or point_in_time;
-// - stats_level as disable_all, except_histogram_or_timers, except_timers,
+// Sets the field `name` of *options from text. The syntax of the value is:
+// - for a number: decimal; an integer can have a suffix K, M, G or T;
+// - for a boolean: true, false, 1 or 0;
+// - for a compression type: none, snappy, lz4, lz4hc or zstd. A list of them is
+//   separated by colons. bottommost_compression can be empty;
+// - for key_case: sensitive or insensitive;
+// - for wal_recovery_mode: absolute_consistency or point_in_time;
+// - for stats_level: disable_all, except_histogram_or_timers, except_timers,
 //   except_detailed_timers, except_time_for_mutex or all;
-// - filter_policy as bloomfilter:<bits per key>, or empty;
-// - block_cache as the bytes of a new one, rate_limiter as the bytes per second
-//   of a new one, 0 for none; ablation as AblationOptions::Parse has it.
-// InvalidArgument, and nothing is changed: there is no such option, it is an
-// object that cannot be made of text, or the value is none of its kind. Bounds
-// are looked at by DB::Open.
+// - for filter_policy: bloomfilter:<bits per key>, or empty for none;
+// - for block_cache: the size of a new cache in bytes;
+// - for rate_limiter: the bytes per second of a new one, or 0 for none;
+// - for ablation: see AblationOptions::Parse.
+// Returns InvalidArgument, and changes nothing, if there is no such option, if
+// it is an object that has no text form, or if the value has the wrong syntax.
+// Bounds are checked later, by DB::Open.
 VARVE_EXPORT Status SetOption(const Slice& name, const Slice& value,
                               Options* options);
 
-// How a read is done.
+// Options of a single read.
 struct ReadOptions {
-  // Read the database as it was then. Must be of the same DB and not be
-  // released yet; or that of a read transaction which has not ended, through
-  // whose pin the read then goes. Default: null, as it is now.
+  // Read the state of the database at this snapshot. It must belong to the same
+  // DB and must not have been released. It can also be the snapshot of a read
+  // transaction that has not ended. If null, read the current state.
+  // Default: null.
   const Snapshot* snapshot = nullptr;
 
-  // Verify the checksums of blocks read from files. Default: true.
+  // Verify the checksums of blocks that are read from files. Default: true.
   bool verify_checksums = true;
 
-  // Keep the blocks read in the block cache. Turn off for long scans.
-  // Default: true.
+  // Insert the blocks that this read loads into the block cache. Set to false
+  // for long scans. Default: true.
   bool fill_cache = true;
 
-  // For iterators: keys before `iterate_lower_bound`, and at or behind
-  // `iterate_upper_bound`, are not there. The slices and their bytes must
-  // outlive the iterator. They may be changed; the iterator must seek then
-  // before anything else, but under KeyCase::kInsensitive a change is not
-  // seen. Default: null, no bound.
+  // Limit an iterator to keys at or after `iterate_lower_bound` and before
+  // `iterate_upper_bound`. The slices and their bytes must outlive the
+  // iterator. They can be changed if the next call on the iterator is a seek.
+  // Under KeyCase::kInsensitive, changes have no effect. If null, there is no
+  // bound. Default: null.
   const Slice* iterate_lower_bound = nullptr;
   const Slice* iterate_upper_bound = nullptr;
 
-  // For iterators: bytes to read ahead in tables; 0 grows it by itself for
-  // scans. Default: 0.
+  // Bytes that an iterator reads ahead in table files. 0 selects automatic
+  // readahead, which grows with sequential reads. Default: 0.
   size_t readahead_size = 0;
 };
 
-// How a write is done.
+// Options of a single write.
 struct WriteOptions {
-  // Wait until the write is on the device (fdatasync of the log). Without it,
-  // a write survives the death of the process, and that of the machine only
-  // some time later. Default: false.
+  // Sync the log to the device (fdatasync) before the write returns. A write
+  // without sync survives a crash of the process, but not always a crash of the
+  // machine. It has the durability of write(2) without fsync(2).
+  // Default: false.
   bool sync = false;
 
-  // Do not write to the log: lost if the process dies before the next flush.
-  // InvalidArgument together with sync. Default: false.
+  // Do not write to the log. The write is lost if the process dies before the
+  // next flush. InvalidArgument together with sync. Default: false.
   bool disable_wal = false;
 
-  // Return Incomplete instead of waiting when writers have to wait for flush
-  // or compaction. Default: false.
+  // Return Incomplete if the write would have to wait for a flush or a
+  // compaction. Default: false.
   bool no_slowdown = false;
 };
 
-// How a flush is done.
+// Options of DB::Flush.
 struct FlushOptions {
-  // Wait until the tables are written. Default: true.
+  // Wait until the flush has finished. Default: true.
   bool wait = true;
 };
 
-// How a compaction that was asked for is done.
+// Options of DB::CompactRange.
 struct CompactRangeOptions {
-  // Rewrite the last level too, so that all that is deleted is gone.
-  // Default: false, it is rewritten only where something moves into it.
+  // Also rewrite tables on the last level that nothing is compacted into, so
+  // that no obsolete version or deletion remains in the range. Default: false.
   bool rewrite_bottommost_level = false;
 
-  // Let no other compaction run meanwhile. Without it, this one waits for
-  // those that it meets. Default: true.
+  // Run no other compaction at the same time. If false, this compaction only
+  // waits for compactions whose inputs overlap its own. Default: true.
   bool exclusive_manual_compaction = true;
 
-  // The level that everything goes to: [1, 6], and not above one that has keys
-  // of the range, nor above that which level 0 is compacted into; else
-  // InvalidArgument. Default: -1, the last one that has keys of the range.
+  // The level that receives the result, in [1, 6]. It must not be above the
+  // base level, nor above a level that has keys of the range. Otherwise
+  // CompactRange returns InvalidArgument. -1 selects the deepest level that has
+  // keys of the range. Default: -1.
   int target_level = -1;
 };
 
