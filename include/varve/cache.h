@@ -9,26 +9,28 @@
 
 namespace varve {
 
-// Holds uncompressed blocks of tables in memory, up to a capacity. Any number
-// of DBs may share one through Options::block_cache; each DB's blocks are its
-// own. NewBlockCache makes them; no other class can be one.
+// Keeps uncompressed blocks of tables in memory, up to a capacity. Any number
+// of DBs can share a cache through Options::block_cache. They share the
+// capacity, not the blocks. Caches are created by NewBlockCache. Other classes
+// cannot implement this interface.
 // Thread-safety: thread-safe.
 class VARVE_EXPORT Cache {
  public:
   virtual ~Cache() = default;
 
-  // In bytes. A smaller capacity evicts at once. Zero caches nothing. What a
-  // cache is made for says into how many parts, up to 64, it is divided: one
-  // that is shrunk so far that no block fits into a part caches none.
+  // Capacity in bytes. A smaller capacity evicts blocks immediately. A capacity
+  // of zero caches nothing. The capacity at creation determines the number of
+  // shards, up to 64. If a cache is later made so small that no block fits into
+  // a shard, it caches nothing.
   virtual void SetCapacity(size_t capacity_bytes) = 0;
   virtual size_t GetCapacity() const = 0;
 
-  // Bytes charged now, and the part of them that iterators and values in use
-  // keep from being evicted.
+  // Returns the bytes in the cache, and the bytes of blocks that cannot be
+  // evicted because iterators or values use them.
   virtual size_t GetUsage() const = 0;
   virtual size_t GetPinnedUsage() const = 0;
 
-  // Evicts all that is not in use.
+  // Evicts all blocks that are not in use.
   virtual void EraseUnreferenced() = 0;
 
  private:
@@ -36,23 +38,23 @@ class VARVE_EXPORT Cache {
   Cache() = default;
 };
 
-// What NewBlockCache makes.
+// Options of NewBlockCache.
 struct CacheOptions {
-  // Bytes of blocks to keep.
+  // Capacity in bytes. Default: 32 MiB.
   size_t capacity_bytes = 32 << 20;
-  // true: a block that does not fit because everything is in use is not
-  // cached, and the read goes on with a copy of its own. false: the capacity
-  // is exceeded, until that has ended and the next block is missed.
+  // If all blocks are in use and another one does not fit: true leaves it out
+  // of the cache, and the read uses a private copy; false exceeds the capacity
+  // until blocks can be evicted again. Default: false.
   bool strict_capacity_limit = false;
-  // Put blocks on huge pages, if the kernel gives them on request. Not done
-  // for capacities below 64 MiB, of which a page of 2 MiB is too large a part.
+  // Place blocks on huge pages if the kernel provides them on request. Ignored
+  // for capacities below 64 MiB. Default: true.
   bool huge_pages = true;
   // For measurement; see ablation.h. A sealed build takes every mode for
   // kSwizzled.
   BlockCacheMode mode = BlockCacheMode::kSwizzled;
 };
 
-// A block cache; see Options::block_cache.
+// Creates a block cache for Options::block_cache.
 VARVE_EXPORT std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options);
 VARVE_EXPORT std::shared_ptr<Cache> NewBlockCache(size_t capacity_bytes);
 

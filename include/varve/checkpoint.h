@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Copies of an open database that cost little: the tables, which never change,
-// become hard links.
+// Checkpoints: cheap copies of an open database. Tables are immutable, so the
+// copy contains hard links to them.
 
 #include <memory>
 #include <string>
@@ -16,26 +16,28 @@ namespace varve {
 // Thread-safety: thread-safe.
 class VARVE_EXPORT Checkpoint {
  public:
-  // `db` must outlive it. InvalidArgument if it is null.
+  // Stores a Checkpoint for `db`, which must outlive it. Returns
+  // InvalidArgument if `db` is null.
   static Status Create(DB* db, std::unique_ptr<Checkpoint>* checkpoint);
 
   virtual ~Checkpoint() = default;
 
-  // Makes a database in `directory` that holds what was written before the
-  // call, and of what is written meanwhile all up to some write. Reads, writes
-  // and compactions go on. It is safe on the device when this returns OK, and
-  // does not depend on the first one: each may be changed or removed.
+  // Creates a copy of the database in `directory`. The copy contains all writes
+  // that returned before the call. Of the writes during the call, it contains
+  // all up to some point. Reads, writes and compactions continue. When this
+  // returns OK, the copy is durable. It does not depend on the original.
   //
-  // Tables are copied where the file system cannot link them. It is built
-  // under the name `directory`.tmp; one at a time of each DB. What a call that
-  // was cut off has left there, a part of a database without CURRENT, is
-  // removed first; anything else of that name is left alone, and
-  // `directory`.tmp2 or a further one is taken. Where updates were written with
-  // disable_wal, writers wait for a flush.
+  // Where the file system cannot create hard links, tables are copied. The copy
+  // is built in `directory`.tmp, by one call per DB at a time. An incomplete
+  // copy there, left by an interrupted call, is removed first. If another file
+  // or directory has this name, `directory`.tmp2 or a later name is used.
+  // Writers wait for a flush if updates were written with disable_wal.
   //
-  // InvalidArgument: `directory` exists. IOError and others: nothing is left
-  // in its place; or all of it, if it could neither be made safe nor be put
-  // away. NotSupported: the DB was opened for reading only.
+  // Errors:
+  // - InvalidArgument: `directory` exists.
+  // - NotSupported: the DB was opened for reading only.
+  // - IOError and others: the copy is removed. It is left complete if it could
+  //   neither be made durable nor be removed.
   virtual Status CreateCheckpoint(const std::string& directory) = 0;
 };
 

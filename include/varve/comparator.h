@@ -8,33 +8,36 @@
 
 namespace varve {
 
-// A total order over keys. It belongs to a database for life: its name is
-// recorded there, and opening with another one is refused.
+// Defines a total order of keys. A database records the name of its comparator
+// at creation. It cannot be opened with another one.
 // Thread-safety: methods are called from many threads at once.
 // Lifetime: must outlive every DB opened with it.
 class VARVE_EXPORT Comparator {
  public:
   virtual ~Comparator() = default;
 
-  // < 0, 0 or > 0 as a stands before, with or behind b. If 0 may also be the
-  // answer for other bytes, the database must have no built-in Bloom filter.
+  // Returns a value < 0, 0 or > 0 if a is ordered before, equal to or after b.
+  // If it returns 0 for keys with different bytes, the database must not use
+  // the built-in Bloom filter.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
 
-  // The name recorded in databases. Change it when the order changes. Names
-  // that begin with "leveldb." or "rocksdb." or "varve." are taken.
+  // Returns the name that databases record. It must change when the order
+  // changes. Names that begin with "leveldb.", "rocksdb." or "varve." are
+  // reserved.
   virtual const char* Name() const = 0;
 
-  // If *start < limit, may change *start to a shorter string in
-  // [*start, limit). Doing nothing is correct; it only makes indexes larger.
+  // If *start < limit, changes *start to a shorter string in [*start, limit).
+  // An implementation can do nothing. Index blocks are then larger.
   virtual void FindShortestSeparator(std::string* start,
                                      const Slice& limit) const = 0;
 
-  // May change *key to a shorter string >= *key. Doing nothing is correct.
+  // Changes *key to a shorter string >= *key. An implementation can do nothing.
   virtual void FindShortSuccessor(std::string* key) const = 0;
 };
 
-// Unsigned bytewise order, a prefix first: "leveldb.BytewiseComparator", the
-// default. Lives for ever.
+// Returns the default comparator, "leveldb.BytewiseComparator". It orders keys
+// by their bytes as unsigned numbers. A key is ordered before its extensions.
+// The comparator is never destroyed.
 VARVE_EXPORT const Comparator* BytewiseComparator();
 
 }  // namespace varve

@@ -9,14 +9,15 @@
 
 namespace varve {
 
-// Walks the entries of a database, as they were when the iterator was made
-// (or of ReadOptions::snapshot), in the order of its comparator.
+// Iterates over the entries of a database in the order of its comparator. It
+// shows the state of the database at its creation, or at
+// ReadOptions::snapshot.
 //
-// A new iterator is not valid: seek first. After an error it is not valid
-// either, and status() says which: check it when Valid() turns false.
+// A new iterator is not valid until it seeks. After an error it is not valid
+// either. When Valid() returns false, check status().
 // Thread-safety: owned by one thread at a time.
-// Lifetime: destroy it before the DB; it keeps memtables, files and blocks
-// alive.
+// Lifetime: must be destroyed before the DB. It keeps memtables, files and
+// blocks alive.
 class VARVE_EXPORT Iterator {
  public:
   Iterator() = default;
@@ -24,36 +25,38 @@ class VARVE_EXPORT Iterator {
   Iterator& operator=(const Iterator&) = delete;
   virtual ~Iterator() = default;
 
-  // Whether it stands on an entry.
+  // Returns true if the iterator is positioned at an entry.
   bool Valid() const { return valid_; }
 
-  // The first and last entry within the bounds of ReadOptions.
+  // Moves to the first or the last entry within the bounds of ReadOptions.
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;
-  // The first entry at or behind `target`.
+  // Moves to the first entry whose key is at or after `target`.
   virtual void Seek(const Slice& target) = 0;
-  // The last entry at or before `target`.
+  // Moves to the last entry whose key is at or before `target`.
   virtual void SeekForPrev(const Slice& target) = 0;
 
-  // REQUIRES: Valid().
+  // Moves to the next or the previous entry. REQUIRES: Valid().
   virtual void Next() = 0;
   virtual void Prev() = 0;
 
-  // Valid until the iterator moves. REQUIRES: Valid().
+  // Returns the key or the value of the entry. The slice is valid until the
+  // iterator moves. REQUIRES: Valid().
   Slice key() const { return key_; }
   Slice value() const { return value_; }
 
-  // OK at the end of the data; else what stopped it.
+  // Returns OK at the end of the data, otherwise the error that ended the
+  // iteration.
   virtual Status status() const = 0;
 
  protected:
-  // Set by every move, so that looking at the entry costs no call.
+  // Set by every move, so that Valid, key and value need no virtual call.
   bool valid_ = false;
   Slice key_;
   Slice value_;
 };
 
-// An iterator that is never valid, and has this status.
+// Returns an iterator that is never valid and has the given status.
 VARVE_EXPORT std::unique_ptr<Iterator> NewErrorIterator(Status status);
 
 }  // namespace varve

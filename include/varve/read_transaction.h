@@ -12,37 +12,37 @@
 
 namespace varve {
 
-// Several reads of one moment of a database. It is a snapshot, and in addition
-// holds on to the memtables and tables that make up that moment: its reads look
-// for nothing and wait for nobody, whatever is written, flushed or compacted
-// meanwhile. To begin and to end one takes no lock and no allocation, and
-// writes no memory that other threads write, but for a thread's first one and
-// for when it spans a flush or compaction.
+// Reads of one state of a database. A read transaction is a snapshot that also
+// pins the memtables and tables of this state. Its reads never take a lock or
+// wait, even if the database is written, flushed or compacted at the same time.
+// Starting and ending a transaction needs no lock and no allocation, and writes
+// no memory that other threads write. Exceptions are the first transaction of a
+// thread, and a transaction during which a flush or compaction ends.
 //
 //   ReadTransaction read(db.get());
-//   Status status = read.Get({}, key, &value);   // As it was above.
+//   Status status = read.Get({}, key, &value);
 //
-// What it costs others: until it ends, the files and memtables that it reads
-// from are kept, and versions that it sees are not dropped. End it soon; the
-// property "varve.oldest-snapshot" tells of those that stay.
+// Until it ends, the files and memtables that it pins are kept, and versions of
+// keys that it sees are not dropped. So it should end soon. The property
+// "varve.oldest-snapshot" describes the oldest one.
 //
-// Thread-safety: reads may be done by several threads at once. It may be begun
-// on one thread, moved to, and ended on another; that, and assignment, must not
-// overlap any other use.
-// Lifetime: end it before DB::Close, which else answers Busy and closes
-// nothing. If its DB is destroyed all the same, that ends it: what it held on
-// to is released, its reads are ShutdownInProgress, and its own End or
-// destruction, on any thread, is still allowed.
+// Thread-safety: several threads can read at the same time. A transaction can
+// be started, moved and ended on different threads. A move must not overlap any
+// other use.
+// Lifetime: end it before DB::Close, which otherwise returns Busy and closes
+// nothing. If the DB is destroyed first, the transaction releases what it pins,
+// and its reads return ShutdownInProgress. It can still be ended or destroyed.
 class VARVE_EXPORT ReadTransaction {
  public:
-  // One that has ended.
+  // Creates a transaction that has ended.
   ReadTransaction() = default;
-  // Sees all updates whose call returned before. `db` must not be null.
+  // Starts a transaction. It sees all updates whose call has returned. REQUIRES:
+  // `db` is not null.
   explicit ReadTransaction(DB* db)
       : db_(db), snapshot_(db->BeginReadTransaction()) {}
   ~ReadTransaction() { End(); }
 
-  // The other one has ended then.
+  // `other` has ended afterwards.
   ReadTransaction(ReadTransaction&& other) noexcept
       : db_(other.db_), snapshot_(std::exchange(other.snapshot_, nullptr)) {}
   ReadTransaction& operator=(ReadTransaction&& other) noexcept {
@@ -54,24 +54,25 @@ class VARVE_EXPORT ReadTransaction {
     return *this;
   }
 
-  // Ends it; nothing if it has ended. Iterators may stay: they keep what they
-  // need.
+  // Ends the transaction. Does nothing if it has ended. Its iterators stay
+  // valid.
   void End() {
     if (snapshot_ != nullptr) std::exchange(snapshot_, nullptr)->End();
   }
   bool has_ended() const { return snapshot_ == nullptr; }
 
-  // Updates up to and including this number are seen. REQUIRES: not ended.
+  // Returns the sequence number of the newest update that the transaction sees.
+  // REQUIRES: !has_ended().
   uint64_t sequence() const { return snapshot_->GetSequenceNumber(); }
 
-  // For ReadOptions::snapshot of calls to the DB itself, which then read from
-  // what this holds on to. Not to be given to DB::ReleaseSnapshot. Null once
-  // ended.
+  // Returns a snapshot for ReadOptions::snapshot of reads on the DB itself, which
+  // then use what the transaction pins. It must not be passed to
+  // DB::ReleaseSnapshot. Null if the transaction has ended.
   const Snapshot* snapshot() const { return snapshot_; }
 
-  // As those of DB; ReadOptions::snapshot is not looked at.
-  // InvalidArgument: the transaction has ended. ShutdownInProgress: its DB is
-  // gone.
+  // Read as the methods of DB do. ReadOptions::snapshot is ignored. Return
+  // InvalidArgument if the transaction has ended, and ShutdownInProgress if its
+  // DB has been destroyed.
   Status Get(const ReadOptions& options, const Slice& key,
              PinnableSlice* value) const;
   Status Get(const ReadOptions& options, const Slice& key,
@@ -89,7 +90,7 @@ class VARVE_EXPORT ReadTransaction {
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses) const;
-  // Sets what `options` become for this transaction.
+  // Sets *mine to the options for a read of this transaction.
   Status Prepare(const ReadOptions& options, ReadOptions* mine) const;
 
   DB* db_ = nullptr;

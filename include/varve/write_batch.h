@@ -11,79 +11,81 @@
 
 namespace varve {
 
-// Updates that take effect together or not at all, in the order given: of two
-// updates of one key, the later wins.
+// A sequence of updates that is applied atomically by DB::Write. If a batch has
+// several updates of a key, the last one wins.
 //
-// Its bytes are the payload of a write-ahead log record in RocksDB's format.
+// Its bytes are the payload of a log record in RocksDB's format.
 // Thread-safety: thread-compatible.
 class VARVE_EXPORT WriteBatch {
  public:
-  // Sees a batch's updates in order.
+  // Receives the updates of a batch; see Iterate.
   class Handler {
    public:
     virtual ~Handler() = default;
-    // One update each, in their order.
+    // Each is called for one update, in the order of the batch.
     virtual void Put(const Slice& key, const Slice& value) = 0;
     virtual void Delete(const Slice& key) = 0;
-    // A delete that promises the key was put once only. The default treats it
-    // as Delete.
+    // See WriteBatch::SingleDelete. The default calls Delete.
     virtual void SingleDelete(const Slice& key) { Delete(key); }
-    // All keys from `begin` up to, not including, `end`.
+    // Deletes the keys from `begin`, inclusive, to `end`, exclusive.
     virtual void DeleteRange(const Slice& begin, const Slice& end) = 0;
-    // A note in the log that changes nothing.
+    // See PutLogData. The default does nothing.
     virtual void LogData(const Slice& /*blob*/) {}
-    // false stops the iteration.
+    // Called before each update. Returning false stops the iteration.
     virtual bool Continue() { return true; }
   };
 
   WriteBatch();
-  // From bytes of Data(). Iterate says whether they are damaged, and DB::Write
-  // refuses them then.
+  // Creates a batch from bytes that Data() returned. If they are damaged,
+  // Iterate and DB::Write return an error.
   explicit WriteBatch(std::string representation);
   WriteBatch(const WriteBatch&) = default;
   WriteBatch& operator=(const WriteBatch&) = default;
-  // `other` is empty afterwards, and may be used again.
+  // Makes `other` empty. It can be used again.
   WriteBatch(WriteBatch&& other) noexcept;
   WriteBatch& operator=(WriteBatch&& other) noexcept;
 
-  // Keys and values may be empty. A key and its value that take more than
-  // 3 GiB - 8 bytes together, or the two keys of DeleteRange that do, make the
-  // DB refuse the batch as InvalidArgument: no table could hold them. So do
-  // more than 2^32 - 1 updates in a batch. All arguments may be slices of the
-  // batch's own bytes.
+  // Each adds an update. Keys and values can be empty. Arguments can be slices of
+  // the batch's own bytes.
+  //
+  // DB::Write returns InvalidArgument for a batch with more than 2^32 - 1
+  // updates, or in which a key and its value, or the two keys of a DeleteRange,
+  // exceed 3 GiB - 8 bytes together.
   void Put(const Slice& key, const Slice& value);
   void Delete(const Slice& key);
-  // As Delete, for a key that was put at most once since it was last deleted.
+  // Deletes a key that was put at most once since it was last deleted. Cheaper
+  // than Delete. For other keys, the result is undefined.
   void SingleDelete(const Slice& key);
-  // Deletes all keys from `begin` up to, not including, `end`, at the cost of
-  // one update, however many there are. Without effect if they are equal; if
-  // `end` comes first, DB::Write refuses the batch as InvalidArgument.
+  // Deletes all keys from `begin`, inclusive, to `end`, exclusive. The cost does
+  // not depend on the number of keys. If `begin` equals `end`, nothing is
+  // deleted. If `end` is before `begin`, DB::Write returns InvalidArgument.
   void DeleteRange(const Slice& begin, const Slice& end);
-  // Stores bytes in the log only. Replication may use it for its own notes.
-  // More than 4 GiB - 1 of them are refused like a key.
+  // Adds bytes that are stored in the log only, for example for replication.
+  // DB::Write returns InvalidArgument for more than 4 GiB - 1 bytes.
   void PutLogData(const Slice& blob);
 
-  // Takes all updates out.
+  // Removes all updates.
   void Clear();
-  // Adds the updates of `other` behind those of this.
+  // Appends the updates of `other`.
   void Append(const WriteBatch& other);
 
-  // Number of updates.
+  // Returns the number of updates.
   uint32_t Count() const;
-  // Bytes that the batch takes in the log.
+  // Returns the approximate number of bytes of the batch in the log.
   size_t ApproximateSize() const { return representation_.size(); }
   const std::string& Data() const { return representation_; }
 
-  // Corruption if the bytes are damaged (what came before the damage was
-  // handed over), NotSupported for update kinds that Varve does not have, for
-  // updates of column families and for those of more than it takes.
+  // Calls the handler for each update. Returns Corruption if the bytes are
+  // damaged; the updates before the damage have been passed to the handler.
+  // Returns NotSupported for kinds of updates that Varve does not have, such as
+  // updates of column families, and for updates that exceed the limits above.
   Status Iterate(Handler* handler) const;
 
  private:
   friend class WriteBatchInternal;
 
-  // To what thread the memory is accounted. A copy is accounted once it
-  // changes.
+  // Charges the memory of the batch to a thread. A copy is charged when it is
+  // first changed.
   class Charge {
    public:
     Charge() = default;
@@ -114,9 +116,10 @@ class VARVE_EXPORT WriteBatch {
 
   std::string representation_;
   Charge charge_;
-  // An update was too long; Write refuses the batch.
+  // An update exceeds a limit. DB::Write returns InvalidArgument.
   bool too_long_ = false;
-  // Made from bytes, or has range deletions; Write checks it first.
+  // DB::Write must check the batch: it was created from bytes, or it has range
+  // deletions.
   bool unchecked_ = false;
 };
 
