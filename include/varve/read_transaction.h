@@ -36,8 +36,8 @@ class VARVE_EXPORT ReadTransaction {
  public:
   // Creates a transaction that has ended.
   ReadTransaction() = default;
-  // Starts a transaction. It sees all updates whose call has returned. REQUIRES:
-  // `db` is not null.
+  // Starts a transaction. It sees all updates whose call has returned.
+  // REQUIRES: `db` is not null.
   explicit ReadTransaction(DB* db)
       : db_(db), snapshot_(db->BeginReadTransaction()) {}
   ~ReadTransaction() { End(); }
@@ -65,8 +65,8 @@ class VARVE_EXPORT ReadTransaction {
   // REQUIRES: !has_ended().
   uint64_t sequence() const { return snapshot_->GetSequenceNumber(); }
 
-  // Returns a snapshot for ReadOptions::snapshot of reads on the DB itself, which
-  // then use what the transaction pins. It must not be passed to
+  // Returns a snapshot for ReadOptions::snapshot of reads on the DB itself,
+  // which then use the pinned memtables and tables. It must not be passed to
   // DB::ReleaseSnapshot. Null if the transaction has ended.
   const Snapshot* snapshot() const { return snapshot_; }
 

@@ -56,8 +56,8 @@ class VARVE_EXPORT WriteBatch {
   // Deletes a key that was put at most once since it was last deleted. Cheaper
   // than Delete. For other keys, the result is undefined.
   void SingleDelete(const Slice& key);
-  // Deletes all keys from `begin`, inclusive, to `end`, exclusive. The cost does
-  // not depend on the number of keys. If `begin` equals `end`, nothing is
+  // Deletes all keys from `begin`, inclusive, to `end`, exclusive. The cost
+  // does not depend on the number of keys. If `begin` equals `end`, nothing is
   // deleted. If `end` is before `begin`, DB::Write returns InvalidArgument.
   void DeleteRange(const Slice& begin, const Slice& end);
   // Adds bytes that are stored in the log only, for example for replication.
