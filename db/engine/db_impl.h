@@ -184,7 +184,8 @@ class DBImpl final : public DB,
                         MultiGetScratch* scratch, Status* statuses);
   // What an iterator walks. REQUIRES: a reference to the SuperVersion.
   void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
-                SequenceNumber sequence, const TombstoneSets* tombstones,
+                SequenceNumber sequence,
+                const VersionRangeTombstones* tombstones,
                 IteratorContext* context);
   SuperVersion* NewSuperVersionLocked() VARVE_REQUIRES(mutex_);
   // Makes the current memtables and version what reads see.

@@ -29,8 +29,8 @@ Bundle BundleOfLevel(Bundle of_level0, int level) {
 
 // Of a tree for the newest sequence number that was read before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
-                        const TombstoneSets* tombstones, uint64_t context_id,
-                        const ReadOptions& options) {
+                        const VersionRangeTombstones* tombstones,
+                        uint64_t context_id, const ReadOptions& options) {
   IteratorTreeKey key;
   key.db = context_id;
   key.super_version = super_version.number;
@@ -322,16 +322,17 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
 
 void DBImpl::MakeTree(const ReadOptions& options,
                       const SuperVersion& super_version,
-                      SequenceNumber sequence, const TombstoneSets* tombstones,
+                      SequenceNumber sequence,
+                      const VersionRangeTombstones* tombstones,
                       IteratorContext* context) {
   ContextMemory* const memory = context->memory();
   const Version& version = *super_version.version;
   ContextVector<std::unique_ptr<InternalIterator>> children(memory);
   children.reserve(1 + super_version.immutable.size() +
                    version.files(0).size() + kNumLevels);
-  RangeDeletionFilters filters(&comparator_, sequence, memory);
+  RangeTombstoneFilters filters(&comparator_, sequence, memory);
   const auto add = [&](const MemTable& memtable) {
-    RangeDeletionFilters::SetList sets(memory);
+    RangeTombstoneFilters::SetList sets(memory);
     memtable.tombstones().CopySets(&sets);
     children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
   };
@@ -356,10 +357,10 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   DbIteratorParts parts;
   // After the SuperVersion is held, as in Get.
   parts.sequence = ReadSequence(options);
-  std::shared_ptr<const TombstoneSets> tombstones;
+  std::shared_ptr<const VersionRangeTombstones> tombstones;
   Status status;
   if (super_versions_.End(read)) [[likely]] {
-    status = super_version->version->FindTombstones(&tombstones);
+    status = super_version->version->FindRangeTombstones(&tombstones);
   } else {
     status = ClosedError();
   }

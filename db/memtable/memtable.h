@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "db/memtable/blink_tree.h"
-#include "db/memtable/memtable_tombstones.h"
 #include "db/memtable/point_index.h"
+#include "db/memtable/range_tombstone_memtable.h"
 #include "db/memtable/skiplist.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
@@ -68,7 +68,7 @@ class MemTable {
   // `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
       ContextMemory* memory = nullptr) const;
-  const MemTableTombstones& tombstones() const { return tombstones_; }
+  const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
   // Whether an update is of keys in [*begin, *end]; null is before the first
   // and behind the last.
   bool Overlaps(const Slice* begin, const Slice* end) const;
@@ -120,7 +120,7 @@ class MemTable {
   std::optional<BlinkTree> tree_;  // This one,
   std::optional<SkipList> list_;   // or that one if the mode says so.
   PointIndex index_;
-  MemTableTombstones tombstones_;
+  RangeTombstoneMemTable tombstones_;
   std::atomic<bool> never_added_{true};
 
   // Atomic (written by every Add and reference), so on a line that lookups do

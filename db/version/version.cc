@@ -370,13 +370,13 @@ void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
 }
 
 void Version::AddIterators(
-    const ReadOptions& options, const TombstoneSets* tombstones,
-    RangeDeletionFilters* filters,
+    const ReadOptions& options, const VersionRangeTombstones* tombstones,
+    RangeTombstoneFilters* filters,
     ContextVector<std::unique_ptr<InternalIterator>>* out) const {
   ContextMemory* const memory = filters->memory();
   const auto add = [&](std::unique_ptr<InternalIterator> source,
-                       const std::shared_ptr<const RangeTombstones>* own) {
-    std::span<const std::shared_ptr<const RangeTombstones>> sets;
+                       const std::shared_ptr<const RangeTombstoneSet>* own) {
+    std::span<const std::shared_ptr<const RangeTombstoneSet>> sets;
     if (own != nullptr && *own != nullptr) sets = {own, 1};
     out->push_back(filters->Wrap(std::move(source), sets));
   };

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "db/version/range_deletion_filter.h"
+#include "db/version/range_tombstone_cache.h"
+#include "db/version/range_tombstone_filter.h"
 #include "db/version/version_edit.h"
-#include "db/version/version_tombstones.h"
 #include "monitoring/read_counts.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
@@ -118,16 +118,17 @@ class Version {
   void MultiGet(const ReadOptions& options, MultiLookup** lookups,
                 size_t count) const;
 
-  // See VersionTombstones::Find.
-  Status FindTombstones(std::shared_ptr<const TombstoneSets>* sets) const {
+  // See RangeTombstoneCache::Find.
+  Status FindRangeTombstones(
+      std::shared_ptr<const VersionRangeTombstones>* sets) const {
     return tombstones_.Find(comparator_, table_cache_, levels_, sets);
   }
   // Appends iterators that together yield all entries, without those that are
   // hidden by the range deletions that `filters` has seen so far and by
   // `tombstones`, the version's own or null.
   void AddIterators(
-      const ReadOptions& options, const TombstoneSets* tombstones,
-      RangeDeletionFilters* filters,
+      const ReadOptions& options, const VersionRangeTombstones* tombstones,
+      RangeTombstoneFilters* filters,
       ContextVector<std::unique_ptr<InternalIterator>>* out) const;
 
   // The files of a level that have keys in the range. On level 0 the range
@@ -189,7 +190,7 @@ class Version {
   std::vector<FileMetaData*> levels_[kNumLevels];
   LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
   uint64_t level_bytes_[kNumLevels] = {};
-  mutable VersionTombstones tombstones_;
+  mutable RangeTombstoneCache tombstones_;
   std::vector<int> filled_levels_;  // Above 0: those that have files.
   int deepest_level_ = 0;
   bool hides_in_deepest_level_ = false;

@@ -30,8 +30,8 @@ class TableBuilder {
   // part of the order of Add: the two may alternate.
   // REQUIRES: the deletions rise by begin, and fall by sequence for equal
   // ones; EntryFits.
-  void AddRangeDeletion(const Slice& begin, const Slice& end,
-                        SequenceNumber sequence);
+  void AddRangeTombstone(const Slice& begin, const Slice& end,
+                         SequenceNumber sequence);
 
   // Writes what is left, then the filter, index, properties and footer. Does
   // not sync or close the file.

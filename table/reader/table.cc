@@ -370,7 +370,7 @@ const TableProperties& Table::properties() const {
   return rep_->core.properties;
 }
 
-const RangeTombstones* Table::tombstones() const {
+const RangeTombstoneSet* Table::tombstones() const {
   return rep_->core.tombstones.get();
 }
 

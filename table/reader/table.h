@@ -9,7 +9,7 @@
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "table/block/properties.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "table/block/table_options.h"
 #include "table/index/table_index.h"
 #include "table/reader/read_target.h"
@@ -134,7 +134,7 @@ class Table {
   // The range deletions, as they are in the file: they may reach beyond the
   // keys that the MANIFEST gives to the table. Null if there are none. Lookups
   // obey them; iterators do not.
-  const RangeTombstones* tombstones() const;
+  const RangeTombstoneSet* tombstones() const;
   // Bytes of memory for index, filter and the rest, without cached blocks.
   size_t ApproximateMemoryUsage() const;
 

@@ -431,7 +431,8 @@ TEST_F(DbHostileManifestTest, MetaBlocksThatGrowTakeNoMemory) {
       meta_blocks[kCompressionDictionaryBlockName] =
           add(packed, CompressionType::kZSTD);
     } else {
-      meta_blocks[kRangeDeletionBlockName] = add(grows, CompressionType::kNone);
+      meta_blocks[kRangeTombstoneBlockName] =
+          add(grows, CompressionType::kNone);
     }
     BlockBuilder metaindex(1);
     for (const auto& [name, handle] : meta_blocks) {
