@@ -15,7 +15,6 @@
 #include "table/reader/table.h"
 #include "util/bytes/arena.h"
 #include "varve/ablation.h"
-#include "varve/pinnable_slice.h"
 
 namespace varve {
 
@@ -23,7 +22,7 @@ namespace varve {
 // of them, and beside it, if user keys are ordered bytewise, a hash index that
 // answers point reads. Deletions of ranges are kept apart.
 //
-// Thread-safety: Add, Find, Get and iterators may run at once in any threads.
+// Thread-safety: Add, Find and iterators may run at once in any threads.
 // Lifetime: counted; SuperVersions and iterators hold references.
 class MemTable {
  public:
@@ -60,9 +59,6 @@ class MemTable {
   void Prefetch(uint64_t hash) const {
     if (!NeverAdded()) index_.Prefetch(hash);
   }
-  // The newest update of the key at or behind the lookup key. The value is
-  // copied.
-  LookupState Get(const LookupKey& key, PinnableSlice* value) const;
 
   // Shows what range deletions hide. Must not outlive the memtable.
   // `memory` may be null.
