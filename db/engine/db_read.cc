@@ -141,44 +141,42 @@ Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
 template <bool kMeasured>
 Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
                       ReadTarget* target) {
-  ReadCounts counts;
+  LookupResult result;
+  result.target = target;
   TableLookup lookup;
   lookup.user_key = key;
   lookup.hash = PreviewXxh3(key);
-  lookup.counts = &counts;
   const SuperVersionCache::Read read = BeginRead(options);
   const SuperVersion& super_version = *read.super_version;
   // After the SuperVersion is held: a flush and a compaction in between could
   // drop the version of the key that an earlier number needs.
   lookup.sequence = ReadSequence(options);
   Status status;
-  LookupState state;
   LocalSpan step("memtable", kMeasured && TraceSteps());
   {
     const MaybePerfTimer<kMeasured> timer(env_,
                                           &PerfContext::get_from_memtable_time);
-    state = super_version.Find(lookup, target);
+    result.state = super_version.Find(lookup, target);
   }
-  const bool in_memtable = state != LookupState::kNotFound;
+  const bool in_memtable = result.state != LookupState::kNotFound;
   if (!in_memtable) {
     const MaybePerfTimer<kMeasured> timer(
         env_, &PerfContext::get_from_output_files_time);
     step.Next("tables");
-    status =
-        super_version.version->Get<kMeasured>(options, lookup, &state, target);
+    status = super_version.version->Get<kMeasured>(options, lookup, &result);
   }
   if (!super_versions_.End(read)) [[unlikely]] {
     target->Clear();
     return ClosedError();
   }
-  const bool found = status.ok() && state == LookupState::kFound;
+  const bool found = status.ok() && result.state == LookupState::kFound;
   if constexpr (kMeasured) {
     if (PerfCounts()) {
-      ReadTotals(counts).AddTo(GetPerfContext());
+      ReadTotals(result.counts).AddTo(GetPerfContext());
       ++GetPerfContext()->get_from_memtable_count;
     }
   }
-  CountGet(counts, in_memtable, found);
+  CountGet(result.counts, in_memtable, found);
   if (found) [[likely]] {
     RecordTick(stats_, Ticker::kBytesRead, target->size());
     return status;
@@ -275,16 +273,15 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
     l.lookup.user_key = keys[i];
     l.lookup.hash = PreviewXxh3(keys[i]);
     l.lookup.sequence = sequence;
-    l.lookup.counts = &l.counts;
-    l.target = &scratch->targets[i];
+    l.result.target = &scratch->targets[i];
     super_version.Prefetch(l.lookup.hash);
   }
   LocalSpan step("memtable", TraceSteps());
   size_t pending_count = 0;
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
-    l.state = super_version.Find(l.lookup, l.target);
-    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
+    l.result.state = super_version.Find(l.lookup, l.result.target);
+    if (l.result.state == LookupState::kNotFound) pending[pending_count++] = &l;
   }
   step.Next("tables");
   super_version.version->MultiGet(options, pending.data(), pending_count);
@@ -293,14 +290,14 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
   ReadTotals totals;
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
-    totals.Add(l.counts);
+    totals.Add(l.result.counts);
     statuses[i] = std::move(l.status);
-    if (statuses[i].ok() && l.state == LookupState::kFound) {
+    if (statuses[i].ok() && l.result.state == LookupState::kFound) {
       ++found;
-      bytes += l.target->size();
+      bytes += l.result.target->size();
       continue;
     }
-    l.target->Clear();
+    l.result.target->Clear();
     if (statuses[i].ok()) statuses[i] = Status::NotFound();
   }
   if (stats_ != nullptr && stats_->counts()) {

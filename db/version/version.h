@@ -90,24 +90,29 @@ class Version {
   };
   const std::vector<Reclaimer>& reclaimers() const { return reclaimers_; }
 
-  // Looks through the tables, newest first. REQUIRES: inside a read section.
-  // With `kSteps`, short steps may have spans as well.
+  // Looks through the tables, newest first. REQUIRES: the result's state is
+  // kNotFound; inside a read section. With `kSteps`, short steps may have spans
+  // as well.
   template <bool kSteps>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
-             LookupState* state, ReadTarget* target) const;
+             LookupResult* result) const;
+
+  // How far a lookup has got through the files.
+  struct FileCursor {
+    int level = 0;        // Of the file that NextFile returned last.
+    size_t index = 0;     // The next one in level 0, or in filled_levels_.
+    uint64_t prefix = 0;  // The key's, in level 0.
+  };
 
   // One of several lookups at once.
   struct MultiLookup {
     // Set by the caller.
     TableLookup lookup;
-    ReadTarget* target = nullptr;
-    // Results.
-    ReadCounts counts;  // If the lookup points here.
-    LookupState state = LookupState::kNotFound;
+    LookupResult result;
+    // Set by MultiGet.
     Status status;
     // Where it has got to.
-    size_t level0_index = 0;
-    size_t filled_index = 0;  // In filled_levels_.
+    FileCursor cursor;
     const Table* table = nullptr;
     std::shared_ptr<Table> owner;
     TableProbe probe;
@@ -165,12 +170,14 @@ class Version {
                             uint64_t enough) const;
   // The one file of a level above 0 that may have the key, or null.
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
-  // How many files of level 0 are to be looked at for the key, with its prefix:
-  // all, or none. Then, whether one of them may have it.
-  size_t Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
+  // Sets *prefix, the key's. False if no file of level 0 can have the key.
+  bool Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
+  // Whether one of them may have it.
   bool Level0Has(size_t index, const Slice& user_key, uint64_t prefix) const;
-  // The next file to look into, or null; moves the lookup on.
-  const FileMetaData* NextFile(MultiLookup* lookup) const;
+  // The next file that may have the key, newest first, or null. Moves the
+  // cursor on.
+  const FileMetaData* NextFile(const TableLookup& lookup,
+                               FileCursor* cursor) const;
   // Begins the lookups in the next table of each. Those that have one move to
   // the front; returns how many they are.
   size_t StartNextTables(const ReadOptions& options, MultiLookup** lookups,

@@ -196,6 +196,7 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
                                 size_t count, const ReadOptions& options) {
   std::vector<TableProbe> probes(count);
   std::vector<PinnableSlice> values(count);
+  std::vector<LookupResult> results(count);
   std::vector<ReadTarget> targets;
   targets.reserve(count);
   {
@@ -205,7 +206,8 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
       targets.emplace_back(&values[i]);
       probes[i].options = &options;
       probes[i].lookup = {user_key, PreviewXxh3(user_key), questions[i].second};
-      probes[i].target = &targets[i];
+      results[i].target = &targets[i];
+      probes[i].result = &results[i];
     }
     for (const auto step : {&Table::StartProbe, &Table::ProbeIndex,
                             &Table::ProbeBlock, &Table::FinishProbe}) {
@@ -218,10 +220,10 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
   for (size_t i = 0; i < count; ++i) {
     EXPECT_TRUE(probes[i].done);
     EXPECT_TRUE(probes[i].status.ok()) << probes[i].status.ToString();
-    if (probes[i].state == LookupState::kFound) {
+    if (results[i].state == LookupState::kFound) {
       EXPECT_EQ(targets[i].size(), values[i].size());
     }
-    answers.push_back({probes[i].state, values[i].ToString()});
+    answers.push_back({results[i].state, values[i].ToString()});
   }
   return answers;
 }
