@@ -57,11 +57,6 @@ void HandBackOwnQueue(void* queue) {
   TraceCollector::Get().HandBack(static_cast<SpanQueue*>(queue));
 }
 
-void HandBackAtThreadExit(SpanQueue* queue) {
-  static const ThreadExit thread_exit(&HandBackOwnQueue);
-  thread_exit.CallWith(queue);
-}
-
 }  // namespace
 
 Status CheckTraceOptions(const trace::TraceOptions& options) {
@@ -140,7 +135,7 @@ SpanQueue* TraceCollector::OwnQueue() {
     queue->random_ = 2654435761u * queue->thread_number_ | 1;
   }
   own_queue = queue;
-  HandBackAtThreadExit(queue);
+  CallAtThreadExit(&HandBackOwnQueue, queue);
   return queue;
 }
 
