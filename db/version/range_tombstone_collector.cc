@@ -12,13 +12,6 @@ void RangeTombstoneCollector::AddMemTable(const MemTable& memtable) {
   }
 }
 
-void RangeTombstoneCollector::AddTable(std::shared_ptr<Table> table) {
-  const RangeTombstoneSet* const set = table->tombstones();
-  if (set == nullptr) return;
-  for (size_t i = 0; i < set->size(); ++i) list_.push_back(set->at(i));
-  tables_.push_back(std::move(table));
-}
-
 Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
                                         const FileMetaData& file) {
   // relaxed: see TableMemo.

@@ -26,9 +26,7 @@ class RangeTombstoneCollector {
 
   // The memtable's, all that there are now.
   void AddMemTable(const MemTable& memtable);
-  // The table's as they are.
-  void AddTable(std::shared_ptr<Table> table);
-  // Those of a table of the database, clipped to the keys that the MANIFEST
+  // A table's, clipped to the keys that the MANIFEST
   // gives to it: beyond them they may meet keys of which compaction has
   // dropped the sequence numbers. The table is opened unless it is known to
   // have none.

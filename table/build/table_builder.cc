@@ -383,7 +383,7 @@ Slice TableBuilder::LastKey() const { return rep_->LastKey(); }
 
 Status TableBuilder::status() const { return rep_->status; }
 
-uint64_t TableBuilder::EntryCount() const {
+uint64_t TableBuilder::TEST_EntryCount() const {
   return rep_->properties.num_entries;
 }
 

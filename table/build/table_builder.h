@@ -38,7 +38,7 @@ class TableBuilder {
   Status Finish();
 
   Status status() const;
-  uint64_t EntryCount() const;
+  uint64_t TEST_EntryCount() const;
   // Of them, deletions of single keys.
   uint64_t DeletionCount() const;
   // The internal key added last; valid until the next call of Add.

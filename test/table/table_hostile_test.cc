@@ -65,7 +65,8 @@ class Maker {
     if (type == CompressionType::kNone) {
       stored = body;
     } else {
-      EXPECT_TRUE(CompressBlock(type, kDefaultCompressionLevel, body, &stored));
+      EXPECT_TRUE(
+          Compressor(type, kDefaultCompressionLevel).Compress(body, &stored));
     }
     return testing::AppendBlock(stored, type, footer_.checksum, &bytes_);
   }

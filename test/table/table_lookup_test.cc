@@ -84,7 +84,7 @@ Answer Expect(const InternalKeyComparator& comparator, const Entries& entries,
 
 class TableLookupTest : public ::testing::TestWithParam<Mode> {
  protected:
-  void TearDown() override { DrainRetired(); }
+  void TearDown() override { TEST_DrainRetired(); }
 
   // Sorts the entries, and makes a file of them.
   std::string Build(TableBuilderOptions options, Entries* entries) {
@@ -285,7 +285,7 @@ TEST_P(TableLookupTest, PinnedValuesOutliveEvictionAndTable) {
     if (pass == 1) table.reset();
     if (cache_ != nullptr) cache_->SetCapacity(pass == 0 ? 1 << 20 : 0);
     if (cache_ != nullptr) cache_->EraseUnreferenced();
-    DrainRetired();
+    TEST_DrainRetired();
     for (size_t i = 0; i < questions.size(); ++i) {
       EXPECT_EQ(values[i], std::string(500, static_cast<char>(100 + i)));
     }
