@@ -57,11 +57,6 @@ void HandBackOwnQueue(void* queue) {
   TraceCollector::Get().HandBack(static_cast<SpanQueue*>(queue));
 }
 
-void HandBackAtThreadExit(SpanQueue* queue) {
-  static const ThreadExit thread_exit(&HandBackOwnQueue);
-  thread_exit.CallWith(queue);
-}
-
 }  // namespace
 
 Status CheckTraceOptions(const trace::TraceOptions& options) {
@@ -140,7 +135,7 @@ SpanQueue* TraceCollector::OwnQueue() {
     queue->random_ = 2654435761u * queue->thread_number_ | 1;
   }
   own_queue = queue;
-  HandBackAtThreadExit(queue);
+  CallAtThreadExit(&HandBackOwnQueue, queue);
   return queue;
 }
 
@@ -327,7 +322,7 @@ Status TraceCollector::Start(const trace::TraceOptions& options) {
       std::max<size_t>(options.buffer_bytes / sizeof(SpanChunk), 16),
       std::memory_order_relaxed);
   MutexLock lock(&mutex_);
-  settings.collect = collect_mode_;
+  settings.collect = session_collect_ = collect_mode_;
   if (settings.collect == TraceCollectMode::kChannel) channel_.Allocate();
   settings.epoch = ++last_epoch_;
   settings_ = settings;
@@ -462,7 +457,8 @@ void TraceCollector::Run() {
     } else {
       const size_t before = unfinished_.size();
       TakeHandedOver();
-      busy = channel_.allocated() && unfinished_.size() > before;
+      busy = session_collect_ == TraceCollectMode::kChannel &&
+             unfinished_.size() > before;
       const uint64_t used =
           Read(chunks_waiting_) + unfinished_.size() / SpanChunk::kRecords;
       if (used > Read(max_chunks_) / 2) Drain(false);
@@ -476,15 +472,18 @@ void TraceCollector::TakeHandedOver() {
   const auto end = static_cast<std::ptrdiff_t>(full_.size());
   for (; chunk != nullptr; chunk = chunk->next) full_.push_back(chunk);
   std::reverse(full_.begin() + end, full_.end());  // Oldest first.
-  {
+  if (!IsProduction(session_collect_)) TakeLoose();
+}
+
+void TraceCollector::TakeLoose() {
+  if (session_collect_ == TraceCollectMode::kMutex) {
     MutexLock lock(&loose_mutex_);
     unfinished_.insert(unfinished_.end(), loose_.begin(), loose_.end());
     loose_.clear();
+    return;
   }
   LooseSpan span;
-  while (channel_.allocated() && channel_.Receive(&span)) {
-    unfinished_.push_back(span);
-  }
+  while (channel_.Receive(&span)) unfinished_.push_back(span);
 }
 
 void TraceCollector::Drain(bool everything) {

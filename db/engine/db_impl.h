@@ -161,7 +161,8 @@ class DBImpl final : public DB, private ForkWatch {
                         MultiGetScratch* scratch, Status* statuses);
   // What an iterator walks. REQUIRES: a reference to the SuperVersion.
   void MakeTree(const ReadOptions& options, const SuperVersion& super_version,
-                SequenceNumber sequence, const TombstoneSets* tombstones,
+                SequenceNumber sequence,
+                const VersionRangeTombstones* tombstones,
                 IteratorContext* context);
   // Makes the current memtables and version what reads see.
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);

@@ -30,8 +30,8 @@ Bundle BundleOfLevel(Bundle of_level0, int level) {
 
 // Of a tree for the newest sequence number that was read before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
-                        const TombstoneSets* tombstones, uint64_t context_id,
-                        const ReadOptions& options) {
+                        const VersionRangeTombstones* tombstones,
+                        uint64_t context_id, const ReadOptions& options) {
   IteratorTreeKey key;
   key.db = context_id;
   key.super_version = super_version.number;
@@ -144,44 +144,42 @@ Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
 template <bool kMeasured>
 Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
                       ReadTarget* target) {
-  ReadCounts counts;
+  LookupResult result;
+  result.target = target;
   TableLookup lookup;
   lookup.user_key = key;
   lookup.hash = PreviewXxh3(key);
-  lookup.counts = &counts;
   const SuperVersionCache::Read read = BeginRead(options);
   const SuperVersion& super_version = *read.super_version;
   // After the SuperVersion is held: a flush and a compaction in between could
   // drop the version of the key that an earlier number needs.
   lookup.sequence = ReadSequence(options);
   Status status;
-  LookupState state;
   LocalSpan step("memtable", kMeasured && TraceSteps());
   {
     const MaybePerfTimer<kMeasured> timer(env_,
                                           &PerfContext::get_from_memtable_time);
-    state = super_version.Find(lookup, target);
+    result.state = super_version.Find(lookup, target);
   }
-  const bool in_memtable = state != LookupState::kNotFound;
+  const bool in_memtable = result.state != LookupState::kNotFound;
   if (!in_memtable) {
     const MaybePerfTimer<kMeasured> timer(
         env_, &PerfContext::get_from_output_files_time);
     step.Next("tables");
-    status =
-        super_version.version->Get<kMeasured>(options, lookup, &state, target);
+    status = super_version.version->Get<kMeasured>(options, lookup, &result);
   }
   if (!family_.super_versions().End(read)) [[unlikely]] {
     target->Clear();
     return ClosedError();
   }
-  const bool found = status.ok() && state == LookupState::kFound;
+  const bool found = status.ok() && result.state == LookupState::kFound;
   if constexpr (kMeasured) {
     if (PerfCounts()) {
-      ReadTotals(counts).AddTo(GetPerfContext());
+      ReadTotals(result.counts).AddTo(GetPerfContext());
       ++GetPerfContext()->get_from_memtable_count;
     }
   }
-  CountGet(counts, in_memtable, found);
+  CountGet(result.counts, in_memtable, found);
   if (found) [[likely]] {
     RecordTick(stats_, Ticker::kBytesRead, target->size());
     return status;
@@ -278,16 +276,15 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
     l.lookup.user_key = keys[i];
     l.lookup.hash = PreviewXxh3(keys[i]);
     l.lookup.sequence = sequence;
-    l.lookup.counts = &l.counts;
-    l.target = &scratch->targets[i];
+    l.result.target = &scratch->targets[i];
     super_version.Prefetch(l.lookup.hash);
   }
   LocalSpan step("memtable", TraceSteps());
   size_t pending_count = 0;
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
-    l.state = super_version.Find(l.lookup, l.target);
-    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
+    l.result.state = super_version.Find(l.lookup, l.result.target);
+    if (l.result.state == LookupState::kNotFound) pending[pending_count++] = &l;
   }
   step.Next("tables");
   super_version.version->MultiGet(options, pending.data(), pending_count);
@@ -296,14 +293,14 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
   ReadTotals totals;
   for (size_t i = 0; i < count; ++i) {
     Version::MultiLookup& l = lookups[i];
-    totals.Add(l.counts);
+    totals.Add(l.result.counts);
     statuses[i] = std::move(l.status);
-    if (statuses[i].ok() && l.state == LookupState::kFound) {
+    if (statuses[i].ok() && l.result.state == LookupState::kFound) {
       ++found;
-      bytes += l.target->size();
+      bytes += l.result.target->size();
       continue;
     }
-    l.target->Clear();
+    l.result.target->Clear();
     if (statuses[i].ok()) statuses[i] = Status::NotFound();
   }
   if (stats_ != nullptr && stats_->counts()) {
@@ -325,16 +322,17 @@ uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
 
 void DBImpl::MakeTree(const ReadOptions& options,
                       const SuperVersion& super_version,
-                      SequenceNumber sequence, const TombstoneSets* tombstones,
+                      SequenceNumber sequence,
+                      const VersionRangeTombstones* tombstones,
                       IteratorContext* context) {
   ContextMemory* const memory = context->memory();
   const Version& version = *super_version.version;
   ContextVector<std::unique_ptr<InternalIterator>> children(memory);
   children.reserve(1 + super_version.immutable.size() +
                    version.files(0).size() + kNumLevels);
-  RangeDeletionFilters filters(&comparator_, sequence, memory);
+  RangeTombstoneFilters filters(&comparator_, sequence, memory);
   const auto add = [&](const MemTable& memtable) {
-    RangeDeletionFilters::SetList sets(memory);
+    RangeTombstoneFilters::SetList sets(memory);
     memtable.tombstones().CopySets(&sets);
     children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
   };
@@ -359,10 +357,10 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   DbIteratorParts parts;
   // After the SuperVersion is held, as in Get.
   parts.sequence = ReadSequence(options);
-  std::shared_ptr<const TombstoneSets> tombstones;
+  std::shared_ptr<const VersionRangeTombstones> tombstones;
   Status status;
   if (family_.super_versions().End(read)) [[likely]] {
-    status = super_version->version->FindTombstones(&tombstones);
+    status = super_version->version->FindRangeTombstones(&tombstones);
   } else {
     status = ClosedError();
   }

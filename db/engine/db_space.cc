@@ -18,7 +18,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/engine/usual_errors.h"
-#include "db/version/tombstone_collector.h"
+#include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
@@ -45,7 +45,7 @@ constexpr size_t kDeletionBytes = 1 << 20;
 
 // Sets *sequence to the least of the newest deletions of each of the file's
 // keys. False if some of its entries are not hidden.
-bool IsCovered(const RangeTombstones& tombstones, const FileMetaData& file,
+bool IsCovered(const RangeTombstoneSet& tombstones, const FileMetaData& file,
                SequenceNumber* sequence) {
   if (file.sequences_unknown) return false;
   const InternalKeyComparator& comparator = tombstones.comparator();
@@ -65,7 +65,7 @@ bool IsCovered(const RangeTombstones& tombstones, const FileMetaData& file,
   return *sequence != kMaxSequenceNumber;
 }
 
-std::vector<CoveredTable> FindCovered(const RangeTombstones& tombstones,
+std::vector<CoveredTable> FindCovered(const RangeTombstoneSet& tombstones,
                                       const Version& version) {
   std::vector<CoveredTable> result;
   for (int level = 0; level < kNumLevels; ++level) {
@@ -216,7 +216,7 @@ Status DBImpl::DropCovered(bool* dropped) {
     memtables = family_.immutable();
     memtables.push_back(family_.memtable());
   }
-  TombstoneCollector collector(&comparator_);
+  RangeTombstoneCollector collector(&comparator_);
   for (const MemTable* memtable : memtables) {
     // What was not logged a kill would take.
     if (!memtable->has_unlogged()) collector.AddMemTable(*memtable);

@@ -206,15 +206,6 @@ LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
   return Answer(found_key, cover, value);
 }
 
-LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
-  Slice found;
-  const LookupState state =
-      Find(key.user_key(), ExtractSequence(key.internal_key()),
-           PreviewXxh3(key.user_key()), &found);
-  if (state == LookupState::kFound) value->PinSelf(found);
-  return state;
-}
-
 std::unique_ptr<InternalIterator> MemTable::NewIterator(
     ContextMemory* memory) const {
   if (IsProduction(mode_)) {

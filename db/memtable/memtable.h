@@ -7,15 +7,14 @@
 #include <optional>
 
 #include "db/memtable/blink_tree.h"
-#include "db/memtable/memtable_tombstones.h"
 #include "db/memtable/point_index.h"
+#include "db/memtable/range_tombstone_memtable.h"
 #include "db/memtable/skiplist.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "table/reader/table.h"
 #include "util/bytes/arena.h"
 #include "varve/ablation.h"
-#include "varve/pinnable_slice.h"
 
 namespace varve {
 
@@ -23,7 +22,7 @@ namespace varve {
 // of them, and beside it, if user keys are ordered bytewise, a hash index that
 // answers point reads. Deletions of ranges are kept apart.
 //
-// Thread-safety: Add, Find, Get and iterators may run at once in any threads.
+// Thread-safety: Add, Find and iterators may run at once in any threads.
 // Lifetime: counted; SuperVersions and iterators hold references.
 class MemTable {
  public:
@@ -60,15 +59,12 @@ class MemTable {
   void Prefetch(uint64_t hash) const {
     if (!NeverAdded()) index_.Prefetch(hash);
   }
-  // The newest update of the key at or behind the lookup key. The value is
-  // copied.
-  LookupState Get(const LookupKey& key, PinnableSlice* value) const;
 
   // Shows what range deletions hide. Must not outlive the memtable.
   // `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
       ContextMemory* memory = nullptr) const;
-  const MemTableTombstones& tombstones() const { return tombstones_; }
+  const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
   // Whether an update is of keys in [*begin, *end]; null is before the first
   // and behind the last.
   bool Overlaps(const Slice* begin, const Slice* end) const;
@@ -120,7 +116,7 @@ class MemTable {
   std::optional<BlinkTree> tree_;  // This one,
   std::optional<SkipList> list_;   // or that one if the mode says so.
   PointIndex index_;
-  MemTableTombstones tombstones_;
+  RangeTombstoneMemTable tombstones_;
   std::atomic<bool> never_added_{true};
 
   // Atomic (written by every Add and reference), so on a line that lookups do

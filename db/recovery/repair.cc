@@ -5,13 +5,13 @@
 
 #include "db/compaction/compaction_job.h"
 #include "db/compaction/flush_job.h"
-#include "db/compaction/tombstone_survivors.h"
+#include "db/compaction/range_tombstone_survivors.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/repair_inputs.h"
 #include "db/version/manifest_hints.h"
-#include "db/version/tombstone_collector.h"
+#include "db/version/range_tombstone_collector.h"
 #include "db/version/version_set.h"
 #include "db/wal/overlooked_logs.h"
 #include "db/wal/wal_reader.h"
@@ -235,7 +235,7 @@ class Repairer {
     return inputs_->AddMemTable(std::move(memtable), rank);
   }
 
-  void AddDeletions(const RangeTombstones& set) {
+  void AddDeletions(const RangeTombstoneSet& set) {
     for (size_t i = 0; i < set.size(); ++i) {
       const RangeTombstone deletion = set.at(i);
       deletions_.Add(deletion.sequence, ValueType::kRangeDeletion,
@@ -320,7 +320,7 @@ class Repairer {
       }
       last.assign(key.data(), key.size());
     }
-    if (!iterator->status().ok() || !TakeRangeDeletions(file, *table)) {
+    if (!iterator->status().ok() || !TakeRangeTombstones(file, *table)) {
       return false;
     }
     if (last.empty()) return true;
@@ -329,8 +329,8 @@ class Repairer {
     return true;
   }
 
-  bool TakeRangeDeletions(const TableFile& file, const Table& table) {
-    const RangeTombstones* const tombstones = table.tombstones();
+  bool TakeRangeTombstones(const TableFile& file, const Table& table) {
+    const RangeTombstoneSet* const tombstones = table.tombstones();
     if (tombstones == nullptr) return true;
     const auto known = hints_.tables.find(file.number);
     if (known == hints_.tables.end()) {
@@ -342,7 +342,7 @@ class Repairer {
     FileMetaData metadata = known->second;
     metadata.file_size = file.size;
     metadata.tail_size = 0;
-    TombstoneCollector collector(&comparator_);
+    RangeTombstoneCollector collector(&comparator_);
     if (!collector.AddFile(table_cache_.get(), metadata).ok()) return false;
     const auto clipped = collector.Build();
     table_cache_->Evict(file.number);  // What it knows of itself takes memory.
@@ -392,12 +392,12 @@ class Repairer {
   }
 
   Status Merge() {
-    TombstoneCollector collector(&comparator_);
+    RangeTombstoneCollector collector(&comparator_);
     collector.AddMemTable(deletions_);
     const auto tombstones = collector.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
     const KeyFolding folding = KeyFoldingOf(options_);
-    const TombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
+    const RangeTombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
     const auto input = inputs_->NewIterator();
     std::unique_ptr<TableOutput> output;
     std::string last_key;
@@ -450,7 +450,7 @@ class Repairer {
   }
 
   // Whether a key's newest version is there for readers.
-  static bool IsLive(const Slice& key, const RangeTombstones* tombstones) {
+  static bool IsLive(const Slice& key, const RangeTombstoneSet* tombstones) {
     if (ExtractValueType(key) != ValueType::kValue) return false;
     return tombstones == nullptr ||
            tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) <=

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/engine_lsm.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/statistics.h"
@@ -13,56 +14,52 @@ namespace varve {
 
 namespace {
 
-class VarveCursor final : public EngineCursor {
- public:
-  VarveCursor(DB* db, const ReadOptions& options)
-      : db_(db), options_(options) {}
+struct VarveApi {
+  using DB = varve::DB;
+  using Iterator = varve::Iterator;
+  using ReadOptions = varve::ReadOptions;
+  using WriteOptions = varve::WriteOptions;
+  using WriteBatch = varve::WriteBatch;
+  using Value = PinnableSlice;
+  using Status = varve::Status;
 
-  void Renew() override { iterator_ = db_->NewIterator(options_); }
-  bool SeekToFirst() override {
-    iterator_->SeekToFirst();
-    return Arrive();
-  }
-  bool SeekToLast() override {
-    iterator_->SeekToLast();
-    return Arrive();
-  }
-  bool Seek(const Slice& target) override {
-    iterator_->Seek(target);
-    return Arrive();
-  }
-  bool Next() override {
-    iterator_->Next();
-    return Arrive();
-  }
-  bool Prev() override {
-    iterator_->Prev();
-    return Arrive();
-  }
-  Status status() const override { return iterator_->status(); }
+  struct Keys {
+    static const Slice* From(const std::vector<Slice>& keys) {
+      return keys.data();
+    }
+  };
 
- private:
-  bool Arrive() {
-    if (!iterator_->Valid()) return false;
-    key = iterator_->key();
-    value = iterator_->value();
-    return true;
+  static const Slice& ToSlice(const Slice& slice) { return slice; }
+  static Slice FromSlice(const Slice& slice) { return slice; }
+  static const Status& FromStatus(const Status& status) { return status; }
+  static std::unique_ptr<Iterator> NewIterator(DB* db,
+                                               const ReadOptions& options) {
+    return db->NewIterator(options);
   }
-
-  DB* db_;
-  ReadOptions options_;
-  std::unique_ptr<Iterator> iterator_;
+  static Status Get(DB* db, const ReadOptions& options, const Slice& key,
+                    Value* value) {
+    return db->Get(options, key, value);
+  }
+  static void MultiGet(DB* db, const ReadOptions& options, size_t count,
+                       const Slice* keys, Value* values, Status* statuses) {
+    db->MultiGet(options, count, keys, values, statuses);
+  }
+  static void Clear(Value* value) { value->Reset(); }
+  static void Put(WriteBatch* batch, const Slice& key, const Slice& value) {
+    batch->Put(key, value);
+  }
+  static void Delete(WriteBatch* batch, const Slice& key) {
+    batch->Delete(key);
+  }
 };
 
-class VarveSession final : public EngineSession {
+class VarveSession final : public LsmMultiGetSession<VarveApi> {
  public:
   // `catalog` may be null.
   VarveSession(DB* db, Catalog* catalog, const ReadOptions& read_options,
                const WriteOptions& write_options)
-      : db_(db),
-        catalog_(catalog),
-        read_options_(read_options),
-        write_options_(write_options) {}
+      : LsmMultiGetSession(db, read_options, write_options),
+        catalog_(catalog) {}
 
   Lookup FindDatabase(const Slice& name) override {
     if (catalog_ == nullptr) return EngineSession::FindDatabase(name);
@@ -74,64 +71,8 @@ class VarveSession final : public EngineSession {
     return Lookup::kError;
   }
 
-  Lookup Get(const Slice& key, Slice* value) override {
-    value_.Reset();
-    Status status = db_->Get(read_options_, key, &value_);
-    if (status.ok()) {
-      *value = value_;
-      return Lookup::kFound;
-    }
-    if (status.IsNotFound()) return Lookup::kMissing;
-    error_ = std::move(status);
-    return Lookup::kError;
-  }
-
-  bool MultiGet(const std::vector<Slice>& keys, size_t* found,
-                uint64_t* value_bytes) override {
-    if (values_.size() < keys.size()) {
-      values_ = std::vector<PinnableSlice>(keys.size());
-      statuses_.resize(keys.size());
-    }
-    db_->MultiGet(read_options_, keys.size(), keys.data(), values_.data(),
-                  statuses_.data());
-    *found = 0;
-    *value_bytes = 0;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (statuses_[i].ok()) {
-        ++*found;
-        *value_bytes += values_[i].size();
-      } else if (!statuses_[i].IsNotFound()) {
-        error_ = statuses_[i];
-        return false;
-      }
-      values_[i].Reset();
-    }
-    return true;
-  }
-
-  std::unique_ptr<EngineCursor> NewCursor() override {
-    return std::make_unique<VarveCursor>(db_, read_options_);
-  }
-
-  void Put(const Slice& key, const Slice& value) override {
-    batch_.Put(key, value);
-  }
-  void Delete(const Slice& key) override { batch_.Delete(key); }
-  Status Commit() override {
-    Status status = db_->Write(write_options_, &batch_);
-    batch_.Clear();
-    return status;
-  }
-
  private:
-  DB* db_;
-  Catalog* catalog_;
-  ReadOptions read_options_;
-  WriteOptions write_options_;
-  PinnableSlice value_;
-  std::vector<PinnableSlice> values_;
-  std::vector<Status> statuses_;
-  WriteBatch batch_;
+  Catalog* const catalog_;
 };
 
 class VarveEngine final : public Engine {

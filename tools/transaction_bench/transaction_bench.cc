@@ -100,7 +100,7 @@ void SnapshotOfNewNumber(benchmark::State& state) {
   Mutex mutex;
   std::atomic<SequenceNumber> last_sequence{0};
   auto* const registry =
-      new SnapshotRegistry(SnapshotMode::kPerThread, nullptr, &mutex, nullptr);
+      new SnapshotRegistry(SnapshotMode::kPerThread, &mutex, nullptr);
   registry->SetLastSequence(&last_sequence);
   SequenceNumber sequence = 0;
   for (auto _ : state) {

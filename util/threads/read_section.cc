@@ -291,9 +291,9 @@ void Retire(void* object, void (*deleter)(void*)) {
 
 void FreeRetired() { TheLimbo().FreeWhatCanBe(); }
 
-size_t RetiredCount() { return TheLimbo().Count(); }
+size_t TEST_RetiredCount() { return TheLimbo().Count(); }
 
-void DrainRetired() { TheLimbo().Drain(); }
+void TEST_DrainRetired() { TheLimbo().Drain(); }
 
 uint64_t HeavyBarrierCount() {
   // relaxed: a count.

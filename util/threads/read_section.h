@@ -78,9 +78,9 @@
 //      all batches for ever: its end leaves the section, as its stack is gone.
 // Freshness and progress
 //   A section may see what was unlinked just before it began. Nobody waits for
-//   a reader but DrainRetired(); a reader that stays inside keeps all that is
-//   retired meanwhile. Fewer than 64 objects stay in limbo until more come, or
-//   until FreeRetired() or DrainRetired().
+//   a reader but TEST_DrainRetired(); a reader that stays inside keeps all that
+//   is retired meanwhile. Fewer than 64 objects stay in limbo until more come,
+//   or until FreeRetired() or TEST_DrainRetired().
 // Reclamation
 //   Of objects: T5. Records are never freed; nothing here is destroyed at the
 //   end of the process.
@@ -202,11 +202,10 @@ inline void LightBarrier(ThreadRecord* record) {
 void HeavyBarrier();
 
 // Has deleter(object) called once no section that might know `object` is left:
-// by this call, a later one of any thread, or DrainRetired(). Never waits for
-// a reader; may be called inside a section and by a deleter.
-// Deleters run on threads that call Retire, with the mutexes that these hold:
-// a deleter must take none of them.
-// REQUIRES: no shared pointer leads to `object` any more.
+// by this call, a later one of any thread, or TEST_DrainRetired(). Never waits
+// for a reader; may be called inside a section and by a deleter. Deleters run
+// on threads that call Retire, with the mutexes that these hold: a deleter must
+// take none of them. REQUIRES: no shared pointer leads to `object` any more.
 void Retire(void* object, void (*deleter)(void*));
 
 // Frees what was retired and no section can know any more, as Retire does with
@@ -215,13 +214,13 @@ void Retire(void* object, void (*deleter)(void*));
 void FreeRetired();
 
 // Objects retired and not yet freed.
-size_t RetiredCount();
+size_t TEST_RetiredCount();
 
 // Returns when all that was retired before the call is freed, but not what the
 // deleters themselves retire. Waits for readers.
 // REQUIRES: not called inside a section or by a deleter; the caller holds no
 // mutex that is ever taken inside a section.
-void DrainRetired();
+void TEST_DrainRetired();
 
 // Whether sections pay for a fence of their own: always where the kernel has no
 // private expedited membarrier and under ThreadSanitizer, else only if asked

@@ -33,15 +33,6 @@ void HandBack(void* thread_record) {
   free_records = record;
 }
 
-// Has HandBack called at the end of the calling thread. Where the system gives
-// up after some rounds of destructors, the record stays with the dead thread:
-// its slots are emptied by the next install or by the owner's end, and its
-// memory is lost.
-void HandBackAtThreadExit(ThreadRecord* record) {
-  static const ThreadExit thread_exit(&HandBack);
-  thread_exit.CallWith(record);
-}
-
 ThreadRecord* TakeRecord() {
   MutexLock lock(&ThreadRegistryMutex());
   ThreadRecord* record = free_records;
@@ -83,7 +74,10 @@ ThreadRecord* RegisterThread() {
   [[maybe_unused]] static const auto* const watch = new RegistryWatch;
   ThreadRecord* record = TakeRecord();
   current_thread_record = record;
-  HandBackAtThreadExit(record);
+  // Where the system gives up after some rounds of destructors, the record
+  // stays with the dead thread: its slots are emptied by the next install or by
+  // the owner's end, and its memory is lost.
+  CallAtThreadExit(&HandBack, record);
   return record;
 }
 

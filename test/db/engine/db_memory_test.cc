@@ -37,7 +37,7 @@ class DbMemoryTest : public DbTestBase {
 
 TEST_F(DbMemoryTest, EachKindIsCountedAndComesBack) {
   options_.block_cache = NewTestCache(8 << 20);
-  DrainRetired();
+  TEST_DrainRetired();
   const uint64_t memtables = Live(MemoryKind::kMemTable);
   const uint64_t blocks = Live(MemoryKind::kBlock);
   const uint64_t indexes = Live(MemoryKind::kIndexAndFilter);
@@ -66,7 +66,7 @@ TEST_F(DbMemoryTest, EachKindIsCountedAndComesBack) {
   EXPECT_TRUE(Contains(text, "index and filter")) << text;
   Close();
   options_.block_cache.reset();
-  DrainRetired();
+  TEST_DrainRetired();
   EXPECT_EQ(Live(MemoryKind::kMemTable), memtables);
   EXPECT_EQ(Live(MemoryKind::kBlock), blocks);
   EXPECT_EQ(Live(MemoryKind::kIndexAndFilter), indexes);
@@ -104,7 +104,7 @@ TEST_F(DbMemoryTest, AThreadThatHasEndedKeepsItsBalance) {
   // This thread frees them.
   Close();
   options_.block_cache.reset();
-  DrainRetired();
+  TEST_DrainRetired();
   EXPECT_EQ(live(), 0u);
 }
 

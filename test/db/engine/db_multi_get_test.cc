@@ -116,9 +116,9 @@ TEST_F(DbMultiGetTest, ALongCallDoesNotKeepWhatIsEvicted) {
   const std::vector<Slice> keys(names.begin(), names.end());
   std::vector<std::string> values(keys.size());
   std::vector<Status> statuses(keys.size());
-  DrainRetired();
+  TEST_DrainRetired();
   db->MultiGet({}, keys.size(), keys.data(), values.data(), statuses.data());
-  EXPECT_LE(RetiredCount(), 4u * 64);
+  EXPECT_LE(TEST_RetiredCount(), 4u * 64);
   for (size_t i = 0; i < keys.size(); ++i) {
     std::string value;
     const Status status = db->Get({}, keys[i], &value);

@@ -363,8 +363,9 @@ TEST(MemTableTest, IsOfTheStructureThatTheModeAsksFor) {
 }
 
 // Bytewise, but not known to be; does something at the n-th comparison.
-class ActingComparator : public Comparator {
+class ActingComparator : public test::ComparatorWithoutSeparators {
  public:
+  ActingComparator() : ComparatorWithoutSeparators("test.ActingComparator") {}
   int Compare(const Slice& a, const Slice& b) const override {
     if (action != nullptr && countdown-- == 0) {
       const std::function<void()> now = std::exchange(action, nullptr);
@@ -372,9 +373,6 @@ class ActingComparator : public Comparator {
     }
     return a.compare(b);
   }
-  const char* Name() const override { return "test.ActingComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
 
   mutable std::function<void()> action;
   mutable int countdown = 0;

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 
+#include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
@@ -468,25 +469,13 @@ TEST_F(DbOptionsTest, FewOpenFilesSufficeForManyTables) {
 }
 
 // Numbers as text, the shorter the smaller: not bytewise.
-class NumberComparator : public Comparator {
+class NumberComparator : public ComparatorWithoutSeparators {
  public:
+  NumberComparator() : ComparatorWithoutSeparators("test.NumberComparator") {}
   int Compare(const Slice& a, const Slice& b) const override {
     if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
     return a.compare(b);
   }
-  const char* Name() const override { return "test.NumberComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-};
-
-class ReverseComparator : public Comparator {
- public:
-  int Compare(const Slice& a, const Slice& b) const override {
-    return b.compare(a);
-  }
-  const char* Name() const override { return "test.ReverseComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
 };
 
 TEST_F(DbOptionsTest, CustomComparatorOrdersEverything) {

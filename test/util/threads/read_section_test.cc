@@ -65,12 +65,12 @@ class ReadSectionTest : public testing::TestWithParam<bool> {
   void SetUp() override {
     SetReadSectionFenced(GetParam());
     ASSERT_TRUE(ReadSectionFenced() || !GetParam());
-    DrainRetired();
+    TEST_DrainRetired();
     ASSERT_EQ(live_objects, 0);
   }
   void TearDown() override {
-    DrainRetired();
-    EXPECT_EQ(RetiredCount(), 0u);
+    TEST_DrainRetired();
+    EXPECT_EQ(TEST_RetiredCount(), 0u);
     EXPECT_EQ(live_objects, 0);
     SetReadSectionFenced(false);
   }
@@ -84,10 +84,10 @@ INSTANTIATE_TEST_SUITE_P(Forms, ReadSectionTest, testing::Bool(), FormName);
 
 TEST_P(ReadSectionTest, FreesBatchWhenNobodyIsInside) {
   RetireNew(kBatch - 1);
-  EXPECT_EQ(RetiredCount(), kBatch - 1);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch - 1);
   EXPECT_EQ(live_objects, static_cast<int>(kBatch - 1));
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
   EXPECT_EQ(live_objects, 0);
 }
 
@@ -95,16 +95,16 @@ TEST_P(ReadSectionTest, PaysOneBarrierPerBatch) {
   const uint64_t before = HeavyBarrierCount();
   RetireNew(10 * kBatch + 1);
   EXPECT_EQ(HeavyBarrierCount() - before, 10u);
-  DrainRetired();
+  TEST_DrainRetired();
   EXPECT_EQ(HeavyBarrierCount() - before, 11u);
-  DrainRetired();  // Nothing to do.
+  TEST_DrainRetired();  // Nothing to do.
   EXPECT_EQ(HeavyBarrierCount() - before, 11u);
 }
 
 TEST_P(ReadSectionTest, FreesFewerThanABatchOnRequest) {
   RetireNew(3);
   FreeRetired();
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
   const uint64_t barriers = HeavyBarrierCount();
   FreeRetired();  // Nothing to do.
   EXPECT_EQ(HeavyBarrierCount(), barriers);
@@ -129,26 +129,26 @@ TEST_P(ReadSectionTest, ReaderKeepsWhatItFoundB1) {
   });
   RetireObject(shared.exchange(nullptr));
   RetireNew(10 * kBatch);
-  EXPECT_EQ(RetiredCount(), 10 * kBatch + 1);
+  EXPECT_EQ(TEST_RetiredCount(), 10 * kBatch + 1);
   reader.Do([&] {
     EXPECT_EQ(found->state, kAlive);
     ExitHere();
   });
   RetireNew(1);
-  EXPECT_LT(RetiredCount(), kBatch);
+  EXPECT_LT(TEST_RetiredCount(), kBatch);
 }
 
 TEST_P(ReadSectionTest, FreesWhenReaderLeftAndEnteredAgainB2) {
   Actor reader;
   reader.Do(EnterHere);
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   reader.Do([] {
     ExitHere();
     EnterHere();
   });
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
   reader.Do(ExitHere);
 }
 
@@ -177,10 +177,10 @@ TEST_P(ReadSectionTest, NestedEndIsNotTheEndB3) {
   RetireNew(kBatch);
   reader.Do([] { EXPECT_FALSE(ReadSection::Exit(CurrentThreadRecord())); });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), 2 * kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), 2 * kBatch);
   reader.Do([] { EXPECT_TRUE(ReadSection::Exit(CurrentThreadRecord())); });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
 }
 
 TEST_P(ReadSectionTest, ReaderWithNewRecordCountsB4) {
@@ -193,10 +193,10 @@ TEST_P(ReadSectionTest, ReaderWithNewRecordCountsB4) {
   }
   for (size_t i = 0; i + 1 < readers.size(); i++) readers[i]->Do(ExitHere);
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   readers.back()->Do(ExitHere);
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
 }
 
 TEST_P(ReadSectionTest, LaterReaderDoesNotDelayBatch) {
@@ -207,7 +207,7 @@ TEST_P(ReadSectionTest, LaterReaderDoesNotDelayBatch) {
   late.Do(EnterHere);
   early.Do(ExitHere);
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
   late.Do(ExitHere);
 }
 
@@ -219,7 +219,7 @@ TEST_P(ReadSectionTest, NewThreadInRecordOfBlockerDoesNotCountB5) {
     record = CurrentThreadRecord();
   });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   former.Do(ExitHere);
   former.End();
   std::vector<std::unique_ptr<Actor>> latter;
@@ -232,7 +232,7 @@ TEST_P(ReadSectionTest, NewThreadInRecordOfBlockerDoesNotCountB5) {
     });
   }
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
   for (const auto& actor : latter) actor->Do(ExitHere);
 }
 
@@ -242,10 +242,10 @@ TEST_P(ReadSectionTest, SectionOutlivesChangeOfFormB6) {
     reader.Do(EnterHere);
     SetReadSectionFenced(fenced);
     RetireNew(kBatch);
-    EXPECT_EQ(RetiredCount(), kBatch);
+    EXPECT_EQ(TEST_RetiredCount(), kBatch);
     reader.Do(ExitHere);
     RetireNew(kBatch);
-    EXPECT_EQ(RetiredCount(), 0u);
+    EXPECT_EQ(TEST_RetiredCount(), 0u);
   }
 }
 
@@ -283,7 +283,7 @@ TEST_P(ReadSectionTest, DeletersMayRetireB7) {
   Link::deepest = 0;
   for (size_t i = 0; i < kBatch; i++) Retire(new Link(1000), Link::Free);
   // Each drain takes what the one before has left.
-  while (RetiredCount() > 0) DrainRetired();
+  while (TEST_RetiredCount() > 0) TEST_DrainRetired();
   EXPECT_EQ(Link::live_links, 0);
   EXPECT_EQ(Link::deepest, 1);
 }
@@ -295,20 +295,20 @@ TEST_P(ReadSectionTest, ThreadThatEndsInsideBlocksNothingB8) {
     EnterHere();
   });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   reader.End();
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
 }
 
 TEST_P(ReadSectionTest, RetiresInsideOwnSection) {
   {
     const ReadSection section;
     RetireNew(100 * kBatch);
-    EXPECT_EQ(RetiredCount(), 100 * kBatch);
+    EXPECT_EQ(TEST_RetiredCount(), 100 * kBatch);
   }
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
 }
 
 TEST_P(ReadSectionTest, DrainWaitsForReader) {
@@ -319,7 +319,7 @@ TEST_P(ReadSectionTest, DrainWaitsForReader) {
   reader.Do(EnterHere);
   const uint64_t barriers = HeavyBarrierCount();
   drainer.Start([&left] {
-    DrainRetired();
+    TEST_DrainRetired();
     EXPECT_TRUE(left);
     EXPECT_EQ(live_objects, 0);
   });
@@ -338,13 +338,13 @@ TEST(ReadSectionDeathTest, StopsWhenMisused) {
   EXPECT_DEATH(
       {
         const ReadSection section;
-        DrainRetired();
+        TEST_DrainRetired();
       },
       "broken invariant");
   EXPECT_DEATH(
       {
-        Retire(nullptr, [](void*) { DrainRetired(); });
-        DrainRetired();
+        Retire(nullptr, [](void*) { TEST_DrainRetired(); });
+        TEST_DrainRetired();
       },
       "broken invariant");
 }
@@ -565,7 +565,7 @@ void RunStress(bool change_form) {
       test::Rng rng(seed + 10 + i);
       for (int write = 0; write < kWrites; write++) {
         cells.Write(&rng);
-        if (write % 1000 == 0) DrainRetired();
+        if (write % 1000 == 0) TEST_DrainRetired();
       }
     });
   }

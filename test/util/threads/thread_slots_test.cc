@@ -486,7 +486,7 @@ TEST_P(ThreadSlotsTest, OwnersMayReadWhileTheyReleaseB19) {
     ReadingOwner owner;
     fill(&owner);
   }
-  DrainRetired();
+  TEST_DrainRetired();
 }
 
 TEST(ThreadSlotsNumberTest, NumbersAreUniqueAcrossThreads) {

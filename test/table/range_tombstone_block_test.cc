@@ -36,9 +36,9 @@ std::string Deletion(const Slice& key, SequenceNumber sequence) {
   return MakeInternalKey(key, PackTrailer(sequence, ValueType::kRangeDeletion));
 }
 
-class RangeDeletionBlockTest : public ::testing::Test {
+class RangeTombstoneBlockTest : public ::testing::Test {
  protected:
-  RangeDeletionBlockTest() {
+  RangeTombstoneBlockTest() {
     options_.comparator = &kComparator;
     options_.filter_policy = NewBloomFilterPolicy(10);
     builder_ = std::make_unique<TableBuilder>(options_, &file_);
@@ -64,7 +64,7 @@ class RangeDeletionBlockTest : public ::testing::Test {
   // written, is in the place of that.
   static std::string OpenWith(const std::string& bytes, std::string body) {
     const TableBytes table(bytes);
-    const BlockHandle handle = table.meta_blocks().at(kRangeDeletionBlockName);
+    const BlockHandle handle = table.meta_blocks().at(kRangeTombstoneBlockName);
     EXPECT_EQ(body.size(), handle.size);
     body.push_back('\0');
     PutFixed32(&body, BlockChecksum(table.footer().checksum, body.data(),
@@ -80,15 +80,15 @@ class RangeDeletionBlockTest : public ::testing::Test {
   std::unique_ptr<TableBuilder> builder_;
 };
 
-TEST_F(RangeDeletionBlockTest, ComesBackAsItWasWritten) {
+TEST_F(RangeTombstoneBlockTest, ComesBackAsItWasWritten) {
   builder_->Add(Value("b", 3), "b3");
-  builder_->AddRangeDeletion("a", "c", 7);
+  builder_->AddRangeTombstone("a", "c", 7);
   builder_->Add(Value("d", 4), "d4");
-  builder_->AddRangeDeletion("a", "x", 5);
-  builder_->AddRangeDeletion("ab", "b", 6);
+  builder_->AddRangeTombstone("a", "x", 5);
+  builder_->AddRangeTombstone("ab", "b", 6);
   const std::string bytes = Finish();
   const TableBytes parts(bytes);
-  const BlockHandle handle = parts.meta_blocks().at(kRangeDeletionBlockName);
+  const BlockHandle handle = parts.meta_blocks().at(kRangeTombstoneBlockName);
   EXPECT_EQ(parts.TypeOf(handle), CompressionType::kNone);
   const auto entries = TableBytes::Entries(parts.ReadBlock(handle));
   ASSERT_EQ(entries.size(), 3u);
@@ -104,11 +104,11 @@ TEST_F(RangeDeletionBlockTest, ComesBackAsItWasWritten) {
   EXPECT_TRUE(table->VerifyChecksum().ok());
 }
 
-TEST_F(RangeDeletionBlockTest, LookupsObeyIt) {
+TEST_F(RangeTombstoneBlockTest, LookupsObeyIt) {
   builder_->Add(Value("b", 9), "b9");
   builder_->Add(Value("b", 3), "b3");
   builder_->Add(Value("d", 4), "d4");
-  builder_->AddRangeDeletion("a", "d", 6);
+  builder_->AddRangeTombstone("a", "d", 6);
   std::unique_ptr<Table> table;
   ASSERT_TRUE(Open(Finish(), &table).ok());
   LookupState state;
@@ -132,8 +132,8 @@ TEST_F(RangeDeletionBlockTest, LookupsObeyIt) {
   EXPECT_EQ(state, LookupState::kNotFound);
 }
 
-TEST_F(RangeDeletionBlockTest, MayBeAllThatATableHas) {
-  builder_->AddRangeDeletion("a", "d", 6);
+TEST_F(RangeTombstoneBlockTest, MayBeAllThatATableHas) {
+  builder_->AddRangeTombstone("a", "d", 6);
   std::unique_ptr<Table> table;
   ASSERT_TRUE(Open(Finish(), &table).ok());
   EXPECT_TRUE(table->VerifyChecksum().ok());
@@ -153,13 +153,13 @@ TEST_F(RangeDeletionBlockTest, MayBeAllThatATableHas) {
   EXPECT_TRUE(it->status().ok());
 }
 
-TEST_F(RangeDeletionBlockTest, RefusesADamagedBlock) {
+TEST_F(RangeTombstoneBlockTest, RefusesADamagedBlock) {
   builder_->Add(Value("b", 3), "b3");
-  builder_->AddRangeDeletion("a", "c", 7);
-  builder_->AddRangeDeletion("e", "f", 8);
+  builder_->AddRangeTombstone("a", "c", 7);
+  builder_->AddRangeTombstone("e", "f", 8);
   const std::string bytes = Finish();
   const TableBytes parts(bytes);
-  const BlockHandle handle = parts.meta_blocks().at(kRangeDeletionBlockName);
+  const BlockHandle handle = parts.meta_blocks().at(kRangeTombstoneBlockName);
   const std::string good = parts.ReadBlock(handle);
   EXPECT_EQ(OpenWith(bytes, good), "OK");
 
@@ -188,9 +188,9 @@ TEST_F(RangeDeletionBlockTest, RefusesADamagedBlock) {
               HasSubstr("the block has 1 entries, the properties say 2"));
 }
 
-TEST_F(RangeDeletionBlockTest, RefusesATableThatHasLostIt) {
+TEST_F(RangeTombstoneBlockTest, RefusesATableThatHasLostIt) {
   builder_->Add(Value("b", 3), "b3");
-  builder_->AddRangeDeletion("a", "c", 7);
+  builder_->AddRangeTombstone("a", "c", 7);
   std::string bytes = Finish();
   // The metaindex is checked too: rename the block and mend the checksum.
   const TableBytes parts(bytes);

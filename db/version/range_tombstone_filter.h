@@ -5,7 +5,7 @@
 #include <span>
 
 #include "table/block/internal_iterator.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 
 namespace varve {
 
@@ -15,14 +15,14 @@ namespace varve {
 // source covers need not even be looked at: the filter seeks over it. Among
 // the versions and deletions of one source the sequence numbers decide.
 // Thread-safety: owned by one thread.
-class RangeDeletionFilters {
+class RangeTombstoneFilters {
  public:
-  using SetList = ContextVector<std::shared_ptr<const RangeTombstones>>;
+  using SetList = ContextVector<std::shared_ptr<const RangeTombstoneSet>>;
 
   // Deletions newer than `sequence` are not seen. `comparator` must outlive
   // what is wrapped, and so must `memory`, which may be null.
-  RangeDeletionFilters(const InternalKeyComparator* comparator,
-                       SequenceNumber sequence, ContextMemory* memory)
+  RangeTombstoneFilters(const InternalKeyComparator* comparator,
+                        SequenceNumber sequence, ContextMemory* memory)
       : comparator_(comparator), sequence_(sequence), above_(memory) {}
   ContextMemory* memory() const { return above_.get_allocator().memory(); }
 
@@ -30,7 +30,7 @@ class RangeDeletionFilters {
   // Gives the source itself back if there is nothing to leave out.
   std::unique_ptr<InternalIterator> Wrap(
       std::unique_ptr<InternalIterator> source,
-      std::span<const std::shared_ptr<const RangeTombstones>> own);
+      std::span<const std::shared_ptr<const RangeTombstoneSet>> own);
 
  private:
   const InternalKeyComparator* const comparator_;

@@ -4,7 +4,7 @@
 // deletion covers it. Method: small cases by hand, and random sets against a
 // look at each deletion, under two orders of keys.
 
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 
 #include <gtest/gtest.h>
 
@@ -26,14 +26,15 @@ std::string Name(uint64_t number) {
   return std::string(3 - std::min<size_t>(3, digits.size()), '0') + digits;
 }
 
-TEST(RangeTombstonesTest, IsNullWithoutARangeThatHasKeys) {
-  EXPECT_EQ(RangeTombstones::Build(&kBytewise, {}), nullptr);
-  EXPECT_EQ(RangeTombstones::Build(&kBytewise, {{"b", "b", 1}, {"c", "a", 2}}),
-            nullptr);
+TEST(RangeTombstoneSetTest, IsNullWithoutARangeThatHasKeys) {
+  EXPECT_EQ(RangeTombstoneSet::Build(&kBytewise, {}), nullptr);
+  EXPECT_EQ(
+      RangeTombstoneSet::Build(&kBytewise, {{"b", "b", 1}, {"c", "a", 2}}),
+      nullptr);
 }
 
-TEST(RangeTombstonesTest, CoversFromBeginToBeforeEnd) {
-  const auto set = RangeTombstones::Build(&kBytewise, {{"b", "d", 5}});
+TEST(RangeTombstoneSetTest, CoversFromBeginToBeforeEnd) {
+  const auto set = RangeTombstoneSet::Build(&kBytewise, {{"b", "d", 5}});
   ASSERT_NE(set, nullptr);
   EXPECT_EQ(set->size(), 1u);
   EXPECT_EQ(set->at(0).begin.ToString(), "b");
@@ -47,13 +48,13 @@ TEST(RangeTombstonesTest, CoversFromBeginToBeforeEnd) {
   EXPECT_EQ(set->MaxCovering("", 9), 0u);
 }
 
-TEST(RangeTombstonesTest, EmptyKeyIsABound) {
-  const auto set = RangeTombstones::Build(&kBytewise, {{"", "a", 5}});
+TEST(RangeTombstoneSetTest, EmptyKeyIsABound) {
+  const auto set = RangeTombstoneSet::Build(&kBytewise, {{"", "a", 5}});
   EXPECT_EQ(set->MaxCovering("", 9), 5u);
   EXPECT_EQ(set->MaxCovering("a", 9), 0u);
 }
 
-TEST(RangeTombstonesTest, NestedRangesTakeLittleMemory) {
+TEST(RangeTombstoneSetTest, NestedRangesTakeLittleMemory) {
   std::deque<std::string> keys;
   std::vector<RangeTombstone> nested;
   constexpr uint64_t kCount = 20000;
@@ -64,22 +65,22 @@ TEST(RangeTombstonesTest, NestedRangesTakeLittleMemory) {
     const std::string& end = keys.emplace_back("b" + suffix);
     nested.push_back({begin, end, i + 1});
   }
-  const auto set = RangeTombstones::Build(&kBytewise, nested);
+  const auto set = RangeTombstoneSet::Build(&kBytewise, nested);
   EXPECT_LT(set->ApproximateMemoryUsage(), kCount * 1000);
   EXPECT_EQ(set->MaxCovering("b", 5), 5u);
   EXPECT_EQ(set->MaxCovering("b", kMaxSequenceNumber), kCount);
   EXPECT_EQ(set->MaxCovering("a1000100", kMaxSequenceNumber), 101u);
 }
 
-TEST(RangeTombstonesTest, ClipNarrowsToTheBounds) {
+TEST(RangeTombstoneSetTest, ClipNarrowsToTheBounds) {
   const Slice c("c"), e("e");
   RangeTombstone tombstone{"a", "z", 1};
-  EXPECT_TRUE(ClipTombstone(kBytewise, nullptr, nullptr, &tombstone));
+  EXPECT_TRUE(ClipRangeTombstone(kBytewise, nullptr, nullptr, &tombstone));
   EXPECT_EQ(tombstone.end.ToString(), "z");
-  EXPECT_TRUE(ClipTombstone(kBytewise, &c, &e, &tombstone));
+  EXPECT_TRUE(ClipRangeTombstone(kBytewise, &c, &e, &tombstone));
   EXPECT_EQ(tombstone.begin.ToString(), "c");
   EXPECT_EQ(tombstone.end.ToString(), "e");
-  EXPECT_FALSE(ClipTombstone(kBytewise, &e, nullptr, &tombstone));
+  EXPECT_FALSE(ClipRangeTombstone(kBytewise, &e, nullptr, &tombstone));
 }
 
 class Model {
@@ -112,7 +113,7 @@ class Model {
   std::vector<RangeTombstone> list_;
 };
 
-TEST(RangeTombstonesTest, RandomSetsAgreeWithALookAtEach) {
+TEST(RangeTombstoneSetTest, RandomSetsAgreeWithALookAtEach) {
   Rng rng(TestSeed());
   const ReverseComparator reverse_order;
   const InternalKeyComparator reverse(&reverse_order);
@@ -120,14 +121,14 @@ TEST(RangeTombstonesTest, RandomSetsAgreeWithALookAtEach) {
     const InternalKeyComparator* order = rng.OneIn(2) ? &kBytewise : &reverse;
     const uint64_t keys = rng.Pick<uint64_t>({3, 20, 200});
     const Model model(order, &rng, keys);
-    const auto set = RangeTombstones::Build(order, model.list());
+    const auto set = RangeTombstoneSet::Build(order, model.list());
     if (set == nullptr) {
       for (const RangeTombstone& t : model.list()) {
         ASSERT_GE(order->CompareUser(t.begin, t.end), 0);
       }
       continue;
     }
-    TombstoneCursor cursor(set.get());
+    RangeTombstoneCursor cursor(set.get());
     uint64_t place = rng.Below(keys);
     for (int i = 0; i < 100; i++) {
       // Neighbours often, so that the cursor steps as well as jumps.

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/compaction/tombstone_survivors.h"
+#include "db/compaction/range_tombstone_survivors.h"
 
 #include <algorithm>
 
@@ -19,15 +19,16 @@ bool DeeperLevelMayHave(const Compaction& compaction, const Slice& begin,
 
 }  // namespace
 
-TombstoneSurvivors::TombstoneSurvivors(
-    const RangeTombstones* tombstones,
+RangeTombstoneSurvivors::RangeTombstoneSurvivors(
+    const RangeTombstoneSet* tombstones,
     const std::vector<SequenceNumber>& snapshots, const Compaction* compaction)
     : tombstones_(tombstones) {
   if (tombstones != nullptr) Collect(snapshots, compaction);
 }
 
-void TombstoneSurvivors::Collect(const std::vector<SequenceNumber>& snapshots,
-                                 const Compaction* compaction) {
+void RangeTombstoneSurvivors::Collect(
+    const std::vector<SequenceNumber>& snapshots,
+    const Compaction* compaction) {
   // What survives in neighbouring intervals under one number is one deletion.
   std::vector<Piece> open;
   std::vector<Piece> next;
@@ -52,7 +53,7 @@ void TombstoneSurvivors::Collect(const std::vector<SequenceNumber>& snapshots,
   }
 }
 
-std::vector<SequenceNumber> TombstoneSurvivors::In(
+std::vector<SequenceNumber> RangeTombstoneSurvivors::In(
     size_t interval, const std::vector<SequenceNumber>& snapshots,
     const Compaction* compaction) const {
   std::vector<SequenceNumber> result;
@@ -78,22 +79,22 @@ std::vector<SequenceNumber> TombstoneSurvivors::In(
   return result;
 }
 
-std::vector<RangeTombstone> TombstoneSurvivors::Between(
+std::vector<RangeTombstone> RangeTombstoneSurvivors::Between(
     const std::optional<Slice>& lower,
     const std::optional<Slice>& upper) const {
   std::vector<RangeTombstone> clipped;
   for (RangeTombstone tombstone : list_) {
-    if (ClipTombstone(tombstones_->comparator(), lower ? &*lower : nullptr,
-                      upper ? &*upper : nullptr, &tombstone)) {
+    if (ClipRangeTombstone(tombstones_->comparator(), lower ? &*lower : nullptr,
+                           upper ? &*upper : nullptr, &tombstone)) {
       clipped.push_back(tombstone);
     }
   }
   return clipped;
 }
 
-void TombstoneSurvivors::AddTo(const std::optional<Slice>& lower,
-                               const std::optional<Slice>& upper,
-                               TableOutput* output) const {
+void RangeTombstoneSurvivors::AddTo(const std::optional<Slice>& lower,
+                                    const std::optional<Slice>& upper,
+                                    TableOutput* output) const {
   if (list_.empty()) return;
   const InternalKeyComparator& comparator = tombstones_->comparator();
   std::vector<RangeTombstone> clipped = Between(lower, upper);
@@ -103,7 +104,7 @@ void TombstoneSurvivors::AddTo(const std::optional<Slice>& lower,
               return r != 0 ? r < 0 : a.sequence > b.sequence;
             });
   for (const RangeTombstone& tombstone : clipped) {
-    output->AddRangeDeletion(tombstone);
+    output->AddRangeTombstone(tombstone);
   }
 }
 

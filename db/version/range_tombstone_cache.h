@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "db/version/version_edit.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "table/reader/table_cache.h"
 #include "varve/status.h"
 
@@ -28,10 +28,11 @@ inline Status UnreadStatus(const UnreadTables* unread, uint64_t number) {
 
 // The range deletions of a version's tables, each clipped to its table's keys;
 // null where there are none.
-struct TombstoneSets {
-  std::vector<std::shared_ptr<const RangeTombstones>> level0;  // For each file.
-  std::shared_ptr<const RangeTombstones> levels[kNumLevels];   // But level 0.
-  std::shared_ptr<const UnreadTables> unread;                  // Null: none.
+struct VersionRangeTombstones {
+  std::vector<std::shared_ptr<const RangeTombstoneSet>>
+      level0;  // For each file.
+  std::shared_ptr<const RangeTombstoneSet> levels[kNumLevels];  // But level 0.
+  std::shared_ptr<const UnreadTables> unread;                   // Null: none.
   bool empty = true;
 };
 
@@ -42,12 +43,12 @@ struct TombstoneSets {
 // acquire, sees it whole. Of several that find it at once, one stores. It goes
 // with the version.
 // Thread-safety: thread-safe.
-class VersionTombstones {
+class RangeTombstoneCache {
  public:
-  VersionTombstones() = default;
-  VersionTombstones(const VersionTombstones&) = delete;
-  VersionTombstones& operator=(const VersionTombstones&) = delete;
-  ~VersionTombstones();
+  RangeTombstoneCache() = default;
+  RangeTombstoneCache(const RangeTombstoneCache&) = delete;
+  RangeTombstoneCache& operator=(const RangeTombstoneCache&) = delete;
+  ~RangeTombstoneCache();
 
   // *sets is null if no table has range deletions, else valid as long as the
   // version, or if some are unread as long as it is kept. May open tables,
@@ -55,10 +56,10 @@ class VersionTombstones {
   // the others can be read still.
   Status Find(const InternalKeyComparator* comparator, TableCache* table_cache,
               const std::vector<FileMetaData*>* levels,
-              std::shared_ptr<const TombstoneSets>* sets);
+              std::shared_ptr<const VersionRangeTombstones>* sets);
 
  private:
-  std::atomic<const TombstoneSets*> sets_{nullptr};
+  std::atomic<const VersionRangeTombstones*> sets_{nullptr};
 };
 
 }  // namespace varve

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/compaction/deletion_reach.h"
+#include "db/compaction/range_tombstone_estimate.h"
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ uint64_t EntryBytes(const FileMetaData& file, const Table& table) {
 
 }  // namespace
 
-void DeletionReach::AddRange(const Slice& begin, const Slice& end) {
+void RangeTombstoneEstimate::AddRange(const Slice& begin, const Slice& end) {
   if (ranges_.empty() ||
       comparator_.CompareUser(ranges_.back().end, begin) < 0) {
     ranges_.push_back({begin.ToString(), end.ToString()});
@@ -32,8 +32,8 @@ void DeletionReach::AddRange(const Slice& begin, const Slice& end) {
   }
 }
 
-uint64_t DeletionReach::RangeBytes(const Version& version,
-                                   int first_level) const {
+uint64_t RangeTombstoneEstimate::RangeBytes(const Version& version,
+                                            int first_level) const {
   uint64_t bytes = 0;
   for (int level = first_level; level <= version.DeepestLevel(); ++level) {
     bytes += BytesOfLevel(version, version.files(level));
@@ -41,7 +41,7 @@ uint64_t DeletionReach::RangeBytes(const Version& version,
   return bytes;
 }
 
-uint64_t DeletionReach::BytesOfLevel(
+uint64_t RangeTombstoneEstimate::BytesOfLevel(
     const Version& version, const std::vector<FileMetaData*>& files) const {
   const size_t step = (ranges_.size() + kMaxRanges - 1) / kMaxRanges;
   uint64_t bytes = 0;
@@ -71,19 +71,20 @@ uint64_t DeletionReach::BytesOfLevel(
   return bytes + cut_bytes;
 }
 
-bool DeletionReach::BeginsBefore(const KeyRange& range,
-                                 const FileMetaData& file) const {
+bool RangeTombstoneEstimate::BeginsBefore(const KeyRange& range,
+                                          const FileMetaData& file) const {
   return comparator_.CompareUser(range.begin, file.smallest_user_key()) <= 0;
 }
 
-bool DeletionReach::EndsBehind(const KeyRange& range,
-                               const FileMetaData& file) const {
+bool RangeTombstoneEstimate::EndsBehind(const KeyRange& range,
+                                        const FileMetaData& file) const {
   const int r = comparator_.CompareUser(file.largest_user_key(), range.end);
   return r < 0 || (r == 0 && file.EndIsExclusive());
 }
 
-uint64_t DeletionReach::PartOf(const Version& version, const FileMetaData& file,
-                               const KeyRange& range) const {
+uint64_t RangeTombstoneEstimate::PartOf(const Version& version,
+                                        const FileMetaData& file,
+                                        const KeyRange& range) const {
   std::shared_ptr<Table> table;
   if (!version.table_cache()->Find(file.table_file(), &table).ok()) return 0;
   const auto offset_of = [&table](const std::string& user_key) {
@@ -98,9 +99,10 @@ uint64_t DeletionReach::PartOf(const Version& version, const FileMetaData& file,
   return end > begin ? end - begin : EntryBytes(file, *table);
 }
 
-uint64_t DeletionReach::PointBytes(const Version& version, int first_level,
-                                   const UserKeyRange& range,
-                                   uint64_t deletions) {
+uint64_t RangeTombstoneEstimate::PointBytes(const Version& version,
+                                            int first_level,
+                                            const UserKeyRange& range,
+                                            uint64_t deletions) {
   if (deletions == 0) return 0;
   uint64_t bytes = 0;
   const FileMetaData* sample = nullptr;  // Of the deepest level.

@@ -18,10 +18,10 @@ namespace varve {
 
 // Gathers the range deletions of a table while it is written.
 // Thread-safety: owned by one thread.
-class DeletionReach {
+class RangeTombstoneEstimate {
  public:
   // `comparator` must outlive it.
-  explicit DeletionReach(const InternalKeyComparator* comparator)
+  explicit RangeTombstoneEstimate(const InternalKeyComparator* comparator)
       : comparator_(*comparator) {}
 
   // A deletion of keys from `begin` up to, not including, `end`. Begins rise.

@@ -29,20 +29,21 @@ struct RangeTombstone {
 
 // Narrows the range to keys from *lower, up to, not including, *upper; null is
 // no bound. False if nothing is left.
-bool ClipTombstone(const InternalKeyComparator& comparator, const Slice* lower,
-                   const Slice* upper, RangeTombstone* tombstone);
+bool ClipRangeTombstone(const InternalKeyComparator& comparator,
+                        const Slice* lower, const Slice* upper,
+                        RangeTombstone* tombstone);
 
 // A set of range deletions. Has copies of their keys.
 // Thread-safety: immutable after construction.
-class RangeTombstones {
+class RangeTombstoneSet {
  public:
   // Null if none of the ranges has a key in it. `comparator` must outlive the
   // result.
-  static std::shared_ptr<const RangeTombstones> Build(
+  static std::shared_ptr<const RangeTombstoneSet> Build(
       const InternalKeyComparator* comparator,
       const std::vector<RangeTombstone>& tombstones);
-  RangeTombstones(const RangeTombstones&) = delete;
-  RangeTombstones& operator=(const RangeTombstones&) = delete;
+  RangeTombstoneSet(const RangeTombstoneSet&) = delete;
+  RangeTombstoneSet& operator=(const RangeTombstoneSet&) = delete;
 
   // As they were given, without the empty ones, in no order. The keys live as
   // long as this.
@@ -79,8 +80,8 @@ class RangeTombstones {
     SequenceNumber sequence;
   };
 
-  RangeTombstones(const InternalKeyComparator* comparator,
-                  const std::vector<RangeTombstone>& tombstones);
+  RangeTombstoneSet(const InternalKeyComparator* comparator,
+                    const std::vector<RangeTombstone>& tombstones);
   void CollectBounds(const std::vector<RangeTombstone>& tombstones);
   void BuildTree();
 
@@ -98,10 +99,10 @@ class RangeTombstones {
 // Follows a walk over keys through a set of deletions. A move to a key in the
 // same interval costs at most two comparisons, one into the next a third.
 // Thread-safety: owned by one thread.
-class TombstoneCursor {
+class RangeTombstoneCursor {
  public:
   // `tombstones` must outlive it.
-  explicit TombstoneCursor(const RangeTombstones* tombstones)
+  explicit RangeTombstoneCursor(const RangeTombstoneSet* tombstones)
       : tombstones_(tombstones) {}
 
   void MoveTo(const Slice& user_key);
@@ -125,7 +126,7 @@ class TombstoneCursor {
            tombstones_->comparator().CompareUser(user_key, *upper()) < 0;
   }
 
-  const RangeTombstones* tombstones_;
+  const RangeTombstoneSet* tombstones_;
   size_t interval_ = 0;
 };
 

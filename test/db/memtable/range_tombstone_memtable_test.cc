@@ -4,7 +4,7 @@
 // any thread, and many of them stay cheap. Method: random ones against a list,
 // and a writer against readers that look for what must be there.
 
-#include "db/memtable/memtable_tombstones.h"
+#include "db/memtable/range_tombstone_memtable.h"
 
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ const InternalKeyComparator kComparator(BytewiseComparator());
 
 std::string Number(uint64_t n) { return std::to_string(1000000 + n); }
 
-TEST(MemTableTombstonesTest, IsEmptyUntilARangeWithKeysIsAdded) {
-  MemTableTombstones tombstones(&kComparator);
+TEST(RangeTombstoneMemTableTest, IsEmptyUntilARangeWithKeysIsAdded) {
+  RangeTombstoneMemTable tombstones(&kComparator);
   EXPECT_TRUE(tombstones.empty());
   EXPECT_TRUE(tombstones.Sets().empty());
   tombstones.Add("b", "b", 1);
@@ -40,9 +40,9 @@ TEST(MemTableTombstonesTest, IsEmptyUntilARangeWithKeysIsAdded) {
   EXPECT_EQ(tombstones.MaxCovering("c", 9), 0u);
 }
 
-TEST(MemTableTombstonesTest, RandomOnesAgreeWithAList) {
+TEST(RangeTombstoneMemTableTest, RandomOnesAgreeWithAList) {
   Rng rng(TestSeed());
-  MemTableTombstones tombstones(&kComparator);
+  RangeTombstoneMemTable tombstones(&kComparator);
   std::vector<std::pair<uint64_t, uint64_t>> added;
   for (SequenceNumber sequence = 1; sequence <= 600; sequence++) {
     const uint64_t begin = rng.Below(500);
@@ -66,17 +66,17 @@ TEST(MemTableTombstonesTest, RandomOnesAgreeWithAList) {
   EXPECT_EQ(count, 600u);
 }
 
-TEST(MemTableTombstonesTest, ManyMakeFewSets) {
-  MemTableTombstones tombstones(&kComparator);
+TEST(RangeTombstoneMemTableTest, ManyMakeFewSets) {
+  RangeTombstoneMemTable tombstones(&kComparator);
   for (uint64_t i = 0; i < 5000; i++) {
     tombstones.Add(Number(2 * i), Number(2 * i + 1), i + 1);
     ASSERT_LE(tombstones.Sets().size(), 13u);
   }
 }
 
-TEST(MemTableTombstonesTest, ReadersSeeWhatWasAddedBefore) {
+TEST(RangeTombstoneMemTableTest, ReadersSeeWhatWasAddedBefore) {
   constexpr SequenceNumber kCount = 3000;
-  MemTableTombstones tombstones(&kComparator);
+  RangeTombstoneMemTable tombstones(&kComparator);
   std::atomic<SequenceNumber> last{0};
   const auto read = [&] {
     SequenceNumber sequence = 0;

@@ -1,13 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 
 #include <algorithm>
 #include <functional>
 
 namespace varve {
 
-bool ClipTombstone(const InternalKeyComparator& comparator, const Slice* lower,
-                   const Slice* upper, RangeTombstone* tombstone) {
+bool ClipRangeTombstone(const InternalKeyComparator& comparator,
+                        const Slice* lower, const Slice* upper,
+                        RangeTombstone* tombstone) {
   if (lower != nullptr &&
       comparator.CompareUser(tombstone->begin, *lower) < 0) {
     tombstone->begin = *lower;
@@ -18,7 +19,7 @@ bool ClipTombstone(const InternalKeyComparator& comparator, const Slice* lower,
   return comparator.CompareUser(tombstone->begin, tombstone->end) < 0;
 }
 
-std::shared_ptr<const RangeTombstones> RangeTombstones::Build(
+std::shared_ptr<const RangeTombstoneSet> RangeTombstoneSet::Build(
     const InternalKeyComparator* comparator,
     const std::vector<RangeTombstone>& tombstones) {
   std::vector<RangeTombstone> useful;
@@ -29,12 +30,13 @@ std::shared_ptr<const RangeTombstones> RangeTombstones::Build(
     }
   }
   if (useful.empty()) return nullptr;
-  return std::shared_ptr<const RangeTombstones>(
-      new RangeTombstones(comparator, useful));
+  return std::shared_ptr<const RangeTombstoneSet>(
+      new RangeTombstoneSet(comparator, useful));
 }
 
-RangeTombstones::RangeTombstones(const InternalKeyComparator* comparator,
-                                 const std::vector<RangeTombstone>& tombstones)
+RangeTombstoneSet::RangeTombstoneSet(
+    const InternalKeyComparator* comparator,
+    const std::vector<RangeTombstone>& tombstones)
     : comparator_(comparator) {
   CollectBounds(tombstones);
   raw_.reserve(tombstones.size());
@@ -48,7 +50,7 @@ RangeTombstones::RangeTombstones(const InternalKeyComparator* comparator,
   BuildTree();
 }
 
-void RangeTombstones::CollectBounds(
+void RangeTombstoneSet::CollectBounds(
     const std::vector<RangeTombstone>& tombstones) {
   const auto before = [this](const Slice& a, const Slice& b) {
     return comparator_->CompareUser(a, b) < 0;
@@ -74,7 +76,7 @@ void RangeTombstones::CollectBounds(
   }
 }
 
-void RangeTombstones::BuildTree() {
+void RangeTombstoneSet::BuildTree() {
   const size_t leaves = bounds_.size() - 1;
   // Calls visit(node) for the nodes that together are the range.
   const auto for_nodes = [leaves](const Raw& raw, auto visit) {
@@ -101,7 +103,7 @@ void RangeTombstones::BuildTree() {
   }
 }
 
-size_t RangeTombstones::FindInterval(const Slice& user_key) const {
+size_t RangeTombstoneSet::FindInterval(const Slice& user_key) const {
   const auto it =
       std::upper_bound(bounds_.begin(), bounds_.end(), user_key,
                        [this](const Slice& key, const Slice& bound) {
@@ -110,7 +112,7 @@ size_t RangeTombstones::FindInterval(const Slice& user_key) const {
   return static_cast<size_t>(it - bounds_.begin());
 }
 
-SequenceNumber RangeTombstones::MaxCoveringInterval(
+SequenceNumber RangeTombstoneSet::MaxCoveringInterval(
     size_t interval, SequenceNumber sequence) const {
   if (interval == 0 || interval == bounds_.size()) return 0;
   SequenceNumber result = 0;
@@ -126,14 +128,14 @@ SequenceNumber RangeTombstones::MaxCoveringInterval(
   return result;
 }
 
-size_t RangeTombstones::ApproximateMemoryUsage() const {
+size_t RangeTombstoneSet::ApproximateMemoryUsage() const {
   return sizeof(*this) + bytes_.capacity() +
          bounds_.capacity() * sizeof(Slice) + raw_.capacity() * sizeof(Raw) +
          node_begin_.capacity() * sizeof(size_t) +
          node_sequences_.capacity() * sizeof(SequenceNumber);
 }
 
-void TombstoneCursor::MoveTo(const Slice& user_key) {
+void RangeTombstoneCursor::MoveTo(const Slice& user_key) {
   if (lower() == nullptr ||
       tombstones_->comparator().CompareUser(user_key, *lower()) >= 0) {
     if (IsBefore(user_key)) return;

@@ -29,22 +29,22 @@
 #include <string>
 #include <vector>
 
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "util/base/mutex.h"
 
 namespace varve {
 
-class MemTableTombstones {
+class RangeTombstoneMemTable {
  public:
-  using SetList = std::vector<std::shared_ptr<const RangeTombstones>>;
+  using SetList = std::vector<std::shared_ptr<const RangeTombstoneSet>>;
 
   // `comparator` must outlive it.
-  explicit MemTableTombstones(const InternalKeyComparator* comparator)
+  explicit RangeTombstoneMemTable(const InternalKeyComparator* comparator)
       : comparator_(comparator) {}
-  MemTableTombstones(const MemTableTombstones&) = delete;
-  MemTableTombstones& operator=(const MemTableTombstones&) = delete;
+  RangeTombstoneMemTable(const RangeTombstoneMemTable&) = delete;
+  RangeTombstoneMemTable& operator=(const RangeTombstoneMemTable&) = delete;
   // REQUIRES: no other thread uses it any more.
-  ~MemTableTombstones();
+  ~RangeTombstoneMemTable();
 
   // A range without keys is left out.
   void Add(const Slice& begin, const Slice& end, SequenceNumber sequence);
@@ -53,7 +53,7 @@ class MemTableTombstones {
     // relaxed: who must see a deletion comes after its Add.
     return list_.load(std::memory_order_relaxed) == nullptr;
   }
-  // As RangeTombstones has it. REQUIRES: inside a read section.
+  // As RangeTombstoneSet has it. REQUIRES: inside a read section.
   SequenceNumber MaxCovering(const Slice& user_key,
                              SequenceNumber sequence) const {
     return empty() ? 0 : AskSets(user_key, sequence);

@@ -6,7 +6,7 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/table_output.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 
 namespace varve {
 
@@ -15,15 +15,15 @@ namespace varve {
 // CompactionIterator) the newest, unless there is nothing older left that it
 // hides.
 // Thread-safety: owned by one thread.
-class TombstoneSurvivors {
+class RangeTombstoneSurvivors {
  public:
   // `tombstones` may be null, and must outlive this; `snapshots` rise;
   // `compaction` is null where all are kept.
-  TombstoneSurvivors(const RangeTombstones* tombstones,
-                     const std::vector<SequenceNumber>& snapshots,
-                     const Compaction* compaction);
-  TombstoneSurvivors(const TombstoneSurvivors&) = delete;
-  TombstoneSurvivors& operator=(const TombstoneSurvivors&) = delete;
+  RangeTombstoneSurvivors(const RangeTombstoneSet* tombstones,
+                          const std::vector<SequenceNumber>& snapshots,
+                          const Compaction* compaction);
+  RangeTombstoneSurvivors(const RangeTombstoneSurvivors&) = delete;
+  RangeTombstoneSurvivors& operator=(const RangeTombstoneSurvivors&) = delete;
 
   bool empty() const { return list_.empty(); }
 
@@ -51,7 +51,7 @@ class TombstoneSurvivors {
                                  const std::vector<SequenceNumber>& snapshots,
                                  const Compaction* compaction) const;
 
-  const RangeTombstones* const tombstones_;
+  const RangeTombstoneSet* const tombstones_;
   std::vector<RangeTombstone> list_;
 };
 

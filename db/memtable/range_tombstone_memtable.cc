@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/memtable/memtable_tombstones.h"
+#include "db/memtable/range_tombstone_memtable.h"
 
 #include <algorithm>
 
@@ -7,13 +7,13 @@
 
 namespace varve {
 
-MemTableTombstones::~MemTableTombstones() {
+RangeTombstoneMemTable::~RangeTombstoneMemTable() {
   // relaxed: the caller sees all Adds.
   delete list_.load(std::memory_order_relaxed);
 }
 
-void MemTableTombstones::Add(const Slice& begin, const Slice& end,
-                             SequenceNumber sequence) {
+void RangeTombstoneMemTable::Add(const Slice& begin, const Slice& end,
+                                 SequenceNumber sequence) {
   if (comparator_->CompareUser(begin, end) >= 0) return;
   const SetList* old = nullptr;
   {
@@ -35,7 +35,7 @@ void MemTableTombstones::Add(const Slice& begin, const Slice& end,
       const Entry& entry = entries_[i];
       merged.push_back({entry.begin, entry.end, entry.sequence});
     }
-    next->push_back(RangeTombstones::Build(comparator_, merged));
+    next->push_back(RangeTombstoneSet::Build(comparator_, merged));
     entry_bytes_ += sizeof(Entry) + begin.size() + end.size();
     size_t bytes = entry_bytes_;
     for (const auto& set : *next) bytes += set->ApproximateMemoryUsage();
@@ -49,8 +49,8 @@ void MemTableTombstones::Add(const Slice& begin, const Slice& end,
          [](void* list) { delete static_cast<SetList*>(list); });
 }
 
-SequenceNumber MemTableTombstones::AskSets(const Slice& user_key,
-                                           SequenceNumber sequence) const {
+SequenceNumber RangeTombstoneMemTable::AskSets(const Slice& user_key,
+                                               SequenceNumber sequence) const {
   // T2. acquire pairs with the release of T1.
   const SetList& sets = *list_.load(std::memory_order_acquire);
   SequenceNumber result = 0;

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/version/range_deletion_filter.h"
+#include "db/version/range_tombstone_filter.h"
 
 #include <algorithm>
 #include <string>
@@ -12,13 +12,13 @@ namespace {
 // After so many hidden entries in a row, seek over the rest of them.
 constexpr int kStepsBeforeSeek = 4;
 
-class RangeDeletionFilter final : public InternalIterator {
+class RangeTombstoneFilter final : public InternalIterator {
  public:
-  RangeDeletionFilter(
+  RangeTombstoneFilter(
       const InternalKeyComparator* comparator, SequenceNumber sequence,
       std::unique_ptr<InternalIterator> source,
-      const RangeDeletionFilters::SetList& above,
-      std::span<const std::shared_ptr<const RangeTombstones>> own)
+      const RangeTombstoneFilters::SetList& above,
+      std::span<const std::shared_ptr<const RangeTombstoneSet>> own)
       : comparator_(*comparator),
         sequence_(sequence),
         source_(std::move(source)),
@@ -149,7 +149,7 @@ class RangeDeletionFilter final : public InternalIterator {
     lower_ = nullptr;
     upper_ = nullptr;
     for (size_t i = 0; i < cursors_.size(); ++i) {
-      TombstoneCursor& cursor = cursors_[i];
+      RangeTombstoneCursor& cursor = cursors_[i];
       cursor.MoveTo(user_key);
       const Slice* const lower = cursor.lower();
       if (lower != nullptr &&
@@ -179,9 +179,9 @@ class RangeDeletionFilter final : public InternalIterator {
   const InternalKeyComparator& comparator_;
   const SequenceNumber sequence_;
   const std::unique_ptr<InternalIterator> source_;
-  RangeDeletionFilters::SetList sets_;  // Those above, then the source's own.
+  RangeTombstoneFilters::SetList sets_;  // Those above, then the source's own.
   const size_t above_count_;
-  ContextVector<TombstoneCursor> cursors_;
+  ContextVector<RangeTombstoneCursor> cursors_;
 
   bool entered_ = false;
   // Null is no bound; a span that is hidden has both.
@@ -197,11 +197,11 @@ class RangeDeletionFilter final : public InternalIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> RangeDeletionFilters::Wrap(
+std::unique_ptr<InternalIterator> RangeTombstoneFilters::Wrap(
     std::unique_ptr<InternalIterator> source,
-    std::span<const std::shared_ptr<const RangeTombstones>> own) {
+    std::span<const std::shared_ptr<const RangeTombstoneSet>> own) {
   if (above_.empty() && own.empty()) return source;
-  std::unique_ptr<InternalIterator> filter(new (memory()) RangeDeletionFilter(
+  std::unique_ptr<InternalIterator> filter(new (memory()) RangeTombstoneFilter(
       comparator_, sequence_, std::move(source), above_, own));
   above_.insert(above_.end(), own.begin(), own.end());
   return filter;

@@ -1,26 +1,19 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/version/tombstone_collector.h"
+#include "db/version/range_tombstone_collector.h"
 
 #include <utility>
 
 namespace varve {
 
-void TombstoneCollector::AddMemTable(const MemTable& memtable) {
+void RangeTombstoneCollector::AddMemTable(const MemTable& memtable) {
   for (auto& set : memtable.tombstones().Sets()) {
     for (size_t i = 0; i < set->size(); ++i) list_.push_back(set->at(i));
     sets_.push_back(std::move(set));
   }
 }
 
-void TombstoneCollector::AddTable(std::shared_ptr<Table> table) {
-  const RangeTombstones* const set = table->tombstones();
-  if (set == nullptr) return;
-  for (size_t i = 0; i < set->size(); ++i) list_.push_back(set->at(i));
-  tables_.push_back(std::move(table));
-}
-
-Status TombstoneCollector::AddFile(TableCache* table_cache,
-                                   const FileMetaData& file) {
+Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
+                                        const FileMetaData& file) {
   // relaxed: see TableMemo.
   if (file.table.without_tombstones.load(std::memory_order_relaxed)) {
     return Status();
@@ -28,7 +21,7 @@ Status TombstoneCollector::AddFile(TableCache* table_cache,
   std::shared_ptr<Table> table;
   Status status = table_cache->Find(file.table_file(), &table);
   if (!status.ok()) return status;
-  const RangeTombstones* const set = table->tombstones();
+  const RangeTombstoneSet* const set = table->tombstones();
   if (set == nullptr) {
     // relaxed: see TableMemo.
     file.table.without_tombstones.store(true, std::memory_order_relaxed);
@@ -45,8 +38,8 @@ Status TombstoneCollector::AddFile(TableCache* table_cache,
   const bool has_upper = file.EndIsExclusive() || comparator_.bytewise();
   for (size_t i = 0; i < set->size(); ++i) {
     RangeTombstone tombstone = set->at(i);
-    if (ClipTombstone(comparator_, &lower, has_upper ? &upper : nullptr,
-                      &tombstone)) {
+    if (ClipRangeTombstone(comparator_, &lower, has_upper ? &upper : nullptr,
+                           &tombstone)) {
       list_.push_back(tombstone);
     }
   }
@@ -54,8 +47,8 @@ Status TombstoneCollector::AddFile(TableCache* table_cache,
   return status;
 }
 
-std::shared_ptr<const RangeTombstones> TombstoneCollector::Build() {
-  auto result = RangeTombstones::Build(&comparator_, list_);
+std::shared_ptr<const RangeTombstoneSet> RangeTombstoneCollector::Build() {
+  auto result = RangeTombstoneSet::Build(&comparator_, list_);
   list_.clear();
   sets_.clear();
   tables_.clear();

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/version/version_tombstones.h"
+#include "db/version/range_tombstone_cache.h"
 
 #include <utility>
 
-#include "db/version/tombstone_collector.h"
+#include "db/version/range_tombstone_collector.h"
 
 namespace varve {
 
@@ -11,9 +11,10 @@ namespace {
 
 Status FillSets(const InternalKeyComparator* comparator,
                 TableCache* table_cache,
-                const std::vector<FileMetaData*>* levels, TombstoneSets* sets) {
+                const std::vector<FileMetaData*>* levels,
+                VersionRangeTombstones* sets) {
   UnreadTables unread;
-  TombstoneCollector collector(comparator);
+  RangeTombstoneCollector collector(comparator);
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* file : levels[level]) {
       Status status = collector.AddFile(table_cache, *file);
@@ -38,20 +39,20 @@ Status FillSets(const InternalKeyComparator* comparator,
 
 }  // namespace
 
-VersionTombstones::~VersionTombstones() {
+RangeTombstoneCache::~RangeTombstoneCache() {
   // relaxed: nobody else has the version any more.
   delete sets_.load(std::memory_order_relaxed);
 }
 
-Status VersionTombstones::Find(const InternalKeyComparator* comparator,
-                               TableCache* table_cache,
-                               const std::vector<FileMetaData*>* levels,
-                               std::shared_ptr<const TombstoneSets>* sets) {
+Status RangeTombstoneCache::Find(
+    const InternalKeyComparator* comparator, TableCache* table_cache,
+    const std::vector<FileMetaData*>* levels,
+    std::shared_ptr<const VersionRangeTombstones>* sets) {
   sets->reset();
   // acquire pairs with the release below.
-  const TombstoneSets* known = sets_.load(std::memory_order_acquire);
+  const VersionRangeTombstones* known = sets_.load(std::memory_order_acquire);
   if (known == nullptr) {
-    auto found = std::make_unique<TombstoneSets>();
+    auto found = std::make_unique<VersionRangeTombstones>();
     Status status = FillSets(comparator, table_cache, levels, found.get());
     if (!status.ok()) return status;
     if (found->unread != nullptr) {
