@@ -28,7 +28,7 @@ FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "memtable", "write", "wal", "version", "snapshot",
-           "compaction", "folding", "recovery", "engine"],
+           "compaction", "folding", "recovery", "parts", "engine"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in ("c", "c_more", "export")]

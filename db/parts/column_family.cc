@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/column_family.h"
+#include "db/parts/column_family.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/job_events.h"
+#include "db/parts/job_events.h"
 
 #include "env/file_names.h"
 
@@ -37,6 +37,29 @@ CompactionJobInfo DescribeCompaction(const Compaction& compaction,
   info.trivial_move = compaction.trivial_move;
   info.reason = compaction.reason;
   return info;
+}
+
+void ReportStall(const std::string& db_path, const WriteStallState& before,
+                 const WriteStallState& now, const WriteDebt& debt, Logger* log,
+                 EventQueue* events) {
+  if (now.pressure == before.pressure && now.cause == before.cause) return;
+  static constexpr const char* kNames[] = {"normal", "slowed down", "stopped"};
+  Log(now.pressure == WritePressure::kNone ? LogLevel::kInfo : LogLevel::kWarn,
+      log,
+      "writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
+      "memtables to be flushed",
+      kNames[static_cast<int>(now.pressure)], StallCauseName(now.cause),
+      debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
+      debt.immutable_memtables);
+  if (now.pressure == before.pressure) return;
+  WriteStallInfo info;
+  info.db_path = db_path;
+  info.previous = static_cast<WriteStallCondition>(before.pressure);
+  info.current = static_cast<WriteStallCondition>(now.pressure);
+  info.cause = StallCauseName(now.cause);
+  events->Add([info](EventListener* listener) {
+    listener->OnStallConditionsChanged(info);
+  });
 }
 
 void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops) {

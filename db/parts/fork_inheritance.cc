@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/fork_inheritance.h"
+#include "db/parts/fork_inheritance.h"
 
 #include "env/process_name.h"
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "db/engine/shared_directory.h"
+#include "db/parts/shared_directory.h"
 #include "varve/env.h"
 #include "varve/status.h"
 

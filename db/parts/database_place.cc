@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/database_place.h"
+#include "db/parts/database_place.h"
 
 #include <algorithm>
 #include <random>

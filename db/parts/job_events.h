@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What jobs tell listeners and statistics about the tables that they make.
+// What listeners, the info log and statistics are told about tables that jobs
+// create, and about write stalls.
 // Thread-safety: with the DB mutex, where they add an event.
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_iterator.h"
-#include "db/engine/event_queue.h"
+#include "db/parts/event_queue.h"
 #include "db/version/version_edit.h"
+#include "db/write/write_stall.h"
 #include "monitoring/statistics.h"
 
 namespace varve {
@@ -24,6 +26,11 @@ void AddTablesCreated(EventQueue* events, const std::string& db_path,
 // A compaction as it is before it begins.
 CompactionJobInfo DescribeCompaction(const Compaction& compaction,
                                      const std::string& db_path);
+// Tells the log and the listeners that writers are slowed down by something
+// else, or differently.
+void ReportStall(const std::string& db_path, const WriteStallState& before,
+                 const WriteStallState& now, const WriteDebt& debt, Logger* log,
+                 EventQueue* events);
 void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops);
 
 }  // namespace varve

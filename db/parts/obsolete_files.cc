@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/obsolete_files.h"
+#include "db/parts/obsolete_files.h"
 
 #include <string>
 #include <utility>

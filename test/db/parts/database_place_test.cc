@@ -3,7 +3,7 @@
 // Goal: a database's directory is held by one, is left alone if it is not a
 // database's, and keeps its identity. Method: directories in memory.
 
-#include "db/engine/database_place.h"
+#include "db/parts/database_place.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 // failure nobody is told that it is. Method: logs in memory, of which the
 // environment counts and fails writes and syncs.
 
-#include "db/engine/wal_set.h"
+#include "db/parts/wal_set.h"
 
 #include <gtest/gtest.h>
 

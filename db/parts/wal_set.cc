@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/wal_set.h"
+#include "db/parts/wal_set.h"
 
 #include <algorithm>
 

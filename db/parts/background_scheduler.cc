@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/background_scheduler.h"
+#include "db/parts/background_scheduler.h"
 
 #include <utility>
 

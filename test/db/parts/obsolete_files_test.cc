@@ -4,7 +4,7 @@
 // Method: logs of a database in memory that is made of its parts alone; what
 // happens to tables is in db_reclaim_test.cc and db_checkpoint_test.cc.
 
-#include "db/engine/obsolete_files.h"
+#include "db/parts/obsolete_files.h"
 
 #include <gtest/gtest.h>
 

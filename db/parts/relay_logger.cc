@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/relay_logger.h"
+#include "db/parts/relay_logger.h"
 
 #include <cstdio>
 

@@ -4,7 +4,7 @@
 // whole; until then the child is told why not. Method: forks, the parent of
 // which ends, or waits. What a database does with it: db_fork_test.cc.
 
-#include "db/engine/fork_inheritance.h"
+#include "db/parts/fork_inheritance.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

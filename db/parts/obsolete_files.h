@@ -6,11 +6,11 @@
 // memtables that nobody reads.
 // Thread-safety: guarded by the DB mutex.
 
-#include "db/engine/background_scheduler.h"
-#include "db/engine/column_family.h"
-#include "db/engine/database_place.h"
-#include "db/engine/event_queue.h"
-#include "db/engine/wal_set.h"
+#include "db/parts/background_scheduler.h"
+#include "db/parts/column_family.h"
+#include "db/parts/database_place.h"
+#include "db/parts/event_queue.h"
+#include "db/parts/wal_set.h"
 #include "table/reader/table_cache.h"
 
 namespace varve {

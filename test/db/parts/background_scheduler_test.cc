@@ -4,7 +4,7 @@
 // those that are dropped do nothing, even when the scheduler is gone. Method:
 // an Env whose queue the test runs by hand.
 
-#include "db/engine/background_scheduler.h"
+#include "db/parts/background_scheduler.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 // gate for writers closes when it must. Method: a family without tables, each
 // step by hand.
 
-#include "db/engine/column_family.h"
+#include "db/parts/column_family.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "db/engine/database_place.h"
+#include "db/parts/database_place.h"
 #include "table/reader/table_cache.h"
 #include "varve/env.h"
 

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/leftovers.h"
+#include "db/parts/leftovers.h"
 
 #include <algorithm>
 #include <memory>

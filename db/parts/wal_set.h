@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/engine/database_place.h"
+#include "db/parts/database_place.h"
 #include "db/wal/wal_writer.h"
 #include "db/write/write_queue.h"
 #include "monitoring/statistics.h"
