@@ -160,9 +160,6 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
           },
           [this] { TryToResume(); }) {
   options_.env = env_;
-  if (!IsProduction(options_.ablation.read_section)) {
-    SetReadSectionFenced(true);
-  }
   if (!IsProduction(options_.ablation.memory_accounting)) {
     SetMemoryAccountingAtomic(true);
   }

@@ -382,9 +382,6 @@ std::string DbProperties::AblationWitnesses() const {
   add("block_cache",
       static_cast<const BlockCache&>(*sources_.options.block_cache)
           .WitnessCount());
-  add("read_section", IsProduction(ablation.read_section)
-                          ? HeavyBarrierCount()
-                          : WitnessCount(Witness::kFence));
   add("memtable",
       WitnessCount(IsProduction(ablation.memtable) ? Witness::kBlinkTree
                                                    : Witness::kSkipList));

@@ -27,11 +27,6 @@ enum class BlockIndexMode : uint8_t { kPrefixes = 0, kBinarySearch };
 // Production: slots in the index that hold the block's address, and CLOCK.
 enum class BlockCacheMode : uint8_t { kSwizzled = 0, kHash };
 
-// read_section=fenced: a full fence at the entry of each read section.
-// Production: the other side pays, by membarrier. Process-wide: once fenced,
-// it stays so.
-enum class ReadSectionMode : uint8_t { kAsymmetric = 0, kFenced };
-
 // memtable=skiplist: a skiplist orders the memtable. Production: a B-link tree.
 enum class MemTableMode : uint8_t { kBlinkTree = 0, kSkipList };
 
@@ -88,7 +83,6 @@ struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
   BlockCacheMode block_cache = {};
-  ReadSectionMode read_section = {};
   MemTableMode memtable = {};
   TableOpenMode table_open = {};
   StatisticsMode statistics = {};

@@ -219,8 +219,8 @@ class VARVE_EXPORT DB {
   //   varve.ablation-witness          a line "FIELD=VALUE COUNT" for each field
   //                                   of AblationOptions: how often the step
   //                                   was done that only this value does; of
-  //                                   block_index, read_section, memtable and
-  //                                   traces by the whole process
+  //                                   block_index, memtable and traces by the
+  //                                   whole process
   // The prefixes "rocksdb." and "leveldb." are understood as well.
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
   // The same for those that are one number.

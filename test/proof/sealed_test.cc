@@ -30,8 +30,8 @@ TEST_F(SealedTest, ReadsWhatItWrote) {
 TEST_F(SealedTest, RefusesOtherChoicesOnlyIfSealed) {
   for (const char* text :
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
-        "read_section=fenced", "memtable=skiplist", "statistics=global",
-        "statistics=thread", "trace_clock=steady", "trace_collect=channel"}) {
+        "memtable=skiplist", "statistics=global", "statistics=thread",
+        "trace_clock=steady", "trace_collect=channel"}) {
     options_.ablation = AblationOptions();
     ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
     const Status status = TryOpen();

@@ -252,10 +252,9 @@ namespace {
 
 // Optimizations that a cycle may do without.
 constexpr const char* kAblations[] = {
-    "superversion=mutex", "block_index=binary_search",
-    "block_cache=hash",   "read_section=fenced",
-    "memtable=skiplist",  "table_open=uncached",
-    "snapshots=mutex",    "context=fresh"};
+    "superversion=mutex", "block_index=binary_search", "block_cache=hash",
+    "memtable=skiplist",  "table_open=uncached",       "snapshots=mutex",
+    "context=fresh"};
 
 void DrawAblations(Random* random, CyclePlan* plan) {
   AblationOptions& ablation = plan->options.ablation;

@@ -44,8 +44,6 @@ constexpr Switch kSwitches[] = {
                                               "binary_search"),
     MakeSwitch<&AblationOptions::block_cache>("block_cache", "swizzled",
                                               "hash"),
-    MakeSwitch<&AblationOptions::read_section>("read_section", "asymmetric",
-                                               "fenced"),
     MakeSwitch<&AblationOptions::memtable>("memtable", "blink_tree",
                                            "skiplist"),
     MakeSwitch<&AblationOptions::table_open>("table_open", "one_read",

@@ -20,7 +20,7 @@ constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
 void HandBack(void* thread_record) {
   ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
   ContextMemory::FreeKept(record);
-  // B19: inside a section. B8: if in one already, its stack is gone.
+  // B19: inside a section. B6: if in one already, its stack is gone.
   if (record->depth == 0) ReadSection::Enter(record);
   record->depth = 1;
   MutexLock lock(&ThreadRegistryMutex());
@@ -41,10 +41,8 @@ ThreadRecord* TakeRecord() {
     return record;
   }
   record = new ThreadRecord;
-  // relaxed: the exchange below publishes it. The first time this asks the
-  // kernel, before anybody relies on the answer. A later switch finds the
-  // record in the list; an earlier one is seen here, for both hold the mutex.
-  record->fenced.store(ReadSectionFenced(), std::memory_order_relaxed);
+  // The first time this asks the kernel, before anybody relies on the answer.
+  record->fenced = ReadSectionFenced();
   // relaxed: all who add hold the mutex.
   record->next_record = thread_records.load(std::memory_order_relaxed);
   // T6. release: pairs with the acquire in ForEachThreadRecord; acquire: pairs

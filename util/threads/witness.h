@@ -15,7 +15,6 @@
 namespace varve {
 
 enum class Witness : uint8_t {
-  kFence,         // read_section=fenced: a fence of a read section.
   kBinarySearch,  // block_index=binary_search: a search of a table's index.
   kPrefixIndex,   // block_index=prefixes: an index opened that has them.
   kBlinkTree,     // memtable=blink_tree: a memtable that has one.

@@ -56,25 +56,19 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
   const auto before = Witnesses();
   for (const char* variant :
        {"superversion=thread_local", "block_index=prefixes",
-        "block_cache=swizzled", "read_section=asymmetric",
-        "memtable=blink_tree", "statistics=per_cpu"}) {
+        "block_cache=swizzled", "memtable=blink_tree", "statistics=per_cpu"}) {
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GT(before.at(variant), 0u) << variant;
   }
   for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
-  auto after = Witnesses();
-  // Blocks of other tests may be freed meanwhile, behind a barrier.
-  after["read_section=asymmetric"] = before.at("read_section=asymmetric");
+  const auto after = Witnesses();
   EXPECT_EQ(before, after);
 }
 
 TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
   for (const std::string variant :
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
-        "read_section=fenced", "statistics=global", "statistics=thread",
-        "key_case=unicode"}) {
-    // Its own way of fencing takes the place of this one.
-    if (kThreadSanitizer && variant == "read_section=fenced") continue;
+        "statistics=global", "statistics=thread", "key_case=unicode"}) {
     OpenAblated(variant);
     const auto before = Witnesses();
     for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
@@ -82,11 +76,8 @@ TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GE(after.at(variant), before.at(variant) + 100) << variant;
     for (const auto& [other, count] : before) {
-      if (other == variant || other == "read_section=asymmetric") continue;
+      if (other == variant) continue;
       EXPECT_EQ(after.at(other), count) << other << " beside " << variant;
-    }
-    if (TestAblation().read_section == ReadSectionMode::kAsymmetric) {
-      SetReadSectionFenced(false);
     }
   }
 }

@@ -418,19 +418,5 @@ TEST_F(ReadTransactionTest, BytesOfEntriesAreThoseKeptForTheSnapshot) {
   EXPECT_EQ(Oldest(), "none");
 }
 
-// ---- With fences ------------------------------------------------------------
-
-TEST_F(ReadTransactionTest, WorksWhereReadersPayForFences) {
-  SetReadSectionFenced(true);
-  Write("one");
-  ReadTransaction read(db_.get());
-  Write("two");
-  Churn();
-  EXPECT_TRUE(Sees(read, "one"));
-  read.End();
-  EXPECT_TRUE(NothingIsPinned(db_.get(), path_));
-  if (IsProduction(options_.ablation.read_section)) SetReadSectionFenced(false);
-}
-
 }  // namespace
 }  // namespace varve::test

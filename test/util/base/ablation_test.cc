@@ -18,9 +18,8 @@ using ::testing::HasSubstr;
 
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
-                    options.block_cache, options.read_section, options.memtable,
-                    options.statistics, options.snapshots, options.key_case,
-                    options.catalog);
+                    options.block_cache, options.memtable, options.statistics,
+                    options.snapshots, options.key_case, options.catalog);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -35,7 +34,6 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.superversion, SuperVersionMode::kThreadLocal);
   EXPECT_EQ(options.block_index, BlockIndexMode::kPrefixes);
   EXPECT_EQ(options.block_cache, BlockCacheMode::kSwizzled);
-  EXPECT_EQ(options.read_section, ReadSectionMode::kAsymmetric);
   EXPECT_EQ(options.memtable, MemTableMode::kBlinkTree);
   EXPECT_EQ(options.statistics, StatisticsMode::kPerCpu);
   EXPECT_EQ(options.snapshots, SnapshotMode::kPerThread);
@@ -51,8 +49,6 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("block_index=binary_search").block_index,
             BlockIndexMode::kBinarySearch);
   EXPECT_EQ(Parsed("block_cache=hash").block_cache, BlockCacheMode::kHash);
-  EXPECT_EQ(Parsed("read_section=fenced").read_section,
-            ReadSectionMode::kFenced);
   EXPECT_EQ(Parsed("memtable=skiplist").memtable, MemTableMode::kSkipList);
   EXPECT_EQ(Parsed("statistics=global").statistics, StatisticsMode::kGlobal);
   EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
@@ -67,26 +63,25 @@ TEST(AblationTest, SetsEachSwitchByName) {
 TEST(AblationTest, TakesTheNamesOfProduction) {
   AblationOptions options = Parsed(
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
-      "read_section=fenced,memtable=skiplist,statistics=thread,"
+      "memtable=skiplist,statistics=thread,"
       "snapshots=mutex,key_case=unicode");
   const Status s = options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
-      "read_section=asymmetric,memtable=blink_tree,statistics=per_cpu,"
+      "memtable=blink_tree,statistics=per_cpu,"
       "snapshots=per_thread,key_case=ascii_first");
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
 
 TEST(AblationTest, ParsesWhatItPrints) {
-  for (int bits = 0; bits < 192; ++bits) {
+  for (int bits = 0; bits < 96; ++bits) {
     AblationOptions options;
     options.superversion = static_cast<SuperVersionMode>(bits & 1);
     options.block_index = static_cast<BlockIndexMode>(bits >> 1 & 1);
     options.block_cache = static_cast<BlockCacheMode>(bits >> 2 & 1);
-    options.read_section = static_cast<ReadSectionMode>(bits >> 3 & 1);
-    options.memtable = static_cast<MemTableMode>(bits >> 4 & 1);
-    options.snapshots = static_cast<SnapshotMode>(bits >> 5 & 1);
-    options.statistics = static_cast<StatisticsMode>(bits >> 6);
+    options.memtable = static_cast<MemTableMode>(bits >> 3 & 1);
+    options.snapshots = static_cast<SnapshotMode>(bits >> 4 & 1);
+    options.statistics = static_cast<StatisticsMode>(bits >> 5);
     EXPECT_EQ(Fields(Parsed(options.ToString())), Fields(options))
         << options.ToString();
   }
@@ -114,10 +109,10 @@ TEST(AblationTest, TheLastOneCounts) {
 
 TEST(AblationTest, RefusesWhatIsUnknownAndChangesNothing) {
   const auto refusal = [](const std::string& text) {
-    AblationOptions options = Parsed("read_section=fenced");
+    AblationOptions options = Parsed("memtable=skiplist");
     const Status s = options.Parse("superversion=mutex," + text);
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_EQ(options.ToString(), "read_section=fenced");
+    EXPECT_EQ(options.ToString(), "memtable=skiplist");
     return s.ToString();
   };
   EXPECT_THAT(refusal("warp=on"), HasSubstr("no ablation named: warp"));

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A kernel that refuses io_uring, as containers and sandboxes do: a filter of
-// system calls, for the calling thread, those that it starts and the programs
+// A kernel that refuses some system calls, as containers and sandboxes do: a
+// filter for the calling thread, those that it starts and the programs
 // that it executes. There is no way back.
 
 #include <linux/filter.h>
@@ -39,6 +39,10 @@ inline bool RefuseSystemCalls(const std::vector<long>& numbers, int error) {
 inline bool RefuseIoUring(int error) {
   return RefuseSystemCalls(
       {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register}, error);
+}
+
+inline bool RefuseMembarrier(int error) {
+  return RefuseSystemCalls({SYS_membarrier}, error);
 }
 
 }  // namespace varve::test
