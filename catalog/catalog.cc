@@ -8,6 +8,7 @@
 #include "db/folding/folding_db.h"
 #include "db/options/options_check.h"
 #include "env/file_names.h"
+#include "util/base/experiment.h"
 #include "util/threads/witness.h"
 
 namespace varve {
@@ -42,8 +43,8 @@ Status Catalog::Open(const CatalogOptions& options, const std::string& root,
 }
 
 CatalogImpl::CatalogImpl(const CatalogOptions& options, const std::string& root)
-    : mode_(options.options.ablation.catalog),
-      folding_(IsProduction(options.options.ablation.key_case)
+    : mode_(ChoicesOf(options.options).catalog),
+      folding_(IsProduction(ChoicesOf(options.options).key_case)
                    ? KeyFolding::kAsciiFirst
                    : KeyFolding::kUnicode),
       options_(Share(options.options)),

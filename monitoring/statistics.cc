@@ -95,11 +95,9 @@ std::shared_ptr<Statistics> CreateDBStatistics(
   return std::make_shared<StatisticsImpl>(options);
 }
 
-StatisticsImpl::StatisticsImpl(const StatisticsOptions& options)
-    : mode_(IsProduction(options.mode) || options.mode > StatisticsMode::kThread
-                ? StatisticsMode{}
-                : options.mode),
-      level_(options.level) {
+StatisticsImpl::StatisticsImpl(const StatisticsOptions& options,
+                               StatisticsMode mode)
+    : mode_(mode), level_(options.level) {
   switch (mode_) {
     case StatisticsMode::kPerCpu:
       per_cpu_.emplace();

@@ -12,6 +12,7 @@
 
 #include "monitoring/statistics_cells.h"
 #include "util/base/ablation_choice.h"
+#include "varve/experimental.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -29,7 +30,8 @@ std::span<const Ticker> BundleTickers(Bundle bundle);
 
 class StatisticsImpl final : public Statistics {
  public:
-  explicit StatisticsImpl(const StatisticsOptions& options);
+  explicit StatisticsImpl(const StatisticsOptions& options,
+                          StatisticsMode mode = {});
 
   // Of a Statistics from anywhere: there are no others.
   static StatisticsImpl* Of(Statistics* statistics) {

@@ -15,6 +15,7 @@
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "util/base/ablation_choice.h"
+#include "util/base/experiment.h"
 #include "util/threads/memory_account.h"
 
 namespace varve {
@@ -34,7 +35,7 @@ Options Sanitize(const Options& given) {
 FileOptions TableFileOptions(const Options& options) {
   FileOptions file_options;
   file_options.use_direct_reads = options.use_direct_reads;
-  file_options.uncached_open = !IsProduction(options.ablation.table_open);
+  file_options.uncached_open = !IsProduction(ChoicesOf(options).table_open);
   return file_options;
 }
 
@@ -160,11 +161,11 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
           },
           [this] { TryToResume(); }) {
   options_.env = env_;
-  if (!IsProduction(options_.ablation.memory_accounting)) {
+  if (!IsProduction(ChoicesOf(options_).memory_accounting)) {
     SetMemoryAccountingAtomic(true);
   }
-  SetClockMode(options_.ablation.trace_clock);
-  TraceCollector::Get().SetCollectMode(options_.ablation.trace_collect);
+  SetClockMode(ChoicesOf(options_).trace_clock);
+  TraceCollector::Get().SetCollectMode(ChoicesOf(options_).trace_collect);
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
@@ -172,7 +173,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       static_cast<BlockCache*>(options_.block_cache.get());
   table_options.statistics = stats_;
   table_options.info_log = &log_;
-  table_options.binary_search = !IsProduction(options_.ablation.block_index);
+  table_options.binary_search = !IsProduction(ChoicesOf(options_).block_index);
   table_cache_ = std::make_unique<TableCache>(
       place_.path(), env_, TableFileOptions(options_), table_options,
       options_.max_open_files, options_.cache_index_and_filter_blocks,

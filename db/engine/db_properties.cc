@@ -14,6 +14,7 @@
 #include "table/cache/block_cache.h"
 #include "util/base/ablation_choice.h"
 #include "util/base/append_format.h"
+#include "util/base/experiment.h"
 #include "util/threads/read_section.h"
 #include "util/threads/witness.h"
 
@@ -118,7 +119,8 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     AppendDbStatsLocked(value);
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
-  } else if (name == Slice("ablation-witness")) {
+  } else if (name == Slice("ablation-witness") &&
+             sources_.options.experiment != nullptr) {
     *value = AblationWitnesses();
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
@@ -350,14 +352,14 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
                sources_.family.stall_count(),
                static_cast<double>(sources_.family.stall_micros()) / 1e6,
                StallCauseName(sources_.family.stall().cause));
-  const std::string ablation = sources_.options.ablation.ToString();
   AppendFormat(out,
                "Background errors: %" PRIu64
-               "; reads that took the mutex for what they read: %" PRIu64
-               "; ablation: %s\n",
+               "; reads that took the mutex for what they read: %" PRIu64 "\n",
                sources_.facts().background_errors,
-               sources_.family.super_versions().LockedAcquires(),
-               ablation.empty() ? "none" : ablation.c_str());
+               sources_.family.super_versions().LockedAcquires());
+  if (sources_.options.experiment != nullptr) {
+    *out += "Experiment: " + sources_.options.experiment->text + "\n";
+  }
 }
 
 std::string DbProperties::StatsLocked() {
@@ -369,11 +371,12 @@ std::string DbProperties::StatsLocked() {
 }
 
 std::string DbProperties::AblationWitnesses() const {
-  const AblationOptions& ablation = sources_.options.ablation;
+  const Experiment& experiment = *sources_.options.experiment;
+  const AblationOptions& ablation = experiment.choices;
   std::string out;
   const auto add = [&](const char* field, uint64_t count) {
-    AppendFormat(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
-                 count);
+    AppendFormat(&out, "%s=%s %" PRIu64 "\n", field,
+                 experiment.value_name(ablation, field), count);
   };
   add("superversion", sources_.family.super_versions().WitnessCount());
   add("block_index", WitnessCount(IsProduction(ablation.block_index)

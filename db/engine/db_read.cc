@@ -13,6 +13,7 @@
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
+#include "util/base/experiment.h"
 #include "util/bytes/hash.h"
 #include "util/threads/witness.h"
 
@@ -316,7 +317,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   }
   uint64_t bytes = 0;
   const ContextLoan context(ContextKind::kMultiGet,
-                            !IsProduction(options_.ablation.context));
+                            !IsProduction(ChoicesOf(options_).context));
   if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
   SuperVersionCache::Read read = BeginRead(options);
@@ -376,7 +377,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
       TreeKey(*super_version, tombstones.get(), context_id_, options);
   parts.comparator = &comparator_;
   // What was not read of some table may be read the next time.
-  const bool fresh = !IsProduction(options_.ablation.context) ||
+  const bool fresh = !IsProduction(ChoicesOf(options_).context) ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.context = IteratorContext::Take(fresh, key);
   if (parts.context->tree() == nullptr) {

@@ -7,14 +7,13 @@
 #include <optional>
 
 #include "db/memtable/blink_tree.h"
+#include "db/memtable/memtable_order.h"
 #include "db/memtable/point_index.h"
 #include "db/memtable/range_tombstone_memtable.h"
-#include "db/memtable/skiplist.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "table/reader/table.h"
 #include "util/bytes/arena.h"
-#include "varve/ablation.h"
 
 namespace varve {
 
@@ -28,8 +27,9 @@ class MemTable {
  public:
   // `comparator` must outlive it. `wal_number` is the first log that holds
   // its updates. `write_buffer_size` bytes are what it is meant to hold.
+  // `new_order` replaces the tree, for measurement.
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-           size_t write_buffer_size, MemTableMode mode = {});
+           size_t write_buffer_size, NewMemTableOrder* new_order = nullptr);
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
@@ -90,7 +90,6 @@ class MemTable {
   // lead; read under it, or once nobody writes any more.
   bool has_unlogged() const { return has_unlogged_; }
   void SetHasUnlogged() { has_unlogged_ = true; }
-  MemTableMode mode() const { return mode_; }
 
  private:
   // True until the first Add begins.
@@ -108,13 +107,12 @@ class MemTable {
   // Immutable after construction.
   const InternalKeyComparator* const comparator_;
   const uint64_t wal_number_;
-  const MemTableMode mode_;
 
   // Read by every lookup, seldom written but for what is inside entries.
   Arena arena_;
   Arena node_arena_;
-  std::optional<BlinkTree> tree_;  // This one,
-  std::optional<SkipList> list_;   // or that one if the mode says so.
+  std::optional<BlinkTree> tree_;  // Empty if there is a baseline.
+  std::unique_ptr<MemTableOrder> baseline_;
   PointIndex index_;
   RangeTombstoneMemTable tombstones_;
   std::atomic<bool> never_added_{true};

@@ -6,6 +6,7 @@
 #include "db/compaction/compaction_picker.h"
 #include "env/descriptor_supply.h"
 #include "env/stopwatch.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -29,9 +30,9 @@ ColumnFamily::ColumnFamily(const Options* options,
       mutex_(mutex),
       free_later_(std::move(free_later)),
       snapshots_(
-          new SnapshotRegistry(options->ablation.snapshots, mutex, this)),
-      super_versions_(options->ablation.superversion, mutex, this, snapshots_) {
-}
+          new SnapshotRegistry(ChoicesOf(*options).snapshots, mutex, this)),
+      super_versions_(ChoicesOf(*options).superversion, mutex, this,
+                      snapshots_) {}
 
 void ColumnFamily::SetVersions(VersionSet* versions) {
   versions_ = versions;
@@ -111,7 +112,7 @@ void ColumnFamily::UnrefMemTableLocked(MemTable* memtable) {
 
 MemTable* ColumnFamily::NewMemTable(uint64_t wal_number) const {
   return new MemTable(comparator_, wal_number, options_->write_buffer_size,
-                      options_->ablation.memtable);
+                      MemTableOrderOf(*options_));
 }
 
 bool ColumnFamily::SlotFreeLocked() const {

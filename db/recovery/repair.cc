@@ -21,6 +21,7 @@
 #include "table/block/comparator_mismatch.h"
 #include "table/build/table_salvage.h"
 #include "table/cache/block_cache.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -44,7 +45,7 @@ class Repairer {
         env_(options.env),
         comparator_(options.comparator),
         block_cache_(NewBlockCache(kCacheBytes)),
-        deletions_(&comparator_, 0, 64 << 10, options.ablation.memtable) {
+        deletions_(&comparator_, 0, 64 << 10, MemTableOrderOf(options)) {
     context_ = {path_, env_, &options_, &comparator_, "", NewSessionIdentity()};
     table_options_.comparator = &comparator_;
     table_options_.filter_policy = options_.filter_policy;
@@ -226,7 +227,7 @@ class Repairer {
   std::unique_ptr<MemTable> NewMemTable() const {
     return std::make_unique<MemTable>(&comparator_, 0,
                                       RepairInputs::kMemTableBytes,
-                                      options_.ablation.memtable);
+                                      MemTableOrderOf(options_));
   }
 
   // Takes what was salvaged.

@@ -41,8 +41,8 @@
 #include "util/base/mutex.h"
 #include "util/threads/published_array.h"
 #include "util/threads/thread_slots.h"
-#include "varve/ablation.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 
 namespace varve {
 

@@ -28,7 +28,7 @@
 #include "util/base/ablation_choice.h"
 #include "util/base/mutex.h"
 #include "util/threads/thread_slots.h"
-#include "varve/ablation.h"
+#include "varve/experimental.h"
 
 namespace varve {
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "varve/ablation.h"
 #include "varve/export.h"
 
 namespace varve {
@@ -47,9 +46,6 @@ struct CacheOptions {
   // Put blocks on huge pages, if the kernel gives them on request. Not done
   // for capacities below 64 MiB, of which a page of 2 MiB is too large a part.
   bool huge_pages = true;
-  // For measurement; see ablation.h. A sealed build takes every mode for
-  // kSwizzled.
-  BlockCacheMode mode = BlockCacheMode::kSwizzled;
 };
 
 // A block cache; see Options::block_cache.

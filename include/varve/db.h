@@ -216,11 +216,6 @@ class VARVE_EXPORT DB {
   //   varve.statistics-memory, varve.statistics-memory-reserved   bytes in
   //                                   use, and of address space
   //   varve.trace-clock               what times traces, and why
-  //   varve.ablation-witness          a line "FIELD=VALUE COUNT" for each field
-  //                                   of AblationOptions: how often the step
-  //                                   was done that only this value does; of
-  //                                   block_index, memtable and traces by the
-  //                                   whole process
   // The prefixes "rocksdb." and "leveldb." are understood as well.
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
   // The same for those that are one number.

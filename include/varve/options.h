@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "varve/ablation.h"
 #include "varve/cache.h"
 #include "varve/comparator.h"
 #include "varve/compression_type.h"
@@ -24,6 +23,7 @@
 namespace varve {
 
 class EventListener;
+struct Experiment;
 class RateLimiter;
 class Snapshot;
 
@@ -251,9 +251,8 @@ struct Options {
 
   // ---- Measurement ----
 
-  // Optimizations switched back; see ablation.h. A block_cache given above
-  // must be of the mode that is asked for here. Default: none.
-  AblationOptions ablation;
+  // For measurements of Varve's own, in its build tree. Default: null.
+  std::shared_ptr<const Experiment> experiment;
 };
 
 // Sets the option of that name, which is that of its field, from text:
@@ -267,7 +266,7 @@ struct Options {
 //   except_detailed_timers, except_time_for_mutex or all;
 // - filter_policy as bloomfilter:<bits per key>, or empty;
 // - block_cache as the bytes of a new one, rate_limiter as the bytes per second
-//   of a new one, 0 for none; ablation as AblationOptions::Parse has it.
+//   of a new one, 0 for none.
 // InvalidArgument, and nothing is changed: there is no such option, it is an
 // object that cannot be made of text, or the value is none of its kind. Bounds
 // are looked at by DB::Open.

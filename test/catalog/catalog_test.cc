@@ -6,6 +6,7 @@
 // middle of one. Method: each call in each state; references that come in the
 // way of Drop and CloseIdle; directories as a death leaves them behind.
 #include "varve/catalog.h"
+#include "util/base/experiment.h"
 
 #include <gmock/gmock.h>
 
@@ -330,7 +331,7 @@ TEST_F(CatalogTest, LearnsNoSpellingTwice) {
     EXPECT_TRUE(Ok(FindStatus("A")));
     CloseIdle();
   }
-  const bool learns = options_.options.ablation.catalog == CatalogMode{};
+  const bool learns = ChoicesOf(options_.options).catalog == CatalogMode{};
   EXPECT_EQ(catalog_->GetCounts().spellings, learns ? 2u : 0u);
 }
 

@@ -29,7 +29,8 @@ class StatisticsTest : public ::testing::TestWithParam<StatisticsMode> {
  protected:
   static std::shared_ptr<Statistics> Create(
       StatsLevel level = StatsLevel::kExceptDetailedTimers) {
-    return CreateDBStatistics({.level = level, .mode = GetParam()});
+    return std::make_shared<StatisticsImpl>(StatisticsOptions{.level = level},
+                                            GetParam());
   }
   const std::shared_ptr<Statistics> statistics_ = Create();
   StatisticsImpl* const impl_ = StatisticsImpl::Of(statistics_.get());

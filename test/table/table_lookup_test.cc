@@ -15,6 +15,7 @@
 
 #include "monitoring/statistics.h"
 #include "table/build/table_builder.h"
+#include "table/cache/baseline/hash_block_cache.h"
 #include "table/cache/block_cache.h"
 #include "test/testing/comparators.h"
 #include "test/testing/env/string_file.h"
@@ -22,6 +23,7 @@
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
+#include "varve/experimental.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -103,8 +105,12 @@ class TableLookupTest : public ::testing::TestWithParam<Mode> {
 
   void OpenCache(size_t capacity_bytes) {
     if (!GetParam().has_cache) return;
-    cache_ = NewBlockCache(
-        {.capacity_bytes = capacity_bytes, .mode = GetParam().cache});
+    const CacheOptions options = {.capacity_bytes = capacity_bytes};
+    if (GetParam().cache == BlockCacheMode::kHash) {
+      cache_ = std::make_shared<HashBlockCache>(options);
+    } else {
+      cache_ = NewBlockCache(options);
+    }
   }
   std::unique_ptr<Table> Open(const std::string& bytes) {
     TableReaderOptions options;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "varve/ablation.h"
+#include "varve/experimental.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 

@@ -8,6 +8,7 @@
 #include "tools/db_bench/engine_lsm.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -101,10 +102,10 @@ class VarveEngine final : public Engine {
     options.max_subcompactions = config.subcompactions;
     CacheOptions cache_options;
     cache_options.capacity_bytes = config.cache_bytes;
-    cache_options.mode = config.ablation.block_cache;
-    options.block_cache = NewBlockCache(cache_options);
+    options.block_cache =
+        NewBlockCache(config.ablation.block_cache, cache_options);
     options.stats_level = static_cast<StatsLevel>(config.stats_level);
-    options.ablation = config.ablation;
+    options.experiment = NewExperiment(config.ablation);
     if (config.case_insensitive_keys) options.key_case = KeyCase::kInsensitive;
     options.max_open_files = config.open_files;
     options.target_file_size_base = config.target_file_bytes;
@@ -121,8 +122,8 @@ class VarveEngine final : public Engine {
     if (config.statistics) {
       if (statistics_ == nullptr) {
         statistics_ = CreateDBStatistics(
-            {.level = static_cast<StatsLevel>(config.stats_level),
-             .mode = config.ablation.statistics});
+            config.ablation.statistics,
+            {.level = static_cast<StatsLevel>(config.stats_level)});
       }
       options.statistics = statistics_;
     }
@@ -137,7 +138,7 @@ class VarveEngine final : public Engine {
     if (catalog_ != nullptr) return Status::OK();
     CatalogOptions options;
     options.create_if_missing = true;
-    options.options.ablation = config.ablation;
+    options.options.experiment = NewExperiment(config.ablation);
     Status status = Catalog::Open(options, config.path + "_catalog", &catalog_);
     std::vector<std::string> there;
     if (status.ok()) catalog_->List(&there);

@@ -92,10 +92,9 @@ BENCHMARK_CAPTURE(UpdateOnPath, cpu_id, PerCpuPath::kCpuId);
 BENCHMARK_CAPTURE(UpdateOnPath, atomic, PerCpuPath::kAtomic);
 
 void RecordInHistogram(benchmark::State& state, StatisticsMode mode) {
-  static StatisticsImpl all[] = {
-      StatisticsImpl({.mode = StatisticsMode::kPerCpu}),
-      StatisticsImpl({.mode = StatisticsMode::kGlobal}),
-      StatisticsImpl({.mode = StatisticsMode::kThread})};
+  static StatisticsImpl all[] = {StatisticsImpl({}, StatisticsMode::kPerCpu),
+                                 StatisticsImpl({}, StatisticsMode::kGlobal),
+                                 StatisticsImpl({}, StatisticsMode::kThread)};
   StatisticsImpl& mine = all[static_cast<int>(mode)];
   uint64_t value = 0;
   for (auto _ : state) {
@@ -164,7 +163,7 @@ void DoQuery(const StatisticsImpl& statistics, Query query) {
 }
 
 void QueryLatency(benchmark::State& state, StatisticsMode mode, Query query) {
-  StatisticsImpl statistics({.mode = mode});
+  StatisticsImpl statistics({}, mode);
   const Tickers tickers(&statistics, static_cast<int>(state.range(0)));
   if (tickers.count() != static_cast<size_t>(state.range(0))) {
     state.SkipWithError("not so many threads can be had");

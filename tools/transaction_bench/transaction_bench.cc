@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "db/snapshot/snapshot_registry.h"
+#include "varve/experimental.h"
 #include "varve/read_transaction.h"
 
 namespace varve::bench {
@@ -44,7 +45,7 @@ void Must(const Status& status) {
 BenchDb::BenchDb(const AblationOptions& ablation) : path_(NewDirectory()) {
   Options options;
   options.create_if_missing = true;
-  options.ablation = ablation;
+  options.experiment = NewExperiment(ablation);
   Must(DB::Open(options, path_, &db_));
   for (int i = 0; i < 1000; ++i) {
     Must(db_->Put({}, "key" + std::to_string(i), "value"));

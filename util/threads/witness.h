@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Counts of the steps by which the variants of include/varve/ablation.h differ,
-// so that a measurement can tell that the variant it names has run. What the
-// production choice does on its fast path is not counted: the others count
-// where they are slow anyway, in the record of the thread, and so do not slow
-// each other down.
+// Counts of the steps by which the variants of include/varve/experimental.h
+// differ, so that a measurement can tell that the variant it names has run.
+// What the production choice does on its fast path is not counted: the others
+// count where they are slow anyway, in the record of the thread, and so do not
+// slow each other down.
 
 #include <atomic>
 #include <cstdint>

@@ -10,6 +10,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "util/base/ablation_choice.h"
+#include "util/base/experiment.h"
 #include "util/threads/memory_account.h"
 #include "util/threads/read_section.h"
 
@@ -21,8 +22,9 @@ class DbAblationTest : public DbTestBase {
   // Opens a new database, and reads an entry from a table until nothing that
   // can be kept in memory is missing.
   void OpenAblated(const std::string& text) {
-    options_.ablation = AblationOptions();
-    ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
+    AblationOptions ablation;
+    ASSERT_TRUE(Ok(ablation.Parse(text)));
+    options_.experiment = NewExperiment(ablation);
     options_.block_cache = nullptr;
     // Else nothing is folded.
     options_.key_case = text.starts_with("key_case") ? KeyCase::kInsensitive

@@ -15,6 +15,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/descriptor_limit.h"
+#include "util/base/experiment.h"
 
 namespace varve::test {
 namespace {
@@ -25,7 +26,9 @@ class DbDescriptorsTest : public DbTestBase {
  protected:
   DbDescriptorsTest() {
     options_.block_cache = NewTestCache(0);  // Each read wants its file.
-    options_.ablation.table_open = {};       // The other form keeps files open.
+    AblationOptions ablation = ChoicesOf(options_);
+    ablation.table_open = {};  // The other form keeps files open.
+    options_.experiment = NewExperiment(ablation);
     options_.compression = CompressionType::kNone;
     options_.target_file_size_base = 1 << 10;
     options_.max_bytes_for_level_base = uint64_t{1} << 30;

@@ -16,6 +16,7 @@
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
 #include "util/base/ablation_choice.h"
+#include "util/base/experiment.h"
 #include "util/threads/read_section.h"
 
 namespace varve::test {
@@ -73,7 +74,7 @@ TEST_F(DbMemoryTest, EachKindIsCountedAndComesBack) {
 }
 
 TEST_F(DbMemoryTest, AThreadThatHasEndedKeepsItsBalance) {
-  const bool atomic = !IsProduction(options_.ablation.memory_accounting);
+  const bool atomic = !IsProduction(ChoicesOf(options_).memory_accounting);
   // Atomic accounts of an earlier test would stay.
   SetMemoryAccountingAtomic(atomic);
   options_.block_cache = NewTestCache(8 << 20);

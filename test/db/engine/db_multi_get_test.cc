@@ -17,6 +17,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
+#include "util/base/experiment.h"
 #include "util/threads/read_section.h"
 #include "varve/db.h"
 #include "varve/filter_policy.h"
@@ -91,8 +92,7 @@ class DbMultiGetTest : public ::testing::Test {
     if (again.block_cache != nullptr) {
       CacheOptions cache;
       cache.capacity_bytes = options.block_cache->GetCapacity();
-      cache.mode = options.ablation.block_cache;
-      again.block_cache = NewBlockCache(cache);
+      again.block_cache = NewBlockCache(ChoicesOf(options).block_cache, cache);
     }
     ASSERT_TRUE(Ok(DB::OpenForReadOnly(again, path_, other)));
   }

@@ -1,9 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "varve/ablation.h"
+#include "varve/experimental.h"
 
 #include <string_view>
-
-#include "util/base/ablation_choice.h"
 
 namespace varve {
 
@@ -98,17 +96,6 @@ Status AblationOptions::Parse(const Slice& text) {
                                            : rest.substr(comma + 1);
   }
   *this = parsed;
-  return Status::OK();
-}
-
-Status CheckAblations(const AblationOptions& options) {
-  for (const Switch& s : kSwitches) {
-    if (s.NameOf(options) == nullptr) {
-      return Status::InvalidArgument(
-          "ablation", std::string(s.name) + " is none of its values, but " +
-                          std::to_string(s.get(options)));
-    }
-  }
   return Status::OK();
 }
 

@@ -1,16 +1,20 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// For measurement only: each optimization that Varve demonstrates can be
-// switched back to the way things were done before it. The zero value of every
-// enum is the production form. db_bench --ablate=NAME=VALUE,... sets them. A
-// build with VARVE_SEAL_ABLATIONS has the production forms only, and DB::Open
-// answers NotSupported to others.
+// For measurements of Varve's own: each optimization that Varve demonstrates
+// can be replaced by its baseline, the way things were done before it. The zero
+// value of every enum is the production form. db_bench --ablate=NAME=VALUE,...
+// sets them. The baselines are in the library varve_experimental of a build
+// tree; neither it nor this header is installed.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "varve/cache.h"
+#include "varve/options.h"
 #include "varve/slice.h"
+#include "varve/statistics.h"
 #include "varve/status.h"
 
 namespace varve {
@@ -103,5 +107,16 @@ struct AblationOptions {
   // The deviations from production in the form that Parse takes.
   std::string ToString() const;
 };
+
+// Creates an experiment for Options::experiment, which may be shared. An
+// Options::block_cache and Options::statistics that are not null are created by
+// the functions below.
+std::shared_ptr<const Experiment> NewExperiment(const AblationOptions& options);
+
+// Create a block cache and statistics of a kind.
+std::shared_ptr<Cache> NewBlockCache(BlockCacheMode mode,
+                                     const CacheOptions& options);
+std::shared_ptr<Statistics> CreateDBStatistics(
+    StatisticsMode mode, const StatisticsOptions& options = {});
 
 }  // namespace varve

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/memtable/skiplist.h"
+#include "db/memtable/baseline/skiplist.h"
 
 #include <bit>
 #include <new>

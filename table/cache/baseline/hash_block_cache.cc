@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "table/cache/hash_block_cache.h"
+#include "table/cache/baseline/hash_block_cache.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,48 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/base/experiment.h"
+
+#include "db/memtable/baseline/skiplist_order.h"
+#include "monitoring/statistics.h"
+#include "table/cache/baseline/hash_block_cache.h"
+
+namespace varve {
+
+namespace {
+
+std::shared_ptr<Cache> NewHashBlockCache(const CacheOptions& options) {
+  return std::make_shared<HashBlockCache>(options);
+}
+
+const char* ValueName(const AblationOptions& choices, const char* field) {
+  return choices.ValueName(field);
+}
+
+}  // namespace
+
+std::shared_ptr<const Experiment> NewExperiment(
+    const AblationOptions& options) {
+  auto experiment = std::make_shared<Experiment>();
+  experiment->choices = options;
+  experiment->value_name = &ValueName;
+  experiment->text = options.ToString();
+  if (options.block_cache == BlockCacheMode::kHash) {
+    experiment->new_block_cache = &NewHashBlockCache;
+  }
+  if (options.memtable == MemTableMode::kSkipList) {
+    experiment->new_memtable_order = &NewSkipListOrder;
+  }
+  return experiment;
+}
+
+std::shared_ptr<Cache> NewBlockCache(BlockCacheMode mode,
+                                     const CacheOptions& options) {
+  return mode == BlockCacheMode::kHash ? NewHashBlockCache(options)
+                                       : NewBlockCache(options);
+}
+
+std::shared_ptr<Statistics> CreateDBStatistics(
+    StatisticsMode mode, const StatisticsOptions& options) {
+  return std::make_shared<StatisticsImpl>(options, mode);
+}
+
+}  // namespace varve

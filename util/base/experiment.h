@@ -1,0 +1,50 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What an experiment (include/varve/experimental.h) puts in the place of parts
+// of the engine. The baselines are in baseline/ folders, which the library does
+// not contain: it knows them by the pointers here only, and asks for them where
+// it creates the part in question. Created in experimental/.
+
+#include <memory>
+#include <string>
+
+#include "util/base/ablation_choice.h"
+#include "varve/cache.h"
+#include "varve/experimental.h"
+#include "varve/options.h"
+
+namespace varve {
+
+class Arena;
+class InternalKeyComparator;
+class MemTableOrder;
+
+struct Experiment {
+  AblationOptions choices;
+  // AblationOptions::ValueName and ToString.
+  const char* (*value_name)(const AblationOptions& choices,
+                            const char* field) = nullptr;
+  std::string text;
+
+  // Null, each: the production form.
+  std::shared_ptr<Cache> (*new_block_cache)(const CacheOptions& options) =
+      nullptr;
+  std::unique_ptr<MemTableOrder> (*new_memtable_order)(
+      const InternalKeyComparator* comparator, Arena* arena) = nullptr;
+};
+
+inline constexpr AblationOptions kProduction;
+
+// What orders the memtables; null for the production form.
+inline auto MemTableOrderOf(const Options& options) {
+  return options.experiment == nullptr ? nullptr
+                                       : options.experiment->new_memtable_order;
+}
+
+inline const AblationOptions& ChoicesOf(const Options& options) {
+  return options.experiment == nullptr ? kProduction
+                                       : options.experiment->choices;
+}
+
+}  // namespace varve
