@@ -2,6 +2,7 @@
 #include "util/base/experiment.h"
 
 #include "db/memtable/baseline/skiplist_order.h"
+#include "experimental/witness_text.h"
 #include "monitoring/statistics.h"
 #include "table/cache/baseline/hash_block_cache.h"
 
@@ -13,17 +14,13 @@ std::shared_ptr<Cache> NewHashBlockCache(const CacheOptions& options) {
   return std::make_shared<HashBlockCache>(options);
 }
 
-const char* ValueName(const AblationOptions& choices, const char* field) {
-  return choices.ValueName(field);
-}
-
 }  // namespace
 
 std::shared_ptr<const Experiment> NewExperiment(
     const AblationOptions& options) {
   auto experiment = std::make_shared<Experiment>();
   experiment->choices = options;
-  experiment->value_name = &ValueName;
+  experiment->witness_text = &WitnessText;
   experiment->text = options.ToString();
   if (options.block_cache == BlockCacheMode::kHash) {
     experiment->new_block_cache = &NewHashBlockCache;

@@ -12,11 +12,8 @@
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "table/cache/block_cache.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/append_format.h"
 #include "util/base/experiment.h"
-#include "util/threads/read_section.h"
-#include "util/threads/witness.h"
 
 namespace varve {
 
@@ -121,7 +118,12 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-witness") &&
              sources_.options.experiment != nullptr) {
-    *value = AblationWitnesses();
+    const Experiment& experiment = *sources_.options.experiment;
+    *value = experiment.witness_text(
+        experiment.choices,
+        {sources_.family.super_versions(), *sources_.family.snapshots(),
+         static_cast<const BlockCache&>(*sources_.options.block_cache),
+         sources_.stats});
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
   } else if (name == Slice("statistics") ||
@@ -367,47 +369,6 @@ std::string DbProperties::StatsLocked() {
   AppendCompactionTableLocked(&out);
   AppendDbStatsLocked(&out);
   if (sources_.stats != nullptr) out += sources_.stats->ToString();
-  return out;
-}
-
-std::string DbProperties::AblationWitnesses() const {
-  const Experiment& experiment = *sources_.options.experiment;
-  const AblationOptions& ablation = experiment.choices;
-  std::string out;
-  const auto add = [&](const char* field, uint64_t count) {
-    AppendFormat(&out, "%s=%s %" PRIu64 "\n", field,
-                 experiment.value_name(ablation, field), count);
-  };
-  add("superversion", sources_.family.super_versions().WitnessCount());
-  add("block_index", WitnessCount(IsProduction(ablation.block_index)
-                                      ? Witness::kPrefixIndex
-                                      : Witness::kBinarySearch));
-  add("block_cache",
-      static_cast<const BlockCache&>(*sources_.options.block_cache)
-          .WitnessCount());
-  add("memtable",
-      WitnessCount(IsProduction(ablation.memtable) ? Witness::kBlinkTree
-                                                   : Witness::kSkipList));
-  add("table_open",
-      WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
-                                                     : Witness::kUncachedOpen));
-  add("snapshots", sources_.family.snapshots()->WitnessCount());
-  add("context",
-      WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
-                                                  : Witness::kFreshContext));
-  add("memory_accounting",
-      AccountedBytes(!IsProduction(ablation.memory_accounting)));
-  add("statistics",
-      sources_.stats == nullptr ? 0 : sources_.stats->WitnessCount());
-  const TraceCollector& traces = TraceCollector::Get();
-  add("trace_clock", traces.FinishedWith(CurrentClock()));
-  add("trace_collect", traces.FinishedWith(ablation.trace_collect));
-  add("key_case",
-      WitnessCount(IsProduction(ablation.key_case) ? Witness::kFoldingOpen
-                                                   : Witness::kUnicodeFold));
-  add("catalog",
-      WitnessCount(IsProduction(ablation.catalog) ? Witness::kSpelling
-                                                  : Witness::kCatalogFold));
   return out;
 }
 

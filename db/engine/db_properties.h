@@ -63,7 +63,6 @@ class DbProperties {
   void AppendCompactionTableLocked(std::string* out) const;
   void AppendDbStatsLocked(std::string* out) const;
   std::string TablesLocked() const;
-  std::string AblationWitnesses() const;
   std::string OldestSnapshotLocked();
 
   const Sources sources_;

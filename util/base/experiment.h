@@ -17,15 +17,30 @@
 namespace varve {
 
 class Arena;
+class BlockCache;
 class InternalKeyComparator;
 class MemTableOrder;
+class SnapshotRegistry;
+class StatisticsImpl;
+class SuperVersionCache;
+
+// Parts of a database that count the steps of their variants themselves.
+struct WitnessSources {
+  const SuperVersionCache& super_versions;
+  const SnapshotRegistry& snapshots;
+  const BlockCache& block_cache;
+  const StatisticsImpl* statistics;  // May be null.
+};
 
 struct Experiment {
   AblationOptions choices;
-  // AblationOptions::ValueName and ToString.
-  const char* (*value_name)(const AblationOptions& choices,
-                            const char* field) = nullptr;
+  // AblationOptions::ToString.
   std::string text;
+
+  // The property varve.ablation-witness: a line "FIELD=VALUE COUNT" for each
+  // field of the choices, how often the step was done that only it does.
+  std::string (*witness_text)(const AblationOptions& choices,
+                              const WitnessSources& sources) = nullptr;
 
   // Null, each: the production form.
   std::shared_ptr<Cache> (*new_block_cache)(const CacheOptions& options) =
