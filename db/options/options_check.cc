@@ -164,10 +164,10 @@ Status CheckOptions(const Options& given) {
 }
 
 void MakeSharedParts(Options* options) {
+  const Experiment* const experiment = options->experiment.get();
   if (options->block_cache == nullptr) {
     CacheOptions cache_options;
     cache_options.capacity_bytes = kDefaultCacheBytes;
-    const Experiment* const experiment = options->experiment.get();
     options->block_cache =
         experiment != nullptr && experiment->new_block_cache != nullptr
             ? experiment->new_block_cache(cache_options)
@@ -175,9 +175,12 @@ void MakeSharedParts(Options* options) {
   }
   if (options->statistics == nullptr &&
       options->stats_level != StatsLevel::kDisableAll) {
-    options->statistics = std::make_shared<StatisticsImpl>(
-        StatisticsOptions{.level = options->stats_level},
-        ChoicesOf(*options).statistics);
+    const StatisticsOptions statistics_options = {.level =
+                                                      options->stats_level};
+    options->statistics =
+        experiment != nullptr && experiment->new_statistics != nullptr
+            ? experiment->new_statistics(statistics_options)
+            : CreateDBStatistics(statistics_options);
   }
 }
 

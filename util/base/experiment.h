@@ -13,6 +13,7 @@
 #include "varve/cache.h"
 #include "varve/experimental.h"
 #include "varve/options.h"
+#include "varve/statistics.h"
 
 namespace varve {
 
@@ -45,6 +46,8 @@ struct Experiment {
   // Null, each: the production form.
   std::shared_ptr<Cache> (*new_block_cache)(const CacheOptions& options) =
       nullptr;
+  std::shared_ptr<Statistics> (*new_statistics)(
+      const StatisticsOptions& options) = nullptr;
   std::unique_ptr<MemTableOrder> (*new_memtable_order)(
       const InternalKeyComparator* comparator, Arena* arena) = nullptr;
 };
