@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "util/base/experiment.h"
 
 #include "db/memtable/baseline/skiplist_order.h"
-#include "experimental/witness_text.h"
+#include "experimental/ablation_experiment.h"
 #include "monitoring/baseline/global_statistics_cells.h"
 #include "monitoring/baseline/thread_statistics_cells.h"
 #include "monitoring/statistics.h"
@@ -24,24 +23,35 @@ std::shared_ptr<Statistics> NewStatistics(const StatisticsOptions& options) {
 
 }  // namespace
 
+AblationExperiment::AblationExperiment(const AblationOptions& the_choices)
+    : choices(the_choices) {
+  text = choices.ToString();
+  flags.locks_reads = !IsProduction(choices.superversion);
+  flags.lists_snapshots = !IsProduction(choices.snapshots);
+  flags.searches_binary = !IsProduction(choices.block_index);
+  flags.renews_contexts = !IsProduction(choices.context);
+  flags.counts_memory_atomically = !IsProduction(choices.memory_accounting);
+  flags.folds_by_unicode = !IsProduction(choices.key_case);
+  flags.folds_names = !IsProduction(choices.catalog);
+  flags.opens_uncached = !IsProduction(choices.table_open);
+  flags.trace_clock = choices.trace_clock;
+  flags.trace_collect = choices.trace_collect;
+  if (choices.block_cache == BlockCacheMode::kHash) {
+    new_block_cache = &NewHashBlockCache;
+  }
+  if (choices.statistics == StatisticsMode::kGlobal) {
+    new_statistics = &NewStatistics<GlobalStatisticsCells>;
+  } else if (choices.statistics == StatisticsMode::kThread) {
+    new_statistics = &NewStatistics<ThreadStatisticsCells>;
+  }
+  if (choices.memtable == MemTableMode::kSkipList) {
+    new_memtable_order = &NewSkipListOrder;
+  }
+}
+
 std::shared_ptr<const Experiment> NewExperiment(
     const AblationOptions& options) {
-  auto experiment = std::make_shared<Experiment>();
-  experiment->choices = options;
-  experiment->witness_text = &WitnessText;
-  experiment->text = options.ToString();
-  if (options.block_cache == BlockCacheMode::kHash) {
-    experiment->new_block_cache = &NewHashBlockCache;
-  }
-  if (options.statistics == StatisticsMode::kGlobal) {
-    experiment->new_statistics = &NewStatistics<GlobalStatisticsCells>;
-  } else if (options.statistics == StatisticsMode::kThread) {
-    experiment->new_statistics = &NewStatistics<ThreadStatisticsCells>;
-  }
-  if (options.memtable == MemTableMode::kSkipList) {
-    experiment->new_memtable_order = &NewSkipListOrder;
-  }
-  return experiment;
+  return std::make_shared<AblationExperiment>(options);
 }
 
 std::shared_ptr<Cache> NewBlockCache(BlockCacheMode mode,

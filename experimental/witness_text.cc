@@ -1,22 +1,23 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "experimental/witness_text.h"
+//
+// Which variants have run: the property varve.ablation-witness.
 
 #include <cstdint>
 
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version_cache.h"
+#include "experimental/ablation_experiment.h"
 #include "monitoring/memory_accounting.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "monitoring/tsc_clock.h"
 #include "table/cache/block_cache.h"
-#include "util/base/ablation_choice.h"
 #include "util/threads/witness.h"
 
 namespace varve {
 
-std::string WitnessText(const AblationOptions& choices,
-                        const WitnessSources& sources) {
+std::string AblationExperiment::WitnessText(
+    const WitnessSources& sources) const {
   std::string out;
   const auto add = [&](const char* field, uint64_t count) {
     out += field;

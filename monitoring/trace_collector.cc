@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "util/base/ablation_choice.h"
 #include "util/threads/background_thread.h"
 #include "util/threads/thread_exit.h"
 
@@ -203,7 +202,7 @@ void TraceCollector::FinishTrace(SpanQueue* queue) {
     queue->count_ = 0;
     return;
   }
-  if (IsProduction(queue->collect_)) [[likely]] {
+  if (queue->collect_ == TraceCollectMode()) [[likely]] {
     // relaxed: this thread stores it.
     SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
     // relaxed: as above. T1, release: pairs with the acquire in Export.
@@ -442,7 +441,7 @@ void TraceCollector::Run() {
     {
       MutexLock lock(&mutex_);
       if (!stopping_ && !busy) {
-        const bool loose = !IsProduction(settings_.collect);
+        const bool loose = settings_.collect != TraceCollectMode();
         wake_.WaitFor(&mutex_, loose ? kLookForLooseUs : kLookUs);
       }
       if (stopping_) return;
@@ -472,7 +471,7 @@ void TraceCollector::TakeHandedOver() {
   const auto end = static_cast<std::ptrdiff_t>(full_.size());
   for (; chunk != nullptr; chunk = chunk->next) full_.push_back(chunk);
   std::reverse(full_.begin() + end, full_.end());  // Oldest first.
-  if (!IsProduction(session_collect_)) TakeLoose();
+  if (session_collect_ != TraceCollectMode()) TakeLoose();
 }
 
 void TraceCollector::TakeLoose() {

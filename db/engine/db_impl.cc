@@ -14,7 +14,6 @@
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/experiment.h"
 #include "util/threads/memory_account.h"
 
@@ -35,7 +34,7 @@ Options Sanitize(const Options& given) {
 FileOptions TableFileOptions(const Options& options) {
   FileOptions file_options;
   file_options.use_direct_reads = options.use_direct_reads;
-  file_options.uncached_open = !IsProduction(ChoicesOf(options).table_open);
+  file_options.uncached_open = ExperimentFlagsOf(options).opens_uncached;
   return file_options;
 }
 
@@ -161,11 +160,12 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
           },
           [this] { TryToResume(); }) {
   options_.env = env_;
-  if (!IsProduction(ChoicesOf(options_).memory_accounting)) {
+  if (ExperimentFlagsOf(options_).counts_memory_atomically) {
     SetMemoryAccountingAtomic(true);
   }
-  SetClockMode(ChoicesOf(options_).trace_clock);
-  TraceCollector::Get().SetCollectMode(ChoicesOf(options_).trace_collect);
+  SetClockMode(ExperimentFlagsOf(options_).trace_clock);
+  TraceCollector::Get().SetCollectMode(
+      ExperimentFlagsOf(options_).trace_collect);
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
@@ -173,7 +173,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       static_cast<BlockCache*>(options_.block_cache.get());
   table_options.statistics = stats_;
   table_options.info_log = &log_;
-  table_options.binary_search = !IsProduction(ChoicesOf(options_).block_index);
+  table_options.binary_search = ExperimentFlagsOf(options_).searches_binary;
   table_cache_ = std::make_unique<TableCache>(
       place_.path(), env_, TableFileOptions(options_), table_options,
       options_.max_open_files, options_.cache_index_and_filter_blocks,

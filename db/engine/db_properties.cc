@@ -118,9 +118,7 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-witness") &&
              sources_.options.experiment != nullptr) {
-    const Experiment& experiment = *sources_.options.experiment;
-    *value = experiment.witness_text(
-        experiment.choices,
+    *value = sources_.options.experiment->WitnessText(
         {sources_.family.super_versions(), *sources_.family.snapshots(),
          static_cast<const BlockCache&>(*sources_.options.block_cache),
          sources_.stats});

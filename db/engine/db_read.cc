@@ -317,7 +317,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   }
   uint64_t bytes = 0;
   const ContextLoan context(ContextKind::kMultiGet,
-                            !IsProduction(ChoicesOf(options_).context));
+                            ExperimentFlagsOf(options_).renews_contexts);
   if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
   SuperVersionCache::Read read = BeginRead(options);
@@ -377,7 +377,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
       TreeKey(*super_version, tombstones.get(), context_id_, options);
   parts.comparator = &comparator_;
   // What was not read of some table may be read the next time.
-  const bool fresh = !IsProduction(ChoicesOf(options_).context) ||
+  const bool fresh = ExperimentFlagsOf(options_).renews_contexts ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.context = IteratorContext::Take(fresh, key);
   if (parts.context->tree() == nullptr) {

@@ -13,8 +13,8 @@ constexpr char kCaseFoldNfc[] = "casefold-nfc";
 
 KeyFolding KeyFoldingOf(const Options& options) {
   if (options.key_case == KeyCase::kSensitive) return KeyFolding::kNone;
-  return IsProduction(ChoicesOf(options).key_case) ? KeyFolding::kAsciiFirst
-                                                   : KeyFolding::kUnicode;
+  return ExperimentFlagsOf(options).folds_by_unicode ? KeyFolding::kUnicode
+                                                     : KeyFolding::kAsciiFirst;
 }
 
 std::string KeyFoldingName(KeyCase key_case) {

@@ -29,9 +29,9 @@ ColumnFamily::ColumnFamily(const Options* options,
       stats_(stats),
       mutex_(mutex),
       free_later_(std::move(free_later)),
-      snapshots_(
-          new SnapshotRegistry(ChoicesOf(*options).snapshots, mutex, this)),
-      super_versions_(ChoicesOf(*options).superversion, mutex, this,
+      snapshots_(new SnapshotRegistry(
+          ExperimentFlagsOf(*options).lists_snapshots, mutex, this)),
+      super_versions_(ExperimentFlagsOf(*options).locks_reads, mutex, this,
                       snapshots_) {}
 
 void ColumnFamily::SetVersions(VersionSet* versions) {

@@ -6,7 +6,6 @@
 // middle of one. Method: each call in each state; references that come in the
 // way of Drop and CloseIdle; directories as a death leaves them behind.
 #include "varve/catalog.h"
-#include "util/base/experiment.h"
 
 #include <gmock/gmock.h>
 
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"

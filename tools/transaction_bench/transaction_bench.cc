@@ -100,8 +100,7 @@ BENCHMARK_CAPTURE(GetSnapshot, mutex, SnapshotMode::kMutex)->Apply(ForThreads);
 void SnapshotOfNewNumber(benchmark::State& state) {
   Mutex mutex;
   std::atomic<SequenceNumber> last_sequence{0};
-  auto* const registry =
-      new SnapshotRegistry(SnapshotMode::kPerThread, &mutex, nullptr);
+  auto* const registry = new SnapshotRegistry(false, &mutex, nullptr);
   registry->SetLastSequence(&last_sequence);
   SequenceNumber sequence = 0;
   for (auto _ : state) {

@@ -8,9 +8,8 @@
 #include <map>
 #include <string>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
-#include "util/base/ablation_choice.h"
-#include "util/base/experiment.h"
 #include "util/threads/memory_account.h"
 #include "util/threads/read_section.h"
 

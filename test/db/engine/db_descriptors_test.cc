@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/descriptor_limit.h"
-#include "util/base/experiment.h"
 
 namespace varve::test {
 namespace {

@@ -13,10 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "experimental/ablation_experiment.h"
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
-#include "util/base/ablation_choice.h"
-#include "util/base/experiment.h"
 #include "util/threads/read_section.h"
 
 namespace varve::test {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "env/io_ring.h"
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
-#include "util/base/experiment.h"
 #include "util/threads/read_section.h"
 #include "varve/db.h"
 #include "varve/filter_policy.h"

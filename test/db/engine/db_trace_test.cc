@@ -13,10 +13,10 @@
 #include <functional>
 #include <thread>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
 #include "test/testing/trace_tree.h"
-#include "util/base/experiment.h"
 
 namespace varve::test {
 namespace {

@@ -7,7 +7,6 @@
 // in snapshot_handshake_test.cc.
 
 #include "varve/read_transaction.h"
-#include "util/base/experiment.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "db/snapshot/snapshot_registry.h"
+#include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
 #include "test/testing/read_stress.h"
 #include "util/threads/read_section.h"
