@@ -8,6 +8,7 @@
 #include "db/folding/folding_db.h"
 #include "db/options/options_check.h"
 #include "env/file_names.h"
+#include "util/base/experiment.h"
 #include "util/threads/witness.h"
 
 namespace varve {
@@ -42,10 +43,10 @@ Status Catalog::Open(const CatalogOptions& options, const std::string& root,
 }
 
 CatalogImpl::CatalogImpl(const CatalogOptions& options, const std::string& root)
-    : mode_(options.options.ablation.catalog),
-      folding_(IsProduction(options.options.ablation.key_case)
-                   ? KeyFolding::kAsciiFirst
-                   : KeyFolding::kUnicode),
+    : folds_names_(ExperimentFlagsOf(options.options).folds_names),
+      folding_(ExperimentFlagsOf(options.options).folds_by_unicode
+                   ? KeyFolding::kUnicode
+                   : KeyFolding::kAsciiFirst),
       options_(Share(options.options)),
       root_(options_.env->AbsolutePath(root)),
       directory_env_(options_.env->NewDirectoryEnv(root_)),
@@ -71,7 +72,7 @@ CatalogImpl::~CatalogImpl() {
 
 Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
   ref->Reset();
-  if (!IsProduction(mode_)) [[unlikely]]
+  if (folds_names_) [[unlikely]]
     return FindSlowly(name, ref);
   const SpelledName spelled(name);
   ThreadRecord* const record = CurrentThreadRecord();
@@ -99,7 +100,7 @@ Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
 }
 
 Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
-  if (!IsProduction(mode_)) CountWitness(Witness::kCatalogFold);
+  if (folds_names_) CountWitness(Witness::kCatalogFold);
   const FoldedKey folded(name, folding_);
   if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
   ThreadRecord* const record = CurrentThreadRecord();
@@ -119,7 +120,7 @@ Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
         counts->Take();
         ref->db_ = entry->db.get();
         ref->entry_ = entry;
-        if (IsProduction(mode_) && spellings_.Learn(SpelledName(name), entry)) {
+        if (!folds_names_ && spellings_.Learn(SpelledName(name), entry)) {
           CountWitness(Witness::kSpelling);
         }
         return Status::OK();

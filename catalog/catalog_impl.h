@@ -154,7 +154,7 @@ class CatalogImpl final : public Catalog,
   std::string PathOf(const CatalogEntry& entry) const;
 
   // Immutable after Open.
-  const CatalogMode mode_;
+  const bool folds_names_;  // See ExperimentFlags.
   const KeyFolding folding_;
   Options options_;
   const std::string root_;

@@ -49,7 +49,6 @@ class BoundedChannel {
   void Allocate() {
     if (cells_ == nullptr) cells_ = std::make_unique<Cell[]>(kCells);
   }
-  bool allocated() const { return cells_ != nullptr; }
 
   // False if it is full. Thread-safe.
   bool Send(const T& value) {

@@ -95,30 +95,14 @@ std::shared_ptr<Statistics> CreateDBStatistics(
   return std::make_shared<StatisticsImpl>(options);
 }
 
-StatisticsImpl::StatisticsImpl(const StatisticsOptions& options)
-    : mode_(IsProduction(options.mode) || options.mode > StatisticsMode::kThread
-                ? StatisticsMode{}
-                : options.mode),
-      level_(options.level) {
-  switch (mode_) {
-    case StatisticsMode::kPerCpu:
-      per_cpu_.emplace();
-      break;
-    case StatisticsMode::kGlobal:
-      global_ = std::make_unique<GlobalStatisticsCells>();
-      break;
-    case StatisticsMode::kThread:
-      thread_ = std::make_unique<ThreadStatisticsCells>();
-      break;
-  }
+StatisticsImpl::StatisticsImpl(const StatisticsOptions& options,
+                               std::unique_ptr<StatisticsCellSets> other_sets)
+    : other_sets_(std::move(other_sets)), level_(options.level) {
+  if (other_sets_ == nullptr) per_cpu_.emplace();
 }
 
 void StatisticsImpl::AddElsewhere(size_t cell, uint64_t count) {
-  if (thread_ != nullptr) {
-    thread_->Add(cell, count);
-  } else {
-    global_->Add(cell, count);
-  }
+  other_sets_->Add(cell, count);
 }
 
 void StatisticsImpl::AddToHistogram(HistogramType histogram, uint64_t value) {
@@ -126,12 +110,10 @@ void StatisticsImpl::AddToHistogram(HistogramType histogram, uint64_t value) {
   const size_t bounds = Cells::BoundsOf(index);
   const size_t cell = Cells::BucketOf(index, Histogram::BucketOf(value));
   AddToCell(Cells::SumOf(index), value);
-  if (IsProduction(mode_)) [[likely]] {
+  if (other_sets_ == nullptr) [[likely]] {
     per_cpu_->Record(bounds, cell, value);
-  } else if (thread_ != nullptr) {
-    thread_->Record(bounds, cell, value);
   } else {
-    global_->Record(bounds, cell, value);
+    other_sets_->Record(bounds, cell, value);
   }
 }
 
@@ -150,10 +132,8 @@ void StatisticsImpl::ForEachSet(Function function) const {
     for (size_t i = 0; i < per_cpu_->set_count(); ++i) {
       function(per_cpu_->set(i));
     }
-  } else if (global_ != nullptr) {
-    function(global_->set());
   } else {
-    thread_->ForEachSet(function);
+    other_sets_->ForEachSet(function);
   }
 }
 
@@ -194,7 +174,7 @@ uint64_t StatisticsImpl::getTickerCount(Ticker ticker) const {
 }
 
 uint64_t StatisticsImpl::WitnessCount() const {
-  if (IsProduction(mode_)) return 1;
+  if (other_sets_ == nullptr) return 1;
   uint64_t count = 0;
   for (size_t cell = 0; cell < Cells::SumOf(0); ++cell) count += Total(cell);
   return count;
@@ -359,25 +339,15 @@ std::string StatisticsImpl::ToPrometheus() const {
 }
 
 std::string StatisticsImpl::Path() const {
-  switch (mode_) {
-    case StatisticsMode::kPerCpu:
-      return PerCpuPathName(per_cpu_->path());
-    case StatisticsMode::kGlobal:
-      return "atomic (global)";
-    case StatisticsMode::kThread:
-      return "thread-local";
-  }
-  return "";
+  return per_cpu_ ? PerCpuPathName(per_cpu_->path()) : other_sets_->Path();
 }
 
 uint64_t StatisticsImpl::MemoryUsage() const {
-  if (per_cpu_) return per_cpu_->used_bytes();
-  return thread_ != nullptr ? thread_->used_bytes() : sizeof(*global_);
+  return per_cpu_ ? per_cpu_->used_bytes() : other_sets_->used_bytes();
 }
 
 uint64_t StatisticsImpl::ReservedMemory() const {
-  if (per_cpu_) return per_cpu_->reserved_bytes();
-  return thread_ != nullptr ? thread_->reserved_bytes() : sizeof(*global_);
+  return per_cpu_ ? per_cpu_->reserved_bytes() : other_sets_->reserved_bytes();
 }
 
 }  // namespace varve

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "monitoring/statistics_cells.h"
-#include "util/base/ablation_choice.h"
+#include "util/base/mutex.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -29,7 +29,11 @@ std::span<const Ticker> BundleTickers(Bundle bundle);
 
 class StatisticsImpl final : public Statistics {
  public:
-  explicit StatisticsImpl(const StatisticsOptions& options);
+  // Counts in `other_sets`, if there are any, instead of in those of the
+  // processors.
+  explicit StatisticsImpl(
+      const StatisticsOptions& options,
+      std::unique_ptr<StatisticsCellSets> other_sets = nullptr);
 
   // Of a Statistics from anywhere: there are no others.
   static StatisticsImpl* Of(Statistics* statistics) {
@@ -61,8 +65,8 @@ class StatisticsImpl final : public Statistics {
   }
   // Whether every operation is timed, and not only a sample.
   bool times_all() const { return level() >= StatsLevel::kExceptTimeForMutex; }
-  StatisticsMode mode() const { return mode_; }
-  // Of production 1: it is there. Else a sum of all ticks.
+  // 1 where the processors have the sets: they are there. Else a sum of all
+  // ticks.
   uint64_t WitnessCount() const;
 
   void recordTick(Ticker ticker, uint64_t count) override;
@@ -88,7 +92,7 @@ class StatisticsImpl final : public Statistics {
   using Cells = StatisticsCells;
 
   void AddToCell(size_t cell, uint64_t count) {
-    if (IsProduction(mode_)) [[likely]] {
+    if (other_sets_ == nullptr) [[likely]] {
       per_cpu_->Add(cell, count);
     } else {
       AddElsewhere(cell, count);
@@ -106,16 +110,14 @@ class StatisticsImpl final : public Statistics {
   Histogram Merged(HistogramType histogram) const;
   uint64_t Baseline(size_t cell) const;
 
-  const StatisticsMode mode_;
+  const std::unique_ptr<StatisticsCellSets> other_sets_;  // Mostly null.
   std::atomic<StatsLevel> level_;
   // Whether there was a Reset.
   std::atomic<bool> was_reset_{false};
-  // One of them.
+  // Null if there are other sets.
   std::optional<PerCpuStatisticsCells> per_cpu_;
-  std::unique_ptr<GlobalStatisticsCells> global_;
-  std::unique_ptr<ThreadStatisticsCells> thread_;
   // What was counted until the last Reset; empty if there was none. Its mutex
-  // comes before that of the thread's cells.
+  // comes before those of other sets.
   mutable Mutex reset_mutex_;
   std::vector<Cells::Cell> baseline_;
 };

@@ -2,23 +2,12 @@
 #include "monitoring/statistics_cells.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 
 namespace varve {
 
 namespace {
 
 using Cell = StatisticsCells::Cell;
-
-// Which indexes have an owner. Guarded by ThreadStatisticsMutex().
-std::vector<bool>& TakenIndexes() {
-  static auto* const taken = new std::vector<bool>;  // Never destroyed.
-  return *taken;
-}
-
-uint64_t last_owner_number = 0;  // Guarded by ThreadStatisticsMutex().
 
 uint64_t Load(const Cell& cell) {
   // relaxed: a count orders nothing.
@@ -31,132 +20,7 @@ void Store(Cell* cell, uint64_t value) {
   cell->store(value, std::memory_order_relaxed);
 }
 
-// Gives the thread's sets to their owners when it ends.
-struct ThreadEnd {
-  ~ThreadEnd() { ThreadStatisticsCells::Retire(&thread_statistics_sets); }
-};
-
 }  // namespace
-
-constinit thread_local ThreadStatisticsCells::ThreadSets thread_statistics_sets;
-
-Mutex& ThreadStatisticsMutex() {
-  static auto* const mutex = new Mutex;  // Never destroyed.
-  return *mutex;
-}
-
-void GlobalStatisticsCells::Record(size_t bounds, size_t cell, uint64_t value) {
-  const uint64_t values[2] = {value, ~value};
-  for (size_t i = 0; i < 2; ++i) {
-    Cell& bound = cells_[bounds + i];
-    uint64_t seen = Load(bound);
-    // relaxed: the addition that follows releases it.
-    while (seen < values[i] &&
-           !bound.compare_exchange_weak(seen, values[i],
-                                        std::memory_order_relaxed)) {
-    }
-  }
-  // release: pairs with the acquire of a query that looks for the bounds.
-  cells_[cell].fetch_add(1, std::memory_order_release);
-}
-
-ThreadStatisticsCells::ThreadStatisticsCells()
-    : retired_(StatisticsCells::kCount) {
-  MutexLock lock(&ThreadStatisticsMutex());
-  number_ = ++last_owner_number;
-  std::vector<bool>& taken = TakenIndexes();
-  const auto free = std::find(taken.begin(), taken.end(), false);
-  index_ = static_cast<size_t>(free - taken.begin());
-  if (free == taken.end()) taken.push_back(true);
-  taken[index_] = true;
-}
-
-ThreadStatisticsCells::~ThreadStatisticsCells() {
-  MutexLock lock(&ThreadStatisticsMutex());
-  for (Set* set : sets_) {
-    // The thread finds by the number that the rest is not of use any more.
-    FreeCells(set);
-    set->owner = nullptr;
-  }
-  TakenIndexes()[index_] = false;
-}
-
-void ThreadStatisticsCells::FreeCells(Set* set) {
-  if (set->is_mapped) {
-    ReleaseReserved(set->cells, kSetBytes);
-  } else {
-    delete[] set->cells;
-  }
-  set->cells = nullptr;
-}
-
-StatisticsCells::Cell* ThreadStatisticsCells::AddSet() {
-  if (thread_statistics_sets.is_over) return nullptr;
-  // Its destructor runs when the thread ends.
-  static thread_local ThreadEnd thread_end;
-  static_cast<void>(&thread_end);
-  auto* const set = new Set;
-  set->owner = this;
-  set->owner_number = number_;
-  set->cells = static_cast<Cell*>(ReserveZeroed(kSetBytes));
-  set->is_mapped = set->cells != nullptr;
-  if (!set->is_mapped) set->cells = new Cell[StatisticsCells::kCount]();
-  MutexLock lock(&ThreadStatisticsMutex());
-  ThreadSets& mine = thread_statistics_sets;
-  if (mine.size <= index_) {
-    const size_t size = std::max<size_t>(8, 2 * (index_ + 1));
-    auto** const sets = new Set*[size]();
-    std::copy_n(mine.sets, mine.size, sets);
-    delete[] mine.sets;
-    mine.sets = sets;
-    mine.size = size;
-  }
-  delete mine.sets[index_];  // Of an owner that is gone.
-  mine.sets[index_] = set;
-  sets_.push_back(set);
-  return set->cells;
-}
-
-void ThreadStatisticsCells::Retire(ThreadSets* sets) {
-  MutexLock lock(&ThreadStatisticsMutex());
-  for (size_t i = 0; i < sets->size; ++i) {
-    Set* const set = sets->sets[i];
-    if (set == nullptr) continue;
-    if (set->owner != nullptr) {
-      FoldStatisticsSet(set->cells, set->owner->retired_.data());
-      std::vector<Set*>& all = set->owner->sets_;
-      all.erase(std::find(all.begin(), all.end(), set));
-      FreeCells(set);
-    }
-    delete set;
-  }
-  delete[] sets->sets;
-  *sets = ThreadSets();
-  sets->is_over = true;
-}
-
-void ThreadStatisticsCells::AddLate(size_t cell, uint64_t count) {
-  MutexLock lock(&ThreadStatisticsMutex());
-  Increase(&retired_[cell], count);
-}
-
-void ThreadStatisticsCells::RecordLate(size_t bounds, size_t cell,
-                                       uint64_t value) {
-  MutexLock lock(&ThreadStatisticsMutex());
-  RecordIn(retired_.data(), bounds, cell, value);
-}
-
-uint64_t ThreadStatisticsCells::used_bytes() const {
-  uint64_t bytes = 0;
-  MutexLock lock(&ThreadStatisticsMutex());
-  for (const Set* set : sets_) bytes += ResidentBytes(set->cells, kSetBytes);
-  return bytes + kSetBytes;
-}
-
-uint64_t ThreadStatisticsCells::reserved_bytes() const {
-  MutexLock lock(&ThreadStatisticsMutex());
-  return (sets_.size() + 1) * kSetBytes;
-}
 
 void FoldStatisticsSet(const Cell* from, Cell* to) {
   using C = StatisticsCells;

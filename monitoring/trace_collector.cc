@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "util/base/ablation_choice.h"
 #include "util/threads/background_thread.h"
 #include "util/threads/thread_exit.h"
 
@@ -55,11 +54,6 @@ uint64_t NowMs() { return ReadSlowClock(ClockKind::kCoarse) / 1'000'000; }
 
 void HandBackOwnQueue(void* queue) {
   TraceCollector::Get().HandBack(static_cast<SpanQueue*>(queue));
-}
-
-void HandBackAtThreadExit(SpanQueue* queue) {
-  static const ThreadExit thread_exit(&HandBackOwnQueue);
-  thread_exit.CallWith(queue);
 }
 
 }  // namespace
@@ -140,7 +134,7 @@ SpanQueue* TraceCollector::OwnQueue() {
     queue->random_ = 2654435761u * queue->thread_number_ | 1;
   }
   own_queue = queue;
-  HandBackAtThreadExit(queue);
+  CallAtThreadExit(&HandBackOwnQueue, queue);
   return queue;
 }
 
@@ -208,7 +202,7 @@ void TraceCollector::FinishTrace(SpanQueue* queue) {
     queue->count_ = 0;
     return;
   }
-  if (IsProduction(queue->collect_)) [[likely]] {
+  if (queue->collect_ == TraceCollectMode()) [[likely]] {
     // relaxed: this thread stores it.
     SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
     // relaxed: as above. T1, release: pairs with the acquire in Export.
@@ -327,7 +321,7 @@ Status TraceCollector::Start(const trace::TraceOptions& options) {
       std::max<size_t>(options.buffer_bytes / sizeof(SpanChunk), 16),
       std::memory_order_relaxed);
   MutexLock lock(&mutex_);
-  settings.collect = collect_mode_;
+  settings.collect = session_collect_ = collect_mode_;
   if (settings.collect == TraceCollectMode::kChannel) channel_.Allocate();
   settings.epoch = ++last_epoch_;
   settings_ = settings;
@@ -447,7 +441,7 @@ void TraceCollector::Run() {
     {
       MutexLock lock(&mutex_);
       if (!stopping_ && !busy) {
-        const bool loose = !IsProduction(settings_.collect);
+        const bool loose = settings_.collect != TraceCollectMode();
         wake_.WaitFor(&mutex_, loose ? kLookForLooseUs : kLookUs);
       }
       if (stopping_) return;
@@ -462,7 +456,8 @@ void TraceCollector::Run() {
     } else {
       const size_t before = unfinished_.size();
       TakeHandedOver();
-      busy = channel_.allocated() && unfinished_.size() > before;
+      busy = session_collect_ == TraceCollectMode::kChannel &&
+             unfinished_.size() > before;
       const uint64_t used =
           Read(chunks_waiting_) + unfinished_.size() / SpanChunk::kRecords;
       if (used > Read(max_chunks_) / 2) Drain(false);
@@ -476,15 +471,18 @@ void TraceCollector::TakeHandedOver() {
   const auto end = static_cast<std::ptrdiff_t>(full_.size());
   for (; chunk != nullptr; chunk = chunk->next) full_.push_back(chunk);
   std::reverse(full_.begin() + end, full_.end());  // Oldest first.
-  {
+  if (session_collect_ != TraceCollectMode()) TakeLoose();
+}
+
+void TraceCollector::TakeLoose() {
+  if (session_collect_ == TraceCollectMode::kMutex) {
     MutexLock lock(&loose_mutex_);
     unfinished_.insert(unfinished_.end(), loose_.begin(), loose_.end());
     loose_.clear();
+    return;
   }
   LooseSpan span;
-  while (channel_.allocated() && channel_.Receive(&span)) {
-    unfinished_.push_back(span);
-  }
+  while (channel_.Receive(&span)) unfinished_.push_back(span);
 }
 
 void TraceCollector::Drain(bool everything) {

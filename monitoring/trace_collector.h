@@ -16,8 +16,8 @@
 //   T2 hand over: the thread stores null in `chunk_`, release, then pushes the
 //      chunk, compare-and-swap, release.
 //   T3 take: under the mutex, from the free ones or new; then `chunk_`,
-//   release. T4 collect: the collector takes the list, exchange, acquire; reads
-//   each
+//      release.
+//   T4 collect: the collector takes the list, exchange, acquire; reads each
 //      chunk up to `committed`, and frees it under the mutex. Then it reads the
 //      chunks that queues still have (`chunk_` and `committed`, acquire).
 // Invariants
@@ -195,6 +195,8 @@ class TraceCollector {
   // T4. `everything`: not only what threads have handed over.
   void Drain(bool everything) VARVE_REQUIRES(drain_mutex_);
   void TakeHandedOver() VARVE_REQUIRES(drain_mutex_);
+  // What the ways of collecting span by span have brought.
+  void TakeLoose() VARVE_REQUIRES(drain_mutex_);
   void Export(SpanChunk* chunk, uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
   void ExportLoose() VARVE_REQUIRES(drain_mutex_);
   void FreeChunk(SpanChunk* chunk);
@@ -221,6 +223,7 @@ class TraceCollector {
   uint32_t export_interval_ms_ VARVE_GUARDED_BY(drain_mutex_) = 0;
   ClockAnchor session_anchor_ VARVE_GUARDED_BY(drain_mutex_);
   ClockKind session_kind_ VARVE_GUARDED_BY(drain_mutex_) = ClockKind::kSteady;
+  TraceCollectMode session_collect_ VARVE_GUARDED_BY(drain_mutex_) = {};
   pthread_t thread_ = {};  // While there is a sink.
 
   // Held for some instructions.

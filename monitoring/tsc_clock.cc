@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "env/descriptor_supply.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/mutex.h"
 #include "util/threads/background_thread.h"
 
@@ -109,7 +108,7 @@ void ChooseLocked() VARVE_REQUIRES(ClockMutex()) {
   const bool known = core_offsets.load(std::memory_order_relaxed) != nullptr;
   std::string why = "ablation";
   ClockKind kind = ClockKind::kSteady;
-  if (IsProduction(clock_mode)) {
+  if (clock_mode == TraceClockMode()) {
     kind = ChooseClock(facts, known, &why);
   } else if (clock_mode == TraceClockMode::kCoarse) {
     kind = ClockKind::kCoarse;

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "varve/ablation.h"
+#include "varve/experimental.h"
 #include "varve/status.h"
 
 #if defined(__x86_64__)

@@ -9,7 +9,7 @@ namespace varve {
 CompactionIterator::CompactionIterator(InternalIterator* input,
                                        const InternalKeyComparator* comparator,
                                        std::vector<SequenceNumber> snapshots,
-                                       const RangeTombstones* tombstones,
+                                       const RangeTombstoneSet* tombstones,
                                        const Compaction* compaction,
                                        const std::atomic<bool>* stop)
     : input_(input),

@@ -11,7 +11,7 @@
 #include "db/compaction/compaction.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -40,7 +40,7 @@ class CompactionIterator {
   CompactionIterator(InternalIterator* input,
                      const InternalKeyComparator* comparator,
                      std::vector<SequenceNumber> snapshots,
-                     const RangeTombstones* tombstones,
+                     const RangeTombstoneSet* tombstones,
                      const Compaction* compaction,
                      const std::atomic<bool>* stop = nullptr);
   CompactionIterator(const CompactionIterator&) = delete;
@@ -100,7 +100,8 @@ class CompactionIterator {
   InternalIterator* const input_;
   const InternalKeyComparator* const comparator_;
   const std::vector<SequenceNumber> snapshots_;
-  std::optional<TombstoneCursor> tombstones_;  // Stands at the entry's key.
+  std::optional<RangeTombstoneCursor>
+      tombstones_;  // Stands at the entry's key.
   const Compaction* const compaction_;
   const std::atomic<bool>* const stop_;
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "db/version/tombstone_collector.h"
+#include "db/version/range_tombstone_collector.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
 
@@ -101,8 +101,8 @@ void CompactionJob::Abandon() {
   outputs_.clear();
 }
 
-Status CompactionJob::CollectTombstones() {
-  TombstoneCollector collector(context_.comparator);
+Status CompactionJob::CollectRangeTombstones() {
+  RangeTombstoneCollector collector(context_.comparator);
   for (const auto& files : compaction_.inputs) {
     for (const FileMetaData* file : files) {
       Status status = collector.AddFile(table_cache_, *file);
@@ -116,7 +116,7 @@ Status CompactionJob::CollectTombstones() {
 
 Status CompactionJob::Prepare() {
   if (prepared_) return Status();
-  Status status = CollectTombstones();
+  Status status = CollectRangeTombstones();
   if (!status.ok()) return status;
   for (int i = 0; i < 2; ++i) {
     for (FileMetaData* file : compaction_.inputs[i]) {

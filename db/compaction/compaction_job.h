@@ -10,8 +10,8 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_iterator.h"
+#include "db/compaction/range_tombstone_survivors.h"
 #include "db/compaction/table_output.h"
-#include "db/compaction/tombstone_survivors.h"
 #include "db/version/version_edit.h"
 #include "varve/status.h"
 
@@ -65,7 +65,7 @@ class CompactionJob {
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
   // Into tombstones_ and survivors_.
-  Status CollectTombstones();
+  Status CollectRangeTombstones();
   // Whether one range deletion or several hide all of the file, from all who
   // may read.
   bool IsHidden(const FileMetaData& file) const;
@@ -92,8 +92,8 @@ class CompactionJob {
   std::vector<std::unique_ptr<TableOutput>> outputs_;
   bool output_open_ = false;
   std::vector<uint64_t> abandoned_;
-  std::shared_ptr<const RangeTombstones> tombstones_;  // Null: none.
-  std::optional<TombstoneSurvivors> survivors_;
+  std::shared_ptr<const RangeTombstoneSet> tombstones_;  // Null: none.
+  std::optional<RangeTombstoneSurvivors> survivors_;
   bool prepared_ = false;
   std::vector<FileMetaData*> read_inputs_[2];
   // The first user key that is the open or the next output's, if there is a

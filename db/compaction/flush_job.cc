@@ -5,8 +5,8 @@
 
 #include "db/compaction/compaction_iterator.h"
 #include "db/compaction/level_targets.h"
-#include "db/compaction/tombstone_survivors.h"
-#include "db/version/tombstone_collector.h"
+#include "db/compaction/range_tombstone_survivors.h"
+#include "db/version/range_tombstone_collector.h"
 #include "env/stopwatch.h"
 #include "table/block/merging_iterator.h"
 
@@ -18,13 +18,13 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
                       uint64_t file_number, VersionEdit* edit,
                       CompactionIterator::Drops* drops, FlushPace* pace) {
   std::vector<std::unique_ptr<InternalIterator>> children;
-  TombstoneCollector collector(context.comparator);
+  RangeTombstoneCollector collector(context.comparator);
   for (const MemTable* memtable : memtables) {
     children.push_back(memtable->NewIterator());
     collector.AddMemTable(*memtable);
   }
   const auto tombstones = collector.Build();
-  const TombstoneSurvivors survivors(tombstones.get(), snapshots, nullptr);
+  const RangeTombstoneSurvivors survivors(tombstones.get(), snapshots, nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
   CompactionIterator iterator(input.get(), context.comparator, snapshots,

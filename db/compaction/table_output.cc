@@ -60,7 +60,7 @@ TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
                                     : TableFileName(context.db_path, number)),
       compression_(compression),
       priority_(priority),
-      reach_(context.comparator) {
+      tombstone_estimate_(context.comparator) {
   metadata_.number = number;
 }
 
@@ -131,7 +131,7 @@ void TableOutput::Charge(uint64_t least_bytes) {
   charged_bytes_ += bytes;
 }
 
-void TableOutput::AddRangeDeletion(const RangeTombstone& tombstone) {
+void TableOutput::AddRangeTombstone(const RangeTombstone& tombstone) {
   const InternalKeyComparator& comparator = *context_.comparator;
   CountSequence(tombstone.sequence);
   std::string first = MakeInternalKey(
@@ -146,22 +146,22 @@ void TableOutput::AddRangeDeletion(const RangeTombstone& tombstone) {
       comparator.Compare(last, tombstones_end_) > 0) {
     tombstones_end_ = std::move(last);
   }
-  builder_->AddRangeDeletion(tombstone.begin, tombstone.end,
-                             tombstone.sequence);
-  reach_.AddRange(tombstone.begin, tombstone.end);
+  builder_->AddRangeTombstone(tombstone.begin, tombstone.end,
+                              tombstone.sequence);
+  tombstone_estimate_.AddRange(tombstone.begin, tombstone.end);
 }
 
 void TableOutput::EstimateReach() {
   const Slice smallest = metadata_.smallest_user_key();
   const Slice largest = metadata_.largest_user_key();
   const UserKeyRange range{&smallest, &largest, metadata_.EndIsExclusive()};
-  const uint64_t bytes = reach_.RangeBytes(*version_, level_ + 1);
+  const uint64_t bytes = tombstone_estimate_.RangeBytes(*version_, level_ + 1);
   if (bytes != 0) {
     PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, bytes);
   }
   metadata_.reclaimable_bytes =
-      bytes + DeletionReach::PointBytes(*version_, level_ + 1, range,
-                                        builder_->DeletionCount());
+      bytes + RangeTombstoneEstimate::PointBytes(*version_, level_ + 1, range,
+                                                 builder_->DeletionCount());
 }
 
 Status TableOutput::Finish() {

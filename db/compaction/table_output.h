@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "db/compaction/deletion_reach.h"
+#include "db/compaction/range_tombstone_estimate.h"
 #include "db/version/version_edit.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "table/block/table_options.h"
 #include "table/build/table_builder.h"
 #include "varve/env.h"
@@ -74,7 +74,7 @@ class TableOutput {
   }
   // REQUIRES: Open was OK; all entries were added; the deletions rise as
   // TableBuilder wants it.
-  void AddRangeDeletion(const RangeTombstone& tombstone);
+  void AddRangeTombstone(const RangeTombstone& tombstone);
   // Writes the rest, syncs and closes the file. Corruption: the file is not as
   // long as what was written. REQUIRES: something was added.
   Status Finish();
@@ -101,7 +101,7 @@ class TableOutput {
   const Version* version_ = nullptr;
   int level_ = 0;
   uint64_t oldest_ancestor_time_s_ = 0;
-  DeletionReach reach_;
+  RangeTombstoneEstimate tombstone_estimate_;
   std::string tombstones_end_;  // An internal key; empty if there are none.
   std::unique_ptr<WritableFile> file_;
   std::unique_ptr<TableBuilder> builder_;

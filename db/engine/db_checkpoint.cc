@@ -1,11 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_impl.h"
-#include "db/engine/usual_errors.h"
+#include "db/parts/usual_errors.h"
 #include "db/recovery/checkpoint_builder.h"
 #include "varve/checkpoint.h"
 
 namespace varve {
 
+// Finds the files that are the database now, and takes a reference to its
+// version. May release the mutex and reacquire it.
 Status DBImpl::Cut(CheckpointCut* cut) {
   // Nobody writes a log while this thread leads the queue, and nobody the
   // MANIFEST after FindManifest.

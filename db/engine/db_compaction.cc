@@ -2,17 +2,43 @@
 #include <algorithm>
 
 #include "db/compaction/compaction_picker.h"
-#include "db/compaction/parallel_compaction.h"
 #include "db/engine/db_impl.h"
-#include "db/engine/job_events.h"
-#include "db/engine/usual_errors.h"
 #include "db/options/options_check.h"
 #include "db/options/options_update.h"
+#include "db/parts/job_events.h"
+#include "db/parts/usual_errors.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 
 namespace varve {
+
+namespace {
+
+// Sets *last to the level that a manual compaction of the range ends in: the
+// base level or the deepest one that has keys of the range, unless
+// `target_level`, if not -1, is deeper.
+Status FindOutputLevel(const Options& options, const Version& version,
+                       const UserKeyRange& range, int target_level, int* last) {
+  const LevelTargets targets = ComputeLevelTargets(options, version);
+  *last = targets.base_level;
+  for (int level = 1; level <= targets.last_level; ++level) {
+    if (version.RangeOverlapsLevel(level, range)) {
+      *last = std::max(*last, level);
+    }
+  }
+  if (target_level == -1) return Status::OK();
+  if (target_level < *last || target_level > targets.last_level) {
+    return Status::InvalidArgument(
+        "target_level is " + std::to_string(target_level) + ", must be in [" +
+        std::to_string(*last) + ", " + std::to_string(targets.last_level) +
+        "]");
+  }
+  *last = target_level;
+  return Status::OK();
+}
+
+}  // namespace
 
 bool DBImpl::CompactionDueLocked() const {
   return !options_.disable_auto_compactions &&
@@ -52,6 +78,7 @@ void DBImpl::BackgroundCompaction() {
   MaybeScheduleLocked();
 }
 
+// An error is also stored in background_error_ or CompactionState::error.
 Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   const RequestSpan span("compaction");
   compaction->version->RefLocked();
@@ -69,7 +96,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   Status status;
   {
     const HistogramTimer timer(stats_, HistogramType::kCompactionTime, env_);
-    status = WriteCompactionLocked(*compaction, &info);
+    status = table_jobs_.CompactLocked(*compaction, &info);
   }
   CompactionStats& stats =
       family_.compactions().stats[compaction->output_level];
@@ -101,62 +128,6 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
     PauseCompactionsLocked(status);
   } else if (!status.ok() && !status.IsShutdownInProgress()) {
     SetBackgroundErrorLocked(status, "a compaction");
-  }
-  return status;
-}
-
-Status DBImpl::WriteCompactionLocked(const Compaction& compaction,
-                                     CompactionJobInfo* info) {
-  VersionEdit edit;
-  CompactionStats& stats = family_.compactions().stats[compaction.output_level];
-  RecordInHistogram(stats_, HistogramType::kCompactionFiles,
-                    compaction.inputs[0].size() + compaction.inputs[1].size());
-  if (compaction.trivial_move) {
-    compaction.RemoveInputs(&edit);
-    for (const FileMetaData* file : compaction.inputs[0]) {
-      edit.AddFile(compaction.output_level, *file);
-    }
-    stats.moved_bytes += compaction.InputBytes();
-    return versions_->LogAndApply(&edit);
-  }
-  CompactionResult result;
-  mutex_.Unlock();
-  const std::vector<SequenceNumber> snapshots = ScanSnapshots();
-  Status status = place_.Verify();
-  if (status.ok()) {
-    status = RunCompaction(
-        output_context_, compaction, table_cache_.get(), snapshots,
-        [this] { return versions_->NewFileNumber(); }, scheduler_.stop_flag(),
-        &edit, &result);
-  }
-  if (status.ok()) status = SyncOutputs(edit);
-  const uint64_t upper_bytes =
-      TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
-  const uint64_t level_bytes =
-      TotalFileSize(compaction.inputs[1]) - result.bytes_skipped[1];
-  RecordTick(stats_, Ticker::kCompactReadBytes, upper_bytes + level_bytes);
-  RecordTick(stats_, Ticker::kCompactWriteBytes, result.bytes_written);
-  CountDrops(stats_, result.drops);
-  mutex_.Lock();
-  stats.upper_bytes_read += upper_bytes;
-  stats.level_bytes_read += level_bytes;
-  stats.entries_read += result.entries_read;
-  stats.entries_dropped += result.drops.Total();
-  stats.bytes_written += result.bytes_written;
-  AddTablesCreated(&events_, place_.path(), edit, status);
-  for (const uint64_t number : result.abandoned) {
-    AddTableCreated(&events_, place_.path(), number, 0, status);
-  }
-  uint64_t promised_bytes = 0;
-  for (const auto& [level, file] : edit.new_files()) {
-    info->output_files.push_back(file.number);
-    promised_bytes += file.reclaimable_bytes;
-  }
-  info->output_bytes = result.bytes_written;
-  if (status.ok()) status = versions_->LogAndApply(&edit);
-  if (status.ok() && compaction.for_space) {
-    family_.compactions().space_debt +=
-        RewrittenInVain(compaction, result.bytes_written, promised_bytes);
   }
   return status;
 }
@@ -206,27 +177,14 @@ Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
 
 Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
                                   const UserKeyRange& range) {
-  const Version& version = *versions_->current();
-  const LevelTargets targets = ComputeLevelTargets(options_, version);
-  int last = targets.base_level;
-  for (int level = 1; level <= targets.last_level; ++level) {
-    if (version.RangeOverlapsLevel(level, range)) last = std::max(last, level);
-  }
-  if (options.target_level != -1) {
-    if (options.target_level < last ||
-        options.target_level > targets.last_level) {
-      return Status::InvalidArgument(
-          "target_level is " + std::to_string(options.target_level) +
-          ", must be in [" + std::to_string(last) + ", " +
-          std::to_string(targets.last_level) + "]");
-    }
-    last = options.target_level;
-  }
+  int last;
+  Status status = FindOutputLevel(options_, *versions_->current(), range,
+                                  options.target_level, &last);
+  if (!status.ok()) return status;
   // What is moved into the last level need not be rewritten once more.
   const uint64_t first_new_file = versions_->NewFileNumber();
   ManualRequest request;
   request.range = range;
-  Status status;
   const bool exclusive = options.exclusive_manual_compaction;
   for (; request.level < last && status.ok(); ++request.level) {
     status = CompactLevelLocked(request, last, exclusive);
@@ -238,6 +196,9 @@ Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
   return status;
 }
 
+// Compacts a level of the request into the next level, or into `last` if that
+// is not deeper. `exclusive`: CompactionState::is_exclusive was set by this
+// call.
 Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
                                   bool exclusive) {
   std::string done;

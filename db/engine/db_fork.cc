@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/engine/usual_errors.h"
+#include "db/parts/usual_errors.h"
 
 namespace varve {
 
@@ -38,10 +38,12 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   inheritance_.Inherit(
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
       family_.compactions().manual_count == 0 && obsolete_.running() == 0 &&
-      !obsolete_.is_held() && !resume_scheduled_);
+      !obsolete_.is_held() && !auto_resume_.is_running());
   family_.CloseGateInChild();
 }
 
+// Makes an inherited database this process's own if no other process has a
+// claim to it any more. Otherwise sets an error.
 void DBImpl::TakeOverLocked(bool waits) {
   if (inheritance_.MayTakeOver(waits, env_)) {
     scheduler_.ForgetJobsLocked();
@@ -59,6 +61,7 @@ void DBImpl::TakeOverLocked(bool waits) {
   }
 }
 
+// Tries to take over an inherited database first.
 Status DBImpl::WritableLocked() {
   if (IsClosedLocked()) return ClosedError();
   if (inheritance_.is_inherited()) [[unlikely]]
@@ -66,6 +69,14 @@ Status DBImpl::WritableLocked() {
   return background_error_;
 }
 
+// For calls that have not joined the write queue: in a child, the wait for the
+// lead may never end.
+Status DBImpl::CheckWritable() {
+  MutexLock lock(&mutex_);
+  return WritableLocked();
+}
+
+// Closes a database that stays another process's.
 void DBImpl::AbandonLocked() {
   closed_ = true;
   inheritance_.Abandon();

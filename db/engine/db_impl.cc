@@ -3,18 +3,18 @@
 
 #include <algorithm>
 
-#include "db/engine/job_events.h"
-#include "db/engine/leftovers.h"
-#include "db/engine/usual_errors.h"
 #include "db/folding/folding_db.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
+#include "db/parts/job_events.h"
+#include "db/parts/leftovers.h"
+#include "db/parts/usual_errors.h"
 #include "db/recovery/unlocked_recovery.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
-#include "util/base/ablation_choice.h"
+#include "util/base/experiment.h"
 #include "util/threads/memory_account.h"
 
 namespace varve {
@@ -34,7 +34,7 @@ Options Sanitize(const Options& given) {
 FileOptions TableFileOptions(const Options& options) {
   FileOptions file_options;
   file_options.use_direct_reads = options.use_direct_reads;
-  file_options.uncached_open = !IsProduction(options.ablation.table_open);
+  file_options.uncached_open = ExperimentFlagsOf(options).opens_uncached;
   return file_options;
 }
 
@@ -47,6 +47,73 @@ Status OpenDb(const Options& options, const std::string& path, bool read_only,
   status = impl->Open();
   if (status.ok()) *db = WithFolding(std::move(impl), options);
   return status;
+}
+
+// Returns an error if no database may be opened, or written to, here.
+Status CheckFound(const RecoveredState& state, const Options& options,
+                  const std::string& path, bool read_only) {
+  if (!state.exists) {
+    if (!options.create_if_missing || read_only)
+      return NoDatabase(path, read_only);
+  } else if (options.error_if_exists) {
+    return Status::InvalidArgument(path,
+                                   "exists already (error_if_exists is true)");
+  }
+  if (!read_only &&
+      std::max(state.largest_file_number, state.manifest.next_file_number) >
+          kMaxFileNumber - kSpareFileNumbers) {
+    return Status::Corruption(path, "its file numbers are used up");
+  }
+  return Status::OK();
+}
+
+// Returns the files that the database needs. All others of its kind may be
+// removed.
+LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
+                          std::set<std::string> foreign) {
+  LiveFiles live;
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : versions->current()->files(level)) {
+      live.tables.push_back(file->number);
+    }
+  }
+  std::sort(live.tables.begin(), live.tables.end());
+  live.manifest_number = versions->manifest_number();
+  live.log_number = versions->log_number();
+  live.next_file_number = next_file_number;
+  live.foreign = std::move(foreign);
+  // They are found in the directory, if all that is not live is removed.
+  versions->obsolete_manifests()->clear();
+  return live;
+}
+
+// Directs the info log to where the options say, and adds the name of the file
+// LOG that was there to `old_logs`.
+void OpenInfoLog(const Options& options, const DatabasePlace& place,
+                 bool read_only, RelayLogger* log,
+                 std::vector<std::string>* old_logs) {
+  std::shared_ptr<Logger> target = options.info_log;
+  if (target == nullptr && !read_only) {
+    const std::string path = InfoLogFileName(place.path());
+    if (place.env()->FileExists(path).ok()) {
+      // Named by the date.
+      const std::string old =
+          OldInfoLogFileName(place.path(), place.env()->NowMicros());
+      // Losing an old log is no reason to refuse a database.
+      place.env()->RenameFile(path, old).IgnoreError();
+      old_logs->push_back(old.substr(old.rfind('/') + 1));
+    }
+    place.env()
+        ->NewLogger(path, &target)
+        .IgnoreError();  // Nor is having no log.
+  }
+  log->SetTarget(std::move(target));
+  Log(LogLevel::kInfo, log, "Varve opened %s", place.path().c_str());
+  if (place.LockCaveat() != nullptr) {
+    Log(LogLevel::kWarn, log, "LOCK is %s", place.LockCaveat());
+  }
+  Log(LogLevel::kInfo, log, "tables are read by %s",
+      place.env()->IoPath().c_str());
 }
 
 }  // namespace
@@ -82,16 +149,23 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       family_(&options_, &comparator_, env_, stats_, &mutex_,
               [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); }),
       obsolete_(
-          {&place_, &wals_, &family_, &events_, &scheduler_, stats_, &mutex_}) {
+          {&place_, &wals_, &family_, &events_, &scheduler_, stats_, &mutex_}),
+      table_jobs_(
+          {&place_, &family_, &events_, &scheduler_, &log_, stats_, &mutex_}),
+      auto_resume_(
+          env_, &mutex_, &scheduler_, &obsolete_,
+          [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+            return MayPass(background_error_) ||
+                   !family_.compactions().error.ok();
+          },
+          [this] { TryToResume(); }) {
   options_.env = env_;
-  if (!IsProduction(options_.ablation.read_section)) {
-    SetReadSectionFenced(true);
-  }
-  if (!IsProduction(options_.ablation.memory_accounting)) {
+  if (ExperimentFlagsOf(options_).counts_memory_atomically) {
     SetMemoryAccountingAtomic(true);
   }
-  SetClockMode(options_.ablation.trace_clock);
-  TraceCollector::Get().SetCollectMode(options_.ablation.trace_collect);
+  SetClockMode(ExperimentFlagsOf(options_).trace_clock);
+  TraceCollector::Get().SetCollectMode(
+      ExperimentFlagsOf(options_).trace_collect);
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_.filter_policy;
@@ -99,7 +173,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       static_cast<BlockCache*>(options_.block_cache.get());
   table_options.statistics = stats_;
   table_options.info_log = &log_;
-  table_options.binary_search = !IsProduction(options_.ablation.block_index);
+  table_options.binary_search = ExperimentFlagsOf(options_).searches_binary;
   table_cache_ = std::make_unique<TableCache>(
       place_.path(), env_, TableFileOptions(options_), table_options,
       options_.max_open_files, options_.cache_index_and_filter_blocks,
@@ -110,6 +184,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       !table_options.binary_search, &mutex_);
   family_.SetVersions(versions_.get());
   obsolete_.SetTables(versions_.get(), table_cache_.get());
+  table_jobs_.SetTables(versions_.get(), table_cache_.get());
 }
 
 DBImpl::~DBImpl() {
@@ -131,7 +206,7 @@ DBImpl::~DBImpl() {
 Status DBImpl::Open(bool name_is_safe) {
   const RequestSpan span("DB::Open");
   std::unique_ptr<RecoveredState> state;
-  RecoveryFlush flush(&output_context_, versions_.get());
+  RecoveryFlush flush(table_jobs_.output_context(), versions_.get());
   Status status;
   if (!read_only_) {
     status = place_.Open(name_is_safe, options_.create_if_missing);
@@ -141,7 +216,9 @@ Status DBImpl::Open(bool name_is_safe) {
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
     if (state->logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
-    OpenInfoLog(&state->old_info_logs);
+    OpenInfoLog(options_, place_, read_only_, &log_, &state->old_info_logs);
+    Log(LogLevel::kInfo, &log_, "statistics: %s",
+        stats_ != nullptr ? stats_->Path().c_str() : "none");
     status = InstallRecovered(state.get(), &flush);
   }
   if (status.ok()) return status;
@@ -153,25 +230,29 @@ Status DBImpl::Open(bool name_is_safe) {
   return status;
 }
 
+// Reads the database. Memtables that the logs fill go to `flush`.
 Status DBImpl::Recover(std::unique_ptr<RecoveredState>* recovered,
                        RecoveryFlush* flush) {
   if (read_only_) {
     Status status = RecoverUnlocked(options_, place_.path(), &comparator_,
                                     table_cache_.get(), &log_, recovered);
-    return status.ok() ? CheckFound(**recovered) : status;
+    if (!status.ok()) return status;
+    return CheckFound(**recovered, options_, place_.path(), read_only_);
   }
   *recovered = std::make_unique<RecoveredState>();
   RecoveredState* const state = recovered->get();
   Recovery recovery(options_, place_.path(), &comparator_, table_cache_.get(),
                     &log_);
   Status status = recovery.ReadTables(state);
-  if (status.ok()) status = CheckFound(*state);
+  if (status.ok()) {
+    status = CheckFound(*state, options_, place_.path(), read_only_);
+  }
   if (status.ok()) status = place_.LoadIdentity(state->manifest.db_id);
   if (!status.ok()) return status;
   InitializeVersions(state);
-  output_context_ = {place_.path(),     env_,
-                     &options_,         &comparator_,
-                     place_.identity(), NewSessionIdentity()};
+  *table_jobs_.output_context() = {place_.path(),     env_,
+                                   &options_,         &comparator_,
+                                   place_.identity(), NewSessionIdentity()};
   flush->SetLeftovers(state->temporary_files);
   status = recovery.ReplayLogs(
       state, [flush](MemTable* memtable) { return flush->Add(memtable); });
@@ -182,22 +263,6 @@ Status DBImpl::Recover(std::unique_ptr<RecoveredState>* recovered,
                               "its sequence numbers are used up");
   }
   return status;
-}
-
-Status DBImpl::CheckFound(const RecoveredState& state) const {
-  if (!state.exists) {
-    if (!options_.create_if_missing || read_only_)
-      return NoDatabase(place_.path(), read_only_);
-  } else if (options_.error_if_exists) {
-    return Status::InvalidArgument(place_.path(),
-                                   "exists already (error_if_exists is true)");
-  }
-  if (!read_only_ &&
-      std::max(state.largest_file_number, state.manifest.next_file_number) >
-          kMaxFileNumber - kSpareFileNumbers) {
-    return Status::Corruption(place_.path(), "its file numbers are used up");
-  }
-  return Status::OK();
 }
 
 void DBImpl::InitializeVersions(RecoveredState* state) {
@@ -274,7 +339,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   InstallSuperVersionLocked();
   LiveFiles live;
   if (writes) {
-    live = LiveFilesLocked(next_file_number, std::move(state->foreign_files));
+    live = LiveFilesLocked(versions_.get(), next_file_number,
+                           std::move(state->foreign_files));
   }
   mutex_.Unlock();
   if (writes) RemoveLeftovers(place_, table_cache_.get(), &log_, live);
@@ -292,46 +358,15 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   return status;
 }
 
-LiveFiles DBImpl::LiveFilesLocked(uint64_t next_file_number,
-                                  std::set<std::string> foreign) {
-  LiveFiles live;
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : versions_->current()->files(level)) {
-      live.tables.push_back(file->number);
-    }
-  }
-  std::sort(live.tables.begin(), live.tables.end());
-  live.manifest_number = versions_->manifest_number();
-  live.log_number = versions_->log_number();
-  live.next_file_number = next_file_number;
-  live.foreign = std::move(foreign);
-  // They are found in the directory, if all that is not live is removed.
-  versions_->obsolete_manifests()->clear();
-  return live;
+bool DBImpl::IsClosedLocked() const { return closed_ && wals_.EmptyLocked(); }
+
+bool DBImpl::IsClosed() {
+  MutexLock lock(&mutex_);
+  return IsClosedLocked();
 }
 
-void DBImpl::OpenInfoLog(std::vector<std::string>* old_logs) {
-  std::shared_ptr<Logger> target = options_.info_log;
-  if (target == nullptr && !read_only_) {
-    const std::string path = InfoLogFileName(place_.path());
-    if (env_->FileExists(path).ok()) {
-      // Named by the date.
-      const std::string old =
-          OldInfoLogFileName(place_.path(), env_->NowMicros());
-      // Losing an old log is no reason to refuse a database.
-      env_->RenameFile(path, old).IgnoreError();
-      old_logs->push_back(old.substr(old.rfind('/') + 1));
-    }
-    env_->NewLogger(path, &target).IgnoreError();  // Nor is having no log.
-  }
-  log_.SetTarget(std::move(target));
-  Log(LogLevel::kInfo, &log_, "Varve opened %s", place_.path().c_str());
-  if (place_.LockCaveat() != nullptr) {
-    Log(LogLevel::kWarn, &log_, "LOCK is %s", place_.LockCaveat());
-  }
-  Log(LogLevel::kInfo, &log_, "statistics: %s",
-      stats_ != nullptr ? stats_->Path().c_str() : "none");
-  Log(LogLevel::kInfo, &log_, "tables are read by %s", env_->IoPath().c_str());
+bool DBImpl::IsEndingLocked() const {
+  return closed_ || scheduler_.is_stopping();
 }
 
 Status DBImpl::Close() {
@@ -398,7 +433,7 @@ Status DBImpl::CloseLocked() {
 void DBImpl::WaitForBackgroundLocked() {
   while (scheduler_.JobsLocked() > 0 ||
          family_.compactions().manual_count > 0 || obsolete_.running() > 0 ||
-         resume_scheduled_) {
+         auto_resume_.is_running()) {
     scheduler_.WaitLocked();
   }
 }

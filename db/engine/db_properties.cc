@@ -12,10 +12,8 @@
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "table/cache/block_cache.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/append_format.h"
-#include "util/threads/read_section.h"
-#include "util/threads/witness.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -118,8 +116,12 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     AppendDbStatsLocked(value);
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
-  } else if (name == Slice("ablation-witness")) {
-    *value = AblationWitnesses();
+  } else if (name == Slice("ablation-witness") &&
+             sources_.options.experiment != nullptr) {
+    *value = sources_.options.experiment->WitnessText(
+        {sources_.family.super_versions(), *sources_.family.snapshots(),
+         static_cast<const BlockCache&>(*sources_.options.block_cache),
+         sources_.stats});
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
   } else if (name == Slice("statistics") ||
@@ -350,14 +352,14 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
                sources_.family.stall_count(),
                static_cast<double>(sources_.family.stall_micros()) / 1e6,
                StallCauseName(sources_.family.stall().cause));
-  const std::string ablation = sources_.options.ablation.ToString();
   AppendFormat(out,
                "Background errors: %" PRIu64
-               "; reads that took the mutex for what they read: %" PRIu64
-               "; ablation: %s\n",
+               "; reads that took the mutex for what they read: %" PRIu64 "\n",
                sources_.facts().background_errors,
-               sources_.family.super_versions().LockedAcquires(),
-               ablation.empty() ? "none" : ablation.c_str());
+               sources_.family.super_versions().LockedAcquires());
+  if (sources_.options.experiment != nullptr) {
+    *out += "Experiment: " + sources_.options.experiment->text + "\n";
+  }
 }
 
 std::string DbProperties::StatsLocked() {
@@ -365,49 +367,6 @@ std::string DbProperties::StatsLocked() {
   AppendCompactionTableLocked(&out);
   AppendDbStatsLocked(&out);
   if (sources_.stats != nullptr) out += sources_.stats->ToString();
-  return out;
-}
-
-std::string DbProperties::AblationWitnesses() const {
-  const AblationOptions& ablation = sources_.options.ablation;
-  std::string out;
-  const auto add = [&](const char* field, uint64_t count) {
-    AppendFormat(&out, "%s=%s %" PRIu64 "\n", field, ablation.ValueName(field),
-                 count);
-  };
-  add("superversion", sources_.family.super_versions().WitnessCount());
-  add("block_index", WitnessCount(IsProduction(ablation.block_index)
-                                      ? Witness::kPrefixIndex
-                                      : Witness::kBinarySearch));
-  add("block_cache",
-      static_cast<const BlockCache&>(*sources_.options.block_cache)
-          .WitnessCount());
-  add("read_section", IsProduction(ablation.read_section)
-                          ? HeavyBarrierCount()
-                          : WitnessCount(Witness::kFence));
-  add("memtable",
-      WitnessCount(IsProduction(ablation.memtable) ? Witness::kBlinkTree
-                                                   : Witness::kSkipList));
-  add("table_open",
-      WitnessCount(IsProduction(ablation.table_open) ? Witness::kTailRead
-                                                     : Witness::kUncachedOpen));
-  add("snapshots", sources_.family.snapshots()->WitnessCount());
-  add("context",
-      WitnessCount(IsProduction(ablation.context) ? Witness::kKeptContext
-                                                  : Witness::kFreshContext));
-  add("memory_accounting",
-      AccountedBytes(!IsProduction(ablation.memory_accounting)));
-  add("statistics",
-      sources_.stats == nullptr ? 0 : sources_.stats->WitnessCount());
-  const TraceCollector& traces = TraceCollector::Get();
-  add("trace_clock", traces.FinishedWith(CurrentClock()));
-  add("trace_collect", traces.FinishedWith(ablation.trace_collect));
-  add("key_case",
-      WitnessCount(IsProduction(ablation.key_case) ? Witness::kFoldingOpen
-                                                   : Witness::kUnicodeFold));
-  add("catalog",
-      WitnessCount(IsProduction(ablation.catalog) ? Witness::kSpelling
-                                                  : Witness::kCatalogFold));
   return out;
 }
 

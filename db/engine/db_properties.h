@@ -9,9 +9,9 @@
 #include <functional>
 #include <string>
 
-#include "db/engine/background_scheduler.h"
-#include "db/engine/column_family.h"
-#include "db/engine/wal_set.h"
+#include "db/parts/background_scheduler.h"
+#include "db/parts/column_family.h"
+#include "db/parts/wal_set.h"
 #include "table/reader/table_cache.h"
 #include "util/base/mutex.h"
 #include "varve/options.h"
@@ -63,7 +63,6 @@ class DbProperties {
   void AppendCompactionTableLocked(std::string* out) const;
   void AppendDbStatsLocked(std::string* out) const;
   std::string TablesLocked() const;
-  std::string AblationWitnesses() const;
   std::string OldestSnapshotLocked();
 
   const Sources sources_;

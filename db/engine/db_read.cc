@@ -8,11 +8,12 @@
 
 #include "db/engine/db_impl.h"
 #include "db/engine/db_iterator.h"
-#include "db/engine/usual_errors.h"
+#include "db/parts/usual_errors.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
+#include "util/base/experiment.h"
 #include "util/bytes/hash.h"
 #include "util/threads/witness.h"
 
@@ -30,8 +31,8 @@ Bundle BundleOfLevel(Bundle of_level0, int level) {
 
 // Of a tree for the newest sequence number that was read before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
-                        const TombstoneSets* tombstones, uint64_t context_id,
-                        const ReadOptions& options) {
+                        const VersionRangeTombstones* tombstones,
+                        uint64_t context_id, const ReadOptions& options) {
   IteratorTreeKey key;
   key.db = context_id;
   key.super_version = super_version.number;
@@ -47,10 +48,8 @@ IteratorTreeKey TreeKey(const SuperVersion& super_version,
   return key;
 }
 
-}  // namespace
-
 // What a MultiGet needs for each of its lookups that are done together.
-struct DBImpl::MultiGetScratch {
+struct MultiGetScratch {
   MultiGetScratch(size_t count, ContextMemory* memory)
       : targets(memory), lookups(memory), pending(count, memory) {
     targets.reserve(count);
@@ -61,6 +60,95 @@ struct DBImpl::MultiGetScratch {
   ContextVector<Version::MultiLookup> lookups;
   ContextVector<Version::MultiLookup*> pending;
 };
+
+// Looks up as many keys as the scratch has targets. Returns the bytes found.
+uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
+                      const SuperVersion& super_version,
+                      SequenceNumber sequence, const Slice* keys,
+                      MultiGetScratch* scratch, Status* statuses) {
+  const size_t count = scratch->targets.size();
+  auto& lookups = scratch->lookups;
+  auto& pending = scratch->pending;
+  lookups.clear();
+  lookups.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.lookup.user_key = keys[i];
+    l.lookup.hash = PreviewXxh3(keys[i]);
+    l.lookup.sequence = sequence;
+    l.result.target = &scratch->targets[i];
+    super_version.Prefetch(l.lookup.hash);
+  }
+  LocalSpan step("memtable", TraceSteps());
+  size_t pending_count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    l.result.state = super_version.Find(l.lookup, l.result.target);
+    if (l.result.state == LookupState::kNotFound) pending[pending_count++] = &l;
+  }
+  step.Next("tables");
+  super_version.version->MultiGet(options, pending.data(), pending_count);
+  size_t found = 0;
+  uint64_t bytes = 0;
+  ReadTotals totals;
+  for (size_t i = 0; i < count; ++i) {
+    Version::MultiLookup& l = lookups[i];
+    totals.Add(l.result.counts);
+    statuses[i] = std::move(l.status);
+    if (statuses[i].ok() && l.result.state == LookupState::kFound) {
+      ++found;
+      bytes += l.result.target->size();
+      continue;
+    }
+    l.result.target->Clear();
+    if (statuses[i].ok()) statuses[i] = Status::NotFound();
+  }
+  if (stats != nullptr && stats->counts()) {
+    const std::pair<Ticker, uint64_t> ticks[] = {
+        {Ticker::kNumberMultiGetKeysRead, count},
+        {Ticker::kNumberMultiGetKeysFound, found},
+        {Ticker::kNumberMultiGetBytesRead, bytes},
+        {Ticker::kMemtableHit, count - pending_count},
+        {Ticker::kMemtableMiss, pending_count}};
+    for (const auto& [ticker, n] : ticks) {
+      if (n != 0) stats->TickCounted(ticker, n);
+    }
+    totals.Tick(stats);
+  }
+  if (PerfCounts()) [[unlikely]]
+    totals.AddTo(GetPerfContext());
+  return bytes;
+}
+
+// Builds what an iterator walks. REQUIRES: a reference to the SuperVersion.
+void MakeTree(const InternalKeyComparator* comparator,
+              const ReadOptions& options, const SuperVersion& super_version,
+              SequenceNumber sequence, const VersionRangeTombstones* tombstones,
+              IteratorContext* context) {
+  ContextMemory* const memory = context->memory();
+  const Version& version = *super_version.version;
+  ContextVector<std::unique_ptr<InternalIterator>> children(memory);
+  children.reserve(1 + super_version.immutable.size() +
+                   version.files(0).size() + kNumLevels);
+  RangeTombstoneFilters filters(comparator, sequence, memory);
+  const auto add = [&](const MemTable& memtable) {
+    RangeTombstoneFilters::SetList sets(memory);
+    memtable.tombstones().CopySets(&sets);
+    children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
+  };
+  // Nothing that is added to an empty memtable from now on can be seen.
+  if (!super_version.memtable->empty()) add(*super_version.memtable);
+  for (const MemTable* memtable : super_version.immutable) add(*memtable);
+  // The tree may live longer than what these point to.
+  ReadOptions tree_options = options;
+  tree_options.snapshot = nullptr;
+  tree_options.iterate_lower_bound = nullptr;
+  tree_options.iterate_upper_bound = nullptr;
+  version.AddIterators(tree_options, tombstones, &filters, &children);
+  context->SetTree(NewMergingIterator(comparator, children, memory));
+}
+
+}  // namespace
 
 std::vector<Status> DB::MultiGet(const ReadOptions& options,
                                  const std::vector<Slice>& keys,
@@ -141,47 +229,47 @@ Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
   return status;
 }
 
+// kMeasured: adds to the thread's PerfContext, and records the steps in its
+// trace.
 template <bool kMeasured>
 Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
                       ReadTarget* target) {
-  ReadCounts counts;
+  LookupResult result;
+  result.target = target;
   TableLookup lookup;
   lookup.user_key = key;
   lookup.hash = PreviewXxh3(key);
-  lookup.counts = &counts;
   const SuperVersionCache::Read read = BeginRead(options);
   const SuperVersion& super_version = *read.super_version;
   // After the SuperVersion is held: a flush and a compaction in between could
   // drop the version of the key that an earlier number needs.
   lookup.sequence = ReadSequence(options);
   Status status;
-  LookupState state;
   LocalSpan step("memtable", kMeasured && TraceSteps());
   {
     const MaybePerfTimer<kMeasured> timer(env_,
                                           &PerfContext::get_from_memtable_time);
-    state = super_version.Find(lookup, target);
+    result.state = super_version.Find(lookup, target);
   }
-  const bool in_memtable = state != LookupState::kNotFound;
+  const bool in_memtable = result.state != LookupState::kNotFound;
   if (!in_memtable) {
     const MaybePerfTimer<kMeasured> timer(
         env_, &PerfContext::get_from_output_files_time);
     step.Next("tables");
-    status =
-        super_version.version->Get<kMeasured>(options, lookup, &state, target);
+    status = super_version.version->Get<kMeasured>(options, lookup, &result);
   }
   if (!family_.super_versions().End(read)) [[unlikely]] {
     target->Clear();
     return ClosedError();
   }
-  const bool found = status.ok() && state == LookupState::kFound;
+  const bool found = status.ok() && result.state == LookupState::kFound;
   if constexpr (kMeasured) {
     if (PerfCounts()) {
-      ReadTotals(counts).AddTo(GetPerfContext());
+      ReadTotals(result.counts).AddTo(GetPerfContext());
       ++GetPerfContext()->get_from_memtable_count;
     }
   }
-  CountGet(counts, in_memtable, found);
+  CountGet(result.counts, in_memtable, found);
   if (found) [[likely]] {
     RecordTick(stats_, Ticker::kBytesRead, target->size());
     return status;
@@ -229,7 +317,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   }
   uint64_t bytes = 0;
   const ContextLoan context(ContextKind::kMultiGet,
-                            !IsProduction(options_.ablation.context));
+                            ExperimentFlagsOf(options_).renews_contexts);
   if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
   SuperVersionCache::Read read = BeginRead(options);
@@ -249,8 +337,8 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     for (size_t i = 0; i < batch; ++i) {
       scratch.targets.emplace_back(&values[done + i]);
     }
-    bytes += MultiGetSome(options, *read.super_version, sequence, keys + done,
-                          &scratch, statuses + done);
+    bytes += MultiGetSome(options, stats_, *read.super_version, sequence,
+                          keys + done, &scratch, statuses + done);
   }
   open &= family_.super_versions().End(read);
   if (counted != nullptr) family_.super_versions().Release(counted);
@@ -264,92 +352,6 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     GetPerfContext()->multiget_read_bytes += bytes;
 }
 
-uint64_t DBImpl::MultiGetSome(const ReadOptions& options,
-                              const SuperVersion& super_version,
-                              SequenceNumber sequence, const Slice* keys,
-                              MultiGetScratch* scratch, Status* statuses) {
-  const size_t count = scratch->targets.size();
-  auto& lookups = scratch->lookups;
-  auto& pending = scratch->pending;
-  lookups.clear();
-  lookups.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    l.lookup.user_key = keys[i];
-    l.lookup.hash = PreviewXxh3(keys[i]);
-    l.lookup.sequence = sequence;
-    l.lookup.counts = &l.counts;
-    l.target = &scratch->targets[i];
-    super_version.Prefetch(l.lookup.hash);
-  }
-  LocalSpan step("memtable", TraceSteps());
-  size_t pending_count = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    l.state = super_version.Find(l.lookup, l.target);
-    if (l.state == LookupState::kNotFound) pending[pending_count++] = &l;
-  }
-  step.Next("tables");
-  super_version.version->MultiGet(options, pending.data(), pending_count);
-  size_t found = 0;
-  uint64_t bytes = 0;
-  ReadTotals totals;
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    totals.Add(l.counts);
-    statuses[i] = std::move(l.status);
-    if (statuses[i].ok() && l.state == LookupState::kFound) {
-      ++found;
-      bytes += l.target->size();
-      continue;
-    }
-    l.target->Clear();
-    if (statuses[i].ok()) statuses[i] = Status::NotFound();
-  }
-  if (stats_ != nullptr && stats_->counts()) {
-    const std::pair<Ticker, uint64_t> ticks[] = {
-        {Ticker::kNumberMultiGetKeysRead, count},
-        {Ticker::kNumberMultiGetKeysFound, found},
-        {Ticker::kNumberMultiGetBytesRead, bytes},
-        {Ticker::kMemtableHit, count - pending_count},
-        {Ticker::kMemtableMiss, pending_count}};
-    for (const auto& [ticker, n] : ticks) {
-      if (n != 0) stats_->TickCounted(ticker, n);
-    }
-    totals.Tick(stats_);
-  }
-  if (PerfCounts()) [[unlikely]]
-    totals.AddTo(GetPerfContext());
-  return bytes;
-}
-
-void DBImpl::MakeTree(const ReadOptions& options,
-                      const SuperVersion& super_version,
-                      SequenceNumber sequence, const TombstoneSets* tombstones,
-                      IteratorContext* context) {
-  ContextMemory* const memory = context->memory();
-  const Version& version = *super_version.version;
-  ContextVector<std::unique_ptr<InternalIterator>> children(memory);
-  children.reserve(1 + super_version.immutable.size() +
-                   version.files(0).size() + kNumLevels);
-  RangeDeletionFilters filters(&comparator_, sequence, memory);
-  const auto add = [&](const MemTable& memtable) {
-    RangeDeletionFilters::SetList sets(memory);
-    memtable.tombstones().CopySets(&sets);
-    children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
-  };
-  // Nothing that is added to an empty memtable from now on can be seen.
-  if (!super_version.memtable->empty()) add(*super_version.memtable);
-  for (const MemTable* memtable : super_version.immutable) add(*memtable);
-  // The tree may live longer than what these point to.
-  ReadOptions tree_options = options;
-  tree_options.snapshot = nullptr;
-  tree_options.iterate_lower_bound = nullptr;
-  tree_options.iterate_upper_bound = nullptr;
-  version.AddIterators(tree_options, tombstones, &filters, &children);
-  context->SetTree(NewMergingIterator(&comparator_, children, memory));
-}
-
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   const RequestSpan span("DB::NewIterator");
   const SuperVersionCache::Read read = BeginRead(options);
@@ -359,10 +361,10 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   DbIteratorParts parts;
   // After the SuperVersion is held, as in Get.
   parts.sequence = ReadSequence(options);
-  std::shared_ptr<const TombstoneSets> tombstones;
+  std::shared_ptr<const VersionRangeTombstones> tombstones;
   Status status;
   if (family_.super_versions().End(read)) [[likely]] {
-    status = super_version->version->FindTombstones(&tombstones);
+    status = super_version->version->FindRangeTombstones(&tombstones);
   } else {
     status = ClosedError();
   }
@@ -375,12 +377,12 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
       TreeKey(*super_version, tombstones.get(), context_id_, options);
   parts.comparator = &comparator_;
   // What was not read of some table may be read the next time.
-  const bool fresh = !IsProduction(options_.ablation.context) ||
+  const bool fresh = ExperimentFlagsOf(options_).renews_contexts ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.context = IteratorContext::Take(fresh, key);
   if (parts.context->tree() == nullptr) {
-    MakeTree(options, *super_version, parts.sequence, tombstones.get(),
-             parts.context);
+    MakeTree(&comparator_, options, *super_version, parts.sequence,
+             tombstones.get(), parts.context);
   }
   parts.statistics = stats_;
   parts.env = env_;

@@ -13,75 +13,25 @@
 // deletions may still be in memory, once the log that has them is synced.
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/engine/usual_errors.h"
-#include "db/version/tombstone_collector.h"
+#include "db/parts/usual_errors.h"
+#include "db/version/covered_tables.h"
+#include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
-#include "env/file_names.h"
-#include "env/stopwatch.h"
 
 namespace varve {
 
-// A table all of whose entries range deletions hide. `covered_from` is the
-// oldest one of those that are needed for it.
-struct CoveredTable {
-  int level;
-  uint64_t number;
-  SequenceNumber smallest_sequence;
-  SequenceNumber covered_from;
-};
-
 namespace {
-
-// Between attempts to resume when there was no space.
-constexpr uint64_t kMinResumeWaitUs = 100 * 1000;
-constexpr uint64_t kMaxResumeWaitUs = 2 * 1000 * 1000;
 
 // A memtable that cannot be flushed takes so much more of deletions.
 constexpr size_t kDeletionBytes = 1 << 20;
 
-// Sets *sequence to the least of the newest deletions of each of the file's
-// keys. False if some of its entries are not hidden.
-bool IsCovered(const RangeTombstones& tombstones, const FileMetaData& file,
-               SequenceNumber* sequence) {
-  if (file.sequences_unknown) return false;
-  const InternalKeyComparator& comparator = tombstones.comparator();
-  size_t last = tombstones.FindInterval(file.largest_user_key());
-  if (file.EndIsExclusive() && last > 0 &&
-      comparator.CompareUser(tombstones.bound(last - 1),
-                             file.largest_user_key()) == 0) {
-    --last;
-  }
-  *sequence = kMaxSequenceNumber;
-  for (size_t i = tombstones.FindInterval(file.smallest_user_key()); i <= last;
-       ++i) {
-    *sequence = std::min(*sequence,
-                         tombstones.MaxCoveringInterval(i, kMaxSequenceNumber));
-    if (*sequence <= file.largest_sequence) return false;
-  }
-  return *sequence != kMaxSequenceNumber;
-}
-
-std::vector<CoveredTable> FindCovered(const RangeTombstones& tombstones,
-                                      const Version& version) {
-  std::vector<CoveredTable> result;
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : version.files(level)) {
-      SequenceNumber sequence;
-      if (IsCovered(tombstones, *file, &sequence)) {
-        result.push_back(
-            {level, file->number, file->smallest_sequence, sequence});
-      }
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
+// Called after a write that found no space. Writes a batch that only deletes
+// once more, by itself. Returns `status` for other batches.
 Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
                                   WriteBatch* batch, Status status) {
   if (!WriteBatchInternal::OnlyDeletes(*batch)) return status;
@@ -93,6 +43,7 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
   return status;
 }
 
+// Whether a batch that only deletes is logged although there is no space.
 bool DBImpl::TakesDeletionsLocked() const {
   // After a log whose end is unknown nothing counts for sure. A child made by
   // fork() has inherited the error, and not the log.
@@ -102,6 +53,9 @@ bool DBImpl::TakesDeletionsLocked() const {
              options_.write_buffer_size + kDeletionBytes;
 }
 
+// Returns OK if a batch that only deletes may be written although
+// background_error_ is set. Calls Resume unless *tried. May release the mutex
+// and reacquire it.
 Status DBImpl::AdmitDeletionLocked(bool* tried) {
   if (TakesDeletionsLocked()) return Status::OK();
   if (*tried || !background_error_.IsNoSpace()) return background_error_;
@@ -113,6 +67,7 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
   return background_error_;
 }
 
+// For calls that may free space. Calls Resume if there was no space.
 Status DBImpl::ResumeIfFull() {
   MutexLock lock(&mutex_);
   Status status = WritableLocked();
@@ -124,6 +79,7 @@ Status DBImpl::ResumeIfFull() {
   return background_error_;
 }
 
+// Called after a compaction that found no space.
 void DBImpl::PauseCompactionsLocked(const Status& status) {
   if (family_.compactions().error.ok()) {
     Log(LogLevel::kWarn, &log_, "compactions pause: %s",
@@ -131,30 +87,8 @@ void DBImpl::PauseCompactionsLocked(const Status& status) {
     family_.compactions().error = status.Annotate(
         "writes are stopped: no space for the compactions that they wait for");
   }
-  ResumeLaterLocked();
+  if (!IsEndingLocked()) auto_resume_.StartLocked();
   scheduler_.SignalLocked();
-}
-
-void DBImpl::ResumeLaterLocked() {
-  if (resume_scheduled_ || IsEndingLocked()) return;
-  // Of its own: it waits most of the time, which would keep a thread of the
-  // Env from others. Without it there is still Resume.
-  resume_scheduled_ = resume_pool_.Schedule([this] { KeepResuming(); }).ok();
-}
-
-bool DBImpl::AwaitSpaceLocked(uint64_t wait_us) {
-  obsolete_.ForgetRemovedLocked();
-  const Stopwatch waiting(env_);
-  for (;;) {
-    if (scheduler_.is_stopping()) return false;
-    if (!MayPass(background_error_) && family_.compactions().error.ok())
-      return false;
-    // Not at once: the files may be those that a failed attempt left.
-    if (obsolete_.has_removed()) wait_us = kMinResumeWaitUs;
-    const uint64_t waited_us = waiting.ElapsedMicros();
-    if (waited_us >= wait_us) return true;
-    scheduler_.WaitForLocked(wait_us - waited_us);
-  }
 }
 
 void DBImpl::ResumeCompactionsLocked() {
@@ -164,6 +98,8 @@ void DBImpl::ResumeCompactionsLocked() {
   scheduler_.SignalLocked();
 }
 
+// Lets paused compactions run, and waits until it is known whether there is
+// space for them.
 void DBImpl::RetryCompactionsLocked() {
   ResumeCompactionsLocked();
   while (scheduler_.JobsLocked(JobKind::kCompaction) > 0 &&
@@ -173,26 +109,24 @@ void DBImpl::RetryCompactionsLocked() {
   }
 }
 
-void DBImpl::KeepResuming() {
-  MutexLock lock(&mutex_);
-  for (uint64_t wait_us = kMinResumeWaitUs; AwaitSpaceLocked(wait_us);
-       wait_us = std::min(2 * wait_us, kMaxResumeWaitUs)) {
+// Called by the thread of auto_resume_.
+void DBImpl::TryToResume() {
+  {
+    MutexLock lock(&mutex_);
     // A compaction may also have met a failed sync of the directory, which only
     // Resume gets over.
     if (background_error_.ok() && place_.directory()->failure().ok()) {
       RetryCompactionsLocked();
-      continue;
+      return;
     }
-    mutex_.Unlock();
-    RecordTick(stats_, Ticker::kAutoResumes);
-    // It is tried again.
-    if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
-    mutex_.Lock();
   }
-  resume_scheduled_ = false;
-  scheduler_.SignalLocked();
+  RecordTick(stats_, Ticker::kAutoResumes);
+  // It is tried again.
+  if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
 }
 
+// Removes tables whose entries are all hidden by range deletions, by an edit
+// alone. Sets *dropped if there were any.
 Status DBImpl::DropCovered(bool* dropped) {
   *dropped = false;
   {
@@ -216,7 +150,7 @@ Status DBImpl::DropCovered(bool* dropped) {
     memtables = family_.immutable();
     memtables.push_back(family_.memtable());
   }
-  TombstoneCollector collector(&comparator_);
+  RangeTombstoneCollector collector(&comparator_);
   for (const MemTable* memtable : memtables) {
     // What was not logged a kill would take.
     if (!memtable->has_unlogged()) collector.AddMemTable(*memtable);
@@ -232,17 +166,12 @@ Status DBImpl::DropCovered(bool* dropped) {
   }
   const auto tombstones = collector.Build();
   std::vector<CoveredTable> covered;
-  if (tombstones != nullptr) covered = FindCovered(*tombstones, *version);
-  const std::vector<SequenceNumber> snapshots = ScanSnapshots();
+  if (tombstones != nullptr) {
+    covered =
+        FindCoveredTables(*tombstones, *version, table_jobs_.ScanSnapshots());
+  }
   mutex_.Lock();
   versions_->UnrefVersionLocked(version);
-  std::erase_if(covered, [&](const CoveredTable& table) {
-    return std::any_of(snapshots.begin(), snapshots.end(),
-                       [&](SequenceNumber snapshot) {
-                         return snapshot >= table.smallest_sequence &&
-                                snapshot < table.covered_from;
-                       });
-  });
   return RemoveTablesLocked(covered, dropped);
 }
 

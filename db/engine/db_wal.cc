@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/engine/usual_errors.h"
+#include "db/parts/usual_errors.h"
 #include "env/stopwatch.h"
 
 namespace varve {
@@ -32,6 +32,10 @@ Status DBImpl::SyncLogAtClose() {
   return wals_.has_failed() ? background_error_ : FlushLogLocked(true);
 }
 
+// Records in the MANIFEST the last update in the logs, if they hold any that no
+// table has. Without it, a log that is later deleted, emptied or replaced by an
+// older copy looks like one that never held more. May release the mutex and
+// reacquire it.
 void DBImpl::NoteLogsEndLocked() {
   if (read_only_ || !family_.HasBegunLocked() || !background_error_.ok())
     return;
@@ -64,6 +68,7 @@ Status DBImpl::FlushLogLocked(bool sync) {
   return status;
 }
 
+// Starts a new log and memtable.
 Status DBImpl::SwitchMemTableLocked() {
   mutex_.Unlock();
   WalSet::Next next =
@@ -129,6 +134,7 @@ Status DBImpl::FlushUnlogged() {
   return background_error_.ok() ? FlushAsLeaderLocked() : background_error_;
 }
 
+// Waits until `target` memtables have been flushed since Open.
 Status DBImpl::AwaitFlushLocked(uint64_t target) {
   while (family_.flushed_count() < target && background_error_.ok()) {
     // What would end the wait is not started any more.
@@ -141,6 +147,7 @@ Status DBImpl::AwaitFlushLocked(uint64_t target) {
   return family_.flushed_count() < target ? background_error_ : Status::OK();
 }
 
+// Flushes all memtables. Writers wait until this is done.
 Status DBImpl::FlushAsLeaderLocked() {
   if (!family_.memtable()->empty()) {
     Status status = AwaitFlushLocked(family_.switched_count());
@@ -191,6 +198,9 @@ Status DBImpl::Resume() {
   }
 }
 
+// An error that a running job meets must not be taken for one after the Resume:
+// a failed sync is reported once, and the next one succeeds. So this requires
+// that no job runs. None starts while background_error_ is set.
 Status DBImpl::ResumeAsLeaderLocked() {
   // Whoever met a failed sync of the directory has removed what it had made,
   // but for the log.
@@ -228,10 +238,6 @@ Status DBImpl::ResumeAsLeaderLocked() {
 bool DBImpl::JobsRunLocked() const {
   return scheduler_.JobsLocked(JobKind::kFlush) > 0 ||
          !family_.compactions().running.empty();
-}
-
-bool DBImpl::IsEndingLocked() const {
-  return closed_ || scheduler_.is_stopping();
 }
 
 }  // namespace varve

@@ -6,7 +6,8 @@
 
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
-#include "db/engine/usual_errors.h"
+#include "db/parts/job_events.h"
+#include "db/parts/usual_errors.h"
 #include "db/write/group_spans.h"
 #include "db/write/scratch_batch.h"
 #include "db/write/write_batch_internal.h"
@@ -39,6 +40,33 @@ void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
   if (logged) stats->TickCounted(Ticker::kWalFileBytes, bytes);
 }
 
+Status CheckBatch(const WriteOptions& options, const WriteBatch* batch,
+                  const InternalKeyComparator& comparator) {
+  if (batch == nullptr) return Status::InvalidArgument("batch is null");
+  if (options.sync && options.disable_wal) {
+    return Status::InvalidArgument("sync and disable_wal are both set");
+  }
+  if (WriteBatchInternal::TooLong(*batch)) {
+    return Status::InvalidArgument(
+        "an update of more than 3 GiB, log data of 4 GiB, or more than "
+        "4294967295 updates");
+  }
+  if (!WriteBatchInternal::Unchecked(*batch)) return Status::OK();
+  BatchReader reader;
+  Status status = reader.Init(batch->Data());
+  BatchRecord record;
+  bool done = false;
+  while (status.ok() && !done) {
+    status = reader.NextOfOurs(&record, &done);
+    if (status.ok() && !done && record.type == ValueType::kRangeDeletion &&
+        comparator.CompareUser(record.key, record.value) > 0) {
+      return Status::InvalidArgument("range deletion",
+                                     "its end comes before its begin");
+    }
+  }
+  return status.Annotate("batch");
+}
+
 }  // namespace
 
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,
@@ -67,34 +95,6 @@ Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
   return Write(options, &batch);
 }
 
-Status DBImpl::CheckBatch(const WriteOptions& options,
-                          const WriteBatch* batch) const {
-  if (read_only_) return ReadOnlyError();
-  if (batch == nullptr) return Status::InvalidArgument("batch is null");
-  if (options.sync && options.disable_wal) {
-    return Status::InvalidArgument("sync and disable_wal are both set");
-  }
-  if (WriteBatchInternal::TooLong(*batch)) {
-    return Status::InvalidArgument(
-        "an update of more than 3 GiB, log data of 4 GiB, or more than "
-        "4294967295 updates");
-  }
-  if (!WriteBatchInternal::Unchecked(*batch)) return Status::OK();
-  BatchReader reader;
-  Status status = reader.Init(batch->Data());
-  BatchRecord record;
-  bool done = false;
-  while (status.ok() && !done) {
-    status = reader.NextOfOurs(&record, &done);
-    if (status.ok() && !done && record.type == ValueType::kRangeDeletion &&
-        comparator_.CompareUser(record.key, record.value) > 0) {
-      return Status::InvalidArgument("range deletion",
-                                     "its end comes before its begin");
-    }
-  }
-  return status.Annotate("batch");
-}
-
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   Status status;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
@@ -115,7 +115,8 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
 Status DBImpl::WriteThroughQueue(const WriteOptions& options,
                                  WriteBatch* batch) {
   const RequestSpan span("DB::Write");
-  Status status = CheckBatch(options, batch);
+  if (read_only_) return ReadOnlyError();
+  Status status = CheckBatch(options, batch, comparator_);
   if (!status.ok()) return status;
   WriteQueue::Writer writer(options, batch);
   writer.spans = span.queue();
@@ -167,6 +168,9 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
   }
 }
 
+// For a leader without HasRoom: makes room, or sets *wait if the writer has to
+// wait outside of the queue. `frees`: the batch only deletes, and AwaitRoom has
+// admitted it.
 Status DBImpl::MakeRoom(bool frees, bool* wait) {
   const LocalSpan span("make room");
   const TimedMutexLock lock(&mutex_, stats_, env_);
@@ -185,6 +189,8 @@ Status DBImpl::MakeRoom(bool frees, bool* wait) {
   return SwitchMemTableLocked();
 }
 
+// For a leader whose pace is due: switches the memtable if the log has no room.
+// Otherwise sets *pause_us to the time to wait.
 Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
   const uint64_t log_room = wals_.RoomForUpdates();
   if (log_room == 0) {
@@ -203,6 +209,10 @@ Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
   return Status::OK();
 }
 
+// For a writer that is not in the queue: waits while writes are stopped, and
+// then for the delay of writers that are slowed down, at most once. Returns
+// Incomplete if the options forbid that. Sets *frees if the batch only deletes
+// and is admitted for that reason.
 Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
                          bool* delayed, bool* frees) {
   const LocalSpan span("stall");
@@ -266,40 +276,21 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
   return Status::OK();
 }
 
+// To be called when what slows down writers has changed.
 void DBImpl::UpdateStallLocked() {
   const WriteStallState before = family_.stall();
   const WriteDebt debt = family_.UpdateStallLocked();
-  const WriteStallState& stall = family_.stall();
-  if (stall.pressure != before.pressure || stall.cause != before.cause) {
-    static constexpr const char* kNames[] = {"normal", "slowed down",
-                                             "stopped"};
-    Log(stall.pressure == WritePressure::kNone ? LogLevel::kInfo
-                                               : LogLevel::kWarn,
-        &log_,
-        "writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
-        "memtables to be flushed",
-        kNames[static_cast<int>(stall.pressure)], StallCauseName(stall.cause),
-        debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
-        debt.immutable_memtables);
-  }
-  if (stall.pressure != before.pressure) {
-    WriteStallInfo info;
-    info.db_path = place_.path();
-    info.previous = static_cast<WriteStallCondition>(before.pressure);
-    info.current = static_cast<WriteStallCondition>(stall.pressure);
-    info.cause = StallCauseName(stall.cause);
-    events_.Add([info](EventListener* listener) {
-      listener->OnStallConditionsChanged(info);
-    });
-  }
+  ReportStall(place_.path(), before, family_.stall(), debt, &log_, &events_);
   UpdateGateLocked();
 }
 
+// To be called when the stall state or background_error_ has changed.
 void DBImpl::UpdateGateLocked() {
   family_.UpdateGateLocked(!background_error_.ok() ||
                            inheritance_.is_inherited() || IsClosedLocked());
 }
 
+// Writes the group to the log and the memtable, and leaves the queue.
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (leader->sync)
     write_queue_.AwaitCompany(leader, wals_.group_sync_us() / 2);

@@ -1,5 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/folding/key_case.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -12,8 +13,8 @@ constexpr char kCaseFoldNfc[] = "casefold-nfc";
 
 KeyFolding KeyFoldingOf(const Options& options) {
   if (options.key_case == KeyCase::kSensitive) return KeyFolding::kNone;
-  return IsProduction(options.ablation.key_case) ? KeyFolding::kAsciiFirst
-                                                 : KeyFolding::kUnicode;
+  return ExperimentFlagsOf(options).folds_by_unicode ? KeyFolding::kUnicode
+                                                     : KeyFolding::kAsciiFirst;
 }
 
 std::string KeyFoldingName(KeyCase key_case) {

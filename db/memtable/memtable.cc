@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
-#include "util/base/ablation_choice.h"
+#include "db/memtable/memtable_iterator.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
 #include "util/threads/witness.h"
@@ -38,82 +37,12 @@ LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
   return LookupState::kFound;
 }
 
-// Of the structure's own type, so that its steps are inlined.
-template <typename Structure>
-class MemTableIterator final : public InternalIterator {
- public:
-  MemTableIterator(const InternalKeyComparator* comparator,
-                   const Structure* structure)
-      : InternalIterator(&position_),
-        comparator_(comparator),
-        iterator_(structure) {}
-
-  void SeekToFirst() override {
-    CountSearch();
-    iterator_.SeekToFirst();
-    Load();
-  }
-  void SeekToLast() override {
-    CountSearch();
-    iterator_.SeekToLast();
-    Load();
-  }
-  void Seek(const Slice& internal_key) override {
-    CountSearch();
-    iterator_.Seek(internal_key);
-    Load();
-  }
-  void SeekForPrev(const Slice& internal_key) override {
-    CountSearch();
-    iterator_.Seek(internal_key);
-    if (!iterator_.Valid()) iterator_.SeekToLast();
-    // Not just one step: entries behind the key come meanwhile.
-    while (iterator_.Valid() &&
-           comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
-               0) {
-      iterator_.Prev();
-    }
-    Load();
-  }
-  void Next() override {
-    iterator_.Next();
-    Load();
-  }
-  void Prev() override {
-    iterator_.Prev();
-    Load();
-  }
-  bool Park() override {
-    position_.valid = false;
-    return true;
-  }
-  Status status() const override { return Status::OK(); }
-
- private:
-  static void CountSearch() {
-    if constexpr (std::is_same_v<Structure, SkipList>) {
-      CountWitness(Witness::kSkipList);
-    }
-  }
-  void Load() {
-    position_.valid = iterator_.Valid();
-    if (!position_.valid) return;
-    position_.key = EntryKey(iterator_.entry());
-    position_.value = EntryValue(position_.key);
-  }
-
-  const InternalKeyComparator* comparator_;
-  typename Structure::Iterator iterator_;
-  IteratorPosition position_;
-};
-
 }  // namespace
 
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-                   size_t write_buffer_size, MemTableMode mode)
+                   size_t write_buffer_size, NewMemTableOrder* new_order)
     : comparator_(comparator),
       wal_number_(wal_number),
-      mode_(mode),
       arena_(ArenaBlockBytes(write_buffer_size)),
       node_arena_(NodeArenaBlockBytes(write_buffer_size)),
       // Keys of other bytes may be equal for another comparator.
@@ -122,12 +51,11 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                  : 0,
              &entry_count_),
       tombstones_(comparator) {
-  if (IsProduction(mode_)) {
+  if (new_order == nullptr) {
     tree_.emplace(comparator, &arena_, &node_arena_);
     CountWitness(Witness::kBlinkTree);
   } else {
-    list_.emplace(comparator, &arena_);
-    CountWitness(Witness::kSkipList);
+    baseline_ = new_order(comparator, &arena_);
   }
 }
 
@@ -149,8 +77,8 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size();
-  char* const entry = IsProduction(mode_) ? tree_->AllocateEntry(size)
-                                          : list_->AllocateEntry(size);
+  char* const entry =
+      tree_ ? tree_->AllocateEntry(size) : baseline_->AllocateEntry(size);
   char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
   const Slice key(p, key_size);
   if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
@@ -158,10 +86,10 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   EncodeFixed64(p, PackTrailer(sequence, type));
   p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
   if (!value.empty()) memcpy(p, value.data(), value.size());
-  if (IsProduction(mode_)) {
+  if (tree_) {
     tree_->Insert(entry);
   } else {
-    list_->Insert(entry);
+    baseline_->Insert(entry);
   }
   index_.Insert(entry, key, hash);
   // relaxed: statistics.
@@ -187,11 +115,8 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
 }
 
 const char* MemTable::LowerBound(const Slice& internal_key) const {
-  if (IsProduction(mode_)) return tree_->LowerBound(internal_key);
-  CountWitness(Witness::kSkipList);
-  SkipList::Iterator iterator(&*list_);
-  iterator.Seek(internal_key);
-  return iterator.Valid() ? iterator.entry() : nullptr;
+  return tree_ ? tree_->LowerBound(internal_key)
+               : baseline_->LowerBound(internal_key);
 }
 
 LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
@@ -206,23 +131,11 @@ LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
   return Answer(found_key, cover, value);
 }
 
-LookupState MemTable::Get(const LookupKey& key, PinnableSlice* value) const {
-  Slice found;
-  const LookupState state =
-      Find(key.user_key(), ExtractSequence(key.internal_key()),
-           PreviewXxh3(key.user_key()), &found);
-  if (state == LookupState::kFound) value->PinSelf(found);
-  return state;
-}
-
 std::unique_ptr<InternalIterator> MemTable::NewIterator(
     ContextMemory* memory) const {
-  if (IsProduction(mode_)) {
-    return std::unique_ptr<InternalIterator>(
-        new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));
-  }
+  if (!tree_) return baseline_->NewIterator(memory);
   return std::unique_ptr<InternalIterator>(
-      new (memory) MemTableIterator<SkipList>(comparator_, &*list_));
+      new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));
 }
 
 bool MemTable::Overlaps(const Slice* begin, const Slice* end) const {

@@ -7,15 +7,13 @@
 #include <optional>
 
 #include "db/memtable/blink_tree.h"
-#include "db/memtable/memtable_tombstones.h"
+#include "db/memtable/memtable_order.h"
 #include "db/memtable/point_index.h"
-#include "db/memtable/skiplist.h"
+#include "db/memtable/range_tombstone_memtable.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "table/reader/table.h"
 #include "util/bytes/arena.h"
-#include "varve/ablation.h"
-#include "varve/pinnable_slice.h"
 
 namespace varve {
 
@@ -23,14 +21,15 @@ namespace varve {
 // of them, and beside it, if user keys are ordered bytewise, a hash index that
 // answers point reads. Deletions of ranges are kept apart.
 //
-// Thread-safety: Add, Find, Get and iterators may run at once in any threads.
+// Thread-safety: Add, Find and iterators may run at once in any threads.
 // Lifetime: counted; SuperVersions and iterators hold references.
 class MemTable {
  public:
   // `comparator` must outlive it. `wal_number` is the first log that holds
   // its updates. `write_buffer_size` bytes are what it is meant to hold.
+  // `new_order` replaces the tree, for measurement.
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-           size_t write_buffer_size, MemTableMode mode = {});
+           size_t write_buffer_size, NewMemTableOrder* new_order = nullptr);
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
@@ -60,15 +59,12 @@ class MemTable {
   void Prefetch(uint64_t hash) const {
     if (!NeverAdded()) index_.Prefetch(hash);
   }
-  // The newest update of the key at or behind the lookup key. The value is
-  // copied.
-  LookupState Get(const LookupKey& key, PinnableSlice* value) const;
 
   // Shows what range deletions hide. Must not outlive the memtable.
   // `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
       ContextMemory* memory = nullptr) const;
-  const MemTableTombstones& tombstones() const { return tombstones_; }
+  const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
   // Whether an update is of keys in [*begin, *end]; null is before the first
   // and behind the last.
   bool Overlaps(const Slice* begin, const Slice* end) const;
@@ -94,7 +90,6 @@ class MemTable {
   // lead; read under it, or once nobody writes any more.
   bool has_unlogged() const { return has_unlogged_; }
   void SetHasUnlogged() { has_unlogged_ = true; }
-  MemTableMode mode() const { return mode_; }
 
  private:
   // True until the first Add begins.
@@ -112,15 +107,14 @@ class MemTable {
   // Immutable after construction.
   const InternalKeyComparator* const comparator_;
   const uint64_t wal_number_;
-  const MemTableMode mode_;
 
   // Read by every lookup, seldom written but for what is inside entries.
   Arena arena_;
   Arena node_arena_;
-  std::optional<BlinkTree> tree_;  // This one,
-  std::optional<SkipList> list_;   // or that one if the mode says so.
+  std::optional<BlinkTree> tree_;  // Empty if there is a baseline.
+  std::unique_ptr<MemTableOrder> baseline_;
   PointIndex index_;
-  MemTableTombstones tombstones_;
+  RangeTombstoneMemTable tombstones_;
   std::atomic<bool> never_added_{true};
 
   // Atomic (written by every Add and reference), so on a line that lookups do

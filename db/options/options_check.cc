@@ -11,6 +11,7 @@
 #include "db/options/level_limit.h"
 #include "monitoring/statistics.h"
 #include "table/cache/block_cache.h"
+#include "util/base/experiment.h"
 #include "util/bytes/compression.h"
 
 namespace varve {
@@ -95,8 +96,6 @@ Status CheckOptions(const Options& given) {
     return Status::InvalidArgument("the comparator has no name");
   }
   if (o.env == nullptr) return Status::InvalidArgument("env is null");
-  Status known = CheckAblations(o.ablation);
-  if (!known.ok()) return known;
   if (std::find(o.listeners.begin(), o.listeners.end(), nullptr) !=
       o.listeners.end()) {
     return Status::InvalidArgument("listeners: one is null");
@@ -161,36 +160,27 @@ Status CheckOptions(const Options& given) {
         "soft_pending_compaction_bytes_limit is above "
         "hard_pending_compaction_bytes_limit");
   }
-  if (kAblationsSealed && !o.ablation.ToString().empty()) {
-    return Status::NotSupported(
-        "this build is sealed to the production choices; ablation",
-        o.ablation.ToString());
-  }
-  if (o.block_cache != nullptr &&
-      static_cast<const BlockCache*>(o.block_cache.get())->mode() !=
-          o.ablation.block_cache) {
-    return Status::InvalidArgument(
-        "block_cache is of another mode than ablation.block_cache");
-  }
-  if (o.statistics != nullptr &&
-      StatisticsImpl::Of(o.statistics.get())->mode() != o.ablation.statistics) {
-    return Status::InvalidArgument(
-        "statistics is of another mode than ablation.statistics");
-  }
   return Status::OK();
 }
 
 void MakeSharedParts(Options* options) {
+  const Experiment* const experiment = options->experiment.get();
   if (options->block_cache == nullptr) {
     CacheOptions cache_options;
     cache_options.capacity_bytes = kDefaultCacheBytes;
-    cache_options.mode = options->ablation.block_cache;
-    options->block_cache = NewBlockCache(cache_options);
+    options->block_cache =
+        experiment != nullptr && experiment->new_block_cache != nullptr
+            ? experiment->new_block_cache(cache_options)
+            : NewBlockCache(cache_options);
   }
   if (options->statistics == nullptr &&
       options->stats_level != StatsLevel::kDisableAll) {
-    options->statistics = CreateDBStatistics(
-        {.level = options->stats_level, .mode = options->ablation.statistics});
+    const StatisticsOptions statistics_options = {.level =
+                                                      options->stats_level};
+    options->statistics =
+        experiment != nullptr && experiment->new_statistics != nullptr
+            ? experiment->new_statistics(statistics_options)
+            : CreateDBStatistics(statistics_options);
   }
 }
 

@@ -26,8 +26,7 @@ struct NamedOption {
                KeyCase Options::*, WalRecoveryMode Options::*,
                StatsLevel Options::*, std::shared_ptr<Cache> Options::*,
                std::shared_ptr<const FilterPolicy> Options::*,
-               std::shared_ptr<RateLimiter> Options::*,
-               AblationOptions Options::*>
+               std::shared_ptr<RateLimiter> Options::*>
       field;
   // By DB::SetOptions: the engine reads it with the DB mutex held.
   bool may_change = false;
@@ -86,7 +85,6 @@ constexpr NamedOption kNamedOptions[] = {
      kMayChange},
     {"rate_limiter", &Options::rate_limiter},
     {"stats_level", &Options::stats_level},
-    {"ablation", &Options::ablation},
 };
 
 const NamedOption* FindOption(std::string_view name) {
@@ -227,10 +225,6 @@ bool Parse(std::string_view text, std::shared_ptr<RateLimiter>* value) {
   *value =
       bytes_per_second == 0 ? nullptr : NewGenericRateLimiter(bytes_per_second);
   return true;
-}
-
-bool Parse(std::string_view text, AblationOptions* value) {
-  return value->Parse(text).ok();
 }
 
 Status ParseInto(const NamedOption& option, const Slice& text,

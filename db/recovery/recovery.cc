@@ -13,6 +13,7 @@
 #include "env/descriptor_room.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -476,7 +477,7 @@ Status Recovery::AddMemTable(uint64_t wal_number, RecoveredState* state) {
       std::max(options_.write_buffer_size,
                std::min(replayed_bytes_ / kReplayedPart, kMaxGrownBytes));
   state->memtables.push_back(new MemTable(
-      comparator_, wal_number, memtable_bytes_, options_.ablation.memtable));
+      comparator_, wal_number, memtable_bytes_, MemTableOrderOf(options_)));
   return Status::OK();
 }
 

@@ -5,13 +5,13 @@
 
 #include "db/compaction/compaction_job.h"
 #include "db/compaction/flush_job.h"
-#include "db/compaction/tombstone_survivors.h"
+#include "db/compaction/range_tombstone_survivors.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/repair_inputs.h"
 #include "db/version/manifest_hints.h"
-#include "db/version/tombstone_collector.h"
+#include "db/version/range_tombstone_collector.h"
 #include "db/version/version_set.h"
 #include "db/wal/overlooked_logs.h"
 #include "db/wal/wal_reader.h"
@@ -21,6 +21,7 @@
 #include "table/block/comparator_mismatch.h"
 #include "table/build/table_salvage.h"
 #include "table/cache/block_cache.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -44,7 +45,7 @@ class Repairer {
         env_(options.env),
         comparator_(options.comparator),
         block_cache_(NewBlockCache(kCacheBytes)),
-        deletions_(&comparator_, 0, 64 << 10, options.ablation.memtable) {
+        deletions_(&comparator_, 0, 64 << 10, MemTableOrderOf(options)) {
     context_ = {path_, env_, &options_, &comparator_, "", NewSessionIdentity()};
     table_options_.comparator = &comparator_;
     table_options_.filter_policy = options_.filter_policy;
@@ -226,7 +227,7 @@ class Repairer {
   std::unique_ptr<MemTable> NewMemTable() const {
     return std::make_unique<MemTable>(&comparator_, 0,
                                       RepairInputs::kMemTableBytes,
-                                      options_.ablation.memtable);
+                                      MemTableOrderOf(options_));
   }
 
   // Takes what was salvaged.
@@ -235,7 +236,7 @@ class Repairer {
     return inputs_->AddMemTable(std::move(memtable), rank);
   }
 
-  void AddDeletions(const RangeTombstones& set) {
+  void AddDeletions(const RangeTombstoneSet& set) {
     for (size_t i = 0; i < set.size(); ++i) {
       const RangeTombstone deletion = set.at(i);
       deletions_.Add(deletion.sequence, ValueType::kRangeDeletion,
@@ -320,7 +321,7 @@ class Repairer {
       }
       last.assign(key.data(), key.size());
     }
-    if (!iterator->status().ok() || !TakeRangeDeletions(file, *table)) {
+    if (!iterator->status().ok() || !TakeRangeTombstones(file, *table)) {
       return false;
     }
     if (last.empty()) return true;
@@ -329,8 +330,8 @@ class Repairer {
     return true;
   }
 
-  bool TakeRangeDeletions(const TableFile& file, const Table& table) {
-    const RangeTombstones* const tombstones = table.tombstones();
+  bool TakeRangeTombstones(const TableFile& file, const Table& table) {
+    const RangeTombstoneSet* const tombstones = table.tombstones();
     if (tombstones == nullptr) return true;
     const auto known = hints_.tables.find(file.number);
     if (known == hints_.tables.end()) {
@@ -342,7 +343,7 @@ class Repairer {
     FileMetaData metadata = known->second;
     metadata.file_size = file.size;
     metadata.tail_size = 0;
-    TombstoneCollector collector(&comparator_);
+    RangeTombstoneCollector collector(&comparator_);
     if (!collector.AddFile(table_cache_.get(), metadata).ok()) return false;
     const auto clipped = collector.Build();
     table_cache_->Evict(file.number);  // What it knows of itself takes memory.
@@ -392,12 +393,12 @@ class Repairer {
   }
 
   Status Merge() {
-    TombstoneCollector collector(&comparator_);
+    RangeTombstoneCollector collector(&comparator_);
     collector.AddMemTable(deletions_);
     const auto tombstones = collector.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
     const KeyFolding folding = KeyFoldingOf(options_);
-    const TombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
+    const RangeTombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
     const auto input = inputs_->NewIterator();
     std::unique_ptr<TableOutput> output;
     std::string last_key;
@@ -450,7 +451,7 @@ class Repairer {
   }
 
   // Whether a key's newest version is there for readers.
-  static bool IsLive(const Slice& key, const RangeTombstones* tombstones) {
+  static bool IsLive(const Slice& key, const RangeTombstoneSet* tombstones) {
     if (ExtractValueType(key) != ValueType::kValue) return false;
     return tombstones == nullptr ||
            tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) <=

@@ -37,11 +37,9 @@
 
 #include "db/snapshot/snapshot_handshake.h"
 #include "db/snapshot/super_version.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/mutex.h"
 #include "util/threads/published_array.h"
 #include "util/threads/thread_slots.h"
-#include "varve/ablation.h"
 #include "varve/db.h"
 
 namespace varve {
@@ -147,9 +145,9 @@ class SnapshotRegistry final : public SlotOwner {
     SuperVersion* pin = nullptr;
   };
 
-  // Deletes itself: see Close. `mutex` is the DB's.
-  SnapshotRegistry(SnapshotMode mode, Mutex* mutex,
-                   SuperVersionDisposer* disposer);
+  // Deletes itself: see Close. `is_list`: snapshots are in a list under
+  // `mutex`, which is the DB's (snapshots=mutex).
+  SnapshotRegistry(bool is_list, Mutex* mutex, SuperVersionDisposer* disposer);
   SnapshotRegistry(const SnapshotRegistry&) = delete;
   SnapshotRegistry& operator=(const SnapshotRegistry&) = delete;
 
@@ -161,7 +159,7 @@ class SnapshotRegistry final : public SlotOwner {
 
   // A snapshot of now, with or without a pin. To be given back to Release.
   SnapshotImpl* Take(bool pinned) {
-    if (!IsProduction(mode_)) [[unlikely]]
+    if (is_list_) [[unlikely]]
       return TakeListed(pinned);
     ThreadRecord* const record = CurrentThreadRecord();
     SnapshotThread* mine = ThreadOf(record);
@@ -172,7 +170,7 @@ class SnapshotRegistry final : public SlotOwner {
 
   // By any thread, once, with no read at the snapshot under way.
   void Release(SnapshotImpl* node) {
-    if (!IsProduction(mode_)) [[unlikely]] {
+    if (is_list_) [[unlikely]] {
       ReleaseListed(node);
       return;
     }
@@ -290,7 +288,7 @@ class SnapshotRegistry final : public SlotOwner {
   }
 
   // Immutable after SetLastSequence.
-  const SnapshotMode mode_;
+  const bool is_list_;
   Mutex* const db_mutex_;
   SuperVersionDisposer* const disposer_;
   const std::atomic<SequenceNumber>* last_sequence_ = nullptr;

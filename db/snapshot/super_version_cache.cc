@@ -5,10 +5,13 @@
 
 namespace varve {
 
-SuperVersionCache::SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
+SuperVersionCache::SuperVersionCache(bool locks_reads, Mutex* mutex,
                                      SuperVersionDisposer* disposer,
                                      SnapshotRegistry* snapshots)
-    : mode_(mode), mutex_(mutex), disposer_(disposer), snapshots_(snapshots) {
+    : locks_reads_(locks_reads),
+      mutex_(mutex),
+      disposer_(disposer),
+      snapshots_(snapshots) {
   slot_id_ = RegisterSlotOwner(this);
 }
 
@@ -68,7 +71,7 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   // relaxed: ScrapeSlots begins with a barrier.
   current_number_.store(next->number, std::memory_order_relaxed);
   snapshots_->PublishLocked(next);
-  if (IsProduction(mode_)) {
+  if (!locks_reads_) {
     // With a barrier, which is that of T26, too.
     ScrapeSlots(slot_id_,
                 [this](void* pointer)

@@ -25,10 +25,8 @@
 
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/mutex.h"
 #include "util/threads/thread_slots.h"
-#include "varve/ablation.h"
 
 namespace varve {
 
@@ -41,9 +39,10 @@ class SuperVersionCache final : public SlotOwner {
     bool counted;  // The read has a reference of its own.
   };
 
-  // `mutex` is the DB's; the disposer is called with it held. `snapshots` may
-  // pin what is installed. All must outlive this.
-  SuperVersionCache(SuperVersionMode mode, Mutex* mutex,
+  // `locks_reads`: each read takes the mutex for a reference
+  // (superversion=mutex). `mutex` is the DB's; the disposer is called with it
+  // held. `snapshots` may pin what is installed. All must outlive this.
+  SuperVersionCache(bool locks_reads, Mutex* mutex,
                     SuperVersionDisposer* disposer,
                     SnapshotRegistry* snapshots);
   SuperVersionCache(const SuperVersionCache&) = delete;
@@ -55,7 +54,7 @@ class SuperVersionCache final : public SlotOwner {
   Read Begin() {
     ThreadRecord* const record = CurrentThreadRecord();
     ReadSection::Enter(record);
-    if (IsProduction(mode_)) [[likely]] {
+    if (!locks_reads_) [[likely]] {
       ThreadSlot* const slot = SlotOf(record, slot_id_);
       // relaxed, both: see T12 in util/threads/thread_slots.h.
       if (slot->number.load(std::memory_order_relaxed) ==
@@ -113,8 +112,8 @@ class SuperVersionCache final : public SlotOwner {
   // for a read.
   uint64_t WitnessCount() const {
     // relaxed: a statistic.
-    return IsProduction(mode_) ? filled_slots_.load(std::memory_order_relaxed)
-                               : LockedAcquires();
+    return !locks_reads_ ? filled_slots_.load(std::memory_order_relaxed)
+                         : LockedAcquires();
   }
 
   void ReleaseSlotPointer(void* pointer) override {
@@ -131,7 +130,7 @@ class SuperVersionCache final : public SlotOwner {
   void UnrefLocked(void* pointer) VARVE_REQUIRES(mutex_);
 
   // Immutable after construction.
-  const SuperVersionMode mode_;
+  const bool locks_reads_;
   Mutex* const mutex_;
   SuperVersionDisposer* const disposer_;
   SnapshotRegistry* const snapshots_;

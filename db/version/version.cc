@@ -197,14 +197,13 @@ const FileMetaData* Version::FileWith(int level,
   return files[index];
 }
 
-size_t Version::Level0Prefix(const Slice& user_key, uint64_t* prefix) const {
-  const auto& files = levels_[0];
+bool Version::Level0Prefix(const Slice& user_key, uint64_t* prefix) const {
   const LevelPrefixes& prefixes = prefixes_[0];
-  if (prefixes.largest.empty()) return files.size();
-  const Slice common(files.front()->smallest.data(), prefixes.common_size);
-  if (!user_key.starts_with(common)) return 0;
+  if (prefixes.largest.empty()) return true;
+  const Slice common(levels_[0].front()->smallest.data(), prefixes.common_size);
+  if (!user_key.starts_with(common)) return false;
   *prefix = KeyPrefix(user_key, prefixes.common_size);
-  return files.size();
+  return true;
 }
 
 bool Version::Level0Has(size_t index, const Slice& user_key,
@@ -231,77 +230,72 @@ bool Version::UnrefLocked(std::vector<FileMetaData*>* obsolete) {
   return true;
 }
 
-template <bool kSteps>
-Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
-                    LookupState* state, ReadTarget* target) const {
-  *state = LookupState::kNotFound;
-  const bool in_steps = kSteps && TraceSteps();
-  LocalSpan step("version search", in_steps);
-  const auto look = [&](const FileMetaData& file) {
-    const Table* table;
-    std::shared_ptr<Table> owner;
-    Status status =
-        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
-    if (!status.ok()) return status;
-    if (!in_steps) return table->Get(options, lookup, state, target);
-    step.Next("table");
-    status = table->GetInSteps(options, lookup, state, target);
-    step.Next("version search");
-    return status;
-  };
-  Status status;
-  if (!levels_[0].empty()) {
-    uint64_t prefix = 0;
-    const size_t count = Level0Prefix(lookup.user_key, &prefix);
-    for (size_t i = 0; i < count; ++i) {
-      if (!Level0Has(i, lookup.user_key, prefix)) continue;
-      status = look(*levels_[0][i]);
-      if (!status.ok() || *state != LookupState::kNotFound) return status;
+inline const FileMetaData* Version::NextFile(const TableLookup& lookup,
+                                             FileCursor* cursor) const {
+  if (cursor->level == 0) {
+    const auto& level0 = levels_[0];
+    if (cursor->index == 0 && !level0.empty()) {
+      uint64_t prefix = 0;  // The cursor's members stay in registers so.
+      if (!Level0Prefix(lookup.user_key, &prefix)) {
+        cursor->index = level0.size();
+      }
+      cursor->prefix = prefix;
     }
-  }
-  if (lookup.counts != nullptr) lookup.counts->level = 2;
-  for (const int level : filled_levels_) {
-    const FileMetaData* const file = FileWith(level, lookup);
-    if (file == nullptr) continue;
-    status = look(*file);
-    if (!status.ok() || *state != LookupState::kNotFound) {
-      if (level == 1 && lookup.counts != nullptr) lookup.counts->level = 1;
-      break;
+    while (cursor->index < level0.size()) {
+      const size_t index = cursor->index++;
+      if (Level0Has(index, lookup.user_key, cursor->prefix)) {
+        return level0[index];
+      }
     }
+    cursor->index = 0;
   }
-  return status;
-}
-
-template Status Version::Get<false>(const ReadOptions&, const TableLookup&,
-                                    LookupState*, ReadTarget*) const;
-template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
-                                   LookupState*, ReadTarget*) const;
-
-const FileMetaData* Version::NextFile(MultiLookup* lookup) const {
-  const Slice& user_key = lookup->lookup.user_key;
-  if (lookup->level0_index < levels_[0].size()) {
-    uint64_t prefix = 0;
-    const size_t count = Level0Prefix(user_key, &prefix);
-    while (lookup->level0_index < count) {
-      const size_t index = lookup->level0_index++;
-      if (Level0Has(index, user_key, prefix)) return levels_[0][index];
-    }
-    lookup->level0_index = levels_[0].size();
-  }
-  while (lookup->filled_index < filled_levels_.size()) {
-    const int level = filled_levels_[lookup->filled_index++];
-    const FileMetaData* file = FileWith(level, lookup->lookup);
+  while (cursor->index < filled_levels_.size()) {
+    cursor->level = filled_levels_[cursor->index++];
+    const FileMetaData* const file = FileWith(cursor->level, lookup);
     if (file != nullptr) return file;
   }
   return nullptr;
 }
+
+template <bool kSteps>
+Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
+                    LookupResult* result) const {
+  const bool in_steps = kSteps && TraceSteps();
+  LocalSpan step("version search", in_steps);
+  const Table* table;
+  std::shared_ptr<Table> owner;
+  const auto look = [&](const FileMetaData& file) {
+    Status status =
+        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+    if (!status.ok()) return status;
+    if (!in_steps) return table->Get<false>(options, lookup, result);
+    step.Next("table");
+    status = table->Get<true>(options, lookup, result);
+    step.Next("version search");
+    return status;
+  };
+  FileCursor cursor;
+  while (const FileMetaData* const file = NextFile(lookup, &cursor)) {
+    Status status = look(*file);
+    if (!status.ok() || result->state != LookupState::kNotFound) {
+      result->counts.level = std::min(cursor.level, 2);
+      return status;
+    }
+  }
+  return Status();
+}
+
+template Status Version::Get<false>(const ReadOptions&, const TableLookup&,
+                                    LookupResult*) const;
+template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
+                                   LookupResult*) const;
 
 size_t Version::StartNextTables(const ReadOptions& options,
                                 MultiLookup** lookups, size_t count) const {
   size_t active = 0;
   for (size_t i = 0; i < count; ++i) {
     MultiLookup* const l = lookups[i];
-    const FileMetaData* const file = NextFile(l);
+    const FileMetaData* const file = NextFile(l->lookup, &l->cursor);
     if (file == nullptr) continue;
     l->status = table_cache_->Find(file->table_file(), &file->table, &l->table,
                                    &l->owner);
@@ -309,7 +303,7 @@ size_t Version::StartNextTables(const ReadOptions& options,
     l->probe = TableProbe();
     l->probe.options = &options;
     l->probe.lookup = l->lookup;
-    l->probe.target = l->target;
+    l->probe.result = &l->result;
     l->table->StartProbe(&l->probe);
     lookups[active++] = l;
   }
@@ -321,9 +315,8 @@ size_t Version::FinishProbes(MultiLookup** lookups, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     MultiLookup* const l = lookups[i];
     if (!l->probe.done) l->table->FinishProbe(&l->probe);
-    l->state = l->probe.state;
     l->status = std::move(l->probe.status);
-    if (l->status.ok() && l->state == LookupState::kNotFound) {
+    if (l->status.ok() && l->result.state == LookupState::kNotFound) {
       lookups[left++] = l;
     }
   }
@@ -370,13 +363,13 @@ void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
 }
 
 void Version::AddIterators(
-    const ReadOptions& options, const TombstoneSets* tombstones,
-    RangeDeletionFilters* filters,
+    const ReadOptions& options, const VersionRangeTombstones* tombstones,
+    RangeTombstoneFilters* filters,
     ContextVector<std::unique_ptr<InternalIterator>>* out) const {
   ContextMemory* const memory = filters->memory();
   const auto add = [&](std::unique_ptr<InternalIterator> source,
-                       const std::shared_ptr<const RangeTombstones>* own) {
-    std::span<const std::shared_ptr<const RangeTombstones>> sets;
+                       const std::shared_ptr<const RangeTombstoneSet>* own) {
+    std::span<const std::shared_ptr<const RangeTombstoneSet>> sets;
     if (own != nullptr && *own != nullptr) sets = {own, 1};
     out->push_back(filters->Wrap(std::move(source), sets));
   };

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "db/version/range_deletion_filter.h"
+#include "db/version/range_tombstone_cache.h"
+#include "db/version/range_tombstone_filter.h"
 #include "db/version/version_edit.h"
-#include "db/version/version_tombstones.h"
 #include "monitoring/read_counts.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
@@ -90,24 +90,29 @@ class Version {
   };
   const std::vector<Reclaimer>& reclaimers() const { return reclaimers_; }
 
-  // Looks through the tables, newest first. REQUIRES: inside a read section.
-  // With `kSteps`, short steps may have spans as well.
+  // Looks through the tables, newest first. REQUIRES: the result's state is
+  // kNotFound; inside a read section. With `kSteps`, short steps may have spans
+  // as well.
   template <bool kSteps>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
-             LookupState* state, ReadTarget* target) const;
+             LookupResult* result) const;
+
+  // How far a lookup has got through the files.
+  struct FileCursor {
+    int level = 0;        // Of the file that NextFile returned last.
+    size_t index = 0;     // The next one in level 0, or in filled_levels_.
+    uint64_t prefix = 0;  // The key's, in level 0.
+  };
 
   // One of several lookups at once.
   struct MultiLookup {
     // Set by the caller.
     TableLookup lookup;
-    ReadTarget* target = nullptr;
-    // Results.
-    ReadCounts counts;  // If the lookup points here.
-    LookupState state = LookupState::kNotFound;
+    LookupResult result;
+    // Set by MultiGet.
     Status status;
     // Where it has got to.
-    size_t level0_index = 0;
-    size_t filled_index = 0;  // In filled_levels_.
+    FileCursor cursor;
     const Table* table = nullptr;
     std::shared_ptr<Table> owner;
     TableProbe probe;
@@ -118,16 +123,17 @@ class Version {
   void MultiGet(const ReadOptions& options, MultiLookup** lookups,
                 size_t count) const;
 
-  // See VersionTombstones::Find.
-  Status FindTombstones(std::shared_ptr<const TombstoneSets>* sets) const {
+  // See RangeTombstoneCache::Find.
+  Status FindRangeTombstones(
+      std::shared_ptr<const VersionRangeTombstones>* sets) const {
     return tombstones_.Find(comparator_, table_cache_, levels_, sets);
   }
   // Appends iterators that together yield all entries, without those that are
   // hidden by the range deletions that `filters` has seen so far and by
   // `tombstones`, the version's own or null.
   void AddIterators(
-      const ReadOptions& options, const TombstoneSets* tombstones,
-      RangeDeletionFilters* filters,
+      const ReadOptions& options, const VersionRangeTombstones* tombstones,
+      RangeTombstoneFilters* filters,
       ContextVector<std::unique_ptr<InternalIterator>>* out) const;
 
   // The files of a level that have keys in the range. On level 0 the range
@@ -164,12 +170,14 @@ class Version {
                             uint64_t enough) const;
   // The one file of a level above 0 that may have the key, or null.
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
-  // How many files of level 0 are to be looked at for the key, with its prefix:
-  // all, or none. Then, whether one of them may have it.
-  size_t Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
+  // Sets *prefix, the key's. False if no file of level 0 can have the key.
+  bool Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
+  // Whether one of them may have it.
   bool Level0Has(size_t index, const Slice& user_key, uint64_t prefix) const;
-  // The next file to look into, or null; moves the lookup on.
-  const FileMetaData* NextFile(MultiLookup* lookup) const;
+  // The next file that may have the key, newest first, or null. Moves the
+  // cursor on.
+  const FileMetaData* NextFile(const TableLookup& lookup,
+                               FileCursor* cursor) const;
   // Begins the lookups in the next table of each. Those that have one move to
   // the front; returns how many they are.
   size_t StartNextTables(const ReadOptions& options, MultiLookup** lookups,
@@ -189,7 +197,7 @@ class Version {
   std::vector<FileMetaData*> levels_[kNumLevels];
   LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
   uint64_t level_bytes_[kNumLevels] = {};
-  mutable VersionTombstones tombstones_;
+  mutable RangeTombstoneCache tombstones_;
   std::vector<int> filled_levels_;  // Above 0: those that have files.
   int deepest_level_ = 0;
   bool hides_in_deepest_level_ = false;

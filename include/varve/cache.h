@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "varve/ablation.h"
 #include "varve/export.h"
 
 namespace varve {
@@ -49,9 +48,6 @@ struct CacheOptions {
   // Place blocks on huge pages if the kernel provides them on request. Ignored
   // for capacities below 64 MiB. Default: true.
   bool huge_pages = true;
-  // For measurement; see ablation.h. A sealed build takes every mode for
-  // kSwizzled.
-  BlockCacheMode mode = BlockCacheMode::kSwizzled;
 };
 
 // Creates a block cache for Options::block_cache.

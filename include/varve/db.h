@@ -234,11 +234,6 @@ class VARVE_EXPORT DB {
   //                                   and bytes of address space
   //   varve.trace-clock               the clock of traces, and why it was
   //                                   chosen
-  //   varve.ablation-witness          a line "FIELD=VALUE COUNT" for each field
-  //                                   of AblationOptions: how often the step
-  //                                   was done that only this value does; of
-  //                                   block_index, read_section, memtable and
-  //                                   traces by the whole process
   // A name can also begin with "rocksdb." or "leveldb.".
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
   // As GetProperty, for properties whose value is a single number.

@@ -201,7 +201,7 @@ struct FileOptions {
   // Bypass the page cache when reading (O_DIRECT). Files on a file system
   // that refuses it are opened buffered.
   bool use_direct_reads = false;
-  // For measurement: see table_open in ablation.h.
+  // For measurement: see table_open in experimental.h.
   bool uncached_open = false;
   // Bytes after which a written file's pages are pushed to the device in the
   // background; 0 leaves it to the kernel.

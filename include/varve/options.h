@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "varve/ablation.h"
 #include "varve/cache.h"
 #include "varve/comparator.h"
 #include "varve/compression_type.h"
@@ -24,6 +23,7 @@
 namespace varve {
 
 class EventListener;
+struct Experiment;
 class RateLimiter;
 class Snapshot;
 
@@ -273,9 +273,8 @@ struct Options {
 
   // ---- Measurement ----
 
-  // Optimizations switched back; see ablation.h. A block_cache given above
-  // must be of the mode that is asked for here. Default: none.
-  AblationOptions ablation;
+  // For measurements of Varve's own, in its build tree. Default: null.
+  std::shared_ptr<const Experiment> experiment;
 };
 
 // Sets the field `name` of *options from text. The syntax of the value is:
@@ -289,8 +288,7 @@ struct Options {
 //   except_detailed_timers, except_time_for_mutex or all;
 // - for filter_policy: bloomfilter:<bits per key>, or empty for none;
 // - for block_cache: the size of a new cache in bytes;
-// - for rate_limiter: the bytes per second of a new one, or 0 for none;
-// - for ablation: see AblationOptions::Parse.
+// - for rate_limiter: the bytes per second of a new one, or 0 for none.
 // Returns InvalidArgument, and changes nothing, if there is no such option, if
 // it is an object that has no text form, or if the value has the wrong syntax.
 // Bounds are checked later, by DB::Open.

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "varve/ablation.h"
 #include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -197,8 +196,6 @@ class VARVE_EXPORT Statistics {
 
 struct StatisticsOptions {
   StatsLevel level = StatsLevel::kExceptDetailedTimers;
-  // Must be that of the Options::ablation of all DBs that share it.
-  StatisticsMode mode = {};
 };
 
 // See Options::statistics.

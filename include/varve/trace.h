@@ -129,7 +129,7 @@ struct Counts {
   uint64_t dropped_trace_full = 0;     // TraceOptions::max_spans.
   uint64_t dropped_buffer_full = 0;    // TraceOptions::buffer_bytes.
   uint64_t dropped_late = 0;           // Ended after Stop or Collect.
-  uint64_t dropped_clock_changed = 0;  // See AblationOptions::trace_clock.
+  uint64_t dropped_clock_changed = 0;  // By an experiment.
 };
 VARVE_EXPORT Counts GetCounts();
 

@@ -79,7 +79,7 @@ class alignas(64) Block {
   // Of all memory of the block.
   size_t ApproximateMemoryUsage() const { return allocated_bytes_; }
   // Of the part of it before keys and values, which finds them.
-  size_t HeaderBytes() const { return prefix_at_; }
+  size_t TEST_HeaderBytes() const { return prefix_at_; }
 
   // An entry, decoded. The user key is the block's prefix and then `rest`.
   struct Entry {

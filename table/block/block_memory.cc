@@ -164,7 +164,7 @@ bool InChunk(size_t size, bool huge_pages) {
 
 }  // namespace
 
-size_t BlockChunkBytes() {
+size_t TEST_BlockChunkBytes() {
   // relaxed: only reported.
   return chunk_bytes.load(std::memory_order_relaxed);
 }

@@ -24,6 +24,6 @@ void* AllocateBlockMemory(size_t size, bool huge_pages);
 void FreeBlockMemory(void* memory, size_t size, bool huge_pages);
 
 // Of all chunks of the process, most of it in use.
-size_t BlockChunkBytes();
+size_t TEST_BlockChunkBytes();
 
 }  // namespace varve

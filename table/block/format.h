@@ -95,7 +95,7 @@ constexpr char kFullBloomBlockName[] = "fullfilter.rocksdb.BuiltinBloomFilter";
 constexpr char kLevelDbBloomBlockName[] = "filter.leveldb.BuiltinBloomFilter2";
 constexpr char kPartitionedFilterPrefix[] = "partitionedfilter.";
 constexpr char kCompressionDictionaryBlockName[] = "rocksdb.compression_dict";
-constexpr char kRangeDeletionBlockName[] = "rocksdb.range_del";
+constexpr char kRangeTombstoneBlockName[] = "rocksdb.range_del";
 // A custom FilterPolicy's filter: this and the policy's name.
 constexpr char kCustomFilterPrefix[] = "filter.varve.policy.";
 

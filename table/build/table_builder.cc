@@ -133,7 +133,7 @@ struct TableBuilder::Rep {
   void Append(const Slice& data);
   void WriteFilter();
   void WriteIndex();
-  void WriteRangeDeletions();
+  void WriteRangeTombstones();
   void WriteProperties();
   void WriteMetaindexAndFooter();
 
@@ -265,11 +265,11 @@ void TableBuilder::Rep::WriteIndex() {
   properties.index_size = footer.index.size + kBlockTrailerSize;
 }
 
-void TableBuilder::Rep::WriteRangeDeletions() {
+void TableBuilder::Rep::WriteRangeTombstones() {
   if (range_deletions.empty()) return;
   BlockHandle handle;
   WriteBlock(range_deletions.Finish(), /*compress=*/false, &handle);
-  meta_blocks.emplace_back(kRangeDeletionBlockName, handle);
+  meta_blocks.emplace_back(kRangeTombstoneBlockName, handle);
 }
 
 void TableBuilder::Rep::WriteProperties() {
@@ -350,8 +350,8 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   return r->status.ok();
 }
 
-void TableBuilder::AddRangeDeletion(const Slice& begin, const Slice& end,
-                                    SequenceNumber sequence) {
+void TableBuilder::AddRangeTombstone(const Slice& begin, const Slice& end,
+                                     SequenceNumber sequence) {
   Rep* r = rep_.get();
   const std::string key =
       MakeInternalKey(begin, PackTrailer(sequence, ValueType::kRangeDeletion));
@@ -373,7 +373,7 @@ Status TableBuilder::Finish() {
   }
   r->WriteFilter();
   r->WriteIndex();
-  r->WriteRangeDeletions();
+  r->WriteRangeTombstones();
   r->WriteProperties();
   r->WriteMetaindexAndFooter();
   return r->status;
@@ -383,7 +383,7 @@ Slice TableBuilder::LastKey() const { return rep_->LastKey(); }
 
 Status TableBuilder::status() const { return rep_->status; }
 
-uint64_t TableBuilder::EntryCount() const {
+uint64_t TableBuilder::TEST_EntryCount() const {
   return rep_->properties.num_entries;
 }
 

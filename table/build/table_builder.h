@@ -30,15 +30,15 @@ class TableBuilder {
   // part of the order of Add: the two may alternate.
   // REQUIRES: the deletions rise by begin, and fall by sequence for equal
   // ones; EntryFits.
-  void AddRangeDeletion(const Slice& begin, const Slice& end,
-                        SequenceNumber sequence);
+  void AddRangeTombstone(const Slice& begin, const Slice& end,
+                         SequenceNumber sequence);
 
   // Writes what is left, then the filter, index, properties and footer. Does
   // not sync or close the file.
   Status Finish();
 
   Status status() const;
-  uint64_t EntryCount() const;
+  uint64_t TEST_EntryCount() const;
   // Of them, deletions of single keys.
   uint64_t DeletionCount() const;
   // The internal key added last; valid until the next call of Add.

@@ -71,7 +71,7 @@ class Salvager {
     Status status =
         OpenDamagedTable(options, std::move(file), &core_, &index_is_whole);
     if (status.IsNotSupported()) return status;
-    TakeTombstones();
+    TakeRangeTombstones();
     if (index_is_whole) {
       return TakeIndexedBlocks();
     }
@@ -93,7 +93,7 @@ class Salvager {
   }
 
  private:
-  void TakeTombstones() {
+  void TakeRangeTombstones() {
     if (core_.tombstones == nullptr) return;
     for (size_t i = 0; i < core_.tombstones->size(); ++i) {
       const RangeTombstone tombstone = core_.tombstones->at(i);
@@ -160,7 +160,7 @@ class Salvager {
         TakeDataBlock(*handle).IgnoreError();  // It was read a moment ago.
         data_blocks.push_back(*handle);
       } else if (core_.tombstones == nullptr) {
-        TakeRangeDeletionBlock(*handle, &deletion_keys);
+        TakeRangeTombstoneBlock(*handle, &deletion_keys);
       }
     }
     return any;
@@ -239,7 +239,7 @@ class Salvager {
   }
 
   // The keys are taken from a budget, which is the file's.
-  void TakeRangeDeletionBlock(const BlockHandle& handle, ByteBudget* budget) {
+  void TakeRangeTombstoneBlock(const BlockHandle& handle, ByteBudget* budget) {
     FileBody body;
     BlockTail tail;
     if (!core_.loader

@@ -5,8 +5,6 @@
 #include <bit>
 
 #include "table/cache/clock_block_cache.h"
-#include "table/cache/hash_block_cache.h"
-#include "util/base/ablation_choice.h"
 
 namespace varve {
 
@@ -48,9 +46,6 @@ void BlockCache::DivideRest() {
 }
 
 std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options) {
-  if (!IsProduction(options.mode)) {
-    return std::make_shared<HashBlockCache>(options);
-  }
   return std::make_shared<ClockBlockCache>(options);
 }
 

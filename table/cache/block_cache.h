@@ -13,7 +13,6 @@
 
 #include "table/block/block.h"
 #include "table/index/table_index.h"
-#include "util/base/ablation_choice.h"
 #include "util/base/mutex.h"
 #include "varve/cache.h"
 
@@ -86,8 +85,8 @@ class BlockCache : public Cache {
   // pinned go when they are released.
   virtual void EraseTable(uint64_t table_id, BlockSlots slots) = 0;
 
-  // How often the mode's own way was gone: a block put into a slot
-  // (kSwizzled), or a block looked for (kHash).
+  // How often it did what only it does, to tell it from another kind: blocks
+  // put into slots here.
   virtual uint64_t WitnessCount() const = 0;
 
   // A number for a table, which no other that uses this cache has.
@@ -101,7 +100,6 @@ class BlockCache : public Cache {
     // relaxed: only reported; what the shards do is behind their mutexes.
     return capacity_bytes_.load(std::memory_order_relaxed);
   }
-  BlockCacheMode mode() const { return mode_; }
   // Takes a part of the capacity for what is not a block: the index and filter
   // of a table. Blocks give way; what they cannot give is exceeded.
   void Reserve(size_t bytes) VARVE_EXCLUDES(capacity_mutex_);
@@ -115,8 +113,7 @@ class BlockCache : public Cache {
 
  protected:
   explicit BlockCache(const CacheOptions& options)
-      : mode_(IsProduction(options.mode) ? BlockCacheMode{} : options.mode),
-        huge_pages_(options.huge_pages),
+      : huge_pages_(options.huge_pages),
         capacity_bytes_(options.capacity_bytes) {}
 
   // Splits a new capacity, that for blocks, among the shards, and evicts what
@@ -138,7 +135,6 @@ class BlockCache : public Cache {
 
   void DivideRest() VARVE_REQUIRES(capacity_mutex_);
 
-  const BlockCacheMode mode_;
   const bool huge_pages_;
   // Before the mutexes of shards. Who changes the capacity holds it to the end
   // of the division.

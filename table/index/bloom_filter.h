@@ -30,13 +30,14 @@ class BloomFilterBuilder {
     if (hashes_.empty() || hashes_.back() != hash) hashes_.push_back(hash);
   }
   size_t HashCount() const { return hashes_.size(); }
-  // Bytes that Finish would give.
-  size_t FilterSize() const;
 
   // Replaces *body by the filter block; empty for no keys. Forgets the keys.
   void Finish(std::string* body);
 
  private:
+  // Of the filter block.
+  size_t FilterSize() const;
+
   const uint32_t millibits_per_key_;
   std::vector<uint64_t> hashes_;
 };

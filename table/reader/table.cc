@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/block.h"
 #include "table/cache/block_cache.h"
 #include "table/reader/block_batch.h"
 #include "table/reader/file_block_iterator.h"
-#include "table/reader/table_core.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
@@ -20,49 +18,27 @@
 
 namespace varve {
 
-struct Table::Rep {
-  TableCore core;
-};
-
-Table::Table(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
-
-Table::~Table() = default;
-
 Status Table::Open(const TableReaderOptions& options,
                    std::unique_ptr<RandomAccessFile> file,
                    std::unique_ptr<Table>* table) {
-  auto rep = std::make_unique<Rep>();
-  Status s = OpenTable(options, std::move(file), &rep->core);
-  if (s.ok()) table->reset(new Table(std::move(rep)));
+  std::unique_ptr<Table> opened(new Table);
+  Status s = OpenTable(options, std::move(file), &opened->core_);
+  if (s.ok()) *table = std::move(opened);
   return s;
 }
 
-void Table::Count(const TableProbe& probe, uint64_t lane) {
-  if (probe.lookup.counts != nullptr) [[likely]]
-    probe.lookup.counts->lanes += lane;
+inline void Table::Count(const TableProbe& probe, uint64_t lane) {
+  probe.result->counts.lanes += lane;
 }
 
+template <bool kSpans>
 Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
-                  LookupState* state, ReadTarget* target) const {
+                  LookupResult* result) const {
   TableProbe probe;
   probe.options = &options;
   probe.lookup = lookup;
-  probe.target = target;
-  StartProbe(&probe);
-  if (!probe.done) ProbeIndex(&probe);
-  if (!probe.done) ProbeBlock(&probe);
-  if (!probe.done) FinishProbe(&probe);
-  *state = probe.state;
-  return std::move(probe.status);
-}
-
-Status Table::GetInSteps(const ReadOptions& options, const TableLookup& lookup,
-                         LookupState* state, ReadTarget* target) const {
-  TableProbe probe;
-  probe.options = &options;
-  probe.lookup = lookup;
-  probe.target = target;
-  LocalSpan step("index node");
+  probe.result = result;
+  LocalSpan step("index node", kSpans);
   StartProbe(&probe);
   if (!probe.done) {
     step.Next("filter");
@@ -77,23 +53,26 @@ Status Table::GetInSteps(const ReadOptions& options, const TableLookup& lookup,
     ProbeBlock(&probe);
   }
   if (!probe.done) FinishProbe(&probe);
-  *state = probe.state;
   return std::move(probe.status);
 }
 
+template Status Table::Get<false>(const ReadOptions&, const TableLookup&,
+                                  LookupResult*) const;
+template Status Table::Get<true>(const ReadOptions&, const TableLookup&,
+                                 LookupResult*) const;
+
 void Table::StartProbe(TableProbe* probe) const {
   probe->table = this;
-  const TableCore& core = rep_->core;
-  core.filter.Prefetch(probe->lookup.hash);
-  if (core.tombstones != nullptr) [[unlikely]] {
-    probe->cover = core.tombstones->MaxCovering(probe->lookup.user_key,
-                                                probe->lookup.sequence);
+  core_.filter.Prefetch(probe->lookup.hash);
+  if (core_.tombstones != nullptr) [[unlikely]] {
+    probe->cover = core_.tombstones->MaxCovering(probe->lookup.user_key,
+                                                 probe->lookup.sequence);
     // Stays so unless a newer version is found.
-    if (probe->cover != 0) probe->state = LookupState::kDeleted;
+    if (probe->cover != 0) probe->result->state = LookupState::kDeleted;
   }
-  probe->in_node = core.index.has_prefixes() &&
-                   core.index.FindNode(probe->lookup.user_key, &probe->place,
-                                       &probe->block_index);
+  probe->in_node = core_.index.has_prefixes() &&
+                   core_.index.FindNode(probe->lookup.user_key, &probe->place,
+                                        &probe->block_index);
 }
 
 void Table::ProbeIndex(TableProbe* probe) const {
@@ -102,32 +81,31 @@ void Table::ProbeIndex(TableProbe* probe) const {
 }
 
 inline void Table::ProbeFilter(TableProbe* probe) const {
-  const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
-  if (!core.filter.MayMatch(lookup.hash, lookup.user_key)) {
+  if (!core_.filter.MayMatch(lookup.hash, lookup.user_key)) {
     Count(*probe, ReadCounts::kFilterUseful);
     probe->done = true;
     return;
   }
-  if (core.filter.asks_whole_keys()) Count(*probe, ReadCounts::kFilterPositive);
+  if (core_.filter.asks_whole_keys())
+    Count(*probe, ReadCounts::kFilterPositive);
 }
 
 inline void Table::FindBlock(TableProbe* probe) const {
-  const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
-  if (!core.index.has_prefixes() ||
+  if (!core_.index.has_prefixes() ||
       (probe->in_node &&
-       !core.index.FindInNode(probe->place, &probe->block_index))) {
+       !core_.index.FindInNode(probe->place, &probe->block_index))) {
     const LookupKey key(lookup.user_key, lookup.sequence);
-    probe->block_index = core.index.Find(key.internal_key());
+    probe->block_index = core_.index.Find(key.internal_key());
   }
-  if (probe->block_index >= core.index.size()) {
+  if (probe->block_index >= core_.index.size()) {
     probe->done = true;
     return;
   }
   // acquire pairs with the release with which the cache fills a slot.
   probe->block =
-      core.index.slot(probe->block_index).load(std::memory_order_acquire);
+      core_.index.slot(probe->block_index).load(std::memory_order_acquire);
   if (probe->block != nullptr) probe->block->PrefetchHeader();
 }
 
@@ -169,7 +147,7 @@ void Table::FinishProbe(TableProbe* probe) const {
       }
       probe->done = true;
       if (Conclude(entry.trailer, probe)) {
-        probe->target->SetFromCached(entry.value, block);
+        probe->result->target->SetFromCached(entry.value, block);
       }
       return;
     }
@@ -178,8 +156,7 @@ void Table::FinishProbe(TableProbe* probe) const {
 }
 
 void Table::NotInBlock(TableProbe* probe) const {
-  if (rep_->core.index.MayContinue(probe->block_index,
-                                   probe->lookup.user_key)) {
+  if (core_.index.MayContinue(probe->block_index, probe->lookup.user_key)) {
     ++probe->block_index;
     GetFromBlocks(probe);
     return;
@@ -188,16 +165,15 @@ void Table::NotInBlock(TableProbe* probe) const {
 }
 
 void Table::GetFromBlocks(TableProbe* probe) const {
-  const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
   probe->done = true;
   BlockRef block;
   FileBody body;
-  for (size_t i = probe->block_index; i < core.index.size(); ++i) {
-    if (core.filter.MayMatchInBlock(lookup.user_key,
-                                    core.index.handle(i).offset)) {
+  for (size_t i = probe->block_index; i < core_.index.size(); ++i) {
+    if (core_.filter.MayMatchInBlock(lookup.user_key,
+                                     core_.index.handle(i).offset)) {
       probe->status =
-          core.ReadDataBlock(*probe->options, i, nullptr, &block, &body);
+          core_.ReadDataBlock(*probe->options, i, nullptr, &block, &body);
       if (!probe->status.ok()) return;
       if (block ? FindInBlock(&block, probe)
                 : FindInBody(body.contents, i, probe)) {
@@ -207,7 +183,7 @@ void Table::GetFromBlocks(TableProbe* probe) const {
       Count(*probe, ReadCounts::kFilterUseful);
     }
     // The versions of one key may go on in the next block.
-    if (!core.index.MayContinue(i, lookup.user_key)) return;
+    if (!core_.index.MayContinue(i, lookup.user_key)) return;
   }
 }
 
@@ -215,7 +191,7 @@ void Table::LookIn(BlockRef* block, const Slice& body,
                    TableProbe* probe) const {
   const size_t i = probe->block_index;
   if ((*block ? FindInBlock(block, probe) : FindInBody(body, i, probe)) ||
-      !rep_->core.index.MayContinue(i, probe->lookup.user_key)) {
+      !core_.index.MayContinue(i, probe->lookup.user_key)) {
     probe->done = true;
   } else {
     ++probe->block_index;
@@ -272,7 +248,7 @@ void Table::ReadBlocks(TableProbe** probes, size_t count) {
 
 bool Table::FindInBlock(BlockRef* block, TableProbe* probe) const {
   const TableLookup& lookup = probe->lookup;
-  const InternalKeyComparator& comparator = *rep_->core.options.comparator;
+  const InternalKeyComparator& comparator = *core_.options.comparator;
   const Block& found_in = *block->get();
   const uint32_t found = found_in.LowerBound(comparator, lookup.user_key,
                                              SeekTrailer(lookup.sequence));
@@ -285,59 +261,58 @@ bool Table::FindInBlock(BlockRef* block, TableProbe* probe) const {
   rest.remove_prefix(prefix.size());
   if (comparator.CompareUser(entry.rest, rest) == 0 &&
       Conclude(entry.trailer, probe)) {
-    probe->target->SetFromRef(entry.value, block);
+    probe->result->target->SetFromRef(entry.value, block);
   }
   return true;
 }
 
 bool Table::FindInBody(const Slice& body, size_t i, TableProbe* probe) const {
-  const TableCore& core = rep_->core;
   const TableLookup& lookup = probe->lookup;
-  const InternalKeyComparator& comparator = *core.options.comparator;
+  const InternalKeyComparator& comparator = *core_.options.comparator;
   IteratorPosition entry;
   FileBlockIterator iterator(&entry);
-  iterator.Reset(body, &comparator, core.global_sequence);
+  iterator.Reset(body, &comparator, core_.global_sequence);
   if (iterator.status().ok()) {
     const LookupKey key(lookup.user_key, lookup.sequence);
     iterator.Seek(key.internal_key());
   }
   if (!iterator.status().ok()) {
-    probe->status =
-        iterator.status().Annotate(core.loader->Describe(core.index.handle(i)));
+    probe->status = iterator.status().Annotate(
+        core_.loader->Describe(core_.index.handle(i)));
     return true;
   }
   if (!entry.valid) return false;
   if (comparator.CompareUser(ExtractUserKey(entry.key), lookup.user_key) == 0 &&
       Conclude(ExtractTrailer(entry.key), probe)) {
-    probe->target->SetCopy(entry.value);
+    probe->result->target->SetCopy(entry.value);
   }
   return true;
 }
 
 bool Table::Conclude(uint64_t trailer, TableProbe* probe) const {
-  if (rep_->core.filter.asks_whole_keys()) {
+  if (core_.filter.asks_whole_keys()) {
     Count(*probe, ReadCounts::kFilterTruePositive);
   }
   if (trailer >> 8 < probe->cover) return false;
   const bool found =
       static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
-  probe->state = found ? LookupState::kFound : LookupState::kDeleted;
+  probe->result->state = found ? LookupState::kFound : LookupState::kDeleted;
   return found;
 }
 
 std::unique_ptr<InternalIterator> Table::NewIterator(
     const ReadOptions& options) const {
-  return std::make_unique<TableIterator>(options, &rep_->core, nullptr);
+  return std::make_unique<TableIterator>(options, &core_, nullptr);
 }
 
 std::unique_ptr<InternalIterator> Table::NewIterator(
     const ReadOptions& options, std::shared_ptr<const Table> table) {
-  const TableCore* core = &table->rep_->core;
+  const TableCore* core = &table->core_;
   return std::make_unique<TableIterator>(options, core, std::move(table));
 }
 
 uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
-  const TableIndex& index = rep_->core.index;
+  const TableIndex& index = core_.index;
   const size_t i = index.Search(internal_key);
   if (i < index.size()) return index.handle(i).offset;
   if (i == 0) return 0;
@@ -347,7 +322,7 @@ uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
 
 void Table::AppendAnchors(size_t count,
                           std::vector<TableAnchor>* anchors) const {
-  const TableIndex& index = rep_->core.index;
+  const TableIndex& index = core_.index;
   const size_t step = (index.size() + count - 1) / count;
   size_t begin = 0;
   while (begin < index.size()) {
@@ -362,20 +337,10 @@ void Table::AppendAnchors(size_t count,
   }
 }
 
-Status Table::VerifyChecksum() const { return VerifyTable(rep_->core); }
-
-const TableCore& Table::core() const { return rep_->core; }
-
-const TableProperties& Table::properties() const {
-  return rep_->core.properties;
-}
-
-const RangeTombstones* Table::tombstones() const {
-  return rep_->core.tombstones.get();
-}
+Status Table::VerifyChecksum() const { return VerifyTable(core_); }
 
 size_t Table::ApproximateMemoryUsage() const {
-  return sizeof(*this) + rep_->core.ApproximateMemoryUsage();
+  return sizeof(*this) - sizeof(core_) + core_.ApproximateMemoryUsage();
 }
 
 }  // namespace varve

@@ -6,21 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "monitoring/read_counts.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "table/block/properties.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "table/block/table_options.h"
 #include "table/index/table_index.h"
 #include "table/reader/read_target.h"
+#include "table/reader/table_core.h"
 #include "varve/env.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
 #include "varve/status.h"
 
 namespace varve {
-
-struct ReadCounts;
 
 // The outcome of looking for a key in one memtable or table.
 enum class LookupState : uint8_t {
@@ -34,23 +34,27 @@ struct TableLookup {
   Slice user_key;
   uint64_t hash = 0;  // The filter hash, PreviewXxh3, of the user key.
   SequenceNumber sequence = 0;
-  ReadCounts* counts = nullptr;  // What it meets, if somebody counts.
+};
+
+// The result of a lookup.
+struct LookupResult {
+  ReadTarget* target = nullptr;  // Set by the caller.
+  LookupState state = LookupState::kNotFound;
+  ReadCounts counts;  // Added to.
 };
 
 class Block;
 class BlockRef;
 class Table;
-struct TableCore;
 
 // Where a lookup that goes in steps has got to.
 struct TableProbe {
   // Set by the caller.
   const ReadOptions* options = nullptr;
   TableLookup lookup;
-  ReadTarget* target = nullptr;
+  LookupResult* result = nullptr;
   // Results.
   bool done = false;
-  LookupState state = LookupState::kNotFound;
   Status status;
   // Between the steps.
   const Table* table = nullptr;
@@ -83,20 +87,17 @@ class Table {
                      std::unique_ptr<Table>* table);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
-  ~Table();
 
   // Looks for the newest update of the lookup's key that its sequence number
-  // sees. REQUIRES: the caller is inside a read section.
+  // sees. Records a span for each step if `kSpans`. REQUIRES: the result's
+  // state is kNotFound; the caller is inside a read section.
+  template <bool kSpans>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
-             LookupState* state, ReadTarget* target) const;
-
-  // The same, with a span for each step.
-  Status GetInSteps(const ReadOptions& options, const TableLookup& lookup,
-                    LookupState* state, ReadTarget* target) const;
+             LookupResult* result) const;
 
   // The same in four steps, so that the cache misses of many lookups overlap:
   // each step starts loading what the next one reads. A probe that is done
-  // has its state and status set, and is not to be given to further steps.
+  // has its result and status set, and is not to be given to further steps.
   // REQUIRES: all steps are inside one read section.
   void StartProbe(TableProbe* probe) const;  // Filter line, index node.
   void ProbeIndex(TableProbe* probe) const;  // Block's header.
@@ -128,19 +129,18 @@ class Table {
   // Reads every block and compares checksums, and walks every entry.
   Status VerifyChecksum() const;
 
-  const TableProperties& properties() const;
+  const TableProperties& properties() const { return core_.properties; }
   // What a TableIterator goes through; lives as long as the table.
-  const TableCore& core() const;
+  const TableCore& core() const { return core_; }
   // The range deletions, as they are in the file: they may reach beyond the
   // keys that the MANIFEST gives to the table. Null if there are none. Lookups
   // obey them; iterators do not.
-  const RangeTombstones* tombstones() const;
+  const RangeTombstoneSet* tombstones() const { return core_.tombstones.get(); }
   // Bytes of memory for index, filter and the rest, without cached blocks.
   size_t ApproximateMemoryUsage() const;
 
  private:
-  struct Rep;
-  explicit Table(std::unique_ptr<Rep> rep);
+  Table() = default;
   // The general way through blocks, from probe->block_index on: reads what is
   // not in memory, and needs no fingerprints. Sets done.
   void GetFromBlocks(TableProbe* probe) const;
@@ -158,7 +158,8 @@ class Table {
   bool Conclude(uint64_t trailer, TableProbe* probe) const;
   // Adds one to a lane of the lookup's ReadCounts.
   static void Count(const TableProbe& probe, uint64_t lane);
-  std::unique_ptr<Rep> rep_;
+
+  TableCore core_;
 };
 
 }  // namespace varve

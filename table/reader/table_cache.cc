@@ -374,7 +374,7 @@ void TableCache::Evict(uint64_t file_number) {
   rep_->ShardOf(file_number)->Evict(file_number);
 }
 
-size_t TableCache::OpenFiles() const { return rep_->pool->open_files(); }
+size_t TableCache::TEST_OpenFiles() const { return rep_->pool->open_files(); }
 
 size_t TableCache::ApproximateMemoryUsage() const {
   size_t bytes = 0;

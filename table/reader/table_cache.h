@@ -99,7 +99,7 @@ class TableCache {
   // Bytes of what tables know of themselves.
   size_t ApproximateMemoryUsage() const;
   // Files that are open.
-  size_t OpenFiles() const;
+  size_t TEST_OpenFiles() const;
 
  private:
   Status FindAndRemember(const TableFile& file, TableMemo* memo,

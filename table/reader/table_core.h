@@ -12,7 +12,7 @@
 
 #include "table/block/format.h"
 #include "table/block/properties.h"
-#include "table/block/range_tombstones.h"
+#include "table/block/range_tombstone_set.h"
 #include "table/block/table_options.h"
 #include "table/cache/block_cache.h"
 #include "table/cache/block_loader.h"
@@ -60,7 +60,7 @@ struct TableCore {
   SequenceNumber global_sequence = 0;
   TableIndex index;
   // Null if there are none. Not clipped to what the table is in charge of.
-  std::shared_ptr<const RangeTombstones> tombstones;
+  std::shared_ptr<const RangeTombstoneSet> tombstones;
   BlockContents filter_contents;
   // Answers "maybe" where it must not be asked about whole keys.
   FilterReader filter;

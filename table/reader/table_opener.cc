@@ -91,7 +91,7 @@ class TableOpener {
     if (s.ok()) s = ReadRestOfTail();
     if (s.ok()) s = ReadDictionary();
     if (s.ok()) s = ReadFilter();
-    if (s.ok()) s = ReadRangeDeletions();
+    if (s.ok()) s = ReadRangeTombstones();
     if (s.ok()) s = ReadIndex();
     return s;
   }
@@ -121,8 +121,8 @@ class TableOpener {
   Status FindGlobalSequence();
   Status ReadDictionary();
   Status ReadFilter();
-  Status ReadRangeDeletions();
-  Status DecodeRangeDeletions(const Slice& block_body);
+  Status ReadRangeTombstones();
+  Status DecodeRangeTombstones(const Slice& block_body);
   Status ReadIndex();
 
   TableCore& core_;
@@ -181,7 +181,7 @@ void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
       {kPropertiesBlockName, &blocks_.properties},
       {kOldPropertiesBlockName, &blocks_.old_properties},
       {kCompressionDictionaryBlockName, &blocks_.dictionary},
-      {kRangeDeletionBlockName, &blocks_.range_deletions},
+      {kRangeTombstoneBlockName, &blocks_.range_deletions},
       {kFullBloomBlockName, &blocks_.full_filter},
       {kLevelDbBloomBlockName, &blocks_.leveldb_filter},
   };
@@ -318,7 +318,7 @@ Status TableOpener::ReadFilter() {
   return s;
 }
 
-Status TableOpener::ReadRangeDeletions() {
+Status TableOpener::ReadRangeTombstones() {
   const auto& handle = blocks_.range_deletions;
   if (!handle) {
     if (core_.properties.num_range_deletions == 0) return Status();
@@ -329,13 +329,13 @@ Status TableOpener::ReadRangeDeletions() {
   Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *handle,
                                          tail(), &body);
   if (!s.ok()) return s;
-  s = DecodeRangeDeletions(body.contents);
+  s = DecodeRangeTombstones(body.contents);
   return s.ok()
              ? s
              : s.Annotate("range deletions " + core_.loader->Describe(*handle));
 }
 
-Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
+Status TableOpener::DecodeRangeTombstones(const Slice& block_body) {
   BlockTail block_tail;
   Status s = DecodeBlockTail(block_body, &block_tail);
   if (!s.ok()) return s;
@@ -366,7 +366,7 @@ Status TableOpener::DecodeRangeDeletions(const Slice& block_body) {
                               " entries, the properties say " +
                               std::to_string(expected));
   }
-  core_.tombstones = RangeTombstones::Build(core_.options.comparator, list);
+  core_.tombstones = RangeTombstoneSet::Build(core_.options.comparator, list);
   return s;
 }
 
@@ -401,7 +401,7 @@ Status TableOpener::RunOnDamaged(bool* index_is_whole) {
   // Without the dictionary no block that needs it will be whole, and range
   // deletions are what there is of them.
   ReadDictionary().IgnoreError();
-  ReadRangeDeletions().IgnoreError();
+  ReadRangeTombstones().IgnoreError();
   const Status s = ReadIndex();
   *index_is_whole = s.ok();
   return described && s.IsNotSupported() ? s : Status();

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/descriptor_limit.h"
 #include "util/base/random.h"
@@ -27,7 +28,9 @@ class CatalogDescriptorsTest : public ::testing::Test {
   CatalogDescriptorsTest() {
     options_.options = TinyOptions();
     // The other form keeps files open.
-    options_.options.ablation.table_open = {};
+    AblationOptions ablation = ChoicesOf(options_.options);
+    ablation.table_open = {};
+    options_.options.experiment = NewExperiment(ablation);
     options_.create_if_missing = true;
   }
   void Open() {

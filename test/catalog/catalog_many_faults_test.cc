@@ -16,10 +16,9 @@
 #include <vector>
 
 #include "test/testing/fault_seeds.h"
+#include "test/testing/many_faults.h"
 #include "test/testing/numbered_writes.h"
-#include "test/testing/seed.h"
 #include "varve/catalog.h"
-#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
@@ -49,13 +48,10 @@ struct Name {
   bool may_be_absent = true;
 };
 
-class Session {
+class Session : private ManyFaultsSession {
  public:
   Session(uint64_t seed, Totals* totals)
-      : rng_(seed),
-        totals_(totals),
-        memory_(NewMemoryEnv(Env::Default())),
-        faulty_(memory_.get()) {
+      : ManyFaultsSession(seed), totals_(totals) {
     options_.options = TinyOptions();
     options_.options.env = &faulty_;
     options_.options.write_buffer_size = 16 << 10;
@@ -72,10 +68,10 @@ class Session {
 
   void Run(int steps) {
     Open();
-    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
+    RunSteps(steps, [this] {
       ++totals_->operations;
       Step();
-    }
+    });
     if (!::testing::Test::HasFailure()) CutPower();
     if (!::testing::Test::HasFailure()) ExpectNothingLeftOpen();
     totals_->failures += faulty_.FailureCount();
@@ -98,7 +94,19 @@ class Session {
       case 2:
       case 3:
       case 4:
-        PlanFailure();
+        PlanFailure(
+            {.path = rng_.Pick(
+                 {"", "", "", "/db-", "dropped-", "LOCK", "MANIFEST"}),
+             .within_calls = rng_.Pick({1u, 3u, 10u, 60u}),
+             .operations = rng_.Pick(
+                 {kChangingOperations | kCreateDirOperation,
+                  uint32_t{kSyncDirectoryOperation},
+                  uint32_t{kSyncDirectoryOperation}, uint32_t{kLockOperation},
+                  kLockOperation | kCreateDirOperation,
+                  kRenameOperation | kSyncDirectoryOperation,
+                  uint32_t{kRemoveOperation}, uint32_t{kQueryOperation},
+                  uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
+             .lasting_one_in = 3});
         return;
       case 5:
         faulty_.ClearFailure();
@@ -137,27 +145,6 @@ class Session {
       default:
         Write(name);
     }
-  }
-
-  void PlanFailure() {
-    faulty_.SetPathFilter(
-        rng_.Pick({"", "", "", "/db-", "dropped-", "LOCK", "MANIFEST"}));
-    const OperationMask changing =
-        kCreateOperation | kWriteOperation | kSyncOperation | kCloseOperation |
-        kRenameOperation | kSyncDirectoryOperation | kCreateDirOperation;
-    FailureOptions how;
-    how.once = !rng_.OneIn(3);
-    how.partial_append = rng_.OneIn(2);
-    faulty_.FailAfter(
-        rng_.Below(rng_.Pick({1, 3, 10, 60})),
-        FaultInjectionEnv::InjectedError(),
-        rng_.Pick({changing, uint32_t{kSyncDirectoryOperation},
-                   uint32_t{kSyncDirectoryOperation}, uint32_t{kLockOperation},
-                   kLockOperation | kCreateDirOperation,
-                   kRenameOperation | kSyncDirectoryOperation,
-                   uint32_t{kRemoveOperation}, uint32_t{kQueryOperation},
-                   uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
-        how);
   }
 
   // Any spelling will do.
@@ -265,28 +252,22 @@ class Session {
     }
   }
 
-  // Failures that were planned may meet it; then once more.
   void Open() {
     catalog_.reset();
     const uint64_t failures = faulty_.FailureCount();
-    Status status = Catalog::Open(options_, kRoot, &catalog_);
-    if (!status.ok()) {
-      ExpectFaulty(status, failures);
-      faulty_.ClearFailure();
-      status = Catalog::Open(options_, kRoot, &catalog_);
-    }
-    ASSERT_TRUE(Ok(status));
+    ASSERT_TRUE(Ok(TryTwice([&] {
+      const Status status = Catalog::Open(options_, kRoot, &catalog_);
+      if (!status.ok()) ExpectFaulty(status, failures);
+      return status;
+    })));
   }
 
   void CutPower() {
-    faulty_.SetFilesystemActive(false);
-    held_.Reset();
-    catalog_.reset();
-    CrashOptions crash;
-    crash.seed = rng_.Next();
-    crash.lose_everything_unsynced = rng_.OneIn(3);
-    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
-    faulty_.SetPathFilter("");
+    ManyFaultsSession::CutPower([this] {
+      held_.Reset();
+      catalog_.reset();
+    });
+    if (::testing::Test::HasFailure()) return;
     ++totals_->cuts;
     Open();
     for (auto& [name, known] : names_) {
@@ -322,15 +303,6 @@ class Session {
     }
     if (::testing::Test::HasFailure()) ref.Reset();
     return ref;
-  }
-
-  EntryList Read(DB* db) {
-    EntryList entries;
-    if (!ScanForward(db, {}, &entries).ok()) {
-      faulty_.ClearFailure();
-      EXPECT_TRUE(Ok(ScanForward(db, {}, &entries)));
-    }
-    return entries;
   }
 
   // Which of the possible ones is shown. It becomes the newest; others may
@@ -405,10 +377,7 @@ class Session {
     EXPECT_EQ(children, std::vector<std::string>{"LOCK"});
   }
 
-  Rng rng_;
   Totals* const totals_;
-  const std::unique_ptr<Env> memory_;
-  FaultInjectionEnv faulty_;
   CatalogOptions options_;
   std::unique_ptr<Catalog> catalog_;
   std::map<std::string, Name> names_;

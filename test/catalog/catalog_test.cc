@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
@@ -330,7 +331,7 @@ TEST_F(CatalogTest, LearnsNoSpellingTwice) {
     EXPECT_TRUE(Ok(FindStatus("A")));
     CloseIdle();
   }
-  const bool learns = options_.options.ablation.catalog == CatalogMode{};
+  const bool learns = ChoicesOf(options_.options).catalog == CatalogMode{};
   EXPECT_EQ(catalog_->GetCounts().spellings, learns ? 2u : 0u);
 }
 

@@ -157,7 +157,7 @@ class Names:
         self.flags["lab"] = set(re.findall(
             r'"--([\w-]+)"',
             (ROOT / "tools/labs/bench.py").read_text("utf-8"))) | {"help"}
-        header = (ROOT / "include/varve/ablation.h").read_text("utf-8")
+        header = (ROOT / "include/varve/experimental.h").read_text("utf-8")
         self.ablations = set()
         for enum, body in re.findall(r"enum class (\w+Mode)[^{]*\{([^}]*)\}",
                                      header):

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "env/posix_file.h"
-#include "test/testing/env/refuse_io_uring.h"
+#include "test/testing/env/refuse_system_calls.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"

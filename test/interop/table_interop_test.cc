@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "table/build/table_builder.h"
+#include "test/testing/list_policy.h"
 #include "util/base/random.h"
 #include "varve/env.h"
 
@@ -195,22 +196,9 @@ TEST_F(TableInteropTest, RocksDbReadsEmptyAndHugeKeysAndValues) {
                   {Key("\xFF\xFF", 0), "end"}});
 }
 
-// A policy that RocksDB knows nothing of.
-class ListPolicy : public FilterPolicy {
- public:
-  const char* Name() const override { return "list"; }
-  void CreateFilter(const std::vector<Slice>& keys,
-                    std::string* filter) const override {
-    for (const Slice& key : keys) *filter += key.ToString() + ",";
-  }
-  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
-    return filter.ToString().find(key.ToString() + ",") != std::string::npos;
-  }
-};
-
 TEST_F(TableInteropTest, RocksDbIgnoresCustomFilters) {
   TableBuilderOptions options = Options();
-  options.filter_policy = std::make_shared<ListPolicy>();
+  options.filter_policy = std::make_shared<test::ListPolicy>();
   Check(options, ManyEntries(500));
 }
 

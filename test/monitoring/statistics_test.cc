@@ -17,19 +17,35 @@
 #include <thread>
 #include <vector>
 
+#include "monitoring/baseline/global_statistics_cells.h"
+#include "monitoring/baseline/thread_statistics_cells.h"
 #include "test/testing/machine/migration.h"
 #include "test/testing/seed.h"
+#include "varve/experimental.h"
 
 namespace varve {
 namespace {
 
 using test::RunMigrating;
 
+std::unique_ptr<StatisticsCellSets> SetsOf(StatisticsMode mode) {
+  switch (mode) {
+    case StatisticsMode::kPerCpu:
+      break;
+    case StatisticsMode::kGlobal:
+      return std::make_unique<GlobalStatisticsCells>();
+    case StatisticsMode::kThread:
+      return std::make_unique<ThreadStatisticsCells>();
+  }
+  return nullptr;
+}
+
 class StatisticsTest : public ::testing::TestWithParam<StatisticsMode> {
  protected:
   static std::shared_ptr<Statistics> Create(
       StatsLevel level = StatsLevel::kExceptDetailedTimers) {
-    return CreateDBStatistics({.level = level, .mode = GetParam()});
+    return std::make_shared<StatisticsImpl>(StatisticsOptions{.level = level},
+                                            SetsOf(GetParam()));
   }
   const std::shared_ptr<Statistics> statistics_ = Create();
   StatisticsImpl* const impl_ = StatisticsImpl::Of(statistics_.get());

@@ -20,10 +20,10 @@
 
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
-#include "util/base/ablation_choice.h"
 #include "util/threads/per_cpu.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 #include "varve/read_transaction.h"
 
 namespace varve::test {
@@ -69,7 +69,9 @@ enum class Place { kTables, kMemtable, kNowhere, kFolded, kFoldedNowhere };
 void Prepare(const std::string& path, const AblationOptions& ablation,
              Place place, uint64_t pieces, Reads* reads) {
   Options options;
-  options.ablation = ablation;
+  if (!ablation.ToString().empty()) {
+    options.experiment = NewExperiment(ablation);
+  }
   options.create_if_missing = true;
   options.compression = CompressionType::kNone;
   options.filter_policy = NewBloomFilterPolicy(10);
@@ -384,7 +386,6 @@ TEST_F(GetLockFreeTest, StartingToReadSharesNothing) {
   };
   for (const SnapshotMode mode :
        {SnapshotMode::kPerThread, SnapshotMode::kMutex}) {
-    if (kAblationsSealed && mode != SnapshotMode{}) continue;
     ablation_.snapshots = mode;
     uint64_t frame = 0;
     for (const auto& [what, piece] : pieces) {

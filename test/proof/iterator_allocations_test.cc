@@ -18,6 +18,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 #include "varve/listener.h"
 
 namespace {
@@ -298,7 +299,7 @@ TEST_F(IteratorAllocationsTest, NoneForMultiGet) {
 }
 
 TEST_F(IteratorAllocationsTest, SomeEachTimeWhenNothingIsKept) {
-  options_.ablation.context = ContextMode::kFresh;
+  options_.experiment = NewExperiment({.context = ContextMode::kFresh});
   Open();
   FillAll();
   const uint64_t count =

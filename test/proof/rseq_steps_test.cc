@@ -31,12 +31,12 @@ StepReport StepUpdates(SingleStepper::Mode mode, uint64_t overflows,
       update(&cells, i);
       EndSteps();
     }
-    const bool good =
-        cells.Sum(7) == 2 * kUpdates && cells.overflow_count() == overflows;
+    const bool good = cells.Sum(7) == 2 * kUpdates &&
+                      cells.TEST_overflow_count() == overflows;
     if (!good) {
       fprintf(stderr, "sum %llu, overflows %llu\n",
               static_cast<unsigned long long>(cells.Sum(7)),
-              static_cast<unsigned long long>(cells.overflow_count()));
+              static_cast<unsigned long long>(cells.TEST_overflow_count()));
     }
     return good;
   });

@@ -22,6 +22,7 @@
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 
 namespace varve::test {
 namespace {
@@ -65,7 +66,9 @@ int RunTraced(const std::string& path, const std::string& ablation) {
   Options options = DbOptions();
   options.max_open_files = 16;
   options.block_cache = NewBlockCache(size_t{0});
-  if (!options.ablation.Parse(ablation).ok()) return 2;
+  AblationOptions choices;
+  if (!choices.Parse(ablation).ok()) return 2;
+  if (!ablation.empty()) options.experiment = NewExperiment(choices);
   std::unique_ptr<DB> db;
   const Status s = DB::Open(options, path, &db);
   if (!s.ok()) {

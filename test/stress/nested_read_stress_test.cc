@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "test/testing/actor.h"
+#include "test/testing/comparators.h"
 #include "test/testing/read_stress.h"
 
 namespace varve::test {
@@ -21,8 +22,9 @@ namespace {
 class NestedReadStressTest : public ReadStressTestBase {};
 
 // Bytewise; calls back now and then, in threads that asked for it.
-class CallingComparator : public Comparator {
+class CallingComparator : public ComparatorWithoutSeparators {
  public:
+  CallingComparator() : ComparatorWithoutSeparators("test.CallingComparator") {}
   int Compare(const Slice& a, const Slice& b) const override {
     if (callback != nullptr && ++calls % 4 == 0) {
       // Not from within itself.
@@ -32,9 +34,6 @@ class CallingComparator : public Comparator {
     }
     return a.compare(b);
   }
-  const char* Name() const override { return "test.CallingComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
 
   static thread_local const std::function<void()>* callback;
   static thread_local int calls;

@@ -207,7 +207,7 @@ TEST_P(ReadBesideWriterTest, OpensSeeOneMoment) {
   int opens = 0;
   for (; GoesOn(); ++opens) {
     Options options;
-    options.ablation = TestAblation();
+    options.experiment = TestExperiment();
     options.paranoid_checks = !rng.OneIn(4);
     if (rng.OneIn(4)) {
       options.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;

@@ -77,16 +77,16 @@ TEST(BlockMemoryTest, PlacesKeepTheirBytes) {
 TEST(BlockMemoryTest, LosesLittleAndGivesChunksBack) {
   constexpr size_t kSize = 4200;
   constexpr size_t kCount = 5000;
-  const size_t before = BlockChunkBytes();
+  const size_t before = TEST_BlockChunkBytes();
   std::vector<void*> places(kCount);
   for (void*& place : places) place = AllocateBlockMemory(kSize, true);
-  const size_t chunks = BlockChunkBytes() - before;
+  const size_t chunks = TEST_BlockChunkBytes() - before;
   for (void* place : places) FreeBlockMemory(place, kSize, true);
   if (chunks == 0) return;  // Under the sanitizers there are none.
   EXPECT_GE(chunks, kSize * kCount - (size_t{2} << 20));
   EXPECT_LE(chunks, kSize * kCount / 100 * 104 + (size_t{2} << 20));
   // At most one stays, for the next block.
-  EXPECT_LE(BlockChunkBytes(), before + (size_t{2} << 20));
+  EXPECT_LE(TEST_BlockChunkBytes(), before + (size_t{2} << 20));
 }
 
 }  // namespace

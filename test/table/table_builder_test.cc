@@ -15,7 +15,9 @@
 #include "table/block/block.h"
 #include "table/index/bloom_filter.h"
 #include "table/index/index_builder.h"
+#include "test/testing/comparators.h"
 #include "test/testing/env/string_file.h"
+#include "test/testing/list_policy.h"
 #include "test/testing/table_bytes.h"
 #include "util/base/random.h"
 #include "util/bytes/hash.h"
@@ -58,7 +60,7 @@ std::string Build(const TableBuilderOptions& options,
   const Status status = builder.Finish();
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(builder.FileSize(), file.contents().size());
-  EXPECT_EQ(builder.EntryCount(), entries.size());
+  EXPECT_EQ(builder.TEST_EntryCount(), entries.size());
   return file.contents();
 }
 
@@ -346,22 +348,9 @@ TEST(TableBuilderTest, WritesTheBuiltInFilter) {
   EXPECT_EQ(table.properties().filter_size, body.size());
 }
 
-// Its filter is the keys it was given.
-class ListPolicy : public FilterPolicy {
- public:
-  const char* Name() const override { return "list"; }
-  void CreateFilter(const std::vector<Slice>& keys,
-                    std::string* filter) const override {
-    for (const Slice& key : keys) *filter += key.ToString() + ",";
-  }
-  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
-    return filter.ToString().find(key.ToString() + ",") != std::string::npos;
-  }
-};
-
 TEST(TableBuilderTest, WritesACustomFilterUnderItsName) {
   TableBuilderOptions options = Options();
-  options.filter_policy = std::make_shared<ListPolicy>();
+  options.filter_policy = std::make_shared<test::ListPolicy>();
   const TableBytes table(Build(options, {{Key(""), "1"},
                                          {Key("a", 9), "2"},
                                          {Key("a", 8), "3"},
@@ -373,7 +362,7 @@ TEST(TableBuilderTest, WritesACustomFilterUnderItsName) {
   EXPECT_EQ(table.properties().num_filter_entries, 3u);
 }
 
-class SilentPolicy : public ListPolicy {
+class SilentPolicy : public test::ListPolicy {
  public:
   void CreateFilter(const std::vector<Slice>& /*keys*/,
                     std::string* /*filter*/) const override {}
@@ -451,7 +440,7 @@ TEST(TableBuilderTest, RefusesWhatWouldBreakATable) {
     EXPECT_TRUE(builder.status().ok());
     builder.Add(key, "value");
     EXPECT_EQ(builder.Finish().code(), builder.status().code());
-    EXPECT_EQ(builder.EntryCount(), builder.status().ok() ? 2u : 1u);
+    EXPECT_EQ(builder.TEST_EntryCount(), builder.status().ok() ? 2u : 1u);
     return builder.status();
   };
   EXPECT_TRUE(add_after_b(Key("b", 4)).ok());
@@ -491,19 +480,9 @@ TEST(TableBuilderTest, ReportsFailedWritesWhereverTheyHappen) {
   }
 }
 
-// An order in which separators must be left alone.
-class ReverseComparator : public varve::Comparator {
- public:
-  int Compare(const Slice& a, const Slice& b) const override {
-    return b.compare(a);
-  }
-  const char* Name() const override { return "reverse"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-};
-
 TEST(TableBuilderTest, FollowsAnotherComparator) {
-  const ReverseComparator reverse;
+  // Its separators must be left alone.
+  const test::ReverseComparator reverse;
   const InternalKeyComparator comparator(&reverse);
   TableBuilderOptions options = Options();
   options.comparator = &comparator;
@@ -513,7 +492,7 @@ TEST(TableBuilderTest, FollowsAnotherComparator) {
   }
   const TableBytes table(Build(options, entries));
   EXPECT_EQ(table.AllEntries(), entries);
-  EXPECT_EQ(table.properties().comparator, "reverse");
+  EXPECT_EQ(table.properties().comparator, "test.reverse");
   for (const auto& entry : table.index()) {
     const KeysAndValues block =
         TableBytes::Entries(table.ReadBlock(entry.handle));

@@ -222,7 +222,7 @@ TEST_F(TableCacheTest, ClosedFilesAreOpenedAgainAndNothingElseIsRead) {
     tables.push_back(memos[i].table.load());
     EXPECT_LE(env_.open_files.load(), 16);
   }
-  EXPECT_EQ(cache->OpenFiles(), 16u);
+  EXPECT_EQ(cache->TEST_OpenFiles(), 16u);
   EXPECT_EQ(env_.opens.load(), 20);
   const int reads = env_.reads;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -286,7 +286,7 @@ TEST_F(TableCacheTest, ClosesSomeWhenDescriptorsRunOut) {
   env_.descriptors = 0;
   EXPECT_THAT(Read(cache.get(), Write(21)), HasSubstr("Too many open files"));
   EXPECT_EQ(env_.open_files.load(), 0);
-  EXPECT_EQ(cache->OpenFiles(), 0u);
+  EXPECT_EQ(cache->TEST_OpenFiles(), 0u);
   env_.descriptors = 1;
   EXPECT_EQ(Read(cache.get(), files[0]), "1");
 }

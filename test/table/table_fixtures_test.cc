@@ -181,7 +181,7 @@ void CheckEntries(const Table& table, const Entries& entries) {
     PinnableSlice found;
     const Status s = test::Get(table, key, &state, &found);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    const RangeTombstones* const tombstones = table.tombstones();
+    const RangeTombstoneSet* const tombstones = table.tombstones();
     const bool covered =
         tombstones != nullptr &&
         tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) >

@@ -65,7 +65,8 @@ class Maker {
     if (type == CompressionType::kNone) {
       stored = body;
     } else {
-      EXPECT_TRUE(CompressBlock(type, kDefaultCompressionLevel, body, &stored));
+      EXPECT_TRUE(
+          Compressor(type, kDefaultCompressionLevel).Compress(body, &stored));
     }
     return testing::AppendBlock(stored, type, footer_.checksum, &bytes_);
   }
@@ -161,7 +162,7 @@ TEST(TableHostileTest, RangeDeletionsThatShareAreBounded) {
       Key(std::string(10000, 'c'), ValueType::kRangeDeletion);
   for (const int count : {20, 10000}) {
     Maker maker;
-    maker.AddMeta(kRangeDeletionBlockName,
+    maker.AddMeta(kRangeTombstoneBlockName,
                   testing::BodyThatGrows(key, "d", count));
     // The scan of a table that has lost its end finds the same block.
     EXPECT_EQ(Salvage(maker.bytes()).entries, 1u + (count == 20 ? 20 : 0));
@@ -245,7 +246,7 @@ TEST(TableHostileTest, BlocksThatAreNeverCompressedAreNotDecompressed) {
   properties.comparator = BytewiseComparator()->Name();
   properties.db_identity = std::string(200, 'i');
   const std::pair<const char*, std::string> cases[] = {
-      {kRangeDeletionBlockName, deletions},
+      {kRangeTombstoneBlockName, deletions},
       {kCompressionDictionaryBlockName, std::string(200, 'd')},
       {kPropertiesBlockName, EncodeProperties(properties)},
       {kOldPropertiesBlockName, EncodeProperties(properties)},

@@ -65,7 +65,7 @@ std::string MakeIndex(const Form& form, const std::vector<std::string>& last) {
                         entries % form.restart_interval != 0;
     std::string value;
     if (form.delta && shares) {
-      PutVarint64(&value, ZigZagEncode(100));
+      PutVarint64(&value, 2 * 100);  // As ZigZagDecode wants it.
     } else {
       handle.EncodeTo(&value);
     }

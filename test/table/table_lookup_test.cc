@@ -15,6 +15,7 @@
 
 #include "monitoring/statistics.h"
 #include "table/build/table_builder.h"
+#include "table/cache/baseline/hash_block_cache.h"
 #include "table/cache/block_cache.h"
 #include "test/testing/comparators.h"
 #include "test/testing/env/string_file.h"
@@ -22,6 +23,7 @@
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
+#include "varve/experimental.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -84,7 +86,7 @@ Answer Expect(const InternalKeyComparator& comparator, const Entries& entries,
 
 class TableLookupTest : public ::testing::TestWithParam<Mode> {
  protected:
-  void TearDown() override { DrainRetired(); }
+  void TearDown() override { TEST_DrainRetired(); }
 
   // Sorts the entries, and makes a file of them.
   std::string Build(TableBuilderOptions options, Entries* entries) {
@@ -103,8 +105,12 @@ class TableLookupTest : public ::testing::TestWithParam<Mode> {
 
   void OpenCache(size_t capacity_bytes) {
     if (!GetParam().has_cache) return;
-    cache_ = NewBlockCache(
-        {.capacity_bytes = capacity_bytes, .mode = GetParam().cache});
+    const CacheOptions options = {.capacity_bytes = capacity_bytes};
+    if (GetParam().cache == BlockCacheMode::kHash) {
+      cache_ = std::make_shared<HashBlockCache>(options);
+    } else {
+      cache_ = NewBlockCache(options);
+    }
   }
   std::unique_ptr<Table> Open(const std::string& bytes) {
     TableReaderOptions options;
@@ -196,6 +202,7 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
                                 size_t count, const ReadOptions& options) {
   std::vector<TableProbe> probes(count);
   std::vector<PinnableSlice> values(count);
+  std::vector<LookupResult> results(count);
   std::vector<ReadTarget> targets;
   targets.reserve(count);
   {
@@ -205,7 +212,8 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
       targets.emplace_back(&values[i]);
       probes[i].options = &options;
       probes[i].lookup = {user_key, PreviewXxh3(user_key), questions[i].second};
-      probes[i].target = &targets[i];
+      results[i].target = &targets[i];
+      probes[i].result = &results[i];
     }
     for (const auto step : {&Table::StartProbe, &Table::ProbeIndex,
                             &Table::ProbeBlock, &Table::FinishProbe}) {
@@ -218,10 +226,10 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
   for (size_t i = 0; i < count; ++i) {
     EXPECT_TRUE(probes[i].done);
     EXPECT_TRUE(probes[i].status.ok()) << probes[i].status.ToString();
-    if (probes[i].state == LookupState::kFound) {
+    if (results[i].state == LookupState::kFound) {
       EXPECT_EQ(targets[i].size(), values[i].size());
     }
-    answers.push_back({probes[i].state, values[i].ToString()});
+    answers.push_back({results[i].state, values[i].ToString()});
   }
   return answers;
 }
@@ -283,7 +291,7 @@ TEST_P(TableLookupTest, PinnedValuesOutliveEvictionAndTable) {
     if (pass == 1) table.reset();
     if (cache_ != nullptr) cache_->SetCapacity(pass == 0 ? 1 << 20 : 0);
     if (cache_ != nullptr) cache_->EraseUnreferenced();
-    DrainRetired();
+    TEST_DrainRetired();
     for (size_t i = 0; i < questions.size(); ++i) {
       EXPECT_EQ(values[i], std::string(500, static_cast<char>(100 + i)));
     }

@@ -75,7 +75,7 @@ Memory Measure(const KeyMaker& make_key) {
     EXPECT_TRUE(s.ok()) << s.ToString();
     if (!s.ok()) break;
     EXPECT_TRUE(block->has_fingerprints());
-    memory.header_bytes += block->HeaderBytes();
+    memory.header_bytes += block->TEST_HeaderBytes();
     memory.block_bytes += block->ApproximateMemoryUsage();
   }
   return memory;

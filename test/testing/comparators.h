@@ -1,20 +1,33 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <string>
+
 #include "varve/comparator.h"
 
 namespace varve::test {
 
-// The bytewise order, backwards: one that the engine knows nothing of.
-class ReverseComparator : public Comparator {
+// A base for orders that leave separators alone.
+class ComparatorWithoutSeparators : public Comparator {
  public:
-  int Compare(const Slice& a, const Slice& b) const override {
-    return b.compare(a);
-  }
-  const char* Name() const override { return "test.reverse"; }
+  explicit ComparatorWithoutSeparators(const char* name) : name_(name) {}
+
+  const char* Name() const override { return name_; }
   void FindShortestSeparator(std::string* /*start*/,
                              const Slice& /*limit*/) const override {}
   void FindShortSuccessor(std::string* /*key*/) const override {}
+
+ private:
+  const char* const name_;
+};
+
+// The bytewise order, backwards: one that the engine knows nothing of.
+class ReverseComparator : public ComparatorWithoutSeparators {
+ public:
+  ReverseComparator() : ComparatorWithoutSeparators("test.reverse") {}
+  int Compare(const Slice& a, const Slice& b) const override {
+    return b.compare(a);
+  }
 };
 
 // The bytewise order under its own name, but by an object that the engine does

@@ -16,6 +16,7 @@
 #include "test/testing/model_db.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 
 namespace varve::test {
 
@@ -40,24 +41,29 @@ inline AblationOptions TestAblation() {
   return ablation;
 }
 
+// The same as an experiment; null if there is none.
+inline std::shared_ptr<const Experiment> TestExperiment() {
+  const AblationOptions ablation = TestAblation();
+  return ablation.ToString().empty() ? nullptr : NewExperiment(ablation);
+}
+
 // A block cache of the mode that TestAblation asks for.
 inline std::shared_ptr<Cache> NewTestCache(size_t capacity_bytes) {
   CacheOptions options;
   options.capacity_bytes = capacity_bytes;
-  options.mode = TestAblation().block_cache;
-  return NewBlockCache(options);
+  return NewBlockCache(TestAblation().block_cache, options);
 }
 
 // Statistics of the mode that TestAblation asks for.
 inline std::shared_ptr<Statistics> NewTestStatistics() {
-  return CreateDBStatistics({.mode = TestAblation().statistics});
+  return CreateDBStatistics(TestAblation().statistics);
 }
 
 // Buffers, tables and levels so small that a few thousand entries make
 // several levels.
 inline Options TinyOptions() {
   Options options;
-  options.ablation = TestAblation();
+  options.experiment = TestExperiment();
   options.create_if_missing = true;
   options.write_buffer_size = 64 << 10;
   options.target_file_size_base = 64 << 10;

@@ -3,7 +3,6 @@
 
 // A lookup in one table, inside a read section of its own.
 
-#include "monitoring/read_counts.h"
 #include "table/reader/table.h"
 #include "table/reader/table_core.h"
 #include "util/bytes/hash.h"
@@ -18,11 +17,13 @@ Status GetAt(const Table& table, const Slice& user_key, SequenceNumber sequence,
              const ReadOptions& options = ReadOptions()) {
   const ReadSection section;
   ReadTarget target(value);
-  ReadCounts counts;
-  const TableLookup lookup{user_key, PreviewXxh3(user_key), sequence, &counts};
-  Status s = table.Get(options, lookup, state, &target);
+  LookupResult result;
+  result.target = &target;
+  const TableLookup lookup{user_key, PreviewXxh3(user_key), sequence};
+  Status s = table.Get<false>(options, lookup, &result);
+  *state = result.state;
   StatisticsImpl* const statistics = table.core().options.statistics;
-  if (statistics != nullptr) ReadTotals(counts).Tick(statistics);
+  if (statistics != nullptr) ReadTotals(result.counts).Tick(statistics);
   return s;
 }
 

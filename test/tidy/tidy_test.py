@@ -19,7 +19,7 @@ LAYERS = ["util", "env", "monitoring", "table", "db", "catalog", "capi",
           "tools"]
 # Folders beside the layers, with the highest layer that they may include. Tests
 # and tools include from them; the layers do not.
-BESIDE = {"fault_injection": "env"}
+BESIDE = {"fault_injection": "env", "experimental": "catalog"}
 # The headers of what is in these folders, which the library does not include.
 BESIDE_HEADERS = "varve/testing/"
 # The folders of a layer from the bottom: a file includes from its own and from
@@ -28,7 +28,7 @@ FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "memtable", "write", "wal", "version", "snapshot",
-           "compaction", "folding", "recovery", "engine"],
+           "compaction", "folding", "recovery", "parts", "engine"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in ("c", "c_more", "export")]
@@ -138,6 +138,16 @@ def check_includes(file):
                 r"[a-z_0-9]+|(stdarg|stddef|stdint|stdbool)\.h", target):
             yield number, f"<{target}>: a public header includes only the " \
                           "standard library and varve/"
+
+
+def check_baselines(file):
+    """What an experiment puts in the place of a part is not in the library."""
+    if not file.is_library or "/baseline/" in file.path or (
+            file.path.split("/")[0] in BESIDE):
+        return
+    for number, line in enumerate(file.lines, 1):
+        if re.match(r'\s*#\s*include\s*"[^"]*/baseline/', line):
+            yield number, "only experimental/ includes a baseline"
 
 
 def folder_of(path):
@@ -319,7 +329,7 @@ def check_wall_clock(file):
 
 
 CHECKS = [
-    check_includes, check_folders, check_licence, check_pragma_once, check_size,
+    check_includes, check_baselines, check_folders, check_licence, check_pragma_once, check_size,
     check_test_doors, check_banned, check_unfinished, check_memory_orders,
     check_wall_clock, check_one_place,
 ]
@@ -343,6 +353,11 @@ EXAMPLES = [
     (check_includes, "fault_injection/a.cc", '#include "db/a.h"', True),
     (check_includes, "fault_injection/a.cc", '#include "env/a.h"', False),
     (check_includes, "test/env/a_test.cc", '#include "varve/testing/a.h"',
+     False),
+    (check_baselines, "db/wal/a.cc", '#include "db/wal/baseline/a.h"', True),
+    (check_baselines, "db/wal/baseline/b.cc",
+     '#include "db/wal/baseline/a.h"', False),
+    (check_baselines, "experimental/a.cc", '#include "db/wal/baseline/a.h"',
      False),
     (check_folders, "db/wal/a.cc", '#include "db/engine/a.h"', True),
     (check_folders, "db/wal/a.cc", '#include "db/a.h"', True),

@@ -221,7 +221,7 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
 TEST_F(DbBenchTest, ReportsNoFigureOfAnAblationThatWasNotInUse) {
   const std::vector<std::string> ablations = {
       "--ablate=superversion=mutex,block_index=binary_search,"
-      "block_cache=hash,read_section=fenced,memtable=skiplist",
+      "block_cache=hash,memtable=skiplist",
       "--ablate=block_index=binary_search"};
   for (const std::string& ablation : ablations) {
     const ToolResult from_tables = RunBench(

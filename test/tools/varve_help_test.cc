@@ -64,7 +64,7 @@ TEST(VarveHelpTest, NamesEveryCommandAndOption) {
     EXPECT_NE(overview.find(std::string("\n  ") + command.name + " "),
               std::string::npos)
         << command.name;
-    for (const OptionSpec& option : CommandOptions()) {
+    for (const OptionSpec& option : TEST_CommandOptions()) {
       // Besides the options of ldb and db_bench, which some texts name.
       const std::string line = std::string("\n  --") + option.name;
       const std::string usage = std::string("--") + option.name + "=DIR";
@@ -93,7 +93,7 @@ TEST(VarveHelpTest, ManPageNamesEveryCommandAndOption) {
     EXPECT_TRUE(std::regex_search(page, entry)) << command.name;
   }
   const std::set<std::string> known = OptionsIn(page);
-  for (const OptionSpec& option : CommandOptions()) {
+  for (const OptionSpec& option : TEST_CommandOptions()) {
     EXPECT_TRUE(known.contains(option.name)) << option.name;
   }
 }
@@ -116,7 +116,7 @@ TEST(VarveHelpTest, BashCompletesCommandsAndOptions) {
   for (const Command& command : Commands()) {
     expected.insert(command.name);
     std::set<std::string> options = {"--help"};
-    for (const OptionSpec& option : CommandOptions()) {
+    for (const OptionSpec& option : TEST_CommandOptions()) {
       if (ListsOption(command.options, option.name)) {
         options.insert(std::string("--") + option.name);
       }

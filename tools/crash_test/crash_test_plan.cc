@@ -17,6 +17,7 @@
 #include "util/base/random.h"
 #include "util/bytes/hash.h"
 #include "varve/cache.h"
+#include "varve/experimental.h"
 #include "varve/filter_policy.h"
 
 namespace varve::crash_test {
@@ -252,19 +253,19 @@ namespace {
 
 // Optimizations that a cycle may do without.
 constexpr const char* kAblations[] = {
-    "superversion=mutex", "block_index=binary_search",
-    "block_cache=hash",   "read_section=fenced",
-    "memtable=skiplist",  "table_open=uncached",
-    "snapshots=mutex",    "context=fresh"};
+    "superversion=mutex", "block_index=binary_search", "block_cache=hash",
+    "memtable=skiplist",  "table_open=uncached",       "snapshots=mutex",
+    "context=fresh"};
 
-void DrawAblations(Random* random, CyclePlan* plan) {
-  AblationOptions& ablation = plan->options.ablation;
-  if (random->OneIn(2)) return;
+AblationOptions DrawAblations(Random* random, CyclePlan* plan) {
+  AblationOptions ablation;
+  if (random->OneIn(2)) return ablation;
   for (const char* each : kAblations) {
     // The names are of AblationOptions' own.
     if (random->OneIn(6)) ablation.Parse(each).IgnoreError();
   }
   plan->names += " ablation=" + ablation.ToString();
+  return ablation;
 }
 
 }  // namespace
@@ -290,11 +291,12 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
     options.max_open_files = 10;
     say("max_open_files", 10);
   }
-  DrawAblations(&random, &plan);
+  const AblationOptions ablation = DrawAblations(&random, &plan);
+  options.experiment = NewExperiment(ablation);
   if (random.OneIn(2)) {
-    options.block_cache =
-        NewBlockCache({.capacity_bytes = random.OneIn(2) ? size_t{0} : 64 << 10,
-                       .mode = options.ablation.block_cache});
+    options.block_cache = NewBlockCache(
+        ablation.block_cache,
+        {.capacity_bytes = random.OneIn(2) ? size_t{0} : 64 << 10});
   }
   options.cache_index_and_filter_blocks = random.OneIn(4);
   if (random.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);

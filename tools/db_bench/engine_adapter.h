@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "varve/ablation.h"
+#include "varve/experimental.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -110,6 +110,23 @@ class EngineSession {
   const Status& error() const { return error_; }
 
  protected:
+  // MultiGet by one get(key, &value) after the other.
+  template <typename Get>
+  static bool GetEach(const std::vector<Slice>& keys, size_t* found,
+                      uint64_t* value_bytes, Get get) {
+    *found = 0;
+    *value_bytes = 0;
+    for (const Slice& key : keys) {
+      Slice value;
+      const Lookup lookup = get(key, &value);
+      if (lookup == Lookup::kError) return false;
+      if (lookup == Lookup::kMissing) continue;
+      ++*found;
+      *value_bytes += value.size();
+    }
+    return true;
+  }
+
   Status error_;
 };
 

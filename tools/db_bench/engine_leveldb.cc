@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/engine_lsm.h"
 
 namespace varve {
 
@@ -17,112 +18,54 @@ namespace {
 // It has no "all of them": more than it can ever need here.
 constexpr int kAllFiles = 50000;
 
-leveldb::Slice ToLevel(const Slice& slice) {
-  return leveldb::Slice(slice.data(), slice.size());
-}
-Slice FromLevel(const leveldb::Slice& slice) {
-  return Slice(slice.data(), slice.size());
-}
-Status FromLevel(const leveldb::Status& status) {
-  if (status.ok()) return Status::OK();
-  return Status::IOError("leveldb: " + status.ToString());
-}
+struct LevelApi {
+  using DB = leveldb::DB;
+  using Iterator = leveldb::Iterator;
+  using ReadOptions = leveldb::ReadOptions;
+  using WriteOptions = leveldb::WriteOptions;
+  using WriteBatch = leveldb::WriteBatch;
+  using Value = std::string;
 
-class LevelCursor final : public EngineCursor {
- public:
-  LevelCursor(leveldb::DB* db, const leveldb::ReadOptions& options)
-      : db_(db), options_(options) {}
-
-  void Renew() override { iterator_.reset(db_->NewIterator(options_)); }
-  bool SeekToFirst() override {
-    iterator_->SeekToFirst();
-    return Arrive();
+  static leveldb::Slice ToSlice(const Slice& slice) {
+    return leveldb::Slice(slice.data(), slice.size());
   }
-  bool SeekToLast() override {
-    iterator_->SeekToLast();
-    return Arrive();
+  static Slice FromSlice(const leveldb::Slice& slice) {
+    return Slice(slice.data(), slice.size());
   }
-  bool Seek(const Slice& target) override {
-    iterator_->Seek(ToLevel(target));
-    return Arrive();
+  static Status FromStatus(const leveldb::Status& status) {
+    if (status.ok()) return Status::OK();
+    return Status::IOError("leveldb: " + status.ToString());
   }
-  bool Next() override {
-    iterator_->Next();
-    return Arrive();
+  static std::unique_ptr<Iterator> NewIterator(DB* db,
+                                               const ReadOptions& options) {
+    return std::unique_ptr<Iterator>(db->NewIterator(options));
   }
-  bool Prev() override {
-    iterator_->Prev();
-    return Arrive();
+  static leveldb::Status Get(DB* db, const ReadOptions& options,
+                             const leveldb::Slice& key, Value* value) {
+    return db->Get(options, key, value);
   }
-  Status status() const override { return FromLevel(iterator_->status()); }
-
- private:
-  bool Arrive() {
-    if (!iterator_->Valid()) return false;
-    key = FromLevel(iterator_->key());
-    value = FromLevel(iterator_->value());
-    return true;
+  // Get replaces it.
+  static void Clear(Value* /*value*/) {}
+  static void Put(WriteBatch* batch, const leveldb::Slice& key,
+                  const leveldb::Slice& value) {
+    batch->Put(key, value);
   }
-
-  leveldb::DB* db_;
-  leveldb::ReadOptions options_;
-  std::unique_ptr<leveldb::Iterator> iterator_;
+  static void Delete(WriteBatch* batch, const leveldb::Slice& key) {
+    batch->Delete(key);
+  }
 };
 
-class LevelSession final : public EngineSession {
+class LevelSession final : public LsmSession<LevelApi> {
  public:
-  LevelSession(leveldb::DB* db, const leveldb::ReadOptions& read_options,
-               const leveldb::WriteOptions& write_options)
-      : db_(db), read_options_(read_options), write_options_(write_options) {}
+  using LsmSession::LsmSession;
 
-  Lookup Get(const Slice& key, Slice* value) override {
-    const leveldb::Status status =
-        db_->Get(read_options_, ToLevel(key), &value_);
-    if (status.ok()) {
-      *value = value_;
-      return Lookup::kFound;
-    }
-    if (status.IsNotFound()) return Lookup::kMissing;
-    error_ = FromLevel(status);
-    return Lookup::kError;
-  }
-
-  // It has no such call: one Get after the other.
+  // It has no such call.
   bool MultiGet(const std::vector<Slice>& keys, size_t* found,
                 uint64_t* value_bytes) override {
-    *found = 0;
-    *value_bytes = 0;
-    for (const Slice& key : keys) {
-      Slice value;
-      const Lookup lookup = Get(key, &value);
-      if (lookup == Lookup::kError) return false;
-      if (lookup == Lookup::kMissing) continue;
-      ++*found;
-      *value_bytes += value.size();
-    }
-    return true;
+    return GetEach(
+        keys, found, value_bytes,
+        [this](const Slice& key, Slice* value) { return Get(key, value); });
   }
-
-  std::unique_ptr<EngineCursor> NewCursor() override {
-    return std::make_unique<LevelCursor>(db_, read_options_);
-  }
-
-  void Put(const Slice& key, const Slice& value) override {
-    batch_.Put(ToLevel(key), ToLevel(value));
-  }
-  void Delete(const Slice& key) override { batch_.Delete(ToLevel(key)); }
-  Status Commit() override {
-    const leveldb::Status status = db_->Write(write_options_, &batch_);
-    batch_.Clear();
-    return FromLevel(status);
-  }
-
- private:
-  leveldb::DB* db_;
-  leveldb::ReadOptions read_options_;
-  leveldb::WriteOptions write_options_;
-  std::string value_;
-  leveldb::WriteBatch batch_;
 };
 
 class LevelEngine final : public Engine {
@@ -163,7 +106,8 @@ class LevelEngine final : public Engine {
   std::string IoPath() override { return "mmap of 1000 tables, else pread"; }
 
   Status Destroy(const EngineConfig& config) override {
-    return FromLevel(leveldb::DestroyDB(config.path, leveldb::Options()));
+    return LevelApi::FromStatus(
+        leveldb::DestroyDB(config.path, leveldb::Options()));
   }
 
   Status Open(const EngineConfig& config) override {
@@ -188,7 +132,7 @@ class LevelEngine final : public Engine {
     leveldb::DB* db = nullptr;
     const leveldb::Status status = leveldb::DB::Open(options, config.path, &db);
     db_.reset(db);
-    return FromLevel(status);
+    return LevelApi::FromStatus(status);
   }
 
   Status Close() override {

@@ -122,22 +122,14 @@ class LmdbSession final : public EngineSession {
   // One transaction for all keys.
   bool MultiGet(const std::vector<Slice>& keys, size_t* found,
                 uint64_t* value_bytes) override {
-    *found = 0;
-    *value_bytes = 0;
     const int result = reads_.Renew();
     if (result != MDB_SUCCESS) {
       error_ = FromLmdb("mdb_txn_renew", result);
       return false;
     }
-    for (const Slice& key : keys) {
-      Slice value;
-      const Lookup lookup = Find(key, &value);
-      if (lookup == Lookup::kError) return false;
-      if (lookup == Lookup::kMissing) continue;
-      ++*found;
-      *value_bytes += value.size();
-    }
-    return true;
+    return GetEach(
+        keys, found, value_bytes,
+        [this](const Slice& key, Slice* value) { return Find(key, value); });
   }
 
   std::unique_ptr<EngineCursor> NewCursor() override {

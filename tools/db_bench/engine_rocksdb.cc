@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/engine_lsm.h"
 #include "tools/db_bench/peer_rocksdb_version.h"
 #include "varve/options.h"
 
@@ -19,17 +20,66 @@ namespace varve {
 
 namespace {
 
-rocksdb::Slice ToRocks(const Slice& slice) {
-  return rocksdb::Slice(slice.data(), slice.size());
-}
-Slice FromRocks(const rocksdb::Slice& slice) {
-  return Slice(slice.data(), slice.size());
-}
-Status FromRocks(const rocksdb::Status& status) {
-  if (status.ok()) return Status::OK();
-  if (status.IsNotSupported()) return Status::NotSupported(status.ToString());
-  return Status::IOError("rocksdb: " + status.ToString());
-}
+struct RocksApi {
+  using DB = rocksdb::DB;
+  using Iterator = rocksdb::Iterator;
+  using ReadOptions = rocksdb::ReadOptions;
+  using WriteOptions = rocksdb::WriteOptions;
+  using WriteBatch = rocksdb::WriteBatch;
+  using Value = rocksdb::PinnableSlice;
+  using Status = rocksdb::Status;
+
+  class Keys {
+   public:
+    const rocksdb::Slice* From(const std::vector<Slice>& keys) {
+      if (keys_.size() < keys.size()) keys_.resize(keys.size());
+      for (size_t i = 0; i < keys.size(); ++i) keys_[i] = ToSlice(keys[i]);
+      return keys_.data();
+    }
+
+   private:
+    std::vector<rocksdb::Slice> keys_;
+  };
+
+  static rocksdb::Slice ToSlice(const Slice& slice) {
+    return rocksdb::Slice(slice.data(), slice.size());
+  }
+  static Slice FromSlice(const rocksdb::Slice& slice) {
+    return Slice(slice.data(), slice.size());
+  }
+  static varve::Status FromStatus(const Status& status) {
+    if (status.ok()) return varve::Status::OK();
+    if (status.IsNotSupported()) {
+      return varve::Status::NotSupported(status.ToString());
+    }
+    return varve::Status::IOError("rocksdb: " + status.ToString());
+  }
+  static std::unique_ptr<Iterator> NewIterator(DB* db,
+                                               const ReadOptions& options) {
+    return std::unique_ptr<Iterator>(db->NewIterator(options));
+  }
+  static Status Get(DB* db, const ReadOptions& options,
+                    const rocksdb::Slice& key, Value* value) {
+    return db->Get(options, db->DefaultColumnFamily(), key, value);
+  }
+  static void MultiGet(DB* db, const ReadOptions& options, size_t count,
+                       const rocksdb::Slice* keys, Value* values,
+                       Status* statuses) {
+    db->MultiGet(options, db->DefaultColumnFamily(), count, keys, values,
+                 statuses);
+  }
+  static void Clear(Value* value) { value->Reset(); }
+  // An update of a batch in memory fails only where Write does as well.
+  static void Put(WriteBatch* batch, const rocksdb::Slice& key,
+                  const rocksdb::Slice& value) {
+    batch->Put(key, value).PermitUncheckedError();
+  }
+  static void Delete(WriteBatch* batch, const rocksdb::Slice& key) {
+    batch->Delete(key).PermitUncheckedError();
+  }
+};
+
+using RocksSession = LsmMultiGetSession<RocksApi>;
 
 // A type has the same number here and there, that in files.
 Status ParseCompression(const std::string& name,
@@ -54,119 +104,6 @@ rocksdb::Status OpenRocks(const rocksdb::Options& options,
   }
 }
 
-class RocksCursor final : public EngineCursor {
- public:
-  RocksCursor(rocksdb::DB* db, const rocksdb::ReadOptions& options)
-      : db_(db), options_(options) {}
-
-  void Renew() override { iterator_.reset(db_->NewIterator(options_)); }
-  bool SeekToFirst() override {
-    iterator_->SeekToFirst();
-    return Arrive();
-  }
-  bool SeekToLast() override {
-    iterator_->SeekToLast();
-    return Arrive();
-  }
-  bool Seek(const Slice& target) override {
-    iterator_->Seek(ToRocks(target));
-    return Arrive();
-  }
-  bool Next() override {
-    iterator_->Next();
-    return Arrive();
-  }
-  bool Prev() override {
-    iterator_->Prev();
-    return Arrive();
-  }
-  Status status() const override { return FromRocks(iterator_->status()); }
-
- private:
-  bool Arrive() {
-    if (!iterator_->Valid()) return false;
-    key = FromRocks(iterator_->key());
-    value = FromRocks(iterator_->value());
-    return true;
-  }
-
-  rocksdb::DB* db_;
-  rocksdb::ReadOptions options_;
-  std::unique_ptr<rocksdb::Iterator> iterator_;
-};
-
-class RocksSession final : public EngineSession {
- public:
-  RocksSession(rocksdb::DB* db, const rocksdb::ReadOptions& read_options,
-               const rocksdb::WriteOptions& write_options)
-      : db_(db), read_options_(read_options), write_options_(write_options) {}
-
-  Lookup Get(const Slice& key, Slice* value) override {
-    value_.Reset();
-    const rocksdb::Status status = db_->Get(
-        read_options_, db_->DefaultColumnFamily(), ToRocks(key), &value_);
-    if (status.ok()) {
-      *value = FromRocks(value_);
-      return Lookup::kFound;
-    }
-    if (status.IsNotFound()) return Lookup::kMissing;
-    error_ = FromRocks(status);
-    return Lookup::kError;
-  }
-
-  bool MultiGet(const std::vector<Slice>& keys, size_t* found,
-                uint64_t* value_bytes) override {
-    if (values_.size() < keys.size()) {
-      values_ = std::vector<rocksdb::PinnableSlice>(keys.size());
-      statuses_.resize(keys.size());
-      keys_.resize(keys.size());
-    }
-    for (size_t i = 0; i < keys.size(); ++i) keys_[i] = ToRocks(keys[i]);
-    db_->MultiGet(read_options_, db_->DefaultColumnFamily(), keys.size(),
-                  keys_.data(), values_.data(), statuses_.data());
-    *found = 0;
-    *value_bytes = 0;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (statuses_[i].ok()) {
-        ++*found;
-        *value_bytes += values_[i].size();
-      } else if (!statuses_[i].IsNotFound()) {
-        error_ = FromRocks(statuses_[i]);
-        return false;
-      }
-      values_[i].Reset();
-    }
-    return true;
-  }
-
-  std::unique_ptr<EngineCursor> NewCursor() override {
-    return std::make_unique<RocksCursor>(db_, read_options_);
-  }
-
-  // An update of a batch in memory fails only where Write does as well.
-  void Put(const Slice& key, const Slice& value) override {
-    batch_.Put(ToRocks(key), ToRocks(value)).PermitUncheckedError();
-  }
-  void Delete(const Slice& key) override {
-    batch_.Delete(ToRocks(key)).PermitUncheckedError();
-  }
-  Status Commit() override {
-    const rocksdb::Status status = db_->Write(write_options_, &batch_);
-    batch_.Clear();
-    return FromRocks(status);
-  }
-
- private:
-  rocksdb::DB* db_;
-  rocksdb::ReadOptions read_options_;
-  rocksdb::WriteOptions write_options_;
-  rocksdb::PinnableSlice value_;
-  std::vector<rocksdb::Slice> keys_;
-  std::vector<rocksdb::PinnableSlice> values_;
-  std::vector<rocksdb::Status> statuses_;
-  rocksdb::WriteBatch batch_;
-};
-
 class RocksEngine final : public Engine {
  public:
   std::string Version() const override { return DescribeRocksDb(); }
@@ -181,7 +118,8 @@ class RocksEngine final : public Engine {
   }
 
   Status Destroy(const EngineConfig& config) override {
-    return FromRocks(rocksdb::DestroyDB(config.path, rocksdb::Options()));
+    return RocksApi::FromStatus(
+        rocksdb::DestroyDB(config.path, rocksdb::Options()));
   }
 
   Status Open(const EngineConfig& config) override {
@@ -223,13 +161,13 @@ class RocksEngine final : public Engine {
     read_options_.verify_checksums = config.verify_checksums;
     write_options_.sync = config.sync;
     write_options_.disableWAL = config.disable_wal;
-    return FromRocks(OpenRocks(options, config.path, &db_));
+    return RocksApi::FromStatus(OpenRocks(options, config.path, &db_));
   }
 
   Status Close() override {
     const rocksdb::Status status = db_->Close();
     db_.reset();
-    return FromRocks(status);
+    return RocksApi::FromStatus(status);
   }
 
   std::unique_ptr<EngineSession> NewSession() override {
@@ -238,10 +176,10 @@ class RocksEngine final : public Engine {
   }
 
   Status Flush() override {
-    return FromRocks(db_->Flush(rocksdb::FlushOptions()));
+    return RocksApi::FromStatus(db_->Flush(rocksdb::FlushOptions()));
   }
   Status Compact() override {
-    return FromRocks(
+    return RocksApi::FromStatus(
         db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
   }
 
@@ -254,7 +192,7 @@ class RocksEngine final : public Engine {
   }
 
   Status VerifyChecksum() override {
-    return FromRocks(db_->VerifyChecksum(read_options_));
+    return RocksApi::FromStatus(db_->VerifyChecksum(read_options_));
   }
 
   bool Property(const std::string& name, std::string* value) override {

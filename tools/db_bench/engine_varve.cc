@@ -5,64 +5,62 @@
 #include <vector>
 
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/engine_lsm.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 #include "varve/statistics.h"
 
 namespace varve {
 
 namespace {
 
-class VarveCursor final : public EngineCursor {
- public:
-  VarveCursor(DB* db, const ReadOptions& options)
-      : db_(db), options_(options) {}
+struct VarveApi {
+  using DB = varve::DB;
+  using Iterator = varve::Iterator;
+  using ReadOptions = varve::ReadOptions;
+  using WriteOptions = varve::WriteOptions;
+  using WriteBatch = varve::WriteBatch;
+  using Value = PinnableSlice;
+  using Status = varve::Status;
 
-  void Renew() override { iterator_ = db_->NewIterator(options_); }
-  bool SeekToFirst() override {
-    iterator_->SeekToFirst();
-    return Arrive();
-  }
-  bool SeekToLast() override {
-    iterator_->SeekToLast();
-    return Arrive();
-  }
-  bool Seek(const Slice& target) override {
-    iterator_->Seek(target);
-    return Arrive();
-  }
-  bool Next() override {
-    iterator_->Next();
-    return Arrive();
-  }
-  bool Prev() override {
-    iterator_->Prev();
-    return Arrive();
-  }
-  Status status() const override { return iterator_->status(); }
+  struct Keys {
+    static const Slice* From(const std::vector<Slice>& keys) {
+      return keys.data();
+    }
+  };
 
- private:
-  bool Arrive() {
-    if (!iterator_->Valid()) return false;
-    key = iterator_->key();
-    value = iterator_->value();
-    return true;
+  static const Slice& ToSlice(const Slice& slice) { return slice; }
+  static Slice FromSlice(const Slice& slice) { return slice; }
+  static const Status& FromStatus(const Status& status) { return status; }
+  static std::unique_ptr<Iterator> NewIterator(DB* db,
+                                               const ReadOptions& options) {
+    return db->NewIterator(options);
   }
-
-  DB* db_;
-  ReadOptions options_;
-  std::unique_ptr<Iterator> iterator_;
+  static Status Get(DB* db, const ReadOptions& options, const Slice& key,
+                    Value* value) {
+    return db->Get(options, key, value);
+  }
+  static void MultiGet(DB* db, const ReadOptions& options, size_t count,
+                       const Slice* keys, Value* values, Status* statuses) {
+    db->MultiGet(options, count, keys, values, statuses);
+  }
+  static void Clear(Value* value) { value->Reset(); }
+  static void Put(WriteBatch* batch, const Slice& key, const Slice& value) {
+    batch->Put(key, value);
+  }
+  static void Delete(WriteBatch* batch, const Slice& key) {
+    batch->Delete(key);
+  }
 };
 
-class VarveSession final : public EngineSession {
+class VarveSession final : public LsmMultiGetSession<VarveApi> {
  public:
   // `catalog` may be null.
   VarveSession(DB* db, Catalog* catalog, const ReadOptions& read_options,
                const WriteOptions& write_options)
-      : db_(db),
-        catalog_(catalog),
-        read_options_(read_options),
-        write_options_(write_options) {}
+      : LsmMultiGetSession(db, read_options, write_options),
+        catalog_(catalog) {}
 
   Lookup FindDatabase(const Slice& name) override {
     if (catalog_ == nullptr) return EngineSession::FindDatabase(name);
@@ -74,64 +72,8 @@ class VarveSession final : public EngineSession {
     return Lookup::kError;
   }
 
-  Lookup Get(const Slice& key, Slice* value) override {
-    value_.Reset();
-    Status status = db_->Get(read_options_, key, &value_);
-    if (status.ok()) {
-      *value = value_;
-      return Lookup::kFound;
-    }
-    if (status.IsNotFound()) return Lookup::kMissing;
-    error_ = std::move(status);
-    return Lookup::kError;
-  }
-
-  bool MultiGet(const std::vector<Slice>& keys, size_t* found,
-                uint64_t* value_bytes) override {
-    if (values_.size() < keys.size()) {
-      values_ = std::vector<PinnableSlice>(keys.size());
-      statuses_.resize(keys.size());
-    }
-    db_->MultiGet(read_options_, keys.size(), keys.data(), values_.data(),
-                  statuses_.data());
-    *found = 0;
-    *value_bytes = 0;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (statuses_[i].ok()) {
-        ++*found;
-        *value_bytes += values_[i].size();
-      } else if (!statuses_[i].IsNotFound()) {
-        error_ = statuses_[i];
-        return false;
-      }
-      values_[i].Reset();
-    }
-    return true;
-  }
-
-  std::unique_ptr<EngineCursor> NewCursor() override {
-    return std::make_unique<VarveCursor>(db_, read_options_);
-  }
-
-  void Put(const Slice& key, const Slice& value) override {
-    batch_.Put(key, value);
-  }
-  void Delete(const Slice& key) override { batch_.Delete(key); }
-  Status Commit() override {
-    Status status = db_->Write(write_options_, &batch_);
-    batch_.Clear();
-    return status;
-  }
-
  private:
-  DB* db_;
-  Catalog* catalog_;
-  ReadOptions read_options_;
-  WriteOptions write_options_;
-  PinnableSlice value_;
-  std::vector<PinnableSlice> values_;
-  std::vector<Status> statuses_;
-  WriteBatch batch_;
+  Catalog* const catalog_;
 };
 
 class VarveEngine final : public Engine {
@@ -160,10 +102,10 @@ class VarveEngine final : public Engine {
     options.max_subcompactions = config.subcompactions;
     CacheOptions cache_options;
     cache_options.capacity_bytes = config.cache_bytes;
-    cache_options.mode = config.ablation.block_cache;
-    options.block_cache = NewBlockCache(cache_options);
+    options.block_cache =
+        NewBlockCache(config.ablation.block_cache, cache_options);
     options.stats_level = static_cast<StatsLevel>(config.stats_level);
-    options.ablation = config.ablation;
+    options.experiment = NewExperiment(config.ablation);
     if (config.case_insensitive_keys) options.key_case = KeyCase::kInsensitive;
     options.max_open_files = config.open_files;
     options.target_file_size_base = config.target_file_bytes;
@@ -180,8 +122,8 @@ class VarveEngine final : public Engine {
     if (config.statistics) {
       if (statistics_ == nullptr) {
         statistics_ = CreateDBStatistics(
-            {.level = static_cast<StatsLevel>(config.stats_level),
-             .mode = config.ablation.statistics});
+            config.ablation.statistics,
+            {.level = static_cast<StatsLevel>(config.stats_level)});
       }
       options.statistics = statistics_;
     }
@@ -196,7 +138,7 @@ class VarveEngine final : public Engine {
     if (catalog_ != nullptr) return Status::OK();
     CatalogOptions options;
     options.create_if_missing = true;
-    options.options.ablation = config.ablation;
+    options.options.experiment = NewExperiment(config.ablation);
     Status status = Catalog::Open(options, config.path + "_catalog", &catalog_);
     std::vector<std::string> there;
     if (status.ok()) catalog_->List(&there);

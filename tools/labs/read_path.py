@@ -7,7 +7,7 @@ import report as pages
 
 TITLE = "The read path, part by part"
 PARTS = ["superversion=mutex", "block_index=binary_search",
-         "block_cache=hash", "read_section=fenced"]
+         "block_cache=hash"]
 ALL = ",".join(PARTS)
 FORMS = {"production": [], **{part: [f"--ablate={part}"] for part in PARTS},
          "all of these": [f"--ablate={ALL}"]}

@@ -20,9 +20,10 @@
 #include <thread>
 #include <vector>
 
+#include "db/memtable/baseline/skiplist.h"
+#include "db/memtable/baseline/skiplist_order.h"
 #include "db/memtable/blink_tree.h"
 #include "db/memtable/memtable.h"
-#include "db/memtable/skiplist.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
@@ -171,13 +172,13 @@ void BM_Scan(benchmark::State& state) {
   }
 }
 
-template <MemTableMode kMode>
+template <NewMemTableOrder* kOrder>
 void BM_MemTableAdd(benchmark::State& state) {
   const auto keys = MakeKeys(static_cast<Order>(state.range(0)));
   const std::string value(kValueBytes, 'v');
   for (auto _ : state) {
     auto memtable = std::make_unique<MemTable>(
-        &Ordered<BlinkTree>::Comparator(), 0, kWriteBufferBytes, kMode);
+        &Ordered<BlinkTree>::Comparator(), 0, kWriteBufferBytes, kOrder);
     Measure(&state, static_cast<size_t>(state.range(1)), [&](size_t i) {
       memtable->Add(i + 1, ValueType::kValue, keys[i].slice(), value);
     });
@@ -203,8 +204,8 @@ BENCHMARK(BM_Find<BlinkTree>)->Apply(FindArguments);
 BENCHMARK(BM_Find<SkipList>)->Apply(FindArguments);
 BENCHMARK(BM_Scan<BlinkTree>)->UseManualTime()->Iterations(1);
 BENCHMARK(BM_Scan<SkipList>)->UseManualTime()->Iterations(1);
-BENCHMARK(BM_MemTableAdd<MemTableMode::kBlinkTree>)->Apply(Arguments);
-BENCHMARK(BM_MemTableAdd<MemTableMode::kSkipList>)->Apply(Arguments);
+BENCHMARK(BM_MemTableAdd<nullptr>)->Apply(Arguments);
+BENCHMARK(BM_MemTableAdd<&NewSkipListOrder>)->Apply(Arguments);
 
 }  // namespace
 }  // namespace varve

@@ -14,7 +14,10 @@
 #include <mutex>
 #include <vector>
 
+#include "monitoring/baseline/global_statistics_cells.h"
+#include "monitoring/baseline/thread_statistics_cells.h"
 #include "monitoring/statistics.h"
+#include "varve/experimental.h"
 
 namespace varve {
 namespace {
@@ -92,11 +95,11 @@ BENCHMARK_CAPTURE(UpdateOnPath, cpu_id, PerCpuPath::kCpuId);
 BENCHMARK_CAPTURE(UpdateOnPath, atomic, PerCpuPath::kAtomic);
 
 void RecordInHistogram(benchmark::State& state, StatisticsMode mode) {
-  static StatisticsImpl all[] = {
-      StatisticsImpl({.mode = StatisticsMode::kPerCpu}),
-      StatisticsImpl({.mode = StatisticsMode::kGlobal}),
-      StatisticsImpl({.mode = StatisticsMode::kThread})};
-  StatisticsImpl& mine = all[static_cast<int>(mode)];
+  static const std::shared_ptr<Statistics> all[] = {
+      CreateDBStatistics(StatisticsMode::kPerCpu),
+      CreateDBStatistics(StatisticsMode::kGlobal),
+      CreateDBStatistics(StatisticsMode::kThread)};
+  StatisticsImpl& mine = *StatisticsImpl::Of(all[static_cast<int>(mode)].get());
   uint64_t value = 0;
   for (auto _ : state) {
     mine.Record(HistogramType::kDbGet, 500 + (value++ & 1023));
@@ -164,7 +167,8 @@ void DoQuery(const StatisticsImpl& statistics, Query query) {
 }
 
 void QueryLatency(benchmark::State& state, StatisticsMode mode, Query query) {
-  StatisticsImpl statistics({.mode = mode});
+  const auto created = CreateDBStatistics(mode);
+  StatisticsImpl& statistics = *StatisticsImpl::Of(created.get());
   const Tickers tickers(&statistics, static_cast<int>(state.range(0)));
   if (tickers.count() != static_cast<size_t>(state.range(0))) {
     state.SkipWithError("not so many threads can be had");

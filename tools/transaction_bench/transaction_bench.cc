@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "db/snapshot/snapshot_registry.h"
+#include "varve/experimental.h"
 #include "varve/read_transaction.h"
 
 namespace varve::bench {
@@ -44,7 +45,7 @@ void Must(const Status& status) {
 BenchDb::BenchDb(const AblationOptions& ablation) : path_(NewDirectory()) {
   Options options;
   options.create_if_missing = true;
-  options.ablation = ablation;
+  options.experiment = NewExperiment(ablation);
   Must(DB::Open(options, path_, &db_));
   for (int i = 0; i < 1000; ++i) {
     Must(db_->Put({}, "key" + std::to_string(i), "value"));
@@ -99,8 +100,7 @@ BENCHMARK_CAPTURE(GetSnapshot, mutex, SnapshotMode::kMutex)->Apply(ForThreads);
 void SnapshotOfNewNumber(benchmark::State& state) {
   Mutex mutex;
   std::atomic<SequenceNumber> last_sequence{0};
-  auto* const registry =
-      new SnapshotRegistry(SnapshotMode::kPerThread, nullptr, &mutex, nullptr);
+  auto* const registry = new SnapshotRegistry(false, &mutex, nullptr);
   registry->SetLastSequence(&last_sequence);
   SequenceNumber sequence = 0;
   for (auto _ : state) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "varve/db.h"
+#include "varve/experimental.h"
 
 namespace varve::bench {
 

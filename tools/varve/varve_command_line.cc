@@ -115,7 +115,7 @@ std::string CheckOperands(const CommandLine& line) {
 
 }  // namespace
 
-std::span<const OptionSpec> CommandOptions() { return kOptions; }
+std::span<const OptionSpec> TEST_CommandOptions() { return kOptions; }
 
 bool ListsOption(const char* options, const std::string& name) {
   const std::string list = std::string(" ") + options + " ";

@@ -62,7 +62,7 @@ struct OptionSpec {
 };
 
 // All options of all commands.
-std::span<const OptionSpec> CommandOptions();
+std::span<const OptionSpec> TEST_CommandOptions();
 // Whether `options`, as in Command, names the option.
 bool ListsOption(const char* options, const std::string& name);
 

@@ -73,7 +73,7 @@ class TableDump {
     if (Wants("index", true)) PrintIndex();
     if (Wants("blocks", false) || Wants("keys", false)) {
       status = PrintBlocks();
-      if (Wants("keys", false)) PrintRangeDeletions();
+      if (Wants("keys", false)) PrintRangeTombstones();
     }
     if (status.ok() && session_.line.Has("verify")) {
       status = VerifyTable(*core_);
@@ -239,7 +239,7 @@ class TableDump {
     fputc('\n', out_);
   }
 
-  void PrintRangeDeletions() {
+  void PrintRangeTombstones() {
     if (core_->tombstones == nullptr) return;
     fputs("range deletions\n", out_);
     for (size_t i = 0; i < core_->tombstones->size(); ++i) {

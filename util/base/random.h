@@ -33,9 +33,6 @@ class Random {
   // True once in n calls on average. REQUIRES: n > 0.
   bool OneIn(uint64_t n) { return Uniform(n) == 0; }
 
-  // A value in [0, 1), a multiple of 2^-53.
-  double NextDouble() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
-
  private:
   uint64_t state_;
 };

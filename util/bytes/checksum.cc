@@ -87,31 +87,4 @@ uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size) {
   return 0;
 }
 
-uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size,
-                       char block_type) {
-  switch (type) {
-    case ChecksumType::kNone:
-      return 0;
-    case ChecksumType::kCrc32c:
-      return MaskCrc(Crc32cExtend(Crc32c(body, body_size), &block_type, 1));
-    case ChecksumType::kXxHash32: {
-      XXH32_state_t state;
-      XXH32_reset(&state, 0);
-      XXH32_update(&state, body, body_size);
-      XXH32_update(&state, &block_type, 1);
-      return XXH32_digest(&state);
-    }
-    case ChecksumType::kXxHash64: {
-      XXH64_state_t state;
-      XXH64_reset(&state, 0);
-      XXH64_update(&state, body, body_size);
-      XXH64_update(&state, &block_type, 1);
-      return static_cast<uint32_t>(XXH64_digest(&state));
-    }
-    case ChecksumType::kXxh3:
-      return MixType(Xxh3(body, body_size), block_type);
-  }
-  return 0;
-}
-
 }  // namespace varve

@@ -39,12 +39,8 @@ constexpr bool IsChecksumType(uint8_t value) { return value <= 4; }
 
 // The 32-bit checksum that follows a block: it covers the block's body and its
 // compression type byte. kNone gives 0, which readers must not compare.
-// REQUIRES: `type` is one of the enumerators.
-//
-// The first form finds the type byte at body[body_size], as it lies in a file;
-// the second takes it apart from the body.
+// The type byte is body[body_size], as in a file. REQUIRES: `type` is one of
+// the enumerators.
 uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size);
-uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size,
-                       char block_type);
 
 }  // namespace varve

@@ -67,12 +67,8 @@ constexpr size_t VarintLength(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// Maps small magnitudes of either sign to small unsigned values:
-// 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
-constexpr uint64_t ZigZagEncode(int64_t value) {
-  return (static_cast<uint64_t>(value) << 1) ^
-         static_cast<uint64_t>(value >> 63);
-}
+// Maps unsigned values to those of either sign: 0, 1, 2, 3, ... become
+// 0, -1, 1, -2, ...
 constexpr int64_t ZigZagDecode(uint64_t value) {
   return static_cast<int64_t>((value >> 1) ^ (0 - (value & 1)));
 }

@@ -229,11 +229,6 @@ size_t Compressor::CompressBehind(size_t prefix_bytes, size_t max_bytes,
   return 0;
 }
 
-bool CompressBlock(CompressionType type, int level, const Slice& raw,
-                   std::string* body) {
-  return Compressor(type, level).Compress(raw, body);
-}
-
 Status UncompressedLength(CompressionType type, uint32_t format_version,
                           const Slice& body, size_t* length) {
   const Codec codec = CodecOf(type);

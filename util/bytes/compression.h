@@ -58,10 +58,6 @@ class Compressor {
   std::unique_ptr<State> state_;
 };
 
-// One block, with a Compressor of its own.
-[[nodiscard]] bool CompressBlock(CompressionType type, int level,
-                                 const Slice& raw, std::string* body);
-
 // Reading takes two steps, so that the caller decides where the raw bytes go.
 // `format_version` is the one in the table's footer. `type` may be any byte.
 // Errors of both: NotSupported names a type that Varve cannot read; Corruption

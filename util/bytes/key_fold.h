@@ -29,7 +29,6 @@
 #include <emmintrin.h>
 #endif
 
-#include "util/base/ablation_choice.h"
 #include "varve/slice.h"
 
 namespace varve {
@@ -157,8 +156,7 @@ class FoldedKey {
 
   // REQUIRES: folding is not kNone.
   FoldedKey(const Slice& key, KeyFolding folding) {
-    if (key.size() <= kInlineBytes &&
-        (kAblationsSealed || folding == KeyFolding::kAsciiFirst) &&
+    if (key.size() <= kInlineBytes && folding == KeyFolding::kAsciiFirst &&
         FoldAscii(key.data(), key.size(), inline_)) [[likely]] {
       data_ = inline_;
       size_ = key.size();

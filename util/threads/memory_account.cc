@@ -89,7 +89,6 @@ MemoryAccount* TakeEnded(Accounts* accounts) VARVE_REQUIRES(accounts->mutex) {
 }  // namespace
 
 MemoryAccount* NewMemoryAccount() {
-  static const ThreadExit thread_exit(&EndAccount);
   Accounts& accounts = AllAccounts();
   MemoryAccount* account = nullptr;
   {
@@ -104,7 +103,7 @@ MemoryAccount* NewMemoryAccount() {
                              sizeof(account->name));
   }
   current_memory_account = account;
-  thread_exit.CallWith(account);
+  CallAtThreadExit(&EndAccount, account);
   return account;
 }
 

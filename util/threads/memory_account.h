@@ -43,8 +43,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "util/base/ablation_choice.h"
-
 namespace varve {
 
 enum class MemoryKind : uint8_t {
@@ -96,15 +94,13 @@ inline void AddToOwn(std::atomic<uint64_t>* word, uint64_t bytes) {
 // else.
 inline MemoryAccount* NoteAllocated(MemoryKind kind, size_t bytes) {
   const int k = static_cast<int>(kind);
-  if constexpr (!kAblationsSealed) {
-    // relaxed: B3.
-    if (memory_accounting_is_atomic.load(std::memory_order_relaxed))
-        [[unlikely]] {
-      // relaxed: seen before its free is, by what hands the memory on.
-      shared_memory_account.own[k].allocated.fetch_add(
-          bytes, std::memory_order_relaxed);
-      return &shared_memory_account;
-    }
+  // relaxed: B3.
+  if (memory_accounting_is_atomic.load(std::memory_order_relaxed))
+      [[unlikely]] {
+    // relaxed: seen before its free is, by what hands the memory on.
+    shared_memory_account.own[k].allocated.fetch_add(bytes,
+                                                     std::memory_order_relaxed);
+    return &shared_memory_account;
   }
   MemoryAccount* account = current_memory_account;
   if (account == nullptr) [[unlikely]]

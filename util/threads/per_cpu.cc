@@ -115,7 +115,7 @@ size_t PossibleCpus() {
   return count;
 }
 
-std::span<const RseqSequence> RseqSequences() {
+std::span<const RseqSequence> TEST_RseqSequences() {
 #if VARVE_HAVE_RSEQ
   return {__start___rseq_cs, __stop___rseq_cs};
 #else

@@ -98,7 +98,7 @@ struct alignas(32) RseqSequence {
 static_assert(sizeof(RseqSequence) == 32);
 
 // All sequences of the library or program that this function is in.
-std::span<const RseqSequence> RseqSequences();
+std::span<const RseqSequence> TEST_RseqSequences();
 
 // The sets, without the types: see PerCpuCells.
 class PerCpuMemory {
@@ -127,7 +127,7 @@ class PerCpuMemory {
   // In pages of which something was read or written.
   size_t used_bytes() const;
   // How often T3 was taken on a path with sequences.
-  uint64_t overflow_count() const {
+  uint64_t TEST_overflow_count() const {
     // relaxed: for a report.
     return overflow_count_.load(std::memory_order_relaxed);
   }

@@ -83,7 +83,7 @@ uint64_t TokenBucket::GetTotalRequests(Priority priority) const {
   return requests_[IndexOf(priority)];
 }
 
-size_t TokenBucket::WaitingCount() const {
+size_t TokenBucket::TEST_WaitingCount() const {
   MutexLock lock(&mutex_);
   return queues_[0].size() + queues_[1].size();
 }

@@ -46,7 +46,7 @@ class TokenBucket final : public RateLimiter {
   uint64_t GetTotalRequests(Priority priority) const override
       VARVE_EXCLUDES(mutex_);
   // Requests that wait.
-  size_t WaitingCount() const VARVE_EXCLUDES(mutex_);
+  size_t TEST_WaitingCount() const VARVE_EXCLUDES(mutex_);
 
  private:
   struct Waiter {

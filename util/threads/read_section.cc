@@ -21,14 +21,6 @@ namespace {
 
 // ---- The barrier ------------------------------------------------------------
 
-// Held over a fenced T3, and to change its mode. Taken last of all.
-Mutex& BarrierMutex() {
-  static Mutex* const mu = new Mutex;  // Never destroyed.
-  return *mu;
-}
-
-// Whether fences were asked for. Written with both mutexes held.
-constinit std::atomic<bool> fences_wanted{false};
 constinit std::atomic<uint64_t> barrier_count{0};
 
 int Membarrier(int command) {
@@ -245,45 +237,17 @@ void HeavyBarrier() {
     BarrierBySequences();
     return;
   }
-  if (ReadSectionFenced()) {
-    MutexLock lock(&BarrierMutex());
-    if (ReadSectionFenced()) {  // I3: it may just have been switched off.
-      // seq_cst: what was stored before comes before what is loaded after.
-      if constexpr (!kThreadSanitizer) {
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-      }
-      return;
-    }
-  }
-  BarrierOfAllThreads();
-}
-
-bool ReadSectionFenced() {
-  // acquire: pairs with the release in SetReadSectionFenced, after which all
-  // threads execute fences.
-  return kThreadSanitizer || !HasMembarrier() ||
-         fences_wanted.load(std::memory_order_acquire);
-}
-
-void SetReadSectionFenced(bool fenced) {
-  if (kThreadSanitizer || !HasMembarrier()) return;  // They are needed.
-  MutexLock lock(&ThreadRegistryMutex());
-  if (!fenced) {
-    MutexLock barrier_lock(&BarrierMutex());
-    // release: order does not matter; the mutex puts the last fenced T3 first.
-    fences_wanted.store(false, std::memory_order_release);
-  }
-  ForEachThreadRecord([fenced](ThreadRecord* record) {
-    // release: pairs with the acquire in Step. See T7.
-    record->fenced.store(fenced, std::memory_order_release);
-  });
-  if (fenced) {
+  if (!ReadSectionFenced()) {
     BarrierOfAllThreads();
-    MutexLock barrier_lock(&BarrierMutex());
-    // release: pairs with the acquire in ReadSectionFenced.
-    fences_wanted.store(true, std::memory_order_release);
+    return;
+  }
+  if constexpr (!kThreadSanitizer) {
+    // seq_cst: what was stored before comes before what is loaded after.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 }
+
+bool ReadSectionFenced() { return kThreadSanitizer || !HasMembarrier(); }
 
 void Retire(void* object, void (*deleter)(void*)) {
   TheLimbo().Retire({object, deleter});
@@ -291,9 +255,9 @@ void Retire(void* object, void (*deleter)(void*)) {
 
 void FreeRetired() { TheLimbo().FreeWhatCanBe(); }
 
-size_t RetiredCount() { return TheLimbo().Count(); }
+size_t TEST_RetiredCount() { return TheLimbo().Count(); }
 
-void DrainRetired() { TheLimbo().Drain(); }
+void TEST_DrainRetired() { TheLimbo().Drain(); }
 
 uint64_t HeavyBarrierCount() {
   // relaxed: a count.

@@ -14,8 +14,9 @@
 //   later thread takes the record over. `depth`, plain and the thread's own,
 //   counts nested sections. A retired object is in one batch of the limbo list:
 //   open, arming (its barrier is under way), waiting, running (its deleters
-//   are). `fenced` in each record, and the mode of the barrier, say which of
-//   two forms T1 to T3 have.
+//   are). `fenced`, the same in each record and for the life of the process,
+//   says which of two forms T1 to T3 have: true where the kernel has no
+//   private expedited membarrier.
 // Transitions
 //   T1 enter (outermost): sequence + 1, release; compiler barrier; full fence
 //      if fenced.
@@ -32,8 +33,6 @@
 //   T5 free: once each blocker's sequence differs from the one noted (acquire),
 //      the deleters run, without a mutex.
 //   T6 add a record: into the list (release) before its first T1.
-//   T7 switch to fenced: all records `fenced`, then membarrier, then the
-//      barrier's mode. Back: the barrier's mode, then the records.
 //   ThreadSanitizer models no fences. Under it T1 and T2 are exchanges, T6 adds
 //   by an exchange, and T3 is a fetch_add(0) on the head of the list and on
 //   each sequence: two read-modify-writes of one word are ordered, and the
@@ -41,7 +40,6 @@
 // Invariants
 //   I1 an object is freed only after every section that could have found it.
 //   I2 the thread alone changes its sequence, by one.
-//   I3 as long as one T1 or T2 may run without a fence, T3 uses membarrier.
 // Why each order is needed
 //   T1's store must not move below the loads that follow, nor T3's stores below
 //   its loads of sequences: store-buffering. T3 makes both halves, since a
@@ -53,11 +51,6 @@
 //   reads happen before the deleter's writes. T1 is one too: T5 may see the
 //   next T1 rather than T2, and a later store of the same thread carries no
 //   earlier release with it. On x86-64 both are plain stores.
-//   T7 reads `fenced` after the sequence is stored. So a T1 whose thread does
-//   not yet see the switch stored its sequence before the switch's membarrier,
-//   and it is visible. On the way back the acquire of `fenced` pairs with the
-//   release that clears it, after the last fenced T3 (a mutex orders them): an
-//   unfenced T1 sees what that T3 published.
 // Bad interleavings prevented
 //   B1 the reader loads the shared pointer; the writer unlinks the object,
 //      scans while T1 is still in the reader's store buffer, and frees it: T3.
@@ -69,18 +62,16 @@
 //      still uses the object: T6 precedes T1, hence T3 also orders these two.
 //   B5 a blocker's thread ends, and a new thread parks inside a section of the
 //      same record: the sequence has moved on, as in B2.
-//   B6 the mode changes while a reader is inside, or between the two stores of
-//      its T1: T7.
+//   B6 a thread ends inside a section (pthread_exit in a callback) and blocks
+//      all batches for ever: its end leaves the section, as its stack is gone.
 //   B7 a deleter retires further objects, whose deleters run inside it, and so
 //      on until the stack is full: T4 inside a deleter frees nothing, the
 //      outermost T5 goes on.
-//   B8 a thread ends inside a section (pthread_exit in a callback) and blocks
-//      all batches for ever: its end leaves the section, as its stack is gone.
 // Freshness and progress
 //   A section may see what was unlinked just before it began. Nobody waits for
-//   a reader but DrainRetired(); a reader that stays inside keeps all that is
-//   retired meanwhile. Fewer than 64 objects stay in limbo until more come, or
-//   until FreeRetired() or DrainRetired().
+//   a reader but TEST_DrainRetired(); a reader that stays inside keeps all that
+//   is retired meanwhile. Fewer than 64 objects stay in limbo until more come,
+//   or until FreeRetired() or TEST_DrainRetired().
 // Reclamation
 //   Of objects: T5. Records are never freed; nothing here is destroyed at the
 //   end of the process.
@@ -91,7 +82,6 @@
 
 #include "util/base/check.h"
 #include "util/threads/thread_record.h"
-#include "util/threads/witness.h"
 
 namespace varve {
 
@@ -156,20 +146,14 @@ class ReadSection {
     if constexpr (kThreadSanitizer) {
       // acq_rel: pairs with the fetch_add of HeavyBarrier, either way round.
       record->sequence.exchange(next, std::memory_order_acq_rel);
-      // relaxed: the fence is there in either mode; this is for the count.
-      if (record->fenced.load(std::memory_order_relaxed)) {
-        CountWitness(record, Witness::kFence);
-      }
     } else {
       // release: pairs with the acquire loads of T4 and T5.
       record->sequence.store(next, std::memory_order_release);
       // seq_cst for the compiler alone; T3 makes it true of the processor.
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      // acquire: pairs with the release of T7, where it is cleared.
-      if (record->fenced.load(std::memory_order_acquire)) [[unlikely]] {
+      if (record->fenced) [[unlikely]] {
         // seq_cst: the store above comes before the loads of the section.
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        CountWitness(record, Witness::kFence);
       }
     }
   }
@@ -188,25 +172,22 @@ inline void LightBarrier(ThreadRecord* record) {
   } else {
     // seq_cst for the compiler alone; T3 makes it true of the processor.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    // acquire: as in ReadSection::Step.
-    if (record->fenced.load(std::memory_order_acquire)) [[unlikely]] {
+    if (record->fenced) [[unlikely]] {
       // seq_cst: the stores before come before the loads after.
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      CountWitness(record, Witness::kFence);
     }
   }
 }
 
 // T3. Costs some microseconds and an interrupt on each processor where a thread
-// of this process runs. Takes no mutex but one that is held for nothing else.
+// of this process runs. Takes no mutex.
 void HeavyBarrier();
 
 // Has deleter(object) called once no section that might know `object` is left:
-// by this call, a later one of any thread, or DrainRetired(). Never waits for
-// a reader; may be called inside a section and by a deleter.
-// Deleters run on threads that call Retire, with the mutexes that these hold:
-// a deleter must take none of them.
-// REQUIRES: no shared pointer leads to `object` any more.
+// by this call, a later one of any thread, or TEST_DrainRetired(). Never waits
+// for a reader; may be called inside a section and by a deleter. Deleters run
+// on threads that call Retire, with the mutexes that these hold: a deleter must
+// take none of them. REQUIRES: no shared pointer leads to `object` any more.
 void Retire(void* object, void (*deleter)(void*));
 
 // Frees what was retired and no section can know any more, as Retire does with
@@ -215,22 +196,18 @@ void Retire(void* object, void (*deleter)(void*));
 void FreeRetired();
 
 // Objects retired and not yet freed.
-size_t RetiredCount();
+size_t TEST_RetiredCount();
 
 // Returns when all that was retired before the call is freed, but not what the
 // deleters themselves retire. Waits for readers.
 // REQUIRES: not called inside a section or by a deleter; the caller holds no
 // mutex that is ever taken inside a section.
-void DrainRetired();
+void TEST_DrainRetired();
 
-// Whether sections pay for a fence of their own: always where the kernel has no
-// private expedited membarrier and under ThreadSanitizer, else only if asked
-// for.
+// Whether each section executes a full fence of its own at both ends: where the
+// kernel has no private expedited membarrier, and under ThreadSanitizer. Never
+// changes.
 bool ReadSectionFenced();
-
-// For measurement: asks for fences, or no longer. At any time; process-wide.
-// REQUIRES: the caller holds no mutex of a slot owner.
-void SetReadSectionFenced(bool fenced);
 
 // How often HeavyBarrier has run.
 uint64_t HeavyBarrierCount();

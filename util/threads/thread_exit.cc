@@ -1,6 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "util/threads/thread_exit.h"
 
+#include <pthread.h>
+
+#include "util/base/check.h"
 #include "util/threads/stay_loaded.h"
 
 // The C++ runtime's own names: how compilers register the destructor of a
@@ -13,10 +16,49 @@ int __cxa_thread_atexit(void (*destroy)(void*), void* object,
 
 namespace varve {
 
-void ThreadExit::CallWith(void* argument) const {
+namespace {
+
+struct PendingCalls {
+  struct Call {
+    void (*function)(void*);
+    void* argument;
+  };
+  Call calls[kMaxThreadExitCalls];
+  int count;
+  bool running;
+};
+
+// Without a destructor: it is there until the thread's memory is freed.
+constinit thread_local PendingCalls pending_calls = {};
+
+void RunPendingCalls(void* calls) {
+  auto* const pending = static_cast<PendingCalls*>(calls);
+  pending->running = true;
+  while (pending->count > 0) {
+    const PendingCalls::Call call = pending->calls[--pending->count];
+    call.function(call.argument);
+  }
+  pending->running = false;
+}
+
+struct Key {
+  Key() : created(pthread_key_create(&key, &RunPendingCalls) == 0) {}
+
+  pthread_key_t key = 0;
+  const bool created;
+};
+
+}  // namespace
+
+void CallAtThreadExit(void (*function)(void*), void* argument) {
   StayLoaded();
-  if (has_key_ && pthread_setspecific(key_, argument) == 0) return;
-  (void)__cxa_thread_atexit(function_, argument, &__dso_handle);
+  PendingCalls* const pending = &pending_calls;
+  VARVE_DCHECK(pending->count < kMaxThreadExitCalls);
+  pending->calls[pending->count++] = {function, argument};
+  if (pending->count > 1 || pending->running) return;
+  static const Key key;  // Lives for ever.
+  if (key.created && pthread_setspecific(key.key, pending) == 0) return;
+  (void)__cxa_thread_atexit(&RunPendingCalls, pending, &__dso_handle);
 }
 
 }  // namespace varve

@@ -56,7 +56,7 @@ Status ThreadPool::Schedule(std::function<void()> job) {
   return Status::OK();
 }
 
-size_t ThreadPool::QueueLength() const {
+size_t ThreadPool::TEST_QueueLength() const {
   MutexLock lock(&mu_);
   return is_inherited_ ? 0 : queue_.size();
 }

@@ -48,7 +48,7 @@ class ThreadPool final : private ForkWatch {
   Status Schedule(std::function<void()> job) VARVE_EXCLUDES(mu_);
 
   // Jobs that wait; those running are not counted.
-  size_t QueueLength() const VARVE_EXCLUDES(mu_);
+  size_t TEST_QueueLength() const VARVE_EXCLUDES(mu_);
 
   // Returns once no job waits or runs. Jobs scheduled meanwhile prolong it.
   // REQUIRES: not called from a job of this pool.

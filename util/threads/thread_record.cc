@@ -20,7 +20,7 @@ constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
 void HandBack(void* thread_record) {
   ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
   ContextMemory::FreeKept(record);
-  // B19: inside a section. B8: if in one already, its stack is gone.
+  // B19: inside a section. B6: if in one already, its stack is gone.
   if (record->depth == 0) ReadSection::Enter(record);
   record->depth = 1;
   MutexLock lock(&ThreadRegistryMutex());
@@ -33,15 +33,6 @@ void HandBack(void* thread_record) {
   free_records = record;
 }
 
-// Has HandBack called at the end of the calling thread. Where the system gives
-// up after some rounds of destructors, the record stays with the dead thread:
-// its slots are emptied by the next install or by the owner's end, and its
-// memory is lost.
-void HandBackAtThreadExit(ThreadRecord* record) {
-  static const ThreadExit thread_exit(&HandBack);
-  thread_exit.CallWith(record);
-}
-
 ThreadRecord* TakeRecord() {
   MutexLock lock(&ThreadRegistryMutex());
   ThreadRecord* record = free_records;
@@ -50,10 +41,8 @@ ThreadRecord* TakeRecord() {
     return record;
   }
   record = new ThreadRecord;
-  // relaxed: the exchange below publishes it. The first time this asks the
-  // kernel, before anybody relies on the answer. A later switch finds the
-  // record in the list; an earlier one is seen here, for both hold the mutex.
-  record->fenced.store(ReadSectionFenced(), std::memory_order_relaxed);
+  // The first time this asks the kernel, before anybody relies on the answer.
+  record->fenced = ReadSectionFenced();
   // relaxed: all who add hold the mutex.
   record->next_record = thread_records.load(std::memory_order_relaxed);
   // T6. release: pairs with the acquire in ForEachThreadRecord; acquire: pairs
@@ -83,7 +72,10 @@ ThreadRecord* RegisterThread() {
   [[maybe_unused]] static const auto* const watch = new RegistryWatch;
   ThreadRecord* record = TakeRecord();
   current_thread_record = record;
-  HandBackAtThreadExit(record);
+  // Where the system gives up after some rounds of destructors, the record
+  // stays with the dead thread: its slots are emptied by the next install or by
+  // the owner's end, and its memory is lost.
+  CallAtThreadExit(&HandBack, record);
   return record;
 }
 

@@ -42,10 +42,8 @@ struct alignas(64) ThreadRecord {
   // section it has to look for stale slots. See util/threads/thread_slots.h.
   std::atomic<bool> unchecked_slots{false};
 
-  // Written with ThreadRegistryMutex() held, read by the thread.
-  std::atomic<bool> fenced{false};  // See SetReadSectionFenced.
-
   // Immutable once the record is in the list.
+  bool fenced = false;  // See ReadSectionFenced.
   ThreadRecord* next_record = nullptr;
 
   // Guarded by ThreadRegistryMutex().

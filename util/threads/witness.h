@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Counts of the steps by which the variants of include/varve/ablation.h differ,
-// so that a measurement can tell that the variant it names has run. What the
-// production choice does on its fast path is not counted: the others count
-// where they are slow anyway, in the record of the thread, and so do not slow
-// each other down.
+// Counts of the steps by which the variants of include/varve/experimental.h
+// differ, so that a measurement can tell that the variant it names has run.
+// What the production choice does on its fast path is not counted: the others
+// count where they are slow anyway, in the record of the thread, and so do not
+// slow each other down.
 
 #include <atomic>
 #include <cstdint>
@@ -15,7 +15,6 @@
 namespace varve {
 
 enum class Witness : uint8_t {
-  kFence,         // read_section=fenced: a fence of a read section.
   kBinarySearch,  // block_index=binary_search: a search of a table's index.
   kPrefixIndex,   // block_index=prefixes: an index opened that has them.
   kBlinkTree,     // memtable=blink_tree: a memtable that has one.

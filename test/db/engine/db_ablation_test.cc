@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
-#include "util/base/ablation_choice.h"
 #include "util/threads/memory_account.h"
 #include "util/threads/read_section.h"
 
@@ -21,8 +21,9 @@ class DbAblationTest : public DbTestBase {
   // Opens a new database, and reads an entry from a table until nothing that
   // can be kept in memory is missing.
   void OpenAblated(const std::string& text) {
-    options_.ablation = AblationOptions();
-    ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
+    AblationOptions ablation;
+    ASSERT_TRUE(Ok(ablation.Parse(text)));
+    options_.experiment = NewExperiment(ablation);
     options_.block_cache = nullptr;
     // Else nothing is folded.
     options_.key_case = text.starts_with("key_case") ? KeyCase::kInsensitive
@@ -56,25 +57,19 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
   const auto before = Witnesses();
   for (const char* variant :
        {"superversion=thread_local", "block_index=prefixes",
-        "block_cache=swizzled", "read_section=asymmetric",
-        "memtable=blink_tree", "statistics=per_cpu"}) {
+        "block_cache=swizzled", "memtable=blink_tree", "statistics=per_cpu"}) {
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GT(before.at(variant), 0u) << variant;
   }
   for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
-  auto after = Witnesses();
-  // Blocks of other tests may be freed meanwhile, behind a barrier.
-  after["read_section=asymmetric"] = before.at("read_section=asymmetric");
+  const auto after = Witnesses();
   EXPECT_EQ(before, after);
 }
 
 TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
   for (const std::string variant :
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
-        "read_section=fenced", "statistics=global", "statistics=thread",
-        "key_case=unicode"}) {
-    // Its own way of fencing takes the place of this one.
-    if (kThreadSanitizer && variant == "read_section=fenced") continue;
+        "statistics=global", "statistics=thread", "key_case=unicode"}) {
     OpenAblated(variant);
     const auto before = Witnesses();
     for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
@@ -82,11 +77,8 @@ TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GE(after.at(variant), before.at(variant) + 100) << variant;
     for (const auto& [other, count] : before) {
-      if (other == variant || other == "read_section=asymmetric") continue;
+      if (other == variant) continue;
       EXPECT_EQ(after.at(other), count) << other << " beside " << variant;
-    }
-    if (TestAblation().read_section == ReadSectionMode::kAsymmetric) {
-      SetReadSectionFenced(false);
     }
   }
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "test/testing/temp_dir.h"
-#include "varve/ablation.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 
 namespace varve {
 namespace {
@@ -166,7 +166,7 @@ class DbClosedTest : public testing::TestWithParam<SuperVersionMode> {
  protected:
   void Fill() {
     options_.create_if_missing = true;
-    options_.ablation.superversion = GetParam();
+    options_.experiment = NewExperiment({.superversion = GetParam()});
     path_ = dir_.Sub("db");
     ASSERT_TRUE(DB::Open(options_, path_, &db_).ok());
     ASSERT_TRUE(db_->Put(WriteOptions(), "table", "v").ok());

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/descriptor_limit.h"
 
@@ -25,7 +26,9 @@ class DbDescriptorsTest : public DbTestBase {
  protected:
   DbDescriptorsTest() {
     options_.block_cache = NewTestCache(0);  // Each read wants its file.
-    options_.ablation.table_open = {};       // The other form keeps files open.
+    AblationOptions ablation = ChoicesOf(options_);
+    ablation.table_open = {};  // The other form keeps files open.
+    options_.experiment = NewExperiment(ablation);
     options_.compression = CompressionType::kNone;
     options_.target_file_size_base = 1 << 10;
     options_.max_bytes_for_level_base = uint64_t{1} << 30;

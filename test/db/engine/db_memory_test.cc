@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "experimental/ablation_experiment.h"
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
-#include "util/base/ablation_choice.h"
 #include "util/threads/read_section.h"
 
 namespace varve::test {
@@ -37,7 +37,7 @@ class DbMemoryTest : public DbTestBase {
 
 TEST_F(DbMemoryTest, EachKindIsCountedAndComesBack) {
   options_.block_cache = NewTestCache(8 << 20);
-  DrainRetired();
+  TEST_DrainRetired();
   const uint64_t memtables = Live(MemoryKind::kMemTable);
   const uint64_t blocks = Live(MemoryKind::kBlock);
   const uint64_t indexes = Live(MemoryKind::kIndexAndFilter);
@@ -66,14 +66,14 @@ TEST_F(DbMemoryTest, EachKindIsCountedAndComesBack) {
   EXPECT_TRUE(Contains(text, "index and filter")) << text;
   Close();
   options_.block_cache.reset();
-  DrainRetired();
+  TEST_DrainRetired();
   EXPECT_EQ(Live(MemoryKind::kMemTable), memtables);
   EXPECT_EQ(Live(MemoryKind::kBlock), blocks);
   EXPECT_EQ(Live(MemoryKind::kIndexAndFilter), indexes);
 }
 
 TEST_F(DbMemoryTest, AThreadThatHasEndedKeepsItsBalance) {
-  const bool atomic = !IsProduction(options_.ablation.memory_accounting);
+  const bool atomic = !IsProduction(ChoicesOf(options_).memory_accounting);
   // Atomic accounts of an earlier test would stay.
   SetMemoryAccountingAtomic(atomic);
   options_.block_cache = NewTestCache(8 << 20);
@@ -104,7 +104,7 @@ TEST_F(DbMemoryTest, AThreadThatHasEndedKeepsItsBalance) {
   // This thread frees them.
   Close();
   options_.block_cache.reset();
-  DrainRetired();
+  TEST_DrainRetired();
   EXPECT_EQ(live(), 0u);
 }
 

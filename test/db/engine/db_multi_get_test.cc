@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "env/io_ring.h"
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
@@ -91,8 +92,7 @@ class DbMultiGetTest : public ::testing::Test {
     if (again.block_cache != nullptr) {
       CacheOptions cache;
       cache.capacity_bytes = options.block_cache->GetCapacity();
-      cache.mode = options.ablation.block_cache;
-      again.block_cache = NewBlockCache(cache);
+      again.block_cache = NewBlockCache(ChoicesOf(options).block_cache, cache);
     }
     ASSERT_TRUE(Ok(DB::OpenForReadOnly(again, path_, other)));
   }
@@ -116,9 +116,9 @@ TEST_F(DbMultiGetTest, ALongCallDoesNotKeepWhatIsEvicted) {
   const std::vector<Slice> keys(names.begin(), names.end());
   std::vector<std::string> values(keys.size());
   std::vector<Status> statuses(keys.size());
-  DrainRetired();
+  TEST_DrainRetired();
   db->MultiGet({}, keys.size(), keys.data(), values.data(), statuses.data());
-  EXPECT_LE(RetiredCount(), 4u * 64);
+  EXPECT_LE(TEST_RetiredCount(), 4u * 64);
   for (size_t i = 0; i < keys.size(); ++i) {
     std::string value;
     const Status status = db->Get({}, keys[i], &value);

@@ -144,8 +144,7 @@ TEST_F(DbObservationTest, PropertiesAreKnownUnderAllPrefixes) {
     }
   }
   for (const std::string name :
-       {"varve.levelstats", "varve.stats", "varve.sstables", "varve.io-path",
-        "varve.ablation-witness"}) {
+       {"varve.levelstats", "varve.stats", "varve.sstables", "varve.io-path"}) {
     EXPECT_TRUE(db_->GetProperty(name, &value)) << name;
     EXPECT_FALSE(value.empty()) << name;
     uint64_t number = 0;

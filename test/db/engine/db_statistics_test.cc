@@ -24,7 +24,7 @@ class DbStatisticsTest : public DbTestBase {
 
   void Use(StatsLevel level) {
     options_.statistics =
-        CreateDBStatistics({.level = level, .mode = TestAblation().statistics});
+        CreateDBStatistics(TestAblation().statistics, {.level = level});
   }
   uint64_t Count(Ticker ticker) {
     return options_.statistics->getTickerCount(ticker);
@@ -272,7 +272,7 @@ TEST_F(DbStatisticsTest, MeasuresEveryOperationBesideAnotherDatabase) {
   FillCached(100);
   options_.statistics->set_stats_level(StatsLevel::kAll);
   Options options = options_;
-  options.statistics = CreateDBStatistics({.mode = TestAblation().statistics});
+  options.statistics = NewTestStatistics();
   std::unique_ptr<DB> other;
   ASSERT_TRUE(Ok(DB::Open(options, path_ + "/other", &other)));
   std::string value;
@@ -408,14 +408,6 @@ TEST_F(DbStatisticsTest, PathIsInTheLog) {
   std::string log;
   ASSERT_TRUE(Ok(ReadFileToString(Env::Default(), path_ + "/LOG", &log)));
   EXPECT_THAT(log, HasSubstr("statistics: " + options_.statistics->Path()));
-}
-
-TEST_F(DbStatisticsTest, RefusesStatisticsOfAnotherMode) {
-  options_.statistics = CreateDBStatistics(
-      {.mode = options_.ablation.statistics == StatisticsMode::kGlobal
-                   ? StatisticsMode::kPerCpu
-                   : StatisticsMode::kGlobal});
-  EXPECT_TRUE(TryOpen().IsInvalidArgument());
 }
 
 TEST_F(DbStatisticsTest, AnswersFalseToUnknownProperties) {

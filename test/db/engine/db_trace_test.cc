@@ -13,6 +13,7 @@
 #include <functional>
 #include <thread>
 
+#include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
 #include "test/testing/trace_tree.h"
@@ -76,9 +77,9 @@ class DbTraceTest : public DbTestBase {
 };
 
 TEST_F(DbTraceTest, ReadsShowTheirWork) {
-  if (!options_.ablation.ToString().empty() &&
-      options_.ablation.trace_clock == TraceClockMode() &&
-      options_.ablation.trace_collect == TraceCollectMode()) {
+  if (!ChoicesOf(options_).ToString().empty() &&
+      ChoicesOf(options_).trace_clock == TraceClockMode() &&
+      ChoicesOf(options_).trace_collect == TraceCollectMode()) {
     return;  // Other ways have other steps.
   }
   Open();
@@ -130,7 +131,7 @@ TEST_F(DbTraceTest, TableOpenShowsEachCallOfTheSystem) {
   Reopen();
   const std::string work = Work([&] { EXPECT_EQ(Get("a"), "1"); });
   const bool uncached =
-      options_.ablation.table_open == TableOpenMode::kUncached;
+      ChoicesOf(options_).table_open == TableOpenMode::kUncached;
   EXPECT_TRUE(Contains(work, uncached ? "table open(open file file read"
                                       : "table open(open file file read)"))
       << work;
@@ -182,8 +183,9 @@ TEST_F(DbTraceTest, PropertyNamesTheClock) {
 TEST_F(DbTraceTest, AblationsTraceTheirWay) {
   for (const char* text : {"trace_clock=steady", "trace_clock=coarse",
                            "trace_collect=mutex", "trace_collect=channel"}) {
-    options_.ablation = AblationOptions();
-    ASSERT_TRUE(Ok(options_.ablation.Parse(text)));
+    AblationOptions ablation;
+    ASSERT_TRUE(Ok(ablation.Parse(text)));
+    options_.experiment = NewExperiment(ablation);
     options_.block_cache = nullptr;
     Open();
     const auto count = [&] {
@@ -204,7 +206,7 @@ TEST_F(DbTraceTest, AblationsTraceTheirWay) {
     EXPECT_EQ(count(), before + 100);
     Close();
   }
-  options_.ablation = AblationOptions();
+  options_.experiment = nullptr;
   Open();  // Back to production.
 }
 

@@ -415,8 +415,8 @@ TEST_F(DbHostileManifestTest, MetaBlocksThatGrowTakeNoMemory) {
       std::string(100000, 'c'), PackTrailer(100, ValueType::kRangeDeletion));
   const std::string grows = testing::BodyThatGrows(key, "d", 30000);
   std::string packed;
-  ASSERT_TRUE(CompressBlock(CompressionType::kZSTD, kDefaultCompressionLevel,
-                            std::string(size_t{64} << 20, 'x'), &packed));
+  ASSERT_TRUE(Compressor(CompressionType::kZSTD, kDefaultCompressionLevel)
+                  .Compress(std::string(size_t{64} << 20, 'x'), &packed));
   for (const bool compressed : {false, true}) {
     SCOPED_TRACE(compressed);
     std::string bytes = ReadWholeFile(table_);
@@ -431,7 +431,8 @@ TEST_F(DbHostileManifestTest, MetaBlocksThatGrowTakeNoMemory) {
       meta_blocks[kCompressionDictionaryBlockName] =
           add(packed, CompressionType::kZSTD);
     } else {
-      meta_blocks[kRangeDeletionBlockName] = add(grows, CompressionType::kNone);
+      meta_blocks[kRangeTombstoneBlockName] =
+          add(grows, CompressionType::kNone);
     }
     BlockBuilder metaindex(1);
     for (const auto& [name, handle] : meta_blocks) {

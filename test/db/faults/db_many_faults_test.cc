@@ -18,8 +18,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/fault_seeds.h"
-#include "test/testing/seed.h"
-#include "varve/testing/fault_injection_env.h"
+#include "test/testing/many_faults.h"
 
 namespace varve::test {
 namespace {
@@ -48,14 +47,10 @@ struct Totals {
   uint64_t lost = 0;  // Acknowledged, not synced.
 };
 
-class Session {
+class Session : private ManyFaultsSession {
  public:
   Session(uint64_t seed, Totals* totals)
-      : rng_(seed),
-        totals_(totals),
-        memory_(NewMemoryEnv(Env::Default())),
-        faulty_(memory_.get()),
-        options_(TinyOptions()) {
+      : ManyFaultsSession(seed), totals_(totals), options_(TinyOptions()) {
     EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
     options_.env = &faulty_;
     options_.write_buffer_size = 16 << 10;
@@ -69,7 +64,7 @@ class Session {
 
   void Run(int steps) {
     Open();
-    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) Step();
+    RunSteps(steps, [this] { Step(); });
     faulty_.ClearFailure();
     if (!::testing::Test::HasFailure()) Reopen(rng_.OneIn(2));
   }
@@ -84,7 +79,15 @@ class Session {
         return;
       case 1:
       case 2:
-        PlanFailure();
+        PlanFailure(
+            {.path = rng_.Pick({"", "", ".log", ".sst", "MANIFEST", "/db/it"}),
+             .within_calls = rng_.Pick({2u, 10u, 60u}),
+             .operations = rng_.Pick(
+                 {kChangingOperations, uint32_t{kSyncDirectoryOperation},
+                  uint32_t{kSyncOperation}, uint32_t{kWriteOperation},
+                  uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
+             .status = rng_.OneIn(5) ? Status::FromErrno("injected", ENOSPC)
+                                     : FaultInjectionEnv::InjectedError()});
         return;
       case 3:
         faulty_.ClearFailure();
@@ -108,25 +111,6 @@ class Session {
       default:
         WriteOne();
     }
-  }
-
-  void PlanFailure() {
-    faulty_.SetPathFilter(
-        rng_.Pick({"", "", ".log", ".sst", "MANIFEST", "/db/it"}));
-    const OperationMask changing = kCreateOperation | kWriteOperation |
-                                   kSyncOperation | kCloseOperation |
-                                   kRenameOperation | kSyncDirectoryOperation;
-    FailureOptions how;
-    how.once = !rng_.OneIn(4);
-    how.partial_append = rng_.OneIn(2);
-    faulty_.FailAfter(
-        rng_.Below(rng_.Pick({2, 10, 60})),
-        rng_.OneIn(5) ? Status::FromErrno("injected", ENOSPC)
-                      : FaultInjectionEnv::InjectedError(),
-        rng_.Pick({changing, uint32_t{kSyncDirectoryOperation},
-                   uint32_t{kSyncOperation}, uint32_t{kWriteOperation},
-                   uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
-        how);
   }
 
   void Resume() {
@@ -170,13 +154,8 @@ class Session {
 
   void Reopen(bool power_cut) {
     if (power_cut) {
-      faulty_.SetFilesystemActive(false);
-      db_.reset();
-      CrashOptions crash;
-      crash.seed = rng_.Next();
-      crash.lose_everything_unsynced = rng_.OneIn(3);
-      ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
-      faulty_.SetPathFilter("");
+      CutPower([this] { db_.reset(); });
+      if (::testing::Test::HasFailure()) return;
       ++totals_->cuts;
     } else {
       // The kernel has them, or Close has said that it could not be told.
@@ -188,14 +167,9 @@ class Session {
     Open();
   }
 
-  // Failures that were planned may meet it; then once more.
   void Open() {
-    Status status = DB::Open(options_, "/db/it", &db_);
-    if (!status.ok()) {
-      faulty_.ClearFailure();
-      status = DB::Open(options_, "/db/it", &db_);
-    }
-    ASSERT_TRUE(Ok(status));
+    ASSERT_TRUE(
+        Ok(TryTwice([this] { return DB::Open(options_, "/db/it", &db_); })));
     if (rng_.OneIn(2)) faulty_.ClearFailure();
     CheckContents();
   }
@@ -204,14 +178,13 @@ class Session {
 
   size_t NumberThere() {
     std::string value;
-    Status status = db_->Get({}, kNumberKey, &value);
-    if (!status.ok() && !status.IsNotFound()) {
-      faulty_.ClearFailure();
-      status = db_->Get({}, kNumberKey, &value);
-    }
-    if (status.IsNotFound()) return 0;
-    EXPECT_TRUE(Ok(status));
-    return static_cast<size_t>(std::stoull(value));
+    bool absent = false;
+    EXPECT_TRUE(Ok(TryTwice([&] {
+      const Status status = db_->Get({}, kNumberKey, &value);
+      absent = status.IsNotFound();
+      return absent ? Status() : status;
+    })));
+    return absent ? 0 : static_cast<size_t>(std::stoull(value));
   }
   size_t NewestAcknowledged() const {
     size_t number = writes_.size();
@@ -243,13 +216,7 @@ class Session {
       if (writes_[i].acknowledged) Apply(i, &expected);
     }
     const EntryList entries(expected.begin(), expected.end());
-    EntryList found;
-    if (ScanForward(db_.get(), {}, &found).ok()) {
-      ASSERT_TRUE(SameEntries(entries, found)) << "number " << there;
-    } else {
-      faulty_.ClearFailure();
-      ASSERT_TRUE(HasEntries(db_.get(), entries)) << "number " << there;
-    }
+    ASSERT_TRUE(SameEntries(entries, Read(db_.get()))) << "number " << there;
     // What an opening has shown is not lost any more.
     synced_ = closed_ = there;
   }
@@ -267,10 +234,7 @@ class Session {
     (*entries)[kNumberKey] = std::to_string(i + 1);
   }
 
-  Rng rng_;
   Totals* const totals_;
-  const std::unique_ptr<Env> memory_;
-  FaultInjectionEnv faulty_;
   Options options_;
   std::unique_ptr<DB> db_;
   std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].

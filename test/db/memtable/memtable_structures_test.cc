@@ -17,10 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "db/memtable/baseline/skiplist.h"
+#include "db/memtable/baseline/skiplist_order.h"
 #include "db/memtable/blink_tree.h"
 #include "db/memtable/memtable.h"
 #include "db/memtable/memtable_entry.h"
-#include "db/memtable/skiplist.h"
 #include "table/block/internal_key.h"
 #include "test/testing/comparators.h"
 #include "test/testing/hard_keys.h"
@@ -334,15 +335,16 @@ TYPED_TEST(MemTableStructureTest, ShowsInsertsToAllThreadsAtOnce) {
 
 // ---- In the memtable --------------------------------------------------------
 
-TEST(MemTableTest, IsOfTheStructureThatTheModeAsksFor) {
-  for (const MemTableMode mode :
-       {MemTableMode::kBlinkTree, MemTableMode::kSkipList}) {
-    MemTable memtable(&comparators[0], 0, size_t{1} << 20, mode);
+// The B-link tree, and the skiplist.
+constexpr NewMemTableOrder* kOrders[] = {nullptr, &NewSkipListOrder};
+
+TEST(MemTableTest, HasItsEntriesInOrder) {
+  for (NewMemTableOrder* const order : kOrders) {
+    MemTable memtable(&comparators[0], 0, size_t{1} << 20, order);
     for (SequenceNumber i = 1; i <= 100; ++i) {
       memtable.Add(i, ValueType::kValue, std::to_string(i % 10),
                    "v" + std::to_string(i));
     }
-    EXPECT_EQ(memtable.mode(), mode);
     const std::unique_ptr<InternalIterator> iterator = memtable.NewIterator();
     size_t count = 0;
     for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
@@ -363,8 +365,9 @@ TEST(MemTableTest, IsOfTheStructureThatTheModeAsksFor) {
 }
 
 // Bytewise, but not known to be; does something at the n-th comparison.
-class ActingComparator : public Comparator {
+class ActingComparator : public test::ComparatorWithoutSeparators {
  public:
+  ActingComparator() : ComparatorWithoutSeparators("test.ActingComparator") {}
   int Compare(const Slice& a, const Slice& b) const override {
     if (action != nullptr && countdown-- == 0) {
       const std::function<void()> now = std::exchange(action, nullptr);
@@ -372,23 +375,19 @@ class ActingComparator : public Comparator {
     }
     return a.compare(b);
   }
-  const char* Name() const override { return "test.ActingComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
 
   mutable std::function<void()> action;
   mutable int countdown = 0;
 };
 
 TEST(MemTableTest, SeekForPrevIsNotMisledByInsertsBehindTheKey) {
-  for (const MemTableMode mode :
-       {MemTableMode::kBlinkTree, MemTableMode::kSkipList}) {
+  for (NewMemTableOrder* const new_order : kOrders) {
     bool acted = true;
     // Until the seek is over before the inserts would come.
     for (int n = 0; acted; ++n) {
       ActingComparator order;
       const InternalKeyComparator comparator(&order);
-      MemTable memtable(&comparator, 1, 1 << 20, mode);
+      MemTable memtable(&comparator, 1, 1 << 20, new_order);
       for (int i = 0; i < 20; ++i) {
         memtable.Add(static_cast<SequenceNumber>(i + 1), ValueType::kValue,
                      "a" + std::to_string(10 + i), "");

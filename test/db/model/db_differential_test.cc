@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
@@ -23,18 +24,8 @@ namespace varve::test {
 namespace {
 
 // Bytewise, but not the object that says so.
-class OtherBytewise : public Comparator {
- public:
-  int Compare(const Slice& a, const Slice& b) const override {
-    return a.compare(b);
-  }
-  const char* Name() const override { return "leveldb.BytewiseComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-};
-
 const Comparator* OtherComparator() {
-  static const OtherBytewise comparator;
+  static const UnrecognizedBytewiseComparator comparator;
   return &comparator;
 }
 

@@ -21,11 +21,9 @@ namespace {
 
 // Each that a program may choose by itself; the others are of the process.
 constexpr const char* kAblations[] = {
-    "superversion=mutex",      "block_index=binary_search",
-    "block_cache=hash",        "read_section=fenced",
-    "memtable=skiplist",       "table_open=uncached",
-    "snapshots=mutex",         "context=fresh",
-    "statistics=global",       "statistics=thread",
+    "superversion=mutex",      "block_index=binary_search", "block_cache=hash",
+    "memtable=skiplist",       "table_open=uncached",       "snapshots=mutex",
+    "context=fresh",           "statistics=global",         "statistics=thread",
     "memory_accounting=atomic"};
 
 // Those that the run is for, or some.
@@ -44,14 +42,15 @@ AblationOptions RandomAblation(Rng* rng) {
 
 Options RandomOptions(Rng* rng) {
   Options options = TinyOptions();
-  options.ablation = RandomAblation(rng);
+  const AblationOptions ablation = RandomAblation(rng);
+  options.experiment = NewExperiment(ablation);
   options.paranoid_checks = rng->OneIn(2);
   options.write_buffer_size = rng->Pick<size_t>({64 << 10, 64 << 10, 1 << 20});
   options.max_write_buffer_number = rng->Between(2, 4);
   if (!rng->OneIn(3)) {
     options.block_cache =
-        NewBlockCache({.capacity_bytes = rng->Pick<size_t>({0, 8 << 10}),
-                       .mode = options.ablation.block_cache});
+        NewBlockCache(ablation.block_cache,
+                      {.capacity_bytes = rng->Pick<size_t>({0, 8 << 10})});
   }
   options.use_direct_reads = rng->OneIn(4);
   options.use_mmap_writes = rng->OneIn(4);

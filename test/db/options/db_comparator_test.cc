@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
 
@@ -31,15 +32,12 @@ std::string Fold(const Slice& key) {
   return folded;
 }
 
-class FoldingComparator final : public Comparator {
+class FoldingComparator final : public ComparatorWithoutSeparators {
  public:
+  FoldingComparator() : ComparatorWithoutSeparators("test.folding") {}
   int Compare(const Slice& a, const Slice& b) const override {
     return Slice(Fold(a)).compare(Fold(b));
   }
-  const char* Name() const override { return "test.folding"; }
-  void FindShortestSeparator(std::string* /*start*/,
-                             const Slice& /*limit*/) const override {}
-  void FindShortSuccessor(std::string* /*key*/) const override {}
 };
 
 // Of folded keys: how each was spelled last, and its value.
@@ -185,17 +183,14 @@ TEST_F(DbComparatorTest, ADatabaseKeepsToItsComparator) {
 }
 
 // Its keys are numbers: another size would be read beyond its end.
-class NumberComparator final : public Comparator {
+class NumberComparator final : public ComparatorWithoutSeparators {
  public:
+  NumberComparator() : ComparatorWithoutSeparators("test.number") {}
   int Compare(const Slice& a, const Slice& b) const override {
     const uint64_t x = Number(a);
     const uint64_t y = Number(b);
     return x < y ? -1 : static_cast<int>(x > y);
   }
-  const char* Name() const override { return "test.number"; }
-  void FindShortestSeparator(std::string* /*start*/,
-                             const Slice& /*limit*/) const override {}
-  void FindShortSuccessor(std::string* /*key*/) const override {}
 
  private:
   static uint64_t Number(const Slice& key) {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 
+#include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
@@ -117,14 +118,6 @@ class DbBadOptionTest : public DbTestBase,
         {"stats_level",
          [](Options* o) { o->stats_level = static_cast<StatsLevel>(6); }},
         {"listeners", [](Options* o) { o->listeners.push_back(nullptr); }},
-        {"superversion",
-         [](Options* o) {
-           o->ablation.superversion = static_cast<SuperVersionMode>(2);
-         }},
-        {"statistics",
-         [](Options* o) {
-           o->ablation.statistics = static_cast<StatisticsMode>(255);
-         }},
     };
     return all;
   }
@@ -378,12 +371,10 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
   EXPECT_EQ(options_.max_bytes_for_level_multiplier, 2.5);
   EXPECT_EQ(options_.rate_limiter->GetBytesPerSecond(), uint64_t{1} << 40);
   EXPECT_EQ(options_.stats_level, StatsLevel::kExceptTimers);
-  options_.ablation = TestAblation();
+  options_.experiment = TestExperiment();
   Open();
   FillAndCheck();
 
-  EXPECT_TRUE(Ok(SetOption("ablation", "memtable=skiplist", &options_)));
-  EXPECT_EQ(options_.ablation.memtable, MemTableMode::kSkipList);
   EXPECT_TRUE(Ok(SetOption("block_cache", "3M", &options_)));
   EXPECT_EQ(options_.block_cache->GetCapacity(), size_t{3} << 20);
   EXPECT_TRUE(Ok(SetOption("filter_policy", "", &options_)));
@@ -422,7 +413,6 @@ TEST_F(DbOptionsTest, WhatIsNoValueChangesNoOption) {
       {"filter_policy", "bloomfilter:"},
       {"block_cache", "large"},
       {"rate_limiter", "-1"},
-      {"ablation", "memtable=none"},
   };
   for (const auto& [name, value] : all) {
     const Status status = SetOption(name, value, &options_);
@@ -468,25 +458,13 @@ TEST_F(DbOptionsTest, FewOpenFilesSufficeForManyTables) {
 }
 
 // Numbers as text, the shorter the smaller: not bytewise.
-class NumberComparator : public Comparator {
+class NumberComparator : public ComparatorWithoutSeparators {
  public:
+  NumberComparator() : ComparatorWithoutSeparators("test.NumberComparator") {}
   int Compare(const Slice& a, const Slice& b) const override {
     if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
     return a.compare(b);
   }
-  const char* Name() const override { return "test.NumberComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-};
-
-class ReverseComparator : public Comparator {
- public:
-  int Compare(const Slice& a, const Slice& b) const override {
-    return b.compare(a);
-  }
-  const char* Name() const override { return "test.ReverseComparator"; }
-  void FindShortestSeparator(std::string*, const Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
 };
 
 TEST_F(DbOptionsTest, CustomComparatorOrdersEverything) {

@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "test/testing/fault_seeds.h"
+#include "test/testing/many_faults.h"
 #include "test/testing/numbered_writes.h"
-#include "test/testing/seed.h"
-#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
@@ -40,13 +39,11 @@ struct Copy {
   std::vector<EntryList> may_hold;
 };
 
-class Session {
+class Session : private ManyFaultsSession {
  public:
   Session(uint64_t seed, Totals* totals)
-      : rng_(seed),
+      : ManyFaultsSession(seed),
         totals_(totals),
-        memory_(NewMemoryEnv(Env::Default())),
-        faulty_(memory_.get()),
         options_(TinyOptions()),
         writes_(1) {
     EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
@@ -59,10 +56,10 @@ class Session {
 
   void Run(int steps) {
     Open(false);
-    for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
+    RunSteps(steps, [this] {
       ++totals_->operations;
       Step();
-    }
+    });
     if (!::testing::Test::HasFailure()) CutPower();
     totals_->failures += faulty_.FailureCount();
   }
@@ -111,26 +108,22 @@ class Session {
   }
 
   void PlanFailure() {
-    faulty_.SetPathFilter(
-        rng_.Pick({"", "", "copy", "copy", ".tmp", "MANIFEST", "/db/it"}));
+    const char* const path =
+        rng_.Pick({"", "", "copy", "copy", ".tmp", "MANIFEST", "/db/it"});
     if (rng_.OneIn(6)) {
+      faulty_.SetPathFilter(path);
       faulty_.FailAfter(0, Status::NotSupported("no links"), kLinkOperation,
                         FailureOptions{.once = false});
       return;
     }
-    const OperationMask changing = kCreateOperation | kWriteOperation |
-                                   kSyncOperation | kCloseOperation |
-                                   kRenameOperation | kSyncDirectoryOperation;
-    FailureOptions how;
-    how.once = !rng_.OneIn(4);
-    how.partial_append = rng_.OneIn(2);
-    faulty_.FailAfter(
-        rng_.Below(rng_.Pick({2, 8, 40})), FaultInjectionEnv::InjectedError(),
-        rng_.Pick({changing, uint32_t{kSyncDirectoryOperation},
-                   kSyncDirectoryOperation | kRenameOperation,
-                   uint32_t{kRemoveOperation}, uint32_t{kReadingOperations},
-                   uint32_t{kAllOperations}}),
-        how);
+    ManyFaultsSession::PlanFailure(
+        {.path = path,
+         .within_calls = rng_.Pick({2u, 8u, 40u}),
+         .operations = rng_.Pick(
+             {kChangingOperations, uint32_t{kSyncDirectoryOperation},
+              kSyncDirectoryOperation | kRenameOperation,
+              uint32_t{kRemoveOperation}, uint32_t{kReadingOperations},
+              uint32_t{kAllOperations}})});
   }
 
   bool IsThere(const Copy& copy) { return memory_->FileExists(copy.path).ok(); }
@@ -205,13 +198,8 @@ class Session {
   }
 
   void CutPower() {
-    faulty_.SetFilesystemActive(false);
-    db_.reset();
-    CrashOptions crash;
-    crash.seed = rng_.Next();
-    crash.lose_everything_unsynced = rng_.OneIn(3);
-    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
-    faulty_.SetPathFilter("");
+    ManyFaultsSession::CutPower([this] { db_.reset(); });
+    if (::testing::Test::HasFailure()) return;
     ++totals_->cuts;
     for (const Copy& copy : copies_) {
       if (!IsThere(copy)) {
@@ -233,28 +221,16 @@ class Session {
     return options;
   }
 
-  // Failures that were planned may meet it; then once more.
   void Open(bool power_cut) {
     db_.reset();
-    Status status = DB::Open(options_, "/db/it", &db_);
-    if (!status.ok()) {
-      faulty_.ClearFailure();
-      status = DB::Open(options_, "/db/it", &db_);
-    }
-    ASSERT_TRUE(Ok(status));
-    EntryList entries;
-    if (!ScanForward(db_.get(), {}, &entries).ok()) {
-      faulty_.ClearFailure();
-      ASSERT_TRUE(Ok(ScanForward(db_.get(), {}, &entries)));
-    }
+    ASSERT_TRUE(
+        Ok(TryTwice([this] { return DB::Open(options_, "/db/it", &db_); })));
+    const EntryList entries = Read(db_.get());
     ASSERT_TRUE(writes_.MayBe(entries, power_cut));
     writes_.Settle(entries);
   }
 
-  Rng rng_;
   Totals* const totals_;
-  const std::unique_ptr<Env> memory_;
-  FaultInjectionEnv faulty_;
   Options options_;
   std::unique_ptr<DB> db_;
   NumberedWrites writes_;

@@ -225,7 +225,7 @@ TEST_F(DbRepairTest, WhatOnlyDescribesATableIsNotNeeded) {
         } else if (block == "footer") {
           FlipByte(path, table.file().size() - 4);
         } else if (block == "tail" &&
-                   !table.meta_blocks().contains(kRangeDeletionBlockName)) {
+                   !table.meta_blocks().contains(kRangeTombstoneBlockName)) {
           const BlockHandle last = table.index().back().handle;
           Truncate(path, last.offset + last.size + kBlockTrailerSize);
         }

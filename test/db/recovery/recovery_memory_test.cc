@@ -82,7 +82,7 @@ class RecoveryMemoryTest : public DbTestBase {
     }
     Close();
     options_.write_buffer_size = 64 << 10;
-    DrainRetired();
+    TEST_DrainRetired();
   }
 
   void ExpectAll() {

@@ -86,7 +86,7 @@ class RepairMemoryTest : public DbTestBase {
 
   // Repairs, and returns the highest memory.
   uint64_t Repair() {
-    DrainRetired();
+    TEST_DrainRetired();
     const uint64_t before = LiveBytes();
     uint64_t peak = 0;
     env_.hook = [&](const std::string& path) {

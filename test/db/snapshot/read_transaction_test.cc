@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "db/snapshot/snapshot_registry.h"
+#include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
 #include "test/testing/read_stress.h"
 #include "util/threads/read_section.h"
@@ -223,7 +224,7 @@ TEST_F(ReadTransactionTest, OutlivesTheThreadThatBeganIt) {
   Write("two");
   Churn();
   const std::string name =
-      IsProduction(options_.ablation.snapshots) ? "(ended)" : "(?)";
+      IsProduction(ChoicesOf(options_).snapshots) ? "(ended)" : "(?)";
   EXPECT_TRUE(Contains(Oldest(), name)) << Oldest();
   // Another thread gets the nodes, but not those that are in use.
   std::thread([&] {
@@ -273,7 +274,7 @@ TEST_F(ReadTransactionTest, ThousandsAreOutAndReleasedByAnyThread) {
 
 // A producer begins and a consumer ends: the producer finds its nodes again.
 TEST_F(ReadTransactionTest, NodesThatOthersReleaseAreUsedAgain) {
-  if (!IsProduction(options_.ablation.snapshots)) return;
+  if (!IsProduction(ChoicesOf(options_).snapshots)) return;
   std::set<const Snapshot*> nodes;
   Actor other;
   for (int i = 0; i < 500; i++) {
@@ -383,7 +384,7 @@ TEST_F(ReadTransactionTest, OldestSnapshotIsDescribed) {
   const std::string text = Oldest();
   EXPECT_TRUE(Contains(text, "sequence " + std::to_string(sequence) + ", age "))
       << text;
-  const bool named = IsProduction(options_.ablation.snapshots);
+  const bool named = IsProduction(ChoicesOf(options_).snapshots);
   EXPECT_TRUE(Contains(text, "thread " + std::to_string(thread_id) +
                                  (named ? " (old reader)" : " (?)")))
       << text;
@@ -416,20 +417,6 @@ TEST_F(ReadTransactionTest, BytesOfEntriesAreThoseKeptForTheSnapshot) {
   EXPECT_EQ(OldestNumber("entries"), bytes_of(60, "two2"));
   db_->ReleaseSnapshot(second);
   EXPECT_EQ(Oldest(), "none");
-}
-
-// ---- With fences ------------------------------------------------------------
-
-TEST_F(ReadTransactionTest, WorksWhereReadersPayForFences) {
-  SetReadSectionFenced(true);
-  Write("one");
-  ReadTransaction read(db_.get());
-  Write("two");
-  Churn();
-  EXPECT_TRUE(Sees(read, "one"));
-  read.End();
-  EXPECT_TRUE(NothingIsPinned(db_.get(), path_));
-  if (IsProduction(options_.ablation.read_section)) SetReadSectionFenced(false);
 }
 
 }  // namespace

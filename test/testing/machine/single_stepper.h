@@ -115,7 +115,7 @@ class SingleStepper {
 
 inline SingleStepper::SingleStepper(Mode mode) {
   if (mode == Mode::kOverSequences) {
-    for (const RseqSequence& sequence : RseqSequences()) {
+    for (const RseqSequence& sequence : TEST_RseqSequences()) {
       sequences_[sequence.start] = sequence;
     }
   }

@@ -42,17 +42,5 @@ TEST(RandomTest, IsTrueOnceInSoMany) {
   EXPECT_TRUE(random.OneIn(1));
 }
 
-TEST(RandomTest, GivesDoublesFromZeroToOne) {
-  Random random(3);
-  double sum = 0;
-  for (int i = 0; i < 100000; i++) {
-    const double value = random.NextDouble();
-    ASSERT_GE(value, 0.0);
-    ASSERT_LT(value, 1.0);
-    sum += value;
-  }
-  EXPECT_NEAR(sum / 100000, 0.5, 0.01);
-}
-
 }  // namespace
 }  // namespace varve

@@ -67,23 +67,7 @@ TEST(ChecksumTest, GivesKnownBlockChecksums) {
     for (const ChecksumType type : kTypes) {
       const uint32_t expected = vector.expected[static_cast<size_t>(type)];
       EXPECT_EQ(BlockChecksum(type, stored.data(), body.size()), expected);
-      EXPECT_EQ(BlockChecksum(type, body.data(), body.size(), vector.type),
-                expected);
     }
-  }
-}
-
-TEST(ChecksumTest, GivesOneValueForBothFormsOfBlock) {
-  std::string stored;
-  for (size_t size = 0; size < 600; size++) {
-    // Types of 0x80 and above must not be taken as negative.
-    const char type = static_cast<char>(255 - size % 256);
-    stored.push_back(type);
-    for (const ChecksumType checksum : kTypes) {
-      EXPECT_EQ(BlockChecksum(checksum, stored.data(), size),
-                BlockChecksum(checksum, stored.data(), size, type));
-    }
-    stored.back() = static_cast<char>(size * 31);
   }
 }
 

@@ -104,7 +104,8 @@ TEST(CompressionTest, DoesNotDependOnEarlierBlocks) {
       const std::string raw = Compressible(4096, seed);
       ASSERT_TRUE(used.Compress(raw, &body));
       std::string fresh;
-      ASSERT_TRUE(CompressBlock(type, kDefaultCompressionLevel, raw, &fresh));
+      ASSERT_TRUE(
+          Compressor(type, kDefaultCompressionLevel).Compress(raw, &fresh));
       EXPECT_EQ(body, fresh);
     }
   }
@@ -142,7 +143,7 @@ TEST(CompressionTest, AcceptsAnyLevel) {
       std::string body;
       std::string back;
       // The fastest levels may gain too little.
-      if (!CompressBlock(type, level, raw, &body)) {
+      if (!Compressor(type, level).Compress(raw, &body)) {
         EXPECT_LT(level, 0);
         continue;
       }
@@ -159,7 +160,7 @@ TEST(CompressionTest, RefusesToWriteOtherTypes) {
        {CompressionType::kNone, CompressionType::kZlib, CompressionType::kBZip2,
         CompressionType::kXpress, CompressionType::kZSTDNotFinal,
         static_cast<CompressionType>(0x99)}) {
-    EXPECT_FALSE(CompressBlock(type, 1, raw, &body));
+    EXPECT_FALSE(Compressor(type, 1).Compress(raw, &body));
   }
 }
 
@@ -197,7 +198,7 @@ TEST(CompressionTest, ReadsLz4OfOldFormats) {
 TEST(CompressionTest, ReadsZstdUnderBothNumbersInAllFormats) {
   const std::string raw = Compressible(5000, 4);
   std::string body;
-  ASSERT_TRUE(CompressBlock(CompressionType::kZSTD, 3, raw, &body));
+  ASSERT_TRUE(Compressor(CompressionType::kZSTD, 3).Compress(raw, &body));
   for (const CompressionType type :
        {CompressionType::kZSTD, CompressionType::kZSTDNotFinal}) {
     for (const uint32_t format_version : {0u, 1u, 2u, 5u}) {
@@ -227,7 +228,8 @@ TEST(CompressionTest, ReadsZstdOfHighestRatio) {
   const std::string raw(64 << 20, 'x');
   std::string body;
   for (const CompressionType type : kWritable) {
-    ASSERT_TRUE(CompressBlock(type, kDefaultCompressionLevel, raw, &body));
+    ASSERT_TRUE(
+        Compressor(type, kDefaultCompressionLevel).Compress(raw, &body));
     std::string back;
     const Status s = Read(type, kFormat, body, &back);
     ASSERT_TRUE(s.ok()) << s.ToString();
@@ -299,8 +301,8 @@ TEST(CompressionTest, TellsWhatIsSupported) {
 TEST(CompressionTest, RefusesImpossibleSizes) {
   const std::string zstd_frame = [] {
     std::string body;
-    EXPECT_TRUE(CompressBlock(CompressionType::kZSTD, 3, std::string(1000, 'x'),
-                              &body));
+    EXPECT_TRUE(Compressor(CompressionType::kZSTD, 3)
+                    .Compress(std::string(1000, 'x'), &body));
     return body.substr(VarintLength(1000));
   }();
   const struct {
@@ -334,7 +336,8 @@ TEST(CompressionTest, RefusesLengthOtherThanTheBodys) {
   const std::string raw = Compressible(4096, 5);
   for (const CompressionType type : kWritable) {
     std::string body;
-    ASSERT_TRUE(CompressBlock(type, kDefaultCompressionLevel, raw, &body));
+    ASSERT_TRUE(
+        Compressor(type, kDefaultCompressionLevel).Compress(raw, &body));
     for (const size_t length : {0u, 1u, 4095u, 4097u}) {
       const std::unique_ptr<char[]> out(new char[length]);
       EXPECT_TRUE(UncompressInto(type, kFormat, body, out.get(), length)
@@ -348,7 +351,7 @@ TEST(CompressionTest, SurvivesTruncationAndBitFlips) {
   for (const CompressionType type : kWritable) {
     SCOPED_TRACE(CompressionName(type));
     std::string body;
-    ASSERT_TRUE(CompressBlock(type, 3, raw, &body));
+    ASSERT_TRUE(Compressor(type, 3).Compress(raw, &body));
     std::string back;
     for (size_t size = 0; size < body.size(); size++) {
       EXPECT_TRUE(
@@ -368,7 +371,7 @@ TEST(CompressionTest, SurvivesTruncationAndBitFlips) {
 TEST(CompressionTest, ReadsFromManyThreads) {
   const std::string raw = Compressible(4096, 7);
   std::string body;
-  ASSERT_TRUE(CompressBlock(CompressionType::kZSTD, 3, raw, &body));
+  ASSERT_TRUE(Compressor(CompressionType::kZSTD, 3).Compress(raw, &body));
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; i++) {
     threads.emplace_back([&] {

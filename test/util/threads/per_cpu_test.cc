@@ -92,7 +92,7 @@ TEST(PerCpuTest, LosesNothingUnderMigration) {
         });
     printf("%s: %llu moves, %llu to the overflow\n", PerCpuPathName(path),
            static_cast<unsigned long long>(moves),
-           static_cast<unsigned long long>(cells.overflow_count()));
+           static_cast<unsigned long long>(cells.TEST_overflow_count()));
     EXPECT_EQ(cells.Sum(1), kThreads * kAdds);
     for (size_t i = 0; i < kThreads; i++) {
       EXPECT_EQ(cells.Sum(100 + i), kAdds / 16);
@@ -171,7 +171,7 @@ TEST(PerCpuTest, TakesThePathThatThereIs) {
 }
 
 TEST(PerCpuTest, ListsItsSequences) {
-  for (const RseqSequence& sequence : RseqSequences()) {
+  for (const RseqSequence& sequence : TEST_RseqSequences()) {
     EXPECT_EQ(sequence.version, 0u);
     EXPECT_EQ(sequence.flags, 0u);
     EXPECT_GT(sequence.length, 0u);
@@ -182,7 +182,7 @@ TEST(PerCpuTest, ListsItsSequences) {
            reinterpret_cast<const char*>(sequence.abort_handler) - 4, 4);
     EXPECT_EQ(signature, 0x53053053u);
   }
-  EXPECT_EQ(RseqSequences().empty(), VARVE_HAVE_RSEQ == 0);
+  EXPECT_EQ(TEST_RseqSequences().empty(), VARVE_HAVE_RSEQ == 0);
 }
 
 TEST(PerCpuRegistrationTest, WorksWhereTheCLibraryDoesNotRegister) {

@@ -43,7 +43,7 @@ TEST(PublishedArrayTest, HasWhatWasAppendedInOrder) {
   EXPECT_TRUE(Items(array).empty());
   array.Append(&numbers[7]);
   EXPECT_EQ(Items(array), std::vector<int>{7});
-  DrainRetired();
+  TEST_DrainRetired();
 }
 
 TEST(PublishedArrayTest, IsWalkedWhileItGrows) {
@@ -74,7 +74,7 @@ TEST(PublishedArrayTest, IsWalkedWhileItGrows) {
     }
     for (std::thread& walker : walkers) walker.join();
   }
-  DrainRetired();
+  TEST_DrainRetired();
 }
 
 }  // namespace

@@ -141,13 +141,13 @@ TEST_F(RateLimiterTest, HighGoesFirstAndLowIsNotStarved) {
       order += name;
     });
     ++waiting;
-    while (bucket.WaitingCount() < waiting) std::this_thread::yield();
+    while (bucket.TEST_WaitingCount() < waiting) std::this_thread::yield();
   };
   for (int i = 0; i < 3; ++i) start(Priority::kLow, 'l');
   for (int i = 0; i < 12; ++i) start(Priority::kHigh, 'h');
   for (size_t granted = 1; granted <= 15; ++granted) {
     clock->now_us += 100000;
-    while (bucket.WaitingCount() > 15 - granted) std::this_thread::yield();
+    while (bucket.TEST_WaitingCount() > 15 - granted) std::this_thread::yield();
     for (size_t seen = 0; seen < granted;) {
       std::lock_guard<std::mutex> lock(mutex);
       seen = order.size();

@@ -1,14 +1,17 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: what a reader found inside a section is not freed before it leaves, all
 // that is retired is freed in the end, and no thread or record is lost on the
-// way; with fences of the kernel's and of the readers' own. Method: the
-// labelled interleavings of util/threads/read_section.h step by step with
-// threads that do as told, litmus tests of T1 to T3, and stress with objects
-// poisoned when freed.
+// way; with fences of the kernel's, and of the readers' own where ctest runs
+// these without membarrier. Method: the labelled interleavings of
+// util/threads/read_section.h step by step with threads that do as told, litmus
+// tests of T1 to T3, and stress with objects poisoned when freed.
 #include "util/threads/read_section.h"
 
 #include <gtest/gtest.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -59,52 +62,42 @@ size_t RecordCount() {
 void EnterHere() { ReadSection::Enter(CurrentThreadRecord()); }
 void ExitHere() { ReadSection::Exit(CurrentThreadRecord()); }
 
-// The parameter: fences asked for. Where they are needed, both cases have them.
-class ReadSectionTest : public testing::TestWithParam<bool> {
+class ReadSectionTest : public testing::Test {
  protected:
   void SetUp() override {
-    SetReadSectionFenced(GetParam());
-    ASSERT_TRUE(ReadSectionFenced() || !GetParam());
-    DrainRetired();
+    TEST_DrainRetired();
     ASSERT_EQ(live_objects, 0);
   }
   void TearDown() override {
-    DrainRetired();
-    EXPECT_EQ(RetiredCount(), 0u);
+    TEST_DrainRetired();
+    EXPECT_EQ(TEST_RetiredCount(), 0u);
     EXPECT_EQ(live_objects, 0);
-    SetReadSectionFenced(false);
   }
 };
 
-std::string FormName(const testing::TestParamInfo<bool>& form) {
-  return form.param ? "Fenced" : "Membarrier";
-}
-
-INSTANTIATE_TEST_SUITE_P(Forms, ReadSectionTest, testing::Bool(), FormName);
-
-TEST_P(ReadSectionTest, FreesBatchWhenNobodyIsInside) {
+TEST_F(ReadSectionTest, FreesBatchWhenNobodyIsInside) {
   RetireNew(kBatch - 1);
-  EXPECT_EQ(RetiredCount(), kBatch - 1);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch - 1);
   EXPECT_EQ(live_objects, static_cast<int>(kBatch - 1));
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
   EXPECT_EQ(live_objects, 0);
 }
 
-TEST_P(ReadSectionTest, PaysOneBarrierPerBatch) {
+TEST_F(ReadSectionTest, PaysOneBarrierPerBatch) {
   const uint64_t before = HeavyBarrierCount();
   RetireNew(10 * kBatch + 1);
   EXPECT_EQ(HeavyBarrierCount() - before, 10u);
-  DrainRetired();
+  TEST_DrainRetired();
   EXPECT_EQ(HeavyBarrierCount() - before, 11u);
-  DrainRetired();  // Nothing to do.
+  TEST_DrainRetired();  // Nothing to do.
   EXPECT_EQ(HeavyBarrierCount() - before, 11u);
 }
 
-TEST_P(ReadSectionTest, FreesFewerThanABatchOnRequest) {
+TEST_F(ReadSectionTest, FreesFewerThanABatchOnRequest) {
   RetireNew(3);
   FreeRetired();
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
   const uint64_t barriers = HeavyBarrierCount();
   FreeRetired();  // Nothing to do.
   EXPECT_EQ(HeavyBarrierCount(), barriers);
@@ -119,7 +112,7 @@ TEST_P(ReadSectionTest, FreesFewerThanABatchOnRequest) {
   EXPECT_EQ(live_objects, 0);
 }
 
-TEST_P(ReadSectionTest, ReaderKeepsWhatItFoundB1) {
+TEST_F(ReadSectionTest, ReaderKeepsWhatItFoundB1) {
   std::atomic<Object*> shared{new Object};
   Actor reader;
   Object* found = nullptr;
@@ -129,30 +122,30 @@ TEST_P(ReadSectionTest, ReaderKeepsWhatItFoundB1) {
   });
   RetireObject(shared.exchange(nullptr));
   RetireNew(10 * kBatch);
-  EXPECT_EQ(RetiredCount(), 10 * kBatch + 1);
+  EXPECT_EQ(TEST_RetiredCount(), 10 * kBatch + 1);
   reader.Do([&] {
     EXPECT_EQ(found->state, kAlive);
     ExitHere();
   });
   RetireNew(1);
-  EXPECT_LT(RetiredCount(), kBatch);
+  EXPECT_LT(TEST_RetiredCount(), kBatch);
 }
 
-TEST_P(ReadSectionTest, FreesWhenReaderLeftAndEnteredAgainB2) {
+TEST_F(ReadSectionTest, FreesWhenReaderLeftAndEnteredAgainB2) {
   Actor reader;
   reader.Do(EnterHere);
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   reader.Do([] {
     ExitHere();
     EnterHere();
   });
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
   reader.Do(ExitHere);
 }
 
-TEST_P(ReadSectionTest, NestedEndIsNotTheEndB3) {
+TEST_F(ReadSectionTest, NestedEndIsNotTheEndB3) {
   Actor reader;
   reader.Do([] {
     const ReadSection outer;
@@ -177,13 +170,13 @@ TEST_P(ReadSectionTest, NestedEndIsNotTheEndB3) {
   RetireNew(kBatch);
   reader.Do([] { EXPECT_FALSE(ReadSection::Exit(CurrentThreadRecord())); });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), 2 * kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), 2 * kBatch);
   reader.Do([] { EXPECT_TRUE(ReadSection::Exit(CurrentThreadRecord())); });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
 }
 
-TEST_P(ReadSectionTest, ReaderWithNewRecordCountsB4) {
+TEST_F(ReadSectionTest, ReaderWithNewRecordCountsB4) {
   std::vector<std::unique_ptr<Actor>> readers;
   // Takes the records that wait for a thread first.
   const size_t before = RecordCount();
@@ -193,13 +186,13 @@ TEST_P(ReadSectionTest, ReaderWithNewRecordCountsB4) {
   }
   for (size_t i = 0; i + 1 < readers.size(); i++) readers[i]->Do(ExitHere);
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   readers.back()->Do(ExitHere);
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
 }
 
-TEST_P(ReadSectionTest, LaterReaderDoesNotDelayBatch) {
+TEST_F(ReadSectionTest, LaterReaderDoesNotDelayBatch) {
   Actor early;
   Actor late;
   early.Do(EnterHere);
@@ -207,11 +200,11 @@ TEST_P(ReadSectionTest, LaterReaderDoesNotDelayBatch) {
   late.Do(EnterHere);
   early.Do(ExitHere);
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
   late.Do(ExitHere);
 }
 
-TEST_P(ReadSectionTest, NewThreadInRecordOfBlockerDoesNotCountB5) {
+TEST_F(ReadSectionTest, NewThreadInRecordOfBlockerDoesNotCountB5) {
   Actor former;
   ThreadRecord* record = nullptr;
   former.Do([&] {
@@ -219,7 +212,7 @@ TEST_P(ReadSectionTest, NewThreadInRecordOfBlockerDoesNotCountB5) {
     record = CurrentThreadRecord();
   });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   former.Do(ExitHere);
   former.End();
   std::vector<std::unique_ptr<Actor>> latter;
@@ -232,24 +225,18 @@ TEST_P(ReadSectionTest, NewThreadInRecordOfBlockerDoesNotCountB5) {
     });
   }
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
   for (const auto& actor : latter) actor->Do(ExitHere);
 }
 
-TEST_P(ReadSectionTest, SectionOutlivesChangeOfFormB6) {
-  Actor reader;
-  for (const bool fenced : {!GetParam(), GetParam()}) {
-    reader.Do(EnterHere);
-    SetReadSectionFenced(fenced);
-    RetireNew(kBatch);
-    EXPECT_EQ(RetiredCount(), kBatch);
-    reader.Do(ExitHere);
-    RetireNew(kBatch);
-    EXPECT_EQ(RetiredCount(), 0u);
-  }
+TEST_F(ReadSectionTest, HasTheFormThatTheKernelAllows) {
+  const long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  const bool has_membarrier =
+      commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
+  EXPECT_EQ(ReadSectionFenced(), kThreadSanitizer || !has_membarrier);
 }
 
-TEST_P(ReadSectionTest, NewRecordHasTheFormInForce) {
+TEST_F(ReadSectionTest, NewRecordHasTheFormOfAll) {
   std::vector<std::unique_ptr<Actor>> readers;
   const size_t before = RecordCount();
   while (RecordCount() == before) {
@@ -279,39 +266,39 @@ int Link::live_links = 0;
 int Link::depth = 0;
 int Link::deepest = 0;
 
-TEST_P(ReadSectionTest, DeletersMayRetireB7) {
+TEST_F(ReadSectionTest, DeletersMayRetireB7) {
   Link::deepest = 0;
   for (size_t i = 0; i < kBatch; i++) Retire(new Link(1000), Link::Free);
   // Each drain takes what the one before has left.
-  while (RetiredCount() > 0) DrainRetired();
+  while (TEST_RetiredCount() > 0) TEST_DrainRetired();
   EXPECT_EQ(Link::live_links, 0);
   EXPECT_EQ(Link::deepest, 1);
 }
 
-TEST_P(ReadSectionTest, ThreadThatEndsInsideBlocksNothingB8) {
+TEST_F(ReadSectionTest, ThreadThatEndsInsideBlocksNothingB6) {
   Actor reader;
   reader.Do([] {
     EnterHere();
     EnterHere();
   });
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
   reader.End();
   RetireNew(kBatch);
-  EXPECT_EQ(RetiredCount(), 0u);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
 }
 
-TEST_P(ReadSectionTest, RetiresInsideOwnSection) {
+TEST_F(ReadSectionTest, RetiresInsideOwnSection) {
   {
     const ReadSection section;
     RetireNew(100 * kBatch);
-    EXPECT_EQ(RetiredCount(), 100 * kBatch);
+    EXPECT_EQ(TEST_RetiredCount(), 100 * kBatch);
   }
   RetireNew(1);
-  EXPECT_EQ(RetiredCount(), 1u);
+  EXPECT_EQ(TEST_RetiredCount(), 1u);
 }
 
-TEST_P(ReadSectionTest, DrainWaitsForReader) {
+TEST_F(ReadSectionTest, DrainWaitsForReader) {
   Actor reader;
   Actor drainer;
   std::atomic<bool> left{false};
@@ -319,7 +306,7 @@ TEST_P(ReadSectionTest, DrainWaitsForReader) {
   reader.Do(EnterHere);
   const uint64_t barriers = HeavyBarrierCount();
   drainer.Start([&left] {
-    DrainRetired();
+    TEST_DrainRetired();
     EXPECT_TRUE(left);
     EXPECT_EQ(live_objects, 0);
   });
@@ -338,13 +325,13 @@ TEST(ReadSectionDeathTest, StopsWhenMisused) {
   EXPECT_DEATH(
       {
         const ReadSection section;
-        DrainRetired();
+        TEST_DrainRetired();
       },
       "broken invariant");
   EXPECT_DEATH(
       {
-        Retire(nullptr, [](void*) { DrainRetired(); });
-        DrainRetired();
+        Retire(nullptr, [](void*) { TEST_DrainRetired(); });
+        TEST_DrainRetired();
       },
       "broken invariant");
 }
@@ -432,11 +419,11 @@ void EnterIfOutside(ThreadRecord* record) {
   if (record->depth == 0) ReadSection::Enter(record);
 }
 
-TEST_P(ReadSectionTest, BarrierSeesEnterOrReaderSeesStoreT1T3) {
+TEST_F(ReadSectionTest, BarrierSeesEnterOrReaderSeesStoreT1T3) {
   RunLitmus(EnterStep, LeaveIfInside);
 }
 
-TEST_P(ReadSectionTest, BarrierSeesExitOrReaderSeesStoreT2T3) {
+TEST_F(ReadSectionTest, BarrierSeesExitOrReaderSeesStoreT2T3) {
   RunLitmus(ReadSection::Exit, EnterIfOutside);
 }
 
@@ -455,7 +442,7 @@ TEST(ThreadRecordTest, RecordsAreReusedByTenThousandThreads) {
   EXPECT_LE(RecordCount(), before + kAtOnce);
 }
 
-TEST_P(ReadSectionTest, ThreadsHaveRecordsOfTheirOwn) {
+TEST_F(ReadSectionTest, ThreadsHaveRecordsOfTheirOwn) {
   constexpr size_t kThreads = 200;
   std::vector<std::unique_ptr<Actor>> actors;
   std::set<ThreadRecord*> records;
@@ -479,7 +466,7 @@ void ReadAtKeyDestruction(void* rounds_left) {
   if (++rounds < 2) pthread_setspecific(key, rounds_left);
 }
 
-TEST_P(ReadSectionTest, DestructorsAtThreadExitMayRead) {
+TEST_F(ReadSectionTest, DestructorsAtThreadExitMayRead) {
   pthread_key_t key;
   ASSERT_EQ(pthread_key_create(&key, ReadAtKeyDestruction), 0);
   const auto read_late = [&key] {
@@ -531,9 +518,8 @@ class Cells {
   std::array<std::atomic<Object*>, 4> cells_;
 };
 
-// Readers, writers, threads that live for one read, and optionally a thread
-// that changes the form all the time.
-void RunStress(bool change_form) {
+// Readers, writers, and threads that live for one read.
+TEST_F(ReadSectionTest, ReadersNeverSeeFreedObjectsUnderStress) {
   constexpr int kWrites = 20000;
   const uint64_t seed = test::TestSeed();
   Cells cells;
@@ -551,35 +537,19 @@ void RunStress(bool change_form) {
       std::thread([&] { cells.Read(&rng); }).join();
     }
   });
-  if (change_form) {
-    threads.emplace_back([&done] {
-      for (bool fenced = true; !done; fenced = !fenced) {
-        SetReadSectionFenced(fenced);
-        std::this_thread::yield();
-      }
-    });
-  }
   std::vector<std::thread> writers;
   for (uint64_t i = 0; i < 2; i++) {
     writers.emplace_back([&cells, seed, i] {
       test::Rng rng(seed + 10 + i);
       for (int write = 0; write < kWrites; write++) {
         cells.Write(&rng);
-        if (write % 1000 == 0) DrainRetired();
+        if (write % 1000 == 0) TEST_DrainRetired();
       }
     });
   }
   for (std::thread& writer : writers) writer.join();
   done = true;
   for (std::thread& thread : threads) thread.join();
-}
-
-TEST_P(ReadSectionTest, ReadersNeverSeeFreedObjectsUnderStress) {
-  RunStress(/*change_form=*/false);
-}
-
-TEST_P(ReadSectionTest, ReadersNeverSeeFreedObjectsWhileFormChanges) {
-  RunStress(/*change_form=*/true);
 }
 
 }  // namespace

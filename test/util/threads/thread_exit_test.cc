@@ -25,63 +25,58 @@
 namespace varve {
 namespace {
 
-std::vector<pthread_key_t> TakeAllKeys() {
-  std::vector<pthread_key_t> keys;
+void TakeAllKeys() {
   pthread_key_t key;
-  while (pthread_key_create(&key, nullptr) == 0) keys.push_back(key);
-  return keys;
-}
-
-void GiveBack(const std::vector<pthread_key_t>& keys) {
-  for (const pthread_key_t key : keys) pthread_key_delete(key);
+  while (pthread_key_create(&key, nullptr) == 0) {
+  }
 }
 
 void Increment(void* count) { ++*static_cast<int*>(count); }
 
-// Its call asks for two more.
-struct Again {
-  const ThreadExit* thread_exit = nullptr;
+void NoteIn(void* order, int number) {
+  static_cast<std::vector<int>*>(order)->push_back(number);
+}
+
+// The call requests two more.
+void CallAgain(void* calls) {
+  if (++*static_cast<int*>(calls) < 3) CallAtThreadExit(&CallAgain, calls);
+}
+
+bool CallsOnceForEachThread() {
+  int count = 0;
+  bool good = true;
+  for (int i = 1; i <= 3; ++i) {
+    std::thread([&] {
+      CallAtThreadExit(&Increment, &count);
+      good = good && count == i - 1;
+    }).join();
+    good = good && count == i;
+  }
+  return good;
+}
+
+bool CallsAgainWhileTheThreadEnds() {
   int calls = 0;
-};
-void CallAgain(void* argument) {
-  auto* const again = static_cast<Again*>(argument);
-  if (++again->calls < 3) again->thread_exit->CallWith(again);
+  std::thread([&] { CallAtThreadExit(&CallAgain, &calls); }).join();
+  return calls == 3;
 }
 
 TEST(ThreadExitTest, CallsOnceForEachThread) {
-  const ThreadExit thread_exit(&Increment);
-  int count = 0;
-  for (int i = 1; i <= 3; ++i) {
-    std::thread([&] {
-      thread_exit.CallWith(&count);
-      EXPECT_EQ(count, i - 1);
-    }).join();
-    EXPECT_EQ(count, i);
-  }
-}
-
-TEST(ThreadExitTest, CallsWithoutAKey) {
-  const std::vector<pthread_key_t> keys = TakeAllKeys();
-  const ThreadExit thread_exit(&Increment);
-  GiveBack(keys);
-  int count = 0;
-  for (int i = 1; i <= 3; ++i) {
-    std::thread([&] { thread_exit.CallWith(&count); }).join();
-    EXPECT_EQ(count, i);
-  }
+  EXPECT_TRUE(CallsOnceForEachThread());
 }
 
 TEST(ThreadExitTest, CallsAgainWhileTheThreadEnds) {
-  for (const bool has_key : {true, false}) {
-    SCOPED_TRACE(has_key);
-    std::vector<pthread_key_t> keys;
-    if (!has_key) keys = TakeAllKeys();
-    const ThreadExit thread_exit(&CallAgain);
-    GiveBack(keys);
-    Again again = {.thread_exit = &thread_exit};
-    std::thread([&] { thread_exit.CallWith(&again); }).join();
-    EXPECT_EQ(again.calls, 3);
-  }
+  EXPECT_TRUE(CallsAgainWhileTheThreadEnds());
+}
+
+TEST(ThreadExitTest, CallsTheLastRequestFirst) {
+  std::vector<int> order;
+  std::thread([&] {
+    CallAtThreadExit([](void* o) { NoteIn(o, 1); }, &order);
+    CallAtThreadExit([](void* o) { NoteIn(o, 2); }, &order);
+    CallAtThreadExit([](void* o) { NoteIn(o, 3); }, &order);
+  }).join();
+  EXPECT_EQ(order, (std::vector<int>{3, 2, 1}));
 }
 
 size_t CountRecords() {
@@ -129,11 +124,21 @@ struct UsesAtItsEnd {
   _exit(1);
 }
 
-// Each in a process of its own, for the library's keys are made once.
+// Each in a process of its own, for the library's key is made once.
 class ThreadExitDeathTest : public ::testing::Test {
  protected:
   ThreadExitDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
+
+TEST_F(ThreadExitDeathTest, CallsWithoutAKey) {
+  EXPECT_EXIT(
+      {
+        TakeAllKeys();
+        _exit(CallsOnceForEachThread() && CallsAgainWhileTheThreadEnds() ? 0
+                                                                         : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
 
 TEST_F(ThreadExitDeathTest, ThreadsLeaveNothingWithoutKeys) {
   EXPECT_EXIT(

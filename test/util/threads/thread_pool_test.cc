@@ -60,7 +60,7 @@ TEST(ThreadPoolTest, NeedsNoThreadWhenUnused) {
   ThreadPool pool;
   pool.SetThreads(100);
   pool.WaitForIdle();
-  EXPECT_EQ(pool.QueueLength(), 0u);
+  EXPECT_EQ(pool.TEST_QueueLength(), 0u);
 }
 
 TEST(ThreadPoolTest, RunsAsManyAtOnceAsAllowed) {
@@ -73,10 +73,10 @@ TEST(ThreadPoolTest, RunsAsManyAtOnceAsAllowed) {
     ASSERT_TRUE(pool.Schedule([&gate] { gate.Pass(); }).ok());
   }
   gate.AwaitWaiting(3);
-  EXPECT_EQ(pool.QueueLength(), 2u);
+  EXPECT_EQ(pool.TEST_QueueLength(), 2u);
   gate.Open();
   pool.WaitForIdle();
-  EXPECT_EQ(pool.QueueLength(), 0u);
+  EXPECT_EQ(pool.TEST_QueueLength(), 0u);
 }
 
 TEST(ThreadPoolTest, StartsWaitingJobsWhenMoreThreadsAreAllowed) {
@@ -86,10 +86,10 @@ TEST(ThreadPoolTest, StartsWaitingJobsWhenMoreThreadsAreAllowed) {
     ASSERT_TRUE(pool.Schedule([&gate] { gate.Pass(); }).ok());
   }
   gate.AwaitWaiting(1);
-  EXPECT_EQ(pool.QueueLength(), 3u);
+  EXPECT_EQ(pool.TEST_QueueLength(), 3u);
   pool.SetThreads(4);
   gate.AwaitWaiting(4);
-  EXPECT_EQ(pool.QueueLength(), 0u);
+  EXPECT_EQ(pool.TEST_QueueLength(), 0u);
   gate.Open();
 }
 

@@ -144,26 +144,13 @@ class Owner final : public SlotOwner {
 
 ThreadSlot* SlotHere(uint32_t id) { return SlotOf(CurrentThreadRecord(), id); }
 
-// The parameter: see ReadSectionTest.
-class ThreadSlotsTest : public testing::TestWithParam<bool> {
+class ThreadSlotsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    SetReadSectionFenced(GetParam());
-    ASSERT_EQ(live_states, 0);
-  }
-  void TearDown() override {
-    EXPECT_EQ(live_states, 0);
-    SetReadSectionFenced(false);
-  }
+  void SetUp() override { ASSERT_EQ(live_states, 0); }
+  void TearDown() override { EXPECT_EQ(live_states, 0); }
 };
 
-std::string FormName(const testing::TestParamInfo<bool>& form) {
-  return form.param ? "Fenced" : "Membarrier";
-}
-
-INSTANTIATE_TEST_SUITE_P(Forms, ThreadSlotsTest, testing::Bool(), FormName);
-
-TEST_P(ThreadSlotsTest, SlotStaysValidUntilInstall) {
+TEST_F(ThreadSlotsTest, SlotStaysValidUntilInstall) {
   Owner owner;
   for (int i = 0; i < 100; i++) owner.Read();
   EXPECT_EQ(owner.misses(), 1);
@@ -175,7 +162,7 @@ TEST_P(ThreadSlotsTest, SlotStaysValidUntilInstall) {
   EXPECT_EQ(owner.misses(), 2);
 }
 
-TEST_P(ThreadSlotsTest, EachThreadHasItsOwnSlot) {
+TEST_F(ThreadSlotsTest, EachThreadHasItsOwnSlot) {
   Owner owner;
   std::vector<std::unique_ptr<Actor>> readers;
   for (int i = 0; i < 10; i++) {
@@ -192,7 +179,7 @@ TEST_P(ThreadSlotsTest, EachThreadHasItsOwnSlot) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, ThreadThatEntersDuringScrapeSeesNewNumberB11) {
+TEST_F(ThreadSlotsTest, ThreadThatEntersDuringScrapeSeesNewNumberB11) {
   Owner owner;
   Actor first;
   Actor second;
@@ -219,7 +206,7 @@ TEST_P(ThreadSlotsTest, ThreadThatEntersDuringScrapeSeesNewNumberB11) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, ThreadInsideDropsItsSlotOnLeavingB12) {
+TEST_F(ThreadSlotsTest, ThreadInsideDropsItsSlotOnLeavingB12) {
   Owner owner;
   Actor reader;
   std::latch inside(1);
@@ -239,7 +226,7 @@ TEST_P(ThreadSlotsTest, ThreadInsideDropsItsSlotOnLeavingB12) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, ThreadThatHasJustLeftIsScrapedOnceB13) {
+TEST_F(ThreadSlotsTest, ThreadThatHasJustLeftIsScrapedOnceB13) {
   Owner owner;
   Actor reader;
   std::latch left(1);
@@ -258,7 +245,7 @@ TEST_P(ThreadSlotsTest, ThreadThatHasJustLeftIsScrapedOnceB13) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, ThreadThatEndsDuringScrapeReleasesOnceB14) {
+TEST_F(ThreadSlotsTest, ThreadThatEndsDuringScrapeReleasesOnceB14) {
   Owner owner;
   Actor readers[2];
   ThreadRecord* records[2];
@@ -281,7 +268,7 @@ TEST_P(ThreadSlotsTest, ThreadThatEndsDuringScrapeReleasesOnceB14) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, ReusedIdValidatesNothingB15) {
+TEST_F(ThreadSlotsTest, ReusedIdValidatesNothingB15) {
   Actor reader;
   std::set<uint64_t> numbers;
   uint32_t id = 0;
@@ -300,7 +287,7 @@ TEST_P(ThreadSlotsTest, ReusedIdValidatesNothingB15) {
   }
 }
 
-TEST_P(ThreadSlotsTest, NestedReadLeavesStaleSlotToOuterB16) {
+TEST_F(ThreadSlotsTest, NestedReadLeavesStaleSlotToOuterB16) {
   Owner owner;
   Actor reader;
   Actor installer;
@@ -319,7 +306,7 @@ TEST_P(ThreadSlotsTest, NestedReadLeavesStaleSlotToOuterB16) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, OutermostEndChecksSlotsOfAllOwnersB17) {
+TEST_F(ThreadSlotsTest, OutermostEndChecksSlotsOfAllOwnersB17) {
   Owner outer;
   Owner inner;
   Owner untouched;
@@ -342,7 +329,7 @@ TEST_P(ThreadSlotsTest, OutermostEndChecksSlotsOfAllOwnersB17) {
   EXPECT_EQ(live_states, 3);
 }
 
-TEST_P(ThreadSlotsTest, SectionOfAnotherOwnerDropsWhatItKeptB17) {
+TEST_F(ThreadSlotsTest, SectionOfAnotherOwnerDropsWhatItKeptB17) {
   Owner outer;
   Owner other;
   Actor reader;
@@ -359,7 +346,7 @@ TEST_P(ThreadSlotsTest, SectionOfAnotherOwnerDropsWhatItKeptB17) {
   EXPECT_EQ(live_states, 2);
 }
 
-TEST_P(ThreadSlotsTest, EndOfPlainSectionChecksSlotsB17) {
+TEST_F(ThreadSlotsTest, EndOfPlainSectionChecksSlotsB17) {
   Owner owner;
   Actor reader;
   Actor installer;
@@ -375,7 +362,7 @@ TEST_P(ThreadSlotsTest, EndOfPlainSectionChecksSlotsB17) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, SlotsNeverMoveB18) {
+TEST_F(ThreadSlotsTest, SlotsNeverMoveB18) {
   ThreadRecord* record = CurrentThreadRecord();
   constexpr uint32_t kSlots = 1000;
   std::set<ThreadSlot*> slots;
@@ -392,7 +379,7 @@ TEST_P(ThreadSlotsTest, SlotsNeverMoveB18) {
   }
 }
 
-TEST_P(ThreadSlotsTest, ManyOwnersInManyThreads) {
+TEST_F(ThreadSlotsTest, ManyOwnersInManyThreads) {
   constexpr size_t kOwners = 100;
   std::vector<std::unique_ptr<Owner>> owners;
   for (size_t i = 0; i < kOwners; i++) {
@@ -411,7 +398,7 @@ TEST_P(ThreadSlotsTest, ManyOwnersInManyThreads) {
   EXPECT_EQ(live_states, static_cast<int>(kOwners));
 }
 
-TEST_P(ThreadSlotsTest, LowestFreeIdIsGivenFirst) {
+TEST_F(ThreadSlotsTest, LowestFreeIdIsGivenFirst) {
   Owner first;
   auto second = std::make_unique<Owner>();
   Owner third;
@@ -423,7 +410,7 @@ TEST_P(ThreadSlotsTest, LowestFreeIdIsGivenFirst) {
   EXPECT_EQ(fourth.id(), freed);
 }
 
-TEST_P(ThreadSlotsTest, ThreadExitReleasesSlots) {
+TEST_F(ThreadSlotsTest, ThreadExitReleasesSlots) {
   Owner owner;
   for (int i = 0; i < 10; i++) {
     std::thread([&owner] { owner.Read(); }).join();
@@ -433,7 +420,7 @@ TEST_P(ThreadSlotsTest, ThreadExitReleasesSlots) {
   EXPECT_EQ(live_states, 1);
 }
 
-TEST_P(ThreadSlotsTest, UnregisterReleasesSlotsOfLivingThreads) {
+TEST_F(ThreadSlotsTest, UnregisterReleasesSlotsOfLivingThreads) {
   auto owner = std::make_unique<Owner>();
   const uint32_t id = owner->id();
   Actor readers[3];
@@ -466,7 +453,7 @@ class ReadingOwner final : public SlotOwner {
   bool flag_set_ = false;
 };
 
-TEST_P(ThreadSlotsTest, OwnersMayReadWhileTheyReleaseB19) {
+TEST_F(ThreadSlotsTest, OwnersMayReadWhileTheyReleaseB19) {
   const auto fill = [](ReadingOwner* owner) {
     EXPECT_EQ(FillSlot(SlotHere(owner->id()), new State(1), 1), nullptr);
   };
@@ -486,7 +473,7 @@ TEST_P(ThreadSlotsTest, OwnersMayReadWhileTheyReleaseB19) {
     ReadingOwner owner;
     fill(&owner);
   }
-  DrainRetired();
+  TEST_DrainRetired();
 }
 
 TEST(ThreadSlotsNumberTest, NumbersAreUniqueAcrossThreads) {
@@ -571,7 +558,7 @@ class Stress {
   uint64_t threads_ = 0;
 };
 
-TEST_P(ThreadSlotsTest, NothingStaysPinnedAfterStress) { Stress().Run(); }
+TEST_F(ThreadSlotsTest, NothingStaysPinnedAfterStress) { Stress().Run(); }
 
 }  // namespace
 }  // namespace varve

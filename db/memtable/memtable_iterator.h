@@ -1,0 +1,72 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The iterator over an ordered structure of memtable entries.
+
+#include "db/memtable/memtable_entry.h"
+#include "table/block/internal_iterator.h"
+#include "table/block/internal_key.h"
+
+namespace varve {
+
+// Of the structure's own type, so that its steps are inlined.
+template <typename Structure>
+class MemTableIterator final : public InternalIterator {
+ public:
+  MemTableIterator(const InternalKeyComparator* comparator,
+                   const Structure* structure)
+      : InternalIterator(&position_),
+        comparator_(comparator),
+        iterator_(structure) {}
+
+  void SeekToFirst() override {
+    iterator_.SeekToFirst();
+    Load();
+  }
+  void SeekToLast() override {
+    iterator_.SeekToLast();
+    Load();
+  }
+  void Seek(const Slice& internal_key) override {
+    iterator_.Seek(internal_key);
+    Load();
+  }
+  void SeekForPrev(const Slice& internal_key) override {
+    iterator_.Seek(internal_key);
+    if (!iterator_.Valid()) iterator_.SeekToLast();
+    // Not just one step: entries behind the key come meanwhile.
+    while (iterator_.Valid() &&
+           comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
+               0) {
+      iterator_.Prev();
+    }
+    Load();
+  }
+  void Next() override {
+    iterator_.Next();
+    Load();
+  }
+  void Prev() override {
+    iterator_.Prev();
+    Load();
+  }
+  bool Park() override {
+    position_.valid = false;
+    return true;
+  }
+  Status status() const override { return Status::OK(); }
+
+ private:
+  void Load() {
+    position_.valid = iterator_.Valid();
+    if (!position_.valid) return;
+    position_.key = EntryKey(iterator_.entry());
+    position_.value = EntryValue(position_.key);
+  }
+
+  const InternalKeyComparator* comparator_;
+  typename Structure::Iterator iterator_;
+  IteratorPosition position_;
+};
+
+}  // namespace varve

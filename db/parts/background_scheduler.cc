@@ -1,0 +1,71 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parts/background_scheduler.h"
+
+#include <utility>
+
+namespace varve {
+
+Status BackgroundScheduler::ScheduleLocked(JobKind kind,
+                                           std::function<void()> job) {
+  auto run = [this, kind, gate = gate_, job = std::move(job)] {
+    {
+      MutexLock gate_lock(&gate->mutex);
+      if (gate->closed) return;  // There may be no database any more.
+      MutexLock lock(mutex_);
+      --CountsOf(kind).queued;
+      ++CountsOf(kind).running;
+    }
+    job();
+  };
+  // Compactions must not be in the way of what is short.
+  Status status = env_->Schedule(std::move(run), kind == JobKind::kCompaction
+                                                     ? Env::Priority::kLow
+                                                     : Env::Priority::kHigh);
+  if (status.ok()) ++CountsOf(kind).queued;
+  return status;
+}
+
+void BackgroundScheduler::FinishLocked(JobKind kind) {
+  --CountsOf(kind).running;
+  SignalLocked();
+}
+
+// The analysis cannot tell that mutex_ is the DB's, here and below.
+void BackgroundScheduler::DropQueuedLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  mutex_->Unlock();
+  gate_->mutex.Lock();
+  gate_->closed = true;
+  gate_->mutex.Unlock();
+  mutex_->Lock();
+  for (Counts& counts : counts_) counts.queued = 0;
+  SignalLocked();
+}
+
+int BackgroundScheduler::JobsLocked() const {
+  int sum = 0;
+  for (const Counts& counts : counts_) sum += counts.queued + counts.running;
+  return sum;
+}
+
+bool BackgroundScheduler::AnyRunsLocked() const {
+  for (const Counts& counts : counts_) {
+    if (counts.running > 0) return true;
+  }
+  return false;
+}
+
+void BackgroundScheduler::WaitLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  changed_.Wait(mutex_);
+}
+
+bool BackgroundScheduler::WaitForLocked(uint64_t duration_us)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  return changed_.WaitFor(mutex_, duration_us);
+}
+
+void BackgroundScheduler::InForkedChild() {
+  MakeFree(&changed_);
+  MakeFree(&gate_->mutex);
+}
+
+}  // namespace varve

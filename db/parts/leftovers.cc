@@ -1,0 +1,108 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parts/leftovers.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "db/recovery/foreign_files.h"
+#include "env/file_names.h"
+#include "monitoring/span.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kInfoLogsToKeep = 10;
+
+// Moves a table that the MANIFEST does not know to lost/, if it is whole.
+bool KeepUnknownTable(const DatabasePlace& place, TableCache* table_cache,
+                      Logger* log, const std::string& name, uint64_t number) {
+  Env* const env = place.env();
+  const std::string path = place.path() + "/" + name;
+  TableFile file;
+  file.number = number;
+  std::shared_ptr<Table> table;
+  const bool whole = env->GetFileSize(path, &file.size).ok() &&
+                     table_cache->Find(file, &table).ok();
+  table_cache->Evict(number);
+  if (!whole) return false;
+  const std::string lost = place.path() + "/lost";
+  Log(LogLevel::kWarn, log, "%s is not in the MANIFEST: to lost/",
+      path.c_str());
+  std::unique_ptr<Directory> handle;
+  Status status = env->CreateDirIfMissing(lost);
+  if (status.ok()) {
+    status = env->RenameFile(path, lost + "/" + name);
+  }
+  if (status.ok()) status = env->NewDirectory(lost, &handle);
+  if (status.ok()) status = handle->Sync();
+  if (status.ok()) status = place.directory()->Sync();
+  if (!status.ok()) {
+    Log(LogLevel::kError, log, "it stays, or may be back: %s",
+        status.ToString().c_str());
+  }
+  return true;
+}
+
+}  // namespace
+
+void RemoveLeftovers(const DatabasePlace& place, TableCache* table_cache,
+                     Logger* log, const LiveFiles& live) {
+  Env* const env = place.env();
+  const LocalSpan span("remove leftovers");
+  std::vector<std::string> names;
+  if (!env->GetChildren(place.path(), &names).ok()) return;
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type)) continue;
+    if (live.foreign.contains(name)) continue;
+    bool keep = true;
+    switch (type) {
+      case FileType::kTable:
+      case FileType::kLevelDbTable:
+        // One that the MANIFEST never heard of is the output of a job that
+        // died, or what is left when the MANIFEST has lost its end.
+        keep = std::binary_search(live.tables.begin(), live.tables.end(),
+                                  number) ||
+               (number >= live.next_file_number &&
+                KeepUnknownTable(place, table_cache, log, name, number));
+        break;
+      case FileType::kWal:
+        keep = number >= live.log_number;
+        break;
+      case FileType::kManifest:
+        keep = number >= live.manifest_number;
+        break;
+      case FileType::kTemp:
+        keep = false;
+        break;
+      default:
+        break;
+    }
+    if (keep) continue;
+    Log(LogLevel::kInfo, log, "removing %s", name.c_str());
+    // It is tried again at the next open.
+    env->RemoveFile(place.path() + "/" + name).IgnoreError();
+  }
+}
+
+void RemoveOldInfoLogs(const DatabasePlace& place,
+                       std::vector<std::string> names) {
+  Env* const env = place.env();
+  // Their names are dates.
+  SortOldInfoLogs(env->NowMicros(), &names);
+  for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
+    const std::string path = place.path() + "/" + names[i];
+    uint64_t time_us = 0;
+    FileType type = FileType::kInfoLog;
+    if (ParseFileName(names[i], &time_us, &type) &&
+        IsForeignFile(env, path, type, time_us, 0)) {
+      continue;
+    }
+    // It is tried again at the next open.
+    env->RemoveFile(path).IgnoreError();
+  }
+}
+
+}  // namespace varve

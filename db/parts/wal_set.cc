@@ -1,0 +1,229 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parts/wal_set.h"
+
+#include <algorithm>
+
+#include "db/wal/wal_predecessor.h"
+#include "db/write/write_batch_internal.h"
+#include "env/file_names.h"
+#include "env/stopwatch.h"
+#include "monitoring/instrumented_file.h"
+#include "monitoring/measured_operation.h"
+
+namespace varve {
+
+namespace {
+
+// A log's space is asked for in pieces, of this size at most.
+constexpr uint64_t kMaxAllocateBytes = 4 << 20;
+constexpr uint64_t kMappedAllocateBytes = 1 << 20;
+
+// Each log keeps this space for deletions, in case the device is full.
+constexpr uint64_t kLogReserveBytes = 16 << 10;
+
+// And of a log that is synced often, it is filled with zeros in such pieces.
+constexpr uint64_t kSyncAheadBytes = 256 << 10;
+
+// A sync is not waited with for more than half of this.
+constexpr uint64_t kMaxCompanyMicros = 4000;
+
+}  // namespace
+
+Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
+  if (group.count == 1) {
+    const WriteBatch& batch = *group.first->batch;
+    Status status = newest_->AddRecord(batch.Data());
+    if (!status.ok() && !newest_->failed() &&
+        WriteBatchInternal::OnlyDeletes(batch)) [[unlikely]] {
+      status = newest_->AddRecord(batch.Data(), true);
+    }
+    return status;
+  }
+  // One record of all updates: the first batch's header with the count of
+  // all, and then the bodies.
+  constexpr size_t kHeader = BatchReader::kHeaderSize;
+  char header[kHeader];
+  WriteBatchInternal::EncodeHeader(
+      WriteBatchInternal::Sequence(*group.first->batch),
+      static_cast<uint32_t>(count), header);
+  parts_.assign(1, Slice(header, kHeader));
+  group.ForEach([this](const WriteQueue::Writer* writer) {
+    Slice body = writer->batch->Data();
+    body.remove_prefix(kHeader);
+    parts_.push_back(body);
+  });
+  return newest_->AddRecord(parts_);
+}
+
+uint64_t WalSet::RoomForUpdates() const {
+  // A log of updates alone is about as large as their memtable, or smaller.
+  const uint64_t limit =
+      options_->write_buffer_size + options_->write_buffer_size / 4;
+  const uint64_t size = UpdateBytes();
+  return size < limit ? limit - size : 0;
+}
+
+Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
+  wal->number = number;
+  FileOptions file_options;
+  file_options.bytes_per_sync = options_->wal_bytes_per_sync;
+  file_options.use_mmap_writes = options_->use_mmap_writes;
+  file_options.sync_ahead_bytes =
+      std::min<uint64_t>(options_->write_buffer_size / 4, kSyncAheadBytes);
+  std::unique_ptr<WritableFile> file;
+  Status status = place_->Verify();
+  if (status.ok()) {
+    status = place_->env()->NewWritableFile(
+        WalFileName(place_->path(), wal->number), file_options, &file);
+  }
+  if (!status.ok()) return status;
+  wal::WriterOptions writer_options;
+  writer_options.manual_flush = options_->manual_wal_flush;
+  // What of a mapped log is left of a piece, recovery reads as zeros.
+  const uint64_t piece =
+      options_->use_mmap_writes ? kMappedAllocateBytes : kMaxAllocateBytes;
+  writer_options.allocate_bytes =
+      // Where it is short, it is needed elsewhere.
+      space_is_short ? kLogReserveBytes
+                     : std::min<uint64_t>(options_->write_buffer_size, piece);
+  writer_options.reserve_bytes = kLogReserveBytes;
+  wal->writer = std::make_shared<wal::Writer>(
+      NewInstrumentedFile(std::move(file), place_->env()), wal->number,
+      writer_options);
+  return status;
+}
+
+WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
+                                bool space_is_short) {
+  Next next;
+  // Nothing of the new log may reach the system before what is left of the
+  // old one.
+  if (!has_failed_) next.status = newest_->Flush();
+  next.newest_is_whole = next.status.ok();
+  if (next.status.ok()) {
+    next.status = Create(number, space_is_short, &next.wal);
+  }
+  next.was_created = next.status.ok();
+  if (!next.was_created) {
+    // What is in the old log may be lost with its directory.
+    if (next.newest_is_whole) next.newest_is_whole = place_->Verify().ok();
+    return next;
+  }
+  WalPredecessor predecessor;
+  predecessor.number = newest_->number();
+  predecessor.size = newest_->Size();
+  WriteBatch note;
+  predecessor.EncodeTo(&note);
+  WriteBatchInternal::SetSequence(&note, sequence);
+  next.status = next.wal.writer->AddRecord(note.Data(), true);
+  if (!next.status.ok()) {
+    // It would stand in the way of the next one.
+    next.wal.writer.reset();
+    place_->env()
+        ->RemoveFile(WalFileName(place_->path(), number))
+        .IgnoreError();
+  }
+  return next;
+}
+
+void WalSet::AddLocked(Wal wal) {
+  newest_ = wal.writer.get();
+  begin_bytes_ = newest_->Size();
+  wals_.push_back(std::move(wal));
+  directory_synced_ = false;
+  has_failed_ = false;
+}
+
+// The analysis cannot tell that mutex_ is the DB's.
+Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  // A later log must not outlive an earlier one's tail: all that are not
+  // safe yet are synced, oldest first.
+  std::vector<std::shared_ptr<wal::Writer>> writers;
+  for (const Wal& wal : wals_) {
+    if (!wal.synced) writers.push_back(wal.writer);
+  }
+  const bool sync_directory = !directory_synced_;
+  mutex_->Unlock();
+  Status status;
+  if (sync_directory) status = place_->directory()->Sync();
+  for (const auto& writer : writers) {
+    if (!status.ok()) break;
+    const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
+                               place_->env());
+    status = writer->Sync();
+  }
+  // What was synced is safe only where it can be found.
+  if (status.ok()) status = place_->Verify();
+  RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
+  mutex_->Lock();
+  if (!status.ok()) return status;
+  directory_synced_ = true;
+  for (Wal& wal : wals_) {
+    if (wal.number < wals_.back().number &&
+        wal.number <= writers.back()->number()) {
+      wal.synced = true;
+    }
+  }
+  return status;
+}
+
+Status WalSet::SyncForGroupLocked() {
+  const Stopwatch syncing(place_->env());
+  Status status = SyncLocked();
+  group_sync_us_ = std::min(syncing.ElapsedMicros(), kMaxCompanyMicros);
+  return status;
+}
+
+bool WalSet::AreGoodLocked() const {
+  return !has_failed_ &&
+         std::none_of(wals_.begin(), wals_.end(),
+                      [](const Wal& wal) { return wal.writer->failed(); });
+}
+
+void WalSet::ForgiveDirectoryLocked(const Status& error) {
+  if (!place_->directory()->Forgive() || directory_synced_) return;
+  has_failed_ = true;
+  // If the next sync fails, Close must not take the one after it for theirs.
+  for (const Wal& wal : wals_) wal.writer->Fail(error);
+}
+
+void WalSet::ReleaseSpaceLocked() {
+  for (const Wal& wal : wals_) {
+    if (!wal.writer->failed()) wal.writer->ReleaseSpace();
+  }
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> WalSet::SizesFromLocked(
+    uint64_t number) const {
+  std::vector<std::pair<uint64_t, uint64_t>> sizes;
+  for (const Wal& wal : wals_) {
+    if (wal.number >= number) {
+      sizes.emplace_back(wal.number, wal.writer->Size());
+    }
+  }
+  return sizes;
+}
+
+void WalSet::ReleaseLocked(uint64_t number) {
+  while (wals_.front().number < number) {
+    obsolete_.push_back(std::move(wals_.front()));
+    wals_.pop_front();
+  }
+}
+
+Status WalSet::CloseLocked() {
+  Status status;
+  for (const Wal& wal : wals_) {
+    const Status close_status = wal.writer->Close();
+    if (status.ok()) status = close_status;
+  }
+  AbandonLocked();
+  return status;
+}
+
+void WalSet::AbandonLocked() {
+  wals_.clear();
+  newest_ = nullptr;
+}
+
+}  // namespace varve

@@ -1,0 +1,186 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: memtables go from the one that is written to, to those that wait for
+// flush, to those that only readers hold, and are then given to be freed; the
+// gate for writers closes when it must. Method: a family without tables, each
+// step by hand.
+
+#include "db/parts/column_family.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/write/write_batch_internal.h"
+#include "table/cache/block_cache.h"
+#include "table/reader/table_cache.h"
+#include "test/testing/db_helpers.h"
+
+namespace varve::test {
+namespace {
+
+class ColumnFamilyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    family_.SetVersions(&versions_);
+    MutexLock lock(&mutex_);
+    ManifestState state;
+    versions_.Initialize(&state, nullptr);
+    family_.BeginLocked(family_.NewMemTable(1), {});
+    family_.InstallSuperVersionLocked(false);
+  }
+  void TearDown() override {
+    FreeObsolete();
+    family_.Close();
+  }
+
+  void Put(const std::string& key, size_t bytes = 10) {
+    WriteBatch batch;
+    batch.Put(key, std::string(bytes, 'v'));
+    WriteBatchInternal::SetSequence(&batch, ++sequence_);
+    ASSERT_TRUE(Ok(InsertBatchInto(batch.Data(), family_.memtable())));
+    family_.CountWritten(batch.ApproximateSize(), true);
+    versions_.SetLastSequence(sequence_);
+  }
+  void Switch() {
+    MutexLock lock(&mutex_);
+    family_.SwitchLocked(family_.NewMemTable(++wal_), false);
+    family_.InstallSuperVersionLocked(false);
+  }
+  void Flush(size_t count) {
+    MutexLock lock(&mutex_);
+    const auto flushed = family_.RemoveFlushedLocked(count);
+    family_.InstallSuperVersionLocked(false);
+    family_.RetireLocked(flushed);
+    family_.CountFlushedLocked(count);
+  }
+  size_t FreeObsolete() {
+    MutexLock lock(&mutex_);
+    const auto obsolete = family_.TakeObsoleteLocked();
+    for (MemTable* memtable : obsolete) delete memtable;
+    return obsolete.size();
+  }
+
+  Options options_ = TinyOptions();
+  const InternalKeyComparator comparator_{options_.comparator};
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
+  Mutex mutex_;
+  TableReaderOptions table_options_ = [this] {
+    TableReaderOptions options;
+    options.comparator = &comparator_;
+    options.block_cache = static_cast<BlockCache*>(cache_.get());
+    return options;
+  }();
+  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
+                          10,    false,      nullptr};
+  VersionSet versions_{"/db",         env_.get(), &comparator_,
+                       &table_cache_, true,       &mutex_};
+  int asked_to_free_ = 0;
+  ColumnFamily family_{&options_, &comparator_, env_.get(),
+                       nullptr,   &mutex_,      [this] { ++asked_to_free_; }};
+  SequenceNumber sequence_ = 0;
+  uint64_t wal_ = 1;
+};
+
+TEST_F(ColumnFamilyTest, AMemTableGoesFromHandToHand) {
+  Put("a");
+  Switch();
+  Put("b");
+  EXPECT_EQ(family_.immutable().size(), 1u);
+  EXPECT_EQ(family_.switched_count(), 1u);
+  SuperVersion* const read = family_.super_versions().Reference();
+  EXPECT_EQ(read->immutable.size(), 1u);
+  Flush(1);
+  EXPECT_EQ(family_.flushed_count(), 1u);
+  EXPECT_TRUE(family_.immutable().empty());
+  // The reader still has it.
+  EXPECT_EQ(family_.flushed().size(), 1u);
+  EXPECT_FALSE(family_.HasObsoleteLocked());
+  EXPECT_EQ(asked_to_free_, 0);
+  family_.super_versions().Release(read);
+  EXPECT_EQ(asked_to_free_, 1);
+  EXPECT_TRUE(family_.flushed().empty());
+  EXPECT_EQ(FreeObsolete(), 1u);
+}
+
+TEST_F(ColumnFamilyTest, SeveralAreFlushedOldestFirst) {
+  for (const char* key : {"a", "b", "c"}) {
+    Put(key);
+    Switch();
+  }
+  const std::vector<MemTable*> before = family_.immutable();
+  ASSERT_EQ(before.size(), 3u);
+  Flush(2);
+  ASSERT_EQ(family_.immutable().size(), 1u);
+  EXPECT_EQ(family_.immutable()[0], before[2]);
+  EXPECT_EQ(FreeObsolete(), 2u);
+}
+
+TEST_F(ColumnFamilyTest, KnowsWhatIsInMemory) {
+  Put("d");
+  Switch();
+  Put("m");
+  const Slice a = "a", c = "c", e = "e", z = "z";
+  EXPECT_FALSE(family_.MemTablesOverlap(&a, &c));
+  EXPECT_TRUE(family_.MemTablesOverlap(&c, &e));
+  EXPECT_TRUE(family_.MemTablesOverlap(&e, &z));
+  EXPECT_FALSE(family_.HasUnloggedLocked());
+  family_.memtable()->SetHasUnlogged();
+  Switch();
+  EXPECT_TRUE(family_.HasUnloggedLocked());
+}
+
+TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
+  options_.max_write_buffer_number = 2;
+  EXPECT_FALSE(family_.MustSwitchLocked());
+  while (!family_.MemTableIsFull()) Put(std::to_string(sequence_), 1000);
+  EXPECT_FALSE(family_.HasRoom());
+  EXPECT_FALSE(family_.AwaitsFlushLocked());
+  Switch();
+  EXPECT_TRUE(family_.HasRoom());
+  // A log without room asks for a switch as well.
+  Put("k");
+  family_.SetLogFullLocked();
+  EXPECT_TRUE(family_.MustSwitchLocked());
+  EXPECT_TRUE(family_.AwaitsFlushLocked());
+  EXPECT_EQ(family_.StopCauseLocked(), StallCause::kMemTables);
+  EXPECT_TRUE(family_.UpdateStallLocked().no_memtable);
+  family_.UpdateGateLocked(false);
+  EXPECT_FALSE(family_.GateIsOpen());
+  EXPECT_FALSE(family_.GateSaysError());
+  Flush(1);
+  EXPECT_FALSE(family_.AwaitsFlushLocked());
+  family_.UpdateStallLocked();
+  family_.UpdateGateLocked(false);
+  EXPECT_TRUE(family_.GateIsOpen());
+}
+
+TEST_F(ColumnFamilyTest, AnErrorClosesTheGate) {
+  EXPECT_TRUE(family_.GateIsOpen());
+  EXPECT_TRUE(family_.HasRoom());
+  family_.UpdateGateLocked(true);
+  EXPECT_TRUE(family_.GateSaysError());
+  EXPECT_FALSE(family_.HasRoom());
+  family_.UpdateGateLocked(false);
+  EXPECT_TRUE(family_.GateIsOpen());
+  family_.CloseGateInChild();
+  EXPECT_TRUE(family_.GateSaysError());
+}
+
+TEST_F(ColumnFamilyTest, CountsWhatIsWritten) {
+  EXPECT_TRUE(family_.PaceIsDue());
+  family_.CountWritten(100, true);
+  family_.CountWritten(10, false);
+  EXPECT_EQ(family_.user_bytes(), 110u);
+  EXPECT_EQ(family_.logged_bytes(), 100u);
+  family_.SetPaceLocked(50);
+  EXPECT_FALSE(family_.PaceIsDue());
+  family_.CountWritten(50, true);
+  EXPECT_TRUE(family_.PaceIsDue());
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,112 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: what is obsolete is removed, and not while somebody needs it to stay.
+// Method: logs of a database in memory that is made of its parts alone; what
+// happens to tables is in db_reclaim_test.cc and db_checkpoint_test.cc.
+
+#include "db/parts/obsolete_files.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "env/file_names.h"
+#include "table/cache/block_cache.h"
+#include "test/testing/db_helpers.h"
+
+namespace varve::test {
+namespace {
+
+class ObsoleteFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Ok(place_.Open(false, true)));
+    family_.SetVersions(&versions_);
+    obsolete_.SetTables(&versions_, &table_cache_);
+    MutexLock lock(&mutex_);
+    ManifestState state;
+    versions_.Initialize(&state, nullptr);
+    for (uint64_t number : {1, 2, 3}) {
+      WalSet::Wal wal;
+      ASSERT_TRUE(Ok(wals_.Create(number, false, &wal)));
+      wals_.AddLocked(std::move(wal));
+    }
+  }
+  void TearDown() override {
+    MutexLock lock(&mutex_);
+    wals_.CloseLocked().IgnoreError();
+    place_.Unlock().IgnoreError();
+    mutex_.Unlock();
+    family_.Close();
+    mutex_.Lock();
+  }
+
+  void Remove() {
+    MutexLock lock(&mutex_);
+    obsolete_.RemoveLocked();
+  }
+  bool LogExists(uint64_t number) {
+    return env_->FileExists(WalFileName("/db", number)).ok();
+  }
+
+  const Options options_ = TinyOptions();
+  const InternalKeyComparator comparator_{options_.comparator};
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
+  Mutex mutex_;
+  TableReaderOptions table_options_ = [this] {
+    TableReaderOptions options;
+    options.comparator = &comparator_;
+    options.block_cache = static_cast<BlockCache*>(cache_.get());
+    return options;
+  }();
+  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
+                          10,    false,      nullptr};
+  VersionSet versions_{"/db",         env_.get(), &comparator_,
+                       &table_cache_, true,       &mutex_};
+  DatabasePlace place_{env_.get(), "/db"};
+  WalSet wals_{&place_, &options_, nullptr, &mutex_};
+  BackgroundScheduler scheduler_{env_.get(), &mutex_};
+  EventQueue events_{{}, &mutex_};
+  ColumnFamily family_{&options_, &comparator_, env_.get(),
+                       nullptr,   &mutex_,      [] {}};
+  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{
+      &place_, &wals_, &family_, &events_, &scheduler_, nullptr, &mutex_}};
+};
+
+TEST_F(ObsoleteFilesTest, RemovesWhatWasReleased) {
+  EXPECT_FALSE(obsolete_.AnyLocked());
+  wals_.ReleaseLocked(3);
+  EXPECT_TRUE(obsolete_.AnyLocked());
+  EXPECT_FALSE(obsolete_.has_removed());
+  Remove();
+  EXPECT_FALSE(obsolete_.AnyLocked());
+  EXPECT_EQ(obsolete_.running(), 0);
+  EXPECT_FALSE(LogExists(1));
+  EXPECT_FALSE(LogExists(2));
+  EXPECT_TRUE(LogExists(3));
+  EXPECT_TRUE(obsolete_.has_removed());
+  obsolete_.ForgetRemovedLocked();
+  EXPECT_FALSE(obsolete_.has_removed());
+}
+
+TEST_F(ObsoleteFilesTest, FilesStayWhileTheyAreHeld) {
+  wals_.ReleaseLocked(2);
+  obsolete_.HoldLocked();
+  obsolete_.HoldLocked();
+  EXPECT_FALSE(obsolete_.AnyLocked());
+  Remove();
+  EXPECT_TRUE(LogExists(1));
+  obsolete_.LetGoLocked();
+  EXPECT_TRUE(obsolete_.is_held());
+  obsolete_.LetGoLocked();
+  EXPECT_FALSE(obsolete_.is_held());
+  EXPECT_TRUE(obsolete_.AnyLocked());
+  Remove();
+  EXPECT_FALSE(LogExists(1));
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,119 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a flush and a compaction leave the tables that their edits name, and
+// none if the names cannot be made durable. Method: a database in memory that
+// is composed of its parts alone, whose directory fails to sync on demand.
+
+#include "db/parts/table_jobs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/cache/block_cache.h"
+#include "test/testing/db_helpers.h"
+#include "varve/testing/fault_injection_env.h"
+
+namespace varve::test {
+namespace {
+
+class TableJobsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Ok(place_.Open(false, true)));
+    family_.SetVersions(&versions_);
+    jobs_.SetTables(&versions_, &table_cache_);
+    *jobs_.output_context() = {"/db",        env_.get(), &options_,
+                               &comparator_, "id",       NewSessionIdentity()};
+    MutexLock lock(&mutex_);
+    ManifestState state;
+    versions_.Initialize(&state, place_.directory());
+    family_.BeginLocked(family_.NewMemTable(0), {});
+    family_.InstallSuperVersionLocked(false);
+  }
+  void TearDown() override {
+    MutexLock lock(&mutex_);
+    place_.Unlock().IgnoreError();
+    mutex_.Unlock();
+    family_.Close();
+    mutex_.Lock();
+  }
+
+  // Flushes a memtable with that key.
+  Status Flush(const std::string& key) {
+    MutexLock lock(&mutex_);
+    const SequenceNumber sequence = versions_.LastSequence() + 1;
+    family_.memtable()->Add(sequence, ValueType::kValue, key, "value");
+    versions_.SetLastSequence(sequence);
+    family_.SwitchLocked(family_.NewMemTable(sequence), false);
+    FlushJobInfo info;
+    Status status = jobs_.FlushLocked(&info);
+    EXPECT_EQ(info.memtables, family_.immutable().size());
+    if (!status.ok()) return status;
+    const auto flushed = family_.RemoveFlushedLocked(info.memtables);
+    family_.InstallSuperVersionLocked(false);
+    family_.RetireLocked(flushed);
+    return status;
+  }
+  size_t FileCount(int level) {
+    return versions_.current()->files(level).size();
+  }
+
+  Options options_ = TinyOptions();
+  const InternalKeyComparator comparator_{options_.comparator};
+  const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  const std::unique_ptr<FaultInjectionEnv> env_ =
+      std::make_unique<FaultInjectionEnv>(memory_.get());
+  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
+  Mutex mutex_;
+  TableReaderOptions table_options_ = [this] {
+    TableReaderOptions options;
+    options.comparator = &comparator_;
+    options.block_cache = static_cast<BlockCache*>(cache_.get());
+    return options;
+  }();
+  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
+                          10,    false,      nullptr};
+  VersionSet versions_{"/db",         env_.get(), &comparator_,
+                       &table_cache_, true,       &mutex_};
+  DatabasePlace place_{env_.get(), "/db"};
+  BackgroundScheduler scheduler_{env_.get(), &mutex_};
+  EventQueue events_{{}, &mutex_};
+  ColumnFamily family_{&options_, &comparator_, env_.get(),
+                       nullptr,   &mutex_,      [] {}};
+  TableJobs jobs_{TableJobs::Parts{&place_, &family_, &events_, &scheduler_,
+                                   nullptr, nullptr, &mutex_}};
+};
+
+TEST_F(TableJobsTest, FlushesAndMoves) {
+  ASSERT_TRUE(Ok(Flush("a")));
+  ASSERT_EQ(FileCount(0), 1u);
+  Compaction compaction;
+  compaction.level = 0;
+  compaction.output_level = 6;
+  compaction.trivial_move = true;
+  compaction.inputs[0] = {versions_.current()->files(0)[0]};
+  CompactionJobInfo info;
+  MutexLock lock(&mutex_);
+  ASSERT_TRUE(Ok(jobs_.CompactLocked(compaction, &info)));
+  EXPECT_EQ(FileCount(0), 0u);
+  EXPECT_EQ(FileCount(6), 1u);
+}
+
+TEST_F(TableJobsTest, LeavesNothingIfTheNamesAreNotDurable) {
+  ASSERT_TRUE(Ok(Flush("a")));
+  std::vector<std::string> before;
+  ASSERT_TRUE(Ok(env_->GetChildren("/db", &before)));
+  env_->FailAfter(0, Status::IOError("test"), kSyncDirectoryOperation);
+  EXPECT_TRUE(Flush("b").IsIOError());
+  std::vector<std::string> after;
+  ASSERT_TRUE(Ok(env_->GetChildren("/db", &after)));
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(FileCount(0), 1u);
+}
+
+}  // namespace
+}  // namespace varve::test

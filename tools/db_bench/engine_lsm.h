@@ -1,0 +1,153 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Cursors and sessions of the engines whose interfaces are alike: LevelDB's,
+// and those that come from it.
+//
+// `Api` says what an engine's types are called, DB, Iterator, ReadOptions,
+// WriteOptions, WriteBatch and Value, which a Get fills, and has
+//   ToSlice(Slice), FromSlice(engine's slice), FromStatus(engine's status);
+//   NewIterator(DB*, const ReadOptions&), a std::unique_ptr<Iterator>;
+//   Get(DB*, const ReadOptions&, key, Value*);
+//   Clear(Value*), which lets go of what it holds;
+//   Put(WriteBatch*, key, value) and Delete(WriteBatch*, key).
+// For LsmMultiGetSession also
+//   Status, and Keys, whose From(const std::vector<Slice>&) gives the engine's;
+//   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*).
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tools/db_bench/engine_adapter.h"
+
+namespace varve {
+
+template <typename Api>
+class LsmCursor final : public EngineCursor {
+ public:
+  LsmCursor(typename Api::DB* db, const typename Api::ReadOptions& options)
+      : db_(db), options_(options) {}
+
+  void Renew() override { iterator_ = Api::NewIterator(db_, options_); }
+  bool SeekToFirst() override {
+    iterator_->SeekToFirst();
+    return Arrive();
+  }
+  bool SeekToLast() override {
+    iterator_->SeekToLast();
+    return Arrive();
+  }
+  bool Seek(const Slice& target) override {
+    iterator_->Seek(Api::ToSlice(target));
+    return Arrive();
+  }
+  bool Next() override {
+    iterator_->Next();
+    return Arrive();
+  }
+  bool Prev() override {
+    iterator_->Prev();
+    return Arrive();
+  }
+  Status status() const override {
+    return Api::FromStatus(iterator_->status());
+  }
+
+ private:
+  bool Arrive() {
+    if (!iterator_->Valid()) return false;
+    key = Api::FromSlice(iterator_->key());
+    value = Api::FromSlice(iterator_->value());
+    return true;
+  }
+
+  typename Api::DB* const db_;
+  const typename Api::ReadOptions options_;
+  std::unique_ptr<typename Api::Iterator> iterator_;
+};
+
+template <typename Api>
+class LsmSession : public EngineSession {
+ public:
+  LsmSession(typename Api::DB* db,
+             const typename Api::ReadOptions& read_options,
+             const typename Api::WriteOptions& write_options)
+      : db_(db), read_options_(read_options), write_options_(write_options) {}
+
+  Lookup Get(const Slice& key, Slice* value) override {
+    Api::Clear(&value_);
+    const auto status =
+        Api::Get(db_, read_options_, Api::ToSlice(key), &value_);
+    if (status.ok()) {
+      *value = Api::FromSlice(value_);
+      return Lookup::kFound;
+    }
+    if (status.IsNotFound()) return Lookup::kMissing;
+    error_ = Api::FromStatus(status);
+    return Lookup::kError;
+  }
+
+  std::unique_ptr<EngineCursor> NewCursor() override {
+    return std::make_unique<LsmCursor<Api>>(db_, read_options_);
+  }
+
+  void Put(const Slice& key, const Slice& value) override {
+    Api::Put(&batch_, Api::ToSlice(key), Api::ToSlice(value));
+  }
+  void Delete(const Slice& key) override {
+    Api::Delete(&batch_, Api::ToSlice(key));
+  }
+  Status Commit() override {
+    const auto status = db_->Write(write_options_, &batch_);
+    batch_.Clear();
+    return Api::FromStatus(status);
+  }
+
+ protected:
+  typename Api::DB* const db_;
+  const typename Api::ReadOptions read_options_;
+
+ private:
+  const typename Api::WriteOptions write_options_;
+  typename Api::Value value_;
+  typename Api::WriteBatch batch_;
+};
+
+// Of an engine that gets many keys at once.
+template <typename Api>
+class LsmMultiGetSession : public LsmSession<Api> {
+ public:
+  using LsmSession<Api>::LsmSession;
+
+  bool MultiGet(const std::vector<Slice>& keys, size_t* found,
+                uint64_t* value_bytes) override {
+    if (values_.size() < keys.size()) {
+      values_ = std::vector<typename Api::Value>(keys.size());
+      statuses_.resize(keys.size());
+    }
+    Api::MultiGet(this->db_, this->read_options_, keys.size(), keys_.From(keys),
+                  values_.data(), statuses_.data());
+    *found = 0;
+    *value_bytes = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses_[i].ok()) {
+        ++*found;
+        *value_bytes += values_[i].size();
+      } else if (!statuses_[i].IsNotFound()) {
+        this->error_ = Api::FromStatus(statuses_[i]);
+        return false;
+      }
+      Api::Clear(&values_[i]);
+    }
+    return true;
+  }
+
+ private:
+  typename Api::Keys keys_;
+  std::vector<typename Api::Value> values_;
+  std::vector<typename Api::Status> statuses_;
+};
+
+}  // namespace varve
