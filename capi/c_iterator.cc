@@ -14,18 +14,18 @@ using varve::capi::Bytes;
 namespace {
 
 // From then on it is not valid and has that error.
-void Spoil(varve_iterator_t* iterator, const varve::Status& status) {
+void SetError(varve_iterator_t* iterator, const varve::Status& status) {
   iterator->rep = varve::NewErrorIterator(status);
 }
 
-// Whether the iterator can seek to the key; spoils it if that is no key.
+// Whether the iterator can seek to the key; sets its error if that is no key.
 bool CanSeek(varve_iterator_t* iterator, const Bytes& key) {
   if (iterator == nullptr) return false;
   if (key.ok()) [[likely]]
     return true;
   const varve_iterator_t& it = *iterator;
   varve::capi::LetGo(it.owner, [&] {
-    Spoil(iterator, varve::capi::BadArgument(key.name, key.Problem()));
+    SetError(iterator, varve::capi::BadArgument(key.name, key.Problem()));
   });
   iterator->owner = nullptr;
   return false;
@@ -53,13 +53,13 @@ varve_iterator_t* varve_create_iterator(varve_t* db,
                                         const varve_readoptions_t* options) {
   auto* const iterator = new varve_iterator_t;
   if (db == nullptr || options == nullptr) {
-    Spoil(iterator, varve::capi::BadArgument(db == nullptr ? "db" : "options",
-                                             "is NULL"));
+    SetError(iterator, varve::capi::BadArgument(
+                           db == nullptr ? "db" : "options", "is NULL"));
     return iterator;
   }
   if (!options->lower.is_usable || !options->upper.is_usable) {
-    Spoil(iterator, varve::capi::BadArgument("the key of a bound",
-                                             "has a length of no memory"));
+    SetError(iterator, varve::capi::BadArgument("the key of a bound",
+                                                "has a length of no memory"));
     return iterator;
   }
   varve::ReadOptions read = options->rep;

@@ -9,7 +9,7 @@
 #include "db/options/options_check.h"
 #include "env/file_names.h"
 #include "util/base/experiment.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -33,8 +33,8 @@ Status Catalog::Open(const CatalogOptions& options, const std::string& root,
   catalog->reset();
   Status status = CheckOptions(options.options);
   if (!status.ok()) return status;
-  if (options.max_spellings < 4 || options.max_spellings > 1 << 20) {
-    return Status::InvalidArgument("max_spellings must be in [4, 1048576]");
+  if (options.max_cached_names < 4 || options.max_cached_names > 1 << 20) {
+    return Status::InvalidArgument("max_cached_names must be in [4, 1048576]");
   }
   auto impl = std::make_unique<CatalogImpl>(options, root);
   status = impl->Open(options.create_if_missing);
@@ -51,9 +51,9 @@ CatalogImpl::CatalogImpl(const CatalogOptions& options, const std::string& root)
       root_(options_.env->AbsolutePath(root)),
       directory_env_(options_.env->NewDirectoryEnv(root_)),
       env_(directory_env_ != nullptr ? directory_env_.get() : options_.env),
-      drop_patience_us_(options.drop_patience_us),
+      drop_timeout_us_(options.drop_timeout_us),
       file_pool_(DBImpl::NewFilePool(options_)),
-      spellings_(options.max_spellings) {
+      name_cache_(options.max_cached_names) {
   options_.env = env_;
 }
 
@@ -74,17 +74,18 @@ Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
   ref->Reset();
   if (folds_names_) [[unlikely]]
     return FindSlowly(name, ref);
-  const SpelledName spelled(name);
+  const HashedName hashed(name);
   ThreadRecord* const record = CurrentThreadRecord();
   {
-    const ReadSection section(record);
-    CatalogEntry* const entry = spellings_.Find(spelled);
+    const EpochGuard section(record);
+    CatalogEntry* const entry = name_cache_.Find(hashed);
     if (entry != nullptr) [[likely]] {
-      ThreadReferences::Counts* const counts =
+      DistributedRefCounts::Counts* const counts =
           references_.Find(record, entry->index);
       if (counts != nullptr) [[likely]] {
         counts->Take();
-        LightBarrier(record);  // T1 of thread_references.h: taken, then open.
+        // T1 of distributed_ref_counts.h: taken, then open.
+        LightBarrier(record);
         // acquire: pairs with the release in OpenLocked and PutBackLocked.
         DB* const db = entry->open.load(std::memory_order_acquire);
         if (db != nullptr) [[likely]] {
@@ -100,7 +101,7 @@ Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
 }
 
 Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
-  if (folds_names_) CountWitness(Witness::kCatalogFold);
+  if (folds_names_) CountPath(PathCounter::kCatalogFold);
   const FoldedKey folded(name, folding_);
   if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
   ThreadRecord* const record = CurrentThreadRecord();
@@ -115,13 +116,14 @@ Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
         if (!status.ok()) return status;
       }
       index = entry->index;
-      ThreadReferences::Counts* const counts = references_.Find(record, index);
+      DistributedRefCounts::Counts* const counts =
+          references_.Find(record, index);
       if (counts != nullptr) {
         counts->Take();
         ref->db_ = entry->db.get();
         ref->entry_ = entry;
-        if (!folds_names_ && spellings_.Learn(SpelledName(name), entry)) {
-          CountWitness(Witness::kSpelling);
+        if (!folds_names_ && name_cache_.Learn(HashedName(name), entry)) {
+          CountPath(PathCounter::kCachedName);
         }
         return Status::OK();
       }
@@ -157,7 +159,7 @@ CatalogEntry* CatalogImpl::AwaitLocked(const Slice& folded) {
 Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   entry->state = CatalogEntry::State::kOpening;
   mutex_.Unlock();
-  MakeRoomForDatabase();
+  MakeSpaceForDatabase();
   const std::string path = PathOf(*entry);
   Status status;
   if (is_new) {
@@ -216,12 +218,12 @@ void CatalogImpl::PutBackLocked(CatalogEntry* entry) {
 }
 
 bool CatalogImpl::AwaitReferences(const CatalogEntry& entry,
-                                  uint64_t patience_us) {
+                                  uint64_t timeout_us) {
   const uint64_t start_us = NowUs();
   for (;;) {
-    const ThreadReferences::Sums sums = references_.Count(entry.index);
+    const DistributedRefCounts::Sums sums = references_.Count(entry.index);
     if (sums.given == sums.taken) return true;
-    if (NowUs() - start_us >= patience_us) return false;
+    if (NowUs() - start_us >= timeout_us) return false;
     env_->SleepForMicroseconds(kReferencePollUs);
   }
 }
@@ -242,7 +244,7 @@ Status CatalogImpl::Close() {
   MutexLock lock(&mutex_);
   for (const auto& [name, entry] : entries_) {
     if (entry->db != nullptr) {
-      AddDescriptorGiver(this);  // It goes on.
+      AddDescriptorOwner(this);  // It goes on.
       return Status::Busy("still in use: database", name);
     }
   }
@@ -269,7 +271,7 @@ Catalog::Counts CatalogImpl::GetCounts() {
     counts.databases += !entry->is_leaving;
     counts.open += entry->state == CatalogEntry::State::kOpen;
   }
-  counts.spellings = spellings_.size();
+  counts.cached_names = name_cache_.size();
   counts.open_table_files = file_pool_->open_files();
   return counts;
 }

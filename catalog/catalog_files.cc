@@ -67,7 +67,7 @@ Status CatalogImpl::Open(bool create_if_missing) {
     }
   }
   if (status.ok()) status = RemoveAllDropped(dropped);
-  if (status.ok()) AddDescriptorGiver(this);
+  if (status.ok()) AddDescriptorOwner(this);
   if (!status.ok() && lock_ != nullptr) {
     env_->UnlockFile(std::move(lock_)).IgnoreError();  // Open failed already.
   }
@@ -79,7 +79,7 @@ CatalogEntry* CatalogImpl::AddLocked(const std::string& folded) {
   if (!free_indexes_.empty()) {
     index = free_indexes_.back();
     free_indexes_.pop_back();
-  } else if (next_index_ < ThreadReferences::kMaxIndexes) {
+  } else if (next_index_ < DistributedRefCounts::kMaxIndexes) {
     ++next_index_;
   } else {
     return nullptr;
@@ -94,7 +94,7 @@ CatalogEntry* CatalogImpl::AddLocked(const std::string& folded) {
 void CatalogImpl::EraseLocked(CatalogEntry* entry) {
   free_indexes_.push_back(entry->index);
   const auto found = entries_.find(entry->name);
-  // A section may have it from a spelling that is forgotten by now.
+  // A section may have it from a cached name that is forgotten by now.
   Retire(found->second.release(),
          [](void* erased) { delete static_cast<CatalogEntry*>(erased); });
   entries_.erase(found);
@@ -150,11 +150,11 @@ Status CatalogImpl::Drop(const Slice& name) {
     entry = AwaitLocked(folded.slice());
     if (entry == nullptr) return NoSuchDatabase(folded.slice());
     RetractLocked(entry);
-    spellings_.Forget(entry);
+    name_cache_.Forget(entry);
   }
   HeavyBarrier();  // T3, as in CloseIdle.
   Status status;
-  if (!AwaitReferences(*entry, drop_patience_us_)) {
+  if (!AwaitReferences(*entry, drop_timeout_us_)) {
     status = Status::Busy("references are still out", name);
   } else if (entry->db != nullptr) {
     // Busy, or whatever it had still to say before it goes.

@@ -8,7 +8,7 @@
 
 #include "catalog/catalog_impl.h"
 #include "env/descriptor_supply.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve {
 
@@ -23,13 +23,13 @@ constexpr size_t kClosedPart = 8;
 // How many such parts are tried, if all of one are in use by iterators.
 constexpr int kClosingRounds = 16;
 // After nothing could be closed, it is not tried again for this long.
-constexpr uint64_t kFutilePauseUs = 100 * 1000;
+constexpr uint64_t kRetryPauseUs = 100 * 1000;
 
 }  // namespace
 
 bool CatalogImpl::IsIdleLocked(CatalogEntry* entry, uint64_t idle_us) {
   if (entry->state != CatalogEntry::State::kOpen) return false;
-  const ThreadReferences::Sums sums = references_.Count(entry->index);
+  const DistributedRefCounts::Sums sums = references_.Count(entry->index);
   const uint64_t now_us = NowUs();
   if (sums.taken != entry->taken) {
     entry->taken = sums.taken;
@@ -116,7 +116,7 @@ std::vector<CatalogEntry*> CatalogImpl::RetractLeastUsed(bool only_if_many) {
   return idle;
 }
 
-void CatalogImpl::MakeRoomForDatabase() {
+void CatalogImpl::MakeSpaceForDatabase() {
   const uint64_t shortages = DescriptorShortages();
   // relaxed: who reads an old number looks once more for nothing.
   if (shortages_seen_.exchange(shortages, std::memory_order_relaxed) !=
@@ -125,20 +125,20 @@ void CatalogImpl::MakeRoomForDatabase() {
   }
 }
 
-DescriptorGiver::Gift CatalogImpl::GiveBack(size_t /*count*/, size_t keep) {
-  Gift gift;
+DescriptorOwner::CloseResult CatalogImpl::GiveBack(size_t /*count*/,
+                                                   size_t keep) {
+  CloseResult result;
   // relaxed: whichever of two calls comes first, one of them schedules.
-  if (keep > 0 || NowUs() < futile_until_us_.load(std::memory_order_relaxed)) {
-    return gift;
+  if (keep > 0 || NowUs() < retry_at_us_.load(std::memory_order_relaxed)) {
+    return result;
   }
-  gift.more_soon = true;
+  result.more_soon = true;
   // relaxed: as above.
-  if (closing_.exchange(true, std::memory_order_relaxed)) return gift;
+  if (closing_.exchange(true, std::memory_order_relaxed)) return result;
   const Status status = closing_pool_.Schedule([this] {
     if (CloseLeastUsed(false) == 0) {
       // relaxed: as above.
-      futile_until_us_.store(NowUs() + kFutilePauseUs,
-                             std::memory_order_relaxed);
+      retry_at_us_.store(NowUs() + kRetryPauseUs, std::memory_order_relaxed);
     }
     // relaxed: as above.
     closing_.store(false, std::memory_order_relaxed);
@@ -146,13 +146,13 @@ DescriptorGiver::Gift CatalogImpl::GiveBack(size_t /*count*/, size_t keep) {
   if (!status.ok()) {
     // relaxed: as above.
     closing_.store(false, std::memory_order_relaxed);
-    gift.more_soon = false;
+    result.more_soon = false;
   }
-  return gift;
+  return result;
 }
 
 void CatalogImpl::StopGiving() {
-  RemoveDescriptorGiver(this);
+  RemoveDescriptorOwner(this);
   closing_pool_.WaitForIdle();
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 // The catalog: a map from folded names to entries, under a mutex, and before it
-// a table of the spellings that were asked for (catalog/spelling_table.h),
+// a cache of the names that were requested (catalog/name_cache.h),
 // which is read without one. References are counted by
-// catalog/thread_references.h, whose `target` is an entry's `open`.
+// catalog/distributed_ref_counts.h, whose `target` is an entry's `open`.
 //
 // mutex_ is taken with no other mutex held, and not held while a database is
 // opened, closed or removed: the entry's state says who is at it, and others
@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "catalog/spelling_table.h"
-#include "catalog/thread_references.h"
+#include "catalog/distributed_ref_counts.h"
+#include "catalog/name_cache.h"
 #include "db/engine/db_impl.h"
 #include "db/folding/key_case.h"
 #include "env/descriptor_supply.h"
@@ -42,7 +42,7 @@ struct CatalogEntry {
   };
 
   // Immutable.
-  ThreadReferences* references = nullptr;
+  DistributedRefCounts* references = nullptr;
   uint32_t index = 0;
   std::string name;
 
@@ -72,7 +72,7 @@ struct CatalogEntry {
 // other open meets EMFILE, since that may be in a thread which holds a lock
 // that closing needs. A closed database is opened again when it is asked for.
 class CatalogImpl final : public Catalog,
-                          private DescriptorGiver,
+                          private DescriptorOwner,
                           private ForkWatch {
  public:
   CatalogImpl(const CatalogOptions& options, const std::string& root);
@@ -113,8 +113,8 @@ class CatalogImpl final : public Catalog,
   // From kOpen to kEnding, and back.
   void RetractLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
   void PutBackLocked(CatalogEntry* entry) VARVE_REQUIRES(mutex_);
-  // Whether nobody has a reference, up to `patience_us` from now.
-  bool AwaitReferences(const CatalogEntry& entry, uint64_t patience_us);
+  // Whether nobody has a reference, up to `timeout_us` from now.
+  bool AwaitReferences(const CatalogEntry& entry, uint64_t timeout_us);
   // Of an entry in kEnding without references: closes the database. Busy if it
   // has iterators or snapshots. Its mutex is not held.
   static Status CloseDatabase(CatalogEntry* entry);
@@ -144,11 +144,11 @@ class CatalogImpl final : public Catalog,
   std::vector<CatalogEntry*> RetractLeastUsed(bool only_if_many)
       VARVE_EXCLUDES(mutex_);
   // Before another one is opened.
-  void MakeRoomForDatabase() VARVE_EXCLUDES(mutex_);
+  void MakeSpaceForDatabase() VARVE_EXCLUDES(mutex_);
   Status OpenDatabase(const std::string& path, CatalogEntry* entry)
       VARVE_EXCLUDES(mutex_);
   size_t Held() const override { return 0; }  // To be asked last.
-  Gift GiveBack(size_t count, size_t keep) override;
+  CloseResult GiveBack(size_t count, size_t keep) override;
   // GiveBack is not called any more, and what it began has ended.
   void StopGiving() VARVE_EXCLUDES(mutex_);
   std::string PathOf(const CatalogEntry& entry) const;
@@ -161,13 +161,13 @@ class CatalogImpl final : public Catalog,
   // Finds the files wherever the root is moved. Null if the Env has none.
   const std::unique_ptr<DirectoryEnv> directory_env_;
   Env* const env_;  // That, or the Env of the caller's options.
-  const uint64_t drop_patience_us_;
+  const uint64_t drop_timeout_us_;
   std::unique_ptr<FilePool> file_pool_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Directory> directory_;
 
-  ThreadReferences references_;
-  SpellingTable spellings_;  // Guarded by mutex_ where it says so.
+  DistributedRefCounts references_;
+  NameCache name_cache_;  // Guarded by mutex_ where it says so.
 
   // Held from a change of the root's names until it is synced: a sync that
   // fails takes others' changes with it, and is told to one.
@@ -183,7 +183,7 @@ class CatalogImpl final : public Catalog,
 
   std::atomic<uint64_t> shortages_seen_{0};
   std::atomic<bool> closing_{false};  // By closing_pool_.
-  std::atomic<uint64_t> futile_until_us_{0};
+  std::atomic<uint64_t> retry_at_us_{0};
   ThreadPool closing_pool_{{.name = "varve:idle"}};
 };
 

@@ -18,16 +18,16 @@ namespace {
 
 constexpr int kMinReserve = 8;
 constexpr int kMaxReserve = 256;
-// What all givers together need not give politely: a pool of fewer files would
-// open one for nearly each read, while the reserve may be unused.
-constexpr size_t kPoliteKeep = 16;
+// What all owners together need not give for the reserve: a pool of fewer files
+// would open one for nearly each read, while the reserve may be unused.
+constexpr size_t kReserveKeep = 16;
 constexpr size_t kMaxGift = 64;
 
 constexpr uint64_t kPauseUs = 1000;
 // Another thread of the program may be about to close something.
-constexpr uint64_t kPatienceUs = 50 * 1000;
+constexpr uint64_t kTimeoutUs = 50 * 1000;
 // Reads end sooner, unless the device has died.
-constexpr uint64_t kLongPatienceUs = 3 * 1000 * 1000;
+constexpr uint64_t kLongTimeoutUs = 3 * 1000 * 1000;
 
 // Never destroyed: databases may be read while the process exits.
 class Registry final : private ForkWatch {
@@ -37,16 +37,16 @@ class Registry final : private ForkWatch {
     return *registry;
   }
 
-  void Add(DescriptorGiver* giver) VARVE_EXCLUDES(mu_) {
+  void Add(DescriptorOwner* owner) VARVE_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    entries_.push_back(std::make_unique<Entry>(Entry{giver, 0}));
+    entries_.push_back(std::make_unique<Entry>(Entry{owner, 0}));
   }
 
-  void Remove(const DescriptorGiver* giver) VARVE_EXCLUDES(mu_) {
+  void Remove(const DescriptorOwner* owner) VARVE_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     const auto found = std::find_if(
         entries_.begin(), entries_.end(),
-        [giver](const auto& entry) { return entry->giver == giver; });
+        [owner](const auto& entry) { return entry->owner == owner; });
     if (found == entries_.end()) return;
     const std::unique_ptr<Entry> entry = std::move(*found);
     entries_.erase(found);
@@ -54,14 +54,14 @@ class Registry final : private ForkWatch {
   }
 
   // Asks until `count` are closed, those first that hold the most.
-  DescriptorGiver::Gift Collect(size_t count, size_t keep_of_all)
+  DescriptorOwner::CloseResult Collect(size_t count, size_t keep_of_all)
       VARVE_EXCLUDES(mu_) {
     std::vector<Entry*> asked;
     {
       MutexLock lock(&mu_);
       for (const auto& entry : entries_) {
         ++entry->calls;
-        entry->held = entry->giver->Held();
+        entry->held = entry->owner->Held();
         asked.push_back(entry.get());
       }
       std::stable_sort(
@@ -71,12 +71,12 @@ class Registry final : private ForkWatch {
     const size_t keep = asked.empty() || keep_of_all == 0
                             ? 0
                             : std::max<size_t>(1, keep_of_all / asked.size());
-    DescriptorGiver::Gift sum;
+    DescriptorOwner::CloseResult sum;
     for (Entry* entry : asked) {
       if (sum.closed >= count) break;
-      const auto gift = entry->giver->GiveBack(count - sum.closed, keep);
-      sum.closed += gift.closed;
-      sum.more_soon |= gift.more_soon;
+      const auto result = entry->owner->GiveBack(count - sum.closed, keep);
+      sum.closed += result.closed;
+      sum.more_soon |= result.more_soon;
     }
     MutexLock lock(&mu_);
     for (Entry* entry : asked) --entry->calls;
@@ -93,7 +93,7 @@ class Registry final : private ForkWatch {
   }
 
   struct Entry {
-    DescriptorGiver* giver;
+    DescriptorOwner* owner;
     int calls;        // Under way.
     size_t held = 0;  // For the sorting.
   };
@@ -123,7 +123,7 @@ void LeaveReserve(int descriptor) {
   if (descriptor < begin) return;
   CountShortage();
   const auto count = static_cast<size_t>(descriptor - begin) + 1;
-  Registry::Get().Collect(count, kPoliteKeep);
+  Registry::Get().Collect(count, kReserveKeep);
 }
 
 // The call has just failed for want of a descriptor: repeats it as long as
@@ -134,11 +134,12 @@ int OpenInShortage(const std::function<int()>& call) {
   // More each time: the limit may be far below what is open.
   for (size_t count = 1;; count = std::min(2 * count, kMaxGift)) {
     CountShortage();
-    const DescriptorGiver::Gift gift = Registry::Get().Collect(count, 0);
+    const DescriptorOwner::CloseResult result =
+        Registry::Get().Collect(count, 0);
     const bool last = waited_us >= (NoDescriptorWait::Active() ? 1
-                                    : gift.more_soon           ? kLongPatienceUs
-                                                               : kPatienceUs);
-    if (gift.closed == 0 && !last) {
+                                    : result.more_soon         ? kLongTimeoutUs
+                                                               : kTimeoutUs);
+    if (result.closed == 0 && !last) {
       Pause();
       waited_us += kPauseUs;
     }
@@ -146,7 +147,7 @@ int OpenInShortage(const std::function<int()>& call) {
     if (descriptor >= 0 || (errno != EMFILE && errno != ENFILE)) {
       return descriptor;
     }
-    if (gift.closed == 0 && last) return descriptor;
+    if (result.closed == 0 && last) return descriptor;
   }
 }
 
@@ -167,10 +168,10 @@ int SettleDescriptor(int descriptor, const std::function<int()>& call) {
 
 constinit thread_local int NoDescriptorWait::depth_ = 0;
 
-void AddDescriptorGiver(DescriptorGiver* giver) { Registry::Get().Add(giver); }
+void AddDescriptorOwner(DescriptorOwner* owner) { Registry::Get().Add(owner); }
 
-void RemoveDescriptorGiver(DescriptorGiver* giver) {
-  Registry::Get().Remove(giver);
+void RemoveDescriptorOwner(DescriptorOwner* owner) {
+  Registry::Get().Remove(owner);
 }
 
 int DescriptorReserveBegin(uint64_t limit) {

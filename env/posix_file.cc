@@ -240,7 +240,8 @@ class PosixWritableFile final : public WritableFile {
     // cut, and what is buffered here the parent writes as well.
     Status status = owner_ == getpid() ? Flush() : Status::OK();
     // Gives back the preallocated space behind the end, and what was filled
-    // there. Kept, it would only cost room, so a failure is not worth an error.
+    // there. Kept, it would only cost space, so a failure is not worth an
+    // error.
     if (std::max(allocated_end_, filled_end_) > written_bytes_ && status.ok() &&
         owner_ == getpid()) {
       const int ignored =

@@ -75,7 +75,7 @@ struct LockTable {
   std::set<FileIdentity> held VARVE_GUARDED_BY(mu);
   // Descriptors of files on which other code of this process has a record lock,
   // which it would lose if they were closed. Each is used by the next attempt.
-  std::map<FileIdentity, int> parked VARVE_GUARDED_BY(mu);
+  std::map<FileIdentity, int> deferred VARVE_GUARDED_BY(mu);
 };
 
 // Never destroyed: locks may be released while the process exits.
@@ -152,7 +152,7 @@ class Attempt {
     if (status.ok()) {
       status = TakeLock(place_.path, descriptor_, &kind, &is_own);
       if (is_own) {
-        table->parked[IdentityOf(info_)] = std::exchange(descriptor_, -1);
+        table->deferred[IdentityOf(info_)] = std::exchange(descriptor_, -1);
       }
     }
     if (status.ok()) status = CheckNames();
@@ -169,10 +169,10 @@ class Attempt {
       if (table->held.contains(IdentityOf(info_))) {
         return HeldBy(place_.path, NameOfPid(getpid()));
       }
-      const auto parked = table->parked.find(IdentityOf(info_));
-      if (parked != table->parked.end()) {
-        descriptor_ = parked->second;
-        table->parked.erase(parked);
+      const auto deferred = table->deferred.find(IdentityOf(info_));
+      if (deferred != table->deferred.end()) {
+        descriptor_ = deferred->second;
+        table->deferred.erase(deferred);
         return Status::OK();
       }
     }

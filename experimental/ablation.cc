@@ -53,12 +53,12 @@ constexpr Switch kSwitches[] = {
     MakeSwitch<&AblationOptions::trace_collect>("trace_collect", "thread_local",
                                                 "mutex", "channel"),
     MakeSwitch<&AblationOptions::snapshots>("snapshots", "per_thread", "mutex"),
-    MakeSwitch<&AblationOptions::context>("context", "kept", "fresh"),
+    MakeSwitch<&AblationOptions::arena>("arena", "kept", "fresh"),
     MakeSwitch<&AblationOptions::memory_accounting>("memory_accounting",
                                                     "owner", "atomic"),
     MakeSwitch<&AblationOptions::key_case>("key_case", "ascii_first",
                                            "unicode"),
-    MakeSwitch<&AblationOptions::catalog>("catalog", "spellings", "folding"),
+    MakeSwitch<&AblationOptions::catalog>("catalog", "name_cache", "folding"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

@@ -13,7 +13,7 @@ namespace varve {
 
 struct AblationExperiment final : Experiment {
   explicit AblationExperiment(const AblationOptions& the_choices);
-  std::string WitnessText(const WitnessSources& sources) const override;
+  std::string PathCountsText(const PathCountSources& sources) const override;
 
   const AblationOptions choices;
 };

@@ -29,7 +29,7 @@ AblationExperiment::AblationExperiment(const AblationOptions& the_choices)
   flags.locks_reads = !IsProduction(choices.superversion);
   flags.lists_snapshots = !IsProduction(choices.snapshots);
   flags.searches_binary = !IsProduction(choices.block_index);
-  flags.renews_contexts = !IsProduction(choices.context);
+  flags.renews_arenas = !IsProduction(choices.arena);
   flags.counts_memory_atomically = !IsProduction(choices.memory_accounting);
   flags.folds_by_unicode = !IsProduction(choices.key_case);
   flags.folds_names = !IsProduction(choices.catalog);

@@ -2,8 +2,8 @@
 #pragma once
 
 // What a lookup met on its way, counted on its stack: most lookups meet the
-// same, and then one addition counts it all (Bundle). Lanes of 16 bits of one
-// number, so that one comparison tells.
+// same, and then one addition counts it all (CounterGroup). Packed counters of
+// 16 bits in one number, so that one comparison tells.
 
 #include <cstdint>
 
@@ -22,10 +22,10 @@ struct ReadCounts {
   static constexpr uint64_t kUsual =
       kCacheHit + kFilterPositive + kFilterTruePositive;
 
-  uint64_t lanes = 0;
+  uint64_t packed = 0;
   int level = 0;  // Of the table that had the key: 0, 1, or 2 for others.
 
-  uint64_t Lane(uint64_t unit) const { return lanes / unit & 0xFFFF; }
+  uint64_t Counter(uint64_t unit) const { return packed / unit & 0xFFFF; }
 };
 
 // The same of several lookups.
@@ -38,10 +38,10 @@ struct ReadTotals {
   ReadTotals() = default;
   explicit ReadTotals(const ReadCounts& counts) { Add(counts); }
   void Add(const ReadCounts& counts) {
-    cache_hit += counts.Lane(ReadCounts::kCacheHit);
-    filter_useful += counts.Lane(ReadCounts::kFilterUseful);
-    filter_positive += counts.Lane(ReadCounts::kFilterPositive);
-    filter_true_positive += counts.Lane(ReadCounts::kFilterTruePositive);
+    cache_hit += counts.Counter(ReadCounts::kCacheHit);
+    filter_useful += counts.Counter(ReadCounts::kFilterUseful);
+    filter_positive += counts.Counter(ReadCounts::kFilterPositive);
+    filter_true_positive += counts.Counter(ReadCounts::kFilterTruePositive);
   }
   // Each to its ticker. REQUIRES: statistics->counts().
   void Tick(StatisticsImpl* statistics) const;

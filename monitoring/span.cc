@@ -10,7 +10,7 @@ namespace varve {
 constinit thread_local SpanQueue* active_spans = nullptr;
 constinit std::atomic<uint32_t> trace_epoch{0};
 
-bool SpanQueue::MakeRoom() {
+bool SpanQueue::MakeSpace() {
   if (count_ >= max_spans_) {
     TraceCollector::CountDrop(SpanDrop::kTraceFull, 1);
     return false;
@@ -90,8 +90,8 @@ LocalTrace::LocalTrace(ClockKind kind, trace::Detail detail, uint32_t max_spans,
   queue_->detail_ = detail;
   queue_->last_ = ReadClock(kind);
   queue_->max_spans_ = std::min(max_spans, SpanChunk::kRecords);
-  if (queue_->room_ == 0) TraceCollector::Get().TakeChunk(queue_);
-  queue_->limit_ = std::min(queue_->room_, queue_->max_spans_);
+  if (queue_->space_ == 0) TraceCollector::Get().TakeChunk(queue_);
+  queue_->limit_ = std::min(queue_->space_, queue_->max_spans_);
   active_spans = queue_;
 }
 
@@ -108,7 +108,7 @@ LocalTrace::~LocalTrace() {
   // A chunk that was taken meanwhile is of this clock.
   // relaxed: this thread stores it.
   const SpanChunk* const chunk = queue_->chunk_.load(std::memory_order_relaxed);
-  if (chunk != nullptr && chunk->kind != kind_) queue_->room_ = 0;
+  if (chunk != nullptr && chunk->kind != kind_) queue_->space_ = 0;
   active_spans = nullptr;
 }
 

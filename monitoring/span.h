@@ -51,7 +51,7 @@ inline uint32_t SamplingOf(double part) {
 class SpanQueue {
  public:
   // The index of the new span, below the innermost one that is open; kNoSpan if
-  // there is no room: it is counted as dropped, and its children get its
+  // there is no space: it is counted as dropped, and its children get its
   // parent.
   uint32_t Begin(const char* name) { return BeginAt(name, Now()); }
   // The same, as of the clock's last reading in this trace.
@@ -115,7 +115,7 @@ class SpanQueue {
     return now;
   }
   uint32_t BeginAt(const char* name, uint64_t now) {
-    if (count_ >= limit_ && !MakeRoom()) [[unlikely]]
+    if (count_ >= limit_ && !MakeSpace()) [[unlikely]]
       return kNoSpan;
     SpanRecord* const record = records_ + count_;
     record->name = name;
@@ -134,14 +134,14 @@ class SpanQueue {
     parent_ = records_[index].parent;
   }
   // In a new chunk, to which the trace moves, unless it is too large.
-  [[gnu::noinline, gnu::cold]] bool MakeRoom();
+  [[gnu::noinline, gnu::cold]] bool MakeSpace();
   // For what was left open.
   void EndAll(uint32_t first);
 
   // Of the trace under way.
   SpanRecord* records_ = nullptr;
   uint32_t count_ = 0;
-  uint32_t limit_ = 0;  // Spans for which there is room.
+  uint32_t limit_ = 0;  // Spans for which there is space.
   uint32_t parent_ = kNoSpan;
   ClockKind kind_ = ClockKind::kSteady;
   trace::Detail detail_ = trace::Detail::kWork;
@@ -156,7 +156,7 @@ class SpanQueue {
   uint64_t keep_ticks_ = 0;
   TraceCollectMode collect_ = {};
   uint32_t thread_number_ = 0;
-  uint32_t room_ = 0;  // Records in the chunk from records_ on.
+  uint32_t space_ = 0;  // Records in the chunk from records_ on.
   uint64_t held_readings_ = 0;
 
   // Read by the collector.

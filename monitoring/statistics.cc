@@ -35,8 +35,8 @@ Ticker StoredAs(Ticker ticker) {
 }
 
 // The cells whose sum a ticker is, each plus 1: its own, that of a part of it,
-// those of bundles. Zeros behind the last of them.
-using TickerCells = std::array<uint16_t, 3 + kBundleCount>;
+// those of groups. Zeros behind the last of them.
+using TickerCells = std::array<uint16_t, 3 + kCounterGroupCount>;
 
 // Of MultiGet alone, and so of all reads.
 Ticker PartOf(Ticker ticker) {
@@ -60,11 +60,11 @@ TickerCells CellsOf(Ticker ticker) {
   if (part != Ticker::kCount) {
     cells[count++] = static_cast<uint16_t>(StatisticsCells::Of(part) + 1);
   }
-  for (size_t i = 0; i < kBundleCount; ++i) {
-    const auto bundle = static_cast<Bundle>(i);
-    for (const Ticker event : BundleTickers(bundle)) {
+  for (size_t i = 0; i < kCounterGroupCount; ++i) {
+    const auto group = static_cast<CounterGroup>(i);
+    for (const Ticker event : GroupTickers(group)) {
       if (event != ticker) continue;
-      cells[count++] = static_cast<uint16_t>(StatisticsCells::Of(bundle) + 1);
+      cells[count++] = static_cast<uint16_t>(StatisticsCells::Of(group) + 1);
     }
   }
   return cells;
@@ -173,7 +173,7 @@ uint64_t StatisticsImpl::getTickerCount(Ticker ticker) const {
   return sum - before;
 }
 
-uint64_t StatisticsImpl::WitnessCount() const {
+uint64_t StatisticsImpl::PathCount() const {
   if (other_sets_ == nullptr) return 1;
   uint64_t count = 0;
   for (size_t cell = 0; cell < Cells::SumOf(0); ++cell) count += Total(cell);

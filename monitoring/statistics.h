@@ -24,8 +24,8 @@ const char* HistogramName(HistogramType histogram);
 double HistogramUnit(HistogramType histogram);
 // At and above which level something is recorded in it.
 StatsLevel HistogramLevel(HistogramType histogram);
-// Of what one event of a bundle is one event each.
-std::span<const Ticker> BundleTickers(Bundle bundle);
+// Of what one event of a group is one event each.
+std::span<const Ticker> GroupTickers(CounterGroup group);
 
 class StatisticsImpl final : public Statistics {
  public:
@@ -45,7 +45,9 @@ class StatisticsImpl final : public Statistics {
     if (counts()) AddToCell(StatisticsCells::Of(ticker), count);
   }
   // REQUIRES: counts() was true.
-  void TickBundle(Bundle bundle) { AddToCell(StatisticsCells::Of(bundle), 1); }
+  void TickGroup(CounterGroup group) {
+    AddToCell(StatisticsCells::Of(group), 1);
+  }
   // The same as Tick.
   void TickCounted(Ticker ticker, uint64_t count) {
     AddToCell(StatisticsCells::Of(ticker), count);
@@ -67,7 +69,7 @@ class StatisticsImpl final : public Statistics {
   bool times_all() const { return level() >= StatsLevel::kExceptTimeForMutex; }
   // 1 where the processors have the sets: they are there. Else a sum of all
   // ticks.
-  uint64_t WitnessCount() const;
+  uint64_t PathCount() const;
 
   void recordTick(Ticker ticker, uint64_t count) override;
   void recordInHistogram(HistogramType histogram, uint64_t value) override;

@@ -22,9 +22,9 @@ inline constexpr size_t kHistogramCount =
     static_cast<size_t>(HistogramType::kCount);
 
 // Events that come together: one addition is one of each of their tickers.
-// What a Get does most often is so counted by one. See BundleTickers in
+// What a Get does most often is so counted by one. See GroupTickers in
 // statistics_names.cc.
-enum class Bundle : uint8_t {
+enum class CounterGroup : uint8_t {
   kGetFromMemtable,
   kGetDeletedInMemtable,
   kGetNowhere,  // Not found, or deleted, in tables.
@@ -41,7 +41,8 @@ enum class Bundle : uint8_t {
   kWriteOneLogged,
   kCount,
 };
-inline constexpr size_t kBundleCount = static_cast<size_t>(Bundle::kCount);
+inline constexpr size_t kCounterGroupCount =
+    static_cast<size_t>(CounterGroup::kCount);
 
 struct StatisticsCells {
   using Cell = std::atomic<uint64_t>;
@@ -49,13 +50,13 @@ struct StatisticsCells {
   static constexpr size_t Of(Ticker ticker) {
     return static_cast<size_t>(ticker);
   }
-  static constexpr size_t Of(Bundle bundle) {
-    return kTickerCount + static_cast<size_t>(bundle);
+  static constexpr size_t Of(CounterGroup group) {
+    return kTickerCount + static_cast<size_t>(group);
   }
   // Of a histogram: its sum, modulo 2^64; a pair of bounds, as in per_cpu.h;
   // and a count for each bucket, which come last.
   static constexpr size_t SumOf(size_t histogram) {
-    return kTickerCount + kBundleCount + 3 * histogram;
+    return kTickerCount + kCounterGroupCount + 3 * histogram;
   }
   static constexpr size_t BoundsOf(size_t histogram) {
     return SumOf(histogram) + 1;
@@ -64,7 +65,7 @@ struct StatisticsCells {
     return kFirstBucket + Histogram::kBuckets * histogram + bucket;
   }
   static constexpr size_t kFirstBucket =
-      kTickerCount + kBundleCount + 3 * kHistogramCount;
+      kTickerCount + kCounterGroupCount + 3 * kHistogramCount;
   static constexpr size_t kCount =
       kFirstBucket + Histogram::kBuckets * kHistogramCount;
 };

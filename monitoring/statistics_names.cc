@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Names, units and levels of what is counted, and what the bundles stand for.
+// Names, units and levels of what is counted, and what the groups stand for.
 
 #include <array>
 
@@ -157,31 +157,31 @@ StatsLevel HistogramLevel(HistogramType histogram) {
   return TraitsOf(histogram).level;
 }
 
-std::span<const Ticker> BundleTickers(Bundle bundle) {
-  switch (bundle) {
-    case Bundle::kGetFromMemtable:
+std::span<const Ticker> GroupTickers(CounterGroup group) {
+  switch (group) {
+    case CounterGroup::kGetFromMemtable:
       return kFromMemtable;
-    case Bundle::kGetDeletedInMemtable:
+    case CounterGroup::kGetDeletedInMemtable:
       return kDeleted;
-    case Bundle::kGetNowhere:
+    case CounterGroup::kGetNowhere:
       return kNowhere;
-    case Bundle::kGetL0:
+    case CounterGroup::kGetL0:
       return kFound<Ticker::kGetHitL0>;
-    case Bundle::kGetL1:
+    case CounterGroup::kGetL1:
       return kFound<Ticker::kGetHitL1>;
-    case Bundle::kGetL2AndUp:
+    case CounterGroup::kGetL2AndUp:
       return kFound<Ticker::kGetHitL2AndUp>;
-    case Bundle::kGetL0Usual:
+    case CounterGroup::kGetL0Usual:
       return kUsual<Ticker::kGetHitL0>;
-    case Bundle::kGetL1Usual:
+    case CounterGroup::kGetL1Usual:
       return kUsual<Ticker::kGetHitL1>;
-    case Bundle::kGetL2AndUpUsual:
+    case CounterGroup::kGetL2AndUpUsual:
       return kUsual<Ticker::kGetHitL2AndUp>;
-    case Bundle::kWriteOne:
+    case CounterGroup::kWriteOne:
       return std::span(kWriteOne).first(2);
-    case Bundle::kWriteOneLogged:
+    case CounterGroup::kWriteOneLogged:
       return kWriteOne;
-    case Bundle::kCount:
+    case CounterGroup::kCount:
       break;
   }
   return {};

@@ -56,38 +56,38 @@ struct Trace {
     static Node closed;
     return &closed;
   }
-  // Counts spans that are to be added, as many as there is room for, and says
+  // Counts spans that are to be added, as many as there is space for, and says
   // how many; the others are dropped.
   uint32_t Reserve(uint32_t spans) {
     // relaxed: a bound.
     uint32_t count = span_count.load(std::memory_order_relaxed);
-    uint32_t room;
+    uint32_t space;
     do {
-      room = std::min(spans, std::max(options.max_spans, count) - count);
+      space = std::min(spans, std::max(options.max_spans, count) - count);
       // relaxed, both: as above.
-    } while (!span_count.compare_exchange_weak(count, count + room,
+    } while (!span_count.compare_exchange_weak(count, count + space,
                                                std::memory_order_relaxed,
                                                std::memory_order_relaxed));
-    if (room < spans) {
-      TraceCollector::CountDrop(SpanDrop::kTraceFull, spans - room);
+    if (space < spans) {
+      TraceCollector::CountDrop(SpanDrop::kTraceFull, spans - space);
     }
-    return room;
+    return space;
   }
-  // What there is room for of a batch.
+  // What there is space for of a batch.
   void Add(std::shared_ptr<const Batch> batch, uint32_t parent) {
     const auto count = static_cast<uint32_t>(batch->spans.size());
-    const uint32_t room = Reserve(count);
-    if (room == 0) return;
-    if (room < count) {
+    const uint32_t space = Reserve(count);
+    if (space == 0) return;
+    if (space < count) {
       // Parents stand before their children.
       auto part = std::make_shared<Batch>(*batch);
-      part->spans.resize(room);
+      part->spans.resize(space);
       batch = std::move(part);
     }
     auto node = std::make_unique<Node>();
     node->batch = std::move(batch);
     node->parent = parent;
-    Push(std::move(node), room);
+    Push(std::move(node), space);
   }
   void Push(std::unique_ptr<Node> node, uint32_t spans) {
     // relaxed: what is found is only compared, and linked.

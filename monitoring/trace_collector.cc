@@ -13,9 +13,9 @@ namespace varve {
 
 namespace {
 
-// A trace begins only where there is room for so many spans: most need less,
+// A trace begins only where there is space for so many spans: most need less,
 // and what is longer moves.
-constexpr uint32_t kMinRoom = 32;
+constexpr uint32_t kMinSpace = 32;
 // Traces go to the sink in portions of about so many spans.
 constexpr size_t kPortion = 4096;
 // How often the collector looks whether it has something to do.
@@ -23,7 +23,7 @@ constexpr uint64_t kLookUs = 100 * 1000;
 // A channel of single spans is soon full.
 constexpr uint64_t kLookForLooseUs = 2 * 1000;
 constexpr uint32_t kMaxSpans = 2000;
-static_assert(kMaxSpans + kMinRoom <= SpanChunk::kRecords);
+static_assert(kMaxSpans + kMinSpace <= SpanChunk::kRecords);
 
 struct Totals {
   std::atomic<uint64_t> spans{0};
@@ -152,7 +152,7 @@ void TraceCollector::HandBack(SpanQueue* queue) {
   }
   HandOver(queue);
   queue->count_ = 0;
-  queue->room_ = 0;
+  queue->space_ = 0;
   own_queue = nullptr;
   MutexLock lock(&mutex_);
   queue->next_free_ = free_queues_;
@@ -172,7 +172,7 @@ void TraceCollector::Adopt(SpanQueue* queue) {
   queue->detail_ = settings.detail;
   queue->kind_ = settings.kind;
   queue->collect_ = settings.collect;
-  queue->room_ = 0;  // The chunk is of another session.
+  queue->space_ = 0;  // The chunk is of another session.
 }
 
 bool TraceCollector::BeginTrace(SpanQueue* queue) {
@@ -182,13 +182,13 @@ bool TraceCollector::BeginTrace(SpanQueue* queue) {
     Adopt(queue);
   if (queue->epoch_ == 0) return false;
   if (!queue->Chance(queue->sampling_)) return false;
-  if (queue->room_ < kMinRoom && !RotateChunk(queue)) [[unlikely]] {
+  if (queue->space_ < kMinSpace && !RotateChunk(queue)) [[unlikely]] {
     CountDrop(SpanDrop::kBufferFull, 1);
     return false;
   }
   queue->parent_ = kNoSpan;
   queue->last_ = 0;
-  queue->limit_ = std::min(queue->room_, queue->max_spans_);
+  queue->limit_ = std::min(queue->space_, queue->max_spans_);
   return true;
 }
 
@@ -210,7 +210,7 @@ void TraceCollector::FinishTrace(SpanQueue* queue) {
         chunk->committed.load(std::memory_order_relaxed) + queue->count_,
         std::memory_order_release);
     queue->records_ += queue->count_;
-    queue->room_ -= queue->count_;
+    queue->space_ -= queue->count_;
   } else {
     SendLoose(queue);
   }
@@ -253,7 +253,7 @@ bool TraceCollector::RotateChunk(SpanQueue* queue) {
   // What is in it waits for the sink from now on, whether there is another or
   // not.
   HandOver(queue);
-  queue->room_ = 0;
+  queue->space_ = 0;
   if (Read(chunks_waiting_) >= Read(max_chunks_)) return false;
   TakeChunk(queue);
   return true;
@@ -270,8 +270,8 @@ void TraceCollector::TakeChunk(SpanQueue* queue) {
   }
   HandOver(queue);
   queue->records_ = fresh->records;
-  queue->room_ = SpanChunk::kRecords;
-  queue->limit_ = std::min(queue->room_, queue->max_spans_);
+  queue->space_ = SpanChunk::kRecords;
+  queue->limit_ = std::min(queue->space_, queue->max_spans_);
   // T3. release: pairs with the acquire in Drain.
   queue->chunk_.store(fresh, std::memory_order_release);
 }

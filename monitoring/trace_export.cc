@@ -120,7 +120,7 @@ class ChromeSink final : public FileSink {
  public:
   ChromeSink()
       // Programs read times as floating-point numbers of microseconds, which
-      // have no room for nanoseconds since 1970.
+      // have no space for nanoseconds since 1970.
       : base_ns_(EpochOffsetNs() + ReadSlowClock(ClockKind::kSteady)) {
     text_ = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"epoch_ns\":\"";
     AppendNumber(&text_, base_ns_);

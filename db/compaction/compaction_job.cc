@@ -77,7 +77,7 @@ Status CompactionJob::Run() {
   if (end_ != nullptr) end = *end_;
   status = Merge(&iterator);
   if (status.ok() && !output_open_ &&
-      survivors_->ReachInto(output_begin_, end)) {
+      surviving_tombstones_->ReachInto(output_begin_, end)) {
     status = OpenOutput();
   }
   if (status.ok() && output_open_) status = FinishOutput(end);
@@ -110,7 +110,7 @@ Status CompactionJob::CollectRangeTombstones() {
     }
   }
   tombstones_ = collector.Build();
-  survivors_.emplace(tombstones_.get(), snapshots_, &compaction_);
+  surviving_tombstones_.emplace(tombstones_.get(), snapshots_, &compaction_);
   return Status();
 }
 
@@ -219,7 +219,7 @@ bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
 }
 
 Status CompactionJob::FinishOutput(const std::optional<Slice>& end) {
-  survivors_->AddTo(output_begin_, end, outputs_.back().get());
+  surviving_tombstones_->AddTo(output_begin_, end, outputs_.back().get());
   if (end) output_begin_ = end->ToString();
   Status status = outputs_.back()->Finish();
   bytes_written_ += outputs_.back()->metadata().file_size;

@@ -10,7 +10,7 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_iterator.h"
-#include "db/compaction/range_tombstone_survivors.h"
+#include "db/compaction/surviving_range_tombstones.h"
 #include "db/compaction/table_output.h"
 #include "db/version/version_edit.h"
 #include "varve/status.h"
@@ -64,7 +64,7 @@ class CompactionJob {
 
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
-  // Into tombstones_ and survivors_.
+  // Into tombstones_ and surviving_tombstones_.
   Status CollectRangeTombstones();
   // Whether one range deletion or several hide all of the file, from all who
   // may read.
@@ -93,7 +93,7 @@ class CompactionJob {
   bool output_open_ = false;
   std::vector<uint64_t> abandoned_;
   std::shared_ptr<const RangeTombstoneSet> tombstones_;  // Null: none.
-  std::optional<RangeTombstoneSurvivors> survivors_;
+  std::optional<SurvivingRangeTombstones> surviving_tombstones_;
   bool prepared_ = false;
   std::vector<FileMetaData*> read_inputs_[2];
   // The first user key that is the open or the next output's, if there is a

@@ -35,14 +35,14 @@ constexpr uint64_t kLeastPart = 4;
 // And if it is so many times what others have rewritten in vain: small debts
 // must not keep the last steps of a great gain from being done when nothing is
 // flushed any more.
-constexpr uint64_t kPromiseForDebt = 4;
+constexpr uint64_t kReclaimableForDebt = 4;
 
 bool IsDueForSpace(const CompactionPickerContext& context,
                    const FileMetaData& file) {
   return !file.being_compacted &&
          file.reclaimable_bytes >=
              context.options->target_file_size_base / kLeastPart &&
-         file.reclaimable_bytes / kPromiseForDebt >= context.space_debt &&
+         file.reclaimable_bytes / kReclaimableForDebt >= context.space_debt &&
          file.largest_sequence <= context.oldest_snapshot;
 }
 
@@ -200,7 +200,7 @@ class Picker {
   }
 
   std::unique_ptr<Compaction> PickForSpace() {
-    for (const auto& [level, file] : version_.reclaimers()) {
+    for (const auto& [level, file] : version_.reclaim_candidates()) {
       if (!IsDueForSpace(context_, *file)) continue;
       constexpr const char* kReason = "its deletions hide much";
       auto c = level == 0 ? PickLevel0(kReason)
@@ -379,10 +379,10 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
       return true;
     }
   }
-  const auto& reclaimers = version.reclaimers();
-  if (std::any_of(reclaimers.begin(), reclaimers.end(),
-                  [&context](const Version::Reclaimer& reclaimer) {
-                    return IsDueForSpace(context, *reclaimer.file);
+  const auto& reclaim_candidates = version.reclaim_candidates();
+  if (std::any_of(reclaim_candidates.begin(), reclaim_candidates.end(),
+                  [&context](const Version::ReclaimCandidate& candidate) {
+                    return IsDueForSpace(context, *candidate.file);
                   })) {
     return true;
   }
@@ -395,7 +395,7 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
 }
 
 uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
-                         uint64_t promised_bytes) {
+                         uint64_t reclaimable_bytes) {
   // Each byte that is freed is worth as many.
   constexpr uint64_t kWorth = 2;
   const uint64_t lower_bytes = TotalFileSize(compaction.inputs[1]);
@@ -403,7 +403,7 @@ uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
   const uint64_t rewritten = std::min(lower_bytes, output_bytes);
   const uint64_t freed = input_bytes - std::min(input_bytes, output_bytes);
   const uint64_t gained =
-      std::min(freed, rewritten) + std::min(promised_bytes, rewritten);
+      std::min(freed, rewritten) + std::min(reclaimable_bytes, rewritten);
   return rewritten - std::min(rewritten, kWorth * gained);
 }
 

@@ -22,7 +22,7 @@ struct CompactionPickerContext {
   Version* version = nullptr;
   const std::vector<const Compaction*>* running = nullptr;
   // Nobody reads as of an earlier moment. Needed where the version has
-  // reclaimers, or hides in its deepest level.
+  // reclaim candidates, or hides in its deepest level.
   SequenceNumber oldest_snapshot = 0;
   // What compactions for space have rewritten in vain, less what was flushed
   // since. One that does not promise much more has to wait.
@@ -54,7 +54,7 @@ std::unique_ptr<Compaction> PickCompaction(
 // What its outputs promise to free further down counts as freed: the next step
 // tells whether it was.
 uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
-                         uint64_t promised_bytes);
+                         uint64_t reclaimable_bytes);
 
 // What CompactRange asks of one level.
 struct ManualRequest {

@@ -5,7 +5,7 @@
 
 #include "db/compaction/compaction_iterator.h"
 #include "db/compaction/level_targets.h"
-#include "db/compaction/range_tombstone_survivors.h"
+#include "db/compaction/surviving_range_tombstones.h"
 #include "db/version/range_tombstone_collector.h"
 #include "env/stopwatch.h"
 #include "table/block/merging_iterator.h"
@@ -24,13 +24,14 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
     collector.AddMemTable(*memtable);
   }
   const auto tombstones = collector.Build();
-  const RangeTombstoneSurvivors survivors(tombstones.get(), snapshots, nullptr);
+  const SurvivingRangeTombstones surviving(tombstones.get(), snapshots,
+                                           nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
   CompactionIterator iterator(input.get(), context.comparator, snapshots,
                               tombstones.get(), nullptr);
   iterator.SeekToFirst();
-  if (!iterator.Valid() && (!iterator.status().ok() || survivors.empty())) {
+  if (!iterator.Valid() && (!iterator.status().ok() || surviving.empty())) {
     *drops = iterator.drops();
     return iterator.status();
   }
@@ -52,7 +53,7 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
   if (pace != nullptr) pace->Written(MonotonicMicros(context.env));
   *drops = iterator.drops();
   if (status.ok()) {
-    survivors.AddTo({}, {}, &output);
+    surviving.AddTo({}, {}, &output);
     status = output.Finish();
   }
   if (!status.ok()) {

@@ -5,7 +5,7 @@
 // takes some tens of bytes whatever it hides, and a deletion less than its
 // entry, so the sizes of levels say nothing about the space that compacting the
 // table would give back. What is estimated here does: see
-// Version::reclaimers(). RocksDB counts such bytes to a table's size.
+// Version::reclaim_candidates(). RocksDB counts such bytes to a table's size.
 
 #include <cstdint>
 #include <string>

@@ -3,8 +3,8 @@
 
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
+#include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
-#include "db/parts/usual_errors.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
@@ -44,12 +44,13 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   if (background_error_.ok()) {
     background_error_ = status.Annotate(
         std::string("the database is read-only since ") + where + " failed");
-    UpdateGateLocked();
+    UpdateStallStateLocked();
     const std::string what = where;
     events_.Add([what, status](EventListener* listener) {
       listener->OnBackgroundError(what, status);
     });
-    if (MayPass(status) && !IsEndingLocked()) auto_resume_.StartLocked();
+    if (IsTransientError(status) && !IsEndingLocked())
+      auto_resume_.StartLocked();
   }
   scheduler_.SignalLocked();
 }
@@ -72,7 +73,7 @@ void DBImpl::BackgroundFlush() {
 // Sets *count to the number of memtables in the flush, also if it fails.
 Status DBImpl::FlushImmutablesLocked(size_t* count) {
   FlushJobInfo info;
-  info.db_path = place_.path();
+  info.db_path = db_directory_.path();
   info.memtables = family_.immutable().size();
   events_.Add(
       [info](EventListener* listener) { listener->OnFlushBegin(info); });

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_impl.h"
-#include "db/parts/usual_errors.h"
+#include "db/parts/common_errors.h"
 #include "db/recovery/checkpoint_builder.h"
 #include "varve/checkpoint.h"
 
@@ -43,7 +43,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   if (IsClosed()) return ClosedError();
   // Two at a time might build under one name.
   MutexLock checkpoint_lock(&checkpoint_mutex_);
-  CheckpointBuilder builder(env_, place_.path(), directory);
+  CheckpointBuilder builder(env_, db_directory_.path(), directory);
   Status status = builder.Begin();
   // What is in the log need not be replayed then, and what is not, is there.
   if (status.ok()) status = Flush(FlushOptions());

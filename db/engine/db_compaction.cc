@@ -5,8 +5,8 @@
 #include "db/engine/db_impl.h"
 #include "db/options/options_check.h"
 #include "db/options/options_update.h"
+#include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
-#include "db/parts/usual_errors.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
@@ -52,7 +52,7 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   context.running = &family_.compactions().running;
   context.space_debt = family_.compactions().space_debt;
   if (context.version->HidesInDeepestLevel() ||
-      !context.version->reclaimers().empty()) {
+      !context.version->reclaim_candidates().empty()) {
     context.oldest_snapshot = family_.snapshots()->FindOldestLocked().sequence;
   }
   return context;
@@ -88,7 +88,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
 
   CompactionJobInfo info;
   if (events_.HasListeners())
-    info = DescribeCompaction(*compaction, place_.path());
+    info = DescribeCompaction(*compaction, db_directory_.path());
   events_.Add(
       [info](EventListener* listener) { listener->OnCompactionBegin(info); });
   events_.DeliverLocked();
@@ -138,7 +138,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
   if (IsClosed()) return ClosedError();
   const Status status = CompactRangeOnce(options, UserKeyRange{begin, end});
   if (!status.IsNoSpace()) return status;
-  // What is dropped without output makes room for the rest.
+  // What is dropped without output makes space for the rest.
   bool dropped = false;
   const Status drop_status = DropCovered(&dropped);
   if (!dropped) return drop_status.ok() ? status : drop_status;
@@ -243,7 +243,7 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
 
 Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   if (read_only_) return ReadOnlyError();
-  // The lead: leaders read some of them without the mutex.
+  // Leadership: leaders read some of them without the mutex.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   if (IsClosedLocked()) return ClosedError();
@@ -254,7 +254,7 @@ Status DBImpl::SetOptions(const std::map<std::string, std::string>& changes) {
   // Other fields are read without the mutex, so none but these is written.
   UpdateOptions(changes, &options_).IgnoreError();  // As above.
   RaiseNumbers(&options_);
-  family_.MakePaceDueLocked();  // The log may have less room.
+  family_.MakePaceDueLocked();  // The log may have less space.
   for (const auto& [name, value] : changes) {
     Log(LogLevel::kInfo, &log_, "option %s is now %s", name.c_str(),
         value.c_str());

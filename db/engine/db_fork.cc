@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/parts/usual_errors.h"
+#include "db/parts/common_errors.h"
 
 namespace varve {
 
@@ -25,7 +25,7 @@ struct Abandoned {
   std::unique_ptr<TableCache> table_cache;
   std::unique_ptr<VersionSet> versions;
   std::shared_ptr<Cache> block_cache;
-  ColumnFamily::Remains family;
+  ColumnFamily::AbandonedState family;
 };
 
 }  // namespace
@@ -39,7 +39,7 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
       family_.compactions().manual_count == 0 && obsolete_.running() == 0 &&
       !obsolete_.is_held() && !auto_resume_.is_running());
-  family_.CloseGateInChild();
+  family_.StopWritesInChild();
 }
 
 // Makes an inherited database this process's own if no other process has a
@@ -52,12 +52,12 @@ void DBImpl::TakeOverLocked(bool waits) {
         "process %d goes on, after those that it was "
         "forked from",
         static_cast<int>(getpid()));
-    UpdateGateLocked();
+    UpdateStallStateLocked();
     MaybeScheduleLocked();
     return;
   }
   if (background_error_.ok()) {
-    background_error_ = inheritance_.Error(place_.path());
+    background_error_ = inheritance_.Error(db_directory_.path());
   }
 }
 
@@ -69,8 +69,8 @@ Status DBImpl::WritableLocked() {
   return background_error_;
 }
 
-// For calls that have not joined the write queue: in a child, the wait for the
-// lead may never end.
+// For calls that have not joined the write queue: in a child, the wait for
+// leadership may never end.
 Status DBImpl::CheckWritable() {
   MutexLock lock(&mutex_);
   return WritableLocked();
@@ -83,7 +83,7 @@ void DBImpl::AbandonLocked() {
   scheduler_.StopLocked();
   scheduler_.ForgetJobsLocked();
   wals_.AbandonLocked();
-  place_.Unlock().IgnoreError();
+  db_directory_.Unlock().IgnoreError();
 }
 
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {

@@ -6,9 +6,9 @@
 #include "db/folding/folding_db.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
+#include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
 #include "db/parts/leftovers.h"
-#include "db/parts/usual_errors.h"
 #include "db/recovery/unlocked_recovery.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
@@ -89,8 +89,8 @@ LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
 
 // Directs the info log to where the options say, and adds the name of the file
 // LOG that was there to `old_logs`.
-void OpenInfoLog(const Options& options, const DatabasePlace& place,
-                 bool read_only, RelayLogger* log,
+void OpenInfoLog(const Options& options, const DbDirectory& place,
+                 bool read_only, BufferingLogger* log,
                  std::vector<std::string>* old_logs) {
   std::shared_ptr<Logger> target = options.info_log;
   if (target == nullptr && !read_only) {
@@ -139,23 +139,23 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                FilePool* file_pool)
     : options_(Sanitize(options)),
       read_only_(read_only),
-      place_(options_.env, path),
-      env_(place_.env()),
+      db_directory_(options_.env, path),
+      env_(db_directory_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
-      wals_(&place_, &options_, stats_, &mutex_),
+      wals_(&db_directory_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
       family_(&options_, &comparator_, env_, stats_, &mutex_,
               [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); }),
-      obsolete_(
-          {&place_, &wals_, &family_, &events_, &scheduler_, stats_, &mutex_}),
-      table_jobs_(
-          {&place_, &family_, &events_, &scheduler_, &log_, stats_, &mutex_}),
+      obsolete_({&db_directory_, &wals_, &family_, &events_, &scheduler_,
+                 stats_, &mutex_}),
+      table_jobs_({&db_directory_, &family_, &events_, &scheduler_, &log_,
+                   stats_, &mutex_}),
       auto_resume_(
           env_, &mutex_, &scheduler_, &obsolete_,
           [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-            return MayPass(background_error_) ||
+            return IsTransientError(background_error_) ||
                    !family_.compactions().error.ok();
           },
           [this] { TryToResume(); }) {
@@ -175,12 +175,12 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   table_options.info_log = &log_;
   table_options.binary_search = ExperimentFlagsOf(options_).searches_binary;
   table_cache_ = std::make_unique<TableCache>(
-      place_.path(), env_, TableFileOptions(options_), table_options,
+      db_directory_.path(), env_, TableFileOptions(options_), table_options,
       options_.max_open_files, options_.cache_index_and_filter_blocks,
       file_pool);
   if (read_only_) table_cache_->ExpectOtherWriters();
   versions_ = std::make_unique<VersionSet>(
-      place_.path(), env_, &comparator_, table_cache_.get(),
+      db_directory_.path(), env_, &comparator_, table_cache_.get(),
       !table_options.binary_search, &mutex_);
   family_.SetVersions(versions_.get());
   obsolete_.SetTables(versions_.get(), table_cache_.get());
@@ -209,14 +209,15 @@ Status DBImpl::Open(bool name_is_safe) {
   RecoveryFlush flush(table_jobs_.output_context(), versions_.get());
   Status status;
   if (!read_only_) {
-    status = place_.Open(name_is_safe, options_.create_if_missing);
+    status = db_directory_.Open(name_is_safe, options_.create_if_missing);
   } else {
-    place_.OpenForReading();
+    db_directory_.OpenForReading();
   }
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
     if (state->logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
-    OpenInfoLog(options_, place_, read_only_, &log_, &state->old_info_logs);
+    OpenInfoLog(options_, db_directory_, read_only_, &log_,
+                &state->old_info_logs);
     Log(LogLevel::kInfo, &log_, "statistics: %s",
         stats_ != nullptr ? stats_->Path().c_str() : "none");
     status = InstallRecovered(state.get(), &flush);
@@ -226,7 +227,7 @@ Status DBImpl::Open(bool name_is_safe) {
   mutex_.Lock();
   closed_ = true;
   mutex_.Unlock();
-  place_.Unlock().IgnoreError();  // Open failed already.
+  db_directory_.Unlock().IgnoreError();  // Open failed already.
   return status;
 }
 
@@ -234,32 +235,36 @@ Status DBImpl::Open(bool name_is_safe) {
 Status DBImpl::Recover(std::unique_ptr<RecoveredState>* recovered,
                        RecoveryFlush* flush) {
   if (read_only_) {
-    Status status = RecoverUnlocked(options_, place_.path(), &comparator_,
-                                    table_cache_.get(), &log_, recovered);
+    Status status =
+        RecoverUnlocked(options_, db_directory_.path(), &comparator_,
+                        table_cache_.get(), &log_, recovered);
     if (!status.ok()) return status;
-    return CheckFound(**recovered, options_, place_.path(), read_only_);
+    return CheckFound(**recovered, options_, db_directory_.path(), read_only_);
   }
   *recovered = std::make_unique<RecoveredState>();
   RecoveredState* const state = recovered->get();
-  Recovery recovery(options_, place_.path(), &comparator_, table_cache_.get(),
-                    &log_);
+  Recovery recovery(options_, db_directory_.path(), &comparator_,
+                    table_cache_.get(), &log_);
   Status status = recovery.ReadTables(state);
   if (status.ok()) {
-    status = CheckFound(*state, options_, place_.path(), read_only_);
+    status = CheckFound(*state, options_, db_directory_.path(), read_only_);
   }
-  if (status.ok()) status = place_.LoadIdentity(state->manifest.db_id);
+  if (status.ok()) status = db_directory_.LoadIdentity(state->manifest.db_id);
   if (!status.ok()) return status;
   InitializeVersions(state);
-  *table_jobs_.output_context() = {place_.path(),     env_,
-                                   &options_,         &comparator_,
-                                   place_.identity(), NewSessionIdentity()};
+  *table_jobs_.output_context() = {db_directory_.path(),
+                                   env_,
+                                   &options_,
+                                   &comparator_,
+                                   db_directory_.identity(),
+                                   NewSessionIdentity()};
   flush->SetLeftovers(state->temporary_files);
   status = recovery.ReplayLogs(
       state, [flush](MemTable* memtable) { return flush->Add(memtable); });
   if (status.ok() &&
       std::max(state->last_sequence, state->manifest.last_sequence) >
           kMaxSequenceNumber - kSpareSequences) {
-    return Status::Corruption(place_.path(),
+    return Status::Corruption(db_directory_.path(),
                               "its sequence numbers are used up");
   }
   return status;
@@ -270,7 +275,7 @@ void DBImpl::InitializeVersions(RecoveredState* state) {
   if (!state->exists) {
     state->manifest.key_folding = KeyFoldingName(options_.key_case);
   }
-  versions_->Initialize(&state->manifest, place_.directory());
+  versions_->Initialize(&state->manifest, db_directory_.directory());
   versions_->MarkFileNumberUsed(state->largest_file_number);
 }
 
@@ -294,11 +299,11 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   // anew. Nothing is removed before the next edit is safe in a new MANIFEST,
   // so that what an unsynced edit of the last process says may still be lost.
   const bool writes = !state->is_clean;
-  if (!place_.identity_is_stored()) {
-    status = place_.StoreIdentity(
-        TempFileName(place_.path(), versions_->NewFileNumber()));
+  if (!db_directory_.identity_is_stored()) {
+    status = db_directory_.StoreIdentity(
+        TempFileName(db_directory_.path(), versions_->NewFileNumber()));
   }
-  versions_->SetDbId(place_.identity());
+  versions_->SetDbId(db_directory_.identity());
   if (status.ok() && !state->memtables.empty()) {
     MemTable* const last = state->memtables.back();
     state->memtables.pop_back();
@@ -310,19 +315,20 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   const uint64_t wal_number =
       writes ? versions_->NewFileNumber() : versions_->log_number();
   if (status.ok())
-    status = wals_.Create(wal_number, family_.GateSaysError(), &wal);
+    status = wals_.Create(wal_number, family_.StallStateHasError(), &wal);
   if (status.ok()) wals_.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
     // While it is there the database is not clean, so that no CURRENT is relied
     // on whose name may not be safe. It goes with the leftovers.
-    status = WriteStringToFile(env_, "", TempFileName(place_.path(), 0), false);
+    status = WriteStringToFile(env_, "", TempFileName(db_directory_.path(), 0),
+                               false);
     edit.SetComparatorName(options_.comparator->Name());
   }
   if (status.ok()) status = flush->Publish(&edit);
   if (!status.ok()) return status;
   flush->Commit();
   family_.CountFlushesLocked(edit, flush->flush_count(), flush->micros());
-  AddTablesCreated(&events_, place_.path(), edit, status);
+  AddTablesCreated(&events_, db_directory_.path(), edit, status);
   if (writes) {
     edit.SetLogNumber(wal_number);
     // Syncs the directory with the new log and tables in it: the first edit
@@ -343,8 +349,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
                            std::move(state->foreign_files));
   }
   mutex_.Unlock();
-  if (writes) RemoveLeftovers(place_, table_cache_.get(), &log_, live);
-  RemoveOldInfoLogs(place_, std::move(state->old_info_logs));
+  if (writes) RemoveLeftovers(db_directory_, table_cache_.get(), &log_, live);
+  RemoveOldInfoLogs(db_directory_, std::move(state->old_info_logs));
   mutex_.Lock();
   env_->RaiseBackgroundThreads(
       MaxCompactions(options_) * options_.max_subcompactions,
@@ -420,12 +426,12 @@ Status DBImpl::CloseLocked() {
   if (status.ok()) NoteLogsEndLocked();
   const Status wals_status = wals_.CloseLocked();
   if (status.ok()) status = wals_status;
-  UpdateGateLocked();
+  UpdateStallStateLocked();
   if (family_.HasBegunLocked()) family_.InstallSuperVersionLocked(true);
   PurgeObsoleteLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
-  const Status unlock_status = place_.Unlock();
+  const Status unlock_status = db_directory_.Unlock();
   if (status.ok()) status = unlock_status;
   return status;
 }

@@ -11,11 +11,11 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_properties.h"
 #include "db/parts/auto_resume.h"
-#include "db/parts/database_place.h"
+#include "db/parts/buffering_logger.h"
+#include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
 #include "db/parts/fork_inheritance.h"
 #include "db/parts/obsolete_files.h"
-#include "db/parts/relay_logger.h"
 #include "db/parts/table_jobs.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
@@ -32,7 +32,7 @@ namespace varve {
 
 struct CheckpointCut;
 struct CoveredTable;
-class IteratorContext;
+class IteratorState;
 
 // Composes the parts of an open database. What a call does is in db_impl.cc
 // (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and how an
@@ -43,7 +43,7 @@ class IteratorContext;
 // tables, nor while a log is written or synced. The write queue gives one
 // thread at a time, its leader, the right to touch the log and to switch
 // memtables: the one that is written to, and the newest log, change only under
-// mutex_ *and* the lead, and who has either may read them. The lead comes
+// mutex_ *and* leadership, and who has either may read them. Leadership comes
 // before mutex_: nobody waits for it with mutex_ held.
 class DBImpl final : public DB, private ForkWatch {
  public:
@@ -143,14 +143,14 @@ class DBImpl final : public DB, private ForkWatch {
 
   // ---- Writing (db_write.cc) ----
   Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch);
-  Status AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
-                   bool* delayed, bool* frees);
+  Status DelayWrite(const WriteOptions& options, const WriteBatch& batch,
+                    bool* delayed, bool* frees);
   // For the leader of the write queue.
-  Status MakeRoom(bool frees, bool* wait);
+  Status MakeSpace(bool frees, bool* wait);
   Status PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us);
   Status CommitGroup(WriteQueue::Writer* leader);
   void UpdateStallLocked() VARVE_REQUIRES(mutex_);
-  void UpdateGateLocked() VARVE_REQUIRES(mutex_);
+  void UpdateStallStateLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Logs, flushes and errors (db_wal.cc) ----
   // For the leader. All but the last release the mutex and reacquire it.
@@ -211,14 +211,14 @@ class DBImpl final : public DB, private ForkWatch {
   // But for the fields that SetOptions changes, guarded by mutex_.
   Options options_;
   const bool read_only_;
-  DatabasePlace place_;
-  Env* const env_;               // That of place_.
+  DbDirectory db_directory_;
+  Env* const env_;               // That of db_directory_.
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
-  RelayLogger log_;
+  BufferingLogger log_;
   std::unique_ptr<TableCache> table_cache_;
   std::unique_ptr<VersionSet> versions_;
-  const uint64_t context_id_ = NewSlotNumber();
+  const uint64_t instance_id_ = NewSlotNumber();
 
   WriteQueue write_queue_;
 
@@ -236,7 +236,7 @@ class DBImpl final : public DB, private ForkWatch {
   bool closed_ = false;
   Status close_status_;  // For whoever closes it once more.
   ForkInheritance inheritance_;
-  // Held while one is made. Taken before mutex_ and the lead.
+  // Held while one is made. Taken before mutex_ and leadership.
   Mutex checkpoint_mutex_;
   AutoResume auto_resume_;
 

@@ -6,7 +6,7 @@
 
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -19,21 +19,21 @@ class DbIterator final : public Iterator {
  public:
   DbIterator(DbIteratorParts parts, const ReadOptions& options)
       : parts_(std::move(parts)),
-        it_(parts_.context->tree()),
+        it_(parts_.state->tree()),
         bytewise_(parts_.comparator->bytewise()),
         given_lower_(options.iterate_lower_bound),
         given_upper_(options.iterate_upper_bound) {}
   ~DbIterator() override {
     CountMoves();
-    parts_.context->Park();
+    parts_.state->ResetForReuse();
     parts_.cleanup();
   }
-  // In its context's place, which it gives back.
-  static void* operator new(size_t /*size*/, IteratorContext* context) {
-    return context->place();
+  // In its state's place, which it gives back.
+  static void* operator new(size_t /*size*/, IteratorState* state) {
+    return state->place();
   }
   static void operator delete(void* place) {
-    IteratorContext::OfPlace(place)->GiveBack();
+    IteratorState::OfPlace(place)->GiveBack();
   }
 
   Status status() const override {
@@ -355,10 +355,10 @@ class DbIterator final : public Iterator {
   // Forward: it_ stands on the current entry. Backward: it_ stands before all
   // versions of the current key, which is in saved_key_ and saved_value_.
   bool forward_ = true;
-  KeyBuffer& saved_key_ = parts_.context->saved_key;
-  KeyBuffer& saved_value_ = parts_.context->saved_value;
-  KeyBuffer& target_ = parts_.context->target;
-  KeyBuffer& reseek_target_ = parts_.context->reseek_target;
+  KeyBuffer& saved_key_ = parts_.state->saved_key;
+  KeyBuffer& saved_value_ = parts_.state->saved_value;
+  KeyBuffer& target_ = parts_.state->target;
+  KeyBuffer& reseek_target_ = parts_.state->reseek_target;
   bool reseeked_ = false;  // In this direction, since the user's seek.
   // Of keys in disorder.
   Status error_;
@@ -380,41 +380,41 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
-// Of the iterator behind its context.
+// Of the iterator after its state.
 constexpr size_t kPlaceOffset =
-    (sizeof(IteratorContext) + ContextMemory::kAlignment - 1) &
-    ~(ContextMemory::kAlignment - 1);
-static_assert(alignof(DbIterator) <= ContextMemory::kAlignment);
-constexpr size_t kContextBytes = kPlaceOffset + sizeof(DbIterator);
+    (sizeof(IteratorState) + ThreadArena::kAlignment - 1) &
+    ~(ThreadArena::kAlignment - 1);
+static_assert(alignof(DbIterator) <= ThreadArena::kAlignment);
+constexpr size_t kStateBytes = kPlaceOffset + sizeof(DbIterator);
 
 }  // namespace
 
-IteratorContext* IteratorContext::Take(bool fresh, const IteratorTreeKey& key) {
+IteratorState* IteratorState::Take(bool fresh, const IteratorTreeKey& key) {
   if (fresh) {
-    CountWitness(CurrentThreadRecord(), Witness::kFreshContext);
-    return new (::operator new(kContextBytes)) IteratorContext(nullptr, key);
+    CountPath(CurrentThreadRecord(), PathCounter::kFreshArena);
+    return new (::operator new(kStateBytes)) IteratorState(nullptr, key);
   }
-  ContextMemory* const memory =
-      ContextMemory::Take(ContextKind::kIterator, [&key](const void* root) {
-        const auto* const kept = static_cast<const IteratorContext*>(root);
+  ThreadArena* const memory =
+      ThreadArena::Take(ArenaKind::kIterator, [&key](const void* root) {
+        const auto* const kept = static_cast<const IteratorState*>(root);
         return kept == nullptr || kept->key_.db == key.db;
       });
-  auto* const kept = static_cast<IteratorContext*>(memory->root());
+  auto* const kept = static_cast<IteratorState*>(memory->root());
   if (kept != nullptr && kept->tree_ != nullptr && kept->key_ == key) {
     return kept;
   }
   memory->Reset();
-  CountWitness(CurrentThreadRecord(), Witness::kKeptContext);
+  CountPath(CurrentThreadRecord(), PathCounter::kKeptArena);
   auto* const made =
-      new (memory->Allocate(kContextBytes)) IteratorContext(memory, key);
+      new (memory->Allocate(kStateBytes)) IteratorState(memory, key);
   memory->SetRoot(made, [](void* root) {
-    static_cast<IteratorContext*>(root)->~IteratorContext();
+    static_cast<IteratorState*>(root)->~IteratorState();
   });
   return made;
 }
 
-void IteratorContext::Park() {
-  if (memory_ == nullptr || !tree_->Park()) {
+void IteratorState::ResetForReuse() {
+  if (memory_ == nullptr || !tree_->ResetForReuse()) {
     tree_.reset();
   } else {
     saved_key.Trim();
@@ -424,28 +424,28 @@ void IteratorContext::Park() {
   }
 }
 
-void IteratorContext::GiveBack() {
+void IteratorState::GiveBack() {
   if (memory_ != nullptr) {
     memory_->GiveBack();
     return;
   }
-  this->~IteratorContext();
+  this->~IteratorState();
   ::operator delete(this);
 }
 
-void* IteratorContext::place() {
+void* IteratorState::place() {
   return reinterpret_cast<char*>(this) + kPlaceOffset;
 }
 
-IteratorContext* IteratorContext::OfPlace(void* place) {
-  return reinterpret_cast<IteratorContext*>(static_cast<char*>(place) -
-                                            kPlaceOffset);
+IteratorState* IteratorState::OfPlace(void* place) {
+  return reinterpret_cast<IteratorState*>(static_cast<char*>(place) -
+                                          kPlaceOffset);
 }
 
 std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
                                         const ReadOptions& options) {
-  IteratorContext* const context = parts.context;
-  return std::unique_ptr<Iterator>(new (context)
+  IteratorState* const state = parts.state;
+  return std::unique_ptr<Iterator>(new (state)
                                        DbIterator(std::move(parts), options));
 }
 

@@ -7,7 +7,7 @@
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "util/bytes/short_copy.h"
-#include "util/threads/context_memory.h"
+#include "util/threads/thread_arena.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
 
@@ -18,11 +18,11 @@ class StatisticsImpl;
 // A copy of a key or value; short ones need no further memory.
 class KeyBuffer {
  public:
-  explicit KeyBuffer(ContextMemory* memory) : large_(memory) {}
+  explicit KeyBuffer(ThreadArena* memory) : large_(memory) {}
   KeyBuffer(const KeyBuffer&) = delete;
   KeyBuffer& operator=(const KeyBuffer&) = delete;
 
-  // Room for so many bytes; what is there is lost.
+  // Space for so many bytes; what is there is lost.
   char* Reserve(size_t size) {
     if (size > capacity_) [[unlikely]] {
       data_ = large_.Grow(2 * size, nullptr, 0);
@@ -48,14 +48,14 @@ class KeyBuffer {
   char* data_ = inline_;
   size_t size_ = 0;
   size_t capacity_ = sizeof(inline_);
-  ContextBuffer large_;
+  ArenaBuffer large_;
 };
 
 // What the tree of an iterator is of. Trees of equal keys are alike: while
 // there is a SuperVersion of that number, which is never given twice, all is
 // there that they point to.
 struct IteratorTreeKey {
-  uint64_t db = 0;  // Its context_id.
+  uint64_t db = 0;  // Its instance_id.
   uint64_t super_version = 0;
   bool has_memtable = false;
   bool has_tombstones = false;
@@ -71,32 +71,32 @@ struct IteratorTreeKey {
 // tables, memtables, with their buffers) and its own buffers. The tree is used
 // again if the next iterator needs one of the same key, and else made anew in
 // the same memory. Between two uses it holds no SuperVersion, table or block.
-// Lies in a context; with the ablation context=fresh on the heap, and goes
+// Lies in an arena; with the ablation arena=fresh on the heap, and goes
 // with the iterator.
 // Thread-safety: owned by one thread at a time; that which destroys the
 // iterator keeps it.
-class IteratorContext {
+class IteratorState {
  public:
   // For an iterator over a tree of that key. If tree() is null, the caller has
   // to make it, in memory().
-  static IteratorContext* Take(bool fresh, const IteratorTreeKey& key);
-  IteratorContext(const IteratorContext&) = delete;
-  IteratorContext& operator=(const IteratorContext&) = delete;
+  static IteratorState* Take(bool fresh, const IteratorTreeKey& key);
+  IteratorState(const IteratorState&) = delete;
+  IteratorState& operator=(const IteratorState&) = delete;
 
-  ContextMemory* memory() const { return memory_; }  // Null: the heap.
+  ThreadArena* memory() const { return memory_; }  // Null: the heap.
   InternalIterator* tree() const { return tree_.get(); }
   void SetTree(std::unique_ptr<InternalIterator> tree) {
     tree_ = std::move(tree);
   }
 
   // Lets go of what the tree holds.
-  void Park();
-  // After Park.
+  void ResetForReuse();
+  // After ResetForReuse.
   void GiveBack();
 
   // Where the user's iterator lies.
   void* place();
-  static IteratorContext* OfPlace(void* place);
+  static IteratorState* OfPlace(void* place);
 
   KeyBuffer saved_key;
   KeyBuffer saved_value;
@@ -104,16 +104,16 @@ class IteratorContext {
   KeyBuffer reseek_target;
 
  private:
-  IteratorContext(ContextMemory* memory, const IteratorTreeKey& key)
+  IteratorState(ThreadArena* memory, const IteratorTreeKey& key)
       : saved_key(memory),
         saved_value(memory),
         target(memory),
         reseek_target(memory),
         memory_(memory),
         key_(key) {}
-  ~IteratorContext() = default;
+  ~IteratorState() = default;
 
-  ContextMemory* const memory_;
+  ThreadArena* const memory_;
   const IteratorTreeKey key_;
   std::unique_ptr<InternalIterator> tree_;
 };
@@ -121,7 +121,7 @@ class IteratorContext {
 // What a user's iterator is made of.
 struct DbIteratorParts {
   const InternalKeyComparator* comparator = nullptr;
-  IteratorContext* context = nullptr;  // With a tree.
+  IteratorState* state = nullptr;  // With a tree.
   // Newer updates are not seen.
   SequenceNumber sequence = 0;
   StatisticsImpl* statistics = nullptr;

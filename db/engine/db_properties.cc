@@ -116,9 +116,9 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     AppendDbStatsLocked(value);
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
-  } else if (name == Slice("ablation-witness") &&
+  } else if (name == Slice("ablation-path-counts") &&
              sources_.options.experiment != nullptr) {
-    *value = sources_.options.experiment->WitnessText(
+    *value = sources_.options.experiment->PathCountsText(
         {sources_.family.super_versions(), *sources_.family.snapshots(),
          static_cast<const BlockCache&>(*sources_.options.block_cache),
          sources_.stats});

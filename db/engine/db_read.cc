@@ -8,14 +8,14 @@
 
 #include "db/engine/db_impl.h"
 #include "db/engine/db_iterator.h"
-#include "db/parts/usual_errors.h"
+#include "db/parts/common_errors.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
 #include "util/base/experiment.h"
 #include "util/bytes/hash.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -25,16 +25,16 @@ namespace {
 constexpr size_t kMultiGetBatch = 32;
 
 // That of level 0 is followed by those of level 1, and of all others.
-Bundle BundleOfLevel(Bundle of_level0, int level) {
-  return static_cast<Bundle>(static_cast<int>(of_level0) + level);
+CounterGroup GroupOfLevel(CounterGroup of_level0, int level) {
+  return static_cast<CounterGroup>(static_cast<int>(of_level0) + level);
 }
 
 // Of a tree for the newest sequence number that was read before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
                         const VersionRangeTombstones* tombstones,
-                        uint64_t context_id, const ReadOptions& options) {
+                        uint64_t instance_id, const ReadOptions& options) {
   IteratorTreeKey key;
-  key.db = context_id;
+  key.db = instance_id;
   key.super_version = super_version.number;
   key.has_memtable = !super_version.memtable->empty();
   key.has_tombstones =
@@ -50,15 +50,15 @@ IteratorTreeKey TreeKey(const SuperVersion& super_version,
 
 // What a MultiGet needs for each of its lookups that are done together.
 struct MultiGetScratch {
-  MultiGetScratch(size_t count, ContextMemory* memory)
+  MultiGetScratch(size_t count, ThreadArena* memory)
       : targets(memory), lookups(memory), pending(count, memory) {
     targets.reserve(count);
     lookups.reserve(count);
   }
 
-  ContextVector<ReadTarget> targets;
-  ContextVector<Version::MultiLookup> lookups;
-  ContextVector<Version::MultiLookup*> pending;
+  ArenaVector<ReadTarget> targets;
+  ArenaVector<Version::MultiLookup> lookups;
+  ArenaVector<Version::MultiLookup*> pending;
 };
 
 // Looks up as many keys as the scratch has targets. Returns the bytes found.
@@ -121,13 +121,14 @@ uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
 }
 
 // Builds what an iterator walks. REQUIRES: a reference to the SuperVersion.
-void MakeTree(const InternalKeyComparator* comparator,
-              const ReadOptions& options, const SuperVersion& super_version,
-              SequenceNumber sequence, const VersionRangeTombstones* tombstones,
-              IteratorContext* context) {
-  ContextMemory* const memory = context->memory();
+void BuildIterator(const InternalKeyComparator* comparator,
+                   const ReadOptions& options,
+                   const SuperVersion& super_version, SequenceNumber sequence,
+                   const VersionRangeTombstones* tombstones,
+                   IteratorState* state) {
+  ThreadArena* const memory = state->memory();
   const Version& version = *super_version.version;
-  ContextVector<std::unique_ptr<InternalIterator>> children(memory);
+  ArenaVector<std::unique_ptr<InternalIterator>> children(memory);
   children.reserve(1 + super_version.immutable.size() +
                    version.files(0).size() + kNumLevels);
   RangeTombstoneFilters filters(comparator, sequence, memory);
@@ -145,7 +146,7 @@ void MakeTree(const InternalKeyComparator* comparator,
   tree_options.iterate_lower_bound = nullptr;
   tree_options.iterate_upper_bound = nullptr;
   version.AddIterators(tree_options, tombstones, &filters, &children);
-  context->SetTree(NewMergingIterator(comparator, children, memory));
+  state->SetTree(NewMergingIterator(comparator, children, memory));
 }
 
 }  // namespace
@@ -282,17 +283,17 @@ void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
   if (stats_ == nullptr || !stats_->counts()) return;
   if (!in_memtable && found) [[likely]] {
     const int level = counts.level;
-    if (counts.lanes == ReadCounts::kUsual) [[likely]] {
-      stats_->TickBundle(BundleOfLevel(Bundle::kGetL0Usual, level));
+    if (counts.packed == ReadCounts::kUsual) [[likely]] {
+      stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0Usual, level));
       return;
     }
-    stats_->TickBundle(BundleOfLevel(Bundle::kGetL0, level));
+    stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0, level));
   } else {
-    stats_->TickBundle(!in_memtable ? Bundle::kGetNowhere
-                       : found      ? Bundle::kGetFromMemtable
-                                    : Bundle::kGetDeletedInMemtable);
+    stats_->TickGroup(!in_memtable ? CounterGroup::kGetNowhere
+                      : found      ? CounterGroup::kGetFromMemtable
+                                   : CounterGroup::kGetDeletedInMemtable);
   }
-  if (counts.lanes != 0) ReadTotals(counts).Tick(stats_);
+  if (counts.packed != 0) ReadTotals(counts).Tick(stats_);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
@@ -316,10 +317,10 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
   }
   uint64_t bytes = 0;
-  const ContextLoan context(ContextKind::kMultiGet,
-                            ExperimentFlagsOf(options_).renews_contexts);
-  if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
-  MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
+  const ScopedArena arena(ArenaKind::kMultiGet,
+                          ExperimentFlagsOf(options_).renews_arenas);
+  if (arena.memory() == nullptr) CountPath(PathCounter::kFreshArena);
+  MultiGetScratch scratch(std::min(count, kMultiGetBatch), arena.memory());
   SuperVersionCache::Read read = BeginRead(options);
   const SequenceNumber sequence = ReadSequence(options);
   // One section a batch: what is evicted in a section stays until its end.
@@ -374,15 +375,15 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
     return NewErrorIterator(std::move(status));
   }
   const IteratorTreeKey key =
-      TreeKey(*super_version, tombstones.get(), context_id_, options);
+      TreeKey(*super_version, tombstones.get(), instance_id_, options);
   parts.comparator = &comparator_;
   // What was not read of some table may be read the next time.
-  const bool fresh = ExperimentFlagsOf(options_).renews_contexts ||
+  const bool fresh = ExperimentFlagsOf(options_).renews_arenas ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
-  parts.context = IteratorContext::Take(fresh, key);
-  if (parts.context->tree() == nullptr) {
-    MakeTree(&comparator_, options, *super_version, parts.sequence,
-             tombstones.get(), parts.context);
+  parts.state = IteratorState::Take(fresh, key);
+  if (parts.state->tree() == nullptr) {
+    BuildIterator(&comparator_, options, *super_version, parts.sequence,
+                  tombstones.get(), parts.state);
   }
   parts.statistics = stats_;
   parts.env = env_;

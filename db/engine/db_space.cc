@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/parts/usual_errors.h"
+#include "db/parts/common_errors.h"
 #include "db/version/covered_tables.h"
 #include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
@@ -71,7 +71,7 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
 Status DBImpl::ResumeIfFull() {
   MutexLock lock(&mutex_);
   Status status = WritableLocked();
-  if (!MayPass(status) || inheritance_.is_inherited()) return status;
+  if (!IsTransientError(status) || inheritance_.is_inherited()) return status;
   mutex_.Unlock();
   status = Resume();
   mutex_.Lock();
@@ -115,7 +115,7 @@ void DBImpl::TryToResume() {
     MutexLock lock(&mutex_);
     // A compaction may also have met a failed sync of the directory, which only
     // Resume gets over.
-    if (background_error_.ok() && place_.directory()->failure().ok()) {
+    if (background_error_.ok() && db_directory_.directory()->failure().ok()) {
       RetryCompactionsLocked();
       return;
     }

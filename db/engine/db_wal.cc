@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/parts/usual_errors.h"
+#include "db/parts/common_errors.h"
 #include "env/stopwatch.h"
 
 namespace varve {
@@ -71,9 +71,9 @@ Status DBImpl::FlushLogLocked(bool sync) {
 // Starts a new log and memtable.
 Status DBImpl::SwitchMemTableLocked() {
   mutex_.Unlock();
-  WalSet::Next next =
-      wals_.CreateNext(versions_->NewFileNumber(),
-                       versions_->LastSequence() + 1, family_.GateSaysError());
+  WalSet::Next next = wals_.CreateNext(versions_->NewFileNumber(),
+                                       versions_->LastSequence() + 1,
+                                       family_.StallStateHasError());
   MemTable* const memtable =
       next.status.ok() ? family_.NewMemTable(next.wal.number) : nullptr;
   mutex_.Lock();
@@ -160,10 +160,10 @@ Status DBImpl::FlushAsLeaderLocked() {
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
   // That of a sync which nobody relied on; whoever comes next does.
-  if (!place_.directory()->failure().ok()) {
+  if (!db_directory_.directory()->failure().ok()) {
     MutexLock lock(&mutex_);
     // Asked again: another Resume may just have forgiven it.
-    const Status failure = place_.directory()->failure();
+    const Status failure = db_directory_.directory()->failure();
     if (!failure.ok() && background_error_.ok()) {
       SetBackgroundErrorLocked(failure, "a sync of the directory");
     }
@@ -176,14 +176,14 @@ Status DBImpl::Resume() {
   }
   for (;;) {
     {
-      // Without the lead: writes are refused at once meanwhile. Close takes a
+      // Without leadership: writes are refused at once meanwhile. Close takes a
       // flush that is queued with it, which then never comes to its end.
       MutexLock lock(&mutex_);
       while (JobsRunLocked() && !background_error_.ok() && !IsEndingLocked()) {
         scheduler_.WaitLocked();
       }
     }
-    // Nobody writes before it is done, the error being there; the lead is for
+    // Nobody writes before it is done, the error being there; leadership is for
     // the log.
     const WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
@@ -204,7 +204,7 @@ Status DBImpl::Resume() {
 Status DBImpl::ResumeAsLeaderLocked() {
   // Whoever met a failed sync of the directory has removed what it had made,
   // but for the log.
-  wals_.ForgiveDirectoryLocked(background_error_);
+  wals_.ClearDirectoryErrorLocked(background_error_);
   // Until its updates are in tables, and the MANIFEST says so, the log's end
   // may be gone with a power cut, and the logs behind it would not count.
   Status status;
@@ -227,7 +227,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   }
   background_error_ = Status::OK();
   Log(LogLevel::kInfo, &log_, "writable again");
-  UpdateGateLocked();
+  UpdateStallStateLocked();
   ResumeCompactionsLocked();
   MaybeScheduleLocked();
   scheduler_.SignalLocked();

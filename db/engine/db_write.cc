@@ -6,8 +6,8 @@
 
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
+#include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
-#include "db/parts/usual_errors.h"
 #include "db/write/group_spans.h"
 #include "db/write/scratch_batch.h"
 #include "db/write/write_batch_internal.h"
@@ -30,7 +30,8 @@ void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
   if (stats == nullptr || !stats->counts()) return;
   const bool logged = !leader.disable_wal;
   if (keys == 1) [[likely]] {
-    stats->TickBundle(logged ? Bundle::kWriteOneLogged : Bundle::kWriteOne);
+    stats->TickGroup(logged ? CounterGroup::kWriteOneLogged
+                            : CounterGroup::kWriteOne);
   } else {
     stats->TickCounted(Ticker::kNumberKeysWritten, keys);
     stats->TickCounted(Ticker::kWriteDoneBySelf, 1);
@@ -124,10 +125,10 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
   bool delayed = false;
   bool paused = false;
   bool frees = false;
-  bool wait = !family_.GateIsOpen();
+  bool wait = !family_.StallStateIsClear();
   for (;;) {
     if (wait) [[unlikely]] {
-      status = AwaitRoom(options, *batch, &delayed, &frees);
+      status = DelayWrite(options, *batch, &delayed, &frees);
       if (!status.ok()) return status;
     }
     switch (write_queue_.Join(&writer)) {
@@ -139,10 +140,10 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
       }
       case WriteQueue::Role::kDone:
         break;
-      case WriteQueue::Role::kLead:
+      case WriteQueue::Role::kLeader:
         wait = false;
-        if (!family_.HasRoom()) [[unlikely]] {
-          status = MakeRoom(frees, &wait);
+        if (!family_.HasSpace()) [[unlikely]] {
+          status = MakeSpace(frees, &wait);
         }
         if (family_.PaceIsDue() && !wait && !frees && status.ok())
             [[unlikely]] {
@@ -168,11 +169,11 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
   }
 }
 
-// For a leader without HasRoom: makes room, or sets *wait if the writer has to
-// wait outside of the queue. `frees`: the batch only deletes, and AwaitRoom has
-// admitted it.
-Status DBImpl::MakeRoom(bool frees, bool* wait) {
-  const LocalSpan span("make room");
+// For a leader without HasSpace: makes space, or sets *wait if the writer has
+// to wait outside of the queue. `frees`: the batch only deletes, and DelayWrite
+// has admitted it.
+Status DBImpl::MakeSpace(bool frees, bool* wait) {
+  const LocalSpan span("make space");
   const TimedMutexLock lock(&mutex_, stats_, env_);
   Status status = WritableLocked();
   if (!status.ok()) {
@@ -189,20 +190,20 @@ Status DBImpl::MakeRoom(bool frees, bool* wait) {
   return SwitchMemTableLocked();
 }
 
-// For a leader whose pace is due: switches the memtable if the log has no room.
-// Otherwise sets *pause_us to the time to wait.
+// For a leader whose pace is due: switches the memtable if the log has no
+// space. Otherwise sets *pause_us to the time to wait.
 Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
-  const uint64_t log_room = wals_.RoomForUpdates();
-  if (log_room == 0) {
+  const uint64_t log_space = wals_.SpaceForUpdates();
+  if (log_space == 0) {
     {
       MutexLock lock(&mutex_);
       family_.SetLogFullLocked();
     }
-    return MakeRoom(/*frees=*/false, wait);
+    return MakeSpace(/*frees=*/false, wait);
   }
   MutexLock lock(&mutex_);
   if (family_.SlotFreeLocked()) {
-    family_.SetPaceLocked(log_room);
+    family_.SetPaceLocked(log_space);
   } else if (may_pause) {
     *pause_us = family_.PauseMicrosLocked();
   }
@@ -213,8 +214,8 @@ Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
 // then for the delay of writers that are slowed down, at most once. Returns
 // Incomplete if the options forbid that. Sets *frees if the batch only deletes
 // and is admitted for that reason.
-Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
-                         bool* delayed, bool* frees) {
+Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
+                          bool* delayed, bool* frees) {
   const LocalSpan span("stall");
   const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
   const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
@@ -280,20 +281,22 @@ Status DBImpl::AwaitRoom(const WriteOptions& options, const WriteBatch& batch,
 void DBImpl::UpdateStallLocked() {
   const WriteStallState before = family_.stall();
   const WriteDebt debt = family_.UpdateStallLocked();
-  ReportStall(place_.path(), before, family_.stall(), debt, &log_, &events_);
-  UpdateGateLocked();
+  ReportStall(db_directory_.path(), before, family_.stall(), debt, &log_,
+              &events_);
+  UpdateStallStateLocked();
 }
 
 // To be called when the stall state or background_error_ has changed.
-void DBImpl::UpdateGateLocked() {
-  family_.UpdateGateLocked(!background_error_.ok() ||
-                           inheritance_.is_inherited() || IsClosedLocked());
+void DBImpl::UpdateStallStateLocked() {
+  family_.UpdateStallStateLocked(!background_error_.ok() ||
+                                 inheritance_.is_inherited() ||
+                                 IsClosedLocked());
 }
 
 // Writes the group to the log and the memtable, and leaves the queue.
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (leader->sync)
-    write_queue_.AwaitCompany(leader, wals_.group_sync_us() / 2);
+    write_queue_.DelayGroupCommit(leader, wals_.group_sync_us() / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   GroupSpans spans(group);
   // Only the leader, which this thread is, changes it.

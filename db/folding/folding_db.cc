@@ -11,8 +11,8 @@
 #include "db/write/write_batch_internal.h"
 #include "table/reader/read_target.h"
 #include "util/bytes/key_fold.h"
+#include "util/threads/path_counter.h"
 #include "util/threads/thread_scratch.h"
-#include "util/threads/witness.h"
 #include "varve/iterator.h"
 #include "varve/stackable_db.h"
 
@@ -197,7 +197,7 @@ class FoldingDb final : public StackableDB {
  public:
   FoldingDb(std::unique_ptr<DB> db, KeyFolding folding)
       : StackableDB(std::move(db)), db_(base()), folding_(folding) {
-    CountWitness(Witness::kFoldingOpen);
+    CountPath(PathCounter::kFoldingOpen);
   }
 
   Status Put(const WriteOptions& options, const Slice& key,

@@ -22,7 +22,7 @@ std::string KeyFoldingName(KeyCase key_case);
 // with options.key_case; NotSupported if the name is unknown.
 Status CheckKeyFolding(const std::string& recorded, const Options& options);
 
-// InvalidArgument if the stored key is not as the folding leaves keys.
+// InvalidArgument if the key was not folded when it was stored.
 Status CheckIsFolded(const Slice& key, KeyFolding folding);
 
 // What is returned for a key that cannot be folded.

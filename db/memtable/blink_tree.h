@@ -131,7 +131,7 @@ class BasicBlinkTree {
   BasicBlinkTree(const BasicBlinkTree&) = delete;
   BasicBlinkTree& operator=(const BasicBlinkTree&) = delete;
 
-  // Room for an entry of so many bytes, to be filled and then inserted.
+  // Space for an entry of so many bytes, to be filled and then inserted.
   char* AllocateEntry(size_t size) {
     return entries_->AllocateAligned(kEntryOwnerBytes + size) +
            kEntryOwnerBytes;

@@ -7,7 +7,7 @@
 #include "db/memtable/memtable_iterator.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -53,7 +53,7 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
       tombstones_(comparator) {
   if (new_order == nullptr) {
     tree_.emplace(comparator, &arena_, &node_arena_);
-    CountWitness(Witness::kBlinkTree);
+    CountPath(PathCounter::kBlinkTree);
   } else {
     baseline_ = new_order(comparator, &arena_);
   }
@@ -132,7 +132,7 @@ LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
 }
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator(
-    ContextMemory* memory) const {
+    ThreadArena* memory) const {
   if (!tree_) return baseline_->NewIterator(memory);
   return std::unique_ptr<InternalIterator>(
       new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));

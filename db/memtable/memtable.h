@@ -50,9 +50,9 @@ class MemTable {
            const Slice& value);
 
   // The newest update of the user key at or before `sequence`; a deletion of a
-  // range that the key is in is one. REQUIRES: inside a read section. `hash` is
-  // the user key's PreviewXxh3. *value is set if kFound, and valid as long as
-  // the memtable; it is not copied.
+  // range that the key is in is one. REQUIRES: inside a read-side critical
+  // section. `hash` is the user key's PreviewXxh3. *value is set if kFound, and
+  // valid as long as the memtable; it is not copied.
   LookupState Find(const Slice& user_key, SequenceNumber sequence,
                    uint64_t hash, Slice* value) const;
   // Brings what Find reads first for the hash into the cache.
@@ -63,7 +63,7 @@ class MemTable {
   // Shows what range deletions hide. Must not outlive the memtable.
   // `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
-      ContextMemory* memory = nullptr) const;
+      ThreadArena* memory = nullptr) const;
   const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
   // Whether an update is of keys in [*begin, *end]; null is before the first
   // and behind the last.

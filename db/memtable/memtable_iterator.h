@@ -50,7 +50,7 @@ class MemTableIterator final : public InternalIterator {
     iterator_.Prev();
     Load();
   }
-  bool Park() override {
+  bool ResetForReuse() override {
     position_.valid = false;
     return true;
   }

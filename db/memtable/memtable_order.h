@@ -15,14 +15,14 @@
 namespace varve {
 
 class Arena;
-class ContextMemory;
+class ThreadArena;
 class InternalKeyComparator;
 
 class MemTableOrder {
  public:
   virtual ~MemTableOrder() = default;
 
-  // Room for an entry of so many bytes, to be filled and then inserted.
+  // Space for an entry of so many bytes, to be filled and then inserted.
   virtual char* AllocateEntry(size_t size) = 0;
   // REQUIRES: no entry with an equal internal key was inserted.
   virtual void Insert(const char* entry) = 0;
@@ -30,7 +30,7 @@ class MemTableOrder {
   virtual const char* LowerBound(const Slice& internal_key) const = 0;
   // Must not outlive this. `memory` may be null.
   virtual std::unique_ptr<InternalIterator> NewIterator(
-      ContextMemory* memory) const = 0;
+      ThreadArena* memory) const = 0;
 };
 
 // `arena` is for the entries; both must outlive the result.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve {
 

@@ -11,13 +11,13 @@
 // *Words and states.* `list_`: null until the first Add, then the current
 // list of sets. A list and its sets never change.
 // *Transitions.* T1 an Add stores a new list, release, with mutex_ held; then
-// hands the old one to Retire. T2 a reader inside a read section loads it,
-// acquire.
+// hands the old one to Retire. T2 a reader inside a read-side critical section
+// loads it, acquire.
 // *Why each order is needed.* T1 pairs with T2: who sees the list sees the sets
 // in it.
 // *Bad interleavings prevented.* B1 a reader walks a list while an Add takes it
-// away: the read section keeps it. B2 two Adds start from one list and one
-// deletion is lost: mutex_.
+// away: the read-side critical section keeps it. B2 two Adds start from one
+// list and one deletion is lost: mutex_.
 // *Freshness and progress.* A reader that may see the deletion's sequence
 // number comes after its Add, and so sees its list or a later one. Writers
 // never delay readers.
@@ -53,13 +53,13 @@ class RangeTombstoneMemTable {
     // relaxed: who must see a deletion comes after its Add.
     return list_.load(std::memory_order_relaxed) == nullptr;
   }
-  // As RangeTombstoneSet has it. REQUIRES: inside a read section.
+  // As RangeTombstoneSet has it. REQUIRES: inside a read-side critical section.
   SequenceNumber MaxCovering(const Slice& user_key,
                              SequenceNumber sequence) const {
     return empty() ? 0 : AskSets(user_key, sequence);
   }
   // Copies the sets; they stay as long as the pointers do. For callers outside
-  // of a read section.
+  // of a read-side critical section.
   template <typename List>
   void CopySets(List* sets) const {
     if (empty()) return;

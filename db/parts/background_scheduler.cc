@@ -7,10 +7,10 @@ namespace varve {
 
 Status BackgroundScheduler::ScheduleLocked(JobKind kind,
                                            std::function<void()> job) {
-  auto run = [this, kind, gate = gate_, job = std::move(job)] {
+  auto run = [this, kind, flag = shutdown_flag_, job = std::move(job)] {
     {
-      MutexLock gate_lock(&gate->mutex);
-      if (gate->closed) return;  // There may be no database any more.
+      MutexLock flag_lock(&flag->mutex);
+      if (flag->closed) return;  // There may be no database any more.
       MutexLock lock(mutex_);
       --CountsOf(kind).queued;
       ++CountsOf(kind).running;
@@ -33,9 +33,9 @@ void BackgroundScheduler::FinishLocked(JobKind kind) {
 // The analysis cannot tell that mutex_ is the DB's, here and below.
 void BackgroundScheduler::DropQueuedLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   mutex_->Unlock();
-  gate_->mutex.Lock();
-  gate_->closed = true;
-  gate_->mutex.Unlock();
+  shutdown_flag_->mutex.Lock();
+  shutdown_flag_->closed = true;
+  shutdown_flag_->mutex.Unlock();
   mutex_->Lock();
   for (Counts& counts : counts_) counts.queued = 0;
   SignalLocked();
@@ -65,7 +65,7 @@ bool BackgroundScheduler::WaitForLocked(uint64_t duration_us)
 
 void BackgroundScheduler::InForkedChild() {
   MakeFree(&changed_);
-  MakeFree(&gate_->mutex);
+  MakeFree(&shutdown_flag_->mutex);
 }
 
 }  // namespace varve

@@ -8,9 +8,9 @@
 // FinishLocked. Other databases' jobs may be in front of it for long, so one
 // that is still queued when its database closes is dropped: it will do nothing,
 // and touch nothing of the database, which may be gone by then. That is what
-// the gate is for, which outlives the database: a job that begins takes the
-// gate, then the DB mutex, and is counted as running before it gives either
-// back; who closes the gate knows that all others will find it closed.
+// the shutdown flag is for, which outlives the database: a job that begins
+// locks the flag, then the DB mutex, and is counted as running before it gives
+// either back; once the flag is set, all others find it set.
 //
 // Thread-safety: guarded by the DB mutex, but for is_stopping.
 
@@ -85,7 +85,7 @@ class BackgroundScheduler final : private ForkWatch {
     int queued = 0;
     int running = 0;
   };
-  struct Gate {
+  struct ShutdownFlag {
     Mutex mutex;
     bool closed = false;
   };
@@ -97,7 +97,8 @@ class BackgroundScheduler final : private ForkWatch {
 
   Env* const env_;
   Mutex* const mutex_;
-  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  const std::shared_ptr<ShutdownFlag> shutdown_flag_ =
+      std::make_shared<ShutdownFlag>();
   std::array<Counts, 3> counts_;
   CondVar changed_;
   std::atomic<bool> stopping_{false};

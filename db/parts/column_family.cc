@@ -56,10 +56,10 @@ void ColumnFamily::Close() {
   }
 }
 
-ColumnFamily::Remains ColumnFamily::Abandon() {
+ColumnFamily::AbandonedState ColumnFamily::Abandon() {
   immutable_.push_back(memtable_);
-  Remains remains = {snapshots_, super_versions_.current(),
-                     std::move(immutable_)};
+  AbandonedState remains = {snapshots_, super_versions_.current(),
+                            std::move(immutable_)};
   snapshots_->Abandon();
   super_versions_.Abandon();
   return remains;
@@ -170,10 +170,10 @@ uint64_t ColumnFamily::PauseMicrosLocked() {
                                        static_cast<double>(limit) /
                                        static_cast<double>(used));
   }
-  const uint64_t room =
+  const uint64_t space =
       full_bytes > written_bytes_ ? full_bytes - written_bytes_ : 0;
   const FlushPace::Step step = flush_pace_.Charge(
-      written_bytes_ - paced_bytes_, room, full_bytes, MonotonicMicros(env_));
+      written_bytes_ - paced_bytes_, space, full_bytes, MonotonicMicros(env_));
   paced_bytes_ = written_bytes_;
   pace_at_bytes_ = written_bytes_ + step.bytes;
   if (step.pause_us > 0) {
@@ -194,11 +194,12 @@ WriteDebt ColumnFamily::UpdateStallLocked() {
   return debt;
 }
 
-void ColumnFamily::UpdateGateLocked(bool has_error) {
-  uint32_t gate = has_error ? kGateError : 0;
-  if (stall_.pressure == WritePressure::kStop) gate |= kGateStop;
-  if (stall_.pressure == WritePressure::kSlow) gate |= kGateSlow;
-  gate_.store(gate, std::memory_order_relaxed);  // relaxed: see GateIsOpen.
+void ColumnFamily::UpdateStallStateLocked(bool has_error) {
+  uint32_t bits = has_error ? kStallError : 0;
+  if (stall_.pressure == WritePressure::kStop) bits |= kStallStop;
+  if (stall_.pressure == WritePressure::kSlow) bits |= kStallSlow;
+  // relaxed: see StallStateIsClear.
+  stall_bits_.store(bits, std::memory_order_relaxed);
 }
 
 StallCause ColumnFamily::StopCauseLocked() const {

@@ -49,7 +49,7 @@ struct CompactionState {
 class ColumnFamily final : private SuperVersionDisposer {
  public:
   // What is left of one that is abandoned, never to be freed.
-  struct Remains {
+  struct AbandonedState {
     const SnapshotRegistry* snapshots;
     const SuperVersion* super_version;
     std::vector<MemTable*> memtables;
@@ -73,7 +73,7 @@ class ColumnFamily final : private SuperVersionDisposer {
   // All reads have ended. REQUIRES: the mutex is not held.
   void Close() VARVE_EXCLUDES(*mutex_);
   // In place of that, in a child made by fork().
-  Remains Abandon();
+  AbandonedState Abandon();
 
   // ---- Reads ----
 
@@ -108,8 +108,8 @@ class ColumnFamily final : private SuperVersionDisposer {
   bool AwaitsFlushLocked() const {
     return MustSwitchLocked() && !SlotFreeLocked();
   }
-  // Whether they have what was written with disable_wal. REQUIRES: the lead, or
-  // that nobody writes.
+  // Whether they have what was written with disable_wal. REQUIRES: leadership
+  // of the queue, or that nobody writes.
   bool HasUnloggedLocked() const;
   // `next` is written to from now on. For the leader. `flush_runs`: whether a
   // flush is queued or runs.
@@ -135,25 +135,26 @@ class ColumnFamily final : private SuperVersionDisposer {
   // who sees it late writes once more, as if it had come earlier; but a failure
   // to write the log is seen by the next leader, since this one stores it
   // before it leaves the queue.
-  bool GateIsOpen() const {
-    return gate_.load(std::memory_order_relaxed) == 0;  // relaxed: as above.
-  }
-  bool GateSaysError() const {
+  bool StallStateIsClear() const {
     // relaxed: as above.
-    return (gate_.load(std::memory_order_relaxed) & kGateError) != 0;
+    return stall_bits_.load(std::memory_order_relaxed) == 0;
+  }
+  bool StallStateHasError() const {
+    // relaxed: as above.
+    return (stall_bits_.load(std::memory_order_relaxed) & kStallError) != 0;
   }
   // For the leader: whether it may write as things are.
-  bool HasRoom() const {
+  bool HasSpace() const {
     // relaxed: as above.
-    const uint32_t gate = gate_.load(std::memory_order_relaxed);
-    return (gate & ~kGateSlow) == 0 && !MemTableIsFull();
+    const uint32_t bits = stall_bits_.load(std::memory_order_relaxed);
+    return (bits & ~kStallSlow) == 0 && !MemTableIsFull();
   }
   // After a change of stall(), or of whether there is an error.
-  void UpdateGateLocked(bool has_error);
+  void UpdateStallStateLocked(bool has_error);
   // In a child made by fork(): every writer asks from now on.
-  void CloseGateInChild() {
+  void StopWritesInChild() {
     // relaxed: there is no other thread.
-    gate_.store(kGateError, std::memory_order_relaxed);
+    stall_bits_.store(kStallError, std::memory_order_relaxed);
   }
 
   // For the leader: so many bytes of batches were written to the memtable.
@@ -180,7 +181,7 @@ class ColumnFamily final : private SuperVersionDisposer {
   // the memtable for the flush of the one before.
   uint64_t PauseMicrosLocked();
   FlushPace* flush_pace() { return &flush_pace_; }
-  // The log has no room until the next switch.
+  // The log has no space until the next switch.
   void SetLogFullLocked() { log_is_full_ = true; }
 
   const WriteStallState& stall() const { return stall_; }
@@ -204,10 +205,10 @@ class ColumnFamily final : private SuperVersionDisposer {
                           uint64_t micros);
 
  private:
-  // Of what makes the gate.
-  static constexpr uint32_t kGateError = 1;
-  static constexpr uint32_t kGateStop = 2;
-  static constexpr uint32_t kGateSlow = 4;
+  // The bits of the stall state.
+  static constexpr uint32_t kStallError = 1;
+  static constexpr uint32_t kStallStop = 2;
+  static constexpr uint32_t kStallSlow = 4;
 
   // To a count that only this thread changes now.
   static void Add(std::atomic<uint64_t>* count, uint64_t bytes) {
@@ -254,7 +255,8 @@ class ColumnFamily final : private SuperVersionDisposer {
   // Changed by the leader; anybody may look.
   std::atomic<uint64_t> user_bytes_{0};
   std::atomic<uint64_t> logged_bytes_{0};
-  std::atomic<uint32_t> gate_{0};  // Bits of kGate..., stored with the mutex.
+  // Bits of kStall..., stored with the mutex.
+  std::atomic<uint32_t> stall_bits_{0};
 
   CompactionState compactions_;
 };

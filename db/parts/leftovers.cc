@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kInfoLogsToKeep = 10;
 
 // Moves a table that the MANIFEST does not know to lost/, if it is whole.
-bool KeepUnknownTable(const DatabasePlace& place, TableCache* table_cache,
+bool KeepUnknownTable(const DbDirectory& place, TableCache* table_cache,
                       Logger* log, const std::string& name, uint64_t number) {
   Env* const env = place.env();
   const std::string path = place.path() + "/" + name;
@@ -46,7 +46,7 @@ bool KeepUnknownTable(const DatabasePlace& place, TableCache* table_cache,
 
 }  // namespace
 
-void RemoveLeftovers(const DatabasePlace& place, TableCache* table_cache,
+void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
                      Logger* log, const LiveFiles& live) {
   Env* const env = place.env();
   const LocalSpan span("remove leftovers");
@@ -87,7 +87,7 @@ void RemoveLeftovers(const DatabasePlace& place, TableCache* table_cache,
   }
 }
 
-void RemoveOldInfoLogs(const DatabasePlace& place,
+void RemoveOldInfoLogs(const DbDirectory& place,
                        std::vector<std::string> names) {
   Env* const env = place.env();
   // Their names are dates.

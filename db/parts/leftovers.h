@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "db/parts/database_place.h"
+#include "db/parts/db_directory.h"
 #include "table/reader/table_cache.h"
 #include "varve/env.h"
 
@@ -26,11 +26,11 @@ struct LiveFiles {
 
 // Removes what is not live. A table from next_file_number on that is whole goes
 // to lost/.
-void RemoveLeftovers(const DatabasePlace& place, TableCache* table_cache,
+void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
                      Logger* log, const LiveFiles& live);
 
 // Of info logs of those names the newest stay.
-void RemoveOldInfoLogs(const DatabasePlace& place,
+void RemoveOldInfoLogs(const DbDirectory& place,
                        std::vector<std::string> names);
 
 }  // namespace varve

@@ -8,7 +8,7 @@
 
 #include "db/parts/background_scheduler.h"
 #include "db/parts/column_family.h"
-#include "db/parts/database_place.h"
+#include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
 #include "db/parts/wal_set.h"
 #include "table/reader/table_cache.h"
@@ -19,7 +19,7 @@ class ObsoleteFiles {
  public:
   // Of the database. All outlive this.
   struct Parts {
-    DatabasePlace* place;
+    DbDirectory* place;
     WalSet* wals;
     ColumnFamily* family;
     EventQueue* events;

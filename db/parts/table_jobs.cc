@@ -124,16 +124,16 @@ Status TableJobs::CompactLocked(const Compaction& compaction,
   for (const uint64_t number : result.abandoned) {
     AddTableCreated(parts_.events, parts_.place->path(), number, 0, status);
   }
-  uint64_t promised_bytes = 0;
+  uint64_t reclaimable_bytes = 0;
   for (const auto& [level, file] : edit.new_files()) {
     info->output_files.push_back(file.number);
-    promised_bytes += file.reclaimable_bytes;
+    reclaimable_bytes += file.reclaimable_bytes;
   }
   info->output_bytes = result.bytes_written;
   if (status.ok()) status = versions_->LogAndApply(&edit);
   if (status.ok() && compaction.for_space) {
     parts_.family->compactions().space_debt +=
-        RewrittenInVain(compaction, result.bytes_written, promised_bytes);
+        RewrittenInVain(compaction, result.bytes_written, reclaimable_bytes);
   }
   return status;
 }

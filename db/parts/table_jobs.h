@@ -14,7 +14,7 @@
 #include "db/compaction/table_output.h"
 #include "db/parts/background_scheduler.h"
 #include "db/parts/column_family.h"
-#include "db/parts/database_place.h"
+#include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
 #include "table/reader/table_cache.h"
 #include "util/base/mutex.h"
@@ -25,7 +25,7 @@ class TableJobs {
  public:
   // Of the database. All outlive this.
   struct Parts {
-    const DatabasePlace* place;
+    const DbDirectory* place;
     ColumnFamily* family;
     EventQueue* events;
     const BackgroundScheduler* scheduler;

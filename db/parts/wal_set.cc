@@ -25,7 +25,7 @@ constexpr uint64_t kLogReserveBytes = 16 << 10;
 constexpr uint64_t kSyncAheadBytes = 256 << 10;
 
 // A sync is not waited with for more than half of this.
-constexpr uint64_t kMaxCompanyMicros = 4000;
+constexpr uint64_t kMaxGroupDelayMicros = 4000;
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
   return newest_->AddRecord(parts_);
 }
 
-uint64_t WalSet::RoomForUpdates() const {
+uint64_t WalSet::SpaceForUpdates() const {
   // A log of updates alone is about as large as their memtable, or smaller.
   const uint64_t limit =
       options_->write_buffer_size + options_->write_buffer_size / 4;
@@ -71,10 +71,10 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   file_options.sync_ahead_bytes =
       std::min<uint64_t>(options_->write_buffer_size / 4, kSyncAheadBytes);
   std::unique_ptr<WritableFile> file;
-  Status status = place_->Verify();
+  Status status = db_directory_->Verify();
   if (status.ok()) {
-    status = place_->env()->NewWritableFile(
-        WalFileName(place_->path(), wal->number), file_options, &file);
+    status = db_directory_->env()->NewWritableFile(
+        WalFileName(db_directory_->path(), wal->number), file_options, &file);
   }
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
@@ -88,7 +88,7 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
                      : std::min<uint64_t>(options_->write_buffer_size, piece);
   writer_options.reserve_bytes = kLogReserveBytes;
   wal->writer = std::make_shared<wal::Writer>(
-      NewInstrumentedFile(std::move(file), place_->env()), wal->number,
+      NewInstrumentedFile(std::move(file), db_directory_->env()), wal->number,
       writer_options);
   return status;
 }
@@ -106,7 +106,8 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
   next.was_created = next.status.ok();
   if (!next.was_created) {
     // What is in the old log may be lost with its directory.
-    if (next.newest_is_whole) next.newest_is_whole = place_->Verify().ok();
+    if (next.newest_is_whole)
+      next.newest_is_whole = db_directory_->Verify().ok();
     return next;
   }
   WalPredecessor predecessor;
@@ -119,8 +120,8 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
   if (!next.status.ok()) {
     // It would stand in the way of the next one.
     next.wal.writer.reset();
-    place_->env()
-        ->RemoveFile(WalFileName(place_->path(), number))
+    db_directory_->env()
+        ->RemoveFile(WalFileName(db_directory_->path(), number))
         .IgnoreError();
   }
   return next;
@@ -145,15 +146,15 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const bool sync_directory = !directory_synced_;
   mutex_->Unlock();
   Status status;
-  if (sync_directory) status = place_->directory()->Sync();
+  if (sync_directory) status = db_directory_->directory()->Sync();
   for (const auto& writer : writers) {
     if (!status.ok()) break;
     const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
-                               place_->env());
+                               db_directory_->env());
     status = writer->Sync();
   }
   // What was synced is safe only where it can be found.
-  if (status.ok()) status = place_->Verify();
+  if (status.ok()) status = db_directory_->Verify();
   RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
   mutex_->Lock();
   if (!status.ok()) return status;
@@ -168,9 +169,9 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 Status WalSet::SyncForGroupLocked() {
-  const Stopwatch syncing(place_->env());
+  const Stopwatch syncing(db_directory_->env());
   Status status = SyncLocked();
-  group_sync_us_ = std::min(syncing.ElapsedMicros(), kMaxCompanyMicros);
+  group_sync_us_ = std::min(syncing.ElapsedMicros(), kMaxGroupDelayMicros);
   return status;
 }
 
@@ -180,8 +181,8 @@ bool WalSet::AreGoodLocked() const {
                       [](const Wal& wal) { return wal.writer->failed(); });
 }
 
-void WalSet::ForgiveDirectoryLocked(const Status& error) {
-  if (!place_->directory()->Forgive() || directory_synced_) return;
+void WalSet::ClearDirectoryErrorLocked(const Status& error) {
+  if (!db_directory_->directory()->ClearError() || directory_synced_) return;
   has_failed_ = true;
   // If the next sync fails, Close must not take the one after it for theirs.
   for (const Wal& wal : wals_) wal.writer->Fail(error);

@@ -14,7 +14,7 @@
 // After a failed write or sync the end of the newest log is unknown: nothing is
 // added to it any more (has_failed), until another one takes its place. A
 // failed sync is told by the kernel only once. If it was that of the directory,
-// all logs whose names may be lost count as failed (ForgiveDirectoryLocked).
+// all logs whose names may be lost count as failed (ClearDirectoryErrorLocked).
 //
 // Thread-safety: what is called ...Locked, with the DB mutex held; the rest by
 // the leader of the write queue. What changes which log is the newest, by the
@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/parts/database_place.h"
+#include "db/parts/db_directory.h"
 #include "db/wal/wal_writer.h"
 #include "db/write/write_queue.h"
 #include "monitoring/statistics.h"
@@ -52,9 +52,9 @@ class WalSet {
   };
 
   // `mutex` is the DB's. All outlive this.
-  WalSet(DatabasePlace* place, const Options* options, StatisticsImpl* stats,
+  WalSet(DbDirectory* place, const Options* options, StatisticsImpl* stats,
          Mutex* mutex)
-      : place_(place), options_(options), stats_(stats), mutex_(mutex) {}
+      : db_directory_(place), options_(options), stats_(stats), mutex_(mutex) {}
   WalSet(const WalSet&) = delete;
   WalSet& operator=(const WalSet&) = delete;
 
@@ -72,7 +72,7 @@ class WalSet {
   // How many more bytes may be written before the newest log is too large for a
   // write buffer. Log data and empty ranges are in no memtable, so that a full
   // one never ends a log of these.
-  uint64_t RoomForUpdates() const;
+  uint64_t SpaceForUpdates() const;
   // Makes a log, which replaces a file of that name. `space_is_short`: no more
   // of it is asked for than needed.
   Status Create(uint64_t number, bool space_is_short, Wal* wal);
@@ -87,7 +87,7 @@ class WalSet {
   // Makes it the newest.
   void AddLocked(Wal wal);
   // Makes all safe that was written. Gives the mutex back while it waits for
-  // the device. REQUIRES: the lead.
+  // the device. REQUIRES: leadership of the queue.
   Status SyncLocked();
   // The same for a group of writers, whose next sync is then expected to take
   // as long.
@@ -103,7 +103,7 @@ class WalSet {
   bool AreGoodLocked() const;
   // The directory is synced again after a failure: logs whose names may be lost
   // fail with that error.
-  void ForgiveDirectoryLocked(const Status& error);
+  void ClearDirectoryErrorLocked(const Status& error);
   // Gives back what was allocated behind the ends of logs.
   void ReleaseSpaceLocked();
 
@@ -125,7 +125,7 @@ class WalSet {
   void AbandonLocked();
 
  private:
-  DatabasePlace* const place_;
+  DbDirectory* const db_directory_;
   const Options* const options_;
   StatisticsImpl* const stats_;
   Mutex* const mutex_;

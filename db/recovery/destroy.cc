@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "db/recovery/foreign_files.h"
-#include "db/version/manifest_hints.h"
+#include "db/version/best_effort_manifest.h"
 #include "env/file_names.h"
 #include "env/held_directory.h"
 #include "varve/db.h"
@@ -17,15 +17,15 @@ Status ListFiles(Env* env, const std::string& path,
                  std::vector<std::string>* names) {
   Status status = env->GetChildren(path, names);
   if (!status.ok()) return status;
-  ManifestHints hints;
-  ReadManifestHints(env, path, *names, &hints);
+  BestEffortManifest manifest;
+  ReadBestEffortManifest(env, path, *names, &manifest);
   std::erase_if(*names, [&](const std::string& name) {
     uint64_t number;
     FileType type;
     return !ParseFileName(name, &number, &type) ||
-           (!hints.Names(type, number) &&
+           (!manifest.Names(type, number) &&
             IsForeignFile(env, path + "/" + name, type, number,
-                          hints.next_file_number));
+                          manifest.next_file_number));
   });
   return status;
 }

@@ -77,8 +77,8 @@ bool IsText(std::string_view bytes) {
 // Of a log or a MANIFEST. Of one that is far nothing is searched for. The type
 // of a record stands in the seventh byte, and is none that a text has; what is
 // neither a record nor a text may be a log that a power cut has torn.
-Contents JudgeLog(Env* env, const std::string& path, uint64_t number,
-                  bool is_far) {
+Contents ClassifyLog(Env* env, const std::string& path, uint64_t number,
+                     bool is_far) {
   std::string beginning;
   std::unique_ptr<SequentialFile> file;
   if (!ReadBeginning(env, path, &beginning) ||
@@ -102,7 +102,7 @@ Contents JudgeLog(Env* env, const std::string& path, uint64_t number,
 // Of a table that was cut off while it was written the end is missing. But it
 // begins with a block, whose first key shares 0 bytes with the one before it:
 // that zero is in the file's beginning, or a compressed block is.
-Contents JudgeTable(Env* env, const std::string& path) {
+Contents ClassifyTable(Env* env, const std::string& path) {
   std::string beginning;
   uint64_t size = 0;
   if (!ReadBeginning(env, path, &beginning) ||
@@ -128,7 +128,7 @@ Contents JudgeTable(Env* env, const std::string& path) {
 
 // What CURRENT, IDENTITY, an options file or a table was to be, perhaps cut
 // off.
-Contents JudgeTemporary(Env* env, const std::string& path) {
+Contents ClassifyTemporary(Env* env, const std::string& path) {
   static constexpr std::string_view kBeginnings[] = {
       "MANIFEST-", "# This is a RocksDB option file."};
   std::string text;
@@ -145,7 +145,7 @@ Contents JudgeTemporary(Env* env, const std::string& path) {
 }
 
 // Lines of an info log begin with a date.
-Contents JudgeInfoLog(Env* env, const std::string& path) {
+Contents ClassifyInfoLog(Env* env, const std::string& path) {
   static constexpr std::string_view kDate = "dddd/dd/dd-dd:dd:dd";
   std::string text;
   if (!ReadBeginning(env, path, &text) || !IsText(text)) return Contents::kOwn;
@@ -169,19 +169,19 @@ bool IsForeignFile(Env* env, const std::string& path, FileType type,
   switch (type) {
     case FileType::kWal:
     case FileType::kManifest:
-      contents = JudgeLog(env, path, number, is_far);
+      contents = ClassifyLog(env, path, number, is_far);
       break;
     case FileType::kTable:
     case FileType::kLevelDbTable:
-      contents = JudgeTable(env, path);
+      contents = ClassifyTable(env, path);
       break;
     case FileType::kTemp:
-      contents = JudgeTemporary(env, path);
+      contents = ClassifyTemporary(env, path);
       break;
     case FileType::kInfoLog:
       // The one in use has no number. A machine's clock may begin at 1970.
       return number != 0 && number < kPlausibleTimeUs &&
-             JudgeInfoLog(env, path) == Contents::kForeign;
+             ClassifyInfoLog(env, path) == Contents::kForeign;
     default:
       return false;
   }

@@ -6,11 +6,11 @@
 #include "db/folding/key_case.h"
 #include "db/recovery/foreign_files.h"
 #include "db/version/table_preload.h"
-#include "db/wal/overlooked_logs.h"
+#include "db/wal/unsupported_wal.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
-#include "env/descriptor_room.h"
+#include "env/descriptor_table_growth.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
 #include "util/base/experiment.h"
@@ -73,7 +73,7 @@ Status Recovery::ReadTables(RecoveredState* state) {
   }
   state->exists = true;
   // Made while the MANIFEST is read.
-  const DescriptorRoom room(FilesToOpen());
+  const DescriptorTableGrowth growth(FilesToOpen());
   step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
   if (status.ok() && unlocked_ != nullptr) status = HoldLogs(*state);
@@ -254,12 +254,13 @@ void Recovery::HoldTables(const std::vector<const FileMetaData*>& files) {
         options_.env->FileExists(LevelDbTableFileName(db_path_, number)).ok()) {
       continue;
     }
-    Doubt("table " + std::to_string(number) + " is missing");
+    NoteInconsistency("table " + std::to_string(number) + " is missing");
   }
 }
 
-void Recovery::Doubt(const std::string& what) {
-  if (unlocked_ != nullptr && unlocked_->doubt.empty()) unlocked_->doubt = what;
+void Recovery::NoteInconsistency(const std::string& what) {
+  if (unlocked_ != nullptr && unlocked_->inconsistency.empty())
+    unlocked_->inconsistency = what;
 }
 
 bool Recovery::IsReplayed(uint64_t log_number,
@@ -342,7 +343,8 @@ Status Recovery::ReplayAll(RecoveredState* state) {
       continue;
     }
     if (stop) {
-      Doubt("log " + std::to_string(number) + " follows a damaged one");
+      NoteInconsistency("log " + std::to_string(number) +
+                        " follows a damaged one");
       Log(LogLevel::kWarn, logger_,
           "log %llu is not used: an earlier one is damaged",
           static_cast<unsigned long long>(number));
@@ -380,7 +382,8 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
       break;
     }
     if (const auto found = first ? FoundPredecessor(record) : std::nullopt) {
-      if (!*found) Doubt(path + " does not follow the log before it");
+      if (!*found)
+        NoteInconsistency(path + " does not follow the log before it");
       if (!*found &&
           options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
         return Status::Corruption(
@@ -420,7 +423,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   }
   if (outcome == wal::ReadOutcome::kEnd) return Status::OK();
   if (status.ok()) status = reader.status();
-  if (!newest) Doubt(status.ToString());
+  if (!newest) NoteInconsistency(status.ToString());
   if (unlocked_ != nullptr && newest && EndsInDamage(outcome)) {
     if (unlocked_->tail_is_in_flight) return Status::OK();
     unlocked_->torn_log = number;

@@ -59,7 +59,7 @@ struct UnlockedRead {
 
   // Out: what is missing, and may have been removed by a writer, although the
   // recovery succeeded. Empty: nothing.
-  std::string doubt;
+  std::string inconsistency;
   // Out: the logs that were replayed, rising.
   std::vector<uint64_t> logs;
   // Out: each of them was read to its end, goes on where the one before ended,
@@ -100,8 +100,8 @@ class Recovery {
   Status ListDirectory(RecoveredState* state);
   // Whether the MANIFEST or CURRENT says that the file is the database's.
   bool IsNamed(const ManifestState& manifest, const Entry& entry) const;
-  // Judges the files that are not named, and takes the foreign ones from the
-  // lists.
+  // Classifies the files that are not named, and takes the foreign ones from
+  // the lists.
   void PassForeignFiles(RecoveredState* state);
   // Whether there are tables, or logs that are not empty.
   Status FindData(const RecoveredState& state, bool* has_data) const;
@@ -119,8 +119,8 @@ class Recovery {
   void HoldTables(const std::vector<const FileMetaData*>& files);
   // Opens the logs that will be replayed, so that a writer may remove them.
   Status HoldLogs(const RecoveredState& state);
-  // Sets UnlockedRead::doubt, if it is empty.
-  void Doubt(const std::string& what);
+  // Sets UnlockedRead::inconsistency, if it is empty.
+  void NoteInconsistency(const std::string& what);
   bool IsReplayed(uint64_t log_number, const ManifestState& manifest) const;
   Status FindSequences(RecoveredState* state);
   Status ScanSequences(const TableFile& file, SequenceNumber* smallest,

@@ -77,7 +77,7 @@ Status Recovery::MissUpdates(const Status& status, RecoveredState* state) {
     return status;
   }
   state->logs_incomplete = true;
-  Doubt(status.ToString());
+  NoteInconsistency(status.ToString());
   Log(LogLevel::kError, logger_, "updates may be lost: %s",
       status.ToString().c_str());
   return Status::OK();

@@ -5,15 +5,15 @@
 
 #include "db/compaction/compaction_job.h"
 #include "db/compaction/flush_job.h"
-#include "db/compaction/range_tombstone_survivors.h"
+#include "db/compaction/surviving_range_tombstones.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/repair_inputs.h"
-#include "db/version/manifest_hints.h"
+#include "db/version/best_effort_manifest.h"
 #include "db/version/range_tombstone_collector.h"
 #include "db/version/version_set.h"
-#include "db/wal/overlooked_logs.h"
+#include "db/wal/unsupported_wal.h"
 #include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
@@ -62,8 +62,8 @@ class Repairer {
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
     if (status.ok()) RemoveTemporaryFiles();
-    if (status.ok()) status = CheckHints();
-    if (status.ok()) status = CheckOverlookedLogs();
+    if (status.ok()) status = CheckManifest();
+    if (status.ok()) status = CheckUnsupportedWal();
     if (status.ok()) status = SalvageTables();
     if (status.ok()) status = SalvageLogs();
     if (status.ok()) status = Merge();
@@ -101,8 +101,8 @@ class Repairer {
     if (!status.ok() && !status.IsNotFound()) return status;
     old_files_.clear();
     temporary_files_.clear();
-    hints_ = ManifestHints();
-    ReadManifestHints(env_, path_, names, &hints_);
+    manifest_ = BestEffortManifest();
+    ReadBestEffortManifest(env_, path_, names, &manifest_);
     for (const std::string& name : names) {
       OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (!ParseFileName(name, &file.number, &file.type)) continue;
@@ -161,20 +161,20 @@ class Repairer {
 
   bool IsFar(const OldFile& file) const {
     return file.number > kMaxFileNumber - kSpareFileNumbers ||
-           file.number >= hints_.next_file_number + kFarFileNumbers;
+           file.number >= manifest_.next_file_number + kFarFileNumbers;
   }
 
   // Is left where it is. Where no MANIFEST says which numbers come, a damaged
   // table may have any.
   bool IsForeign(const OldFile& file) const {
     const std::string path = path_ + "/" + file.name;
-    uint64_t next = hints_.next_file_number;
+    uint64_t next = manifest_.next_file_number;
     uint64_t size = 0;
     if (next == 0 && IsTable(file.type) &&
         env_->GetFileSize(path, &size).ok() && size > 0) {
       next = kMaxFileNumber;
     }
-    return !hints_.Names(file.type, file.number) &&
+    return !manifest_.Names(file.type, file.number) &&
            IsForeignFile(env_, path, file.type, file.number, next);
   }
 
@@ -187,37 +187,38 @@ class Repairer {
     return Status::OK();
   }
 
-  Status CheckHints() {
-    if (!hints_.families.empty()) {
+  Status CheckManifest() {
+    if (!manifest_.families.empty()) {
       return Status::NotSupported(
-          path_, "column families (" + hints_.families.begin()->second + ")");
+          path_,
+          "column families (" + manifest_.families.begin()->second + ")");
     }
     const char* const comparator = options_.comparator->Name();
-    if (!hints_.comparator.empty() && hints_.comparator != comparator) {
+    if (!manifest_.comparator.empty() && manifest_.comparator != comparator) {
       const std::string feature =
-          FeatureOfComparator(hints_.comparator, comparator);
+          FeatureOfComparator(manifest_.comparator, comparator);
       if (!feature.empty()) return Status::NotSupported(path_, feature);
       return Status::InvalidArgument(
-          "comparator: the database was written with " + hints_.comparator +
+          "comparator: the database was written with " + manifest_.comparator +
           ", Options::comparator is " + comparator);
     }
     // Where RocksDB has written it is forgotten, and may be set again.
-    return hints_.key_folding.empty()
+    return manifest_.key_folding.empty()
                ? Status::OK()
-               : CheckKeyFolding(hints_.key_folding, options_);
+               : CheckKeyFolding(manifest_.key_folding, options_);
   }
 
   // A repair would say that they count no more.
-  Status CheckOverlookedLogs() {
+  Status CheckUnsupportedWal() {
     Status status = options_number_ == 0
                         ? Status::OK()
                         : CheckLogDirectory(env_, path_, options_number_,
-                                            hints_.first_log_number);
+                                            manifest_.first_log_number);
     for (const OldFile& old : old_files_) {
       if (!status.ok()) return status;
-      if (old.type == FileType::kWal && hints_.IsObsoleteLog(old.number) &&
-          hints_.min_log_number_to_keep != 0 &&
-          old.number >= hints_.min_log_number_to_keep) {
+      if (old.type == FileType::kWal && manifest_.IsObsoleteLog(old.number) &&
+          manifest_.min_log_number_to_keep != 0 &&
+          old.number >= manifest_.min_log_number_to_keep) {
         status = CheckForPreparedTransactions(env_, path_, old.number);
       }
     }
@@ -246,7 +247,7 @@ class Repairer {
 
   Status SalvageLogs() {
     for (const OldFile& old : old_files_) {
-      if (old.type != FileType::kWal || hints_.IsObsoleteLog(old.number)) {
+      if (old.type != FileType::kWal || manifest_.IsObsoleteLog(old.number)) {
         continue;
       }
       Status status = SalvageLog(old);
@@ -287,10 +288,11 @@ class Repairer {
   // entries of the others.
   Status SalvageTables() {
     for (const OldFile& old : old_files_) {
-      if (!IsTable(old.type) || hints_.removed.count(old.number) != 0) continue;
+      if (!IsTable(old.type) || manifest_.removed.count(old.number) != 0)
+        continue;
       TableFile table{old.number, 0, 0, 0};
-      const auto known = hints_.tables.find(old.number);
-      if (known != hints_.tables.end()) {
+      const auto known = manifest_.tables.find(old.number);
+      if (known != manifest_.tables.end()) {
         table.largest_sequence = known->second.largest_sequence;
       }
       const std::string path = path_ + "/" + old.name;
@@ -333,8 +335,8 @@ class Repairer {
   bool TakeRangeTombstones(const TableFile& file, const Table& table) {
     const RangeTombstoneSet* const tombstones = table.tombstones();
     if (tombstones == nullptr) return true;
-    const auto known = hints_.tables.find(file.number);
-    if (known == hints_.tables.end()) {
+    const auto known = manifest_.tables.find(file.number);
+    if (known == manifest_.tables.end()) {
       AddDeletions(*tombstones);
       return true;
     }
@@ -398,7 +400,7 @@ class Repairer {
     const auto tombstones = collector.Build();
     if (tombstones != nullptr) Track(tombstones->at(0).sequence);
     const KeyFolding folding = KeyFoldingOf(options_);
-    const RangeTombstoneSurvivors survivors(tombstones.get(), {}, nullptr);
+    const SurvivingRangeTombstones surviving(tombstones.get(), {}, nullptr);
     const auto input = inputs_->NewIterator();
     std::unique_ptr<TableOutput> output;
     std::string last_key;
@@ -410,7 +412,7 @@ class Repairer {
       return output->Open();
     };
     const auto finish = [&](const std::optional<Slice>& end) {
-      survivors.AddTo(begin, end, output.get());
+      surviving.AddTo(begin, end, output.get());
       if (end) begin = end->ToString();
       Status finished = output->Finish();
       if (finished.ok()) edit_.AddFile(1, output->metadata());
@@ -442,7 +444,7 @@ class Repairer {
       last_key.assign(key.data(), key.size());
     }
     if (status.ok()) status = input->status();
-    if (status.ok() && output == nullptr && !survivors.empty()) {
+    if (status.ok() && output == nullptr && !surviving.empty()) {
       status = open();
     }
     if (status.ok() && output != nullptr) status = finish({});
@@ -483,7 +485,7 @@ class Repairer {
     versions.Initialize(&empty, directory_.get());
     edit_.SetComparatorName(options_.comparator->Name());
     edit_.SetLogNumber(log_number);
-    if (!hints_.db_id.empty()) edit_.SetDbId(hints_.db_id);
+    if (!manifest_.db_id.empty()) edit_.SetDbId(manifest_.db_id);
     return versions.LogAndApply(&edit_);
   }
 
@@ -516,7 +518,8 @@ class Repairer {
   Status RemoveObsoleteTables() {
     Status status;
     for (OldFile& old : old_files_) {
-      if (!IsTable(old.type) || !hints_.removed.contains(old.number)) continue;
+      if (!IsTable(old.type) || !manifest_.removed.contains(old.number))
+        continue;
       status = RemoveOldName(old);
       if (!status.ok()) return status;
       old.is_gone = true;
@@ -554,7 +557,7 @@ class Repairer {
   std::unique_ptr<Directory> directory_;
   std::vector<OldFile> old_files_;
   uint64_t options_number_ = 0;  // Of RocksDB's newest options file.
-  ManifestHints hints_;
+  BestEffortManifest manifest_;
   std::vector<std::string> temporary_files_;
   // Tables, then logs, each the oldest first: of two entries with the same
   // internal key the newest log's counts, or else that of the table with the

@@ -86,7 +86,7 @@ class UnlockedRecovery {
       // A listing may miss a file that was renamed in the meantime.
       if (!state.exists) return before_.current.empty();
       if (before_.identity != after.identity) return false;
-      if (!read.doubt.empty()) return IsLasting(read.doubt);
+      if (!read.inconsistency.empty()) return IsLasting(read.inconsistency);
       // Its own logs tell by themselves whether one is missing.
       if (state.manifest.logs_are_files || read.logs.empty()) return true;
       // A log that was there before the listing began has all that are older

@@ -6,7 +6,7 @@
 // twice: of a sequence number, which compactions must keep versions for, and
 // of the SuperVersion that a read transaction reads from. The thread that
 // announces pays one compiler barrier for both; the other side pays, by
-// HeavyBarrier (util/threads/read_section.h).
+// HeavyBarrier (util/threads/epoch.h).
 //
 // `Memory` brings the atomics and the heavy barrier, so that a test can run
 // this very code through every order of all steps, with stores that are seen
@@ -17,27 +17,29 @@
 //   Of a snapshot's node: `sequence`, kNoSnapshot while it is free; `pin`, the
 //   SuperVersion or null; `counted`, guarded by the DB mutex: the pin has a
 //   reference of its own.
-//   Shared: `floor`, which only rises: no compaction keeps versions for
+//   Shared: `low_watermark`, which only rises: no compaction keeps versions for
 //   snapshots below it that it has not seen. `current`, the SuperVersion that
 //   reads get, which holds a reference for as long as it is that; changed with
 //   the DB mutex held. `last_sequence`, the writers': the newest visible one.
 // Transitions
-//   T21 take: `sequence` = last_sequence; light barrier; if floor is above it,
-//       once more with the last_sequence of now.
+//   T21 take: `sequence` = last_sequence; light barrier; if low_watermark is
+//       above it, once more with the last_sequence of now.
 //   T22 pin: `pin` = current, before T21; after it, if current is another one,
 //       repin: with the DB mutex held, `pin` = current.
 //   T23 release: `sequence` = kNoSnapshot, by any thread.
 //   T24 unpin, before T23: `pin` = null; light barrier; if current is not what
 //       was pinned, with the DB mutex held, see whether it was counted, and if
 //       so, release that reference.
-//   T25 scan, by a flush or compaction that has chosen what it reads: floor =
-//       last_sequence if that is more; heavy barrier; look at each `sequence`.
+//   T25 scan, by a flush or compaction that has chosen what it reads:
+//       low_watermark = last_sequence if that is more; heavy barrier; look at
+//       each `sequence`.
 //   T26 install, with the DB mutex held: current = the new one; heavy barrier;
 //       each node whose `pin` is the old one is counted and gets a reference;
 //       then the old one's own reference is released.
 // Invariants
-//   I21 a snapshot that T25 does not see has a number of at least its floor,
-//       which is at least that of every update that the job reads.
+//   I21 a snapshot that T25 does not see has a number of at least its
+//       low_watermark, which is at least that of every update that the job
+//       reads.
 //   I22 what is pinned is alive: it is current, or counted.
 //   I23 a counted pin is never current.
 //   I24 a pinned SuperVersion has all updates up to `sequence`.
@@ -48,10 +50,10 @@
 //   thread loads what was published; after, then its store is seen.
 //   A store of `sequence` or `pin` is a release, and their loads acquire: a
 //   scanner that finds a node free, or used anew, has all that its last user
-//   did behind it, as the reads of a SuperVersion that it now frees. floor is
-//   stored by a release and loaded by an acquire, so that the thread that sees
-//   it raised sees a last_sequence at least as high. current likewise: what it
-//   points to is complete.
+//   did behind it, as the reads of a SuperVersion that it now frees.
+//   low_watermark is stored by a release and loaded by an acquire, so that the
+//   thread that sees it raised sees a last_sequence at least as high. current
+//   likewise: what it points to is complete.
 //   I24: last_sequence is loaded (acquire) after current, and current once more
 //   after that. What is newer than the SuperVersion's memtables was written
 //   after another one was installed, hence that would be seen.
@@ -60,7 +62,8 @@
 //   B21 the number is announced in a store buffer only, the scan misses it, and
 //       the compaction drops what the snapshot needs: heavy barrier of T25.
 //   B22 the number is read, the thread sleeps, newer updates hide what it sees,
-//       a compaction scans and drops that; then the thread announces: floor.
+//       a compaction scans and drops that; then the thread announces:
+//       low_watermark.
 //   B23 the scan comes between the announcement and the check: it sees an old
 //       number that the thread then gives up. Garbage is kept for one job.
 //   B24 the thread loads current, which is replaced and freed before the pin is
@@ -73,16 +76,17 @@
 //   B27 a SuperVersion is freed and another made at its address. T22: then that
 //       one is current, and pinned. T24: what is counted is not freed, so an
 //       equal address means that nothing was counted.
-//   B28 two scans at once, and the later store lowers floor below the other
-//       one's: it is raised by compare-and-exchange.
+//   B28 two scans at once, and the later store lowers low_watermark below the
+//       other one's: it is raised by compare-and-exchange.
 //   B29 T22 pins, a memtable is switched, and the number includes an update to
 //       the new one: the look at current comes after the number.
 //   B30 the installer counts a pin of the new SuperVersion, whose T24 then
 //       finds it current: only pins of the old one are counted (I23).
 // Freshness and progress
 //   A snapshot sees every write that returned before it was begun. T21 is
-//   repeated once for each floor that is raised meanwhile; nobody waits, but
-//   for the DB mutex when a SuperVersion is installed in that moment.
+//   repeated once for each low_watermark that is raised meanwhile; nobody
+//   waits, but for the DB mutex when a SuperVersion is installed in that
+//   moment.
 //   What is late errs to the old side: a node seen too long keeps garbage.
 // Reclamation
 //   Nodes: db/snapshot/snapshot_registry.h. SuperVersions: by the last
@@ -123,8 +127,8 @@ class SnapshotHandshake {
       // release: pairs with the acquire of Sequence.
       words->sequence.store(sequence, std::memory_order_release);
       light_barrier();
-      // acquire: pairs with the release of RaiseFloor.
-      if (floor_.load(std::memory_order_acquire) <= sequence) return;
+      // acquire: pairs with the release of RaiseLowWatermark.
+      if (low_watermark_.load(std::memory_order_acquire) <= sequence) return;
     }
   }
 
@@ -179,17 +183,20 @@ class SnapshotHandshake {
   }
 
   // T25 but for the scan. To be called after what the job reads was chosen;
-  // returns the floor.
-  SequenceNumber RaiseFloor(const Atomic<SequenceNumber>& last_sequence) {
+  // returns the low_watermark.
+  SequenceNumber RaiseLowWatermark(
+      const Atomic<SequenceNumber>& last_sequence) {
     // acquire: pairs with the release by which the writers store it.
     const SequenceNumber sequence =
         last_sequence.load(std::memory_order_acquire);
     // relaxed: the exchange looks again.
-    SequenceNumber floor = floor_.load(std::memory_order_relaxed);
+    SequenceNumber low_watermark =
+        low_watermark_.load(std::memory_order_relaxed);
     // release: pairs with the acquire of Take. relaxed: it is tried again.
-    while (floor < sequence && !floor_.compare_exchange_weak(
-                                   floor, sequence, std::memory_order_release,
-                                   std::memory_order_relaxed)) {
+    while (low_watermark < sequence &&
+           !low_watermark_.compare_exchange_weak(low_watermark, sequence,
+                                                 std::memory_order_release,
+                                                 std::memory_order_relaxed)) {
     }
     Memory::HeavyBarrier();
     return sequence;
@@ -229,7 +236,7 @@ class SnapshotHandshake {
 
  private:
   // Read by everyone who begins or ends; written by scans and installs.
-  alignas(64) Atomic<SequenceNumber> floor_{0};
+  alignas(64) Atomic<SequenceNumber> low_watermark_{0};
   Atomic<SuperVersion*> current_{nullptr};
 };
 

@@ -62,7 +62,7 @@ void SnapshotRegistry::GiveNodes(ThreadRecord* record) {
   pthread_getname_np(pthread_self(), mine->name, sizeof(mine->name));
   mine->has_thread = true;
   // relaxed: a statistic.
-  witness_count_.fetch_add(1, std::memory_order_relaxed);
+  path_count_.fetch_add(1, std::memory_order_relaxed);
   // The slot was empty and this registry's number never changes: so nothing is
   // released, and it may be filled inside a nested section.
   static_cast<void>(FillSlot(slot, mine, slot_number_));
@@ -194,8 +194,8 @@ std::vector<SequenceNumber> SnapshotRegistry::Scan() {
     if (sequence != kNoSnapshot) result.push_back(sequence);
   };
   if (!is_list_) {
-    handshake_.RaiseFloor(*last_sequence_);
-    const ReadSection section;
+    handshake_.RaiseLowWatermark(*last_sequence_);
+    const EpochGuard section;
     ForEachNode([&add](SnapshotThread*, SnapshotImpl* node) { add(node); });
   } else {
     MutexLock lock(db_mutex_);
@@ -212,8 +212,8 @@ SequenceNumber SnapshotRegistry::ScanOldest() {
     return list_.empty() ? kNoSnapshot : list_.front().GetSequenceNumber();
   }
   SequenceNumber oldest = kNoSnapshot;
-  handshake_.RaiseFloor(*last_sequence_);
-  const ReadSection section;
+  handshake_.RaiseLowWatermark(*last_sequence_);
+  const EpochGuard section;
   ForEachNode([&oldest](SnapshotThread*, SnapshotImpl* node) {
     oldest = std::min(oldest, RealHandshake::Sequence(node->words_));
   });
@@ -278,7 +278,7 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
   node.thread_id_.store(ThreadId(), std::memory_order_relaxed);
   MutexLock lock(db_mutex_);
   // relaxed: a statistic.
-  witness_count_.fetch_add(1, std::memory_order_relaxed);
+  path_count_.fetch_add(1, std::memory_order_relaxed);
   if (pinned) {
     SuperVersion* const current = handshake_.CurrentLocked();
     current->Ref();

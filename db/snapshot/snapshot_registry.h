@@ -223,9 +223,9 @@ class SnapshotRegistry final : public SlotOwner {
 
   // How often the mode's own way was gone: a thread's nodes given to it, or
   // the mutex taken.
-  uint64_t WitnessCount() const {
+  uint64_t PathCount() const {
     // relaxed: a statistic.
-    return witness_count_.load(std::memory_order_relaxed);
+    return path_count_.load(std::memory_order_relaxed);
   }
 
   void ReleaseSlotPointer(void* pointer) override;
@@ -297,12 +297,13 @@ class SnapshotRegistry final : public SlotOwner {
   const uint64_t slot_number_ = NewSlotNumber();
 
   std::atomic<bool> is_closed_{false};
-  std::atomic<uint64_t> witness_count_{0};
+  std::atomic<uint64_t> path_count_{0};
 
   RealHandshake handshake_;
 
   // Held by whoever appends to threads_ or to a thread's nodes, so that those
-  // who walk with it held need no read section: the DB mutex may be.
+  // who walk with it held need no read-side critical section: the DB mutex may
+  // be.
   Mutex mutex_;
   PublishedArray<SnapshotThread> threads_;
   std::vector<SnapshotThread*> without_thread_ VARVE_GUARDED_BY(mutex_);

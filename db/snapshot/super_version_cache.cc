@@ -59,7 +59,7 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
 bool SuperVersionCache::EndCounted(const Read& read) {
   const bool open = !read.super_version->closed;
   Release(read.super_version);
-  if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+  if (EpochGuard::Exit(read.record)) EpochGuard::CheckSlots(read.record);
   return open;
 }
 

@@ -32,7 +32,8 @@ namespace varve {
 
 class SuperVersionCache final : public SlotOwner {
  public:
-  // A read: inside a read section, with a SuperVersion to read from.
+  // A read: inside a read-side critical section, with a SuperVersion to read
+  // from.
   struct Read {
     SuperVersion* super_version;
     ThreadRecord* record;
@@ -53,7 +54,7 @@ class SuperVersionCache final : public SlotOwner {
   // Begins a read. REQUIRES: the DB mutex is not held by the caller.
   Read Begin() {
     ThreadRecord* const record = CurrentThreadRecord();
-    ReadSection::Enter(record);
+    EpochGuard::Enter(record);
     if (!locks_reads_) [[likely]] {
       ThreadSlot* const slot = SlotOf(record, slot_id_);
       // relaxed, both: see T12 in util/threads/thread_slots.h.
@@ -72,7 +73,7 @@ class SuperVersionCache final : public SlotOwner {
   // The same from what a read transaction has pinned.
   static Read BeginPinned(SuperVersion* pin) {
     ThreadRecord* const record = CurrentThreadRecord();
-    ReadSection::Enter(record);
+    EpochGuard::Enter(record);
     return Read{pin, record, false};
   }
 
@@ -81,7 +82,7 @@ class SuperVersionCache final : public SlotOwner {
   bool End(const Read& read) {
     if (read.counted) [[unlikely]]
       return EndCounted(read);
-    if (ReadSection::Exit(read.record)) ReadSection::CheckSlots(read.record);
+    if (EpochGuard::Exit(read.record)) EpochGuard::CheckSlots(read.record);
     return true;
   }
 
@@ -110,7 +111,7 @@ class SuperVersionCache final : public SlotOwner {
   }
   // How often the mode's own way was gone: a slot filled, or the mutex taken
   // for a read.
-  uint64_t WitnessCount() const {
+  uint64_t PathCount() const {
     // relaxed: a statistic.
     return !locks_reads_ ? filled_slots_.load(std::memory_order_relaxed)
                          : LockedAcquires();

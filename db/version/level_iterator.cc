@@ -14,8 +14,7 @@ class LevelIterator final : public InternalIterator {
                 const InternalKeyComparator* comparator,
                 TableCache* table_cache,
                 const std::vector<FileMetaData*>* files,
-                std::shared_ptr<const UnreadTables> unread,
-                ContextMemory* memory)
+                std::shared_ptr<const UnreadTables> unread, ThreadArena* memory)
       : comparator_(comparator),
         table_cache_(table_cache),
         files_(files),
@@ -25,9 +24,9 @@ class LevelIterator final : public InternalIterator {
   Status status() const override {
     return open_ ? file_.status() : open_status_;
   }
-  bool Park() override {
+  bool ResetForReuse() override {
     // Of a file that may be closed, nothing is kept.
-    if (!file_.Park()) open_ = false;
+    if (!file_.ResetForReuse()) open_ = false;
     open_status_ = Status();
     if (!open_) ShowNothing();
     return true;
@@ -116,7 +115,7 @@ class LevelIterator final : public InternalIterator {
 std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
     TableCache* table_cache, const std::vector<FileMetaData*>* files,
-    std::shared_ptr<const UnreadTables> unread, ContextMemory* memory) {
+    std::shared_ptr<const UnreadTables> unread, ThreadArena* memory) {
   return std::unique_ptr<InternalIterator>(new (memory) LevelIterator(
       options, comparator, table_cache, files, std::move(unread), memory));
 }

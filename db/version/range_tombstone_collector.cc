@@ -14,7 +14,7 @@ void RangeTombstoneCollector::AddMemTable(const MemTable& memtable) {
 
 Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
                                         const FileMetaData& file) {
-  // relaxed: see TableMemo.
+  // relaxed: see CachedTableHandle.
   if (file.table.without_tombstones.load(std::memory_order_relaxed)) {
     return Status();
   }
@@ -23,7 +23,7 @@ Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
   if (!status.ok()) return status;
   const RangeTombstoneSet* const set = table->tombstones();
   if (set == nullptr) {
-    // relaxed: see TableMemo.
+    // relaxed: see CachedTableHandle.
     file.table.without_tombstones.store(true, std::memory_order_relaxed);
     return status;
   }

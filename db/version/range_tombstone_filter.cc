@@ -97,7 +97,7 @@ class RangeTombstoneFilter final : public InternalIterator {
     SetDirection(true);
     int steps = 0;
     while (source_->Valid()) {
-      const Hidden hidden = Judge(&steps);
+      const Hidden hidden = Classify(&steps);
       if (hidden == Hidden::kNo) break;
       if (hidden == Hidden::kWholeSpan && ++steps > kStepsBeforeSeek) {
         if (!IsFarther(upper_)) return ShowNothing();
@@ -113,7 +113,7 @@ class RangeTombstoneFilter final : public InternalIterator {
     SetDirection(false);
     int steps = 0;
     while (source_->Valid()) {
-      const Hidden hidden = Judge(&steps);
+      const Hidden hidden = Classify(&steps);
       if (hidden == Hidden::kNo) break;
       if (hidden == Hidden::kWholeSpan && ++steps > kStepsBeforeSeek) {
         if (!IsFarther(lower_)) return ShowNothing();
@@ -127,7 +127,7 @@ class RangeTombstoneFilter final : public InternalIterator {
 
   // What of the entry that the source stands on. Enters the span that it is
   // in; *steps begins anew in another one.
-  Hidden Judge(int* steps) {
+  Hidden Classify(int* steps) {
     const Slice user_key = ExtractUserKey(source_->key());
     if (!entered_ ||
         (upper_ != nullptr &&
@@ -181,7 +181,7 @@ class RangeTombstoneFilter final : public InternalIterator {
   const std::unique_ptr<InternalIterator> source_;
   RangeTombstoneFilters::SetList sets_;  // Those above, then the source's own.
   const size_t above_count_;
-  ContextVector<RangeTombstoneCursor> cursors_;
+  ArenaVector<RangeTombstoneCursor> cursors_;
 
   bool entered_ = false;
   // Null is no bound; a span that is hidden has both.
@@ -192,7 +192,7 @@ class RangeTombstoneFilter final : public InternalIterator {
   const Slice* last_bound_ = nullptr;  // Of the last seek over a span.
   bool forward_ = true;
   bool in_order_ = true;
-  ContextBuffer bound_key_;
+  ArenaBuffer bound_key_;
 };
 
 }  // namespace

@@ -17,14 +17,14 @@ namespace varve {
 // Thread-safety: owned by one thread.
 class RangeTombstoneFilters {
  public:
-  using SetList = ContextVector<std::shared_ptr<const RangeTombstoneSet>>;
+  using SetList = ArenaVector<std::shared_ptr<const RangeTombstoneSet>>;
 
   // Deletions newer than `sequence` are not seen. `comparator` must outlive
   // what is wrapped, and so must `memory`, which may be null.
   RangeTombstoneFilters(const InternalKeyComparator* comparator,
-                        SequenceNumber sequence, ContextMemory* memory)
+                        SequenceNumber sequence, ThreadArena* memory)
       : comparator_(comparator), sequence_(sequence), above_(memory) {}
-  ContextMemory* memory() const { return above_.get_allocator().memory(); }
+  ThreadArena* memory() const { return above_.get_allocator().memory(); }
 
   // To be called for the sources newest first, with the deletions of each.
   // Gives the source itself back if there is nothing to leave out.

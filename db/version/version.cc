@@ -13,7 +13,7 @@ namespace varve {
 
 namespace {
 
-// See reclaimers().
+// See reclaim_candidates().
 constexpr uint64_t kReclaimedPart = 3;
 
 }  // namespace
@@ -78,10 +78,10 @@ Version::Version(const InternalKeyComparator* comparator,
   for (const FileMetaData* file : levels_[deepest_level_]) {
     if (file->hidden_bytes != 0) hides_in_deepest_level_ = true;
   }
-  FindReclaimers();
+  FindReclaimCandidates();
 }
 
-void Version::FindReclaimers() {
+void Version::FindReclaimCandidates() {
   for (int level = 0; level < deepest_level_; ++level) {
     const std::span<FileMetaData* const> files = levels_[level];
     // Level 0 is compacted as a whole.
@@ -89,7 +89,7 @@ void Version::FindReclaimers() {
     for (size_t i = 0; i < files.size(); ++i) {
       if (files[i]->reclaimable_bytes == 0) continue;
       if (level == 0 ? all_hide : HideMuch(level, files.subspan(i, 1))) {
-        reclaimers_.push_back({level, files[i]});
+        reclaim_candidates_.push_back({level, files[i]});
       }
     }
   }
@@ -99,8 +99,8 @@ bool Version::HideMuch(int level, std::span<FileMetaData* const> files) const {
   // What is more than enough need not be counted.
   uint64_t enough = 0;
   for (const FileMetaData* file : files) {
-    const uint64_t room = UINT64_MAX - enough;
-    enough += std::min(file->reclaimable_bytes, room / kReclaimedPart) *
+    const uint64_t space = UINT64_MAX - enough;
+    enough += std::min(file->reclaimable_bytes, space / kReclaimedPart) *
               kReclaimedPart;
   }
   if (enough == 0) return false;
@@ -365,8 +365,8 @@ void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
 void Version::AddIterators(
     const ReadOptions& options, const VersionRangeTombstones* tombstones,
     RangeTombstoneFilters* filters,
-    ContextVector<std::unique_ptr<InternalIterator>>* out) const {
-  ContextMemory* const memory = filters->memory();
+    ArenaVector<std::unique_ptr<InternalIterator>>* out) const {
+  ThreadArena* const memory = filters->memory();
   const auto add = [&](std::unique_ptr<InternalIterator> source,
                        const std::shared_ptr<const RangeTombstoneSet>* own) {
     std::span<const std::shared_ptr<const RangeTombstoneSet>> sets;

@@ -84,15 +84,17 @@ class Version {
   // Tables above the deepest level whose deletions hide at least a third of
   // what they overlap in deeper levels, and of themselves: to compact them
   // costs little for the space that it gives back. Those of level 0 together.
-  struct Reclaimer {
+  struct ReclaimCandidate {
     int level = 0;
     FileMetaData* file = nullptr;
   };
-  const std::vector<Reclaimer>& reclaimers() const { return reclaimers_; }
+  const std::vector<ReclaimCandidate>& reclaim_candidates() const {
+    return reclaim_candidates_;
+  }
 
   // Looks through the tables, newest first. REQUIRES: the result's state is
-  // kNotFound; inside a read section. With `kSteps`, short steps may have spans
-  // as well.
+  // kNotFound; inside a read-side critical section. With `kSteps`, short steps
+  // may have spans as well.
   template <bool kSteps>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupResult* result) const;
@@ -119,7 +121,7 @@ class Version {
     MultiLookup* next_waiting = nullptr;  // For a block that is read.
   };
   // Does the lookups together, table by table, so that their cache misses
-  // overlap. REQUIRES: inside a read section.
+  // overlap. REQUIRES: inside a read-side critical section.
   void MultiGet(const ReadOptions& options, MultiLookup** lookups,
                 size_t count) const;
 
@@ -131,10 +133,10 @@ class Version {
   // Appends iterators that together yield all entries, without those that are
   // hidden by the range deletions that `filters` has seen so far and by
   // `tombstones`, the version's own or null.
-  void AddIterators(
-      const ReadOptions& options, const VersionRangeTombstones* tombstones,
-      RangeTombstoneFilters* filters,
-      ContextVector<std::unique_ptr<InternalIterator>>* out) const;
+  void AddIterators(const ReadOptions& options,
+                    const VersionRangeTombstones* tombstones,
+                    RangeTombstoneFilters* filters,
+                    ArenaVector<std::unique_ptr<InternalIterator>>* out) const;
 
   // The files of a level that have keys in the range. On level 0 the range
   // grows until no further file overlaps it, if `expand`.
@@ -160,7 +162,7 @@ class Version {
   ~Version() = default;
 
   void MakePrefixes(int level);
-  void FindReclaimers();
+  void FindReclaimCandidates();
   // Whether the deletions of these files, which are compacted together, hide at
   // least a third of what that meets.
   bool HideMuch(int level, std::span<FileMetaData* const> files) const;
@@ -201,7 +203,7 @@ class Version {
   std::vector<int> filled_levels_;  // Above 0: those that have files.
   int deepest_level_ = 0;
   bool hides_in_deepest_level_ = false;
-  std::vector<Reclaimer> reclaimers_;
+  std::vector<ReclaimCandidate> reclaim_candidates_;
   int refs_ = 0;
 };
 
@@ -213,6 +215,6 @@ std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
     TableCache* table_cache, const std::vector<FileMetaData*>* files,
     std::shared_ptr<const UnreadTables> unread = nullptr,
-    ContextMemory* memory = nullptr);
+    ThreadArena* memory = nullptr);
 
 }  // namespace varve

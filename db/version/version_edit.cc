@@ -58,7 +58,7 @@ enum CustomTag : uint32_t {
 };
 
 constexpr size_t kFileBytes = 64;
-constexpr size_t kMaxRoomForFiles = 65536;
+constexpr size_t kMaxReservedFiles = 65536;
 
 Status Malformed(const char* what) {
   return Status::Corruption(std::string("version edit: bad ") + what);
@@ -235,8 +235,8 @@ void VersionEdit::EncodeTo(std::string* out) const {
 
 Status VersionEdit::DecodeFrom(const Slice& bytes) {
   *this = VersionEdit();
-  // A file takes about this much; room that is not needed is not touched.
-  new_files_.reserve(std::min(bytes.size() / kFileBytes, kMaxRoomForFiles));
+  // A file takes about this much; space that is not needed is not touched.
+  new_files_.reserve(std::min(bytes.size() / kFileBytes, kMaxReservedFiles));
   Slice input = bytes;
   Status status;
   while (status.ok() && !input.empty()) {

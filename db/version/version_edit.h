@@ -54,7 +54,7 @@ struct FileMetaData {
   uint64_t reclaimable_bytes = 0;
 
   // The open table and more; filled by reads.
-  mutable TableMemo table;
+  mutable CachedTableHandle table;
 
   Slice smallest_user_key() const { return ExtractUserKey(smallest); }
   Slice largest_user_key() const { return ExtractUserKey(largest); }

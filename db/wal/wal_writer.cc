@@ -70,9 +70,9 @@ Status Writer::AddFragments(std::span<const Slice> parts, size_t size) {
   bool first = true;
   Status status;
   do {
-    const size_t room = kBlockSize - block_offset_;
-    if (room < kHeaderSize) {
-      status = file_->Append(Slice(kZeroes, room));
+    const size_t rest = kBlockSize - block_offset_;
+    if (rest < kHeaderSize) {
+      status = file_->Append(Slice(kZeroes, rest));
       if (!status.ok()) return status;
       block_offset_ = 0;
     }

@@ -22,7 +22,7 @@ constexpr uint64_t kShortUs = 2000;
 // Between two pauses, if the buffer lasts that long.
 constexpr double kStepUs = 500;
 
-// And at most this part of the room that is left.
+// And at most this part of the space that is left.
 constexpr uint64_t kStepPart = 64;
 
 }  // namespace
@@ -70,22 +70,22 @@ uint64_t FlushPace::RemainingMicros(uint64_t now_us) const {
                           all_us - static_cast<double>(elapsed_us), 0.0));
 }
 
-FlushPace::Step FlushPace::Charge(uint64_t bytes, uint64_t room_bytes,
+FlushPace::Step FlushPace::Charge(uint64_t bytes, uint64_t space_bytes,
                                   uint64_t buffer_bytes, uint64_t now_us) {
   Step step;
-  step.bytes = room_bytes / kStepPart;
+  step.bytes = space_bytes / kStepPart;
   const uint64_t remaining_us = RemainingMicros(now_us);
-  if (remaining_us < kShortUs || room_bytes >= buffer_bytes) {
+  if (remaining_us < kShortUs || space_bytes >= buffer_bytes) {
     free_at_us_ = now_us;
     return step;
   }
-  // As long as there is much room, more than what would do: the flush may be
+  // As long as there is much space, more than what would do: the flush may be
   // faster than it seems, and time that is lost now does not come back.
   const uint64_t reserve = buffer_bytes / kReservePart;
-  const double room =
-      room_bytes > reserve ? static_cast<double>(room_bytes - reserve) : 1;
-  const double bytes_per_us = room / static_cast<double>(remaining_us) *
-                              (1 + room / static_cast<double>(buffer_bytes));
+  const double space =
+      space_bytes > reserve ? static_cast<double>(space_bytes - reserve) : 1;
+  const double bytes_per_us = space / static_cast<double>(remaining_us) *
+                              (1 + space / static_cast<double>(buffer_bytes));
   step.bytes =
       std::min(step.bytes, static_cast<uint64_t>(bytes_per_us * kStepUs));
   // No credit for what was written slowly before; the debt is bounded too.

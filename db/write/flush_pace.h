@@ -43,8 +43,8 @@ class FlushPace {
   void End(uint64_t now_us);
 
   // Since the last call, or Begin, `bytes` were written to the buffer, and of
-  // its `buffer_bytes` `room_bytes` are left.
-  Step Charge(uint64_t bytes, uint64_t room_bytes, uint64_t buffer_bytes,
+  // its `buffer_bytes` `space_bytes` are left.
+  Step Charge(uint64_t bytes, uint64_t space_bytes, uint64_t buffer_bytes,
               uint64_t now_us);
 
   // How long the flush will go on; 0 if nobody knows.

@@ -9,7 +9,7 @@
 namespace varve {
 
 // The spans of what a leader does for all of its group, which are put into the
-// traces of all members: these wait meanwhile, so that their queues are the
+// traces of all followers: these wait meanwhile, so that their queues are the
 // leader's to write to (db/write/write_queue.h: T2 and T4, or T7, order that).
 class GroupSpans {
  public:
@@ -21,7 +21,7 @@ class GroupSpans {
   GroupSpans(const GroupSpans&) = delete;
   GroupSpans& operator=(const GroupSpans&) = delete;
 
-  // To here. Before the members do anything.
+  // To here. Before the followers do anything.
   void Mount() {
     if (local_) [[unlikely]]
       MountAll();

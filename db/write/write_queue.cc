@@ -12,7 +12,7 @@ namespace varve {
 
 namespace {
 
-enum State : uint32_t { kWaiting = 0, kAsleep, kLead, kInsert, kDone };
+enum State : uint32_t { kWaiting = 0, kAsleep, kLeader, kInsert, kDone };
 
 constexpr uint32_t kLeaderSleeps = uint32_t{1} << 31;
 
@@ -21,22 +21,23 @@ constexpr uint32_t kLeaderSleeps = uint32_t{1} << 31;
 constexpr size_t kMaxGroupBytes = 1 << 20;
 constexpr size_t kSmallBatchBytes = 128 << 10;
 
-// A sleeping member is woken to insert a batch of so many bytes. A smaller one
-// is inserted by the leader in less time than the two wake-ups take.
+// A sleeping follower is woken to insert a batch of so many bytes. A smaller
+// one is inserted by the leader in less time than the two wake-ups take.
 constexpr size_t kWorthWakingBytes = 8 << 10;
 
-// So many leaders do not wait for company if it did not come again and again:
-// what is then lost by waiting is less than a hundredth.
-constexpr uint32_t kMaxUnawaited = 63;
+// So many leaders skip the group-commit delay if it was in vain again and
+// again: what is then lost by waiting is less than a hundredth.
+constexpr uint32_t kMaxSkippedDelays = 63;
 
-// Company comes in less time than a processor takes to sleep and to be woken.
-// So a leader gives its processor to whoever has work, and only sleeps after so
-// long. If it gets it back as late as this, it has met others than writers, and
-// more and more leaders do not try that: once costs what is won by a hundred.
+// Other writers come in less time than a processor takes to sleep and to be
+// woken. So a leader gives its processor to whoever has work, and only sleeps
+// after so long. If it gets it back as late as this, it has met others than
+// writers, and more and more leaders do not try that: once costs what is won by
+// a hundred.
 constexpr uint64_t kYieldNanos = 60 * 1000;
 constexpr uint64_t kSlowYieldNanos = 100 * 1000;
-constexpr uint32_t kMaxUnyielding = 1023;
-constexpr uint32_t kYieldsForTrust = 256;
+constexpr uint32_t kMaxSkippedYields = 1023;
+constexpr uint32_t kYieldsToResetBackoff = 256;
 
 }  // namespace
 
@@ -48,14 +49,14 @@ WriteQueue::Role WriteQueue::Join(Writer* writer) {
   // T1. acquire pairs with the release of T6; release, for the one behind who
   // is to find the fields above as they are; seq_cst for B6.
   Writer* const before = tail_.exchange(writer, std::memory_order_seq_cst);
-  if (before == nullptr) return Role::kLead;
+  if (before == nullptr) return Role::kLeader;
   writer->waited = true;
   // T2. release pairs with T3.
   before->next_.store(writer, std::memory_order_release);
-  AnnounceCompany();
+  AnnounceArrival();
   switch (AwaitChange(&writer->state_, kWaiting, kAsleep, writer->sync)) {
-    case kLead:
-      return Role::kLead;
+    case kLeader:
+      return Role::kLeader;
     case kInsert:
       return Role::kInsert;
     default:
@@ -83,7 +84,7 @@ WriteQueue::Group WriteQueue::Form(Writer* leader) const {
   }
 }
 
-void WriteQueue::AnnounceCompany() {
+void WriteQueue::AnnounceArrival() {
   // T8. seq_cst, after T1: B6.
   uint32_t awaited = awaited_.load(std::memory_order_seq_cst);
   while (awaited != 0) {
@@ -99,24 +100,24 @@ void WriteQueue::AnnounceCompany() {
 
 // Else half of the writers would wait for one sync while the other half stands
 // behind it for the next, and those who were answered come too late for that.
-void WriteQueue::AwaitCompany(Writer* leader, uint64_t limit_us) {
+void WriteQueue::DelayGroupCommit(Writer* leader, uint64_t limit_us) {
   Group group = Form(leader);
-  if (group.count >= company_ || limit_us == 0) return;
-  if (unawaited_ > 0) {
-    --unawaited_;
+  if (group.count >= expected_group_size_ || limit_us == 0) return;
+  if (delays_to_skip_ > 0) {
+    --delays_to_skip_;
     return;
   }
   const size_t before = group.count;
   const uint64_t deadline_ns = FutexClockNanos() + limit_us * 1000;
   bool in_time = true;
-  while (in_time && group.count < company_) {
+  while (in_time && group.count < expected_group_size_) {
     // T8. seq_cst: B6.
-    awaited_.store(static_cast<uint32_t>(company_ - group.count),
+    awaited_.store(static_cast<uint32_t>(expected_group_size_ - group.count),
                    std::memory_order_seq_cst);
     Writer* const last = group.last;
     // seq_cst: as above.
     if (tail_.load(std::memory_order_seq_cst) == last) {
-      YieldToCompany(deadline_ns);
+      YieldDuringDelay(deadline_ns);
       in_time = AwaitZeroUntil(&awaited_, deadline_ns);
       group = Form(leader);
       continue;
@@ -130,17 +131,18 @@ void WriteQueue::AwaitCompany(Writer* leader, uint64_t limit_us) {
   }
   // relaxed: only the time that somebody's look at it takes depends on it.
   awaited_.store(0, std::memory_order_relaxed);
-  if (group.count >= company_ || group.count >= before + before / 2 + 1) {
-    patience_ = 0;
+  if (group.count >= expected_group_size_ ||
+      group.count >= before + before / 2 + 1) {
+    delay_backoff_ = 0;
     return;
   }
-  patience_ = std::min(2 * patience_ + 1, kMaxUnawaited);
-  unawaited_ = patience_;
+  delay_backoff_ = std::min(2 * delay_backoff_ + 1, kMaxSkippedDelays);
+  delays_to_skip_ = delay_backoff_;
 }
 
-void WriteQueue::YieldToCompany(uint64_t deadline_ns) {
-  if (unyielding_ > 0) {
-    --unyielding_;
+void WriteQueue::YieldDuringDelay(uint64_t deadline_ns) {
+  if (yields_to_skip_ > 0) {
+    --yields_to_skip_;
     return;
   }
   uint64_t now_ns = FutexClockNanos();
@@ -152,17 +154,17 @@ void WriteQueue::YieldToCompany(uint64_t deadline_ns) {
     const uint64_t before_ns = now_ns;
     now_ns = FutexClockNanos();
     if (now_ns - before_ns > kSlowYieldNanos) {
-      distrust_ = std::min(2 * distrust_ + 1, kMaxUnyielding);
-      unyielding_ = distrust_;
+      yield_backoff_ = std::min(2 * yield_backoff_ + 1, kMaxSkippedYields);
+      yields_to_skip_ = yield_backoff_;
       good_yields_ = 0;
       return;
     }
   }
-  if (++good_yields_ % kYieldsForTrust == 0) distrust_ = 0;
+  if (++good_yields_ % kYieldsToResetBackoff == 0) yield_backoff_ = 0;
 }
 
-void WriteQueue::Invite(const Group& group, MemTable* memtable) {
-  uint32_t invited = 0;
+void WriteQueue::AssignInserts(const Group& group, MemTable* memtable) {
+  uint32_t assigned = 0;
   group.ForEach([&](Writer* writer) {
     if (writer == group.first) return;
     // relaxed: a guess.
@@ -172,10 +174,10 @@ void WriteQueue::Invite(const Group& group, MemTable* memtable) {
     }
     writer->memtable = memtable;
     writer->leader_ = group.first;
-    ++invited;
+    ++assigned;
   });
   // relaxed: T4 publishes it.
-  group.first->inserting_.store(invited, std::memory_order_relaxed);
+  group.first->inserting_.store(assigned, std::memory_order_relaxed);
   group.ForEach([](Writer* writer) {
     if (writer->leader_ != nullptr) Give(writer, kInsert);  // T4
   });
@@ -212,10 +214,10 @@ void WriteQueue::Give(Writer* writer, uint32_t state) {
 
 void WriteQueue::Leave(const Group& group, const Status& status) {
   if (group.first->sync) {
-    company_ = group.count;
+    expected_group_size_ = group.count;
     for (const Writer* writer = group.last;
          (writer = Next(writer)) != nullptr;) {
-      ++company_;
+      ++expected_group_size_;
     }
   }
   Writer* last = group.last;
@@ -224,7 +226,7 @@ void WriteQueue::Leave(const Group& group, const Status& status) {
                                      std::memory_order_relaxed)) {
     Writer* next;
     while ((next = Next(group.last)) == nullptr) sched_yield();  // B2
-    Give(next, kLead);
+    Give(next, kLeader);
   }
   group.first->status = status;
   for (Writer* writer = group.first; writer != group.last;) {

@@ -14,56 +14,56 @@
 //   `next` of a writer: who joined right behind it; null until that one, which
 //   may be suspended between T1 and T2, has said so.
 //   `state` of a writer: kWaiting; kAsleep, the same, and its thread is in the
-//   kernel; kLead; kInsert, it is to insert its own batch; kDone. kAsleep is
+//   kernel; kLeader; kInsert, it is to insert its own batch; kDone. kAsleep is
 //   written by the writer's own thread, kWaiting by it as well, before T1; all
 //   else by the leader.
 //   `inserting` of the leader: how many of its group insert and are not ready
 //   yet, and, in the highest bit, that it sleeps until there are none.
-//   `awaited_`: how many writers the leader sleeps for, in AwaitCompany; else
-//   0. Nothing but the time that this takes depends on it.
+//   `awaited_`: how many writers the leader sleeps for, in DelayGroupCommit;
+//   else 0. Nothing but the time that this takes depends on it.
 // *Transitions.*
 //   T1 join: exchange of `tail_`, seq_cst. Old value null: the writer leads.
 //   T2 link: the old value's `next`, release. The writer waits for T4 or T6.
 //   T3 group: the leader follows `next`, acquire, from itself up to a null or a
 //      writer that does not fit.
-//   T4 insert: the leader gives kInsert to a member, exchange, acq_rel.
-//   T5 inserted: the member subtracts one from the leader's `inserting`,
+//   T4 insert: the leader gives kInsert to a follower, exchange, acq_rel.
+//   T5 inserted: the follower subtracts one from the leader's `inserting`,
 //      acq_rel, and waits for T7. The leader waits for 0, acquire.
 //   T6 hand over: if the last of the group is `tail_`, compare-and-swap of it
-//      to null, release; else kLead to the `next` of that last one, exchange,
+//      to null, release; else kLeader to the `next` of that last one, exchange,
 //      acq_rel, once there is one.
-//   T7 done: the leader gives kDone to each other member, exchange, acq_rel.
-//   T8 company: the leader stores in `awaited_` how many have not come yet,
+//   T7 done: the leader gives kDone to each follower, exchange, acq_rel.
+//   T8 delay: the leader stores in `awaited_` how many have not come yet,
 //      and sleeps if `tail_` then is the last one that it counted; seq_cst,
 //      both. Who has done T2 looks at `awaited_`, seq_cst, subtracts one from
 //      it, if it is not 0, and wakes the leader if it is then.
 // *Invariants.*
 //   I1 at most one writer leads: a new leader comes out of T1 on an empty
-//      queue or out of T6, each ends the lead of another one first.
+//      queue or out of T6, each ends another writer's leadership first.
 //   I2 who is between the leader and `tail_` does not leave: the leader reads
 //      only writers whose threads wait.
-//   I3 the leader does not touch a writer after that one's T7, nor any member
+//   I3 the leader does not touch a writer after that one's T7, nor any follower
 //      the leader after its own T5 but by address.
 // *Why each order is needed.*
-//   T6 is a release and pairs with the next T1, or with the wait for kLead: a
+//   T6 is a release and pairs with the next T1, or with the wait for kLeader: a
 //   leader sees what all leaders before it did to the log and to what else
 //   they own. T2 and T3: the leader sees the batches. T4 and its wait: the
-//   member sees the memtable and its sequence number. T5: the leader, and by
-//   what it then publishes all readers, see what the member inserted. T7: the
-//   member sees its status. Exchanges of `state` are acquires as well, for
+//   follower sees the memtable and its sequence number. T5: the leader, and by
+//   what it then publishes all readers, see what the follower inserted. T7: the
+//   follower sees its status. Exchanges of `state` are acquires as well, for
 //   nothing but that kAsleep, which needs no order, may be what they replace.
 // *Bad interleavings prevented.*
 //   B1 a writer joins between the leader's look at `tail_` and its leaving,
 //      and waits for ever: T6 is one compare-and-swap, which then fails.
 //   B2 T6 finds another `tail_` but no `next` yet, as that writer is between
 //      T1 and T2: the leader waits for `next`, and lets others run meanwhile.
-//   B3 a member's Writer is gone when the leader looks for the one behind it:
-//      all `next` are read, and T6 done, before a member's T7.
-//   B4 a member is made kDone between its last look at `state` and its sleep:
+//   B3 a follower's Writer is gone when the leader looks for the one behind it:
+//      all `next` are read, and T6 done, before a follower's T7.
+//   B4 a follower is made kDone between its last look at `state` and its sleep:
 //      it sleeps only if it could put kAsleep in the place of kWaiting (or
 //      kInsert), and then T7 sees that and wakes it.
 //   B5 the group grows while the leader counts it, and someone is answered who
-//      was not written: the group is fixed by T3, at its last member.
+//      was not written: the group is fixed by T3, at its last follower.
 //   B6 a writer joins between the leader's count and its store to `awaited_`,
 //      subtracts nothing, and the leader sleeps for one who is there: of T1 and
 //      the look after it, and the store and the look at `tail_` after it, one
@@ -71,8 +71,8 @@
 //      leader then wakes too early, and counts again.
 // *Freshness and progress.* First come, first served. A group of writers that
 // sleep costs the leader one wake-up each. Who is suspended between T1 and T2
-// delays those behind it; a member that is suspended while it inserts delays
-// its group. Waiting for room is done outside of the queue (DBImpl::Write), so
+// delays those behind it; a follower that is suspended while it inserts delays
+// its group. Waiting for space is done outside of the queue (DBImpl::Write), so
 // that nobody waits behind somebody who waits.
 // *Reclamation.* None: Writers are on their threads' stacks. A wake-up may
 // come late and meet another use of the address (util/base/futex.h).
@@ -93,7 +93,7 @@ class SpanQueue;
 class WriteQueue {
  public:
   enum class Role : uint8_t {
-    kLead,    // Lead until Leave.
+    kLeader,  // Lead until Leave.
     kInsert,  // Insert the batch into `memtable`, then call FinishInsert.
     kDone,    // A leader has done the work; `status` tells how.
   };
@@ -186,29 +186,29 @@ class WriteQueue {
   // For a leader that is to wait for the device: waits `limit_us` at most for
   // the writers who shared the last such wait, or stood behind it. They have
   // been answered just now, and what they write next can share this one.
-  void AwaitCompany(Writer* leader, uint64_t limit_us);
+  void DelayGroupCommit(Writer* leader, uint64_t limit_us);
 
   // The leader's group: as many as want the same.
   Group Form(Writer* leader) const;
 
   // Has `insert`, a function of a Writer, done for each of the group, by the
-  // members themselves or by the leader, which calls this; waits for all. Each
-  // has its status then.
+  // followers themselves or by the leader, which calls this; waits for all.
+  // Each has its status then.
   template <typename Insert>
   void InsertAll(const Group& group, MemTable* memtable, Insert insert) {
     if (group.count == 1) return insert(group.first);
-    Invite(group, memtable);
+    AssignInserts(group, memtable);
     group.ForEach([&](Writer* writer) {
       if (writer->leader_ == nullptr) insert(writer);
     });
     AwaitInserts(group.first);
   }
 
-  // For a member with the role kInsert, when it has set its status. Waits
+  // For a follower with the role kInsert, when it has set its status. Waits
   // until the group is done; `status` is then the group's.
   void FinishInsert(Writer* writer);
 
-  // Gives the lead to the next writer, and then the outcome to the members.
+  // Gives leadership to the next writer, and then the outcome to the followers.
   void Leave(const Group& group, const Status& status);
 
  private:
@@ -217,21 +217,23 @@ class WriteQueue {
     return writer->next_.load(std::memory_order_acquire);
   }
   static void Give(Writer* writer, uint32_t state);
-  void Invite(const Group& group, MemTable* memtable);
+  void AssignInserts(const Group& group, MemTable* memtable);
   void AwaitInserts(Writer* leader);
-  void AnnounceCompany();
-  void YieldToCompany(uint64_t deadline_ns);
+  void AnnounceArrival();
+  void YieldDuringDelay(uint64_t deadline_ns);
 
   std::atomic<Writer*> tail_{nullptr};
   std::atomic<uint32_t> awaited_{0};
 
   // Owned by the leader.
-  size_t company_ = 0;      // Writers to be awaited, itself included.
-  uint32_t patience_ = 0;   // Leaders that do not wait, since it was in vain,
-  uint32_t unawaited_ = 0;  // and how many of these are left.
-  uint32_t distrust_ = 0;   // The same of leaders that do not yield.
-  uint32_t unyielding_ = 0;
-  uint32_t good_yields_ = 0;  // Since the last that was not.
+  size_t expected_group_size_ = 0;  // Writers to wait for, with the leader.
+  // Leaders that skip the delay after it was in vain, and those left.
+  uint32_t delay_backoff_ = 0;
+  uint32_t delays_to_skip_ = 0;
+  // Leaders that do not yield after a slow yield, and those left.
+  uint32_t yield_backoff_ = 0;
+  uint32_t yields_to_skip_ = 0;
+  uint32_t good_yields_ = 0;  // Since the last slow one.
 };
 
 }  // namespace varve

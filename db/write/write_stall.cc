@@ -57,7 +57,7 @@ WriteStallState ComputeWriteStall(const Options& options,
                StallCause::kPendingBytes);
     }
   }
-  // The stop is where a writer finds no room; one before that is half-way.
+  // The stop is where a writer finds no space; one before that is half-way.
   if (options.max_write_buffer_number >= kMemTablesToSlowDown &&
       debt.immutable_memtables >= options.max_write_buffer_number - 1) {
     consider(0.5, StallCause::kMemTables);

@@ -182,9 +182,9 @@ VARVE_EXPORT void varve_iter_seek_for_prev(varve_iterator_t*, const char* k,
 
 /**
  * Copies entries from where the iterator stands on, as many as `buffer` has
- * room for, and moves it behind them; returns how many, and in *used their
+ * space for, and moves it behind them; returns how many, and in *used their
  * bytes. Each is the lengths of key and value, 4 bytes each with the lowest
- * first, then the key, then the value. If not even one has room: 0, and *used
+ * first, then the key, then the value. If not even one has space: 0, and *used
  * is what it would take. At the end: 0, and *used is 0; then ask for the error.
  * For callers for whom a call is dear.
  */

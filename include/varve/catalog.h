@@ -83,13 +83,13 @@ struct CatalogOptions {
   // Default: false.
   bool create_if_missing = false;
 
-  // Spellings of names that are remembered, so that a name that comes again as
-  // it was spelled before need not be folded. [4, 1 Mi]. Default: 4096.
-  size_t max_spellings = 4096;
+  // Entries of the name cache. A name that is requested again with the same
+  // bytes is found there and is not folded. [4, 1 Mi]. Default: 4096.
+  size_t max_cached_names = 4096;
 
   // How long Drop waits for references that are out, in microseconds.
   // Default: one second.
-  uint64_t drop_patience_us = 1000000;
+  uint64_t drop_timeout_us = 1000000;
 };
 
 // Thread-safety: thread-safe; no outside lock is needed for anything but
@@ -102,7 +102,7 @@ class VARVE_EXPORT Catalog {
   struct Counts {
     size_t databases = 0;
     size_t open = 0;
-    size_t spellings = 0;         // Remembered.
+    size_t cached_names = 0;      // In the name cache.
     size_t open_table_files = 0;  // Of all databases.
   };
 
@@ -120,7 +120,7 @@ class VARVE_EXPORT Catalog {
 
   // Makes *ref a reference to the database of that name, which is opened if it
   // is not; whatever it was before, it is given back. A name that was asked for
-  // in this spelling before is found without a lock.
+  // with these bytes before is found without a lock.
   // NotFound: there is none. Others: it could not be opened, see DB::Open; the
   // next call tries again. *ref is then empty.
   virtual Status Find(const Slice& name, DatabaseRef* ref) = 0;
@@ -132,7 +132,7 @@ class VARVE_EXPORT Catalog {
   virtual Status Create(const Slice& name) = 0;
 
   // Removes a database and its files. New references are not given out
-  // meanwhile; those that are out are waited for, at most drop_patience_us.
+  // meanwhile; those that are out are waited for, at most drop_timeout_us.
   // Busy: one of them, or an iterator or snapshot, is still out; the database
   // is then as it was. NotFound: there is none. IOError: it is as it was, or
   // gone but may come back after a power cut, until a Drop or Create of that

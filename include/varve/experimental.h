@@ -63,10 +63,10 @@ enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 // mutex. Production: in nodes of the thread that takes them, without a lock.
 enum class SnapshotMode : uint8_t { kPerThread = 0, kMutex };
 
-// context=fresh: each iterator, and each scratch of a MultiGet, is made of new
+// arena=fresh: each iterator, and each scratch of a MultiGet, is made of new
 // memory from the heap. Production: the thread keeps the memory of its last
 // ones, and of iterators also the tree.
-enum class ContextMode : uint8_t { kKept = 0, kFresh };
+enum class ArenaMode : uint8_t { kKept = 0, kFresh };
 
 // memory_accounting=atomic: one atomic sum per kind of memory, for all threads.
 // Production: plain sums of each thread, and atomic ones of what others free.
@@ -79,9 +79,9 @@ enum class MemoryAccountingMode : uint8_t { kOwner = 0, kAtomic };
 enum class KeyCaseMode : uint8_t { kAsciiFirst = 0, kUnicode };
 
 // catalog=folding: a catalog folds each name that is asked for, and looks it up
-// under its mutex. Production: a spelling that was asked for before is found in
-// a table that takes no lock.
-enum class CatalogMode : uint8_t { kSpellings = 0, kFolding };
+// under its mutex. Production: a name that was requested before is found in a
+// cache that takes no lock.
+enum class CatalogMode : uint8_t { kNameCache = 0, kFolding };
 
 struct AblationOptions {
   SuperVersionMode superversion = {};
@@ -93,7 +93,7 @@ struct AblationOptions {
   TraceClockMode trace_clock = {};
   TraceCollectMode trace_collect = {};
   SnapshotMode snapshots = {};
-  ContextMode context = {};
+  ArenaMode arena = {};
   MemoryAccountingMode memory_accounting = {};
   KeyCaseMode key_case = {};
   CatalogMode catalog = {};

@@ -103,7 +103,7 @@ struct TraceOptions {
   std::shared_ptr<Sink> sink;
   // Only for Start: bytes of spans that may wait for the sink, beside 64 KiB of
   // each thread that has had a trace, and for how long they do if there is
-  // room; 0: until Flush or until half of the room is taken. [1 MiB, 64 GiB].
+  // space; 0: until Flush or until half of the space is taken. [1 MiB, 64 GiB].
   // Defaults: 64 MiB, a second.
   size_t buffer_bytes = size_t{64} << 20;
   uint32_t export_interval_ms = 1000;

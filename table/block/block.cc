@@ -22,7 +22,7 @@ namespace {
 // point to the next. What is noted of each entry counts too: a block of nothing
 // but the smallest ones takes ten times its size, and compressed it takes next
 // to none. (How tightly it is compressed tells nothing: so may be one large
-// value.) Honest blocks stay below these bounds, those that this engine writes
+// value.) Valid blocks stay below these bounds, those that this engine writes
 // far below; others must not take all memory.
 constexpr size_t kMaxGrowth = 1024;
 constexpr size_t kAlwaysAllowedBytes = size_t{64} << 20;

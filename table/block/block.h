@@ -38,8 +38,8 @@
 #include "util/bytes/byte_match.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/short_copy.h"
-#include "util/threads/context_memory.h"
 #include "util/threads/memory_account.h"
+#include "util/threads/thread_arena.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -47,7 +47,7 @@ namespace varve {
 
 // The uncompressed body of a block other than a data block.
 struct BlockContents {
-  ContextBuffer buffer;
+  ArenaBuffer buffer;
   size_t size = 0;
 
   Slice AsSlice() const { return Slice(buffer.data(), size); }
@@ -138,7 +138,7 @@ class alignas(64) Block {
   }
 
   // Keeps the block from being freed. The caller has a pin already, or found
-  // it in a slot inside a read section that still goes on.
+  // it in a slot inside a read-side critical section that still goes on.
   void Pin() {
     // relaxed: see above; nothing is published by it.
     refs_.fetch_add(kPin, std::memory_order_relaxed);
@@ -280,7 +280,7 @@ class BlockIterator {
   static constexpr size_t kInlineKeySize = 128;
 
   // `memory`, for long keys, may be null.
-  explicit BlockIterator(ContextMemory* memory = nullptr) : large_(memory) {}
+  explicit BlockIterator(ThreadArena* memory = nullptr) : large_(memory) {}
   BlockIterator(const BlockIterator&) = delete;
   BlockIterator& operator=(const BlockIterator&) = delete;
 
@@ -292,7 +292,7 @@ class BlockIterator {
     index_ = count_ = 0;
   }
   // Leaves the block, and gives up memory on the heap.
-  void Park() {
+  void ResetForReuse() {
     Leave();
     if (!large_.Trim()) return;
     buffer_ = inline_;
@@ -361,7 +361,7 @@ class BlockIterator {
   size_t prefix_size_ = 0;
   char* buffer_ = inline_;
   size_t buffer_size_ = kInlineKeySize;
-  ContextBuffer large_;
+  ArenaBuffer large_;
   char inline_[kInlineKeySize];
 };
 

@@ -58,7 +58,7 @@ struct alignas(kAlignment) Chunk {
   size_t used_places = 0;
   size_t fresh_at = 0;  // Behind this offset nothing was ever given out.
   FreePlace* free = nullptr;
-  // Neighbours among those of the class that have room.
+  // Neighbours among those of the class that have space.
   Chunk* previous = nullptr;
   Chunk* next = nullptr;
 };
@@ -88,12 +88,12 @@ class SizeClass {
  public:
   void* Allocate(size_t place_bytes) {
     MutexLock lock(&mu_);
-    if (with_room_ == nullptr) {
+    if (with_space_ == nullptr) {
       Chunk* const chunk = NewChunk();
       if (chunk == nullptr) return nullptr;
       AddToList(chunk);
     }
-    Chunk* const chunk = with_room_;
+    Chunk* const chunk = with_space_;
     if (chunk == kept_) kept_ = nullptr;
     void* place = chunk->free;
     if (place != nullptr) {
@@ -134,21 +134,21 @@ class SizeClass {
   }
   void AddToList(Chunk* chunk) VARVE_REQUIRES(mu_) {
     chunk->previous = nullptr;
-    chunk->next = with_room_;
-    if (with_room_ != nullptr) with_room_->previous = chunk;
-    with_room_ = chunk;
+    chunk->next = with_space_;
+    if (with_space_ != nullptr) with_space_->previous = chunk;
+    with_space_ = chunk;
   }
   void RemoveFromList(Chunk* chunk) VARVE_REQUIRES(mu_) {
     if (chunk->next != nullptr) chunk->next->previous = chunk->previous;
     if (chunk->previous != nullptr) {
       chunk->previous->next = chunk->next;
     } else {
-      with_room_ = chunk->next;
+      with_space_ = chunk->next;
     }
   }
 
   Mutex mu_;
-  Chunk* with_room_ VARVE_GUARDED_BY(mu_) = nullptr;
+  Chunk* with_space_ VARVE_GUARDED_BY(mu_) = nullptr;
   Chunk* kept_ VARVE_GUARDED_BY(mu_) = nullptr;  // Empty, and in the list.
 };
 

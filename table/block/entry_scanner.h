@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "table/block/format.h"
-#include "util/threads/context_memory.h"
+#include "util/threads/thread_arena.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -30,7 +30,7 @@ Status DecodeBlockTail(const Slice& body, BlockTail* tail);
 
 // What a block's keys may take put together, for who keeps them all or works
 // through them: those that share much with the one before grow. In blocks of
-// range deletions, of properties and in a metaindex, honest ones share next to
+// range deletions, of properties and in a metaindex, valid ones share next to
 // nothing, or take a few KiB; others must not take all memory.
 // Keys that share nothing always fit.
 inline ByteBudget KeyBudget(size_t block_size) {
@@ -56,7 +56,7 @@ class EntryScanner {
   // together keys that are long, if that is not null.
   explicit EntryScanner(const Slice& entries,
                         ValueLength value_length = ValueLength::kStored,
-                        ContextBuffer* long_key = nullptr)
+                        ArenaBuffer* long_key = nullptr)
       : value_length_(value_length),
         entries_(entries),
         rest_(entries),
@@ -88,7 +88,7 @@ class EntryScanner {
 
  private:
   bool Fail(const char* problem);
-  // Makes room for a key, keeping the bytes that it shares.
+  // Makes space for a key, keeping the bytes that it shares.
   void GrowKey(size_t size);
 
   const ValueLength value_length_;
@@ -99,8 +99,8 @@ class EntryScanner {
   char* key_ = inline_key_;
   size_t key_size_ = 0;
   size_t key_capacity_ = kInlineKeySize;
-  ContextBuffer own_long_key_;
-  ContextBuffer* const long_key_;
+  ArenaBuffer own_long_key_;
+  ArenaBuffer* const long_key_;
   char inline_key_[kInlineKeySize];
   Slice value_;
   const char* problem_ = nullptr;

@@ -2,7 +2,7 @@
 #pragma once
 
 // The frame of a table file: block handles, block trailers and the footer.
-// See README.md of this floor for the layout.
+// See table/README.md for the layout.
 
 #include <cstdint>
 #include <string>
@@ -50,7 +50,7 @@ class ByteBudget {
     return true;
   }
   // REQUIRES: the block fits its file, whose size the budget began with. Blocks
-  // lie apart, so all that an honest table names fit together.
+  // lie apart, so all that an valid table names fit together.
   bool Take(const BlockHandle& handle) {
     return Take(handle.size + kBlockTrailerSize);
   }

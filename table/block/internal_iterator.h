@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "util/threads/context_memory.h"
+#include "util/threads/thread_arena.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -21,7 +21,7 @@ struct IteratorPosition {
 // An iterator over others shows the position of the one that it stands on as
 // its own, so that reading the entry passes through no layer.
 // Thread-safety: owned by one thread at a time.
-class InternalIterator : public InContext {
+class InternalIterator : public InArena {
  public:
   InternalIterator(const InternalIterator&) = delete;
   InternalIterator& operator=(const InternalIterator&) = delete;
@@ -38,10 +38,10 @@ class InternalIterator : public InContext {
   virtual void Prev() = 0;
 
   // Lets go of all that it holds (pins, references, memory on the heap), so
-  // that it can be kept in a context; it then stands nowhere, and can be used
+  // that it can be kept in an arena; it then stands nowhere, and can be used
   // again while what it was made for is still there. False if it cannot: it
   // is only to be destroyed.
-  virtual bool Park() { return false; }
+  virtual bool ResetForReuse() { return false; }
 
   // OK at the end of the data; else what stopped it. Valid() is then false.
   virtual Status status() const = 0;

@@ -29,7 +29,7 @@ class MergingIterator final : public InternalIterator {
  public:
   MergingIterator(const InternalKeyComparator* comparator,
                   std::span<std::unique_ptr<InternalIterator>> children,
-                  ContextMemory* memory)
+                  ThreadArena* memory)
       : comparator_(*comparator),
         children_(children.size(), memory),
         heap_(memory) {
@@ -41,13 +41,14 @@ class MergingIterator final : public InternalIterator {
 
   Status status() const override { return status_; }
 
-  bool Park() override {
-    bool parked = true;
-    for (Child& child : children_) parked = child.iterator->Park() && parked;
+  bool ResetForReuse() override {
+    bool reusable = true;
+    for (Child& child : children_)
+      reusable = child.iterator->ResetForReuse() && reusable;
     heap_.clear();
     status_ = Status();
     ShowNothing();
-    return parked;
+    return reusable;
   }
 
   void SeekToFirst() override {
@@ -137,8 +138,8 @@ class MergingIterator final : public InternalIterator {
   }
 
   const InternalKeyComparator& comparator_;
-  ContextVector<Child> children_;
-  ContextVector<uint32_t> heap_;
+  ArenaVector<Child> children_;
+  ArenaVector<uint32_t> heap_;
   size_t second_best_ = kUnknown;  // A place of the heap, 1 or 2.
   Direction direction_ = Direction::kForward;
   Status status_;
@@ -243,7 +244,7 @@ class EmptyIterator final : public InternalIterator {
   void SeekForPrev(const Slice&) override {}
   void Next() override {}
   void Prev() override {}
-  bool Park() override { return status_.ok(); }
+  bool ResetForReuse() override { return status_.ok(); }
   Status status() const override { return status_; }
 
  private:
@@ -255,7 +256,7 @@ class EmptyIterator final : public InternalIterator {
 std::unique_ptr<InternalIterator> NewMergingIterator(
     const InternalKeyComparator* comparator,
     std::span<std::unique_ptr<InternalIterator>> children,
-    ContextMemory* memory) {
+    ThreadArena* memory) {
   if (children.empty()) return NewEmptyIterator(Status(), memory);
   if (children.size() == 1) return std::move(children[0]);
   return std::unique_ptr<InternalIterator>(
@@ -263,7 +264,7 @@ std::unique_ptr<InternalIterator> NewMergingIterator(
 }
 
 std::unique_ptr<InternalIterator> NewEmptyIterator(Status status,
-                                                   ContextMemory* memory) {
+                                                   ThreadArena* memory) {
   return std::unique_ptr<InternalIterator>(
       new (memory) EmptyIterator(std::move(status)));
 }

@@ -17,8 +17,7 @@ namespace varve {
 // from the children.
 std::unique_ptr<InternalIterator> NewMergingIterator(
     const InternalKeyComparator* comparator,
-    std::span<std::unique_ptr<InternalIterator>> children,
-    ContextMemory* memory);
+    std::span<std::unique_ptr<InternalIterator>> children, ThreadArena* memory);
 inline std::unique_ptr<InternalIterator> NewMergingIterator(
     const InternalKeyComparator* comparator,
     std::vector<std::unique_ptr<InternalIterator>> children) {
@@ -27,6 +26,6 @@ inline std::unique_ptr<InternalIterator> NewMergingIterator(
 
 // An iterator without entries.
 std::unique_ptr<InternalIterator> NewEmptyIterator(
-    Status status, ContextMemory* memory = nullptr);
+    Status status, ThreadArena* memory = nullptr);
 
 }  // namespace varve

@@ -173,7 +173,7 @@ class Salvager {
     return BlockHandle{offset, *size};
   }
 
-  // Zeros fill up the room before a block that was aligned, which begins with
+  // Zeros fill up the space before a block that was aligned, which begins with
   // one of its own at most.
   uint64_t SkipPadding(uint64_t offset) {
     window_.resize(std::max(window_.size(), kFirstWindowBytes));

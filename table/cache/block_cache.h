@@ -87,7 +87,7 @@ class BlockCache : public Cache {
 
   // How often it did what only it does, to tell it from another kind: blocks
   // put into slots here.
-  virtual uint64_t WitnessCount() const = 0;
+  virtual uint64_t PathCount() const = 0;
 
   // A number for a table, which no other that uses this cache has.
   uint64_t NewTableId() {

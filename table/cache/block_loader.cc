@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
 // How large a compressed index is at most: tables are opened with the whole of
-// it in memory. Separators are short, so honest ones stay far below.
+// it in memory. Separators are short, so valid ones stay far below.
 constexpr size_t kMaxIndexRatio = 1024;
 constexpr size_t kAlwaysAllowedIndexBytes = size_t{64} << 20;
 

@@ -26,10 +26,10 @@ namespace varve {
 class StatisticsImpl;
 
 // The body of a data block as it stands in the file but for its compression.
-struct FileBody : public InContext {
+struct FileBody : public InArena {
   // `memory` may be null.
-  explicit FileBody(ContextMemory* memory = nullptr)
-      : heap{ContextBuffer(memory)}, uncompressed{ContextBuffer(memory)} {}
+  explicit FileBody(ThreadArena* memory = nullptr)
+      : heap{ArenaBuffer(memory)}, uncompressed{ArenaBuffer(memory)} {}
   // Gives up memory on the heap.
   void Trim() {
     heap.buffer.Trim();

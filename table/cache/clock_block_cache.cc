@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve {
 
@@ -54,7 +54,7 @@ ClockBlockCache::Shard* ClockBlockCache::ShardOf(const BlockSlot* slot) const {
 }
 
 BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
-  const ReadSection section;
+  const EpochGuard section;
   // T2. acquire pairs with the release in Insert.
   Block* const block = place.slot->load(std::memory_order_acquire);
   if (block == nullptr) return BlockRef();
@@ -75,7 +75,7 @@ bool ClockBlockCache::Admit(const BlockPlace& place) {
   Shard* const shard = ShardOf(place.slot);
   MutexLock lock(&shard->mutex);
   // What was pinned when the capacity shrank may go now.
-  if (shard->usage_bytes > shard->capacity_bytes) MakeRoom(shard, 0);
+  if (shard->usage_bytes > shard->capacity_bytes) MakeSpace(shard, 0);
   return shard->admission.Admit(place.last_miss, place.handle->size,
                                 shard->usage_bytes, shard->capacity_bytes);
 }
@@ -93,7 +93,7 @@ BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
   }
   // A block that never fits must not push out all others.
   if (charge > shard->capacity_bytes) return ref;
-  MakeRoom(shard, charge);
+  MakeSpace(shard, charge);
   if (strict_ && shard->usage_bytes + charge > shard->capacity_bytes) {
     return ref;
   }
@@ -127,7 +127,7 @@ void ClockBlockCache::Evict(Shard* shard, Block* block) {
   Retire(block, &FreeBlock);
 }
 
-void ClockBlockCache::MakeRoom(Shard* shard, size_t more_bytes) {
+void ClockBlockCache::MakeSpace(Shard* shard, size_t more_bytes) {
   // Blocks lose their mark in the first turn and go in the second. After two
   // in which none went, all are pinned.
   size_t looks = 0;
@@ -163,7 +163,7 @@ void ClockBlockCache::Divide(size_t block_bytes) {
     Shard* const shard = &shards_[i];
     MutexLock lock(&shard->mutex);
     shard->capacity_bytes = ShardPart(block_bytes, i, shard_count_);
-    MakeRoom(shard, 0);
+    MakeSpace(shard, 0);
   }
 }
 
@@ -176,7 +176,7 @@ size_t ClockBlockCache::GetUsage() const {
   return sum;
 }
 
-uint64_t ClockBlockCache::WitnessCount() const {
+uint64_t ClockBlockCache::PathCount() const {
   uint64_t sum = 0;
   for (size_t i = 0; i < shard_count_; ++i) {
     MutexLock lock(&shards_[i].mutex);

@@ -10,10 +10,11 @@
 // carries the cache's hold; only who holds the shard's mutex changes it. A
 // block's `refs` counts pins and the hold.
 // Transitions. T1: Insert stores a block into an empty slot with release.
-// T2: a reader, inside a read section, loads a slot with acquire. T3: Evict
+// T2: a reader, inside a read-side critical section, loads a slot with acquire.
+// T3: Evict
 // stores null, takes the block out of its ring, and retires it: the hold is
-// dropped when every read section that may have seen it has ended. T4: a
-// reader that needs a block beyond its section pins it inside.
+// dropped when every read-side critical section that may have seen it has
+// ended. T4: a reader that needs a block beyond its section pins it inside.
 // Invariants. I1: a block that a reader got by T2 is not freed before its
 // section ends, nor while it is pinned. I2: usage is the sum of the charges of
 // the blocks in the rings.
@@ -53,7 +54,7 @@ class ClockBlockCache final : public BlockCache {
   size_t GetUsage() const override;
   size_t GetPinnedUsage() const override;
   void EraseUnreferenced() override;
-  uint64_t WitnessCount() const override;
+  uint64_t PathCount() const override;
 
  protected:
   void Divide(size_t block_bytes) override;
@@ -71,7 +72,7 @@ class ClockBlockCache final : public BlockCache {
 
   Shard* ShardOf(const BlockSlot* slot) const;
   // Evicts until `more_bytes` fit, or two turns of the hand found nothing.
-  static void MakeRoom(Shard* shard, size_t more_bytes)
+  static void MakeSpace(Shard* shard, size_t more_bytes)
       VARVE_REQUIRES(shard->mutex);
   static void Evict(Shard* shard, Block* block) VARVE_REQUIRES(shard->mutex);
   static void RemoveFromRing(Shard* shard, Block* block)

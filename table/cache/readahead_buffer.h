@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "util/threads/context_memory.h"
+#include "util/threads/thread_arena.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -31,7 +31,7 @@ class ReadaheadBuffer {
   ReadaheadBuffer(const RandomAccessFile* file, uint64_t file_size,
                   size_t fixed_bytes);
   // Without a file: Open it first. `memory` may be null.
-  ReadaheadBuffer(size_t fixed_bytes, ContextMemory* memory)
+  ReadaheadBuffer(size_t fixed_bytes, ThreadArena* memory)
       : fixed_bytes_(fixed_bytes), buffer_(memory) {}
   ReadaheadBuffer(const ReadaheadBuffer&) = delete;
   ReadaheadBuffer& operator=(const ReadaheadBuffer&) = delete;
@@ -39,7 +39,7 @@ class ReadaheadBuffer {
   // Turns to a file, with nothing of it there, as if it had not been used.
   void Open(const RandomAccessFile* file, uint64_t file_size);
   // Forgets what is there, and gives up memory on the heap.
-  void Park() {
+  void ResetForReuse() {
     Open(file_, file_size_);
     buffer_.Trim();
   }
@@ -72,7 +72,7 @@ class ReadaheadBuffer {
   uint64_t last_end_ = 0;  // Of the last part that was asked for.
   uint64_t offset_ = 0;    // Of data_ in the file.
   Slice data_;
-  ContextBuffer buffer_;
+  ArenaBuffer buffer_;
 };
 
 }  // namespace varve

@@ -5,7 +5,7 @@
 
 #include "table/block/entry_scanner.h"
 #include "util/bytes/coding.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kTwoLevel = 2;
 constexpr uint32_t kBinarySearchWithFirstKey = 3;
 
-// Keys that share much with the one before grow when they are decoded. Honest
+// Keys that share much with the one before grow when they are decoded. Valid
 // indexes stay far below these bounds; others must not take all memory.
 constexpr size_t kMaxArenaGrowth = 256;
 constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
@@ -72,10 +72,10 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   last_misses_ = std::make_unique<uint8_t[]>(size());
   has_prefixes_ = with_prefixes;
   if (!with_prefixes) return;
-  tops_.reserve(node_count_);
-  const bool with_summits = node_count_ > kTopsOfSummit;
-  if (with_summits) summits_.reserve(node_count_ / kTopsOfSummit + 1);
-  CountWitness(Witness::kPrefixIndex);
+  upper_level_.reserve(node_count_);
+  const bool with_top_level = node_count_ > kTopFanout;
+  if (with_top_level) top_level_.reserve(node_count_ / kTopFanout + 1);
+  CountPath(PathCounter::kPrefixIndex);
   // The separators rise, so what the first and the last begin with, all do.
   // (An index that is out of order gives wrong answers, not wrong accesses.)
   const Slice first = SeparatorUserKey(0);
@@ -94,10 +94,10 @@ void TableIndex::MakeNodes(bool with_prefixes) {
     const Slice key = SeparatorUserKey(i);
     prefix = key.size() < common_size_ ? 0 : PrefixOf(key);
     if (i + 1 == size() || (i + 1) % IndexNode::kFanout == 0) {
-      tops_.push_back(prefix);
-      if (with_summits &&
-          (i + 1 == size() || tops_.size() % kTopsOfSummit == 0)) {
-        summits_.push_back(prefix);
+      upper_level_.push_back(prefix);
+      if (with_top_level &&
+          (i + 1 == size() || upper_level_.size() % kTopFanout == 0)) {
+        top_level_.push_back(prefix);
       }
     }
   }
@@ -143,7 +143,7 @@ Status TableIndex::DecodeEntries(const Slice& entries,
       return entry.EntryError("block handle beyond the file: offset " + place);
     }
     if (!blocks.Take(handle)) {
-      return entry.EntryError("more blocks than the file has room for");
+      return entry.EntryError("more blocks than the file has space for");
     }
     if (!user_keys_ && entry.key().size() < kTrailerSize) {
       return entry.EntryError("the separator has no trailer");
@@ -159,7 +159,7 @@ Status TableIndex::DecodeEntries(const Slice& entries,
 }
 
 size_t TableIndex::Find(const Slice& internal_key) const {
-  if (!has_prefixes_) CountWitness(Witness::kBinarySearch);
+  if (!has_prefixes_) CountPath(PathCounter::kBinarySearch);
   size_t left = 0;
   size_t right = handles_.size();
   while (left < right) {

@@ -10,11 +10,11 @@
 // For bytewise order it can be searched in two steps without touching a key:
 // nodes of 16 separators hold eight bytes of each (those behind what all
 // separators begin with, as a number) beside their slots, and a small array
-// holds the last prefix of each node, its top. Of a large table even that array
+// holds the last prefix of each node. Of a large table even that array
 // is mostly not in the processor's caches, and halving it would miss at each
-// step: of each 32 tops a smaller array holds the last, so that the search
-// comes to four lines, which are fetched together. Only where prefixes are
-// equal the keys themselves are compared.
+// step: of each 32 entries of it a smaller array holds the last, so that the
+// search comes to four lines, which are fetched together. Only where prefixes
+// are equal the keys themselves are compared.
 //
 // Thread-safety: immutable after Decode, but for slots and last misses, which
 // are the block cache's.
@@ -122,16 +122,17 @@ class TableIndex {
 
   size_t ApproximateMemoryUsage() const {
     return node_count_ * sizeof(IndexNode) +
-           (tops_.capacity() + summits_.capacity()) * sizeof(tops_[0]) +
+           (upper_level_.capacity() + top_level_.capacity()) *
+               sizeof(upper_level_[0]) +
            arena_.capacity() + starts_.capacity() * sizeof(starts_[0]) +
            handles_.capacity() * (sizeof(handles_[0]) + 1);
   }
 
  private:
-  static constexpr size_t kTopsOfSummit = 32;
+  static constexpr size_t kTopFanout = 32;
 
   void MakeNodes(bool with_prefixes);
-  size_t LowerBoundTop(uint64_t prefix) const;
+  size_t LowerBoundNode(uint64_t prefix) const;
   uint64_t PrefixOf(const Slice& user_key) const {
     return KeyPrefix(user_key, common_size_);
   }
@@ -150,10 +151,10 @@ class TableIndex {
   size_t node_count_ = 0;
   std::unique_ptr<uint8_t[]> last_misses_;
   bool has_prefixes_ = false;
-  size_t common_size_ = 0;      // Of what all separators begin with.
-  std::vector<uint64_t> tops_;  // The last prefix of each node.
-  // The last top of each kTopsOfSummit; none if there are no more tops.
-  std::vector<uint64_t> summits_;
+  size_t common_size_ = 0;             // Of what all separators begin with.
+  std::vector<uint64_t> upper_level_;  // The last prefix of each node.
+  // The last prefix of each kTopFanout entries; empty if there are no more.
+  std::vector<uint64_t> top_level_;
 };
 
 // Starts loading a node.
@@ -162,15 +163,15 @@ inline void PrefetchNode(const IndexNode& node) {
   for (size_t i = 0; i < sizeof(node); i += 64) __builtin_prefetch(p + i);
 }
 
-inline size_t TableIndex::LowerBoundTop(uint64_t prefix) const {
+inline size_t TableIndex::LowerBoundNode(uint64_t prefix) const {
   const size_t first =
-      LowerBoundPrefix(summits_.data(), summits_.size(), prefix) *
-      kTopsOfSummit;
-  if (first >= tops_.size()) return tops_.size();
-  const size_t count = std::min(kTopsOfSummit, tops_.size() - first);
-  const uint64_t* const tops = tops_.data() + first;
-  for (size_t i = 0; i < count; i += 8) __builtin_prefetch(tops + i);
-  return first + LowerBoundPrefix(tops, count, prefix);
+      LowerBoundPrefix(top_level_.data(), top_level_.size(), prefix) *
+      kTopFanout;
+  if (first >= upper_level_.size()) return upper_level_.size();
+  const size_t count = std::min(kTopFanout, upper_level_.size() - first);
+  const uint64_t* const upper = upper_level_.data() + first;
+  for (size_t i = 0; i < count; i += 8) __builtin_prefetch(upper + i);
+  return first + LowerBoundPrefix(upper, count, prefix);
 }
 
 inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
@@ -186,8 +187,8 @@ inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
     }
   }
   place->prefix = PrefixOf(user_key);
-  place->node = LowerBoundTop(place->prefix);
-  if (place->node == tops_.size()) {
+  place->node = LowerBoundNode(place->prefix);
+  if (place->node == upper_level_.size()) {
     *block = handles_.size();
     return false;
   }

@@ -29,7 +29,7 @@ class BlockBatch {
   enum class Added : uint8_t {
     kRead,     // Will be read.
     kCached,   // Was found after all.
-    kFull,     // No room before the next Clear.
+    kFull,     // No space before the next Clear.
     kRefused,  // Not for a batch: it is too large, or its place is wrong.
   };
 

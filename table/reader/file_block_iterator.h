@@ -29,7 +29,7 @@ class FileBlockIterator {
   // Shows where it stands in *position, which must outlive it.
   // `memory`, for long keys, may be null.
   explicit FileBlockIterator(IteratorPosition* position,
-                             ContextMemory* memory = nullptr)
+                             ThreadArena* memory = nullptr)
       : position_(position), long_key_(memory), renumbered_key_(memory) {}
   FileBlockIterator(const FileBlockIterator&) = delete;
   FileBlockIterator& operator=(const FileBlockIterator&) = delete;
@@ -48,7 +48,7 @@ class FileBlockIterator {
   void Next();
 
   // Leaves the body, and gives up memory on the heap.
-  void Park() {
+  void ResetForReuse() {
     scanner_.reset();
     long_key_.Trim();
     renumbered_key_.Trim();
@@ -74,9 +74,9 @@ class FileBlockIterator {
   SequenceNumber global_sequence_ = 0;
   const char* restarts_ = nullptr;
   uint32_t restart_count_ = 0;
-  ContextBuffer long_key_;
+  ArenaBuffer long_key_;
   std::optional<EntryScanner> scanner_;  // Of the body.
-  ContextBuffer renumbered_key_;         // With the global sequence number.
+  ArenaBuffer renumbered_key_;           // With the global sequence number.
   Status status_;
 };
 

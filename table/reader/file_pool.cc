@@ -195,10 +195,10 @@ FilePool::FilePool(Env* env, const FileOptions& file_options,
       statistics_(statistics),
       bound_(max_open_files_) {
   RefreshDescriptorLimit();
-  AddDescriptorGiver(this);
+  AddDescriptorOwner(this);
 }
 
-FilePool::~FilePool() { RemoveDescriptorGiver(this); }
+FilePool::~FilePool() { RemoveDescriptorOwner(this); }
 
 size_t FilePool::open_files() const {
   MutexLock lock(&mu_);
@@ -317,12 +317,12 @@ size_t FilePool::Held() const {
   return held_.load(std::memory_order_relaxed);
 }
 
-DescriptorGiver::Gift FilePool::GiveBack(size_t count, size_t keep) {
+DescriptorOwner::CloseResult FilePool::GiveBack(size_t count, size_t keep) {
   std::vector<std::unique_ptr<RandomAccessFile>> victims;
-  Gift gift;
+  CloseResult result;
   {
     MutexLock lock(&mu_);
-    if (places_ <= keep) return gift;
+    if (places_ <= keep) return result;
     count = std::min(count, places_ - keep);
     while (victims.size() < count) {
       victims.push_back(TakeVictim());
@@ -330,15 +330,15 @@ DescriptorGiver::Gift FilePool::GiveBack(size_t count, size_t keep) {
       victims.pop_back();
       break;
     }
-    gift.closed = victims.size();
+    result.closed = victims.size();
     const size_t left = places_ - victims.size();
-    gift.more_soon = left > 0;
+    result.more_soon = left > 0;
     bound_ = std::min(bound_, std::max<size_t>(left, 1));
     opens_at_bound_ = 0;
   }
   victims.clear();
-  GivePlacesBack(gift.closed);
-  return gift;
+  GivePlacesBack(result.closed);
+  return result;
 }
 
 void FilePool::GivePlacesBack(size_t count) {

@@ -64,7 +64,7 @@ namespace varve {
 
 class StatisticsImpl;
 
-class FilePool : private DescriptorGiver {
+class FilePool : private DescriptorOwner {
  public:
   // A negative `max_open_files` sets no bound: files are closed only when the
   // process runs short of descriptors. `statistics` may be null.
@@ -98,7 +98,7 @@ class FilePool : private DescriptorGiver {
   Status OpenPinned(PooledFile* file, bool waits);
   Status OpenTarget(PooledFile* file, bool waits) VARVE_EXCLUDES(mu_);
   size_t Held() const override;
-  Gift GiveBack(size_t count, size_t keep) override;
+  CloseResult GiveBack(size_t count, size_t keep) override;
   // Counts a place, if there is one, or raises the bound for it: see
   // Descriptors.
   bool TakePlace() VARVE_REQUIRES(mu_);

@@ -34,7 +34,7 @@ class ReadTarget {
     }
     size_ = value.size();
   }
-  // A value in a block that the read section at hand protects.
+  // A value in a block that the read-side critical section at hand protects.
   void SetFromCached(const Slice& value, Block* block) {
     if (copy_ != nullptr) {
       copy_->assign(value.data(), value.size());

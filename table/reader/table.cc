@@ -27,8 +27,8 @@ Status Table::Open(const TableReaderOptions& options,
   return s;
 }
 
-inline void Table::Count(const TableProbe& probe, uint64_t lane) {
-  probe.result->counts.lanes += lane;
+inline void Table::Count(const TableProbe& probe, uint64_t unit) {
+  probe.result->counts.packed += unit;
 }
 
 template <bool kSpans>

@@ -90,7 +90,7 @@ class Table {
 
   // Looks for the newest update of the lookup's key that its sequence number
   // sees. Records a span for each step if `kSpans`. REQUIRES: the result's
-  // state is kNotFound; the caller is inside a read section.
+  // state is kNotFound; the caller is inside a read-side critical section.
   template <bool kSpans>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupResult* result) const;
@@ -98,7 +98,7 @@ class Table {
   // The same in four steps, so that the cache misses of many lookups overlap:
   // each step starts loading what the next one reads. A probe that is done
   // has its result and status set, and is not to be given to further steps.
-  // REQUIRES: all steps are inside one read section.
+  // REQUIRES: all steps are inside one read-side critical section.
   void StartProbe(TableProbe* probe) const;  // Filter line, index node.
   void ProbeIndex(TableProbe* probe) const;  // Block's header.
   void ProbeBlock(TableProbe* probe) const;  // Entry.
@@ -156,8 +156,8 @@ class Table {
   bool FindInBody(const Slice& body, size_t i, TableProbe* probe) const;
   // Takes note of the newest entry of the key. True if it has a value.
   bool Conclude(uint64_t trailer, TableProbe* probe) const;
-  // Adds one to a lane of the lookup's ReadCounts.
-  static void Count(const TableProbe& probe, uint64_t lane);
+  // Adds one to a packed counter of the lookup's ReadCounts.
+  static void Count(const TableProbe& probe, uint64_t unit);
 
   TableCore core_;
 };

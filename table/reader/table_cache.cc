@@ -15,7 +15,7 @@
 #include "table/reader/file_pool.h"
 #include "table/reader/table_iterator.h"
 #include "util/base/mutex.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -63,7 +63,7 @@ class Shard {
 
   // Take tables out, until one more fits and until no more than the shard's
   // part of the cache is charged; the caller lets go of them without the mutex.
-  void MakeRoom(Tables* garbage) VARVE_REQUIRES(mu_);
+  void MakeSpace(Tables* garbage) VARVE_REQUIRES(mu_);
   void Charge(Slot* slot, Tables* garbage) VARVE_REQUIRES(mu_);
   void RemoveOne(Tables* garbage) VARVE_REQUIRES(mu_);
   bool keeps_order() const {
@@ -107,7 +107,7 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
       *table = slot->table;
       return slot->status;
     }
-    MakeRoom(&garbage);
+    MakeSpace(&garbage);
     slot = std::make_shared<Slot>();
     if (keeps_order()) {
       order_.push_front(number);
@@ -153,7 +153,7 @@ size_t Shard::ApproximateMemoryUsage() const {
   return bytes;
 }
 
-void Shard::MakeRoom(Tables* garbage) {
+void Shard::MakeSpace(Tables* garbage) {
   while (slots_.size() >= max_tables_) RemoveOne(garbage);
 }
 
@@ -236,7 +236,7 @@ struct TableCache::Rep {
   FilePool* const pool;
   bool missing_is_gone = false;
   std::vector<std::unique_ptr<Shard>> shards;
-  Mutex memo_mutex;
+  Mutex handle_mutex;
 };
 
 Status TableCache::Rep::OpenFile(const std::string& path,
@@ -291,8 +291,8 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
   options.tail_size = table_file.tail_size;
   options.manifest_largest_sequence = table_file.largest_sequence;
   options.separate_reads = file_options.uncached_open;
-  CountWitness(options.separate_reads ? Witness::kUncachedOpen
-                                      : Witness::kTailRead);
+  CountPath(options.separate_reads ? PathCounter::kUncachedOpen
+                                   : PathCounter::kTailRead);
   std::unique_ptr<Table> opened;
   s = Table::Open(options, std::move(file), &opened);
   *table = std::move(opened);
@@ -337,31 +337,31 @@ Status TableCache::Find(const TableFile& file, std::shared_ptr<Table>* table) {
           table);
 }
 
-Status TableCache::FindAndRemember(const TableFile& file, TableMemo* memo,
-                                   const Table** table,
-                                   std::shared_ptr<Table>* owner) {
+Status TableCache::FindAndCache(const TableFile& file,
+                                CachedTableHandle* handle, const Table** table,
+                                std::shared_ptr<Table>* owner) {
   Status s = Find(file, owner);
   *table = owner->get();
   if (!s.ok() || rep_->forgets()) return s;
-  MutexLock lock(&rep_->memo_mutex);
+  MutexLock lock(&rep_->handle_mutex);
   // relaxed: it changes under the mutex only.
-  if (memo->table.load(std::memory_order_relaxed) == nullptr) {
-    memo->owner = *owner;
+  if (handle->table.load(std::memory_order_relaxed) == nullptr) {
+    handle->owner = *owner;
     // release pairs with the acquire in Find.
-    memo->table.store(*table, std::memory_order_release);
+    handle->table.store(*table, std::memory_order_release);
   }
   return s;
 }
 
 std::unique_ptr<InternalIterator> TableCache::NewIterator(
-    const ReadOptions& options, const TableFile& file, TableMemo* memo,
-    ContextMemory* memory) {
+    const ReadOptions& options, const TableFile& file,
+    CachedTableHandle* handle, ThreadArena* memory) {
   const Table* table;
   std::shared_ptr<Table> owner;
-  Status s =
-      memo != nullptr ? Find(file, memo, &table, &owner) : Find(file, &owner);
+  Status s = handle != nullptr ? Find(file, handle, &table, &owner)
+                               : Find(file, &owner);
   if (!s.ok()) return NewEmptyIterator(std::move(s), memory);
-  if (memo == nullptr) table = owner.get();
+  if (handle == nullptr) table = owner.get();
   return std::unique_ptr<InternalIterator>(new (memory) TableIterator(
       options, &table->core(), std::move(owner), memory));
 }

@@ -25,12 +25,12 @@ class FilePool;
 
 // What a file's metadata remember of its table: the table itself, which then
 // stays open as long as they do.
-struct TableMemo {
-  TableMemo() = default;
+struct CachedTableHandle {
+  CachedTableHandle() = default;
   // A copy of the metadata does not remember the table. noexcept, so that
   // metadata move when a vector of them grows.
-  TableMemo(const TableMemo& other) noexcept { *this = other; }
-  TableMemo& operator=(const TableMemo& other) noexcept {
+  CachedTableHandle(const CachedTableHandle& other) noexcept { *this = other; }
+  CachedTableHandle& operator=(const CachedTableHandle& other) noexcept {
     // relaxed, both: see below.
     without_tombstones.store(
         other.without_tombstones.load(std::memory_order_relaxed),
@@ -72,20 +72,20 @@ class TableCache {
 
   // The table, found through what the file's metadata remember of it, if no
   // tables are forgotten: one load then. Else *owner keeps it.
-  Status Find(const TableFile& file, TableMemo* memo, const Table** table,
-              std::shared_ptr<Table>* owner) {
+  Status Find(const TableFile& file, CachedTableHandle* handle,
+              const Table** table, std::shared_ptr<Table>* owner) {
     // acquire pairs with the release in Remember: the table is seen whole.
-    *table = memo->table.load(std::memory_order_acquire);
+    *table = handle->table.load(std::memory_order_acquire);
     if (*table != nullptr) [[likely]]
       return Status();
-    return FindAndRemember(file, memo, table, owner);
+    return FindAndCache(file, handle, table, owner);
   }
 
   // Never null; errors are in its status(). Keeps the table open, but by the
-  // memo, if there is one: then it must not outlive the file's metadata.
+  // handle, if there is one: then it must not outlive the file's metadata.
   std::unique_ptr<InternalIterator> NewIterator(
       const ReadOptions& options, const TableFile& file,
-      TableMemo* memo = nullptr, ContextMemory* memory = nullptr);
+      CachedTableHandle* handle = nullptr, ThreadArena* memory = nullptr);
 
   // See FilePool.
   void ExpectOtherWriters();
@@ -102,8 +102,8 @@ class TableCache {
   size_t TEST_OpenFiles() const;
 
  private:
-  Status FindAndRemember(const TableFile& file, TableMemo* memo,
-                         const Table** table, std::shared_ptr<Table>* owner);
+  Status FindAndCache(const TableFile& file, CachedTableHandle* handle,
+                      const Table** table, std::shared_ptr<Table>* owner);
 
   struct Rep;
   std::unique_ptr<Rep> rep_;

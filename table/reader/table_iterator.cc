@@ -6,7 +6,7 @@
 
 namespace varve {
 
-TableIterator::TableIterator(const ReadOptions& options, ContextMemory* memory)
+TableIterator::TableIterator(const ReadOptions& options, ThreadArena* memory)
     : options_(options),
       memory_(memory),
       readahead_(options.readahead_size, memory) {
@@ -15,7 +15,7 @@ TableIterator::TableIterator(const ReadOptions& options, ContextMemory* memory)
 
 TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
                              std::shared_ptr<const void> owner,
-                             ContextMemory* memory)
+                             ThreadArena* memory)
     : TableIterator(options, memory) {
   Open(core, std::move(owner));
 }
@@ -29,12 +29,12 @@ void TableIterator::Open(const TableCore* core,
   owner_ = std::move(owner);
 }
 
-bool TableIterator::Park() {
+bool TableIterator::ResetForReuse() {
   LeaveBlock();
-  entry_.Park();
-  body_entry_.Park();
+  entry_.ResetForReuse();
+  body_entry_.ResetForReuse();
   if (body_ != nullptr) body_->Trim();
-  readahead_.Park();
+  readahead_.ResetForReuse();
   if (owner_ == nullptr) return true;
   owner_.reset();
   return false;

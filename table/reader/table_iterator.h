@@ -23,14 +23,14 @@ class TableIterator final : public InternalIterator {
   // null.
   TableIterator(const ReadOptions& options, const TableCore* core,
                 std::shared_ptr<const void> owner,
-                ContextMemory* memory = nullptr);
+                ThreadArena* memory = nullptr);
   // Without a table: Open one first. `memory` may be null.
-  TableIterator(const ReadOptions& options, ContextMemory* memory);
+  TableIterator(const ReadOptions& options, ThreadArena* memory);
 
   // Turns to a table, standing nowhere in it.
   void Open(const TableCore* core, std::shared_ptr<const void> owner);
   // False if the table may go now: it was kept by the owner.
-  bool Park() override;
+  bool ResetForReuse() override;
 
   void SeekToFirst() override;
   void SeekToLast() override;
@@ -95,7 +95,7 @@ class TableIterator final : public InternalIterator {
   void PrefetchNextBlock() const;
 
   const ReadOptions options_;
-  ContextMemory* const memory_;
+  ThreadArena* const memory_;
   std::shared_ptr<const void> owner_;
   const TableCore* core_ = nullptr;
 

@@ -49,7 +49,7 @@ Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
       s = entry.EntryError("bad handle of block '" + entry.key().ToString() +
                            "'");
     } else if (!blocks.Take(block)) {
-      s = entry.EntryError("more blocks than the file has room for");
+      s = entry.EntryError("more blocks than the file has space for");
     } else {
       visit(entry.key(), block);
     }

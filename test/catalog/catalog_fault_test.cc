@@ -27,7 +27,7 @@ CatalogOptions CatalogOptionsFor(Env* env) {
   options.options = TinyOptions();
   options.options.env = env;
   options.create_if_missing = true;
-  options.drop_patience_us = 0;
+  options.drop_timeout_us = 0;
   return options;
 }
 
@@ -309,8 +309,8 @@ class FailingMeeting final : public EnvWrapper {
       changed_.SignalAll();
       if (is_first) {
         begin_second_();
-        constexpr uint64_t kPatienceUs = 50000;
-        while (syncs_ == 1 && changed_.WaitFor(&mutex_, kPatienceUs)) {
+        constexpr uint64_t kTimeoutUs = 50000;
+        while (syncs_ == 1 && changed_.WaitFor(&mutex_, kTimeoutUs)) {
         }
         faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(),
                            kSyncDirectoryOperation);

@@ -58,7 +58,7 @@ class Session : private ManyFaultsSession {
     options_.options.target_file_size_base = 16 << 10;
     options_.options.max_open_files = 16;
     options_.create_if_missing = true;
-    options_.drop_patience_us = 0;
+    options_.drop_timeout_us = 0;
     for (const char* name : {"a", "b", "c", "d"}) names_[name];
   }
   ~Session() {

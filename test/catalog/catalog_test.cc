@@ -17,7 +17,7 @@
 #include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve::test {
 namespace {
@@ -31,7 +31,7 @@ class CatalogTest : public ::testing::Test {
   CatalogTest() {
     options_.options = TinyOptions();
     options_.create_if_missing = true;
-    options_.drop_patience_us = 0;
+    options_.drop_timeout_us = 0;
   }
   void SetUp() override { Open(); }
 
@@ -97,7 +97,7 @@ TEST_F(CatalogTest, EndsDatabasesWhileAReaderStaysInside) {
     Put(name, "key", name);
   }
   Actor reader;
-  reader.Do([] { ReadSection::Enter(CurrentThreadRecord()); });
+  reader.Do([] { EpochGuard::Enter(CurrentThreadRecord()); });
   EXPECT_EQ(CloseIdle(), 2u);
   EXPECT_EQ(Get("one", "key"), "one");
   EXPECT_TRUE(Ok(catalog_->Drop("one")));
@@ -105,11 +105,11 @@ TEST_F(CatalogTest, EndsDatabasesWhileAReaderStaysInside) {
   ASSERT_TRUE(Ok(catalog_->Create("one")));
   Put("one", "key", "again");
   EXPECT_EQ(Get("one", "key"), "again");
-  reader.Do([] { ReadSection::Exit(CurrentThreadRecord()); });
+  reader.Do([] { EpochGuard::Exit(CurrentThreadRecord()); });
   EXPECT_EQ(Get("two", "key"), "two");
 }
 
-TEST_F(CatalogTest, FindsByAnySpelling) {
+TEST_F(CatalogTest, FindsInAnyCase) {
   ASSERT_TRUE(Ok(catalog_->Create("Oren")));
   ASSERT_TRUE(Ok(catalog_->Create("Straße")));
   const DatabaseRef oren = Find("oren");
@@ -260,7 +260,7 @@ TEST_F(CatalogTest, DropIsBusyWhileReferencesAreOut) {
 }
 
 TEST_F(CatalogTest, DropWaitsForReferences) {
-  options_.drop_patience_us = 1000000000;
+  options_.drop_timeout_us = 1000000000;
   Open();
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   DatabaseRef ref = Find("a");
@@ -304,8 +304,8 @@ TEST_F(CatalogTest, FindGivesTheFormerReferenceBack) {
   EXPECT_TRUE(Ok(catalog_->Drop("b")));
 }
 
-TEST_F(CatalogTest, RemembersABoundedNumberOfSpellings) {
-  options_.max_spellings = 8;
+TEST_F(CatalogTest, CachesABoundedNumberOfNames) {
+  options_.max_cached_names = 8;
   Open();
   for (const char* name : {"abcdefgh", "a database with a longer name"}) {
     ASSERT_TRUE(Ok(catalog_->Create(name)));
@@ -316,15 +316,15 @@ TEST_F(CatalogTest, RemembersABoundedNumberOfSpellings) {
       }
       EXPECT_TRUE(Ok(FindStatus(spelling)));
       EXPECT_TRUE(Ok(FindStatus(spelling)));
-      EXPECT_LE(catalog_->GetCounts().spellings, 8u);
+      EXPECT_LE(catalog_->GetCounts().cached_names, 8u);
     }
   }
   ASSERT_TRUE(Ok(catalog_->Drop("abcdefgh")));
   ASSERT_TRUE(Ok(catalog_->Drop("A Database With A Longer Name")));
-  EXPECT_EQ(catalog_->GetCounts().spellings, 0u);
+  EXPECT_EQ(catalog_->GetCounts().cached_names, 0u);
 }
 
-TEST_F(CatalogTest, LearnsNoSpellingTwice) {
+TEST_F(CatalogTest, CachesNoNameTwice) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(Ok(FindStatus("a")));
@@ -332,7 +332,7 @@ TEST_F(CatalogTest, LearnsNoSpellingTwice) {
     CloseIdle();
   }
   const bool learns = ChoicesOf(options_.options).catalog == CatalogMode{};
-  EXPECT_EQ(catalog_->GetCounts().spellings, learns ? 2u : 0u);
+  EXPECT_EQ(catalog_->GetCounts().cached_names, learns ? 2u : 0u);
 }
 
 TEST_F(CatalogTest, IsOpenOnce) {
@@ -349,7 +349,7 @@ TEST_F(CatalogTest, RefusesWhatItCannotBeOpenedWith) {
   EXPECT_TRUE(
       Catalog::Open(options, dir_.Sub("none"), &other).IsInvalidArgument());
   options = options_;
-  options.max_spellings = 3;
+  options.max_cached_names = 3;
   EXPECT_TRUE(
       Catalog::Open(options, dir_.Sub("new"), &other).IsInvalidArgument());
   options = options_;
@@ -400,7 +400,7 @@ TEST_F(CatalogTest, WhatADeathLeavesBehindIsCleanedUp) {
   EXPECT_TRUE(Ok(FindStatus("late")));
 }
 
-TEST_F(CatalogTest, LeavesFilesAndOtherSpellingsAlone) {
+TEST_F(CatalogTest, LeavesFilesAndOtherNamesAlone) {
   ASSERT_TRUE(Ok(catalog_->Close()));
   catalog_.reset();
   WriteWholeFile(root_ + "/dropped-3", "notes\n");

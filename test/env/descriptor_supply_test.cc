@@ -27,11 +27,11 @@ namespace {
 int OpenNull() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 // Holds descriptors. Thread-safe.
-class Holder : public DescriptorGiver {
+class Holder : public DescriptorOwner {
  public:
-  Holder() { AddDescriptorGiver(this); }
+  Holder() { AddDescriptorOwner(this); }
   ~Holder() override {
-    RemoveDescriptorGiver(this);
+    RemoveDescriptorOwner(this);
     MutexLock lock(&mu_);
     for (const int descriptor : held_) close(descriptor);
   }
@@ -44,17 +44,17 @@ class Holder : public DescriptorGiver {
     MutexLock lock(&mu_);
     return held_.size();
   }
-  Gift GiveBack(size_t count, size_t keep) override {
+  CloseResult GiveBack(size_t count, size_t keep) override {
     MutexLock lock(&mu_);
     ++calls_;
-    Gift gift;
-    while (gift.closed < count && held_.size() > keep) {
+    CloseResult result;
+    while (result.closed < count && held_.size() > keep) {
       close(held_.back());
       held_.pop_back();
-      ++gift.closed;
+      ++result.closed;
     }
-    gift.more_soon = pinned_;
-    return gift;
+    result.more_soon = pinned_;
+    return result;
   }
   void Pin(bool pinned) {
     MutexLock lock(&mu_);

@@ -44,7 +44,7 @@ std::string RandomBytes(size_t size, uint64_t seed) {
   return bytes;
 }
 
-// Reads all over a file and compares. `scratch` has room for 2 MiB.
+// Reads all over a file and compares. `scratch` has space for 2 MiB.
 void CheckReads(const RandomAccessFile& file, const std::string& expected,
                 char* scratch) {
   const size_t alignment = file.RequiredAlignment();

@@ -37,7 +37,7 @@ TEST(AblationTest, IsAllProductionByDefault) {
   EXPECT_EQ(options.memtable, MemTableMode::kBlinkTree);
   EXPECT_EQ(options.statistics, StatisticsMode::kPerCpu);
   EXPECT_EQ(options.snapshots, SnapshotMode::kPerThread);
-  EXPECT_EQ(options.context, ContextMode::kKept);
+  EXPECT_EQ(options.arena, ArenaMode::kKept);
   EXPECT_EQ(options.key_case, KeyCaseMode::kAsciiFirst);
   EXPECT_EQ(options.ToString(), "");
   EXPECT_EQ(Fields(Parsed("")), Fields(options));
@@ -53,7 +53,7 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("statistics=global").statistics, StatisticsMode::kGlobal);
   EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
   EXPECT_EQ(Parsed("snapshots=mutex").snapshots, SnapshotMode::kMutex);
-  EXPECT_EQ(Parsed("context=fresh").context, ContextMode::kFresh);
+  EXPECT_EQ(Parsed("arena=fresh").arena, ArenaMode::kFresh);
   EXPECT_EQ(Parsed("memory_accounting=atomic").memory_accounting,
             MemoryAccountingMode::kAtomic);
   EXPECT_EQ(Parsed("key_case=unicode").key_case, KeyCaseMode::kUnicode);

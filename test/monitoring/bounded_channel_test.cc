@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: the channel delivers each value once, those of one sender in order, and
-// refuses what it has no room for. Method: senders that retry, with the
+// refuses what it has no space for. Method: senders that retry, with the
 // receiver beside them, through a channel so small that it is always full or
 // empty.
 #include "monitoring/bounded_channel.h"

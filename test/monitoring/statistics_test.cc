@@ -123,13 +123,13 @@ TEST_P(StatisticsTest, CountsReadsOfMultiGetAmongAllReads) {
   EXPECT_EQ(statistics_->getTickerCount(Ticker::kBytesRead), 30u);
 }
 
-TEST_P(StatisticsTest, CountsABundleOnceForEachOfItsTickers) {
+TEST_P(StatisticsTest, CountsAGroupOnceForEachOfItsTickers) {
   std::vector<uint64_t> expected(kTickerCount);
-  for (size_t i = 0; i < kBundleCount; ++i) {
-    const auto bundle = static_cast<Bundle>(i);
-    EXPECT_FALSE(BundleTickers(bundle).empty());
-    for (size_t n = 0; n <= i; ++n) impl_->TickBundle(bundle);
-    for (const Ticker ticker : BundleTickers(bundle)) {
+  for (size_t i = 0; i < kCounterGroupCount; ++i) {
+    const auto group = static_cast<CounterGroup>(i);
+    EXPECT_FALSE(GroupTickers(group).empty());
+    for (size_t n = 0; n <= i; ++n) impl_->TickGroup(group);
+    for (const Ticker ticker : GroupTickers(group)) {
       expected[static_cast<size_t>(ticker)] += i + 1;
     }
   }

@@ -222,7 +222,7 @@ TEST(TraceTest, CountsWhatIsTooManyOrTooLate) {
   root.End();
   EXPECT_EQ(collector.Collect().size(), 10u);
   const Counts full = trace::GetCounts();
-  // The child; 10 that a queue had room for, but the trace did not; and 3.
+  // The child; 10 that a queue had space for, but the trace did not; and 3.
   EXPECT_EQ(full.dropped_trace_full - before.dropped_trace_full, 14u);
 
   auto [other, other_collector] = Root("request");
@@ -453,7 +453,7 @@ TEST(TraceSessionTest, DropsSpansBeyondTheMaximumWithTheirCount) {
             5u * 201);
 }
 
-TEST(TraceSessionTest, DropsTracesThatFindNoRoomWithTheirCount) {
+TEST(TraceSessionTest, DropsTracesThatFindNoSpaceWithTheirCount) {
   const Counts before = trace::GetCounts();
   TraceOptions options;
   options.buffer_bytes = 1 << 20;
@@ -473,7 +473,7 @@ TEST(TraceSessionTest, DropsTracesThatFindNoRoomWithTheirCount) {
 }
 
 // What threads have that rest is not what waits for the sink.
-TEST(TraceSessionTest, RestingThreadsTakeNoRoomFromOthers) {
+TEST(TraceSessionTest, RestingThreadsTakeNoSpaceFromOthers) {
   constexpr int kThreads = 20;  // More than chunks of a session.
   TraceOptions options;
   options.buffer_bytes = 1 << 20;

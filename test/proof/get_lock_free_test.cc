@@ -321,7 +321,7 @@ void FindDatabase(const std::string& root, Reads* reads, size_t piece) {
   reads->found[piece] = ref.get();
 }
 
-TEST_F(GetLockFreeTest, FindOfAKnownSpellingSharesNothing) {
+TEST_F(GetLockFreeTest, FindOfACachedNameSharesNothing) {
   const auto nothing = [](Reads*, size_t) { return true; };
   const StepReport frame = Step(
       Place::kMemtable, kGets, [](Reads*, size_t) {}, nothing);
@@ -336,7 +336,7 @@ TEST_F(GetLockFreeTest, FindOfAKnownSpellingSharesNothing) {
       });
   ASSERT_EQ(report.error, "");
   report.instructions -= frame.instructions;
-  Print("Find of a known spelling", report, kGets);
+  Print("Find of a cached name", report, kGets);
   EXPECT_GT(report.instructions, 20 * kGets);
   EXPECT_EQ(report.locked, 0u);
   EXPECT_EQ(report.system_calls, 0u);

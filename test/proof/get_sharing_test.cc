@@ -54,7 +54,7 @@ Options DbOptions() {
   return options;
 }
 
-constexpr const char* kSpellings[] = {"Oren", "oren", "oRen"};
+constexpr const char* kNameForms[] = {"Oren", "oren", "oRen"};
 
 std::string DbPath(const std::string& directory) { return directory + "/db"; }
 
@@ -169,7 +169,7 @@ class Reader {
     int wrong = 0;
     for (int i = 0; i < kKeys; i++) {
       DatabaseRef ref;
-      wrong += !traced_->catalog->Find(kSpellings[i % 3], &ref).ok();
+      wrong += !traced_->catalog->Find(kNameForms[i % 3], &ref).ok();
     }
     return wrong;
   }

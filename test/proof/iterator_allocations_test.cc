@@ -299,12 +299,12 @@ TEST_F(IteratorAllocationsTest, NoneForMultiGet) {
 }
 
 TEST_F(IteratorAllocationsTest, SomeEachTimeWhenNothingIsKept) {
-  options_.experiment = NewExperiment({.context = ContextMode::kFresh});
+  options_.experiment = NewExperiment({.arena = ArenaMode::kFresh});
   Open();
   FillAll();
   const uint64_t count =
       Warm([this](int) { db_->NewIterator({})->SeekToFirst(); });
-  printf("context=fresh: %.1f allocations an iterator\n",
+  printf("arena=fresh: %.1f allocations an iterator\n",
          static_cast<double>(count) / kRounds);
   EXPECT_GE(count, 6u * kRounds);
 }

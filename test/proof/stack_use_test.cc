@@ -184,7 +184,7 @@ class StackUse {
                                  "varve.memory",
                                  "varve.memory-by-thread",
                                  "varve.oldest-snapshot",
-                                 "varve.ablation-witness",
+                                 "varve.ablation-path-counts",
                                  "varve.estimate-num-keys",
                                  "varve.estimate-live-data-size",
                                  "varve.trace-clock",

@@ -26,7 +26,7 @@ constexpr int kStaying = 4;
 constexpr int kComing = 4;
 constexpr int kFinders = 4;
 
-std::string RandomSpelling(std::string name, Rng* rng) {
+std::string RandomCase(std::string name, Rng* rng) {
   for (char& c : name) {
     if (c >= 'a' && c <= 'z' && rng->OneIn(2)) c ^= 0x20;
   }
@@ -42,8 +42,8 @@ class CatalogStressTest : public ::testing::Test {
     options_.options = TinyOptions();
     options_.options.max_open_files = 16;
     options_.create_if_missing = true;
-    options_.max_spellings = 16;
-    options_.drop_patience_us = 20000;
+    options_.max_cached_names = 16;
+    options_.drop_timeout_us = 20000;
     ASSERT_TRUE(Ok(Catalog::Open(options_, dir_.Sub("catalog"), &catalog_)));
     for (int i = 0; i < kStaying; ++i) {
       ASSERT_TRUE(Ok(catalog_->Create(StayingName(i))));
@@ -81,7 +81,7 @@ class CatalogStressTest : public ::testing::Test {
     const int number = rng->Between(0, kStaying - 1);
     const std::string name = stays ? StayingName(number) : ComingName(number);
     DatabaseRef ref;
-    const Status status = catalog_->Find(RandomSpelling(name, rng), &ref);
+    const Status status = catalog_->Find(RandomCase(name, rng), &ref);
     if (!status.ok()) {
       EXPECT_TRUE(!stays && status.IsNotFound()) << status.ToString();
       return;
@@ -101,7 +101,7 @@ class CatalogStressTest : public ::testing::Test {
     }
     // A second one while the first is held.
     DatabaseRef again;
-    if (catalog_->Find(RandomSpelling(name, rng), &again).ok()) {
+    if (catalog_->Find(RandomCase(name, rng), &again).ok()) {
       EXPECT_EQ(again.get(), ref.get());
     }
   }
@@ -138,12 +138,12 @@ TEST_F(CatalogStressTest, FindBesideCreateDropAndCloseIdle) {
     while (GoesOn()) {
       const std::string name = ComingName(rng.Between(0, kComing - 1));
       if (rng.OneIn(2)) {
-        const Status status = catalog_->Create(RandomSpelling(name, &rng));
+        const Status status = catalog_->Create(RandomCase(name, &rng));
         EXPECT_TRUE(status.ok() || status.IsInvalidArgument())
             << status.ToString();
         created += status.ok();
       } else {
-        const Status status = catalog_->Drop(RandomSpelling(name, &rng));
+        const Status status = catalog_->Drop(RandomCase(name, &rng));
         EXPECT_TRUE(status.ok() || status.IsNotFound() || status.IsBusy())
             << status.ToString();
         dropped += status.ok();

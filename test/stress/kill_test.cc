@@ -150,10 +150,10 @@ TEST_P(KillTest, AllWritesThatReturnedAreThere) {
     if (rng.OneIn(4)) {
       std::this_thread::sleep_for(std::chrono::microseconds(rng.Below(20000)));
     } else {
-      const auto patience =
+      const auto timeout =
           std::chrono::steady_clock::now() + std::chrono::seconds(60);
       while (progress->threads[0].returned.load() == before &&
-             std::chrono::steady_clock::now() < patience) {
+             std::chrono::steady_clock::now() < timeout) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       std::this_thread::sleep_for(std::chrono::microseconds(rng.Below(150000)));

@@ -171,10 +171,10 @@ class ReadBesideWriterTest : public ::testing::TestWithParam<Mode> {
     writer_ = std::make_unique<RunningTool>(std::vector<std::string>{
         "/proc/self/exe", "--gtest_filter=BusyWriterTest.Work"});
     unsetenv(kWriterVariable);
-    const auto patience =
+    const auto timeout =
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (progress_->returned.load() == 0 &&
-           std::chrono::steady_clock::now() < patience) {
+           std::chrono::steady_clock::now() < timeout) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ASSERT_GT(progress_->returned.load(), 0) << "nothing was written";

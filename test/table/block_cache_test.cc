@@ -19,7 +19,7 @@
 #include "table/block/block_builder.h"
 #include "test/testing/actor.h"
 #include "test/testing/seed.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 #include "varve/experimental.h"
 
 namespace varve {
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, BlockCacheTest,
                                          BlockCacheMode::kHash),
                          ModeName);
 
-// What is read once and never again makes room for what comes after it.
+// What is read once and never again makes space for what comes after it.
 TEST_P(BlockCacheTest, ForgetsWhatWasReadLongAgo) {
   constexpr size_t kOld = 200;
   constexpr size_t kNew = 2000;
@@ -135,7 +135,7 @@ TEST_P(BlockCacheTest, AdmitsWhatIsMissedTwiceInATurn) {
   constexpr size_t kFits = 100;
   const auto cache = NewCache(kFits * Charge());
   TestTable table(Blocks(cache), 20 * kFits);
-  // While there is room, everything.
+  // While there is space, everything.
   for (size_t i = 0; i < kFits; ++i) {
     EXPECT_TRUE(table.Admit(i));
     table.Insert(i, Block100());
@@ -211,7 +211,7 @@ TEST_P(BlockCacheTest, EvictsWhatWasNotUsedLately) {
   EXPECT_TRUE(table.Lookup(3));
 }
 
-TEST_P(BlockCacheTest, MakesRoomAlsoWhenAllWereUsed) {
+TEST_P(BlockCacheTest, MakesSpaceAlsoWhenAllWereUsed) {
   const auto cache = NewCache(3 * Charge());
   TestTable table(Blocks(cache), 4);
   for (size_t i = 0; i < 3; ++i) table.Insert(i, Block100());
@@ -446,7 +446,7 @@ TEST_P(ClockBlockCacheTest, EvictedBlockStaysForReadersInside) {
   Actor reader;
   const Block* found = nullptr;
   reader.Do([&] {
-    ReadSection::Enter(CurrentThreadRecord());
+    EpochGuard::Enter(CurrentThreadRecord());
     found = LoadSlot(&table, 0);
   });
   cache->EraseUnreferenced();
@@ -461,7 +461,7 @@ TEST_P(ClockBlockCacheTest, EvictedBlockStaysForReadersInside) {
   EXPECT_GE(TEST_RetiredCount(), retired);
   reader.Do([&] {
     EXPECT_EQ(ValueOf(*found), "value");
-    ReadSection::Exit(CurrentThreadRecord());
+    EpochGuard::Exit(CurrentThreadRecord());
   });
   TEST_DrainRetired();
   EXPECT_EQ(TEST_RetiredCount(), 0u);
@@ -479,7 +479,7 @@ TEST_P(ClockBlockCacheTest, TakesInLittleWhileAReaderStaysInside) {
     return true;
   };
   Actor reader;
-  reader.Do([] { ReadSection::Enter(CurrentThreadRecord()); });
+  reader.Do([] { EpochGuard::Enter(CurrentThreadRecord()); });
   size_t taken = 0;
   for (size_t i = 0; i < 20000; ++i) taken += miss(i / 2 % 100);
   EXPECT_GE(taken, kMostBytes / kBlockBytes);
@@ -490,7 +490,7 @@ TEST_P(ClockBlockCacheTest, TakesInLittleWhileAReaderStaysInside) {
   TestTable other_table(Blocks(other), 1);
   EXPECT_FALSE(other_table.Admit(0));
   // Once it has left, all is as before.
-  reader.Do([] { ReadSection::Exit(CurrentThreadRecord()); });
+  reader.Do([] { EpochGuard::Exit(CurrentThreadRecord()); });
   EXPECT_TRUE(other_table.Admit(0));
   EXPECT_LT(TEST_RetiredCount(), 64u);
   for (size_t i = 0; i < 2000; ++i) miss(i / 2 % 100);
@@ -505,14 +505,14 @@ TEST_P(ClockBlockCacheTest, PinInTheLastMomentKeepsTheBlockB2) {
   Actor reader;
   Block* found = nullptr;
   reader.Do([&] {
-    ReadSection::Enter(CurrentThreadRecord());
+    EpochGuard::Enter(CurrentThreadRecord());
     found = LoadSlot(&table, 0);
   });
   // The hand sees no pin.
   cache->EraseUnreferenced();
   reader.Do([&] {
     found->Pin();
-    ReadSection::Exit(CurrentThreadRecord());
+    EpochGuard::Exit(CurrentThreadRecord());
   });
   TEST_DrainRetired();
   EXPECT_EQ(cache->GetUsage(), 0u);
@@ -576,7 +576,7 @@ TEST_P(BlockCacheTest, ThreadsShareBlocks) {
       value.resize(100);
       {
         // As a point lookup does: without a pin.
-        const ReadSection section;
+        const EpochGuard section;
         Block* const found = LoadSlot(&table, block);
         if (found != nullptr) {
           found->Touch();

@@ -144,10 +144,10 @@ class TableCacheTest : public ::testing::Test {
   }
   // The same, through what the file's metadata remember.
   static std::string Read(TableCache* cache, const TableFile& file,
-                          TableMemo* memo) {
+                          CachedTableHandle* handle) {
     const Table* table = nullptr;
     std::shared_ptr<Table> owner;
-    const Status s = cache->Find(file, memo, &table, &owner);
+    const Status s = cache->Find(file, handle, &table, &owner);
     return s.ok() ? ContentOf(*table) : s.ToString();
   }
   static std::string ContentOf(const Table& table) {
@@ -215,19 +215,19 @@ TEST_F(TableCacheTest, ClosedFilesAreOpenedAgainAndNothingElseIsRead) {
   std::vector<TableFile> files;
   for (uint64_t i = 1; i <= 20; ++i) files.push_back(Write(i));
   const auto cache = NewCache(16);
-  std::vector<TableMemo> memos(files.size());
+  std::vector<CachedTableHandle> handles(files.size());
   std::vector<const Table*> tables;
   for (size_t i = 0; i < files.size(); ++i) {
-    EXPECT_EQ(Read(cache.get(), files[i], &memos[i]), std::to_string(i + 1));
-    tables.push_back(memos[i].table.load());
+    EXPECT_EQ(Read(cache.get(), files[i], &handles[i]), std::to_string(i + 1));
+    tables.push_back(handles[i].table.load());
     EXPECT_LE(env_.open_files.load(), 16);
   }
   EXPECT_EQ(cache->TEST_OpenFiles(), 16u);
   EXPECT_EQ(env_.opens.load(), 20);
   const int reads = env_.reads;
   for (size_t i = 0; i < files.size(); ++i) {
-    EXPECT_EQ(Read(cache.get(), files[i], &memos[i]), std::to_string(i + 1));
-    EXPECT_EQ(memos[i].table.load(), tables[i]);
+    EXPECT_EQ(Read(cache.get(), files[i], &handles[i]), std::to_string(i + 1));
+    EXPECT_EQ(handles[i].table.load(), tables[i]);
   }
   EXPECT_EQ(env_.open_files.load(), 16);
   EXPECT_GE(env_.opens.load(), 24);
@@ -319,19 +319,19 @@ TEST_F(TableCacheTest, RemembersTablesThatStayOpen) {
   const TableFile file = Write(7);
   const auto cache = NewCache(-1);
   {
-    TableMemo memo;
-    EXPECT_EQ(Read(cache.get(), file, &memo), "7");
-    EXPECT_NE(memo.table.load(), nullptr);
-    const TableMemo copy = memo;
+    CachedTableHandle handle;
+    EXPECT_EQ(Read(cache.get(), file, &handle), "7");
+    EXPECT_NE(handle.table.load(), nullptr);
+    const CachedTableHandle copy = handle;
     EXPECT_EQ(copy.table.load(), nullptr);
     EXPECT_EQ(copy.owner, nullptr);
     // It needs the cache no longer.
     cache->Evict(7);
     EXPECT_EQ(env_.open_files.load(), 1);
-    EXPECT_EQ(Read(cache.get(), file, &memo), "7");
+    EXPECT_EQ(Read(cache.get(), file, &handle), "7");
     EXPECT_EQ(env_.opens.load(), 1);
-    memo = copy;
-    EXPECT_NE(memo.table.load(), nullptr);
+    handle = copy;
+    EXPECT_NE(handle.table.load(), nullptr);
   }
   EXPECT_EQ(env_.open_files.load(), 0);
 }
@@ -340,11 +340,11 @@ TEST_F(TableCacheTest, RemembersNothingWhenTablesAreForgotten) {
   std::vector<TableFile> files;
   for (uint64_t i = 1; i <= 20; ++i) files.push_back(Write(i));
   const auto cache = NewCache(10, true);
-  std::vector<TableMemo> memos(files.size());
+  std::vector<CachedTableHandle> handles(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
-    EXPECT_EQ(Read(cache.get(), files[i], &memos[i]),
+    EXPECT_EQ(Read(cache.get(), files[i], &handles[i]),
               std::to_string(files[i].number));
-    EXPECT_EQ(memos[i].table.load(), nullptr);
+    EXPECT_EQ(handles[i].table.load(), nullptr);
   }
   EXPECT_LE(env_.open_files.load(), 10);
 }
@@ -356,10 +356,10 @@ TEST_F(TableCacheTest, ForgetsTablesThatTakeTooMuchOfTheBlockCache) {
   for (uint64_t i = 1; i <= 2000; ++i) files.push_back(Write(i));
   auto cache = std::make_unique<TableCache>(kPath, &env_, FileOptions(), base_,
                                             -1, true);
-  std::vector<TableMemo> memos(files.size());
+  std::vector<CachedTableHandle> handles(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
-    EXPECT_EQ(Read(cache.get(), files[i], &memos[i]), std::to_string(i + 1));
-    EXPECT_EQ(memos[i].table.load(), nullptr);
+    EXPECT_EQ(Read(cache.get(), files[i], &handles[i]), std::to_string(i + 1));
+    EXPECT_EQ(handles[i].table.load(), nullptr);
   }
   const size_t tables = cache->ApproximateMemoryUsage();
   EXPECT_GT(tables, blocks->GetCapacity() / 4);
@@ -381,10 +381,10 @@ TEST_F(TableCacheTest, RemembersNoErrors) {
   TableFile missing;
   missing.number = 8;
   const auto cache = NewCache(-1);
-  TableMemo memo;
-  EXPECT_THAT(Read(cache.get(), missing, &memo), HasSubstr("is missing"));
-  EXPECT_EQ(memo.table.load(), nullptr);
-  EXPECT_EQ(Read(cache.get(), Write(8), &memo), "8");
+  CachedTableHandle handle;
+  EXPECT_THAT(Read(cache.get(), missing, &handle), HasSubstr("is missing"));
+  EXPECT_EQ(handle.table.load(), nullptr);
+  EXPECT_EQ(Read(cache.get(), Write(8), &handle), "8");
 }
 
 TEST_F(TableCacheTest, ThreadsRememberOneTable) {
@@ -392,17 +392,17 @@ TEST_F(TableCacheTest, ThreadsRememberOneTable) {
   const auto cache = NewCache(-1);
   for (uint64_t round = 1; round <= 50; ++round) {
     const TableFile file = Write(round);
-    TableMemo memo;
+    CachedTableHandle handle;
     std::atomic<int> right = 0;
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&] {
-        right += Read(cache.get(), file, &memo) == std::to_string(round);
+        right += Read(cache.get(), file, &handle) == std::to_string(round);
       });
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(right.load(), kThreads);
-    EXPECT_EQ(memo.table.load(), memo.owner.get());
+    EXPECT_EQ(handle.table.load(), handle.owner.get());
   }
   EXPECT_EQ(env_.opens.load(), 50);
 }

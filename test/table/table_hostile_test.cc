@@ -216,7 +216,7 @@ TEST(TableHostileTest, MetaindexNamesABlockOnce) {
       EXPECT_EQ(said, "found v");
     } else {
       EXPECT_THAT(said, HasSubstr("Corruption: metaindex 000007.sst"));
-      EXPECT_THAT(said, HasSubstr("more blocks than the file has room for"));
+      EXPECT_THAT(said, HasSubstr("more blocks than the file has space for"));
     }
   }
 }
@@ -233,7 +233,7 @@ TEST(TableHostileTest, IndexNamesABlockOnce) {
   maker.SetIndex(Body(entries), CompressionType::kNone);
   const std::string said = Use(maker.Finish());
   EXPECT_THAT(said, HasSubstr("Corruption: 000007.sst"));
-  EXPECT_THAT(said, HasSubstr("more blocks than the file has room for"));
+  EXPECT_THAT(said, HasSubstr("more blocks than the file has space for"));
 }
 
 // Else 33 KiB could be a GiB, as many times as there are such blocks.

@@ -172,7 +172,7 @@ TEST(TableIndexTest, RefusesWhatItCannotRead) {
   }
 }
 
-TEST(TableIndexTest, RefusesMoreBlocksThanTheFileHasRoomFor) {
+TEST(TableIndexTest, RefusesMoreBlocksThanTheFileHasSpaceFor) {
   for (const Form form : {Form{false, false, 0, 1}, Form{true, true, 0, 16}}) {
     const std::string body = MakeIndex(form, {"a", "b", "c"});
     const uint64_t size = 100 + 200 + 300 + 3 * kBlockTrailerSize;
@@ -188,7 +188,7 @@ TEST(TableIndexTest, RefusesMoreBlocksThanTheFileHasRoomFor) {
     builder.Add(Target("b", 1), value);
     TableIndex index;
     EXPECT_THAT(Decode(form, *builder.Finish(), &index).ToString(),
-                HasSubstr("more blocks than the file has room for"));
+                HasSubstr("more blocks than the file has space for"));
   }
 }
 

@@ -206,7 +206,7 @@ std::vector<Answer> AskTogether(const Table& table, const Question* questions,
   std::vector<ReadTarget> targets;
   targets.reserve(count);
   {
-    const ReadSection section;
+    const EpochGuard section;
     for (size_t i = 0; i < count; ++i) {
       const Slice user_key = questions[i].first;
       targets.emplace_back(&values[i]);

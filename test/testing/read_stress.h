@@ -37,10 +37,10 @@ inline int CountIn(const std::string& key, const Slice& value) {
 // Waits up to a second, the time that a database may take to let go of what
 // nobody reads any more.
 inline bool SoonTrue(const std::function<bool()>& condition) {
-  const auto patience =
+  const auto timeout =
       std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > patience) return condition();
+    if (std::chrono::steady_clock::now() > timeout) return condition();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;

@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A lookup in one table, inside a read section of its own.
+// A lookup in one table, inside a read-side critical section of its own.
 
 #include "table/reader/table.h"
 #include "table/reader/table_core.h"
 #include "util/bytes/hash.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve::test {
 
@@ -15,7 +15,7 @@ template <typename Value>
 Status GetAt(const Table& table, const Slice& user_key, SequenceNumber sequence,
              LookupState* state, Value* value,
              const ReadOptions& options = ReadOptions()) {
-  const ReadSection section;
+  const EpochGuard section;
   ReadTarget target(value);
   LookupResult result;
   result.target = &target;

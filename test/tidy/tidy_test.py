@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
-"""Checks the rules of the house that a script can check.
+"""Checks the rules of the project that a script can check.
 
 Goal: the order of layers and folders, and the habits of CONTRIBUTING.md hold in every
 file. Method: each check reads every file line by line and reports violations

@@ -226,7 +226,7 @@ TEST_F(VarveInspectTest, NamesEachDamagedFile) {
   EXPECT_THAT(outcome.error, HasSubstr("3 files"));
 }
 
-// Whether a byte of a file is of the footer's room for handles that are not so
+// Whether a byte of a file is of the footer's space for handles that are not so
 // long: it says nothing, and nobody reads it.
 bool IsPadding(const std::string& name, size_t i, size_t file_size) {
   return name.ends_with(".sst") && i + 53 - 8 >= file_size &&

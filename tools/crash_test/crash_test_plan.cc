@@ -255,7 +255,7 @@ namespace {
 constexpr const char* kAblations[] = {
     "superversion=mutex", "block_index=binary_search", "block_cache=hash",
     "memtable=skiplist",  "table_open=uncached",       "snapshots=mutex",
-    "context=fresh"};
+    "arena=fresh"};
 
 AblationOptions DrawAblations(Random* random, CyclePlan* plan) {
   AblationOptions ablation;

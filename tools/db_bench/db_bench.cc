@@ -419,7 +419,7 @@ Status StartTrace() {
   trace::TraceOptions options;
   options.sampling = FLAGS_trace_sampling;
   options.slower_than_us = static_cast<uint64_t>(FLAGS_trace_slower_than_us);
-  // Spans are written out between benchmarks, if there is room until then.
+  // Spans are written out between benchmarks, if there is space until then.
   options.buffer_bytes = kTraceBufferBytes;
   options.export_interval_ms = 0;
   Status status = FLAGS_trace.ends_with(".otlp.json")
@@ -435,7 +435,7 @@ Status StopTrace() {
   printf("Traces: %" PRIu64 " with %" PRIu64 " spans, %" PRIu64
          " discarded; spans dropped: %" PRIu64
          " beyond a trace's maximum, "
-         "%" PRIu64 " without room, %" PRIu64 " late\n",
+         "%" PRIu64 " without space, %" PRIu64 " late\n",
          counts.traces, counts.spans, counts.discarded,
          counts.dropped_trace_full, counts.dropped_buffer_full,
          counts.dropped_late);

@@ -8,7 +8,7 @@
 
 #include "tools/db_bench/db_bench_environment.h"
 #include "tools/db_bench/workload_loops.h"
-#include "tools/db_bench/workload_witness.h"
+#include "tools/db_bench/workload_path_counts.h"
 
 namespace varve {
 
@@ -415,8 +415,8 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
   }
   engine_->Property("levelstats", &result->levels);
   result->open_seconds = open_seconds_;
-  std::string witnesses;
-  engine_->Property("ablation-witness", &witnesses);
+  std::string path_counts;
+  engine_->Property("ablation-path-counts", &path_counts);
   if (benchmark.catalog) {
     const Status opened = engine_->OpenCatalog(engine_config_, CatalogNames());
     if (opened.IsNotSupported()) {
@@ -431,15 +431,15 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
                       : RunOnce(benchmark, result);
   result->peak_rss_bytes = PeakRssBytes();
   if (!status.ok()) return status;
-  return CheckAblation(AblationsOf(benchmark, engine_config_), witnesses);
+  return CheckAblation(AblationsOf(benchmark, engine_config_), path_counts);
 }
 
 Status Workload::CheckAblation(const AblationOptions& wanted,
-                               const std::string& witnesses_before) {
-  std::string witnesses;
-  engine_->Property("ablation-witness", &witnesses);
+                               const std::string& path_counts_before) {
+  std::string path_counts;
+  engine_->Property("ablation-path-counts", &path_counts);
   const std::string idle =
-      IdleAblations(wanted.ToString(), witnesses_before, witnesses);
+      IdleAblations(wanted.ToString(), path_counts_before, path_counts);
   if (idle.empty()) return Status::OK();
   return Status::NotSupported(
       "ablated, but never asked for anything here: " + idle +

@@ -119,7 +119,7 @@ class Workload {
   Status RunOnce(const Benchmark& benchmark, BenchmarkResult* result);
   // Whether each of them was in use since then.
   Status CheckAblation(const AblationOptions& wanted,
-                       const std::string& witnesses_before);
+                       const std::string& path_counts_before);
 
   const WorkloadConfig config_;
   EngineConfig engine_config_;

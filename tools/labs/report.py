@@ -134,7 +134,7 @@ class Report:
         self.chart(caption, draw, 2.6, series)
 
     def bars(self, caption, labels, series, xlabel, mark=None):
-        """The same lying down, which leaves room for long labels; a line
+        """The same lying down, which leaves space for long labels; a line
         where the value is `mark`."""
         thick = .8 / len(series)
 
@@ -210,7 +210,7 @@ def html_table(header, rows):
 
 
 def beside_each_other(parts):
-    """Charts in a row stand beside each other where there is room."""
+    """Charts in a row stand beside each other where there is space."""
     text = ""
     for index, part in enumerate(parts):
         is_figure = part.startswith("<figure")

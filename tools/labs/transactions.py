@@ -55,7 +55,7 @@ def snapshots(lab):
 
 
 def iterators(lab):
-    forms = {"kept": [], "fresh": ["--ablate=context=fresh"]}
+    forms = {"kept": [], "fresh": ["--ablate=arena=fresh"]}
     num = min(lab.num, 20000)
     settings = {f"{count} thread{'s' * (count > 1)}": [f"--threads={count}"]
                 for count in lab.threads[:2]}
@@ -66,7 +66,7 @@ def iterators(lab):
             for key, values in samples.items()}
     lab.report.heading("To make an iterator, seek and destroy it")
     lab.report.text(f"{num:,} entries: small enough that the seek itself does "
-                    "not hide the difference. context=fresh makes each "
+                    "not hide the difference. arena=fresh makes each "
                     "iterator of new memory.")
     lab.report.table(
         ["", "fresh, a second", "kept, a second", "factor"],

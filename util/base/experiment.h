@@ -25,7 +25,7 @@ class StatisticsImpl;
 class SuperVersionCache;
 
 // Parts of a database that count the steps of their variants themselves.
-struct WitnessSources {
+struct PathCountSources {
   const SuperVersionCache& super_versions;
   const SnapshotRegistry& snapshots;
   const BlockCache& block_cache;
@@ -43,8 +43,8 @@ struct ExperimentFlags {
   // Comparator calls search indexes and blocks, as they do for a comparator
   // without prefixes (TableReaderOptions::binary_search).
   bool searches_binary = false;
-  // Iterators and MultiGets are made of new memory (ContextLoan).
-  bool renews_contexts = false;
+  // Iterators and MultiGets are made of new memory (ScopedArena).
+  bool renews_arenas = false;
   // One atomic sum for each kind of memory (memory_account.h); for good.
   bool counts_memory_atomically = false;
   // All keys are folded by the Unicode library (KeyFolding).
@@ -61,9 +61,10 @@ struct ExperimentFlags {
 // Created in experimental/.
 struct Experiment {
   virtual ~Experiment() = default;
-  // The property varve.ablation-witness: a line "FIELD=VALUE COUNT" for each
-  // field of AblationOptions, how often the step was done that only it does.
-  virtual std::string WitnessText(const WitnessSources& sources) const = 0;
+  // The property varve.ablation-path-counts: a line "FIELD=VALUE COUNT" for
+  // each field of AblationOptions, how often the step was done that only it
+  // does.
+  virtual std::string PathCountsText(const PathCountSources& sources) const = 0;
 
   std::string text;  // AblationOptions::ToString.
   ExperimentFlags flags;

@@ -12,7 +12,7 @@ unsigned char ByteAt(const Slice& s, size_t i) {
   return static_cast<unsigned char>(s[i]);
 }
 
-// Adds one to the first byte at or behind `from` that has room for it and cuts
+// Adds one to the first byte at or behind `from` that has space for it and cuts
 // the key behind it. Leaves a key of nothing but 0xFF there as it is.
 void BumpAndCut(std::string* key, size_t from) {
   for (size_t i = from; i < key->size(); ++i) {

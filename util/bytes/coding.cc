@@ -23,7 +23,7 @@ const char* GetVarint64PtrSlow(const char* p, const char* limit,
     const uint64_t byte = static_cast<unsigned char>(*p++);
     result |= (byte & 0x7f) << shift;
     if (byte < 0x80) {
-      // The tenth byte has room for one bit only.
+      // The tenth byte has space for one bit only.
       if (shift == 63 && byte > 1) return nullptr;
       *value = result;
       return p;

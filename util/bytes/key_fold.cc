@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -20,7 +20,7 @@ constexpr size_t kStackCharacters = 256;
 // Calls use(bytes, size) with the folded text. False as FoldUnicode.
 template <typename Use>
 bool WithUnicodeFolded(const Slice& text, Use use) {
-  CountWitness(Witness::kUnicodeFold);
+  CountPath(PathCounter::kUnicodeFold);
   const auto* const bytes =
       reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());

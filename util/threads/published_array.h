@@ -6,14 +6,15 @@
 // grows: what is behind the pointers says whether it is in use.
 //
 // Words and states
-//   `body_` leads to {count, room, items}. Items below `count` are written and
-//   never change; the others are the appender's.
+//   `body_` leads to {count, capacity, items}. Items below `count` are written
+//   and never change; the others are the appender's.
 // Transitions
-//   T31 append with room: the item, then `count` + 1 (release).
-//   T32 append without: a body of twice the room gets a copy of the items and
-//       the new one, then takes the place of the old one (release), which is
-//       retired through the read sections.
-//   T33 walk, in a read section: `body_` (acquire), `count` (acquire), items.
+//   T31 append with capacity: the item, then `count` + 1 (release).
+//   T32 append without: a body of twice the capacity gets a copy of the items
+//       and the new one, then takes the place of the old one (release), which
+//       is retired through the read-side critical sections.
+//   T33 walk, in a read-side critical section: `body_` (acquire), `count`
+//      (acquire), items.
 // Invariants
 //   I31 a walk sees all items whose append happened before it, each once.
 // Why each order is needed
@@ -31,7 +32,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve {
 
@@ -51,7 +52,7 @@ class PublishedArray {
     Body* const body = body_.load(std::memory_order_relaxed);
     const size_t count =
         body == nullptr ? 0 : body->count.load(std::memory_order_relaxed);
-    if (body != nullptr && count < body->room) {
+    if (body != nullptr && count < body->capacity) {
       body->items[count] = item;
       // release: pairs with the acquire in ForEach (T31).
       body->count.store(count + 1, std::memory_order_release);
@@ -75,7 +76,8 @@ class PublishedArray {
   }
 
   // Calls function(T*) for each item.
-  // REQUIRES: inside a read section, or no append comes meanwhile.
+  // REQUIRES: inside a read-side critical section, or no append comes
+  // meanwhile.
   template <typename Function>
   void ForEach(Function function) const {
     constexpr size_t kAhead = 16;
@@ -101,17 +103,17 @@ class PublishedArray {
   size_t MemoryUsage() const {
     // relaxed: only appenders write it.
     const Body* const body = body_.load(std::memory_order_relaxed);
-    return body == nullptr ? 0 : sizeof(Body) + body->room * sizeof(T*);
+    return body == nullptr ? 0 : sizeof(Body) + body->capacity * sizeof(T*);
   }
 
  private:
   struct Body {
-    explicit Body(size_t room_for)
-        : room(room_for), items(new T*[room_for]()) {}
+    explicit Body(size_t its_capacity)
+        : capacity(its_capacity), items(new T*[its_capacity]()) {}
     static void Delete(void* body) { delete static_cast<Body*>(body); }
 
     std::atomic<size_t> count{0};
-    const size_t room;
+    const size_t capacity;
     const std::unique_ptr<T*[]> items;
   };
 

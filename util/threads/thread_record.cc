@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "util/threads/thread_record.h"
 
-#include "util/threads/context_memory.h"
+#include "util/threads/epoch.h"
 #include "util/threads/fork_watch.h"
-#include "util/threads/read_section.h"
+#include "util/threads/thread_arena.h"
 #include "util/threads/thread_exit.h"
 #include "util/threads/thread_slots.h"
 
@@ -19,13 +19,13 @@ constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
 
 void HandBack(void* thread_record) {
   ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
-  ContextMemory::FreeKept(record);
+  ThreadArena::FreeKept(record);
   // B19: inside a section. B6: if in one already, its stack is gone.
-  if (record->depth == 0) ReadSection::Enter(record);
+  if (record->depth == 0) EpochGuard::Enter(record);
   record->depth = 1;
   MutexLock lock(&ThreadRegistryMutex());
   ReleaseThreadSlots(record);
-  ReadSection::Exit(record);
+  EpochGuard::Exit(record);
   // relaxed: no slot is left that could be stale.
   record->unchecked_slots.store(false, std::memory_order_relaxed);
   current_thread_record = nullptr;
@@ -42,7 +42,7 @@ ThreadRecord* TakeRecord() {
   }
   record = new ThreadRecord;
   // The first time this asks the kernel, before anybody relies on the answer.
-  record->fenced = ReadSectionFenced();
+  record->fenced = EpochFenced();
   // relaxed: all who add hold the mutex.
   record->next_record = thread_records.load(std::memory_order_relaxed);
   // T6. release: pairs with the acquire in ForEachThreadRecord; acquire: pairs

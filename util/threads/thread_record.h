@@ -3,9 +3,9 @@
 
 // What the process knows of each of its threads: a record that the thread
 // finds by one thread-local load and that other threads find in one list. It
-// carries the state of read sections (util/threads/read_section.h) and the
-// thread's slots (util/threads/thread_slots.h). A record is never freed: when
-// its thread ends, a later thread takes it over, so whoever walks the list
+// carries the state of read-side critical sections (util/threads/epoch.h) and
+// the thread's slots (util/threads/thread_slots.h). A record is never freed:
+// when its thread ends, a later thread takes it over, so whoever walks the list
 // needs no lock. A child made by fork() cannot use the records of its parent.
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace varve {
 
-class ContextMemory;
+class ThreadArena;
 
 // See util/threads/thread_slots.h. `number` says what `pointer` is worth; it is
 // never 0 in a slot that is full.
@@ -29,40 +29,40 @@ struct alignas(64) ThreadRecord {
   static constexpr uint32_t kInlineSlots = 8;
   // Enough for every 32-bit id: chunk i holds kInlineSlots << i slots.
   static constexpr uint32_t kSlotChunks = 29;
-  static constexpr int kMaxWitnesses = 16;
-  static constexpr int kContextKinds = 2;
+  static constexpr int kMaxPathCounters = 16;
+  static constexpr int kArenaKinds = 2;
 
-  // Written by the thread. Odd while it is inside a read section.
+  // Written by the thread. Odd while it is inside a read-side critical section.
   std::atomic<uint64_t> sequence{0};
 
   // Owned by the thread.
-  uint32_t depth = 0;  // Of nested read sections.
+  uint32_t depth = 0;  // Of nested read-side critical sections.
 
   // Set by installers, cleared by the thread: at the end of its outermost
   // section it has to look for stale slots. See util/threads/thread_slots.h.
   std::atomic<bool> unchecked_slots{false};
 
   // Immutable once the record is in the list.
-  bool fenced = false;  // See ReadSectionFenced.
+  bool fenced = false;  // See EpochFenced.
   ThreadRecord* next_record = nullptr;
 
   // Guarded by ThreadRegistryMutex().
   ThreadRecord* next_free = nullptr;
 
-  // Owned by the thread; see util/threads/context_memory.h.
-  struct KeptContexts {
-    ContextMemory* newest = nullptr;
+  // Owned by the thread; see util/threads/thread_arena.h.
+  struct KeptArenas {
+    ThreadArena* newest = nullptr;
     uint32_t count = 0;
   };
-  KeptContexts contexts[kContextKinds];
+  KeptArenas arenas[kArenaKinds];
 
   // Contents: see util/threads/thread_slots.h. Chunks are added by the thread
   // alone, and stay.
   alignas(64) ThreadSlot inline_slots[kInlineSlots];
   std::atomic<ThreadSlot*> slot_chunks[kSlotChunks] = {};
 
-  // Written by the thread; see util/threads/witness.h.
-  std::atomic<uint64_t> witnesses[kMaxWitnesses] = {};
+  // Written by the thread; see util/threads/path_counter.h.
+  std::atomic<uint64_t> path_counters[kMaxPathCounters] = {};
 };
 
 // Guards the registry: which records have a thread, and who owns which slots.

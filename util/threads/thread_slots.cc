@@ -50,7 +50,7 @@ uint32_t RegisterSlotOwner(SlotOwner* owner) {
 }
 
 void UnregisterSlotOwner(uint32_t id) {
-  const ReadSection section;  // B19
+  const EpochGuard section;  // B19
   MutexLock lock(&ThreadRegistryMutex());
   SlotOwner* owner = Owners()[id];
   ForEachThreadRecord([owner, id](ThreadRecord* record) {
@@ -74,12 +74,12 @@ void DropStaleSlots(ThreadRecord* record) {
   VARVE_DCHECK(record->depth == 0);
   // acquire: pairs with the release in ScrapeSlots.
   while (record->unchecked_slots.exchange(false, std::memory_order_acquire)) {
-    ReadSection::Enter(record);  // B19
+    EpochGuard::Enter(record);  // B19
     {
       MutexLock lock(&ThreadRegistryMutex());
       ForEachSlot(record, ReleaseStaleSlot);  // T14
     }
-    ReadSection::Exit(record);
+    EpochGuard::Exit(record);
   }
 }
 

@@ -8,7 +8,7 @@
 // the owner has a mutex. A read looks like this:
 //
 //   ThreadRecord* record = CurrentThreadRecord();
-//   ReadSection section(record);
+//   EpochGuard section(record);
 //   ThreadSlot* slot = SlotOf(record, id);
 //   if (slot->number is not current) {
 //     if (record->depth == 1) {
@@ -20,7 +20,7 @@
 // and an install, with the owner's mutex held: store the new number,
 // ScrapeSlots, release what that finds.
 // Thread-safety: as each function says. Numbering continues that of
-// util/threads/read_section.h.
+// util/threads/epoch.h.
 //
 // Words and states
 //   A slot {pointer, number}: empty {null, 0}, or full, with one reference to
@@ -101,7 +101,7 @@
 #include <cstdint>
 
 #include "util/base/thread_annotations.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 #include "util/threads/thread_record.h"
 
 namespace varve {

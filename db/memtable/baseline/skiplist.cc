@@ -5,7 +5,7 @@
 #include <new>
 
 #include "util/base/random.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -36,12 +36,13 @@ struct SkipListNode {
 
 namespace {
 
-// The witness of memtable=skiplist. A thread counts 64 inserts ahead: one that
-// only writes has no record to count in, and would share a line with others.
+// The path counter of memtable=skiplist. A thread counts 64 inserts ahead: one
+// that only writes has no record to count in, and would share a line with
+// others.
 void CountInsert() {
   constexpr uint32_t kAhead = 64;
   thread_local constinit uint32_t inserts = 0;
-  if (inserts++ % kAhead == 0) CountWitness(Witness::kSkipList, kAhead);
+  if (inserts++ % kAhead == 0) CountPath(PathCounter::kSkipList, kAhead);
 }
 
 // A quarter of the nodes of a level stand on the next one.

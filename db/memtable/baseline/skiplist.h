@@ -42,7 +42,7 @@ class SkipList {
   SkipList(const SkipList&) = delete;
   SkipList& operator=(const SkipList&) = delete;
 
-  // Room for an entry of so many bytes, to be filled and then inserted.
+  // Space for an entry of so many bytes, to be filled and then inserted.
   char* AllocateEntry(size_t size);
   // REQUIRES: no equal internal key is in the list.
   void Insert(const char* entry);

@@ -3,8 +3,8 @@
 
 #include "db/memtable/baseline/skiplist.h"
 #include "db/memtable/memtable_iterator.h"
-#include "util/threads/context_memory.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
+#include "util/threads/thread_arena.h"
 
 namespace varve {
 
@@ -16,15 +16,15 @@ class CountedIterator : public SkipList::Iterator {
   using SkipList::Iterator::Iterator;
 
   void Seek(const Slice& internal_key) {
-    CountWitness(Witness::kSkipList);
+    CountPath(PathCounter::kSkipList);
     SkipList::Iterator::Seek(internal_key);
   }
   void SeekToFirst() {
-    CountWitness(Witness::kSkipList);
+    CountPath(PathCounter::kSkipList);
     SkipList::Iterator::SeekToFirst();
   }
   void SeekToLast() {
-    CountWitness(Witness::kSkipList);
+    CountPath(PathCounter::kSkipList);
     SkipList::Iterator::SeekToLast();
   }
 };
@@ -38,7 +38,7 @@ class SkipListOrder final : public MemTableOrder {
  public:
   SkipListOrder(const InternalKeyComparator* comparator, Arena* arena)
       : comparator_(comparator), list_(comparator, arena) {
-    CountWitness(Witness::kSkipList);
+    CountPath(PathCounter::kSkipList);
   }
 
   char* AllocateEntry(size_t size) override {
@@ -51,7 +51,7 @@ class SkipListOrder final : public MemTableOrder {
     return iterator.Valid() ? iterator.entry() : nullptr;
   }
   std::unique_ptr<InternalIterator> NewIterator(
-      ContextMemory* memory) const override {
+      ThreadArena* memory) const override {
     return std::unique_ptr<InternalIterator>(
         new (memory) MemTableIterator<CountedSkipList>(comparator_, &list_));
   }

@@ -12,7 +12,7 @@ package storage
 
 import "errors"
 
-// ErrTooSmall says that the buffer has no room for even one entry.
+// ErrTooSmall says that the buffer has no space for even one entry.
 var ErrTooSmall = errors.New("storage: the buffer is too small for an entry")
 
 // Options of an engine.
@@ -70,7 +70,7 @@ type Snapshot interface {
 
 // Iterator is used by one goroutine at a time, and closed before its snapshot.
 type Iterator interface {
-	// Fill copies as many entries as there is room for and says how many and
+	// Fill copies as many entries as there is space for and says how many and
 	// how many bytes. 0 and no error: there are no more. ErrTooSmall: the size
 	// is what the next entry takes.
 	Fill(buffer []byte) (entries, size int, err error)

@@ -67,7 +67,7 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 	C.varve_options_set_write_buffer_size(o, C.size_t(options.WriteBufferBytes))
 	C.varve_options_set_max_open_files(o, C.int(options.OpenFiles))
 	// What has to survive a crash is what Sync was called for. The rest comes
-	// again from the log of Raft, so that it may wait in memory for company.
+	// again from the log of Raft, so that it may wait in memory for a batch.
 	C.varve_options_set_manual_wal_flush(o, 1)
 	root := C.CString(dir)
 	defer C.free(unsafe.Pointer(root))

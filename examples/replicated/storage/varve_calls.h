@@ -60,15 +60,16 @@ static inline answer call_get_many(varve_t* db, const char* keys,
   while (keys_size >= 4) {
     uint32_t key_size;
     memcpy(&key_size, keys, 4);
-    const size_t room = buffer_size - a.size < 4 ? 0 : buffer_size - a.size - 4;
+    const size_t space =
+        buffer_size - a.size < 4 ? 0 : buffer_size - a.size - 4;
     size_t value_size = 0;
     uint8_t found = 0;
     varve_get_into_buffer(db, options, keys + 4, key_size,
-                          room ? buffer + a.size + 4 : NULL, room, &value_size,
-                          &found, &a.error);
+                          space ? buffer + a.size + 4 : NULL, space,
+                          &value_size, &found, &a.error);
     if (a.error != NULL) break;
     if (!found) value_size = 0;
-    if (buffer_size - a.size < 4 || value_size > room) {
+    if (buffer_size - a.size < 4 || value_size > space) {
       a.size += 4 + value_size;
       break;
     }

@@ -99,7 +99,7 @@ class Shard {
   // Takes an unpinned entry out altogether.
   void Evict(Entry* entry, Garbage* garbage) VARVE_REQUIRES(mu_);
   // Evicts the oldest until `more_bytes` fit or nothing is left to evict.
-  void MakeRoom(size_t more_bytes, Garbage* garbage) VARVE_REQUIRES(mu_);
+  void MakeSpace(size_t more_bytes, Garbage* garbage) VARVE_REQUIRES(mu_);
   void GrowBuckets() VARVE_REQUIRES(mu_);
 
   const bool strict_;
@@ -182,7 +182,7 @@ void Shard::Evict(Entry* entry, Garbage* garbage) {
   garbage->Add(entry);
 }
 
-void Shard::MakeRoom(size_t more_bytes, Garbage* garbage) {
+void Shard::MakeSpace(size_t more_bytes, Garbage* garbage) {
   while (usage_bytes_ + more_bytes > capacity_bytes_ && ring_.newer != &ring_) {
     Evict(ring_.newer, garbage);
   }
@@ -238,7 +238,7 @@ BlockRef Shard::Insert(std::unique_ptr<Entry> entry) {
   }
   // A block that never fits must not push out all others.
   if (entry->charge_bytes > capacity_bytes_) return std::move(entry->block);
-  MakeRoom(entry->charge_bytes, &garbage);
+  MakeSpace(entry->charge_bytes, &garbage);
   if (strict_ && usage_bytes_ + entry->charge_bytes > capacity_bytes_) {
     return std::move(entry->block);
   }
@@ -281,7 +281,7 @@ void Shard::SetCapacity(size_t capacity_bytes) {
   Garbage garbage;
   MutexLock lock(&mu_);
   capacity_bytes_ = capacity_bytes;
-  MakeRoom(0, &garbage);
+  MakeSpace(0, &garbage);
 }
 
 void Shard::EraseUnreferenced() {
@@ -360,7 +360,7 @@ size_t HashBlockCache::GetUsage() const {
   return sum;
 }
 
-uint64_t HashBlockCache::WitnessCount() const {
+uint64_t HashBlockCache::PathCount() const {
   uint64_t sum = 0;
   for (const auto& shard : shards_) sum += shard->Lookups();
   return sum;

@@ -34,7 +34,7 @@ class HashBlockCache final : public BlockCache {
   size_t GetUsage() const override;
   size_t GetPinnedUsage() const override;
   void EraseUnreferenced() override;
-  uint64_t WitnessCount() const override;
+  uint64_t PathCount() const override;
 
  protected:
   void Divide(size_t block_bytes) override;

@@ -437,7 +437,7 @@ TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
   EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
   EXPECT_EQ(Get(Key(taken - 1)), "NotFound");
   EXPECT_EQ(TablesAt(0), 4u);
-  // A writer that waits goes on when a compaction makes room.
+  // A writer that waits goes on when a compaction makes space.
   std::thread writer([&] { EXPECT_TRUE(Ok(db_->Put({}, "key", "waited"))); });
   gate.Open();
   writer.join();

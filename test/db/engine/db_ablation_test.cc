@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a measurement can tell from the property ablation-witness which
+// Goal: a measurement can tell from the property ablation-path-counts which
 // variants have run, and the production ones count nothing where they are
 // fast. Method: the counts before and after a read that touches all of them,
 // for each variant.
@@ -10,8 +10,8 @@
 
 #include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
+#include "util/threads/epoch.h"
 #include "util/threads/memory_account.h"
-#include "util/threads/read_section.h"
 
 namespace varve::test {
 namespace {
@@ -38,9 +38,9 @@ class DbAblationTest : public DbTestBase {
   }
 
   // "field=value" and how often.
-  std::map<std::string, uint64_t> Witnesses() {
+  std::map<std::string, uint64_t> PathCounts() {
     std::string text;
-    EXPECT_TRUE(db_->GetProperty("varve.ablation-witness", &text));
+    EXPECT_TRUE(db_->GetProperty("varve.ablation-path-counts", &text));
     std::map<std::string, uint64_t> counts;
     while (!text.empty()) {
       const size_t space = text.find(' ');
@@ -54,7 +54,7 @@ class DbAblationTest : public DbTestBase {
 
 TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
   OpenAblated("");
-  const auto before = Witnesses();
+  const auto before = PathCounts();
   for (const char* variant :
        {"superversion=thread_local", "block_index=prefixes",
         "block_cache=swizzled", "memtable=blink_tree", "statistics=per_cpu"}) {
@@ -62,7 +62,7 @@ TEST_F(DbAblationTest, ProductionHasAllRunAndCountsNoCachedRead) {
     EXPECT_GT(before.at(variant), 0u) << variant;
   }
   for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
-  const auto after = Witnesses();
+  const auto after = PathCounts();
   EXPECT_EQ(before, after);
 }
 
@@ -71,9 +71,9 @@ TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
        {"superversion=mutex", "block_index=binary_search", "block_cache=hash",
         "statistics=global", "statistics=thread", "key_case=unicode"}) {
     OpenAblated(variant);
-    const auto before = Witnesses();
+    const auto before = PathCounts();
     for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(1)), "1");
-    const auto after = Witnesses();
+    const auto after = PathCounts();
     ASSERT_TRUE(before.contains(variant)) << variant;
     EXPECT_GE(after.at(variant), before.at(variant) + 100) << variant;
     for (const auto& [other, count] : before) {
@@ -84,11 +84,11 @@ TEST_F(DbAblationTest, EachReadIsSeenByTheVariantThatServedIt) {
 }
 
 TEST_F(DbAblationTest, EachIteratorAndMultiGetIsSeenByItsContext) {
-  for (const std::string variant : {"context=kept", "context=fresh"}) {
+  for (const std::string variant : {"arena=kept", "arena=fresh"}) {
     OpenAblated(variant);
     // The first one may need more than one piece of memory.
     for (int i = 0; i < 2; i++) db_->NewIterator({})->SeekToFirst();
-    const uint64_t before = Witnesses().at(variant);
+    const uint64_t before = PathCounts().at(variant);
     EXPECT_GT(before, 0u);
     for (int i = 0; i < 10; i++) {
       db_->NewIterator({})->SeekToFirst();
@@ -96,8 +96,8 @@ TEST_F(DbAblationTest, EachIteratorAndMultiGetIsSeenByItsContext) {
       const std::string key = Key(1);
       EXPECT_TRUE(Ok(db_->MultiGet({}, {Slice(key)}, &values)[0]));
     }
-    const uint64_t after = Witnesses().at(variant);
-    EXPECT_EQ(after, before + (variant == "context=fresh" ? 20 : 0));
+    const uint64_t after = PathCounts().at(variant);
+    EXPECT_EQ(after, before + (variant == "arena=fresh" ? 20 : 0));
   }
 }
 
@@ -106,19 +106,19 @@ TEST_F(DbAblationTest, MemoryIsSeenByItsAccounting) {
        {"memory_accounting=atomic", "memory_accounting=owner"}) {
     SetMemoryAccountingAtomic(false);
     OpenAblated(variant);
-    const uint64_t before = Witnesses().at(variant);
+    const uint64_t before = PathCounts().at(variant);
     WriteBatch batch;
     batch.Put(Key(1), std::string(1000, 'v'));
-    EXPECT_GT(Witnesses().at(variant), before + 1000) << variant;
+    EXPECT_GT(PathCounts().at(variant), before + 1000) << variant;
   }
   SetMemoryAccountingAtomic(!IsProduction(TestAblation().memory_accounting));
 }
 
 TEST_F(DbAblationTest, ADatabaseThatFoldsIsSeen) {
   OpenAblated("key_case=ascii_first");
-  const uint64_t before = Witnesses().at("key_case=ascii_first");
+  const uint64_t before = PathCounts().at("key_case=ascii_first");
   OpenAblated("key_case=ascii_first");
-  EXPECT_EQ(Witnesses().at("key_case=ascii_first"), before + 1);
+  EXPECT_EQ(PathCounts().at("key_case=ascii_first"), before + 1);
 }
 
 TEST_F(DbAblationTest, EachScanOfAMemtableIsSeenByItsSkipList) {
@@ -126,7 +126,7 @@ TEST_F(DbAblationTest, EachScanOfAMemtableIsSeenByItsSkipList) {
        {"memtable=blink_tree", "memtable=skiplist"}) {
     OpenAblated(variant);
     Put(Key(1), "2");
-    const uint64_t before = Witnesses().at(variant);
+    const uint64_t before = PathCounts().at(variant);
     EXPECT_GT(before, 0u);
     for (int i = 0; i < 10; i++) {
       std::unique_ptr<Iterator> iterator(db_->NewIterator({}));
@@ -134,7 +134,7 @@ TEST_F(DbAblationTest, EachScanOfAMemtableIsSeenByItsSkipList) {
       ASSERT_TRUE(iterator->Valid());
       EXPECT_EQ(iterator->value(), Slice("2"));
     }
-    const uint64_t after = Witnesses().at(variant);
+    const uint64_t after = PathCounts().at(variant);
     EXPECT_EQ(after, before + (variant == "memtable=skiplist" ? 10 : 0));
   }
 }

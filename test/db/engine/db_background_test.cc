@@ -540,7 +540,7 @@ TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
 }
 
 // Memtables that wait, because all was cancelled, are written out as well:
-// with an empty one behind them, one in use, and no room for another.
+// with an empty one behind them, one in use, and no space for another.
 TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
   options_.max_write_buffer_number = 3;
   WriteOptions unlogged;

@@ -16,7 +16,7 @@
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "test/testing/env/patient_env.h"
+#include "test/testing/env/pausing_env.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
 #include "varve/testing/fault_injection_env.h"
@@ -29,7 +29,7 @@ constexpr uint64_t kYear = 365 * 86400 * kSecond;
 constexpr uint64_t kHour = 3600 * kSecond;
 
 // The wall clock jumps between `shifts`, one a look. Sleeps are only added up.
-class SteppingEnv final : public PatientEnv {
+class SteppingEnv final : public PausingEnv {
  public:
   uint64_t NowMicros() override {
     const size_t look = looks_++;

@@ -16,7 +16,7 @@
 #include "experimental/ablation_experiment.h"
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve::test {
 namespace {

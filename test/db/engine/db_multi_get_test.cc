@@ -18,7 +18,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 #include "varve/db.h"
 #include "varve/filter_policy.h"
 #include "varve/testing/fault_injection_env.h"

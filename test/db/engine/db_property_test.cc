@@ -12,7 +12,7 @@
 #include <string>
 
 #include "test/testing/db_helpers.h"
-#include "test/testing/env/patient_env.h"
+#include "test/testing/env/pausing_env.h"
 #include "varve/compression_type.h"
 #include "varve/env.h"
 
@@ -109,7 +109,7 @@ TEST_F(DbPropertyTest, TablePropertiesAreSummed) {
 }
 
 TEST_F(DbPropertyTest, StalledIsSlowedDownOrStopped) {
-  PatientEnv env;
+  PausingEnv env;
   options_.env = &env;
   options_.level0_file_num_compaction_trigger = 1;
   options_.level0_slowdown_writes_trigger = 1;

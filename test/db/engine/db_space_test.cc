@@ -42,9 +42,9 @@ class DbSpaceTest : public ::testing::TestWithParam<size_t> {
   }
   // Writes until nothing goes any more, by itself neither.
   void Fill(bool in_order) {
-    const auto patience = std::chrono::milliseconds(400);
+    const auto timeout = std::chrono::milliseconds(400);
     auto last = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - last < patience) {
+    while (std::chrono::steady_clock::now() - last < timeout) {
       const int number =
           in_order ? written_ : static_cast<int>(rng_.Below(100000));
       const std::string value = rng_.Bytes(500);
@@ -99,7 +99,7 @@ TEST_P(DbSpaceTest, DeletingAllMakesTheDeviceEmpty) {
   ExpectModel();
 }
 
-TEST_P(DbSpaceTest, DeletingHalfMakesRoom) {
+TEST_P(DbSpaceTest, DeletingHalfMakesSpace) {
   Open();
   Fill(true);
   DeleteRange(Key(0), Key(written_ / 2));

@@ -189,11 +189,11 @@ TEST_F(DbTraceTest, AblationsTraceTheirWay) {
     options_.block_cache = nullptr;
     Open();
     const auto count = [&] {
-      std::string witnesses;
-      EXPECT_TRUE(db_->GetProperty("varve.ablation-witness", &witnesses));
-      const size_t at = witnesses.find(text);
-      EXPECT_NE(at, std::string::npos) << witnesses;
-      return std::stoull(witnesses.substr(at + strlen(text)));
+      std::string path_counts;
+      EXPECT_TRUE(db_->GetProperty("varve.ablation-path-counts", &path_counts));
+      const size_t at = path_counts.find(text);
+      EXPECT_NE(at, std::string::npos) << path_counts;
+      return std::stoull(path_counts.substr(at + strlen(text)));
     };
     const uint64_t before = count();
     BeginSession();

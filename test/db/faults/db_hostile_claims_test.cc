@@ -31,7 +31,7 @@ class DbHostileManifestTest : public DbHostileTest {
  protected:
   void AppendEdit(const std::string& edit) {
     std::string bytes = ReadWholeFile(manifest_);
-    // A full record; there is room in the first block.
+    // A full record; there is space in the first block.
     std::string record(1, '\1');
     record += edit;
     PutFixed32(&bytes, MaskCrc(Crc32c(record.data(), record.size())));

@@ -121,7 +121,7 @@ TEST_F(DbHostileTest, CheckpointBuildsInNoPlaceThatALinkLeadsTo) {
   EXPECT_TRUE(Ok(db_->CreateCheckpoint(dir_.Sub("two"))));
 }
 
-TEST_F(DbHostileTest, UnknownTablesArePutAsideAndOtherSpellingsLeftAlone) {
+TEST_F(DbHostileTest, UnknownTablesArePutAsideAndOtherNamesLeftAlone) {
   fs::copy_file(table_, path_ + "/000077.ldb");
   fs::copy_file(table_, path_ + "/78.sst");
   Open();

@@ -258,7 +258,7 @@ class Session {
         const Status status =
             rng.OneIn(2) ? db_->SyncWAL() : db_->FlushWAL(true);
         Expected(status);
-        if (status.ok()) RaiseFloors(before, false);
+        if (status.ok()) RaiseMinimums(before, false);
       }
       Dawdle(&rng, done ? (rng.OneIn(8) ? 300 : 0) : 300);
     }
@@ -304,8 +304,8 @@ class Session {
                ", " + text);
     }
     if (status.ok() && options.sync) {
-      RaiseFloors(before, false);
-      lanes_[lane].RaiseFloor(number);
+      RaiseMinimums(before, false);
+      lanes_[lane].RaiseMinimum(number);
     }
     return status.ok();
   }
@@ -319,7 +319,7 @@ class Session {
         case 1: {
           const Status status = db_->Flush({});
           Expected(status);
-          if (status.ok()) RaiseFloors(before, true);
+          if (status.ok()) RaiseMinimums(before, true);
           break;
         }
         case 2: {
@@ -478,9 +478,9 @@ class Session {
     for (int i = 0; i < kLanes; ++i) numbers[i] = lanes_[i].acknowledged();
     return numbers;
   }
-  void RaiseFloors(const Numbers& numbers, bool unlogged) {
+  void RaiseMinimums(const Numbers& numbers, bool unlogged) {
     for (int i = 0; i < kLanes; ++i) {
-      if (unlogged || IsLogged(i)) lanes_[i].RaiseFloor(numbers[i]);
+      if (unlogged || IsLogged(i)) lanes_[i].RaiseMinimum(numbers[i]);
     }
   }
 
@@ -573,7 +573,7 @@ class Session {
       if (rng_.OneIn(2)) faulty_.ClearFailure();
       const Status status = db_->Close();
       Expected(status);
-      if (status.ok()) RaiseFloors(Acknowledged(), true);
+      if (status.ok()) RaiseMinimums(Acknowledged(), true);
     }
     db_.reset();
     if (cut_before_close || rng_.OneIn(2)) {
@@ -583,7 +583,7 @@ class Session {
       Must("the crash", faulty_.CrashAndReset(crash));
       ++totals_->cuts;
     } else if (!options_.manual_wal_flush) {
-      RaiseFloors(Acknowledged(), false);  // The kernel has it.
+      RaiseMinimums(Acknowledged(), false);  // The kernel has it.
     }
     ClearFailures();
     faulty_.SetPathFilter("");

@@ -55,7 +55,7 @@ class DbKeyCaseTest : public DbTestBase {
   }
 };
 
-TEST_F(DbKeyCaseTest, GetFindsAnySpelling) {
+TEST_F(DbKeyCaseTest, GetFindsAnyCase) {
   Open();
   Put("Straße", "1");
   Put("HELLO", "2");

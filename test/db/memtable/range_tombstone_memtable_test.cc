@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "test/testing/seed.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve::test {
 namespace {
@@ -34,7 +34,7 @@ TEST(RangeTombstoneMemTableTest, IsEmptyUntilARangeWithKeysIsAdded) {
   tombstones.Add("b", "c", 2);
   EXPECT_FALSE(tombstones.empty());
   EXPECT_GT(tombstones.MemoryUsage(), 0u);
-  const ReadSection section;
+  const EpochGuard section;
   EXPECT_EQ(tombstones.MaxCovering("b", 9), 2u);
   EXPECT_EQ(tombstones.MaxCovering("b", 1), 0u);
   EXPECT_EQ(tombstones.MaxCovering("c", 9), 0u);
@@ -49,7 +49,7 @@ TEST(RangeTombstoneMemTableTest, RandomOnesAgreeWithAList) {
     const uint64_t end = begin + 1 + rng.Below(30);
     tombstones.Add(Number(begin), Number(end), sequence);
     added.emplace_back(begin, end);
-    const ReadSection section;
+    const EpochGuard section;
     for (int i = 0; i < 10; i++) {
       const uint64_t key = rng.Below(530);
       const SequenceNumber visible = rng.Below(sequence + 1);
@@ -81,7 +81,7 @@ TEST(RangeTombstoneMemTableTest, ReadersSeeWhatWasAddedBefore) {
   const auto read = [&] {
     SequenceNumber sequence = 0;
     while (sequence < kCount) {
-      const ReadSection section;
+      const EpochGuard section;
       // acquire pairs with the release of the writer.
       sequence = last.load(std::memory_order_acquire);
       if (sequence == 0) continue;

@@ -21,10 +21,11 @@ namespace {
 
 // Each that a program may choose by itself; the others are of the process.
 constexpr const char* kAblations[] = {
-    "superversion=mutex",      "block_index=binary_search", "block_cache=hash",
-    "memtable=skiplist",       "table_open=uncached",       "snapshots=mutex",
-    "context=fresh",           "statistics=global",         "statistics=thread",
-    "memory_accounting=atomic"};
+    "superversion=mutex",  "block_index=binary_search",
+    "block_cache=hash",    "memtable=skiplist",
+    "table_open=uncached", "snapshots=mutex",
+    "arena=fresh",         "statistics=global",
+    "statistics=thread",   "memory_accounting=atomic"};
 
 // Those that the run is for, or some.
 AblationOptions RandomAblation(Rng* rng) {

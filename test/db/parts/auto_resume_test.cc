@@ -30,7 +30,7 @@ class AutoResumeTest : public ::testing::Test {
 
   const Options options_ = TinyOptions();
   Mutex mutex_;
-  DatabasePlace place_{Env::Default(), "/none"};
+  DbDirectory place_{Env::Default(), "/none"};
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
   const InternalKeyComparator comparator_{options_.comparator};
   BackgroundScheduler scheduler_{Env::Default(), &mutex_};

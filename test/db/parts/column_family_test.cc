@@ -137,37 +137,37 @@ TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
   options_.max_write_buffer_number = 2;
   EXPECT_FALSE(family_.MustSwitchLocked());
   while (!family_.MemTableIsFull()) Put(std::to_string(sequence_), 1000);
-  EXPECT_FALSE(family_.HasRoom());
+  EXPECT_FALSE(family_.HasSpace());
   EXPECT_FALSE(family_.AwaitsFlushLocked());
   Switch();
-  EXPECT_TRUE(family_.HasRoom());
-  // A log without room asks for a switch as well.
+  EXPECT_TRUE(family_.HasSpace());
+  // A log without space asks for a switch as well.
   Put("k");
   family_.SetLogFullLocked();
   EXPECT_TRUE(family_.MustSwitchLocked());
   EXPECT_TRUE(family_.AwaitsFlushLocked());
   EXPECT_EQ(family_.StopCauseLocked(), StallCause::kMemTables);
   EXPECT_TRUE(family_.UpdateStallLocked().no_memtable);
-  family_.UpdateGateLocked(false);
-  EXPECT_FALSE(family_.GateIsOpen());
-  EXPECT_FALSE(family_.GateSaysError());
+  family_.UpdateStallStateLocked(false);
+  EXPECT_FALSE(family_.StallStateIsClear());
+  EXPECT_FALSE(family_.StallStateHasError());
   Flush(1);
   EXPECT_FALSE(family_.AwaitsFlushLocked());
   family_.UpdateStallLocked();
-  family_.UpdateGateLocked(false);
-  EXPECT_TRUE(family_.GateIsOpen());
+  family_.UpdateStallStateLocked(false);
+  EXPECT_TRUE(family_.StallStateIsClear());
 }
 
 TEST_F(ColumnFamilyTest, AnErrorClosesTheGate) {
-  EXPECT_TRUE(family_.GateIsOpen());
-  EXPECT_TRUE(family_.HasRoom());
-  family_.UpdateGateLocked(true);
-  EXPECT_TRUE(family_.GateSaysError());
-  EXPECT_FALSE(family_.HasRoom());
-  family_.UpdateGateLocked(false);
-  EXPECT_TRUE(family_.GateIsOpen());
-  family_.CloseGateInChild();
-  EXPECT_TRUE(family_.GateSaysError());
+  EXPECT_TRUE(family_.StallStateIsClear());
+  EXPECT_TRUE(family_.HasSpace());
+  family_.UpdateStallStateLocked(true);
+  EXPECT_TRUE(family_.StallStateHasError());
+  EXPECT_FALSE(family_.HasSpace());
+  family_.UpdateStallStateLocked(false);
+  EXPECT_TRUE(family_.StallStateIsClear());
+  family_.StopWritesInChild();
+  EXPECT_TRUE(family_.StallStateHasError());
 }
 
 TEST_F(ColumnFamilyTest, CountsWhatIsWritten) {

@@ -49,7 +49,7 @@ class LeftoversTest : public ::testing::Test {
   }();
   TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
                           10,    false,      nullptr};
-  DatabasePlace place_{env_.get(), "/db"};
+  DbDirectory place_{env_.get(), "/db"};
 };
 
 TEST_F(LeftoversTest, RemovesWhatIsNotLive) {

@@ -66,7 +66,7 @@ class ObsoleteFilesTest : public ::testing::Test {
                           10,    false,      nullptr};
   VersionSet versions_{"/db",         env_.get(), &comparator_,
                        &table_cache_, true,       &mutex_};
-  DatabasePlace place_{env_.get(), "/db"};
+  DbDirectory place_{env_.get(), "/db"};
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   EventQueue events_{{}, &mutex_};

@@ -79,7 +79,7 @@ class TableJobsTest : public ::testing::Test {
                           10,    false,      nullptr};
   VersionSet versions_{"/db",         env_.get(), &comparator_,
                        &table_cache_, true,       &mutex_};
-  DatabasePlace place_{env_.get(), "/db"};
+  DbDirectory place_{env_.get(), "/db"};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   EventQueue events_{{}, &mutex_};
   ColumnFamily family_{&options_, &comparator_, env_.get(),

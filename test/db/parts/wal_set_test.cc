@@ -74,7 +74,7 @@ class WalSetTest : public ::testing::Test {
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env_{memory_.get()};
   Options options_;
-  DatabasePlace place_{&env_, "/db"};
+  DbDirectory place_{&env_, "/db"};
   Mutex mutex_;
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
 };
@@ -150,7 +150,7 @@ TEST_F(WalSetTest, AFailedSyncOfTheDirectoryTakesTheLogsAlong) {
   EXPECT_FALSE(Sync().ok());
   {
     MutexLock lock(&mutex_);
-    wals_.ForgiveDirectoryLocked(Status::IOError("its name may be gone"));
+    wals_.ClearDirectoryErrorLocked(Status::IOError("its name may be gone"));
   }
   EXPECT_TRUE(wals_.has_failed());
   EXPECT_FALSE(Sync().ok());

@@ -315,12 +315,12 @@ void AppendRecord(const VersionEdit& edit, std::string* manifest) {
   std::string record;
   edit.EncodeTo(&record);
   for (bool first = true; first || !record.empty(); first = false) {
-    size_t room = kBlock - manifest->size() % kBlock;
-    if (room < 7) {
-      manifest->append(room, '\0');
-      room = kBlock;
+    size_t space = kBlock - manifest->size() % kBlock;
+    if (space < 7) {
+      manifest->append(space, '\0');
+      space = kBlock;
     }
-    const size_t length = std::min(record.size(), room - 7);
+    const size_t length = std::min(record.size(), space - 7);
     const bool last = length == record.size();
     std::string frame(7, '\0');
     frame[4] = static_cast<char>(length & 0xff);

@@ -15,7 +15,7 @@
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 #include "varve/listener.h"
 
 namespace varve::test {

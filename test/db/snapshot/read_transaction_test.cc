@@ -24,7 +24,7 @@
 #include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
 #include "test/testing/read_stress.h"
-#include "util/threads/read_section.h"
+#include "util/threads/epoch.h"
 
 namespace varve::test {
 namespace {

@@ -24,8 +24,8 @@ namespace {
 struct Fault {
   bool no_heavy_barrier = false;
   bool no_light_fence = false;  // Where the other side has no heavy barrier.
-  bool floor_is_ignored = false;
-  bool floor_is_stored = false;
+  bool watermark_is_ignored = false;
+  bool watermark_is_stored = false;
   bool repin_is_skipped = false;
   bool uncount_is_skipped = false;
   bool release_comes_first = false;
@@ -48,7 +48,7 @@ struct ModelMemory {
     using ModelAtomic<T>::ModelAtomic;
     bool compare_exchange_weak(T& expected, T value, std::memory_order a,
                                std::memory_order b) {
-      if (fault.floor_is_stored) {
+      if (fault.watermark_is_stored) {
         this->store(value);
         return true;
       }
@@ -113,7 +113,7 @@ struct Versions {
 
   void Take(int node) {
     Handshake::Words* const words = &nodes[node];
-    if (fault.floor_is_ignored) {
+    if (fault.watermark_is_ignored) {
       words->sequence.store(last_sequence.load());
       LightStep();
       return;
@@ -122,9 +122,9 @@ struct Versions {
   }
 
   // `lookups`: nodes that the scan goes through. The job reads all versions up
-  // to its floor, the most that it may.
+  // to its low_watermark, the most that it may.
   void Compact(int job, int lookups) {
-    const SequenceNumber newest = handshake.RaiseFloor(last_sequence);
+    const SequenceNumber newest = handshake.RaiseLowWatermark(last_sequence);
     uint64_t seen = 0;  // A bit for each number.
     for (int i = 0; i < lookups; ++i) {
       const SequenceNumber sequence = Handshake::Sequence(nodes[i]);
@@ -194,20 +194,20 @@ TEST_P(SnapshotHandshakeTest, CompactionKeepsWhatSnapshotsSee) {
 }
 
 TEST_P(SnapshotHandshakeTest, B21NumberIsAnnouncedInStoreBuffer) {
-  // Where barriers are fences, what raises the floor is one itself.
+  // Where barriers are fences, what raises the low_watermark is one itself.
   fault.no_heavy_barrier = !fenced;
   fault.no_light_fence = fenced;
   EXPECT_NE(TakeAmongCompactions(), "");
 }
 
 TEST_P(SnapshotHandshakeTest, B22NumberIsAnnouncedAfterTheScan) {
-  fault.floor_is_ignored = true;
+  fault.watermark_is_ignored = true;
   EXPECT_NE(TakeAmongCompactions(), "");
   EXPECT_NE(TwoTake(), "");
 }
 
-TEST_P(SnapshotHandshakeTest, B28FloorIsLowered) {
-  fault.floor_is_stored = true;
+TEST_P(SnapshotHandshakeTest, B28WatermarkIsLowered) {
+  fault.watermark_is_stored = true;
   EXPECT_NE(TakeAmongCompactions(), "");
 }
 

@@ -13,7 +13,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "test/testing/env/patient_env.h"
+#include "test/testing/env/pausing_env.h"
 #include "test/testing/seed.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -60,7 +60,7 @@ class DbWalTest : public DbTestBase {
     return logs;
   }
 
-  PatientEnv env_;
+  PausingEnv env_;
   int copies_ = 0;
 };
 

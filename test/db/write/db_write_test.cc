@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "test/testing/db_helpers.h"
-#include "test/testing/env/patient_env.h"
+#include "test/testing/env/pausing_env.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -55,7 +55,7 @@ class DbWriteTest : public DbTestBase {
     EXPECT_TRUE(Ok(db_->Put(no_slowdown_, "a", "free")));
   }
 
-  PatientEnv env_;
+  PausingEnv env_;
   WriteOptions no_slowdown_;
   std::vector<std::thread> waiting_;
 };

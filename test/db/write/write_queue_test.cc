@@ -81,12 +81,12 @@ class WriteQueueTest : public testing::Test {
     queue_.Leave(queue_.Form(&leader.writer), status);
   }
 
-  // From now on a leader expects company.
-  void ShareASync(Peer& leader, Peer& member) {
-    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-    StartJoin(member, leader, 2);
+  // From now on a leader expects followers.
+  void ShareASync(Peer& leader, Peer& follower) {
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+    StartJoin(follower, leader, 2);
     Leave(leader);
-    member.actor.Wait();
+    follower.actor.Wait();
   }
 
   WriteQueue queue_;
@@ -96,7 +96,7 @@ class WriteQueueTest : public testing::Test {
 TEST_F(WriteQueueTest, WriterThatMeetsNobodyLeadsAgainAndAgain) {
   Peer& peer = New();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(queue_.Join(&peer.writer), Role::kLead);
+    EXPECT_EQ(queue_.Join(&peer.writer), Role::kLeader);
     EXPECT_EQ(queue_.Form(&peer.writer).count, 1u);
     Leave(peer);
   }
@@ -106,7 +106,7 @@ TEST_F(WriteQueueTest, MembersGetTheStatusOfTheGroup) {
   Peer& leader = New();
   Peer& second = New();
   Peer& third = New();
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
   StartJoin(second, leader, 2);
   StartJoin(third, leader, 3);
   Leave(leader, Status::IOError("broken"));
@@ -117,31 +117,31 @@ TEST_F(WriteQueueTest, MembersGetTheStatusOfTheGroup) {
   EXPECT_TRUE(leader.writer.status.IsIOError());
   EXPECT_TRUE(second.writer.status.IsIOError());
   EXPECT_TRUE(third.writer.status.IsIOError());
-  EXPECT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  EXPECT_EQ(queue_.Join(&leader.writer), Role::kLeader);
   Leave(leader);
 }
 
 // B5.
 TEST_F(WriteQueueTest, WhoComesAfterTheGroupWasFormedLeadsNext) {
   Peer& leader = New();
-  Peer& member = New();
+  Peer& follower = New();
   Peer& late = New();
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-  StartJoin(member, leader, 2);
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+  StartJoin(follower, leader, 2);
   const WriteQueue::Group group = queue_.Form(&leader.writer);
   StartJoin(late, leader, 3);
   queue_.Leave(group, Status::OK());
-  member.actor.Wait();
+  follower.actor.Wait();
   late.actor.Wait();
-  EXPECT_EQ(member.role, Role::kDone);
-  EXPECT_EQ(late.role, Role::kLead);
+  EXPECT_EQ(follower.role, Role::kDone);
+  EXPECT_EQ(late.role, Role::kLeader);
   Leave(late);
 }
 
 TEST_F(WriteQueueTest, GroupEndsWhereSomebodyWantsSomethingElse) {
   const struct {
-    WriteOptions leader, member;
-    size_t leader_bytes, member_bytes, count;
+    WriteOptions leader, follower;
+    size_t leader_bytes, follower_bytes, count;
   } cases[] = {
       {{}, {}, 10, 10, 2},
       {Sync(), {}, 10, 10, 2},
@@ -157,12 +157,12 @@ TEST_F(WriteQueueTest, GroupEndsWhereSomebodyWantsSomethingElse) {
   };
   for (const auto& c : cases) {
     Peer& leader = New(c.leader, c.leader_bytes);
-    Peer& member = New(c.member, c.member_bytes);
-    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    Peer& follower = New(c.follower, c.follower_bytes);
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
     if (c.count == 2) {
-      StartJoin(member, leader, 2);
+      StartJoin(follower, leader, 2);
     } else {
-      Start(member);
+      Start(follower);
       // It joins some time.
       for (int i = 0; i < 1000; ++i) {
         ASSERT_EQ(queue_.Form(&leader.writer).count, 1u);
@@ -170,20 +170,20 @@ TEST_F(WriteQueueTest, GroupEndsWhereSomebodyWantsSomethingElse) {
       }
     }
     Leave(leader);
-    member.actor.Wait();
-    EXPECT_EQ(member.role, c.count == 2 ? Role::kDone : Role::kLead);
-    if (member.role == Role::kLead) Leave(member);
+    follower.actor.Wait();
+    EXPECT_EQ(follower.role, c.count == 2 ? Role::kDone : Role::kLeader);
+    if (follower.role == Role::kLeader) Leave(follower);
   }
 }
 
 TEST_F(WriteQueueTest, MembersInsertTheirOwnAndTheLeaderTheRest) {
   constexpr int kRounds = 200;
-  int by_members = 0;
+  int by_followers = 0;
   for (int round = 0; round < kRounds; ++round) {
     Peer& leader = New();
     Peer& small = New();
     Peer& large = New({}, 60 << 10);
-    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
     StartJoin(small, leader, 2);
     StartJoin(large, leader, 3);
     const WriteQueue::Group group = queue_.Form(&leader.writer);
@@ -199,16 +199,16 @@ TEST_F(WriteQueueTest, MembersInsertTheirOwnAndTheLeaderTheRest) {
     // Whether it sleeps or not: it is large.
     EXPECT_EQ(large.role, Role::kInsert);
     EXPECT_EQ(by_leader.size(), small.role == Role::kInsert ? 1u : 2u);
-    by_members += small.role == Role::kInsert ? 1 : 0;
+    by_followers += small.role == Role::kInsert ? 1 : 0;
     peers_.clear();
   }
-  printf("%d of %d small batches inserted by their members\n", by_members,
+  printf("%d of %d small batches inserted by their followers\n", by_followers,
          kRounds);
 }
 
 TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
   Peer& leader = New();
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
   test::Actor other;
   std::atomic<bool> inside = false;
   other.Start([&] {
@@ -228,38 +228,38 @@ TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
 
 TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
   Peer& leader = New(Sync());
-  Peer& member = New(Sync());
+  Peer& follower = New(Sync());
   Peer& behind = New(Sync());
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-  queue_.AwaitCompany(&leader.writer, kFarTooLongUs);  // For nobody.
-  StartJoin(member, leader, 2);
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+  queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);  // For nobody.
+  StartJoin(follower, leader, 2);
   const WriteQueue::Group group = queue_.Form(&leader.writer);
   StartJoin(behind, leader, 3);
   queue_.Leave(group, Status::OK());
-  member.actor.Wait();
+  follower.actor.Wait();
   behind.actor.Wait();
-  ASSERT_EQ(behind.role, Role::kLead);
+  ASSERT_EQ(behind.role, Role::kLeader);
 
   // The two that were answered come back, sooner or later.
   test::Actor second_leader;
   second_leader.Start([&] {
-    queue_.AwaitCompany(&behind.writer, kFarTooLongUs);
+    queue_.DelayGroupCommit(&behind.writer, kFarTooLongUs);
     EXPECT_EQ(queue_.Form(&behind.writer).count, 3u);
   });
   Start(leader);
-  Start(member);
+  Start(follower);
   second_leader.Wait();
   Leave(behind);
   leader.actor.Wait();
-  member.actor.Wait();
+  follower.actor.Wait();
 }
 
 // B6: a leader that sleeps for one who has come already sleeps for an hour.
 TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
   Peer& leader = New(Sync());
-  Peer& member = New(Sync());
-  ShareASync(leader, member);
+  Peer& follower = New(Sync());
+  ShareASync(leader, follower);
   if (HasFatalFailure()) return;
   // Each expects the other one from now on, so that no group has less.
   std::atomic<int> groups = 0;
@@ -269,8 +269,8 @@ TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
       WriteBatch batch;
       for (int i = 0; i < writes; ++i) {
         WriteQueue::Writer writer(Sync(), &batch);
-        if (queue_.Join(&writer) != Role::kLead) continue;
-        queue_.AwaitCompany(&writer, kFarTooLongUs);
+        if (queue_.Join(&writer) != Role::kLeader) continue;
+        queue_.DelayGroupCommit(&writer, kFarTooLongUs);
         const WriteQueue::Group group = queue_.Form(&writer);
         EXPECT_EQ(group.count, 2u);
         ++groups;
@@ -284,13 +284,14 @@ TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
 
 TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
   Peer& leader = New(Sync());
-  Peer& member = New(Sync());
-  ShareASync(leader, member);
+  Peer& follower = New(Sync());
+  ShareASync(leader, follower);
   if (HasFatalFailure()) return;
 
-  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
   test::Actor awaiting;
-  awaiting.Start([&] { queue_.AwaitCompany(&leader.writer, kFarTooLongUs); });
+  awaiting.Start(
+      [&] { queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs); });
   test::Actor other;
   other.Start([&] { WriteQueue::Exclusive exclusive(&queue_); });
   awaiting.Wait();
@@ -301,28 +302,28 @@ TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
 
 TEST_F(WriteQueueTest, LeaderWaitsLessAndLessOftenForNobody) {
   Peer& leader = New(Sync());
-  Peer& member = New(Sync());
-  ShareASync(leader, member);
+  Peer& follower = New(Sync());
+  ShareASync(leader, follower);
   if (HasFatalFailure()) return;
   // In vain, and each time more leaders after it do not wait at all.
   for (const int unawaited : {1, 3, 7}) {
-    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-    queue_.AwaitCompany(&leader.writer, 1);
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+    queue_.DelayGroupCommit(&leader.writer, 1);
     for (int i = 0; i < unawaited; ++i) {
-      queue_.AwaitCompany(&leader.writer, kFarTooLongUs);
+      queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);
     }
     queue_.Leave(WriteQueue::Group(&leader.writer), Status::OK());
     // Without it nobody is expected any more.
-    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLead);
-    queue_.AwaitCompany(&leader.writer, kFarTooLongUs);
-    StartJoin(member, leader, 2);
+    ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+    queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);
+    StartJoin(follower, leader, 2);
     Leave(leader);
-    member.actor.Wait();
+    follower.actor.Wait();
   }
 }
 
 // B1 to B5 at random: `log` and `memtable` are plain, so that a second leader,
-// or a member that inserts when it should not, is a race.
+// or a follower that inserts when it should not, is a race.
 TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
   constexpr int kThreads = 4;
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
@@ -354,8 +355,8 @@ TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
         WriteQueue::Writer writer(rng.OneIn(3) ? Sync() : WriteOptions(),
                                   &batch);
         switch (queue_.Join(&writer)) {
-          case Role::kLead: {
-            if (writer.sync) queue_.AwaitCompany(&writer, 5);
+          case Role::kLeader: {
+            if (writer.sync) queue_.DelayGroupCommit(&writer, 5);
             const WriteQueue::Group group = queue_.Form(&writer);
             group.ForEach([&](WriteQueue::Writer* w) {
               log.push_back(static_cast<int>(w->batch->Count()));

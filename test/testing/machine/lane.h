@@ -49,9 +49,9 @@ class Lane {
     return acknowledged_;
   }
   // An opening must find this number, or a later one.
-  void RaiseFloor(size_t number) {
+  void RaiseMinimum(size_t number) {
     const std::lock_guard<std::mutex> lock(mu_);
-    floor_ = std::max(floor_, number);
+    minimum_ = std::max(minimum_, number);
   }
 
   // Whether readers may find this number: it will not be refused then.
@@ -69,7 +69,7 @@ class Lane {
   // was acknowledged since and it may be in the log.
   bool MayOpenAt(size_t number, bool logged, State* state) {
     const std::lock_guard<std::mutex> lock(mu_);
-    if (number >= history_.size() || number < floor_ ||
+    if (number >= history_.size() || number < minimum_ ||
         (history_[number].outcome == Outcome::kRefused &&
          (!logged || number < acknowledged_))) {
       return false;
@@ -86,14 +86,14 @@ class Lane {
     }
     history_.resize(number + 1);
     history_[number].outcome = Outcome::kAcknowledged;
-    acknowledged_ = floor_ = seen_ = number;
+    acknowledged_ = minimum_ = seen_ = number;
     return lost;
   }
   std::string Describe() {
     const std::lock_guard<std::mutex> lock(mu_);
     return std::to_string(history_.size() - 1) + " begun, " +
            std::to_string(acknowledged_) + " acknowledged, " +
-           std::to_string(floor_) + " safe";
+           std::to_string(minimum_) + " safe";
   }
 
  private:
@@ -107,7 +107,7 @@ class Lane {
   // By number; 0 is before the first.
   std::vector<Batch> history_{Batch()};
   size_t acknowledged_ = 0;  // The newest that was.
-  size_t floor_ = 0;
+  size_t minimum_ = 0;
   size_t seen_ = 0;
 };
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "test/testing/seed.h"
-#include "util/threads/witness.h"
+#include "util/threads/path_counter.h"
 
 namespace varve::test {
 namespace {
@@ -198,7 +198,7 @@ TEST(KeyFoldTest, RefusesWhatIsNotUtf8) {
 }
 
 TEST(KeyFoldTest, AKeyOfAsciiStaysInPlaceAndSeesNoUnicode) {
-  const uint64_t before = WitnessCount(Witness::kUnicodeFold);
+  const uint64_t before = PathCount(PathCounter::kUnicodeFold);
   for (size_t size = 0; size <= 4 * FoldedKey::kInlineBytes; ++size) {
     const std::string text(size, 'K');
     const FoldedKey folded(text, KeyFolding::kAsciiFirst);
@@ -210,13 +210,13 @@ TEST(KeyFoldTest, AKeyOfAsciiStaysInPlaceAndSeesNoUnicode) {
               size <= FoldedKey::kInlineBytes)
         << size;
   }
-  EXPECT_EQ(WitnessCount(Witness::kUnicodeFold), before);
+  EXPECT_EQ(PathCount(PathCounter::kUnicodeFold), before);
   std::string text(1000, 'K');
   text += Encode(0xC9);
   const FoldedKey folded(text, KeyFolding::kAsciiFirst);
   ASSERT_TRUE(folded.ok());
   EXPECT_EQ(folded.slice(), Slice(*Reference(text)));
-  EXPECT_EQ(WitnessCount(Witness::kUnicodeFold), before + 1);
+  EXPECT_EQ(PathCount(PathCounter::kUnicodeFold), before + 1);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 std::vector<int> Items(const PublishedArray<int>& array) {
   std::vector<int> items;
-  const ReadSection section;
+  const EpochGuard section;
   array.ForEach([&items](int* item) { items.push_back(*item); });
   return items;
 }

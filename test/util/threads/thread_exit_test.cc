@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "util/threads/context_memory.h"
+#include "util/threads/epoch.h"
 #include "util/threads/memory_account.h"
-#include "util/threads/read_section.h"
+#include "util/threads/thread_arena.h"
 #include "util/threads/thread_record.h"
 
 namespace varve {
@@ -96,9 +96,9 @@ size_t CountAccounts() {
 
 // Uses what a thread keeps.
 void UseContext() {
-  ContextMemory* const context = ContextMemory::Take(ContextKind::kIterator);
-  (void)context->Allocate(8000);
-  context->GiveBack();
+  ThreadArena* const arena = ThreadArena::Take(ArenaKind::kIterator);
+  (void)arena->Allocate(8000);
+  arena->GiveBack();
 }
 
 // Ends after the library's call at the end of a thread without a key, for it
@@ -165,11 +165,11 @@ TEST_F(ThreadExitDeathTest, ThreadsLeaveNothingThatUseItWhileTheyEnd) {
 }
 
 // As when exit() is called in the midst of a call of the library.
-TEST_F(ThreadExitDeathTest, TheMainThreadMayExitInAReadSection) {
+TEST_F(ThreadExitDeathTest, TheMainThreadMayExitInsideAnEpoch) {
   EXPECT_EXIT(
       {
         TakeAllKeys();
-        const ReadSection section;
+        const EpochGuard section;
         exit(0);
       },
       ::testing::ExitedWithCode(0), "");

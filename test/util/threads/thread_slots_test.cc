@@ -61,7 +61,7 @@ class Owner final : public SlotOwner {
   // One read. `inside` is called with the state that it uses.
   void Read(const std::function<void(State*)>& inside = nullptr) {
     ThreadRecord* record = CurrentThreadRecord();
-    ReadSection::Enter(record);
+    EpochGuard::Enter(record);
     ThreadSlot* slot = SlotOf(record, id_);
     State* counted = nullptr;
     if (!IsCurrent(slot->number.load(std::memory_order_relaxed))) {
@@ -78,9 +78,9 @@ class Owner final : public SlotOwner {
     EXPECT_EQ(state->value, kAlive);
     if (inside) inside(state);
     EXPECT_EQ(state->value, kAlive);
-    if (ReadSection::Exit(record)) {
+    if (EpochGuard::Exit(record)) {
       if (after_exit) after_exit();
-      ReadSection::CheckSlots(record);
+      EpochGuard::CheckSlots(record);
     }
     if (counted != nullptr) Release(counted);
   }
@@ -353,7 +353,7 @@ TEST_F(ThreadSlotsTest, EndOfPlainSectionChecksSlotsB17) {
   reader.Do([&] {
     owner.Read();
     {
-      const ReadSection section;
+      const EpochGuard section;
       installer.Do([&owner] { owner.Install(); });
       EXPECT_EQ(live_states, 2);
     }
@@ -439,7 +439,7 @@ class ReadingOwner final : public SlotOwner {
   ReadingOwner() { id_ = RegisterSlotOwner(this); }
   ~ReadingOwner() { UnregisterSlotOwner(id_); }
   void ReleaseSlotPointer(void* pointer) override {
-    const ReadSection section;
+    const EpochGuard section;
     // As if another owner's install had just found the thread inside.
     if (!flag_set_) section.record()->unchecked_slots = true;
     flag_set_ = true;

@@ -1,0 +1,24 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include "env/descriptor_supply.h"
+#include "varve/status.h"
+
+namespace varve {
+
+inline Status ClosedError() {
+  return Status::ShutdownInProgress("the database was closed");
+}
+
+inline Status ReadOnlyError() {
+  return Status::NotSupported("the database was opened for reading only");
+}
+
+// Whether the want that an error speaks of may end without anything being
+// repaired: a full device or quota, no descriptor left. The database then tries
+// to become writable by itself.
+inline bool IsTransientError(const Status& status) {
+  return status.IsNoSpace() || IsOutOfDescriptors(status);
+}
+
+}  // namespace varve

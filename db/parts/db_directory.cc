@@ -1,0 +1,114 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parts/db_directory.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "db/recovery/recovery.h"
+#include "env/file_names.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kMaxIdentityBytes = 255;
+
+// 36 characters, version 4 of RFC 4122.
+std::string NewUuid() {
+  std::random_device device;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+  for (char& c : uuid) {
+    if (c == 'x') c = kDigits[device() & 15];
+    if (c == 'y') c = kDigits[8 + (device() & 3)];
+  }
+  return uuid;
+}
+
+// LOCK is the first that is made of a database. Without it there may still be
+// one that was copied, or is damaged.
+bool HoldsDatabaseFiles(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  // What is wrong with the directory the lock will tell.
+  if (!env->GetChildren(path, &names).ok()) return true;
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    uint64_t number = 0;
+    FileType type = FileType::kInfoLog;
+    return ParseFileName(name, &number, &type) && type != FileType::kInfoLog;
+  });
+}
+
+}  // namespace
+
+Status NoDatabase(const std::string& path, bool read_only) {
+  return Status::InvalidArgument(
+      path, read_only ? "holds no database"
+                      : "holds no database (create_if_missing is false)");
+}
+
+Status DbDirectory::Open(bool name_is_safe, bool create_if_missing) {
+  // Whoever made CURRENT had made the directory's name safe.
+  Status status = env_->FileExists(CurrentFileName(path_));
+  if (status.IsNotFound()) {
+    status = name_is_safe ? Status::OK()
+                          : MakeSafeDirectory(env_, path_, create_if_missing);
+    // A directory without a database is left alone unless one is to be made.
+    // What is there without the lock may be about to change.
+    if (status.ok() && !create_if_missing) {
+      status = HoldsDatabaseFiles(env_, path_) ? Status::OK()
+                                               : NoDatabase(path_, false);
+    }
+  }
+  if (status.ok() && directory_env_ != nullptr) status = directory_env_->Hold();
+  if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
+  if (!status.ok()) return status;
+  std::unique_ptr<Directory> directory;
+  status = env_->NewDirectory(path_, &directory);
+  if (status.ok()) {
+    directory_ = std::make_unique<StickyErrorDirectory>(std::move(directory));
+  }
+  return status;
+}
+
+void DbDirectory::OpenForReading() {
+  // Recovery meets the same, by name.
+  if (directory_env_ != nullptr) directory_env_->Hold().IgnoreError();
+}
+
+Status DbDirectory::Unlock() {
+  return lock_ != nullptr ? env_->UnlockFile(std::move(lock_)) : Status::OK();
+}
+
+Status DbDirectory::LoadIdentity(const std::string& db_id) {
+  const std::string path = IdentityFileName(path_);
+  // What is longer is none, however long it is.
+  char scratch[kMaxIdentityBytes + 1];
+  Slice text;
+  std::unique_ptr<SequentialFile> file;
+  Status status = env_->NewSequentialFile(path, FileOptions(), &file);
+  if (status.ok()) status = file->Read(sizeof(scratch), &text, scratch);
+  if (!status.ok() && !status.IsNotFound()) return status;
+  while (!text.empty() && text[text.size() - 1] == '\n') {
+    text.remove_suffix(1);
+  }
+  if (status.ok() && !text.empty() && text.size() <= kMaxIdentityBytes) {
+    identity_ = text.ToString();
+    identity_is_stored_ = true;
+    return Status::OK();
+  }
+  identity_ = db_id.empty() ? NewUuid() : db_id;
+  return Status::OK();
+}
+
+Status DbDirectory::StoreIdentity(const std::string& temporary) {
+  if (identity_is_stored_) return Status::OK();
+  const std::string path = IdentityFileName(path_);
+  Status status = WriteStringToFile(env_, identity_, temporary, true);
+  // Synced with the directory before the first MANIFEST is.
+  if (status.ok()) status = env_->RenameFile(temporary, path);
+  return status;
+}
+
+}  // namespace varve

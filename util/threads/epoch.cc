@@ -1,0 +1,267 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "util/threads/epoch.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <list>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "util/base/mutex.h"
+#include "util/base/thread_annotations.h"
+
+namespace varve {
+
+namespace {
+
+// ---- The barrier ------------------------------------------------------------
+
+constinit std::atomic<uint64_t> barrier_count{0};
+
+int Membarrier(int command) {
+  return static_cast<int>(syscall(SYS_membarrier, command, 0, 0));
+}
+
+// Whether the kernel has the barrier; the process is then registered for it.
+bool HasMembarrier() {
+  static const bool has = [] {
+    const int commands = Membarrier(MEMBARRIER_CMD_QUERY);
+    return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 &&
+           Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  }();
+  return has;
+}
+
+void BarrierOfAllThreads() {
+  if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+  // It cannot fail once registered, unless somebody forbids it under way. To
+  // go on would be to free what readers use.
+  fprintf(stderr, "varve: the kernel takes membarrier back\n");
+  abort();
+}
+
+// T3 with two read-modify-writes of one word in place of two fences.
+void BarrierBySequences() {
+  // acq_rel: pairs with the exchange in TakeRecord, either way round.
+  ThreadRecord* record = thread_records.fetch_add(0, std::memory_order_acq_rel);
+  for (; record != nullptr; record = record->next_record) {
+    // acq_rel: pairs with the exchange in Step, either way round.
+    record->sequence.fetch_add(0, std::memory_order_acq_rel);
+  }
+}
+
+// ---- The limbo list ---------------------------------------------------------
+
+struct Retired {
+  void* object;
+  void (*deleter)(void*);
+};
+
+// A section that was open at a batch's barrier.
+struct Blocker {
+  const ThreadRecord* record;
+  uint64_t sequence;
+};
+
+enum class BatchState { kArming, kWaiting, kRunning };
+
+struct Batch {
+  uint64_t number = 0;
+  BatchState state = BatchState::kArming;
+  std::vector<Retired> objects;
+  std::vector<Blocker> blockers;
+};
+
+constexpr size_t kBatchObjects = 64;
+
+// Whether the calling thread is running deleters (B7).
+constinit thread_local bool is_freeing = false;
+
+class Limbo {
+ public:
+  void Retire(const Retired& retired) VARVE_EXCLUDES(mu_);
+  void FreeWhatCanBe() VARVE_EXCLUDES(mu_);
+  void Drain() VARVE_EXCLUDES(mu_);
+  size_t Count() VARVE_EXCLUDES(mu_);
+
+ private:
+  // Closes the open batch.
+  Batch* CloseLocked() VARVE_REQUIRES(mu_);
+  // The barrier of a closed batch.
+  void Arm(Batch* batch) VARVE_EXCLUDES(mu_);
+  // Frees what no reader can know any more, up to the batch of this number.
+  void FreeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
+  // Null if there is none.
+  Batch* TakeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
+  void Finish(Batch* batch) VARVE_EXCLUDES(mu_);
+
+  Mutex mu_;
+  std::vector<Retired> open_ VARVE_GUARDED_BY(mu_);
+  // Closed, by number. What an arming or running batch holds is its thread's.
+  std::list<Batch> batches_ VARVE_GUARDED_BY(mu_);
+  uint64_t last_number_ VARVE_GUARDED_BY(mu_) = 0;
+  size_t count_ VARVE_GUARDED_BY(mu_) = 0;
+};
+
+void Limbo::Retire(const Retired& retired) {
+  Batch* batch = nullptr;
+  uint64_t last_number = 0;
+  {
+    MutexLock lock(&mu_);
+    open_.push_back(retired);
+    count_++;
+    if (open_.size() >= kBatchObjects) batch = CloseLocked();
+    if (batches_.empty()) return;
+    last_number = last_number_;
+  }
+  if (batch != nullptr) Arm(batch);
+  if (!is_freeing) FreeReady(last_number);
+}
+
+void Limbo::FreeWhatCanBe() {
+  Batch* batch = nullptr;
+  uint64_t last_number = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!open_.empty()) batch = CloseLocked();
+    if (batches_.empty()) return;
+    last_number = last_number_;
+  }
+  if (batch != nullptr) Arm(batch);
+  if (!is_freeing) FreeReady(last_number);
+}
+
+Batch* Limbo::CloseLocked() {
+  Batch* batch = &batches_.emplace_back();
+  batch->number = ++last_number_;
+  batch->objects.swap(open_);
+  return batch;
+}
+
+void Limbo::Arm(Batch* batch) {
+  HeavyBarrier();
+  ForEachThreadRecord([batch](const ThreadRecord* record) {
+    // acquire: pairs with the release of T2, for sections that are left.
+    const uint64_t sequence = record->sequence.load(std::memory_order_acquire);
+    if (sequence % 2 != 0) batch->blockers.push_back({record, sequence});
+  });
+  MutexLock lock(&mu_);
+  batch->state = BatchState::kWaiting;
+}
+
+void Limbo::FreeReady(uint64_t last_number) {
+  is_freeing = true;
+  while (Batch* batch = TakeReady(last_number)) {
+    for (const Retired& retired : batch->objects) {
+      retired.deleter(retired.object);
+    }
+    Finish(batch);
+  }
+  is_freeing = false;
+}
+
+Batch* Limbo::TakeReady(uint64_t last_number) {
+  MutexLock lock(&mu_);
+  for (Batch& batch : batches_) {
+    if (batch.number > last_number) break;
+    if (batch.state != BatchState::kWaiting) continue;
+    while (!batch.blockers.empty()) {
+      const Blocker& blocker = batch.blockers.back();
+      // acquire: pairs with the release of T2, or of a later T1.
+      if (blocker.record->sequence.load(std::memory_order_acquire) ==
+          blocker.sequence) {
+        // Later batches wait for the same section.
+        return nullptr;
+      }
+      batch.blockers.pop_back();
+    }
+    batch.state = BatchState::kRunning;
+    return &batch;
+  }
+  return nullptr;
+}
+
+void Limbo::Finish(Batch* batch) {
+  std::list<Batch> finished;  // Freed after the mutex is given back.
+  MutexLock lock(&mu_);
+  count_ -= batch->objects.size();
+  auto it = batches_.begin();
+  while (&*it != batch) ++it;
+  finished.splice(finished.end(), batches_, it);
+}
+
+void Limbo::Drain() {
+  VARVE_DCHECK(!is_freeing);
+  VARVE_DCHECK(current_thread_record == nullptr ||
+               current_thread_record->depth == 0);
+  Batch* batch = nullptr;
+  uint64_t last_number = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!open_.empty()) batch = CloseLocked();
+    last_number = last_number_;
+  }
+  if (batch != nullptr) Arm(batch);
+  while (true) {
+    FreeReady(last_number);
+    {
+      MutexLock lock(&mu_);
+      if (batches_.empty() || batches_.front().number > last_number) return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+size_t Limbo::Count() {
+  MutexLock lock(&mu_);
+  return count_;
+}
+
+// Never destroyed: threads may retire until the very end.
+Limbo& TheLimbo() {
+  static Limbo* const limbo = new Limbo;
+  return *limbo;
+}
+
+}  // namespace
+
+void HeavyBarrier() {
+  // relaxed: a count.
+  barrier_count.fetch_add(1, std::memory_order_relaxed);
+  if (kThreadSanitizer) {
+    BarrierBySequences();
+    return;
+  }
+  if (!EpochFenced()) {
+    BarrierOfAllThreads();
+    return;
+  }
+  if constexpr (!kThreadSanitizer) {
+    // seq_cst: what was stored before comes before what is loaded after.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+}
+
+bool EpochFenced() { return kThreadSanitizer || !HasMembarrier(); }
+
+void Retire(void* object, void (*deleter)(void*)) {
+  TheLimbo().Retire({object, deleter});
+}
+
+void FreeRetired() { TheLimbo().FreeWhatCanBe(); }
+
+size_t TEST_RetiredCount() { return TheLimbo().Count(); }
+
+void TEST_DrainRetired() { TheLimbo().Drain(); }
+
+uint64_t HeavyBarrierCount() {
+  // relaxed: a count.
+  return barrier_count.load(std::memory_order_relaxed);
+}
+
+}  // namespace varve

@@ -1,0 +1,52 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Counts of the steps by which the variants of include/varve/experimental.h
+// differ, so that a measurement can tell that the variant it names has run.
+// What the production choice does on its fast path is not counted: the others
+// count where they are slow anyway, in the record of the thread, and so do not
+// slow each other down.
+
+#include <atomic>
+#include <cstdint>
+
+#include "util/threads/thread_record.h"
+
+namespace varve {
+
+enum class PathCounter : uint8_t {
+  kBinarySearch,  // block_index=binary_search: a search of a table's index.
+  kPrefixIndex,   // block_index=prefixes: an index opened that has them.
+  kBlinkTree,     // memtable=blink_tree: a memtable that has one.
+  kSkipList,      // memtable=skiplist: the same, and each insert and search.
+  kTailRead,      // table_open=one_read: a table opened by one or two reads.
+  kUncachedOpen,  // table_open=uncached: a table opened.
+  kKeptArena,     // arena=kept: a kept arena filled anew.
+  kFreshArena,    // arena=fresh: an iterator or MultiGet in new memory.
+  kFoldingOpen,   // key_case=ascii_first: a case-insensitive database opened.
+  kUnicodeFold,   // key_case=unicode, and of others what is not ASCII: a fold.
+  kCachedName,    // catalog=name_cache: a name cached.
+  kCatalogFold,   // catalog=folding: a name looked up.
+};
+inline constexpr int kPathCounters =
+    static_cast<int>(PathCounter::kCatalogFold) + 1;
+static_assert(kPathCounters <= ThreadRecord::kMaxPathCounters);
+
+// Counts in a record of the calling thread.
+inline void CountPath(ThreadRecord* record, PathCounter path,
+                      uint64_t times = 1) {
+  std::atomic<uint64_t>& count = record->path_counters[static_cast<int>(path)];
+  // relaxed, both: this thread alone writes it, and the order is of no matter.
+  count.store(count.load(std::memory_order_relaxed) + times,
+              std::memory_order_relaxed);
+}
+
+// The same for a caller without record. Takes no mutex, and thus does not make
+// one for a thread that has none.
+[[gnu::noinline, gnu::cold]] void CountPath(PathCounter path,
+                                            uint64_t times = 1);
+
+// Of all threads of the process, also those that have ended.
+uint64_t PathCount(PathCounter path);
+
+}  // namespace varve
