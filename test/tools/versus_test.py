@@ -109,6 +109,13 @@ class DirectoryTest(unittest.TestCase):
         self.assertEqual(versus.file_system("/proc/self"), "proc")
         self.assertNotEqual(versus.file_system("/"), "unknown")
 
+    def test_knows_the_file_system_that_no_mount_table_lists(self):
+        versus = load_versus()
+        with tempfile.NamedTemporaryFile("w") as mounts:
+            versus.MOUNT_TABLE = Path(mounts.name)  # Empty, as in a chroot.
+            self.assertEqual(versus.file_system("/proc/self"), "proc")
+            self.assertNotEqual(versus.file_system("/"), "unknown")
+
     def test_puts_databases_on_a_disk_if_there_is_one(self):
         versus = load_versus()
         os.environ["TEST_TMPDIR"] = "/dev"
