@@ -17,61 +17,67 @@
 
 namespace varve {
 
-// Updates in memory, until they are flushed to a table: an ordered structure
-// of them, and beside it, if user keys are ordered bytewise, a hash index that
-// answers point reads. Deletions of ranges are kept apart.
+// Holds updates in memory until a flush writes them to a table. An ordered
+// structure, by default a B-link tree, holds the entries. If user keys are
+// ordered bytewise, a hash index answers point reads. Range deletions are kept
+// separately.
 //
-// Thread-safety: Add, Find and iterators may run at once in any threads.
-// Lifetime: counted; SuperVersions and iterators hold references.
+// Thread-safety: any threads may call Add and Find and use iterators
+// concurrently.
+// Lifetime: reference-counted. SuperVersions and iterators hold references.
 class MemTable {
  public:
-  // `comparator` must outlive it. `wal_number` is the first log that holds
-  // its updates. `write_buffer_size` bytes are what it is meant to hold.
-  // `new_order` replaces the tree, for measurement.
+  // `comparator` must outlive the memtable. `wal_number` is the first log that
+  // has its updates. `write_buffer_size` is the expected size in bytes.
+  // `new_order`, if not null, creates the structure that replaces the tree
+  // (ablation memtable).
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
            size_t write_buffer_size, NewMemTableOrder* new_order = nullptr);
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
-  // Starts with one reference.
+  // Adds a reference. A new memtable has one.
   void Ref() {
     // relaxed: the caller holds a reference already.
     refs_.fetch_add(1, std::memory_order_relaxed);
   }
-  // True if that was the last one: the caller deletes it.
+  // Releases a reference. Returns true if it was the last one. The caller must
+  // then delete the memtable.
   [[nodiscard]] bool Unref() {
-    // acq_rel pairs with itself: all uses come before the deletion.
+    // acq_rel pairs with itself: all uses happen before the deletion.
     return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 
-  // A range deletion has its begin as the key, its end as the value.
+  // Adds an update. For a range deletion, the key is the range's begin and the
+  // value is its end.
   // REQUIRES: the sequence number was not used for this key before.
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
            const Slice& value);
 
-  // The newest update of the user key at or before `sequence`; a deletion of a
-  // range that the key is in is one. REQUIRES: inside a read-side critical
-  // section. `hash` is the user key's PreviewXxh3. *value is set if kFound, and
-  // valid as long as the memtable; it is not copied.
+  // Finds the newest update of the user key at or before `sequence`. A range
+  // deletion that covers the key counts as an update. `hash` is the user key's
+  // PreviewXxh3. If the result is kFound, sets *value to the memtable's bytes,
+  // which are valid for the memtable's lifetime.
+  // REQUIRES: the caller is inside a read-side critical section.
   LookupState Find(const Slice& user_key, SequenceNumber sequence,
                    uint64_t hash, Slice* value) const;
-  // Brings what Find reads first for the hash into the cache.
+  // Prefetches the memory that Find reads first for the hash.
   void Prefetch(uint64_t hash) const {
     if (!NeverAdded()) index_.Prefetch(hash);
   }
 
-  // Shows what range deletions hide. Must not outlive the memtable.
-  // `memory` may be null.
+  // Returns an iterator over all entries, including those that range deletions
+  // hide. It must not outlive the memtable. `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
       ThreadArena* memory = nullptr) const;
   const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
-  // Whether an update is of keys in [*begin, *end]; null is before the first
-  // and behind the last.
+  // Returns whether an update affects a key in [*begin, *end]. A null bound is
+  // open.
   bool Overlaps(const Slice* begin, const Slice* end) const;
 
-  // Bytes taken from the system: the arenas' blocks, and of the point index
-  // those pages that the entries so far can have touched, thus nothing for an
-  // empty memtable and all of it soon.
+  // Returns the bytes taken from the system: the arenas' blocks, range
+  // deletions, and the pages of the point index that the entries so far can
+  // have touched.
   size_t ApproximateMemoryUsage() const {
     return arena_.MemoryUsage() + node_arena_.MemoryUsage() +
            index_.MemoryUsage() + tombstones_.MemoryUsage();
@@ -86,21 +92,23 @@ class MemTable {
   }
   bool empty() const { return EntryCount() == 0 && tombstones_.empty(); }
   uint64_t wal_number() const { return wal_number_; }
-  // Whether it has updates that are in no log. Set under the write queue's
-  // lead; read under it, or once nobody writes any more.
+  // Returns whether the memtable has updates that are in no log. The leader of
+  // the write queue sets it. It is read by the leader, or after all writes to
+  // the memtable have ended.
   bool has_unlogged() const { return has_unlogged_; }
   void SetHasUnlogged() { has_unlogged_ = true; }
 
  private:
-  // True until the first Add begins.
+  // Returns true until the first Add begins.
   bool NeverAdded() const {
-    // relaxed: whoever must see an entry comes after its Add, and so sees this
-    // false too.
+    // relaxed: a reader that must see an entry is ordered after its Add, and so
+    // it also sees false here.
     return never_added_.load(std::memory_order_relaxed);
   }
-  // The first entry at or behind the internal key; null if there is none.
+  // Returns the first entry at or after the internal key, or null.
   const char* LowerBound(const Slice& internal_key) const;
-  // `cover` is of the newest range deletion of the key that is visible.
+  // Looks the key up in the ordered structure. `cover` is the sequence number
+  // of the newest visible range deletion that covers the key.
   LookupState FindOrdered(const LookupKey& key, SequenceNumber cover,
                           Slice* value) const;
 
@@ -108,17 +116,17 @@ class MemTable {
   const InternalKeyComparator* const comparator_;
   const uint64_t wal_number_;
 
-  // Read by every lookup, seldom written but for what is inside entries.
+  // Read by every lookup and rarely written, except inside the entries' memory.
   Arena arena_;
   Arena node_arena_;
-  std::optional<BlinkTree> tree_;  // Empty if there is a baseline.
+  std::optional<BlinkTree> tree_;  // Empty if a baseline is used.
   std::unique_ptr<MemTableOrder> baseline_;
   PointIndex index_;
   RangeTombstoneMemTable tombstones_;
   std::atomic<bool> never_added_{true};
 
-  // Atomic (written by every Add and reference), so on a line that lookups do
-  // not read.
+  // Atomic (writers: every Add, Ref and Unref), so on a cache line that lookups
+  // do not read.
   alignas(64) std::atomic<uint64_t> entry_count_{0};
   std::atomic<uint64_t> deletion_count_{0};
   std::atomic<int> refs_{1};

@@ -1,20 +1,19 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Gives reads their SuperVersion. Each thread keeps a reference to the current
-// one in a slot of its own, with the number under which it is current: a read
-// then takes no lock, and writes nothing that another thread reads or writes.
+// Thread-local cached SuperVersion, validated by number. Each thread keeps a
+// counted reference to the current SuperVersion in its own slot, with that
+// SuperVersion's number. A read whose slot has the current number takes no lock
+// and writes nothing that other threads read or write.
 //
-// The protocol, its invariants and the interleavings that it must stand are
-// those of util/threads/thread_slots.h; here is what it protects. The number
-// that slots are held against is `current_number_`, written by Install with the
-// DB mutex held. A read that nests inside another one of its thread and finds
-// the slot stale takes a reference of its own, since the outer read is still
-// using what the slot points to.
+// util/threads/thread_slots.h has the protocol, its invariants and the bad
+// interleavings. This file says what the slots protect. Reads compare the
+// number in their slot with `current_number_`, which Install writes with the DB
+// mutex held. A nested read that finds the slot stale takes its own reference,
+// because the outer read of the thread still uses the slot's pointer.
 //
-// Source of the idea: "Avoid expensive locks in Get()", RocksDB blog, 2014;
-// the slots here are validated by a number of their own, and are emptied while
-// their threads are idle.
+// Source: "Avoid expensive locks in Get()", RocksDB blog, 2014. Here a number
+// validates a slot, and slots of idle threads are emptied on install.
 //
 // Alternatives measured: docs/read_path.md.
 //
@@ -32,26 +31,27 @@ namespace varve {
 
 class SuperVersionCache final : public SlotOwner {
  public:
-  // A read: inside a read-side critical section, with a SuperVersion to read
-  // from.
+  // A read in progress: its thread is inside a read-side critical section, in
+  // which `super_version` is valid.
   struct Read {
     SuperVersion* super_version;
     ThreadRecord* record;
-    bool counted;  // The read has a reference of its own.
+    bool counted;  // Whether the read holds its own reference.
   };
 
-  // `locks_reads`: each read takes the mutex for a reference
-  // (superversion=mutex). `mutex` is the DB's; the disposer is called with it
-  // held. `snapshots` may pin what is installed. All must outlive this.
+  // With `locks_reads`, each read takes the mutex to get a reference (ablation
+  // superversion=mutex). `mutex` is the DB mutex. It is held when the disposer
+  // is called. `snapshots` may pin installed SuperVersions. All arguments must
+  // outlive this object.
   SuperVersionCache(bool locks_reads, Mutex* mutex,
                     SuperVersionDisposer* disposer,
                     SnapshotRegistry* snapshots);
   SuperVersionCache(const SuperVersionCache&) = delete;
   SuperVersionCache& operator=(const SuperVersionCache&) = delete;
-  // Close was called.
+  // REQUIRES: Close was called.
   ~SuperVersionCache() = default;
 
-  // Begins a read. REQUIRES: the DB mutex is not held by the caller.
+  // Begins a read. REQUIRES: the caller does not hold the DB mutex.
   Read Begin() {
     ThreadRecord* const record = CurrentThreadRecord();
     EpochGuard::Enter(record);
@@ -70,15 +70,15 @@ class SuperVersionCache final : public SlotOwner {
     return Read{Reference(), record, true};
   }
 
-  // The same from what a read transaction has pinned.
+  // Begins a read of the SuperVersion that a read transaction has pinned.
   static Read BeginPinned(SuperVersion* pin) {
     ThreadRecord* const record = CurrentThreadRecord();
     EpochGuard::Enter(record);
     return Read{pin, record, false};
   }
 
-  // Ends it. What was read inside may be gone afterwards. False if the database
-  // was closed before: what was read does not count.
+  // Ends a read. Memory that the read borrowed may be freed afterwards. Returns
+  // false if the database was closed before the read: its result is invalid.
   bool End(const Read& read) {
     if (read.counted) [[unlikely]]
       return EndCounted(read);
@@ -86,31 +86,32 @@ class SuperVersionCache final : public SlotOwner {
     return true;
   }
 
-  // A counted reference to the current one, for what outlives a read. To be
-  // given back to Release.
+  // Returns a counted reference to the current SuperVersion, for an object that
+  // outlives a read. The caller must pass it to Release.
   SuperVersion* Reference();
   void Release(SuperVersion* super_version);
 
-  // Makes `next`, of which it takes over the reference, the current one. On
-  // return no thread that is not inside a read holds on to the one before.
+  // Makes `next` the current SuperVersion, and takes over the caller's
+  // reference. On return, the slot of a thread that is outside a read does not
+  // hold the previous one.
   void InstallLocked(SuperVersion* next);
 
-  // Null before the first install.
+  // Returns the current SuperVersion, or null before the first install.
   SuperVersion* current() const { return current_; }
 
-  // Empties all slots, and disposes of the current one. REQUIRES: all reads
-  // have ended; the mutex is not held.
+  // Empties all slots and disposes of the current SuperVersion. REQUIRES: all
+  // reads have ended; the mutex is not held.
   void Close();
-  // In place of Close, in a child made by fork(): nothing is given back.
+  // Replaces Close in a child of fork(). Releases nothing.
   void Abandon();
 
-  // How often a read took the mutex.
+  // Returns how many reads took the mutex.
   uint64_t LockedAcquires() const {
     // relaxed: a statistic.
     return locked_acquires_.load(std::memory_order_relaxed);
   }
-  // How often the mode's own way was gone: a slot filled, or the mutex taken
-  // for a read.
+  // Returns how often this mode's code path ran: a slot was filled, or a read
+  // took the mutex.
   uint64_t PathCount() const {
     // relaxed: a statistic.
     return !locks_reads_ ? filled_slots_.load(std::memory_order_relaxed)
@@ -141,7 +142,7 @@ class SuperVersionCache final : public SlotOwner {
   // Guarded by mutex_.
   SuperVersion* current_ = nullptr;
 
-  // Read by every read, written by installs: on a line of its own.
+  // Loaded by every read and stored by installs, so on its own cache line.
   alignas(64) std::atomic<uint64_t> current_number_{0};
   alignas(64) std::atomic<uint64_t> locked_acquires_{0};
   std::atomic<uint64_t> filled_slots_{0};

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A Version is the set of tables that make up the database at some moment,
-// level by level. It never changes; flushes and compactions make a new one.
+// A Version is the set of tables of the database at one moment, by level. It is
+// immutable. Each flush and compaction creates a new Version.
 
 #include <cstdint>
 #include <memory>
@@ -22,41 +22,43 @@
 
 namespace varve {
 
-// Key ranges for questions about tables; null is open-ended.
+// A range of user keys. A null bound is open.
 struct UserKeyRange {
-  const Slice* begin = nullptr;
-  const Slice* end = nullptr;  // Inclusive, or not.
+  const Slice* begin = nullptr;  // Inclusive.
+  const Slice* end = nullptr;    // Inclusive unless `end_is_exclusive`.
   bool end_is_exclusive = false;
 };
 
-// The first of a sorted, non-overlapping level's files whose largest key is
-// at or behind the internal key; files.size() if there is none.
+// Returns the index of the first file whose largest key is at or after the
+// internal key, or files.size(). The files must be sorted and must not overlap.
 size_t FindFile(const InternalKeyComparator& comparator,
                 const std::vector<FileMetaData*>& files,
                 const Slice& internal_key);
 
-// The first of them that has keys at or behind the user key, or files.size().
+// Returns the index of the first file that has keys at or after the user key,
+// or files.size(). The files must be sorted and must not overlap.
 size_t FirstFileFrom(const InternalKeyComparator& comparator,
                      const std::vector<FileMetaData*>& files,
                      const Slice& user_key);
 
-// Whether all user keys of a file come before those of another.
+// Returns whether all user keys of `a` are before all user keys of `b`.
 bool EndsBefore(const InternalKeyComparator& comparator, const FileMetaData& a,
                 const FileMetaData& b);
 
-// Whether the file has keys in the range.
+// Returns whether the file's key range overlaps the range.
 bool FileOverlaps(const InternalKeyComparator& comparator,
                   const FileMetaData& file, const UserKeyRange& range);
 
+// Returns the sum of the files' sizes in bytes.
 uint64_t TotalFileSize(const std::vector<FileMetaData*>& files);
 
 // Thread-safety: immutable after construction; references are guarded by the
 // DB mutex.
 class Version {
  public:
-  // `levels`: level 0 newest first, the others in key order. Takes a
-  // reference on each file.
-  // Without `prefixes`, files are found by comparisons alone (ablation
+  // Creates a version with the given files and adds a reference to each. In
+  // `levels`, level 0 is sorted newest first and the other levels by key.
+  // Without `prefixes`, files are found by key comparisons only (ablation
   // block_index=binary_search).
   Version(const InternalKeyComparator* comparator, TableCache* table_cache,
           bool prefixes, std::vector<FileMetaData*> levels[kNumLevels]);
@@ -64,8 +66,8 @@ class Version {
   Version& operator=(const Version&) = delete;
 
   void RefLocked() { ++refs_; }
-  // Drops a reference. After the last one deletes the version, appends the
-  // files that no version holds any more to *obsolete, and returns true.
+  // Releases a reference. If it was the last one, deletes the version, appends
+  // the files that no other version references to *obsolete, and returns true.
   bool UnrefLocked(std::vector<FileMetaData*>* obsolete);
 
   const std::vector<FileMetaData*>& files(int level) const {
@@ -75,15 +77,17 @@ class Version {
     return static_cast<int>(levels_[level].size());
   }
   uint64_t NumBytes(int level) const { return level_bytes_[level]; }
-  // The deepest level that has files; 0 if none has.
+  // Returns the deepest level that has files, or 0.
   int DeepestLevel() const { return deepest_level_; }
-  // Whether FileMetaData::hidden_bytes is not 0 somewhere in that level; false
-  // of level 0, whose tables all move on.
+  // Returns whether FileMetaData::hidden_bytes is not 0 for a file in the
+  // deepest level. Returns false if that is level 0, because all of its tables
+  // are compacted in time.
   bool HidesInDeepestLevel() const { return hides_in_deepest_level_; }
 
-  // Tables above the deepest level whose deletions hide at least a third of
-  // what they overlap in deeper levels, and of themselves: to compact them
-  // costs little for the space that it gives back. Those of level 0 together.
+  // Tables above the deepest level whose compaction reclaims much space for its
+  // cost. Their deletions hide at least a third of the bytes to compact: their
+  // own and those that they overlap in deeper levels. The tables of level 0 are
+  // considered together.
   struct ReclaimCandidate {
     int level = 0;
     FileMetaData* file = nullptr;
@@ -92,36 +96,36 @@ class Version {
     return reclaim_candidates_;
   }
 
-  // Looks through the tables, newest first. REQUIRES: the result's state is
-  // kNotFound; inside a read-side critical section. With `kSteps`, short steps
-  // may have spans as well.
+  // Looks the key up in the tables, newest first. With `kSteps`, short steps
+  // may also have trace spans. REQUIRES: the result's state is kNotFound; the
+  // caller is inside a read-side critical section.
   template <bool kSteps>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupResult* result) const;
 
-  // How far a lookup has got through the files.
+  // The position of a lookup in the files.
   struct FileCursor {
-    int level = 0;        // Of the file that NextFile returned last.
-    size_t index = 0;     // The next one in level 0, or in filled_levels_.
-    uint64_t prefix = 0;  // The key's, in level 0.
+    int level = 0;        // Level of the last file that NextFile returned.
+    size_t index = 0;     // Next index in level 0, or in filled_levels_.
+    uint64_t prefix = 0;  // Prefix of the key, for level 0.
   };
 
-  // One of several lookups at once.
+  // One lookup of a MultiGet.
   struct MultiLookup {
     // Set by the caller.
     TableLookup lookup;
     LookupResult result;
     // Set by MultiGet.
     Status status;
-    // Where it has got to.
+    // State of the lookup in progress.
     FileCursor cursor;
     const Table* table = nullptr;
     std::shared_ptr<Table> owner;
     TableProbe probe;
-    MultiLookup* next_waiting = nullptr;  // For a block that is read.
+    MultiLookup* next_waiting = nullptr;  // Next one that waits for a block.
   };
-  // Does the lookups together, table by table, so that their cache misses
-  // overlap. REQUIRES: inside a read-side critical section.
+  // Performs the lookups together, table by table, so that their cache misses
+  // overlap. REQUIRES: the caller is inside a read-side critical section.
   void MultiGet(const ReadOptions& options, MultiLookup** lookups,
                 size_t count) const;
 
@@ -130,29 +134,30 @@ class Version {
       std::shared_ptr<const VersionRangeTombstones>* sets) const {
     return tombstones_.Find(comparator_, table_cache_, levels_, sets);
   }
-  // Appends iterators that together yield all entries, without those that are
-  // hidden by the range deletions that `filters` has seen so far and by
-  // `tombstones`, the version's own or null.
+  // Appends iterators that together yield the version's entries. They leave out
+  // entries that range deletions hide: those that `filters` has seen so far,
+  // and `tombstones`. `tombstones` are the version's own, or null.
   void AddIterators(const ReadOptions& options,
                     const VersionRangeTombstones* tombstones,
                     RangeTombstoneFilters* filters,
                     ArenaVector<std::unique_ptr<InternalIterator>>* out) const;
 
-  // The files of a level that have keys in the range. On level 0 the range
-  // grows until no further file overlaps it, if `expand`.
+  // Returns the files of a level that overlap the range. With `expand` and
+  // level 0, the range grows until no other file overlaps it.
   std::vector<FileMetaData*> OverlappingFiles(int level, UserKeyRange range,
                                               bool expand) const;
+  // Returns whether a file of the level overlaps the range.
   bool RangeOverlapsLevel(int level, const UserKeyRange& range) const;
 
-  // Bytes of tables before the key would come, about.
+  // Returns the approximate number of bytes in the tables before the key.
   uint64_t ApproximateOffsetOf(const Slice& internal_key) const;
 
   const InternalKeyComparator& comparator() const { return *comparator_; }
   TableCache* table_cache() const { return table_cache_; }
 
  private:
-  // Prefixes of a level's smallest and largest user keys, behind what all of
-  // them begin with.
+  // Prefixes of the smallest and largest user keys of a level's files, after
+  // their common first `common_size` bytes.
   struct LevelPrefixes {
     size_t common_size = 0;
     std::vector<uint64_t> smallest;
@@ -163,28 +168,30 @@ class Version {
 
   void MakePrefixes(int level);
   void FindReclaimCandidates();
-  // Whether the deletions of these files, which are compacted together, hide at
-  // least a third of what that meets.
+  // Returns whether the deletions of these files, which are compacted together,
+  // hide at least a third of the bytes that the compaction would read.
   bool HideMuch(int level, std::span<FileMetaData* const> files) const;
-  // Of the files of a level above 0 that have keys in the range, which has a
-  // begin; only so many as make more than `enough`.
+  // Returns the bytes of the files of a level above 0 that overlap the range,
+  // which must have a begin. Stops counting at more than `enough`.
   uint64_t OverlappingBytes(int level, const UserKeyRange& range,
                             uint64_t enough) const;
-  // The one file of a level above 0 that may have the key, or null.
+  // Returns the one file of a level above 0 that may have the key, or null.
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
-  // Sets *prefix, the key's. False if no file of level 0 can have the key.
+  // Sets *prefix to the key's prefix if level 0 uses prefixes. Returns false if
+  // no file of level 0 can have the key.
   bool Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
-  // Whether one of them may have it.
+  // Returns whether the file of level 0 at `index` may have the key.
   bool Level0Has(size_t index, const Slice& user_key, uint64_t prefix) const;
-  // The next file that may have the key, newest first, or null. Moves the
-  // cursor on.
+  // Returns the next file that may have the key, newest first, or null.
+  // Advances the cursor.
   const FileMetaData* NextFile(const TableLookup& lookup,
                                FileCursor* cursor) const;
-  // Begins the lookups in the next table of each. Those that have one move to
-  // the front; returns how many they are.
+  // Starts each lookup in its next table. Moves the lookups that have a next
+  // table to the front, and returns their number.
   size_t StartNextTables(const ReadOptions& options, MultiLookup** lookups,
                          size_t count) const;
-  // Ends the lookups in their tables. The same of those that must go on.
+  // Finishes the lookups in their current tables. Moves the lookups that must
+  // continue in another table to the front, and returns their number.
   static size_t FinishProbes(MultiLookup** lookups, size_t count);
   bool InRange(const FileMetaData& file, const Slice& user_key) const {
     if (comparator_->CompareUser(user_key, file.smallest_user_key()) < 0) {
@@ -197,20 +204,20 @@ class Version {
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
   std::vector<FileMetaData*> levels_[kNumLevels];
-  LevelPrefixes prefixes_[kNumLevels];  // Empty where they are not used.
+  LevelPrefixes prefixes_[kNumLevels];  // Empty if not used.
   uint64_t level_bytes_[kNumLevels] = {};
   mutable RangeTombstoneCache tombstones_;
-  std::vector<int> filled_levels_;  // Above 0: those that have files.
+  std::vector<int> filled_levels_;  // Levels above 0 that have files.
   int deepest_level_ = 0;
   bool hides_in_deepest_level_ = false;
   std::vector<ReclaimCandidate> reclaim_candidates_;
   int refs_ = 0;
 };
 
-// An iterator over a level's files one behind the other, each opened when it
-// is reached. Both must outlive it, and so must `memory`, which may be null.
-// Files that are in `unread`, which may be null, are not opened, but end the
-// walk with the status there.
+// Returns an iterator over a level's files in order. It opens each file when it
+// reaches it. `comparator`, `table_cache`, `files` and `memory` must outlive
+// it. `memory` may be null. A file in `unread`, which may be null, is not
+// opened. The iterator stops there and returns the file's status.
 std::unique_ptr<InternalIterator> NewLevelIterator(
     const ReadOptions& options, const InternalKeyComparator* comparator,
     TableCache* table_cache, const std::vector<FileMetaData*>* files,

@@ -17,11 +17,12 @@
 
 namespace varve {
 
-// The current version, the counters of the database, and the MANIFEST that
-// makes both last.
-// Thread-safety: guarded by the DB mutex where not said otherwise. (Calls are
-// checked in debug builds: the compiler's analysis takes the caller's mutex and
-// the pointer to it here for two.)
+// Holds the current Version and the database's counters, and writes the
+// MANIFEST that makes both durable.
+//
+// Thread-safety: the DB mutex guards all functions that do not say otherwise.
+// Debug builds check this at run time, because the compiler's analysis cannot
+// tell that the caller's mutex and `mutex_` here are the same.
 class VersionSet {
  public:
   VersionSet(std::string db_path, Env* env,
@@ -31,29 +32,34 @@ class VersionSet {
   VersionSet& operator=(const VersionSet&) = delete;
   ~VersionSet();
 
-  // Takes over what was read. To be called once, first. `directory` may be
-  // null if nothing will be written.
+  // Takes over the state that was read from a MANIFEST. Must be called once,
+  // before any other function. `directory` may be null if the database is
+  // opened only for reading.
   void Initialize(ManifestState* state, Directory* directory);
 
-  // Writes the edit to the MANIFEST, syncs it, and makes the version that
-  // results the current one. Gives the mutex back meanwhile; edits of several
-  // threads are done one behind the other. The edit's counters are filled in.
-  // After a failure the MANIFEST is not used again: the next edit begins a
-  // new one. The version stays as it was, but an Open may find the edit, so the
-  // tables that it adds stay until there is a MANIFEST without it.
+  // Applies the edit: writes it to the MANIFEST, syncs the MANIFEST, and
+  // installs the resulting version as the current one. Fills in the edit's
+  // counters. Edits of several threads are applied one after another.
+  // May release the mutex and reacquire it.
+  //
+  // On failure the current version does not change. After a failed write, the
+  // MANIFEST is not used again, and the next edit creates a new one. A later
+  // Open may still find the failed edit. So the tables that it adds are kept
+  // until a MANIFEST without the edit is durable.
   Status LogAndApply(VersionEdit* edit) VARVE_NO_THREAD_SAFETY_ANALYSIS;
 
   Version* current() const { return current_; }
 
-  // Thread-safe.
+  // Returns a file number that was not returned before. Thread-safe.
   uint64_t NewFileNumber() {
-    // relaxed: only that no two callers get the same.
+    // relaxed: it only matters that no two callers get the same number.
     return next_file_number_.fetch_add(1, std::memory_order_relaxed);
   }
-  // No number up to this one will be given out.
+  // Ensures that NewFileNumber returns only numbers above `number`.
   void MarkFileNumberUsed(uint64_t number);
 
-  // Thread-safe. The newest update that readers may see.
+  // Returns the sequence number of the newest update that is visible to
+  // readers. Thread-safe.
   SequenceNumber LastSequence() const {
     // acquire pairs with the release of SetLastSequence: the updates up to it
     // are in the memtable.
@@ -67,41 +73,46 @@ class VersionSet {
     last_sequence_.store(sequence, std::memory_order_release);
   }
 
-  // The MANIFEST in force, and its bytes that are whole edits: together with
-  // current(), as long as the mutex is not given back. Waits for an edit that
-  // is being written. False if there is none to go on with: before the first
-  // edit, or after a failure.
+  // Sets *number and *size to the current MANIFEST's number and its size in
+  // whole edits. They match current() until the mutex is released. Waits for an
+  // edit that is being written. Returns false if no MANIFEST is open: before
+  // the first edit, or after a failed write.
+  // May release the mutex and reacquire it.
   bool FindManifest(uint64_t* number, uint64_t* size);
 
   uint64_t log_number() const { return log_number_; }
   uint64_t manifest_number() const { return manifest_number_; }
   const std::string& db_id() const { return db_id_; }
-  // For the MANIFEST to come, if the one read has none.
+  // Sets the id for the next MANIFEST, unless the database has one.
   void SetDbId(const std::string& id) {
     if (db_id_.empty()) db_id_ = id;
   }
 
-  // Files that no version holds any more, to be removed. The caller owns
-  // them.
+  // Returns the files that no version references any more. The caller owns them
+  // and must remove them.
   std::vector<FileMetaData*>* obsolete_files() { return &obsolete_files_; }
-  // MANIFESTs that were replaced.
+  // Returns the numbers of the MANIFESTs that were replaced.
   std::vector<uint64_t>* obsolete_manifests() { return &obsolete_manifests_; }
 
   void UnrefVersionLocked(Version* version);
   size_t live_version_count() const { return live_versions_.size(); }
-  // Of all tables that are on disk because of some version, or for an edit
-  // that failed.
+  // Returns the bytes of all tables on disk: the tables of all live versions,
+  // obsolete tables whose removal has not begun, and tables kept for failed
+  // edits.
   uint64_t TotalTableBytesLocked() const;
 
  private:
-  // Writes the record to the MANIFEST; to a new one of that number, behind
-  // `snapshot`, if that is not empty. The mutex is not held. *in_doubt: whether
-  // an Open may find it even after a failure.
+  // Writes the record to the MANIFEST and syncs it. If `snapshot` is not empty,
+  // first creates a new MANIFEST with that number and begins it with
+  // `snapshot`. Sets *in_doubt to whether an Open may find the record even
+  // after a failure.
+  // REQUIRES: the mutex is not held.
   Status WriteEdit(uint64_t number, const std::string& snapshot,
                    const std::string& record, bool* in_doubt);
-  // The current version and counters, as a MANIFEST's first record.
+  // Encodes the current version and counters as the first record of a MANIFEST.
   std::string EncodeCurrent(SequenceNumber last_sequence) const;
-  // Whether the MANIFEST is due to be replaced by a fresh one.
+  // Returns whether the MANIFEST's edits exceed its snapshot so far that a new
+  // MANIFEST is due.
   bool EditsOutgrowSnapshot() const;
   void InstallLocked(Version* version);
 
@@ -125,12 +136,12 @@ class VersionSet {
   std::vector<Version*> live_versions_;  // The current one and older ones.
   std::vector<FileMetaData*> obsolete_files_;
   std::vector<uint64_t> obsolete_manifests_;
-  // Of edits that failed and may have reached the disk.
+  // Belong to failed edits that may have reached the disk.
   std::vector<FileMetaData*> doubtful_files_;
   std::vector<uint64_t> doubtful_manifests_;
 
-  // Set while one thread writes the MANIFEST without the mutex; what follows
-  // is then its own.
+  // True while one thread writes the MANIFEST without the mutex. That thread
+  // then owns the members below.
   bool writing_ = false;
   CondVar writing_done_;
   std::unique_ptr<wal::Writer> manifest_;

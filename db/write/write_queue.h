@@ -1,81 +1,90 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Group commit: writers queue up without a lock. The one at the front leads:
-// it alone may touch the log and choose the memtable. It writes for itself and
-// for those behind it that want the same; these are gone from the queue when
-// they wake. A writer that meets nobody takes two atomic instructions.
+// Group commit over a queue of the kind of an MCS lock (Mellor-Crummey and
+// Scott, 1991): each writer exchanges the tail and links itself to the writer
+// before it. The writer at the front is the leader. Only the leader may write
+// the log and choose the memtable. It writes for itself and for the compatible
+// writers that follow it, its followers. The followers have left the queue
+// when they wake. An uncontended writer executes two atomic instructions.
 //
-// Thread-safety: Join may be called by any thread, each with a Writer of its
-// own; the other functions by those to whom Join gave the role.
+// Thread-safety: any thread may call Join, with a Writer of its own. The other
+// functions may be called only in the role that Join returned.
 //
 // *Words and states.*
-//   `tail_`: the writer that joined last; null, nobody is in the queue.
-//   `next` of a writer: who joined right behind it; null until that one, which
-//   may be suspended between T1 and T2, has said so.
-//   `state` of a writer: kWaiting; kAsleep, the same, and its thread is in the
-//   kernel; kLeader; kInsert, it is to insert its own batch; kDone. kAsleep is
-//   written by the writer's own thread, kWaiting by it as well, before T1; all
-//   else by the leader.
-//   `inserting` of the leader: how many of its group insert and are not ready
-//   yet, and, in the highest bit, that it sleeps until there are none.
-//   `awaited_`: how many writers the leader sleeps for, in DelayGroupCommit;
-//   else 0. Nothing but the time that this takes depends on it.
+//   `tail_`: the writer that joined last; null if the queue is empty.
+//   `next` of a writer: the writer that joined directly after it. It is null
+//   until that writer, which may be suspended between T1 and T2, has linked
+//   itself.
+//   `state` of a writer: kWaiting; kAsleep, it waits and its thread is in the
+//   kernel; kLeader; kInsert, it must insert its own batch; kDone. The writer's
+//   own thread stores kAsleep, and kWaiting before T1. The leader stores all
+//   other states.
+//   `inserting` of the leader: the number of followers that still insert. The
+//   highest bit is set if the leader sleeps until that number is 0.
+//   `awaited_`: the number of writers that the leader sleeps for in
+//   DelayGroupCommit, else 0. It affects only the length of the delay.
 // *Transitions.*
-//   T1 join: exchange of `tail_`, seq_cst. Old value null: the writer leads.
-//   T2 link: the old value's `next`, release. The writer waits for T4 or T6.
+//   T1 join: exchange of `tail_`, seq_cst. If the old value is null, the writer
+//      leads.
+//   T2 link: the writer stores itself in the old value's `next`, release. It
+//      then waits for T4, T6 or T7.
 //   T3 group: the leader follows `next`, acquire, from itself up to a null or a
 //      writer that does not fit.
 //   T4 insert: the leader gives kInsert to a follower, exchange, acq_rel.
 //   T5 inserted: the follower subtracts one from the leader's `inserting`,
 //      acq_rel, and waits for T7. The leader waits for 0, acquire.
-//   T6 hand over: if the last of the group is `tail_`, compare-and-swap of it
-//      to null, release; else kLeader to the `next` of that last one, exchange,
-//      acq_rel, once there is one.
+//   T6 hand over: if the group's last writer is `tail_`, compare-and-swap
+//      `tail_` to null, release. Otherwise wait until that writer has a `next`
+//      and give kLeader to the `next`, exchange, acq_rel.
 //   T7 done: the leader gives kDone to each follower, exchange, acq_rel.
-//   T8 delay: the leader stores in `awaited_` how many have not come yet,
-//      and sleeps if `tail_` then is the last one that it counted; seq_cst,
-//      both. Who has done T2 looks at `awaited_`, seq_cst, subtracts one from
-//      it, if it is not 0, and wakes the leader if it is then.
+//   T8 delay: the leader stores the number of missing writers in `awaited_`. It
+//      sleeps if `tail_` is then the last writer that it counted. Both accesses
+//      are seq_cst. After T2 each writer loads `awaited_`, seq_cst. If it is
+//      not 0, the writer subtracts one, and wakes the leader if 0 is left.
 // *Invariants.*
-//   I1 at most one writer leads: a new leader comes out of T1 on an empty
-//      queue or out of T6, each ends another writer's leadership first.
-//   I2 who is between the leader and `tail_` does not leave: the leader reads
+//   I1 At most one writer leads. A writer becomes leader by T1 on an empty
+//      queue or by T6. In both cases the previous leadership has ended before.
+//   I2 A writer between the leader and `tail_` does not leave. The leader reads
 //      only writers whose threads wait.
-//   I3 the leader does not touch a writer after that one's T7, nor any follower
-//      the leader after its own T5 but by address.
+//   I3 The leader does not access a writer after that writer's T7, and a
+//      follower does not access the leader after its own T5. Both may still use
+//      the address.
 // *Why each order is needed.*
-//   T6 is a release and pairs with the next T1, or with the wait for kLeader: a
-//   leader sees what all leaders before it did to the log and to what else
-//   they own. T2 and T3: the leader sees the batches. T4 and its wait: the
-//   follower sees the memtable and its sequence number. T5: the leader, and by
-//   what it then publishes all readers, see what the follower inserted. T7: the
-//   follower sees its status. Exchanges of `state` are acquires as well, for
-//   nothing but that kAsleep, which needs no order, may be what they replace.
+//   T6 is a release and pairs with the next T1, or with the wait for kLeader.
+//   So a leader sees all that earlier leaders did to the log and to the other
+//   state that leaders own. T2 and T3: the leader sees the batches. T4 and its
+//   wait: the follower sees the memtable and its sequence number. T5: the
+//   leader sees all inserts of its followers, and so do all readers of the
+//   sequence number that it then publishes. T7: the follower sees its status.
+//   The exchanges of `state` are acquires only because they may replace
+//   kAsleep, which needs no order.
 // *Bad interleavings prevented.*
-//   B1 a writer joins between the leader's look at `tail_` and its leaving,
-//      and waits for ever: T6 is one compare-and-swap, which then fails.
-//   B2 T6 finds another `tail_` but no `next` yet, as that writer is between
-//      T1 and T2: the leader waits for `next`, and lets others run meanwhile.
-//   B3 a follower's Writer is gone when the leader looks for the one behind it:
-//      all `next` are read, and T6 done, before a follower's T7.
-//   B4 a follower is made kDone between its last look at `state` and its sleep:
-//      it sleeps only if it could put kAsleep in the place of kWaiting (or
-//      kInsert), and then T7 sees that and wakes it.
-//   B5 the group grows while the leader counts it, and someone is answered who
-//      was not written: the group is fixed by T3, at its last follower.
-//   B6 a writer joins between the leader's count and its store to `awaited_`,
-//      subtracts nothing, and the leader sleeps for one who is there: of T1 and
-//      the look after it, and the store and the look at `tail_` after it, one
-//      sees the other. A writer may be counted and subtract itself as well; the
-//      leader then wakes too early, and counts again.
-// *Freshness and progress.* First come, first served. A group of writers that
-// sleep costs the leader one wake-up each. Who is suspended between T1 and T2
-// delays those behind it; a follower that is suspended while it inserts delays
-// its group. Waiting for space is done outside of the queue (DBImpl::Write), so
-// that nobody waits behind somebody who waits.
-// *Reclamation.* None: Writers are on their threads' stacks. A wake-up may
-// come late and meet another use of the address (util/base/futex.h).
+//   B1 A writer joins after the leader loads `tail_` and before it leaves, and
+//      waits for ever. T6 is one compare-and-swap, which then fails.
+//   B2 T6 finds another `tail_` but a null `next`, because the next writer is
+//      between T1 and T2. The leader waits for `next` and yields its processor.
+//   B3 A follower's Writer is destroyed before the leader reads its `next`. The
+//      leader reads each `next` before that writer's T7, and T6 precedes all
+//      T7.
+//   B4 A follower gets kDone between its last load of `state` and its sleep. It
+//      sleeps only if it replaced kWaiting (or kInsert) by kAsleep. T7 then
+//      finds kAsleep and wakes it.
+//   B5 The group grows while the leader counts it, and a writer is reported
+//      done that was not written. T3 fixes the last follower of the group.
+//   B6 A writer joins between the leader's count and its store to `awaited_`.
+//      It subtracts nothing, and the leader sleeps for a writer that has
+//      already come. The writer does T1, then loads `awaited_`; the leader
+//      stores `awaited_`, then loads `tail_`. One of the two sees the other's
+//      store. A writer may be counted and also subtract itself. The leader then
+//      wakes too early, and counts again.
+// *Freshness and progress.* Writers are served in the order in which they join.
+// Each sleeping writer in a group costs the leader one wake-up. A writer
+// suspended between T1 and T2 delays the writers after it. A follower
+// suspended while it inserts delays its group. Writers wait for space outside
+// the queue (DBImpl::Write), so that they do not delay other writers.
+// *Reclamation.* None: Writers are on their threads' stacks. A wake-up may come
+// late and reach a later user of the address (util/base/futex.h).
 
 #include <atomic>
 #include <cstddef>
@@ -95,12 +104,12 @@ class WriteQueue {
   enum class Role : uint8_t {
     kLeader,  // Lead until Leave.
     kInsert,  // Insert the batch into `memtable`, then call FinishInsert.
-    kDone,    // A leader has done the work; `status` tells how.
+    kDone,    // A leader has done the work; `status` is the outcome.
   };
 
   struct Writer {
-    // To have the front of the queue to oneself, for work that must not meet
-    // a write.
+    // Creates a writer without a batch. It leads a group of one, for work that
+    // must not run during a write.
     Writer() = default;
     Writer(const WriteOptions& options, WriteBatch* its_batch)
         : batch(its_batch),
@@ -112,33 +121,33 @@ class WriteQueue {
     WriteBatch* const batch = nullptr;
     const bool sync = false;
     const bool disable_wal = false;
-    MemTable* memtable = nullptr;  // For kInsert.
+    MemTable* memtable = nullptr;  // Set with kInsert.
     Status status;
-    bool waited = false;  // In Join.
-    // Where its trace is, and the span of the write in it. While the writer
-    // waits, its leader may add to it. Null: it is not traced.
+    bool waited = false;  // Whether Join had to wait.
+    // The trace of the write, and the write's span in it. While the writer
+    // waits, its leader may add spans. Null if the write is not traced.
     SpanQueue* spans = nullptr;
     uint32_t span = 0;
 
    private:
     friend class WriteQueue;
-    Writer* leader_ = nullptr;  // For kInsert.
+    Writer* leader_ = nullptr;  // Set with kInsert.
     std::atomic<Writer*> next_{nullptr};
     std::atomic<uint32_t> state_{0};
     std::atomic<uint32_t> inserting_{0};
   };
 
-  // Whether nobody is in the queue at the moment.
+  // Returns whether the queue is empty.
   bool IsIdle() const {
-    // relaxed: for a process that has no other thread.
+    // relaxed: called only when the process has no other thread.
     return tail_.load(std::memory_order_relaxed) == nullptr;
   }
 
-  // Writers whose batches go into the log together, the leader first.
+  // Writers whose batches are written to the log together, the leader first.
   struct Group {
     explicit Group(Writer* leader) : first(leader), last(leader) {}
 
-    // Calls `function` with each of them.
+    // Calls `function` with each writer.
     template <typename Function>
     void ForEach(Function function) const {
       for (Writer* writer = first;; writer = Next(writer)) {
@@ -152,7 +161,7 @@ class WriteQueue {
     size_t count = 1;
   };
 
-  // The front of the queue for as long as this lives.
+  // Holds leadership of a group of one for the object's lifetime.
   class Exclusive {
    public:
     explicit Exclusive(WriteQueue* queue) : queue_(queue) {
@@ -162,7 +171,8 @@ class WriteQueue {
     Exclusive(const Exclusive&) = delete;
     Exclusive& operator=(const Exclusive&) = delete;
 
-    // Before the end of the scope. Does not wait for other writers' work.
+    // Gives up leadership before the end of the scope. Does not wait for other
+    // writers' work.
     void Leave() {
       if (left_) return;
       left_ = true;
@@ -179,21 +189,23 @@ class WriteQueue {
   WriteQueue(const WriteQueue&) = delete;
   WriteQueue& operator=(const WriteQueue&) = delete;
 
-  // Waits for a role.
-  // REQUIRES: no mutex is held that a leader takes.
+  // Appends the writer to the queue and waits until it has a role.
+  // REQUIRES: the caller holds no mutex that a leader takes.
   [[nodiscard]] Role Join(Writer* writer);
 
-  // For a leader that is to wait for the device: waits `limit_us` at most for
-  // the writers who shared the last such wait, or stood behind it. They have
-  // been answered just now, and what they write next can share this one.
+  // Waits up to `limit_us` for more writers to join. A leader calls it before
+  // a sync of the log. It waits for as many writers as shared the last sync or
+  // were queued after it. Their calls have just returned, so their next writes
+  // can share this sync.
   void DelayGroupCommit(Writer* leader, uint64_t limit_us);
 
-  // The leader's group: as many as want the same.
+  // Returns the leader's group: the compatible writers that follow it, up to a
+  // size limit.
   Group Form(Writer* leader) const;
 
-  // Has `insert`, a function of a Writer, done for each of the group, by the
-  // followers themselves or by the leader, which calls this; waits for all.
-  // Each has its status then.
+  // Runs `insert`, a function of a Writer, for each writer of the group. The
+  // leader calls this. Each insert runs on the follower's thread or on the
+  // leader's. Waits for all of them; then the status of each writer is set.
   template <typename Insert>
   void InsertAll(const Group& group, MemTable* memtable, Insert insert) {
     if (group.count == 1) return insert(group.first);
@@ -204,16 +216,16 @@ class WriteQueue {
     AwaitInserts(group.first);
   }
 
-  // For a follower with the role kInsert, when it has set its status. Waits
-  // until the group is done; `status` is then the group's.
+  // Waits until the group is done. A follower with the role kInsert calls this
+  // after it has set its status. On return `status` is the group's.
   void FinishInsert(Writer* writer);
 
-  // Gives leadership to the next writer, and then the outcome to the followers.
+  // Hands leadership to the next writer, then gives `status` to the group.
   void Leave(const Group& group, const Status& status);
 
  private:
   static Writer* Next(const Writer* writer) {
-    // T3, of a writer before the last. acquire pairs with T2.
+    // T3. acquire pairs with T2.
     return writer->next_.load(std::memory_order_acquire);
   }
   static void Give(Writer* writer, uint32_t state);
@@ -227,10 +239,12 @@ class WriteQueue {
 
   // Owned by the leader.
   size_t expected_group_size_ = 0;  // Writers to wait for, with the leader.
-  // Leaders that skip the delay after it was in vain, and those left.
+  // The number of leaders that skip the delay after a useless one, and the
+  // number of skips that are left.
   uint32_t delay_backoff_ = 0;
   uint32_t delays_to_skip_ = 0;
-  // Leaders that do not yield after a slow yield, and those left.
+  // The number of leaders that do not yield after a slow yield, and the number
+  // of these that are left.
   uint32_t yield_backoff_ = 0;
   uint32_t yields_to_skip_ = 0;
   uint32_t good_yields_ = 0;  // Since the last slow one.
