@@ -10,7 +10,8 @@ namespace varve {
 
 namespace {
 
-// Fewer bytes would make the split into shards felt: each has only its part.
+// Smaller shards would make the split noticeable, since a block can use only
+// its shard's part.
 constexpr size_t kMinShardBytes = size_t{8} << 20;
 constexpr size_t kMaxShards = 64;
 

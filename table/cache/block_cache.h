@@ -1,10 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The cache of data blocks behind Options::block_cache, as tables see it.
+// The interface between tables and the cache of data blocks
+// (Options::block_cache).
 //
-// A block in use is pinned: it stays in memory, counted, until the last
-// BlockRef to it goes, whatever happens to its place in the cache meanwhile.
+// A block in use is pinned: it stays in memory until the last BlockRef to it is
+// released, even if the cache evicts it before.
 
 #include <atomic>
 #include <cstddef>
@@ -18,25 +19,27 @@
 
 namespace varve {
 
-// Where a block belongs: the slot of its table's index, and a key: the table
-// and the handle, which only those caches load that need it.
+// Identifies a block by the slot of its table's index, and by a key of table
+// and handle. Only caches that look blocks up by key use the key.
 struct BlockPlace {
   BlockSlot* slot = nullptr;
   uint64_t table_id = 0;
   const BlockHandle* handle = nullptr;
-  // When the block was last missed; the cache's, which guards it.
+  // The turn in which the block was last missed. The cache owns and guards it.
   uint8_t* last_miss = nullptr;
 };
 
-// Which blocks are worth making for a cache that is full: those that are
-// missed twice while about as much is missed as the cache holds. A block that
-// is read once (and its time is counted in whole turns, hence "about") costs
-// neither the making nor the place of another one.
-// Thread-safety: the owner's mutex guards it and what last_miss points to.
+// Decides which blocks to build and insert when the cache is full: a block is
+// admitted on its second miss, if about one cache capacity of bytes was missed
+// in between. Time is counted in turns of one capacity each, so the interval is
+// approximate. A block that is read once thus costs no build and evicts no
+// other block.
+// Thread-safety: the owner's mutex guards it and the byte that last_miss points
+// to.
 class Admission {
  public:
-  // Notes that a block of so many bytes is missed, and says whether to make
-  // and insert it.
+  // Records a miss of a block of `bytes` bytes. Returns whether to build and
+  // insert the block.
   bool Admit(uint8_t* last_miss, size_t bytes, size_t usage_bytes,
              size_t capacity_bytes) {
     if (bytes > capacity_bytes) return false;
@@ -61,7 +64,7 @@ class Admission {
   uint8_t turn_ = 1;
 };
 
-// The slots of a table, to go through them.
+// The slots of a table, in the nodes of its index.
 using BlockSlots = std::span<IndexNode>;
 
 // Thread-safety: thread-safe.
@@ -69,27 +72,27 @@ class BlockCache : public Cache {
  public:
   ~BlockCache() override = default;
 
-  // The block of a place; an empty ref if it is not here.
+  // Returns the cached block of a place, or an empty ref.
   virtual BlockRef Lookup(const BlockPlace& place) = 0;
 
-  // Says whether to make the block of a place that was not found, and to
-  // insert it.
+  // Returns whether to build and insert the block of a place that was not
+  // found.
   virtual bool Admit(const BlockPlace& place) = 0;
 
-  // Puts a block here, of which nobody else knows yet, and returns a ref to
-  // it. If another thread has put the same one here before, to that. A block
-  // that does not fit is not kept, but belongs to the ref.
+  // Inserts a block that no other thread knows yet, and returns a ref to it. If
+  // another thread has inserted the same block before, returns a ref to that
+  // block. A block that does not fit is not cached and is freed with its ref.
   virtual BlockRef Insert(const BlockPlace& place, BlockRef block) = 0;
 
-  // Drops the blocks of a table, which nobody reads any more; those that are
-  // pinned go when they are released.
+  // Removes the blocks of a table that has no readers left. Pinned blocks are
+  // freed when they are released.
   virtual void EraseTable(uint64_t table_id, BlockSlots slots) = 0;
 
-  // How often it did what only it does, to tell it from another kind: blocks
-  // put into slots here.
+  // Path counter: the number of times that code specific to this kind of cache
+  // ran. Tests use it to tell caches apart.
   virtual uint64_t PathCount() const = 0;
 
-  // A number for a table, which no other that uses this cache has.
+  // Returns a number that no other table of this cache has.
   uint64_t NewTableId() {
     // relaxed: only the uniqueness of the number counts.
     return next_table_id_.fetch_add(1, std::memory_order_relaxed);
@@ -97,16 +100,18 @@ class BlockCache : public Cache {
 
   void SetCapacity(size_t capacity_bytes) final;
   size_t GetCapacity() const override {
-    // relaxed: only reported; what the shards do is behind their mutexes.
+    // relaxed: only reported. The shards have capacities of their own, guarded
+    // by their mutexes.
     return capacity_bytes_.load(std::memory_order_relaxed);
   }
-  // Takes a part of the capacity for what is not a block: the index and filter
-  // of a table. Blocks give way; what they cannot give is exceeded.
+  // Reserves a part of the capacity for memory other than blocks, such as a
+  // table's index and filter. Blocks are evicted to make space. If too few can
+  // be evicted, usage exceeds the capacity.
   void Reserve(size_t bytes) VARVE_EXCLUDES(capacity_mutex_);
-  // Gives it back.
+  // Releases a reservation.
   void Unreserve(size_t bytes) VARVE_EXCLUDES(capacity_mutex_);
 
-  // Whether blocks made now go onto huge pages.
+  // Returns whether new blocks are put on huge pages.
   bool huge_pages() const {
     return huge_pages_ && GetCapacity() >= kMinHugePageCapacity;
   }
@@ -116,16 +121,16 @@ class BlockCache : public Cache {
       : huge_pages_(options.huge_pages),
         capacity_bytes_(options.capacity_bytes) {}
 
-  // Splits a new capacity, that for blocks, among the shards, and evicts what
-  // goes beyond it.
+  // Splits a new capacity for blocks among the shards, and evicts blocks that
+  // exceed it.
   virtual void Divide(size_t block_bytes) = 0;
   size_t ReservedBytes() const VARVE_EXCLUDES(capacity_mutex_) {
     MutexLock lock(&capacity_mutex_);
     return reserved_bytes_;
   }
-  // Into how many shards, a power of two, a capacity is split.
+  // Returns the number of shards, a power of two, for a capacity.
   static size_t ShardCount(size_t capacity_bytes);
-  // The part of shard i, so that the parts add up.
+  // Returns the capacity of shard i. The parts add up to the whole.
   static size_t ShardPart(size_t capacity_bytes, size_t i, size_t count) {
     return capacity_bytes / count + (i < capacity_bytes % count ? 1 : 0);
   }
@@ -136,8 +141,8 @@ class BlockCache : public Cache {
   void DivideRest() VARVE_REQUIRES(capacity_mutex_);
 
   const bool huge_pages_;
-  // Before the mutexes of shards. Who changes the capacity holds it to the end
-  // of the division.
+  // Acquired before the mutexes of shards. A change of the capacity holds it
+  // until the division among the shards is complete.
   mutable Mutex capacity_mutex_;
   std::atomic<size_t> capacity_bytes_;
   size_t reserved_bytes_ VARVE_GUARDED_BY(capacity_mutex_) = 0;

@@ -15,11 +15,12 @@ namespace varve {
 
 namespace {
 
-// A scratch buffer larger than this is given back after use.
+// A larger scratch buffer is freed after use.
 constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
-// How large a compressed index is at most: tables are opened with the whole of
-// it in memory. Separators are short, so valid ones stay far below.
+// Bounds of the size of an index once decompressed. A table is opened with its
+// whole index in memory. Separators are short, so valid indexes are far
+// smaller.
 constexpr size_t kMaxIndexRatio = 1024;
 constexpr size_t kAlwaysAllowedIndexBytes = size_t{64} << 20;
 

@@ -1,12 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Brings blocks of one table from its file into memory: reads, compares
-// checksums, uncompresses and, for data blocks, checks every entry. Sizes are
-// held against the file's before anything is allocated for them.
+// Loads blocks of one table from its file: reads, verifies checksums,
+// decompresses and, for data blocks, checks every entry. Sizes are compared
+// with the file's size before memory is allocated for them.
 //
-// Errors: Corruption names file, offset and size; so does NotSupported for a
-// compression that is not built in or a feature that an entry needs.
+// Errors: Corruption names file, offset and size. NotSupported names them too;
+// it is returned for a compression that is not built in and for an unsupported
+// feature of an entry.
 // Thread-safety: thread-safe after SetDictionary.
 
 #include <cstdint>
@@ -25,22 +26,22 @@ namespace varve {
 
 class StatisticsImpl;
 
-// The body of a data block as it stands in the file but for its compression.
+// The body of a data block in its file's format, decompressed.
 struct FileBody : public InArena {
   // `memory` may be null.
   explicit FileBody(ThreadArena* memory = nullptr)
       : heap{ArenaBuffer(memory)}, uncompressed{ArenaBuffer(memory)} {}
-  // Gives up memory on the heap.
+  // Frees heap memory.
   void Trim() {
     heap.buffer.Trim();
     uncompressed.buffer.Trim();
   }
 
-  // Enough for a compressed block of the usual size, and most raw ones.
+  // Fits a compressed block of the usual size, and most uncompressed ones.
   static constexpr size_t kInlineBytes = 8192;
 
-  // In this object, or memory of the readahead or the file; valid until the
-  // next read with either.
+  // Points into this object, the readahead buffer or the file's memory. Valid
+  // until the next read with this object or that buffer.
   Slice contents;
 
   Slice raw;  // With the block's trailer.
@@ -48,14 +49,14 @@ struct FileBody : public InArena {
   BlockContents uncompressed;
   char inline_bytes[kInlineBytes];
 
-  // The contents in memory of their own.
+  // Returns the contents in memory that the result owns.
   BlockContents TakeContents();
 };
 
 class BlockLoader {
  public:
-  // `file` and `file_name` must outlive this. The footer says how blocks are
-  // checked and compressed.
+  // `file` and `file_name` must outlive this. The footer gives the checksum
+  // type and the format version.
   BlockLoader(const RandomAccessFile* file, const std::string& file_name,
               uint64_t file_size, const Footer& footer);
   BlockLoader(const BlockLoader&) = delete;
@@ -63,28 +64,31 @@ class BlockLoader {
 
   const std::string& file_name() const { return file_name_; }
 
-  // What data blocks are compressed with, if the table has it.
+  // Sets the compression dictionary of data blocks, if the table has one.
   void SetDictionary(std::string dictionary) {
     dictionary_ = std::move(dictionary);
   }
 
-  // Counts what it does, if not null.
+  // Sets where to count operations. May be null.
   void SetStatistics(StatisticsImpl* statistics) { statistics_ = statistics; }
 
-  // In all of these, `readahead` may be null, else may serve the read.
+  // For all of these: `readahead` may be null. If it is not, it may serve the
+  // read.
 
-  // A data block. Without `verify` the checksum is not compared.
+  // Reads a data block and builds it. Without `verify` the checksum is not
+  // compared.
   Status ReadDataBlock(const BlockHandle& handle, bool verify,
                        const BlockBuildOptions& build_options,
                        ReadaheadBuffer* readahead, BlockRef* block) const;
-  // The same, left in the file's form, of which only the checksum is known
-  // to be right.
+  // Reads a data block and leaves its body in the file's format. Only the
+  // checksum is verified.
   Status ReadDataBody(const BlockHandle& handle, bool verify,
                       ReadaheadBuffer* readahead, FileBody* body) const;
 
-  // The steps of these two, for who reads the bytes himself: whether the block
-  // with its trailer lies in the file, what was read there turned into the
-  // body, and the body into the block.
+  // The steps of ReadDataBlock and ReadDataBody, for callers that read the
+  // bytes themselves. CheckPlace checks that the block and its trailer are
+  // inside the file. TakeDataBody turns the bytes read from there into a body.
+  // MakeDataBlock builds the block from the body.
   Status CheckPlace(const BlockHandle& handle) const;
   Status TakeDataBody(const BlockHandle& handle, bool verify, const Slice& raw,
                       FileBody* body) const;
@@ -92,26 +96,27 @@ class BlockLoader {
                        const BlockBuildOptions& build_options, FileBody* body,
                        BlockRef* block) const;
 
-  // Any other block; its body is valid as a data block's is. Corruption if it
-  // is compressed as blocks of its kind never are: else a few KiB could be any
-  // number of times a GiB.
+  // Reads any other block. The body is valid as for ReadDataBody. Returns
+  // Corruption if the block is compressed in a way that its kind never is.
+  // Otherwise a file of a few KiB could name a GiB any number of times.
   enum class MetaKind : uint8_t {
-    kIndex,      // As data blocks are, if far less tightly.
-    kMetaindex,  // By LevelDB, with Snappy.
-    kOther,      // Never: RocksDB does not decompress these.
+    kIndex,      // Like data blocks, up to a bounded ratio.
+    kMetaindex,  // LevelDB compresses it with Snappy.
+    kOther,      // Never. RocksDB does not decompress these.
   };
   Status ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
                        ReadaheadBuffer* readahead, FileBody* body) const;
-  // The properties. Of ingested tables, whose sequence number was written
-  // into the block later, the checksum is that of before.
+  // Reads the properties. In an ingested table, the sequence number was written
+  // into the block after its checksum was computed; the checksum is then
+  // verified with a zero in that place.
   Status ReadProperties(const BlockHandle& handle, ReadaheadBuffer* readahead,
                         OtherProperties others,
                         TableProperties* properties) const;
-  // Compares the checksum only.
+  // Verifies only the checksum of a block.
   Status CheckBlock(const BlockHandle& handle,
                     ReadaheadBuffer* readahead) const;
 
-  // "<file name> offset <n> size <n>", for messages.
+  // Returns "<file name> offset <n> size <n>", for messages.
   std::string Describe(const BlockHandle& handle) const;
 
  private:
@@ -121,7 +126,7 @@ class BlockLoader {
   Status CompareChecksum(const BlockHandle& handle, const Slice& raw) const;
   Status CheckMetaCompression(MetaKind kind, const BlockHandle& handle,
                               const Slice& raw) const;
-  // Of the raw block in *body makes its contents.
+  // Sets the contents of *body from its raw block, decompressed if necessary.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,
                     FileBody* body) const;
 

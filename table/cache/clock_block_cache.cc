@@ -11,12 +11,13 @@ namespace varve {
 
 namespace {
 
-// Bytes of blocks that no cache counts any more and some reader may be in: of
-// all caches, as one reader keeps what any of them evicts.
+// Bytes of retired blocks that readers may still use and that no cache counts.
+// The sum is for all caches, because one reader delays the blocks that any of
+// them evicts.
 constinit std::atomic<size_t> retired_bytes{0};
 
-// So many are taken for what readers need a moment for, or so great a part of
-// the cache.
+// Retired bytes up to the larger of these two bounds, bytes and a fraction of
+// the capacity, are normal: readers need a moment to finish.
 constexpr size_t kUsualRetiredBytes = 4 << 20;
 constexpr size_t kUsualRetiredPart = 4;
 
@@ -44,7 +45,7 @@ ClockBlockCache::ClockBlockCache(const CacheOptions& options)
   ClockBlockCache::Divide(options.capacity_bytes);
 }
 
-// All tables have gone, and taken their blocks out.
+// All tables are closed and have removed their blocks.
 ClockBlockCache::~ClockBlockCache() = default;
 
 ClockBlockCache::Shard* ClockBlockCache::ShardOf(const BlockSlot* slot) const {
@@ -66,15 +67,15 @@ BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
 }
 
 bool ClockBlockCache::Admit(const BlockPlace& place) {
-  // A reader that hangs keeps all that is evicted meanwhile. Then nothing more
-  // is taken in, and so nothing is evicted.
+  // A reader that hangs delays the freeing of all evicted blocks. Then no block
+  // is admitted, so none is evicted.
   if (TooMuchIsRetired(GetCapacity())) [[unlikely]] {
     FreeRetired();
     if (TooMuchIsRetired(GetCapacity())) return false;
   }
   Shard* const shard = ShardOf(place.slot);
   MutexLock lock(&shard->mutex);
-  // What was pinned when the capacity shrank may go now.
+  // Blocks that were pinned when the capacity shrank may be evictable by now.
   if (shard->usage_bytes > shard->capacity_bytes) MakeSpace(shard, 0);
   return shard->admission.Admit(place.last_miss, place.handle->size,
                                 shard->usage_bytes, shard->capacity_bytes);

@@ -1,33 +1,39 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The block cache: a block's address stands in the slot of its table's index
-// (a swizzled pointer), so that a hit is one load and no lookup. Here is only
-// what eviction needs: rings of all blocks, over which the hand of a CLOCK
-// goes.
+// Block cache with swizzled pointers and CLOCK eviction. The slot of a table's
+// index holds the address of the cached block, so a hit is one load and no
+// lookup. The cache itself keeps only the data for eviction: a ring of all
+// blocks in each shard, and the hand of the clock.
 //
-// Words and states. A slot is null, or points to a block that is in a ring and
-// carries the cache's hold; only who holds the shard's mutex changes it. A
-// block's `refs` counts pins and the hold.
-// Transitions. T1: Insert stores a block into an empty slot with release.
-// T2: a reader, inside a read-side critical section, loads a slot with acquire.
-// T3: Evict
-// stores null, takes the block out of its ring, and retires it: the hold is
-// dropped when every read-side critical section that may have seen it has
-// ended. T4: a reader that needs a block beyond its section pins it inside.
-// Invariants. I1: a block that a reader got by T2 is not freed before its
-// section ends, nor while it is pinned. I2: usage is the sum of the charges of
-// the blocks in the rings.
-// Why. T1 pairs with T2: the block's bytes are seen. For readers T3 needs no
-// order of its own, since Retire begins with a barrier that all of them pass;
-// it is a release for the sake of B3.
-// Bad interleavings. B1: two threads load the same block; under the mutex the
-// second finds the slot taken, uses that block and frees its own. B2: a block
-// is pinned (T4) between the hand's look at its pins and T3: it leaves the
-// cache, and is freed by the last pin. B3: a table goes while another thread
-// evicts a block of it: both do so under the shard's mutex, and the table's
-// memory is freed only after its slots are empty. EraseTable skips empty slots
-// without the mutex: its acquire pairs with T3, the evictor's last access.
+// States. A slot is null, or points to a block that is in a ring and carries
+// the cache's hold. Only a thread that holds the shard's mutex changes a slot.
+// A block's `refs` counts pins and the hold.
+// Transitions.
+//    T1: Insert stores a block into an empty slot with release.
+//    T2: a reader loads a slot with acquire, inside a read-side critical
+//    section.
+//    T3: Evict stores null, removes the block from its ring, and retires it.
+//    The hold is dropped when every read-side critical section that may have
+//    seen the block has ended.
+//    T4: a reader that needs a block after its section pins the block inside
+//    the section.
+// Invariants.
+//    I1: a block that a reader got by T2 is not freed before its section ends,
+//    nor while it is pinned.
+//    I2: usage is the sum of the charges of the blocks in the rings.
+// Why. T1 pairs with T2: the reader sees the block's bytes. For readers, T3
+// needs no order of its own, because Retire begins with a barrier that all of
+// them pass. T3 is a release for B3.
+// Bad interleavings.
+//    B1: two threads load the same block. Under the mutex the second one finds
+//    the slot taken, uses that block and frees its own.
+//    B2: a block is pinned (T4) after the hand has checked its pins and before
+//    T3. It leaves the cache, and the last unpin frees it.
+//    B3: a table is closed while another thread evicts one of its blocks. Both
+//    hold the shard's mutex, and the table's memory is freed only after its
+//    slots are empty. EraseTable skips empty slots without the mutex: its
+//    acquire pairs with T3, the evictor's last access.
 //
 // Thread-safety: thread-safe.
 
@@ -71,7 +77,8 @@ class ClockBlockCache final : public BlockCache {
   };
 
   Shard* ShardOf(const BlockSlot* slot) const;
-  // Evicts until `more_bytes` fit, or two turns of the hand found nothing.
+  // Evicts until `more_bytes` fit, or until two turns of the hand found no
+  // block to evict.
   static void MakeSpace(Shard* shard, size_t more_bytes)
       VARVE_REQUIRES(shard->mutex);
   static void Evict(Shard* shard, Block* block) VARVE_REQUIRES(shard->mutex);

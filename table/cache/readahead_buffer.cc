@@ -9,8 +9,8 @@ namespace varve {
 
 namespace {
 
-// Parts that are skipped, because they were cached or are padding, do not
-// break a row.
+// Skipped parts (cached blocks or padding) of up to this size do not end a
+// sequence.
 constexpr uint64_t kMaxGapBytes = ReadaheadBuffer::kFirstReadaheadBytes;
 
 }  // namespace

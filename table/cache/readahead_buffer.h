@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A stretch of a table file in memory from which blocks are served. When
-// blocks are read one behind the other it reads more than is asked for, so
-// that a scan makes few and large reads.
+// Reads ahead in a table file. The buffer holds a range of the file and serves
+// blocks from it. When blocks are read in sequence, it reads more than
+// requested, so a scan makes few large reads.
 //
 // Thread-safety: owned by one thread at a time.
 
@@ -20,41 +20,43 @@ namespace varve {
 
 class ReadaheadBuffer {
  public:
-  // Bounds of what is read at once by itself; it doubles in between.
+  // Bounds of the automatic readahead. Its size doubles from the first to the
+  // maximum.
   static constexpr size_t kFirstReadaheadBytes = size_t{16} << 10;
   static constexpr size_t kMaxReadaheadBytes = size_t{256} << 10;
-  // Reads in a row before the first one ahead.
+  // Sequential reads before readahead begins.
   static constexpr int kReadsInARow = 2;
 
-  // `file` must outlive this. `fixed_bytes` is what to read at once from the
-  // beginning; 0 leaves it to the pattern of reads.
+  // `file` must outlive this. `fixed_bytes` is the readahead size from the
+  // first read on; 0 detects sequential reads and adapts the size.
   ReadaheadBuffer(const RandomAccessFile* file, uint64_t file_size,
                   size_t fixed_bytes);
-  // Without a file: Open it first. `memory` may be null.
+  // Constructs it without a file; call Open first. `memory` may be null.
   ReadaheadBuffer(size_t fixed_bytes, ThreadArena* memory)
       : fixed_bytes_(fixed_bytes), buffer_(memory) {}
   ReadaheadBuffer(const ReadaheadBuffer&) = delete;
   ReadaheadBuffer& operator=(const ReadaheadBuffer&) = delete;
 
-  // Turns to a file, with nothing of it there, as if it had not been used.
+  // Attaches a file and resets the buffer to its initial state.
   void Open(const RandomAccessFile* file, uint64_t file_size);
-  // Forgets what is there, and gives up memory on the heap.
+  // Discards the contents and frees heap memory.
   void ResetForReuse() {
     Open(file_, file_size_);
     buffer_.Trim();
   }
 
-  // Loads a stretch in place of what is there: `least` bytes, less where the
-  // file ends, and up to `size` if that takes no second read.
+  // Replaces the contents by a range of the file. Reads at least `least` bytes,
+  // fewer at the end of the file, and up to `size` if that needs no second
+  // read.
   Status Fill(uint64_t offset, size_t least, size_t size);
   Status Fill(uint64_t offset, size_t size) { return Fill(offset, size, size); }
-  // All that is there.
+  // Returns the whole contents.
   const Slice& data() const { return data_; }
 
-  // Gives a part of the file, from the buffer if it is there or worth
-  // reading ahead; *result is valid until the next call then. It is empty
-  // (its data null) where the caller should better read the part by itself.
-  // REQUIRES: the part lies within the file.
+  // Returns a part of the file, from the buffer if it is there or if readahead
+  // applies. *result is then valid until the next call. Its data is null if the
+  // caller should read the part itself.
+  // REQUIRES: the part is inside the file.
   Status Serve(uint64_t offset, size_t size, Slice* result);
 
  private:
@@ -69,8 +71,8 @@ class ReadaheadBuffer {
 
   size_t next_bytes_ = kFirstReadaheadBytes;
   int reads_in_a_row_ = 0;
-  uint64_t last_end_ = 0;  // Of the last part that was asked for.
-  uint64_t offset_ = 0;    // Of data_ in the file.
+  uint64_t last_end_ = 0;  // End of the part requested last.
+  uint64_t offset_ = 0;    // Offset of data_ in the file.
   Slice data_;
   ArenaBuffer buffer_;
 };

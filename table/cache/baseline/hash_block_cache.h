@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The block cache as it is mostly built (ablation block_cache=hash): a hash
-// table with a list of what was used least lately, split into shards by key,
-// each behind a mutex of its own. A lookup gives out a counted reference.
+// Conventional block cache (ablation block_cache=hash): a hash table with an
+// LRU list, split into shards by key, each with its own mutex. A lookup returns
+// a counted reference.
 //
 // Thread-safety: thread-safe.
 
