@@ -17,30 +17,30 @@ namespace varve {
 
 namespace {
 
-// Keys that share much with the one before grow when they are put together: to
-// as many times the block's size, at most, as there are entries from a restart
-// point to the next. What is noted of each entry counts too: a block of nothing
-// but the smallest ones takes ten times its size, and compressed it takes next
-// to none. (How tightly it is compressed tells nothing: so may be one large
-// value.) Valid blocks stay below these bounds, those that this engine writes
-// far below; others must not take all memory.
+// Keys that share many bytes with the key before grow when they are decoded.
+// They grow at most by a factor of the restart interval. The notes on each
+// entry count too: a block of only the smallest entries takes ten times its
+// size, and compresses to almost nothing. (The compression ratio proves
+// nothing, since one large value can have the same.) Valid blocks stay below
+// these bounds, and blocks that this engine writes stay far below. Other blocks
+// must not use all memory.
 constexpr size_t kMaxGrowth = 1024;
 constexpr size_t kAlwaysAllowedBytes = size_t{64} << 20;
 constexpr size_t kMaxGrownBytes = size_t{512} << 20;
 static_assert(kMaxWrittenKeyBytes <= kAlwaysAllowedBytes);
 
-// For keys and entries of a block of so many bytes. A few that share nothing
-// always fit.
+// Returns the bound for keys and entries of a block of `block_size` bytes. A
+// few entries that share nothing always fit.
 size_t MaxDecodedBytes(size_t block_size) {
   return std::max(
       kAlwaysAllowedBytes + block_size,
       std::min(kAlwaysAllowedBytes + kMaxGrowth * block_size, kMaxGrownBytes));
 }
 
-// More entries than this get no fingerprints: they would not help.
+// A block with more entries gets no fingerprints, which would not help.
 constexpr size_t kMaxFingerprints = 1 << 15;
 
-// Scratch memory beyond this is given back after use.
+// Larger scratch memory is freed after use.
 constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 
 size_t CommonPrefix(const Slice& a, const Slice& b) {
@@ -57,7 +57,7 @@ size_t CommonPrefix(const Slice& a, const Slice& b) {
   return i;
 }
 
-// The entries of a block, decoded and checked.
+// The decoded and checked entries of a block.
 class DecodedEntries {
  public:
   struct Entry {
@@ -98,8 +98,8 @@ class DecodedEntries {
     keys_size_ += key.size();
   }
 
-  std::vector<char> keys_;  // Internal keys, one behind the other.
-  size_t keys_size_ = 0;    // Of keys_, what is in use.
+  std::vector<char> keys_;  // Internal keys, concatenated.
+  size_t keys_size_ = 0;    // Bytes of keys_ in use.
   std::vector<Entry> entries_;
   size_t prefix_size_ = 0;
 };
@@ -224,7 +224,7 @@ Status Block::Create(const Slice& contents, const BlockBuildOptions& options,
 
       char* const base = static_cast<char*>(memory);
       memset(base + kFingerprintsAt, 0, 16 * groups);
-      // Behind the last entry: above all keys.
+      // After the last entry: above all keys.
       memset(base + samples_at, 0xFF, offsets_at - samples_at);
       char* offset = base + offsets_at;
       char* p = offset + (wide ? 4 : 2) * entries.size();
@@ -277,7 +277,7 @@ uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
                            const Slice& user_key, uint64_t trailer) const {
   Slice rest = user_key;
   if (prefix_size_ > 0) {
-    // Bytewise order: what all keys begin with is compared once.
+    // In bytewise order the common prefix is compared once.
     const Slice prefix = Prefix();
     const size_t common = std::min(prefix.size(), user_key.size());
     const int r = memcmp(user_key.data(), prefix.data(), common);
@@ -307,7 +307,7 @@ void Block::NarrowBySamples(const Slice& rest, uint32_t* left,
   const char* const samples =
       base() + kFingerprintsAt + 16 * size_t{fingerprint_groups_};
   const uint32_t count = (entry_count_ + kSampleStep - 1) / kSampleStep;
-  // Entries of equal samples are told apart by their keys only.
+  // Entries with equal samples differ only in their keys.
   uint32_t below = 0;
   uint32_t not_above = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -318,7 +318,7 @@ void Block::NarrowBySamples(const Slice& rest, uint32_t* left,
   }
   *left = below == 0 ? 0 : (below - 1) * kSampleStep + 1;
   *right = std::min(not_above * kSampleStep, entry_count_);
-  // All that may be looked at, mostly neighbours, at once.
+  // Prefetches all entries that may be compared; most are neighbors.
   if (*left >= entry_count_) return;
   const char* const from = base() + Offset(*left);
   const char* const to = base() + Offset(std::min(*right, entry_count_ - 1));

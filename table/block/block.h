@@ -1,30 +1,30 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A data block in memory, and the walk through its entries.
+// A data block in memory, and an iterator over its entries.
 //
-// The file's form, in which each key shares bytes with the one before, is made
-// for size. In memory a block takes a form in which any entry can be read by
-// itself: what all keys begin with stands once, and each entry has the rest.
+// In a file, each key shares bytes with the key before it, which saves space.
+// In memory, each entry can be read by itself: the prefix that all keys have in
+// common is stored once, and each entry has the rest of its key.
 //
 //   control line     pins and the place in the cache; readers do not touch it
 //   header, 24 bytes; fingerprints, one byte an entry: a hash of its user key
 //   samples: of every fourth entry, four bytes of the key
 //   offsets of the entries, two bytes each, or four in a large block
-//   the common beginning of all user keys
+//   the common prefix of all user keys
 //   entries: varint size of the rest of the user key, varint size of the
 //            value, rest of the user key, trailer, value
 //
-// A point lookup reads the header with fingerprints and offsets (neighbouring
-// lines, fetched at once) and then, almost always, the one right entry. A seek
-// is led by the samples to three entries, which are fetched at once too, where
-// a binary search of all entries would wait for one after the other.
+// A point lookup reads the header with fingerprints and offsets, which are
+// adjacent cache lines and are fetched together. It then reads one entry, which
+// is almost always the right one. A seek uses the samples to narrow the range
+// to three entries, which are also fetched together. A binary search over all
+// entries would wait for each in turn.
 //
-// All doubt about the bytes ends when the block is made: Block::Create decodes
-// every entry once and refuses what does not hold together; readers then check
-// nothing and cannot fail. Only the order of keys is taken on trust, since a
-// disorder can give wrong answers but not wrong accesses; verification looks
-// at it.
+// Block::Create decodes and checks every entry once, and rejects damaged ones.
+// Readers then check nothing and cannot fail. Only the order of keys is not
+// checked: disorder can give wrong answers but no invalid accesses.
+// Verification checks the order.
 
 #include <atomic>
 #include <cstddef>
@@ -54,34 +54,37 @@ struct BlockContents {
 };
 
 struct BlockBuildOptions {
-  // Takes the place of the sequence number of each key, if not 0.
+  // Replaces the sequence number of each key, if not 0.
   SequenceNumber global_sequence = 0;
-  // Keys are ordered bytewise: what they have in common may be taken out.
+  // Keys are in bytewise order, so a common prefix may be removed.
   bool bytewise = true;
-  // Make fingerprints, for point lookups, and samples. REQUIRES: bytewise.
+  // Build fingerprints for point lookups, and samples for seeks. REQUIRES:
+  // bytewise.
   bool fingerprints = true;
-  // Put the block on huge pages, if they can be had.
+  // Allocate the block on huge pages, if available.
   bool huge_pages = false;
 };
 
-// Thread-safety: immutable, but for the counts of its control line.
+// Thread-safety: immutable, except for the counts of its control line and the
+// mark for the cache.
 class alignas(64) Block {
  public:
-  // Corruption says which entry is damaged, NotSupported names the feature
-  // that an entry needs; both leave it to the caller to name file and offset.
-  // The new block has one pin, the caller's.
+  // Builds a block from a block's body in its file's format. Corruption says
+  // which entry is damaged; NotSupported names the feature that an entry needs.
+  // The caller adds file and offset. The new block has one pin, which the
+  // caller owns.
   static Status Create(const Slice& contents, const BlockBuildOptions& options,
                        Block** block);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
   uint32_t EntryCount() const { return entry_count_; }
-  // Of all memory of the block.
+  // Returns the bytes of memory of the whole block.
   size_t ApproximateMemoryUsage() const { return allocated_bytes_; }
-  // Of the part of it before keys and values, which finds them.
+  // Returns the bytes before keys and values, which serve to find them.
   size_t TEST_HeaderBytes() const { return prefix_at_; }
 
-  // An entry, decoded. The user key is the block's prefix and then `rest`.
+  // A decoded entry. The user key is the block's prefix followed by `rest`.
   struct Entry {
     Slice rest;
     uint64_t trailer;
@@ -94,16 +97,16 @@ class alignas(64) Block {
   // ---- Point lookup, for blocks with fingerprints ----
 
   bool has_fingerprints() const { return has_fingerprints_; }
-  // Starts loading what FindCandidate and LowerBound will read.
+  // Prefetches the lines that FindCandidate and LowerBound will read.
   void PrefetchHeader() const {
     __builtin_prefetch(base() + 64);
     __builtin_prefetch(base() + 128);
     __builtin_prefetch(base() + 192);
   }
-  // The first entry from `from` on whose fingerprint is that of the hash, or
-  // EntryCount().
+  // Returns the first entry from `from` on whose fingerprint matches the hash,
+  // or EntryCount().
   uint32_t FindCandidate(uint64_t hash, uint32_t from) const;
-  // Starts loading an entry.
+  // Prefetches an entry.
   void PrefetchEntry(uint32_t i) const {
     const char* entry = base() + Offset(i);
     __builtin_prefetch(entry);
@@ -115,46 +118,49 @@ class alignas(64) Block {
 
   // ---- Ordered lookup ----
 
-  // The first entry at or behind the internal key, or EntryCount().
+  // Returns the first entry at or after the internal key, or EntryCount().
   uint32_t LowerBound(const InternalKeyComparator& comparator,
                       const Slice& user_key, uint64_t trailer) const;
 
   // ---- Use ----
 
-  // Marks it as used, for the cache; stores only if it is not marked yet.
+  // Marks the block as used, for the cache. Stores only if it is not marked
+  // yet.
   void Touch() {
     // relaxed: a hint for eviction.
     if (referenced_.load(std::memory_order_relaxed) == 0) {
       referenced_.store(1, std::memory_order_relaxed);
     }
   }
-  // Whether it was marked; unmarks it.
+  // Returns whether the block was marked, and clears the mark.
   bool TakeReferenced() {
-    // relaxed: as above. No exchange: a mark lost to a race costs one block a
-    // turn of the clock.
+    // relaxed: a hint for eviction. No exchange is needed: a mark lost to a
+    // race costs at most one block a turn of the clock.
     if (referenced_.load(std::memory_order_relaxed) == 0) return false;
     referenced_.store(0, std::memory_order_relaxed);
     return true;
   }
 
-  // Keeps the block from being freed. The caller has a pin already, or found
-  // it in a slot inside a read-side critical section that still goes on.
+  // Prevents the block from being freed. REQUIRES: the caller has a pin
+  // already, or found the block in a slot inside a read-side critical section
+  // that has not ended.
   void Pin() {
-    // relaxed: see above; nothing is published by it.
+    // relaxed: the caller's pin or section keeps the block; nothing is
+    // published.
     refs_.fetch_add(kPin, std::memory_order_relaxed);
   }
-  // A function of this shape lets a PinnableSlice unpin.
+  // Releases a pin. The signature is a PinnableSlice's cleanup function.
   static void Unpin(void* block) { static_cast<Block*>(block)->Drop(kPin); }
   bool IsPinned() const {
-    // relaxed: the answer may be out of date when it arrives.
+    // relaxed: the answer may be outdated when it is returned.
     return refs_.load(std::memory_order_relaxed) >= kPin;
   }
-  // The cache's own hold; there is one at most.
+  // Adds the cache's own hold. There is at most one.
   void Hold() {
-    // relaxed: as Pin.
+    // relaxed: like Pin.
     refs_.fetch_add(kHold, std::memory_order_relaxed);
   }
-  // A function of this shape is a deleter for retired blocks.
+  // Drops the cache's hold. The signature is a deleter for retired blocks.
   static void DropHold(void* block) { static_cast<Block*>(block)->Drop(kHold); }
 
  private:
@@ -167,19 +173,21 @@ class alignas(64) Block {
   Block() = default;
   ~Block() = default;
 
-  // One sample stands for so many entries.
+  // Entries for each sample.
   static constexpr uint32_t kSampleStep = 4;
   static constexpr uint32_t kSamplesPerGroup = 16 / kSampleStep;
   static constexpr size_t kSeekPrefetchLines = 12;
 
   const char* base() const { return reinterpret_cast<const char*>(this); }
-  // The first bytes of the rest of a user key, as a number in their order.
+  // Returns the first bytes of the rest of a user key as a number with the same
+  // order.
   static uint32_t SampleOf(const Slice& rest) {
     uint32_t bytes = 0;
     memcpy(&bytes, rest.data(), rest.size() < 4 ? rest.size() : 4);
     return __builtin_bswap32(bytes);
   }
-  // Between which entries the samples leave the first one at or behind a key.
+  // Sets the range of entries that contains the first one at or after a key,
+  // from the samples.
   void NarrowBySamples(const Slice& rest, uint32_t* left,
                        uint32_t* right) const;
   uint32_t Offset(uint32_t i) const {
@@ -201,24 +209,24 @@ class alignas(64) Block {
                  Slice(trailer + kTrailerSize, value_size)};
   }
   void Drop(uint32_t what) {
-    // acq_rel pairs with itself: every use comes before the freeing.
+    // acq_rel pairs with itself: every use happens before the free.
     if (refs_.fetch_sub(what, std::memory_order_acq_rel) == what) Free();
   }
   void Free();
 
   // ---- Control line ----
   std::atomic<uint32_t> refs_{kPin};
-  uint32_t ring_index_ = 0;              // These two are the cache's,
+  uint32_t ring_index_ = 0;              // Both belong to the cache,
   std::atomic<Block*>* slot_ = nullptr;  // guarded by its shard's mutex.
   size_t allocated_bytes_ = 0;
-  MemoryAccount* account_ = nullptr;  // Of these bytes.
+  MemoryAccount* account_ = nullptr;  // Charged with these bytes.
 
   // ---- Header; immutable, but for the mark ----
   alignas(64) uint32_t entry_count_ = 0;
   uint32_t prefix_size_ = 0;
-  uint32_t prefix_at_ = 0;           // Bytes from the beginning of the block.
-  uint32_t offsets_at_ = 0;          // As well.
-  uint16_t fingerprint_groups_ = 0;  // Of 16 bytes, at kFingerprintsAt.
+  uint32_t prefix_at_ = 0;           // Offset from the beginning of the block.
+  uint32_t offsets_at_ = 0;          // Likewise an offset.
+  uint16_t fingerprint_groups_ = 0;  // Each of 16 bytes, at kFingerprintsAt.
   bool has_fingerprints_ = false;
   bool wide_offsets_ = false;
   bool huge_pages_ = false;
@@ -226,14 +234,14 @@ class alignas(64) Block {
   static constexpr size_t kFingerprintsAt = 64 + 24;
 };
 
-// Frees a block's pin at the end of a scope, or hands it on.
+// Releases a block's pin at the end of a scope, or transfers it.
 class BlockRef {
  public:
   BlockRef() = default;
-  // Calls release(argument) when it lets go of the block.
+  // Calls release(argument) when the ref is reset or destroyed.
   BlockRef(const Block* block, void (*release)(void*), void* argument)
       : block_(block), release_(release), argument_(argument) {}
-  // Takes over a pin.
+  // Takes ownership of a pin.
   explicit BlockRef(Block* block) : BlockRef(block, &Block::Unpin, block) {}
   BlockRef(BlockRef&& other) noexcept
       : block_(std::exchange(other.block_, nullptr)),
@@ -257,8 +265,8 @@ class BlockRef {
   const Block* get() const { return block_; }
   const Block* operator->() const { return block_; }
 
-  // What to call, and with what, in place of this ref, which lets go of the
-  // duty.
+  // Returns the release function and its argument, and transfers the duty to
+  // call it to the caller.
   using Release = void (*)(void*);
   std::pair<Release, void*> Detach() {
     block_ = nullptr;
@@ -271,8 +279,8 @@ class BlockRef {
   void* argument_ = nullptr;
 };
 
-// Walks the entries of a block; not virtual, since a table's iterator has one
-// inside. The block and the comparator must outlive its use.
+// Iterates over the entries of a block. It is not virtual, since a table's
+// iterator contains one. The block and the comparator must outlive its use.
 // Thread-safety: owned by one thread at a time.
 // Cost: no allocation for keys of up to kInlineKeySize bytes.
 class BlockIterator {
@@ -284,14 +292,14 @@ class BlockIterator {
   BlockIterator(const BlockIterator&) = delete;
   BlockIterator& operator=(const BlockIterator&) = delete;
 
-  // Turns to a block, standing nowhere in it.
+  // Attaches a block. The iterator is not valid until it is positioned.
   void Reset(const Block* block, const InternalKeyComparator* comparator);
-  // Leaves the block, which may go then.
+  // Detaches the block, which may then be freed.
   void Leave() {
     position_.valid = false;
     index_ = count_ = 0;
   }
-  // Leaves the block, and gives up memory on the heap.
+  // Detaches the block and frees heap memory.
   void ResetForReuse() {
     Leave();
     if (!large_.Trim()) return;
@@ -302,12 +310,12 @@ class BlockIterator {
   bool Valid() const { return position_.valid; }
   void SeekToFirst() { LoadAt(0); }
   void SeekToLast() { LoadAt(count_ - 1); }  // Without entries: past the end.
-  // To the first entry at or behind the internal key.
+  // Moves to the first entry at or after the internal key.
   void Seek(const Slice& internal_key) {
     LoadAt(block_->LowerBound(*comparator_, ExtractUserKey(internal_key),
                               ExtractTrailer(internal_key)));
   }
-  // To the last entry at or before the internal key.
+  // Moves to the last entry at or before the internal key.
   void SeekForPrev(const Slice& internal_key);
   // REQUIRES for all of these: Valid().
   void Next() {
@@ -323,10 +331,10 @@ class BlockIterator {
   // Valid as long as the block.
   Slice value() const { return position_.value; }
   const IteratorPosition* position() const { return &position_; }
-  // For another iterator to show its entries in, while this one is in no
-  // block; Next then makes it invalid, as at a block's end.
+  // Lets another iterator store its entries here while this iterator has no
+  // block. Next then makes the position invalid, as at the end of a block.
   IteratorPosition* shared_position() { return &position_; }
-  // Bytes of the block before the end of the entry that it stands on.
+  // Returns the offset in the block of the end of the current entry.
   size_t offset() const {
     return static_cast<size_t>(position_.value.end() - block_->base());
   }
@@ -355,8 +363,8 @@ class BlockIterator {
   const InternalKeyComparator* comparator_ = nullptr;
   uint32_t index_ = 0;
   uint32_t count_ = 0;
-  // The key is in the block where it stands there in full, else in the
-  // buffer, which begins with the block's prefix.
+  // The key points into the block if the block has it in full. Otherwise it
+  // points into the buffer, which begins with the block's prefix.
   IteratorPosition position_;
   size_t prefix_size_ = 0;
   char* buffer_ = inline_;
@@ -369,7 +377,7 @@ inline uint32_t Block::FindCandidate(uint64_t hash, uint32_t from) const {
   const char* fingerprints = base() + kFingerprintsAt;
   const uint8_t wanted = Fingerprint(hash);
   uint32_t group = from / 16;
-  // Those before `from` in its group do not count.
+  // Masks out the entries before `from` in its group.
   uint32_t mask_from = ~uint32_t{0} << (from % 16);
   for (; group < fingerprint_groups_; ++group, mask_from = ~uint32_t{0}) {
     const uint32_t mask =
@@ -377,7 +385,7 @@ inline uint32_t Block::FindCandidate(uint64_t hash, uint32_t from) const {
     if (mask != 0) {
       const uint32_t i =
           16 * group + static_cast<uint32_t>(__builtin_ctz(mask));
-      // Behind the last fingerprint there are zeroes.
+      // Zero bytes follow the last fingerprint.
       return i < entry_count_ ? i : entry_count_;
     }
   }

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Builds the body of a block: entries whose keys leave out what they share
-// with the key before, except at restart points, whose offsets follow the
-// entries so that a reader can search among them.
+// Builds the body of a block. A key leaves out the bytes that it shares with
+// the key before it, except at restart points. The restart points' offsets
+// follow the entries, so a reader can search among them.
 //
 // Thread-safety: owned by one thread at a time.
 // Cost: no allocation once the buffers have grown to the size of a block.
@@ -20,51 +20,52 @@ namespace varve {
 
 class BlockBuilder {
  public:
-  // One restart point only, at the first entry.
+  // A single restart point, at the first entry.
   static constexpr int kNoRestarts = std::numeric_limits<int>::max();
 
   enum class ValueLength : uint8_t {
     kStored,
-    // For indexes whose values, block handles, say themselves how long they
-    // are ("rocksdb.index.value.is.delta.encoded").
+    // For indexes. Their values are block handles, which encode their own
+    // length ("rocksdb.index.value.is.delta.encoded").
     kLeftOut,
   };
 
-  // Every `restart_interval`-th entry, at least 1, is a restart point.
+  // Makes every `restart_interval`-th entry (at least 1) a restart point.
   explicit BlockBuilder(int restart_interval,
                         ValueLength value_length = ValueLength::kStored);
   BlockBuilder(const BlockBuilder&) = delete;
   BlockBuilder& operator=(const BlockBuilder&) = delete;
 
-  // REQUIRES: `key` is behind all keys added since Reset, in the order of the
-  // block; key and value are shorter than 2^32 bytes.
+  // Adds an entry.
+  // REQUIRES: `key` is after all keys added since Reset, in the block's order;
+  // key and value are shorter than 2^32 bytes.
   void Add(const Slice& key, const Slice& value) {
     AddSharing(key, value, SharedBytes(key));
   }
-  // What the key has in common with the one before, where both are at hand.
+  // Returns how many bytes the key shares with the key added last.
   size_t SharedBytes(const Slice& key) const;
-  // The same as Add. REQUIRES: shared == SharedBytes(key).
+  // Adds an entry, like Add. REQUIRES: shared == SharedBytes(key).
   void AddSharing(const Slice& key, const Slice& value, size_t shared);
 
-  // Adds the restart points and returns the body, which stays the builder's:
-  // valid until Reset, and open for the caller to append a trailer.
+  // Appends the restart points and returns the body. The builder owns it. It is
+  // valid until Reset, and the caller may append a trailer.
   // REQUIRES: not called since Reset.
   std::string* Finish();
 
-  // Begins an empty block; keeps the memory.
+  // Begins an empty block and keeps the memory.
   void Reset();
 
   bool empty() const { return size_ == 0; }
-  // Bytes of the body if it were finished now.
+  // Returns the size of the body if Finish were called now.
   size_t CurrentSize() const {
     return size_ + (restarts_.size() + 1) * sizeof(uint32_t);
   }
-  // At most the bytes of the body if it were finished after this entry, save
-  // for a few bytes.
+  // Returns an upper bound, save for a few bytes, of the size of the body if it
+  // were finished after this entry.
   size_t SizeAfter(const Slice& key, const Slice& value) const;
-  // Of all keys added since Reset, in full.
+  // Returns the bytes of all keys added since Reset, including shared bytes.
   size_t KeyBytes() const { return key_bytes_; }
-  // The key added last; valid until the next Add or Reset.
+  // Returns the key added last. Valid until the next Add or Reset.
   Slice last_key() const { return Slice(last_key_.get(), last_key_size_); }
 
  private:

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kChunkBytes = size_t{2} << 20;
 
-// Sizes of places: multiples of the fine step, and above of the coarse one.
+// Sizes of places: multiples of the fine step, and above it of the coarse step.
 constexpr size_t kFineStep = 128;
 constexpr size_t kMaxFine = size_t{8} << 10;
 constexpr size_t kCoarseStep = 1024;

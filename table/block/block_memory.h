@@ -1,14 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Memory for cached blocks, on huge pages where that can be had.
+// Memory for cached blocks, on huge pages if available.
 //
-// Random reads of a large cache miss the TLB at each of their cache misses;
-// with pages of 2 MiB they mostly do not. So blocks of large caches lie in
-// chunks of one huge page each, asked for with madvise; every chunk holds
-// places of one size, in steps so small that little is lost to rounding: a
-// general allocator has the next size above 4 KiB, where most blocks are, at
-// 5 KiB. A chunk goes back to the system when the last block in it goes.
+// Random reads of a large cache miss the TLB at each of their cache misses.
+// With pages of 2 MiB they mostly do not. So blocks of large caches are
+// allocated in chunks of one huge page each, requested with madvise. A chunk
+// holds places of one size. The sizes have small steps, so little is lost to
+// rounding. A general allocator has 5 KiB as the next size above 4 KiB, where
+// most blocks are. A chunk is returned to the system when its last block is
+// freed.
 //
 // Thread-safety: thread-safe.
 
@@ -16,14 +17,15 @@
 
 namespace varve {
 
-// `size` bytes, aligned to a cache line; with `huge_pages`, from a chunk,
-// unless it is too large for that. Under the address and thread sanitizers
-// the allocator gives all memory, so that they see its ends.
+// Allocates `size` bytes, aligned to a cache line. With `huge_pages` they come
+// from a chunk, unless they are too large for one. Under the address and thread
+// sanitizers all memory comes from the allocator, so that the sanitizers know
+// its bounds.
 void* AllocateBlockMemory(size_t size, bool huge_pages);
-// REQUIRES: the same size and choice as at allocation.
+// Frees memory. REQUIRES: the size and the choice are as at allocation.
 void FreeBlockMemory(void* memory, size_t size, bool huge_pages);
 
-// Of all chunks of the process, most of it in use.
+// Returns the bytes of all chunks of the process. Most of them are in use.
 size_t TEST_BlockChunkBytes();
 
 }  // namespace varve

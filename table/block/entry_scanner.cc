@@ -20,9 +20,9 @@ constexpr size_t kMaxHashIndexedBlockSize = 65536;
 constexpr uint32_t kHashIndexFlag = uint32_t{1} << 31;
 constexpr uint32_t kUnknownFlags = uint32_t{7} << 28;
 
-// Takes the hash index, which this reader does without, off the end of the
-// body: buckets of a byte each, then their number in two bytes. False if it
-// does not fit.
+// Removes the hash index, which this reader does not use, from the end of the
+// body: one byte for each bucket, then the number of buckets in two bytes.
+// Returns false if it does not fit.
 bool SkipHashIndex(const Slice& body, size_t* end) {
   if (*end < sizeof(uint16_t)) return false;
   const size_t numbers_end = *end - sizeof(uint16_t);

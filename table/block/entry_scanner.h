@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The checked way through a block: for bytes from a file of which nothing is
-// known but their checksum. Reads that come often go through BlockIterator,
-// which relies on one scan having succeeded.
+// Checked iteration over the entries of a block, for bytes from a file that
+// have at most a verified checksum. Frequent reads use BlockIterator, which
+// relies on an earlier successful scan.
 //
 // Thread-safety: owned by one thread at a time.
 
@@ -17,21 +17,22 @@
 
 namespace varve {
 
-// What stands behind the entries of a block.
+// The part of a block after its entries.
 struct BlockTail {
-  // Bytes of the entries; the array of restart points begins here.
+  // Bytes of the entries. The array of restart points begins after them.
   size_t entries_size = 0;
   uint32_t restart_count = 0;
 };
 
-// Finds the tail of a block's body. Corruption or NotSupported say what is
-// wrong, and leave it to the caller to say where.
+// Decodes the tail of a block's body. Corruption and NotSupported describe the
+// problem; the caller adds the location.
 Status DecodeBlockTail(const Slice& body, BlockTail* tail);
 
-// What a block's keys may take put together, for who keeps them all or works
-// through them: those that share much with the one before grow. In blocks of
-// range deletions, of properties and in a metaindex, valid ones share next to
-// nothing, or take a few KiB; others must not take all memory.
+// Returns a bound for the sum of the sizes of a block's keys, for callers that
+// keep or process them all. Keys that share many bytes with the key before grow
+// when they are decoded. In blocks of range deletions, of properties and in a
+// metaindex, valid keys share almost nothing, or take a few KiB in all. Other
+// keys must not use all memory.
 // Keys that share nothing always fit.
 inline ByteBudget KeyBudget(size_t block_size) {
   constexpr size_t kMaxGrowth = 16;
@@ -39,7 +40,7 @@ inline ByteBudget KeyBudget(size_t block_size) {
   return ByteBudget(kAlwaysAllowedBytes + kMaxGrowth * block_size);
 }
 
-// Steps through entries front to back and puts the keys together.
+// Iterates forward over entries and decodes their keys.
 // Cost: no allocation for keys of up to kInlineKeySize bytes.
 class EntryScanner {
  public:
@@ -47,13 +48,13 @@ class EntryScanner {
 
   enum class ValueLength : uint8_t {
     kStored,
-    // The values say themselves how long they are; the caller takes each off
-    // the front of *rest() before the next step.
+    // The values encode their own length. The caller removes each from the
+    // front of *rest() before the next step.
     kLeftOut,
   };
 
-  // `entries` must outlive the scanner, and so must `long_key`, where it puts
-  // together keys that are long, if that is not null.
+  // `entries` must outlive the scanner. `long_key`, if not null, is the buffer
+  // for long keys and must outlive it too.
   explicit EntryScanner(const Slice& entries,
                         ValueLength value_length = ValueLength::kStored,
                         ArenaBuffer* long_key = nullptr)
@@ -64,16 +65,17 @@ class EntryScanner {
   EntryScanner(const EntryScanner&) = delete;
   EntryScanner& operator=(const EntryScanner&) = delete;
 
-  // To the next entry. False at the end, and at damage: see status().
+  // Moves to the next entry. Returns false at the end and at damage; see
+  // status().
   bool Next();
 
-  // Leaves all behind; the next step is to the entry at a byte of the entries,
-  // which must not share any bytes. (Beyond the last entry there is none.)
+  // Makes the next step move to the entry at this offset in the entries, which
+  // must not share any bytes. (There is none after the last entry.)
   void GoTo(size_t offset);
 
-  // Where the entry begins, from the beginning of the block.
+  // Returns the offset of the entry from the beginning of the block.
   size_t offset() const { return offset_; }
-  // How many bytes its key shares with the one before.
+  // Returns how many bytes the key shares with the key before it.
   uint32_t shared() const { return shared_; }
   // Valid until the next step.
   Slice key() const { return Slice(key_, key_size_); }
@@ -81,14 +83,14 @@ class EntryScanner {
   Slice value() const { return value_; }
   Slice* rest() { return &rest_; }
 
-  // Corruption says which entry is damaged and how.
+  // OK, or Corruption that says which entry is damaged and how.
   Status status() const;
-  // An error about the entry at hand.
+  // Returns Corruption about the current entry.
   Status EntryError(const Slice& problem) const;
 
  private:
   bool Fail(const char* problem);
-  // Makes space for a key, keeping the bytes that it shares.
+  // Makes space for a key and keeps the bytes that it shares.
   void GrowKey(size_t size);
 
   const ValueLength value_length_;

@@ -13,7 +13,7 @@ constexpr uint64_t kPlainTableMagic = 0x8242229663BF9564;
 constexpr uint64_t kLegacyPlainTableMagic = 0x4F3418EB7A8F13B8;
 constexpr uint64_t kCuckooTableMagic = 0x926789D0C5F17873;
 
-// Behind the checksum type, where older versions have the metaindex handle.
+// Follows the checksum type, where older versions have the metaindex handle.
 constexpr char kExtendedMagic[] = {0x3e, 0x00, 0x7a, 0x00};
 
 constexpr size_t kMagicSize = 8;
@@ -25,7 +25,7 @@ Status DecodeHandles(Slice input, const std::string& file_name,
       !footer->index.DecodeFrom(&input)) {
     return Status::Corruption(file_name, "bad block handle in the footer");
   }
-  // The blocks must lie before the footer.
+  // The blocks must be before the footer.
   const uint64_t limit = file_size - footer->size;
   if (!footer->metaindex.FitsIn(limit)) {
     return Status::Corruption(file_name,

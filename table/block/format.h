@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The frame of a table file: block handles, block trailers and the footer.
-// See table/README.md for the layout.
+// Structure of a table file: block handles, block trailers and the footer.
 
 #include <cstdint>
 #include <string>
@@ -13,44 +12,46 @@
 
 namespace varve {
 
-// Behind each block: one byte compression type, four bytes checksum.
+// Each block is followed by one byte of compression type and four bytes of
+// checksum.
 constexpr size_t kBlockTrailerSize = 5;
 
-// What the keys of a data block that is written take in full, at most, unless
-// it has one key only. Reading puts them together, and refuses blocks that
-// would take much more: those that share long keys, at restart points far
-// apart, grow a hundredfold and more.
+// Maximum sum of the sizes of a written data block's keys, unless it has one
+// key only. Reading decodes the keys and rejects blocks that would take much
+// more: long shared keys with distant restart points grow a hundredfold and
+// more.
 constexpr size_t kMaxWrittenKeyBytes = size_t{32} << 20;
 
-// Where a block lies in its file. Size is without the trailer.
+// The location of a block in its file. The size excludes the trailer.
 struct BlockHandle {
   uint64_t offset = 0;
   uint64_t size = 0;
 
   void EncodeTo(std::string* out) const;
-  // Takes a handle off the front; false if the bytes are none.
+  // Decodes a handle and removes it from the front of the input. Returns false
+  // if the bytes are not a handle.
   bool DecodeFrom(Slice* input);
-  // Whether block and trailer lie within a file of so many bytes.
+  // Returns whether block and trailer are inside a file of `file_size` bytes.
   bool FitsIn(uint64_t file_size) const {
     return offset <= file_size && size <= file_size - offset &&
            kBlockTrailerSize <= file_size - offset - size;
   }
 };
 
-// What things may take that each fit by themselves, but of which a crafted
-// table of a few KiB can name any number.
+// Bounds the sum of sizes that are valid one by one, but that a crafted table
+// of a few KiB can name any number of times.
 class ByteBudget {
  public:
   explicit ByteBudget(uint64_t bytes) : left_bytes_(bytes) {}
 
-  // False if there is not so much left.
+  // Returns false, and takes nothing, if fewer bytes are left.
   bool Take(uint64_t bytes) {
     if (bytes > left_bytes_) return false;
     left_bytes_ -= bytes;
     return true;
   }
-  // REQUIRES: the block fits its file, whose size the budget began with. Blocks
-  // lie apart, so all that an valid table names fit together.
+  // REQUIRES: the block is inside its file, and the budget began with the
+  // file's size. Blocks do not overlap, so all blocks of a valid table fit.
   bool Take(const BlockHandle& handle) {
     return Take(handle.size + kBlockTrailerSize);
   }
@@ -64,12 +65,13 @@ constexpr uint64_t kLegacyTableMagic = 0xDB4775248B80FB57;
 constexpr uint32_t kWrittenFormatVersion = 5;
 constexpr uint32_t kNewestReadableFormatVersion = 5;
 
-// Whether a file that ends so is of a kind or version that no damage makes of
-// what can be read: both have a mark of their own beside the version. The tail
-// has at least Footer::kSize bytes, where the file has as many.
+// Returns whether the end of a file marks another format or version, which
+// damage to a readable table cannot produce: both have a magic number beside
+// the version. The tail has at least Footer::kSize bytes, if the file has as
+// many.
 bool IsForeignTable(const Slice& tail);
 
-// The last bytes of a table.
+// The footer: the last bytes of a table.
 struct Footer {
   static constexpr size_t kLegacySize = 48;
   static constexpr size_t kSize = 53;
@@ -82,13 +84,14 @@ struct Footer {
 
   // Appends the 53-byte form.
   void EncodeTo(std::string* out) const;
-  // `tail` is the last bytes of the file, at least kLegacySize of them where
-  // the file has as many. NotSupported names a foreign format or version.
+  // Decodes the footer. `tail` is the end of the file, at least kLegacySize
+  // bytes if the file has as many. NotSupported names a foreign format or
+  // version.
   Status DecodeFrom(const Slice& tail, const std::string& file_name,
                     uint64_t file_size);
 };
 
-// Names of the metaindex.
+// Names in the metaindex.
 constexpr char kPropertiesBlockName[] = "rocksdb.properties";
 constexpr char kOldPropertiesBlockName[] = "rocksdb.stats";
 constexpr char kFullBloomBlockName[] = "fullfilter.rocksdb.BuiltinBloomFilter";
@@ -96,7 +99,7 @@ constexpr char kLevelDbBloomBlockName[] = "filter.leveldb.BuiltinBloomFilter2";
 constexpr char kPartitionedFilterPrefix[] = "partitionedfilter.";
 constexpr char kCompressionDictionaryBlockName[] = "rocksdb.compression_dict";
 constexpr char kRangeTombstoneBlockName[] = "rocksdb.range_del";
-// A custom FilterPolicy's filter: this and the policy's name.
+// Prefix of a custom FilterPolicy's filter, followed by the policy's name.
 constexpr char kCustomFilterPrefix[] = "filter.varve.policy.";
 
 }  // namespace varve

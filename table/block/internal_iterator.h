@@ -9,17 +9,18 @@
 
 namespace varve {
 
-// The entry that an iterator stands on.
+// The current entry of an iterator.
 struct IteratorPosition {
-  bool valid = false;  // It stands on one; else key and value mean nothing.
+  bool valid = false;  // False: key and value mean nothing.
   Slice key;           // The internal key.
   Slice value;
 };
 
-// Walks internal keys: blocks, tables, memtables and merges of them.
+// Iterator over internal keys: in blocks, tables, memtables, and merges of
+// them.
 //
-// An iterator over others shows the position of the one that it stands on as
-// its own, so that reading the entry passes through no layer.
+// An iterator over other iterators exposes the position of the current one as
+// its own. Reading the entry thus passes through no layer.
 // Thread-safety: owned by one thread at a time.
 class InternalIterator : public InArena {
  public:
@@ -29,28 +30,30 @@ class InternalIterator : public InArena {
 
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;
-  // To the first entry at or behind the internal key.
+  // Moves to the first entry at or after the internal key.
   virtual void Seek(const Slice& internal_key) = 0;
-  // To the last entry at or before the internal key.
+  // Moves to the last entry at or before the internal key.
   virtual void SeekForPrev(const Slice& internal_key) = 0;
   // REQUIRES for all of these: Valid().
   virtual void Next() = 0;
   virtual void Prev() = 0;
 
-  // Lets go of all that it holds (pins, references, memory on the heap), so
-  // that it can be kept in an arena; it then stands nowhere, and can be used
-  // again while what it was made for is still there. False if it cannot: it
-  // is only to be destroyed.
+  // Releases all pins, references and heap memory, so that the iterator can be
+  // kept in an arena. It is then not positioned, and can be used again while
+  // the objects that it was created for still exist. Returns false if it can
+  // only be destroyed.
   virtual bool ResetForReuse() { return false; }
 
-  // OK at the end of the data; else what stopped it. Valid() is then false.
+  // OK at the end of the data; otherwise the error that stopped it. In both
+  // cases Valid() is false.
   virtual Status status() const = 0;
 
   bool Valid() const { return position_->valid; }
   // Valid until the iterator moves.
   Slice key() const { return position_->key; }
   Slice value() const { return position_->value; }
-  // May be another object after each move; lives as long as the iterator.
+  // May return another object after each move. The object lives as long as the
+  // iterator.
   const IteratorPosition* position() const { return position_; }
 
  protected:

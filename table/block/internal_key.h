@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Internal keys: a user key followed by eight bytes, the trailer, that hold
-// the update's sequence number and its kind. They are the keys of memtables
-// and tables, ordered by user key and, for equal ones, newest first.
+// Internal keys: a user key followed by an 8-byte trailer that holds the
+// update's sequence number and type. They are the keys of memtables and tables.
+// The order is by user key, and for equal user keys newest first.
 //
 // Thread-safety: values; the comparator is immutable after construction.
 
@@ -24,19 +24,20 @@ using SequenceNumber = uint64_t;
 constexpr SequenceNumber kMaxSequenceNumber = (uint64_t{1} << 56) - 1;
 constexpr size_t kTrailerSize = 8;
 
-// The most that an internal key and its value, or the begin of a range deletion
-// and its end, take together. A table has no place for more, since the offsets
-// in a block have 32 bits and others may share the block; so no more is
-// written to a log, either, which nobody could make a table of.
+// Maximum sum of the sizes of an internal key and its value, or of the begin
+// and end of a range deletion. A table has no space for more, since the offsets
+// in a block have 32 bits and other entries may share the block. Larger updates
+// are not written to a log either, because they could not be flushed to a
+// table.
 constexpr size_t kMaxEntryBytes = size_t{3} << 30;
 
-// Of user keys.
+// Returns whether a user key and its value are within kMaxEntryBytes.
 constexpr bool EntryFits(size_t key_size, size_t value_size) {
   return key_size <= kMaxEntryBytes - kTrailerSize &&
          value_size <= kMaxEntryBytes - kTrailerSize - key_size;
 }
 
-// On-disk values, as in RocksDB: do not renumber.
+// On-disk values, as in RocksDB. Do not renumber.
 enum class ValueType : uint8_t {
   kDeletion = 0x00,
   kValue = 0x01,
@@ -49,8 +50,8 @@ enum class ValueType : uint8_t {
   kValuePreferredSeqno = 0x18,
 };
 
-// Trailers are compared as numbers, so a seek for the newest update at or
-// before a sequence number asks for the highest type.
+// Trailers are compared as numbers, and higher ones come first. A seek for the
+// newest update at or before a sequence number therefore uses the highest type.
 constexpr uint8_t kTypeForSeek = 0xFF;
 
 constexpr uint64_t PackTrailer(SequenceNumber sequence, ValueType type) {
@@ -59,13 +60,14 @@ constexpr uint64_t PackTrailer(SequenceNumber sequence, ValueType type) {
 constexpr uint64_t SeekTrailer(SequenceNumber sequence) {
   return sequence << 8 | kTypeForSeek;
 }
-// Of a table's largest key that is the end of a range deletion: the user key
-// itself does not belong to the table. It sorts before every version of it.
+// The trailer of a table's largest key if that is the end of a range deletion.
+// The user key itself is then not in the table. It sorts before every version
+// of the user key.
 constexpr uint64_t kRangeEndTrailer =
     PackTrailer(kMaxSequenceNumber, ValueType::kRangeDeletion);
 
-// REQUIRES for all of these: internal_key.size() >= kTrailerSize, which is
-// checked where keys enter from files.
+// REQUIRES for all of these: internal_key.size() >= kTrailerSize. This is
+// checked where keys are read from files.
 inline Slice ExtractUserKey(const Slice& internal_key) {
   return Slice(internal_key.data(), internal_key.size() - kTrailerSize);
 }
@@ -80,16 +82,17 @@ inline ValueType ExtractValueType(const Slice& internal_key) {
   return static_cast<ValueType>(ExtractTrailer(internal_key) & 0xFF);
 }
 
-// Whether lookups understand entries of a type.
+// Returns whether lookups support entries of a type.
 inline bool IsLookupType(uint8_t type) {
   return type <= static_cast<uint8_t>(ValueType::kValue) ||
          type == static_cast<uint8_t>(ValueType::kSingleDeletion);
 }
-// What is wrong with another type, of the entry at a byte of its block:
-// NotSupported names the feature that it belongs to, else Corruption.
+// Returns the error for an unsupported type, at an offset of its block:
+// NotSupported with the name of the feature that the type belongs to, or
+// Corruption.
 Status LookupTypeError(uint8_t type, size_t offset);
 
-// Writes it to memory of the user key's size and kTrailerSize more.
+// Writes an internal key to memory of the user key's size plus kTrailerSize.
 inline Slice WriteInternalKey(char* to, const Slice& user_key,
                               uint64_t trailer) {
   if (!user_key.empty()) memcpy(to, user_key.data(), user_key.size());
@@ -108,10 +111,10 @@ inline std::string MakeInternalKey(const Slice& user_key, uint64_t trailer) {
   return result;
 }
 
-// "'<user key in hex>' seq:<n>, type:<n>" for messages.
+// Returns "'<user key in hex>' seq:<n>, type:<n>", for messages.
 std::string DescribeInternalKey(const Slice& internal_key);
 
-// The order of internal keys over that of user keys.
+// Orders internal keys by a user comparator, then by falling trailer.
 class InternalKeyComparator {
  public:
   explicit InternalKeyComparator(const Comparator* user_comparator)
@@ -119,7 +122,7 @@ class InternalKeyComparator {
         bytewise_(user_comparator == BytewiseComparator()) {}
 
   const Comparator* user_comparator() const { return user_comparator_; }
-  // The user order is the bytewise one, so that it may be computed inline.
+  // Returns whether the user order is bytewise. It can then be computed inline.
   bool bytewise() const { return bytewise_; }
 
   int CompareUser(const Slice& a, const Slice& b) const {
@@ -138,7 +141,7 @@ class InternalKeyComparator {
   bool bytewise_;
 };
 
-// The key of a lookup: the newest update of a user key at or before a
+// The key of a lookup for the newest update of a user key at or before a
 // sequence number. Short keys need no allocation.
 class LookupKey {
  public:

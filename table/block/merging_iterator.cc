@@ -8,7 +8,7 @@ namespace varve {
 
 namespace {
 
-// One input of the merge, with its key at hand.
+// One input of the merge, with its current key.
 struct Child {
   // To be called whenever the iterator has moved.
   void Update() {

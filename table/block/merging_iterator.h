@@ -10,11 +10,11 @@
 
 namespace varve {
 
-// An iterator over the union of its children, which it owns. Equal internal
-// keys come from the earlier child first. One child is handed back as it is.
-// An error of a child is the merge's: it stops there.
-// `comparator` must outlive it, and so must `memory`, which may be null. Moves
-// from the children.
+// Returns an iterator over the union of its children, which it owns. Equal
+// internal keys come from the earlier child first. A single child is returned
+// as it is. An error of a child stops the merge, which then returns that error.
+// `comparator` must outlive the iterator. So must `memory`, which may be null.
+// Moves from the children.
 std::unique_ptr<InternalIterator> NewMergingIterator(
     const InternalKeyComparator* comparator,
     std::span<std::unique_ptr<InternalIterator>> children, ThreadArena* memory);
@@ -24,7 +24,7 @@ inline std::unique_ptr<InternalIterator> NewMergingIterator(
   return NewMergingIterator(comparator, std::span(children), nullptr);
 }
 
-// An iterator without entries.
+// Returns an iterator without entries and with this status.
 std::unique_ptr<InternalIterator> NewEmptyIterator(
     Status status, ThreadArena* memory = nullptr);
 

@@ -11,21 +11,21 @@
 
 namespace varve {
 
-// What a table says of itself in its properties block. Fields that a file
-// lacks keep these defaults.
+// The contents of a table's properties block. Fields that a file lacks keep
+// these defaults.
 struct TableProperties {
-  // How to read it.
+  // How to read the table.
   bool index_key_is_user_key = false;
   bool index_value_is_delta_encoded = false;
   uint32_t index_type = 0;
   bool whole_key_filtering = true;
   bool prefix_filtering = true;
-  uint32_t external_version = 0;     // Of ingested files; 0 otherwise.
-  bool has_global_sequence = false;  // The property is there.
+  uint32_t external_version = 0;     // For ingested files; otherwise 0.
+  bool has_global_sequence = false;  // The property is present.
   uint64_t global_sequence = 0;
-  uint64_t global_sequence_offset = 0;  // In the block's body, for its check.
+  uint64_t global_sequence_offset = 0;  // In the block, for its checksum.
 
-  // What is in it.
+  // The contents of the table.
   uint64_t num_entries = 0;
   uint64_t num_deletions = 0;
   uint64_t num_merge_operands = 0;
@@ -49,22 +49,23 @@ struct TableProperties {
   std::string filter_policy;
   std::string db_identity;
   std::string session_identity;
-  // Names and values that have no field above, sorted by name.
+  // Names and values of properties without a field above, sorted by name.
   std::vector<std::pair<std::string, std::string>> other;
 };
 
-// The body of the properties block. Empty texts, and what only ingested files
-// have, are left out. Names in `other` must be none of the fields'.
+// Returns the body of the properties block. Omits empty texts, and properties
+// that only ingested files have. REQUIRES: no name in `other` is the name of a
+// field.
 std::string EncodeProperties(const TableProperties& properties);
 
-// What becomes of properties that have no field, and of texts that are for
-// people: who only reads the table has no use for them, and would pay their
-// memory for each open table.
+// Whether to keep properties without a field, and texts that only people read.
+// Readers of the table's entries do not need them, and they would take memory
+// for each open table.
 enum class OtherProperties : uint8_t { kKept, kLeftOut };
 
-// Reads the body of a properties block. `file_name` is for messages. *result
-// starts from the defaults. Corruption if the body is no block, its names are
-// not in order, or a field has a value that is none.
+// Decodes the body of a properties block. `file_name` is for messages. *result
+// starts from the defaults. Returns Corruption if the body is not a block, if
+// its names are out of order, or if the value of a field is invalid.
 Status DecodeProperties(const Slice& block_body, const std::string& file_name,
                         TableProperties* result,
                         OtherProperties others = OtherProperties::kKept);

@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Deletions of ranges of keys, and what they hide. The bounds of all ranges cut
-// the keys into intervals; a segment tree over these says of each interval
-// which deletions cover it. A deletion is noted in at most two nodes of each
-// layer of the tree, so that memory is n log n for n ranges in the worst case,
-// and n for disjoint ones, and a question costs a binary search and one walk
-// from a leaf to the root.
+// Range deletions, and lookups of the deletions that cover a key. The bounds of
+// all ranges divide the keys into intervals. A segment tree over the intervals
+// gives the deletions that cover each of them. A deletion is stored in at most
+// two nodes of each level of the tree. For n ranges, memory is O(n log n) in
+// the worst case, and O(n) if they are disjoint. A lookup costs a binary search
+// and one walk from a leaf to the root.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,50 +19,48 @@
 
 namespace varve {
 
-// Hides the versions that are older than `sequence` of all user keys from
-// `begin` up to, not including, `end`.
+// Deletes the versions older than `sequence` of all user keys in [begin, end).
 struct RangeTombstone {
   Slice begin;
   Slice end;
   SequenceNumber sequence = 0;
 };
 
-// Narrows the range to keys from *lower, up to, not including, *upper; null is
-// no bound. False if nothing is left.
+// Intersects the range with [*lower, *upper). A null pointer is no bound.
+// Returns false if the result is empty.
 bool ClipRangeTombstone(const InternalKeyComparator& comparator,
                         const Slice* lower, const Slice* upper,
                         RangeTombstone* tombstone);
 
-// A set of range deletions. Has copies of their keys.
+// A set of range deletions, with copies of their keys.
 // Thread-safety: immutable after construction.
 class RangeTombstoneSet {
  public:
-  // Null if none of the ranges has a key in it. `comparator` must outlive the
-  // result.
+  // Returns null if all ranges are empty. `comparator` must outlive the result.
   static std::shared_ptr<const RangeTombstoneSet> Build(
       const InternalKeyComparator* comparator,
       const std::vector<RangeTombstone>& tombstones);
   RangeTombstoneSet(const RangeTombstoneSet&) = delete;
   RangeTombstoneSet& operator=(const RangeTombstoneSet&) = delete;
 
-  // As they were given, without the empty ones, in no order. The keys live as
-  // long as this.
+  // The ranges as given to Build, without the empty ones, in no order. The keys
+  // live as long as this object.
   size_t size() const { return raw_.size(); }
   RangeTombstone at(size_t i) const {
     const Raw& raw = raw_[i];
     return {bounds_[raw.begin], bounds_[raw.end], raw.sequence};
   }
 
-  // The newest deletion at or before `sequence` that covers the key; 0 if
-  // there is none. It hides the key's versions below that number.
+  // Returns the sequence number of the newest deletion at or before `sequence`
+  // that covers the key, or 0. It hides versions of the key with lower numbers.
   SequenceNumber MaxCovering(const Slice& user_key,
                              SequenceNumber sequence) const {
     return MaxCoveringInterval(FindInterval(user_key), sequence);
   }
 
-  // Intervals are numbered from 0, of the keys before all bounds, to
-  // IntervalCount() - 1, of those at and behind the last. These two are not
-  // covered; interval i, of the others, is [bound(i - 1), bound(i)).
+  // Intervals are numbered from 0, for the keys before all bounds, to
+  // IntervalCount() - 1, for the keys at and after the last bound. No range
+  // covers these two. Interval i of the others is [bound(i - 1), bound(i)).
   size_t IntervalCount() const { return bounds_.size() + 1; }
   const Slice& bound(size_t i) const { return bounds_[i]; }
   size_t FindInterval(const Slice& user_key) const;
@@ -73,7 +71,7 @@ class RangeTombstoneSet {
   size_t ApproximateMemoryUsage() const;
 
  private:
-  // A range by the numbers of its bounds.
+  // A range, by the numbers of its bounds.
   struct Raw {
     size_t begin;
     size_t end;
@@ -86,18 +84,19 @@ class RangeTombstoneSet {
   void BuildTree();
 
   const InternalKeyComparator* const comparator_;
-  std::string bytes_;          // Of all bounds.
-  std::vector<Slice> bounds_;  // Rising, each once.
+  std::string bytes_;          // The bytes of all bounds.
+  std::vector<Slice> bounds_;  // Ascending and distinct.
   std::vector<Raw> raw_;       // Newest first.
-  // Node i's children are 2 i and 2 i + 1; node `leaves + j` is of interval
-  // j + 1. The sequence numbers of node i, falling, are those from
-  // node_begin_[i] on.
+  // The children of node i are 2 i and 2 i + 1. Node `leaves + j` belongs to
+  // interval j + 1. The sequence numbers of node i, in descending order, begin
+  // at node_begin_[i].
   std::vector<size_t> node_begin_;
   std::vector<SequenceNumber> node_sequences_;
 };
 
-// Follows a walk over keys through a set of deletions. A move to a key in the
-// same interval costs at most two comparisons, one into the next a third.
+// Looks up deletions for a sequence of keys, as in an iteration. A move to a
+// key in the same interval costs at most two comparisons. A move into the next
+// interval costs a third.
 // Thread-safety: owned by one thread.
 class RangeTombstoneCursor {
  public:
@@ -110,7 +109,7 @@ class RangeTombstoneCursor {
   SequenceNumber MaxCovering(SequenceNumber sequence) const {
     return tombstones_->MaxCoveringInterval(interval_, sequence);
   }
-  // The interval around the key; null is no bound.
+  // Bounds of the interval that contains the key. Null is no bound.
   const Slice* lower() const {
     return interval_ == 0 ? nullptr : &tombstones_->bound(interval_ - 1);
   }

@@ -21,13 +21,13 @@ namespace varve {
 
 namespace {
 
-// It keeps a block's body, with the largest entry behind it, and the offsets in
-// it below 2^32.
+// Keeps a block's body, followed by the largest entry, and the offsets in it
+// below 2^32.
 constexpr size_t kMaxBlockSize = size_t{512} << 20;
 static_assert(kMaxBlockSize + kMaxEntryBytes < UINT32_MAX);
 
-// A block that is filled to this share of its size is closed before an entry
-// that would make it too large.
+// A block that is at least this full is closed before an entry that would make
+// it too large.
 constexpr size_t kNearlyFullPercent = 90;
 
 int CompressorLevel(const TableBuilderOptions& options) {
@@ -35,7 +35,7 @@ int CompressorLevel(const TableBuilderOptions& options) {
                                         : options.compression_level;
 }
 
-// The filter of a table, of whichever policy.
+// The filter of a table, for any policy.
 class TableFilterBuilder {
  public:
   explicit TableFilterBuilder(const FilterPolicy* policy) : policy_(policy) {

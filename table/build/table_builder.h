@@ -12,43 +12,46 @@
 
 namespace varve {
 
-// Writes a block-based table of format version 5, as RocksDB reads it.
+// Writes a block-based table of format version 5, which RocksDB can read.
 // Thread-safety: owned by one thread at a time.
 class TableBuilder {
  public:
-  // `file` stays the caller's, and open; it must outlive the builder.
+  // `file` remains owned by the caller. It must stay open and outlive the
+  // builder.
   TableBuilder(const TableBuilderOptions& options, WritableFile* file);
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
   ~TableBuilder();
 
-  // Adds an entry. False after an error, when it does nothing; see status().
-  // REQUIRES: internal_key is behind all keys added so far; EntryFits.
+  // Adds an entry. After an error it does nothing and returns false; see
+  // status().
+  // REQUIRES: internal_key is after all keys added so far; EntryFits.
   bool Add(const Slice& internal_key, const Slice& value);
 
-  // Adds a deletion of the keys from `begin` to before `end`. Its block is no
-  // part of the order of Add: the two may alternate.
-  // REQUIRES: the deletions rise by begin, and fall by sequence for equal
-  // ones; EntryFits.
+  // Adds a deletion of the keys in [begin, end). Range deletions have a block
+  // of their own, so calls may alternate with Add in any order.
+  // REQUIRES: deletions are ordered by ascending begin, then by descending
+  // sequence; EntryFits.
   void AddRangeTombstone(const Slice& begin, const Slice& end,
                          SequenceNumber sequence);
 
-  // Writes what is left, then the filter, index, properties and footer. Does
-  // not sync or close the file.
+  // Writes the remaining data, then the filter, index, properties and footer.
+  // Does not sync or close the file.
   Status Finish();
 
   Status status() const;
   uint64_t TEST_EntryCount() const;
-  // Of them, deletions of single keys.
+  // Returns how many entries are deletions of single keys.
   uint64_t DeletionCount() const;
-  // The internal key added last; valid until the next call of Add.
+  // Returns the internal key added last. Valid until the next call of Add.
   Slice LastKey() const;
-  // Bytes of the file so far; after Finish, its size.
+  // Returns the bytes written to the file so far. After Finish, this is its
+  // size.
   uint64_t FileSize() const;
-  // Bytes of the file so far and what the open block will add, about.
+  // Returns the bytes written so far plus an estimate of the open block's.
   uint64_t EstimatedFileSize() const;
-  // After Finish: bytes from the first behind the data blocks (filter, index,
-  // properties, metaindex) to the end.
+  // Returns, after Finish, the bytes of the file after the data blocks (filter,
+  // index, properties, metaindex, footer).
   uint64_t TailSize() const;
 
  private:

@@ -17,12 +17,12 @@ namespace varve {
 
 namespace {
 
-// The largest block that is looked for. CRC-32C goes on from byte to byte; the
-// others begin anew for each end that a block might have, one in forty bytes,
-// but in zeros, say, every byte: so what they work through is bounded too, for
-// each look for one and for the file. The latter is enough for a few blocks of
-// any kind, for as many of 4 KiB as there are whatever is in them, and for
-// larger ones that are not made of zeros.
+// The largest block that is searched for. CRC-32C is extended byte by byte. The
+// other checksums are computed anew for each possible end of a block: about one
+// byte in forty, but every byte in a run of zeros. So the bytes hashed are
+// bounded, for each search and for the file. The bound of the file suffices for
+// a few blocks of any kind, for all blocks of 4 KiB whatever they contain, and
+// for larger ones that are not made of zeros.
 constexpr size_t kMaxCrcBlockBytes = size_t{16} << 20;
 constexpr size_t kMaxHashedBlockBytes = size_t{1} << 20;
 constexpr uint64_t kMaxHashedBytes = uint64_t{1} << 29;
@@ -30,7 +30,7 @@ constexpr uint64_t kMaxHashedBytesOfFileByte = 2048;
 constexpr uint64_t kAlwaysHashedBytes = 4 * kMaxHashedBytes;
 constexpr size_t kFirstWindowBytes = size_t{64} << 10;
 
-// With block_align, blocks begin at multiples of at least this.
+// With block_align, blocks begin at multiples of at least this number of bytes.
 constexpr uint64_t kLeastAlignment = 256;
 
 bool IsCompressionByte(char c) {
@@ -39,8 +39,8 @@ bool IsCompressionByte(char c) {
          type == static_cast<uint8_t>(CompressionType::kZSTDNotFinal);
 }
 
-// Whether a block that begins with `bytes` ends in them; then its size. No
-// more than *may_hash bytes are worked through, which are taken off that.
+// Returns the size of the block that begins `bytes`, if its end is inside them.
+// Hashes at most *may_hash bytes, and subtracts them from it.
 std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes,
                                    uint64_t* may_hash) {
   uint32_t crc = 0;
@@ -52,7 +52,7 @@ std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes,
       if (!is_crc) *may_hash -= n;
       const uint32_t found = is_crc ? MaskCrc(Crc32cExtend(crc, end, 1))
                                     : BlockChecksum(type, bytes.data(), n);
-      // An empty block is none.
+      // An empty block does not count.
       if (n > 0 && found == DecodeFixed32(end + 1)) return n;
     }
     if (is_crc) crc = Crc32cExtend(crc, end, 1);

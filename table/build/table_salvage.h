@@ -11,18 +11,18 @@
 
 namespace varve {
 
-// Gets an internal key and its value; of a range deletion, where it begins and
-// where it ends. Both are valid during the call only.
+// Receives an internal key and its value, or the begin (as internal key) and
+// the end of a range deletion. Both are valid only during the call.
 using SalvageSink =
     std::function<void(const Slice& internal_key, const Slice& value)>;
 
-// Hands over what can be read of a table, damaged or not. Where the index is
-// whole, that is every data block whose checksum is right. Where it is not,
-// the checksums themselves tell blocks apart, from the beginning of the file
-// up to the first damage; `legacy` says that LevelDB wrote it, should the
-// footer not say. Entries come in the order of the file.
-// OK says nothing of how much that was. NotSupported: the table is whole as far
-// as it describes itself, and is of a kind that Varve does not read.
+// Passes all readable entries of a table to the sink, damaged or not, in the
+// order of the file. If the index is intact, these are the entries of every
+// data block whose checksum is right. Otherwise blocks are recognized by their
+// checksums, from the beginning of the file up to the first damage. `legacy`
+// says that LevelDB wrote the table, in case the footer does not show it.
+// OK does not say how much was read. NotSupported: the table's description of
+// itself is intact, and Varve does not read this kind of table.
 Status SalvageTable(const TableReaderOptions& options,
                     std::unique_ptr<RandomAccessFile> file, bool legacy,
                     const SalvageSink& sink);

@@ -9,31 +9,31 @@
 // States. A slot is null, or points to a block that is in a ring and carries
 // the cache's hold. Only a thread that holds the shard's mutex changes a slot.
 // A block's `refs` counts pins and the hold.
-// Transitions.
-//    T1: Insert stores a block into an empty slot with release.
-//    T2: a reader loads a slot with acquire, inside a read-side critical
-//    section.
-//    T3: Evict stores null, removes the block from its ring, and retires it.
-//    The hold is dropped when every read-side critical section that may have
-//    seen the block has ended.
-//    T4: a reader that needs a block after its section pins the block inside
-//    the section.
-// Invariants.
-//    I1: a block that a reader got by T2 is not freed before its section ends,
-//    nor while it is pinned.
-//    I2: usage is the sum of the charges of the blocks in the rings.
-// Why. T1 pairs with T2: the reader sees the block's bytes. For readers, T3
-// needs no order of its own, because Retire begins with a barrier that all of
-// them pass. T3 is a release for B3.
-// Bad interleavings.
-//    B1: two threads load the same block. Under the mutex the second one finds
-//    the slot taken, uses that block and frees its own.
-//    B2: a block is pinned (T4) after the hand has checked its pins and before
-//    T3. It leaves the cache, and the last unpin frees it.
-//    B3: a table is closed while another thread evicts one of its blocks. Both
-//    hold the shard's mutex, and the table's memory is freed only after its
-//    slots are empty. EraseTable skips empty slots without the mutex: its
-//    acquire pairs with T3, the evictor's last access.
+// Transitions
+//   T1 Insert stores a block into an empty slot with release.
+//   T2 A reader loads a slot with acquire, inside a read-side critical section.
+//   T3 Evict stores null, removes the block from its ring, and retires it. The
+//      hold is dropped when every read-side critical section that may have seen
+//      the block has ended.
+//   T4 A reader that needs a block after its section pins the block inside the
+//      section.
+// Invariants
+//   I1 A block that a reader got by T2 is not freed before its section ends,
+//      nor while it is pinned.
+//   I2 Usage is the sum of the charges of the blocks in the rings.
+// Why each order is needed
+//   T1 pairs with T2: the reader sees the block's bytes. For readers, T3 needs
+//      no order of its own, because Retire begins with a barrier that all of
+//      them pass. T3 is a release for B3.
+// Bad interleavings prevented
+//   B1 Two threads load the same block. Under the mutex the second one finds
+//      the slot taken, uses that block and frees its own.
+//   B2 A block is pinned (T4) after the hand has checked its pins and before
+//      T3. It leaves the cache, and the last unpin frees it.
+//   B3 A table is closed while another thread evicts one of its blocks. Both
+//      hold the shard's mutex, and the table's memory is freed only after its
+//      slots are empty. EraseTable skips empty slots without the mutex: its
+//      acquire pairs with T3, the evictor's last access.
 //
 // Thread-safety: thread-safe.
 

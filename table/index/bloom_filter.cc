@@ -14,8 +14,8 @@ namespace varve {
 namespace {
 
 constexpr size_t kLineBytes = 64;
-// A filter's last bytes: kind of filter, kind of Bloom, probes, two zeros; or,
-// for the old one, probes and a number of lines.
+// The last bytes of a filter: kind of filter, kind of Bloom, probes, two zeros.
+// The old filter has probes and a number of lines.
 constexpr size_t kMetadataBytes = 5;
 constexpr unsigned char kNewBloomMarker = 0xFF;
 constexpr unsigned char kFastLocalKind = 0;

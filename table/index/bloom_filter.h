@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Filters of tables. Written is one kind: a Bloom filter that puts all bits of
-// a key into one cache line, so that a question costs one memory access. Read
-// are also those of older RocksDB tables and of LevelDB's.
+// Filters of tables. Varve writes one kind: a blocked Bloom filter, which puts
+// all bits of a key into one cache line. A query thus costs one memory access.
+// It also reads the filters of older RocksDB tables and of LevelDB.
 //
-// A filter may only say "no" for keys it was not built from. Whatever is not
-// understood, or damaged, therefore answers "maybe".
+// A filter may say "no" only for keys that it was not built from. Filters that
+// are damaged or not understood therefore answer "maybe".
 
 #include <cstdint>
 #include <string>
@@ -17,69 +17,71 @@
 
 namespace varve {
 
-// Collects the filter hashes (PreviewXxh3) of a table's user keys.
+// Collects the filter hashes (PreviewXxh3) of a table's user keys and builds
+// the filter.
 // Thread-safety: owned by one thread at a time.
 class BloomFilterBuilder {
  public:
-  // `bits_per_key` is clamped to [1, 100]; thousandths count.
+  // `bits_per_key` is clamped to [1, 100], with a precision of thousandths.
   explicit BloomFilterBuilder(double bits_per_key);
 
-  // Keys come in order, so a repeated key is seen as an equal neighbour; it
-  // is counted once.
+  // Adds a key. Keys are added in order, so a repeated key equals the one
+  // before and is counted once.
   void AddHash(uint64_t hash) {
     if (hashes_.empty() || hashes_.back() != hash) hashes_.push_back(hash);
   }
   size_t HashCount() const { return hashes_.size(); }
 
-  // Replaces *body by the filter block; empty for no keys. Forgets the keys.
+  // Replaces *body by the filter block, empty if there are no keys. Removes the
+  // keys from the builder.
   void Finish(std::string* body);
 
  private:
-  // Of the filter block.
+  // Returns the size of the filter block.
   size_t FilterSize() const;
 
   const uint32_t millibits_per_key_;
   std::vector<uint64_t> hashes_;
 };
 
-// Answers from the body of a filter block.
+// Queries the body of a filter block.
 // Thread-safety: immutable after Init.
 class FilterReader {
  public:
   enum class Kind : uint8_t {
-    kAlwaysMaybe,     // None, one that is not understood, or damaged.
-    kMatchesNothing,  // Of a table without keys.
-    kFastLocal,       // Bloom, since format version 5.
-    kOldLocal,        // Bloom, before.
-    kLevelDb,         // A filter for every 2 KiB of data blocks.
-    kCustom,          // Of a FilterPolicy of the user's.
+    kAlwaysMaybe,     // No filter, or one that is unknown or damaged.
+    kMatchesNothing,  // The table has no keys.
+    kFastLocal,       // Bloom, format version 5 and later.
+    kOldLocal,        // Bloom, earlier format versions.
+    kLevelDb,         // One filter for each 2 KiB of data blocks.
+    kCustom,          // A FilterPolicy of the user.
   };
 
-  // Takes the filter stored under `metaindex_name`. `body` must outlive this;
-  // `policy` may be null, must outlive it too, and is asked about filters that
-  // carry its name.
+  // Attaches the filter stored under `metaindex_name`. `body` must outlive
+  // this. `policy` may be null; otherwise it must outlive this, and answers for
+  // filters that have its name.
   void Init(const Slice& metaindex_name, const Slice& body,
             const FilterPolicy* policy);
 
   Kind kind() const { return kind_; }
-  // Whether MayMatch has something to look at.
+  // Returns whether MayMatch can exclude keys.
   bool asks_whole_keys() const {
     return kind_ != Kind::kAlwaysMaybe && kind_ != Kind::kLevelDb;
   }
 
-  // False if the table does not hold the user key, whose PreviewXxh3 is
-  // `hash`. Always true for kLevelDb.
+  // Returns false if the table does not contain the user key, whose PreviewXxh3
+  // is `hash`. Always true for kLevelDb.
   bool MayMatch(uint64_t hash, const Slice& user_key) const {
     if (kind_ == Kind::kFastLocal) return FastLocalMayMatch(hash);
     if (kind_ == Kind::kAlwaysMaybe) return true;
     return OtherMayMatch(user_key);
   }
-  // Starts loading the memory that MayMatch(hash) will look at.
+  // Prefetches the memory that MayMatch(hash) will read.
   void Prefetch(uint64_t hash) const {
     if (kind_ == Kind::kFastLocal) __builtin_prefetch(Line(hash));
   }
-  // For kLevelDb, false if the data block at that offset of the file does not
-  // hold the user key; true for all others.
+  // For kLevelDb, returns false if the data block at that offset of the file
+  // does not contain the user key. Returns true for all other kinds.
   bool MayMatchInBlock(const Slice& user_key, uint64_t block_offset) const;
 
  private:
@@ -94,8 +96,8 @@ class FilterReader {
   bool FastLocalMayMatch(uint64_t hash) const {
     const char* line = Line(hash);
     auto x = static_cast<uint32_t>(hash >> 32);
-    // All bits, without a jump at the first that is clear: which one that is
-    // nobody can guess, and the line is one miss anyway.
+    // Tests all bits without branching at the first clear one: its position is
+    // unpredictable, and the line is a single cache miss anyway.
     uint32_t all = 1;
     for (uint32_t i = 0; i < probes_; ++i, x *= 0x9E3779B9) {
       const uint32_t bit = x >> 23;
@@ -107,12 +109,12 @@ class FilterReader {
   bool OldLocalMayMatch(const Slice& user_key) const;
 
   Kind kind_ = Kind::kAlwaysMaybe;
-  Slice data_;               // The bits; for kCustom the whole body.
-  uint32_t line_count_ = 0;  // Of the local kinds.
-  uint32_t line_bytes_ = 0;  // Of kOldLocal.
+  Slice data_;               // The bits; for kCustom, the whole body.
+  uint32_t line_count_ = 0;  // For the local kinds.
+  uint32_t line_bytes_ = 0;  // For kOldLocal.
   uint32_t probes_ = 0;
-  // Of kLevelDb: where each filter begins in data_, and the base-2 logarithm
-  // of the range of the file that it is for.
+  // For kLevelDb: the offset of each filter in data_, and the base-2 logarithm
+  // of the file range that a filter covers.
   Slice offsets_;
   uint32_t range_log2_ = 0;
   const FilterPolicy* policy_ = nullptr;

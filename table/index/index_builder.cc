@@ -9,8 +9,8 @@ namespace varve {
 
 namespace {
 
-// Sorts a shortened separator before all entries of its user key. RocksDB 7.8
-// writes this type, the highest it knows.
+// A trailer that sorts a shortened separator before all entries of its user
+// key. RocksDB 7.8 writes this type, the highest that it knows.
 constexpr uint64_t kSeparatorTrailer =
     PackTrailer(kMaxSequenceNumber, ValueType::kWideColumnEntity);
 

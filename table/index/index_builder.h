@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Builds the index block of a table: for each data block a separator, a key
-// that is not before the block's last and is before the next block's first,
-// with the block's handle.
+// Builds the index block of a table. For each data block it has the block's
+// handle and a separator: a key at or after the block's last key, and before
+// the next block's first key.
 //
-// Separators are user keys, unless a user key has versions in two blocks:
-// only internal keys can then tell the blocks apart. Which it is, is known
-// when the last key has come, so entries are kept until then.
+// Separators are user keys, unless a user key has versions in two blocks. Then
+// only internal keys can tell the blocks apart. This is known only after the
+// last key, so entries are kept until then.
 //
 // Thread-safety: owned by one thread at a time.
 // Cost: a copy of each separator in memory until Finish.
@@ -30,13 +30,13 @@ class IndexBuilder {
   IndexBuilder(const IndexBuilder&) = delete;
   IndexBuilder& operator=(const IndexBuilder&) = delete;
 
-  // Adds a block that another one follows. Both keys are internal keys.
+  // Adds a block that is followed by another. Both keys are internal keys.
   void Add(const Slice& last_key, const Slice& next_first_key,
            const BlockHandle& handle);
   // Adds the table's last block.
   void AddLast(const Slice& last_key, const BlockHandle& handle);
 
-  // Whether separators are user keys.
+  // Returns whether separators are user keys.
   bool keys_are_user_keys() const { return keys_are_user_keys_; }
 
   // Replaces *body by the body of the index block.
@@ -44,7 +44,7 @@ class IndexBuilder {
 
  private:
   struct Entry {
-    size_t key_end;  // In keys_; it begins where the one before ends.
+    size_t key_end;  // In keys_; it begins at the end of the one before.
     BlockHandle handle;
   };
 

@@ -11,13 +11,14 @@ namespace varve {
 
 namespace {
 
-// Index types of the properties. The binary (0) and the hash index (1) have
-// the same entries; the latter has other blocks beside, which are not needed.
+// Index types of the properties. The binary index (0) and the hash index (1)
+// have the same entries. The hash index has further blocks, which are not
+// needed.
 constexpr uint32_t kTwoLevel = 2;
 constexpr uint32_t kBinarySearchWithFirstKey = 3;
 
-// Keys that share much with the one before grow when they are decoded. Valid
-// indexes stay far below these bounds; others must not take all memory.
+// Keys that share many bytes with the key before grow when they are decoded.
+// Valid indexes stay far below these bounds. Others must not use all memory.
 constexpr size_t kMaxArenaGrowth = 256;
 constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
 

@@ -1,23 +1,23 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The index of an open table: for each data block a separator, at or behind
-// all of the block's keys and before those of the next block, the block's
-// handle, and a slot that holds the block itself while it is in memory. It is
-// decoded once, when the table is opened, from any of the forms that files
-// have.
+// The index of an open table. For each data block it has a separator, the
+// block's handle, and a slot with the block's address while the block is in
+// memory. The separator is at or after all keys of the block, and before the
+// keys of the next block. The index is decoded once, when the table is opened,
+// from any of the formats that files have.
 //
-// For bytewise order it can be searched in two steps without touching a key:
-// nodes of 16 separators hold eight bytes of each (those behind what all
-// separators begin with, as a number) beside their slots, and a small array
-// holds the last prefix of each node. Of a large table even that array
-// is mostly not in the processor's caches, and halving it would miss at each
-// step: of each 32 entries of it a smaller array holds the last, so that the
-// search comes to four lines, which are fetched together. Only where prefixes
-// are equal the keys themselves are compared.
+// In bytewise order it can be searched in two steps without touching a key.
+// Nodes of 16 separators hold eight bytes of each separator, as a number,
+// beside the slots. These are the bytes after the prefix that all separators
+// have in common. A small array holds the last number of each node. In a large
+// table even that array is mostly outside the processor's caches, and a binary
+// search of it would miss at each step. A smaller array therefore holds the
+// last of each 32 of its entries, so the search narrows to four lines, which
+// are fetched together. Keys are compared only if their numbers are equal.
 //
-// Thread-safety: immutable after Decode, but for slots and last misses, which
-// are the block cache's.
+// Thread-safety: immutable after Decode, except for slots and last misses,
+// which belong to the block cache.
 
 #include <algorithm>
 #include <atomic>
@@ -54,15 +54,15 @@ class TableIndex {
   TableIndex(const TableIndex&) = delete;
   TableIndex& operator=(const TableIndex&) = delete;
 
-  // Takes an index block's body apart, in the form that the properties give.
-  // All handles will lie within `file_size`. Corruption and NotSupported
-  // leave it to the caller to name the file. With `binary_search` only Find
-  // is used (ablation block_index=binary_search). To be called once.
+  // Decodes an index block's body, in the format that the properties give. All
+  // handles will be inside `file_size`. Corruption and NotSupported do not name
+  // the file, which the caller adds. With `binary_search` only Find is used
+  // (ablation block_index=binary_search). REQUIRES: called once.
   Status Decode(const Slice& body, const TableProperties& properties,
                 uint64_t file_size, const InternalKeyComparator* comparator,
                 bool binary_search);
 
-  // The number of data blocks.
+  // Returns the number of data blocks.
   size_t size() const { return handles_.size(); }
   const BlockHandle& handle(size_t i) const { return handles_[i]; }
   BlockSlot& slot(size_t i) const {
@@ -72,8 +72,8 @@ class TableIndex {
   // For the block cache; see BlockPlace.
   uint8_t* last_miss(size_t i) const { return &last_misses_[i]; }
 
-  // The first block whose separator is at or behind the key, the only one
-  // where the key or the first behind it can be; size() if there is none.
+  // Returns the first block whose separator is at or after the key, or size().
+  // Only this block can contain the key or its successor.
   size_t Find(const Slice& internal_key) const;
 
   std::span<IndexNode> nodes() const { return {nodes_.get(), node_count_}; }
@@ -81,18 +81,19 @@ class TableIndex {
   // ---- The search by prefixes, in two steps ----
 
   bool has_prefixes() const { return has_prefixes_; }
-  // Where a search has got to.
+  // The state of a search.
   struct Place {
-    uint64_t prefix = 0;  // Of the key.
+    uint64_t prefix = 0;  // The key's prefix.
     size_t node = 0;
   };
-  // Finds the node and starts loading it. False if the place is known without
-  // it: *block is then the answer.
+  // Finds the node and prefetches it. Returns false if the result is known
+  // without the node; *block is then the result.
   bool FindNode(const Slice& user_key, Place* place, size_t* block) const;
-  // The block, as Find gives it, unless the prefixes do not tell: then false.
+  // Finds the block, as Find does. Returns false if the prefixes are equal and
+  // do not decide.
   bool FindInNode(const Place& place, size_t* block) const;
 
-  // Find, by prefixes where they tell.
+  // Like Find, but uses prefixes where they decide.
   size_t Search(const Slice& internal_key) const {
     Place place;
     size_t block = 0;
@@ -104,18 +105,19 @@ class TableIndex {
     return Find(internal_key);
   }
 
-  // Whether keys behind block i can have this user key too. No user key is in
-  // two blocks where separators are user keys.
+  // Returns whether blocks after block i can contain this user key too. If
+  // separators are user keys, no user key is in two blocks.
   bool MayContinue(size_t i, const Slice& user_key) const {
     return !user_keys_ &&
            comparator_->CompareUser(SeparatorUserKey(i), user_key) <= 0;
   }
 
-  // How an internal key stands to the separator of block i: at most 0 for
-  // the keys of blocks up to i, above 0 for those behind.
+  // Compares an internal key with the separator of block i. The result is at
+  // most 0 for the keys of blocks up to i, and above 0 for keys of later
+  // blocks.
   int CompareToSeparator(const Slice& internal_key, size_t i) const;
 
-  // The separator of block i without its trailer.
+  // Returns the separator of block i without its trailer.
   Slice SeparatorUserKey(size_t i) const {
     return user_keys_ ? Separator(i) : ExtractUserKey(Separator(i));
   }
@@ -143,21 +145,22 @@ class TableIndex {
   }
 
   const InternalKeyComparator* comparator_ = nullptr;
-  bool user_keys_ = false;        // Separators are so, not internal keys.
-  std::string arena_;             // The separators, one behind the other.
-  std::vector<uint32_t> starts_;  // One more than there are separators.
+  bool user_keys_ = false;        // Separators are user keys.
+  std::string arena_;             // The separators, concatenated.
+  std::vector<uint32_t> starts_;  // One more than separators.
   std::vector<BlockHandle> handles_;
   std::unique_ptr<IndexNode[]> nodes_;
   size_t node_count_ = 0;
   std::unique_ptr<uint8_t[]> last_misses_;
   bool has_prefixes_ = false;
-  size_t common_size_ = 0;             // Of what all separators begin with.
+  size_t common_size_ = 0;             // Of all separators' common prefix.
   std::vector<uint64_t> upper_level_;  // The last prefix of each node.
-  // The last prefix of each kTopFanout entries; empty if there are no more.
+  // The last prefix of each kTopFanout entries of upper_level_. Empty if
+  // upper_level_ has at most that many.
   std::vector<uint64_t> top_level_;
 };
 
-// Starts loading a node.
+// Prefetches a node.
 inline void PrefetchNode(const IndexNode& node) {
   const char* p = reinterpret_cast<const char*>(&node);
   for (size_t i = 0; i < sizeof(node); i += 64) __builtin_prefetch(p + i);
