@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// How the library starts its threads: with signals blocked, so that no handler
-// of the program that embeds it runs on them. A handler there would interrupt
-// work that holds locks, on a stack that the program knows nothing about.
+// Starts the library's threads with signals blocked, so that no handler of the
+// embedding program runs on them. A handler would interrupt work that holds
+// locks, on a stack that the program does not know.
 // Thread-safety: thread-safe.
 
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Objects that have to know that they are in a child made by fork(). Of all
-// threads only the one that called fork() exists there: threads that an object
-// relies on do not, mutexes that they held stay locked, and condition variables
-// that they waited for count them for ever.
+// Objects that must know that they are in a child created by fork(). Only the
+// thread that called fork() exists in the child. Threads that an object relies
+// on are absent, mutexes that they held stay locked, and condition variables on
+// which they waited count them forever.
 //
 // A child that executes another program at once pays a few instructions for
 // each watcher, and no system call.
@@ -24,15 +24,17 @@ class ForkWatch {
 
  protected:
   ForkWatch();
-  // In a child as well.
+  // Works in a child as well.
   virtual ~ForkWatch();
 
-  // Called in the child, by its only thread, before fork() returns there. In
-  // the order of construction. REQUIRES: it creates and destroys no ForkWatch.
+  // Called in the child, by its only thread, before fork() returns there.
+  // Called in the order of construction. REQUIRES: it creates and destroys no
+  // ForkWatch.
   virtual void InForkedChild() = 0;
 
-  // For InForkedChild: makes the mutex free if a thread held it that is no
-  // more, and returns whether it was free, so that what it guards is whole.
+  // For InForkedChild: unlocks a mutex that was held by a thread that no longer
+  // exists. Returns true if the mutex was free, so that the data it guards are
+  // consistent.
   static bool MakeFree(Mutex* mu) VARVE_NO_THREAD_SAFETY_ANALYSIS {
     if (mu->TryLock()) {
       mu->Unlock();
@@ -41,7 +43,7 @@ class ForkWatch {
     new (mu) Mutex;
     return false;
   }
-  // The same of threads that wait.
+  // Resets a condition variable that counts waiters which no longer exist.
   static void MakeFree(CondVar* changed) { new (changed) CondVar; }
 
  private:

@@ -1,43 +1,50 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What each thread has allocated of the memory that an engine is known by, and
-// what of it was freed by whom. Whoever allocates keeps the account that
-// NoteAllocated returns beside the memory (in a block's control line, an
-// arena block's header), and hands it to NoteFreed, on whatever thread.
-// monitoring/memory_accounting.h makes reports of it.
+// Distributed allocation counters: each thread counts the memory that it
+// allocated for the engine and how much of that was freed, by itself or by
+// other threads. NoteAllocated returns an account. The allocating code keeps it
+// beside the memory (in a block's control line, an arena block's header) and
+// passes it to NoteFreed, on any thread. monitoring/memory_accounting.h makes
+// reports from the accounts.
 //
 // Words and states
-//   One MemoryAccount per thread that has allocated: `own`, written by its
-//   thread alone; `freed_by_others`, added to by any other thread. The shared
-//   account is nobody's own: all its words are added to atomically. An account
-//   is live, or ended: its thread has gone, its memory perhaps not.
+//   One MemoryAccount per thread that has allocated. `own` is written by its
+//   thread alone. Any other thread adds to `freed_by_others`. The shared
+//   account belongs to no thread: all additions to its words are atomic. An
+//   account is live, or ended: its thread has ended, but its memory may live
+//   on.
 // Transitions
-//   T1 allocate: own.allocated + n, by the thread. T2 free by the thread:
-//   own.freed + n. T3 free by another one: freed_by_others + n. T4 end, the
-//   accounts' mutex held. T5 take over, the mutex held: an ended account of
-//   which nothing lives gets a new thread; what it has counted goes to the sums
-//   of past threads.
+//   T1 allocate: own.allocated + n, by the thread.
+//   T2 free by the thread: own.freed + n.
+//   T3 free by another thread: freed_by_others + n.
+//   T4 end, with the accounts' mutex held.
+//   T5 take over, with the mutex held: an ended account without live memory
+//      gets a new thread. Its counts are added to the sums of past threads.
 // Invariants
-//   I1 allocated - freed - freed_by_others is what lives, once all who free
-//   have returned. I2 a piece of memory is freed to the account by which it was
-//   allocated, so that no account with live memory is taken over.
+//   I1 allocated - freed - freed_by_others is the live memory, once all calls
+//      that free have returned.
+//   I2 memory is freed to the account that allocated it, so no account with
+//      live memory is taken over.
 // Why each order is needed
-//   T1 and T2 are relaxed loads and release stores of words that nobody else
-//   writes; T3 is a release too. A reader that sees a free by acquire, in T2's
-//   or T3's word, then sees the allocation, which happened before it: the sum,
-//   read in that order, never falls below what lives.
+//   T1 and T2 are relaxed loads and release stores of words that no other
+//      thread writes. T3 is a release too. A reader that sees a free by
+//      acquire, in T2's or T3's word, then sees the allocation, which happened
+//      before it. The sum, read in that order, never falls below the live
+//      memory.
 // Bad interleavings prevented
 //   B1 a piece is allocated and freed between a reader's two loads: it reads
-//   the frees first. B2 a thread frees what an ended thread left while a new
-//   one takes the account over: as long as the piece lives there is a balance
-//   (I2), and afterwards nobody has the account's address. B3 the ablation is
-//   switched while memory lives: the piece's account says where its free goes.
+//      the frees first.
+//   B2 a thread frees memory that an ended thread left while a new thread takes
+//      the account over: as long as the piece lives there is a balance (I2),
+//      and afterwards no thread has the account's address.
+//   B3 the ablation is switched while memory lives: the piece's account
+//      determines where its free is counted.
 // Freshness and progress
-//   Nobody waits but for T4, T5 and reports, for each other.
+//   Only T4, T5 and reports wait, for each other.
 // Reclamation
-//   Accounts are never freed: one per live thread, and one per ended thread
-//   that left memory.
+//   Accounts are never freed. There is one per live thread, and one per ended
+//   thread that left memory.
 
 #include <atomic>
 #include <cstddef>
@@ -74,8 +81,8 @@ struct MemoryAccount {
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local MemoryAccount*
     current_memory_account;
 
-// The shared account, and whether all allocations go to it, as they do with the
-// ablation memory_accounting=atomic. Process-wide.
+// The shared account, and whether all allocations are counted there. They are
+// with the ablation memory_accounting=atomic. Process-wide.
 extern constinit MemoryAccount shared_memory_account;
 extern constinit std::atomic<bool> memory_accounting_is_atomic;
 
@@ -90,8 +97,7 @@ inline void AddToOwn(std::atomic<uint64_t>* word, uint64_t bytes) {
   word->store(sum, std::memory_order_release);
 }
 
-// T1. Takes no mutex but, at the thread's first, one that is held for nothing
-// else.
+// T1. Takes no mutex, except the accounts' mutex at the thread's first call.
 inline MemoryAccount* NoteAllocated(MemoryKind kind, size_t bytes) {
   const int k = static_cast<int>(kind);
   // relaxed: B3.
@@ -109,8 +115,8 @@ inline MemoryAccount* NoteAllocated(MemoryKind kind, size_t bytes) {
   return account;
 }
 
-// T2, T3. REQUIRES: NoteAllocated returned `account` for that kind, and for so
-// many bytes which are not freed yet.
+// T2, T3. REQUIRES: NoteAllocated returned `account` for that kind, and for
+// `bytes` bytes that are not freed yet.
 inline void NoteFreed(MemoryAccount* account, MemoryKind kind, size_t bytes) {
   const int k = static_cast<int>(kind);
   if (account == current_memory_account) [[likely]] {
@@ -143,12 +149,13 @@ inline MemoryCounts ReadMemoryAccount(const MemoryAccount& account,
 }
 
 // Calls visit(argument, account) for each account in use, the shared one first,
-// with the accounts' mutex held. Returns what threads counted whose accounts
-// were taken over, in *past, an array of kMemoryKinds, all of it freed.
+// with the accounts' mutex held. Fills *past, an array of kMemoryKinds, with
+// the counts of threads whose accounts were taken over. All of that memory is
+// freed.
 void VisitMemoryAccounts(void (*visit)(void*, const MemoryAccount&),
                          void* argument, uint64_t* past);
 
-// For measurement: at any time.
+// Sets the accounting mode, for measurement. May be called at any time.
 inline void SetMemoryAccountingAtomic(bool is_atomic) {
   // relaxed: B3.
   memory_accounting_is_atomic.store(is_atomic, std::memory_order_relaxed);

@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Counts of the steps by which the variants of include/varve/experimental.h
-// differ, so that a measurement can tell that the variant it names has run.
-// What the production choice does on its fast path is not counted: the others
-// count where they are slow anyway, in the record of the thread, and so do not
-// slow each other down.
+// Counts the steps in which the variants of include/varve/experimental.h
+// differ, so that a measurement can verify which variant has run. The
+// production variant's fast path is not counted. The other variants count on
+// their slow steps, in the thread's record, so threads do not slow each other
+// down.
 
 #include <atomic>
 #include <cstdint>
@@ -41,12 +41,13 @@ inline void CountPath(ThreadRecord* record, PathCounter path,
               std::memory_order_relaxed);
 }
 
-// The same for a caller without record. Takes no mutex, and thus does not make
-// one for a thread that has none.
+// Counts for a caller without a record. Takes no mutex, and creates no record
+// for a thread that has none.
 [[gnu::noinline, gnu::cold]] void CountPath(PathCounter path,
                                             uint64_t times = 1);
 
-// Of all threads of the process, also those that have ended.
+// Returns the sum over all threads of the process, including those that have
+// ended.
 uint64_t PathCount(PathCounter path);
 
 }  // namespace varve

@@ -1,22 +1,23 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Cells of 64 bits that every processor has a set of, so that a thread adds to
-// that of the processor it runs on and shares no cache line with threads that
-// run elsewhere; a query sums the sets, however many threads there were.
+// Per-CPU counters by restartable sequences. Each processor has a set of 64-bit
+// cells. A thread adds to the set of the processor on which it runs, and shares
+// no cache line with threads on other processors. A query sums the sets. Its
+// cost does not depend on the number of threads.
 //
 // On x86-64 an addition is a restartable sequence: plain instructions, without
-// a lock prefix, of which the kernel knows first and last (section __rseq_cs).
-// If it takes the processor away in between, or delivers a signal, it sends the
-// thread to the abort handler instead of back, and nothing was added.
+// a lock prefix. The kernel knows the first and the last (section __rseq_cs).
+// If it preempts the thread in between, or delivers a signal, it resumes the
+// thread at the abort handler, and nothing was added.
 // Thread-safety: thread-safe. A child of fork() has a copy.
 //
 // Words and states
-//   Set i, one for each index that the kernel may give to a running thread: its
-//   concurrency id, which is dense among the threads of a process, or else the
-//   number of its processor. And one more set, the overflow.
+//   Set i, one for each index that the kernel may give to a running thread. The
+//   index is the thread's concurrency id, which is dense among the threads of a
+//   process, or else the number of its processor. One more set is the overflow.
 //   Path rseq: set i is written by the thread that has index i now, and the
-//   overflow by anybody. Path atomic: all are written by anybody.
+//   overflow by any thread. Path atomic: all sets are written by any thread.
 // Transitions
 //   T1 add, path rseq: in one sequence, read the index and add to the cell of
 //      that set. The addition is the last instruction.
@@ -26,17 +27,18 @@
 //      on the overflow, or on the set of the current processor.
 //   T4 query: load the cell of each set.
 // Invariants
-//   I1 each call adds once. A sequence that is aborted has not reached its last
-//      instruction; one that has is not restarted.
-//   I2 two threads never write to a set by T1 or T2 at a time: an index belongs
-//      to one running thread, and who gets it next finds whom it was taken from
-//      outside of the sequence, or sent to the abort handler.
-//   I3 a bound is at least what a cell of its set counts: T2 raises it before
-//      it adds. It may also be that of an attempt that was aborted and then
-//      added elsewhere, which is a value that was recorded all the same.
+//   I1 each call adds once. An aborted sequence has not reached its last
+//      instruction. A sequence that has reached it is not restarted.
+//   I2 two threads never write to a set by T1 or T2 at a time. An index belongs
+//      to one running thread. When the next thread gets it, the previous thread
+//      is outside of the sequence or was sent to the abort handler.
+//   I3 a bound is at least the largest value that a cell of its set counts: T2
+//      raises the bound before it adds. The bound may also come from an attempt
+//      that was aborted and then added elsewhere. That value was recorded all
+//      the same.
 // Why each order is needed
-//   None is, but for the bounds: a query that sees a count sees the bound. x86
-//   keeps the order of a processor's stores; T3 releases what the query
+//   Only the bounds need one: a query that sees a count sees the bound. x86
+//   keeps the order of a processor's stores. T3 releases and the query
 //   acquires. Otherwise a count orders nothing.
 // Bad interleavings prevented
 //   B1 a thread reads its index, moves to another processor, and adds to the
@@ -44,14 +46,14 @@
 //   B2 a debugger steps through the sequence, or signals come without end, and
 //      each trap aborts it: after kAttempts it goes to the overflow (T3).
 //   B3 a set is written by T1 and by an atomic operation, which does not see a
-//      plain addition that is under way: the overflow is a set of its own.
-//   B4 the descriptor goes away with the library that it is in while a thread's
-//      area still points to it: the library is linked so that it stays.
+//      plain addition that is under way: the overflow is a separate set.
+//   B4 the library that contains the descriptor is unloaded while a thread's
+//      area still points to it: the library is linked so that it stays loaded.
 // Freshness and progress
-//   A query sees all that happened before it. An addition waits for nobody and
-//   takes a bounded number of steps.
+//   A query sees every addition that happened before it. An addition waits for
+//   no thread and takes a bounded number of steps.
 // Reclamation
-//   The memory goes with its owner, which nobody may use then.
+//   The memory is freed with its owner. No thread may use it then.
 
 #include <atomic>
 #include <cstddef>
@@ -68,26 +70,27 @@
 
 namespace varve {
 
-// How a thread finds and changes the set that it adds to.
+// How a thread finds and changes its set.
 enum class PerCpuPath : uint8_t {
   kConcurrencyId,  // Restartable sequences, index: the concurrency id.
   kCpuId,          // Restartable sequences, index: the processor's number.
   kAtomic,         // The processor's number, and a relaxed atomic addition.
 };
 
-// Such as "rseq (concurrency id)".
+// Returns a name such as "rseq (concurrency id)".
 const char* PerCpuPathName(PerCpuPath path);
 
-// The first of those above that the C library, the kernel and the machine
-// offer. The C library registers each thread unless it is told not to
-// (GLIBC_TUNABLES=glibc.pthread.rseq=0); under valgrind it cannot.
+// Returns the first path in the order of the enumeration that the C library,
+// the kernel and the machine support. The C library registers each thread
+// unless it is configured not to (GLIBC_TUNABLES=glibc.pthread.rseq=0). Under
+// valgrind it cannot.
 PerCpuPath BestPerCpuPath();
 
-// More than any index that a thread of this process can get: the processors
-// that there are or may be plugged in.
+// Returns a number above every index that a thread of this process can get. It
+// counts the processors that exist or may be plugged in.
 size_t PossibleCpus();
 
-// A restartable sequence, in the form that the kernel reads.
+// A restartable sequence, in the kernel's format.
 struct alignas(32) RseqSequence {
   uint32_t version;
   uint32_t flags;
@@ -97,20 +100,20 @@ struct alignas(32) RseqSequence {
 };
 static_assert(sizeof(RseqSequence) == 32);
 
-// All sequences of the library or program that this function is in.
+// Returns all sequences of the library or program that contains this function.
 std::span<const RseqSequence> TEST_RseqSequences();
 
-// The sets, without the types: see PerCpuCells.
+// The sets, without types. See PerCpuCells.
 class PerCpuMemory {
  public:
   using Cell = std::atomic<uint64_t>;
   static_assert(sizeof(Cell) == 8 && Cell::is_always_lock_free);
   static constexpr int kAttempts = 4;
 
-  // All cells are zero. Reserves address space for all sets; memory is used
-  // where something was added. If there is no address space, there is one set
+  // Sets all cells to zero. Reserves address space for all sets. Only pages
+  // that are written use memory. If there is no address space, there is one set
   // on path atomic. REQUIRES: the path is one that BestPerCpuPath() or the
-  // machine offers; set_bytes is a multiple of kPageBytes.
+  // machine supports; set_bytes is a multiple of kPageBytes.
   PerCpuMemory(PerCpuPath path, size_t set_bytes);
   ~PerCpuMemory();
   PerCpuMemory(const PerCpuMemory&) = delete;
@@ -119,14 +122,14 @@ class PerCpuMemory {
   static constexpr size_t kPageBytes = 4096;
 
   PerCpuPath path() const { return path_; }
-  // The overflow included.
+  // Includes the overflow.
   size_t set_count() const { return index_count_ + 1; }
   const Cell* set(size_t i) const { return SetAt(i); }
   Cell* set(size_t i) { return SetAt(i); }
   size_t reserved_bytes() const { return set_count() * set_bytes_; }
-  // In pages of which something was read or written.
+  // Returns the size of the pages that were read or written.
   size_t used_bytes() const;
-  // How often T3 was taken on a path with sequences.
+  // Returns the number of times that T3 ran on a path with sequences.
   uint64_t TEST_overflow_count() const {
     // relaxed: for a report.
     return overflow_count_.load(std::memory_order_relaxed);
@@ -137,7 +140,7 @@ class PerCpuMemory {
   [[gnu::noinline]] void AddAtomically(size_t cell, uint64_t count);
   [[gnu::noinline]] void RecordAtomically(size_t bounds, size_t cell,
                                           uint64_t value);
-  // After an abort: the rest of the attempts, then T3.
+  // Runs after an abort: the remaining attempts, then T3.
   [[gnu::noinline, gnu::cold]] void AddAgain(size_t cell, uint64_t count);
   [[gnu::noinline, gnu::cold]] void RecordAgain(size_t bounds, size_t cell,
                                                 uint64_t value);
@@ -145,17 +148,17 @@ class PerCpuMemory {
   Cell* SetAt(size_t i) const {
     return reinterpret_cast<Cell*>(base_ + i * set_bytes_);
   }
-  // The set for atomic operations of the calling thread.
+  // Returns the set for the calling thread's atomic operations.
   Cell* AtomicSet();
 
 #if VARVE_HAVE_RSEQ
-  // One attempt each; false if it was aborted. Start and abort handler are
-  // noted in __rseq_cs, in the group of the function, which may be discarded
-  // with it. The range begins before the area is told of it: a trap that finds
-  // a thread at `start` does not abort it, so that a test may run it from there
-  // to its end. A fixed register and no output: GCC before 12.4 drops some
-  // asm goto that have one. The handlers have a section of their own: this may
-  // be inlined into a function in any other.
+  // Makes one attempt. Returns false if it was aborted. Start and abort handler
+  // are recorded in __rseq_cs, in the group of the function, so the linker may
+  // discard them with it. The range begins before the area is set: a trap that
+  // finds a thread at `start` does not abort it, so that a test may run it from
+  // there to its end. A fixed register and no output: GCC before 12.4 drops
+  // some asm goto statements that have outputs. The handlers have a section of
+  // their own, since this may be inlined into a function in any other section.
   [[gnu::always_inline]] static inline bool TryAdd(char* address,
                                                    size_t set_bytes,
                                                    ptrdiff_t area,
@@ -226,8 +229,8 @@ class PerCpuMemory {
   }
 #endif
 
-  // Where the kernel keeps what it tells a thread, and of that, the index;
-  // from the thread pointer. 0 on path atomic.
+  // Offsets from the thread pointer: of the area where the kernel keeps a
+  // thread's data, and of the index in it. 0 on path atomic.
   ptrdiff_t area_ = 0;
   ptrdiff_t index_ = 0;
   char* base_ = nullptr;
@@ -264,8 +267,8 @@ class PerCpuCells final : public PerCpuMemory {
     AddAtomically(cell, count);
   }
 
-  // Adds 1 to `cell`, after it has taken account of `value` in the cells
-  // `bounds` and `bounds + 1`.
+  // Adds 1 to `cell`, after it has raised the bounds in the cells `bounds` and
+  // `bounds + 1` to cover `value`.
   void Record(size_t bounds, size_t cell, uint64_t value) {
     VARVE_DCHECK(bounds + 1 < kCells && cell < kCells);
 #if VARVE_HAVE_RSEQ
@@ -280,7 +283,7 @@ class PerCpuCells final : public PerCpuMemory {
     RecordAtomically(bounds, cell, value);
   }
 
-  // T4. Modulo 2^64.
+  // T4. Returns the sum modulo 2^64.
   uint64_t Sum(size_t cell) const {
     uint64_t sum = 0;
     for (size_t i = 0; i < set_count(); ++i) {
@@ -291,11 +294,11 @@ class PerCpuCells final : public PerCpuMemory {
   }
 };
 
-// Zeroed memory that is used page by page; null if there is no address space.
+// Returns zeroed memory that is used page by page, or null if there is no
+// address space.
 void* ReserveZeroed(size_t bytes);
 void ReleaseReserved(void* memory, size_t bytes);
-// Of the pages of such memory, those that something was read from or written
-// to, in bytes.
+// Returns the bytes of the pages of such memory that were read or written.
 size_t ResidentBytes(const void* memory, size_t bytes);
 
 }  // namespace varve

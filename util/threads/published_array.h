@@ -1,32 +1,33 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// An array of pointers to which one thread at a time appends, and which others
-// walk meanwhile without a lock, with the next pointers prefetched. It only
-// grows: what is behind the pointers says whether it is in use.
+// Append-only array with lock-free readers (copy on growth, reclaimed by
+// epochs). One thread at a time appends pointers. Other threads walk the array
+// concurrently without a lock, and prefetch the next pointers. The array only
+// grows. The objects themselves tell whether they are in use.
 //
 // Words and states
-//   `body_` leads to {count, capacity, items}. Items below `count` are written
-//   and never change; the others are the appender's.
+//   `body_` points to {count, capacity, items}. Items below `count` are written
+//   and never change. The others belong to the appender.
 // Transitions
 //   T31 append with capacity: the item, then `count` + 1 (release).
 //   T32 append without: a body of twice the capacity gets a copy of the items
-//       and the new one, then takes the place of the old one (release), which
-//       is retired through the read-side critical sections.
+//       and the new one, then replaces the old body (release), which is retired
+//       by epoch.h.
 //   T33 walk, in a read-side critical section: `body_` (acquire), `count`
-//      (acquire), items.
+//       (acquire), items.
 // Invariants
 //   I31 a walk sees all items whose append happened before it, each once.
 // Why each order is needed
 //   The releases of T31 and T32 pair with the acquires of T33: a walker that
-//   finds an item finds what it points to as it was when appended.
+//   finds an item sees the object that it points to as it was when appended.
 // Bad interleavings prevented
-//   B31 a walker still reads the body that T32 replaces: it is retired, and
-//       the walker is in a section.
+//   B31 a walker still reads the body that T32 replaces: it is retired, and the
+//       walker is in a section.
 // Freshness and progress
-//   A walk may miss what is being appended, and waits for nobody.
+//   A walk may miss an item that is being appended. It waits for no thread.
 // Reclamation
-//   Bodies by the limbo list; the last one by the destructor.
+//   Replaced bodies by the limbo list; the last one by the destructor.
 
 #include <atomic>
 #include <cstddef>
@@ -42,11 +43,12 @@ class PublishedArray {
   PublishedArray() = default;
   PublishedArray(const PublishedArray&) = delete;
   PublishedArray& operator=(const PublishedArray&) = delete;
-  // REQUIRES: nobody walks it any more.
+  // REQUIRES: no thread walks it any more.
   // relaxed: see above.
   ~PublishedArray() { Body::Delete(body_.load(std::memory_order_relaxed)); }
 
-  // REQUIRES: one caller at a time. May free what others have retired.
+  // REQUIRES: one caller at a time. May free objects that other threads have
+  // retired.
   void Append(T* item) {
     // relaxed, both: only appenders write them.
     Body* const body = body_.load(std::memory_order_relaxed);
@@ -76,8 +78,7 @@ class PublishedArray {
   }
 
   // Calls function(T*) for each item.
-  // REQUIRES: inside a read-side critical section, or no append comes
-  // meanwhile.
+  // REQUIRES: inside a read-side critical section, or no concurrent append.
   template <typename Function>
   void ForEach(Function function) const {
     constexpr size_t kAhead = 16;
@@ -99,7 +100,7 @@ class PublishedArray {
     return body == nullptr ? 0 : body->count.load(std::memory_order_relaxed);
   }
 
-  // Of the body, about.
+  // Returns the approximate size of the body.
   size_t MemoryUsage() const {
     // relaxed: only appenders write it.
     const Body* const body = body_.load(std::memory_order_relaxed);

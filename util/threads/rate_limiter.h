@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The token bucket behind NewGenericRateLimiter.
+// The token bucket of NewGenericRateLimiter.
 //
-// Who finds the bucket too empty joins the queue of its priority. Of all that
-// wait, one at a time is the timekeeper: it sleeps until the bucket holds what
-// the next in turn wants, hands out tokens, and gives its office on when it
-// has got its own. The others sleep until they are granted theirs, so each
-// refill wakes one thread, not all.
+// A request that finds too few tokens joins the queue of its priority. One
+// waiter at a time is the timekeeper. It sleeps until the bucket holds enough
+// for the next request, grants tokens, and passes its role on when its own
+// request is granted. The others sleep until theirs is granted, so each refill
+// wakes one thread and not all.
 
 #include <cstdint>
 #include <deque>
@@ -18,13 +18,13 @@
 
 namespace varve {
 
-// Time as the limiter sees it; tests have another.
+// The limiter's clock. Tests replace it.
 // Thread-safety: thread-safe.
 class RateLimiterClock {
  public:
   virtual ~RateLimiterClock() = default;
   virtual uint64_t NowMicros() = 0;
-  // Waits for a signal or for the time to pass; may return early.
+  // Waits for a signal or until the time has passed. May return early.
   virtual void WaitFor(CondVar* wake, Mutex* mutex, uint64_t time_us)
       VARVE_REQUIRES(mutex) = 0;
 };
@@ -45,7 +45,7 @@ class TokenBucket final : public RateLimiter {
       VARVE_EXCLUDES(mutex_);
   uint64_t GetTotalRequests(Priority priority) const override
       VARVE_EXCLUDES(mutex_);
-  // Requests that wait.
+  // Returns the number of waiting requests.
   size_t TEST_WaitingCount() const VARVE_EXCLUDES(mutex_);
 
  private:
@@ -57,11 +57,11 @@ class TokenBucket final : public RateLimiter {
   };
 
   void RequestPiece(uint64_t bytes, Priority priority) VARVE_REQUIRES(mutex_);
-  // Microseconds until the bucket would hold so many bytes.
+  // Returns the microseconds until the bucket holds `bytes` bytes.
   uint64_t MicrosUntil(double bytes) const VARVE_REQUIRES(mutex_);
   double Wanted(const Waiter& waiter) const VARVE_REQUIRES(mutex_);
   void Refill() VARVE_REQUIRES(mutex_);
-  // Whose turn it is, or null.
+  // Returns the queue to serve next, or null.
   std::deque<Waiter*>* NextQueue() VARVE_REQUIRES(mutex_);
   void Grant() VARVE_REQUIRES(mutex_);
 

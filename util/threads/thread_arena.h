@@ -1,22 +1,22 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Per-thread arenas. What a call needs besides its arguments (the tree of an
-// iterator, buffers of keys, scratch of a MultiGet) lies in one piece of
-// memory, which is handed out from front to back, and goes back as a whole to
-// the thread that ends the use. The next use takes it from that thread's
-// record, without asking the allocator.
+// Per-thread arenas. A call needs memory besides its arguments: the iterator
+// tree, key buffers, MultiGet scratch. All of it comes from one arena, which
+// allocates by advancing an offset. When the use ends, the whole arena goes to
+// the thread that ended it. The next use takes it from that thread's record and
+// does not call the allocator.
 //
-// An arena that is kept holds memory and nothing else: no pin, no reference.
-// Its root may remember where it pointed to, by a number that tells whether
-// that is still there.
+// An arena that is kept holds only memory: no pin and no reference. Its root
+// may remember an object that it pointed to, with a number that tells whether
+// the object still exists.
 //
-// A thread keeps some arenas of each kind, each of a bounded size. One that
-// had to take more pieces is fragmented: these are given back, and it gets one
-// piece of the sum, or goes if that is beyond the bound.
+// A thread keeps some arenas of each kind, each of a bounded size. An arena
+// that needed several pieces is fragmented. Its pieces are freed. It then gets
+// one piece of their total size, or is freed if that is above the bound.
 //
-// Thread-safety: an arena is owned by one thread at a time; it may end its
-// use on another one than it began, and is then that one's.
+// Thread-safety: an arena is owned by one thread at a time. Its use may end on
+// another thread than it began. It then belongs to that thread.
 
 #include <bit>
 #include <cstddef>
@@ -35,22 +35,22 @@ enum class ArenaKind : uint8_t { kIterator, kMultiGet };
 
 class ThreadArena {
  public:
-  // Of one arena that is kept, and how many a thread keeps of each kind.
+  // The size limit of one kept arena, and how many a thread keeps of each kind.
   static constexpr size_t kMaxKeptBytes = size_t{256} << 10;
   static constexpr uint32_t kMaxKept = 4;
 
-  // The newest that the calling thread keeps for which matches(root) is true.
-  // If there is none: a new one, whose root is null, as long as it does not
-  // keep its full number, else the oldest.
+  // Returns the newest arena kept by the calling thread for which matches(root)
+  // is true. If there is none, it returns a new one, whose root is null. If the
+  // thread keeps its full number, it returns the oldest one instead.
   template <typename Matches>
   static ThreadArena* Take(ArenaKind kind, Matches matches);
   static ThreadArena* Take(ArenaKind kind) {
     return Take(kind, [](const void*) { return true; });
   }
 
-  // Ends the use: the calling thread keeps it, or it is freed; if the thread
-  // keeps its full number, the oldest goes. REQUIRES: the root is ready to be
-  // kept: it needs nobody else.
+  // Ends the use. The calling thread keeps the arena, or it is freed. If the
+  // thread keeps its full number, the oldest is freed. REQUIRES: the root is
+  // ready to be kept: it depends on no other object.
   void GiveBack();
 
   // Lives until Reset, or until the arena is freed. Aligned to kAlignment.
@@ -64,23 +64,23 @@ class ThreadArena {
     return result;
   }
 
-  // What is found again when the arena is taken, and how to destroy it, for
-  // when the arena is not kept. It lies in the arena, where Reset forgets
-  // it.
+  // The object that is found again when the arena is taken, and how to destroy
+  // it if the arena is not kept. It is allocated in the arena, and Reset
+  // discards it.
   void* root() const { return root_; }
   void SetRoot(void* root, void (*destroy)(void*)) {
     root_ = root;
     destroy_ = destroy;
   }
 
-  // Destroys the root, and takes all memory back.
+  // Destroys the root, and frees all allocations for reuse.
   void Reset();
 
-  // Of all its pieces.
+  // Returns the total size of its pieces.
   size_t bytes() const { return bytes_; }
 
-  // Frees what the thread of the record keeps. REQUIRES: no other thread uses
-  // the record.
+  // Frees the arenas that the thread of the record keeps. REQUIRES: no other
+  // thread uses the record.
   static void FreeKept(ThreadRecord* record);
 
   static constexpr size_t kAlignment = 16;
@@ -118,7 +118,7 @@ class ThreadArena {
   char* end_;
   const ArenaKind kind_;
   size_t bytes_;
-  const size_t own_bytes_;  // Of the first piece, which begins with this.
+  const size_t own_bytes_;  // The first piece, which holds this.
   MemoryAccount* const account_;
   Piece* pieces_ = nullptr;
   void* root_ = nullptr;
@@ -149,7 +149,7 @@ ThreadArena* ThreadArena::Take(ArenaKind kind, Matches matches) {
   return taken;
 }
 
-// Lends an arena without contents for a scope, or, if `fresh`, null.
+// Lends an empty arena for a scope, or null if `fresh`.
 class ScopedArena {
  public:
   ScopedArena(ArenaKind kind, bool fresh)
@@ -168,8 +168,9 @@ class ScopedArena {
   ThreadArena* const memory_;
 };
 
-// Objects of these classes lie in an arena, if `new` is given one, and then
-// `delete` destroys them without giving memory back; else on the heap.
+// A base class for objects that are allocated in an arena if `new` is given
+// one. Then `delete` destroys them without freeing memory. Otherwise they are
+// on the heap.
 class InArena {
  public:
   static void* operator new(size_t size) { return New(size, nullptr); }
@@ -200,7 +201,7 @@ class InArena {
   }
 };
 
-// For containers that lie in an arena; in none (null) they use the heap.
+// An allocator for containers in an arena. With null they use the heap.
 template <typename T>
 class ArenaAllocator {
  public:
@@ -234,8 +235,8 @@ class ArenaAllocator {
 template <typename T>
 using ArenaVector = std::vector<T, ArenaAllocator<T>>;
 
-// Bytes that grow on demand: in an arena, or, if there is none or they are
-// many, on the heap.
+// A byte buffer that grows on demand. It is in an arena. It is on the heap if
+// there is no arena or the buffer is large.
 class ArenaBuffer {
  public:
   static constexpr size_t kMaxBytesInArena = size_t{32} << 10;
@@ -257,16 +258,17 @@ class ArenaBuffer {
   char* data() const { return data_; }
   size_t capacity() const { return capacity_; }
 
-  // Makes space for so many bytes; what is there is lost if it must grow.
+  // Makes space for `bytes` bytes. The contents are lost if the buffer must
+  // grow.
   char* Reserve(size_t bytes) {
     if (bytes > capacity_ || data_ == nullptr) Grow(bytes, nullptr, 0);
     return data_;
   }
-  // The same, in new memory that begins with a copy of `kept`, which may lie
-  // in the old.
+  // Makes space in new memory that begins with a copy of `kept`, which may
+  // point into the old memory.
   char* Grow(size_t bytes, const char* kept, size_t kept_bytes);
 
-  // Gives up memory on the heap, and says whether there was some.
+  // Frees memory on the heap. Returns true if there was some.
   bool Trim() {
     if (heap_ == nullptr) return false;
     Release();

@@ -26,13 +26,13 @@ struct ThreadPoolOptions {
   bool lower_cpu_priority = false;
 };
 
-// In a child made by fork() it is as if no job had ever been scheduled: those
-// that wait are the parent's, and new threads are started for new ones.
+// A forked child starts with an empty pool: the parent's waiting jobs do not
+// run in it, and new jobs start new threads.
 class ThreadPool final : private ForkWatch {
  public:
-  // At most one thread, until SetThreads says otherwise; none started yet.
+  // Allows at most one thread until SetThreads. Starts none.
   explicit ThreadPool(ThreadPoolOptions options = {});
-  // Runs all that is queued, also what those jobs schedule, then joins.
+  // Runs all queued jobs, and the jobs that these schedule, then joins.
   // REQUIRES: not called from a job of this pool.
   ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
@@ -47,11 +47,11 @@ class ThreadPool final : private ForkWatch {
   // the system refuses to start one.
   Status Schedule(std::function<void()> job) VARVE_EXCLUDES(mu_);
 
-  // Jobs that wait; those running are not counted.
+  // Returns the number of waiting jobs, without the running ones.
   size_t TEST_QueueLength() const VARVE_EXCLUDES(mu_);
 
-  // Returns once no job waits or runs. Jobs scheduled meanwhile prolong it.
-  // REQUIRES: not called from a job of this pool.
+  // Returns once no job waits or runs. Jobs scheduled during the call prolong
+  // it. REQUIRES: not called from a job of this pool.
   void WaitForIdle() VARVE_EXCLUDES(mu_);
 
  private:
@@ -61,7 +61,7 @@ class ThreadPool final : private ForkWatch {
   void DropInheritedJobs() VARVE_REQUIRES(mu_);
   void Run() VARVE_EXCLUDES(mu_);
   void PrepareThread(size_t thread_index) const;
-  // 0, or the errno of the attempt.
+  // Returns 0, or the errno of the attempt.
   int StartThread() VARVE_REQUIRES(mu_);
 
   // Immutable after construction.

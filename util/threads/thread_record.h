@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the process knows of each of its threads: a record that the thread
-// finds by one thread-local load and that other threads find in one list. It
-// carries the state of read-side critical sections (util/threads/epoch.h) and
-// the thread's slots (util/threads/thread_slots.h). A record is never freed:
-// when its thread ends, a later thread takes it over, so whoever walks the list
-// needs no lock. A child made by fork() cannot use the records of its parent.
+// One record per thread of the process. The thread finds its record by one
+// thread-local load. Other threads find it in one list. The record carries the
+// state of read-side critical sections (util/threads/epoch.h) and the thread's
+// slots (util/threads/thread_slots.h). A record is never freed: when its thread
+// ends, a later thread takes it over. Walking the list therefore needs no lock.
+// A child created by fork() cannot use its parent's records.
 
 #include <atomic>
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace varve {
 
 class ThreadArena;
 
-// See util/threads/thread_slots.h. `number` says what `pointer` is worth; it is
-// never 0 in a slot that is full.
+// See util/threads/thread_slots.h. `number` tells whether `pointer` is current.
+// It is never 0 in a full slot.
 struct ThreadSlot {
   std::atomic<void*> pointer{nullptr};
   std::atomic<uint64_t> number{0};
@@ -39,7 +39,8 @@ struct alignas(64) ThreadRecord {
   uint32_t depth = 0;  // Of nested read-side critical sections.
 
   // Set by installers, cleared by the thread: at the end of its outermost
-  // section it has to look for stale slots. See util/threads/thread_slots.h.
+  // section the thread must look for stale slots. See
+  // util/threads/thread_slots.h.
   std::atomic<bool> unchecked_slots{false};
 
   // Immutable once the record is in the list.
@@ -65,8 +66,8 @@ struct alignas(64) ThreadRecord {
   std::atomic<uint64_t> path_counters[kMaxPathCounters] = {};
 };
 
-// Guards the registry: which records have a thread, and who owns which slots.
-// It is taken before any mutex of a slot owner, never after.
+// Guards the registry: the assignment of records to threads and of slots to
+// owners. It is taken before any mutex of a slot owner, never after.
 // Never destroyed.
 Mutex& ThreadRegistryMutex();
 
@@ -80,10 +81,10 @@ extern std::atomic<ThreadRecord*> thread_records;
 // The slow path of CurrentThreadRecord. Takes ThreadRegistryMutex().
 [[gnu::noinline, gnu::cold]] ThreadRecord* RegisterThread();
 
-// The calling thread's record, from its first use to its end; a use still later
-// (in the destructor of another thread-local) gets a record again. The first
-// use takes ThreadRegistryMutex(): REQUIRES that the caller then holds neither
-// this nor a slot owner's mutex.
+// Returns the calling thread's record, from its first use to its end. A later
+// use (in the destructor of another thread-local) gets a record again.
+// The first use takes ThreadRegistryMutex(). REQUIRES: the caller then holds
+// neither this nor a slot owner's mutex.
 // Do not keep the pointer where the code may continue on another thread.
 inline ThreadRecord* CurrentThreadRecord() {
   ThreadRecord* record = current_thread_record;
@@ -92,9 +93,8 @@ inline ThreadRecord* CurrentThreadRecord() {
   return record;
 }
 
-// Calls function(ThreadRecord*) for each record there is, also those that wait
-// for a new thread. Takes no mutex; a record that is added meanwhile may be
-// missed.
+// Calls function(ThreadRecord*) for each record, including records without a
+// thread. Takes no mutex. It may miss a record that is added during the call.
 template <typename Function>
 void ForEachThreadRecord(Function function) {
   // acquire: pairs with the release in RegisterThread that adds a record.

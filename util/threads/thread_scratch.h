@@ -3,16 +3,16 @@
 
 // Memory that a thread keeps from call to call, such as a buffer that grows.
 //
-// A plain thread_local object with a destructor is gone while destructors of
-// other thread-local objects may still read the database. A use as late as
-// that gets an object for itself alone.
+// A plain thread_local object with a destructor is already destroyed while
+// destructors of other thread-local objects may still read the database. Such a
+// late use gets an object of its own.
 // Thread-safety: each thread has its own.
 
 namespace varve {
 
-// Lends the calling thread's T of that tag for a scope. Within it, as when a
-// comparator reads in the middle of a read, a scope of the same tag gets an
-// object for itself alone, too.
+// Lends the calling thread's T of that tag for a scope. A nested scope of the
+// same tag gets an object of its own. Scopes nest if a comparator reads in the
+// middle of a read.
 template <typename T, typename Tag>
 class ThreadScratch {
  public:
