@@ -13,7 +13,7 @@ TITLE = "Starting to read"
 def run(lab):
     lab.report.text("What comes before a read that takes less than a "
                     "microsecond, each beginning in both forms. See "
-                    "docs/read_transactions.md.")
+                    "docs/snapshots.md.")
     snapshots(lab)
     small_pieces(lab)
     iterators(lab)

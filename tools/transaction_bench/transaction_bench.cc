@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What it costs to start reading: see docs/read_transactions.md. Each
+// Measures the cost of starting to read: see docs/snapshots.md. Each
 // transaction_bench_<topic>.cc registers benchmarks of its own; this one has
 // those of snapshots. Time is the wall's time of one operation of one thread,
 // divided by the threads: what all of them together get done.
