@@ -9,7 +9,7 @@ namespace varve {
 
 namespace {
 
-// Of a batch in memory; a thread keeps so much.
+// Maximum bytes of a batch, which a thread keeps allocated.
 constexpr size_t kMaxBytes = size_t{1} << 20;
 
 }  // namespace
@@ -28,8 +28,8 @@ BlockBatch::Added BlockBatch::Add(const ReadOptions& options,
     const Waiting& other = blocks_[*index];
     if (other.i == i && other.core == &core) return Added::kRead;
   }
-  // The file may want to be read in larger units: then all those around the
-  // block are read, to save the copy.
+  // Some files must be read in larger units. Then the units around the block
+  // are read in full, which saves a copy.
   const BlockHandle& handle = core.index.handle(i);
   const size_t alignment = core.file->RequiredAlignment();
   const size_t mask = alignment - 1;

@@ -1,12 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Data blocks that are not in memory, of any tables of one database, read in
-// one submission. What is read, checked and kept, and what is told of errors,
-// is as in TableCore::ReadDataBlock.
+// Reads many uncached data blocks, of any tables of one database, in one
+// submission. Verification, admission to the cache and errors are as in
+// TableCore::ReadDataBlock.
 //
-// Add the blocks, then Read, which asks to Take each as soon as it is there,
-// while others are still under way; Clear to begin again.
+// Add the blocks, then call Read. It reports each block as soon as it has
+// arrived, while others are still being read. Take the block then. Clear begins
+// a new batch.
 // Thread-safety: owned by one thread.
 
 #include <cstddef>
@@ -28,27 +29,28 @@ class BlockBatch {
  public:
   enum class Added : uint8_t {
     kRead,     // Will be read.
-    kCached,   // Was found after all.
-    kFull,     // No space before the next Clear.
-    kRefused,  // Not for a batch: it is too large, or its place is wrong.
+    kCached,   // Found in the cache after all.
+    kFull,     // No space until the next Clear.
+    kRefused,  // Too large for a batch, or outside the file.
   };
 
   void Clear();
   bool empty() const { return blocks_.size() == 0; }
 
-  // Block i of a table, which must outlive the batch. kRead sets *index to
-  // what Take wants, the same for the same block; kCached sets *cached.
+  // Adds block i of a table, which must outlive the batch. kRead sets *index to
+  // the argument for Take; repeated additions of a block get the same index.
+  // kCached sets *cached.
   Added Add(const ReadOptions& options, const TableCore& core, size_t i,
             size_t* index, BlockRef* cached);
 
-  // Calls arrived(index) for each.
+  // Reads the blocks. Calls arrived(index) for each.
   void Read(const std::function<void(size_t)>& arrived);
 
-  // The block, or, where the cache has no place for it, only its body, which
-  // is valid until the next Take.
+  // Returns the block that has arrived. If the cache does not admit it, sets
+  // only its body, which is valid until the next Take.
   Status Take(size_t index, BlockRef* block, Slice* body);
-  // The same for a further lookup, before another block is taken. False if the
-  // block has left the cache already.
+  // Returns a taken block again, for another lookup, before another block is
+  // taken. Returns false if the block has left the cache already.
   bool TakeAgain(size_t index, BlockRef* block) const;
 
  private:
@@ -57,7 +59,7 @@ class BlockBatch {
     size_t i;
     bool verify;
     bool keep;
-    size_t lead;    // Bytes of the read before the block.
+    size_t lead;    // Bytes that are read before the block.
     size_t memory;  // Offset in memory_.
   };
 

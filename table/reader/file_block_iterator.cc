@@ -35,8 +35,8 @@ int FileBlockIterator::Compare(const Slice& internal_key, const Slice& user_key,
 
 bool FileBlockIterator::FindRestart(const Slice& user_key, uint64_t trailer,
                                     uint32_t* found) {
-  // The key of `left` is before the one sought, or it is the first; those
-  // behind `right` are not.
+  // The key of `left` is before the target, or `left` is the first. Keys after
+  // `right` are not before the target.
   uint32_t left = 0;
   uint32_t right = restart_count_ - 1;
   while (left < right) {
@@ -49,8 +49,8 @@ bool FileBlockIterator::FindRestart(const Slice& user_key, uint64_t trailer,
           std::to_string(RestartOffset(middle)) + ", is not that of an entry");
       return false;
     }
-    // A global sequence number may put this key before the one sought; then
-    // the walk begins earlier than it could.
+    // A global sequence number may sort this key before the target. Then the
+    // scan begins earlier than necessary.
     if (Compare(scanner_->key(), user_key, trailer) < 0) {
       left = middle;
     } else {

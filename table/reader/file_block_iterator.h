@@ -1,14 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The walk through a data block in its file's form, in which each key shares
-// bytes with the one before and the restart points are keys that stand in
-// full. To make a block that is read once into one in memory
-// (table/block/block.h) costs more than this walk to the few entries that are
-// wanted.
+// Iterates over a data block in its file's format, in which each key shares
+// bytes with the key before it, and restart points have full keys. For a block
+// that is read once, this costs less than building the block in memory
+// (table/block/block.h).
 //
-// Nothing is known of the bytes but, mostly, their checksum: each step is
-// checked. Damage that no step comes across is not noticed here.
+// At most the checksum of the bytes is known to be right, so each step is
+// checked. Damage is reported only when a step reaches it.
 //
 // Thread-safety: owned by one thread at a time.
 
@@ -26,7 +25,7 @@ namespace varve {
 
 class FileBlockIterator {
  public:
-  // Shows where it stands in *position, which must outlive it.
+  // Stores the current entry in *position, which must outlive the iterator.
   // `memory`, for long keys, may be null.
   explicit FileBlockIterator(IteratorPosition* position,
                              ThreadArena* memory = nullptr)
@@ -34,34 +33,36 @@ class FileBlockIterator {
   FileBlockIterator(const FileBlockIterator&) = delete;
   FileBlockIterator& operator=(const FileBlockIterator&) = delete;
 
-  // Turns to a block's body, standing nowhere in it; both must outlive its
-  // use. A global sequence number other than 0 takes the place of those of the
-  // keys. See status(); a body that it refuses must be left again.
+  // Attaches a block's body. The iterator is not valid until it is positioned.
+  // The body and the comparator must outlive its use. A global sequence number
+  // other than 0 replaces those in the keys. Errors are in status(); after one,
+  // attach another body before any other call.
   void Reset(const Slice& body, const InternalKeyComparator* comparator,
              SequenceNumber global_sequence);
 
   void SeekToFirst();
-  // To the first entry at or behind the internal key.
+  // Moves to the first entry at or after the internal key.
   void Seek(const Slice& internal_key);
-  // REQUIRES: it stands on an entry. Keys are valid until the next move,
-  // values as long as the body.
+  // Moves to the next entry. Keys are valid until the next move, values as long
+  // as the body.
+  // REQUIRES: it is at an entry.
   void Next();
 
-  // Leaves the body, and gives up memory on the heap.
+  // Detaches the body and frees heap memory.
   void ResetForReuse() {
     scanner_.reset();
     long_key_.Trim();
     renumbered_key_.Trim();
   }
 
-  // OK behind the last entry; else what stopped it, or is wrong with the body.
-  // It is left to the caller to name file and offset.
+  // OK after the last entry; otherwise the error in the body. The caller adds
+  // file and offset.
   const Status& status() const { return status_; }
 
  private:
   uint32_t RestartOffset(uint32_t i) const;
-  // The last restart point whose key is before the internal key, or the first.
-  // False at damage.
+  // Finds the last restart point whose key is before the internal key, or the
+  // first one. Returns false at damage.
   bool FindRestart(const Slice& user_key, uint64_t trailer, uint32_t* found);
   void GoTo(uint32_t restart);
   // Makes the scanner's next entry the current one.
@@ -75,7 +76,7 @@ class FileBlockIterator {
   const char* restarts_ = nullptr;
   uint32_t restart_count_ = 0;
   ArenaBuffer long_key_;
-  std::optional<EntryScanner> scanner_;  // Of the body.
+  std::optional<EntryScanner> scanner_;  // On the body.
   ArenaBuffer renumbered_key_;           // With the global sequence number.
   Status status_;
 };

@@ -15,15 +15,15 @@ namespace varve {
 
 namespace {
 
-// How often more files are tried than fitted last; see Descriptors.
+// After how many opens at the bound it is raised; see Descriptors.
 constexpr size_t kProbeOpens = 64;
 
 constexpr char kGone[] =
     "another process has removed or replaced the file since the database was "
     "opened for reading; open it again";
 
-// What tells a file from another one of the same name. Links and reads change
-// nothing of it.
+// Tells a file from another one of the same name. Links and reads do not change
+// it.
 struct FileStamp {
   dev_t device = 0;
   ino_t inode = 0;
@@ -120,7 +120,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
 
   static constexpr uint32_t kOpen = 1u << 31;
 
-  // Without `waits`, Busy if it had to wait for others.
+  // Returns Busy if `waits` is false and it would have to wait.
   Status Pin(bool waits = true) const {
     // T1. acquire pairs with the release of T2: target_ is seen.
     const uint32_t before = state_.fetch_add(1, std::memory_order_acquire);
@@ -129,7 +129,8 @@ class FilePool::PooledFile final : public RandomAccessFile {
       Status s = pool_->OpenPinned(const_cast<PooledFile*>(this), waits);
       if (!s.ok() && !s.IsBusy())
         RecordTick(pool_->statistics_, Ticker::kNoFileErrors, 1);
-      // It was there: a read that says NotFound would speak of a key.
+      // The file existed before. NotFound would mean that the key does not
+      // exist.
       if (s.IsNotFound()) {
         s = pool_->other_writers_
                 ? Gone(path_)
@@ -144,8 +145,8 @@ class FilePool::PooledFile final : public RandomAccessFile {
     return Status();
   }
   void Unpin() const {
-    // T3, B2. seq_cst, both: who waits sees that the pin is gone, or is seen
-    // to wait. As a release it pairs with the acquire of T4.
+    // T3, B2. seq_cst, both: a waiting thread sees that the pin is gone, or is
+    // seen to wait. As a release it pairs with the acquire of T4.
     const uint32_t before = state_.fetch_sub(1, std::memory_order_seq_cst);
     if ((before & ~kOpen) == 1 &&
         pool_->waiting_.load(std::memory_order_seq_cst) > 0) [[unlikely]] {
@@ -153,7 +154,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
       pool_->changed_.SignalAll();
     }
   }
-  // T4. False if it is pinned.
+  // T4. Returns false if the file is pinned.
   bool TakeOpenBit() {
     uint32_t expected = kOpen;
     // seq_cst: as an acquire it pairs with the release of T3; B2.
@@ -161,7 +162,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
                                           std::memory_order_seq_cst);
   }
 
-  // The result may lie in memory of the target, which may be closed soon.
+  // The result may point into memory of the target, which may be closed soon.
   static void KeepResult(Slice* result, char* scratch) {
     if (result->empty() || result->data() == scratch) return;
     memmove(scratch, result->data(), result->size());
@@ -176,7 +177,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
   mutable std::atomic<size_t> alignment_{1};
   std::unique_ptr<RandomAccessFile> target_;
 
-  // Of the target that was opened first. Only with other_writers_, and for the
+  // The stamp of the first target. Used only with other_writers_, and by the
   // thread that opens the file.
   std::optional<FileStamp> stamp_;
 
@@ -224,7 +225,7 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
       // relaxed: the bit changes under the mutex only.
       if ((file->state_.load(std::memory_order_relaxed) & PooledFile::kOpen) !=
           0) {
-        // acquire: as T1, though the mutex has ordered it already.
+        // acquire: as in T1, although the mutex has ordered it already.
         file->state_.fetch_add(1, std::memory_order_acquire);
         return Status();
       }
@@ -237,7 +238,7 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
         waiting_.fetch_add(1, std::memory_order_seq_cst);
         victim = TakeVictim();
         if (victim == nullptr) changed_.Wait(&mu_);
-        // relaxed: who signals for nothing does no harm.
+        // relaxed: an unneeded signal does no harm.
         waiting_.fetch_sub(1, std::memory_order_relaxed);
         if (victim != nullptr) break;
         continue;
@@ -281,7 +282,8 @@ bool FilePool::TakePlace() {
 
 Status FilePool::OpenTarget(PooledFile* file, bool waits) {
   const LocalSpan span("open file");
-  // The env has asked all pools already. This is for one of another kind.
+  // The env has called all pools already. This loop is for an env that does
+  // not.
   for (;;) {
     std::optional<NoDescriptorWait> no_wait;
     if (!waits) no_wait.emplace();
@@ -348,12 +350,13 @@ void FilePool::GivePlacesBack(size_t count) {
 }
 
 std::unique_ptr<RandomAccessFile> FilePool::TakeVictim() {
-  // Files lose their mark in the first turn and go in the second.
+  // Files lose their mark in the first turn and are closed in the second.
   for (size_t looks = 2 * ring_.size() + 1; looks > 0 && !ring_.empty();
        --looks) {
     if (hand_ >= ring_.size()) hand_ = 0;
     PooledFile* const file = ring_[hand_];
-    // The newest file comes to the place of one that goes, behind the hand.
+    // The newest file takes the place of an evicted one, which the hand has
+    // passed.
     ++hand_;
     // relaxed: a hint.
     if (file->referenced_.load(std::memory_order_relaxed)) {
@@ -386,7 +389,7 @@ void FilePool::RemoveFromRing(PooledFile* file) {
 void FilePool::Forget(PooledFile* file) {
   {
     MutexLock lock(&mu_);
-    // relaxed: nobody reads the file any more.
+    // relaxed: no thread reads the file any more.
     if ((file->state_.load(std::memory_order_relaxed) & PooledFile::kOpen) ==
         0) {
       return;

@@ -10,8 +10,7 @@
 
 namespace varve {
 
-// Where a lookup puts the value that it finds: a string of the caller's, or a
-// PinnableSlice. One of the two.
+// The destination of a lookup's value: the caller's string or a PinnableSlice.
 // Thread-safety: owned by one thread.
 class ReadTarget {
  public:
@@ -25,7 +24,7 @@ class ReadTarget {
       pinned_->Reset();
     }
   }
-  // A value whose memory goes away soon.
+  // Sets a value whose memory is freed soon.
   void SetCopy(const Slice& value) {
     if (copy_ != nullptr) {
       copy_->assign(value.data(), value.size());
@@ -34,7 +33,8 @@ class ReadTarget {
     }
     size_ = value.size();
   }
-  // A value in a block that the read-side critical section at hand protects.
+  // Sets a value in a block that the current read-side critical section
+  // protects.
   void SetFromCached(const Slice& value, Block* block) {
     if (copy_ != nullptr) {
       copy_->assign(value.data(), value.size());
@@ -44,7 +44,8 @@ class ReadTarget {
     }
     size_ = value.size();
   }
-  // A value in a block that the ref holds, which is taken over.
+  // Sets a value in the block of the ref, and takes over the ref if the value
+  // is pinned.
   void SetFromRef(const Slice& value, BlockRef* block) {
     if (copy_ != nullptr) {
       copy_->assign(value.data(), value.size());
@@ -54,7 +55,7 @@ class ReadTarget {
     }
     size_ = value.size();
   }
-  // Of the value that was set.
+  // Returns the size of the value.
   size_t size() const { return size_; }
 
  private:

@@ -67,7 +67,7 @@ void Table::StartProbe(TableProbe* probe) const {
   if (core_.tombstones != nullptr) [[unlikely]] {
     probe->cover = core_.tombstones->MaxCovering(probe->lookup.user_key,
                                                  probe->lookup.sequence);
-    // Stays so unless a newer version is found.
+    // Remains unless a newer version is found.
     if (probe->cover != 0) probe->result->state = LookupState::kDeleted;
   }
   probe->in_node = core_.index.has_prefixes() &&
@@ -141,7 +141,7 @@ void Table::FinishProbe(TableProbe* probe) const {
     for (uint32_t i = probe->candidate; i < count;
          i = block->FindCandidate(lookup.hash, i + 1)) {
       const Block::Entry entry = block->EntryAt(i);
-      // Versions stand newest first.
+      // Versions are sorted newest first.
       if (entry.trailer >> 8 > lookup.sequence || !(entry.rest == rest)) {
         continue;
       }
@@ -182,7 +182,7 @@ void Table::GetFromBlocks(TableProbe* probe) const {
     } else {
       Count(*probe, ReadCounts::kFilterUseful);
     }
-    // The versions of one key may go on in the next block.
+    // The versions of one key may continue in the next block.
     if (!core_.index.MayContinue(i, lookup.user_key)) return;
   }
 }
@@ -211,7 +211,7 @@ void Table::ReadBlocks(TableProbe** probes, size_t count) {
       const TableCore& core = probe->table->core();
       const size_t i = probe->block_index;
       read_of[end] = kNone;
-      // Then it is the next block that counts, which FinishProbe finds.
+      // Then the next block decides, which FinishProbe finds.
       if (!core.filter.MayMatchInBlock(probe->lookup.user_key,
                                        core.index.handle(i).offset)) {
         continue;
@@ -253,7 +253,7 @@ bool Table::FindInBlock(BlockRef* block, TableProbe* probe) const {
   const uint32_t found = found_in.LowerBound(comparator, lookup.user_key,
                                              SeekTrailer(lookup.sequence));
   if (found == found_in.EntryCount()) return false;
-  // The entry is the first at or behind what was sought: is it of that key?
+  // The entry is the first at or after the target. Check that it has the key.
   const Block::Entry entry = found_in.EntryAt(found);
   Slice rest = lookup.user_key;
   const Slice prefix = found_in.Prefix();
@@ -330,7 +330,7 @@ void Table::AppendAnchors(size_t count,
     const BlockHandle& end = index.handle(last);
     const uint64_t end_offset = end.offset + end.size + kBlockTrailerSize;
     const uint64_t offset = index.handle(begin).offset;
-    // Nothing says that blocks lie in the order of their keys.
+    // Blocks need not be in the order of their keys.
     anchors->push_back({index.SeparatorUserKey(last).ToString(),
                         end_offset > offset ? end_offset - offset : 0});
     begin = last + 1;

@@ -21,27 +21,27 @@ namespace varve {
 
 namespace {
 
-// A prime, so that numbers with regular gaps reach all shards alike.
+// A prime, so that regularly spaced numbers spread over all shards.
 constexpr size_t kShards = 13;
-// A shard of fewer tables would evict what is in use soon.
+// A shard of fewer tables would evict tables that are used again soon.
 constexpr size_t kMinShardTables = 64;
 constexpr size_t kUnbounded = SIZE_MAX;
-// How many tables are looked at for one that nobody uses.
+// How many tables are checked to find an unused one.
 constexpr int kMaxEvictionSteps = 16;
 
-// A table that is open, or being opened by one thread while others wait.
+// A table that is open, or that one thread is opening while others wait.
 struct Slot {
   bool done = false;
   Status status;
   std::shared_ptr<Table> table;
   size_t charged_bytes = 0;
-  std::list<uint64_t>::iterator place;  // In the shard's order of use.
+  std::list<uint64_t>::iterator place;  // In the shard's LRU list.
 };
 
-// The tables whose numbers fall to it.
+// A shard: the tables whose numbers map to it.
 class Shard {
  public:
-  // With a cache, tables are charged to it; it must outlive this.
+  // If `cache` is not null, tables are charged to it. It must outlive this.
   Shard(size_t max_tables, BlockCache* charged)
       : max_tables_(max_tables), charged_(charged) {}
   Shard(const Shard&) = delete;
@@ -50,8 +50,8 @@ class Shard {
     if (charged_ != nullptr) charged_->Unreserve(charged_bytes_);
   }
 
-  // Gives the table. If it is not here, calls open(&table) without the mutex,
-  // in one thread only.
+  // Returns the table. If it is not cached, one thread calls open(&table)
+  // without the mutex.
   template <typename Open>
   Status Find(uint64_t number, Open open, std::shared_ptr<Table>* table);
 
@@ -61,8 +61,8 @@ class Shard {
  private:
   using Tables = std::vector<std::shared_ptr<Table>>;
 
-  // Take tables out, until one more fits and until no more than the shard's
-  // part of the cache is charged; the caller lets go of them without the mutex.
+  // Remove tables until one more fits, and until at most the shard's part of
+  // the cache is charged. The caller releases them without the mutex.
   void MakeSpace(Tables* garbage) VARVE_REQUIRES(mu_);
   void Charge(Slot* slot, Tables* garbage) VARVE_REQUIRES(mu_);
   void RemoveOne(Tables* garbage) VARVE_REQUIRES(mu_);
@@ -70,7 +70,7 @@ class Shard {
     return max_tables_ != kUnbounded || charged_ != nullptr;
   }
   void Remove(uint64_t number, Tables* garbage) VARVE_REQUIRES(mu_);
-  // Nobody beside the cache holds it, and it is not being opened.
+  // Returns whether only the cache holds the table and it is not being opened.
   static bool IsIdle(const Slot& slot) {
     return slot.done && slot.table.use_count() == 1;
   }
@@ -78,11 +78,11 @@ class Shard {
   const size_t max_tables_;
   BlockCache* const charged_;
   mutable Mutex mu_;
-  CondVar opened_;  // Some slot is done.
+  CondVar opened_;  // An open has ended.
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> slots_
       VARVE_GUARDED_BY(mu_);
   size_t charged_bytes_ VARVE_GUARDED_BY(mu_) = 0;
-  // Numbers, the most recently used first; only kept where it is asked for.
+  // Numbers in LRU order, the most recently used first. Kept only if needed.
   std::list<uint64_t> order_ VARVE_GUARDED_BY(mu_);
 };
 
@@ -125,7 +125,7 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
     slot->status = s;
     slot->table = made;
     const auto it = slots_.find(number);
-    // It may have been evicted meanwhile, even opened anew.
+    // It may have been evicted in the meantime, and even opened again.
     const bool here = it != slots_.end() && it->second == slot;
     if (here && !s.ok()) {
       Remove(number, &garbage);
@@ -161,7 +161,7 @@ void Shard::Charge(Slot* slot, Tables* garbage) {
   slot->charged_bytes = slot->table->ApproximateMemoryUsage();
   charged_bytes_ += slot->charged_bytes;
   charged_->Reserve(slot->charged_bytes);
-  // The newest, which is needed now, stays whatever its size.
+  // The newest table is needed now, so it stays whatever its size.
   while (charged_bytes_ > charged_->GetCapacity() / 2 / kShards &&
          slots_.size() > 1) {
     RemoveOne(garbage);
@@ -169,7 +169,7 @@ void Shard::Charge(Slot* slot, Tables* garbage) {
 }
 
 void Shard::RemoveOne(Tables* garbage) {
-  // One that is in use would keep its memory.
+  // A table in use would keep its memory.
   auto victim = std::prev(order_.end());
   auto candidate = victim;
   for (int i = 0; i < kMaxEvictionSteps; ++i, --candidate) {
@@ -227,10 +227,10 @@ struct TableCache::Rep {
   Env* const env;
   const FileOptions file_options;
   const TableReaderOptions base;
-  // Tables that are still needed may be forgotten.
+  // Whether tables that are still needed may be evicted.
   bool forgets() const { return bounded || charged != nullptr; }
 
-  BlockCache* const charged;                 // Null if tables are not.
+  BlockCache* const charged;                 // Null if tables are not charged.
   const bool bounded;                        // In number, by max_open_files.
   const std::unique_ptr<FilePool> own_pool;  // Null if it is shared.
   FilePool* const pool;
@@ -296,7 +296,7 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
   std::unique_ptr<Table> opened;
   s = Table::Open(options, std::move(file), &opened);
   *table = std::move(opened);
-  // What is wrong with a file may be just that.
+  // A wrong file size may have caused the error.
   uint64_t size = 0;
   if (s.IsCorruption() && env->GetFileSize(options.file_name, &size).ok() &&
       size != table_file.size) {

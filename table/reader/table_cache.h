@@ -13,22 +13,22 @@
 
 namespace varve {
 
-// A table file as the MANIFEST knows it.
+// A table file as described by the MANIFEST.
 struct TableFile {
   uint64_t number = 0;
   uint64_t size = 0;
-  uint64_t tail_size = 0;  // Behind the data blocks; 0 if unknown.
+  uint64_t tail_size = 0;  // After the data blocks; 0 if unknown.
   SequenceNumber largest_sequence = 0;
 };
 
 class FilePool;
 
-// What a file's metadata remember of its table: the table itself, which then
-// stays open as long as they do.
+// A cached table handle in a file's metadata. The table then stays open as long
+// as the metadata exists.
 struct CachedTableHandle {
   CachedTableHandle() = default;
-  // A copy of the metadata does not remember the table. noexcept, so that
-  // metadata move when a vector of them grows.
+  // A copy of the metadata does not keep the table. noexcept, so that metadata
+  // is moved when a vector of it grows.
   CachedTableHandle(const CachedTableHandle& other) noexcept { *this = other; }
   CachedTableHandle& operator=(const CachedTableHandle& other) noexcept {
     // relaxed, both: see below.
@@ -40,24 +40,24 @@ struct CachedTableHandle {
 
   std::atomic<const Table*> table{nullptr};
   std::shared_ptr<Table> owner;  // Guarded by the table cache's mutex.
-  // It is known that the table has no range deletions. Accessed relaxed: who
-  // does not see it yet opens the table and finds the same.
+  // The table is known to have no range deletions. Accessed relaxed: a thread
+  // that does not see it yet opens the table and finds the same.
   std::atomic<bool> without_tombstones{false};
 };
 
-// The tables of a database. What a table knows of itself (index, filter,
-// properties) stays in memory once it is read; its file is open only while it
-// is one of the `max_open_files` (-1: all) that were read lately
-// (table/reader/file_pool.h). Concurrent openers of one table share one open.
+// The tables of a database. A table's metadata (index, filter, properties)
+// stays in memory after it is read. Its file is open only while it is among the
+// `max_open_files` (-1: no limit) most recently read files
+// (table/reader/file_pool.h). Concurrent opens of one table are done once.
 // Thread-safety: thread-safe.
 class TableCache {
  public:
-  // `base` is what all tables have in common; name, size and sequence are
-  // filled in for each. With uncached_open among the file options, a table is
-  // forgotten when its file is closed (ablation table_open=uncached).
-  // With `charge_tables`, tables are charged to the block cache, and forgotten
-  // when they would take more than half of it. A `shared_pool` of the same
-  // Env and file options, whose bound then counts, must outlive this.
+  // `base` has the options of all tables. Name, size and sequence are set for
+  // each table. With uncached_open in the file options, a table is evicted when
+  // its file is closed (ablation table_open=uncached). With `charge_tables`,
+  // tables are charged to the block cache, and evicted when they would take
+  // more than half of it. `shared_pool`, if not null, must have the same Env
+  // and file options and must outlive this; its bound then applies.
   TableCache(std::string db_path, Env* env, const FileOptions& file_options,
              const TableReaderOptions& base, int max_open_files,
              bool charge_tables = false, FilePool* shared_pool = nullptr);
@@ -65,13 +65,13 @@ class TableCache {
   TableCache& operator=(const TableCache&) = delete;
   ~TableCache();
 
-  // Opens the table if it is not, trying NNNNNN.sst, then NNNNNN.ldb. A file
-  // that is shorter than the MANIFEST says is Corruption, as one that is
-  // missing. The table stays usable while the pointer is held.
+  // Returns the table, and opens it if necessary: first NNNNNN.sst, then
+  // NNNNNN.ldb. Returns Corruption if the file is missing or shorter than the
+  // MANIFEST says. The table stays usable while the pointer is held.
   Status Find(const TableFile& file, std::shared_ptr<Table>* table);
 
-  // The table, found through what the file's metadata remember of it, if no
-  // tables are forgotten: one load then. Else *owner keeps it.
+  // Returns the table through its cached handle. This is one load, unless
+  // tables can be evicted. Otherwise *owner keeps the table.
   Status Find(const TableFile& file, CachedTableHandle* handle,
               const Table** table, std::shared_ptr<Table>* owner) {
     // acquire pairs with the release in Remember: the table is seen whole.
@@ -81,24 +81,26 @@ class TableCache {
     return FindAndCache(file, handle, table, owner);
   }
 
-  // Never null; errors are in its status(). Keeps the table open, but by the
-  // handle, if there is one: then it must not outlive the file's metadata.
+  // Returns an iterator, never null. Errors are in its status(). The iterator
+  // keeps the table open. With a handle, the handle does so, and the iterator
+  // must not outlive the file's metadata.
   std::unique_ptr<InternalIterator> NewIterator(
       const ReadOptions& options, const TableFile& file,
       CachedTableHandle* handle = nullptr, ThreadArena* memory = nullptr);
 
   // See FilePool.
   void ExpectOtherWriters();
-  // All tables were there: one that is missing from now on was removed by
-  // another process, and is FilePool::Gone in place of Corruption.
+  // Declares that all tables were present. A table that is missing later was
+  // removed by another process, and returns FilePool::Gone instead of
+  // Corruption.
   void ExpectRemovals();
 
-  // Forgets a file that is about to be removed.
+  // Evicts the table of a file that is about to be removed.
   void Evict(uint64_t file_number);
 
-  // Bytes of what tables know of themselves.
+  // Returns the bytes of the tables' metadata.
   size_t ApproximateMemoryUsage() const;
-  // Files that are open.
+  // Returns the number of open files.
   size_t TEST_OpenFiles() const;
 
  private:

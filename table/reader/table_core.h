@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The parts of an open table, which lookups, iterators and verification have
-// in common. Made by the table opener.
+// The parts of an open table that lookups, iterators and verification share.
+// The table opener creates them.
 
 #include <cstdint>
 #include <memory>
@@ -24,45 +24,47 @@
 
 namespace varve {
 
-// Thread-safety: immutable once it is opened, but for the cache.
+// Thread-safety: immutable once opened, except for the cache.
 struct TableCore {
   TableCore() = default;
   TableCore(const TableCore&) = delete;
   TableCore& operator=(const TableCore&) = delete;
-  // Takes the table's blocks out of the cache.
+  // Removes the table's blocks from the cache.
   ~TableCore();
 
-  // Data block i, from the cache or the file. `readahead` may be null. Where
-  // the cache has no place for the block, only its body is read, and *block
-  // stays empty; with a null `body` the block is made then all the same.
+  // Reads data block i from the cache or the file. `readahead` may be null. If
+  // the cache does not admit the block, only its body is read, and *block stays
+  // empty. With a null `body`, the block is built anyway.
   Status ReadDataBlock(const ReadOptions& read_options, size_t i,
                        ReadaheadBuffer* readahead, BlockRef* block,
                        FileBody* body) const;
 
-  // Its steps, for who reads the bytes himself. A block that is missed is noted
-  // by the cache, which says whether it will be kept; Keep puts it there.
+  // The steps of ReadDataBlock, for callers that read the bytes themselves.
+  // WillKeep records a miss in the cache and returns whether the block will be
+  // cached. Keep inserts it.
   bool FindCached(size_t i, BlockRef* block) const;
   bool WillKeep(const ReadOptions& read_options, size_t i) const;
   BlockBuildOptions BuildOptions(bool keep) const;
   void Keep(size_t i, BlockRef* block) const;
 
   size_t ApproximateMemoryUsage() const;
-  // To be called once it is whole.
+  // Accounts for the memory of the complete table. REQUIRES: called once.
   void AccountMemory();
 
   TableReaderOptions options;
   std::unique_ptr<RandomAccessFile> file;
   Footer footer;
   std::unique_ptr<BlockLoader> loader;
-  bool names_meta_blocks = false;  // In its metaindex.
+  bool names_meta_blocks = false;  // The metaindex lists them.
   TableProperties properties;
-  // In place of the sequence numbers of all keys, if not 0.
+  // Replaces the sequence numbers of all keys, if not 0.
   SequenceNumber global_sequence = 0;
   TableIndex index;
-  // Null if there are none. Not clipped to what the table is in charge of.
+  // Null if there are none. Not clipped to the table's key range in the
+  // MANIFEST.
   std::shared_ptr<const RangeTombstoneSet> tombstones;
   BlockContents filter_contents;
-  // Answers "maybe" where it must not be asked about whole keys.
+  // Answers "maybe" if whole keys must not be queried.
   FilterReader filter;
   uint64_t cache_id = 0;  // The table's number in the block cache.
 

@@ -23,7 +23,7 @@ TableIterator::TableIterator(const ReadOptions& options, const TableCore* core,
 void TableIterator::Open(const TableCore* core,
                          std::shared_ptr<const void> owner) {
   LeaveBlock();
-  // Before the old one goes: it reads from that one's file.
+  // Before the old table is released: the buffer reads from its file.
   readahead_.Open(core->file.get(), core->options.file_size);
   core_ = core;
   owner_ = std::move(owner);
@@ -99,7 +99,7 @@ void TableIterator::EnterForward(size_t i) {
 }
 
 void TableIterator::EnterBackward(size_t i) {
-  // Before the first block comes a number that none has.
+  // After block 0, i wraps to a number that no block has.
   while (EnterBlock(i, false)) {
     entry_.SeekToLast();
     if (entry_.Valid()) return;
@@ -117,7 +117,7 @@ void TableIterator::LeaveEntry() {
 
 void TableIterator::SkipEmptyForward() {
   if (entry_.Valid() || (!block_ && !in_body_)) return;
-  // What was asked for of the next block stays so.
+  // Prefetches of the next block remain valid.
   prefetched_ -= std::min(prefetched_, block_size_);
   EnterForward(block_index_ + 1);
 }
@@ -129,8 +129,8 @@ void TableIterator::SkipEmptyBackward() {
 void TableIterator::PrefetchNextBlock() const {
   const size_t next = block_index_ + 1;
   if (next >= core_->index.size()) return;
-  // relaxed: nothing is read through the pointer. The block may be gone, and
-  // then asking for its memory has no effect that can be seen.
+  // relaxed: nothing is read through the pointer. The block may be freed; then
+  // prefetching its memory has no visible effect.
   const auto* const block = reinterpret_cast<const char*>(
       core_->index.slot(next).load(std::memory_order_relaxed));
   if (block != nullptr) {
@@ -143,7 +143,7 @@ void TableIterator::SeekToFirst() {
   EnterForward(0);
 }
 
-// Without blocks this is no block's number.
+// Without blocks this is the number of no block.
 void TableIterator::SeekToLast() { EnterBackward(core_->index.size() - 1); }
 
 void TableIterator::Seek(const Slice& internal_key) {

@@ -13,23 +13,23 @@
 
 namespace varve {
 
-// Walks a table: through the index from block to block, and through each. It
-// holds one block at a time, or, going forward, the body of one that is not
-// worth making.
+// Iterates over a table: over its index, and within each block. Holds one block
+// at a time. Going forward, it may instead hold the body of a block that the
+// cache does not admit.
 // Thread-safety: owned by one thread at a time.
 class TableIterator final : public InternalIterator {
  public:
-  // `core` must outlive the iterator; `owner` is held for that, and may be
-  // null.
+  // `core` must outlive the iterator. `owner`, which may be null, is held for
+  // that.
   TableIterator(const ReadOptions& options, const TableCore* core,
                 std::shared_ptr<const void> owner,
                 ThreadArena* memory = nullptr);
-  // Without a table: Open one first. `memory` may be null.
+  // Constructs it without a table; call Open first. `memory` may be null.
   TableIterator(const ReadOptions& options, ThreadArena* memory);
 
-  // Turns to a table, standing nowhere in it.
+  // Attaches a table. The iterator is not valid until it is positioned.
   void Open(const TableCore* core, std::shared_ptr<const void> owner);
-  // False if the table may go now: it was kept by the owner.
+  // Returns false if the owner kept the table, which may be closed now.
   bool ResetForReuse() override;
 
   void SeekToFirst() override;
@@ -53,30 +53,32 @@ class TableIterator final : public InternalIterator {
   Status status() const override { return status_; }
 
  private:
-  // To nowhere, with what is held of the block.
+  // Releases the current block. The iterator is then not valid.
   void LeaveBlock();
-  // Turns to block i; where that makes do, to its body only. False, and the
-  // iterator is not valid, if there is no such block or it cannot be read.
+  // Enters block i, or only its body if `body_will_do` and that suffices.
+  // Returns false, and the iterator is not valid, if there is no such block or
+  // it cannot be read.
   bool EnterBlock(size_t i, bool body_will_do);
-  // In place of the body that it stands in turns to the block, to the same
-  // entry.
+  // Replaces the current body by its block, at the same entry. Returns false on
+  // error.
   bool MakeBlock();
-  // Goes on at the end of a block, or to the next entry of a body: while it
-  // stands in one, entry_ always is at its end.
+  // Continues at the end of a block, or moves to the next entry of a body. In a
+  // body, entry_ is always at its end.
   void LeaveEntry();
-  // Notes an error inside the body.
+  // Records an error inside the body. Returns false if there is one.
   bool CheckBody();
-  // To the first entry from block i on, or the last one up to it.
+  // Moves to the first entry from block i on, or to the last entry up to block
+  // i.
   void EnterForward(size_t i);
   void EnterBackward(size_t i);
-  // To the nearest entry beyond this block, if it stands behind, or before,
-  // all entries of this one.
+  // Moves to the nearest entry of another block, if the iterator is past the
+  // end, or before the beginning, of this block.
   void SkipEmptyForward();
   void SkipEmptyBackward();
 
-  // A walk forward asks for memory so many bytes ahead, in this block and then
-  // the next one, some lines with each step: a block lies anywhere, so that
-  // the processor does not foresee its beginning.
+  // A forward scan prefetches this many bytes ahead, in this block and then in
+  // the next, some lines with each step. Blocks have unrelated addresses, so
+  // the processor cannot predict where the next one begins.
   static constexpr size_t kPrefetchBytes = 1024;
   static constexpr size_t kStepLines = 4;
   static constexpr size_t kSeekLines = 8;
@@ -101,10 +103,10 @@ class TableIterator final : public InternalIterator {
 
   ReadaheadBuffer readahead_;
   size_t block_index_ = 0;
-  BlockRef block_;  // Empty in a body, and when it stands nowhere.
+  BlockRef block_;  // Empty in a body and when not valid.
   size_t block_size_ = 0;
-  // Bytes from the beginning of the block that were asked for; may go on into
-  // the next one.
+  // Bytes from the beginning of the block that were prefetched. May extend into
+  // the next block.
   size_t prefetched_ = 0;
   BlockIterator entry_{memory_};
   bool in_body_ = false;

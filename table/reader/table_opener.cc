@@ -15,14 +15,14 @@ namespace varve {
 
 namespace {
 
-// What is read at once from the end of a file whose MANIFEST does not say how
-// long its tail is: footer, metaindex, properties and, for tables of some
-// megabytes, index and filter.
+// Size of the first read from the end of a file if the MANIFEST does not give
+// the tail's length. It covers footer, metaindex, properties and, for tables of
+// some megabytes, index and filter.
 constexpr uint64_t kGuessedTailBytes = uint64_t{64} << 10;
 // Longer tails are read block by block.
 constexpr uint64_t kMaxTailBytes = uint64_t{16} << 20;
 
-// Ingested tables have a sequence number of their own since this version.
+// Since this version, ingested tables have a sequence number of their own.
 constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
 
 // Calls visit(name, handle) for each entry of a metaindex block.
@@ -58,17 +58,18 @@ Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
   return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
 }
 
-// Where the blocks are that tell of a table.
+// The locations of the metadata blocks.
 struct MetaBlocks {
   std::optional<BlockHandle> properties;
   std::optional<BlockHandle> old_properties;
   std::optional<BlockHandle> dictionary;
   std::optional<BlockHandle> range_deletions;
-  std::optional<BlockHandle> policy_filter;  // Of the policy in the options.
+  std::optional<BlockHandle> policy_filter;  // For the policy in the options.
   std::optional<BlockHandle> full_filter;
   std::optional<BlockHandle> leveldb_filter;
   bool has_partitioned_filter = false;
-  // Where the first one begins and the last one ends, properties apart.
+  // The begin of the first metadata block and the end of the last, without
+  // properties.
   uint64_t begin = UINT64_MAX;
   uint64_t end = 0;
 };
@@ -103,17 +104,18 @@ class TableOpener {
     return Status::NotSupported(name_, feature);
   }
 
-  // Null if each block is to be read by itself.
+  // Null if each block is read separately.
   ReadaheadBuffer* tail() {
     return core_.options.separate_reads ? nullptr : &tail_;
   }
-  // How much to read first.
+  // Returns the size of the first read.
   uint64_t FirstReadBytes() const;
 
   Status ReadFooter();
   Status FindMetaBlocks();
   void NoteMetaBlock(const Slice& name, const BlockHandle& handle);
-  // Brings the blocks that are still to be read, if the first read has not.
+  // Reads the remaining metadata blocks, if the first read did not include
+  // them.
   Status ReadRestOfTail();
   Status RefuseMetaBlocks() const;
   Status ReadTableProperties();
@@ -129,7 +131,7 @@ class TableOpener {
   const std::string& name_;
   MetaBlocks blocks_;
   ReadaheadBuffer tail_;
-  uint64_t tail_begin_ = 0;  // Where tail_ begins; it goes on to the end.
+  uint64_t tail_begin_ = 0;  // Offset of tail_, which extends to the end.
 };
 
 uint64_t TableOpener::FirstReadBytes() const {
@@ -138,7 +140,7 @@ uint64_t TableOpener::FirstReadBytes() const {
   if (options.separate_reads) {
     bytes = Footer::kSize;
   } else if (options.tail_size != 0) {
-    // A wrong number, too, must bring a footer.
+    // Must include a footer even if the number is wrong.
     bytes =
         std::clamp<uint64_t>(options.tail_size, Footer::kSize, kMaxTailBytes);
   }
@@ -149,7 +151,7 @@ Status TableOpener::ReadFooter() {
   const uint64_t file_size = core_.options.file_size;
   const auto size = static_cast<size_t>(FirstReadBytes());
   tail_begin_ = file_size - size;
-  // A byte more would be there only if the file were too long.
+  // Another byte exists only if the file is too long.
   Status s = tail_.Fill(tail_begin_, size, size + 1);
   if (!s.ok()) return s;
   const Slice bytes = tail_.data();
@@ -186,7 +188,7 @@ void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
       {kLevelDbBloomBlockName, &blocks_.leveldb_filter},
   };
   for (const auto& [known_name, place] : known) {
-    // Of two of one name the first counts.
+    // If two have one name, the first counts.
     if (name == known_name && !place->has_value()) *place = handle;
   }
   const FilterPolicy* const policy = core_.options.filter_policy.get();
@@ -210,7 +212,7 @@ Status TableOpener::ReadRestOfTail() {
   uint64_t begin = blocks_.begin;
   uint64_t end = blocks_.end;
   const BlockHandle& index = core_.footer.index;
-  // Who reads it says what is wrong with it.
+  // The reader of the block reports its errors.
   if (index.FitsIn(core_.options.file_size)) {
     begin = std::min(begin, index.offset);
     end = std::max(end, index.offset + index.size + kBlockTrailerSize);
@@ -322,7 +324,7 @@ Status TableOpener::ReadRangeTombstones() {
   const auto& handle = blocks_.range_deletions;
   if (!handle) {
     if (core_.properties.num_range_deletions == 0) return Status();
-    // Without it, what was deleted would come back.
+    // Without it, deleted keys would reappear.
     return Status::Corruption(name_, "the block of range deletions is missing");
   }
   FileBody body;
@@ -390,16 +392,16 @@ Status TableOpener::RunOnDamaged(bool* index_is_whole) {
     Status s = RefuseMetaBlocks();
     if (s.ok()) s = CheckProperties();
     if (!s.ok()) return s;
-    FindGlobalSequence().IgnoreError();  // Then keys have their own.
+    FindGlobalSequence().IgnoreError();  // Then keys keep their own.
   } else {
-    // What tables of this version have, but for rare options of RocksDB's.
+    // All tables of this version have it, except with rare options of RocksDB.
     core_.properties = TableProperties();
     core_.properties.index_key_is_user_key = core_.footer.format_version >= 3;
     core_.properties.index_value_is_delta_encoded =
         core_.footer.format_version >= 4;
   }
-  // Without the dictionary no block that needs it will be whole, and range
-  // deletions are what there is of them.
+  // Without the dictionary, no block that needs it can be read, and only range
+  // deletions remain.
   ReadDictionary().IgnoreError();
   ReadRangeTombstones().IgnoreError();
   const Status s = ReadIndex();

@@ -10,23 +10,23 @@
 
 namespace varve {
 
-// Reads what a table says of itself, and refuses what it cannot read right.
-// One read brings the end of the file, where all of it lies; where the MANIFEST
-// does not say how long that is, it may take a second one. `core` is new; after
-// an error it is only fit to be destroyed.
+// Opens a table: reads its metadata, and rejects tables that it cannot read
+// correctly. One read fetches the end of the file, which holds all metadata. If
+// the MANIFEST does not give its length, a second read may be needed. `core` is
+// new. After an error it can only be destroyed.
 Status OpenTable(const TableReaderOptions& options,
                  std::unique_ptr<RandomAccessFile> file, TableCore* core);
 
-// As much of a damaged table as holds together: core->loader is null where not
-// even the footer does; only with *index_is_whole there is an index. Other
-// parts that are damaged are left out. NotSupported as OpenTable has it, for a
-// table that is whole as far as it tells of itself; no other error.
+// Opens the intact parts of a damaged table. core->loader is null if the footer
+// is damaged. There is an index only if *index_is_whole is true. Other damaged
+// parts are omitted. Returns NotSupported as OpenTable does, if the table's
+// description of itself is intact. Returns no other error.
 Status OpenDamagedTable(const TableReaderOptions& options,
                         std::unique_ptr<RandomAccessFile> file, TableCore* core,
                         bool* index_is_whole);
 
-// Reads a metaindex block: names and handles, which lie within the file, in
-// their order.
+// Reads a metaindex block: names and handles, in their order. All handles are
+// inside the file.
 Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
                      uint64_t file_size, ReadaheadBuffer* readahead,
                      std::vector<std::pair<std::string, BlockHandle>>* blocks);

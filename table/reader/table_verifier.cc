@@ -82,7 +82,7 @@ Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
 Status TableVerifier::VerifyEntryCount() const {
   const uint64_t expected = core_.properties.num_entries;
   const uint64_t found = entry_count_ + core_.properties.num_range_deletions;
-  // Not all writers say how many there are.
+  // Not all writers record the number of entries.
   if (expected == 0 || expected == found) return Status();
   return Status::Corruption(core_.loader->file_name(),
                             "the table has " + std::to_string(found) +

@@ -6,9 +6,9 @@
 
 namespace varve {
 
-// Reads all blocks of a table past the cache and compares their checksums;
-// walks all entries, and compares their order, the index and the number of
-// entries. Corruption says what is wrong first.
+// Reads all blocks of a table, bypassing the cache, and verifies their
+// checksums. Checks all entries, their order, the index and the number of
+// entries. Corruption describes the first problem.
 Status VerifyTable(const TableCore& core);
 
 }  // namespace varve
