@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The tree's code, for the sources that instantiate it. The protocol is that of
-// db/memtable/blink_tree.h.
+// The implementation of the tree, for sources that instantiate it.
+// db/memtable/blink_tree.h describes the protocol.
 
 #include <atomic>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace varve {
 
-constexpr uint32_t kBlinkMaxHeight = 24;  // Of nodes at least half full.
+constexpr uint32_t kBlinkMaxHeight = 24;  // With nodes at least half full.
 
 struct alignas(64) BlinkNode {
   static constexpr size_t kSlots = BasicBlinkTree<NoBlinkPause>::kSlotCount;
@@ -32,7 +32,7 @@ struct alignas(64) BlinkNode {
   static size_t Slot(uint64_t word, size_t rank) {
     return word >> (4 * rank) & 15;
   }
-  // The bits of a word that hold the slot numbers of these ranks.
+  // Returns the bits of a word that hold the slot numbers below the rank.
   static uint64_t RanksBelow(size_t rank) {
     return (uint64_t{1} << (4 * rank)) - 1;
   }
@@ -48,7 +48,7 @@ struct alignas(64) BlinkNode {
     // T5. acquire pairs with the release of T2.
     return items[Slot(of_word, rank)].load(std::memory_order_acquire);
   }
-  // The entry that has the key of the item.
+  // Returns the entry that has the item's key.
   inline const char* KeyEntry(size_t slot) const;
 
   std::atomic<uint64_t> word{kEmptyWord};
@@ -63,7 +63,7 @@ static_assert(sizeof(BlinkNode) == 256);
 
 struct BlinkInnerNode : BlinkNode {
   using BlinkNode::BlinkNode;
-  // Looked at only where prefixes are equal. A leftmost node's first is null.
+  // Read only if prefixes are equal. A leftmost node's first one is null.
   std::atomic<const char*> separators[kSlots];
 };
 
@@ -78,7 +78,7 @@ inline const char* BlinkNode::KeyEntry(size_t slot) const {
       std::memory_order_acquire);
 }
 
-// All lines at once, so that their misses overlap. There may be no node.
+// Prefetches all cache lines, so that their misses overlap. `node` may be null.
 inline void PrefetchBlinkNode(const BlinkNode* node) {
   const auto address = reinterpret_cast<uintptr_t>(node);
   for (size_t offset = 0; offset < sizeof(BlinkNode); offset += 64) {
@@ -86,7 +86,7 @@ inline void PrefetchBlinkNode(const BlinkNode* node) {
   }
 }
 
-// A key that is looked for.
+// A key to search for.
 template <typename Pause>
 struct BasicBlinkTree<Pause>::Target {
   Slice key;
@@ -126,30 +126,31 @@ BlinkNode* BasicBlinkTree<Pause>::NewNode(uint32_t level) {
 template <typename Pause>
 typename BasicBlinkTree<Pause>::Target BasicBlinkTree<Pause>::TargetOf(
     const Slice& key) const {
-  // Of keys in another order than the bytewise one, all prefixes are equal.
+  // If the order of keys is not bytewise, all prefixes are equal.
   return Target{
       key, comparator_->bytewise() ? KeyPrefix(ExtractUserKey(key), 0) : 0};
 }
 
-// Whether the node's low key is below the target. Not for leftmost nodes.
+// Returns whether the node's low key is below the target. REQUIRES: the node is
+// not leftmost.
 template <typename Pause>
 inline bool BasicBlinkTree<Pause>::LowIsBelow(const Node* node,
                                               const Target& t) const {
-  // relaxed: by I2 it was written before there was a way to the node.
+  // relaxed: by I2 it was written before the node could be reached.
   const uint64_t low = node->prefixes[0].load(std::memory_order_relaxed);
   if (low != t.prefix) return low < t.prefix;
   return comparator_->Compare(EntryKey(node->KeyEntry(0)), t.key) < 0;
 }
 
-// How many keys of the word are below the target. The first of an inner node
-// always counts as that.
+// Returns how many keys of the word are below the target. The first key of an
+// inner node always counts as below.
 template <typename Pause>
 inline size_t BasicBlinkTree<Pause>::Rank(const Node* node, uint64_t word,
                                           const Target& t) const {
   const size_t count = Node::Count(word);
   size_t rank = node->level == 0 ? 0 : 1;
   if (rank >= count) return rank;
-  // Without jumps that nobody can guess: see LowerBoundPrefix.
+  // Without unpredictable branches: see LowerBoundPrefix.
   for (size_t left = count - rank; left > 1;) {
     const size_t half = left / 2;
     const bool below = node->Prefix(word, rank + half - 1) < t.prefix;
@@ -157,14 +158,15 @@ inline size_t BasicBlinkTree<Pause>::Rank(const Node* node, uint64_t word,
     left -= half;
   }
   rank += node->Prefix(word, rank) < t.prefix;
-  // If all are below it, none is equal, and any other one will do.
+  // If all are below the target, none is equal, and any rank can be read.
   const uint64_t prefix = node->Prefix(word, rank < count ? rank : rank - 1);
   if (prefix != t.prefix) [[likely]]
     return rank;
   return RankAmongEqual(node, word, rank, t);
 }
 
-// The same, if the key at `from` is the first whose prefix is the target's.
+// Returns the rank if the key at `from` is the first one with the target's
+// prefix.
 template <typename Pause>
 [[gnu::noinline]] size_t BasicBlinkTree<Pause>::RankAmongEqual(
     const Node* node, uint64_t word, size_t from, const Target& t) const {
@@ -182,21 +184,21 @@ template <typename Pause>
   return from;
 }
 
-// The right sibling if that is where the target belongs (T6), else null. The
-// node's word has been read before, or the node is locked.
+// Returns the right sibling if the target belongs there (T6), else null.
+// REQUIRES: the node's word was read before, or the node is locked.
 template <typename Pause>
 inline BlinkNode* BasicBlinkTree<Pause>::RightOf(const Node* node,
                                                  const Target& t) const {
-  // relaxed: whoever has the shrunk word sees the bound that came before it,
-  // for others the bound only spares a look at the sibling.
+  // relaxed: a thread that has the shrunk word sees the bound stored before it.
+  // For other threads the bound only saves a read of the sibling.
   if (t.prefix < node->high.load(std::memory_order_relaxed)) return nullptr;
   // T5. acquire pairs with the release of T3: B4.
   Node* const next = node->next.load(std::memory_order_acquire);
   return next != nullptr && LowIsBelow(next, t) ? next : nullptr;
 }
 
-// A node of the level from which T6 leads to the target's place, and, if
-// `path` is not null, those above it.
+// Returns a node of the level from which T6 leads to the target's place. If
+// `path` is not null, stores the nodes above it there.
 template <typename Pause>
 inline BlinkNode* BasicBlinkTree<Pause>::Descend(const Target& t,
                                                  uint32_t level,
@@ -258,15 +260,15 @@ const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
 
 // ---- Insert -----------------------------------------------------------------
 
-// T1 at the node where the target belongs, from *node on to the right. Returns
-// the node's word, not locked.
+// Does T1 at the node where the target belongs, which is *node or right of it,
+// and sets *node to it. Returns the node's word without the locked bit.
 template <typename Pause>
 inline uint64_t BasicBlinkTree<Pause>::LockPlace(Node** node,
                                                  const Target& t) const {
   constexpr int kSpins = 100;
   for (int spins = 0;;) {
     std::atomic<uint64_t>& place = (*node)->word;
-    // relaxed: T1 below tells whether it is still so.
+    // relaxed: T1 below checks that it has not changed.
     uint64_t word = place.load(std::memory_order_relaxed);
     // T1. acquire pairs with the release of T2 and T3; nothing is read through
     // a failed exchange, so relaxed there.
@@ -286,8 +288,8 @@ inline uint64_t BasicBlinkTree<Pause>::LockPlace(Node** node,
   }
 }
 
-// Fills a free slot of a node that this thread owns. Returns the word in which
-// that slot is the one of the rank.
+// Fills a free slot of a node that this thread owns. Returns the word that has
+// this slot at `rank`.
 template <typename Pause>
 inline uint64_t BasicBlinkTree<Pause>::Fill(Node* node, uint64_t word,
                                             size_t rank, uint64_t prefix,
@@ -302,7 +304,7 @@ inline uint64_t BasicBlinkTree<Pause>::Fill(Node* node, uint64_t word,
     static_cast<BlinkInnerNode*>(node)->separators[slot].store(
         separator, std::memory_order_release);
   }
-  // The numbers of the ranks from `rank` on move up to where the slot's was.
+  // The slot numbers from `rank` on move up by one, over the slot's old place.
   const uint64_t below = Node::RanksBelow(rank);
   const uint64_t moved = Node::RanksBelow(count) & ~below;
   const uint64_t kept = below | ~Node::RanksBelow(count + 1);
@@ -315,7 +317,7 @@ void BasicBlinkTree<Pause>::GrowRoot(Node* left, Node* right) {
   Node* const root = NewNode(left->level + 1);
   const uint64_t word =
       Fill(root, Node::kEmptyWord, 0, 0, left, /*separator=*/nullptr);
-  // relaxed, both: this thread made and owns them.
+  // relaxed, both: this thread created and owns the nodes.
   const uint64_t low = right->prefixes[0].load(std::memory_order_relaxed);
   root->word.store(Fill(root, word, 1, low, right, right->KeyEntry(0)),
                    std::memory_order_relaxed);
@@ -323,8 +325,8 @@ void BasicBlinkTree<Pause>::GrowRoot(Node* left, Node* right) {
   root_.store(root, std::memory_order_release);
 }
 
-// T3 for a full node that this thread owns, with the new item in one of the
-// halves. Returns the new node, or null if that has a parent already.
+// Does T3 for a full node that this thread owns, and inserts the new item into
+// one of the halves. Returns the new node, or null if it already has a parent.
 template <typename Pause>
 BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
                                         const char* separator) {
@@ -333,7 +335,7 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
       node->word.load(std::memory_order_relaxed) & ~Node::kLocked;
   Node* const next = node->next.load(std::memory_order_relaxed);
   const size_t rank = Rank(node, word, t);
-  // At the right end keys are likely to come in order: the node stays full.
+  // At the right end, keys probably arrive in order, so the node stays full.
   const size_t keep =
       rank == kSlotCount && next == nullptr ? kSlotCount : kSlotCount / 2;
   const bool goes_right = rank > keep || keep == kSlotCount;
@@ -357,7 +359,7 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
   right->high.store(node->high.load(std::memory_order_relaxed),
                     std::memory_order_relaxed);
 
-  // relaxed, both: see RightOf; and this thread made the new node.
+  // relaxed, both: see RightOf; this thread created the new node.
   node->high.store(right->prefixes[0].load(std::memory_order_relaxed),
                    std::memory_order_relaxed);
   // T3. release, here and of word and version: pair with the acquire of T5.
@@ -424,8 +426,8 @@ void BasicBlinkTree<Pause>::Insert(const char* entry) {
 
 // ---- Iteration --------------------------------------------------------------
 
-// Copies the node where the target belongs, from `node` on to the right;
-// without a target, `node` itself. Returns the target's rank in the copy.
+// Copies the node where the target belongs, which is `node` or right of it.
+// Without a target, copies `node`. Returns the target's rank in the copy.
 template <typename Pause>
 size_t BasicBlinkTree<Pause>::Copy(const Node* node, const Target* t,
                                    Iterator* to) const {

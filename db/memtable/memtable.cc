@@ -13,12 +13,12 @@ namespace varve {
 
 namespace {
 
-// The answer if there is no update but perhaps a range deletion.
+// Returns the result for a key that has no update, or only a range deletion.
 LookupState AnswerWithout(SequenceNumber cover) {
   return cover == 0 ? LookupState::kNotFound : LookupState::kDeleted;
 }
 
-// Small write buffers need small blocks, or one block would fill them.
+// Returns a block size at which one block does not fill a small write buffer.
 size_t ArenaBlockBytes(size_t write_buffer_size) {
   return std::min(write_buffer_size / 8, Arena::kDefaultBlockBytes);
 }
@@ -26,8 +26,8 @@ size_t NodeArenaBlockBytes(size_t write_buffer_size) {
   return std::min(write_buffer_size / 32, Arena::kDefaultBlockBytes);
 }
 
-// The answer if this is the newest visible update of its user key beside a
-// range deletion of number `cover`.
+// Returns the result if this is the newest visible update of its user key.
+// `cover` is the sequence number of the range deletion that covers the key.
 LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
   if (ExtractValueType(entry_key) != ValueType::kValue ||
       ExtractSequence(entry_key) < cover) {
@@ -45,7 +45,7 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
       wal_number_(wal_number),
       arena_(ArenaBlockBytes(write_buffer_size)),
       node_arena_(NodeArenaBlockBytes(write_buffer_size)),
-      // Keys of other bytes may be equal for another comparator.
+      // Another comparator may consider different bytes equal.
       index_(comparator->bytewise()
                  ? PointIndex::BucketCountFor(write_buffer_size)
                  : 0,
@@ -109,7 +109,7 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
     if (*entry == nullptr) return AnswerWithout(cover);
     const Slice key = EntryKey(*entry);
     if (ExtractSequence(key) <= sequence) return Answer(key, cover, value);
-    // Too new for this reader: the index does not know older ones.
+    // Too new for this reader. The index does not have older versions.
   }
   return FindOrdered(LookupKey(user_key, sequence), cover, value);
 }

@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// An entry of a memtable: bytes that never change once they are inserted, a
-// length-prefixed internal key and behind it a length-prefixed value. Entries
-// are named by the address of their first byte.
+// A memtable entry is a length-prefixed internal key, followed by a
+// length-prefixed value. Its bytes never change after the insert. The address
+// of its first byte identifies an entry.
 //
-// The kEntryOwnerBytes right before that address, a multiple of as many, are
-// the memtable's own: the structures that order entries neither set nor read
-// them.
+// That address is a multiple of kEntryOwnerBytes. The kEntryOwnerBytes directly
+// before it belong to the memtable. The structures that order entries neither
+// write nor read them.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +19,13 @@ namespace varve {
 
 constexpr size_t kEntryOwnerBytes = 8;
 
+// Returns the internal key of the entry.
 inline Slice EntryKey(const char* entry) {
   uint32_t length = 0;
   const char* data = GetVarint32Ptr(entry, entry + kMaxVarint32Bytes, &length);
   return Slice(data, length);
 }
-// `key` is EntryKey of the entry.
+// Returns the value of the entry whose EntryKey is `key`.
 inline Slice EntryValue(const Slice& key) { return EntryKey(key.end()); }
 
 }  // namespace varve

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The iterator over an ordered structure of memtable entries.
+// An iterator over an ordered structure of memtable entries.
 
 #include "db/memtable/memtable_entry.h"
 #include "table/block/internal_iterator.h"
@@ -9,7 +9,9 @@
 
 namespace varve {
 
-// Of the structure's own type, so that its steps are inlined.
+// Adapts a structure's iterator to InternalIterator. The structure is a
+// template parameter, so that its calls are inlined.
+// Thread-safety: owned by one thread.
 template <typename Structure>
 class MemTableIterator final : public InternalIterator {
  public:
@@ -34,7 +36,7 @@ class MemTableIterator final : public InternalIterator {
   void SeekForPrev(const Slice& internal_key) override {
     iterator_.Seek(internal_key);
     if (!iterator_.Valid()) iterator_.SeekToLast();
-    // Not just one step: entries behind the key come meanwhile.
+    // In a loop, because concurrent inserts may add entries after the key.
     while (iterator_.Valid() &&
            comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
                0) {

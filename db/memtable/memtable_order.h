@@ -1,9 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What orders the entries of a memtable in the place of its B-link tree. The
-// baselines of db/memtable/baseline/ are of this kind; the tree is not, so that
-// its calls are direct.
+// The interface of structures that can replace a memtable's B-link tree. The
+// baselines in db/memtable/baseline/ implement it. The tree does not, so that
+// calls to it are direct.
+//
 // Thread-safety: thread-safe.
 
 #include <cstddef>
@@ -22,18 +23,21 @@ class MemTableOrder {
  public:
   virtual ~MemTableOrder() = default;
 
-  // Space for an entry of so many bytes, to be filled and then inserted.
+  // Allocates `size` bytes for an entry. The caller fills and inserts it.
   virtual char* AllocateEntry(size_t size) = 0;
-  // REQUIRES: no entry with an equal internal key was inserted.
+  // Inserts the entry. REQUIRES: no entry with an equal internal key was
+  // inserted.
   virtual void Insert(const char* entry) = 0;
-  // The first entry at or after the internal key; null if there is none.
+  // Returns the first entry at or after the internal key, or null.
   virtual const char* LowerBound(const Slice& internal_key) const = 0;
-  // Must not outlive this. `memory` may be null.
+  // Returns an iterator, which must not outlive this object. `memory` may be
+  // null.
   virtual std::unique_ptr<InternalIterator> NewIterator(
       ThreadArena* memory) const = 0;
 };
 
-// `arena` is for the entries; both must outlive the result.
+// Creates a structure. `arena` provides the memory for entries. Both arguments
+// must outlive the result.
 using NewMemTableOrder = std::unique_ptr<MemTableOrder>(
     const InternalKeyComparator* comparator, Arena* arena);
 

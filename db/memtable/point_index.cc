@@ -28,10 +28,11 @@ static_assert((kAddressMask & (kBloomMask | kLocked)) == 0);
 
 constexpr size_t kMinBuckets = 64;
 constexpr size_t kMaxBuckets = size_t{4} << 20;
-// About an entry of small key and value, so that chains are of one key.
+// About the size of an entry with small key and value, so that most chains have
+// one key.
 constexpr size_t kBytesPerBucket = 128;
 
-// REQUIRES for both: the word has a Bloom bit, so that it has an address.
+// REQUIRES for both: the word has a Bloom bit, and so it has an address.
 Word* LinkAt(uint64_t word) {
   return reinterpret_cast<Word*>(word & kAddressMask);
 }
@@ -41,13 +42,14 @@ const char* EntryAt(uint64_t word) {
 
 uint64_t WordOf(uint64_t bloom, const Word* link) {
   const auto address = reinterpret_cast<uintptr_t>(link);
-  // The systems that Varve runs on give out addresses of more than 48 bits
-  // only to programs that ask for them.
+  // The supported systems return addresses of more than 48 bits only on
+  // request.
   VARVE_DCHECK((address & ~kAddressMask) == 0);
   return bloom | address;
 }
 
-// Fresh memory of the system is zero, which is the word of an empty chain.
+// Maps the buckets. The system's new memory is zero, the word of an empty
+// chain.
 Word* MapBuckets(size_t count) {
   if (count == 0) return nullptr;
   void* memory = mmap(nullptr, count * sizeof(Word), PROT_READ | PROT_WRITE,
@@ -57,15 +59,15 @@ Word* MapBuckets(size_t count) {
 
 [[gnu::noinline]] void AwaitUnlock(const Word& bucket) {
   // The owner needs a few dozen instructions, unless it is not running.
-  // relaxed: T1 tells whether it is still so.
+  // relaxed: T1 checks it again.
   do {
     std::this_thread::yield();
   } while ((bucket.load(std::memory_order_relaxed) & kLocked) != 0);
 }
 
-// Returns the bucket's word as it was. Its first access is a write: a read of
-// fresh memory maps the system's page of zeros, and the write after it faults
-// once more and has every other processor forget that page.
+// Locks the bucket and returns its unlocked word. The first access is a write.
+// A read of new memory would map the system's page of zeros. The write after it
+// would fault again and flush that page from the other processors' TLBs.
 [[gnu::always_inline]] inline uint64_t Lock(Word* bucket) {
   // T1. acquire pairs with the release of T2, T3 and T4.
   while ((bucket->fetch_or(kLocked, std::memory_order_acquire) & kLocked) != 0)
@@ -103,7 +105,7 @@ PointIndex::PointIndex(size_t bucket_count,
     : mask_(bucket_count - 1), insert_count_(insert_count) {
   VARVE_DCHECK(bucket_count == 0 || std::has_single_bit(bucket_count));
   if (bucket_count == 0 || !Map(bucket_count, &first_)) return;
-  // relaxed: whoever gets to know the index sees it constructed.
+  // relaxed: any thread that learns of the index sees it constructed.
   only_words_.store(first_.words, std::memory_order_relaxed);
 }
 
@@ -130,7 +132,7 @@ size_t PointIndex::MemoryUsage() const {
          (inserts < newest->page_count ? inserts * kPageBytes : newest->bytes);
 }
 
-// Inlined into both callers, so that the usual insert tests no result.
+// Inlined into both callers, so that the common insert tests no result.
 [[gnu::always_inline]] inline bool PointIndex::InsertInto(
     Word* bucket, size_t max_steps, char* entry, Slice key, uint64_t hash) {
   const Slice user_key = ExtractUserKey(key);
@@ -138,8 +140,9 @@ size_t PointIndex::MemoryUsage() const {
   char* const link_bytes = entry - kLinkBytes;
   const uint64_t bucket_word = Lock(bucket);
 
-  // `place` is the word that leads to the key's version, `word` what it holds.
-  // Without the key's Bloom bit the key is not behind it.
+  // `place` is the word that leads to the key's version, and `word` is its
+  // value. Without the key's Bloom bit, the key is not in the rest of the
+  // chain.
   Word* place = bucket;
   uint64_t word = bucket_word;
   Slice other_key;
@@ -198,14 +201,14 @@ void PointIndex::InsertOrGrow(char* entry, Slice key, uint64_t hash) {
       return;
     }
     Grow();
-    // Once: else it would not end if there is no memory, or while another
-    // thread that is not running is to add the array.
+    // Only once. Otherwise it might not end if there is no memory, or while the
+    // thread that adds the array is not running.
     may_grow = false;
   }
 }
 
 bool PointIndex::IsFull(const Array& array) const {
-  // relaxed: an estimate will do.
+  // relaxed: an estimate suffices.
   return insert_count_->load(std::memory_order_relaxed) >
          array.inserts_before + (array.mask + 1) * kMaxLoad;
 }
@@ -213,7 +216,7 @@ bool PointIndex::IsFull(const Array& array) const {
 void PointIndex::Grow() {
   // T6. acquire pairs with the release below.
   if (growing_.exchange(true, std::memory_order_acquire)) return;  // B8
-  // relaxed: as of the last thread here, or later.
+  // relaxed: the value of the last thread that grew, or later.
   Array* const newest = newest_.load(std::memory_order_relaxed);
   if (IsFull(*newest)) {
     auto* const array = new Array;

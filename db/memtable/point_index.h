@@ -1,134 +1,147 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A hash index beside a memtable's ordered structure: from a user key to the
-// newest version of it that was inserted. A lookup of an absent key costs one
-// cache miss, and about once in 16 per key that shares the bucket a second.
+// A chained hash table with lock-free readers, a lock bit per bucket, and a
+// small Bloom filter in each chain pointer. It maps a user key to the newest
+// version of it that was inserted, beside a memtable's ordered structure. A
+// lookup of an absent key costs one cache miss. With a probability of about
+// 1 in 16 for each other key in the bucket, it costs a second one.
 //
-// The first array of buckets fits the write buffer. One batch may be much
-// larger than that: an insert that meets a long chain in an array with more
-// than kMaxLoad entries per bucket puts a new array, kGrowthFactor times as
-// large, in front of the older ones. No entry moves. Inserts go to the newest
-// array, lookups ask all arrays: N entries take log(N) / log(kGrowthFactor)
-// arrays.
+// The first array of buckets is sized for the write buffer, but one batch may
+// be much larger. If an insert finds a long chain in an array that has more
+// than kMaxLoad entries per bucket, it adds a new array, kGrowthFactor times as
+// large, in front of the older ones. No entry moves. Inserts use the newest
+// array, and lookups search all arrays. N entries need
+// log(N) / log(kGrowthFactor) arrays.
 //
-// Thread-safety: Insert, Find and Prefetch may run at once in any threads.
-// Readers take no lock and write nothing; writers of one bucket take turns.
+// Thread-safety: any threads may call Insert, Find and Prefetch concurrently.
+// Readers take no lock and write nothing. Writers of one bucket exclude each
+// other.
 //
 // *Words and states.* Two kinds of word have one layout:
 //
 //   bits 63..48         47..3                          0
 //   Bloom of the chain  link word of the first entry   locked
 //
-// A *bucket word* begins the chain of all keys that hash to the bucket; the
-// *link word* right before each entry's bytes leads to the rest of the chain.
-// A word's Bloom is of the keys from where it points to the end: one bit, of
-// 16, for each. 0 is the empty chain. Only bucket words are ever locked; a
-// thread that locks a bucket owns the words of its chain until it unlocks.
-// `newest_` points to the newest array of buckets, each array to the next older
-// one. `only_words_` are the buckets of the first array while it is the only
-// one, and null afterwards. `growing_` is true while a thread adds an array.
+// A *bucket word* begins the chain of all keys that hash to the bucket. The
+// *link word* directly before each entry's bytes leads to the rest of the
+// chain. A word's Bloom has one bit, of 16, for each key in the chain from the
+// word's target to the end. The word 0 is the empty chain. Only bucket words
+// are ever locked. A thread that locks a bucket owns the words of its chain
+// until it unlocks the bucket. `newest_` points to the newest array of buckets,
+// and each array points to the next older one. `only_words_` points to the
+// buckets of the first array while that is the only one, and is null
+// afterwards. `growing_` is true while a thread adds an array.
 //
 // *Transitions.*
-// T1 lock: fetch_or sets the locked bit, acquire; who finds it set waits.
-// T2 new key: its link gets the old bucket word, then the bucket word is
-//    stored with the entry's address and its Bloom bit, unlocked, release.
-// T3 newer version: its link gets a copy of the old version's link; then the
-//    word that led to the old version is stored with the new address, release.
-//    If that is the bucket word, the same store unlocks.
-// T4 unlock: the bucket word as it was is stored unlocked, release: after a T3
-//    further down, or when the version to insert is older than the one there,
-//    or when the chain is so long that the insert looks at growing first.
-// T5 read: bucket word, then link words one by one, acquire. Readers ignore
-//    the locked bit.
-// T6 grow: a thread that changes `growing_` from false to true, acquire, and
-//    finds the newest array still full, makes an array that points to the
-//    newest one; stores null in `only_words_`, relaxed; stores the new array in
-//    `newest_`, release; stores false in `growing_`, release. It holds no
+// T1 lock: fetch_or sets the locked bit, acquire. A thread that finds it set
+//    waits.
+// T2 new key: store the old bucket word in the key's link. Then store the
+//    bucket word with the entry's address and its Bloom bit, unlocked, release.
+// T3 newer version: store a copy of the old version's link in the new link.
+//    Then store the new address in the word that led to the old version,
+//    release. If that is the bucket word, the same store unlocks.
+// T4 unlock: store the old bucket word unlocked, release. This is done after a
+//    T3 in a link word; if the version to insert is older than the present one;
+//    or if the chain is so long that the insert first checks whether to grow.
+// T5 read: load the bucket word, then link words one by one, acquire. Readers
+//    ignore the locked bit.
+// T6 grow: a thread changes `growing_` from false to true, acquire. If the
+//    newest array is still full, it creates an array that points to the newest
+//    one. It stores null in `only_words_`, relaxed, then the new array in
+//    `newest_`, release. It stores false in `growing_`, release. It holds no
 //    bucket.
-// T7 choose: an insert loads `only_words_`, relaxed, and `newest_`, acquire, if
-//    the former is null or the chain there is long. It does T1 to T4 in the
-//    array found, and in no other one; after a T4 without an insert it loads
+// T7 choose: an insert loads `only_words_`, relaxed. If it is null, or the
+//    chain there is long, the insert loads `newest_`, acquire. It does T1 to T4
+//    only in the array that it found. After a T4 without an insert it loads
 //    `newest_` again.
-// T8 look up: a reader loads `only_words_`, relaxed, and does T5 there if it is
-//    not null. Else it loads `newest_`, acquire, does T5 in that array and in
-//    all older ones, and takes the entry of the highest sequence number.
+// T8 look up: a reader loads `only_words_`, relaxed. If it is not null, the
+//    reader does T5 there. Otherwise it loads `newest_`, acquire, does T5 in
+//    that array and in all older ones, and takes the entry with the highest
+//    sequence number.
 //
 // *Invariants.*
-// I1 The keys of a chain keep their order for good: a new one comes in front,
-//    a version takes the place of an older one. So a link, even of an entry
+// I1 The keys of a chain never change their order. A new key goes to the front,
+//    and a version takes the place of an older one. So a link, even in an entry
 //    that was replaced, leads to some version of one fixed key or is 0.
 // I2 At each place of a chain the sequence numbers only rise.
-// I3 A link's Bloom never changes, as by I1 the keys behind it never do; a
-//    bucket's only gains bits.
-// I4 Arrays are only added, in front: whoever reaches one reaches all that are
-//    older. Each entry is in the chains of one array, or was replaced there by
-//    a newer version. I1 to I3 hold in each array by itself.
+// I3 A link's Bloom never changes, because by I1 the keys after it never
+//    change. A bucket's Bloom only gains bits.
+// I4 Arrays are only added, in front. A thread that reaches an array reaches
+//    all older ones. Each entry is in the chains of one array, or was replaced
+//    there by a newer version. I1 to I3 hold in each array separately.
 // I5 `only_words_` becomes null once, before `newest_` leaves the first array.
 //
-// *Why each order is needed.* T2 and T3 pair with T5: who reads an address
-// sees the entry's bytes and its link, written before. The release of T2, T3
-// and T4 pairs with the acquire of T1: the next writer sees the chain as the
-// last one left it, and may read its words relaxed. T1 needs no release: it
-// publishes nothing, and as a read-modify-write it stays in the release
-// sequence of the store before it, so that a reader who loads the locked word
-// still pairs with that store. The store of `newest_` in T6 pairs with T7 and
-// T8: who loads an array's address sees its fields and, by I5, that
-// `only_words_` is null, as does whoever comes after that thread. So accesses
-// of `only_words_` may be relaxed: the words that it points to at first are as
-// old as the index. `growing_` pairs with itself: the next thread to grow sees
-// the array that was added before.
+// *Why each order is needed.*
+// T2 and T3 pair with T5: a thread that reads an address sees the entry's bytes
+//    and its link, which were written before.
+// The release of T2, T3 and T4 pairs with the acquire of T1: the next writer
+//    sees the chain as the last one left it, and may read its words relaxed.
+// T1 needs no release. It publishes nothing, and as a read-modify-write it
+//    stays in the release sequence of the store before it. So a reader that
+//    loads the locked word still pairs with that store.
+// The store of `newest_` in T6 pairs with T7 and T8: a thread that loads an
+//    array's address sees the array's fields. By I5 it also sees that
+//    `only_words_` is null, as does any thread that is ordered after it. So
+//    accesses of `only_words_` may be relaxed. The words that it first points
+//    to are as old as the index.
+// `growing_` pairs with itself: the next thread to grow sees the array that was
+//    added before.
 //
 // *Bad interleavings prevented.*
-// B1 Two new keys get the same bucket word as their link and both store the
-//    bucket: one is lost. T1 lets one of them wait.
-// B2 Two versions of a key are inserted at once; each sees the same older one
-//    and the older of the two stores last. T1 again, and the comparison of
-//    sequence numbers under it.
-// B3 Of neighbours P, X in a chain both get newer versions at once: P' copies
-//    P's link to X, then X' is stored in P's link, which nobody follows any
-//    more. T1 covers the whole chain, not one word.
-// B4 A reader stands on P when P' replaces it. P's link stays as it is and by
-//    I1 leads to all keys behind; the memory stays until the arena goes.
+// B1 Two new keys get the same bucket word as their link, both store the
+//    bucket, and one key is lost. T1 makes one of them wait.
+// B2 Two versions of a key are inserted concurrently. Each sees the same older
+//    one, and the older of the two is stored last. Prevented by T1, and by the
+//    comparison of sequence numbers with the bucket locked.
+// B3 P and its successor X in a chain both get newer versions concurrently. P'
+//    copies P's link to X, then X' is stored in P's link, which is no longer in
+//    the chain. T1 covers the whole chain, not one word.
+// B4 A reader is at P when P' replaces it. P's link does not change, and by I1
+//    leads to all keys after it. The arena keeps the memory.
 // B5 A reader sees the Bloom of one moment and the address of another, and
-//    misses a key. Both are one word.
-// B6 A reader finds a version newer than its snapshot. The index does not know
-//    the one before; the caller asks the ordered structure, into which every
-//    update at or before that snapshot was inserted before it was visible.
-// B7 A thread chooses an array and is suspended; another one grows, and inserts
-//    a version of the same key into the new array; the first one goes on and
-//    inserts a newer version into the old array. A reader that stops at the
-//    first array with the key returns the older version: T8 asks all arrays.
-// B8 Two threads find the array full and both add one in front of it: one of
-//    them is lost with its entries, or the second is needlessly large.
-//    `growing_` lets one thread pass, which looks again whether the newest
-//    array is full.
-// B9 A thread that grows is suspended between its two stores, of `newest_` and
-//    then `only_words_`; another one finds a long chain in the first array,
-//    loads `newest_` and inserts into the second array; a reader that comes
-//    after it loads `only_words_`, which is not null yet, and misses that
-//    entry: I5, by the other order of the stores. Between them all threads use
-//    the first array by way of `newest_`.
+//    misses a key. Both are in one word.
+// B6 A reader finds a version newer than its snapshot. The index does not have
+//    the version before it. The caller searches the ordered structure. Each
+//    update at or before that snapshot was inserted there before it was
+//    visible.
+// B7 A thread chooses an array and is suspended. Another thread grows, and
+//    inserts a version of the same key into the new array. The first thread
+//    continues and inserts a newer version into the old array. A reader that
+//    stops at the first array with the key returns the older version. T8
+//    searches all arrays.
+// B8 Two threads find the array full, and both add one in front of it. One
+//    array is lost with its entries, or the second is needlessly large.
+//    `growing_` admits one thread, which checks again whether the newest array
+//    is full.
+// B9 A thread that grows is suspended between its two stores, if these were
+//    first `newest_` and then `only_words_`. Another thread finds a long chain
+//    in the first array, loads `newest_` and inserts into the second array. A
+//    reader ordered after it loads `only_words_`, which is not null yet, and
+//    misses that entry. I5 prevents it by the opposite order of the stores.
+//    Between them all threads use the first array by way of `newest_`.
 //
 // *Freshness and progress.* A lookup that starts after an Insert returned
-// (happens-before) finds that version or a newer one. Say the insert of X' was
-// complete at moment M. The bucket word read is of M or later, so it leads to
-// an entry that was in the chain at M or came later; the link of such an entry,
-// read now, is of M or later too; and so on to the place of X' by I1, where by
-// I2 stands X' or a newer one. A reader may miss inserts that run while it
-// does, and may see one key's and miss an earlier one of another key; sequence
-// numbers hide both. A writer that is suspended in a bucket delays the writers
-// of that bucket, never a reader.
-// With several arrays: T8 asks the first array in any case. If that Insert
-// chose another one, it loaded `newest_`, so that the null of I5 and that array
-// happen before the lookup: by coherence T8 loads null, and from `newest_` that
-// array or a later one. By I4 it asks that array, where the paragraph above
-// holds; an entry of another array is returned in its place only if its
-// sequence number is higher. A thread that grows maps memory and touches none
-// of it, and delays nobody: the others insert into the array they find.
+// (happens-before) finds that version or a newer one. Let the insert of X' be
+// complete at moment M. The bucket word that the lookup reads is from M or
+// later. So it leads to an entry that was in the chain at M or was added later.
+// The link of such an entry, read now, is also from M or later. By I1 this
+// continues to the place of X', which by I2 has X' or a newer version. A reader
+// may miss concurrent inserts. It may also see the insert of one key and miss
+// an earlier insert of another key. Sequence numbers hide both. A writer that
+// is suspended with a locked bucket delays the writers of that bucket, but
+// never a reader.
 //
-// *Reclamation.* None before the index goes: it owns the buckets only; replaced
-// entries live in the memtable's arena like all others.
+// With several arrays, T8 always searches the first one. If that Insert chose
+// another array, it loaded `newest_`, so that the null of I5 and that array
+// happen before the lookup. By coherence T8 loads null, and loads that array or
+// a later one from `newest_`. By I4 it searches that array, where the paragraph
+// above holds. It returns an entry of another array instead only if that has a
+// higher sequence number. A thread that grows maps memory and does not touch
+// it. It delays no thread: the others insert into the array they find.
+//
+// *Reclamation.* None before the index is destroyed. It owns only the buckets.
+// All entries, also replaced ones, are in the memtable's arena.
 
 #include <atomic>
 #include <cstddef>
@@ -142,35 +155,35 @@ namespace varve {
 
 class PointIndex {
  public:
-  // What the index needs right before each entry, at an address that is a
-  // multiple of it.
+  // The number of bytes that the index needs directly before each entry. Their
+  // address must be a multiple of this number.
   static constexpr size_t kLinkBytes = 8;
 
-  // A fitting number of buckets to begin with for a memtable of so many bytes.
+  // Returns the initial number of buckets for a memtable of that size in bytes.
   static size_t BucketCountFor(size_t write_buffer_size);
 
-  // `bucket_count` is a power of two, or 0 for an index that is not to be used.
-  // The system provides the buckets' memory page by page as they are used.
-  // `insert_count` is about how many Inserts have returned; it must outlive
-  // the index.
+  // Creates an index. `bucket_count` is a power of two, or 0 for an index that
+  // is not used. The system provides the buckets' memory page by page when they
+  // are used. `insert_count` is the approximate number of Inserts that have
+  // returned, and must outlive the index.
   PointIndex(size_t bucket_count, const std::atomic<uint64_t>* insert_count);
   // REQUIRES: no other thread uses the index any more.
   ~PointIndex();
   PointIndex(const PointIndex&) = delete;
   PointIndex& operator=(const PointIndex&) = delete;
 
-  // False if there are no buckets: none were requested or the system had no
-  // memory. Then Insert and Prefetch have no effect.
+  // Returns false if there are no buckets: none were requested, or the system
+  // had no memory. Then Insert and Prefetch have no effect.
   bool usable() const { return first_.words != nullptr; }
 
-  // The entry begins with a length-prefixed internal key, whose bytes are
-  // `key`, has its kLinkBytes before it, and must outlive the index. `hash` is
-  // of its user key, which keys are told apart by bytewise.
-  // REQUIRES: no entry of equal internal key was inserted.
+  // Inserts the entry. It begins with a length-prefixed internal key, whose
+  // bytes are `key`. Its kLinkBytes are directly before it. It must outlive the
+  // index. `hash` is the hash of its user key. User keys are compared bytewise.
+  // REQUIRES: no entry with an equal internal key was inserted.
   void Insert(char* entry, Slice key, uint64_t hash);
 
-  // The entry of the highest sequence number of the user key; null if there is
-  // none. Nothing if the index is not usable.
+  // Returns the user key's entry with the highest sequence number, or null.
+  // Returns nullopt if the index is not usable.
   std::optional<const char*> Find(const Slice& user_key, uint64_t hash) const {
     // T8. relaxed: see T6.
     const Word* const words = only_words_.load(std::memory_order_relaxed);
@@ -182,7 +195,7 @@ class PointIndex {
     return FindInChain(word, user_key, hash);
   }
 
-  // Brings what Find or Insert reads first for the hash into the cache.
+  // Prefetches the memory that Find reads first for the hash.
   void Prefetch(uint64_t hash) const {
     // relaxed: only the address is used.
     const Word* const words = only_words_.load(std::memory_order_relaxed);
@@ -190,6 +203,7 @@ class PointIndex {
       return PrefetchInArrays(hash, SIZE_MAX);
     __builtin_prefetch(&words[hash & mask_]);
   }
+  // Prefetches the memory that Insert accesses first for the hash.
   void PrefetchForInsert(uint64_t hash) const {
     // relaxed: only the address is used.
     const Word* const words = only_words_.load(std::memory_order_relaxed);
@@ -198,14 +212,15 @@ class PointIndex {
     __builtin_prefetch(&words[hash & mask_]);
   }
 
-  // The most that the system can have provided for buckets so far: a page of
-  // kPageBytes for each insert into an array, until there are all.
+  // Returns the most bytes that the system can have provided for buckets so
+  // far: one page of kPageBytes for each insert into an array, up to all its
+  // pages.
   size_t MemoryUsage() const;
 
-  // Inserts into the array that is `age` steps older than the newest one, as a
-  // thread does that was suspended right after T7.
+  // Inserts into the array that is `age` steps older than the newest one, like
+  // a thread that was suspended directly after T7.
   void TEST_InsertInto(size_t age, char* entry, Slice key, uint64_t hash);
-  // Does the first store of T6 alone.
+  // Does only the first store of T6.
   void TEST_BeginGrowth();
   size_t TEST_ArrayCount() const;
 
@@ -213,11 +228,11 @@ class PointIndex {
   using Word = std::atomic<uint64_t>;
 
   static constexpr size_t kPageBytes = 4096;
-  // An array that has more entries per bucket is full. Memtables that are no
-  // larger than their write buffer do not get there.
+  // An array with more entries per bucket is full. A memtable that is not
+  // larger than its write buffer does not reach this.
   static constexpr uint64_t kMaxLoad = 4;
   static constexpr size_t kGrowthFactor = 8;
-  // An insert that passes so many entries looks whether the array is full.
+  // An insert that passes this many entries checks whether the array is full.
   static constexpr size_t kLongChain = 16;
 
   // An array of buckets. Immutable once it is published.
@@ -226,21 +241,22 @@ class PointIndex {
     uint64_t mask = 0;
     size_t bytes = 0;
     size_t page_count = 0;
-    uint64_t inserts_before = 0;  // Into older arrays, about.
-    size_t older_bytes = 0;       // Of all older arrays.
+    uint64_t inserts_before = 0;  // Approximate inserts into older arrays.
+    size_t older_bytes = 0;       // Bytes of all older arrays.
     Array* older = nullptr;
     MemoryAccount* account = nullptr;
   };
 
-  // Bucket and Bloom bit are of opposite ends of the hash.
+  // The bucket and the Bloom bit use opposite ends of the hash.
   static uint64_t BloomBit(uint64_t hash) {
     return uint64_t{1} << (48 + (hash >> 60));
   }
-  // False if the system has no memory.
+  // Returns false if the system has no memory.
   static bool Map(size_t bucket_count, Array* array);
   static void Unmap(const Array& array);
-  // False, and nothing is changed, if the key is not among the first
-  // `max_steps` entries of its chain and there are more.
+  // Inserts the entry into the bucket's chain. Returns false and changes
+  // nothing if the key is not among the first `max_steps` entries of a longer
+  // chain.
   static bool InsertInto(Word* bucket, size_t max_steps, char* entry, Slice key,
                          uint64_t hash);
   static const char* FindInChain(uint64_t word, const Slice& user_key,
@@ -250,10 +266,10 @@ class PointIndex {
   void Grow();
   [[gnu::noinline]] std::optional<const char*> FindInAll(const Slice& user_key,
                                                          uint64_t hash) const;
-  // Of the newest arrays, so many at most.
+  // Prefetches in up to `count` of the newest arrays.
   [[gnu::noinline]] void PrefetchInArrays(uint64_t hash, size_t count) const;
 
-  // Immutable after construction, but for the pages of the words.
+  // Immutable after construction, except for the pages of the words.
   Array first_;
   const uint64_t mask_;
   const std::atomic<uint64_t>* const insert_count_;

@@ -23,7 +23,7 @@ void RangeTombstoneMemTable::Add(const Slice& begin, const Slice& end,
     old = list_.load(std::memory_order_relaxed);
     auto next = std::make_unique<SetList>();
     if (old != nullptr) *next = *old;
-    // The newest entries, and all in sets that are not larger.
+    // Merge the newest entry with all sets that are not larger.
     size_t count = 1;
     while (!next->empty() && next->back()->size() <= count) {
       count += next->back()->size();

@@ -1,27 +1,33 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The range deletions of one memtable. They lie in immutable sets of falling
-// sizes, powers of two as the bits of their number: a new one is merged with
-// the sets that are not larger than it has become. So n of them cost
-// n log(n) * log(n) steps in all, and a read asks at most log(n) sets.
+// The logarithmic method (Bentley and Saxe, 1980), with immutable sets that are
+// published by pointer and reclaimed by epochs. It holds the range deletions of
+// one memtable. The sizes of the sets are decreasing powers of two, like the
+// bits of the number of deletions. A new deletion is merged with the sets that
+// are not larger than the merged set so far. So n deletions cost
+// n log(n) * log(n) steps in total, and a read searches at most log(n) sets.
 //
-// Thread-safety: thread-safe. Readers take no mutex but in Sets.
+// Thread-safety: thread-safe. Readers take no mutex, except in CopySets and
+// Sets.
 //
-// *Words and states.* `list_`: null until the first Add, then the current
+// *Words and states.* `list_` is null until the first Add, then the current
 // list of sets. A list and its sets never change.
-// *Transitions.* T1 an Add stores a new list, release, with mutex_ held; then
-// hands the old one to Retire. T2 a reader inside a read-side critical section
-// loads it, acquire.
-// *Why each order is needed.* T1 pairs with T2: who sees the list sees the sets
-// in it.
-// *Bad interleavings prevented.* B1 a reader walks a list while an Add takes it
-// away: the read-side critical section keeps it. B2 two Adds start from one
-// list and one deletion is lost: mutex_.
+// *Transitions.*
+// T1 An Add stores a new list, release, with mutex_ held. Then it passes the
+//    old list to Retire.
+// T2 A reader inside a read-side critical section loads the list, acquire.
+// *Why each order is needed.* T1 pairs with T2: a thread that sees the list
+// sees the sets in it.
+// *Bad interleavings prevented.*
+// B1 A reader iterates over a list while an Add replaces it. The read-side
+//    critical section keeps the list alive.
+// B2 Two Adds start from the same list, and one deletion is lost. mutex_
+//    prevents it.
 // *Freshness and progress.* A reader that may see the deletion's sequence
-// number comes after its Add, and so sees its list or a later one. Writers
+// number is ordered after its Add, and so sees its list or a later one. Writers
 // never delay readers.
-// *Reclamation.* Retire; the last list goes with the memtable.
+// *Reclamation.* Retire. The memtable frees the last list.
 
 #include <atomic>
 #include <deque>
@@ -38,28 +44,29 @@ class RangeTombstoneMemTable {
  public:
   using SetList = std::vector<std::shared_ptr<const RangeTombstoneSet>>;
 
-  // `comparator` must outlive it.
+  // `comparator` must outlive this object.
   explicit RangeTombstoneMemTable(const InternalKeyComparator* comparator)
       : comparator_(comparator) {}
   RangeTombstoneMemTable(const RangeTombstoneMemTable&) = delete;
   RangeTombstoneMemTable& operator=(const RangeTombstoneMemTable&) = delete;
-  // REQUIRES: no other thread uses it any more.
+  // REQUIRES: no other thread uses this object any more.
   ~RangeTombstoneMemTable();
 
-  // A range without keys is left out.
+  // Adds a range deletion. Ignores a range without keys.
   void Add(const Slice& begin, const Slice& end, SequenceNumber sequence);
 
   bool empty() const {
-    // relaxed: who must see a deletion comes after its Add.
+    // relaxed: a reader that must see a deletion is ordered after its Add.
     return list_.load(std::memory_order_relaxed) == nullptr;
   }
-  // As RangeTombstoneSet has it. REQUIRES: inside a read-side critical section.
+  // Returns RangeTombstoneSet's MaxCovering over all sets.
+  // REQUIRES: the caller is inside a read-side critical section.
   SequenceNumber MaxCovering(const Slice& user_key,
                              SequenceNumber sequence) const {
     return empty() ? 0 : AskSets(user_key, sequence);
   }
-  // Copies the sets; they stay as long as the pointers do. For callers outside
-  // of a read-side critical section.
+  // Copies the pointers to the sets, which keep the sets alive. For callers
+  // outside a read-side critical section.
   template <typename List>
   void CopySets(List* sets) const {
     if (empty()) return;

@@ -1,28 +1,27 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The snapshots and read transactions that are out. Each thread has nodes of
-// its own, which only it takes, so that taking one writes no line that another
-// thread writes; any thread may release one. How that goes together with
-// compactions and installs is in db/snapshot/snapshot_handshake.h; here is
-// where the nodes are.
+// Per-thread snapshot slots, scanned without stopping their threads, as in
+// WiredTiger's session states and LMDB's reader table. The registry holds the
+// live snapshots and read transactions. Only the owning thread takes a node, so
+// taking one writes no cache line that another thread writes. Any thread may
+// release one. db/snapshot/snapshot_handshake.h has the protocol with
+// compactions and installs. This file stores the nodes.
 //
-// A thread's SnapshotThread is found by a slot of its record
-// (util/threads/thread_slots.h) and in a list that scans walk
-// (util/threads/published_array.h). Its free nodes are on a list that it alone
-// touches: it puts back what it releases itself. What others release it finds
-// when the list is empty, by looking at all of its nodes; if less than a
-// quarter is free then, it makes as many again. So taking a snapshot is a few
-// steps, on average, whoever releases them. When a thread ends, the next one
-// that needs nodes gets them, with those that are still out; they stay where
-// they are until they are released. Memory: a thread's nodes, 64 bytes each,
-// are at most eight, or three times as many as it ever had out at once, and go
-// back when it ends with none out.
+// A thread finds its SnapshotThread by a slot of its record
+// (util/threads/thread_slots.h). Scans find it in a list
+// (util/threads/published_array.h). Only the thread accesses its free list. It
+// puts the nodes there that it releases itself. When the list is empty, it
+// collects from all of its nodes those that other threads released. If less
+// than a quarter is free, it doubles the nodes. So taking a snapshot costs a
+// few steps on average, whichever thread releases it.
 //
-// Ablation snapshots=mutex: a list under the DB mutex.
+// When a thread ends, the next thread that needs nodes gets its nodes. Nodes in
+// use stay in place until they are released. Memory: a node has 64 bytes. A
+// thread has at most eight nodes, or three times the most that it had in use at
+// once. The memory is freed when a thread ends with no node in use.
 //
-// Source of the idea: the states of WiredTiger's sessions and LMDB's table of
-// readers, which are arrays that are scanned without stopping anybody.
+// Ablation snapshots=mutex: a list guarded by the DB mutex.
 //
 // Thread-safety: thread-safe.
 
@@ -47,7 +46,7 @@ namespace varve {
 class SnapshotRegistry;
 struct SnapshotThread;
 
-// The handshake's memory as it is.
+// The handshake's memory for production: std::atomic and the real barrier.
 struct RealMemory {
   template <typename T>
   using Atomic = std::atomic<T>;
@@ -55,38 +54,38 @@ struct RealMemory {
 };
 using RealHandshake = SnapshotHandshake<RealMemory>;
 
-// A node. What is not atomic belongs to the thread whose node it is.
+// A node. Only the thread that owns the node accesses its non-atomic members.
 class SnapshotImpl : public PinnedSnapshot {
  public:
   uint64_t GetSequenceNumber() const override {
-    // relaxed: the caller was handed the snapshot.
+    // relaxed: the caller received the snapshot through a synchronized handoff.
     return words_.sequence.load(std::memory_order_relaxed);
   }
-  // Of a read transaction.
+  // Used by read transactions only.
   void End() override;
   bool IsOrphaned() const override;
-  // Of a read transaction, what it reads from; else null.
+  // Returns the SuperVersion that a read transaction reads from, else null.
   SuperVersion* pin() const { return RealHandshake::Pin(words_); }
-  // Its registry is there as long as it is out.
+  // Returns the registry, which exists until the snapshot is released.
   SnapshotRegistry* registry() const;
 
  private:
   friend class SnapshotRegistry;
   friend struct SnapshotThread;
 
-  // The next one fits behind its last byte.
+  // The next member uses the padding at the end of `words_`.
   [[no_unique_address]] RealHandshake::Words words_;
-  // The thread that took it, and when: see SnapshotStamp. relaxed everywhere:
-  // for a report.
+  // The thread that took the snapshot, and the time by SnapshotStamp. relaxed
+  // everywhere: for reports only.
   std::atomic<uint32_t> thread_id_{0};
   std::atomic<uint64_t> start_ns_{0};
   SnapshotThread* home_ = nullptr;     // Immutable.
   SnapshotImpl* next_free_ = nullptr;  // Owned by the thread.
 };
 
-// When a sequence number was first taken, by CLOCK_MONOTONIC_COARSE: a snapshot
-// taken later, with nothing written in between, is of the same moment. So the
-// clock is looked at only after writes.
+// Caches the time at which the thread first took a sequence number, by
+// CLOCK_MONOTONIC_COARSE. A later snapshot with the same number, with no write
+// in between, gets the same time. So the clock is read only after writes.
 struct SnapshotStamp {
   SequenceNumber sequence = kNoSnapshot;
   uint64_t ns = 0;
@@ -108,7 +107,7 @@ struct SnapshotStamp {
   }
 };
 
-// A thread's nodes in one database.
+// The nodes of one thread in one database.
 struct alignas(64) SnapshotThread {
   template <typename Function>
   void ForEach(Function function) {
@@ -116,7 +115,7 @@ struct alignas(64) SnapshotThread {
     more.ForEach(function);
   }
 
-  // What a scan looks at, in most cases: one line.
+  // Usually the only node, so that a scan reads one cache line.
   SnapshotImpl first;
   PublishedArray<SnapshotImpl> more;
 
@@ -124,7 +123,7 @@ struct alignas(64) SnapshotThread {
   // Owned by the thread.
   SnapshotImpl* free = nullptr;
   SnapshotStamp stamp;
-  std::vector<std::unique_ptr<SnapshotImpl[]>> chunks;  // Of `more`.
+  std::vector<std::unique_ptr<SnapshotImpl[]>> chunks;  // Hold `more`.
   // Guarded by the registry's mutex.
   uint32_t thread_id = 0;
   char name[16] = {};
@@ -134,30 +133,32 @@ static_assert(sizeof(SnapshotImpl) + sizeof(void*) <= 64);
 
 class SnapshotRegistry final : public SlotOwner {
  public:
-  // What the oldest snapshot is, for a report.
+  // The oldest snapshot, for reports.
   struct Oldest {
     SequenceNumber sequence = kNoSnapshot;
-    // Since the thread first took one of this number; a few milliseconds more
-    // or less.
+    // Time since the thread first took this number, exact to a few
+    // milliseconds.
     uint64_t age_ns = 0;
     uint32_t thread_id = 0;
-    std::string thread_name;  // Empty if it has ended; "?" if unknown.
+    std::string thread_name;  // Empty if the thread has ended; "?" if unknown.
     SuperVersion* pin = nullptr;
   };
 
-  // Deletes itself: see Close. `is_list`: snapshots are in a list under
-  // `mutex`, which is the DB's (snapshots=mutex).
+  // Creates a registry, which deletes itself: see Close. `mutex` is the DB
+  // mutex. With `is_list`, the snapshots are in a list that `mutex` guards
+  // (ablation snapshots=mutex).
   SnapshotRegistry(bool is_list, Mutex* mutex, SuperVersionDisposer* disposer);
   SnapshotRegistry(const SnapshotRegistry&) = delete;
   SnapshotRegistry& operator=(const SnapshotRegistry&) = delete;
 
-  // The writers' newest visible number. To be called once, before Take and
-  // Scan.
+  // Sets where the writers publish the newest visible sequence number. Must be
+  // called once, before Take and Scan.
   void SetLastSequence(const std::atomic<SequenceNumber>* last_sequence) {
     last_sequence_ = last_sequence;
   }
 
-  // A snapshot of now, with or without a pin. To be given back to Release.
+  // Takes a snapshot of the current state, with or without a pin. The caller
+  // must pass it to Release.
   SnapshotImpl* Take(bool pinned) {
     if (is_list_) [[unlikely]]
       return TakeListed(pinned);
@@ -168,7 +169,8 @@ class SnapshotRegistry final : public SlotOwner {
     return TakeFree(record, mine, pinned);
   }
 
-  // By any thread, once, with no read at the snapshot under way.
+  // Releases a snapshot. Any thread may call it, once. REQUIRES: no read of the
+  // snapshot is in progress.
   void Release(SnapshotImpl* node) {
     if (is_list_) [[unlikely]] {
       ReleaseListed(node);
@@ -189,40 +191,41 @@ class SnapshotRegistry final : public SlotOwner {
     }
   }
 
-  // For a flush or compaction that has chosen what it reads: the numbers that
-  // versions are to be kept for, rising, each once. Takes no lock, but for
-  // snapshots=mutex. REQUIRES: the DB mutex is not held.
+  // Returns the numbers for which a flush or compaction must keep versions, in
+  // increasing order without duplicates. Takes no lock, except with
+  // snapshots=mutex. REQUIRES: the job's inputs were chosen before; the DB
+  // mutex is not held.
   std::vector<SequenceNumber> Scan();
-  // The least of them; kNoSnapshot if there is none.
+  // Returns the smallest number that Scan would return, or kNoSnapshot.
   SequenceNumber ScanOldest();
 
-  // For reports, with the DB mutex held.
+  // Return data for reports.
   size_t CountLocked();
   Oldest FindOldestLocked();
-  // What the node pins, if it is sure to live; else null.
+  // Returns the SuperVersion that the node pins if it is certainly alive, else
+  // null.
   SuperVersion* PinToReportLocked(const SnapshotImpl& node);
 
-  // Around the barrier of an install: see T26. The second one gives nodes that
-  // pin `old` a reference.
+  // Are called before and after the barrier of an install: see T26.
+  // CountPinsLocked gives a reference to each node that pins `old`.
   void PublishLocked(SuperVersion* next) { handshake_.PublishLocked(next); }
   void CountPinsLocked(SuperVersion* old);
 
-  // The DB is gone: releases what pins hold. Deletes the registry, now or when
-  // the last read transaction has ended.
-  // REQUIRES: the DB mutex is not held; no other call is under way.
+  // Releases the references of all pins, because the DB is closed. Deletes the
+  // registry, now or when the last read transaction has ended.
+  // REQUIRES: the DB mutex is not held; no other call is in progress.
   void Close();
-  // In place of Close, in a child made by fork(): nothing is given back, and
-  // the registry stays.
+  // Replaces Close in a child of fork(). Releases nothing; the registry stays.
   void Abandon();
 
-  // Whether Close was called.
+  // Returns whether Close was called.
   bool is_closed() const {
-    // relaxed: no use of a transaction overlaps the end of its DB.
+    // relaxed: no use of a transaction overlaps the Close of its DB.
     return is_closed_.load(std::memory_order_relaxed);
   }
 
-  // How often the mode's own way was gone: a thread's nodes given to it, or
-  // the mutex taken.
+  // Returns how often this mode's code path ran: a thread got its nodes, or a
+  // snapshot took the mutex.
   uint64_t PathCount() const {
     // relaxed: a statistic.
     return path_count_.load(std::memory_order_relaxed);
@@ -264,20 +267,20 @@ class SnapshotRegistry final : public SlotOwner {
                           std::memory_order_relaxed);
     return node;
   }
-  // The thread's nodes, its list of free ones not empty.
+  // Returns the thread's nodes, after making sure that a free one exists.
   [[gnu::noinline, gnu::cold]] SnapshotThread* MakeFree(ThreadRecord* record);
   void GiveNodes(ThreadRecord* record) VARVE_EXCLUDES(mutex_);
-  // Puts what is free on the list; returns how many.
+  // Puts the free nodes on the free list, and returns their number.
   static size_t CollectFree(SnapshotThread* mine);
   static void Grow(SnapshotThread* mine);
   [[gnu::noinline, gnu::cold]] void Repin(SnapshotImpl* node);
-  // False if the registry has been closed: the node is then done with.
+  // Returns false if the registry was closed. The node must not be used then.
   [[gnu::noinline, gnu::cold]] bool ReleaseStalePin(SnapshotImpl* node,
                                                     SuperVersion* pin);
   SnapshotImpl* TakeListed(bool pinned);
   void ReleaseListed(SnapshotImpl* node);
   void UnrefLocked(SuperVersion* super_version);
-  // After the end of a transaction whose DB is gone.
+  // Ends a transaction whose DB was closed.
   void ReleaseOrphan();
   // Calls function(SnapshotThread*, SnapshotImpl*) for every node.
   template <typename Function>
@@ -301,17 +304,17 @@ class SnapshotRegistry final : public SlotOwner {
 
   RealHandshake handshake_;
 
-  // Held by whoever appends to threads_ or to a thread's nodes, so that those
-  // who walk with it held need no read-side critical section: the DB mutex may
-  // be.
+  // Held by a thread that appends to threads_ or to a thread's nodes. So a
+  // thread that iterates with the mutex held needs no read-side critical
+  // section. It may then hold the DB mutex.
   Mutex mutex_;
   PublishedArray<SnapshotThread> threads_;
   std::vector<SnapshotThread*> without_thread_ VARVE_GUARDED_BY(mutex_);
   size_t orphans_ = 0;  // Guarded by mutex_ once Close was called.
 
-  // snapshots=mutex. Guarded by *db_mutex_; oldest first.
+  // For snapshots=mutex. Guarded by *db_mutex_; oldest first.
   std::list<ListedSnapshot> list_;
-  SnapshotThread list_home_;  // For what leads from a node to the registry.
+  SnapshotThread list_home_;  // Connects listed nodes to the registry.
 };
 
 inline SnapshotRegistry* SnapshotImpl::registry() const {

@@ -10,18 +10,19 @@
 
 namespace varve {
 
-// All that a read needs, as it was at some moment: the memtable, the
-// memtables that wait for their flush, and the tables. Immutable.
+// Holds all that a read needs, as of one moment: the memtable, the immutable
+// memtables that wait for a flush, and the Version.
 //
-// Thread-safety: references are counted atomically; the rest never changes.
+// Thread-safety: references are counted atomically. The other members are
+// immutable after the SuperVersion is installed.
 struct SuperVersion {
   MemTable* memtable = nullptr;
   std::vector<MemTable*> immutable;  // Newest first.
   Version* version = nullptr;
-  bool closed = false;  // Reads are errors: the database was closed.
-  uint64_t number = 0;  // Not 0 once it is installed, and no other's ever.
+  bool closed = false;  // The database was closed, and reads fail.
+  uint64_t number = 0;  // Unique and not 0 after the install.
 
-  // Looks through the memtables, newest first.
+  // Looks the key up in the memtables, newest first.
   LookupState Find(const TableLookup& lookup, ReadTarget* target) const {
     LookupState state = FindIn(*memtable, lookup, target);
     for (const MemTable* older : immutable) {
@@ -30,20 +31,22 @@ struct SuperVersion {
     }
     return state;
   }
-  // Starts loading what Find will read.
+  // Prefetches the memory that Find reads first for the hash.
   void Prefetch(uint64_t hash) const {
     memtable->Prefetch(hash);
     for (const MemTable* older : immutable) older->Prefetch(hash);
   }
 
   void Ref() {
-    // relaxed: the caller holds a reference, or the DB mutex does for it.
+    // relaxed: the caller holds a reference, or holds the DB mutex while this
+    // is current.
     refs.fetch_add(1, std::memory_order_relaxed);
   }
-  // True if that was the last reference. The caller then hands it to
-  // DBImpl::CleanUpSuperVersion, which takes the DB mutex.
+  // Releases a reference. Returns true if it was the last one. The caller must
+  // then pass this to SuperVersionDisposer::DisposeLocked, with the DB mutex
+  // held.
   [[nodiscard]] bool Unref() {
-    // acq_rel pairs with itself: all reads come before the clean-up.
+    // acq_rel pairs with itself: all reads happen before the disposal.
     return refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 
@@ -60,14 +63,15 @@ struct SuperVersion {
   }
 };
 
-// What to do with a SuperVersion that nobody refers to any more. With the DB
-// mutex held.
+// Disposes of SuperVersions that have no references. Its functions are called
+// with the DB mutex held.
 class SuperVersionDisposer {
  public:
-  // Lets go of what it holds, and collects what is then to be freed.
+  // Releases the SuperVersion's references, and collects the objects that can
+  // then be freed.
   virtual void DisposeLocked(SuperVersion* super_version) = 0;
-  // A reader has let go of the last reference: what was collected is to be
-  // freed on another thread.
+  // Schedules the collected objects to be freed on another thread. Called after
+  // a reader has released the last reference.
   virtual void FreeLaterLocked() = 0;
 
  protected:

@@ -7,22 +7,22 @@ namespace varve {
 
 namespace {
 
-// Before this part of the entries is written, the last flush tells more; if
-// there was none, even less will do.
+// Until this part of the entries is written, the last flush gives the better
+// estimate. Without a last flush, a smaller part suffices.
 constexpr uint64_t kFirstPart = 64;
 constexpr uint64_t kLeastPart = 512;
 
-// This part of the buffer is for a flush that takes longer than it seemed it
-// would: every write then has the longest pause.
+// This part of the buffer is a reserve for a flush that takes longer than
+// estimated. In the reserve every write has the longest pause.
 constexpr uint64_t kReservePart = 64;
 
-// Not worth a pause.
+// A shorter rest of a flush needs no pauses.
 constexpr uint64_t kShortUs = 2000;
 
-// Between two pauses, if the buffer lasts that long.
+// The time between two pauses, if the buffer lasts that long.
 constexpr double kStepUs = 500;
 
-// And at most this part of the space that is left.
+// The largest part of the remaining space between two pauses.
 constexpr uint64_t kStepPart = 64;
 
 }  // namespace
@@ -53,7 +53,8 @@ uint64_t FlushPace::RemainingMicros(uint64_t now_us) const {
   // relaxed, both: see Advance.
   const uint64_t written_us = written_us_.load(std::memory_order_relaxed);
   if (written_us != 0) {
-    // The sync and the MANIFEST. Who has waited for long will wait for long.
+    // The sync and the MANIFEST remain. A long wait so far predicts a long
+    // rest.
     const uint64_t waited_us = now_us - std::min(written_us, now_us);
     return std::max(waited_us, finish_us_ - std::min(waited_us, finish_us_));
   }
@@ -79,8 +80,8 @@ FlushPace::Step FlushPace::Charge(uint64_t bytes, uint64_t space_bytes,
     free_at_us_ = now_us;
     return step;
   }
-  // As long as there is much space, more than what would do: the flush may be
-  // faster than it seems, and time that is lost now does not come back.
+  // While much space is left, allow a higher rate than the exact one. The flush
+  // may be faster than estimated, and lost time cannot be regained.
   const uint64_t reserve = buffer_bytes / kReservePart;
   const double space =
       space_bytes > reserve ? static_cast<double>(space_bytes - reserve) : 1;
@@ -88,7 +89,7 @@ FlushPace::Step FlushPace::Charge(uint64_t bytes, uint64_t space_bytes,
                               (1 + space / static_cast<double>(buffer_bytes));
   step.bytes =
       std::min(step.bytes, static_cast<uint64_t>(bytes_per_us * kStepUs));
-  // No credit for what was written slowly before; the debt is bounded too.
+  // Earlier slow writes give no credit, and the debt is bounded.
   const double due_us = static_cast<double>(free_at_us_) +
                         static_cast<double>(bytes) / bytes_per_us;
   free_at_us_ = static_cast<uint64_t>(

@@ -5,7 +5,7 @@ namespace varve {
 
 namespace {
 
-// More than a leader has steps.
+// More spans than a leader has steps.
 constexpr uint32_t kMaxSpans = 100;
 
 }  // namespace

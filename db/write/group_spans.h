@@ -8,12 +8,12 @@
 
 namespace varve {
 
-// The spans of what a leader does for all of its group, which are put into the
-// traces of all followers: these wait meanwhile, so that their queues are the
-// leader's to write to (db/write/write_queue.h: T2 and T4, or T7, order that).
+// Records the spans of a leader's work for its group, and adds them to the
+// traces of all followers. The followers wait, so the leader may write to their
+// span queues. T2 and T4, or T7, in db/write/write_queue.h order these writes.
 class GroupSpans {
  public:
-  // From here on. For the leader.
+  // Starts recording. Called by the leader.
   explicit GroupSpans(const WriteQueue::Group& group) : group_(group) {
     if (group.first->waited || group.count > 1) [[unlikely]]
       Begin();
@@ -21,7 +21,8 @@ class GroupSpans {
   GroupSpans(const GroupSpans&) = delete;
   GroupSpans& operator=(const GroupSpans&) = delete;
 
-  // To here. Before the followers do anything.
+  // Stops recording, and adds the spans to the followers' traces. Must be
+  // called before the followers resume.
   void Mount() {
     if (local_) [[unlikely]]
       MountAll();

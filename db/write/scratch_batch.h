@@ -9,17 +9,19 @@
 
 namespace varve {
 
-// An empty batch for the time of a scope, in memory that the thread keeps from
-// one to the next. `Tag` says whose it is, since a scope may lie within that of
-// another tag; within one of its own, as when a Logger or Env of the user's
-// writes to a database of its own, it gets memory for itself alone.
+// Provides an empty batch for a scope, in memory that the thread keeps for
+// later scopes. Each `Tag` has its own memory, so that scopes of different tags
+// can be nested. A scope nested in one with the same tag gets separate memory.
+// That happens if a user's Logger or Env writes to another database.
+//
+// Thread-safety: owned by one thread.
 template <typename Tag>
 class ScratchBatch {
  public:
-  // For so many bytes, about. One that is larger than kMaxKeptBytes is not
-  // kept.
+  // The memory of a batch with a larger expected size is not kept.
   static constexpr size_t kMaxKeptBytes = 64 << 10;
 
+  // `bytes` is the expected size of the batch.
   explicit ScratchBatch(size_t bytes) {
     if (bytes > kMaxKeptBytes) [[unlikely]] {
       batch_ = &large_.emplace();

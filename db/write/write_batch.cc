@@ -19,10 +19,10 @@ constexpr size_t kHeaderSize = BatchReader::kHeaderSize;
 
 constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
 
-// The most that a record of two fields takes beside their bytes.
+// The most bytes that a record of two fields needs in addition to the fields.
 constexpr size_t kMaxRecordOverhead = 1 + 2 * kMaxVarint32Bytes;
 
-// REQUIRES: the capacity is enough.
+// Appends a record. REQUIRES: *out has enough capacity.
 void AppendInPlace(std::string* out, BatchTag tag, const Slice& key,
                    const Slice* value) {
   char start[1 + kMaxVarint32Bytes];
@@ -34,7 +34,8 @@ void AppendInPlace(std::string* out, BatchTag tag, const Slice& key,
   if (value != nullptr) PutLengthPrefixedSlice(out, *value);
 }
 
-// Key and value may point into *out: its bytes stay until all are copied.
+// Appends a record after growing *out. Key and value may point into *out,
+// because its old memory stays until they are copied.
 [[gnu::noinline]] void AppendGrowing(std::string* out, size_t capacity,
                                      BatchTag tag, const Slice& key,
                                      const Slice* value) {
@@ -45,7 +46,8 @@ void AppendInPlace(std::string* out, BatchTag tag, const Slice& key,
   out->swap(grown);
 }
 
-// As above; at the cost of one copy of *out each time that it doubles.
+// Appends a record. Key and value may point into *out. Costs one copy of *out
+// each time its capacity doubles.
 inline void AppendRecord(std::string* out, BatchTag tag, const Slice& key,
                          const Slice* value) {
   const size_t size = out->size() + kMaxRecordOverhead + key.size() +
@@ -111,7 +113,7 @@ inline void WriteBatchInternal::AddUpdate(WriteBatch* batch, BatchTag tag,
     return;
   }
   AppendRecord(&batch->representation_, tag, key, value);
-  // After the copy: the key may be a slice of the header.
+  // After the copy, because the key may be a slice of the header.
   SetCount(batch, count + 1);
   batch->charge_.Update(batch->representation_);
 }
@@ -219,7 +221,7 @@ Status BatchReader::NextOfOurs(BatchRecord* record, bool* done) {
 Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
   bool has_value = false;
   bool has_family = false;
-  const char* unknown = nullptr;  // What Varve does not have.
+  const char* unknown = nullptr;  // A feature that Varve does not have.
   switch (static_cast<BatchTag>(tag)) {
     case BatchTag::kDeleteInFamily:
       has_family = true;
@@ -294,7 +296,7 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
   if (has_family && !GetVarint32(&rest_, &family)) return cut_short();
   if (unknown != nullptr) [[unlikely]] {
     if (family == 0) return Status::NotSupported(unknown);
-    has_value = true;  // As all of them have, to be passed over.
+    has_value = true;  // All of these records have one. It is skipped.
   }
   if (!GetLengthPrefixedSlice(&rest_, &record->key) ||
       (has_value && !GetLengthPrefixedSlice(&rest_, &record->value))) {
@@ -332,8 +334,8 @@ void WriteBatchInternal::PrefetchFirst(const WriteBatch& batch,
                                        const MemTable& memtable) {
   Slice rest = batch.Data();
   if (rest.size() <= kHeaderSize) return;
-  // Of a record that does not begin with its key this makes a key that is not
-  // in it, which does no harm.
+  // If the record does not begin with its key, this prefetches for other bytes,
+  // which is harmless.
   rest.remove_prefix(kHeaderSize + 1);
   Slice key;
   if (GetLengthPrefixedSlice(&rest, &key)) {
@@ -343,7 +345,7 @@ void WriteBatchInternal::PrefetchFirst(const WriteBatch& batch,
 
 void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
   if (source.representation_.size() < kHeaderSize) {
-    // Damaged: so is the result, by a tag that there is not.
+    // The source is damaged. An unknown tag makes the result damaged, too.
     target->representation_.push_back(static_cast<char>(0xFF));
     target->unchecked_ = true;
     return;
@@ -352,7 +354,7 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
     target->too_long_ = true;
     return;
   }
-  // They may be one batch.
+  // Before the append, because `target` and `source` may be the same batch.
   const uint32_t count = target->Count() + source.Count();
   target->representation_.append(source.representation_, kHeaderSize,
                                  std::string::npos);

@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The bytes of a WriteBatch: u64 sequence of the first update, u32 count, then
-// records of a tag byte and its fields. FORMATS: RocksDB's write batch.
+// The encoding of a WriteBatch, in RocksDB's format: u64 sequence number of the
+// first update, u32 count, then the records. A record is a tag byte, followed
+// by the tag's fields.
 
 #include <cstdint>
 
@@ -15,7 +16,7 @@ namespace varve {
 
 class MemTable;
 
-// Record tags, on disk: do not renumber.
+// Record tags. They are stored on disk and must not be renumbered.
 enum class BatchTag : uint8_t {
   kDelete = 0x00,
   kPut = 0x01,
@@ -44,33 +45,36 @@ enum class BatchTag : uint8_t {
   kPreferredTimeInFamily = 0x19,
 };
 
-// One record, decoded. Updates of other column families, of whatever kind, have
-// `other_family` set: they count, and are not for us.
+// One decoded record. `other_family` is set for updates of other column
+// families than the default one. They count as updates, but are not applied.
 struct BatchRecord {
   ValueType type = ValueType::kValue;
   bool is_log_data = false;
   bool other_family = false;
-  Slice key;    // Or the blob of log data, or where a range begins.
-  Slice value;  // Or where a range ends.
+  Slice key;    // For log data the blob, for a range deletion its begin.
+  Slice value;  // For a range deletion its end.
 };
 
-// Decodes batches from bytes that may come from disk.
+// Decodes the records of a batch. The bytes may come from disk and are checked.
+// Thread-safety: thread-compatible.
 class BatchReader {
  public:
   static constexpr size_t kHeaderSize = 12;
 
-  // Corruption if the header is cut short.
+  // Sets the bytes to decode. Returns Corruption if the header is truncated.
   Status Init(const Slice& representation);
 
   SequenceNumber sequence() const { return sequence_; }
   uint32_t count() const { return count_; }
 
-  // Takes the next record; *done at the end. Corruption, also when the count
-  // differs from the header's; NotSupported names the kind of update, or says
-  // that it is too long for a table.
+  // Decodes the next record. Sets *done after the last one. Returns Corruption
+  // for damaged bytes and if the number of updates differs from the header's.
+  // Returns NotSupported for an update that Varve does not have or that is too
+  // long for a table.
   Status Next(BatchRecord* record, bool* done);
-  // The same, but an update of another column family is NotSupported, too: in
-  // a log its family is gone, while whoever writes it wants it somewhere.
+  // Like Next, but also returns NotSupported for an update of another column
+  // family. Used for a caller's batch, whose updates must all be applied. In a
+  // log, updates of other families are ignored.
   Status NextOfOurs(BatchRecord* record, bool* done);
 
  private:
@@ -82,6 +86,7 @@ class BatchReader {
   uint32_t seen_ = 0;
 };
 
+// Accesses the encoding inside a WriteBatch.
 class WriteBatchInternal {
  public:
   static void SetSequence(WriteBatch* batch, SequenceNumber sequence);
@@ -90,23 +95,27 @@ class WriteBatchInternal {
   static void EncodeHeader(SequenceNumber sequence, uint32_t count,
                            char* header);
   static void SetCount(WriteBatch* batch, uint32_t count);
-  // Without a value if `value` is null. The slices may point into the batch.
+  // Appends a record, without a value if `value` is null. The slices may point
+  // into the batch.
   static void AddUpdate(WriteBatch* batch, BatchTag tag, const Slice& key,
                         const Slice* value);
-  // Whether an update was left out: it or the batch would have been too long.
+  // Returns whether an update was left out because it or the batch would have
+  // been too long.
   static bool TooLong(const WriteBatch& batch) { return batch.too_long_; }
-  // Whether the bytes came from outside and may be damaged, or ranges may end
-  // before they begin.
+  // Returns whether the batch must be checked before use. Its bytes may be
+  // damaged because they came from outside, or the end of a range may be before
+  // its begin.
   static bool Unchecked(const WriteBatch& batch) { return batch.unchecked_; }
-  // Whether it has updates, all of them deletions.
+  // Returns whether the batch has updates and all of them are deletions.
   static bool OnlyDeletes(const WriteBatch& batch);
+  // Appends the records of `source` to `target`.
   static void Append(WriteBatch* target, const WriteBatch& source);
-  // Brings what the insert of its first update will look at into the cache.
+  // Prefetches the memory that the insert of the first update accesses first.
   static void PrefetchFirst(const WriteBatch& batch, const MemTable& memtable);
 };
 
-// Adds the updates of a batch's bytes to a memtable, the first with the
-// sequence number that the bytes carry. Nothing is added beyond an error.
+// Adds the updates of an encoded batch to a memtable. The first update has the
+// sequence number in the header. On error, the updates before it remain added.
 Status InsertBatchInto(const Slice& representation, MemTable* memtable);
 
 }  // namespace varve

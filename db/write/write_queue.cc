@@ -16,24 +16,24 @@ enum State : uint32_t { kWaiting = 0, kAsleep, kLeader, kInsert, kDone };
 
 constexpr uint32_t kLeaderSleeps = uint32_t{1} << 31;
 
-// A group grows up to so many bytes; behind a small batch not that far, so
-// that it does not wait long.
+// The most bytes of a group. The group of a leader with a small batch is
+// smaller, so that the leader does not wait long.
 constexpr size_t kMaxGroupBytes = 1 << 20;
 constexpr size_t kSmallBatchBytes = 128 << 10;
 
-// A sleeping follower is woken to insert a batch of so many bytes. A smaller
-// one is inserted by the leader in less time than the two wake-ups take.
+// A sleeping follower is woken to insert a batch of at least this size. The
+// leader inserts a smaller one in less time than the two wake-ups take.
 constexpr size_t kWorthWakingBytes = 8 << 10;
 
-// So many leaders skip the group-commit delay if it was in vain again and
-// again: what is then lost by waiting is less than a hundredth.
+// The most leaders that skip the group-commit delay after repeated useless
+// delays. So less than a hundredth of the time is lost by waiting.
 constexpr uint32_t kMaxSkippedDelays = 63;
 
-// Other writers come in less time than a processor takes to sleep and to be
-// woken. So a leader gives its processor to whoever has work, and only sleeps
-// after so long. If it gets it back as late as this, it has met others than
-// writers, and more and more leaders do not try that: once costs what is won by
-// a hundred.
+// Other writers usually arrive in less time than a sleep and a wake-up take. So
+// a leader first yields its processor, and sleeps only after kYieldNanos. If a
+// yield takes longer than kSlowYieldNanos, the processor went to threads other
+// than writers. Then more and more leaders do not yield, because one slow yield
+// costs as much as a hundred good ones gain.
 constexpr uint64_t kYieldNanos = 60 * 1000;
 constexpr uint64_t kSlowYieldNanos = 100 * 1000;
 constexpr uint32_t kMaxSkippedYields = 1023;
@@ -42,12 +42,12 @@ constexpr uint32_t kYieldsToResetBackoff = 256;
 }  // namespace
 
 WriteQueue::Role WriteQueue::Join(Writer* writer) {
-  // relaxed, both: nobody else knows the writer before T1 and T2.
+  // relaxed, both: no other thread knows the writer before T1 and T2.
   writer->next_.store(nullptr, std::memory_order_relaxed);
   writer->state_.store(kWaiting, std::memory_order_relaxed);
   writer->leader_ = nullptr;
-  // T1. acquire pairs with the release of T6; release, for the one behind who
-  // is to find the fields above as they are; seq_cst for B6.
+  // T1. acquire pairs with the release of T6; release, so that the next writer
+  // sees the fields above; seq_cst for B6.
   Writer* const before = tail_.exchange(writer, std::memory_order_seq_cst);
   if (before == nullptr) return Role::kLeader;
   writer->waited = true;
@@ -88,7 +88,7 @@ void WriteQueue::AnnounceArrival() {
   // T8. seq_cst, after T1: B6.
   uint32_t awaited = awaited_.load(std::memory_order_seq_cst);
   while (awaited != 0) {
-    // relaxed: it only says when to look.
+    // relaxed: it only affects when the leader wakes.
     if (!awaited_.compare_exchange_weak(awaited, awaited - 1,
                                         std::memory_order_relaxed)) {
       continue;
@@ -98,8 +98,9 @@ void WriteQueue::AnnounceArrival() {
   }
 }
 
-// Else half of the writers would wait for one sync while the other half stands
-// behind it for the next, and those who were answered come too late for that.
+// Without the delay, half of the writers would wait for one sync, while the
+// other half waits in the queue for the next one. Writers whose sync has ended
+// would then join too late for that.
 void WriteQueue::DelayGroupCommit(Writer* leader, uint64_t limit_us) {
   Group group = Form(leader);
   if (group.count >= expected_group_size_ || limit_us == 0) return;
@@ -125,11 +126,11 @@ void WriteQueue::DelayGroupCommit(Writer* leader, uint64_t limit_us) {
     const bool linked = Next(last) != nullptr;
     group = Form(leader);
     if (group.last != last) continue;
-    if (linked) break;  // It does not fit, and nobody behind it comes along.
+    if (linked) break;  // It does not fit, so no later writer can join.
     sched_yield();
     in_time = FutexClockNanos() < deadline_ns;
   }
-  // relaxed: only the time that somebody's look at it takes depends on it.
+  // relaxed: it affects only how long a writer's check of it takes.
   awaited_.store(0, std::memory_order_relaxed);
   if (group.count >= expected_group_size_ ||
       group.count >= before + before / 2 + 1) {
@@ -147,7 +148,7 @@ void WriteQueue::YieldDuringDelay(uint64_t deadline_ns) {
   }
   uint64_t now_ns = FutexClockNanos();
   deadline_ns = std::min(deadline_ns, now_ns + kYieldNanos);
-  // relaxed: it only says when to look.
+  // relaxed: it only affects when the leader continues.
   while (awaited_.load(std::memory_order_relaxed) != 0 &&
          now_ns < deadline_ns) {
     sched_yield();
@@ -186,8 +187,8 @@ void WriteQueue::AssignInserts(const Group& group, MemTable* memtable) {
 void WriteQueue::FinishInsert(Writer* writer) {
   std::atomic<uint32_t>* const inserting = &writer->leader_->inserting_;
   // T5. release pairs with the acquire of AwaitInserts; acq_rel, so that the
-  // last one's carries those before it along. The leader may be gone after
-  // this, but for its address.
+  // last follower's release also publishes the earlier inserts. After this the
+  // leader may be destroyed. Only its address may be used.
   if (inserting->fetch_sub(1, std::memory_order_acq_rel) ==
       (kLeaderSleeps | 1)) {
     FutexWake(inserting);
@@ -205,8 +206,8 @@ void WriteQueue::AwaitInserts(Writer* leader) {
 }
 
 void WriteQueue::Give(Writer* writer, uint32_t state) {
-  // release pairs with the acquire of the writer's wait. After kDone the
-  // writer may be gone, but for its address.
+  // release pairs with the acquire of the writer's wait. After kDone the writer
+  // may be destroyed. Only its address may be used.
   if (writer->state_.exchange(state, std::memory_order_acq_rel) == kAsleep) {
     FutexWake(&writer->state_);
   }
@@ -230,7 +231,7 @@ void WriteQueue::Leave(const Group& group, const Status& status) {
   }
   group.first->status = status;
   for (Writer* writer = group.first; writer != group.last;) {
-    // B3: before the writer is answered.
+    // B3: before the writer's T7.
     Writer* const next = Next(writer);
     if (writer != group.first) {
       writer->status = status;

@@ -13,10 +13,11 @@ namespace {
 // Sleeps shorter than this cost more than they regulate.
 constexpr uint64_t kMinSleepUs = 1000;
 
-// With fewer write buffers one that waits is the usual state.
+// With fewer write buffers, one that waits for a flush is normal.
 constexpr int kMemTablesToSlowDown = 4;
 
-// How far from `low` (0) to `high` (1) it is; negative before.
+// Returns the position of `value` from `low` (0) to `high` (1). Negative below
+// `low`.
 double Progress(double value, double low, double high) {
   if (value < low) return -1;
   return high > low ? (value - low) / (high - low) : 1;
@@ -51,13 +52,14 @@ WriteStallState ComputeWriteStall(const Options& options,
         StallCause::kLevel0);
     if (soft != 0) {
       const auto low = static_cast<double>(soft);
-      // Without a stop, the slowest is at four times the limit.
+      // Without a stop, the lowest rate is at four times the limit.
       const double high = hard != 0 ? static_cast<double>(hard) : 4 * low;
       consider(Progress(static_cast<double>(debt.pending_bytes), low, high),
                StallCause::kPendingBytes);
     }
   }
-  // The stop is where a writer finds no space; one before that is half-way.
+  // Writers stop when no memtable has space. One memtable before that is the
+  // middle of the range.
   if (options.max_write_buffer_number >= kMemTablesToSlowDown &&
       debt.immutable_memtables >= options.max_write_buffer_number - 1) {
     consider(0.5, StallCause::kMemTables);
@@ -97,16 +99,16 @@ Ticker StallTicker(StallCause cause, WritePressure pressure) {
 }
 
 uint64_t WriteDelay::Charge(uint64_t bytes, uint64_t rate, uint64_t now_us) {
-  // Later than any debt could reach: an Env whose clock was set back.
+  // No debt can be that late, so the Env's clock was set back.
   if (free_at_us_ > now_us + kMaxSleepUs) free_at_us_ = now_us;
   free_at_us_ = std::max(free_at_us_, now_us);
-  // Without overflow, whatever the batch's size.
+  // In floating point, so that no batch size overflows.
   const double cost_us =
       static_cast<double>(bytes) * 1e6 / static_cast<double>(rate);
   const uint64_t wait_us =
       free_at_us_ - now_us +
       static_cast<uint64_t>(std::min(cost_us, double{kMaxSleepUs}));
-  // What goes beyond is forgiven: it would fall to writers yet to come.
+  // A debt beyond that is forgiven, because later writers would pay it.
   free_at_us_ = now_us + std::min(wait_us, kMaxSleepUs);
   if (wait_us < kMinSleepUs) return 0;
   return std::min(wait_us, kMaxSleepUs);

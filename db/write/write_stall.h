@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Flow control: how far writers have to hold back for flushes and compactions.
+// Flow control: computes how far writers are slowed down or stopped so that
+// flushes and compactions can keep up.
 
 #include <cstdint>
 
@@ -17,41 +18,43 @@ enum class StallCause : uint8_t { kNone, kLevel0, kPendingBytes, kMemTables };
 struct WriteStallState {
   WritePressure pressure = WritePressure::kNone;
   StallCause cause = StallCause::kNone;
-  // Bytes a second that writers may write together; 0 unless kSlow.
+  // Bytes per second that all writers together may write; 0 unless kSlow.
   uint64_t rate = 0;
 };
 
-// What waits for flush and compaction.
+// The work that waits for flushes and compactions.
 struct WriteDebt {
   int level0_files = 0;
   uint64_t pending_bytes = 0;
   int immutable_memtables = 0;
-  // There is none to write to before one of them is flushed.
+  // Whether no memtable can be written to until one is flushed.
   bool no_memtable = false;
 };
 
-// The rate that slowed-down writers begin with, and what it falls to as the
-// debt rises to where writers are stopped: in equal ratios for equal steps.
+// The rate at which slowed-down writers begin, and the rate at the debt at
+// which writers are stopped. Between them the rate decreases exponentially.
 constexpr uint64_t kMaxDelayedWriteRate = 16 << 20;
 constexpr uint64_t kMinDelayedWriteRate = 256 << 10;
 
+// Returns the pressure, its cause and the rate for the debt.
 WriteStallState ComputeWriteStall(const Options& options,
                                   const WriteDebt& debt);
 
-// Such as "level-0 files".
+// Returns a name for messages, such as "level-0 files".
 const char* StallCauseName(StallCause cause);
-// What counts the writes that were slowed down, or stopped, for that.
+// Returns the ticker of the writes that were slowed down or stopped for
+// `cause`.
 Ticker StallTicker(StallCause cause, WritePressure pressure);
 
 // Spreads slowed-down writes over time.
 // Thread-safety: guarded by the DB mutex.
 class WriteDelay {
  public:
-  // No single write waits longer.
+  // The longest wait of one write.
   static constexpr uint64_t kMaxSleepUs = 1000000;
 
-  // Microseconds that a writer of `bytes` should sleep, given the rate and the
-  // time now; small debts are collected first, so it is mostly 0.
+  // Returns how many microseconds a writer of `bytes` should sleep, at `rate`
+  // bytes per second. Short sleeps are accumulated, so it is usually 0.
   uint64_t Charge(uint64_t bytes, uint64_t rate, uint64_t now_us);
 
  private:

@@ -9,8 +9,9 @@
 
 namespace varve {
 
-// The links of the levels above 0 lie *before* the node, level 1 nearest, the
-// entry's bytes behind it: one allocation, and level 0 beside the key.
+// The links of the levels above 0 are *before* the node, level 1 nearest. The
+// entry's bytes are after it. So a node is one allocation, and its level-0 link
+// is near the key.
 struct SkipListNode {
   std::atomic<SkipListNode*> next0;
   char owner_bytes[kEntryOwnerBytes];
@@ -36,16 +37,15 @@ struct SkipListNode {
 
 namespace {
 
-// The path counter of memtable=skiplist. A thread counts 64 inserts ahead: one
-// that only writes has no record to count in, and would share a line with
-// others.
+// Counts the path of memtable=skiplist, 64 inserts ahead. A thread that only
+// writes has no record to count in, and would share a cache line with others.
 void CountInsert() {
   constexpr uint32_t kAhead = 64;
   thread_local constinit uint32_t inserts = 0;
   if (inserts++ % kAhead == 0) CountPath(PathCounter::kSkipList, kAhead);
 }
 
-// A quarter of the nodes of a level stand on the next one.
+// Returns a random height. A quarter of a level's nodes are on the next level.
 int RandomHeight() {
   thread_local Random random(std::bit_cast<uintptr_t>(&random));
   const uint64_t bits = random.Next();

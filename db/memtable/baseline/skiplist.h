@@ -1,26 +1,29 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// An insert-only skiplist of memtable entries.
+// An insert-only lock-free skiplist of memtable entries (skip lists: Pugh,
+// 1990), linked by compare-and-swap.
 //
-// Thread-safety: any number of threads may insert, and any number read, at
-// once. Readers take no lock and write nothing.
+// Thread-safety: any threads may insert and read concurrently. Readers take no
+// lock and write nothing.
 //
-// Words and states. A node's key never changes once the node is linked; its
-// links `next[i]` only ever change from one node to a newly inserted one that
-// sorts before it. Nothing is unlinked or freed before the whole list goes
-// with its arena.
-// Transitions. T1: a link is set by compare-and-swap with release, level by
-// level from the bottom. T2: links are read with acquire.
-// Why. T1 pairs with T2: whoever reaches a node sees its key and its links of
-// the levels below, which were written before.
-// Bad interleavings. B1: two inserts find the same predecessor; the second
-// compare-and-swap fails, and that level is searched again from the
-// predecessor, which is still linked. B2: a reader sees a node on a level but
-// not yet on a higher one: it finds it all the same, a little slower, since
-// the bottom level alone holds the truth.
-// Progress. An insert that fails a compare-and-swap does so because another
-// one succeeded.
+// *Words and states.* A node's key never changes after the node is linked. A
+// link `next[i]` only changes to a newly inserted node that sorts before the
+// node it led to. Nothing is unlinked. The arena frees all nodes at once.
+// *Transitions.*
+// T1 Set a link by compare-and-swap with release, level by level from the
+//    bottom.
+// T2 Read links with acquire.
+// *Why each order is needed.* T1 pairs with T2: a thread that reaches a node
+// sees its key and its links of the levels below, which were written before.
+// *Bad interleavings prevented.*
+// B1 Two inserts find the same predecessor. The second compare-and-swap fails.
+//    That level is searched again from the predecessor, which is still linked.
+// B2 A reader sees a node on one level but not yet on a higher one. It still
+//    finds the node, a little more slowly, because the bottom level has all
+//    nodes.
+// *Freshness and progress.* A compare-and-swap fails only because another
+// insert succeeded.
 
 #include <atomic>
 #include <cstddef>
@@ -37,14 +40,15 @@ class SkipList {
  public:
   static constexpr int kMaxHeight = 12;
 
-  // Both must outlive the list.
+  // `comparator` and `arena` must outlive the list.
   SkipList(const InternalKeyComparator* comparator, Arena* arena);
   SkipList(const SkipList&) = delete;
   SkipList& operator=(const SkipList&) = delete;
 
-  // Space for an entry of so many bytes, to be filled and then inserted.
+  // Allocates `size` bytes for an entry. The caller fills and inserts it.
   char* AllocateEntry(size_t size);
-  // REQUIRES: no equal internal key is in the list.
+  // Inserts the entry. REQUIRES: the list has no entry with an equal internal
+  // key.
   void Insert(const char* entry);
 
   class Iterator {
@@ -55,7 +59,7 @@ class SkipList {
     const char* entry() const;
     void Next();
     void Prev();
-    // To the first entry at or behind the internal key.
+    // Moves to the first entry at or after the internal key.
     void Seek(const Slice& internal_key);
     void SeekToFirst();
     void SeekToLast();
@@ -71,7 +75,8 @@ class SkipList {
   Node* NewNode(size_t entry_size, int height);
   Node* FindGreaterOrEqual(const Slice& key) const;
   Node* FindLessThan(const Slice& key) const;
-  // Around `key` on one level, starting at `before`, which sorts before it.
+  // Sets *prev and *next to the nodes around `key` on one level. Starts at
+  // `before`, which must sort before `key`.
   void FindOnLevel(const Slice& key, Node* before, int level, Node** prev,
                    Node** next) const;
 

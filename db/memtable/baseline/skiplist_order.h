@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// memtable=skiplist: a skiplist orders the memtable.
+// Creates the structure of ablation memtable=skiplist: a skiplist.
 
 #include <memory>
 
