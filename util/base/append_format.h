@@ -5,8 +5,8 @@
 
 namespace varve {
 
-// Appends what printf would print. A line of more than 500 bytes is cut there:
-// for reports, whose lines are short.
+// Appends the text that printf would print. Meant for reports: a line of more
+// than 500 bytes is truncated.
 // Thread-safety: thread-safe.
 void AppendFormat(std::string* out, const char* format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -2,13 +2,13 @@
 #pragma once
 
 // Checks of the program's own invariants. Bytes from disk and arguments of
-// callers are never checked so: they get a Status.
+// callers are never checked with it. They get a Status.
 
 #include <cstdio>
 #include <cstdlib>
 
-// Stops a debug build whose invariant is broken; nothing in a release build,
-// where the condition is not evaluated.
+// Stops a debug build if the invariant is broken. A release build does not
+// evaluate the condition.
 #ifdef NDEBUG
 #define VARVE_DCHECK(condition) static_cast<void>(sizeof(condition))
 #else

@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A program that runs without standard output, say, may print all the same:
-// what it prints must not go into a file that was opened in its place.
+// Keeps files away from descriptors 0 to 2. A program that runs without
+// standard output, say, may still print: its output must not go into a file
+// that was opened in place of the standard output.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,8 +12,8 @@
 
 namespace varve {
 
-// Takes the descriptor of a file that was just opened, or -1. Returns one that
-// is none of the standard three and that children do not inherit; or -1 with
+// Takes the descriptor of a file that was just opened, or -1. Returns a
+// descriptor above the standard three that children do not inherit, or -1 with
 // errno set.
 inline int MoveAboveStandard(int descriptor) {
   if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;

@@ -1,14 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The text of an errno by a call that threads may make at the same time.
+// A thread-safe strerror.
 // Thread-safety: thread-safe.
 
 #include <string>
 
 namespace varve {
 
-// Such as "No such file or directory".
+// Returns a text such as "No such file or directory".
 std::string ErrnoText(int error_number);
 
 }  // namespace varve

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What an experiment (include/varve/experimental.h) puts in the place of parts
-// of the engine. The baselines are in baseline/ folders, which the library does
-// not contain: it knows them by the pointers here only, and asks for them where
-// it creates the part in question.
+// The parts of the engine that an experiment (include/varve/experimental.h)
+// replaces. The baselines are in baseline/ folders, and the library does not
+// contain them. It knows them only by the pointers here, and uses these where
+// it creates the part.
 
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class SnapshotRegistry;
 class StatisticsImpl;
 class SuperVersionCache;
 
-// Parts of a database that count the steps of their variants themselves.
+// The parts of a database that count the steps of their own variants.
 struct PathCountSources {
   const SuperVersionCache& super_versions;
   const SnapshotRegistry& snapshots;
@@ -32,9 +32,9 @@ struct PathCountSources {
   const StatisticsImpl* statistics;  // May be null.
 };
 
-// Where the library does something else because of an experiment, without a
-// class of its own for it: because it has the code anyway, or because a call in
-// place of a test would cost its fast path. Each is acted on by one unit.
+// Changes of behavior that have no class of their own. The library already has
+// the code for them, or a virtual call would cost more on its fast path than a
+// test. One unit acts on each flag.
 struct ExperimentFlags {
   // A read takes the DB mutex for a reference (SuperVersionCache).
   bool locks_reads = false;
@@ -43,17 +43,19 @@ struct ExperimentFlags {
   // Comparator calls search indexes and blocks, as they do for a comparator
   // without prefixes (TableReaderOptions::binary_search).
   bool searches_binary = false;
-  // Iterators and MultiGets are made of new memory (ScopedArena).
+  // Iterators and MultiGets use new memory (ScopedArena).
   bool renews_arenas = false;
-  // One atomic sum for each kind of memory (memory_account.h); for good.
+  // One atomic sum for each kind of memory (memory_account.h). It stays set for
+  // the rest of the process.
   bool counts_memory_atomically = false;
   // All keys are folded by the Unicode library (KeyFolding).
   bool folds_by_unicode = false;
   // A catalog looks up each name under its mutex (CatalogImpl).
   bool folds_names = false;
-  // Tables are opened as if nothing were known (FileOptions::uncached_open).
+  // Tables are opened without any cached knowledge
+  // (FileOptions::uncached_open).
   bool opens_uncached = false;
-  // The process's (tsc_clock.h, trace_collector.h).
+  // Process-wide (tsc_clock.h, trace_collector.h).
   TraceClockMode trace_clock = {};
   TraceCollectMode trace_collect = {};
 };
@@ -61,14 +63,14 @@ struct ExperimentFlags {
 // Created in experimental/.
 struct Experiment {
   virtual ~Experiment() = default;
-  // The property varve.ablation-path-counts: a line "FIELD=VALUE COUNT" for
-  // each field of AblationOptions, how often the step was done that only it
-  // does.
+  // Returns the property varve.ablation-path-counts: a line "FIELD=VALUE COUNT"
+  // for each field of AblationOptions. COUNT is the number of times that the
+  // variant's own step ran.
   virtual std::string PathCountsText(const PathCountSources& sources) const = 0;
 
   std::string text;  // AblationOptions::ToString.
   ExperimentFlags flags;
-  // Null, each: the production form.
+  // Each is null for the production form.
   std::shared_ptr<Cache> (*new_block_cache)(const CacheOptions& options) =
       nullptr;
   std::shared_ptr<Statistics> (*new_statistics)(
@@ -84,7 +86,7 @@ inline const ExperimentFlags& ExperimentFlagsOf(const Options& options) {
                                        : options.experiment->flags;
 }
 
-// What orders the memtables; null for the production form.
+// Returns the factory of the memtables' order, or null for the production form.
 inline auto MemTableOrderOf(const Options& options) {
   return options.experiment == nullptr ? nullptr
                                        : options.experiment->new_memtable_order;

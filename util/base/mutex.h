@@ -17,7 +17,7 @@
 
 namespace varve {
 
-// Not recursive. Unlock by the thread that locked.
+// Not recursive. The thread that locked it must unlock it.
 class VARVE_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
@@ -28,7 +28,8 @@ class VARVE_CAPABILITY("mutex") Mutex {
     mu_.lock();
     SetOwner(std::this_thread::get_id());
   }
-  // False at once if somebody holds it. The caller must not.
+  // Returns false at once if another thread holds it. The caller must not hold
+  // it.
   bool TryLock() VARVE_TRY_ACQUIRE(true) {
     if (!mu_.try_lock()) return false;
     SetOwner(std::this_thread::get_id());
@@ -60,7 +61,7 @@ class VARVE_CAPABILITY("mutex") Mutex {
 };
 
 // Holds a mutex from construction to the end of the scope. The scope may
-// Unlock() and Lock() the mutex itself in between.
+// Unlock() and Lock() the mutex in between.
 class VARVE_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex* mu) VARVE_ACQUIRE(mu) : mu_(mu) { mu_->Lock(); }
@@ -72,9 +73,9 @@ class VARVE_SCOPED_CAPABILITY MutexLock {
   Mutex* const mu_;
 };
 
-// All waiters of a CondVar name the same mutex. Waits may end for no reason:
-// test the condition in a loop. Time limits follow the monotonic clock, on musl
-// too, where those of std::condition_variable follow the wall clock.
+// All waiters of a CondVar use the same mutex. Waits may end spuriously: test
+// the condition in a loop. Time limits use the monotonic clock. On musl,
+// std::condition_variable uses the wall clock.
 class CondVar {
  public:
   CondVar() {
@@ -88,13 +89,14 @@ class CondVar {
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
-  // Gives `mu` back while it waits and holds it again on return.
+  // Releases `mu` while it waits, and holds it again on return.
   void Wait(Mutex* mu) VARVE_REQUIRES(mu) {
     mu->SetOwner(std::thread::id());
     pthread_cond_wait(&cv_, mu->mu_.native_handle());
     mu->SetOwner(std::this_thread::get_id());
   }
-  // The same; false if `timeout_us` microseconds passed without a signal.
+  // Waits as Wait does. Returns false if `timeout_us` microseconds passed
+  // without a signal.
   bool WaitFor(Mutex* mu, uint64_t timeout_us) VARVE_REQUIRES(mu) {
     // A longer time would overflow the deadline.
     constexpr uint64_t kMaxTimeoutUs = uint64_t{1} << 50;

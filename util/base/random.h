@@ -15,7 +15,7 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
 
-  // Any 64-bit value.
+  // Returns any 64-bit value.
   uint64_t Next() {
     state_ += 0x9E3779B97F4A7C15;
     uint64_t z = state_;
@@ -24,13 +24,13 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // A value in [0, n), even to within n / 2^64. REQUIRES: n > 0.
+  // Returns a value in [0, n), uniform to within n / 2^64. REQUIRES: n > 0.
   uint64_t Uniform(uint64_t n) {
     __extension__ using Uint128 = unsigned __int128;
     return static_cast<uint64_t>((static_cast<Uint128>(Next()) * n) >> 64);
   }
 
-  // True once in n calls on average. REQUIRES: n > 0.
+  // Returns true once in n calls on average. REQUIRES: n > 0.
   bool OneIn(uint64_t n) { return Uniform(n) == 0; }
 
  private:

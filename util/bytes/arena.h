@@ -1,25 +1,26 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// An Arena hands out memory that lives as long as the arena: it takes blocks
-// from the system and cuts them from the front. There is no free.
+// Bump allocator with lock-free allocation. An Arena allocates memory that
+// lives as long as the arena. It takes blocks from the system and allocates
+// from their front. There is no free.
 //
 // Any number of threads may allocate at once. An allocation is one
-// compare-and-swap on the block in use; only the thread that finds the block
-// too full takes the mutex, to bring a new one.
+// compare-and-swap on the block in use. Only a thread that finds the block too
+// full takes the mutex, to add a new block.
 //
-// Words and states. `current_` points to the block in use, null before the
-// first; it changes only under `mu_`. `Block::used` counts the bytes cut off
-// that block; it only grows and never passes `capacity`.
+// Words and states. `current_` points to the block in use. It is null before
+// the first, and changes only under `mu_`. `Block::used` counts the allocated
+// bytes of the block. It only grows and never passes `capacity`.
 // Why each order is enough. A block's fields are written before `current_` is
 // stored with release, and threads load `current_` with acquire: A1. `used`
-// needs no order: the compare-and-swap alone makes the ranges that it hands
-// out disjoint, and whoever shares the memory publishes what it wrote there by
-// its own means.
+// needs no order. The compare-and-swap alone makes the allocated ranges
+// disjoint, and a thread that shares the memory publishes its contents by its
+// own means.
 // Bad interleavings. B1: two threads find the block full at once; the second
-// looks again once it has the mutex and uses the block that the first brought.
-// B2: a thread holds a block that was replaced meanwhile; it may still cut
-// from it, since blocks stay until the arena goes.
+// looks again once it has the mutex, and uses the block that the first added.
+// B2: a thread holds a block that was replaced concurrently. It may still
+// allocate from it, since blocks live until the arena is destroyed.
 
 #include <atomic>
 #include <cstddef>
@@ -36,9 +37,9 @@ class Arena {
   static constexpr size_t kDefaultBlockBytes = size_t{256} << 10;
   static constexpr size_t kMinBlockBytes = size_t{4} << 10;
 
-  // Its memory is accounted to whoever takes a block, as `kind`.
-  // The first block is taken at the first allocation. A block of less than
-  // kMinBlockBytes is raised to that.
+  // Its memory is accounted, as `kind`, to the thread that allocates a block.
+  // The first block is allocated at the first allocation. `block_bytes` is
+  // raised to at least kMinBlockBytes.
   explicit Arena(size_t block_bytes = kDefaultBlockBytes,
                  MemoryKind kind = MemoryKind::kMemTable);
   // REQUIRES: no other thread uses the arena any more.
@@ -46,16 +47,17 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // `bytes` bytes, not initialised, valid until the arena goes. More than a
-  // quarter of a block that does not fit the block in use gets a block of its
-  // own, so that little is wasted.
+  // Returns `bytes` uninitialized bytes, valid until the arena is destroyed. An
+  // allocation of more than a quarter of a block that does not fit the block in
+  // use gets a block of its own, so that little is wasted.
   char* Allocate(size_t bytes) { return AllocateWith(bytes, 1); }
-  // The same at an address that is a multiple of `alignment`, a power of two.
+  // Returns an address that is a multiple of `alignment`, a power of two.
   char* AllocateAligned(size_t bytes, size_t alignment = kAlignment) {
     return AllocateWith(bytes, alignment);
   }
 
-  // Bytes taken from the system so far, headers of blocks included.
+  // Returns the bytes allocated from the system so far, including block
+  // headers.
   size_t MemoryUsage() const {
     // relaxed: a figure for limits and reports; it orders nothing.
     return memory_usage_bytes_.load(std::memory_order_relaxed);
@@ -64,14 +66,14 @@ class Arena {
  private:
   static constexpr size_t kAlignment = 8;
 
-  // Lies at the start of its memory; the bytes to hand out follow it.
+  // At the start of its memory. The bytes to allocate follow it.
   struct Block {
     Block* next;
     size_t capacity;
     std::atomic<size_t> used;
-    MemoryAccount* account;  // Of this header and `capacity` bytes.
+    MemoryAccount* account;  // For this header and `capacity` bytes.
 
-    // Null if fewer than `bytes` bytes are left.
+    // Returns null if fewer than `bytes` bytes are left.
     char* Take(size_t bytes, size_t alignment);
   };
   static_assert(sizeof(Block) % kAlignment == 0);

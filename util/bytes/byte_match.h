@@ -13,7 +13,7 @@
 
 namespace varve {
 
-// Bit i is set if bytes[i] is the byte; 16 bytes are read.
+// Returns a mask whose bit i is set if bytes[i] is the byte. Reads 16 bytes.
 inline uint32_t MatchByte16(const char* bytes, uint8_t byte) {
 #if defined(__SSE2__)
   const __m128i wanted = _mm_set1_epi8(static_cast<char>(byte));

@@ -9,9 +9,9 @@
 
 namespace varve {
 
-// CRC-32C (Castagnoli) of `size` bytes, any size; 0 for none.
+// Returns the CRC-32C (Castagnoli) of `size` bytes; 0 if `size` is 0.
 uint32_t Crc32c(const char* data, size_t size);
-// The CRC of A followed by `data`, where `crc` is the CRC of A.
+// Returns the CRC of A followed by `data`, where `crc` is the CRC of A.
 uint32_t Crc32cExtend(uint32_t crc, const char* data, size_t size);
 
 // Stored CRCs are masked: the CRC of bytes that hold their own CRC would
@@ -34,11 +34,11 @@ enum class ChecksumType : uint8_t {
   kXxh3 = 4,
 };
 
-// Whether a byte read from a footer is one of the values above.
+// Returns true if a byte read from a footer is one of the values above.
 constexpr bool IsChecksumType(uint8_t value) { return value <= 4; }
 
-// The 32-bit checksum that follows a block: it covers the block's body and its
-// compression type byte. kNone gives 0, which readers must not compare.
+// Returns the 32-bit checksum that follows a block. It covers the block's body
+// and its compression type byte. kNone gives 0, which readers must not compare.
 // The type byte is body[body_size], as in a file. REQUIRES: `type` is one of
 // the enumerators.
 uint32_t BlockChecksum(ChecksumType type, const char* body, size_t body_size);

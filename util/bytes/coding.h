@@ -1,14 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The integer encodings of every file: little-endian fixed-width integers,
-// varints (seven bits a byte, low group first, the high bit says that more
-// follow), zigzag for signed varints, and strings behind their length.
+// The integer encodings of all files: little-endian fixed-width integers,
+// varints (seven bits a byte, low group first, the high bit is set if more
+// follow), zigzag for signed varints, and length-prefixed strings.
 //
-// Encoders take a buffer that is large enough. Decoders come in two kinds:
-// Decode* trust their caller about the length; Get* check it, since their
-// input comes from disk: they return false (or null) at a value that is cut
-// off or does not fit, and leave their arguments as they were.
+// Encoders take a buffer that is large enough. There are two kinds of decoders.
+// Decode* trust their caller about the length. Get* check it, since their input
+// comes from disk: they return false (or null) for a value that is truncated or
+// does not fit, and leave their arguments unchanged.
 
 #include <bit>
 #include <cstdint>
@@ -57,18 +57,18 @@ inline char* EncodeVarint64(char* dst, uint64_t value) {
   *dst++ = static_cast<char>(value);
   return dst;
 }
-// The same for at most 5 bytes.
+// Writes at most 5 bytes. Returns as EncodeVarint64.
 inline char* EncodeVarint32(char* dst, uint32_t value) {
   return EncodeVarint64(dst, value);
 }
 
-// How many bytes the varint of `value` takes: 1 to 10.
+// Returns the length of the varint of `value`: 1 to 10 bytes.
 constexpr size_t VarintLength(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// Maps unsigned values to those of either sign: 0, 1, 2, 3, ... become
-// 0, -1, 1, -2, ...
+// Maps unsigned values to signed values: 0, 1, 2, 3, ... become 0, -1, 1, -2,
+// ...
 constexpr int64_t ZigZagDecode(uint64_t value) {
   return static_cast<int64_t>((value >> 1) ^ (0 - (value & 1)));
 }
@@ -98,14 +98,14 @@ inline void PutLengthPrefixedSlice(std::string* dst, const Slice& value) {
   dst->append(value.data(), value.size());
 }
 
-// The decoders of varints that need more than one byte; see below.
+// Decodes varints of more than one byte for the functions below.
 const char* GetVarint32PtrSlow(const char* p, const char* limit,
                                uint32_t* value);
 const char* GetVarint64PtrSlow(const char* p, const char* limit,
                                uint64_t* value);
 
-// Decodes a varint that lies in [p, limit). Returns the byte after it, or null
-// if it runs past `limit` or into bits that the type does not have.
+// Decodes a varint in [p, limit). Returns the byte after it. Returns null if it
+// runs past `limit` or into bits that the type does not have.
 inline const char* GetVarint32Ptr(const char* p, const char* limit,
                                   uint32_t* value) {
   // Nearly all lengths inside a block fit seven bits.
@@ -124,7 +124,7 @@ inline const char* GetVarint64Ptr(const char* p, const char* limit,
   return GetVarint64PtrSlow(p, limit, value);
 }
 
-// Each takes its value off the front of *input.
+// Each removes its value from the front of *input.
 inline bool GetFixed32(Slice* input, uint32_t* value) {
   if (input->size() < sizeof(*value)) return false;
   *value = DecodeFixed32(input->data());
@@ -149,7 +149,7 @@ inline bool GetVarint64(Slice* input, uint64_t* value) {
   *input = Slice(next, static_cast<size_t>(input->end() - next));
   return true;
 }
-// *result points into the bytes of *input.
+// Sets *result to bytes of *input, without a copy.
 inline bool GetLengthPrefixedSlice(Slice* input, Slice* result) {
   uint32_t length;
   const char* data = GetVarint32Ptr(input->begin(), input->end(), &length);

@@ -39,10 +39,10 @@ uint64_t PreviewXxh3Long(const char* data, size_t size);
 
 }  // namespace hash_internal
 
-// XXH3 as xxHash 0.7.2 previewed it, 64 bits, seed 0: the hash of filter
-// blocks, and of everything in memory that wants to share its value. It is NOT
-// the XXH3 that xxHash released later: for short keys nearly every value
-// differs, and a filter asked with the wrong one loses keys.
+// XXH3 as xxHash 0.7.2 previewed it, 64 bits, seed 0. It is the hash of filter
+// blocks, and of in-memory structures that share its value. It is NOT the XXH3
+// that xxHash released later: for short keys nearly every value differs, and a
+// filter that is probed with the wrong hash loses keys.
 //
 // Keys of up to 16 bytes are hashed inline.
 inline uint64_t PreviewXxh3(const Slice& key) {
@@ -73,7 +73,7 @@ inline uint64_t PreviewXxh3(const Slice& key) {
 }
 
 // How Hash32 widens the one to three bytes after the last whole word. The two
-// families of files disagree about bytes of 0x80 and above.
+// file families differ for bytes of 0x80 and above.
 enum class TailBytes : uint8_t {
   kZeroExtended,  // LevelDB.
   kSignExtended,  // RocksDB.

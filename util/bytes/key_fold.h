@@ -1,21 +1,20 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Folding: two texts that differ in case only become the same bytes.
+// Case folding: two texts that differ only in case get the same bytes.
 //
 // The folded form of a text is Unicode's full case folding of each of its
-// characters, brought into normal form C: utf8proc_map with UTF8PROC_CASEFOLD,
+// characters, in normalization form C. utf8proc_map with UTF8PROC_CASEFOLD,
 // UTF8PROC_COMPOSE and UTF8PROC_STABLE gives the same bytes. So "STRASSE" and
-// "straße" are one, as are "É", "é" and "e" with a combining acute accent; "I"
-// folds to "i" in every language. What is folded stays as it is when it is
-// folded again. Characters that the linked utf8proc does not know yet fold to
-// themselves.
+// "straße" are equal, as are "É", "é" and "e" with a combining acute accent.
+// "I" folds to "i" in every language. Folding is idempotent. Characters that
+// the linked utf8proc does not know yet fold to themselves.
 //
-// ASCII is done by SIMD where there is some: a text of ASCII only is in normal
-// form C, and its folding is that of its letters. One test of all its bytes
-// together finds whether there is a byte that is not ASCII; the whole text then
-// goes the way of Unicode, as a combining character acts on an ASCII letter
-// before it.
+// ASCII is folded by SIMD where available. A text of only ASCII is in
+// normalization form C, and is folded letter by letter. One test of all its
+// bytes together finds whether there is a byte that is not ASCII. The whole
+// text then goes through utf8proc, since a combining character acts on an ASCII
+// letter before it.
 //
 // Thread-safety: all functions are thread-safe.
 
@@ -34,9 +33,9 @@
 namespace varve {
 
 enum class KeyFolding : uint8_t {
-  kNone,        // Keys are what they are.
+  kNone,        // Keys are not folded.
   kAsciiFirst,  // As described above.
-  kUnicode,     // All texts go the way of Unicode (ablation key_case=unicode).
+  kUnicode,     // All texts by utf8proc (ablation key_case=unicode).
 };
 
 namespace fold_internal {
@@ -44,10 +43,10 @@ namespace fold_internal {
 inline constexpr uint64_t kOnes = 0x0101010101010101;
 inline constexpr uint64_t kHighBits = 0x80 * kOnes;
 
-// Eight bytes; the result counts only if all are ASCII.
+// Folds eight bytes. The result is valid only if all are ASCII.
 constexpr uint64_t FoldWord(uint64_t word) {
-  // Bit 7 of a byte says whether it is at or behind 'A', and behind 'Z'. No
-  // sum carries into the next byte.
+  // Bit 7 of a byte tells whether it is 'A' or later, and whether it is after
+  // 'Z'. No sum carries into the next byte.
   const uint64_t from_a = word + (0x80 - 'A') * kOnes;
   const uint64_t behind_z = word + (0x80 - 'Z' - 1) * kOnes;
   return word | ((from_a ^ behind_z) & kHighBits) >> 2;
@@ -64,7 +63,7 @@ void Store(char* p, Word word) {
   memcpy(p, &word, sizeof(word));
 }
 
-// Sixteen bytes, of which Seen() remembers whether all so far were ASCII.
+// Folds sixteen bytes at a time. Seen() tells whether all so far were ASCII.
 class BlockFolder {
  public:
 #if defined(__SSE2__)
@@ -98,7 +97,7 @@ class BlockFolder {
 #endif
 };
 
-// Sizes from 0 to 15, in two halves that may overlap.
+// Folds sizes from 0 to 15, in two halves that may overlap.
 inline bool FoldShortAscii(const char* text, size_t size, char* out) {
   if (size >= 8) {
     const auto first = Load<uint64_t>(text);
@@ -127,8 +126,8 @@ inline bool FoldShortAscii(const char* text, size_t size, char* out) {
 
 }  // namespace fold_internal
 
-// Folds a text of ASCII into out[0, size). False if there is a byte that is not
-// ASCII; what is in `out` then means nothing.
+// Folds a text of ASCII into out[0, size). Returns false if there is a byte
+// that is not ASCII. `out` then has no defined contents.
 // REQUIRES: `out` does not overlap the text.
 [[gnu::always_inline]] inline bool FoldAscii(const char* text, size_t size,
                                              char* out) {
@@ -136,20 +135,20 @@ inline bool FoldShortAscii(const char* text, size_t size, char* out) {
   fold_internal::BlockFolder folder;
   const size_t last = size - 16;
   for (size_t i = 0; i < last; i += 16) folder.Fold(text + i, out + i);
-  // May overlap the one before.
+  // May overlap the block before.
   folder.Fold(text + last, out + last);
   return folder.all_ascii();
 }
 
-// Folds any text by utf8proc, ASCII too. False if it is not UTF-8 or too large
-// to be folded; *out is then unchanged.
+// Folds any text by utf8proc, including ASCII. Returns false if it is not UTF-8
+// or too large to be folded. *out is then unchanged.
 bool FoldUnicode(const Slice& text, std::string* out);
 
-// Folds to *out. False as above. REQUIRES: folding is not kNone.
+// Folds to *out. Returns false as FoldUnicode. REQUIRES: folding is not kNone.
 bool FoldText(const Slice& text, KeyFolding folding, std::string* out);
 
-// The folded form of a key, for the time of a call. Keys of up to kInlineBytes
-// of ASCII cost no allocation.
+// Holds the folded form of a key for the duration of a call. ASCII keys of up
+// to kInlineBytes cost no allocation.
 class FoldedKey {
  public:
   static constexpr size_t kInlineBytes = 128;
@@ -167,9 +166,9 @@ class FoldedKey {
   FoldedKey(const FoldedKey&) = delete;
   FoldedKey& operator=(const FoldedKey&) = delete;
 
-  // False: the key is not UTF-8, or too large.
+  // Returns false if the key is not UTF-8, or too large.
   bool ok() const { return data_ != nullptr; }
-  // Valid while *this is. REQUIRES: ok().
+  // Valid as long as *this. REQUIRES: ok().
   Slice slice() const { return Slice(data_, size_); }
 
  private:

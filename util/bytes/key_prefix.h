@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Keys as numbers: eight bytes of a key, read so that numbers compare as the
-// bytes do. Keys with equal prefixes have to be compared in full; a key that
-// ends early counts as followed by zeroes, which no longer key sorts before.
+// Key prefixes as numbers: eight bytes of a key, read so that the numbers
+// compare as the bytes do. Keys with equal prefixes must be compared in full. A
+// key that ends early is padded with zeroes, which no longer key sorts before.
 
 #include <bit>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace varve {
 
-// The eight bytes from `skip` on. REQUIRES: skip <= key.size().
+// Returns the eight bytes from `skip` on. REQUIRES: skip <= key.size().
 inline uint64_t KeyPrefix(const Slice& key, size_t skip) {
   const size_t size = key.size() - skip;
   uint64_t bytes = 0;
@@ -26,8 +26,9 @@ inline uint64_t KeyPrefix(const Slice& key, size_t skip) {
   return __builtin_bswap64(bytes);  // Varve runs on little-endian machines.
 }
 
-// The first of the rising numbers that is not below `prefix`; `count` if there
-// is none. Branchless: the loads hit a cache or do not, but no jump is guessed.
+// Returns the index of the first of the ascending numbers that is not below
+// `prefix`, or `count` if there is none. Branchless: it costs cache misses but
+// no mispredicted branches.
 inline size_t LowerBoundPrefix(const uint64_t* prefixes, size_t count,
                                uint64_t prefix) {
   if (count == 0) return 0;
@@ -35,7 +36,7 @@ inline size_t LowerBoundPrefix(const uint64_t* prefixes, size_t count,
   size_t left = count;
   while (left > 1) {
     const size_t half = left / 2;
-    // A mask, since compilers make a jump of a choice.
+    // A mask, since compilers turn a conditional expression into a branch.
     base += half & (0 - static_cast<size_t>(base[half - 1] < prefix));
     left -= half;
   }

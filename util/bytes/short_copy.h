@@ -6,8 +6,8 @@
 
 namespace varve {
 
-// memcpy for sizes that are mostly those of keys: 8 to 32 bytes take two
-// loads and two stores that may overlap, and no call.
+// Copies as memcpy does, fast for the sizes of most keys. 8 to 32 bytes take
+// two loads and two stores that may overlap, and no call.
 inline void ShortCopy(char* to, const char* from, size_t size) {
   struct Half {
     char bytes[16];
@@ -31,8 +31,8 @@ inline void ShortCopy(char* to, const char* from, size_t size) {
   }
 }
 
-// Whether two short stretches are the same. Of keys in order the ends differ
-// first, so these are compared first, without a call.
+// Returns true if two short byte strings are equal. Keys in order differ first
+// at their ends, so these are compared first, without a call.
 inline bool ShortEqual(const char* a, const char* b, size_t size) {
   if (size >= 8) {
     if (memcmp(a + size - 8, b + size - 8, 8) != 0) return false;
