@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Space for many file descriptors, made at once and beside other work. The
-// kernel doubles a process's table of descriptors when it is full, and where
-// threads share the table each doubling waits for a grace period of RCU, some
-// ten milliseconds: who opens 5,000 files waits up to seven times, longer than
-// all the opening takes. A descriptor behind the last one that will be needed
-// lets it grow once; and where the process has one thread only, without a wait
-// (fs/file.c of Linux, expand_fdtable).
+// Grows the process's descriptor table once, on another thread, before many
+// files are opened. The kernel doubles the table when it is full. If threads
+// share the table, each doubling waits for an RCU grace period of some ten
+// milliseconds. Opening 5,000 files thus waits up to seven times, longer than
+// the opens themselves take. A descriptor above the last one that will be
+// needed makes the table grow once. If the process has only one thread, there
+// is no wait (fs/file.c of Linux, expand_fdtable).
 //
 // Thread-safety: one thread, as a local variable.
 
@@ -19,9 +19,9 @@ namespace varve {
 
 class DescriptorTableGrowth {
  public:
-  // Begins to make space for `count` descriptors more, as far as the process's
-  // limit goes; nothing for so few that it is not worth a thread. Never fails:
-  // without space it takes longer, no more.
+  // Starts to make space for `count` more descriptors, up to the process's
+  // limit. Does nothing if `count` is too small to be worth a thread. Never
+  // fails: without the space, opening only takes longer.
   explicit DescriptorTableGrowth(size_t count);
   DescriptorTableGrowth(const DescriptorTableGrowth&) = delete;
   DescriptorTableGrowth& operator=(const DescriptorTableGrowth&) = delete;

@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What O_DIRECT demands of a read: the alignment that the device under a file
-// wants for offsets, lengths and memory.
+// The alignment that O_DIRECT requires of a read: the device's alignment for
+// offsets, lengths and memory.
 //
-// Asking costs a system call, so the answer is kept for each directory; files
-// of one directory are on one device.
+// Finding it costs a system call, so the answer is cached for each directory.
+// Files of one directory are on one device.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace varve {
 // Thread-safety: thread-safe.
 class DirectIoAlignment {
  public:
-  // The alignment in bytes, a power of two, for the file `path`, open as
-  // `descriptor`; 0 if its file system has no direct reads.
+  // Returns the alignment in bytes, a power of two, for the file `path`, open
+  // as `descriptor`. Returns 0 if its file system has no direct reads.
   size_t Get(const std::string& path, int descriptor) VARVE_EXCLUDES(mu_);
 
  private:
@@ -31,12 +31,12 @@ class DirectIoAlignment {
   std::map<std::string, size_t> by_directory_ VARVE_GUARDED_BY(mu_);
 };
 
-// Aligned memory that grows, for direct reads of what is not aligned.
+// Aligned memory that grows, for direct reads of unaligned ranges.
 // Thread-safety: owned by one thread.
 class AlignedBuffer {
  public:
-  // Memory of at least `bytes`, a multiple of the alignment; null if there is
-  // none. What the buffer held before is lost.
+  // Returns memory of at least `bytes`, a multiple of the alignment, or null if
+  // there is none. The previous contents are lost.
   char* Reserve(size_t alignment, size_t bytes) {
     if (bytes <= capacity_bytes_ &&
         (reinterpret_cast<uintptr_t>(memory_.get()) & (alignment - 1)) == 0) {
@@ -46,7 +46,7 @@ class AlignedBuffer {
     capacity_bytes_ = memory_ == nullptr ? 0 : bytes;
     return memory_.get();
   }
-  // Gives the memory back if it is larger than this.
+  // Frees the memory if it is larger than `max_bytes`.
   void Trim(size_t max_bytes) {
     if (capacity_bytes_ <= max_bytes) return;
     memory_.reset();

@@ -2,8 +2,8 @@
 #pragma once
 
 // The names of the files in a database directory, and CURRENT, the file that
-// names the MANIFEST in force. A file number is unique among all kinds of
-// files of one directory.
+// names the current MANIFEST. A file number is unique among all kinds of files
+// of one directory.
 //
 // Thread-safety: functions without state.
 
@@ -30,16 +30,18 @@ enum class FileType : uint8_t {
   kOptions,       // OPTIONS-000007
 };
 
-// No database gets as far as this; a file of a higher number is not its own.
+// No database reaches this number. A file with a higher number is not the
+// engine's own.
 constexpr uint64_t kMaxFileNumber = uint64_t{1} << 62;
-// What must be free below it before a database is written to, so that no
-// process makes files which the next one refuses.
+// The numbers that must be free below it before a database is written to, so
+// that no process creates files which the next one refuses.
 constexpr uint64_t kSpareFileNumbers = uint64_t{1} << 32;
 
-// Says what a directory entry is. *number is the number in the name (for an
-// old info log, its microseconds), 0 if the name has none. False, and outputs
-// untouched, for a name that the engine would not give: of another spelling
-// (7.log, MANIFEST-5), or with a number of more than 64 bits.
+// Classifies a directory entry. Sets *number to the number in the name (for an
+// old info log, its microseconds), or 0 if the name has none. Returns false,
+// with the outputs unchanged, for a name that the engine would not create: one
+// with another spelling (7.log, MANIFEST-5), or with a number of more than 64
+// bits.
 bool ParseFileName(const std::string& name, uint64_t* number, FileType* type);
 
 std::string WalFileName(const std::string& directory, uint64_t number);
@@ -54,30 +56,31 @@ std::string IdentityFileName(const std::string& directory);
 std::string InfoLogFileName(const std::string& directory);
 std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us);
 
-// Sorts the names of old info logs, the oldest first, as far as their dates
-// tell. Dates later than `now_us` come from a wall clock that was set back
-// since, and count as older than all others.
+// Sorts the names of old info logs, the oldest first, by their dates. Dates
+// later than `now_us` come from a wall clock that was set back since. They
+// count as older than all others.
 void SortOldInfoLogs(uint64_t now_us, std::vector<std::string>* names);
 
-// The directory that `path` is in; "." if it says nothing of that.
+// Returns the directory part of `path`, or "." if it has none.
 std::string ParentDirectory(const std::string& path);
 
-// For a directory that nothing of ours was made in yet: makes it if it is
-// missing, and its name safe, so that no power cut takes it with all that will
-// be synced in it. InvalidArgument if it is missing and not to be made.
+// Creates a missing directory and makes its name durable, so that no power cut
+// removes it with the files that will be synced in it. For a directory that
+// does not contain files of the engine yet. Returns InvalidArgument if it is
+// missing and `create_if_missing` is false.
 Status MakeSafeDirectory(Env* env, const std::string& path,
                          bool create_if_missing);
 
-// Makes CURRENT name that MANIFEST, which must be safe, its name too,
-// atomically and durably: when this returns OK, a crash cannot bring the
-// previous one back. After an error CURRENT names the old or the new one.
+// Makes CURRENT name that MANIFEST, atomically and durably. The MANIFEST and
+// its name must already be durable. After OK, a crash cannot bring the previous
+// one back. After an error CURRENT names the old or the new one.
 // `handle` is the open `directory`; not null.
 Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
                       uint64_t manifest_number);
 
-// Reads the name of the MANIFEST in force, without the directory. NotFound if
-// there is no CURRENT; Corruption if it holds anything but one line with the
-// name of a MANIFEST.
+// Reads the name of the current MANIFEST, without the directory. Returns
+// NotFound if there is no CURRENT. Returns Corruption if it holds anything but
+// one line with the name of a MANIFEST.
 Status ReadCurrentFile(Env* env, const std::string& directory,
                        std::string* manifest_name);
 

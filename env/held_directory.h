@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A directory for the time of one call, found from then on without its path if
-// the Env can do that (DirectoryEnv). Thread-safety: one thread.
+// A directory that is held open for the duration of one call. Its files are
+// found without its path if the Env supports that (DirectoryEnv).
+// Thread-safety: one thread.
 
 #include <memory>
 #include <string>
@@ -17,7 +18,7 @@ class HeldDirectory {
       : path_(env->AbsolutePath(path)),
         directory_env_(env->NewDirectoryEnv(path_)),
         env_(directory_env_ != nullptr ? directory_env_.get() : env) {
-    // Whoever uses the path meets the same error.
+    // An access by the path returns the same error.
     if (directory_env_ != nullptr) directory_env_->Hold().IgnoreError();
   }
 

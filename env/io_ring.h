@@ -1,18 +1,18 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Many reads at once by one system call: each thread that asks for it gets an
-// io_uring of its own, which goes with the thread.
+// Batched reads by io_uring: one system call submits many reads. Each thread
+// that uses it gets a ring of its own, which is closed when the thread ends.
 //
-// Nothing is taken for granted. At the first need the process tries once
-// whether it may set up a ring and enter it, and whether the kernel knows the
-// operation; containers, sandboxes and old kernels say no in several ways.
-// A no, also one that comes later, is for good, and its reason is kept. A
-// thread that gets no ring for want of memory or descriptors asks again some
-// time later. Whatever the ring did not do is left to the caller, who has the
-// plain system calls.
+// No support is assumed. At the first use the process tests once whether it may
+// set up a ring and enter it, and whether the kernel knows the operation.
+// Containers, sandboxes and old kernels refuse in several ways. A refusal, even
+// a later one, is permanent for the process, and its reason is kept. A thread
+// that gets no ring for lack of memory or descriptors tries again later. The
+// caller does the reads that the ring did not do by plain system calls.
 //
-// A child made by fork() does not see its parent's rings: it makes its own.
+// A child created by fork() does not see its parent's rings. It creates its
+// own.
 //
 // Thread-safety: thread-safe.
 
@@ -36,26 +36,26 @@ struct RingRead {
   size_t length = 0;  // Up to kMaxBytes.
   char* memory = nullptr;
 
-  // Output: what pread would return, which may be less than `length`, but the
-  // negative errno for an error; or kNotDone.
+  // Output: the result of a pread, which may be less than `length`, or the
+  // negative errno of an error. kNotDone if the read was not done.
   int result = kNotDone;
 };
 
-// Whether rings can be had, as far as is known.
+// Returns true if rings are available, as far as is known.
 bool IoRingUsable();
 
-// "io_uring", or "pread (io_uring: <reason>)".
+// Returns "io_uring", or "pread (io_uring: <reason>)".
 std::string IoRingPath();
 
 // Does the reads, in any order and at most 64 at a time, and waits for all of
-// them: none touches memory any more when this returns. Calls `done`, if it is
-// not null, with the index of each that it has done, while others are still
-// under way; if that comes here, it gets a ring for itself.
+// them: none writes to memory after this returns. Calls `done`, if it is not
+// null, with the index of each finished read, while others are still under way.
+// If `done` calls this function, that call gets a ring of its own.
 void ReadInRing(RingRead* reads, size_t count,
                 const std::function<void(size_t)>& done);
 
-// What takes the place of io_uring_submit_and_wait, or null; returns what did
-// so before. It is called for rings of any thread.
+// Replaces io_uring_submit_and_wait; null restores it. Returns the previous
+// replacement. It is called for rings of any thread.
 using RingSubmit = int (*)(io_uring* ring, unsigned wait_count);
 RingSubmit TEST_SetRingSubmit(RingSubmit submit);
 

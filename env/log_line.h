@@ -3,7 +3,7 @@
 
 // The lines of an info log:
 //   2026/11/21-08:09:20.123456 4711 [INFO] message
-// local time, the thread's number, the level.
+// The fields are local time, the thread's number, and the level.
 
 #include <cstdarg>
 #include <cstdint>

@@ -1,27 +1,27 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Exclusive locks on files, against other processes and all other callers in
-// this one.
+// Exclusive file locks, against other processes and against all other callers
+// in this process.
 //
-// A lock belongs to the open file description (fcntl F_OFD_SETLK): no open and
-// close of the file elsewhere in the process drops it, a second copy of this
-// library in the process does not get it, and it excludes the record locks
-// (F_SETLK) of RocksDB and LevelDB, as they exclude it. A child that was forked
-// shares it: the lock is held until the holder unlocks it, or until the last of
-// these processes has ended.
+// A lock belongs to the open file description (fcntl F_OFD_SETLK). No other
+// open and close of the file in the process drops it. A second copy of this
+// library in the process cannot take it. It and the record locks (F_SETLK) of
+// RocksDB and LevelDB exclude each other. A forked child shares the lock. It is
+// held until the holder unlocks it, or until the last of these processes has
+// ended.
 //
-// Where the kernel has no such locks (EINVAL), it is a record lock. That
-// belongs to the process, and is lost as soon as the process closes any
-// descriptor of the file. Hence a table of the files held so, by device and
-// inode, is asked before a file is opened; FileLock::Caveat tells.
+// If the kernel has no such locks (EINVAL), a record lock is used. It belongs
+// to the process, and is lost as soon as the process closes any descriptor of
+// the file. So a table of the files locked in this way, by device and inode, is
+// checked before a file is opened. FileLock::Caveat reports it.
 //
-// The kernel does not say who holds a lock of the first kind. So the holder
-// writes its pid into the file and empties it when it unlocks. That text is for
-// messages only, and is written under the lock to a file that has no other
-// name. A file with several names is a directory's copy by hard links, whose
-// lock would exclude the original: its name here is removed and a new file
-// made.
+// The kernel does not report the holder of an open file description lock. So
+// the holder writes its pid into the file and empties the file when it unlocks.
+// That text is only for messages. It is written under the lock to a file that
+// has no other name. A LOCK file with several names comes from a copy of the
+// directory by hard links, and its lock would exclude the original. The name
+// here is then removed and a new file created.
 // Thread-safety: thread-safe.
 
 #include <memory>

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Batches of reads from files of the operating system. Those from descriptors
-// go through a ring in one submission (env/io_ring.h) if there are two or
-// more; all others, and what the ring did not do in full, by the file's Read,
-// so that ends of files and errors are reported as Read reports them.
+// Batches of reads from files of the operating system. Reads from descriptors
+// go through a ring in one submission (env/io_ring.h) if there are two or more.
+// All others, and reads that the ring did not complete, go through the file's
+// Read, so that Read reports ends of files and errors.
 //
 // Thread-safety: thread-safe.
 

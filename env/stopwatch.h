@@ -1,9 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Durations, by the clock of an Env that nobody sets. The wall clock
-// (Env::NowMicros) jumps when an operator or a time server corrects it, so it
-// is for dates only.
+// Durations, by the Env's monotonic clock. The wall clock (Env::NowMicros)
+// jumps when an operator or a time server corrects it, so it is for dates only.
 
 #include <cstdint>
 
@@ -11,7 +10,7 @@
 
 namespace varve {
 
-// Microseconds since some fixed point, never running backwards.
+// Returns microseconds since some fixed point. They never run backwards.
 inline uint64_t MonotonicMicros(Env* env) { return env->NowNanos() / 1000; }
 
 // Measures the time since its construction.
@@ -23,7 +22,7 @@ class Stopwatch {
 
   uint64_t start_us() const { return start_us_; }
 
-  // 0 if a user's Env breaks its word and runs backwards.
+  // Returns 0 if a user's Env violates its contract and runs backwards.
   uint64_t ElapsedMicros() const {
     const uint64_t now_us = MonotonicMicros(env_);
     return now_us > start_us_ ? now_us - start_us_ : 0;

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Ablation table_open=uncached: a file opened as if nothing were known of it.
-// For each one, flags are set by calls of their own, the size is asked for,
-// and the way to the device is walked in sysfs to read its block size. This is
-// what an open costs in engines that ask each time; see docs/table_open.md.
+// Ablation table_open=uncached: opens a file without cached knowledge. For each
+// file, separate calls set the flags and query the size, and the path to the
+// device is walked in sysfs to read its block size. This is the cost of an open
+// in engines that ask each time. See docs/table_open.md.
 // Thread-safety: thread-safe.
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace varve {
 
 // Sets *descriptor, which the caller closes, and *alignment: the block size of
-// the device that the file is on; 4096 where that cannot be found out.
+// the file's device, or 4096 if that is unknown.
 Status OpenUncached(const FilePlace& place, bool direct, int* descriptor,
                     size_t* alignment);
 

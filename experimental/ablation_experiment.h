@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The experiment that NewExperiment creates, and what it was created of.
+// The experiment that NewExperiment creates, and its AblationOptions.
 
 #include <string>
 
@@ -18,16 +18,17 @@ struct AblationExperiment final : Experiment {
   const AblationOptions choices;
 };
 
-// Whether a field of AblationOptions is the production choice, which is the
-// zero value of each enum.
+// Returns true if a field of AblationOptions is the production choice, which is
+// the zero value of each enum.
 template <typename Mode>
 constexpr bool IsProduction(Mode mode) {
   return mode == Mode{};
 }
 
-// What an Options::experiment was created of; if there is none, production.
+// Returns the AblationOptions of an Options::experiment, or production if there
+// is none.
 inline AblationOptions ChoicesOf(const Options& options) {
-  // There are no others.
+  // NewExperiment creates all of them.
   return options.experiment == nullptr
              ? AblationOptions()
              : static_cast<const AblationExperiment*>(options.experiment.get())

@@ -1,29 +1,29 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What a power cut may leave of the files written through it. FaultInjectionEnv
-// is its only user.
+// Models the state of a file system after a power cut. FaultInjectionEnv is its
+// only user.
 //
-// Words. Everything goes to the base Env at once; what is not yet safe is
-// noted beside it, and Crash takes some of that back.
-//  - A file's bytes are safe up to its size at the last sync. The rest may be
-//    cut anywhere. Cutting a file is not safe before a sync either: the old
-//    bytes may come back.
-//  - An operation on names (create, remove, rename, link, make or remove a
+// Words. Every write goes to the base Env at once. The model records which of
+// it is not yet durable, and Crash takes back some of that.
+//  - A file's bytes are durable up to its size at the last sync. The rest may
+//    be truncated anywhere. Truncating a file is not durable before a sync
+//    either: the old bytes may come back.
+//  - An operation on names (create, remove, rename, link, create or remove a
 //    directory) is pending until the directory of its target is synced. Each
-//    pending operation happened or not, independently of the others, but an
+//    pending operation happened or not, independently of the others. But an
 //    operation never survives one that it needs: an earlier one on the same
-//    name, or the one that made a directory it works in.
-//  - To sync a directory makes safe its own creation, as journaling file
-//    systems do.
-//  - What a failed sync was to make safe, bytes or names, no later sync makes
-//    safe: the kernel calls it clean. A name gets another chance by an
-//    operation that needs it.
+//    name, or the creation of a directory in which it works.
+//  - A sync of a directory also makes its own creation durable, as journaling
+//    file systems do.
+//  - Bytes or names of a failed sync are not made durable by a later sync: the
+//    kernel marks the pages clean. A name gets another chance by an operation
+//    that needs it.
 //
-// Paths are compared by their spelling; repeated slashes and "." are removed,
-// ".." and symbolic links are not understood.
-// Thread-safety: thread-safe. Calls of the base Env that change something are
-// made under the mutex, so that the notes are in the order of the facts.
+// Paths are compared by their spelling. Repeated slashes and "." are removed.
+// ".." and symbolic links are not supported.
+// Thread-safety: thread-safe. Calls of the base Env that change its state are
+// made under the mutex, so that the records are in the order of the changes.
 
 #include <cstdint>
 #include <map>
@@ -41,19 +41,19 @@ namespace varve {
 
 class CrashModel {
  public:
-  // One file, whatever names it has; guarded by the model's mutex.
+  // One file, with all its names. Guarded by the model's mutex.
   struct FileState {
     uint64_t size = 0;
     uint64_t synced_size = 0;
-    // The bytes of the last sync, if they were cut since.
+    // The bytes of the last sync, if the file was truncated since.
     bool was_cut = false;
     std::string bytes_before_cut;
-    // A sync failed: the kernel dropped the dirty pages and calls them clean,
-    // so that a later sync succeeds without making them safe.
+    // A sync failed. The kernel dropped the dirty pages and marked them clean,
+    // so a later sync succeeds without making them durable.
     bool lost_dirty_pages = false;
   };
   using FileRef = std::shared_ptr<FileState>;
-  // An open directory; its path follows renames. Guarded likewise.
+  // An open directory. Its path follows renames. Guarded by the model's mutex.
   struct DirectoryState {
     std::string path;
   };
@@ -61,7 +61,7 @@ class CrashModel {
 
   explicit CrashModel(Env* base) : base_(base) {}
 
-  // Each does what the method of Env of that name does, and takes notes.
+  // Each performs the Env method of that name, and records its effects.
   Status NewWritableFile(const std::string& path, const FileOptions& options,
                          std::unique_ptr<WritableFile>* file, FileRef* state);
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock);
@@ -72,17 +72,18 @@ class CrashModel {
   Status LinkFile(const std::string& source, const std::string& target);
   Status Truncate(const std::string& path, uint64_t size);
 
-  // Adds bytes to an open file of the base and hands them on to the system.
+  // Appends bytes to an open file of the base, and flushes them to the system.
   Status Append(const FileRef& state, WritableFile* file, const Slice& data);
-  // The file's sync succeeded, or failed.
+  // Records that the file's sync succeeded or failed.
   void NoteSync(const FileRef& state, bool succeeded);
 
   DirectoryRef OpenDirectory(const std::string& path);
-  // Its sync succeeded, or failed.
+  // Records that the directory's sync succeeded or failed.
   void NoteSync(const DirectoryRef& directory, bool succeeded);
 
-  // Turns the files of the base into what a power cut may leave, and forgets
-  // everything. Files must be closed. After an error the state is undefined.
+  // Turns the files of the base into a state that a power cut may leave, and
+  // clears the records. Files must be closed. After an error the state is
+  // undefined.
   Status Crash(const CrashOptions& options);
 
  private:
@@ -94,7 +95,7 @@ class CrashModel {
     kCreateDir,
     kRemoveDir,
   };
-  // What had the target's name before.
+  // The kind of object that had the target's name before.
   enum class Displaced : uint8_t { kNothing, kFile, kDirectory };
 
   struct Operation {
@@ -102,14 +103,14 @@ class CrashModel {
 
     Kind kind;
     std::string target;
-    std::string source;  // Of a rename; else empty.
+    std::string source;  // Empty unless a rename.
     Displaced displaced = Displaced::kNothing;
-    // As it was then; the state is null if all its bytes were safe.
+    // Its bytes at that time. The state is null if all its bytes were durable.
     std::string displaced_bytes;
     FileRef displaced_state;
     std::vector<uint64_t> needs;
-    // Of a rename: those that were in the directory. Others may have been in
-    // one that had the target's name before.
+    // For a rename: the operations that were in the directory. Others may have
+    // been in a directory that had the target's name before.
     std::vector<uint64_t> moved;
     bool sync_failed = false;
   };
@@ -118,14 +119,15 @@ class CrashModel {
   static bool Needs(const Operation& later, const Operation& earlier);
   void Note(Operation operation) VARVE_REQUIRES(mu_);
   void MakeSafe(uint64_t id) VARVE_REQUIRES(mu_);
-  // The state of the file `path`; taken for safe if it was not seen yet.
+  // Sets *state to the state of the file `path`. A file without one is taken to
+  // be durable.
   Status StateOf(const std::string& path, FileRef* state) VARVE_REQUIRES(mu_);
   Status NoteCut(const std::string& path, uint64_t size, FileState* state)
       VARVE_REQUIRES(mu_);
-  // Remembers what is at `path`, which is about to go.
+  // Saves the object at `path`, which is about to be removed.
   Status SaveDisplaced(const std::string& path, Operation* operation)
       VARVE_REQUIRES(mu_);
-  // Moves the notes on `source`, and on what is in it, to `target`.
+  // Moves the records of `source`, and of its contents, to `target`.
   void MoveFiles(const std::string& source, const std::string& target)
       VARVE_REQUIRES(mu_);
   std::vector<uint64_t> MoveOperations(const std::string& source,
