@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Arguments of C functions, and whether they can be used at all: a pointer that
-// must not be null, or bytes with their length.
+// Checks the arguments of C functions: pointers that must not be null, and
+// bytes with their length.
 
 #include <cstddef>
 
@@ -11,8 +11,8 @@
 
 namespace varve::capi {
 
-// More bytes than a program can have in one place. A length above is a negative
-// number that was made a size_t.
+// The maximum length of memory. A larger length is a negative number converted
+// to size_t.
 constexpr size_t kMaxLength = PTRDIFF_MAX;
 
 // A pointer that must not be null.
@@ -24,7 +24,7 @@ struct Given {
   const char* Problem() const { return "is NULL"; }
 };
 
-// Bytes. The pointer may be null if there are none.
+// Bytes with a length. The pointer may be null if the length is 0.
 struct Bytes {
   const char* data;
   size_t size;
@@ -41,12 +41,12 @@ struct Bytes {
   }
 };
 
-// The same, where null stands for the first or the last key.
+// Bytes of a key bound. A null pointer means the first or the last key.
 struct Bound : Bytes {
   bool ok() const { return data == nullptr || size <= kMaxLength; }
 };
 
-// InvalidArgument that names the argument.
+// Returns InvalidArgument that names the argument.
 Status BadArgument(const char* name, const char* problem);
 
 template <typename... Arguments>
@@ -62,7 +62,8 @@ template <typename... Arguments>
   ReplaceError(errptr, status);
 }
 
-// Whether all can be used. Else the error names the first that cannot.
+// Returns whether all arguments are valid. Otherwise the error names the first
+// invalid one.
 template <typename... Arguments>
 bool Usable(char** errptr, Arguments... arguments) {
   if ((arguments.ok() && ...)) [[likely]]
@@ -71,8 +72,8 @@ bool Usable(char** errptr, Arguments... arguments) {
   return false;
 }
 
-// Bytes{...}.ok() for the calls that are made most: a null pointer without
-// bytes is replaced. The caller compares the size with kMaxLength.
+// Bytes{...}.ok() for frequent calls. Replaces a null pointer without bytes.
+// The caller compares the size with kMaxLength.
 inline bool Replace(const char** data, size_t size) {
   if (*data != nullptr) [[likely]]
     return true;
@@ -81,13 +82,14 @@ inline bool Replace(const char** data, size_t size) {
   return true;
 }
 
-// `data` may be null if there are no bytes. REQUIRES: Bytes{...}.ok().
+// Returns the bytes as a Slice. `data` may be null if there are no bytes.
+// REQUIRES: Bytes{...}.ok().
 inline Slice ToSlice(const char* data, size_t size) {
   return size == 0 ? Slice() : Slice(data, size);
 }
 
-// Bytes for a WriteBatch, which refuses them when it is written if they cannot
-// be used.
+// Returns bytes for a WriteBatch. If they are invalid, the batch is rejected
+// when it is written.
 inline Slice ToUpdate(const char* data, size_t size) {
   return data != nullptr ? Slice(data, size)
                          : Slice("", size == 0 ? 0 : SIZE_MAX);

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Write batches.
+// C functions of write batches.
 
 #include <algorithm>
 #include <climits>
@@ -19,7 +19,7 @@ using varve::capi::Usable;
 
 namespace {
 
-// Hands the updates to callbacks, each of which may be null.
+// Passes the updates to callbacks, each of which may be null.
 struct Visitor final : varve::WriteBatch::Handler {
   using OnKey = void (*)(void*, const char* k, size_t klen);
   using OnTwo = void (*)(void*, const char* a, size_t alen, const char* b,
@@ -89,7 +89,7 @@ void varve_writebatch_iterate(const varve_writebatch_t* batch, void* state,
                                               size_t klen)) {
   if (batch == nullptr) return;
   Visitor visitor(state, put, deleted);
-  // A damaged one, made of bytes, is refused when it is written.
+  // A damaged batch, created from bytes, is rejected when it is written.
   batch->rep.Iterate(&visitor).IgnoreError();
 }
 
@@ -102,7 +102,7 @@ void varve_writebatch_append(varve_writebatch_t* destination,
 varve_writebatch_t* varve_writebatch_create_from(const char* rep, size_t size) {
   if (!Usable(nullptr, Bytes{rep, size, "rep"})) {
     auto* const batch = new varve_writebatch_t;
-    // Refused when it is written.
+    // Rejected when it is written.
     batch->rep.PutLogData(ToUpdate(nullptr, 1));
     return batch;
   }

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Catalogs.
+// C functions of catalogs.
 
 #include <deque>
 #include <vector>
@@ -14,12 +14,12 @@ using varve::capi::SaveError;
 using varve::capi::Usable;
 
 struct varve_catalog_t {
-  std::unique_ptr<varve::Catalog> rep;  // Null once it was closed.
+  std::unique_ptr<varve::Catalog> rep;  // Null after it is closed.
 };
 
 namespace {
 
-// Whether it can be used; else there is an error.
+// Returns whether the catalog is open. Otherwise sets an error.
 bool IsOpen(const varve_catalog_t* catalog, char** errptr) {
   if (!Usable(errptr, Given{catalog, "catalog"})) return false;
   if (catalog->rep != nullptr) return true;
@@ -27,7 +27,8 @@ bool IsOpen(const varve_catalog_t* catalog, char** errptr) {
   return false;
 }
 
-// Keeps the handles closed last, for calls with them to be errors.
+// Keeps the most recently closed handles, so that calls with them return
+// errors.
 void Retire(varve_catalog_t* catalog) {
   constexpr size_t kHandlesToKeep = 256;
   // Never destroyed: programs may close catalogs when they end.
@@ -99,7 +100,7 @@ const char** varve_catalog_list(varve_catalog_t* catalog, size_t* count) {
   if (!IsOpen(catalog, nullptr)) return nullptr;
   std::vector<std::string> names;
   catalog->rep->List(&names);
-  // The pointers, and behind them what they point to.
+  // The pointers, followed by the strings that they point to.
   size_t bytes = (names.size() + 1) * sizeof(char*);
   for (const std::string& name : names) bytes += name.size() + 1;
   auto** const list = static_cast<const char**>(malloc(bytes));

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Databases and snapshots, as LevelDB has them.
+// C functions of databases and snapshots that LevelDB has too.
 
 #include "capi/arguments.h"
 #include "capi/handles.h"
@@ -135,7 +135,7 @@ void varve_approximate_sizes(varve_t* db, int num_ranges,
     const varve::Range range = {
         ToSlice(range_start_key[i], range_start_key_len[i]),
         ToSlice(range_limit_key[i], range_limit_key_len[i])};
-    // There is no way to tell.
+    // There is no way to return the error.
     if (!db->db->GetApproximateSizes(&range, 1, &sizes[i]).ok()) sizes[i] = 0;
   }
 }
@@ -144,7 +144,7 @@ void varve_compact_range(varve_t* db, const char* start_key,
                          size_t start_key_len, const char* limit_key,
                          size_t limit_key_len) {
   const varve_compactoptions_t* const options = varve_compactoptions_create();
-  // There is no way to tell; varve_compact_range_opt has one.
+  // There is no way to return the error; varve_compact_range_opt has one.
   varve_compact_range_opt(db, options, start_key, start_key_len, limit_key,
                           limit_key_len, nullptr);
   varve_compactoptions_destroy(const_cast<varve_compactoptions_t*>(options));
@@ -153,7 +153,7 @@ void varve_compact_range(varve_t* db, const char* start_key,
 void varve_destroy_db(const varve_options_t* options, const char* name,
                       char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) return;
-  // What options may name beside needs not be there any more.
+  // Uses no ForUse: the filter policy of the options may not exist any more.
   SaveError(errptr, varve::DestroyDB(name, options->rep));
 }
 

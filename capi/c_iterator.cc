@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Iterators.
+// C functions of iterators.
 
 #include "capi/arguments.h"
 #include "capi/handles.h"
@@ -13,12 +13,13 @@ using varve::capi::Bytes;
 
 namespace {
 
-// From then on it is not valid and has that error.
+// Makes the iterator invalid with this error.
 void SetError(varve_iterator_t* iterator, const varve::Status& status) {
   iterator->rep = varve::NewErrorIterator(status);
 }
 
-// Whether the iterator can seek to the key; sets its error if that is no key.
+// Returns whether the iterator can seek to the key. Sets its error if the key
+// is invalid.
 bool CanSeek(varve_iterator_t* iterator, const Bytes& key) {
   if (iterator == nullptr) return false;
   if (key.ok()) [[likely]]
@@ -74,7 +75,7 @@ varve_iterator_t* varve_create_iterator(varve_t* db,
     read.iterate_upper_bound = &iterator->upper_slice;
   }
   iterator->rep = db->db->NewIterator(read);
-  // One that could not be made does not keep the database open.
+  // An iterator that could not be created does not keep the database open.
   if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
   return iterator;
 }

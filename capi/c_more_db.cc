@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Databases and moments, beyond what LevelDB has.
+// C functions of databases, snapshots and read transactions that LevelDB does
+// not have.
 
 #include <map>
 #include <vector>
@@ -44,7 +45,8 @@ struct varve_readtransaction_t {
 
 namespace {
 
-// Entries of an array; more are a negative number that was made a size_t.
+// Maximum entries of an array. A larger number is a negative one converted to
+// size_t.
 constexpr size_t kMaxArray = varve::capi::kMaxLength / sizeof(PinnableSlice);
 
 }  // namespace
@@ -110,7 +112,8 @@ void varve_multi_get(varve_t* db, const varve_readoptions_t* options,
                      size_t num_keys, const char* const* keys_list,
                      const size_t* keys_list_sizes, char** values_list,
                      size_t* values_list_sizes, char** errs) {
-  // No array is as long as that; and without one for errors there is none.
+  // No array is that long. Without an array for errors there is no way to
+  // return one.
   if (num_keys > kMaxArray || errs == nullptr) return;
   std::vector<Slice> keys(num_keys);
   for (size_t i = 0; i < num_keys; ++i) {
@@ -127,7 +130,7 @@ void varve_multi_get(varve_t* db, const varve_readoptions_t* options,
                     Given{values_list_sizes, "values_list_sizes"}) &&
              usable;
     if (!usable) continue;
-    // A key that cannot be used is looked up as the empty one, for nothing.
+    // An invalid key is looked up as the empty key, and the result is not used.
     if (Usable(&errs[i], Bytes{keys_list[i], keys_list_sizes[i], "key"})) {
       keys[i] = ToSlice(keys_list[i], keys_list_sizes[i]);
     }
@@ -340,7 +343,7 @@ uint64_t varve_snapshot_get_sequence_number(const varve_snapshot_t* snapshot) {
 varve_readtransaction_t* varve_readtransaction_begin(varve_t* db) {
   if (db == nullptr) return nullptr;
   varve::ReadTransaction begun(db->db);
-  // Of a closed database.
+  // The database is closed.
   if (begun.has_ended()) return nullptr;
   auto* const transaction = new varve_readtransaction_t;
   transaction->rep = std::move(begun);

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Options and what they point to, beyond what LevelDB has.
+// C functions of options, and of the objects that they point to, that LevelDB
+// does not have.
 
 #include <algorithm>
 #include <cstdarg>
@@ -21,7 +22,7 @@ using varve::capi::Usable;
 
 namespace {
 
-// Hands lines to a callback.
+// Passes log lines to a callback.
 class CallbackLogger final : public varve::Logger {
  public:
   using OnLine = void (*)(void*, int level, const char* line, size_t length);
@@ -49,7 +50,7 @@ class CallbackLogger final : public varve::Logger {
   const OnLine log_;
 };
 
-// Any other number becomes one that DB::Open refuses.
+// Any other number becomes one that DB::Open rejects.
 varve::KeyCase ToKeyCase(int number) {
   constexpr int kUnknown = 0xff;
   return static_cast<varve::KeyCase>(
@@ -153,7 +154,7 @@ void varve_options_set_disable_auto_compactions(varve_options_t* options,
 void varve_options_set_compression_per_level(varve_options_t* options,
                                              const int* level_values,
                                              size_t num_levels) {
-  // More than any database has: a mistake, as are no values.
+  // More than any database has is a mistake, as are null values.
   constexpr size_t kMaxLevels = 64;
   constexpr int kUnknown = -1;
   if (options == nullptr) return;

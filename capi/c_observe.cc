@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Statistics and traces.
+// C functions of statistics and traces.
 
 #include <set>
 #include <tuple>
@@ -44,7 +44,7 @@ varve::StatsLevel ToLevel(int level) {
                                                         : level);
 }
 
-// The same text for as long as the process lives.
+// Returns a text that lives as long as the process.
 const char* KeptName(const char* name) {
   // Never destroyed: others may still use it.
   static auto* const mutex = new varve::Mutex;
@@ -64,7 +64,7 @@ void AppendRecord(const trace::Record& record, std::string* out) {
   out->append(",\"name\":\"");
   for (const char* p = record.name; *p != '\0'; ++p) {
     if (*p == '"' || *p == '\\') out->push_back('\\');
-    // Names of the caller may hold anything.
+    // Names from the caller may contain any bytes.
     out->push_back(static_cast<unsigned char>(*p) < ' ' ? ' ' : *p);
   }
   out->push_back('"');
@@ -198,8 +198,7 @@ void varve_traceoptions_set_short_steps(varve_traceoptions_t* options,
 void varve_trace_start(const varve_traceoptions_t* options, int format,
                        const char* path, char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{path, "path"})) return;
-  // Making a sink empties its file.
-  // relaxed: a look.
+  // Creating a sink truncates its file.
   if (varve::trace_epoch.load(std::memory_order_relaxed) != 0) {
     SaveError(errptr, Status::Busy("tracing was started already"));
     return;

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Options and what they point to, as LevelDB has them.
+// C functions of options, and of the objects that they point to, that LevelDB
+// has too.
 
 #include <unistd.h>
 
@@ -20,15 +21,15 @@ using varve::capi::Set;
 
 namespace {
 
-// LevelDB refuses no number.
+// LevelDB rejects no number.
 template <typename T>
 T MoveInto(const varve::OptionBounds<T>& bounds,
            std::type_identity_t<T> value) {
   return std::clamp(value, bounds.low, bounds.high);
 }
 
-// A policy of the user's. Databases opened with it may outlive its handle:
-// from then on it makes no filter, and answers "maybe".
+// A user's policy. Databases opened with it may outlive its handle. After that
+// it builds no filter and answers "maybe".
 class CallbackPolicy final : public varve::FilterPolicy {
  public:
   struct Callbacks {

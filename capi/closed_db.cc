@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What a handle refers to once it was closed.
+// The database that a closed handle refers to.
 
 #include "capi/lifetime.h"
 #include "varve/iterator.h"

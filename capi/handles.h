@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the types of varve/c.h are, and what all its functions have in common.
+// Defines the types of varve/c.h, and helpers for all its functions.
 
 #include <atomic>
 #include <cstdlib>
@@ -29,37 +29,37 @@
 
 struct varve_checkpoint_t;
 
-// A database that the handle owns, or a reference of a catalog. See
+// A handle of a database that it owns, or of a catalog's reference. See
 // capi/lifetime.h.
 struct varve_t {
-  // Never null: ClosedDb() once the handle was closed.
+  // Never null. ClosedDb() after the handle is closed.
   varve::DB* db = nullptr;
   std::unique_ptr<varve::DB> owned;
   varve::DatabaseRef reference;
-  // The handle was closed while objects of the database were out.
+  // The handle was closed while objects of the database existed.
   std::atomic<bool> closing{false};
-  // Held while such an object goes.
+  // Held while such an object is destroyed.
   varve::Mutex mutex;
   std::vector<varve_checkpoint_t*> checkpoints;
 };
 
 struct varve_checkpoint_t {
-  // ClosedDb() once its handle was closed.
+  // ClosedDb() after its handle is closed.
   varve::DB* db;
-  varve_t* handle;  // Null once its handle was closed.
+  varve_t* handle;  // Null after its handle is closed.
 };
 
 struct varve_snapshot_t {
   const varve::Snapshot* rep;
-  varve::DB* db;   // Where it is released.
+  varve::DB* db;   // The database that releases it.
   varve_t* owner;  // See OwnerOf.
-  // Of a read transaction: not to be released on its own.
+  // Part of a read transaction, so it is not released by itself.
   bool borrowed;
 };
 
 struct varve_iterator_t {
   varve_t* owner = nullptr;  // See OwnerOf.
-  // What the iterator's bounds point to.
+  // Memory of the iterator's bounds.
   std::string lower;
   std::string upper;
   varve::Slice lower_slice;
@@ -86,8 +86,8 @@ struct varve_logger_t {
 
 struct varve_filterpolicy_t {
   std::shared_ptr<const varve::FilterPolicy> rep;
-  // Calls the destructor of a policy of the user's, which databases may still
-  // point to; null for others.
+  // Calls the destructor of a user's policy, to which databases may still
+  // point. Null for other policies.
   void (*retire)(const varve::FilterPolicy* policy);
 };
 
@@ -103,7 +103,7 @@ struct varve_comparator_t final : varve::Comparator {
   int Compare(const varve::Slice& a, const varve::Slice& b) const override {
     return compare(state, a.data(), a.size(), b.data(), b.size());
   }
-  // An empty name is refused when a database is opened.
+  // DB::Open rejects an empty name.
   const char* Name() const override {
     const char* const given = name(state);
     return given != nullptr ? given : "";
@@ -123,7 +123,8 @@ struct varve_statistics_t {
 
 struct varve_options_t {
   varve::Options rep;
-  // Whatever else points to the policy may be destroyed before these options.
+  // The policy's handle. ForUse reads it, so it must exist when the options are
+  // used. It may be destroyed before the options are destroyed.
   const varve_filterpolicy_t* filter_policy = nullptr;
 
   varve::Options ForUse() const {
@@ -133,7 +134,7 @@ struct varve_options_t {
   }
 };
 
-// Of iterators.
+// A bound of iterators.
 struct varve_bound_t {
   std::string key;
   bool is_set = false;
@@ -152,7 +153,8 @@ struct varve_writeoptions_t {
 
 namespace varve::capi {
 
-// Never null for want of bytes; null if there is no memory.
+// Returns a copy of the bytes, allocated with malloc and followed by a zero
+// byte. Returns null only if memory is exhausted.
 inline char* CopyBytes(const Slice& bytes) {
   auto* const copy = static_cast<char*>(malloc(bytes.size() + 1));
   if (copy == nullptr) return nullptr;
@@ -161,12 +163,12 @@ inline char* CopyBytes(const Slice& bytes) {
   return copy;
 }
 
-// Puts an error in *errptr in place of an earlier one. `errptr` may be null,
-// which loses the error.
+// Stores an error in *errptr and frees an earlier one. If `errptr` is null, the
+// error is lost.
 [[gnu::cold, gnu::noinline]] void ReplaceError(char** errptr,
                                                const Status& status);
 
-// Whether it is an error, which is then in *errptr.
+// Returns whether the status is an error, and stores it in *errptr.
 inline bool SaveError(char** errptr, const Status& status) {
   if (status.ok()) [[likely]]
     return false;
@@ -174,7 +176,8 @@ inline bool SaveError(char** errptr, const Status& status) {
   return true;
 }
 
-// The value for varve_get and its like: null if it was not found or failed.
+// Returns the value for varve_get and similar functions. Returns null if it was
+// not found or the read failed.
 inline char* TakeValue(const Status& status, const Slice& value, size_t* size,
                        char** errptr) {
   *size = 0;
@@ -192,16 +195,16 @@ inline char* TakeValue(const Status& status, const Slice& value, size_t* size,
   return copy;
 }
 
-// One of the enum of varve/c.h; any other number becomes a type that DB::Open
-// refuses.
+// Converts a value of varve/c.h's enum. Any other number becomes a type that
+// DB::Open rejects.
 inline CompressionType ToCompression(int type) {
   constexpr int kUnknown = 0xff;
   return static_cast<CompressionType>(type >= 0 && type < kUnknown ? type
                                                                    : kUnknown);
 }
 
-// Sets a field of options. Does nothing if these are null: the call that the
-// options are given to has an error for that.
+// Sets a field of options. Does nothing if the options are null; the call that
+// receives the options returns an error for that.
 template <typename Handle, typename Options, typename T>
 void Set(Handle* handle, T Options::*field, std::type_identity_t<T> value) {
   if (handle != nullptr) handle->rep.*field = std::move(value);

@@ -11,8 +11,9 @@ namespace varve::capi {
 
 namespace {
 
-// Handles that were closed, in rings that closing threads seldom share: a
-// handle's address says in which. Of 32 KiB together.
+// Closed handles are kept in rings. A handle's address selects the ring, so
+// threads that close handles seldom share one. The handles take 32 KiB
+// together.
 constexpr size_t kRings = 32;
 constexpr size_t kHandlesOfRing = 8;
 
@@ -30,13 +31,14 @@ Ring& RingOf(const varve_t* handle) {
   return (*rings)[number * 0x9E3779B97F4A7C15 >> 48 & (kRings - 1)];
 }
 
-// Held while a list of checkpoint objects changes.
+// Held while a list of checkpoint objects is changed.
 Mutex& CheckpointMutex() {
   static auto* const mutex = new Mutex;
   return *mutex;
 }
 
-// The handle, and what is made from it from now on, is of no database.
+// Detaches the handle, and the objects created from it later, from its
+// database.
 void CutOff(varve_t* handle) {
   for (varve_checkpoint_t* checkpoint : handle->checkpoints) {
     checkpoint->db = ClosedDb();
@@ -54,7 +56,7 @@ void LetGoWhileClosing(varve_t* owner, void (*go)(void*), void* object) {
     go(object);
     if (owner->owned->Close().IsBusy()) return;
   }
-  // That was the last one: no other thread can get here.
+  // That was the last object, so no other thread can get here.
   RetireHandle(owner);
 }
 
@@ -64,8 +66,9 @@ void CloseHandle(varve_t* handle) {
     RetireHandle(handle);
     return;
   }
-  // The program may end, or destroy its comparator, before the objects: all is
-  // written now, and no job stays. There is no way to tell of an error.
+  // The program may end, or destroy its comparator, before it destroys the
+  // objects. So all data is written now, and no background job remains. There
+  // is no way to return an error.
   handle->owned->Flush(FlushOptions()).IgnoreError();
   handle->owned->FlushWAL(true).IgnoreError();
   handle->owned->CancelAllBackgroundWork(true);

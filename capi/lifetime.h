@@ -1,33 +1,35 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// When a database of the C interface ends.
+// The lifetime of databases in the C interface.
 //
-// varve_close has no error, so it cannot say Busy while iterators, snapshots or
-// read transactions are out. Their database then goes on until the last of them
-// is gone; only the handle is closed. A closed handle is kept for a while, with
-// a database in it that answers every call with ShutdownInProgress: a program
-// that closes twice, or calls on, gets an error.
+// varve_close has no error argument, so it cannot return Busy while iterators,
+// snapshots or read transactions exist. Their database then stays open until
+// the last of them is destroyed; only the handle is closed. A closed handle is
+// kept for a while, with a database in it that returns ShutdownInProgress from
+// every call. So a program that closes a handle twice, or uses a closed one,
+// gets an error.
 //
-// An object that keeps the database open has its handle as owner, and goes by
-// LetGo. While the handle is open that is a load of a word that is not written;
-// no object is counted. While it is closing, objects go one at a time under a
-// mutex, and the one after which DB::Close is not Busy destroys the database.
-// The word is read before the object goes, since its handle is there as long as
-// the object is. relaxed: varve_close overlaps no other call on the handle or
-// its objects, and the program orders it before later ones.
+// An object that keeps the database open has its handle as owner, and is
+// destroyed through LetGo. While the handle is open, this is a load of a word
+// that is not written; objects are not counted. While the handle is closing,
+// objects are destroyed one at a time under a mutex. The object after which
+// DB::Close is no longer Busy destroys the database. The word is read before
+// the object is destroyed, since the handle exists as long as the object.
+// relaxed: varve_close does not overlap any other call on the handle or its
+// objects, and the program orders it before later calls.
 //
-// A reference of a catalog needs none of this: the catalog keeps a database
-// that is Busy, and closes it later.
+// A catalog's reference needs none of this: the catalog keeps a Busy database
+// and closes it later.
 
 #include "capi/handles.h"
 
 namespace varve::capi {
 
-// A DB that is closed. ShutdownInProgress is its answer to everything.
+// Returns a closed DB. All its functions return ShutdownInProgress.
 DB* ClosedDb();
 
-// What an object of the handle's database has as its owner.
+// Returns the owner for an object of the handle's database.
 inline varve_t* OwnerOf(varve_t* handle) {
   return handle->owned != nullptr ? handle : nullptr;
 }
@@ -46,12 +48,13 @@ void LetGo(varve_t* owner, Go go) {
   go();
 }
 
-// Closes the handle; the database, too, if nothing of it is out.
+// Closes the handle. Closes its database too, if no objects of it exist.
 void CloseHandle(varve_t* handle);
-// The same for a database that was closed, and for a catalog's reference.
+// Retires the handle of a database that is closed, or of a catalog's reference.
 void RetireHandle(varve_t* handle);
 
-// A checkpoint object knows when its handle is closed.
+// Register a checkpoint object with its handle, so that it learns when the
+// handle is closed, and unregister it.
 void AddCheckpoint(varve_checkpoint_t* checkpoint);
 void RemoveCheckpoint(varve_checkpoint_t* checkpoint);
 

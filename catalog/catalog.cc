@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Finding databases, opening and closing them; catalog_files.cc has what
-// happens to their directories.
+// Finding, opening and closing databases. catalog_files.cc handles their
+// directories.
 
 #include "catalog/catalog_impl.h"
 #include "catalog/catalog_names.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kReferencePollUs = 1000;
 
-// The options of each database.
+// Returns the options of each database.
 Options Share(const Options& given) {
   Options options = given;
   options.create_if_missing = true;
@@ -61,7 +61,8 @@ CatalogImpl::~CatalogImpl() {
   Close().IgnoreError();  // A destructor has no status.
   StopGiving();
   MutexLock lock(&mutex_);
-  // What is open still has iterators, by a mistake of the caller.
+  // Databases that are open here still have iterators, which is a mistake of
+  // the caller.
   entries_.clear();
   if (lock_ != nullptr) {
     env_->UnlockFile(std::move(lock_)).IgnoreError();  // As above.
@@ -165,12 +166,13 @@ Status CatalogImpl::OpenLocked(CatalogEntry* entry, bool is_new) {
   if (is_new) {
     status = MakeDirectory(path);
   } else if (env_->FileExists(CurrentFileName(path)).IsNotFound()) {
-    // Somebody may have removed it, and must not get an empty one for it. If it
-    // is there, whoever made it may have come no further.
+    // Another process may have removed it; then no empty database may replace
+    // it. If the directory exists, its creator may have stopped before CURRENT
+    // was written.
     status = env_->FileExists(path);
     if (status.ok()) status = MakeDirectory(path);
   }
-  // NotFound is for names that there are none of.
+  // NotFound is reserved for unknown names.
   if (status.IsNotFound()) {
     status = Status::Corruption(path, "the database's directory is missing");
   }
@@ -244,7 +246,7 @@ Status CatalogImpl::Close() {
   MutexLock lock(&mutex_);
   for (const auto& [name, entry] : entries_) {
     if (entry->db != nullptr) {
-      AddDescriptorOwner(this);  // It goes on.
+      AddDescriptorOwner(this);  // The catalog stays open.
       return Status::Busy("still in use: database", name);
     }
   }

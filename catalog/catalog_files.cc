@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// A catalog's directory: opening it, and making and removing databases. A
-// database is there if its directory is; one without CURRENT is empty. It is
-// removed by a rename, which takes its name away, and what then is left of it
-// is removed as far as it goes, now or at the next Open.
+// The catalog's directory: opening it, and creating and removing databases. A
+// database exists if its directory does. A database without CURRENT is empty.
+// Removal renames the directory, which frees the name. It then deletes as much
+// of it as possible, now or at the next Open.
 
 #include <algorithm>
 
@@ -15,16 +15,17 @@ namespace varve {
 
 namespace {
 
-// A database's directory, which may be a link, is none. Whatever cannot be told
-// is none either: what is left of a database must not be overlooked.
+// Returns whether the path is certainly a file. A database's directory, which
+// may be a link, is not. In doubt it is not either, so that no remains of a
+// database are overlooked.
 bool IsFile(Env* env, const std::string& path) {
   std::unique_ptr<SequentialFile> file;
   return env->NewSequentialFile(path, FileOptions(), &file).ok();
 }
 
-// Files that a repair or recovery has put aside.
+// Removes files that a repair or recovery has moved aside.
 void RemoveLost(Env* env, const std::string& directory) {
-  // A link would lead to what is not ours.
+  // A link would lead outside of the catalog.
   if (!env->CreateDirIfMissing(directory).ok()) return;
   std::vector<std::string> names;
   if (!env->GetChildren(directory, &names).ok()) return;
@@ -41,7 +42,7 @@ std::string CatalogImpl::PathOf(const CatalogEntry& entry) const {
 }
 
 Status CatalogImpl::Open(bool create_if_missing) {
-  // Whoever made the lock file had made the directory's name safe.
+  // The creator of the lock file had made the directory's name durable before.
   Status status = env_->FileExists(LockFileName(root_));
   if (status.IsNotFound()) {
     status = MakeSafeDirectory(env_, root_, create_if_missing);
@@ -94,7 +95,8 @@ CatalogEntry* CatalogImpl::AddLocked(const std::string& folded) {
 void CatalogImpl::EraseLocked(CatalogEntry* entry) {
   free_indexes_.push_back(entry->index);
   const auto found = entries_.find(entry->name);
-  // A section may have it from a cached name that is forgotten by now.
+  // A read-side critical section may have the entry from a cached name that was
+  // forgotten since.
   Retire(found->second.release(),
          [](void* erased) { delete static_cast<CatalogEntry*>(erased); });
   entries_.erase(found);
@@ -120,7 +122,7 @@ Status CatalogImpl::Create(const Slice& name) {
   const std::string path = PathOf(*entry);
   status = env_->FileExists(path);
   if (status.ok()) {
-    // Somebody has put it there; it can be found from now on.
+    // Another process has created it. From now on it can be found.
     return Status::InvalidArgument(path, "exists already");
   }
   if (!status.IsNotFound()) {
@@ -137,7 +139,8 @@ Status CatalogImpl::Create(const Slice& name) {
 Status CatalogImpl::MakeDirectory(const std::string& path) {
   const MutexLock lock(&root_mutex_);
   Status status = env_->CreateDirIfMissing(path);
-  // Else a power cut may take the directory with all that is synced in it.
+  // Otherwise a power loss may remove the directory with all synced files in
+  // it.
   return status.ok() ? directory_->Sync() : status;
 }
 
@@ -157,7 +160,7 @@ Status CatalogImpl::Drop(const Slice& name) {
   if (!AwaitReferences(*entry, drop_timeout_us_)) {
     status = Status::Busy("references are still out", name);
   } else if (entry->db != nullptr) {
-    // Busy, or whatever it had still to say before it goes.
+    // Busy, or a pending error of the database.
     status = CloseDatabase(entry);
   }
   MutexLock lock(&mutex_);
@@ -168,26 +171,27 @@ Status CatalogImpl::Drop(const Slice& name) {
 
 Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
   entry->state = CatalogEntry::State::kEnding;
-  // One that is aside already gets another name there: a kernel whose sync has
-  // failed writes only what has been changed since.
+  // A directory that is already aside is renamed again: after a failed sync the
+  // kernel writes only later changes.
   const std::string from = entry->aside.empty() ? PathOf(*entry) : entry->aside;
   const std::string aside = root_ + "/" + DroppedDirectory(next_dropped_++);
   mutex_.Unlock();
-  // Somebody may have opened it by its path.
+  // Another process may have opened it by its path.
   std::unique_ptr<FileLock> file_lock;
   Status status = env_->LockFile(LockFileName(from), &file_lock);
   root_mutex_.Lock();
   if (status.ok()) status = env_->RenameFile(from, aside);
   const bool is_aside = status.ok();
-  // NotFound: it was never made, or somebody else has removed it.
+  // NotFound: it was never created, or another process has removed it.
   const bool is_gone = is_aside || status.IsNotFound();
   if (is_gone) status = directory_->Sync();
   root_mutex_.Unlock();
   if (file_lock != nullptr) {
-    // Its file goes with the others, and the next open makes another.
+    // The lock file is removed with the others. The next open creates a new
+    // one.
     env_->UnlockFile(std::move(file_lock)).IgnoreError();
   }
-  // Else a power cut may bring it back, and it should be whole then.
+  // Otherwise a power loss may bring it back, and then it must be complete.
   if (is_gone && status.ok()) RemoveDropped(aside);
   mutex_.Lock();
   if (is_gone && status.ok()) {
@@ -204,7 +208,7 @@ Status CatalogImpl::RemoveLocked(CatalogEntry* entry) {
 Status CatalogImpl::RemoveAllDropped(
     const std::vector<std::string>& directories) {
   if (directories.empty()) return Status::OK();
-  // As in RemoveLocked; the sync after the last rename may have failed.
+  // As in RemoveLocked: the sync after the last rename may have failed.
   std::vector<std::string> asides;
   Status status;
   for (const std::string& directory : directories) {
@@ -219,7 +223,7 @@ Status CatalogImpl::RemoveAllDropped(
 }
 
 void CatalogImpl::RemoveDropped(const std::string& directory) {
-  // A link goes itself. What it leads to is another's.
+  // A link itself is removed. Its target belongs to others.
   if (!env_->CreateDirIfMissing(directory).ok()) {
     if (IsFile(env_, directory)) return;
     env_->RemoveFile(directory).IgnoreError();  // See below.

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Closing databases of a catalog that nobody uses: because the catalog's user
-// says so, or because file descriptors run short.
+// Closing unused databases of a catalog, because the catalog's user requests it
+// or because file descriptors run short.
 
 #include <algorithm>
 #include <tuple>
@@ -14,15 +14,15 @@ namespace varve {
 
 namespace {
 
-// What an open database holds beside its tables: LOCK, the directory twice, a
-// log, the MANIFEST, LOG.
+// Descriptors of an open database besides its tables: LOCK, the directory
+// twice, a log, the MANIFEST, LOG.
 constexpr size_t kDescriptorsOfDatabase = 6;
-// Of the open databases such a part is closed at once, since it takes a look at
-// all of them to find those that were used least lately.
+// One in this many open databases is closed at a time, since finding the least
+// recently used ones checks all of them.
 constexpr size_t kClosedPart = 8;
-// How many such parts are tried, if all of one are in use by iterators.
+// Maximum rounds of closing, if all databases of each are in use by iterators.
 constexpr int kClosingRounds = 16;
-// After nothing could be closed, it is not tried again for this long.
+// Pause before the next attempt if no database could be closed.
 constexpr uint64_t kRetryPauseUs = 100 * 1000;
 
 }  // namespace
@@ -43,7 +43,7 @@ Status CatalogImpl::CloseRetracted(const std::vector<CatalogEntry*>& idle,
                                    bool flush_unlogged, size_t* closed) {
   *closed = 0;
   if (idle.empty()) return Status::OK();
-  HeavyBarrier();  // T3: who does not see them retracted is counted.
+  HeavyBarrier();  // T3: a thread that misses the retraction is counted.
   Status result;
   for (CatalogEntry* entry : idle) {
     const bool unused = AwaitReferences(*entry, 0);
@@ -82,11 +82,12 @@ Status CatalogImpl::CloseIdle(uint64_t idle_us, size_t* closed) {
 // ---- When descriptors run short --------------------------------------------
 
 size_t CatalogImpl::CloseLeastUsed(bool only_if_many) {
-  // Those that turned out to be in use are the last ones of the next round.
+  // Databases that turned out to be in use come last in the next round.
   for (int round = 0; round < kClosingRounds; ++round) {
     const std::vector<CatalogEntry*> idle = RetractLeastUsed(only_if_many);
     size_t closed = 0;
-    // Each has written it to its LOG, and there is nobody here to tell.
+    // Each database has written the error to its LOG. There is no caller to
+    // return it to.
     CloseRetracted(idle, /*flush_unlogged=*/true, &closed).IgnoreError();
     if (closed > 0 || idle.empty()) return closed;
   }
@@ -101,7 +102,7 @@ std::vector<CatalogEntry*> CatalogImpl::RetractLeastUsed(bool only_if_many) {
     open += entry->state == CatalogEntry::State::kOpen;
     if (IsIdleLocked(entry.get(), 0)) idle.push_back(entry.get());
   }
-  // Tables are opened again at less cost, as long as there are more of them.
+  // Reopening tables costs less, as long as there are more of them.
   if (only_if_many &&
       open * kDescriptorsOfDatabase < file_pool_->open_files()) {
     return {};
@@ -118,7 +119,7 @@ std::vector<CatalogEntry*> CatalogImpl::RetractLeastUsed(bool only_if_many) {
 
 void CatalogImpl::MakeSpaceForDatabase() {
   const uint64_t shortages = DescriptorShortages();
-  // relaxed: who reads an old number looks once more for nothing.
+  // relaxed: a thread that reads an old number checks once more in vain.
   if (shortages_seen_.exchange(shortages, std::memory_order_relaxed) !=
       shortages) {
     CloseLeastUsed(true);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kDatabasePrefix = "db-";
 constexpr std::string_view kDroppedPrefix = "dropped-";
-// As few systems as possible are to stumble over them, in an export, say.
+// Excluded so that few systems reject such names, for example in an export.
 constexpr std::string_view kForbidden = "/\\:*?\"<>|";
 constexpr char kHexDigits[] = "0123456789abcdef";
 
@@ -31,7 +31,8 @@ bool IsDeviceName(std::string_view name) {
          name[3] >= '1' && name[3] <= '9';
 }
 
-// Of ASCII and of Latin-1, and the separators of lines and paragraphs.
+// Returns whether there are control characters of ASCII or Latin-1, or line and
+// paragraph separators.
 bool HasControls(std::string_view name) {
   for (size_t i = 0; i < name.size(); ++i) {
     const auto byte = static_cast<unsigned char>(name[i]);
@@ -117,7 +118,7 @@ bool ParseDatabaseDirectory(const std::string& directory, std::string* folded) {
     name.push_back(static_cast<char>(byte));
     rest.remove_prefix(3);
   }
-  // What this would not have written is somebody else's.
+  // A name that DatabaseDirectory would not produce belongs to others.
   std::string again;
   if (DatabaseDirectory(name) != directory || !CheckDatabaseName(name).ok() ||
       !FoldText(name, KeyFolding::kAsciiFirst, &again) || again != name) {

@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Names of a catalog's databases, and of the directories that they are in.
+// Names of a catalog's databases and of their directories.
 //
-// A directory is named "db-" and the folded name, in which every byte but
-// a-z, 0-9, - and _ is written as % and two hexadecimal digits. So different
-// databases have different directories where a file system tells neither case
-// nor normal forms apart, and no name means something to the system.
+// A directory's name is "db-" and the folded name. Every byte except a-z, 0-9,
+// - and _ is written as % and two hexadecimal digits. Different databases thus
+// have different directories even on file systems that ignore case or normalize
+// Unicode, and no name has a special meaning to the system.
 // Thread-safety: all functions are thread-safe.
 
 #include <cstddef>
@@ -20,18 +20,19 @@ namespace varve {
 
 constexpr size_t kMaxDatabaseNameBytes = 80;
 
-// InvalidArgument says what is wrong with a name that is folded already.
+// Checks a folded name. InvalidArgument describes the problem.
 Status CheckDatabaseName(const Slice& folded);
 
-// NotFound, or what CheckDatabaseName says.
+// Returns NotFound, or the error of CheckDatabaseName.
 Status NoSuchDatabase(const Slice& folded);
 
 std::string DatabaseDirectory(const Slice& folded);
 
-// The name of a database's directory; false if that is no such name.
+// Parses the name of a database's directory. Returns false if it is not one.
 bool ParseDatabaseDirectory(const std::string& directory, std::string* folded);
 
-// Where a database waits for its removal: "dropped-7".
+// Returns the name of the directory of a database that is to be removed, such
+// as "dropped-7".
 std::string DroppedDirectory(uint64_t number);
 bool ParseDroppedDirectory(const std::string& directory, uint64_t* number);
 

@@ -1,63 +1,68 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Distributed reference counts of numbered things. A thread counts what it
-// takes and gives in cells of its own: to take one stores to no line that
-// another thread reads or writes while all goes well. Whoever wants to end a
-// thing adds the counts up, after it has seen to it that no new reference is
-// taken.
+// Distributed reference counts with asymmetric fences. They count references to
+// numbered objects. A thread counts the references that it takes and gives back
+// in its own cells. In the fast path, taking a reference stores to no cache
+// line that another thread reads or writes. To end an object, its owner first
+// prevents new references, and then adds up all counts.
 // Thread-safety: thread-safe.
 //
-// Words and states
-//   For each thing a word `target` of its owner, which leads to it or is null,
-//   and is stored with the owner's mutex held. For each thread and index two
-//   counts, `taken` and `given`, which that thread alone writes and which only
-//   grow. The counts of a thread that has ended, as they are, go to a new one.
+// States
+//   For each object the owner has a word `target`, a pointer to it or null. It
+//   is stored with the owner's mutex held. For each thread and index there are
+//   two counts, `taken` and `given`. Only that thread writes them, and they
+//   only grow. When a thread ends, its counts are passed unchanged to a new
+//   thread.
 // Transitions
-//   T1 take: taken + 1; LightBarrier(); load target. If it is null, T2, and the
-//      slow way: T1 with the owner's mutex held, in a state of the thing in
+//   T1 take: taken + 1; LightBarrier(); load target. If it is null, T2 and the
+//      slow path: T1 with the owner's mutex held, in a state of the object in
 //      which the owner does not end it.
 //   T2 give: given + 1, release; by any thread, in its own counts.
-//   T3 end: with the owner's mutex held target becomes null and the state one
-//      in which nobody takes. Then HeavyBarrier(); then Count(): all `given`
-//      (acquire), after that all `taken`. If the sums are equal, the thing can
-//      go; else target is put back, or Count is asked again later.
+//   T3 end: with the owner's mutex held, target becomes null and the state one
+//      in which no thread takes a reference. Then HeavyBarrier(). Then Count():
+//      all `given` (acquire), and after that all `taken`. If the sums are
+//      equal, the object can be destroyed. Otherwise target is restored, or
+//      Count is called again later.
 // Invariants
-//   I1 if T3 finds equal sums, nobody has a reference, nor will have.
-//   I2 a count is changed by one thread.
+//   I1 If T3 finds equal sums, no thread has a reference or will get one.
+//   I2 A count is changed by one thread only.
 // Why each order is needed
-//   T1 stores `taken` and loads target, T3 stores target and loads `taken`: of
-//   such a pair the two barriers (util/threads/epoch.h) let one, at
-//   least, see what the other has stored. So T3 counts the T1, or the T1 sees
-//   null. With the mutex, T1 and T3 come one after the other. `given` is stored
-//   by release and loaded by acquire: what was done with the thing happens
-//   before it goes, and the `taken` that belongs to a `given` is visible when
-//   that is, though it may be another thread's: whoever gives has the reference
-//   from the one who took it. As `taken` is summed last, no reference is seen
-//   given and not taken, so the sums are equal only if each one that was seen
-//   taken was given back. `taken` is stored and loaded relaxed, for these
-//   reasons.
+//   T1 stores `taken` and loads target. T3 stores target and loads `taken`. The
+//      two barriers (util/threads/epoch.h) ensure that at least one of the two
+//      sees the other's store. So T3 counts the T1, or the T1 sees null. With
+//      the mutex held, T1 and T3 are ordered by the mutex. `given` is stored
+//      with release and loaded with acquire. So every use of the object happens
+//      before its end. The `taken` that belongs to a `given` is visible when
+//      the `given` is, even if another thread stored it: a thread that gives a
+//      reference got it from the thread that took it. `taken` is summed last,
+//      so no reference is counted as given but not as taken. The sums are
+//      therefore equal only if each reference counted as taken was given back.
+//      For these reasons `taken` is stored and loaded relaxed.
 // Bad interleavings prevented
-//   B1 a reader loads target; the owner nulls it and counts; the reader counts
-//      itself: it does so before it loads, and the barriers keep it so.
-//   B2 A takes, hands over to B, B gives: the sum sees B's `given`, but A's
-//      counts as they were before: given is summed first, and acquired.
-//   B3 A's take is summed, then A hands over to B, whose counts were summed
-//      before, and B gives: the sums differ, which is on the safe side.
-//   B4 a T1 that finds null is between its two counts: as B3.
-//   B5 the thread ends with a reference out, its counts go to another thread,
-//      and the reference is given elsewhere: only the sums matter.
-//   B6 the index gets a new thing while counts of the former one are not
-//      equal: REQUIRES of the owner, I1 is what it has before it reuses one. A
-//      T1 of the former thing that comes late finds its target null: as B4.
+//   B1 A reader loads target; the owner sets it to null and counts; the reader
+//      counts itself. The reader counts itself before it loads, and the
+//      barriers keep this order.
+//   B2 A takes, hands over to B, and B gives. The sum includes B's `given`, but
+//      A's counts as they were before. `given` is summed first, with acquire.
+//   B3 A's take is summed. A hands over to B, whose counts were summed before,
+//      and B gives. The sums differ, which is safe.
+//   B4 A T1 that finds null is between its two counts. Safe as in B3.
+//   B5 A thread ends with a reference that it has not given back. Its counts
+//      pass to another thread, and the reference is given elsewhere. Only the
+//      sums matter.
+//   B6 The index gets a new object while the counts of the former one are
+//      unequal. The owner must prevent it: it reuses an index only after I1
+//      holds. A late T1 of the former object finds its target null, as in B4.
 // Freshness and progress
-//   Count may see more than are out (B3, B4) and never fewer. Nobody waits.
+//   Count may see more references than exist (B3, B4), and never fewer. No
+//   thread waits.
 // Reclamation
-//   Where target lies is the owner's to keep for whoever is in T1. Counts are
-//   freed with the object. Slots as in util/threads/thread_slots.h: the
-//   number is the same for ever, so no slot turns stale, and T13 never happens;
-//   that is why a nested section may fill an empty slot, too, and why a slot is
-//   good outside of sections.
+//   The owner keeps the memory of target for threads in T1. Counts are freed
+//   with this object. Slots are those in util/threads/thread_slots.h. Their
+//   number never changes, so no slot becomes stale, and T13 never happens.
+//   Therefore a nested section may fill an empty slot too, and a slot is valid
+//   outside of sections.
 
 #include <atomic>
 #include <cstdint>
@@ -102,8 +107,8 @@ class DistributedRefCounts final : public SlotOwner {
   // REQUIRES: all calls have returned.
   ~DistributedRefCounts();
 
-  // The counts of the calling thread, whose record it is; null if it has none
-  // for the index yet. REQUIRES: index < kMaxIndexes.
+  // Returns the counts of the calling thread, which owns `record`, or null if
+  // it has none for the index yet. REQUIRES: index < kMaxIndexes.
   Counts* Find(ThreadRecord* record, uint32_t index) const {
     const ThreadSlot* const slot = FindSlot(record, slot_id_);
     // relaxed, both: this thread stored them. See T12 in
@@ -120,14 +125,14 @@ class DistributedRefCounts final : public SlotOwner {
     return chunk == nullptr ? nullptr : &chunk->counts[index % kChunk];
   }
 
-  // The same after they are made. REQUIRES: the caller holds no mutex of the
-  // engine.
+  // Returns the counts, and creates them if necessary. REQUIRES: the caller
+  // holds no mutex of the engine.
   Counts* FindOrMake(ThreadRecord* record, uint32_t index) {
     Counts* const counts = Find(record, index);
     return counts != nullptr ? counts : Make(record, index);
   }
 
-  // T3's sums.
+  // Returns T3's sums.
   Sums Count(uint32_t index);
 
   void ReleaseSlotPointer(void* pointer) override;
@@ -139,7 +144,7 @@ class DistributedRefCounts final : public SlotOwner {
   struct alignas(64) Chunk {
     Counts counts[kChunk];
   };
-  // A thread's.
+  // The counts of a thread.
   struct Block {
     std::atomic<Chunk*> chunks[kMaxIndexes / kChunk] = {};
     ~Block();

@@ -1,39 +1,40 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A cache of names: which database a name led to that was requested with the
-// same bytes before. A hash table of bounded size that forgets. It is read in
-// read-side critical sections, without a lock, and written with its owner's
-// mutex held.
-// Thread-safety: as each function says.
+// Cache of requested names: a bounded hash table from the bytes of a name to
+// its database's entry, which evicts old names. It is read without a lock in
+// read-side critical sections, and written with the owner's mutex held.
+// Thread-safety: see each function.
 //
-// Words and states
-//   An array of places, in buckets of four; each is null or leads to a
-//   CachedName, which never changes. The hash of a name says which bucket it is
-//   in, nothing says which place.
+// States
+//   An array of places, in buckets of four. Each is null or points to a
+//   CachedName, which never changes. A name's hash selects its bucket; it may
+//   be in any place of the bucket.
 // Transitions
 //   T1 find: in a section, loads the places of a bucket (acquire).
-//   T2 learn: with the mutex, stores a new CachedName (release) to an empty
-//      place of its bucket, or over the one whose turn it is, which is retired.
-//   T3 forget: with the mutex, nulls places and retires what was there.
+//   T2 learn: with the mutex held, stores a new CachedName (release) in an
+//      empty place of its bucket, or replaces the next one in turn, which is
+//      retired.
+//   T3 forget: with the mutex held, sets places to null and retires their
+//      names.
 // Invariants
-//   I1 what a place leads to is whole, and lives as long as a section that
-//      found it: retired after it was unlinked.
-//   I2 a cached name is in one place at most: T2 looks for it with the mutex
+//   I1 The CachedName that a place points to is complete, and lives as long as
+//      a section that found it: it is unlinked before it is retired.
+//   I2 A cached name is in at most one place: T2 searches for it with the mutex
 //      held.
-//   I3 the entry that a cached name leads to lives at least as long: an owner
-//      that ends an entry does T3, and then retires it.
+//   I3 The entry that a cached name points to lives at least as long: an owner
+//      that ends an entry does T3 and then retires the entry.
 // Why each order is needed
-//   release and acquire make the CachedName's fields visible (I1). Nothing is
-//   read that depends on two places.
+//   release and acquire make the CachedName's fields visible (I1). No read
+//   depends on two places.
 // Bad interleavings prevented
-//   B1 a reader compares a cached name that T2 replaces at that moment: it has
-//      the old one, which is still alive and still right.
-//   B2 a reader finds the cached name of an entry that is being dropped: I3;
-//      what the entry says of itself is not the table's business.
+//   B1 A reader compares a cached name that T2 replaces at that moment. It has
+//      the old one, which is still alive and still correct.
+//   B2 A reader finds the cached name of an entry that is being dropped. By I3
+//      the entry is alive; the entry itself shows its state.
 // Freshness and progress
-//   A reader may miss what was just learnt, and then goes the slow way. Nobody
-//   waits.
+//   A reader may miss a name that was just learned, and then takes the slow
+//   path. No thread waits.
 // Reclamation
 //   util/threads/epoch.h.
 
@@ -52,8 +53,9 @@ namespace varve {
 
 struct CatalogEntry;
 
-// A name with what it is compared by: its first and last eight bytes, or what
-// there is of them, which up to sixteen bytes are all.
+// A name with its hash and with its first and last eight bytes, or all bytes of
+// a shorter name, for comparison. Names of up to sixteen bytes are compared by
+// these alone.
 struct HashedName {
   explicit HashedName(const Slice& name) : bytes(name) {
     const char* const p = name.data();
@@ -83,17 +85,17 @@ struct HashedName {
 
 class NameCache {
  public:
-  // Longer ones are not learnt: none is the name of a database.
+  // Longer names are not learned, since no database has one.
   static constexpr size_t kMaxBytes = 256;
 
-  // Keeps `max_cached_names` at most. REQUIRES: at least 4.
+  // Keeps at most `max_cached_names` names. REQUIRES: at least 4.
   explicit NameCache(size_t max_cached_names);
   NameCache(const NameCache&) = delete;
   NameCache& operator=(const NameCache&) = delete;
-  // REQUIRES: nobody reads any more.
+  // REQUIRES: no thread reads it any more.
   ~NameCache();
 
-  // Null if the name is not cached.
+  // Returns the entry, or null if the name is not cached.
   // REQUIRES: the caller is in a read-side critical section.
   CatalogEntry* Find(const HashedName& name) const {
     const std::atomic<const CachedName*>* const bucket = BucketOf(name.hash);
@@ -109,8 +111,8 @@ class NameCache {
     return nullptr;
   }
 
-  // All three REQUIRE that the owner's mutex is held. False if the name is
-  // known already, or too long.
+  // REQUIRES for all three: the owner's mutex is held. Learn returns false if
+  // the name is already cached or too long.
   bool Learn(const HashedName& name, CatalogEntry* entry);
   void Forget(const CatalogEntry* entry);
   size_t size() const { return size_; }

@@ -61,7 +61,7 @@ struct TableProbe {
   SequenceNumber cover = 0;  // Sequence of the newest range deletion.
   TableIndex::Place place;
   size_t block_index = 0;
-  bool in_node = false;  // `place` is set, or else block_index.
+  bool in_node = false;  // `place` leads to a node.
   Block* block = nullptr;
   uint32_t candidate = 0;
 
