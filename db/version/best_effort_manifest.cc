@@ -48,13 +48,13 @@ void Apply(const VersionEdit& edit, BestEffortManifest* manifest) {
   }
 }
 
-// Whether there was an edit.
+// Reads one MANIFEST. Returns whether it has a readable edit.
 bool ReadOne(Env* env, const std::string& path, uint64_t number,
              BestEffortManifest* manifest) {
   std::unique_ptr<SequentialFile> file;
   if (!env->NewSequentialFile(path, FileOptions(), &file).ok()) return false;
   wal::Reader reader(std::move(file), path, number);
-  std::vector<VersionEdit> group;  // Counts only if it is whole.
+  std::vector<VersionEdit> group;  // Applied only if it is complete.
   bool any = false;
   do {
     Slice record;

@@ -39,7 +39,7 @@ std::vector<CoveredTable> FindCoveredTables(
     for (const FileMetaData* file : version.files(level)) {
       SequenceNumber covered_from;
       if (!IsCovered(tombstones, *file, &covered_from)) continue;
-      // A snapshot that sees entries of the table but not all the deletions.
+      // Whether a snapshot sees entries of the table but not all the deletions.
       const bool is_visible = std::any_of(
           snapshots.begin(), snapshots.end(), [&](SequenceNumber snapshot) {
             return snapshot >= file->smallest_sequence &&

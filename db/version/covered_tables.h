@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Tables that range deletions hide completely. They can be removed by an edit
-// of the MANIFEST alone.
+// Finds tables that range deletions hide completely. An edit of the MANIFEST
+// can remove them without a compaction.
 
 #include <cstdint>
 #include <vector>
@@ -17,8 +17,8 @@ struct CoveredTable {
   uint64_t number;
 };
 
-// Returns the tables of the version all of whose entries are hidden by newer
-// deletions of the set, also for each of the snapshots.
+// Returns the tables of the version whose entries are all hidden by newer
+// deletions of the set, and are hidden from each of the snapshots, too.
 std::vector<CoveredTable> FindCoveredTables(
     const RangeTombstoneSet& tombstones, const Version& version,
     const std::vector<SequenceNumber>& snapshots);

@@ -25,7 +25,7 @@ class LevelIterator final : public InternalIterator {
     return open_ ? file_.status() : open_status_;
   }
   bool ResetForReuse() override {
-    // Of a file that may be closed, nothing is kept.
+    // Nothing is kept from a file that may be closed.
     if (!file_.ResetForReuse()) open_ = false;
     open_status_ = Status();
     if (!open_) ShowNothing();
@@ -37,7 +37,7 @@ class LevelIterator final : public InternalIterator {
     SkipForward();
   }
   void SeekToLast() override {
-    // Without files this is no file's number.
+    // Without files this index is invalid.
     if (OpenFile(files_->size() - 1)) file_.SeekToLast();
     SkipBackward();
   }
@@ -67,7 +67,7 @@ class LevelIterator final : public InternalIterator {
   }
 
  private:
-  // False if there is no such file, or it cannot be opened.
+  // Returns false if there is no such file or it cannot be opened.
   bool OpenFile(size_t index) {
     // An iterator that stopped at an error must not be used again.
     if (open_ && index == index_ && file_.status().ok()) return true;
@@ -105,7 +105,7 @@ class LevelIterator final : public InternalIterator {
   const std::vector<FileMetaData*>* const files_;
   const std::shared_ptr<const UnreadTables> unread_;
   bool open_ = false;
-  size_t index_ = 0;    // Of file_, if it is open.
+  size_t index_ = 0;    // Index of file_, if it is open.
   TableIterator file_;  // Keeps its buffers from file to file.
   Status open_status_;
 };

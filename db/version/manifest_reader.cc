@@ -28,7 +28,7 @@ class ManifestReplay {
     if (!status.ok()) return status;
     const auto remaining = edit.atomic_group_remaining();
     if (!remaining) return Apply(std::move(edit));
-    // Edits of a group count once all of them are there.
+    // Edits of a group are applied when the group is complete.
     group_.push_back(std::move(edit));
     if (*remaining > 0) return Status::OK();
     for (VersionEdit& member : group_) {
@@ -105,7 +105,7 @@ class ManifestReplay {
   std::optional<uint64_t> log_number_;
   std::optional<uint64_t> next_file_number_;
   std::optional<SequenceNumber> last_sequence_;
-  std::map<uint32_t, std::string> families_;  // Living ones, by id.
+  std::map<uint32_t, std::string> families_;  // Live ones, by id.
   std::vector<VersionEdit> group_;
 };
 
@@ -147,8 +147,8 @@ Status ReadManifest(Env* env, const std::string& db_path,
     status = replay.Add(record);
     if (!status.ok()) return status.Annotate(path);
   }
-  // Whether something needs the edit that is lost is checked afterwards, as far
-  // as its files were removed in the order that Varve keeps.
+  // Recovery checks afterwards whether something needs the lost edit. It can do
+  // so if files were removed in Varve's order.
   if (reader.EndIsTorn(outcome, state->logs_are_files)) {
     state->torn_tail = true;
     state->torn_tail_message = reader.status().message().ToString();
@@ -158,8 +158,8 @@ Status ReadManifest(Env* env, const std::string& db_path,
   status = replay.Finish();
   if (!status.ok()) return status.Annotate(path);
 
-  // Every number in use lies below the next one, whatever the edits say.
-  // A new log must not seem older than those that are kept.
+  // Make every number in use smaller than the next one, whatever the edits say.
+  // A new log must not seem older than the logs that are kept.
   uint64_t in_use =
       std::max({state->manifest_number, state->log_number,
                 state->prev_log_number, state->min_log_number_to_keep});

@@ -14,11 +14,11 @@
 
 namespace varve {
 
-// What CURRENT and the MANIFEST say of a database.
+// The state of a database, as read from CURRENT and the MANIFEST.
 struct ManifestState {
   uint64_t manifest_number = 0;
-  // Level 0 newest first, the others in key order. Owned by the state until
-  // a version takes them over.
+  // Level 0 is sorted newest first, the other levels by key. The state owns the
+  // files until a version takes them over.
   std::vector<FileMetaData*> levels[kNumLevels];
   uint64_t log_number = 0;
   uint64_t prev_log_number = 0;
@@ -30,19 +30,19 @@ struct ManifestState {
   // See VersionEdit.
   std::string key_folding;
   bool logs_are_files = false;  // See VersionEdit.
-  // Of the last edit: see VersionEdit.
+  // The value in the last edit. See VersionEdit.
   std::optional<SequenceNumber> logs_end;
-  // The last edit was cut off; the database is as it was before it.
+  // The last edit was truncated. The state is the one before that edit.
   bool torn_tail = false;
   std::string torn_tail_message;
 
-  // The first log to replay.
+  // Returns the number of the first log to replay.
   uint64_t FirstLogNumber() const {
     return min_log_number_to_keep > log_number ? min_log_number_to_keep
                                                : log_number;
   }
 
-  // Of a log before that one: whether RocksDB is not done with it.
+  // Returns whether RocksDB still needs a log before the first one to replay.
   bool KeepsLog(uint64_t number) const {
     return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;
   }
@@ -53,9 +53,9 @@ struct ManifestState {
   ~ManifestState();  // Frees files that no version has taken over.
 };
 
-// Reads CURRENT and the MANIFEST that it names. Writes nothing.
-// Corruption and NotSupported name the file; InvalidArgument is another
-// comparator than the database's.
+// Reads CURRENT and the MANIFEST that it names. Writes nothing. Returns
+// Corruption or NotSupported, with the file's name. Returns InvalidArgument if
+// the comparator is not the database's.
 Status ReadManifest(Env* env, const std::string& db_path,
                     const InternalKeyComparator& comparator,
                     ManifestState* state);

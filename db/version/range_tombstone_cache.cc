@@ -40,7 +40,7 @@ Status FillSets(const InternalKeyComparator* comparator,
 }  // namespace
 
 RangeTombstoneCache::~RangeTombstoneCache() {
-  // relaxed: nobody else has the version any more.
+  // relaxed: no other thread has the version any more.
   delete sets_.load(std::memory_order_relaxed);
 }
 
@@ -56,12 +56,12 @@ Status RangeTombstoneCache::Find(
     Status status = FillSets(comparator, table_cache, levels, found.get());
     if (!status.ok()) return status;
     if (found->unread != nullptr) {
-      // The damage may have gone by the next time.
+      // Not kept, because the damage may be repaired by the next call.
       *sets = std::move(found);
       return status;
     }
-    // release pairs with the acquire above, and so does the acquire, in which
-    // `known` gets what another thread has stored.
+    // release pairs with the acquire above. acquire pairs with the release of
+    // another thread, whose result `known` gets on failure.
     if (sets_.compare_exchange_strong(known, found.get(),
                                       std::memory_order_release,
                                       std::memory_order_acquire)) {

@@ -14,34 +14,37 @@
 
 namespace varve {
 
-// By number, the tables that could not be asked for their range deletions, and
-// why. None of their entries may be read then, even if that goes well: what
-// they hide elsewhere would come back.
+// The tables whose range deletions could not be read, by number, with the
+// reason. None of their entries may be read then. Otherwise, entries that their
+// deletions hide in other tables would reappear.
 using UnreadTables = std::map<uint64_t, Status>;
 
-// OK if the table is none of them; `unread` may be null.
+// Returns the table's status, or OK if the table is not in `unread`, which may
+// be null.
 inline Status UnreadStatus(const UnreadTables* unread, uint64_t number) {
   if (unread == nullptr) return Status();
   const auto found = unread->find(number);
   return found == unread->end() ? Status() : found->second;
 }
 
-// The range deletions of a version's tables, each clipped to its table's keys;
-// null where there are none.
+// The range deletions of a version's tables, each clipped to its table's keys.
+// A set without deletions is null.
 struct VersionRangeTombstones {
   std::vector<std::shared_ptr<const RangeTombstoneSet>>
-      level0;  // For each file.
-  std::shared_ptr<const RangeTombstoneSet> levels[kNumLevels];  // But level 0.
-  std::shared_ptr<const UnreadTables> unread;                   // Null: none.
+      level0;  // One for each file.
+  std::shared_ptr<const RangeTombstoneSet> levels[kNumLevels];  // From level 1.
+  std::shared_ptr<const UnreadTables> unread;  // Null if there are none.
   bool empty = true;
 };
 
-// Finds them when they are first asked for, and keeps them: point lookups need
-// none of it, and many versions are never walked.
+// Lazy initialization by compare-and-swap. It finds a version's range deletions
+// when they are first requested, and keeps them. Point lookups do not need
+// them, and many versions are never iterated over.
 //
-// `sets_` is null until a thread stores what it found, release; who loads it,
-// acquire, sees it whole. Of several that find it at once, one stores. It goes
-// with the version.
+// `sets_` is null until a thread stores its result, release. A thread that
+// loads it, acquire, sees the complete result. If several threads compute it
+// concurrently, one of them stores it. The version's destructor frees it.
+//
 // Thread-safety: thread-safe.
 class RangeTombstoneCache {
  public:
@@ -50,10 +53,10 @@ class RangeTombstoneCache {
   RangeTombstoneCache& operator=(const RangeTombstoneCache&) = delete;
   ~RangeTombstoneCache();
 
-  // *sets is null if no table has range deletions, else valid as long as the
-  // version, or if some are unread as long as it is kept. May open tables,
-  // those of which nothing is known. Those that are damaged are unread, so that
-  // the others can be read still.
+  // Sets *sets to the range deletions, or to null if no table has any. The
+  // result is valid as long as the version. If it has unread tables, it is
+  // valid as long as the pointer. May open tables that were not opened before.
+  // Damaged tables become unread, so that the others can still be read.
   Status Find(const InternalKeyComparator* comparator, TableCache* table_cache,
               const std::vector<FileMetaData*>* levels,
               std::shared_ptr<const VersionRangeTombstones>* sets);

@@ -28,13 +28,13 @@ Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
     return status;
   }
   const Slice lower(bounds_.emplace_back(file.smallest_user_key().ToString()));
-  // The largest key, if it is one of the table's, may have a deletion only
-  // where a foreign writer has cut between its versions.
+  // If the largest key is the table's own, a deletion may cover it only if
+  // another program split the versions of that key between tables.
   std::string& end = bounds_.emplace_back(file.largest_user_key().ToString());
   if (!file.EndIsExclusive()) end.push_back('\0');
   const Slice upper(end);
-  // Other orders have no next key to cut at; their tables must be taken as
-  // they are.
+  // Other orders have no known next key to clip at. Their deletions are not
+  // clipped at the end.
   const bool has_upper = file.EndIsExclusive() || comparator_.bytewise();
   for (size_t i = 0; i < set->size(); ++i) {
     RangeTombstone tombstone = set->at(i);

@@ -14,31 +14,33 @@
 
 namespace varve {
 
-// Brings range deletions of memtables and tables together into one set.
-// Thread-safety: owned by one thread; takes no lock of the DB.
+// Collects the range deletions of memtables and tables in one set.
+//
+// Thread-safety: owned by one thread. Takes no lock of the DB.
 class RangeTombstoneCollector {
  public:
-  // `comparator` must outlive the set that is built.
+  // `comparator` must outlive the built set.
   explicit RangeTombstoneCollector(const InternalKeyComparator* comparator)
       : comparator_(*comparator) {}
   RangeTombstoneCollector(const RangeTombstoneCollector&) = delete;
   RangeTombstoneCollector& operator=(const RangeTombstoneCollector&) = delete;
 
-  // The memtable's, all that there are now.
+  // Adds the range deletions that the memtable has at this moment.
   void AddMemTable(const MemTable& memtable);
-  // A table's, clipped to the keys that the MANIFEST
-  // gives to it: beyond them they may meet keys of which compaction has
-  // dropped the sequence numbers. The table is opened unless it is known to
-  // have none.
+  // Adds a table's range deletions, clipped to the table's keys in the
+  // MANIFEST. Outside these, there may be newer keys whose sequence numbers a
+  // compaction has dropped. Opens the table unless it is known to have no range
+  // deletions.
   Status AddFile(TableCache* table_cache, const FileMetaData& file);
 
-  // Null if there are none. The collector is then empty.
+  // Returns the set, or null if there are no range deletions. The collector is
+  // empty afterwards.
   std::shared_ptr<const RangeTombstoneSet> Build();
 
  private:
   const InternalKeyComparator& comparator_;
   std::vector<RangeTombstone> list_;
-  // What the keys in the list belong to.
+  // Keep the memory of the keys in list_ alive.
   RangeTombstoneMemTable::SetList sets_;
   std::vector<std::shared_ptr<Table>> tables_;
   std::deque<std::string> bounds_;

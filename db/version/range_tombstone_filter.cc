@@ -9,7 +9,7 @@ namespace varve {
 
 namespace {
 
-// After so many hidden entries in a row, seek over the rest of them.
+// The number of consecutive hidden entries after which the filter seeks.
 constexpr int kStepsBeforeSeek = 4;
 
 class RangeTombstoneFilter final : public InternalIterator {
@@ -81,9 +81,9 @@ class RangeTombstoneFilter final : public InternalIterator {
     last_bound_ = nullptr;
   }
 
-  // Whether a seek to the bound goes farther than the one before in this
-  // direction. Where the keys of a table are not in order, as only a crafted
-  // one has them, seeks may lead back for ever.
+  // Returns whether a seek to the bound goes farther in this direction than the
+  // seek before. In a crafted table, whose keys are not in order, seeks could
+  // otherwise lead back for ever.
   bool IsFarther(const Slice* bound) {
     if (last_bound_ != nullptr) {
       const int order = comparator_.CompareUser(*bound, *last_bound_);
@@ -125,8 +125,8 @@ class RangeTombstoneFilter final : public InternalIterator {
     Show(source_->position());
   }
 
-  // What of the entry that the source stands on. Enters the span that it is
-  // in; *steps begins anew in another one.
+  // Returns whether the source's current entry is hidden. Enters the entry's
+  // span, and resets *steps if that is another span.
   Hidden Classify(int* steps) {
     const Slice user_key = ExtractUserKey(source_->key());
     if (!entered_ ||
@@ -141,7 +141,7 @@ class RangeTombstoneFilter final : public InternalIterator {
                                                         : Hidden::kNo;
   }
 
-  // The span of keys around this one for which every set says the same.
+  // Enters the span around the key in which each set gives the same result.
   void EnterSpan(const Slice& user_key) {
     entered_ = true;
     all_hidden_ = false;
@@ -170,7 +170,7 @@ class RangeTombstoneFilter final : public InternalIterator {
     }
   }
 
-  // Before all versions of a user key.
+  // Returns an internal key before all versions of the user key.
   Slice BoundKey(const Slice& user_key) {
     char* const key = bound_key_.Reserve(user_key.size() + kTrailerSize);
     return WriteInternalKey(key, user_key, SeekTrailer(kMaxSequenceNumber));
@@ -179,17 +179,17 @@ class RangeTombstoneFilter final : public InternalIterator {
   const InternalKeyComparator& comparator_;
   const SequenceNumber sequence_;
   const std::unique_ptr<InternalIterator> source_;
-  RangeTombstoneFilters::SetList sets_;  // Those above, then the source's own.
+  RangeTombstoneFilters::SetList sets_;  // First above, then the source's own.
   const size_t above_count_;
   ArenaVector<RangeTombstoneCursor> cursors_;
 
   bool entered_ = false;
-  // Null is no bound; a span that is hidden has both.
+  // Null if there is no bound. A hidden span has both bounds.
   const Slice* lower_ = nullptr;
   const Slice* upper_ = nullptr;
   bool all_hidden_ = false;
   SequenceNumber own_cover_ = 0;
-  const Slice* last_bound_ = nullptr;  // Of the last seek over a span.
+  const Slice* last_bound_ = nullptr;  // Bound of the last seek over a span.
   bool forward_ = true;
   bool in_order_ = true;
   ArenaBuffer bound_key_;

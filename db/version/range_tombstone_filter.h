@@ -9,25 +9,27 @@
 
 namespace varve {
 
-// Puts filters around the sources of an iterator (memtables, tables, levels)
-// that leave out what range deletions hide from it. Of any key, a source holds
-// older versions only than those before it. So what a deletion of an earlier
-// source covers need not even be looked at: the filter seeks over it. Among
-// the versions and deletions of one source the sequence numbers decide.
+// Wraps the sources of an iterator (memtables, tables, levels) in filters that
+// leave out entries hidden by range deletions. For any key, a source has only
+// older versions than the sources before it. So a filter need not read entries
+// that a deletion of an earlier source covers, and seeks over them. Between the
+// entries and deletions of one source, the sequence numbers decide.
+//
 // Thread-safety: owned by one thread.
 class RangeTombstoneFilters {
  public:
   using SetList = ArenaVector<std::shared_ptr<const RangeTombstoneSet>>;
 
-  // Deletions newer than `sequence` are not seen. `comparator` must outlive
-  // what is wrapped, and so must `memory`, which may be null.
+  // Deletions newer than `sequence` are ignored. `comparator` and `memory` must
+  // outlive the wrapped iterators. `memory` may be null.
   RangeTombstoneFilters(const InternalKeyComparator* comparator,
                         SequenceNumber sequence, ThreadArena* memory)
       : comparator_(comparator), sequence_(sequence), above_(memory) {}
   ThreadArena* memory() const { return above_.get_allocator().memory(); }
 
-  // To be called for the sources newest first, with the deletions of each.
-  // Gives the source itself back if there is nothing to leave out.
+  // Returns a filter around `source`, or `source` itself if no deletion can
+  // hide its entries. `own` are the source's own deletions. Must be called for
+  // the sources from newest to oldest.
   std::unique_ptr<InternalIterator> Wrap(
       std::unique_ptr<InternalIterator> source,
       std::span<const std::shared_ptr<const RangeTombstoneSet>> own);

@@ -15,9 +15,9 @@ namespace varve {
 namespace {
 
 constexpr size_t kMaxThreads = 8;
-// Fewer are opened sooner than another thread starts.
+// Opening fewer tables takes less time than starting another thread.
 constexpr size_t kFilesPerThread = 64;
-// What a thread takes at once.
+// The number of files that a thread claims at once.
 constexpr size_t kFilesPerTurn = 16;
 
 class Preload {
@@ -32,7 +32,7 @@ class Preload {
     std::vector<pthread_t> helpers;
     while (helpers.size() + 1 < wanted) {
       pthread_t thread;
-      // Without a helper it takes longer, no more.
+      // Without a helper it only takes longer.
       if (StartBackgroundThread(&thread, &ThreadMain, this) != 0) break;
       helpers.push_back(thread);
     }
@@ -50,7 +50,7 @@ class Preload {
 
   void Work() {
     for (;;) {
-      // relaxed: each number is given out once; nothing else depends on it.
+      // relaxed: each number is claimed once; nothing else depends on it.
       const size_t begin =
           next_.fetch_add(kFilesPerTurn, std::memory_order_relaxed);
       const size_t end = std::min(begin + kFilesPerTurn, files_.size());

@@ -9,11 +9,11 @@
 
 namespace varve {
 
-// Opens all tables, so that no read has to. Many are opened by several threads,
-// which have ended when this returns: a device serves them side by side, and
-// what tables say of themselves is decoded on all processors. An error is that
-// of the first file that cannot be opened; what comes behind it may be left
-// out.
+// Opens all tables, so that no read has to. Several threads open many tables
+// concurrently: the device serves parallel reads, and all processors decode the
+// tables' metadata. The threads have ended on return. On failure returns the
+// error of the first file that cannot be opened. Later files may be skipped.
+//
 // Thread-safety: thread-safe.
 Status PreloadTables(TableCache* table_cache,
                      const std::vector<const FileMetaData*>& files);

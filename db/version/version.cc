@@ -32,7 +32,7 @@ size_t FindFile(const InternalKeyComparator& comparator,
 size_t FirstFileFrom(const InternalKeyComparator& comparator,
                      const std::vector<FileMetaData*>& files,
                      const Slice& user_key) {
-  // Behind a file that ends before the key.
+  // This key is after a file that ends before the user key.
   return FindFile(comparator, files,
                   MakeInternalKey(user_key, kRangeEndTrailer - 1));
 }
@@ -96,7 +96,7 @@ void Version::FindReclaimCandidates() {
 }
 
 bool Version::HideMuch(int level, std::span<FileMetaData* const> files) const {
-  // What is more than enough need not be counted.
+  // Bytes beyond `enough` need not be counted.
   uint64_t enough = 0;
   for (const FileMetaData* file : files) {
     const uint64_t space = UINT64_MAX - enough;
@@ -152,8 +152,8 @@ void Version::MakePrefixes(int level) {
     while (size < limit && first[size] == key[size]) ++size;
     common = size;
   };
-  // Keys rise, so what the first and the last begin with, all do. But not on
-  // level 0.
+  // Keys are sorted, so all have the common prefix of the first and the last.
+  // Level 0 is not sorted.
   cut(files.back()->largest_user_key());
   if (level == 0) {
     for (const FileMetaData* file : files) {
@@ -181,9 +181,9 @@ const FileMetaData* Version::FileWith(int level,
       return nullptr;
     }
     if (prefix < prefixes.largest[index]) {
-      // Where prefixes are equal, only the keys themselves tell. A file must
-      // not be asked for keys outside its range: a range deletion in it may go
-      // beyond, where it hides newer entries that have moved further down.
+      // If prefixes are equal, compare the keys themselves. A file must not be
+      // searched for keys outside its range. A range deletion in it may reach
+      // beyond, and hide newer entries that were moved to deeper levels.
       const bool has_it = prefix > prefixes.smallest[index] ||
                           InRange(*files[index], lookup.user_key);
       return has_it ? files[index] : nullptr;
@@ -214,7 +214,7 @@ bool Version::Level0Has(size_t index, const Slice& user_key,
     const uint64_t largest = prefixes.largest[index];
     if (prefix < smallest || prefix > largest) return false;
     if (prefix > smallest && prefix < largest) return true;
-    // Equal: only the keys themselves tell.
+    // If prefixes are equal, compare the keys themselves.
   }
   return InRange(*levels_[0][index], user_key);
 }
@@ -235,7 +235,7 @@ inline const FileMetaData* Version::NextFile(const TableLookup& lookup,
   if (cursor->level == 0) {
     const auto& level0 = levels_[0];
     if (cursor->index == 0 && !level0.empty()) {
-      uint64_t prefix = 0;  // The cursor's members stay in registers so.
+      uint64_t prefix = 0;  // So the cursor's members stay in registers.
       if (!Level0Prefix(lookup.user_key, &prefix)) {
         cursor->index = level0.size();
       }
@@ -326,8 +326,9 @@ size_t Version::FinishProbes(MultiLookup** lookups, size_t count) {
 void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
                        size_t count) const {
   while (count > 0) {
-    // Each goes down the levels until it has ended or needs a block that is
-    // not in memory, so that these are read together, of all levels.
+    // Each lookup descends the levels until it has ended or needs a block that
+    // is not in memory. Then the missing blocks of all levels are read
+    // together.
     MultiLookup* waiting = nullptr;
     while (count > 0) {
       const size_t active = StartNextTables(options, lookups, count);
@@ -406,7 +407,7 @@ std::vector<FileMetaData*> Version::OverlappingFiles(int level,
     if (!FileOverlaps(*comparator_, *file, range)) continue;
     result.push_back(file);
     if (level != 0 || !expand) continue;
-    // Grow the range and, if it did grow, look at all files once more.
+    // Grow the range. If it did grow, check all files again.
     bool grown = false;
     if (range.begin != nullptr &&
         comparator_->CompareUser(file->smallest_user_key(), *range.begin) < 0) {

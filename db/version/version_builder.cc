@@ -11,8 +11,8 @@ namespace varve {
 
 namespace {
 
-// Newest first. Files of LevelDB say nothing about their sequence numbers,
-// but their file numbers rise with them.
+// Sorts the files newest first. LevelDB's MANIFEST has no sequence numbers, but
+// its file numbers rise with them.
 void SortLevel0(std::vector<FileMetaData*>* files) {
   const bool by_number = std::any_of(
       files->begin(), files->end(),
@@ -73,7 +73,7 @@ Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
                                 " from level " + std::to_string(level) +
                                 ", where it is not");
     }
-    // Two of one number, in two levels, are two objects.
+    // Two files with one number, in two levels, are two objects.
     if (!deleted->emplace(number, it->second).second && it->second->refs == 0) {
       delete it->second;
     }
@@ -82,7 +82,7 @@ Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
   for (auto& [level, file] : *edit->mutable_new_files()) {
     const uint64_t number = file.number;
     Files* const files = &levels_[level];
-    // Numbers mostly rise.
+    // File numbers usually rise.
     const auto place = !files->empty() && files->rbegin()->first < number
                            ? files->end()
                            : files->lower_bound(number);
@@ -91,7 +91,7 @@ Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
                                 " twice");
     }
     // A file that moves to another level stays the same object, so that its
-    // count of versions says when the file itself can go.
+    // reference count tells when the file itself can be removed.
     const auto moved = deleted->find(number);
     FileMetaData* meta;
     if (moved != deleted->end()) {
@@ -120,7 +120,7 @@ Status VersionBuilder::Finish(std::vector<FileMetaData*> levels[kNumLevels]) {
 }
 
 Status VersionBuilder::CheckNumbers() const {
-  // Of each level they are in order already.
+  // The numbers of each level are already sorted.
   std::vector<uint64_t> numbers;
   for (const auto& files : levels_) {
     const auto middle = static_cast<std::ptrdiff_t>(numbers.size());
@@ -141,7 +141,7 @@ Status VersionBuilder::CollectLevels(
     auto& files = levels[level];
     files.clear();
     for (const auto& [number, file] : levels_[level]) {
-      // Behind an end that is not its own nothing lies.
+      // A file with an exclusive end has no entry at or after that end.
       if (comparator_->Compare(file->smallest, file->largest) > 0 ||
           (file->EndIsExclusive() &&
            comparator_->CompareUser(file->smallest_user_key(),
@@ -159,7 +159,7 @@ Status VersionBuilder::CollectLevels(
                                   const FileMetaData* b) {
       return comparator_->Compare(a->smallest, b->smallest) < 0;
     };
-    // Where keys rise with time, they lie as they are numbered.
+    // If keys rise with time, the files are already sorted by number.
     if (!std::is_sorted(files.begin(), files.end(), is_before)) {
       std::sort(files.begin(), files.end(), is_before);
     }

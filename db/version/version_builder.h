@@ -13,37 +13,39 @@ namespace varve {
 
 class Version;
 
-// Applies edits to a set of files and checks that the result makes sense.
-// Thread-safety: owned by one thread; the DB mutex guards the files' counts.
+// Applies edits to a set of files and checks that the result is consistent.
+//
+// Thread-safety: owned by one thread. The DB mutex guards the files' counts.
 class VersionBuilder {
  public:
-  // `base` may be null: no files.
+  // Starts with the files of `base`, or with no files if it is null.
   VersionBuilder(const InternalKeyComparator* comparator, const Version* base);
   VersionBuilder(const VersionBuilder&) = delete;
   VersionBuilder& operator=(const VersionBuilder&) = delete;
-  // Frees the files that edits added and Finish did not hand over.
+  // Frees the files that edits added and Finish did not return.
   ~VersionBuilder();
 
-  // Takes the edit's files. Corruption if a file is deleted that is not there,
-  // or added twice.
+  // Applies the edit and takes over its files. Returns Corruption if the edit
+  // deletes a file that is not present or adds a file twice.
   Status Apply(VersionEdit edit);
 
-  // The result: level 0 newest first, other levels in key order. Corruption
-  // if a file is in two levels, or files of a level above 0 overlap; `levels`
-  // is empty then. To be called once. On success the files belong to the
-  // caller, who gives them to a version.
+  // Sets `levels` to the result: level 0 newest first, other levels in key
+  // order. Returns Corruption if a file is in two levels, or if files of a
+  // level above 0 overlap. Then `levels` is empty. On success the caller owns
+  // the files and must pass them to a version. Must be called once.
   Status Finish(std::vector<FileMetaData*> levels[kNumLevels]);
 
  private:
   using Files = std::map<uint64_t, FileMetaData*>;  // By number.
 
-  // What an edit takes out of a level goes into *deleted, and out of it again
-  // where the edit adds it to another level.
+  // Moves the files that the edit deletes to *deleted, and moves them back if
+  // the edit adds them to another level.
   Status ApplyTo(VersionEdit* edit, Files* deleted);
-  // A file in two levels would be freed twice, and removed with the first.
+  // Returns Corruption if a file is in two levels. It would be freed twice, and
+  // removed with the first one.
   Status CheckNumbers() const;
   Status CollectLevels(std::vector<FileMetaData*> levels[kNumLevels]) const;
-  // Those that no version holds, which edits have added.
+  // Frees the files that no version holds. These are files that edits added.
   static void FreeAdded(const Files& files);
 
   const InternalKeyComparator* const comparator_;

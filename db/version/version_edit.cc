@@ -9,7 +9,7 @@ namespace varve {
 
 namespace {
 
-// Tags of an edit's fields, on disk: do not renumber.
+// Tags of an edit's fields. They are stored on disk and must not be renumbered.
 enum Tag : uint32_t {
   kComparator = 1,
   kLogNumber = 2,
@@ -38,8 +38,8 @@ enum Tag : uint32_t {
   kOldWalDeletion = 8197,
   kFullHistoryTsLow = 8198,
   kPersistUserTimestamps = 8201,
-  // Varve's own, far from what RocksDB gives out; it skips what it does not
-  // know if the ignorable bit is set.
+  // Varve's own tags, far from RocksDB's. RocksDB skips an unknown field if its
+  // tag has the ignorable bit.
   kKeyFolding = kIgnorableBit | 0x560000,
   kLogsAreFiles = kIgnorableBit | 0x560001,
   kLogsEnd = kIgnorableBit | 0x560002,
@@ -79,7 +79,7 @@ void EncodeFile(std::string* out, int level, const FileMetaData& file) {
   PutVarint64(out, file.smallest_sequence);
   PutVarint64(out, file.largest_sequence);
   if (file.tail_size != 0) {
-    // As RocksDB writes it since 8.3; 7.8 skips it.
+    // RocksDB writes it since 8.3, and 7.8 skips it.
     PutVarint32(out, kTailSize);
     PutVarint32(out, static_cast<uint32_t>(VarintLength(file.tail_size)));
     PutVarint64(out, file.tail_size);
@@ -88,7 +88,7 @@ void EncodeFile(std::string* out, int level, const FileMetaData& file) {
   PutVarint32(out, kTerminate);
 }
 
-// The log additions of an older RocksDB have no length before them.
+// Skips a log addition of an older RocksDB, which has no length before it.
 bool SkipOldWalAddition(Slice* input) {
   uint64_t ignored;
   if (!GetVarint64(input, &ignored)) return false;
@@ -109,8 +109,8 @@ bool GetInternalKey(Slice* input, std::string* key) {
   return true;
 }
 
-// RocksDB's num_levels may be more than there are here; so many levels would
-// hold more than any device.
+// RocksDB's num_levels may be above kNumLevels. More levels than this are
+// certainly damage, because they would hold more than any device.
 constexpr uint32_t kMostLevels = 256;
 
 Status GetLevel(Slice* input, int* level) {
@@ -140,7 +140,7 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
       case kMinLogNumberToKeepHack:
         if (field.size() != 8) return Malformed("minimum log number");
         *min_log_number = DecodeFixed64(field.data());
-        continue;  // Not a property of the file.
+        continue;  // It is not a property of the file.
       case kOldestBlobFile: {
         uint64_t number;
         Slice rest = field;
@@ -149,24 +149,24 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         break;
       }
       case kRangeDeletionSize: {
-        // RocksDB writes it if it is not 0; see TableOutput::Finish.
+        // RocksDB writes it only if it is not 0. See TableOutput::Finish.
         uint64_t size;
         Slice rest = field;
         if (!GetVarint64(&rest, &size)) return Malformed("range deletion size");
         file->reclaimable_bytes = size;
-        // relaxed: nobody else has the object yet.
+        // relaxed: no other thread has the object yet.
         file->table.without_tombstones.store(size == 0,
                                              std::memory_order_relaxed);
         break;
       }
       case kTailSize: {
-        // A hint for reading: what is senseless counts for nothing.
+        // It is a hint for reads, so an impossible value is ignored.
         uint64_t size;
         Slice rest = field;
         if (GetVarint64(&rest, &size) && size <= file->file_size) {
           file->tail_size = size;
         }
-        continue;  // Written from tail_size.
+        continue;  // EncodeTo writes it from tail_size.
       }
       case kUserTimestampsPersisted:
         if (field.size() == 1 && field[0] == 0) {
@@ -235,7 +235,8 @@ void VersionEdit::EncodeTo(std::string* out) const {
 
 Status VersionEdit::DecodeFrom(const Slice& bytes) {
   *this = VersionEdit();
-  // A file takes about this much; space that is not needed is not touched.
+  // kFileBytes is about the size of a file's entry. Unused space is not
+  // touched.
   new_files_.reserve(std::min(bytes.size() / kFileBytes, kMaxReservedFiles));
   Slice input = bytes;
   Status status;
@@ -389,7 +390,7 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
     return Malformed("sequence numbers of a new file");
   } else if (file.smallest_sequence == kMaxSequenceNumber &&
              file.largest_sequence == 0) {
-    // What RocksDB makes of a LevelDB file when it rewrites a MANIFEST.
+    // RocksDB writes this for a LevelDB file when it rewrites a MANIFEST.
     file.sequences_unknown = true;
   } else if (file.smallest_sequence > kMaxSequenceNumber ||
              file.largest_sequence > kMaxSequenceNumber) {

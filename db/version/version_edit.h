@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A MANIFEST is a log whose records are edits: what was added to and removed
-// from the set of tables, and the counters that go with it.
+// A MANIFEST is a log whose records are edits. An edit adds tables to the
+// database, removes tables, and sets counters.
 
 #include <cstdint>
 #include <map>
@@ -19,47 +19,47 @@
 
 namespace varve {
 
-// A table file of the database.
+// The metadata of a table file.
 struct FileMetaData {
-  // As the MANIFEST has it; immutable once the file is in a version.
+  // As in the MANIFEST. Immutable after the file is added to a version.
   uint64_t number = 0;
   uint64_t file_size = 0;
-  // Internal keys, of the first and last entry. A range deletion counts as an
-  // entry at its begin, and as one with kRangeEndTrailer at its end.
+  // The internal keys of the first and last entry. A range deletion counts as
+  // an entry at its begin, and as an entry with kRangeEndTrailer at its end.
   std::string smallest;
   std::string largest;
   SequenceNumber smallest_sequence = 0;
   SequenceNumber largest_sequence = 0;
-  // Of file_size, what stands behind the data blocks; 0 if unknown.
+  // The bytes of the file after the data blocks; 0 if unknown.
   uint64_t tail_size = 0;
-  // From LevelDB's MANIFEST, which has no sequence numbers.
+  // True for a file from LevelDB's MANIFEST, which has no sequence numbers.
   bool sequences_unknown = false;
-  // Fields of the edit that Varve has no use for and hands on: varint tag and
-  // length-prefixed bytes, one after the other.
+  // Fields of the edit that Varve does not use but preserves. Each is a varint
+  // tag and length-prefixed bytes.
   std::string other_fields;
 
   // Guarded by the DB mutex.
-  int refs = 0;  // Versions that hold it.
+  int refs = 0;  // The number of versions that hold it.
   bool being_compacted = false;
 
-  // Bytes of entries (keys and values) that were written only because the
-  // snapshot of this number sees them. In memory only: it outlives nothing.
-  // Immutable once the file is in a version.
+  // Bytes of entries (keys and values) that were kept only because the snapshot
+  // with this number sees them. In memory only. Immutable after the file is
+  // added to a version, like the next two members.
   std::map<SequenceNumber, uint64_t> kept_bytes;
-  // The same of entries for readers of snapshots only, of one or several.
+  // Bytes of entries that were kept only for one or more snapshots. In memory
+  // only.
   uint64_t hidden_bytes = 0;
-  // Bytes of deeper levels that its deletions hid when it was written, about.
-  // The MANIFEST keeps of it what range deletions hide. Immutable once the file
-  // is in a version.
+  // Approximate bytes in deeper levels that the file's deletions hid when it
+  // was written. The MANIFEST stores the part that range deletions hide.
   uint64_t reclaimable_bytes = 0;
 
-  // The open table and more; filled by reads.
+  // The cached handle of the open table. Reads fill it.
   mutable CachedTableHandle table;
 
   Slice smallest_user_key() const { return ExtractUserKey(smallest); }
   Slice largest_user_key() const { return ExtractUserKey(largest); }
-  // The largest user key is where range deletions end, and is no more the
-  // table's.
+  // Returns whether the largest user key is the end of a range deletion, and so
+  // is not in the table itself.
   bool EndIsExclusive() const {
     return ExtractTrailer(largest) == kRangeEndTrailer;
   }
@@ -68,6 +68,8 @@ struct FileMetaData {
   }
 };
 
+// A change of the set of tables and of the database's counters.
+// Thread-safety: thread-compatible.
 class VersionEdit {
  public:
   void SetComparatorName(const Slice& name) { comparator_ = name.ToString(); }
@@ -104,21 +106,23 @@ class VersionEdit {
   }
   const std::string& db_id() const { return db_id_; }
   void SetDbId(std::string id) { db_id_ = std::move(id); }
-  // How keys are folded; empty if they are not. See KeyFoldingName.
+  // The name of the rules by which keys are folded; empty if they are not. See
+  // KeyFoldingName.
   const std::string& key_folding() const { return key_folding_; }
   void SetKeyFolding(std::string name) { key_folding_ = std::move(name); }
 
-  // That each log number of this MANIFEST is a log's, which was made before.
-  // RocksDB names logs that there never were.
+  // Whether each log number in this MANIFEST belongs to a log that was created
+  // before. RocksDB also writes the numbers of logs that never existed.
   bool logs_are_files() const { return logs_are_files_; }
   void SetLogsAreFiles() { logs_are_files_ = true; }
 
-  // That the database was closed, and its logs go up to this number. Counts
+  // Set if the database was closed: the last sequence number in its logs. Valid
   // only in the last edit of a MANIFEST.
   std::optional<SequenceNumber> logs_end() const { return logs_end_; }
   void SetLogsEnd(SequenceNumber sequence) { logs_end_ = sequence; }
 
-  // The column family that the edit is about, and what it does to it.
+  // The column family to which the edit applies, and whether the edit adds or
+  // drops it.
   uint32_t column_family() const { return column_family_; }
   bool adds_column_family() const { return column_family_name_.has_value(); }
   const std::string& column_family_name() const { return *column_family_name_; }
@@ -127,14 +131,16 @@ class VersionEdit {
     return max_column_family_;
   }
   void SetMaxColumnFamily(uint32_t id) { max_column_family_ = id; }
-  // Edits still to come of an atomic group, if it is of one.
+  // If the edit belongs to an atomic group, the number of the group's edits
+  // that follow.
   std::optional<uint32_t> atomic_group_remaining() const {
     return atomic_group_remaining_;
   }
 
-  // Appends the edit's bytes, as RocksDB 7.8 writes them.
+  // Appends the encoded edit in the format of RocksDB 7.8.
   void EncodeTo(std::string* out) const;
-  // Corruption, or NotSupported naming the feature, without the file's name.
+  // Decodes an edit. Returns Corruption, or NotSupported with the feature's
+  // name. The message does not have the file's name.
   Status DecodeFrom(const Slice& bytes);
 
  private:

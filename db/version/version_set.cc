@@ -12,10 +12,9 @@ namespace varve {
 
 namespace {
 
-// A MANIFEST is replaced by a fresh one when its edits take more than this, and
-// more than the snapshot of the version that it begins with. So the snapshots
-// that are written never take more than the edits do, however many tables a
-// database has and however long its keys are.
+// A MANIFEST is replaced when its edits are larger than this and larger than
+// the version's snapshot at its beginning. So snapshots never take more bytes
+// than edits, for any number of tables and length of keys.
 constexpr uint64_t kMinEditBytes = 64 << 20;
 
 }  // namespace
@@ -40,7 +39,7 @@ void VersionSet::Initialize(ManifestState* state, Directory* directory) {
   mutex_->AssertHeld();
   directory_ = directory;
   if (state->next_file_number == 0) state->next_file_number = 1;
-  // relaxed: nobody else has the object yet.
+  // relaxed: no other thread has the object yet.
   next_file_number_.store(state->next_file_number, std::memory_order_relaxed);
   SetLastSequence(state->last_sequence);
   log_number_ = state->log_number;
@@ -95,7 +94,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
   const bool fresh = manifest_ == nullptr || EditsOutgrowSnapshot();
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   edit->SetPrevLogNumber(0);
-  // relaxed: an edit's own files were numbered by this thread before.
+  // relaxed: this thread numbered the edit's own files before.
   edit->SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
   const SequenceNumber last_sequence = LastSequence();
   edit->SetLastSequence(last_sequence);
@@ -124,7 +123,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
   if (status.ok() && fresh) {
     if (manifest_number_ != 0) obsolete_manifests_.push_back(manifest_number_);
     manifest_number_ = number;
-    // Without what was in doubt.
+    // The new MANIFEST does not have the edits in doubt.
     obsolete_manifests_.insert(obsolete_manifests_.end(),
                                doubtful_manifests_.begin(),
                                doubtful_manifests_.end());
@@ -179,7 +178,7 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
                              const std::string& record, bool* in_doubt) {
   Status status;
   const std::string path = ManifestFileName(db_path_, number);
-  *in_doubt = snapshot.empty();  // Else CURRENT has another name yet.
+  *in_doubt = snapshot.empty();  // Otherwise CURRENT still has the old name.
   if (!snapshot.empty()) {
     manifest_.reset();
     std::unique_ptr<WritableFile> file;
@@ -193,8 +192,9 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
   if (status.ok()) status = manifest_->AddRecord(record);
   if (status.ok()) status = manifest_->Sync();
   if (status.ok() && !snapshot.empty()) {
-    // The names of the MANIFEST, and of what it names, before CURRENT's: a
-    // power cut may take the earlier of two and leave the later one.
+    // Sync the names of the MANIFEST and of its files before CURRENT is
+    // renamed. After a power loss, the later of two unsynced names may be
+    // present without the earlier one.
     status = directory_->Sync();
     if (status.ok()) {
       *in_doubt = true;
@@ -202,7 +202,7 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
     }
   }
   if (!status.ok()) {
-    // What is in the file is unknown now.
+    // The file's content is unknown now.
     manifest_.reset();
     return status.Annotate("writing " + path);
   }
@@ -218,10 +218,10 @@ std::string VersionSet::EncodeCurrent(SequenceNumber last_sequence) const {
   snapshot.SetLogNumber(log_number_);
   snapshot.SetPrevLogNumber(0);
   snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);
-  // relaxed: the record that follows has the numbers that count.
+  // relaxed: the next record has the numbers that count.
   snapshot.SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
-  // RocksDB wants it never to fall from one edit to the next; writers may have
-  // gone on since that edit was made.
+  // RocksDB requires that it does not decrease from one edit to the next.
+  // Writers may have continued since the edit was created.
   snapshot.SetLastSequence(last_sequence);
   if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
   for (int level = 0; level < kNumLevels; ++level) {
