@@ -1,13 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A bounded channel from many threads to one, without a lock: trace_collect=
-// channel sends each span through it.
+// Bounded lock-free queue with a turn number per cell (a variant of Vyukov's),
+// for many producers and one consumer. trace_collect=channel sends each span
+// through it.
 //
 // Words and states
-//   A ring of cells, each with a `turn`: 2 * lap, it is empty for that lap of
-//   the ring; 2 * lap + 1, it is full. `tail_` counts sends that have chosen
-//   their cell; `head_`, plain and the receiver's own, what was received.
+//   A ring of cells, each with a `turn`. 2 * lap: the cell is empty for that
+//   lap of the ring. 2 * lap + 1: it is full. `tail_` counts sends that have
+//   chosen their cell. `head_` counts received values. It is plain and owned by
+//   the receiver.
 // Transitions
 //   T1 choose: the sender finds the cell of `tail_` empty for its lap (acquire)
 //      and takes it by a compare-and-swap of `tail_`, relaxed.
@@ -15,17 +17,19 @@
 //   T3 receive: the receiver finds the cell full for its lap (acquire), takes
 //      the value, and stores 2 * (lap + 1), release.
 // Invariants
-//   I1 between T1 and T2 the cell is the sender's, between T2 and T3 the
-//      receiver's: no two touch a value at once.
+//   I1 between T1 and T2 the cell belongs to the sender, between T2 and T3 to
+//      the receiver: no two threads access a value at once.
 // Why each order is needed
-//   T2 and the acquire of T3: the value is whole. T3 and the acquire of T1: it
-//   was taken out. `tail_` itself orders nothing: the turn does.
+//   T2 pairs with the acquire of T3: the value is whole. T3 pairs with the
+//      acquire of T1: the value was taken out. `tail_` itself orders nothing:
+//      the turn does.
 // Bad interleavings prevented
 //   B1 a sender is suspended between T1 and T2 while the others go round the
-//      ring: its cell's turn is of the old lap, so the next one finds it full.
+//      ring: its cell's turn is of the old lap, so the next sender finds it
+//      full.
 // Freshness and progress
-//   A sender suspended between T1 and T2 hides what is behind it from the
-//   receiver. A full channel refuses at once.
+//   A sender suspended between T1 and T2 hides later values from the receiver.
+//   A full channel refuses at once.
 // Reclamation
 //   None: cells live as long as the channel.
 
@@ -45,12 +49,12 @@ class BoundedChannel {
   BoundedChannel(const BoundedChannel&) = delete;
   BoundedChannel& operator=(const BoundedChannel&) = delete;
 
-  // Takes the memory. REQUIRES: before the first Send and Receive.
+  // Allocates the cells. REQUIRES: before the first Send and Receive.
   void Allocate() {
     if (cells_ == nullptr) cells_ = std::make_unique<Cell[]>(kCells);
   }
 
-  // False if it is full. Thread-safe.
+  // Returns false if the channel is full. Thread-safe.
   bool Send(const T& value) {
     // relaxed, here and below: see T1.
     uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -76,7 +80,7 @@ class BoundedChannel {
     }
   }
 
-  // False if there is nothing. REQUIRES: one thread at a time.
+  // Returns false if the channel is empty. REQUIRES: one thread at a time.
   bool Receive(T* value) {
     Cell& cell = cells_[head_ % kCells];
     const uint64_t lap = head_ / kCells;

@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A Histogram counts values of any size, from nanoseconds to bytes, and tells
+// A Histogram counts values of any size, from nanoseconds to bytes, and reports
 // their percentiles with a relative error of at most 1/64.
 //
-// Buckets are log-linear: each power of two is cut into 64 buckets of equal
-// width, and values below 128 have buckets of their own. An Add is a few
-// instructions and never allocates. Counts and sum stop at their maximum.
+// Buckets are log-linear: each power of two is split into 64 buckets of equal
+// width, and values below 128 have buckets of their own. Add takes a few
+// instructions and never allocates. Counts and sum saturate.
 // Thread-safety: thread-compatible; give each thread its own and Merge them.
 
 #include <bit>
@@ -33,7 +33,7 @@ class Histogram {
     return static_cast<size_t>(shift) * kSubBuckets + top;
   }
 
-  // The smallest and the largest value of a bucket.
+  // Returns the smallest, and LastOf the largest, value of a bucket.
   static uint64_t FirstOf(size_t bucket);
   static uint64_t LastOf(size_t bucket);
 
@@ -45,13 +45,13 @@ class Histogram {
     if (value > max_) max_ = value;
   }
 
-  // Adds all that `other` has counted.
+  // Adds all counts of `other`.
   void Merge(const Histogram& other);
   void Clear() { *this = Histogram(); }
 
-  // For a histogram whose parts are kept elsewhere: first all counts of the
-  // buckets, then the extremes and the sum, of which only the lowest 64 bits
-  // need be known: the buckets tell about the rest.
+  // For a histogram that is stored elsewhere. Add all counts of the buckets
+  // first, then the extremes and the sum. Only the lowest 64 bits of the sum
+  // must be known: the buckets determine the rest.
   void AddToBucket(size_t bucket, uint64_t count) {
     buckets_[bucket] = SaturatingAdd(buckets_[bucket], count);
     count_ = SaturatingAdd(count_, count);
@@ -60,19 +60,19 @@ class Histogram {
 
   uint64_t Count() const { return count_; }
   uint64_t Sum() const { return sum_; }
-  // Exact. Zero if nothing was added.
+  // Exact. Returns 0 if nothing was added.
   uint64_t Min() const { return count_ == 0 ? 0 : min_; }
   uint64_t Max() const { return max_; }
   double Average() const;
 
-  // A value that at least `percent` % of the values do not exceed, to within
-  // the bucket's width. `percent` is clamped to [0, 100]. Zero if nothing was
-  // added.
+  // Returns a value that at least `percent` % of the values do not exceed, to
+  // within the bucket's width. `percent` is clamped to [0, 100]. Returns 0 if
+  // nothing was added.
   uint64_t Percentile(double percent) const;
 
-  // Three lines: count and average; minimum, median and maximum; percentiles.
-  // All but the count are divided by `unit`: 1000 prints nanoseconds as
-  // microseconds. REQUIRES: unit > 0.
+  // Returns three lines: count and average; minimum, median and maximum;
+  // percentiles. All but the count are divided by `unit`: 1000 prints
+  // nanoseconds as microseconds. REQUIRES: unit > 0.
   std::string ToString(double unit = 1) const;
 
  private:

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Files that count what passes through them: to Statistics, and to the
+// Files that count their reads and writes in Statistics and in the
 // IOStatsContext of the calling thread.
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace varve {
 
-// A table file. `statistics` may be null, and then must outlive it, as `env`
-// must, whose clock it reads.
+// Wraps a table file. `statistics` may be null. Otherwise it must outlive the
+// file, as must `env`, whose clock is read.
 std::unique_ptr<RandomAccessFile> NewInstrumentedFile(
     std::unique_ptr<RandomAccessFile> file, StatisticsImpl* statistics,
     Env* env);
 
-// A table file or log.
+// Wraps a table file or log.
 std::unique_ptr<WritableFile> NewInstrumentedFile(
     std::unique_ptr<WritableFile> file, Env* env);
 

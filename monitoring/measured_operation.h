@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Which operations are measured. Reading the clock twice costs more than the
-// counting of a Get, so each thread measures one short operation in 64 on
-// average, at random; all of them if its perf level or the level of the
-// Statistics asks for it. What an operation that is not measured pays is the
+// Chooses the operations that are measured. Reading the clock twice costs more
+// than the counting of a Get. So each thread measures one short operation in 64
+// on average, at random. It measures all of them if its perf level or the level
+// of the Statistics requires it. An operation that is not measured costs the
 // decrement of a thread-local number.
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 
 namespace varve {
 
-// What a thread measures of itself.
+// A thread's measurements of its own operations.
 struct ThreadMeasures {
-  // Operations up to and with the next one that is looked at closer. What it
-  // was set to, and how many more there are up to the next of the sample.
+  // Operations up to and including the next one that is examined. Then its
+  // initial value, and the number of operations up to the next of the sample.
   uint32_t countdown = 1;
   uint32_t countdown_begin = 1;
   int32_t sample_countdown = 1;
-  uint32_t random = 0;  // 0: none was looked at yet.
+  uint32_t random = 0;  // 0: none was examined yet.
   PerfLevel perf_level = PerfLevel::kDisable;
   PerfContext perf;
   IOStatsContext io;
@@ -33,8 +33,8 @@ struct ThreadMeasures {
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadMeasures
     thread_measures;
 
-// Whether the operation that begins is to be put through MeasuredOperation. To
-// be asked once for each. `statistics`, the DB's, may be null.
+// Returns true if the operation that begins must use MeasuredOperation. Call it
+// once for each operation. `statistics`, the DB's, may be null.
 inline bool IsOperationMeasured(const StatisticsImpl* statistics) {
   return --thread_measures.countdown == 0 ||
          (statistics != nullptr && statistics->times_all());
@@ -47,8 +47,8 @@ inline bool PerfTimes() {
   return thread_measures.perf_level >= PerfLevel::kEnableTimeExceptForMutex;
 }
 
-// For the time of an operation that IsOperationMeasured has chosen: records how
-// long it took, if it is of the sample or all are.
+// Covers the scope of an operation that IsOperationMeasured has chosen. Records
+// its duration if it is in the sample or if all operations are timed.
 class MeasuredOperation {
  public:
   // `statistics` may be null.
@@ -58,7 +58,7 @@ class MeasuredOperation {
   MeasuredOperation& operator=(const MeasuredOperation&) = delete;
   ~MeasuredOperation();
 
-  // Another distribution of such operations, of a number.
+  // Records a number, not a duration, of such an operation.
   void Record(HistogramType histogram, uint64_t value) {
     if (chosen_) statistics_->Record(histogram, value);
   }
@@ -68,10 +68,10 @@ class MeasuredOperation {
   const HistogramType histogram_;
   Env* const env_;
   bool chosen_;
-  uint64_t start_ns_ = 0;  // 0: no time is taken.
+  uint64_t start_ns_ = 0;  // 0: not timed.
 };
 
-// Adds the time of a scope to a number, if the thread takes times.
+// Adds the duration of a scope to a number, if the thread takes times.
 class PerfTimer {
  public:
   PerfTimer(Env* env, uint64_t* total_ns)
@@ -95,7 +95,7 @@ class PerfTimer {
   uint64_t start_ns_;
 };
 
-// The same for a path that has a copy for operations that are not measured.
+// A PerfTimer for a path that is compiled twice, with and without measuring.
 template <bool kMeasured>
 class MaybePerfTimer {
  public:
@@ -111,7 +111,7 @@ class MaybePerfTimer<true> {
   PerfTimer timer_;
 };
 
-// Records the time of a scope that is long enough to be always measured.
+// Records the duration of a scope that is long enough to be always measured.
 class HistogramTimer {
  public:
   // `statistics` may be null.
@@ -135,7 +135,7 @@ class HistogramTimer {
   uint64_t start_ns_ = 0;
 };
 
-// A MutexLock whose wait is measured, if it does wait and the level asks for
+// A MutexLock that measures its wait, if it does wait and the level requires
 // it. `statistics` may be null.
 class VARVE_SCOPED_CAPABILITY TimedMutexLock {
  public:

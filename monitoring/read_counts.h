@@ -1,9 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What a lookup met on its way, counted on its stack: most lookups meet the
-// same, and then one addition counts it all (CounterGroup). Packed counters of
-// 16 bits in one number, so that one comparison tells.
+// Counts the events of one lookup, on its stack. Most lookups have the same
+// events, and then one addition counts them all (CounterGroup). The counters
+// are packed: 16 bits each in one number, so one comparison detects the usual
+// case.
 
 #include <cstdint>
 
@@ -18,17 +19,17 @@ struct ReadCounts {
   static constexpr uint64_t kFilterPositive = uint64_t{1} << 32;
   static constexpr uint64_t kFilterTruePositive = uint64_t{1} << 48;
 
-  // What the lookup of a key meets that is in the only table asked for it.
+  // The counts of a lookup whose key is in the only table that it searches.
   static constexpr uint64_t kUsual =
       kCacheHit + kFilterPositive + kFilterTruePositive;
 
   uint64_t packed = 0;
-  int level = 0;  // Of the table that had the key: 0, 1, or 2 for others.
+  int level = 0;  // The found key's level: 0, 1, or 2 for all others.
 
   uint64_t Counter(uint64_t unit) const { return packed / unit & 0xFFFF; }
 };
 
-// The same of several lookups.
+// The sums of several lookups.
 struct ReadTotals {
   uint64_t cache_hit = 0;
   uint64_t filter_useful = 0;
@@ -43,7 +44,7 @@ struct ReadTotals {
     filter_positive += counts.Counter(ReadCounts::kFilterPositive);
     filter_true_positive += counts.Counter(ReadCounts::kFilterTruePositive);
   }
-  // Each to its ticker. REQUIRES: statistics->counts().
+  // Adds each count to its ticker. REQUIRES: statistics->counts().
   void Tick(StatisticsImpl* statistics) const;
   void AddTo(PerfContext* perf) const;
 };

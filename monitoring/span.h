@@ -1,20 +1,21 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Local spans: scopes of one thread, written into a queue of that thread's own.
+// Local spans: scopes of one thread, written to a queue of that thread.
 //
 //   const LocalSpan span("read block");            // In a scope.
 //   LocalSpan step("log"); ... step.Next("insert") // One reading of the clock.
 //   const RequestSpan span("DB::Flush");           // May begin a trace.
 //
-// A span's beginning writes its name, the time and its parent into the next
-// record and makes itself the parent; its end fills in the time. No lock, no
-// atomic read-modify-write, no allocation. What is open, and where it goes when
-// the trace ends, is in monitoring/trace_collector.h.
+// The beginning of a span writes its name, the time and its parent to the next
+// record and makes the span the parent. Its end fills in the time. There is no
+// lock, no atomic read-modify-write, and no allocation.
+// monitoring/trace_collector.h describes open spans and the destination of
+// ended traces.
 // Thread-safety: each thread has its own.
 //
 // While nothing is traced, LocalSpan costs the test of one thread-local
-// pointer, RequestSpan that and the load of a word that hardly ever changes.
+// pointer. RequestSpan costs that and the load of a word that rarely changes.
 
 #include <atomic>
 #include <cstdint>
@@ -30,54 +31,54 @@ inline constexpr uint32_t kNoSpan = UINT32_MAX;
 struct SpanRecord {
   const char* name;
   uint64_t begin;    // Ticks.
-  uint64_t end;      // 0: it is open.
+  uint64_t end;      // 0: still open.
   uint32_t parent;   // Index within the trace; kNoSpan: a root.
-  uint32_t done_by;  // Number of another thread that did it; 0: none.
+  uint32_t done_by;  // Another thread that did it; 0: none.
 };
 static_assert(sizeof(SpanRecord) == 32);
 
 struct SpanChunk;
 struct TraceSettings;
 
-// For SpanQueue::Chance, from a part in [0, 1].
+// Converts a fraction in [0, 1] to the argument of SpanQueue::Chance.
 inline uint32_t SamplingOf(double part) {
   if (part >= 1) return UINT32_MAX;
   return part > 0 ? static_cast<uint32_t>(part * UINT32_MAX) : 0;
 }
 
-// The queue of one thread. In it lies one trace, or batch of local spans, that
-// is under way; indexes count from its beginning.
-// Lifetime: never freed; a later thread takes over that of one that has ended.
+// The queue of one thread. It holds one trace, or batch of local spans, that is
+// under way. Indexes count from its beginning.
+// Lifetime: never freed. When its thread ends, a later thread takes it over.
 class SpanQueue {
  public:
-  // The index of the new span, below the innermost one that is open; kNoSpan if
-  // there is no space: it is counted as dropped, and its children get its
-  // parent.
+  // Begins a span as a child of the innermost open one. Returns its index.
+  // Returns kNoSpan if there is no space. The span then counts as dropped, and
+  // its children get its parent.
   uint32_t Begin(const char* name) { return BeginAt(name, Now()); }
-  // The same, as of the clock's last reading in this trace.
+  // Begins a span at the clock's last reading in this trace.
   uint32_t BeginShared(const char* name) { return BeginAt(name, last_); }
 
-  // The same, by a thread that may not be the queue's.
+  // Begins a span, on a thread that may not own the queue.
   uint32_t BeginFor(const char* name);
 
   // REQUIRES: the spans that began later have ended.
   void End(uint32_t index) { EndAt(index, Now()); }
   void EndShared(uint32_t index) { EndAt(index, last_); }
-  // Ends it, and begins the next one at the same time.
+  // Ends the span, and begins the next one at the same time.
   uint32_t Next(uint32_t index, const char* name) {
     const uint64_t now = Now();
     EndAt(index, now);
     return BeginAt(name, now);
   }
 
-  // Puts copies of `count` > 0 spans of another thread, whose indexes among
-  // each other begin with `first`, below the span `parent`; and before them a
-  // span `wait` from the parent's beginning to the first one's. For a thread
-  // that may touch this queue since its owner waits for it.
+  // Copies `count` > 0 spans of another thread below the span `parent`. Their
+  // indexes among each other begin with `first`. Before them it adds a span
+  // `wait` from the parent's beginning to the first one's. For a thread that
+  // may access this queue because its owner waits for it.
   void Mount(uint32_t parent, const char* wait, const SpanRecord* spans,
              uint32_t first, uint32_t count, uint32_t done_by);
 
-  // True with the probability `sampling` in 2^32 - 1.
+  // Returns true with the probability `sampling` / (2^32 - 1).
   bool Chance(uint32_t sampling) {
     if (sampling == UINT32_MAX) return true;
     random_ ^= random_ << 13;  // Marsaglia's xorshift; never 0.
@@ -86,16 +87,16 @@ class SpanQueue {
     return random_ <= sampling;
   }
 
-  // Of the trace under way.
+  // Returns the records of the trace under way.
   const SpanRecord* records() const { return records_; }
   uint32_t count() const { return count_; }
   uint64_t last_reading() const { return last_; }
   uint32_t thread_number() const { return thread_number_; }
   ClockKind kind() const { return kind_; }
-  // Whether each block that is loaded gets spans.
+  // Returns true if each loaded block gets spans.
   bool wants_blocks() const { return wants_blocks_; }
   bool wants_steps() const { return detail_ == trace::Detail::kSteps; }
-  // How often the clock went back, and was held.
+  // Returns how often the clock ran backwards and the last reading was used.
   uint64_t held_readings() const { return held_readings_; }
 
  private:
@@ -104,7 +105,7 @@ class SpanQueue {
   friend class NoBlockSpans;
   friend class TraceCollector;
 
-  // Never less than the one before.
+  // Returns the time, never less than the last reading.
   uint64_t Now() {
     const uint64_t now = ReadClock(kind_);
     if (now < last_) [[unlikely]] {
@@ -133,12 +134,12 @@ class SpanQueue {
     records_[index].end = now;
     parent_ = records_[index].parent;
   }
-  // In a new chunk, to which the trace moves, unless it is too large.
+  // Moves the trace to a new chunk, unless it is too large.
   [[gnu::noinline, gnu::cold]] bool MakeSpace();
-  // For what was left open.
+  // Ends the spans that are still open, from `first` on.
   void EndAll(uint32_t first);
 
-  // Of the trace under way.
+  // For the trace under way.
   SpanRecord* records_ = nullptr;
   uint32_t count_ = 0;
   uint32_t limit_ = 0;  // Spans for which there is space.
@@ -148,7 +149,7 @@ class SpanQueue {
   bool wants_blocks_ = true;
   uint64_t last_ = 0;
 
-  // Of traces in general. See monitoring/trace_collector.h.
+  // For all traces. See monitoring/trace_collector.h.
   uint32_t max_spans_ = 0;
   uint32_t epoch_ = 0;
   uint32_t sampling_ = 0;
@@ -167,19 +168,19 @@ class SpanQueue {
   SpanQueue* next_free_ = nullptr;   // Guarded by the collector's mutex.
 };
 
-// Where local spans of the thread go; null: it is not being traced.
+// The queue for local spans of the thread. Null if it is not being traced.
 [[gnu::tls_model(
     "initial-exec")]] extern constinit thread_local SpanQueue* active_spans;
-// Which Start is in force; 0: none.
+// The current session, counted by Start; 0 if there is none.
 extern constinit std::atomic<uint32_t> trace_epoch;
 
-// Whether an operation that begins now may have to be traced.
+// Returns true if an operation that begins now may have to be traced.
 inline bool TraceWanted() {
-  // relaxed: what it says is looked up under a mutex.
+  // relaxed: the settings are read under a mutex.
   return (reinterpret_cast<uintptr_t>(active_spans) |
           trace_epoch.load(std::memory_order_relaxed)) != 0;
 }
-// Whether short steps get spans as well.
+// Returns true if short steps get spans as well.
 inline bool TraceSteps() {
   return active_spans != nullptr && active_spans->wants_steps();
 }
@@ -194,20 +195,20 @@ class LocalSpan {
     if (queue_ != nullptr) [[unlikely]]
       index_ = queue_->Begin(name);
   }
-  // From the end or beginning of the span before.
+  // Selects the time of the previous span's end or beginning.
   struct Shared {};
   LocalSpan(Shared, const char* name, bool wanted = true)
       : queue_(wanted ? active_spans : nullptr) {
     if (queue_ != nullptr) [[unlikely]]
       index_ = queue_->BeginShared(name);
   }
-  // In the queue of a thread that waits for this one, or of this one; may be
-  // null.
+  // Writes to the queue of a thread that waits for this one, or of this one. It
+  // may be null.
   LocalSpan(SpanQueue* queue, const char* name) : queue_(queue) {
     if (queue_ != nullptr) [[unlikely]]
       index_ = queue_->BeginFor(name);
   }
-  // Nothing if `wanted` is false.
+  // Does nothing if `wanted` is false.
   LocalSpan(const char* name, bool wanted)
       : queue_(wanted ? active_spans : nullptr) {
     if (queue_ != nullptr) [[unlikely]]
@@ -220,7 +221,7 @@ class LocalSpan {
   LocalSpan(const LocalSpan&) = delete;
   LocalSpan& operator=(const LocalSpan&) = delete;
 
-  // Ends this one and begins another one, with one reading of the clock.
+  // Ends this span and begins another one, with one reading of the clock.
   void Next(const char* name) {
     if (queue_ != nullptr) [[unlikely]]
       index_ = queue_->Next(index_, name);
@@ -231,8 +232,8 @@ class LocalSpan {
   uint32_t index_ = 0;
 };
 
-// A span that may be the first of a trace: if the thread is not being traced,
-// and between trace::Start and Stop, it is a root, if chance wants it.
+// A span that may be the root of a trace. It is one if the thread is not being
+// traced, a session runs (trace::Start to Stop), and sampling chooses it.
 class RequestSpan {
  public:
   explicit RequestSpan(const char* name) {
@@ -246,7 +247,7 @@ class RequestSpan {
   RequestSpan(const RequestSpan&) = delete;
   RequestSpan& operator=(const RequestSpan&) = delete;
 
-  // Null if it is not traced.
+  // Returns null if it is not traced.
   SpanQueue* queue() const { return queue_; }
   uint32_t index() const { return index_; }
 
@@ -259,7 +260,7 @@ class RequestSpan {
   bool is_root_ = false;
 };
 
-// For jobs that load thousands of blocks: no spans for each, while it lives.
+// Suppresses spans for each block, in jobs that load thousands of them.
 class NoBlockSpans {
  public:
   NoBlockSpans() : queue_(active_spans) {
@@ -275,20 +276,20 @@ class NoBlockSpans {
   SpanQueue* const queue_;
 };
 
-// Local spans of the calling thread from here on, as a list of their own:
-// below an outer trace, in its queue, or in one that is begun for them.
-// Scopes of it and of spans nest.
+// Collects the calling thread's local spans in a list of their own, for a
+// scope. The list is part of an outer trace's queue, or of a new one. Scopes of
+// it and of spans nest.
 class LocalTrace {
  public:
-  // `keep`: an outer trace is to have the spans as well.
+  // `keep`: an outer trace gets the spans as well.
   LocalTrace(ClockKind kind, trace::Detail detail, uint32_t max_spans,
              bool keep);
-  // Ends what was left open.
+  // Ends the spans that are still open.
   ~LocalTrace();
   LocalTrace(const LocalTrace&) = delete;
   LocalTrace& operator=(const LocalTrace&) = delete;
 
-  // Records of it; parents before `first()` mean that there is none.
+  // Returns its records. A parent index before `first()` means no parent.
   const SpanRecord* records() const { return queue_->records_ + first_; }
   uint32_t first() const { return first_; }
   uint32_t count() const { return queue_->count_ - first_; }

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the engine needs to count its events: see varve/statistics.h.
+// The engine's side of statistics: counts events. See varve/statistics.h.
 
 #include <atomic>
 #include <cstdint>
@@ -16,31 +16,31 @@
 
 namespace varve {
 
-// Such as "varve.block.cache.hit". REQUIRES: ticker < Ticker::kCount.
+// Returns a name such as "varve.block.cache.hit". REQUIRES: ticker <
+// Ticker::kCount.
 const char* TickerName(Ticker ticker);
 // REQUIRES: histogram < HistogramType::kCount.
 const char* HistogramName(HistogramType histogram);
-// 1000 if the histogram is recorded in nanoseconds, else 1.
+// Returns 1000 if the histogram is recorded in nanoseconds, else 1.
 double HistogramUnit(HistogramType histogram);
-// At and above which level something is recorded in it.
+// Returns the lowest level at which the histogram is recorded.
 StatsLevel HistogramLevel(HistogramType histogram);
-// Of what one event of a group is one event each.
+// Returns the tickers that one event of the group adds 1 to.
 std::span<const Ticker> GroupTickers(CounterGroup group);
 
 class StatisticsImpl final : public Statistics {
  public:
-  // Counts in `other_sets`, if there are any, instead of in those of the
-  // processors.
+  // Counts in `other_sets`, if it is not null, instead of the per-CPU sets.
   explicit StatisticsImpl(
       const StatisticsOptions& options,
       std::unique_ptr<StatisticsCellSets> other_sets = nullptr);
 
-  // Of a Statistics from anywhere: there are no others.
+  // Casts any Statistics: all are StatisticsImpl.
   static StatisticsImpl* Of(Statistics* statistics) {
     return static_cast<StatisticsImpl*>(statistics);
   }
 
-  // For the engine, which knows what it hands over.
+  // For the engine, which passes valid arguments without checks.
   void Tick(Ticker ticker, uint64_t count = 1) {
     if (counts()) AddToCell(StatisticsCells::Of(ticker), count);
   }
@@ -48,27 +48,26 @@ class StatisticsImpl final : public Statistics {
   void TickGroup(CounterGroup group) {
     AddToCell(StatisticsCells::Of(group), 1);
   }
-  // The same as Tick.
+  // Counts without Tick's check. REQUIRES: counts() was true.
   void TickCounted(Ticker ticker, uint64_t count) {
     AddToCell(StatisticsCells::Of(ticker), count);
   }
-  // `value` in nanoseconds or bytes.
+  // Records `value`, in nanoseconds or bytes.
   void Record(HistogramType histogram, uint64_t value) {
     if (measures(histogram)) AddToHistogram(histogram, value);
   }
 
   StatsLevel level() const {
-    // relaxed: a switch that may be seen late.
+    // relaxed: a switch whose change may be seen late.
     return level_.load(std::memory_order_relaxed);
   }
   bool counts() const { return level() != StatsLevel::kDisableAll; }
   bool measures(HistogramType histogram) const {
     return level() >= HistogramLevel(histogram);
   }
-  // Whether every operation is timed, and not only a sample.
+  // Returns true if every operation is timed, and not only a sample.
   bool times_all() const { return level() >= StatsLevel::kExceptTimeForMutex; }
-  // 1 where the processors have the sets: they are there. Else a sum of all
-  // ticks.
+  // Returns 1 with per-CPU sets. Otherwise returns the sum of all ticks.
   uint64_t PathCount() const;
 
   void recordTick(Ticker ticker, uint64_t count) override;
@@ -104,27 +103,27 @@ class StatisticsImpl final : public Statistics {
   [[gnu::noinline]] void AddToHistogram(HistogramType histogram,
                                         uint64_t value);
 
-  // Calls function(const Cell*) for each set there is.
+  // Calls function(const Cell*) for each set.
   template <typename Function>
   void ForEachSet(Function function) const;
-  // Since the last Reset.
+  // Returns the count since the last Reset.
   uint64_t Total(size_t cell) const;
   Histogram Merged(HistogramType histogram) const;
   uint64_t Baseline(size_t cell) const;
 
-  const std::unique_ptr<StatisticsCellSets> other_sets_;  // Mostly null.
+  const std::unique_ptr<StatisticsCellSets> other_sets_;  // Usually null.
   std::atomic<StatsLevel> level_;
-  // Whether there was a Reset.
+  // True if there was a Reset.
   std::atomic<bool> was_reset_{false};
-  // Null if there are other sets.
+  // Empty if there are other sets.
   std::optional<PerCpuStatisticsCells> per_cpu_;
-  // What was counted until the last Reset; empty if there was none. Its mutex
-  // comes before those of other sets.
+  // The counts up to the last Reset; empty if there was none. Its mutex is
+  // taken before the mutexes of other sets.
   mutable Mutex reset_mutex_;
   std::vector<Cells::Cell> baseline_;
 };
 
-// Counts, if there is something to count with.
+// Counts, if `statistics` is not null and counts.
 inline void RecordTick(StatisticsImpl* statistics, Ticker ticker,
                        uint64_t count = 1) {
   if (statistics != nullptr) statistics->Tick(ticker, count);

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Where the counters of a Statistics are: which cell is what, and how sets of
+// The layout of a Statistics: the index of each counter's cell, and how sets of
 // cells are kept.
 //
-// Thread-safety: thread-safe, but for construction and destruction.
+// Thread-safety: thread-safe, except for construction and destruction.
 
 #include <atomic>
 #include <cstddef>
@@ -21,9 +21,9 @@ inline constexpr size_t kTickerCount = static_cast<size_t>(Ticker::kCount);
 inline constexpr size_t kHistogramCount =
     static_cast<size_t>(HistogramType::kCount);
 
-// Events that come together: one addition is one of each of their tickers.
-// What a Get does most often is so counted by one. See GroupTickers in
-// statistics_names.cc.
+// Groups of events that occur together: one addition counts one event of each
+// of the group's tickers. So one addition counts the most frequent outcomes of
+// a Get. See GroupTickers in statistics_names.cc.
 enum class CounterGroup : uint8_t {
   kGetFromMemtable,
   kGetDeletedInMemtable,
@@ -32,11 +32,11 @@ enum class CounterGroup : uint8_t {
   kGetL0,
   kGetL1,
   kGetL2AndUp,
-  // And its filter was asked, and the block was in the cache.
+  // As above, and the filter was probed, and the block was in the cache.
   kGetL0Usual,
   kGetL1Usual,
   kGetL2AndUpUsual,
-  // A leader's write of one update, for itself alone; to the log.
+  // A leader's write of one update for itself alone, without and with the log.
   kWriteOne,
   kWriteOneLogged,
   kCount,
@@ -53,8 +53,8 @@ struct StatisticsCells {
   static constexpr size_t Of(CounterGroup group) {
     return kTickerCount + static_cast<size_t>(group);
   }
-  // Of a histogram: its sum, modulo 2^64; a pair of bounds, as in per_cpu.h;
-  // and a count for each bucket, which come last.
+  // The first of a histogram's cells: its sum, modulo 2^64; a pair of bounds,
+  // as in per_cpu.h; and a count for each bucket, at the end.
   static constexpr size_t SumOf(size_t histogram) {
     return kTickerCount + kCounterGroupCount + 3 * histogram;
   }
@@ -70,29 +70,28 @@ struct StatisticsCells {
       kFirstBucket + Histogram::kBuckets * kHistogramCount;
 };
 
-// A set for each processor.
+// One set per processor.
 using PerCpuStatisticsCells = PerCpuCells<StatisticsCells::kCount>;
 
-// What can take the place of the sets of the processors: an experiment's (see
-// baseline/).
+// An alternative to the per-CPU sets, for an experiment (see baseline/).
 class StatisticsCellSets {
  public:
   using Cell = StatisticsCells::Cell;
 
   virtual ~StatisticsCellSets() = default;
   virtual void Add(size_t cell, uint64_t count) = 0;
-  // Adds 1 to a bucket's cell, and to the pair of bounds what widens it.
+  // Adds 1 to a bucket's cell, and widens the pair of bounds to cover `value`.
   virtual void Record(size_t bounds, size_t cell, uint64_t value) = 0;
-  // Calls function(set) for each, while none comes or goes.
+  // Calls function(set) for each set, while no set is added or removed.
   virtual void ForEachSet(
       const std::function<void(const Cell*)>& function) const = 0;
-  // As those of Statistics.
+  // These have the meaning of Statistics' functions.
   virtual const char* Path() const = 0;
   virtual uint64_t used_bytes() const = 0;
   virtual uint64_t reserved_bytes() const = 0;
 };
 
-// Adds what a set holds to another, which nobody else writes.
+// Adds the counts of a set to another set, to which no other thread writes.
 void FoldStatisticsSet(const StatisticsCells::Cell* from,
                        StatisticsCells::Cell* to);
 

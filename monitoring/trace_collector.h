@@ -1,54 +1,54 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Brings the traces that threads have written in their queues
-// (monitoring/span.h) to a sink, without their waiting for it.
+// Per-thread buffers, handed over on a Treiber stack that one exchange empties.
+// The collector brings the traces that threads have written to their queues
+// (monitoring/span.h) to a sink. The threads do not wait for it.
 //
 // Words and states
 //   A chunk holds the traces of one thread, one after the other. It is taken
 //   (its thread writes records), handed over, or free. `committed` in it: the
 //   records before it belong to traces that have ended; written by the thread.
-//   `consumed`: those before it are collected; the collector's. A queue's
-//   `chunk_`: the chunk it has taken; written by its thread.
+//   `consumed`: the records before it are collected; owned by the collector. A
+//   queue's `chunk_`: the chunk that it has taken; written by its thread.
 //   `handed_over_`: a list of chunks, linked by `next`.
 // Transitions
 //   T1 commit: the thread stores `committed`, release, at the end of a trace.
 //   T2 hand over: the thread stores null in `chunk_`, release, then pushes the
 //      chunk, compare-and-swap, release.
-//   T3 take: under the mutex, from the free ones or new; then `chunk_`,
+//   T3 take: under the mutex, from the free chunks or a new one; then `chunk_`,
 //      release.
-//   T4 collect: the collector takes the list, exchange, acquire; reads each
+//   T4 collect: the collector takes the list, exchange, acquire. It reads each
 //      chunk up to `committed`, and frees it under the mutex. Then it reads the
 //      chunks that queues still have (`chunk_` and `committed`, acquire).
 // Invariants
-//   I1 one thread writes a chunk, and only behind `committed`.
-//   I2 a chunk with anything in it is freed by T4 alone, after it was handed
-//      over: what T4 finds in a `chunk_` is not freed under it, as one
-//      collector runs at a time.
-//   I3 `consumed` is touched by the collector alone.
+//   I1 one thread writes a chunk, and only at or after `committed`.
+//   I2 a chunk with records in it is freed by T4 alone, after it was handed
+//      over. One collector runs at a time, so a chunk that T4 finds in a
+//      `chunk_` is not freed during T4.
+//   I3 only the collector accesses `consumed`.
 // Why each order is needed
 //   T1 pairs with the acquire of `committed`: records are seen whole. T2's push
-//   pairs with T4's exchange: the chunk, and that `chunk_` is null.
+//      pairs with T4's exchange: the chunk is seen whole, and `chunk_` is null.
 // Bad interleavings prevented
-//   B1 T4 frees a chunk, another thread takes it and writes, and T4 goes on to
-//      read it by the `chunk_` of the one before: that was null before the
+//   B1 T4 frees a chunk, another thread takes it and writes, and T4 continues
+//      to read it by the previous owner's `chunk_`: that was null before the
 //      push.
-//   B2 ABA in T2's compare-and-swap: only pushes and one exchange of the whole
-//      list; a head that comes back is the head that the new chunk's `next`
-//      names.
-//   B3 a thread ends with spans that nobody has read: its end is T2.
-//   B4 a thread ends with a chunk that nothing was committed to, and frees it
-//      itself, while T4 holds its address: T4 reads nothing but `committed`
-//      before that is more than 0, and then it is the next owner's T1 that it
-//      sees.
+//   B2 ABA in T2's compare-and-swap: there are only pushes and one exchange of
+//      the whole list. A head that comes back is the head that the new chunk's
+//      `next` names.
+//   B3 a thread ends with spans that were not collected: its end is T2.
+//   B4 a thread ends with a chunk without committed records, and frees it
+//      itself, while T4 holds its address: T4 reads only `committed` before
+//      that is more than 0, and then it sees the next owner's T1.
 // Freshness and progress
 //   A trace is collected when a drain begins after its end. T1 and T2 never
-//   wait. So many chunks as fit into buffer_bytes may wait for T4: where there
-//   are more, traces are dropped and counted, T3 does not even try. Beside
-//   these a thread has at most one.
+//   wait. As many chunks as fit into buffer_bytes may wait for T4. Above that,
+//   traces are dropped and counted, and T3 does not even try. In addition, a
+//   thread has at most one chunk.
 // Reclamation
-//   Chunks of an ended session are freed by its Stop, but those that threads
-//   have: at most one each.
+//   Stop frees the chunks of an ended session, except the chunks that threads
+//   hold: at most one each.
 
 #include <pthread.h>
 
@@ -72,7 +72,7 @@ struct alignas(64) SpanChunk {
 
   std::atomic<uint32_t> committed{0};  // See T1.
   uint32_t consumed = 0;               // I3.
-  SpanChunk* next = nullptr;           // Of who has pushed it, then T4's.
+  SpanChunk* next = nullptr;           // Written by the pusher, then by T4.
   // Written by its thread when it takes the chunk.
   uint32_t thread_number = 0;
   uint32_t epoch = 0;
@@ -81,13 +81,13 @@ struct alignas(64) SpanChunk {
   SpanRecord records[kRecords];
 };
 
-// One span with all that is needed to put it in its place, for the ways of
-// collecting that take spans one by one.
+// One span with all the data needed to place it in its trace, for the modes
+// that collect spans one by one.
 struct LooseSpan {
   SpanRecord record;
   uint64_t trace = 0;  // Unique.
   uint32_t index = 0;
-  uint32_t count = 0;  // Of the trace.
+  uint32_t count = 0;  // Spans of the trace.
   uint32_t thread_number = 0;
   uint32_t epoch = 0;
 };
@@ -95,10 +95,10 @@ struct LooseSpan {
 // Why a span was dropped.
 enum class SpanDrop : uint8_t { kTraceFull, kBufferFull, kLate, kClockChanged };
 
-// What threads need to know of a session. A copy for each.
+// A thread's copy of the session's settings.
 struct TraceSettings {
   uint32_t epoch = 0;
-  uint32_t sampling = 0;  // Of 2^32 - 1, which is all.
+  uint32_t sampling = 0;  // In units of 1 / (2^32 - 1).
   uint32_t max_spans = 0;
   uint64_t keep_ticks = 0;
   trace::Detail detail = {};
@@ -106,7 +106,7 @@ struct TraceSettings {
   TraceCollectMode collect = {};
 };
 
-// Turns the spans of one trace into records: its id, then the spans' own.
+// Converts the spans of one trace to records with the trace's id.
 class RecordMaker {
  public:
   RecordMaker(ClockKind kind, const ClockAnchor& begin, const ClockAnchor& end,
@@ -129,7 +129,7 @@ uint64_t NewTraceId();
 
 namespace trace::internal {
 
-// One call at a time.
+// Calls a sink, one call at a time.
 struct SinkCalls {
   static void Add(Sink* sink, const std::vector<Record>& records) {
     const std::lock_guard<std::mutex> lock(sink->mutex_);
@@ -143,11 +143,13 @@ struct SinkCalls {
 
 }  // namespace trace::internal
 
-// InvalidArgument: a number is out of its bounds. The sink is not looked at.
+// Returns InvalidArgument if a number is out of bounds. The sink is not
+// checked.
 Status CheckTraceOptions(const trace::TraceOptions& options);
 
-// Thread-safety: thread-safe but for what says that it is for a queue's thread.
-// Lock ranks: drain_mutex_, then mutex_ or the sink's; nothing is taken below.
+// Thread-safety: thread-safe, except for the functions that are marked as being
+// for a queue's thread. Lock ranks: drain_mutex_, then mutex_ or the sink's. No
+// lock is taken under the last two.
 class TraceCollector {
  public:
   // Never destroyed.
@@ -157,30 +159,30 @@ class TraceCollector {
   Status Flush();
   Status Stop();
   trace::Counts GetCounts();
-  // For later sessions.
+  // Applies to later sessions.
   void SetCollectMode(TraceCollectMode mode);
-  // Traces that ended with that clock or way of collecting.
+  // Returns the number of traces that ended with that clock or collect mode.
   uint64_t FinishedWith(ClockKind kind) const;
   uint64_t FinishedWith(TraceCollectMode mode) const;
 
   static void CountDrop(SpanDrop reason, uint64_t spans);
   static void CountCollected(uint64_t spans, uint64_t traces);
-  // A trace that no queue has counted.
+  // Counts a trace that no queue has counted.
   static void CountDiscarded();
 
   // ---- For the thread of a queue ----
-  // The calling thread's, made at its first use.
+  // Returns the calling thread's queue, created at its first use.
   SpanQueue* OwnQueue();
-  // At the thread's end.
+  // Called at the thread's end.
   void HandBack(SpanQueue* queue);
-  // Begins a trace if the session wants one.
+  // Begins a trace if the session samples it.
   bool BeginTrace(SpanQueue* queue);
   void FinishTrace(SpanQueue* queue);
-  // A chunk to write to, even if there are too many. What is under way moves
-  // along.
+  // Takes a chunk to write to, even if there are too many. The trace under way
+  // moves to it.
   void TakeChunk(SpanQueue* queue);
-  // The same within the session's bound; false if there is none, and what was
-  // taken is handed over. REQUIRES: nothing is under way.
+  // Takes a chunk within the session's bound. Returns false if there is none.
+  // The previous chunk is handed over. REQUIRES: nothing is under way.
   bool RotateChunk(SpanQueue* queue);
 
  private:
@@ -192,10 +194,10 @@ class TraceCollector {
   void SendLoose(SpanQueue* queue);
   static void* ThreadMain(void* collector);
   void Run();
-  // T4. `everything`: not only what threads have handed over.
+  // T4. If `everything`, it also reads the chunks that threads still hold.
   void Drain(bool everything) VARVE_REQUIRES(drain_mutex_);
   void TakeHandedOver() VARVE_REQUIRES(drain_mutex_);
-  // What the ways of collecting span by span have brought.
+  // Takes the spans of the modes that collect span by span.
   void TakeLoose() VARVE_REQUIRES(drain_mutex_);
   void Export(SpanChunk* chunk, uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
   void ExportLoose() VARVE_REQUIRES(drain_mutex_);
@@ -204,8 +206,7 @@ class TraceCollector {
   // Atomic.
   std::atomic<SpanChunk*> handed_over_{nullptr};
   std::atomic<SpanQueue*> queues_{nullptr};
-  // Chunks that were handed over and are not free yet, and how many there may
-  // be.
+  // Chunks that were handed over and are not free yet, and their maximum.
   std::atomic<uint64_t> chunks_waiting_{0};
   std::atomic<uint64_t> max_chunks_{0};
   BoundedChannel<LooseSpan, 1 << 15> channel_;
@@ -213,7 +214,7 @@ class TraceCollector {
   // Held while the session ends. Taken before the others.
   Mutex stop_mutex_;
 
-  // Held while a drain runs.
+  // Held during a drain.
   Mutex drain_mutex_;
   std::shared_ptr<trace::Sink> sink_ VARVE_GUARDED_BY(drain_mutex_);
   std::vector<SpanChunk*> full_ VARVE_GUARDED_BY(drain_mutex_);
@@ -226,7 +227,7 @@ class TraceCollector {
   TraceCollectMode session_collect_ VARVE_GUARDED_BY(drain_mutex_) = {};
   pthread_t thread_ = {};  // While there is a sink.
 
-  // Held for some instructions.
+  // Held only briefly.
   Mutex mutex_;
   TraceSettings settings_ VARVE_GUARDED_BY(mutex_);
   TraceCollectMode collect_mode_ VARVE_GUARDED_BY(mutex_) = {};

@@ -1,19 +1,19 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The clock of traces: a count of ticks that is read in some nanoseconds, and
-// turned into time later, when a trace is looked at.
+// The clock of traces. A read returns a tick count and takes some nanoseconds.
+// The ticks are converted to time later, when a trace is examined.
 //
-// The processor's time stamp counter is that count if it goes at constant speed
-// in all states of all cores, and the kernel itself takes its time from it:
-// this it does only after it has seen that the cores agree. The kernel's
-// *current* clock source counts, not those it offers. Otherwise the counter may
-// be used with the differences between cores corrected, once they were measured
-// (MeasureCoreOffsets), or else clock_gettime.
+// The processor's time stamp counter is used if it has constant speed in all
+// states of all cores and the kernel itself uses it as its clock source. The
+// kernel does so only after it has verified that the cores agree. The kernel's
+// *current* clock source decides, not the list that it offers. Otherwise the
+// counter is used with corrected differences between cores, once these were
+// measured (MeasureCoreOffsets), or else clock_gettime.
 //
-// Ticks are put beside CLOCK_MONOTONIC at both ends of whatever is converted
-// (ClockAnchor): no drift adds up. Nothing is measured before the first use.
-// Never used for the engine's own decisions.
+// Each converted interval has anchors at both ends that pair ticks with
+// CLOCK_MONOTONIC (ClockAnchor), so no drift accumulates. Nothing is measured
+// before the first use. The engine's own decisions never use this clock.
 // Thread-safety: thread-safe.
 
 #include <time.h>
@@ -36,12 +36,12 @@ namespace varve {
 
 enum class ClockKind : uint8_t {
   kTsc,        // Ticks of the time stamp counter.
-  kTscByCore,  // The same, plus what the core lacks.
+  kTscByCore,  // kTsc plus the core's offset.
   kSteady,     // Nanoseconds of CLOCK_MONOTONIC.
-  kCoarse,     // The same as of the last tick of the kernel, some ms ago.
+  kCoarse,     // CLOCK_MONOTONIC at the kernel's last tick, some ms ago.
 };
 
-// What the choice depends on.
+// The facts that determine the choice of the clock.
 struct ClockFacts {
   bool constant = false;  // CPU flag constant_tsc
   bool nonstop = false;   // CPU flag nonstop_tsc
@@ -49,26 +49,26 @@ struct ClockFacts {
   std::string source;     // The kernel's current clock source.
 };
 ClockFacts ReadClockFacts();
-// From the text of /proc/cpuinfo.
+// Reads the flags from the text of /proc/cpuinfo.
 void ParseCpuFlags(const std::string& cpuinfo, ClockFacts* facts);
 
-// The best clock under these facts; *why becomes a few words.
+// Returns the best clock under these facts. Sets *why to a short reason.
 ClockKind ChooseClock(const ClockFacts& facts, bool offsets_known,
                       std::string* why);
 
-// The kind for new traces. The first call looks at the machine.
+// Returns the kind for new traces. The first call examines the machine.
 ClockKind CurrentClock();
 
-// If the kernel has turned to another clock source since, looks again.
+// Chooses again if the kernel has changed its clock source.
 void ChooseClockAnew();
 std::string CurrentClockName();
 // For ablation trace_clock; process-wide.
 void SetClockMode(TraceClockMode mode);
 
-// What is to be added to a core's counter to get the first core's.
+// The offsets to add to each core's counter to get the first core's.
 class CoreOffsets {
  public:
-  // Where a thread is, and that core's counter, in one step.
+  // Reads the current core and its counter in one step.
   using Read = uint64_t (*)(uint32_t* core);
 
   CoreOffsets(std::vector<int64_t> offsets, Read read)
@@ -87,25 +87,26 @@ class CoreOffsets {
   const Read read_;
 };
 
-// By two threads of its own, bound to the first core and to each other one in
-// turn, which read their counters between messages: what is off is less than
-// half of the fastest exchange. `read` is that of a thread on the core.
+// Measures by two threads of its own, bound to the first core and to each other
+// core in turn, which read their counters between messages. The error is less
+// than half of the fastest exchange. `read` is the reading function of a thread
+// on the core.
 Status MeasureCoreOffsets(CoreOffsets::Read read,
                           std::unique_ptr<CoreOffsets>* offsets);
-// The same with the processor's counter, for use from then on.
+// Measures with the processor's counter, and uses the offsets from then on.
 Status MeasureClockOffsets();
-// Makes kTscByCore the current clock, with these. Readers keep using what they
-// found: nothing is freed.
+// Makes kTscByCore the current clock, with these offsets. Readers continue to
+// use the offsets that they found: nothing is freed.
 void SetCoreOffsets(std::unique_ptr<CoreOffsets> offsets);
-// Whatever the machine is like, until the next choice.
+// Sets the clock on any machine, until the next choice.
 void TEST_SetClock(ClockKind kind);
 
 // ---- Reading ----------------------------------------------------------------
 
 uint64_t ReadSlowClock(ClockKind kind);
 
-// Ticks of that kind. Not ordered with the loads and stores around it: may be
-// early or late by some nanoseconds.
+// Returns ticks of that kind. Not ordered with the loads and stores around it:
+// it may be early or late by some nanoseconds.
 inline uint64_t ReadClock(ClockKind kind) {
 #if defined(__x86_64__)
   if (kind == ClockKind::kTsc) [[likely]]
@@ -116,20 +117,20 @@ inline uint64_t ReadClock(ClockKind kind) {
 
 // ---- Converting -------------------------------------------------------------
 
-// A moment by two clocks.
+// The same moment on two clocks.
 struct ClockAnchor {
   uint64_t ticks = 0;
   uint64_t ns = 0;  // CLOCK_MONOTONIC
 };
 ClockAnchor AnchorClock(ClockKind kind);
 
-// CLOCK_REALTIME minus CLOCK_MONOTONIC, now.
+// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, now.
 uint64_t EpochOffsetNs();
 
-// Ticks to nanoseconds of CLOCK_MONOTONIC, near two anchors of the same kind.
-// The speed is measured once, from the choice of the clock to the first
-// conversion, which waits until there are some milliseconds between them; the
-// anchors correct it if they are as far apart.
+// Converts ticks to nanoseconds of CLOCK_MONOTONIC, near two anchors of the
+// same kind. The speed is measured once, from the choice of the clock to the
+// first conversion, which waits until some milliseconds have passed in between.
+// Anchors that are as far apart correct it.
 class TickConverter {
  public:
   TickConverter(ClockKind kind, const ClockAnchor& begin,
@@ -138,7 +139,7 @@ class TickConverter {
 
   // Saturates; never falls as ticks rise.
   uint64_t ToNs(uint64_t ticks) const;
-  // A duration in ticks that is at least `ns`.
+  // Returns a duration in ticks that is at least `ns`.
   uint64_t TicksOf(uint64_t ns) const;
   double ns_per_tick() const;
 

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Thread-safety: thread-safe, but for construction and destruction.
+// Thread-safety: thread-safe, except for construction and destruction.
 
 #include <array>
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace varve {
 
-// statistics=global: one set of atomic cells for all.
+// statistics=global: one set of atomic cells for all threads.
 class GlobalStatisticsCells final : public StatisticsCellSets {
  public:
   void Add(size_t cell, uint64_t count) override {

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Thread-safety: thread-safe, but for construction and destruction.
+// Thread-safety: thread-safe, except for construction and destruction.
 
 #include <atomic>
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace varve {
 
-// statistics=thread: a set a thread, which that thread alone writes. A query
-// goes through all of them; a thread that ends leaves its counts to the set
-// `retired`.
+// statistics=thread: one set per thread, to which only that thread writes. A
+// query reads all sets. A thread that ends adds its counts to the set
+// `retired_`.
 class ThreadStatisticsCells final : public StatisticsCellSets {
  public:
   ThreadStatisticsCells();
@@ -49,18 +49,18 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
 
   // The set of one thread in one owner.
   struct Set {
-    ThreadStatisticsCells* owner = nullptr;  // Null once that is gone.
+    ThreadStatisticsCells* owner = nullptr;  // Null once it is destroyed.
     uint64_t owner_number = 0;
     Cell* cells = nullptr;
     bool is_mapped = false;
   };
-  // All sets of a thread, by the index of the owner.
+  // All sets of a thread, indexed by owner.
   struct ThreadSets {
     Set** sets = nullptr;
     size_t size = 0;
-    bool is_over = false;  // The thread is ending, and must not get any more.
+    bool is_over = false;  // The thread ends and must get no more sets.
   };
-  // Leaves the counts to their owners. For the end of the thread.
+  // Adds the counts to their owners' retired sets, at the end of the thread.
   static void Retire(ThreadSets* sets);
 
  private:
@@ -85,8 +85,8 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
     Increase(&set[cell], 1);
   }
 
-  // Null at the end of a thread, when its sets are gone: the destructors of its
-  // other objects may still count. That goes to `retired_`.
+  // Returns null at the end of a thread, when its sets are freed. The
+  // destructors of its other objects may still count, to `retired_`.
   Cell* OwnSet();
   [[gnu::noinline, gnu::cold]] void AddLate(size_t cell, uint64_t count);
   [[gnu::noinline, gnu::cold]] void RecordLate(size_t bounds, size_t cell,
@@ -95,15 +95,16 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
   [[gnu::noinline, gnu::cold]] Cell* AddSet();
 
   // Immutable after construction.
-  uint64_t number_ = 0;  // Never given twice.
-  size_t index_ = 0;     // Given again to a later owner.
+  uint64_t number_ = 0;  // Never reused.
+  size_t index_ = 0;     // Reused by a later owner.
 
   // Guarded by ThreadStatisticsMutex().
   std::vector<Set*> sets_;
   std::vector<Cell> retired_;
 };
 
-// Guards all sets of threads: who has which. Taken last, with any other held.
+// Guards the sets of all threads and their assignment. It is the last mutex:
+// any other may be held when it is taken.
 Mutex& ThreadStatisticsMutex();
 
 [[gnu::tls_model(
