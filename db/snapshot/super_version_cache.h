@@ -15,7 +15,7 @@
 // Source: "Avoid expensive locks in Get()", RocksDB blog, 2014. Here a number
 // validates a slot, and slots of idle threads are emptied on install.
 //
-// Alternatives measured: docs/read_path.md.
+// Alternatives measured: docs/results/read_path.md.
 //
 // Thread-safety: thread-safe.
 
