@@ -334,7 +334,7 @@ void varve_compactoptions_set_target_level(varve_compactoptions_t* options,
   Set(options, &CompactRangeOptions::target_level, level);
 }
 
-// ---- Moments ----------------------------------------------------------------
+// ---- Snapshots and read transactions ----------------------------------------
 
 uint64_t varve_snapshot_get_sequence_number(const varve_snapshot_t* snapshot) {
   return snapshot != nullptr ? snapshot->rep->GetSequenceNumber() : 0;

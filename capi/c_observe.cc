@@ -199,6 +199,7 @@ void varve_trace_start(const varve_traceoptions_t* options, int format,
                        const char* path, char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{path, "path"})) return;
   // Creating a sink truncates its file.
+  // relaxed: only an early check.
   if (varve::trace_epoch.load(std::memory_order_relaxed) != 0) {
     SaveError(errptr, Status::Busy("tracing was started already"));
     return;

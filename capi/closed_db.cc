@@ -62,7 +62,7 @@ class Closed final : public DB {
       const ReadOptions& /*options*/) override {
     return NewErrorIterator(Error());
   }
-  // Of this DB only: none.
+  // This DB creates none.
   const Snapshot* GetSnapshot() override { return nullptr; }
   void ReleaseSnapshot(const Snapshot* /*snapshot*/) override {}
   bool GetProperty(const Slice& /*property*/, std::string* value) override {

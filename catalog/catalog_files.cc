@@ -16,8 +16,8 @@ namespace varve {
 namespace {
 
 // Returns whether the path is certainly a file. A database's directory, which
-// may be a link, is not. In doubt it is not either, so that no remains of a
-// database are overlooked.
+// may be a link, is not. If this cannot be determined, the answer is no, so
+// that no remains of a database are overlooked.
 bool IsFile(Env* env, const std::string& path) {
   std::unique_ptr<SequentialFile> file;
   return env->NewSequentialFile(path, FileOptions(), &file).ok();
@@ -25,7 +25,7 @@ bool IsFile(Env* env, const std::string& path) {
 
 // Removes files that a repair or recovery has moved aside.
 void RemoveLost(Env* env, const std::string& directory) {
-  // A link would lead outside of the catalog.
+  // A link would lead to files of others.
   if (!env->CreateDirIfMissing(directory).ok()) return;
   std::vector<std::string> names;
   if (!env->GetChildren(directory, &names).ok()) return;

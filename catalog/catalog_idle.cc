@@ -102,7 +102,7 @@ std::vector<CatalogEntry*> CatalogImpl::RetractLeastUsed(bool only_if_many) {
     open += entry->state == CatalogEntry::State::kOpen;
     if (IsIdleLocked(entry.get(), 0)) idle.push_back(entry.get());
   }
-  // Reopening tables costs less, as long as there are more of them.
+  // As long as tables hold more descriptors, closing tables costs less.
   if (only_if_many &&
       open * kDescriptorsOfDatabase < file_pool_->open_files()) {
     return {};

@@ -4,7 +4,7 @@
 namespace varve {
 
 DistributedRefCounts::Block::~Block() {
-  // relaxed: nobody uses it any more.
+  // relaxed: no thread uses it any more.
   for (auto& chunk : chunks) delete chunk.load(std::memory_order_relaxed);
 }
 

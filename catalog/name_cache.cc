@@ -12,7 +12,7 @@ NameCache::NameCache(size_t max_cached_names)
 
 NameCache::~NameCache() {
   for (size_t i = 0; i < (bucket_mask_ + 1) * kWays; ++i) {
-    // relaxed: nobody reads any more.
+    // relaxed: no thread reads it any more.
     delete places_[i].load(std::memory_order_relaxed);
   }
 }
@@ -51,8 +51,8 @@ bool NameCache::Learn(const HashedName& name, CatalogEntry* entry) {
 
 void NameCache::Forget(const CatalogEntry* entry) {
   for (size_t i = 0; i < (bucket_mask_ + 1) * kWays; ++i) {
-    // relaxed, both: it changes with the mutex held only, and who sees the null
-    // early or late does no harm.
+    // relaxed, both: it changes with the mutex held only, and a reader may see
+    // the null early or late.
     const CachedName* const cached = places_[i].load(std::memory_order_relaxed);
     if (cached == nullptr || cached->entry != entry) continue;
     places_[i].store(nullptr, std::memory_order_relaxed);

@@ -96,8 +96,8 @@ void BlockBuilder::GrowLastKey(size_t size, size_t kept) {
 size_t BlockBuilder::SizeAfter(const Slice& key, const Slice& value) const {
   size_t size = CurrentSize() + key.size() + value.size();
   if (entries_since_restart_ >= restart_interval_) size += sizeof(uint32_t);
-  // The shared length is reckoned as four bytes and the key in full, as
-  // RocksDB does, so that blocks are cut at the same places.
+  // Counts four bytes for the shared length, and the whole key, as RocksDB
+  // does, so that blocks end at the same entries.
   size += sizeof(uint32_t) + VarintLength(key.size());
   if (value_length_ == ValueLength::kStored) size += VarintLength(value.size());
   return size;

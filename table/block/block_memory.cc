@@ -53,19 +53,19 @@ struct FreePlace {
   FreePlace* next;
 };
 
-// Stands at the beginning of its memory; guarded by the mutex of its class.
+// Located at the beginning of its memory. Guarded by the mutex of its class.
 struct alignas(kAlignment) Chunk {
   size_t used_places = 0;
-  size_t fresh_at = 0;  // Behind this offset nothing was ever given out.
+  size_t fresh_at = 0;  // Nothing after this was ever allocated.
   FreePlace* free = nullptr;
-  // Neighbours among those of the class that have space.
+  // Neighbors in the list of chunks of the class that have space.
   Chunk* previous = nullptr;
   Chunk* next = nullptr;
 };
 
-// Null if there is no memory.
+// Returns null if memory is exhausted.
 Chunk* NewChunk() {
-  // Mapped twice as large, and cut to where a huge page can lie.
+  // Maps twice the size, and trims it to the alignment of a huge page.
   void* const mapped = mmap(nullptr, 2 * kChunkBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -116,8 +116,8 @@ class SizeClass {
     place->next = chunk->free;
     chunk->free = place;
     if (--chunk->used_places > 0) return;
-    // One empty chunk stays, so that a block that comes and goes does not
-    // bring the system a call each time.
+    // One empty chunk is kept, so that repeated allocations and frees of one
+    // block do not each cost a system call.
     if (kept_ == nullptr) {
       kept_ = chunk;
       return;

@@ -97,7 +97,7 @@ bool EntryScanner::Next() {
 
 void EntryScanner::GrowKey(size_t size) {
   if (key_ == inline_key_ && long_key_->capacity() >= size) {
-    // It has grown for an earlier scanner.
+    // The buffer has grown for an earlier scanner.
     memcpy(long_key_->data(), key_, shared_);
   } else {
     long_key_->Grow(2 * size, key_, shared_);

@@ -42,7 +42,7 @@ Status DecodeHandles(Slice input, const std::string& file_name,
   return Status();
 }
 
-// A larger version or checksum type is none that will come, but damage.
+// A larger version or checksum type is assumed to be damage.
 constexpr uint32_t kMaxPlausibleNumber = 15;
 
 }  // namespace
@@ -68,7 +68,7 @@ bool IsForeignTable(const Slice& tail) {
       magic == kCuckooTableMagic) {
     return true;
   }
-  // From format_version 6 on.
+  // Format version 6 and later.
   return magic == kBlockBasedTableMagic && tail.size() >= Footer::kSize &&
          std::memcmp(tail.end() - Footer::kSize + 1, kExtendedMagic,
                      sizeof(kExtendedMagic)) == 0;

@@ -10,7 +10,7 @@ namespace {
 
 // One input of the merge, with its current key.
 struct Child {
-  // To be called whenever the iterator has moved.
+  // Called whenever the iterator has moved.
   void Update() {
     valid = iterator->Valid();
     if (valid) key = iterator->key();
@@ -21,10 +21,10 @@ struct Child {
   Slice key;
 };
 
-// The valid children form a binary heap of their numbers whose top is the
-// next one in the direction of the walk. As long as one child stays on top,
-// which in runs of keys from one table is most of the time, each step costs
-// one comparison, with the second best.
+// The valid children form a binary heap of their numbers. Its top is the next
+// child in the direction of iteration. As long as one child stays on top, each
+// step costs one comparison, with the second best. In runs of keys from one
+// table this is the usual case.
 class MergingIterator final : public InternalIterator {
  public:
   MergingIterator(const InternalKeyComparator* comparator,
@@ -83,7 +83,7 @@ class MergingIterator final : public InternalIterator {
  private:
   enum class Direction : uint8_t { kForward, kBackward };
 
-  // No place in the heap: the second best has yet to be found.
+  // No place in the heap: the second best is not known yet.
   static constexpr size_t kUnknown = 0;
 
   Child& Top() { return children_[heap_[0]]; }
@@ -95,8 +95,8 @@ class MergingIterator final : public InternalIterator {
     }
   }
 
-  // Whether child a comes before child b in the direction of the walk. Equal
-  // keys count in the order of the children.
+  // Returns whether child a comes before child b in the direction of iteration.
+  // Equal keys are ordered by child.
   bool Before(uint32_t a, uint32_t b) const {
     const int r = comparator_.Compare(children_[a].key, children_[b].key);
     if (r == 0) return (direction_ == Direction::kForward) == (a < b);
@@ -115,7 +115,7 @@ class MergingIterator final : public InternalIterator {
     BuildHeap();
   }
 
-  // False, and the walk is over, if the child stopped at an error.
+  // Returns false and ends the iteration if the child stopped at an error.
   bool TakeStatus(const Child& child) {
     status_ = child.iterator->status();
     if (status_.ok()) return true;
@@ -124,14 +124,14 @@ class MergingIterator final : public InternalIterator {
     return false;
   }
 
-  // Bring all children but the top to the other side of its key.
+  // Move all children except the top to the other side of the top's key.
   bool TurnForward();
   bool TurnBackward();
 
   void BuildHeap();
-  // Lets the entry at a place of the heap sink to where it belongs.
+  // Moves the entry at a place of the heap down to its position.
   void SiftDown(size_t place);
-  // Puts the heap in order after its top has moved.
+  // Restores the heap after its top has moved.
   void Reorder();
   size_t SecondBest() const {
     return heap_.size() > 2 && Before(heap_[2], heap_[1]) ? 2 : 1;
@@ -154,7 +154,7 @@ bool MergingIterator::TurnForward() {
     Child& child = children_[i];
     child.iterator->Seek(key);
     child.Update();
-    // Of equal keys, an earlier child's was passed already.
+    // An earlier child's equal key was already passed.
     while (i < top && child.valid && comparator_.Compare(child.key, key) == 0) {
       child.iterator->Next();
       child.Update();
@@ -174,7 +174,7 @@ bool MergingIterator::TurnBackward() {
     Child& child = children_[i];
     child.iterator->SeekForPrev(key);
     child.Update();
-    // Of equal keys, a later child's is still behind.
+    // A later child's equal key is still ahead.
     while (i > top && child.valid && comparator_.Compare(child.key, key) == 0) {
       child.iterator->Prev();
       child.Update();
@@ -225,7 +225,7 @@ void MergingIterator::Reorder() {
   if (heap_.size() > 1) {
     if (second_best_ == kUnknown) second_best_ = SecondBest();
     if (!Before(heap_[0], heap_[second_best_])) {
-      // The second best is the new top; the old one sinks from its place.
+      // The second best is the new top. The old top moves down from there.
       std::swap(heap_[0], heap_[second_best_]);
       SiftDown(second_best_);
       second_best_ = kUnknown;

@@ -26,8 +26,8 @@ constexpr std::string_view kExternalVersion =
 constexpr std::string_view kGlobalSequence =
     "rocksdb.external_sst_file.global_seqno";
 
-// Each sets what a value says. False if the value is none of the field's.
-// `offset` is where it stands in the block's body.
+// Each parses a value into its field. Returns false if the value is invalid.
+// `offset` is the value's offset in the block's body.
 template <bool TableProperties::*kMember>
 bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
                      TableProperties* result) {
@@ -37,7 +37,8 @@ bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
   return true;
 }
 
-// Filters may answer only what they surely were built for.
+// Any other text is false: a filter may be used only for keys that it was
+// certainly built for.
 template <bool TableProperties::*kMember>
 bool ParseTextFlag(Slice value, uint64_t /*offset*/, TableProperties* result) {
   result->*kMember = value == "1";
@@ -56,8 +57,8 @@ bool ParseGlobalSequence(Slice value, uint64_t offset,
   return GetFixed64(&value, &result->global_sequence);
 }
 
-// A property that is known, and what it is: a number in a varint, a text, or
-// what is parsed by a function of its own.
+// A known property and its type: a varint number, a text, or a value with a
+// parser of its own.
 struct Field {
   using Parse = bool (*)(Slice value, uint64_t offset, TableProperties* result);
 
@@ -78,7 +79,7 @@ struct Field {
   bool for_people = false;  // Reading does not depend on it.
 };
 
-// By names that rise, as they do in the block.
+// Sorted by name, as in the block.
 constexpr Field kFields[] = {
     {kIndexType, &ParseFixed32<&TableProperties::index_type>},
     {kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>},
@@ -137,7 +138,7 @@ std::string Fixed64Text(uint64_t value) {
   return result;
 }
 
-// How many more properties RocksDB gives each table, about.
+// Approximate number of other properties that RocksDB writes to each table.
 constexpr size_t kMinOthers = 8;
 
 bool SetField(const Field& field, Slice value, uint64_t offset,
@@ -214,7 +215,7 @@ Status DecodeProperties(const Slice& block_body, const std::string& file_name,
       ++field;
     }
     if (field != std::end(kFields) && order == 0) {
-      // In order: every name before it was before this field's, too.
+      // In order, since every name before it was also before this field's.
       previous = field->name;
       if (!SetField(*field, value, offset, others, result)) {
         return scanner.EntryError("bad value of a property")

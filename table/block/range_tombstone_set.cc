@@ -78,7 +78,7 @@ void RangeTombstoneSet::CollectBounds(
 
 void RangeTombstoneSet::BuildTree() {
   const size_t leaves = bounds_.size() - 1;
-  // Calls visit(node) for the nodes that together are the range.
+  // Calls visit(node) for the nodes that together cover the range.
   const auto for_nodes = [leaves](const Raw& raw, auto visit) {
     size_t first = raw.begin + leaves;
     size_t last = raw.end + leaves;

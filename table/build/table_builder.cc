@@ -93,7 +93,7 @@ class TableFilterBuilder {
 
   const FilterPolicy* const policy_;
   std::optional<BloomFilterBuilder> bloom_;
-  // A policy of the user's wants all keys at once.
+  // A user's policy needs all keys at once.
   std::string keys_;
   std::vector<size_t> key_ends_;
   size_t last_begin_ = 0;
@@ -122,10 +122,10 @@ struct TableBuilder::Rep {
   Slice LastKey() const {
     return data_block.empty() ? Slice(pending_last_key) : data_block.last_key();
   }
-  // Whether the key, which shares so many bytes with the last one, is behind
-  // it.
+  // Returns whether the key, which shares `shared` bytes with the last one, is
+  // after it.
   bool IsBehindLast(const Slice& internal_key, size_t shared) const;
-  // What is wrong with an entry.
+  // Returns the error of an entry that cannot be added.
   Status Refusal(const Slice& internal_key, const Slice& value) const;
   bool MustCloseBlock(const Slice& key, const Slice& value) const;
   void CloseDataBlock();
@@ -166,7 +166,7 @@ bool TableBuilder::Rep::IsBehindLast(const Slice& internal_key,
                                      size_t shared) const {
   if (properties.num_entries == properties.num_range_deletions) return true;
   const Slice last_key = LastKey();
-  // In bytewise order the first byte that differs tells, if it is not of a
+  // In bytewise order the first different byte decides, if it is not in a
   // trailer.
   if (shared + kTrailerSize < internal_key.size() &&
       shared + kTrailerSize < last_key.size() && bytewise) {
@@ -279,12 +279,12 @@ void TableBuilder::Rep::WriteProperties() {
   properties.original_file_number = options.file_number;
   properties.column_family_name = "default";
   properties.comparator = options.comparator->user_comparator()->Name();
-  // RocksDB does not even try to decompress a table that claims to have no
+  // RocksDB does not decompress any block of a table that claims to have no
   // compressed block, so this must be true.
   properties.compression = CompressionName(options.compression);
   properties.db_identity = options.db_identity;
   properties.session_identity = options.session_identity;
-  // What RocksDB says of features that are not in use.
+  // The values that RocksDB writes for features that are not in use.
   properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
                       {"rocksdb.merge.operator", "nullptr"},
                       {"rocksdb.prefix.extractor.name", "nullptr"},
@@ -320,7 +320,7 @@ TableBuilder::~TableBuilder() = default;
 bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   Rep* r = rep_.get();
   if (!r->status.ok()) return false;
-  // A block that was just closed gave its last key away.
+  // When a block is closed, its last key is moved out of its builder.
   const size_t shared =
       r->data_block.empty() ? 0 : r->data_block.SharedBytes(internal_key);
   if (internal_key.size() < kTrailerSize ||

@@ -104,7 +104,7 @@ class Salvager {
     }
   }
 
-  // Corruption if it is no data block, or not a whole one.
+  // Returns Corruption if it is not a complete data block.
   Status LoadDataBlock(const BlockHandle& handle, BlockRef* block) const {
     BlockBuildOptions build_options;
     build_options.global_sequence = core_.global_sequence;
@@ -143,8 +143,8 @@ class Salvager {
     return status;
   }
 
-  // Looks for blocks from a byte of the file on, where data blocks may begin
-  // or are over. Whether there is one.
+  // Searches for blocks from an offset of the file on. `in_data` says whether
+  // data blocks may be there, or have ended. Returns whether there is one.
   bool Scan(const Footer& footer, uint64_t offset, bool in_data) {
     if (footer.checksum == ChecksumType::kNone) return false;
     const uint64_t file_size = core_.options.file_size;
@@ -173,8 +173,8 @@ class Salvager {
     return BlockHandle{offset, *size};
   }
 
-  // Zeros fill up the space before a block that was aligned, which begins with
-  // one of its own at most.
+  // Zeros fill the space before an aligned block, which itself begins with at
+  // most one zero.
   uint64_t SkipPadding(uint64_t offset) {
     window_.resize(std::max(window_.size(), kFirstWindowBytes));
     Slice read;
@@ -213,8 +213,8 @@ class Salvager {
     }
   }
 
-  // What follows the data blocks may be made of keys and values too. An index
-  // begins with a handle of the first of them, and has one for each.
+  // Blocks after the data blocks may consist of keys and values too. An index
+  // begins with a handle of the first data block, and has one for each.
   bool IsDataBlock(const BlockHandle& handle,
                    const std::vector<BlockHandle>& before) {
     BlockRef block;
@@ -249,8 +249,8 @@ class Salvager {
         !DecodeBlockTail(body.contents, &tail).ok()) {
       return;
     }
-    // An index, read so, may seem to begin with a deletion, but is none to its
-    // end.
+    // An index read this way may seem to begin with a deletion, but not all of
+    // its entries are deletions.
     std::vector<std::pair<std::string, std::string>> deletions;
     EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
     while (entry.Next()) {
@@ -272,7 +272,7 @@ class Salvager {
   TableCore core_;
   uint64_t may_hash_ = 0;  // By the search of this file that is under way.
   std::string window_;
-  std::string last_key_;  // Of the data blocks so far.
+  std::string last_key_;  // In the data blocks so far.
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ void FreeBlock(void* object) {
 }
 
 bool TooMuchIsRetired(size_t capacity_bytes) {
-  // relaxed: a bound that need not be kept to the byte.
+  // relaxed: an approximate bound.
   return retired_bytes.load(std::memory_order_relaxed) >
          std::max(capacity_bytes / kUsualRetiredPart, kUsualRetiredBytes);
 }
@@ -59,7 +59,7 @@ BlockRef ClockBlockCache::Lookup(const BlockPlace& place) {
   // T2. acquire pairs with the release in Insert.
   Block* const block = place.slot->load(std::memory_order_acquire);
   if (block == nullptr) return BlockRef();
-  // Before Pin, whose locked instruction lets no later load begin.
+  // Before Pin, whose locked instruction delays all later loads.
   block->PrefetchHeader();
   block->Pin();
   block->Touch();
@@ -118,8 +118,8 @@ void ClockBlockCache::RemoveFromRing(Shard* shard, Block* block) {
 }
 
 void ClockBlockCache::Evict(Shard* shard, Block* block) {
-  // T3. release pairs with the acquire of EraseTable: this thread is done with
-  // a slot that is seen to be empty.
+  // T3. release pairs with the acquire of EraseTable: after this store the
+  // thread does not access the slot.
   block->slot_->store(nullptr, std::memory_order_release);
   RemoveFromRing(shard, block);
   // relaxed: see TooMuchIsRetired.
@@ -129,15 +129,15 @@ void ClockBlockCache::Evict(Shard* shard, Block* block) {
 }
 
 void ClockBlockCache::MakeSpace(Shard* shard, size_t more_bytes) {
-  // Blocks lose their mark in the first turn and go in the second. After two
-  // in which none went, all are pinned.
+  // Blocks lose their mark in the first turn and are evicted in the second.
+  // After two turns without an eviction, all are pinned.
   size_t looks = 0;
   while (shard->usage_bytes + more_bytes > shard->capacity_bytes &&
          looks++ < 2 * shard->ring.size()) {
     if (shard->hand >= shard->ring.size()) shard->hand = 0;
     Block* const block = shard->ring[shard->hand];
-    // The newest block, the ring's last, comes to the place of one that goes,
-    // behind the hand: it has a whole turn before it.
+    // The newest block, the ring's last, takes the place of an evicted one,
+    // which the hand has passed. The hand reaches it after a whole turn.
     ++shard->hand;
     if (block->IsPinned() || block->TakeReferenced()) continue;
     Evict(shard, block);

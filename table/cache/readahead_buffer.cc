@@ -52,7 +52,7 @@ Status ReadaheadBuffer::Serve(uint64_t offset, size_t size, Slice* result) {
       next_bytes_ = kFirstReadaheadBytes;
     }
     ++reads_in_a_row_;
-    // What lies ahead of a step back was just read.
+    // After a step back, the following bytes were just read.
     const bool alone =
         fixed_bytes_ == 0 ? reads_in_a_row_ <= kReadsInARow : backward;
     if (alone) return Status();
@@ -65,7 +65,7 @@ Status ReadaheadBuffer::Serve(uint64_t offset, size_t size, Slice* result) {
     const uint64_t left = file_size_ - offset;
     Status s = Fill(offset, static_cast<size_t>(std::min(wanted, left)));
     if (!s.ok()) return s;
-    // The file is shorter than it should be; the caller will find out.
+    // The file is shorter than it should be. The caller will notice.
     if (!Holds(offset, size)) return s;
   }
   *result = Slice(data_.data() + (offset - offset_), size);

@@ -58,7 +58,7 @@ void SetBits(uint64_t hash, uint32_t line_count, uint32_t probes, char* data) {
   }
 }
 
-// Asks one of LevelDB's filters: bits and, last, the number of probes.
+// Queries one of LevelDB's filters: bits and, last, the number of probes.
 bool LevelDbMayMatch(const Slice& filter, const Slice& user_key) {
   // No key was in the range.
   if (filter.empty()) return false;
@@ -126,7 +126,8 @@ void BloomFilterBuilder::Finish(std::string* body) {
   const auto line_count = static_cast<uint32_t>(bits_bytes / kLineBytes);
   const uint32_t probes = ProbesFor(millibits_per_key_);
   char* data = body->data();
-  // The lines of a large filter are not in the cache: ask for them ahead.
+  // The lines of a large filter are not in the processor's caches, so they are
+  // prefetched.
   constexpr size_t kAhead = 8;
   for (size_t i = 0; i < hashes_.size(); ++i) {
     if (i + kAhead < hashes_.size()) {
@@ -175,7 +176,7 @@ void FilterReader::InitFullFilter(const Slice& body) {
     return;
   }
   const size_t bits_bytes = body.size() - kMetadataBytes;
-  // The high bits of the third byte would ask for lines of another size.
+  // The high bits of the third byte would mean lines of another size.
   if (metadata[0] != kNewBloomMarker || metadata[1] != kFastLocalKind ||
       metadata[2] == 0 || metadata[2] > kMaxOldProbes || metadata[3] != 0 ||
       metadata[4] != 0 || bits_bytes % kLineBytes != 0 ||
@@ -211,7 +212,8 @@ void FilterReader::InitLevelDb(const Slice& body) {
   kind_ = Kind::kLevelDb;
   range_log2_ = range_log2;
   data_ = Slice(body.data(), array);
-  // The array's own offset stands behind it, and so ends the last filter.
+  // The array is followed by its own offset, which is the end of the last
+  // filter.
   offsets_ = Slice(body.data() + array, body.size() - array - 1);
 }
 

@@ -28,8 +28,8 @@ void IndexBuilder::Add(const Slice& last_key, const Slice& next_first_key,
   separator_.assign(last_user_key.data(), last_user_key.size());
   comparator_->user_comparator()->FindShortestSeparator(&separator_,
                                                         next_user_key);
-  // A longer one is of no use, and an equal one must keep its trailer: the
-  // highest would put it before the block's last key.
+  // A longer separator is useless. An equal one must keep its trailer, since
+  // the highest trailer would put it before the block's last key.
   if (separator_.size() > last_user_key.size() ||
       comparator_->CompareUser(last_user_key, separator_) >= 0) {
     AddLast(last_key, handle);

@@ -24,7 +24,7 @@ constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
 
 constexpr size_t kMaxArenaSlack = 512;
 
-// Reads a handle that may be given relative to the one before.
+// Decodes a handle that may be relative to the one before.
 bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
   if (!relative) return handle->DecodeFrom(input);
   uint64_t size_change;
@@ -57,7 +57,7 @@ Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
                       file_size);
   }
   if (!s.ok()) return s.Annotate("index");
-  // Copying a little costs more than it gives back.
+  // Shrinking by a few bytes saves less than the copy costs.
   if (arena_.capacity() - arena_.size() > kMaxArenaSlack) {
     arena_.shrink_to_fit();
   }
@@ -77,8 +77,9 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   const bool with_top_level = node_count_ > kTopFanout;
   if (with_top_level) top_level_.reserve(node_count_ / kTopFanout + 1);
   CountPath(PathCounter::kPrefixIndex);
-  // The separators rise, so what the first and the last begin with, all do.
-  // (An index that is out of order gives wrong answers, not wrong accesses.)
+  // The separators are ascending, so the common prefix of the first and the
+  // last is a prefix of all. (An index that is out of order gives wrong
+  // answers, not wrong accesses.)
   const Slice first = SeparatorUserKey(0);
   const Slice last = SeparatorUserKey(size() - 1);
   const size_t limit = std::min(first.size(), last.size());
@@ -110,13 +111,13 @@ Status TableIndex::DecodeEntries(const Slice& entries,
   const bool with_first_key =
       properties.index_type == kBinarySearchWithFirstKey;
   const bool delta = properties.index_value_is_delta_encoded;
-  // An index that was compressed may be larger than the file.
+  // A compressed index may be larger than the file once decompressed.
   const size_t grown_size =
       kAlwaysAllowedArenaSize +
       kMaxArenaGrowth * std::min<size_t>(entries.size(), file_size);
   const size_t max_arena_size =
       std::min<size_t>(UINT32_MAX, std::max(entries.size(), grown_size));
-  // Entries and blocks take this much at least, whatever the properties say.
+  // Minimum sizes of entries and blocks, whatever the properties say.
   const size_t expected =
       std::min({static_cast<size_t>(properties.num_data_blocks),
                 entries.size() / 3, file_size / kBlockTrailerSize});
@@ -131,7 +132,7 @@ Status TableIndex::DecodeEntries(const Slice& entries,
   while (entry.Next()) {
     Slice value = entry.value();
     Slice* input = delta ? entry.rest() : &value;
-    // What counts is the sharing, not whether it is a restart point.
+    // The handle is relative if the key shares bytes, even at a restart point.
     const bool relative = delta && entry.shared() != 0;
     Slice first_key;
     if (!DecodeHandle(relative, input, &handle) ||

@@ -24,15 +24,15 @@ struct Entry {
   uint32_t refs = 1;  // BlockRefs, the table's own hold not counted.
   bool in_table = false;
   Entry* next_in_bucket = nullptr;
-  // Neighbours in the ring of unpinned entries; both null when pinned.
+  // Neighbors in the ring of unpinned entries; both null when pinned.
   Entry* older = nullptr;
   Entry* newer = nullptr;
-  // Neighbours among the entries of the same table.
+  // Neighbors among the entries of the same table.
   Entry* previous_of_table = nullptr;
   Entry* next_of_table = nullptr;
 };
 
-// A chain of entries that were taken out, to be freed without the mutex.
+// A list of removed entries, to be freed without the mutex.
 class Garbage {
  public:
   Garbage() = default;
@@ -52,8 +52,8 @@ class Garbage {
   Entry* first_ = nullptr;
 };
 
-// What is in the table and what is pinned is charged; what is in the table
-// and not pinned is also in the ring, oldest first, and can be evicted.
+// Entries in the hash table and pinned entries are charged. Unpinned entries in
+// the hash table are also in the ring, oldest first, and can be evicted.
 class Shard {
  public:
   Shard(size_t capacity_bytes, bool strict)
@@ -68,7 +68,7 @@ class Shard {
   BlockRef Lookup(uint64_t table_id, uint64_t offset, uint64_t hash);
   bool Admit(const BlockPlace& place);
   BlockRef Insert(std::unique_ptr<Entry> entry);
-  // A ref of a pinned entry.
+  // Returns a ref to a pinned entry.
   static BlockRef RefTo(Entry* entry);
   void Release(Entry* entry);
   void EraseTable(uint64_t table_id);
@@ -88,7 +88,7 @@ class Shard {
   }
 
  private:
-  // The place that points, or would point, to the entry.
+  // Returns the link that points, or would point, to the entry.
   Entry** FindPointer(uint64_t table_id, uint64_t offset, uint64_t hash)
       VARVE_REQUIRES(mu_);
   void Pin(Entry* entry) VARVE_REQUIRES(mu_);
@@ -96,7 +96,7 @@ class Shard {
   void RemoveFromTable(Entry* entry) VARVE_REQUIRES(mu_);
   void AddToRing(Entry* entry) VARVE_REQUIRES(mu_);
   void RemoveFromRing(Entry* entry) VARVE_REQUIRES(mu_);
-  // Takes an unpinned entry out altogether.
+  // Removes an unpinned entry from all lists.
   void Evict(Entry* entry, Garbage* garbage) VARVE_REQUIRES(mu_);
   // Evicts the oldest until `more_bytes` fit or nothing is left to evict.
   void MakeSpace(size_t more_bytes, Garbage* garbage) VARVE_REQUIRES(mu_);
@@ -113,7 +113,7 @@ class Shard {
   std::vector<Entry*> buckets_ VARVE_GUARDED_BY(mu_);  // A power of two.
   // Its `newer` is the oldest entry, its `older` the newest.
   Entry ring_ VARVE_GUARDED_BY(mu_);
-  // The first of each table's entries.
+  // The first entry of each table.
   std::unordered_map<uint64_t, Entry*> tables_ VARVE_GUARDED_BY(mu_);
 };
 
@@ -228,7 +228,7 @@ bool Shard::Admit(const BlockPlace& place) {
 }
 
 BlockRef Shard::Insert(std::unique_ptr<Entry> entry) {
-  Garbage garbage;  // Freed behind the lock's scope.
+  Garbage garbage;  // Freed after the lock's scope.
   MutexLock lock(&mu_);
   Entry* winner = *FindPointer(entry->table_id, entry->offset, entry->hash);
   if (winner != nullptr) {
