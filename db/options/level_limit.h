@@ -3,7 +3,7 @@
 
 namespace varve {
 
-// How many levels a database has at most. Its per-level arrays have this size.
+// The most levels of a database, and the size of its per-level arrays.
 constexpr int kNumLevels = 7;
 
 }  // namespace varve

@@ -37,7 +37,7 @@ Status CheckBounds(const char* name, std::type_identity_t<T> value,
   return CheckBounds(name, value, bounds.low, bounds.high);
 }
 
-// Enumerators count from zero to `last`; a cast makes others.
+// Checks that an enumerator is in [0, last]. A cast can create other values.
 template <typename Enum>
 Status CheckEnum(const char* name, Enum value, Enum last) {
   return CheckBounds(name, static_cast<int>(value), 0, static_cast<int>(last));

@@ -8,13 +8,14 @@
 
 namespace varve {
 
+// The inclusive bounds of an option's value.
 template <typename T>
 struct OptionBounds {
   T low;
   T high;
 };
 
-// Bounds that others move a value to instead of refusing it.
+// Bounds that other code also uses to clamp values instead of refusing them.
 inline constexpr OptionBounds<uint64_t> kWriteBufferSizeBounds = {
     uint64_t{64} << 10, uint64_t{64} << 30};
 inline constexpr OptionBounds<int> kMaxOpenFilesBounds = {-1, 4 << 20};
@@ -24,13 +25,13 @@ inline constexpr OptionBounds<int> kBlockRestartIntervalBounds = {1, 1024};
 inline constexpr OptionBounds<uint64_t> kTargetFileSizeBounds = {
     uint64_t{1} << 10, uint64_t{64} << 30};
 
-// Takes what is too small to be of use as larger, where the options' comments
+// Raises values that are too small to be useful, for the options whose comments
 // say so.
 void RaiseNumbers(Options* options);
 
-// Level-0 tables, and bytes that wait for compaction (0: never), at which
-// writers are slowed down and stopped: as the options say, but that what was
-// left at its default gives way.
+// The numbers of level-0 tables and of bytes waiting for compaction at which
+// writers are slowed down and stopped. 0 bytes means never. The values are the
+// options', but an option with its default value adapts to the others.
 struct StallBounds {
   int level0_slowdown = 0;
   int level0_stop = 0;
@@ -39,12 +40,12 @@ struct StallBounds {
 };
 StallBounds WriterBounds(const Options& options);
 
-// InvalidArgument naming the first option that is out of its bounds or
-// contradicts another, after RaiseNumbers.
+// Returns InvalidArgument with the name of the first option that is out of its
+// bounds or contradicts another option, after RaiseNumbers.
 Status CheckOptions(const Options& options);
 
-// Makes what databases may share, cache and statistics, where the options want
-// it and name none.
+// Creates the objects that databases may share, the block cache and the
+// statistics, if the options require them but have none.
 void MakeSharedParts(Options* options);
 
 }  // namespace varve

@@ -28,7 +28,8 @@ struct NamedOption {
                std::shared_ptr<const FilterPolicy> Options::*,
                std::shared_ptr<RateLimiter> Options::*>
       field;
-  // By DB::SetOptions: the engine reads it with the DB mutex held.
+  // Whether DB::SetOptions may change it. The engine reads such an option with
+  // the DB mutex held.
   bool may_change = false;
 };
 
@@ -94,7 +95,7 @@ const NamedOption* FindOption(std::string_view name) {
   return nullptr;
 }
 
-// Decimal, with a unit behind it if it is an integer: 64M is 64 << 20.
+// Parses a decimal number. An integer may have a unit suffix: 64M is 64 << 20.
 template <typename Number>
   requires std::is_arithmetic_v<Number>
 bool Parse(std::string_view text, Number* value) {
@@ -132,7 +133,7 @@ bool Parse(std::string_view text, bool* value) {
   return true;
 }
 
-// One of `names`, which are in the order of the values 0, 1, ...
+// Parses one of `names`, which are in the order of the values 0, 1, ...
 template <typename Enum>
 bool ParseName(std::string_view text, std::initializer_list<const char*> names,
                Enum* value) {

@@ -9,9 +9,9 @@
 
 namespace varve {
 
-// Sets those options that DB::SetOptions may change, by name. InvalidArgument
-// names the first one that is unknown or not a value of its kind; *options may
-// then be changed in part.
+// Sets options by name, for DB::SetOptions. Returns InvalidArgument with the
+// name of the first option that is unknown, may not be changed, or has a value
+// of the wrong type. Some of *options may then be changed.
 Status UpdateOptions(const std::map<std::string, std::string>& changes,
                      Options* options);
 

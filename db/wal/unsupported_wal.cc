@@ -15,10 +15,10 @@ namespace varve {
 
 namespace {
 
-// RocksDB's take some KB.
+// RocksDB's options files have a few KB.
 constexpr uint64_t kMaxOptionsBytes = 1 << 20;
 
-// The value of the field, which begins a line; empty if it is not there.
+// Returns the value of the field, which begins a line, or "" if it is missing.
 std::string FindField(std::string_view options, std::string_view name) {
   const std::string field = std::string(name) + "=";
   while (!options.empty()) {
@@ -30,7 +30,7 @@ std::string FindField(std::string_view options, std::string_view name) {
     if (!line.starts_with(field)) continue;
     std::string value;
     for (size_t i = field.size(); i < line.size(); ++i) {
-      // What would end the value is escaped.
+      // Characters that would end the value are escaped.
       if (line[i] == '\\' && i + 1 < line.size()) ++i;
       value += line[i];
     }

@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Logs of RocksDB's that Varve does not replay, but whose updates are in no
-// table. Without a warning they would not be there, and be lost for good with
-// the next write:
-// - RocksDB may have been told to keep a database's logs in another directory
-//   (DBOptions::wal_dir). Varve looks for them beside the tables only.
-// - Transactions that were prepared and not committed stay in a log whose other
-//   updates are in tables by now.
+// Checks for RocksDB's logs that Varve does not replay, but whose updates are
+// in no table. Without an error these updates would be missing, and the next
+// write would lose them for good. There are two cases:
+// - RocksDB can keep a database's logs in another directory
+//   (DBOptions::wal_dir). Varve searches for logs only beside the tables.
+// - Prepared but uncommitted transactions stay in a log whose other updates are
+//   already in tables.
 
 #include <cstdint>
 #include <string>
@@ -17,15 +17,16 @@
 
 namespace varve {
 
-// NotSupported if the options file of that number names a directory, other than
-// the database's, with logs from number `first_log` on. An options file that
-// cannot be read names none; nor does one of a copy: the directory it names has
-// a database of its own.
+// Returns NotSupported if the options file with that number names a log
+// directory that has nonempty logs from number `first_log` on. Returns OK if
+// the options file cannot be read. Also returns OK if the directory has a
+// CURRENT file. It is then the database's own directory, or this database is a
+// copy and its options file still names the original's directory.
 Status CheckLogDirectory(Env* env, const std::string& db_path,
                          uint64_t options_number, uint64_t first_log);
 
-// NotSupported if the log, whose updates are in tables, is kept for prepared
-// transactions. What is damaged in it ends the search.
+// Returns NotSupported if the log has records of prepared transactions. The
+// log's other updates are in tables. The search ends at a damaged record.
 Status CheckForPreparedTransactions(Env* env, const std::string& db_path,
                                     uint64_t log_number);
 

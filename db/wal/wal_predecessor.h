@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A note at the beginning of a log about the log before it.
+// A record at the beginning of a log about the log before it.
 //
-// Logs that were not synced may lose their ends in a power cut, each by
-// itself. If the end that is lost falls between two records, the log looks
-// whole, and replaying the next one would leave a hole. So a log that follows
-// another begins with a batch without updates, whose log data say how long
-// the other one was when it was left. RocksDB skips it.
+// Unsynced logs may each lose their end in a power loss. If the lost part ends
+// between two records, the log looks complete, and a replay of the next log
+// would leave a hole. So a log that follows another one begins with a batch
+// without updates. Its log data has the size of the previous log at the time of
+// the switch. RocksDB skips it.
 
 #include <cstdint>
 #include <optional>
@@ -18,13 +18,14 @@
 
 namespace varve {
 
+// The number and size of the previous log.
 struct WalPredecessor {
   uint64_t number = 0;
   uint64_t size = 0;
 
-  // Makes *batch the note.
+  // Sets *batch to the record's batch.
   void EncodeTo(WriteBatch* batch) const;
-  // The note, if the record is one.
+  // Decodes the record. Returns nullopt if it is another record.
   static std::optional<WalPredecessor> Decode(const Slice& record);
 };
 

@@ -9,18 +9,18 @@ namespace varve::wal {
 
 namespace {
 
-// Unwritten space that is looked through; logs have less ahead of them. A hole
-// may be as long as a file can be, and cost its maker nothing.
+// The most unwritten space that is searched. Logs allocate less in advance. A
+// crafted file may have a hole of any size at no cost.
 constexpr uint64_t kMaxZeroBlocks = (uint64_t{1} << 30) / kBlockSize;
 
-// One behind the other that are tried for a repair.
+// The most consecutive unreadable blocks that a repair skips.
 constexpr uint64_t kMaxUnreadableBlocks = (uint64_t{64} << 20) / kBlockSize;
 
-// So much is read, and put into checksums, while a record is looked for in what
-// is none. Some garbage looks like a long record wherever one begins to read.
+// The most bytes that are read and checksummed to find a record after damage.
+// Some garbage looks like a long record at every offset.
 constexpr uint64_t kMaxSearchBytes = uint64_t{256} << 20;
 
-// Whether there are writers that make such records.
+// Returns whether some program writes records of that type.
 bool IsKnownType(uint8_t type) {
   return (type > kZero && type <= kRecyclableUserTimestampSize) ||
          type == kPredecessorLog || type == kRecyclablePredecessorLog;
@@ -48,7 +48,7 @@ ReadOutcome Reader::ReadRecord(Slice* record) {
     Fragment fragment;
     const ReadOutcome outcome = ReadFragment(&fragment);
     if (outcome != ReadOutcome::kRecord) {
-      // An empty FIRST may stand at the end of a block; the writer died then.
+      // An empty FIRST may be at the end of a block if the writer died then.
       if (outcome == ReadOutcome::kEnd && in_record) {
         return Fail(ReadOutcome::kTornTail, "the log ends inside a record");
       }
@@ -58,7 +58,7 @@ ReadOutcome Reader::ReadRecord(Slice* record) {
       case kFull:
       case kFirst:
         if (in_record && !assembled_.empty()) {
-          // The record that begins here is whole, for SkipDamage.
+          // SkipDamage may continue with the record that begins here.
           rest_ = fragment_begin_;
           return Fail(ReadOutcome::kDamage, "a record ends without its end");
         }
@@ -103,7 +103,7 @@ ReadOutcome Reader::ReadFragment(Fragment* fragment) {
     const auto type = static_cast<uint8_t>(rest_[6]);
     const uint16_t length = DecodeFixed16(rest_.data() + 4);
     if (type == kZero && length == 0) {
-      // Unwritten space. Records behind it would leave a hole.
+      // Unwritten space. Records after it would leave a hole.
       for (uint64_t blocks = 0; RestIsZero(); ++blocks) {
         if (last_block_) return ReadOutcome::kEnd;
         if (blocks == kMaxZeroBlocks) {
@@ -160,7 +160,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
                 "checksum mismatch");
   }
   if (skipped_ && recyclable_ && !recyclable) {
-    // No record of this log is so; left over, as below.
+    // This log has only recyclable records, so it is a leftover, as below.
     rest_.clear();
     last_block_ = true;
     return ReadOutcome::kEnd;
@@ -174,7 +174,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   fragment->type = type;
   if (recyclable) {
     if (DecodeFixed32(header + kHeaderSize) != static_cast<uint32_t>(number_)) {
-      // Left over from the file's earlier life: the log ends here.
+      // A leftover of the file's earlier use. The log ends here.
       rest_.clear();
       last_block_ = true;
       return ReadOutcome::kEnd;
@@ -184,7 +184,8 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   }
   fragment->payload = Slice(header + header_size, length);
   rest_.remove_prefix(header_size + length);
-  // The 7-byte rule at a block's end becomes 11 for recyclable records.
+  // For recyclable records, the rest of a block that cannot hold a header is
+  // less than 11 bytes, not 7.
   if (recyclable && rest_.size() < kRecyclableHeaderSize && !last_block_) {
     rest_.clear();
   }
@@ -259,12 +260,12 @@ bool Reader::NoRecordFollows() {
   uint64_t searched = 0;
   for (;;) {
     for (; rest_.size() >= kHeaderSize; rest_.remove_prefix(1)) {
-      // What goes on with a record may be of the one that is damaged.
+      // A continuation may belong to the damaged record.
       const auto type = static_cast<uint8_t>(rest_[6]);
       if (!GoesOnWithRecord(type) && BeginsWithFragment(rest_, &searched)) {
         return false;
       }
-      if (searched > kMaxSearchBytes) return false;  // There may be one.
+      if (searched > kMaxSearchBytes) return false;  // One may follow.
     }
     if (last_block_) return true;
     if (NextBlock() != ReadOutcome::kRecord) return false;

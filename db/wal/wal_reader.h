@@ -12,40 +12,41 @@
 namespace varve::wal {
 
 enum class ReadOutcome : uint8_t {
-  kRecord,        // *record is the next one.
-  kEnd,           // The log ends here as it should, or in unwritten space.
-  kTornTail,      // It ends inside a record: the last write was cut off.
-  kDamage,        // The bytes here are no record.
-  kNotSupported,  // A record of a kind that Varve does not have.
-  kIOError,       // The file could not be read; not a statement on the log.
+  kRecord,        // *record is the next record.
+  kEnd,           // The log ends after a record or in unwritten space.
+  kTornTail,      // The log ends inside a record: the last write is incomplete.
+  kDamage,        // The bytes here are not a record.
+  kNotSupported,  // The record's type is not supported.
+  kIOError,       // The file could not be read. The log may be intact.
 };
 
-// Reads the records of a log from front to back. The first outcome other than
-// kRecord is final, but for SkipDamage.
+// Reads the records of a log in order. The first outcome other than kRecord is
+// final, unless SkipDamage is called.
 // Thread-safety: owned by one thread at a time.
 class Reader {
  public:
-  // `name` is for messages; `number` is that of the file name, with which
-  // recyclable records must agree.
+  // `name` is used in messages. `number` is the number in the file's name,
+  // which recyclable records must have.
   Reader(std::unique_ptr<SequentialFile> file, std::string name,
          uint64_t number);
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // *record is valid until the next call.
+  // Reads the next record. *record is valid until the next call.
   ReadOutcome ReadRecord(Slice* record);
 
-  // The byte behind the last record that was returned.
+  // Returns the offset after the last returned record.
   uint64_t RecordEnd() const { return record_end_; }
 
-  // Whether there was a record of the form that logs have whose files RocksDB
-  // uses again, writing over what they held.
+  // Returns whether a record had a recyclable type. RocksDB writes these in log
+  // files that it reuses by overwriting them.
   bool IsRecyclable() const { return met_recyclable_; }
 
-  // After any outcome but a record: whether the log ends in a write that was
-  // cut off, which is no damage. Reads on, after kDamage. What begins with a
-  // header may have been a good record once, and counts as damage, unless
-  // `need_is_checked`: then the caller sees if something needs the record.
+  // Returns whether the log ends in an incomplete write, which is not damage.
+  // `outcome` is the last outcome, which is not kRecord. After kDamage, reads
+  // the rest of the log. Bytes that begin with a header may have been a valid
+  // record and count as damage, unless `need_is_checked` is set. Then the
+  // caller checks whether something needs the record.
   bool EndIsTorn(ReadOutcome outcome, bool need_is_checked = false) {
     return outcome == ReadOutcome::kTornTail ||
            (outcome == ReadOutcome::kDamage &&
@@ -53,13 +54,14 @@ class Reader {
             NoRecordFollows());
   }
 
-  // After kDamage, kTornTail or kIOError: goes on behind what is damaged or
-  // cannot be read, so that ReadRecord gives the next record that is whole.
-  // False if there is nothing behind it. For repairs: what comes after a hole
-  // is no state that the database ever had.
+  // Skips damaged or unreadable bytes after kDamage, kTornTail or kIOError, so
+  // that ReadRecord returns the next complete record. Returns false if nothing
+  // follows. Only for repairs: with the updates after a hole, the result is a
+  // state that the database never had.
   bool SkipDamage();
 
-  // What stopped it, naming file and offset; OK after kRecord and kEnd.
+  // Returns the reason for the last outcome, with file and offset. OK after
+  // kRecord and kEnd.
   const Status& status() const { return status_; }
 
  private:
@@ -70,41 +72,42 @@ class Reader {
 
   ReadOutcome ReadFragment(Fragment* fragment);
   ReadOutcome NextBlock();
-  // After NextBlock has failed: the first block behind that can be read. False
-  // if that is too far.
+  // Reads the next readable block after NextBlock has failed. Returns false if
+  // it is too far away.
   bool PassUnreadableBlocks();
   ReadOutcome ParseFragment(Fragment* fragment);
   ReadOutcome Fail(ReadOutcome outcome, const char* what);
-  // Of the next byte, in the file.
+  // Returns the file offset of the next byte.
   uint64_t Position() const { return block_end_ - rest_.size(); }
-  // After kDamage: whether no record begins behind it. That is what a power cut
-  // may make of a record that was never synced. Reads on. False, too, if that
-  // is too much work to find out.
+  // Returns whether no record begins after the damage. A power loss may leave
+  // an unsynced record in that state. Reads the rest of the log. Also returns
+  // false if the search would take too much work. Called after kDamage.
   bool NoRecordFollows();
-  // Whether all that is left of the block is zero.
+  // Returns whether the rest of the block is zero.
   bool RestIsZero();
-  // Whether the bytes begin with a fragment that is whole. Adds the bytes
-  // that had to be looked at for it to *searched, unless that is null.
+  // Returns whether the bytes begin with a complete fragment. Adds the number
+  // of bytes that it read to *searched, unless that is null.
   static bool BeginsWithFragment(const Slice& bytes,
                                  uint64_t* searched = nullptr);
-  // Bytes of the damaged fragment at the front of the block's rest, if what
-  // follows them bears out its header; 0 if not.
+  // Returns the size of the damaged fragment at the front of rest_ if a
+  // complete fragment follows it, which confirms its header. Otherwise returns
+  // 0.
   size_t DamagedFragmentSize() const;
 
   std::unique_ptr<SequentialFile> file_;
   const std::string name_;
   const uint64_t number_;
   std::unique_ptr<char[]> block_;
-  Slice rest_;              // Of the block.
-  Slice fragment_begin_;    // rest_ before the last fragment was taken.
-  uint64_t block_end_ = 0;  // Offset in the file behind the block.
+  Slice rest_;              // The unread rest of the block.
+  Slice fragment_begin_;    // rest_ before the last fragment was read.
+  uint64_t block_end_ = 0;  // File offset of the end of the block.
   uint64_t record_end_ = 0;
-  bool last_block_ = false;      // The block is shorter than a whole one.
-  bool no_header_ = false;       // The damage is not that of a record.
-  bool bad_checksum_ = false;    // It may be that of a record.
-  bool recyclable_ = false;      // The log's first record was of that form.
-  bool met_recyclable_ = false;  // Perhaps of the file's earlier life.
-  bool skipped_ = false;         // Damage: fragments may lack their beginning.
+  bool last_block_ = false;      // The block is shorter than kBlockSize.
+  bool no_header_ = false;       // The damage has no plausible header.
+  bool bad_checksum_ = false;    // The damage is a checksum mismatch.
+  bool recyclable_ = false;      // A valid record of this log was recyclable.
+  bool met_recyclable_ = false;  // Any record was, also a leftover.
+  bool skipped_ = false;         // SkipDamage was called.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;
   std::string assembled_;

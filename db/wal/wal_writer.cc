@@ -11,12 +11,13 @@ namespace varve::wal {
 
 namespace {
 
-// The most of it would be in the file, and its end in the buffer, for nothing.
+// A record of at least this size is flushed despite manual_flush. Most of it
+// would be in the file anyway, and only its end in the buffer.
 constexpr size_t kLargeRecordBytes = 64 << 10;
 
 }  // namespace
 
-// A place in a record that lies in several parts.
+// A position in a record that consists of several parts.
 class Writer::Cursor {
  public:
   explicit Cursor(std::span<const Slice> parts) : parts_(parts) {}
@@ -40,7 +41,7 @@ class Writer::Cursor {
 
  private:
   std::span<const Slice> parts_;
-  size_t offset_ = 0;  // In the first of parts_.
+  size_t offset_ = 0;  // In the first part.
 };
 
 Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
@@ -111,7 +112,7 @@ Status Writer::AddFragment(uint8_t type, Cursor* cursor, size_t size) {
 }
 
 Status Writer::AllocateFor(size_t record_size, bool may_use_reserve) {
-  // Headers take less than a thousandth of a large record.
+  // Headers add less than a thousandth to a large record.
   uint64_t end =
       file_->Size() + record_size + record_size / 1024 + 2 * kHeaderSize;
   if (!may_use_reserve) end += options_.reserve_bytes;

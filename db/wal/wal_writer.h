@@ -12,13 +12,13 @@
 namespace varve::wal {
 
 struct WriterOptions {
-  // Leave records in the file's buffer until it is full or Flush is called, but
-  // for those that would fill it alone.
+  // Leave records in the file's buffer until it is full or Flush is called.
+  // Records that would fill the buffer alone are written at once.
   bool manual_flush = false;
-  // Ask for the file's space in pieces of so many bytes, ahead of the writes;
-  // 0, do not.
+  // Allocate the file's space in pieces of this size before it is written; 0
+  // disables this.
   uint64_t allocate_bytes = 0;
-  // Of these, keep so many for records that may use the reserve.
+  // The number of allocated bytes to keep for records that may use the reserve.
   uint64_t reserve_bytes = 0;
 };
 
@@ -26,39 +26,44 @@ struct WriterOptions {
 // Thread-safety: owned by one thread at a time.
 class Writer {
  public:
-  // `file` is empty.
+  // `file` must be empty.
   Writer(std::unique_ptr<WritableFile> file, uint64_t number,
          const WriterOptions& options = {})
       : file_(std::move(file)), number_(number), options_(options) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Adds a record, the parts in a row, and hands it to the operating system,
-  // by one write() if it is not larger than the file's buffer. After an error,
-  // of this or of what follows, the log's end is unknown, and what was not
-  // synced may be gone: nothing is tried again, the error comes back. But a
-  // record for which there is no space may be refused before anything of it is
-  // written: then failed() is false, and the log may still be used.
+  // Appends a record, the concatenation of the parts, and passes it to the
+  // operating system. A record that fits in the file's buffer takes one
+  // write().
+  //
+  // After an error of this function, Flush or Sync, the end of the log is
+  // unknown and unsynced records may be lost. Later calls return the same
+  // error. However, a record without space may be refused before it is written.
+  // Then failed() is false, and the log may still be used.
   Status AddRecord(std::span<const Slice> parts, bool may_use_reserve = false);
   Status AddRecord(const Slice& record, bool may_use_reserve = false) {
     return AddRecord(std::span<const Slice>(&record, 1), may_use_reserve);
   }
-  // Gives back the file's space behind its end. Call Flush first.
+  // Releases the allocated space after the file's end. REQUIRES: Flush was
+  // called.
   void ReleaseSpace() {
     file_->Release();
     allocated_bytes_ = file_->Size();
   }
-  // Hands on what manual_flush has left.
+  // Passes records that manual_flush left in the buffer to the operating
+  // system.
   Status Flush() {
     if (failure_.ok()) failure_ = file_->Flush();
     return failure_;
   }
-  // Waits until all is on the device.
+  // Waits until all records are on the device.
   Status Sync() {
     if (failure_.ok()) failure_ = file_->Sync();
     return failure_;
   }
-  // What was written may be gone: nobody is to be told that it is safe.
+  // Marks the log as failed, because written records may be lost. Later calls
+  // return the error.
   void Fail(const Status& status) {
     if (failure_.ok()) failure_ = status;
   }
