@@ -29,11 +29,11 @@ struct BlockPlace {
   uint8_t* last_miss = nullptr;
 };
 
-// Decides which blocks to build and insert when the cache is full: a block is
-// admitted on its second miss, if about one cache capacity of bytes was missed
-// in between. Time is counted in turns of one capacity each, so the interval is
-// approximate. A block that is read once thus costs no build and evicts no
-// other block.
+// Decides which blocks to build and insert when the cache is full. A block is
+// admitted on its second miss, if at most about one cache capacity of bytes was
+// missed in between. Time is counted in turns of one capacity each, so the
+// interval is approximate. A block that is read once thus costs no build and
+// evicts no other block.
 // Thread-safety: the owner's mutex guards it and the byte that last_miss points
 // to.
 class Admission {

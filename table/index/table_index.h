@@ -8,13 +8,14 @@
 // from any of the formats that files have.
 //
 // In bytewise order it can be searched in two steps without touching a key.
-// Nodes of 16 separators hold eight bytes of each separator, as a number,
-// beside the slots. These are the bytes after the prefix that all separators
-// have in common. A small array holds the last number of each node. In a large
-// table even that array is mostly outside the processor's caches, and a binary
-// search of it would miss at each step. A smaller array therefore holds the
-// last of each 32 of its entries, so the search narrows to four lines, which
-// are fetched together. Keys are compared only if their numbers are equal.
+// Nodes of 16 separators hold a prefix of each separator beside the slots. A
+// prefix is a number made of eight bytes, those after the bytes that all
+// separators have in common. A small array holds the last prefix of each node.
+// In a large table even that array is mostly outside the processor's caches,
+// and a binary search of it would miss at each step. A smaller array therefore
+// holds the last of each 32 of its entries, so the search narrows to four
+// lines, which are fetched together. Keys are compared only if their prefixes
+// are equal.
 //
 // Thread-safety: immutable after Decode, except for slots and last misses,
 // which belong to the block cache.

@@ -74,7 +74,7 @@ class TableCache {
   // tables can be evicted. Otherwise *owner keeps the table.
   Status Find(const TableFile& file, CachedTableHandle* handle,
               const Table** table, std::shared_ptr<Table>* owner) {
-    // acquire pairs with the release in Remember: the table is seen whole.
+    // acquire pairs with the release in FindAndCache: the table is seen whole.
     *table = handle->table.load(std::memory_order_acquire);
     if (*table != nullptr) [[likely]]
       return Status();
