@@ -18,18 +18,19 @@ namespace {
 
 constexpr int kMinReserve = 8;
 constexpr int kMaxReserve = 256;
-// What all owners together need not give for the reserve: a pool of fewer files
-// would open one for nearly each read, while the reserve may be unused.
+// The number of descriptors that all owners together may keep when the reserve
+// is refilled. A smaller pool would open a file for nearly each read, while the
+// reserve may be unused.
 constexpr size_t kReserveKeep = 16;
 constexpr size_t kMaxGift = 64;
 
 constexpr uint64_t kPauseUs = 1000;
-// Another thread of the program may be about to close something.
+// Another thread of the program may be about to close a file.
 constexpr uint64_t kTimeoutUs = 50 * 1000;
 // Reads end sooner, unless the device has died.
 constexpr uint64_t kLongTimeoutUs = 3 * 1000 * 1000;
 
-// Never destroyed: databases may be read while the process exits.
+// Never destroyed: databases may be read during process exit.
 class Registry final : private ForkWatch {
  public:
   static Registry& Get() {
@@ -53,7 +54,7 @@ class Registry final : private ForkWatch {
     while (entry->calls > 0) called_.Wait(&mu_);
   }
 
-  // Asks until `count` are closed, those first that hold the most.
+  // Asks the owners until `count` are closed, those with the most first.
   DescriptorOwner::CloseResult Collect(size_t count, size_t keep_of_all)
       VARVE_EXCLUDES(mu_) {
     std::vector<Entry*> asked;
@@ -85,7 +86,7 @@ class Registry final : private ForkWatch {
   }
 
  private:
-  // Calls under way were those of the parent's threads, and do not return.
+  // Calls under way belong to the parent's threads, and do not return.
   void InForkedChild() override VARVE_NO_THREAD_SAFETY_ANALYSIS {
     MakeFree(&called_);
     if (!MakeFree(&mu_)) return;
@@ -117,7 +118,7 @@ void Pause() {
   }
 }
 
-// Gives the program its reserve back.
+// Closes owners' descriptors to free the program's reserve.
 void LeaveReserve(int descriptor) {
   const int begin = CurrentReserveBegin();
   if (descriptor < begin) return;
@@ -126,12 +127,13 @@ void LeaveReserve(int descriptor) {
   Registry::Get().Collect(count, kReserveKeep);
 }
 
-// The call has just failed for want of a descriptor: repeats it as long as
-// there is hope. Returns what it returns, with its errno.
+// Repeats a call that has just failed for lack of a descriptor, as long as one
+// may become free. Returns the call's result, with its errno.
 int OpenInShortage(const std::function<int()>& call) {
   RefreshDescriptorLimit();
   uint64_t waited_us = 0;
-  // More each time: the limit may be far below what is open.
+  // Asks for more each time: the limit may be far below the number of open
+  // files.
   for (size_t count = 1;; count = std::min(2 * count, kMaxGift)) {
     CountShortage();
     const DescriptorOwner::CloseResult result =
@@ -155,7 +157,7 @@ int OpenInShortage(const std::function<int()>& call) {
 
 namespace internal {
 
-// The first open finds the limit out.
+// 0: the first open reads the limit.
 std::atomic<int> reserve_begin{0};
 
 int SettleDescriptor(int descriptor, const std::function<int()>& call) {
@@ -177,13 +179,13 @@ void RemoveDescriptorOwner(DescriptorOwner* owner) {
 int DescriptorReserveBegin(uint64_t limit) {
   const uint64_t reserve =
       std::clamp<uint64_t>(limit / 4, kMinReserve, kMaxReserve);
-  // Never 0, which means that it is not known.
+  // Never 0, which means that it is unknown.
   if (limit <= reserve) return 1;
   return static_cast<int>(std::min<uint64_t>(limit - reserve, INT_MAX));
 }
 
 int CurrentReserveBegin() {
-  // relaxed: who sees the 0 late reads the limit once more.
+  // relaxed: a thread that sees the 0 late reads the limit once more.
   const int begin = internal::reserve_begin.load(std::memory_order_relaxed);
   if (begin != 0) [[likely]]
     return begin;

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-// glibc's alone.
+// Only glibc has it.
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #define VARVE_IS_SINGLE_THREADED() (__libc_single_threaded != 0)
@@ -22,12 +22,13 @@ namespace varve {
 
 namespace {
 
-// Fewer grow the table of a new process, of 64 or 256, once or twice.
+// Fewer descriptors grow the table of a new process, of 64 or 256, once or
+// twice.
 constexpr size_t kMinCount = 512;
 
-// A descriptor so high is opened and closed; the table keeps its size.
+// Opens and closes a descriptor with a high number. The table keeps its size.
 void GrowTable(size_t count) {
-  // Descriptors are given from the lowest free one on.
+  // The kernel assigns descriptors from the lowest free one on.
   const int lowest = eventfd(0, EFD_CLOEXEC);
   if (lowest < 0) return;
   rlimit limit{};

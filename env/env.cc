@@ -89,7 +89,7 @@ Status ReadFileToString(Env* env, const std::string& path, std::string* data) {
   std::unique_ptr<SequentialFile> file;
   Status status = env->NewSequentialFile(path, FileOptions(), &file);
   if (!status.ok()) return status;
-  // The size is not asked for: it may change, or lie (as in /proc).
+  // The size is not queried: it may change, or be wrong (as in /proc).
   constexpr size_t kChunkBytes = size_t{64} << 10;
   const auto scratch = std::make_unique<char[]>(kChunkBytes);
   std::string contents;
@@ -113,7 +113,7 @@ Status WriteStringToFile(Env* env, const Slice& data, const std::string& path,
   if (status.ok()) status = file->Close();
   if (!status.ok()) {
     file.reset();
-    // Half a file helps nobody; the first error is the one to tell.
+    // A partial file is useless. The first error is the one to report.
     env->RemoveFile(path).IgnoreError();
   }
   return status;

@@ -16,7 +16,7 @@ constexpr std::string_view kOptionsPrefix = "OPTIONS-";
 constexpr std::string_view kOldInfoLogPrefix = "LOG.old.";
 constexpr std::string_view kTempSuffix = ".dbtmp";
 
-// File numbers are padded to as many digits.
+// File numbers are padded to this many digits.
 constexpr size_t kNumberDigits = 6;
 
 struct FixedName {
@@ -31,7 +31,7 @@ constexpr std::array<FixedName, 5> kFixedNames = {{
     {"IDENTITY", FileType::kIdentity},
 }};
 
-// What may follow a number.
+// The suffixes that may follow a number.
 constexpr std::array<FixedName, 6> kSuffixes = {{
     {".log", FileType::kWal},
     {".log.dbtmp", FileType::kTemp},
@@ -47,8 +47,8 @@ bool ConsumePrefix(std::string_view* text, std::string_view prefix) {
   return true;
 }
 
-// Takes the decimal digits at the front of *text. False if the number does not
-// fit or is not written as the engine does it: with zeros in front up to
+// Removes the decimal digits at the front of *text. Returns false if the number
+// does not fit, or is not in the engine's form: padded with zeros up to
 // `least_digits`, and no further.
 bool ConsumeNumber(std::string_view* text, size_t least_digits,
                    uint64_t* number) {
@@ -69,7 +69,7 @@ bool ConsumeNumber(std::string_view* text, size_t least_digits,
   return true;
 }
 
-// Takes all of *text if it is what may follow a number.
+// Removes all of *text if it is a suffix that may follow a number.
 bool ConsumeSuffix(std::string_view* text, FileType* type) {
   for (const FixedName& suffix : kSuffixes) {
     if (*text == suffix.name) {
@@ -217,11 +217,11 @@ Status MakeSafeDirectory(Env* env, const std::string& path,
   if (!status.ok()) return status;
   std::unique_ptr<Directory> parent;
   status = env->NewDirectory(ParentDirectory(path), &parent);
-  // Who made the directory for us may keep its parent from us.
+  // The creator of the directory may deny access to its parent.
   if (!status.ok() && !is_missing) return Status::OK();
   if (status.ok()) status = parent->Sync();
-  // The next try is to find it missing: what a failed sync was to make safe no
-  // other sync does.
+  // The next attempt must find it missing: no later sync makes durable the
+  // changes of a failed sync.
   if (!status.ok() && is_missing) env->RemoveDir(path).IgnoreError();
   return status;
 }
@@ -236,7 +236,7 @@ Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
   if (!status.ok()) return status;
   status = env->RenameFile(temporary, CurrentFileName(directory));
   if (!status.ok()) {
-    // Left behind it is removed as garbage later; the first error counts.
+    // If it stays, garbage collection removes it later. The first error counts.
     env->RemoveFile(temporary).IgnoreError();
     return status;
   }
@@ -249,8 +249,8 @@ Status ReadCurrentFile(Env* env, const std::string& directory,
   std::unique_ptr<SequentialFile> file;
   Status status = env->NewSequentialFile(path, FileOptions(), &file);
   if (!status.ok()) return status;
-  // The longest valid name and its newline need 30 bytes. However long a
-  // damaged file is, no more than this is read of it.
+  // The longest valid name and its newline need 30 bytes. No more than this is
+  // read of a damaged file, however long it is.
   char scratch[64];
   Slice contents;
   status = file->Read(sizeof(scratch), &contents, scratch);

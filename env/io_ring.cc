@@ -21,33 +21,34 @@ namespace varve {
 
 namespace {
 
-// Reads under way at once. The ring for completions is twice as large, so it
-// cannot overflow.
+// Reads under way at once. The completion ring is twice as large, so it cannot
+// overflow.
 constexpr unsigned kDepth = 64;
-// While there is more to submit, so many completions are waited for.
+// The number of completions to wait for while there is more to submit.
 constexpr unsigned kRefill = 16;
-// So many are submitted at once: the device is at work on them while the kernel
-// prepares the next. The first are fewer, since it may have to wake up.
+// The number of reads submitted at once: the device works on them while the
+// kernel prepares the next. The first submission is smaller, since the device
+// may have to wake up.
 constexpr unsigned kFirstSubmission = 4;
 constexpr unsigned kSubmission = 8;
-// How often the kernel may say that it lacks something before the rest is
-// left to the plain system call, and the pause between.
+// The number of times that the kernel may report a lack of resources before
+// plain system calls do the rest, and the pause in between.
 constexpr int kMaxRetries = 8;
 constexpr long kRetryPauseNs = 100000;
-// After a thread got no ring, it does not ask for so many calls.
+// A thread that got no ring makes this many calls before it asks again.
 constexpr uint32_t kCallsWithoutRing = 1024;
 
 std::atomic<RingSubmit> test_submit{nullptr};
 
-// ThreadSanitizer does not see liburing's system calls: to it, a new ring in
-// memory that another thread's had before is a race. The mutex orders them.
+// ThreadSanitizer does not see liburing's system calls. To it, a new ring in
+// memory of another thread's old ring is a race. The mutex orders them.
 Mutex& SetupMutex() {
   static Mutex* const mu = new Mutex;
   return *mu;
 }
 
-// Rings that exist. Their descriptors stay with their threads, so that there
-// may be as many as a part of the descriptors that Varve may use.
+// The number of rings. Threads keep their rings' descriptors, so their number
+// is limited to a part of the descriptors that Varve may use.
 std::atomic<int> ring_count{0};
 constexpr int kRingPart = 4;
 
@@ -57,7 +58,7 @@ int SetUp(io_uring* ring, unsigned flags) {
       CurrentReserveBegin() / kRingPart) {
     return EMFILE;
   }
-  // The thread has the files pinned that it is about to read, and can do so
+  // The thread has pinned the files that it is about to read, and can read them
   // without a ring.
   const NoDescriptorWait no_wait;
   int error = 0;
@@ -80,7 +81,7 @@ void TearDown(io_uring* ring) {
 }
 
 int SubmitAndWait(io_uring* ring, unsigned wait_count) {
-  // relaxed: set before the rings that it is for are used.
+  // relaxed: set before the rings that use it.
   const RingSubmit submit = test_submit.load(std::memory_order_relaxed);
   return submit != nullptr ? submit(ring, wait_count)
                            : io_uring_submit_and_wait(ring, wait_count);
@@ -91,40 +92,40 @@ void Pause() {
   nanosleep(&pause, nullptr);
 }
 
-// The kernel lacks memory or descriptors just now.
+// Returns true if the kernel lacks memory or descriptors only temporarily.
 bool IsPassing(int error) {
   return error == EAGAIN || error == EBUSY || error == ENOMEM ||
          error == EMFILE || error == ENFILE;
 }
 
-// How many of the reads under way to wait for. If there is work to do for each,
-// half of them, so that it is done while the device does the other half: a
-// batch of 64 then takes seven calls, and one read's work is left at the end.
+// Returns the number of reads under way to wait for. If each has work to do, it
+// is half of them, so that the work is done while the device does the other
+// half. A batch of 64 then takes seven calls, and one read's work is left at
+// the end.
 unsigned WaitCount(unsigned queued, bool more, bool work) {
   if (more) return queued < kDepth ? 0 : kRefill;
   return work ? (queued + 1) / 2 : queued;
 }
 
-// What is known of rings in this process.
+// The process-wide knowledge of rings.
 class Policy {
  public:
   static Policy& Get() {
-    // Never destroyed: threads may still read while the process exits.
+    // Never destroyed: threads may still read during process exit.
     static Policy* const policy = new Policy;
     return *policy;
   }
 
-  // Tries at the first call; later again, should the kernel have lacked
-  // something for the moment.
+  // Tests at the first call, and later again if the kernel lacked resources.
   bool usable() {
-    // acquire: pairs with the release in TryLocked: setup_flags_ is seen. Who
-    // sees the no late is told once more by the kernel.
+    // acquire: pairs with the release in TryLocked, so setup_flags_ is seen. A
+    // thread that sees the refusal late is refused once more by the kernel.
     const State state = state_.load(std::memory_order_acquire);
     if (state == State::kUnknown) [[unlikely]]
       return TryToUse();
     return state == State::kUsable;
   }
-  // REQUIRES: usable() said true.
+  // REQUIRES: usable() returned true.
   unsigned setup_flags() const { return setup_flags_; }
 
   std::string Describe() VARVE_EXCLUDES(mu_) {
@@ -135,7 +136,7 @@ class Policy {
            ")";
   }
 
-  // From now on no thread gets a ring. The first reason is the one kept.
+  // Disables rings for all threads from now on. The first reason is kept.
   void Refuse(int error) VARVE_EXCLUDES(mu_) {
     std::string reason = ErrnoText(error);
     MutexLock lock(&mu_);
@@ -190,14 +191,14 @@ class Policy {
     state_.store(State::kUsable, std::memory_order_release);
   }
 
-  // What is wrong with a ring; empty if nothing is.
+  // Returns the error of entering a ring, or an empty string.
   static std::string Enter(io_uring* ring) {
     io_uring_probe* const probe = io_uring_get_probe_ring(ring);
     const bool known =
         probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ);
     io_uring_free_probe(probe);
     if (!known) return "the kernel's has no reads";
-    // A filter of system calls may allow the setup only.
+    // A system call filter may allow only the setup.
     io_uring_prep_nop(io_uring_get_sqe(ring));
     int submitted;
     do {
@@ -213,10 +214,10 @@ class Policy {
   std::string refusal_ VARVE_GUARDED_BY(mu_);
 };
 
-// A thread's ring. It stands on a page that the kernel empties in a child made
-// by fork(), where nothing of the parent's ring may be used: not the memory
-// shared with it, and not the descriptor, which may be another file by then (so
-// that the child does not close it either; exec does).
+// A thread's ring. It is on a page that the kernel clears in a child created by
+// fork(). The child must not use the parent's ring: neither the shared memory
+// nor the descriptor, which may be another file by then. So the child does not
+// close it either; exec does.
 class ThreadRing {
  public:
   using Done = std::function<void(size_t)>;
@@ -244,7 +245,7 @@ class ThreadRing {
     return state_->ready;
   }
 
-  // REQUIRES: Prepare said true.
+  // REQUIRES: Prepare returned true.
   void Run(RingRead* reads, size_t count, const Done& done);
 
  private:
@@ -277,7 +278,7 @@ class ThreadRing {
     }
   }
 
-  // Takes what is complete and returns how many there were.
+  // Takes the completed reads and returns their number.
   unsigned Reap(RingRead* reads, const Done& done);
   void Abandon(RingRead* reads, unsigned queued, const Done& done);
 
@@ -315,8 +316,8 @@ void ThreadRing::Run(RingRead* reads, size_t count, const Done& done) {
                          static_cast<unsigned>(read.length), read.offset);
       io_uring_sqe_set_data64(entry, next);
     }
-    // May submit a part only, or be interrupted while it waits: what is
-    // missing is submitted and waited for by the next turn.
+    // May submit only a part, or be interrupted during the wait. The next turn
+    // submits and waits for the rest.
     const int result =
         SubmitAndWait(ring, WaitCount(queued, next < count, done != nullptr));
     const unsigned completed = Reap(reads, done);
@@ -332,9 +333,9 @@ void ThreadRing::Run(RingRead* reads, size_t count, const Done& done) {
   }
 }
 
-// The ring cannot be entered any more. What the kernel has taken it still
-// writes to the caller's memory, so that has to be waited for: completions
-// arrive also without entering, at any return from the kernel.
+// The ring cannot be entered any more. The kernel still writes submitted reads
+// to the caller's memory, so they must be waited for. Completions also arrive
+// without entering, at any return from the kernel.
 void ThreadRing::Abandon(RingRead* reads, unsigned queued, const Done& done) {
   io_uring* const ring = &state_->ring;
   queued -= io_uring_sq_ready(ring);

@@ -13,8 +13,8 @@ namespace varve {
 
 namespace {
 
-// What a holder of a lock that has no process wrote into the file: its pid
-// first. 0 if there is none.
+// Reads the pid that the holder of an open file description lock wrote at the
+// beginning of the file. Returns 0 if there is none.
 int64_t ReadPid(int descriptor) {
   char text[32];
   const ssize_t size = pread(descriptor, text, sizeof(text), 0);
@@ -31,7 +31,8 @@ bool FindLockHolder(const std::string& lock_path, std::string* holder) {
                 O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   });
   if (descriptor < 0) return false;
-  // A lock of this open file would meet those of all processes, of both kinds.
+  // A lock of this open file would conflict with the locks of all processes, of
+  // both kinds.
   struct flock query = {};
   query.l_type = F_WRLCK;
   query.l_whence = SEEK_SET;  // From 0, length 0: all of the file.

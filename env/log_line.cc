@@ -46,7 +46,7 @@ std::string FormatLogLine(LogLevel level, uint64_t time_us, const char* format,
   const int size = vsnprintf(nullptr, 0, format, arguments);
   if (size > 0) {
     const size_t start = line.size();
-    // One byte more for the terminator, which becomes the newline's place.
+    // One byte more for the terminator, which the newline then replaces.
     line.resize(start + static_cast<size_t>(size) + 1);
     vsnprintf(line.data() + start, static_cast<size_t>(size) + 1, format,
               again);

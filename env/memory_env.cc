@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// A file system in memory: a tree of nodes like that of POSIX. A name in a
-// directory is one reference to a node, an open file another; the last one
-// frees it. Errors are those that the system calls would give.
+// A file system in memory: a tree of nodes, as in POSIX. A name in a directory
+// is one reference to a node, and an open file is another. The last reference
+// frees it. Errors match the system calls' errors.
 //
-// Locks: the tree has one mutex, each node's bytes another (a leaf: nothing is
-// locked under it).
+// Locks: the tree has one mutex. Each node's bytes have another (a leaf:
+// nothing is locked under it).
 
 #include <algorithm>
 #include <cerrno>
@@ -183,7 +183,7 @@ class MemoryEnv final : public EnvWrapper {
   Status NewSequentialFile(const std::string& path, const FileOptions&,
                            std::unique_ptr<SequentialFile>* file) override;
   std::string IoPath() override { return "memory"; }
-  // It has a working directory of its own, which never changes.
+  // It has its own working directory, which never changes.
   std::string AbsolutePath(const std::string& path) override { return path; }
   Status NewRandomAccessFile(const std::string& path, const FileOptions&,
                              std::unique_ptr<RandomAccessFile>* file) override;
@@ -210,7 +210,7 @@ class MemoryEnv final : public EnvWrapper {
                    std::shared_ptr<Logger>* logger) override;
 
  private:
-  // Where a path leads: a name in a directory, and what is there.
+  // The result of a path lookup: a name in a directory, and its node.
   struct Place {
     std::shared_ptr<Node> directory;  // Null for a root.
     std::string name;                 // Empty for a root.
@@ -220,14 +220,14 @@ class MemoryEnv final : public EnvWrapper {
   // Walks to the place. NotFound if a directory on the way is missing.
   // Absolute and relative paths start at different roots.
   Status Resolve(const std::string& path, Place* place) VARVE_REQUIRES(mu_);
-  // Resolves and demands that something is there: a file, or anything.
+  // Resolves, and requires that a file, or any node, exists there.
   Status Find(const std::string& path, Place* place) VARVE_REQUIRES(mu_);
   Status FindFile(const std::string& path, std::shared_ptr<Node>* node)
       VARVE_REQUIRES(mu_);
-  // The file `path`, made if missing.
+  // Finds the file `path`, or creates it.
   Status FindOrCreateFile(const std::string& path, std::shared_ptr<Node>* node)
       VARVE_REQUIRES(mu_);
-  // Gives the name to a new file, and takes it from the one that had it.
+  // Gives the name to a new file, and removes it from the file that had it.
   Status CreateFile(const std::string& path, std::shared_ptr<Node>* node)
       VARVE_REQUIRES(mu_);
 
@@ -368,7 +368,7 @@ Status MemoryEnv::FileExists(const std::string& path) {
   MutexLock lock(&mu_);
   Place place;
   Status status = Find(path, &place);
-  // A file in the place of a directory of the path leaves no doubt either.
+  // A file in place of a directory of the path means that nothing is there.
   if (status.IsIOError()) return Status::FromErrno(path, ENOENT);
   return status;
 }
@@ -451,7 +451,7 @@ Status MemoryEnv::RenameFile(const std::string& source,
   if (from.directory == nullptr || to.directory == nullptr) {
     return Status::FromErrno(source, EBUSY);
   }
-  // Two names of one file: the standard wants both to stay.
+  // Two names of one file: POSIX requires that both stay.
   if (from.node == to.node) return Status::OK();
   if (from.node->IsDirectory()) {
     // A directory cannot become a part of itself.

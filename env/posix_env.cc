@@ -34,13 +34,13 @@ uint64_t ReadClock(clockid_t clock, uint64_t units_per_second) {
              (kNanosPerSecond / units_per_second);
 }
 
-// Makes the status of a system call that returns 0 for success.
+// Converts the result of a system call that returns 0 for success.
 Status Outcome(int result, const char* call, const std::string& path) {
   if (result == 0) return Status::OK();
   return Status::FromErrno(std::string(call) + " " + path, errno);
 }
 
-// What all environments of the process share.
+// State that all environments of the process share.
 struct PosixProcess {
   DirectIoAlignment direct_io_alignment;
   ThreadPool low_priority_pool{
@@ -119,7 +119,7 @@ class PosixEnv final : public DirectoryEnv {
   void SleepForMicroseconds(uint64_t duration_us) override;
 
  private:
-  // Where to look a path up, which must outlive the answer.
+  // Returns where to look up a path. The path must outlive the result.
   FilePlace Locate(const std::string& path) const;
   bool IsHeld(const FilePlace& place) const {
     return descriptor_ >= 0 && place.directory == descriptor_;
@@ -127,8 +127,8 @@ class PosixEnv final : public DirectoryEnv {
   bool IsRoot(const FilePlace& place) const {
     return IsHeld(place) && std::string_view(place.name) == ".";
   }
-  // Before a change of a name: whether it would still be in the directory that
-  // was locked.
+  // Before a change of a name: checks that it would still be in the directory
+  // that was locked.
   Status Verify(const FilePlace& place) const {
     return IsHeld(place) && lock_ != nullptr ? lock_->Verify() : Status::OK();
   }
@@ -138,7 +138,7 @@ class PosixEnv final : public DirectoryEnv {
   }
 
   PosixProcess* const process_;
-  // These for one directory only.
+  // Only for an Env of one directory.
   const PosixEnv* const outer_ = nullptr;
   std::string root_;  // Without a slash at the end.
   int descriptor_ = -1;
@@ -157,8 +157,8 @@ FilePlace PosixEnv::Locate(const std::string& path) const {
 Status PosixEnv::NewSequentialFile(const std::string& path,
                                    const FileOptions& /*options*/,
                                    std::unique_ptr<SequentialFile>* file) {
-  // Always through the page cache: what is read from front to back is small
-  // (CURRENT, MANIFEST) or was just written (a WAL).
+  // Always through the page cache: files read sequentially are small (CURRENT,
+  // MANIFEST) or were just written (a WAL).
   int descriptor = -1;
   // Reading a device might never end.
   Status status = PosixOpenRegular(Locate(path), O_RDONLY, &descriptor);
@@ -193,7 +193,7 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
     } else if (status.IsNotFound()) {
       return status;
     }
-    // The file system refuses direct reads; any other trouble comes again.
+    // The file system refuses direct reads. Any other error will occur again.
   }
   Status status = PosixOpen(Locate(path), O_RDONLY, &descriptor);
   if (status.ok()) *file = NewPosixRandomAccessFile(path, descriptor, 1);
@@ -203,7 +203,7 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
 Status PosixEnv::NewWritableFile(const std::string& path,
                                  const FileOptions& options,
                                  std::unique_ptr<WritableFile>* file) {
-  // Only what can also be read can be mapped for writing.
+  // Only a file that is open for reading can be mapped for writing.
   const int access = options.use_mmap_writes ? O_RDWR : O_WRONLY;
   int descriptor = -1;
   const FilePlace place = Locate(path);
@@ -234,7 +234,7 @@ Status PosixEnv::NewDirectory(const std::string& path,
 Status PosixEnv::FileExists(const std::string& path) {
   const FilePlace place = Locate(path);
   if (faccessat(place.directory, place.name, F_OK, 0) == 0) return Status::OK();
-  // A file in the place of a directory of the path leaves no doubt either.
+  // A file in place of a directory of the path means that nothing is there.
   const int error = errno == ENOTDIR ? ENOENT : errno;
   return Status::FromErrno("access " + path, error);
 }
@@ -251,7 +251,7 @@ Status PosixEnv::GetChildren(const std::string& path,
     return Status::FromErrno("fdopendir " + path, error);
   }
   std::vector<std::string> found;
-  // Null means the end or an error; only errno tells which.
+  // Null means the end or an error. Only errno tells which.
   errno = 0;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is nobody else's.
   while (const struct dirent* entry = readdir(stream)) {
@@ -273,7 +273,7 @@ Status PosixEnv::CreateDirIfMissing(const std::string& path) {
   if (mkdirat(place.directory, place.name, 0755) == 0) return status;
   const int error = errno;
   struct stat info;
-  // A link is not followed: it may lead to another's directory.
+  // Links are not followed: one may lead to another owner's directory.
   if (error == EEXIST &&
       fstatat(place.directory, place.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(info.st_mode)) {
@@ -302,7 +302,7 @@ Status PosixEnv::LinkFile(const std::string& source,
   }
   const int error = errno;
   status = Status::FromErrno("link " + source + " to " + target, error);
-  // Another file system, or one that has no links, or no more of this file.
+  // Another file system, or one without links, or the maximum number of links.
   if (error == EXDEV || error == EPERM || error == EOPNOTSUPP ||
       error == EMLINK) {
     return Status::NotSupported(status.message());
@@ -381,7 +381,7 @@ Status PosixEnv::UnlockFile(std::unique_ptr<FileLock> lock) {
 std::string PosixEnv::AbsolutePath(const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   char directory[PATH_MAX];
-  // One that cannot be reached is given without a slash in front.
+  // An unreachable directory is returned without a leading slash.
   if (getcwd(directory, sizeof(directory)) == nullptr || directory[0] != '/') {
     return path;
   }
@@ -403,7 +403,7 @@ void PosixEnv::SleepForMicroseconds(uint64_t duration_us) {
 }  // namespace
 
 Env* Env::Default() {
-  // Never destroyed: its threads may be at work while the process exits.
+  // Never destroyed: its threads may run during process exit.
   static Env* const env = new PosixEnv(new PosixProcess);
   return env;
 }

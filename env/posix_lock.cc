@@ -71,7 +71,7 @@ class PosixFileLock final : public FileLock {
 
 struct LockTable {
   Mutex mu;
-  // Of record locks.
+  // Files with record locks.
   std::set<FileIdentity> held VARVE_GUARDED_BY(mu);
   // Descriptors of files on which other code of this process has a record lock,
   // which it would lose if they were closed. Each is used by the next attempt.
@@ -94,7 +94,7 @@ std::string NameOfPid(pid_t pid) {
   return name;
 }
 
-// What the holder wrote.
+// Returns the holder's text.
 std::string ReadHolder(int descriptor) {
   char text[64];
   const ssize_t size = pread(descriptor, text, sizeof(text), 0);
@@ -102,8 +102,8 @@ std::string ReadHolder(int descriptor) {
       std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0));
 }
 
-// Takes a lock on an open file, or says who has it. Sets *is_own if that is a
-// record lock of this process.
+// Takes a lock on an open file, or returns an error that names the holder. Sets
+// *is_own if the holder is a record lock of this process.
 Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
                 bool* is_own) {
   struct flock request = {};
@@ -125,12 +125,12 @@ Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
     *is_own = request.l_pid == getpid();
     return HeldBy(path, NameOfPid(request.l_pid));
   }
-  // -1: a lock of a description, whose holder left word of itself. 0: a process
-  // of another namespace. Or the holder has just unlocked it.
+  // -1: an open file description lock, whose holder wrote its name. 0: a
+  // process of another namespace. Or the holder has just unlocked it.
   return HeldBy(path, ReadHolder(descriptor));
 }
 
-// One try; `again` if the file was no longer the one of that name.
+// One attempt to lock. again() is true if the file lost its name during it.
 class Attempt {
  public:
   // `may_unlink`: a name of a file that has others may be removed.
@@ -188,11 +188,11 @@ class Attempt {
     return status;
   }
 
-  // The locked file must be the one that others will try to lock, and no other
-  // directory's.
+  // The locked file must be the one that other processes will try to lock, and
+  // must not belong to another directory.
   Status CheckNames() {
-    // Between open and lock the last holder may have removed it: a lock on what
-    // has no name any more excludes nobody.
+    // The last holder may have removed it between open and lock. A lock on a
+    // file without a name excludes nobody.
     struct stat named;
     if (!Named(&named) || IdentityOf(named) != IdentityOf(info_)) {
       return TryAgain();
@@ -200,9 +200,9 @@ class Attempt {
     if (named.st_nlink <= 1) {
       WriteHolder();
     } else if (may_unlink_ && unlinkat(place_.directory, place_.name, 0) == 0) {
-      // Only who holds the lock on the file of this name may remove it. Others
-      // who try just now find that their file has no name, or make a new one;
-      // and then the next attempt meets that.
+      // Only the holder of the lock on the file of this name may remove it.
+      // Concurrent attempts find that their file has no name, or create a new
+      // one. The next attempt then uses that.
       return TryAgain();
     }
     return Status::OK();
@@ -213,7 +213,7 @@ class Attempt {
     return Status::Busy("lock " + place_.path, "the file keeps being replaced");
   }
 
-  // For messages only, so that a failure changes nothing.
+  // Only for messages, so a failure changes nothing.
   void WriteHolder() {
     const std::string text = NameThisProcess();
     const ssize_t size = pwrite(descriptor_, text.data(), text.size(), 0);
@@ -241,7 +241,7 @@ Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock) {
   Status status;
   bool again = true;
   for (int i = 0; i < kMaxAttempts && again; ++i) {
-    // Some file systems count names as they like.
+    // Some file systems report link counts that are not reliable.
     Attempt attempt(place, i < kMaxAttempts / 2);
     status = attempt.Run(table, lock);
     again = attempt.again();
@@ -252,8 +252,8 @@ Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock) {
 Status UnlockPosixFile(std::unique_ptr<FileLock> lock) {
   const auto* held = static_cast<const PosixFileLock*>(lock.get());
   if (held->owner != getpid()) {
-    // A child that was forked gives its share back, no more. It must not wait
-    // for the table, which some thread may have held that it has not.
+    // A forked child only gives up its share. It must not wait for the table,
+    // whose mutex a thread may have held that does not exist in the child.
     close(held->descriptor);
     return Status::OK();
   }
@@ -265,9 +265,9 @@ Status UnlockPosixFile(std::unique_ptr<FileLock> lock) {
     struct stat info;
     if (fstat(held->descriptor, &info) == 0 && info.st_nlink <= 1 &&
         ftruncate(held->descriptor, 0) != 0) {
-      // For messages only; the next holder writes it anew.
+      // Only for messages. The next holder overwrites it.
     }
-    // Said, since a child may have the description open.
+    // Explicit, since a child may have the description open.
     struct flock request = {};
     request.l_type = F_UNLCK;
     request.l_whence = SEEK_SET;

@@ -10,9 +10,8 @@ namespace varve {
 
 namespace {
 
-// No lock and no buffer: the file is opened with O_APPEND, so that each
-// write() lands whole behind the others, and the last lines before a crash are
-// there to be read.
+// Has no lock and no buffer. The file is opened with O_APPEND, so each write()
+// appends its line as a whole, and the last lines before a crash are readable.
 class PosixLogger final : public Logger {
  public:
   explicit PosixLogger(int descriptor) : descriptor_(descriptor) {}
@@ -28,7 +27,7 @@ class PosixLogger final : public Logger {
     do {
       n = write(descriptor_, line.data(), line.size());
     } while (n < 0 && errno == EINTR);
-    // A line that a full disk refuses is lost: logging must not fail anybody.
+    // A line is lost if the disk is full: logging must not fail its caller.
   }
 
  private:

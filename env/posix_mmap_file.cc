@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// A file written through a shared mapping of its allocated space, one window
-// after the other. What is copied there is in the page cache, so it survives
-// the process as what is handed to write() does, and fdatasync finds the pages
-// that were dirtied through the mapping. Until Close the file is longer than
-// what was appended, by zeros.
+// A file written through a shared mapping of its allocated space, one window at
+// a time. Stored bytes are in the page cache. They survive the process as bytes
+// of a write() do, and fdatasync finds the pages dirtied through the mapping.
+// Until Close the file is longer than the appended data, padded with zeros.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -21,12 +20,12 @@ namespace varve {
 
 namespace {
 
-// To go on to the next window costs two system calls and a few page faults;
-// what is left of the last one is read by recovery.
+// A change of the window costs two system calls and a few page faults. Recovery
+// reads the unused rest of the last window.
 constexpr size_t kWindowBytes = size_t{1} << 20;
 
-// Makes the blocks, so that no store into the mapping can find the device
-// full. 0, or errno.
+// Allocates the blocks, so that no store into the mapping can find the device
+// full. Returns 0, or errno.
 int AllocateBlocks(int descriptor, int mode, uint64_t offset, uint64_t length) {
   int result;
   do {
@@ -44,7 +43,7 @@ char* MapWindow(int descriptor, uint64_t offset) {
 
 class PosixMmapFile final : public WritableFile {
  public:
-  // Takes over the first window: its blocks are there, the size is still 0.
+  // Takes over the first window. Its blocks are allocated; the size is still 0.
   PosixMmapFile(std::string path, int descriptor, uint64_t bytes_per_sync,
                 char* window)
       : path_(std::move(path)),
@@ -52,7 +51,7 @@ class PosixMmapFile final : public WritableFile {
         descriptor_(descriptor),
         window_(window) {}
   ~PosixMmapFile() override {
-    // There is nobody left to tell; the interface says so.
+    // The error cannot be reported; the interface says so.
     if (descriptor_ >= 0) Close().IgnoreError();
   }
   PosixMmapFile(const PosixMmapFile&) = delete;
@@ -97,10 +96,10 @@ class PosixMmapFile final : public WritableFile {
     Status status = CheckUsable();
     munmap(window_, kWindowBytes);
     window_ = nullptr;
-    // Zeros at the end would be taken for the end of the log, but other tools
-    // need not know that. Blocks behind the end go as well.
-    // In a child made by fork() the file is the parent's, which may have gone
-    // on.
+    // Zeros at the end would be read as the end of the log, but other tools
+    // need not know that. Blocks after the end are freed as well.
+    // In a child created by fork() the file belongs to the parent, which may
+    // have appended since.
     if (owner_ == getpid() &&
         ftruncate(descriptor_, static_cast<off_t>(size_)) != 0 && status.ok()) {
       status = Fail("ftruncate", errno);
@@ -113,22 +112,22 @@ class PosixMmapFile final : public WritableFile {
     return status;
   }
 
-  // Makes the file longer, by zeros.
+  // Extends the file by zeros.
   Status Reserve(uint64_t offset, uint64_t length) override {
     if (!CheckUsable().ok() || offset + length <= file_bytes_) {
       return Status::OK();
     }
     const int error = Extend(offset + length);
-    // What else is wrong Append will find.
+    // Append reports any other error.
     if (error != ENOSPC && error != EDQUOT) return Status::OK();
     return Error("allocate", error);
   }
 
   void Release() override {
-    // In a child made by fork() the file is the parent's, as in Close.
+    // In a child created by fork() the file belongs to the parent, as in Close.
     if (!CheckUsable().ok() || owner_ != getpid()) return;
-    // Nothing is stored behind the end of the file: the pages of the window
-    // that lose their blocks are not touched until these are back.
+    // Nothing is stored after the end of the file. The pages of the window that
+    // lose their blocks are not accessed until the blocks are allocated again.
     if (ftruncate(descriptor_, static_cast<off_t>(size_)) == 0) {
       file_bytes_ = size_;
     }
@@ -136,7 +135,7 @@ class PosixMmapFile final : public WritableFile {
 
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (descriptor_ < 0) return;
-    // A hint, as for PosixWritableFile.
+    // A hint, as in PosixWritableFile.
     sync_file_range(descriptor_, static_cast<off_t>(offset),
                     static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
   }
@@ -144,7 +143,7 @@ class PosixMmapFile final : public WritableFile {
   uint64_t Size() const override { return size_; }
 
  private:
-  // Sticky, for the reasons given for PosixWritableFile.
+  // Sticky, for the reasons given in PosixWritableFile.
   Status Fail(const char* call, int error_number) {
     failure_ = Error(call, error_number);
     return failure_;
@@ -161,8 +160,8 @@ class PosixMmapFile final : public WritableFile {
     return failure_;
   }
 
-  // Makes blocks from the end of the file up to `end`. 0, or errno; then the
-  // file is as it was, or longer by zeros.
+  // Allocates blocks from the end of the file up to `end`. Returns 0, or errno.
+  // After an error the file is unchanged, or longer by zeros.
   int Extend(uint64_t end) {
     const int error =
         AllocateBlocks(descriptor_, 0, file_bytes_, end - file_bytes_);
@@ -170,7 +169,7 @@ class PosixMmapFile final : public WritableFile {
     return error;
   }
 
-  // Maps the window behind the last byte.
+  // Maps the window after the last byte.
   Status NextWindow() {
     char* const next = MapWindow(descriptor_, window_end_);
     if (next == nullptr) return Fail("mmap", errno);
@@ -194,7 +193,8 @@ class PosixMmapFile final : public WritableFile {
   char* window_;  // The last one.
   uint64_t window_end_ = kWindowBytes;
   uint64_t size_ = 0;  // Appended.
-  // The file's size, at least. All of it has blocks, and only there is stored.
+  // A lower bound of the file's size. All of it has blocks, and stores go only
+  // there.
   uint64_t file_bytes_ = 0;
   uint64_t pushed_ = 0;
 };

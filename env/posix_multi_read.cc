@@ -15,8 +15,8 @@ namespace varve {
 
 namespace {
 
-// A batch goes in rounds of so many reads, of which so many bytes are read to
-// where they are not wanted, because of their alignment.
+// A batch is split into rounds. These limit a round's reads, and the bytes that
+// it reads into a bounce buffer because of their alignment.
 constexpr size_t kRoundReads = 1024;
 constexpr size_t kRoundBounceBytes = size_t{1} << 20;
 
@@ -25,7 +25,7 @@ void ReadPlainly(const RandomAccessFile& file, ReadRequest* request) {
                               &request->result, request->scratch);
 }
 
-// Whether offset, length and memory are such as the file wants them.
+// Returns true if offset, length and memory have the file's alignment.
 bool IsAligned(const ReadRequest& request, size_t mask) {
   return ((request.offset | request.length |
            reinterpret_cast<uintptr_t>(request.scratch)) &
@@ -42,14 +42,14 @@ class Round {
  public:
   bool empty() const { return entries_.empty(); }
 
-  // Takes a read in. False if this round has no place, or the file has no
-  // descriptor to give.
+  // Adds a read. Returns false if this round is full, or the file has no
+  // descriptor.
   bool Add(const RandomAccessFile& file, ReadRequest* request, size_t index);
-  // Does what was taken in. Calls done(index), if it is not null, for each.
+  // Performs the added reads. Calls done(index), if it is not null, for each.
   void Run(const std::function<void(size_t)>& done);
 
  private:
-  // A read that is taken in; its RingRead has the same index.
+  // An added read. Its RingRead has the same index.
   struct Entry {
     const RandomAccessFile* file;
     ReadRequest* request;
@@ -62,7 +62,7 @@ class Round {
   };
 
   void Finish(size_t i);
-  // Turns what the ring did into what the request wants. False if the ring did
+  // Completes the request from the ring's result. Returns false if the ring did
   // not do all of it.
   bool FinishFromRing(size_t i);
 
@@ -147,8 +147,8 @@ void Round::Run(const std::function<void(size_t)>& done) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!entries_[i].finished) finish(i);
   }
-  // Only now, when the round holds no descriptor: a Read may wait for one, and
-  // so may the other threads that hold some.
+  // Last, when the round holds no descriptor: a Read may wait for one, and so
+  // may the other threads that hold some.
   for (const Entry& entry : entries_) {
     if (entry.is_read) continue;
     ReadPlainly(*entry.file, entry.request);
@@ -174,16 +174,16 @@ void ReadAll(size_t count, const Requests& at,
     for (size_t i = 0; i < count; ++i) read_plainly(i);
     return;
   }
-  // Those are read at last, when the ring has nothing to do and no descriptor
-  // is held: the Read of a file that is not of this kind may do anything, even
-  // come here, and that of another one may wait for a descriptor.
+  // These are read last, when the ring is idle and no descriptor is held. The
+  // Read of a foreign file may do anything, even call this function. The Read
+  // of a native file may wait for a descriptor.
   std::vector<size_t> plain;
   {
     const ThreadScratch<Round, Round> round;
     for (size_t i = 0; i < count; ++i) {
       ReadRequest* const request = at(i, &file);
       if (round->Add(*file, request, i)) continue;
-      // What is in its way may be this round.
+      // The current round may be the obstacle. Run it and try again.
       if (!round->empty() && IsForRing(*request)) {
         round->Run(done);
         if (round->Add(*file, request, i)) continue;

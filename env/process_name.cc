@@ -15,7 +15,8 @@ namespace varve {
 
 namespace {
 
-// The number at the front of *text, which is taken off; 0 if there is none.
+// Removes the number at the front of *text and returns it, or 0 if there is
+// none.
 uint64_t TakeNumber(std::string_view* text) {
   uint64_t number = 0;
   const auto [end, error] =
@@ -39,7 +40,7 @@ ProcessState StateOf(uint64_t pid) {
   const ssize_t size = read(descriptor, bytes, sizeof(bytes));
   close(descriptor);
   std::string_view text(bytes, size > 0 ? static_cast<size_t>(size) : 0);
-  // The second field is in parentheses and may hold anything; the start is the
+  // The second field is in parentheses and may hold any text. The start is the
   // 22nd.
   constexpr int kFieldsAfterName = 20;
   const size_t name_end = text.rfind(')');

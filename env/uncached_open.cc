@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kAssumedBlockBytes = 4096;
 
-// The path without symbolic links, each component looked at by itself; empty
-// on an error.
+// Resolves symbolic links, one component at a time. Returns an empty path on an
+// error.
 std::string ResolvePath(const std::string& path, int depth = 0) {
   constexpr int kMaxDepth = 16;
   if (depth > kMaxDepth) return "";
@@ -54,7 +54,7 @@ std::string ResolvePath(const std::string& path, int depth = 0) {
   return resolved;
 }
 
-// A number that is the only content of a file; 0 if there is none.
+// Returns the number in a file that holds only a number, or 0 if there is none.
 size_t ReadNumber(const std::string& path) {
   const int descriptor =
       OpenDescriptor([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });

@@ -7,9 +7,9 @@ namespace varve {
 
 namespace {
 
-// C libraries have one of two functions of the name strerror_r: glibc's returns
-// the text, which may be a constant instead of the buffer; the one of POSIX, as
-// in musl, fills the buffer and returns 0 or an error.
+// C libraries have one of two functions named strerror_r. glibc's returns the
+// text, which may be a constant instead of the buffer. POSIX's, as in musl,
+// fills the buffer and returns 0 or an error.
 [[maybe_unused]] const char* TextOf(const char* text, const char* /*buffer*/) {
   return text;
 }

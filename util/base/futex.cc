@@ -12,9 +12,9 @@ namespace varve {
 
 namespace {
 
-// What is waited for takes some microseconds mostly, and sleeping costs both
-// sides more than that. Giving the processor away without sleeping gives it to
-// anybody, for long.
+// Most waits take some microseconds, and sleeping costs both sides more than
+// that. Yielding the processor without sleeping gives it to any other thread,
+// for a long time.
 constexpr int kSpins = 200;
 
 // Lets the processor's other hardware thread go first.
@@ -35,12 +35,12 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
                      uint32_t asleep, bool for_long) {
   uint32_t now = from;
   for (int i = for_long ? kSpins : 0; i < kSpins; ++i) {
-    // acquire pairs with the release of whoever changes the word.
+    // acquire: pairs with the release of the thread that changes the word.
     now = word->load(std::memory_order_acquire);
     if (now != from) return now;
     Pause();
   }
-  // acquire, as above, if the word has changed; of no use if it has not.
+  // acquire, as above, if the word has changed. It is not needed otherwise.
   if (!word->compare_exchange_strong(now, asleep, std::memory_order_acquire,
                                      std::memory_order_acquire)) {
     return now;
@@ -61,13 +61,13 @@ uint64_t FutexClockNanos() {
 }
 
 bool AwaitZeroUntil(std::atomic<uint32_t>* word, uint64_t deadline_ns) {
-  // A time on the clock of FUTEX_WAIT_BITSET, so that waiting again after a
-  // change of the word takes no longer.
+  // An absolute time on the clock of FUTEX_WAIT_BITSET, so that a second wait
+  // after a change of the word does not extend the limit.
   timespec until;
   until.tv_sec = static_cast<time_t>(deadline_ns / 1000000000);
   until.tv_nsec = static_cast<long>(deadline_ns % 1000000000);
   for (;;) {
-    // relaxed: see the declaration; nothing is read that another thread wrote
+    // relaxed: see the declaration. Nothing is read that another thread wrote
     // before.
     const uint32_t now = word->load(std::memory_order_relaxed);
     if (now == 0) return true;

@@ -49,7 +49,7 @@ Status::Status(Code code, const Slice& message, const Slice& detail)
   }
 }
 
-// Needs no initialization, and no destruction: others may still use it.
+// Needs no initialization, and no destruction: other objects may still use it.
 constinit Status::State Status::plain_not_found_{Code::kNotFound, false};
 
 Status::StatePtr Status::Copy(const StatePtr& state) {

@@ -25,11 +25,11 @@ char* Arena::AllocateSlow(size_t bytes, size_t alignment) {
   // relaxed: stored only under mu_, which this thread holds.
   Block* block = current_.load(std::memory_order_relaxed);
   if (block != nullptr) {
-    // Another thread may have brought a block while this one waited (B1).
+    // Another thread may have added a block while this one waited (B1).
     if (char* result = block->Take(bytes, alignment)) return result;
   }
   const size_t capacity = block_bytes_ - sizeof(Block);
-  // What is behind a block's header is aligned for 8 bytes in any case.
+  // The memory after a block's header is always aligned for 8 bytes.
   const size_t padding = alignment > kAlignment ? alignment - kAlignment : 0;
   if (bytes + padding > capacity / 4) {
     return AddBlock(bytes + padding)->Take(bytes, alignment);

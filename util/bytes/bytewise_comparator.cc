@@ -12,8 +12,9 @@ unsigned char ByteAt(const Slice& s, size_t i) {
   return static_cast<unsigned char>(s[i]);
 }
 
-// Adds one to the first byte at or behind `from` that has space for it and cuts
-// the key behind it. Leaves a key of nothing but 0xFF there as it is.
+// Adds one to the first byte at or after `from` that is below 0xFF, and
+// truncates the key after it. A key with only 0xFF from there on stays
+// unchanged.
 void BumpAndCut(std::string* key, size_t from) {
   for (size_t i = from; i < key->size(); ++i) {
     const unsigned char byte = ByteAt(*key, i);
@@ -50,8 +51,8 @@ class BytewiseComparatorImpl : public Comparator {
       start->resize(common + 1);
       return;
     }
-    // start_byte + 1 would be the limit itself: keep the byte, so that
-    // whatever follows it stays below the limit.
+    // start_byte + 1 would be the limit itself. Keep the byte, so that any
+    // bytes after it stay below the limit.
     BumpAndCut(start, common + 1);
   }
 
@@ -63,7 +64,7 @@ class BytewiseComparatorImpl : public Comparator {
 }  // namespace
 
 const Comparator* BytewiseComparator() {
-  // Without a destructor to run, it outlives every static object.
+  // Never destroyed, so it outlives every static object.
   static const BytewiseComparatorImpl* const kComparator =
       new BytewiseComparatorImpl;
   return kComparator;

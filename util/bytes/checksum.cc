@@ -2,14 +2,14 @@
 #include "util/bytes/checksum.h"
 
 #include <isa-l/crc.h>
-// For hash states on the stack; their layout is part of the library's ABI.
+// For hash states on the stack. Their layout is part of the library's ABI.
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #if __has_include(<xxh_x86dispatch.h>)
-// Makes XXH3_64bits choose the widest vectors of the machine at run time.
+// Makes XXH3_64bits choose the machine's widest vectors at run time.
 #include <xxh_x86dispatch.h>
 #endif
 #endif
@@ -20,10 +20,9 @@ namespace varve {
 
 namespace {
 
-// ISA-L's CRC and the wide forms of XXH3 return with the upper halves of the
-// vector registers in use. Until those are cleared, every SSE instruction of
-// the thread, ours or our caller's, waits for them: XXH3 of 4 KiB in its SSE
-// form took 930 instead of 220 ns after a CRC (AMD EPYC with AVX-512).
+// ISA-L's CRC and the wide forms of XXH3 return with dirty upper halves of the
+// vector registers. Until these are cleared, every SSE instruction of the
+// thread, in Varve or in its caller, depends on them and is slow.
 #if defined(__x86_64__)
 __attribute__((target("avx"))) void ClearUpperHalvesWithAvx() {
   _mm256_zeroupper();

@@ -5,7 +5,7 @@ namespace varve {
 
 const char* GetVarint64PtrSlow(const char* p, const char* limit,
                                uint64_t* value) {
-  // Offsets and sizes mostly take two or three bytes.
+  // Most offsets and sizes take two or three bytes.
   if (limit - p >= 3) {
     const auto* const byte = reinterpret_cast<const unsigned char*>(p);
     const uint64_t low = (byte[0] & 0x7fu) | uint64_t{byte[1] & 0x7fu} << 7;

@@ -19,12 +19,12 @@ namespace {
 
 constexpr size_t kMaxRawBytes = size_t{1} << 30;
 
-// A byte of Snappy makes at most 22 raw bytes, one of LZ4 at most 255. Small
-// blocks are let through whatever they claim.
+// A byte of Snappy expands to at most 22 raw bytes, one of LZ4 to at most 255.
+// Small blocks may claim any size.
 constexpr size_t kMaxRatio = 300;
 constexpr size_t kAlwaysAllowedBytes = size_t{64} << 10;
-// Any block of a ZSTD frame, the shortest of which takes 4 bytes, makes at
-// most 128 KiB.
+// Any block of a ZSTD frame expands to at most 128 KiB. The shortest block
+// takes 4 bytes.
 constexpr size_t kZstdBlockRawBytes = size_t{128} << 10;
 constexpr size_t kZstdBlockMinBytes = 4;
 
@@ -36,7 +36,7 @@ struct FreeLz4Hc {
   void operator()(LZ4_streamHC_t* stream) const { LZ4_freeStreamHC(stream); }
 };
 
-// The ways to decode, fewer than the types.
+// The decoders. There are fewer than types.
 enum class Codec { kRaw, kSnappy, kLz4, kZstd, kNotBuiltIn };
 
 Codec CodecOf(CompressionType type) {
@@ -71,7 +71,7 @@ Status BadBody(CompressionType type, const char* problem) {
                             problem);
 }
 
-// Takes the raw size off the front of *body, in whichever form it has.
+// Removes the raw size from the front of *body, in either of its forms.
 bool GetRawSize(Codec codec, uint32_t format_version, Slice* body,
                 uint64_t* raw_bytes) {
   if (codec == Codec::kLz4 && format_version < 2) {
@@ -83,7 +83,7 @@ bool GetRawSize(Codec codec, uint32_t format_version, Slice* body,
   return true;
 }
 
-// Whether `packed`, the bytes behind the size, can make so many raw bytes.
+// Returns true if `packed`, the bytes after the size, can hold `raw_bytes`.
 bool IsPlausible(Codec codec, const Slice& packed, uint64_t raw_bytes) {
   if (raw_bytes > kMaxRawBytes) return false;
   if (codec != Codec::kZstd) {
@@ -111,7 +111,7 @@ bool UnpackLz4(const Slice& packed, const Slice& dictionary, char* out,
   return made >= 0 && static_cast<size_t>(made) == length;
 }
 
-// Each thread keeps a decoder: making one costs more than decoding most
+// Each thread keeps a decoder: creating one costs more than decoding most
 // blocks.
 struct ZstdDecoder {
   std::unique_ptr<ZSTD_DCtx, FreeZstd> context{ZSTD_createDCtx()};
@@ -178,7 +178,7 @@ Compressor::~Compressor() = default;
 
 bool Compressor::Compress(const Slice& raw, std::string* body) {
   if (raw.empty() || raw.size() > kMaxRawBytes) return false;
-  // The most that is still worth storing; the encoders give up beyond it.
+  // The largest body that is worth storing. The encoders give up beyond it.
   const size_t max_body_bytes = raw.size() - raw.size() / 8 - 1;
   const size_t prefix_bytes =
       type_ == CompressionType::kSnappy ? 0 : VarintLength(raw.size());
@@ -196,7 +196,7 @@ bool Compressor::Compress(const Slice& raw, std::string* body) {
 size_t Compressor::CompressBehind(size_t prefix_bytes, size_t max_bytes,
                                   const Slice& raw, std::string* body) {
   const bool is_snappy = type_ == CompressionType::kSnappy;
-  // Snappy cannot be told to stop.
+  // Snappy's output cannot be limited.
   body->resize(is_snappy ? snappy::MaxCompressedLength(raw.size())
                          : prefix_bytes + max_bytes);
   char* out = body->data() + prefix_bytes;
@@ -214,7 +214,7 @@ size_t Compressor::CompressBehind(size_t prefix_bytes, size_t max_bytes,
         state_->lz4.get(), raw.data(), out, raw_int, max_int, acceleration));
   }
   if (state_->lz4hc != nullptr) {
-    // Resetting the stream forgets earlier blocks without clearing 256 KiB.
+    // Resetting the stream discards earlier blocks without clearing 256 KiB.
     LZ4_streamHC_t* stream = state_->lz4hc.get();
     LZ4_resetStreamHC_fast(stream, has_level ? level_ : LZ4HC_CLEVEL_DEFAULT);
     return static_cast<size_t>(
@@ -271,7 +271,8 @@ Status UncompressInto(CompressionType type, uint32_t format_version,
       if (decoded && length > 0) memcpy(out, body.data(), length);
       break;
     case Codec::kSnappy: {
-      // Snappy fills what the body claims: look again rather than overrun.
+      // Snappy writes as many bytes as the body claims, so check again before
+      // it could overrun the buffer.
       size_t claimed_bytes;
       decoded = snappy::GetUncompressedLength(body.data(), body.size(),
                                               &claimed_bytes) &&

@@ -35,8 +35,8 @@ constexpr uint64_t kPrime64C = 0x165667B19E3779F9;
 constexpr uint64_t kPrime64D = 0x85EBCA77C2B2AE63;
 constexpr uint64_t kPrime64E = 0x27D4EB2F165667C5;
 
-// Long keys are read in stripes; the n-th stripe of a block meets the secret
-// 8 * n bytes in, so a block ends where the secret would run out.
+// Long keys are read in stripes. The n-th stripe of a block uses the secret
+// from byte 8 * n on, so a block ends where the secret would run out.
 constexpr size_t kLanes = 8;
 constexpr size_t kStripeBytes = 8 * kLanes;
 constexpr size_t kStripesPerBlock = (kSecretBytes - kStripeBytes) / 8;
@@ -105,7 +105,7 @@ uint64_t HashStripes(const char* p, size_t n) {
     AddStripe(lanes, p, 8 * i);
     p += kStripeBytes;
   }
-  // What is left over is hashed as the last whole stripe, overlapping.
+  // The rest is hashed as the last whole stripe, with an overlap.
   if (p != end) AddStripe(lanes, end - kStripeBytes, 121);
   uint64_t sum = n * kPrime64A;
   for (size_t i = 0; i < kLanes / 2; i++) {

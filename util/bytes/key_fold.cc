@@ -14,17 +14,17 @@ namespace {
 constexpr auto kOptions = static_cast<utf8proc_option_t>(
     UTF8PROC_CASEFOLD | UTF8PROC_COMPOSE | UTF8PROC_STABLE);
 
-// Longer texts are folded in memory of the heap.
+// Longer texts are folded in heap memory.
 constexpr size_t kStackCharacters = 256;
 
-// Calls use(bytes, size) with the folded text. False as FoldUnicode.
+// Calls use(bytes, size) with the folded text. Returns false as FoldUnicode.
 template <typename Use>
 bool WithUnicodeFolded(const Slice& text, Use use) {
   CountPath(PathCounter::kUnicodeFold);
   const auto* const bytes =
       reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
-  // One more: what encodes in place ends the text by a zero byte.
+  // One more: encoding in place appends a zero byte.
   utf8proc_int32_t stack[kStackCharacters + 1];
   std::unique_ptr<utf8proc_int32_t[]> heap;
   utf8proc_int32_t* characters = stack;

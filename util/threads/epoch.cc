@@ -27,7 +27,7 @@ int Membarrier(int command) {
   return static_cast<int>(syscall(SYS_membarrier, command, 0, 0));
 }
 
-// Whether the kernel has the barrier; the process is then registered for it.
+// Returns true if the kernel has the barrier, and registers the process for it.
 bool HasMembarrier() {
   static const bool has = [] {
     const int commands = Membarrier(MEMBARRIER_CMD_QUERY);
@@ -39,8 +39,8 @@ bool HasMembarrier() {
 
 void BarrierOfAllThreads() {
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-  // It cannot fail once registered, unless somebody forbids it under way. To
-  // go on would be to free what readers use.
+  // It cannot fail after registration, unless a filter forbids it later. To
+  // continue would free objects that readers use.
   fprintf(stderr, "varve: the kernel takes membarrier back\n");
   abort();
 }
@@ -92,17 +92,18 @@ class Limbo {
  private:
   // Closes the open batch.
   Batch* CloseLocked() VARVE_REQUIRES(mu_);
-  // The barrier of a closed batch.
+  // Runs the barrier of a closed batch.
   void Arm(Batch* batch) VARVE_EXCLUDES(mu_);
-  // Frees what no reader can know any more, up to the batch of this number.
+  // Frees objects that no reader can know any more, up to the batch of this
+  // number.
   void FreeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
-  // Null if there is none.
+  // Returns null if there is none.
   Batch* TakeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
   void Finish(Batch* batch) VARVE_EXCLUDES(mu_);
 
   Mutex mu_;
   std::vector<Retired> open_ VARVE_GUARDED_BY(mu_);
-  // Closed, by number. What an arming or running batch holds is its thread's.
+  // Closed, by number. The thread that arms or runs a batch owns its contents.
   std::list<Batch> batches_ VARVE_GUARDED_BY(mu_);
   uint64_t last_number_ VARVE_GUARDED_BY(mu_) = 0;
   size_t count_ VARVE_GUARDED_BY(mu_) = 0;
@@ -222,7 +223,7 @@ size_t Limbo::Count() {
   return count_;
 }
 
-// Never destroyed: threads may retire until the very end.
+// Never destroyed: threads may retire until process exit.
 Limbo& TheLimbo() {
   static Limbo* const limbo = new Limbo;
   return *limbo;
@@ -242,7 +243,7 @@ void HeavyBarrier() {
     return;
   }
   if constexpr (!kThreadSanitizer) {
-    // seq_cst: what was stored before comes before what is loaded after.
+    // seq_cst: earlier stores come before later loads.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 }

@@ -8,7 +8,7 @@
 namespace varve {
 
 // All watchers of the process. Its mutex is held during fork(), so that the
-// list is whole in the child.
+// list is consistent in the child.
 class ForkWatchList {
  public:
   static ForkWatchList& Get() {
@@ -33,7 +33,7 @@ class ForkWatchList {
 
  private:
   ForkWatchList() {
-    // Without memory for it, children are as they would be without this.
+    // Without memory for it, children are not notified.
     static_cast<void>(pthread_atfork(&Before, &InParent, &InChild));
   }
 

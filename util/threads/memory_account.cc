@@ -20,11 +20,11 @@ constinit std::atomic<bool> memory_accounting_is_atomic{false};
 
 namespace {
 
-// How many accounts a new thread looks at for one that it can take over.
+// The number of accounts that a new thread examines for one to take over.
 constexpr size_t kMaxTakeSteps = 64;
 
 struct Accounts {
-  // Taken last: whoever allocates may hold any other.
+  // Taken last: a thread that allocates may hold any other mutex.
   Mutex mutex;
   std::vector<MemoryAccount*> all VARVE_GUARDED_BY(mutex);
   size_t hand VARVE_GUARDED_BY(mutex) = 0;  // Where the next look begins.
@@ -51,7 +51,7 @@ bool HasBalance(const MemoryAccount& account) {
 void Forget(MemoryAccount* account, uint64_t* past) {
   for (int k = 0; k < kMemoryKinds; ++k) {
     MemoryAccount::Own& own = account->own[k];
-    // relaxed, all: nobody else has the account (B2).
+    // relaxed, all: no other thread has the account (B2).
     past[k] += own.allocated.load(std::memory_order_relaxed);
     own.allocated.store(0, std::memory_order_relaxed);
     own.freed.store(0, std::memory_order_relaxed);
@@ -66,7 +66,7 @@ void EndAccount(void* ending) {
   current_memory_account = nullptr;
   Accounts& accounts = AllAccounts();
   MutexLock lock(&accounts.mutex);
-  // It may have got its name late.
+  // The thread may have got its name late.
   (void)pthread_getname_np(pthread_self(), account->name,
                            sizeof(account->name));
   account->ended = true;

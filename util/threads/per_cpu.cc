@@ -30,19 +30,19 @@ namespace varve {
 
 namespace {
 
-// Beyond what Linux can be built for.
+// More than Linux can be built for.
 constexpr size_t kMaxCpus = 1 << 15;
 
 #if VARVE_HAVE_RSEQ
-// Of the kernel's auxiliary vector, as <linux/auxvec.h> has it since 6.3: how
-// many bytes of a thread's area it fills.
+// An entry of the kernel's auxiliary vector, as in <linux/auxvec.h> since 6.3:
+// the number of bytes of a thread's area that the kernel fills.
 constexpr unsigned long kFeatureSizeEntry = 27;
 constexpr ptrdiff_t kCpuIdOffset = 4;
 constexpr ptrdiff_t kConcurrencyIdOffset = 24;
 #endif
 
-// One more than the last number of a list such as "0-3,8-11"; 0 if there is
-// none.
+// Returns one more than the last number of a list such as "0-3,8-11", or 0 if
+// there is none.
 size_t ListedCpus(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -62,8 +62,8 @@ size_t ListedCpus(const char* path) {
   return 0;
 }
 
-// The kernel's masks have a bit for each processor that may ever come, rounded
-// up, and tell how long they are.
+// The kernel's masks have a bit for each possible processor, rounded up, and
+// report their length.
 size_t CpusOfMask() {
   std::vector<unsigned long> mask(kMaxCpus / (8 * sizeof(unsigned long)));
   const long length =
@@ -97,8 +97,8 @@ const char* PerCpuPathName(PerCpuPath path) {
 PerCpuPath BestPerCpuPath() {
 #if VARVE_HAVE_RSEQ
   if (__rseq_size != 0) {
-    // The C library registers 32 bytes or more, also where it speaks of 20,
-    // and of a registered area the kernel fills what it knows of.
+    // The C library registers 32 bytes or more, even if it reports 20. The
+    // kernel fills the fields of a registered area that it knows.
     return getauxval(kFeatureSizeEntry) >= kConcurrencyIdOffset + 4
                ? PerCpuPath::kConcurrencyId
                : PerCpuPath::kCpuId;
@@ -127,7 +127,7 @@ void* ReserveZeroed(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  // A huge page would be used whole.
+  // A huge page would be resident as a whole.
   madvise(memory, bytes, MADV_NOHUGEPAGE);
   return memory;
 }

@@ -36,7 +36,7 @@ double BytesIn(uint64_t bytes_per_second, uint64_t time_us) {
          kMicrosPerSecond;
 }
 
-// At least one, so that every request comes to its end.
+// At least one, so that every request completes.
 uint64_t Capacity(uint64_t bytes_per_second, uint64_t period_us) {
   constexpr double kMaxBytes = 1e18;
   const double bytes = BytesIn(bytes_per_second, period_us);
@@ -92,7 +92,7 @@ void TokenBucket::Request(uint64_t bytes, Priority priority) {
   MutexLock lock(&mutex_);
   ++requests_[IndexOf(priority)];
   while (bytes > 0) {
-    // More than the bucket holds would never be there.
+    // The bucket never holds more than its capacity.
     const uint64_t piece = std::min(bytes, capacity_bytes_);
     RequestPiece(piece, priority);
     bytes_through_[IndexOf(priority)] += piece;
@@ -121,7 +121,7 @@ void TokenBucket::RequestPiece(uint64_t bytes, Priority priority) {
     Refill();
     Grant();
   }
-  // Somebody must look at the clock.
+  // One waiter must be the timekeeper.
   if (!has_timekeeper_) {
     std::deque<Waiter*>* const queue = NextQueue();
     if (queue != nullptr) queue->front()->wake.Signal();

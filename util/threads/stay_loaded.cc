@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstdint>
 
-// Weak: a program that is linked statically has none, and needs none.
+// Weak: a statically linked program has none, and needs none.
 #pragma weak dlopen
 
 namespace varve {
@@ -38,9 +38,9 @@ int IsHolder(dl_phdr_info* info, size_t /*info_bytes*/, void* argument) {
 
 void StayLoaded() {
   static constinit std::atomic<bool> asked{false};
-  // relaxed, both: whether the library stays loaded orders nothing. Without
-  // waiting for the first caller: it may wait for the dynamic linker's lock,
-  // which a caller inside a library's constructor holds.
+  // relaxed, both: whether the library stays loaded orders nothing. It does not
+  // wait for the first caller, which may wait for the dynamic linker's lock: a
+  // caller inside a library's constructor holds that.
   if (asked.load(std::memory_order_relaxed)) return;
   if (asked.exchange(true, std::memory_order_relaxed)) return;
   Search search = {.address = std::bit_cast<uintptr_t>(&asked)};
@@ -48,7 +48,7 @@ void StayLoaded() {
   // The program itself has the empty name.
   if (search.name == nullptr || search.name[0] == '\0') return;
   if (dlopen == nullptr) return;
-  // The handle is kept as well: it is one more reason to stay.
+  // The handle is kept too: it also keeps the object loaded.
   (void)dlopen(search.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 

@@ -13,7 +13,7 @@ ThreadArena* ThreadArena::Make(ArenaKind kind, size_t bytes) {
 void* ThreadArena::AllocateSlow(size_t bytes) {
   static_assert(sizeof(Piece) % kAlignment == 8);
   constexpr size_t kPieceHeader = sizeof(Piece) + 8;
-  // As much as there is already, so that the number of pieces stays small.
+  // At least the size of all pieces so far, so that their number stays small.
   const size_t size = std::max(bytes + kPieceHeader, bytes_);
   auto* const piece = new (::operator new(size))
       Piece{pieces_, NoteAllocated(MemoryKind::kIterator, size), size};
@@ -92,7 +92,7 @@ char* ArenaBuffer::Grow(size_t bytes, const char* kept, size_t kept_bytes) {
   std::unique_ptr<char[]> heap;
   char* data;
   if (memory_ != nullptr && bytes <= kMaxBytesInArena) {
-    // What is left behind stays taken: so it doubles.
+    // The old buffer stays allocated, so the size doubles.
     bytes = std::bit_ceil(std::max<size_t>(bytes, 1));
     data = static_cast<char*>(memory_->Allocate(bytes));
   } else {

@@ -6,8 +6,8 @@
 #include "util/base/check.h"
 #include "util/threads/stay_loaded.h"
 
-// The C++ runtime's own names: how compilers register the destructor of a
-// thread-local object, and what says which shared object it is of.
+// The C++ runtime's own names: the function that registers the destructor of a
+// thread-local object, and the handle that identifies the shared object.
 extern "C" {
 int __cxa_thread_atexit(void (*destroy)(void*), void* object,
                         void* shared_object) noexcept;
@@ -28,7 +28,7 @@ struct PendingCalls {
   bool running;
 };
 
-// Without a destructor: it is there until the thread's memory is freed.
+// It has no destructor, so it exists until the thread's memory is freed.
 constinit thread_local PendingCalls pending_calls = {};
 
 void RunPendingCalls(void* calls) {

@@ -32,8 +32,8 @@ void ThreadPool::SetThreads(int count) {
   DropInheritedJobs();
   if (count <= 0 || static_cast<size_t>(count) <= max_threads_) return;
   max_threads_ = static_cast<size_t>(count);
-  // Jobs that wait for a thread under the old limit need not any longer. A
-  // failure leaves them to the threads that there are.
+  // Jobs that wait for a thread because of the old limit need not wait any
+  // more. On failure the existing threads run them.
   const size_t wanted = queue_.size() + running_jobs_;
   while (threads_.size() < wanted && StartThread() == 0) {
   }
@@ -42,8 +42,8 @@ void ThreadPool::SetThreads(int count) {
 Status ThreadPool::Schedule(std::function<void()> job) {
   MutexLock lock(&mu_);
   DropInheritedJobs();
-  // Counted by jobs, not by sleeping threads: a thread that was signalled but
-  // did not wake yet must not be taken for idle.
+  // Counts jobs, not sleeping threads: a thread that was signalled but has not
+  // woken yet is not idle.
   const size_t wanted = queue_.size() + running_jobs_ + 1;
   if (threads_.size() < wanted && !stopping_) {
     const int error = StartThread();
@@ -79,7 +79,7 @@ void ThreadPool::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 void ThreadPool::DropInheritedJobs() {
   if (!is_inherited_) return;
   is_inherited_ = false;
-  // Not cleared: it may be half changed, and what a job holds is the parent's.
+  // Not cleared: it may be half changed, and its jobs belong to the parent.
   new (&queue_) std::deque<std::function<void()>>;
 }
 
@@ -109,7 +109,7 @@ void ThreadPool::PrepareThread(size_t thread_index) const {
   const std::string number = std::to_string(thread_index);
   std::string name = options_.name.substr(0, kMaxNameBytes - number.size());
   name += number;
-  // Name and priority are courtesies: a refusal changes nothing that matters.
+  // Name and priority are optional: a refusal has no effect that matters.
   (void)pthread_setname_np(pthread_self(), name.c_str());
   if (options_.lower_cpu_priority) {
     // On Linux a nice value belongs to a thread, not to the whole process.
@@ -128,7 +128,7 @@ void ThreadPool::Run() {
     running_jobs_++;
     mu_.Unlock();
     job();
-    // What the job captured goes before the pool may be called idle.
+    // The job's captures are destroyed before the pool may report idle.
     job = nullptr;
     mu_.Lock();
     running_jobs_--;

@@ -41,9 +41,9 @@ ThreadRecord* TakeRecord() {
     return record;
   }
   record = new ThreadRecord;
-  // The first time this asks the kernel, before anybody relies on the answer.
+  // The first call asks the kernel, before any thread relies on the answer.
   record->fenced = EpochFenced();
-  // relaxed: all who add hold the mutex.
+  // relaxed: all threads that add hold the mutex.
   record->next_record = thread_records.load(std::memory_order_relaxed);
   // T6. release: pairs with the acquire in ForEachThreadRecord; acquire: pairs
   // with the fetch_add of HeavyBarrier under ThreadSanitizer.
@@ -68,13 +68,13 @@ Mutex& ThreadRegistryMutex() {
 }
 
 ThreadRecord* RegisterThread() {
-  // Never destroyed, as the mutex.
+  // Never destroyed, like the mutex.
   [[maybe_unused]] static const auto* const watch = new RegistryWatch;
   ThreadRecord* record = TakeRecord();
   current_thread_record = record;
-  // Where the system gives up after some rounds of destructors, the record
-  // stays with the dead thread: its slots are emptied by the next install or by
-  // the owner's end, and its memory is lost.
+  // If the system gives up after some rounds of destructors, the record stays
+  // with the dead thread. The next install or the owner's end empties its
+  // slots, and its memory is lost.
   CallAtThreadExit(&HandBack, record);
   return record;
 }

@@ -14,7 +14,8 @@ std::vector<SlotOwner*>& Owners() VARVE_REQUIRES(ThreadRegistryMutex()) {
   return *owners;
 }
 
-// Calls function(owner, slot) for what slots the thread has of live owners.
+// Calls function(owner, slot) for each slot that the thread has of a live
+// owner.
 template <typename Function>
 void ForEachSlot(ThreadRecord* record, Function function)
     VARVE_REQUIRES(ThreadRegistryMutex()) {
