@@ -13,8 +13,8 @@ namespace varve {
 
 namespace {
 
-// Enough for every common device; what is assumed where the kernel (before
-// 6.1) or the file system does not say.
+// Enough for every common device. It is assumed if the kernel (before 6.1) or
+// the file system does not report the alignment.
 constexpr size_t kAssumedAlignment = 4096;
 constexpr size_t kMinAlignment = 512;
 constexpr size_t kMaxRememberedDirectories = 1024;
@@ -22,7 +22,7 @@ constexpr size_t kMaxRememberedDirectories = 1024;
 size_t Ask(int descriptor) {
 #ifdef STATX_DIOALIGN
   struct statx info = {};
-  // The system call itself: the C library's header has an older structure.
+  // A direct system call: the C library's header has an older structure.
   if (syscall(SYS_statx, descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN,
               &info) == 0 &&
       (info.stx_mask & STATX_DIOALIGN) != 0) {
@@ -48,7 +48,7 @@ size_t DirectIoAlignment::Get(const std::string& path, int descriptor) {
   }
   const size_t alignment = Ask(descriptor);
   MutexLock lock(&mu_);
-  // A program that opens databases without end must not fill the memory.
+  // Bounds the memory of a program that opens databases without end.
   if (by_directory_.size() >= kMaxRememberedDirectories) by_directory_.clear();
   by_directory_[directory] = alignment;
   return alignment;

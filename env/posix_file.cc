@@ -21,18 +21,19 @@ namespace varve {
 
 namespace {
 
-// Appends gathered in memory before a write(): large enough to make the call
-// cheap for each byte, small enough to stay in the second-level cache.
+// Appends are buffered in memory before a write(). The buffer is large enough
+// to make the call cheap for each byte, and small enough to stay in the
+// second-level cache.
 constexpr size_t kWriteBufferBytes = size_t{64} << 10;
 
-// A file is synced often if it was that many times, after few bytes each.
+// A file counts as synced often after this many syncs of few bytes each.
 constexpr int kSmallSyncsBeforeFill = 8;
 
-// The usual page; on machines with larger ones only speed is lost.
+// The usual page size. On machines with larger pages only speed is lost.
 constexpr uint64_t kPageBytes = 4096;
 
 // An unaligned direct read goes through a buffer of at most this size. The
-// thread keeps what most blocks need.
+// thread keeps a buffer that is large enough for most blocks.
 constexpr size_t kBounceBufferBytes = size_t{1} << 20;
 constexpr size_t kKeptBounceBytes = size_t{64} << 10;
 
@@ -43,10 +44,10 @@ Status ErrorAt(const char* call, const std::string& path, uint64_t offset,
       error_number);
 }
 
-// Reads `count` bytes or as many as there are, or stops with `least`; returns
-// the number of bytes, or -1 with errno set. `alignment` is that of the
-// descriptor: after a direct read of an odd length the end is reached, and
-// asking again from there would be refused.
+// Reads `count` bytes, or fewer at the end of the file, and may stop after
+// `least`. Returns the number of bytes, or -1 with errno set. `alignment` is
+// the descriptor's: a direct read of an odd length has reached the end, and
+// another read from there would be refused.
 ssize_t ReadFully(int descriptor, char* scratch, size_t least, size_t count,
                   uint64_t offset, size_t alignment) {
   size_t done = 0;
@@ -125,7 +126,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   }
 
   void Prefetch(uint64_t offset, size_t count) const override {
-    // Direct reads do not look into the page cache.
+    // Direct reads do not use the page cache.
     if (alignment_ != 1) return;
     // A hint: its failure changes nothing.
     posix_fadvise(descriptor_, static_cast<off_t>(offset),
@@ -140,7 +141,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   int AcquireDescriptor() const override { return descriptor_; }
 
  private:
-  // Reads the aligned blocks around the range and copies what was asked for.
+  // Reads the aligned blocks around the range and copies the requested bytes.
   Status ReadThroughCopy(uint64_t offset, size_t count, Slice* result,
                          char* scratch) const {
     if (count > static_cast<uint64_t>(INT64_MAX) ||
@@ -191,7 +192,7 @@ class PosixWritableFile final : public WritableFile {
         sync_ahead_bytes_(options.sync_ahead_bytes),
         descriptor_(descriptor) {}
   ~PosixWritableFile() override {
-    // There is nobody left to tell; the interface says so.
+    // The error cannot be reported; the interface says so.
     if (descriptor_ >= 0) Close().IgnoreError();
   }
   PosixWritableFile(const PosixWritableFile&) = delete;
@@ -236,20 +237,19 @@ class PosixWritableFile final : public WritableFile {
 
   Status Close() override {
     if (descriptor_ < 0) return CheckUsable();
-    // In a child made by fork() the file is still the parent's to write and to
-    // cut, and what is buffered here the parent writes as well.
+    // In a child created by fork() only the parent may write and truncate the
+    // file. It also writes the data that are buffered here.
     Status status = owner_ == getpid() ? Flush() : Status::OK();
-    // Gives back the preallocated space behind the end, and what was filled
-    // there. Kept, it would only cost space, so a failure is not worth an
-    // error.
+    // Frees the preallocated and zero-filled space after the end. If that
+    // fails, it only costs space, so no error is returned.
     if (std::max(allocated_end_, filled_end_) > written_bytes_ && status.ok() &&
         owner_ == getpid()) {
       const int ignored =
           ftruncate(descriptor_, static_cast<off_t>(written_bytes_));
       static_cast<void>(ignored);
     }
-    // On Linux the descriptor is gone even when close reports EINTR. Another
-    // try could close somebody else's.
+    // On Linux the descriptor is closed even if close reports EINTR. A second
+    // close could close another thread's descriptor.
     if (close(descriptor_) != 0 && errno != EINTR && status.ok()) {
       status = ErrorAt("close", path_, written_bytes_, errno);
     }
@@ -277,7 +277,7 @@ class PosixWritableFile final : public WritableFile {
   }
 
   void Release() override {
-    // In a child made by fork() the file may have been written to since.
+    // In a child created by fork() the parent may have written since.
     if (descriptor_ < 0 || owner_ != getpid()) return;
     if (ftruncate(descriptor_, static_cast<off_t>(written_bytes_)) != 0) return;
     allocated_end_ = written_bytes_;
@@ -286,8 +286,7 @@ class PosixWritableFile final : public WritableFile {
 
   void RangeSync(uint64_t offset, uint64_t length) override {
     if (descriptor_ < 0) return;
-    // A hint: a file system that cannot do it, or a failing device, will be
-    // found out by Sync.
+    // A hint: errors are ignored here, and Sync reports a failing device.
     sync_file_range(descriptor_, static_cast<off_t>(offset),
                     static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
   }
@@ -295,9 +294,9 @@ class PosixWritableFile final : public WritableFile {
   uint64_t Size() const override { return written_bytes_ + buffered_bytes_; }
 
  private:
-  // After a failed write or sync nobody knows what the file holds, and the
-  // kernel may have dropped the dirty pages: a later success would be a lie.
-  // So the first error is the answer to everything that follows.
+  // After a failed write or sync the contents of the file are unknown, and the
+  // kernel may have dropped the dirty pages. A retry could falsely succeed, so
+  // the first error is sticky for this file.
   Status Fail(Status status) {
     failure_ = status;
     return status;
@@ -323,9 +322,9 @@ class PosixWritableFile final : public WritableFile {
     return Status::OK();
   }
 
-  // A write behind the end, or into space that was only allocated, changes what
-  // the file system has to remember, and the sync that follows waits for its
-  // journal. Over zeros that are there it changes nothing but them.
+  // A write after the end, or into space that was only allocated, changes file
+  // system metadata, and the next sync waits for the journal. A write over
+  // existing zeros changes only the data.
   void FillAhead() {
     const bool small = written_bytes_ - synced_bytes_ <= sync_ahead_bytes_ / 16;
     synced_bytes_ = written_bytes_;
@@ -337,17 +336,17 @@ class PosixWritableFile final : public WritableFile {
     const auto zeros = std::make_unique<char[]>(sync_ahead_bytes_);
     const ssize_t n = pwrite(descriptor_, zeros.get(), sync_ahead_bytes_,
                              static_cast<off_t>(start));
-    // Only speed depends on it. After an error fdatasync has the last word.
+    // Only speed depends on it. After an error fdatasync decides.
     filled_end_ = start + (n > 0 ? static_cast<uint64_t>(n) : 0);
     if (n <= 0) small_syncs_ = 0;
   }
 
-  // Keeps the kernel from hoarding dirty pages, which one sync would have to
-  // wait for all at once.
+  // Keeps the kernel from accumulating dirty pages for which one sync would
+  // have to wait.
   void PushWrittenPages() {
     if (bytes_per_sync_ == 0) return;
-    // Without the last page: it may still grow, and on some devices a page
-    // that is being written cannot be changed before that is done.
+    // Without the last page: it may still grow. On some devices a page that is
+    // being written cannot be changed until the write is done.
     const uint64_t end = written_bytes_ & ~uint64_t{kPageBytes - 1};
     if (end - pushed_bytes_ < bytes_per_sync_) return;
     RangeSync(pushed_bytes_, end - pushed_bytes_);
@@ -383,7 +382,7 @@ class PosixDirectory final : public Directory {
   PosixDirectory& operator=(const PosixDirectory&) = delete;
 
   Status Sync() override {
-    // EINVAL is the answer of file systems that have nothing to sync.
+    // File systems that have nothing to sync return EINVAL.
     if (fsync(descriptor_) != 0 && errno != EINVAL) {
       return Status::FromErrno("fsync directory " + path_, errno);
     }
@@ -396,10 +395,11 @@ class PosixDirectory final : public Directory {
   const bool owns_;
 };
 
-// The descriptor, or -1 with errno set.
+// Returns the descriptor, or -1 with errno set.
 int OpenAt(int directory, const char* name, int flags) {
-  // A directory is what its user names, perhaps by a link; files are where the
-  // database made them. Not blocking counts for the opening of pipes only.
+  // The user names a directory, perhaps by a link. The database created the
+  // files itself, so links to files are refused. O_NONBLOCK only affects the
+  // opening of pipes.
   if ((flags & O_DIRECTORY) == 0) flags |= O_NOFOLLOW | O_NONBLOCK;
   return OpenDescriptor([&] {
     int opened;
@@ -435,8 +435,8 @@ Status PosixCreate(const FilePlace& place, int flags, int* descriptor) {
         !S_ISREG(info.st_mode)) {
       return PosixOpenRegular(place, flags, descriptor);
     }
-    // The old file may have other names. Without a name of its own in between
-    // a crash could leave neither file.
+    // The old file may have other names. Without a temporary name a crash could
+    // leave neither file.
     const std::string temporary = std::string(place.name) + ".dbtmp";
     const char* const name = temporary.c_str();
     fd = OpenAt(place.directory, name, flags | O_EXCL);

@@ -69,7 +69,7 @@ size_t BlockSizeOf(dev_t device) {
   const std::string link = "/sys/dev/block/" + std::to_string(major(device)) +
                            ":" + std::to_string(minor(device));
   std::string directory = ResolvePath(link);
-  // A partition's queue is that of the whole device, one directory up.
+  // A partition uses the whole device's queue, one directory up.
   for (int up = 0; up < 2 && !directory.empty(); ++up) {
     const size_t bytes = ReadNumber(directory + "/queue/logical_block_size");
     if (std::has_single_bit(bytes)) return bytes;

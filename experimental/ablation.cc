@@ -14,7 +14,7 @@ struct Switch {
   uint8_t (*get)(const AblationOptions&);
   void (*set)(AblationOptions*, uint8_t);
 
-  // Null if the field has a value that a cast has made.
+  // Returns null if the field has a value from a cast.
   const char* NameOf(const AblationOptions& options) const {
     const uint8_t value = get(options);
     return value < 3 ? values[value] : nullptr;

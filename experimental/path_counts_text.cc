@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Which variants have run: the property varve.ablation-path-counts.
+// Reports the variants that have run: the property varve.ablation-path-counts.
 
 #include <cstdint>
 
@@ -25,7 +25,7 @@ std::string AblationExperiment::PathCountsText(
     out += choices.ValueName(field);
     out += ' ' + std::to_string(count) + '\n';
   };
-  // The count of a field's variant that has no part of its own to ask.
+  // Returns the count of a variant that has no component of its own to ask.
   const auto count = [](auto mode, PathCounter production,
                         PathCounter baseline) {
     return PathCount(IsProduction(mode) ? production : baseline);

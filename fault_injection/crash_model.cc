@@ -26,7 +26,7 @@ std::string Normalize(const std::string& path) {
   return result;
 }
 
-// Of a normalized path.
+// Returns the parent of a normalized path.
 std::string Parent(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return "";
@@ -38,7 +38,7 @@ bool IsInside(const std::string& path, const std::string& directory) {
          path[directory.size()] == '/';
 }
 
-// Replaces the directory `source`, if *path is inside it, by `target`.
+// Replaces the directory `source` in *path by `target`, if *path is inside it.
 void Move(const std::string& source, const std::string& target,
           std::string* path) {
   if (IsInside(*path, source)) path->replace(0, source.size(), target);
@@ -281,8 +281,8 @@ Status CrashModel::Append(const FileRef& state, WritableFile* file,
                           const Slice& data) {
   MutexLock lock(&mu_);
   Status status = file->Append(data);
-  // Nothing may wait in the base's buffer: it would be written by a Close
-  // after the crash.
+  // No data may wait in the base's buffer: a Close after the crash would write
+  // them.
   if (status.ok()) status = file->Flush();
   if (status.ok()) state->size = std::max(state->size, file->Size());
   return status;
@@ -331,7 +331,7 @@ Status CrashModel::Crash(const CrashOptions& options) {
   std::set<const FileState*> done;
   for (const auto& [path, state] : files_) {
     if (!status.ok()) break;
-    // A file of two names is damaged once.
+    // A file with two names is damaged once.
     if (!done.insert(state.get()).second) continue;
     status = LoseBytes(path, *state, options, &random);
   }
@@ -342,8 +342,8 @@ Status CrashModel::Crash(const CrashOptions& options) {
 
 Status CrashModel::UndoOperations(const CrashOptions& options, Random* random) {
   if (!options.drop_directory_entries) return Status::OK();
-  // Now and then all survive or none does: the ends of the range would be
-  // rare otherwise.
+  // Sometimes all or none survive: the ends of the range would be rare
+  // otherwise.
   const uint64_t survivors_of_4 =
       options.lose_everything_unsynced ? 0 : random->Uniform(5);
   std::set<uint64_t> undone;
@@ -402,8 +402,8 @@ Status CrashModel::RestoreDisplaced(const Operation& operation) {
       break;
   }
   if (operation.displaced_state != nullptr) {
-    // Apart from its other names, if it has any: the base cannot give a file
-    // its name back, only its bytes.
+    // Separate from its other names, if it has any: the base can only restore
+    // the file's bytes, not its name.
     files_[operation.target] = operation.displaced_state;
   }
   return WriteStringToFile(base_, operation.displaced_bytes, operation.target,

@@ -25,7 +25,7 @@ class FaultInjectionEnv::Core {
   explicit Core(Env* target) : model_(target), target_(target) {}
 
   // Counts an operation and decides whether it fails. A handle passes the
-  // generation it was opened in.
+  // generation in which it was opened.
   Status Begin(FileOperation kind, const std::string& path)
       VARVE_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
@@ -60,7 +60,7 @@ class FaultInjectionEnv::Core {
     MutexLock lock(&mu_);
     return failure_options_.partial_append;
   }
-  // Whether a handle may still change its file.
+  // Returns true if a handle may still change its file.
   bool IsActive(uint64_t handle_generation) const VARVE_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     return active_ && handle_generation == generation_;
@@ -88,7 +88,7 @@ class FaultInjectionEnv::Core {
   std::string path_filter_ VARVE_GUARDED_BY(mu_);
   std::array<uint64_t, kKindCount> counts_ VARVE_GUARDED_BY(mu_) = {};
   uint64_t failure_count_ VARVE_GUARDED_BY(mu_) = 0;
-  // The plan; no kinds means that there is none.
+  // The fault plan. No kinds means that there is none.
   OperationMask failing_kinds_ VARVE_GUARDED_BY(mu_) = 0;
   uint64_t operations_until_failure_ VARVE_GUARDED_BY(mu_) = 0;
   Status error_ VARVE_GUARDED_BY(mu_);
@@ -192,7 +192,7 @@ class FaultInjectionEnv::Core::RandomAccess final : public RandomAccessFile {
   }
   void MultiRead(ReadRequest* requests, size_t count) const override {
     // Runs of requests that do not fail stay together, so that the target's
-    // way to do many at once is used.
+    // batched reads are used.
     size_t start = 0;
     for (size_t i = 0; i < count; ++i) {
       Status status = core_->Begin(kReadOperation, path_, generation_);
@@ -231,7 +231,7 @@ class FaultInjectionEnv::Core::Writable final : public WritableFile {
     Status status = core_->Begin(kWriteOperation, path_, generation_);
     if (status.ok()) return core_->model()->Append(state_, file_.get(), data);
     if (core_->IsActive(generation_) && core_->LeavesPartialAppends()) {
-      // The caller gets the injected error whatever becomes of this.
+      // The caller gets the injected error, whatever the result is.
       core_->model()
           ->Append(state_, file_.get(), Slice(data.data(), data.size() / 2))
           .IgnoreError();
@@ -239,7 +239,7 @@ class FaultInjectionEnv::Core::Writable final : public WritableFile {
     return status;
   }
   Status Flush() override {
-    // The model leaves nothing to flush; a closed file is told apart.
+    // The model leaves nothing to flush. A closed file is detected.
     Status status = core_->Begin(kWriteOperation, path_, generation_);
     return status.ok() ? file_->Flush() : status;
   }
@@ -251,7 +251,7 @@ class FaultInjectionEnv::Core::Writable final : public WritableFile {
   }
   Status Close() override {
     Status status = core_->Begin(kCloseOperation, path_, generation_);
-    // As with close(), the handle is gone even if there is an error.
+    // As with close(), the handle is closed even if there is an error.
     Status closed = file_->Close();
     return status.ok() ? closed : status;
   }
@@ -314,7 +314,7 @@ class FaultInjectionEnv::Core::InfoLogger final : public Logger {
         FormatLogLine(level, core_->target()->NowMicros(), format, arguments);
     if (!core_->IsActive(generation_)) return;
     MutexLock lock(&mu_);
-    // Logging must not fail anybody.
+    // Logging must not fail its caller.
     core_->model()->Append(state_, file_.get(), line).IgnoreError();
   }
 

@@ -20,9 +20,9 @@ void Histogram::Merge(const Histogram& other) {
 void Histogram::SetSummary(uint64_t sum_modulo, uint64_t min, uint64_t max) {
   min_ = min;
   max_ = max;
-  // Of the numbers with these lowest bits, the sum is the first that is not
-  // below what the buckets hold at least. One that is a little below was read
-  // while values were recorded, which the buckets have and the sum has not.
+  // The sum is the first number with these lowest bits that is not below the
+  // minimum total of the buckets. A sum that is a little below was read while
+  // values were recorded: the buckets include them and the sum does not.
   __extension__ using Wide = unsigned __int128;
   Wide least = 0;
   for (size_t i = 0; i < kBuckets; ++i) {
@@ -60,7 +60,7 @@ uint64_t Histogram::Percentile(double percent) const {
       position >= static_cast<double>(count_)
           ? count_
           : std::max<uint64_t>(1, static_cast<uint64_t>(position));
-  // The ends are known exactly; a bucket's middle may lie beyond them.
+  // The ends are known exactly. A bucket's middle may be outside them.
   if (rank == count_) return max_;
   uint64_t seen = 0;
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {

@@ -46,7 +46,7 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
   size_t RequiredAlignment() const override {
     return file_->RequiredAlignment();
   }
-  // The time of reads that others do is not known here.
+  // The duration of reads by other threads is not known here.
   int AcquireDescriptor() const override { return file_->AcquireDescriptor(); }
   void ReleaseDescriptor(size_t bytes_read) const override {
     if (bytes_read > 0) Count(bytes_read);

@@ -8,10 +8,11 @@ namespace varve {
 
 namespace {
 
-// Distances between two of the sample are even over [1, 127]: 64 on average.
+// Distances between two operations of the sample are uniform over [1, 127]: 64
+// on average.
 constexpr uint32_t kMaxDistance = 127;
 
-// Of Marsaglia's xorshift generators, that with shifts 13, 17, 5. Not 0.
+// Marsaglia's xorshift generator with shifts 13, 17, 5. Never 0.
 uint32_t NextRandom(uint32_t random) {
   random ^= random << 13;
   random ^= random >> 17;
@@ -26,8 +27,9 @@ uint32_t NewSeed() {
   return seed != 0 ? seed : 1;
 }
 
-// Moves on by the operations since the last time. Whether this one is of the
-// sample; a thread's first one never is, which is slow for other reasons.
+// Advances by the operations since the last call. Returns true if this one is
+// in the sample. A thread's first operation never is, since it is slow for
+// other reasons.
 bool TakeSample(ThreadMeasures* t) {
   const bool is_first = t->random == 0;
   if (is_first) t->random = NewSeed();
@@ -90,7 +92,7 @@ TimedMutexLock::TimedMutexLock(Mutex* mutex, StatisticsImpl* statistics,
 void SetPerfLevel(PerfLevel level) {
   ThreadMeasures& t = thread_measures;
   t.perf_level = level;
-  // The next operation is looked at, and finds how to go on.
+  // The next operation is examined, and decides how to continue.
   t.countdown_begin -= t.countdown - 1;
   t.countdown = 1;
 }

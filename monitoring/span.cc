@@ -105,7 +105,7 @@ LocalTrace::~LocalTrace() {
   queue_->kind_ = kind_;
   queue_->detail_ = detail_;
   queue_->max_spans_ = max_spans_;
-  // A chunk that was taken meanwhile is of this clock.
+  // A chunk that was taken since has this clock.
   // relaxed: this thread stores it.
   const SpanChunk* const chunk = queue_->chunk_.load(std::memory_order_relaxed);
   if (chunk != nullptr && chunk->kind != kind_) queue_->space_ = 0;

@@ -18,7 +18,7 @@ bool IsValid(Kind kind) {
   return static_cast<uint32_t>(kind) < static_cast<uint32_t>(Kind::kCount);
 }
 
-// A ticker whose events are those of another one, if it is one.
+// Returns the ticker that has the same events, if there is one.
 Ticker StoredAs(Ticker ticker) {
   switch (ticker) {
     case Ticker::kBlockCacheDataHit:
@@ -34,11 +34,11 @@ Ticker StoredAs(Ticker ticker) {
   }
 }
 
-// The cells whose sum a ticker is, each plus 1: its own, that of a part of it,
-// those of groups. Zeros behind the last of them.
+// The cells whose sum is the ticker, each plus 1: the ticker's own cell, the
+// cell of its part, and the cells of groups. Zeros fill the rest.
 using TickerCells = std::array<uint16_t, 3 + kCounterGroupCount>;
 
-// Of MultiGet alone, and so of all reads.
+// Returns the ticker of MultiGet alone that is part of the ticker of all reads.
 Ticker PartOf(Ticker ticker) {
   switch (ticker) {
     case Ticker::kNumberKeysRead:
@@ -81,7 +81,7 @@ const TickerCells& CellsOfTicker(Ticker ticker) {
   return all[static_cast<size_t>(ticker)];
 }
 
-// "varve.db.get.micros" as Prometheus wants it: "varve_db_get_micros".
+// Converts "varve.db.get.micros" to Prometheus's form "varve_db_get_micros".
 std::string PrometheusName(const char* name) {
   std::string text = name;
   std::replace(text.begin(), text.end(), '.', '_');
@@ -141,7 +141,7 @@ uint64_t StatisticsImpl::Baseline(size_t cell) const {
   // acquire: pairs with the release in Reset.
   if (!was_reset_.load(std::memory_order_acquire)) return 0;
   MutexLock lock(&reset_mutex_);
-  // relaxed: it changes under the mutex only.
+  // relaxed: it changes only under the mutex.
   return baseline_[cell].load(std::memory_order_relaxed);
 }
 
@@ -196,8 +196,8 @@ Histogram StatisticsImpl::Merged(HistogramType histogram) const {
     }
   }
   ForEachSet([&](const Cells::Cell* set) {
-    // relaxed: a count orders nothing. It may be that of a value whose bucket
-    // is another set's.
+    // relaxed: a count orders nothing. The sum may include a value whose bucket
+    // is in another set.
     sum += set[Cells::SumOf(index)].load(std::memory_order_relaxed);
     const size_t bounds = Cells::BoundsOf(index);
     // acquire, both: pairs with the release of the addition to a bucket.
@@ -223,7 +223,7 @@ Histogram StatisticsImpl::Merged(HistogramType histogram) const {
   }
   if (merged.Count() == 0) return merged;
   if (was_reset) {
-    // The bounds are those of all times; the buckets know better.
+    // The bounds cover all time. The buckets are more exact.
     min = std::max(min, Histogram::FirstOf(first));
     max = std::min(max, Histogram::LastOf(last));
   }
@@ -275,7 +275,7 @@ Status StatisticsImpl::GetHistogramByName(const Slice& name,
 
 void StatisticsImpl::Reset() {
   std::vector<Cells::Cell> counts(Cells::kCount);
-  // Of two at a time, the later one's sums are the greater ones.
+  // If two run at a time, the later one's sums are greater.
   MutexLock lock(&reset_mutex_);
   ForEachSet([&counts](const Cells::Cell* set) {
     FoldStatisticsSet(set, counts.data());
@@ -317,7 +317,7 @@ std::string StatisticsImpl::ToPrometheus() const {
     const auto histogram = static_cast<HistogramType>(i);
     const HistogramData data = histogramData(histogram);
     std::string name = PrometheusName(HistogramName(histogram));
-    // Times are in seconds there.
+    // Prometheus expects times in seconds.
     const bool is_time = HistogramUnit(histogram) != 1;
     const double scale = is_time ? 1e-6 : 1;
     if (is_time && name.ends_with("_micros")) name.resize(name.size() - 7);

@@ -14,7 +14,7 @@ uint64_t Load(const Cell& cell) {
   return cell.load(std::memory_order_relaxed);
 }
 
-// To cells that nobody else writes.
+// For cells to which no other thread writes.
 void Store(Cell* cell, uint64_t value) {
   // relaxed: as above.
   cell->store(value, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Names, units and levels of what is counted, and what the groups stand for.
+// Names, units and levels of all counters, and the tickers of the groups.
 
 #include <array>
 

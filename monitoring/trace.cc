@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The public face of tracing, and spans that cross threads.
+// The public interface of tracing, and spans that cross threads.
 //
-// What has ended in a trace of one request is a list of nodes: spans that
-// crossed threads, and batches of local ones. Any thread pushes (compare-and-
-// swap, release); Collect takes the whole list (exchange, acquire) and leaves a
-// mark that turns later pushes away. A list of which everything is taken at
-// once cannot be confused by a node that comes back (ABA).
+// The ended spans of one request's trace form a Treiber stack. A node is a span
+// that crossed threads, or a batch of local spans. Any thread pushes
+// (compare-and-swap, release). Collect takes the whole list (exchange, acquire)
+// and leaves a mark that refuses later pushes. The list is only taken as a
+// whole, so a node that comes back (ABA) does no harm.
 
 #include "varve/trace.h"
 
@@ -29,7 +29,7 @@ struct Batch {
 struct Node {
   Node* next = nullptr;
   uint32_t parent = 0;
-  // Either a span, or with `batch` what hangs below the parent.
+  // A span, or with `batch` the spans below the parent.
   uint32_t id = 0;
   uint32_t thread = 0;
   SpanRecord span = {};
@@ -51,13 +51,13 @@ struct Trace {
   Trace& operator=(const Trace&) = delete;
   ~Trace() { Free(Take()); }
 
-  // Of a list that was collected.
+  // The mark of a list that was collected.
   static Node* Closed() {
     static Node closed;
     return &closed;
   }
-  // Counts spans that are to be added, as many as there is space for, and says
-  // how many; the others are dropped.
+  // Reserves space for `spans` spans in the trace's bound. Returns the number
+  // that fits. The others are dropped.
   uint32_t Reserve(uint32_t spans) {
     // relaxed: a bound.
     uint32_t count = span_count.load(std::memory_order_relaxed);
@@ -73,13 +73,13 @@ struct Trace {
     }
     return space;
   }
-  // What there is space for of a batch.
+  // Adds the part of a batch that fits.
   void Add(std::shared_ptr<const Batch> batch, uint32_t parent) {
     const auto count = static_cast<uint32_t>(batch->spans.size());
     const uint32_t space = Reserve(count);
     if (space == 0) return;
     if (space < count) {
-      // Parents stand before their children.
+      // Parents come before their children.
       auto part = std::make_shared<Batch>(*batch);
       part->spans.resize(space);
       batch = std::move(part);
@@ -90,7 +90,7 @@ struct Trace {
     Push(std::move(node), space);
   }
   void Push(std::unique_ptr<Node> node, uint32_t spans) {
-    // relaxed: what is found is only compared, and linked.
+    // relaxed: the value is only compared, and linked.
     node->next = nodes.load(std::memory_order_relaxed);
     do {
       if (node->next == Closed()) {
@@ -103,7 +103,7 @@ struct Trace {
                                           std::memory_order_relaxed));
     static_cast<void>(node.release());
   }
-  // Closes the list. Null if it is empty or was taken.
+  // Closes the list. Returns null if it is empty or was taken.
   Node* Take() {
     // acquire: pairs with the release in Push.
     Node* const taken = nodes.exchange(Closed(), std::memory_order_acquire);
@@ -118,7 +118,7 @@ struct Trace {
   }
 };
 
-// What a scope of local spans needs.
+// The state of a scope of local spans.
 struct LocalState {
   LocalState(ClockKind kind, Detail detail, uint32_t max_spans, bool keep)
       : local(kind, detail, max_spans, keep) {}
@@ -129,7 +129,7 @@ struct LocalState {
 
 namespace {
 
-// Those that have ended.
+// Copies the spans that have ended.
 std::shared_ptr<const Batch> MakeBatch(const LocalTrace& local) {
   auto batch = std::make_shared<Batch>();
   batch->kind = local.kind();
@@ -147,13 +147,13 @@ std::shared_ptr<const Batch> MakeBatch(const LocalTrace& local) {
   return batch;
 }
 
-// The root first, then by their beginnings. Empty if there is no root, or it
-// was too fast.
+// Returns the root first, then the spans by their beginnings. Returns nothing
+// if there is no root, or it was too fast.
 std::vector<Record> MakeRecords(const Trace& trace, const Node* nodes) {
   std::vector<Record> records;
   const RecordMaker maker(trace.kind, trace.anchor, AnchorClock(trace.kind),
                           trace.epoch_offset_ns);
-  // relaxed: a child of which nothing is known here has not ended.
+  // relaxed: a child that is not visible here has not ended.
   uint32_t last_id = trace.last_span_id.load(std::memory_order_relaxed);
   bool has_root = false;
   bool wanted = false;
@@ -186,7 +186,7 @@ std::vector<Record> MakeRecords(const Trace& trace, const Node* nodes) {
   }
   if (has_root && !wanted) TraceCollector::CountDiscarded();
   if (!wanted) return {};
-  // What is below a span that has not ended is below the root.
+  // Spans below a span that has not ended go below the root.
   for (Record& record : records) {
     if (record.parent_id < ended.size() && record.parent_id != 0 &&
         !ended[record.parent_id]) {
@@ -271,7 +271,7 @@ std::pair<Span, Collector> Root(const char* name, const TraceOptions& options) {
   trace->anchor = AnchorClock(trace->kind);
   trace->epoch_offset_ns = EpochOffsetNs();
   trace->id = NewTraceId();
-  // relaxed: nobody else knows it.
+  // relaxed: no other thread knows it.
   trace->last_span_id.store(1, std::memory_order_relaxed);
   trace->span_count.store(1, std::memory_order_relaxed);
   result.second.trace_ = trace;

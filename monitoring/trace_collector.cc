@@ -13,14 +13,14 @@ namespace varve {
 
 namespace {
 
-// A trace begins only where there is space for so many spans: most need less,
-// and what is longer moves.
+// A trace begins only if there is space for this many spans. Most need less. A
+// longer trace moves to another chunk.
 constexpr uint32_t kMinSpace = 32;
-// Traces go to the sink in portions of about so many spans.
+// Traces go to the sink in portions of about this many spans.
 constexpr size_t kPortion = 4096;
-// How often the collector looks whether it has something to do.
+// The interval at which the collector looks for work.
 constexpr uint64_t kLookUs = 100 * 1000;
-// A channel of single spans is soon full.
+// A channel of single spans fills up soon.
 constexpr uint64_t kLookForLooseUs = 2 * 1000;
 constexpr uint32_t kMaxSpans = 2000;
 static_assert(kMaxSpans + kMinSpace <= SpanChunk::kRecords);
@@ -125,9 +125,9 @@ SpanQueue* TraceCollector::OwnQueue() {
       free_queues_ = queue->next_free_;
     } else {
       queue = new SpanQueue;
-      // relaxed: whoever adds holds the mutex.
+      // relaxed: the thread that adds holds the mutex.
       queue->next_queue_ = queues_.load(std::memory_order_relaxed);
-      // release: pairs with the acquire of those who walk the list.
+      // release: pairs with the acquire of the threads that walk the list.
       queues_.store(queue, std::memory_order_release);
     }
     queue->thread_number_ = ++last_thread_number_;
@@ -250,8 +250,7 @@ SpanChunk* TraceCollector::NewChunk() {
 }
 
 bool TraceCollector::RotateChunk(SpanQueue* queue) {
-  // What is in it waits for the sink from now on, whether there is another or
-  // not.
+  // Its traces now wait for the sink, even if there is no other chunk.
   HandOver(queue);
   queue->space_ = 0;
   if (Read(chunks_waiting_) >= Read(max_chunks_)) return false;
@@ -345,7 +344,7 @@ Status TraceCollector::Flush() {
 }
 
 Status TraceCollector::Stop() {
-  // Whoever comes second finds nothing to stop, but not before it has ended.
+  // A second Stop finds nothing to stop, but waits until the first has ended.
   MutexLock stop_lock(&stop_mutex_);
   pthread_t thread;
   {
@@ -494,7 +493,7 @@ void TraceCollector::Drain(bool everything) {
   }
   for (SpanChunk* chunk : full_) {
     Export(chunk, epoch);
-    // relaxed: nobody else has it; the mutex publishes it.
+    // relaxed: no other thread has it; the mutex publishes it.
     chunk->committed.store(0, std::memory_order_relaxed);
     chunk->consumed = 0;
     FreeChunk(chunk);
@@ -547,7 +546,8 @@ void TraceCollector::Export(SpanChunk* chunk, uint32_t epoch) {
 
 void TraceCollector::ExportLoose() {
   if (unfinished_.empty()) return;
-  // A trace's spans come in order, between those of other threads.
+  // Sorts the spans by trace. A trace's spans arrive in order, between the
+  // spans of other threads.
   std::stable_sort(
       unfinished_.begin(), unfinished_.end(),
       [](const LooseSpan& a, const LooseSpan& b) { return a.trace < b.trace; });

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Files of traces for other programs.
+// Sinks that write traces to files for other programs.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace varve::trace {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{256} << 10;
-// OTLP's receivers take whole lines.
+// Receivers of OTLP read whole lines.
 constexpr size_t kSpansInALine = 500;
 
 void AppendNumber(std::string* out, uint64_t number) {
@@ -30,7 +30,7 @@ void AppendNumber(std::string* out, uint64_t number) {
   out->append(digits, end.ptr);
 }
 
-// Nanoseconds as microseconds.
+// Appends nanoseconds as microseconds.
 void AppendMicros(std::string* out, uint64_t ns) {
   AppendNumber(out, ns / 1000);
   const auto rest = static_cast<unsigned>(ns % 1000);
@@ -61,7 +61,7 @@ void AppendQuoted(std::string* out, const char* text) {
   out->push_back('"');
 }
 
-// What both formats have in common: a file, and its first error.
+// The common part of both formats: a file, and its first error.
 class FileSink : public Sink {
  public:
   Status Open(const std::string& path) {
@@ -119,8 +119,8 @@ class FileSink : public Sink {
 class ChromeSink final : public FileSink {
  public:
   ChromeSink()
-      // Programs read times as floating-point numbers of microseconds, which
-      // have no space for nanoseconds since 1970.
+      // Programs read times as floating-point microseconds, which cannot hold
+      // nanoseconds since 1970.
       : base_ns_(EpochOffsetNs() + ReadSlowClock(ClockKind::kSteady)) {
     text_ = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"epoch_ns\":\"";
     AppendNumber(&text_, base_ns_);

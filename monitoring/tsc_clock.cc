@@ -19,8 +19,8 @@ namespace varve {
 
 namespace {
 
-// Anchors so far apart tell the speed to some hundred-thousandths: each is off
-// by the time of reading two clocks at most.
+// Anchors this far apart determine the speed to some hundred-thousandths. The
+// error of each is at most the time of reading two clocks.
 constexpr uint64_t kMinBaselineNs = 5'000'000;
 // A reading that took longer was interrupted.
 constexpr uint64_t kMaxAnchorNs = 500;
@@ -79,7 +79,7 @@ Mutex& ClockMutex() {
 
 constinit std::atomic<const CoreOffsets*> core_offsets{nullptr};
 constinit TraceClockMode clock_mode VARVE_GUARDED_BY(ClockMutex()) = {};
-// One more than the kind; 0: not chosen yet.
+// The kind plus one; 0 if it is not chosen yet.
 constinit std::atomic<uint8_t> current_kind{0};
 
 std::string& CurrentWhy() VARVE_REQUIRES(ClockMutex()) {
@@ -87,7 +87,7 @@ std::string& CurrentWhy() VARVE_REQUIRES(ClockMutex()) {
   return *why;
 }
 
-// The kernel's source when the choice was made.
+// The kernel's clock source at the time of the choice.
 std::string& ChosenSource() VARVE_REQUIRES(ClockMutex()) {
   static std::string* const source = new std::string;
   return *source;
@@ -121,7 +121,7 @@ void ChooseLocked() VARVE_REQUIRES(ClockMutex()) {
                      std::memory_order_release);
 }
 
-// Where the process's baseline begins.
+// Returns the first anchor: the beginning of the process's baseline.
 const ClockAnchor& FirstAnchor(ClockKind kind) {
   if (kind == ClockKind::kTscByCore) {
     static const ClockAnchor by_core = AnchorClock(kind);
@@ -162,7 +162,7 @@ Status BindTo(size_t core) {
                                            std::to_string(core));
 }
 
-// A function in a thread of its own.
+// Runs a function in a thread of its own.
 class Helper {
  public:
   explicit Helper(std::function<void()> run) : run_(std::move(run)) {}
@@ -174,7 +174,7 @@ class Helper {
     return error == 0 ? Status::OK()
                       : Status::FromErrno("starting a thread", error);
   }
-  // REQUIRES: Start was OK.
+  // REQUIRES: Start returned OK.
   void Join() { pthread_join(thread_, nullptr); }
 
  private:
@@ -187,7 +187,7 @@ class Helper {
   pthread_t thread_ = {};
 };
 
-// One pair of cores: the asker's thread and the one that answers.
+// One pair of cores: the asking thread and the answering thread.
 class Exchange {
  public:
   explicit Exchange(CoreOffsets::Read read) : read_(read) {}
@@ -355,7 +355,7 @@ Status MeasureCoreOffsets(CoreOffsets::Read read,
   }
   std::vector<int64_t> found(cores.back() + 1, 0);
   Status status;
-  // The caller's own affinity stays as it is.
+  // The caller's own affinity stays unchanged.
   Helper asker([&] {
     status = BindTo(cores[0]);
     for (size_t i = 1; i < cores.size() && status.ok(); ++i) {
@@ -421,8 +421,8 @@ ClockAnchor AnchorClock(ClockKind kind) {
     const uint64_t after = ReadClock(kind);
     const uint64_t took = after > before ? after - before : 0;
     anchor.ticks = before + took / 2;
-    // No counter ticks slower than once a nanosecond by much, nor faster than
-    // five times.
+    // No counter is much slower than one tick per nanosecond, nor faster than
+    // five.
     if (took < 5 * kMaxAnchorNs) break;
   }
   return anchor;
@@ -438,8 +438,8 @@ TickConverter::TickConverter(ClockKind kind, const ClockAnchor& begin,
   if (kind == ClockKind::kSteady || kind == ClockKind::kCoarse) return;
   scale_ = ProcessScale(kind);
   if (end.ticks <= begin.ticks || end.ns < begin.ns + kMinBaselineNs) return;
-  // The kernel's clock is led by others, by a part in 2000 at most. What is
-  // further off is a counter that was set.
+  // Time servers adjust the kernel's clock by at most one part in 2000. A
+  // larger deviation means that a counter was set.
   const uint64_t here = ScaleBetween(begin, end);
   const uint64_t slack = scale_ / 500;
   if (here > scale_ - slack && here < scale_ + slack) scale_ = here;

@@ -15,7 +15,7 @@ std::vector<bool>& TakenIndexes() {
 
 uint64_t last_owner_number = 0;  // Guarded by ThreadStatisticsMutex().
 
-// Gives the thread's sets to their owners when it ends.
+// Returns the thread's sets to their owners when it ends.
 struct ThreadEnd {
   ~ThreadEnd() { ThreadStatisticsCells::Retire(&thread_statistics_sets); }
 };
@@ -43,7 +43,7 @@ ThreadStatisticsCells::ThreadStatisticsCells()
 ThreadStatisticsCells::~ThreadStatisticsCells() {
   MutexLock lock(&ThreadStatisticsMutex());
   for (Set* set : sets_) {
-    // The thread finds by the number that the rest is not of use any more.
+    // By the number, the thread detects that the rest is unused.
     FreeCells(set);
     set->owner = nullptr;
   }
