@@ -362,14 +362,15 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
   // relaxed, both: see RightOf; this thread created the new node.
   node->high.store(right->prefixes[0].load(std::memory_order_relaxed),
                    std::memory_order_relaxed);
-  // T3. release, here and of word and version: pair with the acquire of T5.
+  // T3. release pairs with the acquire of T5.
   node->next.store(right, std::memory_order_release);
   Pause::At(BlinkPoint::kLinked);
   uint64_t left_word = Node::WithCount(word, keep);
-  // release: as above.
+  // T3. release pairs with the acquire of T5.
   node->word.store(left_word | Node::kLocked, std::memory_order_release);
   Pause::At(BlinkPoint::kShrunk);
-  // relaxed load: this thread owns the node. release: as above.
+  // relaxed load: this thread owns the node. T3. release pairs with the acquire
+  // of T5.
   node->version.store(node->version.load(std::memory_order_relaxed) + 1,
                       std::memory_order_release);
   Pause::At(BlinkPoint::kVersioned);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kFirstChunk = 7;  // With the first node, eight.
 
-// Of the calling thread; asked for once.
+// Returns the calling thread's id. Each thread makes one system call for it.
 uint32_t ThreadId() {
   static constinit thread_local uint32_t id = 0;
   if (id == 0) id = static_cast<uint32_t>(gettid());
@@ -63,8 +63,9 @@ void SnapshotRegistry::GiveNodes(ThreadRecord* record) {
   mine->has_thread = true;
   // relaxed: a statistic.
   path_count_.fetch_add(1, std::memory_order_relaxed);
-  // The slot was empty and this registry's number never changes: so nothing is
-  // released, and it may be filled inside a nested section.
+  // The slot was empty, and this registry's number never changes. So nothing is
+  // released, and the slot may be filled in a nested read-side critical
+  // section.
   static_cast<void>(FillSlot(slot, mine, slot_number_));
 }
 
@@ -106,7 +107,7 @@ void SnapshotRegistry::ReleaseSlotPointer(void* pointer) {
     if (RealHandshake::Sequence(node->words_) != kNoSnapshot) idle = false;
   });
   if (!idle) return;
-  // Scans may still be looking at them.
+  // Scans may still read the nodes, so retire them.
   mine->more.Clear();
   for (auto& chunk : mine->chunks) {
     Retire(chunk.release(),
@@ -232,8 +233,8 @@ size_t SnapshotRegistry::CountLocked() {
 
 SuperVersion* SnapshotRegistry::PinToReportLocked(const SnapshotImpl& node) {
   SuperVersion* const pin = node.pin();
-  // A thread that is late may have noted one that was replaced and freed since
-  // (B24), and not have looked again so far.
+  // A slow thread may have stored a SuperVersion that was replaced and freed
+  // since (B24), and may not have checked again yet.
   // relaxed: guarded by the mutex.
   const bool is_held = is_list_ || pin == handshake_.CurrentLocked() ||
                        node.words_.counted.load(std::memory_order_relaxed);
@@ -247,7 +248,7 @@ SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
     const SequenceNumber sequence = RealHandshake::Sequence(node->words_);
     if (sequence >= oldest.sequence) return;
     oldest.sequence = sequence;
-    // relaxed, both: for a report; it may be taken anew while we look.
+    // relaxed, both: for a report; the node may be taken again concurrently.
     const uint64_t start_ns = node->start_ns_.load(std::memory_order_relaxed);
     oldest.age_ns = now_ns > start_ns ? now_ns - start_ns : 0;
     oldest.thread_id = node->thread_id_.load(std::memory_order_relaxed);
@@ -285,7 +286,7 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
     // relaxed: guarded by the mutex.
     node.words_.pin.store(current, std::memory_order_relaxed);
   }
-  // acquire: pairs with the release by which the writers store it.
+  // acquire: pairs with the writers' release store.
   const SequenceNumber sequence =
       last_sequence_->load(std::memory_order_acquire);
   // relaxed, both: guarded by the mutex; for a report.
@@ -302,7 +303,7 @@ void SnapshotRegistry::ReleaseListed(SnapshotImpl* node) {
     return;
   }
   SuperVersion* const pin = node->pin();
-  std::list<ListedSnapshot> released;  // Freed after the mutex is given back.
+  std::list<ListedSnapshot> released;  // Freed after the mutex is released.
   MutexLock lock(db_mutex_);
   released.splice(released.end(), list_,
                   static_cast<ListedSnapshot*>(node)->position);

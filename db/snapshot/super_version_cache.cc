@@ -46,12 +46,13 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
   filled_slots_.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(mutex_);
   current_->Ref();
-  // Not in a slot, so that each read comes here, and EndCounted tells.
+  // It is not put in a slot, so that each read comes here and EndCounted
+  // reports the close.
   if (current_->closed) return Read{current_, record, true};
-  // relaxed: it changes under the mutex only.
+  // relaxed: changed only with the mutex held.
   UnrefLocked(FillSlot(slot, current_,
                        current_number_.load(std::memory_order_relaxed)));
-  // What was in the slot may have been the last to hold tables.
+  // The slot's old SuperVersion may have held the last references to tables.
   disposer_->FreeLaterLocked();
   return Read{current_, record, false};
 }
@@ -72,7 +73,7 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   current_number_.store(next->number, std::memory_order_relaxed);
   snapshots_->PublishLocked(next);
   if (!locks_reads_) {
-    // With a barrier, which is that of T26, too.
+    // Its barrier is also the barrier of T26.
     ScrapeSlots(slot_id_,
                 [this](void* pointer)
                     VARVE_NO_THREAD_SAFETY_ANALYSIS { UnrefLocked(pointer); });

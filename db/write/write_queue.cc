@@ -116,7 +116,7 @@ void WriteQueue::DelayGroupCommit(Writer* leader, uint64_t limit_us) {
     awaited_.store(static_cast<uint32_t>(expected_group_size_ - group.count),
                    std::memory_order_seq_cst);
     Writer* const last = group.last;
-    // seq_cst: as above.
+    // seq_cst: B6.
     if (tail_.load(std::memory_order_seq_cst) == last) {
       YieldDuringDelay(deadline_ns);
       in_time = AwaitZeroUntil(&awaited_, deadline_ns);

@@ -107,6 +107,7 @@ class WriteQueue {
     kDone,    // A leader has done the work; `status` is the outcome.
   };
 
+  // A write, or other work of a leader. It lives on its thread's stack.
   struct Writer {
     // Creates a writer without a batch. It leads a group of one, for work that
     // must not run during a write.
