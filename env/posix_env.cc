@@ -253,7 +253,7 @@ Status PosixEnv::GetChildren(const std::string& path,
   std::vector<std::string> found;
   // Null means the end or an error. Only errno tells which.
   errno = 0;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is nobody else's.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread uses the stream.
   while (const struct dirent* entry = readdir(stream)) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") found.push_back(name);

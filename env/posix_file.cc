@@ -366,7 +366,7 @@ class PosixWritableFile final : public WritableFile {
   uint64_t written_bytes_ = 0;
   uint64_t pushed_bytes_ = 0;
   uint64_t allocated_end_ = 0;
-  uint64_t synced_bytes_ = 0;  // These only with sync_ahead_bytes_.
+  uint64_t synced_bytes_ = 0;  // Used only with sync_ahead_bytes_.
   uint64_t filled_end_ = 0;
   int small_syncs_ = 0;
 };

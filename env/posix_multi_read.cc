@@ -54,9 +54,9 @@ class Round {
     const RandomAccessFile* file;
     ReadRequest* request;
     size_t index;   // The caller's.
-    bool finished;  // Its descriptor is given back.
+    bool finished;  // Its descriptor is released.
     bool is_read;
-    size_t lead;  // Bytes before what is wanted.
+    size_t lead;  // Bytes before the requested range.
     bool bounces;
     size_t bounce_offset;
   };

@@ -26,7 +26,7 @@ uint64_t TakeNumber(std::string_view* text) {
 }
 
 struct ProcessState {
-  char state = 0;      // As proc(5) has it; 0 if /proc does not say.
+  char state = 0;      // As in proc(5); 0 if /proc has none.
   uint64_t start = 0;  // In clock ticks since boot.
 };
 

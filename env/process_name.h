@@ -21,8 +21,8 @@ std::string NameThisProcess();
 std::string DescribeProcess(std::string_view name);
 
 // Returns true if no process of that pid runs. It has ended, though its parent
-// may not have waited for it. A later process of the same pid is
-// mistaken for it.
+// may not have waited for it. A later process of the same pid is mistaken for
+// it.
 bool HasProcessEnded(int pid);
 
 }  // namespace varve

@@ -413,7 +413,7 @@ Status FaultInjectionEnv::NewWritableFile(const std::string& path,
 Status FaultInjectionEnv::NewDirectory(const std::string& path,
                                        std::unique_ptr<Directory>* directory) {
   Status status = core_->Begin(kOpenOperation, path);
-  std::unique_ptr<Directory> inner;  // Only to see whether it can be opened.
+  std::unique_ptr<Directory> inner;  // Only to check that it can be opened.
   if (status.ok()) status = target()->NewDirectory(path, &inner);
   if (status.ok()) {
     *directory = std::make_unique<Core::SyncedDirectory>(

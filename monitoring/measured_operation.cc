@@ -61,7 +61,7 @@ MeasuredOperation::MeasuredOperation(StatisticsImpl* statistics,
                                      HistogramType histogram, Env* env)
     : statistics_(statistics), histogram_(histogram), env_(env) {
   ThreadMeasures& t = thread_measures;
-  t.countdown_begin -= t.countdown;  // It may be here before its turn.
+  t.countdown_begin -= t.countdown;  // It may run before its turn.
   const bool is_of_sample = TakeSample(&t);
   const bool all = statistics != nullptr && statistics->times_all();
   chosen_ = statistics != nullptr && (is_of_sample || all);

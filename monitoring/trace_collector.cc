@@ -28,7 +28,7 @@ static_assert(kMaxSpans + kMinSpace <= SpanChunk::kRecords);
 struct Totals {
   std::atomic<uint64_t> spans{0};
   std::atomic<uint64_t> traces{0};
-  std::atomic<uint64_t> discarded{0};  // But for those of queues.
+  std::atomic<uint64_t> discarded{0};  // Without the queues' own counts.
   std::atomic<uint64_t> dropped[4] = {};
 };
 constinit Totals totals;
@@ -172,7 +172,7 @@ void TraceCollector::Adopt(SpanQueue* queue) {
   queue->detail_ = settings.detail;
   queue->kind_ = settings.kind;
   queue->collect_ = settings.collect;
-  queue->space_ = 0;  // The chunk is of another session.
+  queue->space_ = 0;  // The chunk is from another session.
 }
 
 bool TraceCollector::BeginTrace(SpanQueue* queue) {
@@ -450,7 +450,7 @@ void TraceCollector::Run() {
         NowMs() - exported_ms >= export_interval_ms_) {
       Drain(true);
       trace::internal::SinkCalls::Flush(sink_.get())
-          .IgnoreError();  // Told by the next Flush as well.
+          .IgnoreError();  // The next Flush reports it too.
       exported_ms = NowMs();
     } else {
       const size_t before = unfinished_.size();

@@ -238,7 +238,7 @@ class Exchange {
 uint64_t ReadTscAndCore(uint32_t* core) {
   unsigned aux;
   const uint64_t ticks = __rdtscp(&aux);
-  *core = aux & 0xFFF;  // Linux puts the node above.
+  *core = aux & 0xFFF;  // The node is in the bits above.
   return ticks;
 }
 #endif

@@ -80,7 +80,7 @@ StatisticsCells::Cell* ThreadStatisticsCells::AddSet() {
     mine.sets = sets;
     mine.size = size;
   }
-  delete mine.sets[index_];  // Of an owner that is gone.
+  delete mine.sets[index_];  // Its owner is destroyed.
   mine.sets[index_] = set;
   sets_.push_back(set);
   return set->cells;

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Keeps files away from descriptors 0 to 2. A program that runs without
-// standard output, say, may still print: its output must not go into a file
-// that was opened in place of the standard output.
+// Keeps files off the standard descriptors 0 to 2. A program may run without
+// standard output and still print. Its output must not go into a file that took
+// the free descriptor.
 
 #include <fcntl.h>
 #include <unistd.h>

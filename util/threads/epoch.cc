@@ -188,7 +188,7 @@ Batch* Limbo::TakeReady(uint64_t last_number) {
 }
 
 void Limbo::Finish(Batch* batch) {
-  std::list<Batch> finished;  // Freed after the mutex is given back.
+  std::list<Batch> finished;  // Freed after the mutex is released.
   MutexLock lock(&mu_);
   count_ -= batch->objects.size();
   auto it = batches_.begin();

@@ -57,7 +57,7 @@
 // Bad interleavings prevented
 //   B1 the reader loads the shared pointer; the writer unlinks the object,
 //      scans while T1 is still in the reader's store buffer, and frees it: T3.
-//   B2 a reader leaves and enters again between two looks at its sequence, and
+//   B2 a reader leaves and enters again between two reads of its sequence, and
 //      so delays a batch forever: T5 compares with the recorded sequence and
 //      does not test for odd.
 //   B3 the end of a nested section ends the outer one: only depth 0 is T2.

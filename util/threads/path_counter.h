@@ -18,15 +18,15 @@ enum class PathCounter : uint8_t {
   kBinarySearch,  // block_index=binary_search: a search of a table's index.
   kPrefixIndex,   // block_index=prefixes: an index opened that has them.
   kBlinkTree,     // memtable=blink_tree: a memtable that has one.
-  kSkipList,      // memtable=skiplist: the same, and each insert and search.
+  kSkipList,      // memtable=skiplist: one, and each insert and search.
   kTailRead,      // table_open=one_read: a table opened by one or two reads.
   kUncachedOpen,  // table_open=uncached: a table opened.
   kKeptArena,     // arena=kept: a kept arena filled anew.
   kFreshArena,    // arena=fresh: an iterator or MultiGet in new memory.
   kFoldingOpen,   // key_case=ascii_first: a case-insensitive database opened.
-  kUnicodeFold,   // key_case=unicode, and of others what is not ASCII: a fold.
-  kCachedName,    // catalog=name_cache: a name cached.
-  kCatalogFold,   // catalog=folding: a name looked up.
+  kUnicodeFold,  // key_case=unicode, or a non-ASCII key in other modes: a fold.
+  kCachedName,   // catalog=name_cache: a name cached.
+  kCatalogFold,  // catalog=folding: a name looked up.
 };
 inline constexpr int kPathCounters =
     static_cast<int>(PathCounter::kCatalogFold) + 1;

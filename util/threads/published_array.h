@@ -72,7 +72,7 @@ class PublishedArray {
 
   // Makes it empty. REQUIRES: as Append.
   void Clear() {
-    // acq_rel pairs with ForEach; T32 with nothing in the place of the body.
+    // acq_rel pairs with ForEach; T32 with null instead of a new body.
     Body* const body = body_.exchange(nullptr, std::memory_order_acq_rel);
     if (body != nullptr) Retire(body, &Body::Delete);
   }

@@ -56,7 +56,7 @@ void CallAtThreadExit(void (*function)(void*), void* argument) {
   VARVE_DCHECK(pending->count < kMaxThreadExitCalls);
   pending->calls[pending->count++] = {function, argument};
   if (pending->count > 1 || pending->running) return;
-  static const Key key;  // Lives for ever.
+  static const Key key;  // Never destroyed.
   if (key.created && pthread_setspecific(key.key, pending) == 0) return;
   (void)__cxa_thread_atexit(&RunPendingCalls, pending, &__dso_handle);
 }

@@ -20,13 +20,13 @@ constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
 void HandBack(void* thread_record) {
   ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
   ThreadArena::FreeKept(record);
-  // B19: inside a section. B6: if in one already, its stack is gone.
+  // B19: inside a section. B6: if in one already, its stack no longer exists.
   if (record->depth == 0) EpochGuard::Enter(record);
   record->depth = 1;
   MutexLock lock(&ThreadRegistryMutex());
   ReleaseThreadSlots(record);
   EpochGuard::Exit(record);
-  // relaxed: no slot is left that could be stale.
+  // relaxed: no slot that could be stale remains.
   record->unchecked_slots.store(false, std::memory_order_relaxed);
   current_thread_record = nullptr;
   record->next_free = free_records;
