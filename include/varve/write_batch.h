@@ -45,8 +45,8 @@ class VARVE_EXPORT WriteBatch {
   WriteBatch(WriteBatch&& other) noexcept;
   WriteBatch& operator=(WriteBatch&& other) noexcept;
 
-  // Each adds an update. Keys and values can be empty. Arguments can be slices of
-  // the batch's own bytes.
+  // Each adds an update. Keys and values can be empty. Arguments can be slices
+  // of the batch's own bytes.
   //
   // DB::Write returns InvalidArgument for a batch with more than 2^32 - 1
   // updates, or in which a key and its value, or the two keys of a DeleteRange,
