@@ -8,6 +8,7 @@
 #include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/statistics.h"
+#include "varve/version.h"
 
 namespace varve {
 
@@ -136,7 +137,7 @@ class VarveSession final : public EngineSession {
 
 class VarveEngine final : public Engine {
  public:
-  std::string Version() const override { return VARVE_VERSION; }
+  std::string Version() const override { return VersionString(); }
 
   Status Check(const EngineConfig& config) const override {
     Options options;
