@@ -3,8 +3,8 @@
 
 /**
  * @file
- * The version of Varve. These numbers are its only source: the build reads them
- * from this file.
+ * The version of Varve; docs/versioning.md says what it promises. These numbers
+ * are its only source: the build reads them from this file.
  */
 
 #include "varve/export.h"

@@ -200,6 +200,13 @@ class Installed(unittest.TestCase):
                          f"varve {FULL_VERSION}\n")
         self.assertIn(f"VARVE_{VERSION} {{",
                       (SOURCE / "varve.map").read_text().splitlines())
+        heading = re.search(r"^## (\d+\.\d+\.\d+)", (
+            SOURCE / "CHANGELOG.md").read_text(), re.MULTILINE)
+        self.assertIn("## Unreleased", (SOURCE / "CHANGELOG.md").read_text())
+        # The last release is not newer than the version that is being made.
+        if heading:
+            self.assertLessEqual([int(n) for n in heading[1].split(".")],
+                                 [int(n) for n in FULL_VERSION.split(".")])
         # From an installed header and library.
         source = WORK / "version.cc"
         source.write_text("""
