@@ -11,6 +11,7 @@
 #include "capi/lifetime.h"
 #include "varve/pinnable_slice.h"
 #include "varve/read_transaction.h"
+#include "varve/version.h"
 
 using varve::CompactRangeOptions;
 using varve::PinnableSlice;
@@ -53,7 +54,7 @@ constexpr size_t kMaxArray = varve::capi::kMaxLength / sizeof(PinnableSlice);
 
 extern "C" {
 
-const char* varve_version(void) { return VARVE_VERSION; }
+const char* varve_version(void) { return varve::VersionString(); }
 
 // ---- Databases --------------------------------------------------------------
 

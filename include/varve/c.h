@@ -60,6 +60,7 @@
 #include <stdint.h>
 
 #include "varve/export.h"
+#include "varve/version.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -390,9 +391,13 @@ VARVE_EXPORT char* varve_env_get_test_directory(varve_env_t*);
 /** Frees what a function of this header returned. `ptr` may be NULL. */
 VARVE_EXPORT void varve_free(void* ptr);
 
-/** The version of LevelDB's interface that this part is: 1, then 23. */
+/**
+ * The major version of LevelDB whose interface this part is: always 1.
+ * LevelDB's function has this meaning. For Varve's own version see
+ * varve_version, and the macros of varve/version.h.
+ */
 VARVE_EXPORT int varve_major_version(void);
-/** See varve_major_version. */
+/** The minor version of LevelDB's interface: always 23. */
 VARVE_EXPORT int varve_minor_version(void);
 
 #ifdef __cplusplus

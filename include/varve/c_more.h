@@ -40,7 +40,11 @@ typedef struct varve_traceoptions_t varve_traceoptions_t;
 /** A step of a request that is traced. */
 typedef struct varve_tracespan_t varve_tracespan_t;
 
-/** The version of Varve, as "1.2.3". Not to be freed. */
+/**
+ * Returns the version of Varve that the program runs with, such as "1.2.3". Not
+ * to be freed. The macros of varve/version.h are those of the headers that it
+ * was compiled with.
+ */
 VARVE_EXPORT const char* varve_version(void);
 
 /* ---- Databases ---- */

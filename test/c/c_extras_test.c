@@ -28,6 +28,9 @@ static void TestVersion(void) {
   int minor = -1;
   int patch = -1;
   CHECK(sscanf(varve_version(), "%d.%d.%d", &major, &minor, &patch) == 3);
+  CHECK(major == VARVE_VERSION_MAJOR);
+  CHECK(minor == VARVE_VERSION_MINOR);
+  CHECK(patch == VARVE_VERSION_PATCH);
 }
 
 static void TestNothingIsDestroyedByNull(void) {

@@ -151,7 +151,8 @@ class Names:
         text = self.help("varve")
         for command in re.findall(r"^  ([a-z-]+) +[a-z]", text, re.MULTILINE):
             text += self.help("varve", command)
-        self.flags["varve"] = set(re.findall(r"--([\w-]+)", text))
+        self.flags["varve"] = set(re.findall(r"--([\w-]+)", text)) | {
+            "version"}
         self.flags["versus"] = set(re.findall(r"--([\w-]+)",
                                               self.help("versus")))
         self.flags["lab"] = set(re.findall(

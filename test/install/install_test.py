@@ -20,9 +20,11 @@ from pathlib import Path
 
 SOURCE, BUILD, WORK = (Path(a).resolve() for a in sys.argv[1:4])
 PREFIX = WORK / "moved"
+FULL_VERSION = ".".join(re.findall(
+    r"^#define VARVE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$",
+    (SOURCE / "include/varve/version.h").read_text(), re.MULTILINE))
 # What the soname ends in, and the node of varve.map: "0.1" of "0.1.0".
-VERSION = re.search(r"^project\(varve VERSION (\d+\.\d+)",
-                    (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+VERSION = FULL_VERSION.rpartition(".")[0]
 SONAME = f"libvarve.so.{VERSION}"
 
 
@@ -121,7 +123,7 @@ class Installed(unittest.TestCase):
             source = WORK / f"component-{kind}"
             source.mkdir()
             text = (SOURCE / "examples/cpp/CMakeLists.txt").read_text()
-            text = text.replace("REQUIRED", f"0.1 REQUIRED COMPONENTS {kind}")
+            text = text.replace("REQUIRED", f"{VERSION} REQUIRED COMPONENTS {kind}")
             (source / "CMakeLists.txt").write_text(text)
             shutil.copy(SOURCE / "examples/cpp/layers.cc", source)
             run("cmake", "-S", source, "-B", source / "build",
@@ -193,6 +195,41 @@ class Installed(unittest.TestCase):
                    if member.match(symbol)]
         self.assertGreater(len(members), 50)
         self.assertEqual([m for m in members if m not in shown], [])
+
+    def test_all_tell_the_same_version(self):
+        self.assertRegex(FULL_VERSION, r"^\d+\.\d+\.\d+$")
+        for module in ("varve", "varve-static", "varve-testing"):
+            self.assertEqual(pkg_config("--modversion", module), [FULL_VERSION])
+        self.assertIn(f'set(PACKAGE_VERSION "{FULL_VERSION}")', next(
+            PREFIX.rglob("varve-config-version.cmake")).read_text())
+        self.assertEqual(run(PREFIX / "bin/varve", "--version"),
+                         f"varve {FULL_VERSION}\n")
+        self.assertIn(f"VARVE_{VERSION} {{",
+                      (SOURCE / "varve.map").read_text().splitlines())
+        heading = re.search(r"^## (\d+\.\d+\.\d+)", (
+            SOURCE / "CHANGELOG.md").read_text(), re.MULTILINE)
+        self.assertIn("## Unreleased", (SOURCE / "CHANGELOG.md").read_text())
+        # The last release is not newer than the version that is being made.
+        if heading:
+            self.assertLessEqual([int(n) for n in heading[1].split(".")],
+                                 [int(n) for n in FULL_VERSION.split(".")])
+        # From an installed header and library.
+        source = WORK / "version.cc"
+        source.write_text("""
+#include <cstdio>
+#include "varve/c.h"
+#include "varve/version.h"
+int main() {
+  printf("%d.%d.%d %s %s\\n", VARVE_VERSION_MAJOR, VARVE_VERSION_MINOR,
+         VARVE_VERSION_PATCH, varve::VersionString(), varve_version());
+}
+""")
+        for module in ("varve", "varve-static"):
+            run("c++", "-std=c++20", source, "-o", WORK / module,
+                *pkg_config("--cflags", "--libs", module))
+            out = run(WORK / module, env={
+                **os.environ, "LD_LIBRARY_PATH": str(library_dir())})
+            self.assertEqual(out.split(), [FULL_VERSION] * 3)
 
     def test_every_header_stands_in_the_prefix(self):
         public = SOURCE / "include"

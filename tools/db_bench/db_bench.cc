@@ -25,6 +25,7 @@
 #include "tools/db_bench/workload.h"
 #include "varve/options.h"
 #include "varve/trace.h"
+#include "varve/version.h"
 
 // ---- What to run ------------------------------------------------------------
 
@@ -518,7 +519,7 @@ Status Main(int argc, char** argv) {
 
 // For --version: the engines there are, a line each.
 std::string DescribeEngines() {
-  std::string text = VARVE_VERSION;
+  std::string text = VersionString();
   for (const std::string& name : EngineNames()) {
     std::unique_ptr<Engine> engine;
     if (!NewEngine(name, &engine).ok()) continue;

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "util/base/append_format.h"
+#include "varve/version.h"
 
 namespace varve {
 
@@ -158,7 +159,8 @@ std::string FormatHeader(const BenchRun& run) {
                  run.engine_version.c_str());
   } else {
     AppendFormat(&text, "Engine:      %s %s, in Varve's db_bench %s\n",
-                 run.engine.c_str(), run.engine_version.c_str(), VARVE_VERSION);
+                 run.engine.c_str(), run.engine_version.c_str(),
+                 VersionString());
   }
   if (!run.engine_remarks.empty()) {
     AppendFormat(&text, "             (%s)\n", run.engine_remarks.c_str());
@@ -249,7 +251,7 @@ std::string FormatJson(const BenchRun& run,
                        const std::vector<BenchmarkResult>& results) {
   JsonWriter json;
   json.Open(nullptr, '{');
-  json.Text("db_bench_version", VARVE_VERSION);
+  json.Text("db_bench_version", VersionString());
   json.Text("engine", run.engine);
   json.Text("engine_version", run.engine_version);
   json.Text("engine_remarks", run.engine_remarks);

@@ -10,6 +10,7 @@
 #include "varve/db.h"
 #include "varve/experimental.h"
 #include "varve/statistics.h"
+#include "varve/version.h"
 
 namespace varve {
 
@@ -78,7 +79,7 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
 
 class VarveEngine final : public Engine {
  public:
-  std::string Version() const override { return VARVE_VERSION; }
+  std::string Version() const override { return VersionString(); }
 
   Status Check(const EngineConfig& config) const override {
     Options options;

@@ -6,6 +6,7 @@
 
 #include "tools/varve/varve_command_line.h"
 #include "tools/varve/varve_live.h"
+#include "varve/version.h"
 
 namespace varve {
 
@@ -98,7 +99,7 @@ int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
     return Finish(status, &session);
   }
   if (line.wants_version) {
-    fprintf(out, "varve %s\n", VARVE_VERSION);
+    fprintf(out, "varve %s\n", VersionString());
   } else if (line.command == nullptr) {
     PrintOverview(out);
   } else {
