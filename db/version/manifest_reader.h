@@ -42,6 +42,12 @@ struct ManifestState {
                                                : log_number;
   }
 
+  // Whether the log of that number is replayed.
+  bool ReplaysLog(uint64_t number) const {
+    return number >= FirstLogNumber() ||
+           (number == prev_log_number && number != 0);
+  }
+
   // Of a log before that one: whether RocksDB is not done with it.
   bool KeepsLog(uint64_t number) const {
     return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;

@@ -20,6 +20,16 @@
 namespace varve {
 
 // A table file of the database.
+// Tells a table file from others of its number, which two databases that were
+// one after the other in a directory may have.
+struct TableIdentity {
+  uint64_t file_size = 0;
+  std::string smallest;
+  std::string largest;
+  SequenceNumber largest_sequence = 0;
+  bool operator==(const TableIdentity&) const = default;
+};
+
 struct FileMetaData {
   // As the MANIFEST has it; immutable once the file is in a version.
   uint64_t number = 0;
@@ -62,6 +72,9 @@ struct FileMetaData {
   // table's.
   bool EndIsExclusive() const {
     return ExtractTrailer(largest) == kRangeEndTrailer;
+  }
+  TableIdentity Identity() const {
+    return {file_size, smallest, largest, largest_sequence};
   }
   TableFile table_file() const {
     return TableFile{number, file_size, tail_size, largest_sequence};
