@@ -136,7 +136,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             const Slice* begin, const Slice* end) {
   if (read_only_) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
-  const Status status = CompactRangeOnce(options, UserKeyRange{begin, end});
+  Status status = CompactRangeOnce(options, UserKeyRange{begin, end});
   if (!status.IsNoSpace()) return status;
   // What is dropped without output makes space for the rest.
   bool dropped = false;

@@ -178,16 +178,29 @@ Status DBImpl::DropCovered(bool* dropped) {
 Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
                                   bool* removed) {
   VersionEdit edit;
+  std::vector<FileMetaData*> removed_files;
+  Version* const version = versions_->current();
   for (const CoveredTable& table : tables) {
-    const auto& files = versions_->current()->files(table.level);
-    const bool is_there =
-        std::any_of(files.begin(), files.end(), [&](const FileMetaData* file) {
-          return file->number == table.number && !file->being_compacted;
-        });
-    if (is_there) edit.RemoveFile(table.level, table.number);
+    for (FileMetaData* file : version->files(table.level)) {
+      if (file->number != table.number || file->being_compacted) continue;
+      edit.RemoveFile(table.level, table.number);
+      removed_files.push_back(file);
+    }
   }
-  if (edit.deleted_files().empty()) return Status::OK();
+  if (removed_files.empty()) return Status::OK();
+  // The mutex is released while the edit is written: no compaction may take
+  // them as inputs then.
+  const auto mark = [&removed_files](bool being_compacted) {
+    for (FileMetaData* file : removed_files) {
+      file->being_compacted = being_compacted;
+    }
+  };
+  mark(true);
+  version->RefLocked();
   Status status = versions_->LogAndApply(&edit);
+  mark(false);
+  versions_->UnrefVersionLocked(version);
+  scheduler_.SignalLocked();
   if (!status.ok()) return status;
   *removed = true;
   Log(LogLevel::kInfo, &log_, "dropped %zu tables, all of it deleted",

@@ -263,15 +263,9 @@ void Recovery::NoteInconsistency(const std::string& what) {
     unlocked_->inconsistency = what;
 }
 
-bool Recovery::IsReplayed(uint64_t log_number,
-                          const ManifestState& manifest) const {
-  return log_number >= manifest.FirstLogNumber() ||
-         (log_number == manifest.prev_log_number && log_number != 0);
-}
-
 Status Recovery::HoldLogs(const RecoveredState& state) {
   for (const uint64_t number : state.wal_numbers) {
-    if (!IsReplayed(number, state.manifest)) continue;
+    if (!state.manifest.ReplaysLog(number)) continue;
     unlocked_->logs.push_back(number);
     if (held_logs_.size() == kMaxHeldLogs) continue;
     Status status = options_.env->NewSequentialFile(
@@ -333,7 +327,7 @@ Status Recovery::ReplayAll(RecoveredState* state) {
   first_log_ = manifest.FirstLogNumber();
   bool stop = false;
   for (const uint64_t number : state->wal_numbers) {
-    if (!IsReplayed(number, manifest)) {
+    if (!manifest.ReplaysLog(number)) {
       // Its updates are in tables. Varve itself keeps no such log.
       if (!manifest.logs_are_files && manifest.KeepsLog(number)) {
         Status status =

@@ -121,7 +121,6 @@ class Recovery {
   Status HoldLogs(const RecoveredState& state);
   // Sets UnlockedRead::inconsistency, if it is empty.
   void NoteInconsistency(const std::string& what);
-  bool IsReplayed(uint64_t log_number, const ManifestState& manifest) const;
   Status FindSequences(RecoveredState* state);
   Status ScanSequences(const TableFile& file, SequenceNumber* smallest,
                        SequenceNumber* largest);

@@ -51,16 +51,6 @@ class UnlockedRecovery {
   }
 
  private:
-  // The identity of a table's file. Numbers of two databases that follow one
-  // another in a directory are the same.
-  struct KnownTable {
-    uint64_t file_size = 0;
-    std::string smallest;
-    std::string largest;
-    SequenceNumber largest_sequence = 0;
-    bool operator==(const KnownTable&) const = default;
-  };
-
   // *settled: whether the result counts.
   Status Attempt(RecoveredState* state, bool* settled) {
     UnlockedRead read;
@@ -122,11 +112,10 @@ class UnlockedRecovery {
 
   // Tables of earlier attempts are still open.
   void ForgetOtherTables(const ManifestState& manifest) {
-    std::map<uint64_t, KnownTable> tables;
+    std::map<uint64_t, TableIdentity> tables;
     for (const auto& files : manifest.levels) {
       for (const FileMetaData* file : files) {
-        tables[file->number] = {file->file_size, file->smallest, file->largest,
-                                file->largest_sequence};
+        tables[file->number] = file->Identity();
       }
     }
     for (const auto& [number, table] : tables_) {
@@ -145,7 +134,7 @@ class UnlockedRecovery {
   Logger* const logger_;
   DirectoryObservation before_;
   // Of the last attempt.
-  std::map<uint64_t, KnownTable> tables_;
+  std::map<uint64_t, TableIdentity> tables_;
   bool replaced_ = false;  // By another database, since they were opened.
   std::string last_error_;
   int same_errors_ = 0;

@@ -42,6 +42,12 @@ struct ManifestState {
                                                : log_number;
   }
 
+  // Returns whether the log of that number is replayed.
+  bool ReplaysLog(uint64_t number) const {
+    return number >= FirstLogNumber() ||
+           (number == prev_log_number && number != 0);
+  }
+
   // Returns whether RocksDB still needs a log before the first one to replay.
   bool KeepsLog(uint64_t number) const {
     return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;

@@ -19,6 +19,16 @@
 
 namespace varve {
 
+// The identity of a table file. Two databases that used a directory one after
+// the other may have had tables of the same number.
+struct TableIdentity {
+  uint64_t file_size = 0;
+  std::string smallest;
+  std::string largest;
+  SequenceNumber largest_sequence = 0;
+  bool operator==(const TableIdentity&) const = default;
+};
+
 // The metadata of a table file.
 struct FileMetaData {
   // As in the MANIFEST. Immutable after the file is added to a version.
@@ -62,6 +72,9 @@ struct FileMetaData {
   // is not in the table itself.
   bool EndIsExclusive() const {
     return ExtractTrailer(largest) == kRangeEndTrailer;
+  }
+  TableIdentity Identity() const {
+    return {file_size, smallest, largest, largest_sequence};
   }
   TableFile table_file() const {
     return TableFile{number, file_size, tail_size, largest_sequence};

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "util/threads/thread_exit.h"
+
 namespace varve {
 
 namespace {
@@ -15,10 +17,10 @@ std::vector<bool>& TakenIndexes() {
 
 uint64_t last_owner_number = 0;  // Guarded by ThreadStatisticsMutex().
 
-// Returns the thread's sets to their owners when it ends.
-struct ThreadEnd {
-  ~ThreadEnd() { ThreadStatisticsCells::Retire(&thread_statistics_sets); }
-};
+void RetireSets(void* sets) {
+  ThreadStatisticsCells::Retire(
+      static_cast<ThreadStatisticsCells::ThreadSets*>(sets));
+}
 
 }  // namespace
 
@@ -60,10 +62,6 @@ void ThreadStatisticsCells::FreeCells(Set* set) {
 }
 
 StatisticsCells::Cell* ThreadStatisticsCells::AddSet() {
-  if (thread_statistics_sets.is_over) return nullptr;
-  // Its destructor runs when the thread ends.
-  static thread_local ThreadEnd thread_end;
-  static_cast<void>(&thread_end);
   auto* const set = new Set;
   set->owner = this;
   set->owner_number = number_;
@@ -72,6 +70,7 @@ StatisticsCells::Cell* ThreadStatisticsCells::AddSet() {
   if (!set->is_mapped) set->cells = new Cell[StatisticsCells::kCount]();
   MutexLock lock(&ThreadStatisticsMutex());
   ThreadSets& mine = thread_statistics_sets;
+  if (mine.sets == nullptr) CallAtThreadExit(&RetireSets, &mine);
   if (mine.size <= index_) {
     const size_t size = std::max<size_t>(8, 2 * (index_ + 1));
     auto** const sets = new Set*[size]();
@@ -101,18 +100,6 @@ void ThreadStatisticsCells::Retire(ThreadSets* sets) {
   }
   delete[] sets->sets;
   *sets = ThreadSets();
-  sets->is_over = true;
-}
-
-void ThreadStatisticsCells::AddLate(size_t cell, uint64_t count) {
-  MutexLock lock(&ThreadStatisticsMutex());
-  Increase(&retired_[cell], count);
-}
-
-void ThreadStatisticsCells::RecordLate(size_t bounds, size_t cell,
-                                       uint64_t value) {
-  MutexLock lock(&ThreadStatisticsMutex());
-  RecordIn(retired_.data(), bounds, cell, value);
 }
 
 void ThreadStatisticsCells::ForEachSet(

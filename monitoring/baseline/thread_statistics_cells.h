@@ -25,20 +25,10 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
   ThreadStatisticsCells& operator=(const ThreadStatisticsCells&) = delete;
 
   void Add(size_t cell, uint64_t count) override {
-    Cell* const set = OwnSet();
-    if (set == nullptr) [[unlikely]] {
-      AddLate(cell, count);
-      return;
-    }
-    Increase(&set[cell], count);
+    Increase(&OwnSet()[cell], count);
   }
   void Record(size_t bounds, size_t cell, uint64_t value) override {
-    Cell* const set = OwnSet();
-    if (set == nullptr) [[unlikely]] {
-      RecordLate(bounds, cell, value);
-      return;
-    }
-    RecordIn(set, bounds, cell, value);
+    RecordIn(OwnSet(), bounds, cell, value);
   }
 
   void ForEachSet(
@@ -58,9 +48,9 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
   struct ThreadSets {
     Set** sets = nullptr;
     size_t size = 0;
-    bool is_over = false;  // The thread ends and must get no more sets.
   };
-  // Adds the counts to their owners' retired sets, at the end of the thread.
+  // Adds the counts to their owners' retired sets, at the end of the thread. A
+  // thread that counts afterwards gets sets again.
   static void Retire(ThreadSets* sets);
 
  private:
@@ -85,12 +75,7 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
     Increase(&set[cell], 1);
   }
 
-  // Returns null at the end of a thread, when its sets are freed. The
-  // destructors of its other objects may still count, to `retired_`.
   Cell* OwnSet();
-  [[gnu::noinline, gnu::cold]] void AddLate(size_t cell, uint64_t count);
-  [[gnu::noinline, gnu::cold]] void RecordLate(size_t bounds, size_t cell,
-                                               uint64_t value);
   static void FreeCells(Set* set);
   [[gnu::noinline, gnu::cold]] Cell* AddSet();
 

@@ -36,7 +36,7 @@ constexpr int kLiveTailAttempts = 9;
 constexpr uint64_t kTailWaitUs = 1000;
 
 // Tables that were found good, by number; their files never change.
-using GoodTables = std::map<uint64_t, FileMetaData>;
+using GoodTables = std::map<uint64_t, TableIdentity>;
 
 // One round.
 class Checker {
@@ -232,19 +232,14 @@ class Checker {
   Status CheckTable(const std::string& path, const FileMetaData* file) {
     if (file != nullptr) {
       const auto good = good_.find(file->number);
-      if (good != good_.end() && IsSame(good->second, *file)) {
+      if (good != good_.end() && good->second == file->Identity()) {
         table_bytes_ += file->file_size;
         return Status();
       }
     }
     const Status status = CheckTableFile(path, file);
-    if (status.ok() && file != nullptr) good_[file->number] = *file;
+    if (status.ok() && file != nullptr) good_[file->number] = file->Identity();
     return status;
-  }
-
-  static bool IsSame(const FileMetaData& a, const FileMetaData& b) {
-    return a.file_size == b.file_size && a.smallest == b.smallest &&
-           a.largest == b.largest && a.largest_sequence == b.largest_sequence;
   }
 
   Status CheckTableFile(const std::string& path, const FileMetaData* file) {
@@ -290,9 +285,7 @@ class Checker {
 
   void CheckLogs() {
     for (const auto& [number, name] : logs_) {
-      const bool live = !has_manifest_ ||
-                        number >= manifest_.FirstLogNumber() ||
-                        number == manifest_.prev_log_number;
+      const bool live = !has_manifest_ || manifest_.ReplaysLog(number);
       const uint64_t records = records_;
       Status status = CheckLog(number, name, live);
       const bool newest = number == logs_.rbegin()->first;

@@ -10,12 +10,16 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/env/forwarding_file.h"
 #include "test/testing/env/small_device_env.h"
 #include "test/testing/seed.h"
 
@@ -193,6 +197,91 @@ TEST_P(DbSpaceTest, SnapshotsKeepWhatTheySee) {
   db_->ReleaseSnapshot(snapshot);
   EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
   EXPECT_LT(device_.UsedBytes(), kDeviceBytes / 10);
+}
+
+// Calls a function before the next append to a MANIFEST.
+class ManifestHookEnv : public EnvWrapper {
+ public:
+  using EnvWrapper::EnvWrapper;
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    Status status = target()->NewWritableFile(path, options, file);
+    if (status.ok() && Contains(path, "MANIFEST")) {
+      *file = std::make_unique<File>(this, std::move(*file));
+    }
+    return status;
+  }
+  void Arm(std::function<void()> function) {
+    function_ = std::move(function);
+    armed_ = true;
+  }
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(ManifestHookEnv* env, std::unique_ptr<WritableFile> target)
+        : ForwardingFile(std::move(target)), env_(env) {}
+    Status Append(const Slice& data) override {
+      if (env_->armed_.exchange(false)) env_->function_();
+      return ForwardingFile::Append(data);
+    }
+
+   private:
+    ManifestHookEnv* const env_;
+  };
+
+  std::function<void()> function_;
+  std::atomic<bool> armed_{false};
+};
+
+// A compaction that begins while the edit is written that removes tables.
+TEST_P(DbSpaceTest, TablesThatAreRemovedAreNoInputs) {
+  ManifestHookEnv env(&device_);
+  options_.env = &env;
+  options_.disable_auto_compactions = true;
+  options_.num_levels = 2;
+  options_.write_buffer_size = 1 << 20;
+  Open();
+  const auto write = [this](int begin, int end, int step) {
+    for (int i = begin; i < end; i += step) {
+      model_[Key(i)] = rng_.Bytes(500);
+      ASSERT_TRUE(Ok(db_->Put({}, Key(i), model_[Key(i)])));
+    }
+    ASSERT_TRUE(Ok(db_->Flush({})));
+  };
+  for (int table = 0; table < 4; ++table) {
+    write(table * 400, table * 400 + 400, 1);
+    ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  }
+  write(400, 1600, 2);
+  DeleteRange(Key(0), Key(400));
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  device_.SetCapacity(device_.UsedBytes() + (100 << 10));
+  std::thread other;
+  Status other_status;
+  env.Arm([&] {
+    device_.SetCapacity(4 * kDeviceBytes);
+    other = std::thread([&] {
+      CompactRangeOptions compaction;
+      compaction.exclusive_manual_compaction = false;
+      compaction.rewrite_bottommost_level = true;
+      const std::string begin = Key(0);
+      const std::string end = Key(399);
+      const Slice first(begin);
+      const Slice last(end);
+      other_status = db_->CompactRange(compaction, &first, &last);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  });
+  EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  ASSERT_TRUE(other.joinable());
+  other.join();
+  EXPECT_TRUE(Ok(other_status));
+  EXPECT_FALSE(IsReadOnly());
+  ExpectModel();
+  Open();
+  ExpectModel();
+  db_.reset();
 }
 
 TEST_P(DbSpaceTest, SpaceThatComesIsUsedByTheNextFlush) {
