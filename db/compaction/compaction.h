@@ -20,7 +20,7 @@ struct KeySpan {
   UserKeyRange range() const { return {&smallest, &largest, end_is_exclusive}; }
 };
 
-// What a compaction reads and where it writes to. Made by the picker.
+// The inputs and the output of a compaction. Created by the picker.
 struct Compaction {
   int level = 0;
   int output_level = 1;
@@ -28,26 +28,26 @@ struct Compaction {
   std::vector<FileMetaData*> inputs[2];
   // Files of the level below the output's that overlap it.
   std::vector<FileMetaData*> grandparents;
-  // Bytes at which an output file is cut.
+  // The output is split at this many bytes.
   uint64_t max_output_file_size = 0;
   // Bytes of grandparents that an output file may overlap.
   uint64_t max_grandparent_overlap = 0;
   CompressionType compression = CompressionType::kNone;  // Of the outputs.
-  // Parts that may be done at the same time.
+  // Parts that may run in parallel.
   int max_parts = 1;
   const char* reason = "";
-  bool for_space = false;  // The reason is what deletions hide.
+  bool for_space = false;  // Picked to reclaim space.
   // A reference is held while the compaction runs.
   Version* version = nullptr;
   // No level below the output's holds a key of the inputs' range.
   bool bottommost = false;
-  // Moving the input files to the output level does it all.
+  // The input files can move to the output level without a rewrite.
   bool trivial_move = false;
 
   uint64_t InputBytes() const {
     return TotalFileSize(inputs[0]) + TotalFileSize(inputs[1]);
   }
-  // Adds the end of the inputs to the edit.
+  // Adds the removal of the inputs to the edit.
   void RemoveInputs(VersionEdit* edit) const {
     for (int i = 0; i < 2; ++i) {
       for (const FileMetaData* file : inputs[i]) {
@@ -55,15 +55,16 @@ struct Compaction {
       }
     }
   }
-  // Every input's mark in FileMetaData. DB mutex held.
+  // Sets being_compacted of every input.
   void MarkFilesLocked(bool being_compacted) const {
     for (const auto& files : inputs) {
       for (FileMetaData* file : files) file->being_compacted = being_compacted;
     }
   }
-  // The least of the inputs' that is known; 0 if none is.
+  // Returns the smallest known ancestor time of the inputs, or 0 if none is
+  // known.
   uint64_t OldestAncestorTime() const;
-  // The user keys of the inputs, which must not be empty.
+  // Returns the span of user keys of the inputs. REQUIRES: there are inputs.
   KeySpan KeyRange() const;
 };
 

@@ -17,26 +17,27 @@
 
 namespace varve {
 
-// What of a run of internal keys must be kept: the versions that some reader
-// can see. Used by flush and compaction.
+// Filters a run of internal keys and keeps the versions that some reader can
+// see. Used by flush and compaction.
 //
-// Snapshots cut the sequence numbers into stripes; of each user key, the
-// newest version of each stripe survives, if no range deletion of that stripe
-// hides it. So does the oldest one if it is a single deletion: for RocksDB a
-// later one takes away the newest version and itself, and what is below must
-// then be deleted still. A deletion goes when no older version can be left that
-// it hides: it is in the oldest stripe and no deeper level has the key. Where
-// no deeper level has the key, a value of the oldest stripe gets sequence
-// number 0, which compresses better; but not if a range deletion covers it,
-// which may be older than it and survive.
-// Thread-safety: owned by one thread.
+// Snapshots divide the sequence numbers into stripes. Of each user key, the
+// newest version of each stripe is kept, unless a range deletion of that stripe
+// hides it. If the oldest version in a stripe is a single deletion, it is kept
+// too. In RocksDB a later single deletion removes itself and the newest
+// version, and older versions must still be deleted then.
+//
+// A deletion is dropped when it can hide no older version: it is in the oldest
+// stripe, and no deeper level has the key. If no deeper level has the key, a
+// value of the oldest stripe gets sequence number 0, which compresses better. A
+// value that a range deletion covers keeps its number, since the range deletion
+// may be older and survive. Thread-safety: owned by one thread.
 class CompactionIterator {
  public:
-  // `snapshots`: rising. `tombstones`, of all inputs, may be null.
-  // `compaction` is null for a flush, in which all
-  // deletions stay. `stop`, if not null, is looked at for each entry of the
-  // input, and ends the walk with ShutdownInProgress. All of them, and
-  // `input`, must outlive it.
+  // `snapshots` are in increasing order. `tombstones` has the range deletions
+  // of all inputs and may be null. `compaction` is null for a flush, which
+  // keeps all deletions. If `stop` is not null, it is checked at each input
+  // entry and ends the iteration with ShutdownInProgress. All of them, and
+  // `input`, must outlive the iterator.
   CompactionIterator(InternalIterator* input,
                      const InternalKeyComparator* comparator,
                      std::vector<SequenceNumber> snapshots,
@@ -47,28 +48,27 @@ class CompactionIterator {
   CompactionIterator& operator=(const CompactionIterator&) = delete;
 
   void SeekToFirst();
-  // To the first entry whose user key is at or behind this one.
+  // Moves to the first entry whose user key is at or after `user_key`.
   void Seek(const Slice& user_key);
   bool Valid() const { return valid_; }
   void Next();
   // Valid until the next call.
   Slice key() const { return key_; }
   Slice value() const { return is_ahead_ ? Slice() : input_->value(); }
-  // The entry before, if there was one, had another user key.
+  // Returns true if this is the first entry of its user key.
   bool starts_user_key() const { return starts_user_key_; }
-  // The snapshot without which the entry would have been left out, since it is
-  // hidden from the next newer one; kMaxSequenceNumber if there is none.
+  // Returns the snapshot that alone keeps the entry, which is hidden from the
+  // next newer snapshot. Returns kMaxSequenceNumber if there is none.
   SequenceNumber kept_for() const { return kept_for_; }
-  // Whether the entry is there for readers of snapshots only, of one or
-  // several.
+  // Returns true if only readers of snapshots can see the entry.
   bool hidden() const { return hidden_; }
-  // Of the input; OK at its end.
+  // Returns the status of the input, which is OK at its end.
   Status status() const { return status_; }
 
-  // Entries that were left out.
+  // Dropped entries.
   struct Drops {
     uint64_t hidden = 0;         // By a newer version.
-    uint64_t obsolete = 0;       // Deletions that hide nothing any more.
+    uint64_t obsolete = 0;       // Deletions that hide nothing.
     uint64_t range_deleted = 0;  // By a range deletion.
 
     uint64_t Total() const { return hidden + obsolete + range_deleted; }
@@ -84,29 +84,29 @@ class CompactionIterator {
  private:
   void FindNext();
   void MoveOn();
-  // Whether no older version of the entry's key is in its stripe. Moves the
-  // input on.
+  // Returns true if no older version of the entry's key is in its stripe.
+  // Advances the input.
   bool IsLastOfStripe(SequenceNumber stripe);
-  // The oldest snapshot that sees the sequence number, or the number of the
-  // present.
+  // Returns the oldest snapshot that sees the sequence number, or
+  // kMaxSequenceNumber if none does.
   SequenceNumber StripeOf(SequenceNumber sequence) const;
-  // The stripe behind that one. REQUIRES: it is a snapshot's.
+  // Returns the stripe after `stripe`. REQUIRES: it is a snapshot's.
   SequenceNumber NextStripe(SequenceNumber stripe) const;
   bool DeeperLevelMayHave(const Slice& user_key);
-  // Whether a range deletion hides the version from all that see it.
+  // Returns true if a range deletion hides the version from all readers that
+  // see it.
   bool IsCovered(const Slice& user_key, SequenceNumber sequence,
                  SequenceNumber stripe);
 
   InternalIterator* const input_;
   const InternalKeyComparator* const comparator_;
   const std::vector<SequenceNumber> snapshots_;
-  std::optional<RangeTombstoneCursor>
-      tombstones_;  // Stands at the entry's key.
+  std::optional<RangeTombstoneCursor> tombstones_;  // At the entry's key.
   const Compaction* const compaction_;
   const std::atomic<bool>* const stop_;
 
   bool valid_ = false;
-  bool is_ahead_ = false;  // The input stands behind the entry already.
+  bool is_ahead_ = false;  // The input is already after the entry.
   bool starts_user_key_ = false;
   bool any_of_user_key_ = false;  // An entry of user_key_ was valid.
   Slice key_;
@@ -116,9 +116,9 @@ class CompactionIterator {
   bool has_user_key_ = false;
   SequenceNumber kept_for_ = kMaxSequenceNumber;
   bool hidden_ = false;
-  SequenceNumber last_stripe_ = 0;  // Of the version before of user_key_.
-  bool hidden_by_value_ = false;    // The newest version of that is a value.
-  // The levels' files are passed in key order: where each stands.
+  SequenceNumber last_stripe_ = 0;  // Of the previous version of user_key_.
+  bool hidden_by_value_ = false;    // Its newest version is a value.
+  // Position in each level, whose files are passed in key order.
   size_t level_position_[kNumLevels] = {};
   Drops drops_;
   uint64_t input_count_ = 0;

@@ -21,62 +21,62 @@ namespace varve {
 // Thread-safety: owned by one thread; takes no lock.
 class CompactionJob {
  public:
-  // `new_file_number` is thread-safe. `stop` ends the job early with
+  // `new_file_number` must be thread-safe. `stop` ends the job early with
   // ShutdownInProgress. All arguments must outlive the job.
   CompactionJob(const TableOutputContext& context, const Compaction& compaction,
                 TableCache* table_cache, std::vector<SequenceNumber> snapshots,
                 std::function<uint64_t()> new_file_number,
                 const std::atomic<bool>* stop);
 
-  // Finds out which inputs are to be read. Run does it if nobody has.
+  // Determines which inputs must be read. Run calls it if it was not called.
   Status Prepare();
-  // After Prepare: of the inputs of either level.
+  // Returns the inputs that must be read. 0 is the upper level, 1 the output
+  // level. REQUIRES: Prepare succeeded.
   const std::vector<FileMetaData*>& read_inputs(int i) const {
     return read_inputs_[i];
   }
 
-  // Only user keys from *begin on and before *end; null for no bound. To be
-  // called before Run. Both must outlive the job.
+  // Restricts the job to user keys at or after *begin and before *end. Null
+  // means no bound. REQUIRES: Run was not called. Both must outlive the job.
   void SetRange(const std::string* begin, const std::string* end) {
     begin_ = begin;
     end_ = end;
   }
 
-  // Sets how many jobs work on the compaction at the same time, this one among
-  // them: they share the memory for reading ahead. Default: 1.
+  // Sets the number of jobs that run in parallel on the compaction, including
+  // this one. They share the readahead memory. Default: 1.
   void SetParts(size_t parts) { parts_ = parts; }
 
-  // On success the outputs are whole, and safe but for their directory
-  // entries. After an error they are gone.
+  // Runs the job. On success the outputs are complete and durable except for
+  // their directory entries. After an error they are removed.
   Status Run();
-  // Adds the outputs. After a Run that succeeded.
+  // Adds the outputs to the edit. REQUIRES: Run succeeded.
   void AddOutputs(VersionEdit* edit) const;
-  // Removes the outputs, of which `abandoned` has the numbers then.
+  // Removes the outputs. abandoned() then returns their numbers.
   void Abandon();
   const std::vector<uint64_t>& abandoned() const { return abandoned_; }
 
   uint64_t bytes_written() const { return bytes_written_; }
-  // Of the inputs of either level, bytes of files that were not read since a
-  // range deletion hides all that is in them.
+  // Returns the bytes of input files that were not read because range deletions
+  // hide all their entries. 0 is the upper level, 1 the output level.
   uint64_t bytes_skipped(int i) const { return bytes_skipped_[i]; }
   uint64_t entries_read() const { return entries_read_; }
   const CompactionIterator::Drops& drops() const { return drops_; }
 
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
-  // Into tombstones_ and surviving_tombstones_.
+  // Sets tombstones_ and surviving_tombstones_.
   Status CollectRangeTombstones();
-  // Whether one range deletion or several hide all of the file, from all who
-  // may read.
+  // Returns true if range deletions hide the whole file from all readers.
   bool IsHidden(const FileMetaData& file) const;
   Status Merge(CompactionIterator* iterator);
-  // Begins an output.
+  // Opens the next output.
   Status OpenOutput();
-  // Moves on among the grandparents, and counts those passed.
+  // Advances through the grandparents and counts the bytes passed.
   void PassGrandparents(const Slice& user_key);
-  // Whether the output should end before this key.
+  // Returns true if the output should end before this key.
   bool ShouldCutBefore(const Slice& user_key);
-  // `end` is the first user key that is no more the output's.
+  // Finishes the output. `end` is the first user key after it.
   Status FinishOutput(const std::optional<Slice>& end);
 
   const TableOutputContext& context_;
@@ -96,8 +96,7 @@ class CompactionJob {
   std::optional<SurvivingRangeTombstones> surviving_tombstones_;
   bool prepared_ = false;
   std::vector<FileMetaData*> read_inputs_[2];
-  // The first user key that is the open or the next output's, if there is a
-  // bound.
+  // The lower bound of the open or the next output, if it has one.
   std::optional<std::string> output_begin_;
   size_t grandparent_index_ = 0;
   uint64_t grandparent_overlap_ = 0;

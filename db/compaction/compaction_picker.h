@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Decides what to compact. Pure functions of a version, the options, and the
-// compactions that are running; the DB mutex is held, since the files' marks
-// are read.
+// Decides what to compact. These are pure functions of a version, the options,
+// and the running compactions. They read FileMetaData::being_compacted, so the
+// DB mutex must be held.
 
 #include <cstdint>
 #include <memory>
@@ -21,60 +21,62 @@ struct CompactionPickerContext {
   const Options* options = nullptr;
   Version* version = nullptr;
   const std::vector<const Compaction*>* running = nullptr;
-  // Nobody reads as of an earlier moment. Needed where the version has
-  // reclaim candidates, or hides in its deepest level.
+  // No reader uses an older sequence number. Needed if the version has reclaim
+  // candidates, or hidden entries in its deepest level.
   SequenceNumber oldest_snapshot = 0;
-  // What compactions for space have rewritten in vain, less what was flushed
-  // since. One that does not promise much more has to wait.
+  // Bytes that compactions for space rewrote without freeing space, less the
+  // bytes flushed since. A compaction that does not promise much more has to
+  // wait.
   uint64_t space_debt = 0;
 };
 
-// How urgent a level is; 1 and above are due. Files that are being compacted
-// do not count.
+// Returns the urgency of a level. A level is due at 1 and above. Files that are
+// being compacted do not count.
 double CompactionScore(const Options& options, const LevelTargets& targets,
                        const Version& version,
                        const std::vector<const Compaction*>& running,
                        int level);
 
-// Whether some level is due, or a table by itself: its deletions hide much of
-// what lies deeper, or it is of the last level and holds much that was kept for
-// snapshots that are gone.
+// Returns true if some level or a single table is due. A table is due if its
+// deletions hide many bytes of deeper levels. A table of the last level is due
+// if it holds many bytes that were kept for released snapshots.
 bool IsCompactionDue(const CompactionPickerContext& context);
 
-// Bytes that compactions will have to rewrite until no level is due, about.
+// Returns about how many bytes compactions must rewrite until no level is due.
 uint64_t EstimatePendingCompactionBytes(const Options& options,
                                         const Version& version);
 
-// The most urgent compaction that can start now, or null.
+// Returns the most urgent compaction that can start now, or null.
 std::unique_ptr<Compaction> PickCompaction(
     const CompactionPickerContext& context);
 
-// Bytes that a compaction for the space that deletions hide has rewritten
-// beyond what it was worth: the deletions were of keys that did not exist, say.
-// What its outputs promise to free further down counts as freed: the next step
-// tells whether it was.
+// Returns how many more bytes a compaction for space rewrote than it freed.
+// This happens, for example, when the deleted keys did not exist. Bytes that
+// its outputs promise to free in deeper levels count as freed. The next
+// compaction shows whether they were.
 uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
                          uint64_t reclaimable_bytes);
 
-// What CompactRange asks of one level.
+// The work of CompactRange on one level.
 struct ManualRequest {
   int level = 0;
   int output_level = 0;
   UserKeyRange range;
-  // Only files that begin behind this internal key, if not null.
+  // Only files that begin after this internal key, if not null.
   const Slice* after = nullptr;
   // Only files with smaller numbers.
   uint64_t below_number = UINT64_MAX;
 };
 
-// The first files of what is asked for, up to about max_compaction_bytes
-// (of level 0 all), or null if there are none, or, with *blocked set, if they
-// would meet a running compaction.
+// Returns a compaction of the first requested files, up to about
+// max_compaction_bytes. Level 0 is taken whole. Returns null if there are no
+// such files. Also returns null, and sets *blocked, if they overlap a running
+// compaction.
 std::unique_ptr<Compaction> PickManualCompaction(
     const CompactionPickerContext& context, const ManualRequest& request,
     bool* blocked);
 
-// Of max_background_jobs, at a time.
+// Returns how many of max_background_jobs may be compactions.
 int MaxCompactions(const Options& options);
 
 }  // namespace varve

@@ -5,8 +5,8 @@
 
 namespace varve {
 
-// What flushes (level 0) and compactions did to a level, as their output.
-// Bytes are those of table files.
+// Work of the flushes (level 0) and compactions whose output is one level.
+// Bytes are bytes of table files.
 struct CompactionStats {
   uint64_t micros = 0;
   uint64_t upper_bytes_read = 0;  // From the level above; 0 for flushes.

@@ -13,9 +13,9 @@
 namespace varve {
 
 // Writes memtables, oldest first, to one table of level 0, and adds it to the
-// edit. If nothing is left to write there is no table. *drops is what was left
-// out. Uses no lock; on an error the file is gone. `pace`, if not null, is told
-// how far it is.
+// edit. Creates no table if all entries are dropped. Sets *drops to the dropped
+// entries. Takes no lock. After an error the file is removed. If `pace` is not
+// null, progress is reported to it.
 Status FlushMemTables(const TableOutputContext& context, const Version& version,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,

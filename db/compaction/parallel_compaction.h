@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Does a compaction in parts, ranges of user keys, at the same time. Each part
-// is a CompactionJob; all their outputs come into the MANIFEST by one edit.
+// Runs a compaction as parallel parts. Each part is a range of user keys and a
+// CompactionJob. One edit adds all their outputs to the MANIFEST.
 //
-// Parts wait in a queue. The thread that has the compaction works through it;
-// threads that the Env gives in addition take parts as well. If they come
-// late, or never, nothing waits for them: so parts cannot block each other,
-// however few threads there are.
+// Parts wait in a queue. The thread that has the compaction works through the
+// queue, and additional threads of the Env take parts as well. No part waits
+// for an additional thread. So parts cannot block each other, however few
+// threads there are.
 
 #include <atomic>
 #include <cstdint>
@@ -31,12 +31,12 @@ struct CompactionResult {
   uint64_t entries_read = 0;
   CompactionIterator::Drops drops;
   size_t parts = 0;
-  std::vector<uint64_t> abandoned;  // Outputs that an error has undone.
+  std::vector<uint64_t> abandoned;  // Outputs removed after an error.
 };
 
-// On success the edit removes the inputs and adds the outputs; after an error
-// the outputs are gone. See CompactionJob for the arguments. Takes no lock of
-// the DB's.
+// Runs the compaction. On success the edit removes the inputs and adds the
+// outputs. After an error the outputs are removed. See CompactionJob for the
+// arguments. Takes no lock of the DB.
 Status RunCompaction(const TableOutputContext& context,
                      const Compaction& compaction, TableCache* table_cache,
                      const std::vector<SequenceNumber>& snapshots,
@@ -44,8 +44,9 @@ Status RunCompaction(const TableOutputContext& context,
                      const std::atomic<bool>* stop, VersionEdit* edit,
                      CompactionResult* result);
 
-// Calls work(0) to work(count - 1), each once, on this thread and on threads
-// of the Env's low priority that come in time, and returns when all are done.
+// Calls work(0) to work(count - 1) once each, and returns when all are done.
+// The calls run on this thread and on threads of the Env's low priority that
+// are free in time.
 void RunParts(Env* env, size_t count, std::function<void(size_t)> work);
 
 }  // namespace varve

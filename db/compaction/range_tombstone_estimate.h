@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// How much of deeper levels the deletions of a table hide. A range deletion
-// takes some tens of bytes whatever it hides, and a deletion less than its
-// entry, so the sizes of levels say nothing about the space that compacting the
-// table would give back. What is estimated here does: see
-// Version::reclaim_candidates(). RocksDB counts such bytes to a table's size.
+// Estimates how many bytes of deeper levels the deletions of a table hide. A
+// range deletion takes some tens of bytes whatever it hides, and a deletion
+// takes less than its entry. So the sizes of levels do not show how much space
+// a compaction of the table would free. See Version::reclaim_candidates().
+// RocksDB adds such bytes to a table's size.
 
 #include <cstdint>
 #include <string>
@@ -16,22 +16,23 @@
 
 namespace varve {
 
-// Gathers the range deletions of a table while it is written.
-// Thread-safety: owned by one thread.
+// Collects the range deletions of a table while it is written. Thread-safety:
+// owned by one thread.
 class RangeTombstoneEstimate {
  public:
   // `comparator` must outlive it.
   explicit RangeTombstoneEstimate(const InternalKeyComparator* comparator)
       : comparator_(*comparator) {}
 
-  // A deletion of keys from `begin` up to, not including, `end`. Begins rise.
+  // Adds a deletion of the keys from `begin` up to, not including, `end`.
+  // REQUIRES: `begin` does not decrease.
   void AddRange(const Slice& begin, const Slice& end);
 
-  // Bytes of tables from `first_level` on that are hidden, about: by the range
-  // deletions; by so many others, each of which is taken for one of an entry
-  // in the range of keys. May open tables; those that cannot be opened count
-  // for nothing; and of many ranges that hide parts of tables, some are taken
-  // for all.
+  // RangeBytes returns about how many bytes of tables from `first_level` on the
+  // range deletions hide. PointBytes does so for point deletions, each of which
+  // is assumed to hide an entry in the range of keys. Both may open tables, and
+  // ignore tables that cannot be opened. If many ranges hide parts of tables,
+  // the estimate is extrapolated from some of them.
   uint64_t RangeBytes(const Version& version, int first_level) const;
   static uint64_t PointBytes(const Version& version, int first_level,
                              const UserKeyRange& range, uint64_t deletions);
@@ -44,11 +45,11 @@ class RangeTombstoneEstimate {
 
   uint64_t BytesOfLevel(const Version& version,
                         const std::vector<FileMetaData*>& files) const;
-  // All of the file's keys that are before the range's end, or from its begin
-  // on, are in it.
+  // BeginsBefore returns true if all keys of the file are at or after the
+  // range's begin. EndsBehind returns true if all of them are before its end.
   bool BeginsBefore(const KeyRange& range, const FileMetaData& file) const;
   bool EndsBehind(const KeyRange& range, const FileMetaData& file) const;
-  // Of one file, some of whose keys are in the range.
+  // Returns the hidden bytes of a file that has some keys in the range.
   uint64_t PartOf(const Version& version, const FileMetaData& file,
                   const KeyRange& range) const;
 

@@ -10,15 +10,14 @@
 
 namespace varve {
 
-// Of the range deletions that go into a flush or a compaction, those that must
-// come out again: of each key and stripe of sequence numbers (see
-// CompactionIterator) the newest, unless there is nothing older left that it
-// hides.
-// Thread-safety: owned by one thread.
+// The range deletions of a flush's or compaction's inputs that the outputs must
+// keep. For each key and stripe of sequence numbers (see CompactionIterator)
+// this is the newest one, unless it hides no older entry. Thread-safety: owned
+// by one thread.
 class SurvivingRangeTombstones {
  public:
-  // `tombstones` may be null, and must outlive this; `snapshots` rise;
-  // `compaction` is null where all are kept.
+  // `tombstones` may be null, and must outlive this object. `snapshots` are in
+  // increasing order. A null `compaction` keeps all range deletions.
   SurvivingRangeTombstones(const RangeTombstoneSet* tombstones,
                            const std::vector<SequenceNumber>& snapshots,
                            const Compaction* compaction);
@@ -27,12 +26,13 @@ class SurvivingRangeTombstones {
 
   bool empty() const { return list_.empty(); }
 
-  // Whether any is left between the bounds, of which each may be missing.
+  // Returns true if any survives between the bounds, each of which is optional.
   bool ReachInto(const std::optional<Slice>& lower,
                  const std::optional<Slice>& upper) const {
     return !Between(lower, upper).empty();
   }
-  // Adds to a table, behind its entries, what is left between the bounds.
+  // Adds the surviving range deletions between the bounds to a table, after its
+  // entries.
   void AddTo(const std::optional<Slice>& lower,
              const std::optional<Slice>& upper, TableOutput* output) const;
 
@@ -46,7 +46,7 @@ class SurvivingRangeTombstones {
                const Compaction* compaction);
   std::vector<RangeTombstone> Between(const std::optional<Slice>& lower,
                                       const std::optional<Slice>& upper) const;
-  // The sequence numbers that survive in an interval.
+  // Returns the sequence numbers that survive in an interval.
   std::vector<SequenceNumber> In(size_t interval,
                                  const std::vector<SequenceNumber>& snapshots,
                                  const Compaction* compaction) const;

@@ -17,17 +17,17 @@
 
 namespace varve {
 
-// Names the time from one opening of a database to its end, in RocksDB's form:
-// 20 digits to the base of 36. RocksDB tells a table from all others by this
-// and the file's number; without it, some of its readers take one table's
-// cached blocks for another's.
+// Returns an identity for one session of a database, from open to close, in
+// RocksDB's form: 20 digits to the base of 36. RocksDB identifies a table by it
+// and the file's number. Without it, some RocksDB readers confuse the cached
+// blocks of two tables.
 std::string NewSessionIdentity();
 
-// When the oldest of the tables was written that the file's data has come from,
-// in seconds since 1970, as the MANIFEST has it; 0 if unknown.
+// Returns when the oldest table that the file's data came from was written, in
+// seconds since 1970, as in the MANIFEST. Returns 0 if unknown.
 uint64_t OldestAncestorTime(const FileMetaData& file);
 
-// What all tables that a database writes have in common.
+// The settings shared by all tables that a database writes.
 struct TableOutputContext {
   std::string db_path;
   Env* env = nullptr;
@@ -35,7 +35,7 @@ struct TableOutputContext {
   const InternalKeyComparator* comparator = nullptr;
   std::string db_identity;
   std::string session_identity;
-  // The tables are written under the names of temporary files, to be renamed.
+  // The tables are written under temporary names and renamed later.
   bool temporary_names = false;
   // Whether the tables must survive a power failure.
   bool sync = true;
@@ -50,33 +50,33 @@ class TableOutput {
   TableOutput(const TableOutput&) = delete;
   TableOutput& operator=(const TableOutput&) = delete;
 
-  // Which level of the version the table is for, so that what its deletions
-  // hide further down can be estimated; unknown without. The version must
-  // outlive Finish.
+  // Sets the version and the level that the table is for. Without them, the
+  // bytes that its deletions hide in deeper levels are not estimated. The
+  // version must outlive Finish.
   void SetPlace(const Version* version, int level) {
     version_ = version;
     level_ = level;
   }
-  // When the data was first written to a table, in seconds since 1970. Now, if
-  // it is 0 or not told.
+  // Sets when the data was first written to a table, in seconds since 1970. The
+  // default, and the meaning of 0, is the current time.
   void SetOldestAncestorTime(uint64_t time_s) {
     oldest_ancestor_time_s_ = time_s;
   }
   Status Open();
   // REQUIRES: Open was OK; keys rise.
   Status Add(const Slice& internal_key, const Slice& value);
-  // Notes that the last entry is there for snapshots only; for this one's sake,
-  // if it is not kMaxSequenceNumber.
+  // Counts the last entry as visible to snapshots only. If `snapshot` is not
+  // kMaxSequenceNumber, that snapshot alone keeps it.
   void CountHidden(SequenceNumber snapshot, uint64_t bytes) {
     metadata_.hidden_bytes += bytes;
     if (snapshot == kMaxSequenceNumber) return;
     metadata_.kept_bytes[snapshot] += bytes;
   }
-  // REQUIRES: Open was OK; all entries were added; the deletions rise as
-  // TableBuilder wants it.
+  // REQUIRES: Open was OK; all entries were added; the deletions are in the
+  // order that TableBuilder requires.
   void AddRangeTombstone(const RangeTombstone& tombstone);
-  // Writes the rest, syncs and closes the file. Corruption: the file is not as
-  // long as what was written. REQUIRES: something was added.
+  // Writes the rest, syncs and closes the file. Returns Corruption if the file
+  // is not as long as the bytes written. REQUIRES: an entry was added.
   Status Finish();
   // Closes and removes the file.
   void Abandon();
@@ -86,7 +86,8 @@ class TableOutput {
   const FileMetaData& metadata() const { return metadata_; }
 
  private:
-  // Waits until what was written may have been, from `least_bytes` on.
+  // Requests the bytes written since the last call from the rate limiter, if
+  // there are at least `least_bytes`.
   void Charge(uint64_t least_bytes);
   void CountSequence(SequenceNumber sequence);
   // REQUIRES: the metadata has the range of keys.

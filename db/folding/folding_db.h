@@ -8,14 +8,15 @@
 
 namespace varve {
 
-// `db` itself, or for KeyCase::kInsensitive a DB that folds what callers hand
-// over (util/bytes/key_fold.h) and leaves the rest to it: keys, the bounds of
-// ranges and of iterators, targets of seeks, the keys of batches. A key that
-// cannot be folded is InvalidArgument. So the engine below knows only bytes,
-// and the keys of its memtables, logs and tables are folded already.
+// Returns `db` itself for KeyCase::kSensitive. For KeyCase::kInsensitive it
+// returns a DB that folds the caller's keys (util/bytes/key_fold.h) and
+// forwards all calls to `db`. It folds keys, the bounds of ranges and
+// iterators, the targets of seeks, and the keys of batches. It returns
+// InvalidArgument for a key that cannot be folded. The engine thus sees bytes
+// only, and the keys of its memtables, logs and tables are folded.
 //
-// Each call costs what folding does, and one more virtual call; an iterator
-// costs one more for each step.
+// The cost of a call is the folding and one virtual call. An iterator step
+// costs one more virtual call.
 std::unique_ptr<DB> WithFolding(std::unique_ptr<DB> db, const Options& options);
 
 }  // namespace varve

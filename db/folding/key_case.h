@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Options::key_case of a database: how the MANIFEST records it, and what open
-// and repair check. What callers hand over is folded by
-// db/folding/folding_db.h, above the engine.
+// Options::key_case of a database: how the MANIFEST records it, and the checks
+// of open and repair. db/folding/folding_db.h folds the caller's keys, above
+// the engine.
 
 #include <string>
 
@@ -15,17 +15,17 @@ namespace varve {
 
 KeyFolding KeyFoldingOf(const Options& options);
 
-// How a MANIFEST names the folding; empty for kSensitive.
+// Returns the folding's name in a MANIFEST, which is empty for kSensitive.
 std::string KeyFoldingName(KeyCase key_case);
 
-// InvalidArgument if a database whose MANIFEST has that name cannot be opened
-// with options.key_case; NotSupported if the name is unknown.
+// Returns InvalidArgument if a database whose MANIFEST has that name cannot be
+// opened with options.key_case. Returns NotSupported if the name is unknown.
 Status CheckKeyFolding(const std::string& recorded, const Options& options);
 
-// InvalidArgument if the key was not folded when it was stored.
+// Returns InvalidArgument if the key was not folded when it was stored.
 Status CheckIsFolded(const Slice& key, KeyFolding folding);
 
-// What is returned for a key that cannot be folded.
+// Returns the error for a key that cannot be folded.
 [[gnu::cold]] Status UnfoldableKey(const Slice& key);
 
 }  // namespace varve

@@ -1,11 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The thread that tries to make a database writable again by itself, after an
-// error that may pass, such as a full device. It waits 100 ms before the first
-// attempt and twice as long before each further one, up to 2 s. It tries sooner
-// when files were removed.
-// Thread-safety: guarded by the DB mutex.
+// The thread that tries to make a database writable again after a transient
+// error, such as a full device. It waits 100 ms before the first attempt. The
+// delay doubles before each further attempt, up to 2 s. Removed files make it
+// try sooner. Thread-safety: guarded by the DB mutex.
 
 #include <cstdint>
 #include <functional>
@@ -20,8 +19,8 @@ namespace varve {
 
 class AutoResume {
  public:
-  // `mutex` is the DB's. `is_needed` is called with it, and `attempt` without.
-  // All outlive this.
+  // `mutex` is the DB's. `is_needed` is called with it held, `attempt` without.
+  // All must outlive this object.
   AutoResume(Env* env, Mutex* mutex, BackgroundScheduler* scheduler,
              ObsoleteFiles* obsolete, std::function<bool()> is_needed,
              std::function<void()> attempt)
@@ -34,16 +33,17 @@ class AutoResume {
   AutoResume(const AutoResume&) = delete;
   AutoResume& operator=(const AutoResume&) = delete;
 
-  // Starts the thread if it does not run. If there is no thread to be had, the
-  // user has to call DB::Resume.
+  // Starts the thread if it does not run. If no thread can be created, the user
+  // has to call DB::Resume.
   void StartLocked();
-  // Until the database is closed, or nothing is to be resumed. The end of the
-  // thread is signalled by the scheduler.
+  // Returns true until the database is closed or needs no resume. The scheduler
+  // signals the end of the thread.
   bool is_running() const { return is_running_; }
 
  private:
   void Run();
-  // Waits until the next attempt, at most so long. False if none is needed.
+  // Waits for the next attempt, at most `wait_us`. Returns false if none is
+  // needed. May release the mutex and reacquire it.
   bool AwaitLocked(uint64_t wait_us);
 
   Env* const env_;
@@ -53,8 +53,8 @@ class AutoResume {
   const std::function<bool()> is_needed_;
   const std::function<void()> attempt_;
   bool is_running_ = false;
-  // Its own: the thread waits most of the time, and would keep a thread of the
-  // Env from others.
+  // A pool of its own. The thread waits most of the time, and would block a
+  // thread of the Env.
   ThreadPool pool_{{.name = "varve:resume"}};
 };
 

@@ -1,18 +1,19 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The jobs of one database on the threads of its Env: which are queued, which
-// run, and what waits for their end.
+// Schedules the jobs of one database on the threads of its Env, and lets
+// callers wait for their end.
 //
 // A job is queued until a thread begins it, and then runs until its
-// FinishLocked. Other databases' jobs may be in front of it for long, so one
-// that is still queued when its database closes is dropped: it will do nothing,
-// and touch nothing of the database, which may be gone by then. That is what
-// the shutdown flag is for, which outlives the database: a job that begins
-// locks the flag, then the DB mutex, and is counted as running before it gives
-// either back; once the flag is set, all others find it set.
+// FinishLocked. Jobs of other databases may delay it for long. So a job that is
+// still queued when its database closes is dropped. It then does nothing and
+// touches nothing of the database, which may be freed.
 //
-// Thread-safety: guarded by the DB mutex, but for is_stopping.
+// The shutdown flag makes this safe, since it outlives the database. A job that
+// begins locks the flag, then the DB mutex. It is counted as running before it
+// releases either. Once the flag is set, all other jobs find it set.
+//
+// Thread-safety: guarded by the DB mutex, except is_stopping.
 
 #include <array>
 #include <atomic>
@@ -34,15 +35,15 @@ class BackgroundScheduler final : private ForkWatch {
   // `mutex` is the DB's.
   BackgroundScheduler(Env* env, Mutex* mutex) : env_(env), mutex_(mutex) {}
 
-  // Queues job(), which a thread calls without the mutex, and which ends by
-  // FinishLocked. An error: no thread is to be had.
+  // Queues job(), which a thread calls without the mutex. The job must end by
+  // FinishLocked. Returns an error if no thread can be created.
   Status ScheduleLocked(JobKind kind, std::function<void()> job);
-  // A job of the kind has ended.
+  // Records that a job of the kind has ended.
   void FinishLocked(JobKind kind);
-  // Those that are queued will do nothing. Gives the mutex back meanwhile.
+  // Drops the queued jobs. May release the mutex and reacquire it.
   void DropQueuedLocked();
 
-  // Of a kind, and of all.
+  // Return the number of jobs, of a kind or of all kinds.
   int QueuedLocked(JobKind kind) const { return CountsOf(kind).queued; }
   int JobsLocked(JobKind kind) const {
     return CountsOf(kind).queued + CountsOf(kind).running;
@@ -50,32 +51,32 @@ class BackgroundScheduler final : private ForkWatch {
   int JobsLocked() const;
   bool AnyRunsLocked() const;
 
-  // Waits until a job ends, or somebody says by SignalLocked that there is
-  // something else to look at. Gives the mutex back meanwhile.
+  // Waits until a job ends or SignalLocked is called. May release the mutex and
+  // reacquire it.
   void WaitLocked();
-  // For so long, about. False once the time is over.
+  // Waits at most about `duration_us`. Returns false after that time.
   bool WaitForLocked(uint64_t duration_us);
   void SignalLocked() { changed_.SignalAll(); }
 
-  // No job begins any more, and those that run are to end soon. Jobs look at it
-  // now and then. relaxed everywhere: stored under the mutex; who sees it late
-  // does a little more in vain.
+  // Prevents further jobs from beginning and asks running jobs to end soon.
+  // Jobs check the flag periodically. relaxed everywhere: stored under the
+  // mutex; a job that sees it late does a little more work in vain.
   void StopLocked() {
     stopping_.store(true, std::memory_order_relaxed);  // relaxed: as above.
     SignalLocked();
   }
-  // Whatever was stopped.
+  // Reverts StopLocked.
   void GoOnLocked() {
     stopping_.store(false, std::memory_order_relaxed);  // relaxed: as above.
   }
   bool is_stopping() const {
     return stopping_.load(std::memory_order_relaxed);  // relaxed: as above.
   }
-  // The same, for what takes an atomic.
+  // Returns the flag of is_stopping.
   const std::atomic<bool>* stop_flag() const { return &stopping_; }
 
-  // Those that there are were to be done by threads of the process that this
-  // one was forked from.
+  // Forgets all jobs. After fork() their threads exist in the parent process
+  // only.
   void ForgetJobsLocked() { counts_ = {}; }
 
  private:

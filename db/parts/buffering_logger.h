@@ -12,14 +12,13 @@
 
 namespace varve {
 
-// Passes lines on to another logger, once there is one; until then it keeps
-// them. A database has something to say while it is read, before it is known
-// that its LOG may be touched.
+// Forwards lines to another logger, and buffers them until that logger is set.
+// A database logs lines while it is recovered, before its LOG may be written.
 // Thread-safety: thread-safe.
 class BufferingLogger final : public Logger {
  public:
-  // Passes on what was kept, and from now on everything. Null drops all.
-  // To be called once.
+  // Forwards the buffered lines, and all later ones. With a null target, all
+  // lines are dropped. REQUIRES: called once.
   void SetTarget(std::shared_ptr<Logger> target);
 
   void Logv(LogLevel level, const char* format, va_list arguments) override;

@@ -1,18 +1,18 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What belongs to one sorted set of keys, of which a database has one: the
-// memtables, what its reads see (the SuperVersion), how fast its writers may
-// be, and what its compactions are at. The tables are the current version of
-// the VersionSet, which it shares.
+// The state of one sorted set of keys. A database has one. It holds the
+// memtables, the SuperVersion that reads use, the write stall state and the
+// state of compactions. The tables are the current version of the shared
+// VersionSet.
 //
-// It lies in DBImpl, by value: a read finds its SuperVersionCache without a
-// load that depends on another.
+// DBImpl holds it by value, so that a read finds its SuperVersionCache without
+// a dependent load.
 //
-// Thread-safety: what is called ...Locked, with the DB mutex held; what is said
-// to be for the leader, by the leader of the write queue. The memtable that is
-// written to changes by the leader with the mutex held, so that either is
-// enough to look at it.
+// Thread-safety: functions called ...Locked require the DB mutex. Only the
+// leader of the write queue may call the functions marked "for the leader". The
+// leader changes the current memtable with the mutex held, so either of the two
+// suffices to read it.
 
 #include <atomic>
 #include <cstdint>
@@ -35,55 +35,56 @@
 
 namespace varve {
 
-// What compactions are at. Guarded by the DB mutex.
+// The state of compactions. Guarded by the DB mutex.
 struct CompactionState {
   std::vector<const Compaction*> running;
   CompactionStats stats[kNumLevels];
   uint64_t space_debt = 0;    // See CompactionPickerContext.
   int manual_count = 0;       // Calls of CompactRange.
-  bool is_exclusive = false;  // One of them wants to be alone.
-  // Why compactions pause: they found no space. Writes may go on.
+  bool is_exclusive = false;  // One of them runs alone.
+  // The error that pauses compactions: no space. Writes continue.
   Status error;
 };
 
 class ColumnFamily final : private SuperVersionDisposer {
  public:
-  // What is left of one that is abandoned, never to be freed.
+  // The remains of an abandoned family, which are never freed.
   struct AbandonedState {
     const SnapshotRegistry* snapshots;
     const SuperVersion* super_version;
     std::vector<MemTable*> memtables;
   };
 
-  // `mutex` is the DB's. `free_later` is called with it when a reader has let
-  // go of what is then to be freed on another thread. All outlive this.
+  // `mutex` is the DB's. `free_later` is called with it held when a reader has
+  // released memory that another thread is to free. All must outlive this
+  // object.
   ColumnFamily(const Options* options, const InternalKeyComparator* comparator,
                Env* env, StatisticsImpl* stats, Mutex* mutex,
                std::function<void()> free_later);
-  // Close or Abandon was called.
+  // REQUIRES: Close or Abandon was called.
   ~ColumnFamily() = default;
   ColumnFamily(const ColumnFamily&) = delete;
   ColumnFamily& operator=(const ColumnFamily&) = delete;
 
-  // To be called once, first.
+  // REQUIRES: called once, before all other functions.
   void SetVersions(VersionSet* versions);
-  // The first memtable to write to, and those that wait for flush already.
+  // Sets the first memtable to write to, and the immutable memtables.
   void BeginLocked(MemTable* memtable, std::vector<MemTable*> immutable);
   bool HasBegunLocked() const { return memtable_ != nullptr; }
-  // All reads have ended. REQUIRES: the mutex is not held.
+  // Releases everything. REQUIRES: all reads have ended; the mutex is not held.
   void Close() VARVE_EXCLUDES(*mutex_);
-  // In place of that, in a child made by fork().
+  // Replaces Close in a child created by fork().
   AbandonedState Abandon();
 
   // ---- Reads ----
 
-  // Takes no mutex, in most cases.
+  // Usually takes no mutex.
   SuperVersionCache& super_versions() { return super_versions_; }
   const SuperVersionCache& super_versions() const { return super_versions_; }
   SnapshotRegistry* snapshots() const { return snapshots_; }
-  // Makes the current memtables and version what reads see.
+  // Makes the current memtables and version visible to reads.
   void InstallSuperVersionLocked(bool closed);
-  // As MemTable::Overlaps has it, of any memtable.
+  // Returns true if MemTable::Overlaps is true for any memtable.
   bool MemTablesOverlap(const Slice* begin, const Slice* end)
       VARVE_EXCLUDES(*mutex_);
 
@@ -91,49 +92,50 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   MemTable* NewMemTable(uint64_t wal_number) const;
   MemTable* memtable() const { return memtable_; }
-  // They wait for flush, oldest first.
+  // Returns the memtables that wait for flush, oldest first.
   const std::vector<MemTable*>& immutable() const { return immutable_; }
-  // Flushed, but still read by iterators and read transactions.
+  // Returns the flushed memtables that iterators and read transactions still
+  // use.
   const std::vector<MemTable*>& flushed() const { return flushed_; }
-  // For the leader, or with the mutex.
+  // REQUIRES: leadership or the mutex.
   bool MemTableIsFull() const {
     return memtable_->ApproximateMemoryUsage() > options_->write_buffer_size &&
            !memtable_->empty();
   }
-  // Whether another one is due.
+  // Returns true if a new memtable is due.
   bool MustSwitchLocked() const { return MemTableIsFull() || log_is_full_; }
-  // Whether one more may wait for flush.
+  // Returns true if one more memtable may wait for flush.
   bool SlotFreeLocked() const;
-  // Whether the next writer has to wait for one of them to be flushed.
+  // Returns true if the next writer has to wait for a flush.
   bool AwaitsFlushLocked() const {
     return MustSwitchLocked() && !SlotFreeLocked();
   }
-  // Whether they have what was written with disable_wal. REQUIRES: leadership
-  // of the queue, or that nobody writes.
+  // Returns true if the memtables have updates written with disable_wal.
+  // REQUIRES: leadership of the queue, or no writers.
   bool HasUnloggedLocked() const;
-  // `next` is written to from now on. For the leader. `flush_runs`: whether a
+  // Makes `next` the current memtable. For the leader. `flush_runs`: whether a
   // flush is queued or runs.
   void SwitchLocked(MemTable* next, bool flush_runs);
-  // The oldest ones, so many, are in tables. After the next install they are to
-  // be given to RetireLocked.
+  // Removes and returns the `count` oldest immutable memtables, which are in
+  // tables. Give them to RetireLocked after the next install.
   std::vector<MemTable*> RemoveFlushedLocked(size_t count);
   void RetireLocked(const std::vector<MemTable*>& flushed);
-  // What is to be freed, without the mutex.
+  // Memtables to free without the mutex.
   bool HasObsoleteLocked() const { return !obsolete_.empty(); }
   std::vector<MemTable*> TakeObsoleteLocked() {
     return std::exchange(obsolete_, {});
   }
-  // How many became immutable, and how many of those were flushed, as far as
-  // CountFlushedLocked was told.
+  // Return how many memtables became immutable, and how many of them were
+  // counted by CountFlushedLocked.
   uint64_t switched_count() const { return switched_count_; }
   uint64_t flushed_count() const { return flushed_count_; }
   void CountFlushedLocked(uint64_t count) { flushed_count_ += count; }
 
   // ---- Writers ----
 
-  // What writers have to know without the mutex. relaxed everywhere: a writer
-  // who sees it late writes once more, as if it had come earlier; but a failure
-  // to write the log is seen by the next leader, since this one stores it
+  // State that writers read without the mutex. relaxed everywhere: a writer
+  // that sees it late writes once more, as if it had come earlier. The next
+  // leader does see a failure to write the log, since this leader stores it
   // before it leaves the queue.
   bool StallStateIsClear() const {
     // relaxed: as above.
@@ -143,53 +145,55 @@ class ColumnFamily final : private SuperVersionDisposer {
     // relaxed: as above.
     return (stall_bits_.load(std::memory_order_relaxed) & kStallError) != 0;
   }
-  // For the leader: whether it may write as things are.
+  // For the leader. Returns true if it may write without a check under the
+  // mutex.
   bool HasSpace() const {
     // relaxed: as above.
     const uint32_t bits = stall_bits_.load(std::memory_order_relaxed);
     return (bits & ~kStallSlow) == 0 && !MemTableIsFull();
   }
-  // After a change of stall(), or of whether there is an error.
+  // REQUIRES: called after each change of stall() or of the error state.
   void UpdateStallStateLocked(bool has_error);
-  // In a child made by fork(): every writer asks from now on.
+  // Stops writes in a child created by fork(). Every writer then takes the
+  // mutex.
   void StopWritesInChild() {
     // relaxed: there is no other thread.
     stall_bits_.store(kStallError, std::memory_order_relaxed);
   }
 
-  // For the leader: so many bytes of batches were written to the memtable.
+  // For the leader. Counts `bytes` of batches written to the memtable.
   void CountWritten(uint64_t bytes, bool logged) {
     written_bytes_ += bytes;
     Add(&user_bytes_, bytes);
     if (logged) Add(&logged_bytes_, bytes);
   }
-  // Bytes of batches so far, and of those, what went to the log.
+  // Return the bytes of all batches, and the bytes of batches in the log.
   uint64_t user_bytes() const {
     return user_bytes_.load(std::memory_order_relaxed);  // relaxed: see Add.
   }
   uint64_t logged_bytes() const {
     return logged_bytes_.load(std::memory_order_relaxed);  // relaxed: see Add.
   }
-  // For the leader: whether it is to look whether it has to pause.
+  // For the leader. Returns true if it must call PauseMicrosLocked.
   bool PaceIsDue() const { return written_bytes_ >= pace_at_bytes_; }
-  // The next time after so many bytes.
+  // Makes the pace due after `bytes` more.
   void SetPaceLocked(uint64_t bytes) {
     pace_at_bytes_ = written_bytes_ + bytes;
   }
   void MakePaceDueLocked() { pace_at_bytes_ = 0; }
-  // For the leader: how long to pause, so that nobody has to wait at the end of
-  // the memtable for the flush of the one before.
+  // For the leader. Returns how long to pause, so that no writer has to wait
+  // for the previous flush when the memtable is full.
   uint64_t PauseMicrosLocked();
   FlushPace* flush_pace() { return &flush_pace_; }
-  // The log has no space until the next switch.
+  // Marks the log as full until the next switch.
   void SetLogFullLocked() { log_is_full_ = true; }
 
   const WriteStallState& stall() const { return stall_; }
-  // After a change of what writers are slowed down by; what that is now.
+  // Updates stall() after its causes changed, and returns the causes.
   WriteDebt UpdateStallLocked();
-  // Why no one may write; kNone if they may.
+  // Returns why writes are stopped; kNone if they are not.
   StallCause StopCauseLocked() const;
-  // What a writer of so many bytes has to sleep.
+  // Returns how long a writer of `bytes` has to sleep.
   uint64_t DelayMicrosLocked(uint64_t bytes);
   void CountStallLocked(StallCause cause, WritePressure pressure);
   void AddStallMicrosLocked(uint64_t micros);
@@ -200,7 +204,7 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   CompactionState& compactions() { return compactions_; }
   const CompactionState& compactions() const { return compactions_; }
-  // That the edit's tables are of so many flushes.
+  // Counts the edit's tables as the output of `flushes` flushes.
   void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
                           uint64_t micros);
 
@@ -210,7 +214,7 @@ class ColumnFamily final : private SuperVersionDisposer {
   static constexpr uint32_t kStallStop = 2;
   static constexpr uint32_t kStallSlow = 4;
 
-  // To a count that only this thread changes now.
+  // Adds to a count that only this thread changes.
   static void Add(std::atomic<uint64_t>* count, uint64_t bytes) {
     // relaxed: for a report.
     count->store(count->load(std::memory_order_relaxed) + bytes,
@@ -229,7 +233,7 @@ class ColumnFamily final : private SuperVersionDisposer {
   Mutex* const mutex_;
   const std::function<void()> free_later_;
   VersionSet* versions_ = nullptr;
-  // Deletes itself. Here since what it pins is this family's.
+  // Deletes itself. It pins entries of this family.
   SnapshotRegistry* const snapshots_;
   SuperVersionCache super_versions_;
 
@@ -248,11 +252,11 @@ class ColumnFamily final : private SuperVersionDisposer {
   uint64_t stall_micros_ = 0;
   // Owned by the leader.
   uint64_t written_bytes_ = 0;  // Of batches, to memtable_.
-  uint64_t full_bytes_ = 0;     // The same, when the last one was full.
-  // written_bytes_ at which PaceIsDue the next time, and was last.
+  uint64_t full_bytes_ = 0;  // written_bytes_ when the last memtable was full.
+  // written_bytes_ at which PaceIsDue is true next, and was true last.
   uint64_t pace_at_bytes_ = 0;
   uint64_t paced_bytes_ = 0;
-  // Changed by the leader; anybody may look.
+  // Changed by the leader; any thread may read.
   std::atomic<uint64_t> user_bytes_{0};
   std::atomic<uint64_t> logged_bytes_{0};
   // Bits of kStall..., stored with the mutex.

@@ -14,9 +14,9 @@ inline Status ReadOnlyError() {
   return Status::NotSupported("the database was opened for reading only");
 }
 
-// Whether the want that an error speaks of may end without anything being
-// repaired: a full device or quota, no descriptor left. The database then tries
-// to become writable by itself.
+// Returns true if the cause of the error may end without a repair: a full
+// device or quota, or no free descriptor. The database then tries to become
+// writable by itself.
 inline bool IsTransientError(const Status& status) {
   return status.IsNoSpace() || IsOutOfDescriptors(status);
 }

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The directory of a database: where it is, that it is held by this process,
-// whether it is still there, and the identity that is kept in it.
-// Thread-safety: Verify, and what directory() leads to, by any thread between
-// Open and Unlock; the rest by one thread at a time.
+// The directory of a database: its path, its lock, the check that it still
+// exists, and the identity of the database. Thread-safety: any thread may call
+// Verify and use directory() between Open and Unlock. The rest is for one
+// thread at a time.
 
 #include <memory>
 #include <string>
@@ -25,47 +25,48 @@ class DbDirectory {
   DbDirectory& operator=(const DbDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // To be used for all files of the database: it finds them wherever the
-  // directory is moved, if the Env can do that.
+  // Use it for all files of the database. If the Env supports it, files are
+  // found even after the directory was moved.
   Env* env() const { return env_; }
   std::string FileAt(const std::string& name) const {
     return path_ + "/" + name;
   }
 
-  // Takes the lock. `name_is_safe`: the directory is there, and no power cut
-  // takes it. Without create_if_missing a directory that holds no file of a
-  // database is left alone.
+  // Takes the lock. `name_is_safe`: the directory exists, and its name is
+  // durable. Without create_if_missing, a directory without a database's files
+  // is not changed.
   Status Open(bool name_is_safe, bool create_if_missing);
-  // Without the lock.
+  // Opens the directory without the lock.
   void OpenForReading();
-  // Gives the lock back, if there is one.
+  // Releases the lock, if it is held.
   Status Unlock();
 
-  // IOError if the directory is no longer where it was, as far as the Env can
-  // say, or was removed, or another may have taken the lock: then nothing that
-  // is written here may be found again, and a database there is another's.
+  // Returns IOError if the directory was moved or removed, as far as the Env
+  // can tell, or if another process may have taken the lock. Files written here
+  // may then not be found again, and a database there belongs to another
+  // process.
   Status Verify() const {
     return lock_ != nullptr ? lock_->Verify() : Status::OK();
   }
-  // What is less safe about the lock than one would think; null if nothing.
+  // Returns a weakness of the lock, or null.
   const char* LockCaveat() const {
     return lock_ != nullptr ? lock_->Caveat() : nullptr;
   }
-  // Null without the lock.
+  // Returns null without the lock.
   StickyErrorDirectory* directory() const { return directory_.get(); }
 
-  // Reads the identity. Where there is none it becomes the one in the MANIFEST,
-  // `db_id`, or a new one.
+  // Reads the identity. If there is none, uses the MANIFEST's `db_id`, or a new
+  // one.
   Status LoadIdentity(const std::string& db_id);
-  // Writes it to IDENTITY by way of a file of that name, if it was not read
-  // from there.
+  // Writes the identity to IDENTITY through the file `temporary`, unless it was
+  // read from there.
   Status StoreIdentity(const std::string& temporary);
   const std::string& identity() const { return identity_; }
   bool identity_is_stored() const { return identity_is_stored_; }
 
  private:
   const std::string path_;
-  const std::unique_ptr<DirectoryEnv> directory_env_;  // Perhaps null.
+  const std::unique_ptr<DirectoryEnv> directory_env_;  // May be null.
   Env* const env_;
   std::unique_ptr<StickyErrorDirectory> directory_;
   std::unique_ptr<FileLock> lock_;
@@ -73,7 +74,7 @@ class DbDirectory {
   bool identity_is_stored_ = false;
 };
 
-// What an Open says of a directory that it is not to make a database in.
+// Returns the error of an Open that finds no database and may not create one.
 Status NoDatabase(const std::string& path, bool read_only);
 
 }  // namespace varve

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What is to be told to the listeners: noted under the DB mutex where it
-// happens, and told in that order where the mutex may be given back.
+// Queues the events for the listeners. An event is added under the DB mutex
+// when it happens. Events are delivered in that order, without the mutex.
 // Thread-safety: guarded by the DB mutex.
 
 #include <deque>
@@ -31,8 +31,9 @@ class EventQueue {
     if (HasListeners()) events_.push_back(std::move(event));
   }
 
-  // Tells all there are, unless another thread is about to. Gives the mutex
-  // back meanwhile. (The analysis cannot tell that mutex_ is the DB's.)
+  // Delivers all events, unless another thread is delivering them. May release
+  // the mutex and reacquire it. (The analysis cannot tell that mutex_ is the
+  // DB's.)
   void DeliverLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     if (events_.empty() || delivering_) return;
     delivering_ = true;
@@ -47,7 +48,8 @@ class EventQueue {
     delivered_.SignalAll();
   }
 
-  // The same, and waits for the thread that is about to.
+  // Delivers all events, and waits for another thread that is delivering them.
+  // May release the mutex and reacquire it.
   void FinishLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     DeliverLocked();
     while (delivering_) delivered_.Wait(mutex_);

@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Which processes have a better claim to an open database than this one, which
-// came from them by fork(). See db_fork.cc.
-// Thread-safety: guarded by the DB mutex; Inherit is called in a child, by its
-// only thread.
+// Records which ancestor processes own an open database that this process
+// inherited by fork(). See db_fork.cc. Thread-safety: guarded by the DB mutex;
+// Inherit is called in a child, by its only thread.
 
 #include <unistd.h>
 
@@ -19,23 +18,23 @@ namespace varve {
 
 class ForkInheritance {
  public:
-  // False: this process has opened the database, or taken it over.
+  // Returns false if this process opened the database or took it over.
   bool is_inherited() const { return count_ > 0; }
 
-  // This process is a child of the one that had it. `is_whole`: no thread of
-  // that was at work in it. Allocates no memory.
+  // Records that this process is a child of the owner. `is_whole`: no thread of
+  // the owner was working in the database. Allocates no memory.
   void Inherit(bool is_whole);
-  // Whether all that had it have ended, and it is whole. `waits`: for a little
-  // while, the first time.
+  // Returns true if all previous owners have ended and the database is whole.
+  // `waits`: the first call waits a short time for them to end.
   bool MayTakeOver(bool waits, Env* env);
-  // It is this process's own from now on. Whether Error was asked for.
+  // Makes this process the owner. Returns true if Error was called.
   bool TakeOver() {
     count_ = 0;
     return std::exchange(has_told_error_, false);
   }
-  // Why it is not to be written to.
+  // Returns the error of writes.
   Status Error(const std::string& path);
-  // It stays another process's.
+  // Leaves the database to its owner for good.
   void Abandon() { is_abandoned_ = true; }
   bool is_abandoned() const { return is_abandoned_; }
 

@@ -1,9 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What listeners, the info log and statistics are told about tables that jobs
-// create, and about write stalls.
-// Thread-safety: with the DB mutex, where they add an event.
+// Reports created tables and write stalls to listeners, the info log and
+// statistics. Thread-safety: functions that add an event require the DB mutex.
 
 #include <cstdint>
 #include <string>
@@ -17,17 +16,16 @@
 
 namespace varve {
 
-// That a table was made, or, by the status, was not.
+// Adds the event that a table was created, or that its creation failed.
 void AddTableCreated(EventQueue* events, const std::string& db_path,
                      uint64_t number, uint64_t bytes, const Status& status);
-// The same of the tables of an edit.
+// Adds such an event for each table of an edit.
 void AddTablesCreated(EventQueue* events, const std::string& db_path,
                       const VersionEdit& edit, const Status& status);
-// A compaction as it is before it begins.
+// Returns the description of a compaction before it begins.
 CompactionJobInfo DescribeCompaction(const Compaction& compaction,
                                      const std::string& db_path);
-// Tells the log and the listeners that writers are slowed down by something
-// else, or differently.
+// Reports to the log and the listeners that the write stall state changed.
 void ReportStall(const std::string& db_path, const WriteStallState& before,
                  const WriteStallState& now, const WriteDebt& debt, Logger* log,
                  EventQueue* events);

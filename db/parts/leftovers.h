@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What other openings of a database have left in its directory: outputs of jobs
-// that died, old MANIFESTs and logs, old info logs.
+// Removes the files that earlier sessions left in a database's directory:
+// outputs of interrupted jobs, old MANIFESTs and logs, old info logs.
 
 #include <cstdint>
 #include <set>
@@ -15,21 +15,21 @@
 
 namespace varve {
 
-// What is needed in the directory.
+// The files that are needed.
 struct LiveFiles {
   std::vector<uint64_t> tables;   // Sorted.
   uint64_t manifest_number = 0;   // The oldest one.
-  uint64_t log_number = 0;        // Likewise.
-  uint64_t next_file_number = 0;  // The MANIFEST's, as it was found.
-  std::set<std::string> foreign;  // Another program's.
+  uint64_t log_number = 0;        // The oldest one.
+  uint64_t next_file_number = 0;  // As read from the MANIFEST.
+  std::set<std::string> foreign;  // Other programs' files.
 };
 
-// Removes what is not live. A table from next_file_number on that is whole goes
-// to lost/.
+// Removes the files that are not live. A complete table with a number of at
+// least next_file_number is moved to lost/.
 void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
                      Logger* log, const LiveFiles& live);
 
-// Of info logs of those names the newest stay.
+// Removes all but the newest of these info logs.
 void RemoveOldInfoLogs(const DbDirectory& place,
                        std::vector<std::string> names);
 

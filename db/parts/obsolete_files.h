@@ -1,9 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The removal of what nothing needs any more: tables that no version holds,
-// MANIFESTs that were replaced, logs whose updates are in tables; and of
-// memtables that nobody reads.
+// Removes obsolete files: tables that no version holds, replaced MANIFESTs, and
+// logs whose updates are in tables. Also frees memtables that no reader uses.
 // Thread-safety: guarded by the DB mutex.
 
 #include "db/parts/background_scheduler.h"
@@ -17,13 +16,13 @@ namespace varve {
 
 class ObsoleteFiles {
  public:
-  // Of the database. All outlive this.
+  // Parts of the database. All must outlive this object.
   struct Parts {
     DbDirectory* place;
     WalSet* wals;
     ColumnFamily* family;
     EventQueue* events;
-    BackgroundScheduler* scheduler;  // Is told of the end of a removal.
+    BackgroundScheduler* scheduler;  // Signalled when a removal ends.
     StatisticsImpl* stats;
     Mutex* mutex;
   };
@@ -31,25 +30,25 @@ class ObsoleteFiles {
   explicit ObsoleteFiles(const Parts& parts) : parts_(parts) {}
   ObsoleteFiles(const ObsoleteFiles&) = delete;
   ObsoleteFiles& operator=(const ObsoleteFiles&) = delete;
-  // To be called once, first.
+  // REQUIRES: called once, before all other functions.
   void SetTables(VersionSet* versions, TableCache* table_cache) {
     versions_ = versions;
     table_cache_ = table_cache;
   }
 
   bool AnyLocked() const;
-  // Removes them; gives the mutex back meanwhile.
+  // Removes them. May release the mutex and reacquire it.
   void RemoveLocked();
-  // Calls of RemoveLocked under way.
+  // Returns the number of running calls of RemoveLocked.
   int running() const { return running_; }
 
-  // All files stay until as many calls of LetGoLocked.
+  // Keeps all files until LetGoLocked was called as often.
   void HoldLocked() { ++holds_; }
   void LetGoLocked() { --holds_; }
   bool is_held() const { return holds_ > 0; }
 
-  // Whether files were removed since it was forgotten: there may be space
-  // again.
+  // Returns true if files were removed since ForgetRemovedLocked, so that there
+  // may be space again.
   bool has_removed() const { return has_removed_; }
   void ForgetRemovedLocked() { has_removed_ = false; }
 

@@ -1,11 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A database's directory with a sticky sync error. Syncs by one job make safe
-// the names that other jobs rely on. A failed sync is told to one caller: the
-// kernel then takes for written what it could not write, and the next sync
-// succeeds without the lost names. So here the failure is told to whoever asks,
-// until all that relied on names of that time is done with.
+// A database's directory with a sticky sync error. A sync by one job makes
+// names durable that other jobs rely on. The kernel reports a failed sync to
+// one caller only. It then treats the lost names as written, and the next sync
+// succeeds without them. So this class returns the failure from every sync
+// until ClearError. ClearError is called when no job relies on names of that
+// time.
 
 #include <memory>
 #include <utility>
@@ -22,22 +23,22 @@ class StickyErrorDirectory final : public Directory {
   explicit StickyErrorDirectory(std::unique_ptr<Directory> target)
       : target_(std::move(target)) {}
 
-  // One at a time: else one of two could return OK while the failure is told to
-  // the other.
+  // One sync at a time. Otherwise one of two could return OK while the failure
+  // is reported to the other.
   Status Sync() override {
     MutexLock lock(&mutex_);
     if (failure_.ok()) failure_ = target_->Sync();
     return failure_;
   }
 
-  // What syncs return from now on, if it is an error.
+  // Returns the sticky error, or OK.
   Status failure() {
     MutexLock lock(&mutex_);
     return failure_;
   }
 
-  // Syncs are made again. Whether one had failed: names from before it that
-  // were not safe yet may never be.
+  // Clears the error. Returns true if there was one: older names that were not
+  // durable may never become durable.
   bool ClearError() {
     MutexLock lock(&mutex_);
     const bool had_failed = !failure_.ok();

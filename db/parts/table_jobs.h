@@ -2,10 +2,9 @@
 #pragma once
 
 // The work of a flush and of a compaction: write tables, make their names
-// durable, and apply the edit that names them. When a job runs, what readers
-// see after it, and what its failure means, are for the caller. Thread-safety:
-// the functions called ...Locked, with the DB mutex held. They release it while
-// tables are written.
+// durable, and apply the edit that names them. The caller decides when a job
+// runs, what readers see after it, and what its failure means. Thread-safety:
+// functions called ...Locked require the DB mutex.
 
 #include <cstdint>
 #include <vector>
@@ -23,7 +22,7 @@ namespace varve {
 
 class TableJobs {
  public:
-  // Of the database. All outlive this.
+  // Parts of the database. All must outlive this object.
   struct Parts {
     const DbDirectory* place;
     ColumnFamily* family;
@@ -37,21 +36,23 @@ class TableJobs {
   explicit TableJobs(const Parts& parts) : parts_(parts) {}
   TableJobs(const TableJobs&) = delete;
   TableJobs& operator=(const TableJobs&) = delete;
-  // To be called once, first.
+  // REQUIRES: called once, before all other functions.
   void SetTables(VersionSet* versions, TableCache* table_cache) {
     versions_ = versions;
     table_cache_ = table_cache;
   }
-  // What all tables have in common. To be set before the first job.
+  // Returns the settings of all tables. Set them before the first job.
   TableOutputContext* output_context() { return &output_context_; }
 
-  // Writes the immutable memtables, info->memtables in number, to one table.
-  // They are still immutable ones when it returns.
+  // Writes all immutable memtables to one table, and sets info->memtables to
+  // their number. They stay in the list of immutable memtables. May release the
+  // mutex and reacquire it.
   Status FlushLocked(FlushJobInfo* info);
-  // Writes, or moves, the tables of a compaction.
+  // Writes or moves the tables of a compaction. May release the mutex and
+  // reacquire it.
   Status CompactLocked(const Compaction& compaction, CompactionJobInfo* info);
-  // The snapshots whose versions a job that has chosen its inputs must keep.
-  // REQUIRES: the mutex is not held.
+  // Returns the snapshots whose versions a job must keep, after it chose its
+  // inputs. REQUIRES: the mutex is not held.
   std::vector<SequenceNumber> ScanSnapshots() const;
 
  private:

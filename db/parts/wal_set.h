@@ -1,24 +1,23 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The logs of an open database that may still be needed, and what a failure of
-// one means.
+// The set of write-ahead logs that an open database still needs.
 //
-// The newest is written to, by the leader of the write queue only. It is left
-// for a new one when its memtable is, and then freed when the MANIFEST says
-// that the tables have what is in it. A power cut may take the end of any log
-// that was not synced, each by itself, so a sync is one of all logs that are
-// not safe yet, oldest first, and of the directory if the newest one's name may
-// not be safe.
+// Only the leader of the write queue writes to the newest log. A new log
+// replaces it when its memtable is switched. A log is freed when the MANIFEST
+// says that the tables have its updates. A power failure may lose the unsynced
+// end of any log, independently of the others. So a sync covers all logs that
+// are not durable, oldest first. It includes the directory if the newest log's
+// name may not be durable.
 //
-// After a failed write or sync the end of the newest log is unknown: nothing is
-// added to it any more (has_failed), until another one takes its place. A
-// failed sync is told by the kernel only once. If it was that of the directory,
-// all logs whose names may be lost count as failed (ClearDirectoryErrorLocked).
+// After a failed write or sync the end of the newest log is unknown. Nothing is
+// added to it (has_failed) until a new log replaces it. The kernel reports a
+// failed sync only once. After a failed sync of the directory, all logs whose
+// names may be lost count as failed (ClearDirectoryErrorLocked).
 //
-// Thread-safety: what is called ...Locked, with the DB mutex held; the rest by
-// the leader of the write queue. What changes which log is the newest, by the
-// leader with the mutex held, so that either is enough to look at it.
+// Thread-safety: functions called ...Locked require the DB mutex; the rest is
+// for the leader of the write queue. The leader changes which log is the newest
+// with the mutex held, so either of the two suffices to read it.
 
 #include <cstdint>
 #include <deque>
@@ -41,17 +40,17 @@ class WalSet {
   struct Wal {
     uint64_t number = 0;
     std::shared_ptr<wal::Writer> writer;
-    bool synced = false;  // Whole; the newest one never is.
+    bool synced = false;  // Completely; never set for the newest log.
   };
-  // A log to come behind the newest.
+  // A log to be added after the newest one.
   struct Next {
     Status status;
-    bool newest_is_whole = false;  // All of it is with the operating system.
+    bool newest_is_whole = false;  // Written to the operating system.
     bool was_created = false;
     Wal wal;
   };
 
-  // `mutex` is the DB's. All outlive this.
+  // `mutex` is the DB's. All must outlive this object.
   WalSet(DbDirectory* place, const Options* options, StatisticsImpl* stats,
          Mutex* mutex)
       : db_directory_(place), options_(options), stats_(stats), mutex_(mutex) {}
@@ -60,68 +59,68 @@ class WalSet {
 
   // ---- By the leader ----
 
-  // Adds the group's batches, which have so many updates together, to the
-  // newest log.
+  // Appends the group's batches, with `count` updates in total, to the newest
+  // log.
   Status Append(const WriteQueue::Group& group, uint64_t count);
-  // Whether the last Append, if it failed, has left the newest log as it was.
+  // Returns true if a failed Append left the newest log unchanged.
   bool HasRefused() const { return !newest_->failed(); }
-  // Hands all of the newest log to the operating system.
+  // Writes the buffered part of the newest log to the operating system.
   Status Flush() { return newest_->Flush(); }
-  // The newest log without what it began with.
+  // Returns the size of the newest log without its first records.
   uint64_t UpdateBytes() const { return newest_->Size() - begin_bytes_; }
-  // How many more bytes may be written before the newest log is too large for a
-  // write buffer. Log data and empty ranges are in no memtable, so that a full
-  // one never ends a log of these.
+  // Returns how many more bytes may be written before the newest log is too
+  // large for a write buffer. Log data and empty ranges are in no memtable, so
+  // a full memtable never ends a log of them.
   uint64_t SpaceForUpdates() const;
-  // Makes a log, which replaces a file of that name. `space_is_short`: no more
-  // of it is asked for than needed.
+  // Creates a log, which replaces a file of that name. `space_is_short`:
+  // allocates no more space than needed.
   Status Create(uint64_t number, bool space_is_short, Wal* wal);
-  // Flushes the newest log, unless it has failed, and makes one that names it
-  // as its predecessor; no file is left if that fails. `sequence` is that of
-  // the next update.
+  // Flushes the newest log, unless it has failed, and creates a log that names
+  // it as its predecessor. After a failure the new file is removed. `sequence`
+  // is the next update's sequence number.
   Next CreateNext(uint64_t number, SequenceNumber sequence,
                   bool space_is_short);
 
   // ---- With the mutex ----
 
-  // Makes it the newest.
+  // Makes the log the newest.
   void AddLocked(Wal wal);
-  // Makes all safe that was written. Gives the mutex back while it waits for
-  // the device. REQUIRES: leadership of the queue.
+  // Syncs all written updates. May release the mutex and reacquire it.
+  // REQUIRES: leadership of the queue.
   Status SyncLocked();
-  // The same for a group of writers, whose next sync is then expected to take
-  // as long.
+  // Does SyncLocked for a group of writers, and records its duration as the
+  // expected duration of the next one.
   Status SyncForGroupLocked();
   uint64_t group_sync_us() const { return group_sync_us_; }
-  // The directory was synced since the newest log was made.
+  // Records that the directory was synced after the newest log was created.
   void SetDirectorySyncedLocked() { directory_synced_ = true; }
 
-  // Nothing may be added to the newest log.
+  // Returns true if nothing may be added to the newest log.
   bool has_failed() const { return has_failed_; }
   void FailLocked() { has_failed_ = true; }
-  // Whether all that was written can be made safe.
+  // Returns true if all written updates can be made durable.
   bool AreGoodLocked() const;
-  // The directory is synced again after a failure: logs whose names may be lost
-  // fail with that error.
+  // Clears a sync error of the directory. Logs whose names may be lost fail
+  // with that error.
   void ClearDirectoryErrorLocked(const Status& error);
-  // Gives back what was allocated behind the ends of logs.
+  // Releases the space allocated after the ends of logs.
   void ReleaseSpaceLocked();
 
   bool EmptyLocked() const { return wals_.empty(); }
-  // REQUIRES: there is one.
+  // REQUIRES: there is a log.
   uint64_t OldestLocked() const { return wals_.front().number; }
-  // Numbers and sizes of those from `number` on.
+  // Returns the numbers and sizes of the logs from `number` on.
   std::vector<std::pair<uint64_t, uint64_t>> SizesFromLocked(
       uint64_t number) const;
-  // Those before `number` are not needed any more.
+  // Marks the logs before `number` as obsolete.
   void ReleaseLocked(uint64_t number);
   bool HasObsoleteLocked() const { return !obsolete_.empty(); }
   std::vector<Wal> TakeObsoleteLocked() { return std::exchange(obsolete_, {}); }
 
-  // There is none after either.
+  // Closes all logs. The set is empty afterwards, even on failure.
   Status CloseLocked();
-  // In a child made by fork(): the files write nothing of what they have
-  // buffered (env/posix_file.cc).
+  // Drops all logs in a child created by fork(). The files do not write their
+  // buffers (env/posix_file.cc).
   void AbandonLocked();
 
  private:
@@ -130,8 +129,8 @@ class WalSet {
   StatisticsImpl* const stats_;
   Mutex* const mutex_;
   std::deque<Wal> wals_;           // Oldest first.
-  wal::Writer* newest_ = nullptr;  // The last one's.
-  uint64_t begin_bytes_ = 0;       // Of it, before its first update.
+  wal::Writer* newest_ = nullptr;  // The last log's.
+  uint64_t begin_bytes_ = 0;  // Of the newest log, before its first update.
   bool has_failed_ = false;
   bool directory_synced_ = false;
   std::vector<Wal> obsolete_;
