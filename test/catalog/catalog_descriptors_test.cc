@@ -28,7 +28,7 @@ class CatalogDescriptorsTest : public ::testing::Test {
   CatalogDescriptorsTest() {
     options_.options = TinyOptions();
     // The other form keeps files open.
-    AblationOptions ablation = ChoicesOf(options_.options);
+    AblationOptions ablation = TEST_ChoicesOf(options_.options);
     ablation.table_open = {};
     options_.options.experiment = NewExperiment(ablation);
     options_.create_if_missing = true;

@@ -331,7 +331,7 @@ TEST_F(CatalogTest, LearnsNoSpellingTwice) {
     EXPECT_TRUE(Ok(FindStatus("A")));
     CloseIdle();
   }
-  const bool learns = ChoicesOf(options_.options).catalog == CatalogMode{};
+  const bool learns = TEST_ChoicesOf(options_.options).catalog == CatalogMode{};
   EXPECT_EQ(catalog_->GetCounts().spellings, learns ? 2u : 0u);
 }
 
