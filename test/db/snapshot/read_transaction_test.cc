@@ -23,7 +23,7 @@
 #include "db/snapshot/snapshot_registry.h"
 #include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
-#include "test/testing/read_stress.h"
+#include "test/testing/db/read_stress.h"
 #include "util/threads/read_section.h"
 
 namespace varve::test {
