@@ -27,7 +27,7 @@ constexpr bool IsProduction(Mode mode) {
 
 // Returns the AblationOptions of an Options::experiment, or production if there
 // is none.
-inline AblationOptions ChoicesOf(const Options& options) {
+inline AblationOptions TEST_ChoicesOf(const Options& options) {
   // NewExperiment creates all of them.
   return options.experiment == nullptr
              ? AblationOptions()

@@ -28,9 +28,6 @@ class DbDirectory {
   // Use it for all files of the database. If the Env supports it, files are
   // found even after the directory was moved.
   Env* env() const { return env_; }
-  std::string FileAt(const std::string& name) const {
-    return path_ + "/" + name;
-  }
 
   // Takes the lock. `name_is_safe`: the directory exists, and its name is
   // durable. Without create_if_missing, a directory without a database's files

@@ -215,6 +215,6 @@ void TEST_DrainRetired();
 bool EpochFenced();
 
 // Returns the number of HeavyBarrier calls so far.
-uint64_t HeavyBarrierCount();
+uint64_t TEST_HeavyBarrierCount();
 
 }  // namespace varve
