@@ -32,7 +32,7 @@ struct Compaction {
   uint64_t max_output_file_size = 0;
   // Bytes of grandparents that an output file may overlap.
   uint64_t max_grandparent_overlap = 0;
-  CompressionType compression = CompressionType::kNone;  // Of the outputs.
+  CompressionType compression = CompressionType::kNone;  // For the outputs.
   // Parts that may run in parallel.
   int max_parts = 1;
   const char* reason = "";

@@ -116,7 +116,7 @@ class CompactionIterator {
   bool has_user_key_ = false;
   SequenceNumber kept_for_ = kMaxSequenceNumber;
   bool hidden_ = false;
-  SequenceNumber last_stripe_ = 0;  // Of the previous version of user_key_.
+  SequenceNumber last_stripe_ = 0;  // For the previous version of user_key_.
   bool hidden_by_value_ = false;    // Its newest version is a value.
   // Position in each level, whose files are passed in key order.
   size_t level_position_[kNumLevels] = {};

@@ -34,30 +34,30 @@ struct CheckpointCut;
 struct CoveredTable;
 class IteratorState;
 
-// Composes the parts of an open database. What a call does is in db_impl.cc
-// (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and how an
-// error is got over), db_space.cc (a full device), db_background.cc (flush,
+// Composes the parts of an open database. The calls are implemented in
+// db_impl.cc (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs and
+// recovery from errors), db_space.cc (a full device), db_background.cc (flush,
 // removal of files), db_compaction.cc and db_properties.cc.
 //
-// Locks: mutex_ guards everything that says so. It is not held during I/O on
+// Locks: mutex_ guards the members marked so. It is not held during I/O on
 // tables, nor while a log is written or synced. The write queue gives one
-// thread at a time, its leader, the right to touch the log and to switch
-// memtables: the one that is written to, and the newest log, change only under
-// mutex_ *and* leadership, and who has either may read them. Leadership comes
-// before mutex_: nobody waits for it with mutex_ held.
+// thread at a time, its leader, the right to write the log and to switch
+// memtables. The current memtable and the newest log change only under mutex_
+// *and* leadership. Either of the two suffices to read them. Leadership is
+// acquired before mutex_: no thread waits for leadership with mutex_ held.
 class DBImpl final : public DB, private ForkWatch {
  public:
-  // `file_pool`, if not null, has the tables' files in place of a pool of the
-  // DB's own, and outlives it.
+  // If `file_pool` is not null, it is used for the table files in place of the
+  // DB's own pool. It must outlive the DB.
   DBImpl(const Options& options, const std::string& path, bool read_only,
          FilePool* file_pool = nullptr);
   ~DBImpl() override;
 
-  // A pool for DBs that are opened with these options.
+  // Creates a pool for DBs that are opened with these options.
   static std::unique_ptr<FilePool> NewFilePool(const Options& options);
 
-  // To be called once, before anything else. `name_is_safe`: the directory is
-  // there, and no power cut takes it.
+  // REQUIRES: called once, before all other functions. `name_is_safe`: the
+  // directory exists, and its name is durable.
   Status Open(bool name_is_safe = false);
 
   Status Close() override;
@@ -93,7 +93,7 @@ class DBImpl final : public DB, private ForkWatch {
                       const Slice* end) override;
   Status SetOptions(const std::map<std::string, std::string>& changes) override;
   void CancelAllBackgroundWork(bool wait) override;
-  // Flushes all memtables if they have updates that are in no log.
+  // Flushes all memtables if they have updates that no log has.
   Status FlushUnlogged();
   Status CreateCheckpoint(const std::string& directory) override;
   Status WaitForCompact() override;
@@ -179,7 +179,8 @@ class DBImpl final : public DB, private ForkWatch {
                             bool* removed) VARVE_REQUIRES(mutex_);
 
   // ---- Background jobs (db_background.cc) ----
-  // Schedules what is due. To be called after whatever may make a job due.
+  // Schedules the jobs that are due. Call it after each event that may make a
+  // job due.
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
   void ScheduleLocked(JobKind kind, void (DBImpl::*job)())
       VARVE_REQUIRES(mutex_);
@@ -208,11 +209,11 @@ class DBImpl final : public DB, private ForkWatch {
   DbProperties Properties();
 
   // ---- Immutable after Open ----
-  // But for the fields that SetOptions changes, guarded by mutex_.
+  // Except the fields that SetOptions changes, which mutex_ guards.
   Options options_;
   const bool read_only_;
   DbDirectory db_directory_;
-  Env* const env_;               // That of db_directory_.
+  Env* const env_;               // The Env of db_directory_.
   StatisticsImpl* const stats_;  // May be null.
   const InternalKeyComparator comparator_;
   BufferingLogger log_;
@@ -225,7 +226,7 @@ class DBImpl final : public DB, private ForkWatch {
   // ---- Guarded by mutex_ ----
   Mutex mutex_;
   WalSet wals_;  // See the class.
-  // Its waiters are told of changes of what writers wait for, too.
+  // Also signalled when a condition that writers wait for changes.
   BackgroundScheduler scheduler_;
   EventQueue events_;
   ColumnFamily family_;  // Reads of it take no mutex.
@@ -234,9 +235,9 @@ class DBImpl final : public DB, private ForkWatch {
   Status background_error_;
   uint64_t background_error_count_ = 0;
   bool closed_ = false;
-  Status close_status_;  // For whoever closes it once more.
+  Status close_status_;  // For further calls of Close.
   ForkInheritance inheritance_;
-  // Held while one is made. Taken before mutex_ and leadership.
+  // Held while a checkpoint is created. Acquired before mutex_ and leadership.
   Mutex checkpoint_mutex_;
   AutoResume auto_resume_;
 

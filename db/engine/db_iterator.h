@@ -22,7 +22,7 @@ class KeyBuffer {
   KeyBuffer(const KeyBuffer&) = delete;
   KeyBuffer& operator=(const KeyBuffer&) = delete;
 
-  // Space for so many bytes; what is there is lost.
+  // Returns space for `size` bytes. The previous bytes are lost.
   char* Reserve(size_t size) {
     if (size > capacity_) [[unlikely]] {
       data_ = large_.Grow(2 * size, nullptr, 0);
@@ -35,7 +35,7 @@ class KeyBuffer {
     size_ = key.size();
   }
   Slice slice() const { return Slice(data_, size_); }
-  // Gives up memory on the heap, and with it what is there.
+  // Frees memory on the heap, and with it the bytes there.
   void Trim() {
     if (!large_.Trim()) return;
     data_ = inline_;
@@ -51,9 +51,10 @@ class KeyBuffer {
   ArenaBuffer large_;
 };
 
-// What the tree of an iterator is of. Trees of equal keys are alike: while
-// there is a SuperVersion of that number, which is never given twice, all is
-// there that they point to.
+// Identifies the tree of an iterator. Trees with equal keys are
+// interchangeable. SuperVersion numbers are never reused. While the
+// SuperVersion of that number exists, all objects that such a tree points to
+// exist.
 struct IteratorTreeKey {
   uint64_t db = 0;  // Its instance_id.
   uint64_t super_version = 0;
@@ -67,18 +68,18 @@ struct IteratorTreeKey {
   bool operator==(const IteratorTreeKey&) const = default;
 };
 
-// What is kept of an iterator when it has gone: its tree (the merge, levels,
-// tables, memtables, with their buffers) and its own buffers. The tree is used
-// again if the next iterator needs one of the same key, and else made anew in
-// the same memory. Between two uses it holds no SuperVersion, table or block.
-// Lies in an arena; with the ablation arena=fresh on the heap, and goes
-// with the iterator.
-// Thread-safety: owned by one thread at a time; that which destroys the
+// The reusable part of an iterator: its tree (the merge, levels, tables,
+// memtables, with their buffers) and its own buffers. It outlives the iterator.
+// The next iterator reuses the tree if it needs one with an equal key.
+// Otherwise it builds a new tree in the same memory. Between two uses it holds
+// no SuperVersion, table or block. It is allocated in an arena. With the
+// ablation arena=fresh it is allocated on the heap and freed with the iterator.
+// Thread-safety: owned by one thread at a time. The thread that destroys the
 // iterator keeps it.
 class IteratorState {
  public:
-  // For an iterator over a tree of that key. If tree() is null, the caller has
-  // to make it, in memory().
+  // Returns a state for an iterator over a tree with that key. If tree() is
+  // null, the caller has to build the tree in memory().
   static IteratorState* Take(bool fresh, const IteratorTreeKey& key);
   IteratorState(const IteratorState&) = delete;
   IteratorState& operator=(const IteratorState&) = delete;
@@ -89,12 +90,12 @@ class IteratorState {
     tree_ = std::move(tree);
   }
 
-  // Lets go of what the tree holds.
+  // Releases the SuperVersion's objects that the tree holds.
   void ResetForReuse();
-  // After ResetForReuse.
+  // Gives the state back for reuse. REQUIRES: ResetForReuse was called.
   void GiveBack();
 
-  // Where the user's iterator lies.
+  // Returns the memory of the user's iterator.
   void* place();
   static IteratorState* OfPlace(void* place);
 
@@ -118,20 +119,21 @@ class IteratorState {
   std::unique_ptr<InternalIterator> tree_;
 };
 
-// What a user's iterator is made of.
+// The parts of a user's iterator.
 struct DbIteratorParts {
   const InternalKeyComparator* comparator = nullptr;
   IteratorState* state = nullptr;  // With a tree.
-  // Newer updates are not seen.
+  // Newer updates are invisible.
   SequenceNumber sequence = 0;
   StatisticsImpl* statistics = nullptr;
   Env* env = nullptr;
-  // Called when the iterator has gone, to let go of what it reads from.
+  // Called when the iterator is destroyed, to release its sources.
   std::function<void()> cleanup;
 };
 
-// Yields user keys and their values: the newest version of each that the
-// sequence number sees, without the deleted ones.
+// Creates an iterator over user keys and their values. It yields the newest
+// version of each key that is visible at the sequence number, and no deleted
+// keys.
 std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
                                         const ReadOptions& options);
 

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What a database says of itself: DB::GetProperty, of the parts that it is made
-// of. db_table_properties.cc has what is computed from tables.
+// Computes the properties of DB::GetProperty from the parts of the database.
+// db_table_properties.cc has the properties computed from tables.
 // Thread-safety: owned by one thread.
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace varve {
 
 class DbProperties {
  public:
-  // What no part knows. Asked for with the mutex held.
+  // Facts that no part knows. Requested with the mutex held.
   struct Facts {
     uint64_t background_errors = 0;
     bool is_read_only = false;
@@ -43,18 +43,20 @@ class DbProperties {
 
   explicit DbProperties(Sources sources) : sources_(std::move(sources)) {}
 
-  // As those of DB. REQUIRES: the mutex is not held; the database is open.
+  // As DB::GetProperty and DB::GetIntProperty. REQUIRES: the mutex is not held;
+  // the database is open.
   bool Get(const Slice& property, std::string* value);
   bool GetInt(const Slice& property, uint64_t* value);
 
  private:
-  // Calls visit(file, properties) for the tables of a level, or of all.
+  // Calls visit(file, properties) for the tables of one level or of all levels.
   template <typename Visit>
   void VisitTables(int only_level, Visit visit);
-  // Of tables, which may have to be opened. False if there is none of the name.
+  // Gets a property computed from tables, which may have to be opened. Returns
+  // false if there is no property of that name.
   bool GetTableProperty(const Slice& name, std::string* value);
   uint64_t EstimateKeys();
-  // Whether it is the prefix and the number of a level.
+  // Returns true if `name` is `prefix` followed by the number of a level.
   bool ParseLevelProperty(const Slice& name, const char* prefix,
                           int* level) const;
   bool GetIntLocked(const Slice& name, uint64_t* value);

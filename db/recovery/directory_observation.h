@@ -9,9 +9,9 @@
 
 namespace varve {
 
-// What tells whether a process writes to the database in a directory: two
-// observations differ if an update or an edit of the MANIFEST came between
-// them. What cannot be read counts as empty.
+// A snapshot of a database's files, used to detect that another process writes
+// to them. Two observations differ if an update or an edit of the MANIFEST was
+// written in between. Files that cannot be read count as empty.
 struct DirectoryObservation {
   std::string identity;  // Of IDENTITY; two databases have different ones.
   std::string current;   // Of CURRENT.
@@ -22,8 +22,8 @@ struct DirectoryObservation {
 
   bool operator==(const DirectoryObservation&) const = default;
 
-  // Whether the other one has the same MANIFEST, and all logs from `first` to
-  // before `last`, which have not changed.
+  // Returns true if the other one has the same MANIFEST, and the same unchanged
+  // logs from `first` up to, not including, `last`.
   bool SameUpTo(const DirectoryObservation& other, uint64_t first,
                 uint64_t last) const;
 };

@@ -21,35 +21,35 @@
 
 namespace varve {
 
-// What a database directory holds, read and checked. Writing nothing, so
-// that a database that is refused is left as it was.
+// The checked contents of a database directory. Recovery writes nothing, so a
+// refused database is not changed.
 struct RecoveredState {
   RecoveredState() = default;
   RecoveredState(const RecoveredState&) = delete;
   RecoveredState& operator=(const RecoveredState&) = delete;
-  ~RecoveredState();  // Unreferences memtables not taken over.
+  ~RecoveredState();  // Unreferences the memtables still here.
 
-  bool exists = false;  // false: no database is there.
+  bool exists = false;  // False: there is no database.
   ManifestState manifest;
-  // What the logs held, oldest first, but for what the sink has taken.
+  // The updates in the logs, oldest first, except memtables given to the sink.
   std::vector<MemTable*> memtables;
   SequenceNumber last_sequence = 0;
-  // The logs in the directory, rising.
+  // The logs in the directory, in increasing order.
   std::vector<uint64_t> wal_numbers;
-  // Names of files that are not the database's: see IsForeignFile.
+  // Names of foreign files, see IsForeignFile.
   std::set<std::string> foreign_files;
-  // The logs were seen to lack updates which they have held.
+  // The logs are known to lack updates that they once held.
   bool logs_incomplete = false;
   uint64_t largest_file_number = 0;
   std::vector<std::string> old_info_logs;    // Names.
   std::vector<std::string> temporary_files;  // Names of the database's own.
-  // The MANIFEST says all there is to say, and the directory holds nothing
-  // else: no update in the logs, no file to be removed, one log, which the
-  // MANIFEST names.
+  // The MANIFEST is complete, and the directory holds nothing else. There is no
+  // update in the logs, no file to remove, and one log, which the MANIFEST
+  // names.
   bool is_clean = false;
 };
 
-// What a recovery without the lock is told and tells: see
+// Input and output of a recovery without the lock, see
 // db/recovery/unlocked_recovery.h.
 struct UnlockedRead {
   // In: called with the MANIFEST before any table is opened.
@@ -57,24 +57,25 @@ struct UnlockedRead {
   // In: the newest log ends in a record that is being written.
   bool tail_is_in_flight = false;
 
-  // Out: what is missing, and may have been removed by a writer, although the
-  // recovery succeeded. Empty: nothing.
+  // Out: a missing file that a writer may have removed, although the recovery
+  // succeeded. Empty if none is missing.
   std::string inconsistency;
-  // Out: the logs that were replayed, rising.
+  // Out: the replayed logs, in increasing order.
   std::vector<uint64_t> logs;
-  // Out: each of them was read to its end, goes on where the one before ended,
-  // and is of a form that is never written anew in place.
+  // Out: each log was read to its end, continues where the previous one ended,
+  // and has a form that is never rewritten in place.
   bool logs_join = true;
-  // Out: the newest log was refused because of its end, and the bytes before.
+  // Out: the number of the newest log, if it was refused because of its end,
+  // and the size of the valid part.
   uint64_t torn_log = 0;
   uint64_t torn_at = 0;
 };
 
-// Takes a memtable that is full, and the reference to it, also on failure.
+// Takes a full memtable and the reference to it, also on failure.
 using MemTableSink = std::function<Status(MemTable*)>;
 
-// Reads MANIFEST, tables' metadata and logs, in two calls, between which the
-// caller may refuse the database or prepare for writing tables.
+// Reads the MANIFEST, the tables' metadata and the logs in two calls. Between
+// them the caller may refuse the database or prepare to write tables.
 // Thread-safety: owned by one thread.
 class Recovery {
  public:
@@ -98,24 +99,23 @@ class Recovery {
   };
 
   Status ListDirectory(RecoveredState* state);
-  // Whether the MANIFEST or CURRENT says that the file is the database's.
+  // Returns true if the MANIFEST or CURRENT names the file.
   bool IsNamed(const ManifestState& manifest, const Entry& entry) const;
-  // Classifies the files that are not named, and takes the foreign ones from
+  // Classifies the files that are not named, and removes the foreign ones from
   // the lists.
   void PassForeignFiles(RecoveredState* state);
-  // Whether there are tables, or logs that are not empty.
+  // Sets *has_data if there are tables or nonempty logs.
   Status FindData(const RecoveredState& state, bool* has_data) const;
   Status CheckLevels(const RecoveredState& state) const;
-  // Whether the MANIFEST has lost edits that took effect.
+  // Checks whether the MANIFEST has lost edits that took effect.
   Status CheckForLostEdits(const RecoveredState& state);
-  // Whether the log that the MANIFEST names is missing. It was made before it
-  // was named, unless RocksDB named it.
+  // Checks whether the log that the MANIFEST names is missing. A log is created
+  // before it is named, except by RocksDB.
   Status CheckNamedLog(RecoveredState* state);
-  // How many files CheckTables has open at once, at most.
+  // Returns how many files CheckTables may open at once.
   size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
-  // Opens the tables so that a writer may remove them, whatever else is wrong
-  // with them.
+  // Opens the tables so that a writer may remove them. Ignores other errors.
   void HoldTables(const std::vector<const FileMetaData*>& files);
   // Opens the logs that will be replayed, so that a writer may remove them.
   Status HoldLogs(const RecoveredState& state);
@@ -127,22 +127,23 @@ class Recovery {
   Status ReplayAll(RecoveredState* state);
   bool IsClean(const RecoveredState& state) const;
   Status ReplayLog(uint64_t number, RecoveredState* state, bool* stop);
-  // Whether the log before was found as long as the record, the first of its
-  // log, says that it was; nothing if it does not say.
+  // Returns whether the previous log has the length that `record`, the first of
+  // its log, states. Returns nullopt if it states none.
   std::optional<bool> FoundPredecessor(const Slice& record) const;
-  // Whether the logs hold all that they held when the database was closed.
+  // Checks whether the logs hold all updates that they held when the database
+  // was closed.
   Status CheckLogsEnd(RecoveredState* state);
-  // Whether a whole table that the MANIFEST does not name, nor has given out
-  // the number of, holds updates that were not replayed. A flush that was cut
-  // off has its updates in a log; a MANIFEST and logs from an older backup have
-  // not.
+  // Checks for a complete table with updates that were not replayed, whose
+  // number the MANIFEST neither names nor has allocated. The updates of an
+  // interrupted flush are in a log. An older backup's MANIFEST and logs do not
+  // have the updates of such a table.
   Status CheckUnknownTables(RecoveredState* state);
-  // For updates that are missing. The status with kAbsoluteConsistency, else OK
-  // and a line of the log.
+  // Reports missing updates. Returns the status with kAbsoluteConsistency;
+  // otherwise logs it and returns OK.
   Status MissUpdates(const Status& status, RecoveredState* state);
   Status ApplyBatch(const Slice& record, uint64_t wal_number,
                     RecoveredState* state);
-  // Begins a memtable, and hands the one before, if any, to the sink.
+  // Begins a memtable. Gives the previous one, if any, to the sink.
   Status AddMemTable(uint64_t wal_number, RecoveredState* state);
 
   const Options& options_;
@@ -150,24 +151,24 @@ class Recovery {
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
   Logger* const logger_;
-  std::vector<Entry> entries_;  // Of the directory, by names of the engine's.
+  std::vector<Entry> entries_;  // Files named like the engine's.
   UnlockedRead* const unlocked_;
   std::map<uint64_t, std::unique_ptr<SequentialFile>> held_logs_;
   bool has_current_ = false;
   size_t manifest_count_ = 0;
-  uint64_t options_number_ = 0;  // Of RocksDB's newest options file; 0: none.
-  bool has_unknown_tables_ = false;      // Which the MANIFEST does not name.
+  uint64_t options_number_ = 0;      // RocksDB's newest options file; 0: none.
+  bool has_unknown_tables_ = false;  // Not named by the MANIFEST.
   std::vector<uint64_t> table_numbers_;  // In the directory.
-  std::vector<uint64_t> live_tables_;    // In the MANIFEST, rising.
+  std::vector<uint64_t> live_tables_;    // In the MANIFEST, increasing.
   MemTableSink sink_;
   bool sink_used_ = false;
   size_t replayed_bytes_ = 0;
-  size_t memtable_bytes_ = 0;  // At which the last memtable is full.
-  // A log ended in damage: the next one counts only if it goes on at once.
+  size_t memtable_bytes_ = 0;  // Size of a full last memtable.
+  // A log ended in damage. The next one counts only if it continues directly.
   bool after_damage_ = false;
   SequenceNumber last_replayed_ = 0;  // 0: nothing yet.
-  uint64_t first_log_ = 0;            // Of those that hold what tables do not.
-  // The log replayed last, and where its last record ended.
+  uint64_t first_log_ = 0;  // The first with updates that no table has.
+  // The last replayed log, and the end of its last record.
   uint64_t last_log_ = 0;
   uint64_t last_log_end_ = 0;
 };

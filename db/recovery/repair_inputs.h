@@ -20,18 +20,19 @@
 
 namespace varve {
 
-// The sorted entries that a repair has found: tables that are whole, and
-// memtables of what was salvaged from damaged tables and logs. However many
-// there are, they are merged in bounded memory: memtables beyond a bound are
-// written to temporary tables (NNNNNN.dbtmp), and where too many inputs
-// overlap, some of them are first merged into temporary tables. Range deletions
-// are kept elsewhere, by the caller. Thread-safety: owned by one thread.
+// The sorted entries that a repair found: complete tables, and memtables with
+// the entries salvaged from damaged tables and logs. They are merged in bounded
+// memory, however many there are. Memtables beyond a bound are written to
+// temporary tables (NNNNNN.dbtmp). If too many inputs overlap, some of them are
+// first merged into temporary tables. The caller keeps the range deletions.
+// Thread-safety: owned by one thread.
 class RepairInputs {
  public:
-  // What a memtable may hold before the caller hands it over, in bytes.
+  // Bytes that a memtable may hold before the caller adds it.
   static constexpr size_t kMemTableBytes = size_t{8} << 20;
 
-  // `next_number` gives the numbers of files, and rises. All must outlive it.
+  // *next_number is the next file number. It is incremented for each file. All
+  // must outlive it.
   RepairInputs(const TableOutputContext& context,
                const TableReaderOptions& table_options, uint64_t* next_number);
   RepairInputs(const RepairInputs&) = delete;
@@ -39,25 +40,26 @@ class RepairInputs {
   // Removes the temporary files.
   ~RepairInputs();
 
-  // Opens a table file that does not move as long as the table is in use.
+  // Opens a table file, which must keep its name while the table is in use.
   Status OpenTable(const std::string& path, const TableFile& file,
                    std::shared_ptr<Table>* table);
 
-  // Each input has a rank. If entries of several inputs have the same internal
-  // key, that of the highest rank counts. Returns a rank higher than all before
-  // by more than 2^20.
+  // Each input has a rank. If several inputs have the same internal key, the
+  // entry of the highest rank counts. Returns a rank that exceeds all earlier
+  // ones by more than 2^20.
   uint64_t NewRank() { return rank_ += uint64_t{1} << 21; }
 
-  // Adds a whole table, which has entries. The keys are internal, of the first
-  // and the last one.
+  // Adds a complete table, which must have entries. `smallest` and `largest`
+  // are internal keys.
   void AddTable(const std::string& path, const TableFile& file, uint64_t rank,
                 std::string smallest, std::string largest);
   // Adds a memtable, if it has entries.
   Status AddMemTable(std::unique_ptr<MemTable> memtable, uint64_t rank);
 
-  // Walks the entries of all inputs, each internal key once. Never null; errors
-  // are in its status(). Only Next may be called, after SeekToFirst. To be
-  // called once, when all are added. The result must not outlive this.
+  // Returns an iterator over the entries of all inputs, each internal key once.
+  // Never null; errors are in its status(). Only Next may be called, after
+  // SeekToFirst. REQUIRES: called once, after all inputs were added. The result
+  // must not outlive this object.
   std::unique_ptr<InternalIterator> NewIterator();
 
  private:
@@ -77,23 +79,23 @@ class RepairInputs {
 
   Status OpenInput(const Input& input,
                    std::unique_ptr<InternalIterator>* iterator);
-  // Sorts inputs [begin, end) into as few runs as there can be.
+  // Sorts inputs [begin, end) into the fewest runs possible.
   std::vector<Run> MakeRuns(size_t begin, size_t end) const;
-  // The memory that a merge of the runs takes, about.
+  // Returns about how much memory a merge of the runs takes.
   static size_t MergeBytes(const std::vector<Run>& runs);
   // Moves all memtables to temporary tables.
   Status WriteMemTables();
   Status WriteMemTable(Input* input);
-  // Merges inputs until all that are left can be merged at once.
+  // Merges inputs until the rest can be merged at once.
   Status Reduce();
-  // Merges inputs [begin, end) into temporary tables that take their place, and
-  // sets *count to how many these are.
+  // Replaces inputs [begin, end) by temporary tables with their entries, and
+  // sets *count to the number of these tables.
   Status MergeSome(size_t begin, size_t end, size_t* count);
   Status FinishOutput(TableOutput* output, uint64_t rank, Input* input);
   void RemoveFile(const Input& input) const;
 
   Options options_;             // Of temporary tables.
-  TableOutputContext context_;  // The same.
+  TableOutputContext context_;  // Of temporary tables.
   TableReaderOptions table_options_;
   uint64_t* const next_number_;
   FilePool pool_;
