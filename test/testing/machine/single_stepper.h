@@ -45,6 +45,8 @@ struct StepReport {
   uint64_t pieces = 0;
   // All pieces together. A repeated string instruction counts once.
   uint64_t instructions = 0;
+  // By the file that they are in: a program or a shared library.
+  std::map<std::string, uint64_t> instructions_by_file;
   uint64_t locked = 0;  // Those that lock memory, and fences.
   uint64_t system_calls = 0;
   uint64_t mutex_operations = 0;  // Calls of pthread's locks.
@@ -80,6 +82,7 @@ class SingleStepper {
     bool is_allocation = false;
     bool is_own_code = false;  // Not of the C library.
     bool is_call = false;
+    uint64_t* instructions_in_file = nullptr;  // In report_; never null later.
   };
 
   void Start(const Child& child);
@@ -145,6 +148,7 @@ inline SingleStepper::SingleStepper(Mode mode) {
 
 inline StepReport SingleStepper::Run(uint64_t pieces, const Child& child) {
   report_ = StepReport();
+  places_.clear();
   ended_ = false;
   last_call_ = 0;
   if (lock_functions_.size() < 3 || c_library_ == nullptr) {
@@ -292,6 +296,7 @@ inline bool SingleStepper::NoteSequence(const RseqSequence& sequence) {
 inline void SingleStepper::Note(uint64_t address) {
   report_.instructions++;
   const Place& place = Look(address);
+  ++*place.instructions_in_file;
   if (place.is_own_code && place.is_call) last_call_ = address;
   if (place.is_allocation) report_.allocations++;
   const char* what = place.lock_function;
@@ -346,8 +351,10 @@ inline const SingleStepper::Place& SingleStepper::Look(uint64_t address) {
   if (lock != lock_functions_.end()) place.lock_function = lock->second;
   place.is_allocation = allocation_functions_.count(address) != 0;
   Dl_info info;
-  place.is_own_code = dladdr(reinterpret_cast<void*>(address), &info) != 0 &&
-                      info.dli_fbase != c_library_;
+  const bool known = dladdr(reinterpret_cast<void*>(address), &info) != 0;
+  place.is_own_code = known && info.dli_fbase != c_library_;
+  place.instructions_in_file =
+      &report_.instructions_by_file[known ? info.dli_fname : ""];
   return place;
 }
 

@@ -1,0 +1,246 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: no change makes an operation execute over 2 % more instructions
+// unnoticed. Method: a child process is single-stepped through each operation,
+// and the mean count is compared with instruction_counts.txt in this folder.
+// That file says what the counts depend on and how to renew them.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "test/testing/machine/single_stepper.h"
+#include "test/testing/temp_dir.h"
+#include "util/threads/per_cpu.h"
+#include "varve/db.h"
+
+namespace varve::test {
+namespace {
+
+// glibc selects its string functions by these. Without them, every x86-64
+// processor gets the SSE2 functions.
+constexpr char kTunables[] =
+    "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,"
+    "-SSSE3,-SSE4_1,-SSE4_2,-BMI1,-BMI2,-LZCNT,-MOVBE,-RTM,"
+    "-AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy";
+constexpr char kBaseline[] =
+    VARVE_FIXTURES_DIR "/../proof/instruction_counts.txt";
+constexpr char kRenew[] = "VARVE_RENEW_INSTRUCTION_COUNTS";
+constexpr double kTolerance = 1.02;
+
+constexpr int kEntries = 20000;
+constexpr size_t kBatch = 32;
+constexpr uint64_t kPieces = 40;        // Of one operation each.
+constexpr uint64_t kBatchedPieces = 4;  // Of kBatch operations each.
+
+std::string KeyOf(int number) {
+  char text[32];
+  snprintf(text, sizeof(text), "user%012d", number);
+  return text;
+}
+
+void Must(const Status& s) {
+  if (s.ok()) return;
+  fprintf(stderr, "%s\n", s.ToString().c_str());
+  abort();
+}
+
+struct Database {
+  std::unique_ptr<DB> db;
+  std::unique_ptr<Iterator> iterator;
+  std::vector<std::string> keys;  // kBatch for each piece.
+  std::vector<Slice> slices;
+  std::string value;
+  PinnableSlice pinned[kBatch];
+  Status statuses[kBatch];
+};
+
+enum class Place { kTable, kMemtable };
+
+void Prepare(const std::string& path, Place place, const char* suffix,
+             Database* database) {
+  Options options;
+  options.create_if_missing = true;
+  options.compression = CompressionType::kNone;
+  options.filter_policy = NewBloomFilterPolicy(10);
+  options.block_cache = NewBlockCache(64 << 20);
+  Must(DB::Open(options, path, &database->db));
+  const std::string value(100, 'v');
+  for (int i = 0; i < kEntries; ++i) {
+    Must(database->db->Put({}, KeyOf(i), value));
+  }
+  if (place == Place::kTable) {
+    Must(database->db->Flush({}));
+    Must(database->db->CompactRange({}, nullptr, nullptr));
+    Must(database->db->WaitForCompact());
+  }
+  std::minstd_rand random(20);
+  for (uint64_t i = 0; i < kPieces * kBatch; ++i) {
+    database->keys.push_back(KeyOf(static_cast<int>(random() % kEntries)) +
+                             suffix);
+  }
+  database->slices.assign(database->keys.begin(), database->keys.end());
+  database->value.reserve(1000);
+  database->iterator = database->db->NewIterator({});
+}
+
+struct Operation {
+  const char* name;
+  Place place;
+  const char* suffix;   // Of each key; one that is not empty makes it absent.
+  uint64_t operations;  // In a piece.
+  // Called before each piece and not counted.
+  std::function<void(Database*, const Slice*)> before;
+  // One piece, of the keys at the pointer. Returns false if it failed.
+  std::function<bool(Database*, const Slice*)> run;
+};
+
+bool GetKey(Database* d, const Slice* keys) {
+  return d->db->Get({}, *keys, &d->value).ok() && d->value.size() == 100;
+}
+
+void SeekKey(Database* d, const Slice* keys) { d->iterator->Seek(*keys); }
+
+const Operation kOperations[] = {
+    {"Get into a string", Place::kTable, "", 1, nullptr, GetKey},
+    {"Get of an absent key", Place::kTable, "x", 1, nullptr,
+     [](Database* d, const Slice* keys) {
+       return d->db->Get({}, *keys, &d->value).IsNotFound();
+     }},
+    {"Get from the memtable", Place::kMemtable, "", 1, nullptr, GetKey},
+    {"MultiGet of 32, a key", Place::kTable, "", kBatch, nullptr,
+     [](Database* d, const Slice* keys) {
+       d->db->MultiGet({}, kBatch, keys, d->pinned, d->statuses);
+       return d->statuses[0].ok() && d->statuses[kBatch - 1].ok();
+     }},
+    {"Put", Place::kMemtable, "", 1, nullptr,
+     [](Database* d, const Slice* keys) {
+       return d->db->Put({}, *keys, *keys).ok();
+     }},
+    {"Seek", Place::kTable, "", 1, nullptr,
+     [](Database* d, const Slice* keys) {
+       SeekKey(d, keys);
+       return d->iterator->Valid();
+     }},
+    {"Next", Place::kTable, "", kBatch, SeekKey,
+     [](Database* d, const Slice*) {
+       for (size_t i = 0; i < kBatch && d->iterator->Valid(); ++i) {
+         d->iterator->Next();
+       }
+       return d->iterator->status().ok();
+     }},
+};
+
+// The instructions of one operation. ISA-L selects its CRC by the processor and
+// has no switch for it, so its instructions do not count.
+double Count(const Operation& operation) {
+  const uint64_t pieces = operation.operations == 1 ? kPieces : kBatchedPieces;
+  TempDir dir;
+  SingleStepper stepper;
+  const StepReport report =
+      stepper.Run(pieces, [&](const std::function<void()>& ready) {
+        Database database;
+        Prepare(dir.Sub("db"), operation.place, operation.suffix, &database);
+        bool good = true;
+        const auto run_all = [&] {
+          for (uint64_t i = 0; i < pieces; ++i) {
+            const Slice* keys = &database.slices[i * kBatch];
+            if (operation.before) operation.before(&database, keys);
+            BeginSteps();
+            good = operation.run(&database, keys) && good;
+            EndSteps();
+          }
+        };
+        run_all();  // Binds symbols and fills the cache.
+        ready();
+        run_all();
+        return good;
+      });
+  EXPECT_EQ(report.error, "");
+  EXPECT_EQ(report.pieces, pieces);
+  uint64_t instructions = report.instructions;
+  for (const auto& [file, count] : report.instructions_by_file) {
+    if (file.find("libisal") != std::string::npos) instructions -= count;
+  }
+  return static_cast<double>(instructions) /
+         static_cast<double>(pieces * operation.operations);
+}
+
+// The lines of the file that begin with '#', or are empty, are its comments.
+// The others are a name, a colon and a value.
+std::map<std::string, std::string> ReadBaseline(std::string* comments) {
+  std::map<std::string, std::string> values;
+  std::ifstream file(kBaseline);
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.empty() || line[0] == '#' || colon == std::string::npos) {
+      *comments += line + "\n";
+    } else {
+      values[line.substr(0, colon)] = line.substr(colon + 2);
+    }
+  }
+  return values;
+}
+
+TEST(InstructionCountsTest, NoOperationExecutesOverTwoPercentMore) {
+  if (strcmp(VARVE_BUILD_TYPE, "RelWithDebInfo") != 0) {
+    GTEST_SKIP() << "the counts are for the preset release";
+  }
+  if (BestPerCpuPath() == PerCpuPath::kAtomic) {
+    GTEST_SKIP() << "the counts are for a kernel with restartable sequences";
+  }
+  std::string text;
+  std::map<std::string, std::string> baseline = ReadBaseline(&text);
+  const bool renew = getenv(kRenew) != nullptr;
+  if (!renew && baseline["compiler"] != __VERSION__) {
+    GTEST_SKIP() << "the counts are for the compiler " << baseline["compiler"];
+  }
+  text += "compiler: " __VERSION__ "\n";
+  for (const Operation& operation : kOperations) {
+    const double count = Count(operation);
+    const double limit =
+        strtod(baseline[operation.name].c_str(), nullptr) * kTolerance;
+    printf("%s: %.1f instructions, at most %.1f\n", operation.name, count,
+           limit);
+    fflush(stdout);
+    text += std::string(operation.name) + ": " +
+            std::to_string(std::lround(count)) + "\n";
+    if (!renew) {
+      EXPECT_LE(count, limit)
+          << operation.name << " executes over 2 % more instructions than "
+          << kBaseline
+          << " has. If that is worth it, renew the file: " << kRenew
+          << "=1 build/release/instruction_counts_test";
+    }
+  }
+  if (renew && !HasFailure()) std::ofstream(kBaseline) << text;
+}
+
+}  // namespace
+}  // namespace varve::test
+
+// Dispatch happens when a program is loaded, so the test starts itself anew.
+int main(int argc, char** argv) {
+  const char* tunables = getenv("GLIBC_TUNABLES");
+  if (tunables == nullptr || strcmp(tunables, varve::test::kTunables) != 0) {
+    setenv("GLIBC_TUNABLES", varve::test::kTunables, 1);
+    execv("/proc/self/exe", argv);
+    perror("execv");
+    return 1;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
