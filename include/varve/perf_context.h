@@ -1,16 +1,17 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the calling thread's own operations did, on any DB, since it last reset
-// these numbers: plain numbers that nobody else sees. Names are RocksDB's where
-// the thing is. Off until the thread asks for it by SetPerfLevel.
+// Counters of the calling thread's operations on any DB since the thread last
+// reset them. Other threads do not see them. Names are RocksDB's where the
+// counter is. Off by default; SetPerfLevel turns them on.
 //
 //   SetPerfLevel(PerfLevel::kEnableTime);
 //   GetPerfContext()->Reset();
 //   db->Get(...);
 //   ... GetPerfContext()->block_read_count ...
 //
-// Thread-safety: each thread has its own; a pointer is valid in its thread.
+// Thread-safety: each thread has its own context. A pointer is valid in its
+// thread only.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +20,7 @@
 
 namespace varve {
 
-// Each includes those before it.
+// Each level includes the previous ones.
 enum class PerfLevel : uint8_t {
   kDisable,
   kEnableCount,
@@ -33,22 +34,22 @@ struct VARVE_EXPORT PerfContext {
   uint64_t block_cache_hit_count = 0;
   uint64_t block_read_count = 0;
   uint64_t block_read_byte = 0;
-  // Of MultiGet, to the last of those it reads together, with what it does
-  // about the others meanwhile.
+  // In MultiGet, until the last of the reads submitted together, including
+  // other work done during the reads.
   uint64_t block_read_time = 0;
   uint64_t block_checksum_time = 0;
   uint64_t block_decompress_time = 0;
-  // Filters that let a lookup through, and that spared it.
+  // Filter checks that did not exclude the key, and checks that did.
   uint64_t bloom_sst_hit_count = 0;
   uint64_t bloom_sst_miss_count = 0;
-  // Get: of values found, and where it looked.
+  // Get: bytes of values found, and the places searched.
   uint64_t get_read_bytes = 0;
   uint64_t get_from_memtable_count = 0;
   uint64_t get_from_memtable_time = 0;
   uint64_t get_from_output_files_time = 0;
   uint64_t multiget_read_bytes = 0;
-  // Iterators: of keys and values; entries passed over, as hidden or deleted,
-  // and those of them that are deletions.
+  // Iterators: bytes of keys and values; skipped entries, which are hidden or
+  // deleted; and how many of the skipped entries are deletions.
   uint64_t iter_read_bytes = 0;
   uint64_t internal_key_skipped_count = 0;
   uint64_t internal_delete_skipped_count = 0;
@@ -56,16 +57,16 @@ struct VARVE_EXPORT PerfContext {
   uint64_t write_wal_time = 0;
   uint64_t write_memtable_time = 0;
   uint64_t write_delay_time = 0;
-  // Waits for the DB mutex, where it is taken for a write or a flush.
+  // Waits for the DB mutex by writes and flushes.
   uint64_t db_mutex_lock_nanos = 0;
 
-  // Sets all to zero.
+  // Sets all counters to zero.
   void Reset() { *this = PerfContext(); }
-  // "name = number, ...", without those that are 0.
+  // Returns "name = number, ...", without counters that are 0.
   std::string ToString() const;
 };
 
-// Of table files and logs.
+// Counters of I/O on table files and logs.
 struct VARVE_EXPORT IOStatsContext {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
@@ -74,16 +75,16 @@ struct VARVE_EXPORT IOStatsContext {
   uint64_t write_nanos = 0;
   uint64_t fsync_nanos = 0;
 
-  // As those of PerfContext.
+  // As in PerfContext.
   void Reset() { *this = IOStatsContext(); }
   std::string ToString() const;
 };
 
-// For the calling thread. Default: kDisable.
+// Set and return the calling thread's level. Default: kDisable.
 VARVE_EXPORT void SetPerfLevel(PerfLevel level);
 VARVE_EXPORT PerfLevel GetPerfLevel();
 
-// Those of the calling thread; never null.
+// Return the calling thread's contexts. Never null.
 VARVE_EXPORT PerfContext* GetPerfContext();
 VARVE_EXPORT IOStatsContext* GetIOStatsContext();
 

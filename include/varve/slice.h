@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A Slice names a run of bytes owned by somebody else: a pointer and a length.
+// A Slice is a pointer and a length. It refers to bytes that it does not own.
 // The bytes may contain any value, zero included, and are not terminated.
 //
-// Lifetime: a Slice is valid only while the bytes it names are. Copying it
-// copies the pointer, never the bytes.
-// Thread-safety: thread-compatible; const methods may run concurrently.
+// Lifetime: a Slice is valid only while its bytes are. Copying it copies the
+// pointer, never the bytes. Thread-safety: thread-compatible; const methods may
+// run concurrently.
 
 #include <cstddef>
 #include <cstring>
@@ -19,7 +19,7 @@ namespace varve {
 
 class VARVE_EXPORT Slice {
  public:
-  // Empty; or the `size` bytes at `data`.
+  // Creates an empty slice, or a slice of the `size` bytes at `data`.
   constexpr Slice() = default;
   constexpr Slice(const char* data, size_t size) : data_(data), size_(size) {}
   // Implicit on purpose, so that strings and literals pass as keys and values.
@@ -29,7 +29,7 @@ class VARVE_EXPORT Slice {
   // REQUIRES: `s` is zero-terminated.
   Slice(const char* s) : data_(s), size_(strlen(s)) {}  // NOLINT
 
-  // The bytes, which end() is behind.
+  // Returns the bytes. end() is one past the last.
   constexpr const char* data() const { return data_; }
   constexpr size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }
@@ -51,13 +51,14 @@ class VARVE_EXPORT Slice {
     size_ = 0;
   }
 
-  // A copy of the bytes; with hex = true, two upper-case digits for each.
+  // Returns a copy of the bytes. With hex = true, returns two upper-case hex
+  // digits per byte.
   std::string ToString(bool hex = false) const;
   constexpr std::string_view ToStringView() const {
     return std::string_view(data_, size_);
   }
 
-  // Bytewise (unsigned) order, a prefix first: < 0, 0 or > 0.
+  // Compares bytewise (unsigned); a prefix sorts first. Returns < 0, 0 or > 0.
   int compare(const Slice& other) const {
     const size_t common = size_ < other.size_ ? size_ : other.size_;
     int r = common == 0 ? 0 : memcmp(data_, other.data_, common);
@@ -75,7 +76,7 @@ class VARVE_EXPORT Slice {
   size_t size_ = 0;
 };
 
-// Whether the bytes are the same.
+// Returns true if the bytes are equal.
 inline bool operator==(const Slice& a, const Slice& b) {
   return a.size() == b.size() &&
          (a.size() == 0 || memcmp(a.data(), b.data(), a.size()) == 0);

@@ -13,9 +13,9 @@
 
 namespace varve {
 
-// Forwards each call to another DB. A class of your own that derives from it
-// overrides the calls at which it does something, such as to count, to check or
-// to change keys, and is a DB wherever one is wanted:
+// Forwards each call to another DB. Derive a class from it and override some
+// calls, for example to count operations, or to check or change keys. The class
+// can be used wherever a DB is used:
 //
 //   class Counting : public varve::StackableDB {
 //    public:
@@ -29,23 +29,21 @@ namespace varve {
 //     std::atomic<uint64_t> gets{0};
 //   };
 //
-// None of the calls is made of others of the same object: whoever changes keys
-// overrides both forms of Get and of MultiGet, and each call that writes.
-// Snapshots are those of the DB below, so that they may be handed on as they
-// are; a read transaction on this object reads by its Get, MultiGet and
-// NewIterator.
+// No call is implemented by other calls of the same object. A class that
+// changes keys must override both forms of Get and MultiGet, and each call that
+// writes. Snapshots belong to the DB below and can be passed on unchanged. A
+// read transaction on this object reads by its Get, MultiGet and NewIterator.
 //
-// Thread-safety: as DB's.
-// Lifetime: as DB's. Of a DB that others own, too, this object must not go
-// before the read transactions on it have ended.
+// Thread-safety: as DB's. Lifetime: as DB's. If others share the DB below, end
+// all read transactions on this object before you destroy it.
 class VARVE_EXPORT StackableDB : public DB {
  public:
-  // The DB below, which goes with this object, unless others have it, too.
-  // REQUIRES: it is not null.
+  // Wraps `db`, which is destroyed with this object unless it is shared.
+  // REQUIRES: `db` is not null.
   explicit StackableDB(std::shared_ptr<DB> db) : db_(std::move(db)) {}
   ~StackableDB() override = default;
 
-  // What calls are forwarded to.
+  // Returns the DB that calls are forwarded to.
   DB* base() const { return db_.get(); }
 
   Status Close() override { return db_->Close(); }

@@ -4,9 +4,9 @@
 // A Status is the outcome of an operation: success, or a code with a message
 // that says what failed, on which file, at which offset.
 //
-// Cost: success is one null pointer; an error owns one heap allocation, but
-// for a NotFound without a message.
-// Thread-safety: thread-compatible; const methods may run concurrently.
+// Cost: success is one null pointer. An error owns one heap allocation, except
+// a NotFound without a message. Thread-safety: thread-compatible; const methods
+// may run concurrently.
 
 #include <cstdint>
 #include <memory>
@@ -20,18 +20,18 @@ namespace varve {
 
 class [[nodiscard]] VARVE_EXPORT Status {
  public:
-  // What kind of outcome it is.
+  // The kind of outcome.
   enum class Code : uint8_t {
     kOk = 0,
     kNotFound = 1,         // The key, file or name does not exist.
     kCorruption = 2,       // Stored bytes contradict their checksum or format.
     kNotSupported = 3,     // Valid, but a feature that Varve does not have.
     kInvalidArgument = 4,  // The caller passed something out of bounds.
-    kIOError = 5,          // The operating system refused; errno's text is in.
-    kIncomplete = 6,       // Would have to wait, and was asked not to.
+    kIOError = 5,          // A system call failed; has errno's text.
+    kIncomplete = 6,       // Would have to wait, and must not.
     kShutdownInProgress = 7,  // The DB is closing.
     kAborted = 8,             // Cancelled by the caller.
-    kBusy = 9,                // Somebody else holds what is needed.
+    kBusy = 9,                // Another user holds the resource.
   };
 
   Status() = default;
@@ -41,10 +41,10 @@ class [[nodiscard]] VARVE_EXPORT Status {
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
 
-  // Success, which costs nothing.
+  // Creates success, which costs nothing.
   static Status OK() { return Status(); }
-  // Each makes "<code>: <message>" or "<code>: <message>: <detail>".
-  // Without a message: costs no allocation.
+  // Each creates "<code>: <message>" or "<code>: <message>: <detail>". Without
+  // a message. Costs no allocation.
   static Status NotFound() {
     Status status;
     status.state_.reset(&plain_not_found_);
@@ -68,8 +68,8 @@ class [[nodiscard]] VARVE_EXPORT Status {
   static Status IOError(const Slice& message, const Slice& detail = Slice()) {
     return Status(Code::kIOError, message, detail);
   }
-  // An IOError made from errno: "<context>: <strerror(error_number)>".
-  // ENOENT gives NotFound; ENOSPC and EDQUOT answer true to IsNoSpace().
+  // Creates an IOError from errno: "<context>: <strerror(error_number)>".
+  // ENOENT gives NotFound. IsNoSpace() is true for ENOSPC and EDQUOT.
   static Status FromErrno(const Slice& context, int error_number);
   static Status Incomplete(const Slice& message,
                            const Slice& detail = Slice()) {
@@ -85,7 +85,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
     return Status(Code::kBusy, message, detail);
   }
 
-  // Which code it is.
+  // Returns true if the status has that code.
   bool ok() const { return state_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : state_->code; }
   bool IsNotFound() const { return code() == Code::kNotFound; }
@@ -99,20 +99,21 @@ class [[nodiscard]] VARVE_EXPORT Status {
   }
   bool IsAborted() const { return code() == Code::kAborted; }
   bool IsBusy() const { return code() == Code::kBusy; }
-  // The device or the quota is full.
+  // Returns true if the device or the quota is full.
   bool IsNoSpace() const { return state_ != nullptr && state_->no_space; }
 
-  // "OK", or "<code>: <message>".
+  // Returns "OK" or "<code>: <message>".
   std::string ToString() const;
-  // The message without the code; empty for success. Valid while *this is.
+  // Returns the message without the code, or an empty slice for success. Valid
+  // while *this is.
   Slice message() const {
     return ok() || IsPlain() ? Slice() : Slice(failure()->message);
   }
 
-  // The same error with `context` put before its message; success stays.
+  // Returns the error with `context` before its message. Success is unchanged.
   Status Annotate(const Slice& context) const;
 
-  // Marks a deliberate discard. Say why at the call.
+  // Discards the status deliberately. Give the reason at the call.
   void IgnoreError() const {}
 
  private:
@@ -120,12 +121,12 @@ class [[nodiscard]] VARVE_EXPORT Status {
     Code code;
     bool no_space = false;
   };
-  // What every state but the plain one is.
+  // The content of every state except the plain NotFound.
   struct Failure : State {
     std::string message;
   };
 
-  // Spares the one state that all share.
+  // Does not free the plain state, which all share.
   struct Deleter {
     void operator()(State* state) const {
       if (state != &plain_not_found_) delete static_cast<Failure*>(state);
