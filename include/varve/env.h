@@ -1,14 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Env is all that Varve asks of an operating system: files, directories, a
-// clock and background threads. Give your own through Options::env to put a
-// database elsewhere; derive from EnvWrapper to change a few calls of another.
+// Env is Varve's interface to the operating system: files, directories, a clock
+// and background threads. Set your own in Options::env to store a database
+// elsewhere. Derive from EnvWrapper to change a few calls of another Env.
 //
-// Every method returns OK or says what failed: NotFound for a missing file,
-// IOError with the path and errno's text else. Output parameters are null or
-// untouched on failure.
-// Thread-safety: an Env is thread-safe. Files say it each for themselves.
+// Methods return OK, NotFound for a missing file, or IOError with the path and
+// errno's text. On failure output parameters are null or unchanged.
+// Thread-safety: an Env is thread-safe. Each file class states its own.
 
 #include <cstdarg>
 #include <cstddef>
@@ -32,8 +31,8 @@ class VARVE_EXPORT SequentialFile {
   virtual ~SequentialFile() = default;
 
   // Reads up to `count` bytes into `scratch` (of at least `count` bytes) and
-  // sets *result to what was read, which may lie in scratch. Fewer than
-  // `count` bytes mean that the end of the file was reached.
+  // sets *result to the bytes read, which may be in scratch. Fewer than `count`
+  // bytes mean that the end of the file was reached.
   virtual Status Read(size_t count, Slice* result, char* scratch) = 0;
 
   // Skips `count` bytes; stops at the end of the file without an error.
@@ -51,45 +50,42 @@ struct ReadRequest {
   Status status;
 };
 
-// A file read at any place.
-// Thread-safety: thread-safe.
+// A file read at any offset. Thread-safety: thread-safe.
 class VARVE_EXPORT RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
 
-  // Reads up to `count` bytes from `offset` into `scratch` (of at least
-  // `count` bytes) and sets *result to what was read, which may lie in
-  // scratch or in memory that lives as long as the file object. Fewer than
-  // `count` bytes mean that the end of the file was reached.
+  // Reads up to `count` bytes from `offset` into `scratch` (of at least `count`
+  // bytes) and sets *result to the bytes read, which may be in scratch or in
+  // memory that lives as long as the file object. Fewer than `count` bytes mean
+  // that the end of the file was reached.
   virtual Status Read(uint64_t offset, size_t count, Slice* result,
                       char* scratch) const = 0;
 
-  // The same, for a caller who does not need all of it: stops, without another
-  // system call, when `least` bytes are there, so that fewer than `count` do
-  // not mean the end of the file. The default reads `count`.
-  // REQUIRES: least <= count.
+  // Reads like Read, but may stop once `least` bytes were read, without another
+  // system call. Fewer than `count` bytes then do not mean the end of the file.
+  // The default reads `count`. REQUIRES: least <= count.
   virtual Status ReadAtLeast(uint64_t offset, size_t least, size_t count,
                              Slice* result, char* scratch) const;
 
-  // Does all reads of the array, in any order; each has its own status. The
-  // default does them one by one.
+  // Does all reads of the array, in any order. Each has its own status. The
+  // default does them one at a time.
   virtual void MultiRead(ReadRequest* requests, size_t count) const;
 
-  // A hint that `count` bytes from `offset` will be read soon. May do
-  // nothing.
+  // Hints that `count` bytes from `offset` will be read soon. May do nothing.
   virtual void Prefetch(uint64_t offset, size_t count) const;
 
-  // Alignment that offset, length and scratch of a read should have to go to
-  // the device without a copy, in bytes; 1 for buffered files. Unaligned
-  // reads work as well, through a copy.
+  // Returns the alignment of offset, length and scratch, in bytes, that a read
+  // needs to avoid a copy; 1 for buffered files. Unaligned reads work through a
+  // copy.
   virtual size_t RequiredAlignment() const { return 1; }
 
-  // A descriptor of the operating system from which pread reads what Read
-  // reads, so that Env::MultiRead may read from it in Read's place. It is good
-  // until a call of ReleaseDescriptor, which must follow and says how many
-  // bytes were read from it. -1, and nothing to release, if there is none, as
-  // for a file that wraps another to change its reads, or none without waiting
-  // for some other to be released.
+  // Returns a file descriptor from which pread reads the same bytes as Read,
+  // for use by Env::MultiRead. It is valid until ReleaseDescriptor, which must
+  // be called and reports how many bytes were read from it. Returns -1 if there
+  // is none, and then nothing must be released. A file that wraps another and
+  // changes its reads has none. There may also be none without waiting until
+  // another is released.
   virtual int AcquireDescriptor() const { return -1; }
   virtual void ReleaseDescriptor(size_t /*bytes_read*/) const {}
 };
@@ -100,10 +96,10 @@ struct FileReadRequest {
   ReadRequest read;
 };
 
-// A file to be opened for reading, and its first read.
+// A file to open for reading, and its first read.
 struct OpenRequest {
   std::string path;
-  // What to read at once; nothing if `length` is 0. See ReadRequest.
+  // The bytes to read; none if `length` is 0. See ReadRequest.
   uint64_t offset = 0;
   size_t length = 0;
   char* scratch = nullptr;
@@ -117,43 +113,42 @@ struct OpenRequest {
 // Thread-safety: owned by one thread at a time.
 class VARVE_EXPORT WritableFile {
  public:
-  // Closes the file if Close was not called; errors are lost then.
+  // Closes the file if Close was not called, and ignores errors.
   virtual ~WritableFile() = default;
 
-  // Adds bytes at the end, perhaps only to a buffer of the object.
+  // Appends bytes, possibly only to a buffer of the object.
   virtual Status Append(const Slice& data) = 0;
 
-  // Hands what is buffered to the operating system: it then survives the
-  // death of the process, not of the machine.
+  // Writes buffered bytes to the operating system. They then survive a crash of
+  // the process, but not of the machine.
   virtual Status Flush() = 0;
 
-  // Flush, then waits until data and size are on the device (fdatasync).
-  // After a failure the state of the file is unknown: do not retry on it.
+  // Flushes, then waits until data and size are on the device (fdatasync).
+  // After a failure the state of the file is unknown: do not retry.
   virtual Status Sync() = 0;
 
-  // Flush, then gives the descriptor back. Does not sync. The object accepts
-  // no other call afterwards.
+  // Flushes and closes the descriptor. Does not sync. No other call is allowed
+  // afterwards.
   virtual Status Close() = 0;
 
-  // Asks for space of `length` bytes from `offset`, without changing the
-  // file's size. A hint: errors are ignored.
+  // Allocates `length` bytes from `offset` without changing the file's size. A
+  // hint: errors are ignored.
   virtual void Allocate(uint64_t offset, uint64_t length);
 
-  // As Allocate, where writes must not find the device full halfway: IsNoSpace
-  // if it has not so much space, and then the file is as it was. OK where that
-  // cannot be told.
+  // Allocates like Allocate, so that later writes cannot run out of space. If
+  // there is not enough space, returns an error with IsNoSpace and leaves the
+  // file unchanged. Returns OK if that cannot be determined.
   virtual Status Reserve(uint64_t offset, uint64_t length);
 
-  // Gives back the space behind the last byte that was appended, which Allocate
-  // and Reserve asked for. A hint. Call Flush first: what is buffered may need
-  // the space.
+  // Releases the allocated space after the last appended byte. A hint. Call
+  // Flush first, since buffered bytes may need the space.
   virtual void Release();
 
   // Starts writing back `length` bytes from `offset` without waiting. A hint:
   // durability still needs Sync.
   virtual void RangeSync(uint64_t offset, uint64_t length);
 
-  // Bytes appended so far.
+  // Returns the number of bytes appended.
   virtual uint64_t Size() const = 0;
 };
 
@@ -162,7 +157,8 @@ class VARVE_EXPORT WritableFile {
 class VARVE_EXPORT Directory {
  public:
   virtual ~Directory() = default;
-  // Waits until creations, renames and removals in it are on the device.
+  // Waits until creations, renames and removals in the directory are on the
+  // device.
   virtual Status Sync() = 0;
 };
 
@@ -170,21 +166,22 @@ class VARVE_EXPORT Directory {
 class VARVE_EXPORT FileLock {
  public:
   virtual ~FileLock() = default;
-  // IOError if the path that was locked no longer names the locked file, as
-  // after the directory was removed: then somebody else may hold a lock on the
-  // file that it names. The default does not look.
+  // Returns IOError if the locked path no longer names the locked file, for
+  // example after the directory was removed. Another process may then hold a
+  // lock on the file that the path names. The default does not check.
   virtual Status Verify() const { return Status::OK(); }
-  // How the lock is weaker than Env::LockFile promises; null if it is not.
+  // Returns how the lock is weaker than Env::LockFile promises, or null if it
+  // is not.
   virtual const char* Caveat() const { return nullptr; }
 };
 
-// How much a line of a log matters.
+// The importance of a log line.
 enum class LogLevel : uint8_t { kDebug = 0, kInfo, kWarn, kError };
 
-// Where the engine writes what it does, a line a message.
-// Thread-safety: thread-safe. It is called with locks of the DB held, and by
-// the threads that flush and compact, and so must call no DB: a write to
-// another one may wait for a flush that only this thread could do.
+// Receives the engine's log messages, one line each. Thread-safety:
+// thread-safe. It is called with locks of the DB held, and by flush and
+// compaction threads. It must not call any DB: a write to another DB may wait
+// for a flush that only this thread could do.
 class VARVE_EXPORT Logger {
  public:
   virtual ~Logger() = default;
@@ -196,24 +193,24 @@ class VARVE_EXPORT Logger {
 VARVE_EXPORT void Log(LogLevel level, Logger* logger, const char* format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// How a file is to be opened.
+// Options for opening a file.
 struct FileOptions {
-  // Bypass the page cache when reading (O_DIRECT). Files on a file system
-  // that refuses it are opened buffered.
+  // Bypass the page cache when reading (O_DIRECT). If the file system does not
+  // support it, files are opened buffered.
   bool use_direct_reads = false;
   // For measurement: see table_open in experimental.h.
   bool uncached_open = false;
-  // Bytes after which a written file's pages are pushed to the device in the
-  // background; 0 leaves it to the kernel.
+  // Start writeback of a written file each time this many bytes were written. 0
+  // leaves it to the kernel.
   uint64_t bytes_per_sync = 0;
-  // Write through a shared mapping of allocated space, where the file system
-  // can do that. Until it is closed, the file is then longer than what was
-  // appended, by zeros. A device that fails kills the process (SIGBUS).
+  // Write through a shared mapping of allocated space, if the file system
+  // supports it. Until it is closed, the file then has zeros after the appended
+  // bytes. A failing device kills the process (SIGBUS).
   bool use_mmap_writes = false;
-  // For a file that is synced after a few bytes again and again: writes so many
-  // zeros behind its end now and then, so that Sync need not wait for the file
-  // system to note the new size and blocks as well. Until it is closed, the
-  // file is then longer than what was appended. 0: never.
+  // For a file that is often synced after a few bytes. Periodically writes this
+  // many zeros after its end, so that Sync need not wait for the file system to
+  // record a new size and blocks. Until it is closed, the file then has zeros
+  // after the appended bytes. 0: never.
   uint64_t sync_ahead_bytes = 0;
 };
 
@@ -226,7 +223,7 @@ class VARVE_EXPORT Env {
 
   virtual ~Env() = default;
 
-  // The environment of the operating system. Lives for ever.
+  // Returns the environment of the operating system. It is never destroyed.
   static Env* Default();
 
   // Opens an existing file.
@@ -236,19 +233,19 @@ class VARVE_EXPORT Env {
   virtual Status NewRandomAccessFile(
       const std::string& path, const FileOptions& options,
       std::unique_ptr<RandomAccessFile>* file) = 0;
-  // Does all reads of the array, in any order; each has its own status. The
-  // files are of this Env or wrap such. Calls `done`, if it is not null, for
-  // each as soon as it is done, while others are still under way; it must not
-  // call MultiRead. The default does them one by one.
+  // Does all reads of the array, in any order. Each has its own status. The
+  // files belong to this Env or wrap its files. If `done` is not null, calls it
+  // for each read as soon as the read ends, while others are still running.
+  // `done` must not call MultiRead. The default does the reads one at a time.
   using ReadDone = std::function<void(FileReadRequest*)>;
   virtual void MultiRead(FileReadRequest* requests, size_t count,
                          const ReadDone& done = nullptr);
-  // Opens many files by NewRandomAccessFile, and then reads from all of them by
-  // one MultiRead; each has its own status.
+  // Opens many files by NewRandomAccessFile, then reads from all of them by one
+  // MultiRead. Each has its own status.
   void OpenRandomAccessFiles(OpenRequest* requests, size_t count,
                              const FileOptions& options);
-  // How batches of reads are done, such as "io_uring", or "pread (io_uring:
-  // Operation not permitted)".
+  // Returns how batches of reads are done, such as "io_uring", or "pread
+  // (io_uring: Operation not permitted)".
   virtual std::string IoPath() { return "pread"; }
   // Creates an empty file. A file of that name is replaced in one step, never
   // emptied: under its other names (hard links) it keeps its bytes, and a crash
@@ -260,13 +257,13 @@ class VARVE_EXPORT Env {
   virtual Status NewDirectory(const std::string& path,
                               std::unique_ptr<Directory>* directory) = 0;
 
-  // OK, NotFound, or another error when it cannot be said.
+  // Returns OK, NotFound, or another error if that cannot be determined.
   virtual Status FileExists(const std::string& path) = 0;
-  // The names (not paths) of a directory's entries without "." and "..".
+  // Lists the names (not paths) of a directory's entries without "." and "..".
   virtual Status GetChildren(const std::string& path,
                              std::vector<std::string>* names) = 0;
   virtual Status RemoveFile(const std::string& path) = 0;
-  // OK as well if the directory is there, but not for a link to one.
+  // Returns OK if the directory exists, but not for a link to one.
   virtual Status CreateDirIfMissing(const std::string& path) = 0;
   virtual Status RemoveDir(const std::string& path) = 0;
   // In bytes.
@@ -274,25 +271,25 @@ class VARVE_EXPORT Env {
   // Replaces `target` atomically if it exists.
   virtual Status RenameFile(const std::string& source,
                             const std::string& target) = 0;
-  // Makes `target` another name of the file `source`. NotSupported if that
-  // cannot be done here.
+  // Makes `target` another name of the file `source`. Returns NotSupported if
+  // hard links are not possible.
   virtual Status LinkFile(const std::string& source,
                           const std::string& target) = 0;
-  // Cuts the file to `size` bytes.
+  // Truncates the file to `size` bytes.
   virtual Status Truncate(const std::string& path, uint64_t size) = 0;
 
-  // Takes an exclusive lock on a file, made if missing, that other processes
-  // (and other callers in this one) cannot hold at the same time. Does not
-  // wait: Busy, naming the holder's pid where it is known.
+  // Takes an exclusive lock on a file, which is created if it does not exist.
+  // No other process, and no other caller in this process, can hold it at the
+  // same time. Does not wait: returns Busy, with the holder's pid if known.
   virtual Status LockFile(const std::string& path,
                           std::unique_ptr<FileLock>* lock) = 0;
   // Releases and destroys the lock.
   virtual Status UnlockFile(std::unique_ptr<FileLock> lock) = 0;
 
-  // The path in a form that does not depend on the working directory. Returns
-  // the path itself if it has no other, which is the default. DB, Catalog,
-  // Checkpoint, RepairDB and DestroyDB use this form of the path they are
-  // given.
+  // Returns the path in a form that does not depend on the working directory.
+  // Returns the path itself if it has no other, which is the default. DB,
+  // Catalog, Checkpoint, RepairDB and DestroyDB use this form of the path they
+  // are given.
   virtual std::string AbsolutePath(const std::string& path) { return path; }
   // Creates an Env for a directory that may be moved while it is in use. Null
   // if this Env has none, which is the default. An EnvWrapper has none either,
@@ -300,27 +297,27 @@ class VARVE_EXPORT Env {
   virtual std::unique_ptr<DirectoryEnv> NewDirectoryEnv(
       const std::string& directory);
 
-  // Runs `work` once on a background thread of that priority. IOError, and
-  // `work` never runs, if the system refuses to start the first thread.
+  // Runs `work` once on a background thread of that priority. Returns IOError,
+  // and never runs `work`, if the first thread cannot be started.
   virtual Status Schedule(std::function<void()> work, Priority priority) = 0;
   // Raises the number of background threads of a priority to at least
   // `count`. Threads start when there is work; all DBs of an Env share them.
   virtual void RaiseBackgroundThreads(int count, Priority priority) = 0;
 
-  // A logger that writes to a new file, made as by NewWritableFile.
+  // Creates a logger that writes to a new file, as by NewWritableFile.
   virtual Status NewLogger(const std::string& path,
                            std::shared_ptr<Logger>* logger) = 0;
 
-  // The wall clock: microseconds since the epoch. For dates only.
+  // Returns the wall clock in microseconds since the epoch. For dates only.
   virtual uint64_t NowMicros() = 0;
-  // Nanoseconds of a clock that nobody sets, never backwards. For durations.
+  // Returns nanoseconds of a monotonic clock. For durations.
   virtual uint64_t NowNanos() = 0;
   virtual void SleepForMicroseconds(uint64_t duration_us) = 0;
 };
 
-// An Env that finds one directory without its path. Clock, threads and all
-// other directories are those of the Env that created it, which must outlive
-// it.
+// An Env that finds one directory without its path. It uses the clock, the
+// threads and all other directories of the Env that created it, which must
+// outlive it.
 class VARVE_EXPORT DirectoryEnv : public Env {
  public:
   ~DirectoryEnv() override;
@@ -339,7 +336,7 @@ class VARVE_EXPORT EnvWrapper : public Env {
   explicit EnvWrapper(Env* target) : target_(target) {}
   ~EnvWrapper() override;
 
-  // What calls are forwarded to.
+  // Returns the Env that calls are forwarded to.
   Env* target() const { return target_; }
 
   Status NewSequentialFile(const std::string& path, const FileOptions& options,
@@ -424,8 +421,8 @@ class VARVE_EXPORT EnvWrapper : public Env {
   Env* target_;
 };
 
-// A new Env whose files live in memory; clock and threads are those of
-// `base`, which must outlive it.
+// Creates an Env with files in memory. It uses the clock and threads of `base`,
+// which must outlive it.
 VARVE_EXPORT std::unique_ptr<Env> NewMemoryEnv(Env* base);
 
 // Reads or writes a whole small file. WriteStringToFile syncs it if `sync`.

@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// For measurements of Varve's own: each optimization that Varve demonstrates
-// can be replaced by its baseline, the way things were done before it. The zero
-// value of every enum is the production form. db_bench --ablate=NAME=VALUE,...
-// sets them. The baselines are in the library varve_experimental of a build
-// tree; neither it nor this header is installed.
+// For measurements of Varve itself. Each optimization that Varve demonstrates
+// can be replaced by its baseline. The zero value of every enum is the
+// production form. db_bench --ablate=NAME=VALUE,... sets them. The baselines
+// are in the library varve_experimental of a build tree; neither it nor this
+// header is installed.
 
 #include <cstdint>
 #include <memory>
@@ -34,53 +34,53 @@ enum class BlockCacheMode : uint8_t { kSwizzled = 0, kHash };
 // memtable=skiplist: a skiplist orders the memtable. Production: a B-link tree.
 enum class MemTableMode : uint8_t { kBlinkTree = 0, kSkipList };
 
-// table_open=uncached: a table is opened as if nothing were known: its path is
-// walked to the device, whose block size is read from sysfs, flags are set one
-// by one, the size is asked for, and each part of the metadata has a read of
-// its own; a table that leaves because of max_open_files loses them.
-// Production: one open and one read, and one open when the file was closed
-// meanwhile.
+// table_open=uncached: a table is opened with no cached knowledge. Its path is
+// resolved to the device, whose block size is read from sysfs. Flags are set
+// one by one, the size is queried, and each part of the metadata has its own
+// read. A table closed because of max_open_files loses its metadata.
+// Production: one open and one read; one open if the file was closed since.
 enum class TableOpenMode : uint8_t { kOneRead = 0, kUncached };
 
-// statistics=global: one atomic counter an event, for all threads; =thread: a
-// set of counters a thread, which a query goes through. Production: a set a
+// statistics=global: one atomic counter per event, for all threads. =thread: a
+// set of counters per thread; a query reads all sets. Production: a set per
 // processor. A Statistics given in Options has its own.
 enum class StatisticsMode : uint8_t { kPerCpu = 0, kGlobal, kThread };
 
 // trace_clock=steady: clock_gettime(CLOCK_MONOTONIC) for traces. coarse: its
-// coarse form, which costs nearly nothing and moves every few milliseconds.
-// Production: the time stamp counter, where it can be trusted. Process-wide:
-// the last database opened decides for traces that begin later.
+// coarse form, which costs nearly nothing and advances every few milliseconds.
+// Production: the time stamp counter, if it is reliable. Process-wide: the last
+// database opened decides for traces that begin later.
 enum class TraceClockMode : uint8_t { kTsc = 0, kSteady, kCoarse };
 
 // trace_collect=mutex: each span is put into one vector, which has a lock.
 // channel: each span is sent through one lock-free channel. Production: spans
-// stay in pieces of memory of their thread, which are handed over when full.
+// stay in chunks of memory of their thread, which are handed over when full.
 // Process-wide, as trace_clock.
 enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 
 // snapshots=mutex: snapshots and read transactions are in a list under the DB
-// mutex. Production: in nodes of the thread that takes them, without a lock.
+// mutex. Production: they are in nodes of the thread that takes them, without a
+// lock.
 enum class SnapshotMode : uint8_t { kPerThread = 0, kMutex };
 
-// arena=fresh: each iterator, and each scratch of a MultiGet, is made of new
-// memory from the heap. Production: the thread keeps the memory of its last
-// ones, and of iterators also the tree.
+// arena=fresh: each iterator, and each MultiGet's scratch memory, is allocated
+// on the heap. Production: the thread reuses the memory of its last ones, and
+// the trees of iterators.
 enum class ArenaMode : uint8_t { kKept = 0, kFresh };
 
 // memory_accounting=atomic: one atomic sum per kind of memory, for all threads.
-// Production: plain sums of each thread, and atomic ones of what others free.
-// Process-wide: once atomic, it stays so.
+// Production: plain sums per thread, and atomic sums for memory that other
+// threads free. Process-wide: once atomic, it stays so.
 enum class MemoryAccountingMode : uint8_t { kOwner = 0, kAtomic };
 
 // key_case=unicode: each key of a case-insensitive database is folded by the
-// Unicode library. Production: ASCII is folded by SIMD, which leaves only keys
-// that hold something else to the library.
+// Unicode library. Production: SIMD folds ASCII. The library folds only keys
+// with other characters.
 enum class KeyCaseMode : uint8_t { kAsciiFirst = 0, kUnicode };
 
-// catalog=folding: a catalog folds each name that is asked for, and looks it up
-// under its mutex. Production: a name that was requested before is found in a
-// cache that takes no lock.
+// catalog=folding: a catalog folds each requested name, and looks it up under
+// its mutex. Production: a lock-free cache finds names that were requested
+// before.
 enum class CatalogMode : uint8_t { kNameCache = 0, kFolding };
 
 struct AblationOptions {
@@ -98,13 +98,14 @@ struct AblationOptions {
   KeyCaseMode key_case = {};
   CatalogMode catalog = {};
 
-  // "superversion=mutex,block_cache=hash"; empty for all production.
-  // InvalidArgument names what is unknown; *this is then unchanged.
+  // Parses text such as "superversion=mutex,block_cache=hash". Empty text means
+  // all production. Returns InvalidArgument with an unknown name; *this is then
+  // unchanged.
   Status Parse(const Slice& text);
-  // The value of one field, such as "thread_local" of "superversion"; null if
-  // there is no such field.
+  // Returns the value of one field, such as "thread_local" of "superversion".
+  // Returns null if there is no such field.
   const char* ValueName(const Slice& field) const;
-  // The deviations from production in the form that Parse takes.
+  // Returns the deviations from production, in the form that Parse takes.
   std::string ToString() const;
 };
 

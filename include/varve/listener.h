@@ -48,7 +48,7 @@ struct WriteStallInfo {
   std::string db_path;
   WriteStallCondition current = WriteStallCondition::kNormal;
   WriteStallCondition previous = WriteStallCondition::kNormal;
-  const char* cause = "";  // Of the current condition.
+  const char* cause = "";  // Cause of `current`.
 };
 
 // A table file that was created or removed.

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the engine counts and measures about itself. On by default: each DB has
-// Statistics of its own unless Options::statistics gives it others. How they
-// are kept, and what they cost: docs/statistics.md.
+// The engine's counters and histograms. On by default: each DB has its own
+// Statistics unless Options::statistics is set. docs/statistics.md describes
+// the implementation and the cost.
 
 #include <cstdint>
 #include <memory>
@@ -27,12 +27,12 @@ enum class Ticker : uint32_t {
   kBlockCacheDataBytesInsert,  // varve.block.cache.data.bytes.insert
   kBlockCacheBytesWrite,       // varve.block.cache.bytes.write
   kBloomFilterUseful,          // varve.bloom.filter.useful: reads spared
-  // Lookups that a filter let through, and of those, what was found.
+  // Lookups that a filter did not exclude, and how many of them found the key.
   kBloomFilterFullPositive,      // varve.bloom.filter.full.positive
   kBloomFilterFullTruePositive,  // varve.bloom.filter.full.true.positive
   kMemtableHit,                  // varve.memtable.hit
   kMemtableMiss,                 // varve.memtable.miss
-  // Where Get found values that were in tables.
+  // Levels in which Get found values.
   kGetHitL0,                 // varve.l0.hit
   kGetHitL1,                 // varve.l1.hit
   kGetHitL2AndUp,            // varve.l2andup.hit
@@ -43,7 +43,7 @@ enum class Ticker : uint32_t {
   kNumberMultiGetKeysRead,   // varve.number.multiget.keys.read
   kNumberMultiGetKeysFound,  // varve.number.multiget.keys.found
   kNumberMultiGetBytesRead,  // varve.number.multiget.bytes.read
-  // Of iterators; counted when they seek next, or end.
+  // Iterators. Counted at their next seek, or when they are destroyed.
   kNumberDbSeek,          // varve.number.db.seek
   kNumberDbSeekFound,     // varve.number.db.seek.found
   kNumberDbNext,          // varve.number.db.next
@@ -65,7 +65,7 @@ enum class Ticker : uint32_t {
   kWalFileSynced,         // varve.wal.synced
   kWalFileBytes,          // varve.wal.bytes
   kStallMicros,           // varve.stall.micros: that writers waited
-  // Writes that were slowed down, and that were stopped, for what reason.
+  // Writes delayed and stopped, by cause.
   kStallLevel0Delays,    // varve.l0.file.count.limit.delays
   kStallLevel0Stops,     // varve.l0.file.count.limit.stops
   kStallPendingDelays,   // varve.pending.compaction.bytes.delays
@@ -76,8 +76,8 @@ enum class Ticker : uint32_t {
   kCompactReadBytes,     // varve.compact.read.bytes
   kCompactWriteBytes,    // varve.compact.write.bytes
   kCompactionCancelled,  // varve.compaction.cancelled
-  // Entries that a compaction or flush left out: hidden by a newer version,
-  // deletions with nothing left below, hidden by a range deletion.
+  // Entries that a compaction or flush dropped: hidden by a newer version,
+  // deletions with nothing left to hide, and hidden by a range deletion.
   kCompactionDropNewer,     // varve.compaction.key.drop.new
   kCompactionDropObsolete,  // varve.compaction.key.drop.obsolete
   kCompactionDropRangeDel,  // varve.compaction.key.drop.range_del
@@ -97,8 +97,8 @@ enum class Ticker : uint32_t {
   kCount,
 };
 
-// Distributions that the engine measures. Those marked "sampled" see one
-// operation in 64 on average, chosen at random, unless the level asks for all.
+// Distributions that the engine measures. Those marked "sampled" measure one
+// random operation in 64 on average, unless the level requests all.
 enum class HistogramType : uint32_t {
   kDbGet,             // varve.db.get.micros, sampled
   kDbWrite,           // varve.db.write.micros, sampled
@@ -119,20 +119,20 @@ enum class HistogramType : uint32_t {
   kCount,
 };
 
-// How much is measured; each level includes those before it.
+// How much is measured. Each level includes the previous ones.
 enum class StatsLevel : uint8_t {
   kDisableAll,
   kExceptHistogramOrTimers,  // Tickers.
   kExceptTimers,             // And histograms of sizes.
-  kExceptDetailedTimers,     // And timers, those of short operations sampled.
+  kExceptDetailedTimers,     // And timers; short operations sampled.
   kExceptTimeForMutex,       // And every operation.
   kAll,                      // And waits for the DB mutex.
 };
 
-// Of a distribution, in its unit: microseconds or bytes. Times are measured in
-// nanoseconds, hence the fractions. Percentiles are off by 1/64 of themselves
-// at most, and after a Reset so are min and max; the rest is exact. All zero if
-// nothing was recorded.
+// Summary of a distribution, in its unit: microseconds or bytes. Times are
+// measured in nanoseconds, so they have fractions. Percentiles have a relative
+// error of at most 1/64, and so have min and max after a Reset. The rest is
+// exact. All fields are zero if nothing was recorded.
 struct HistogramData {
   uint64_t count = 0;
   double sum = 0;  // Saturates.
@@ -145,47 +145,47 @@ struct HistogramData {
   double percentile999 = 0;
 };
 
-// Made by CreateDBStatistics only. Queries see all that happened before them;
-// what happens meanwhile they may see in part.
-// Thread-safety: thread-safe.
+// Created by CreateDBStatistics only. Queries see all earlier events, and may
+// see concurrent ones in part. Thread-safety: thread-safe.
 class VARVE_EXPORT Statistics {
  public:
   virtual ~Statistics() = default;
 
-  // Adds to a ticker. Does nothing at level kDisableAll, and for a value that
-  // is no ticker.
+  // Adds to a ticker. Does nothing at level kDisableAll, or if `ticker` is not
+  // valid.
   virtual void recordTick(Ticker ticker, uint64_t count) = 0;
-  // Adds a value, in nanoseconds if the histogram's unit is microseconds. Does
-  // nothing below the level that the histogram needs, and for a value that is
-  // no histogram.
+  // Records a value, in nanoseconds if the histogram's unit is microseconds.
+  // Does nothing below the level that the histogram needs, or if `histogram` is
+  // not valid.
   virtual void recordInHistogram(HistogramType histogram, uint64_t value) = 0;
 
-  // Modulo 2^64. 0 for a value that is no ticker.
+  // Returns a ticker modulo 2^64, or 0 if `ticker` is not valid.
   virtual uint64_t getTickerCount(Ticker ticker) const = 0;
-  // All zero for a value that is no histogram.
+  // Returns a histogram's data; all zero if `histogram` is not valid.
   virtual HistogramData histogramData(HistogramType histogram) const = 0;
-  // By name, such as "varve.block.cache.hit". NotFound if there is none.
+  // Gets a value by name, such as "varve.block.cache.hit". Returns NotFound if
+  // there is no such name.
   virtual Status GetTickerByName(const Slice& name, uint64_t* count) const = 0;
   virtual Status GetHistogramByName(const Slice& name,
                                     HistogramData* data) const = 0;
 
-  // Sets all to zero. What is recorded meanwhile may be lost.
+  // Sets all to zero. Concurrent updates may be lost.
   virtual void Reset() = 0;
 
-  // How much is measured from now on.
+  // Set and return how much is measured.
   virtual void set_stats_level(StatsLevel level) = 0;
   virtual StatsLevel get_stats_level() const = 0;
 
-  // A line "name COUNT : number" a ticker, then one a histogram.
+  // Returns a line "name COUNT : number" per ticker, then a line per histogram.
   virtual std::string ToString() const = 0;
-  // In the text exposition format of Prometheus: a counter a ticker, and a
-  // summary a histogram, in seconds or bytes.
+  // Returns the text exposition format of Prometheus: a counter per ticker, and
+  // a summary per histogram, in seconds or bytes.
   virtual std::string ToPrometheus() const = 0;
 
-  // How updates find their counters: by restartable sequences, or what is in
-  // their place on this machine.
+  // Returns how updates find their counters: by restartable sequences, or by
+  // their replacement on this machine.
   virtual std::string Path() const = 0;
-  // Bytes of memory that are in use, and of address space.
+  // Return the bytes of memory in use, and of address space.
   virtual uint64_t MemoryUsage() const = 0;
   virtual uint64_t ReservedMemory() const = 0;
 

@@ -1,9 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Tracing: what a request did, and how long each step took, as a tree of spans.
+// Tracing records the steps of a request and their durations as a tree of
+// spans.
 //
-// Of one request, with spans of the program's own around Varve's:
+// To trace one request, with the program's own spans around Varve's:
 //
 //   auto [root, collector] = trace::Root("checkout");
 //   {
@@ -14,14 +15,14 @@
 //   root.End();
 //   for (const trace::Record& r : collector.Collect()) ...
 //
-// Or of all that the engine does: between Start and Stop every operation that
-// the rate chooses, flush, compaction and opening included, is a trace of its
-// own and goes to a sink.
+// To trace the whole engine, call Start and Stop. Each sampled operation in
+// between, including flushes, compactions and opens, is a separate trace and is
+// written to a sink.
 //
-// Names must live as long as the process; they are string literals, mostly.
-// Times come from a clock chosen for being cheap (see ClockName); they are for
-// looking at and nothing else. While nothing is traced, an operation pays one
-// branch. Thread-safety: as each class says; the functions are thread-safe.
+// Names must live as long as the process; most are string literals. Times come
+// from a cheap clock (see ClockName). Use them for display only. While nothing
+// is traced, an operation costs one branch. Thread-safety: see each class. The
+// functions are thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,30 +43,30 @@ struct Record {
   uint32_t span_id = 0;    // Within the trace, from 1, which is the root.
   uint32_t parent_id = 0;  // 0: none.
   const char* name = nullptr;
-  // Nanoseconds since 1970. Never end before begin; the children of a span
-  // that are of its thread are within it.
+  // Nanoseconds since 1970. The end is never before the begin. Children of a
+  // span on its own thread are within it.
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   // Threads are numbered from 1 in the order of their first spans.
-  uint32_t thread = 0;   // Of the request.
-  uint32_t done_by = 0;  // Did the work: another one, for shared work.
+  uint32_t thread = 0;   // The request's thread.
+  uint32_t done_by = 0;  // The working thread; differs for shared work.
 };
 
 namespace internal {
 struct SinkCalls;
 }
 
-// Where traces go. Called by one thread at a time, also if several sessions and
-// requests have it, and not by a traced one.
+// Receives traces. Called by one thread at a time, even if several sessions and
+// requests share it, and never by a traced thread.
 class VARVE_EXPORT Sink {
  public:
   Sink() = default;
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
-  // Whole traces, one after the other; each begins with its root.
+  // Adds complete traces in sequence. Each begins with its root.
   virtual void Add(const Record* records, size_t count) = 0;
-  // Whatever went wrong so far. Then all that was added is where it should be.
+  // Writes out everything added, and returns the first error so far.
   virtual Status Flush() = 0;
 
  private:
@@ -82,48 +83,48 @@ VARVE_EXPORT Status NewChromeSink(const std::string& path,
 VARVE_EXPORT Status NewOtlpSink(const std::string& path,
                                 std::shared_ptr<Sink>* sink);
 
-// Which steps are worth a span.
+// Which steps get a span.
 enum class Detail : uint8_t {
-  kWork = 0,  // Where it waits, calls the system, or works for long.
+  kWork = 0,  // Waits, system calls and long work.
   kSteps,     // Also steps that take less than some hundred nanoseconds.
 };
 
 struct TraceOptions {
-  // The part of operations that is traced, chosen at random: [0, 1].
+  // The fraction of operations that is traced, chosen at random: [0, 1].
   // Default: 1, all.
   double sampling = 1;
-  // Keep only traces whose root took at least so long. Default: 0, all.
+  // Keep only traces whose root took at least this long. Default: 0, all.
   uint64_t slower_than_us = 0;
-  // Spans of one trace; what is more is dropped and counted. [1, 2000].
-  // Default: 2000.
+  // Maximum spans of one trace. Further spans are dropped and counted. [1,
+  // 2000]. Default: 2000.
   uint32_t max_spans = 2000;
   // Default: kWork. For a trace of one request, Root has kSteps.
   Detail detail = Detail::kWork;
-  // For Root, it may be null. Default: null.
+  // May be null for Root. Default: null.
   std::shared_ptr<Sink> sink;
-  // Only for Start: bytes of spans that may wait for the sink, beside 64 KiB of
-  // each thread that has had a trace, and for how long they do if there is
-  // space; 0: until Flush or until half of the space is taken. [1 MiB, 64 GiB].
-  // Defaults: 64 MiB, a second.
+  // Only for Start. The first is the number of bytes of spans that may wait for
+  // the sink, in addition to 64 KiB per traced thread: [1 MiB, 64 GiB], default
+  // 64 MiB. The second is how long spans wait if there is space, default one
+  // second; 0: until Flush, or until half of the space is used.
   size_t buffer_bytes = size_t{64} << 20;
   uint32_t export_interval_ms = 1000;
 };
 
 // ---- All that the engine does -----------------------------------------------
 
-// InvalidArgument: no sink, or an option is out of its bounds. Busy: started
-// already. Process-wide.
+// Starts tracing in the whole process. Returns InvalidArgument if there is no
+// sink or an option is out of bounds, and Busy if tracing is on.
 VARVE_EXPORT Status Start(const TraceOptions& options);
-// Brings to the sink what has ended by now, and returns the sink's status. OK
-// if nothing was started.
+// Writes all ended traces to the sink, and returns the sink's status. Returns
+// OK if tracing is off.
 VARVE_EXPORT Status Flush();
-// The same, and ends tracing. What is under way is dropped.
+// Does the same as Flush, and ends tracing. Unfinished traces are dropped.
 VARVE_EXPORT Status Stop();
 
-// Of the process, since it began.
+// Counts since the start of the process.
 struct Counts {
   uint64_t spans = 0;      // Collected.
-  uint64_t traces = 0;     // The same.
+  uint64_t traces = 0;     // Collected.
   uint64_t discarded = 0;  // Traces that were not slow enough to be kept.
   // Spans lost, and why.
   uint64_t dropped_trace_full = 0;     // TraceOptions::max_spans.
@@ -137,11 +138,11 @@ VARVE_EXPORT Counts GetCounts();
 // own clock source)".
 VARVE_EXPORT std::string ClockName();
 
-// Where the processor's time stamps may differ from core to core, and therefore
-// are not used, measures the differences by two threads that go from core to
-// core; they are used then, corrected. Takes some milliseconds a core. OK, and
-// nothing is done, where they are used anyway. NotSupported: time stamps do not
-// go at constant speed, or threads cannot be bound to cores.
+// Enables time stamps on machines where they may differ between cores. Two
+// threads move from core to core and measure the differences; time stamps are
+// then used with corrections. Takes some milliseconds per core. Returns OK and
+// does nothing if time stamps are already used. Returns NotSupported if their
+// rate is not constant, or if threads cannot be bound to cores.
 VARVE_EXPORT Status MeasureClockOffsets();
 
 // ---- One request ------------------------------------------------------------
@@ -152,11 +153,11 @@ struct Batch;
 struct LocalState;
 }  // namespace internal
 
-// A span of the calling thread, for a scope, below the innermost one of this
-// thread that is open; nothing if the thread is not being traced. Scopes nest.
+// A span of the calling thread for a scope. Its parent is the thread's
+// innermost open span. Does nothing if the thread is not traced. Scopes nest.
 class VARVE_EXPORT LocalSpan {
  public:
-  // `name` must stay valid for good, as a literal does.
+  // `name` must stay valid for ever, like a literal.
   explicit LocalSpan(const char* name);
   ~LocalSpan();
   LocalSpan(const LocalSpan&) = delete;
@@ -167,11 +168,12 @@ class VARVE_EXPORT LocalSpan {
   uint32_t index_ = 0;
 };
 
-// What a LocalCollector has collected. Copies share it; any thread may use it.
+// Spans collected by a LocalCollector. Copies share them. Any thread may use
+// them.
 class VARVE_EXPORT LocalSpans {
  public:
   LocalSpans() = default;
-  // How many spans.
+  // Returns the number of spans.
   size_t size() const;
 
  private:
@@ -180,9 +182,9 @@ class VARVE_EXPORT LocalSpans {
   std::shared_ptr<const internal::Batch> batch_;
 };
 
-// Collects the local spans that the thread begins and ends while this lives,
-// whether the thread is traced or not; if it is, they are in its trace as
-// well. To be used and destroyed by the same thread, in the order of scopes.
+// Collects the local spans that the thread begins and ends during its lifetime,
+// even if the thread is not traced. If it is traced, its trace has them as
+// well. Use and destroy it on one thread, in the order of scopes.
 class VARVE_EXPORT LocalCollector {
  public:
   LocalCollector();
@@ -190,15 +192,15 @@ class VARVE_EXPORT LocalCollector {
   LocalCollector(const LocalCollector&) = delete;
   LocalCollector& operator=(const LocalCollector&) = delete;
 
-  // The spans so far that have ended.
+  // Returns the spans that have ended.
   LocalSpans Collect();
 
  private:
   std::unique_ptr<internal::LocalState> state_;
 };
 
-// While it lives, local spans of the thread belong below a span. To be
-// destroyed by the thread that made it, in the order of scopes.
+// Makes a span the parent of the thread's local spans during its lifetime.
+// Destroy it on the thread that created it, in the order of scopes.
 class VARVE_EXPORT LocalParent {
  public:
   ~LocalParent();
@@ -211,8 +213,8 @@ class VARVE_EXPORT LocalParent {
   std::unique_ptr<internal::LocalState> state_;
 };
 
-// A span that may begin and end in different threads. One thread at a time
-// uses it. A default one, and those below it, do nothing.
+// A span that may begin and end in different threads. Owned by one thread at a
+// time. A default-constructed span and its children do nothing.
 class VARVE_EXPORT Span {
  public:
   Span() = default;
@@ -220,12 +222,12 @@ class VARVE_EXPORT Span {
   Span(Span&& other) noexcept { *this = std::move(other); }
   Span& operator=(Span&& other) noexcept;
 
-  // A span below this one, which may outlive it.
+  // Creates a child span, which may outlive this one.
   Span Child(const char* name) const;
   [[nodiscard]] LocalParent SetLocalParent() const;
-  // Puts them below this span, as well as any others that they are put below.
+  // Adds the spans as children of this span. They may have other parents too.
   void Mount(const LocalSpans& spans) const;
-  // Before the destructor.
+  // Ends the span before its destruction.
   void End();
 
  private:
@@ -238,20 +240,20 @@ class VARVE_EXPORT Span {
   uint32_t parent_ = 0;
 };
 
-// Gets the spans of one request.
+// Collects the spans of one request.
 class VARVE_EXPORT Collector {
  public:
   Collector() = default;
-  // Hands the trace to TraceOptions::sink, if there is one, and Collect was not
+  // Writes the trace to TraceOptions::sink, if there is one and Collect was not
   // called.
   ~Collector();
   Collector(Collector&&) noexcept = default;
-  // Does first what the destructor does.
+  // Ends the collection as the destructor does, then assigns.
   Collector& operator=(Collector&& other) noexcept;
 
-  // The spans that have ended, the root first. What ends later is dropped.
-  // Empty if the root was not sampled, has not ended or was too fast, and at
-  // the second call. A sink gets them as well.
+  // Returns the ended spans, the root first. Spans that end later are dropped.
+  // Returns nothing if the root was not sampled, has not ended or was too fast,
+  // and on the second call. The sink receives the spans as well.
   std::vector<Record> Collect();
 
  private:
@@ -260,7 +262,8 @@ class VARVE_EXPORT Collector {
   std::shared_ptr<internal::Trace> trace_;
 };
 
-// A new trace; its first span is `name`. The default options record every step.
+// Begins a trace with the root span `name`. The default options record every
+// step.
 VARVE_EXPORT std::pair<Span, Collector> Root(const char* name,
                                              const TraceOptions& options);
 inline std::pair<Span, Collector> Root(const char* name) {
