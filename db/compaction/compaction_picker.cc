@@ -18,8 +18,8 @@ uint64_t MaxCompactionBytes(const Options& options) {
              : kMaxCompactionFiles * options.target_file_size_base;
 }
 
-// A table of the last level is rewritten if so great a part of it was hidden,
-// and kept for snapshots that are gone.
+// A table of the last level is rewritten if this fraction of it is hidden and
+// was kept for released snapshots.
 constexpr uint64_t kHiddenPart = 8;
 
 bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
@@ -28,13 +28,13 @@ bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
          file.hidden_bytes != 0 && file.largest_sequence <= oldest_snapshot;
 }
 
-// What deletions hide is worth a compaction of its own if it would fill this
-// part of an output file.
+// Bytes hidden by deletions justify a separate compaction if they would fill
+// this fraction of an output file.
 constexpr uint64_t kLeastPart = 4;
 
-// And if it is so many times what others have rewritten in vain: small debts
-// must not keep the last steps of a great gain from being done when nothing is
-// flushed any more.
+// They must also be this many times the bytes that others rewrote in vain.
+// Small debts must not prevent the last steps of a great gain when flushes have
+// ended.
 constexpr uint64_t kReclaimableForDebt = 4;
 
 bool IsDueForSpace(const CompactionPickerContext& context,
@@ -77,7 +77,7 @@ void ExtendSpan(const InternalKeyComparator& comparator,
   }
 }
 
-// Whether one span ends before the other begins.
+// Returns true if one span ends before the other begins.
 bool Before(const InternalKeyComparator& comparator, const KeySpan& a,
             const KeySpan& b) {
   const int r = comparator.CompareUser(a.largest, b.smallest);
@@ -212,7 +212,8 @@ class Picker {
     return nullptr;
   }
 
-  // Elsewhere what is hidden goes when the table moves on.
+  // In other levels hidden entries are dropped when the table is compacted
+  // further.
   std::unique_ptr<Compaction> PickForItself() {
     if (!version_.HidesInDeepestLevel()) return nullptr;
     const int level = version_.DeepestLevel();
@@ -225,8 +226,9 @@ class Picker {
     return nullptr;
   }
 
-  // The files of a level that are not being compacted, those first of which a
-  // byte meets the fewest bytes of the next level: they cost least to move.
+  // Returns the files of a level that are not being compacted. Files that
+  // overlap the fewest bytes of the next level per byte come first, since they
+  // cost least to move.
   std::vector<FileMetaData*> ByOverlap(int level) const {
     const auto& below = version_.files(level + 1);
     std::vector<std::pair<double, FileMetaData*>> ordered;
@@ -260,8 +262,8 @@ class Picker {
   }
 
   // Files of a level, and those that have user keys in common with them.
-  // RocksDB lets versions of one user key lie in neighbouring files: those must
-  // be compacted together. Else older ones would come to lie above newer ones,
+  // RocksDB may store versions of one user key in adjacent files, which must be
+  // compacted together. Otherwise older versions could end up above newer ones,
   // or outlive the deletion that hides them.
   std::vector<FileMetaData*> WholeKeys(int level,
                                        std::vector<FileMetaData*> files) const {
@@ -426,7 +428,7 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
     }
     incoming = excess;
     if (excess == 0 || bytes == 0) continue;
-    // What is moved meets as much of the next level as their sizes say.
+    // Moved bytes overlap the next level in proportion to the levels' sizes.
     const double fanout =
         static_cast<double>(version.NumBytes(targets.NextLevel(level))) /
         static_cast<double>(bytes);

@@ -12,7 +12,7 @@ uint64_t ToBytes(double bytes) {
 
 namespace {
 
-// The bytes that the base level may hold; sets the level.
+// Returns the size limit of the base level, and sets *base_level.
 double FindBaseLevel(const Options& options, const Version& version,
                      int* base_level) {
   const auto largest_base =
@@ -26,8 +26,8 @@ double FindBaseLevel(const Options& options, const Version& version,
     if (version.NumBytes(level) > 0) first = level;
     largest = std::max(largest, version.NumBytes(level));
   }
-  // What the first level with tables may hold if the last one may hold what
-  // the largest holds now.
+  // The limit of the first level with tables, if the last level's limit is the
+  // size of the largest level.
   auto bytes = static_cast<double>(largest);
   for (int level = last; level > first; --level) {
     bytes /= options.max_bytes_for_level_multiplier;

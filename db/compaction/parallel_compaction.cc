@@ -39,8 +39,9 @@ struct PartQueue {
   size_t running = 0;
 };
 
-// User keys that cut what a job reads into parts of about equal size, none much
-// smaller than an output file. Rising; one fewer than parts.
+// Returns user keys that divide the input of a job into parts of about equal
+// size, none much smaller than an output file. They are in increasing order,
+// one fewer than parts.
 std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
                                           const CompactionJob& job,
                                           TableCache* table_cache) {
@@ -55,7 +56,7 @@ std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
   for (int i = 0; i < 2; ++i) {
     for (const FileMetaData* file : job.read_inputs(i)) {
       std::shared_ptr<Table> table;
-      // A table that cannot be opened is the job's to complain about.
+      // The job reports a table that cannot be opened.
       if (!table_cache->Find(file->table_file(), &table).ok()) return {};
       table->AppendAnchors(kAnchorsPerFile, &anchors);
     }
@@ -78,8 +79,9 @@ std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
   return boundaries;
 }
 
-// The inputs are removed afterwards, so what was not read of them would be
-// lost. More may be read: what stands behind a part is looked at for two.
+// Checks that all input entries were read: the inputs are removed afterwards,
+// so unread entries would be lost. More may be read, since two parts read the
+// entry after a boundary.
 Status CheckEntryCount(const TableOutputContext& context,
                        const CompactionJob& job, TableCache* table_cache,
                        uint64_t entries_read) {
@@ -116,7 +118,7 @@ void RunParts(Env* env, size_t count, std::function<void(size_t)> work) {
   queue->work = std::move(work);
   queue->count = count;
   for (size_t i = 1; i < count; ++i) {
-    // Without a thread more the work is done by those there are.
+    // If no thread can be added, the existing ones do the work.
     env->Schedule([queue] { queue->Work(); }, Env::Priority::kLow)
         .IgnoreError();
   }

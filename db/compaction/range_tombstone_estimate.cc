@@ -7,8 +7,8 @@ namespace varve {
 
 namespace {
 
-// Where a part of a table is hidden, the table is opened. So of more ranges
-// than this some stand for all there.
+// A partly hidden table must be opened. With more ranges than this, the
+// estimate is extrapolated from some of them.
 constexpr size_t kMaxRanges = 256;
 
 uint64_t DataBytes(const FileMetaData& file) {
@@ -95,7 +95,8 @@ uint64_t RangeTombstoneEstimate::PartOf(const Version& version,
   const uint64_t end = EndsBehind(range, file)
                            ? DataBytes(file)
                            : std::min(offset_of(range.end), DataBytes(file));
-  // Offsets are those of blocks. A range within one is taken for an entry.
+  // Offsets have the resolution of blocks. A range within a block counts as one
+  // entry.
   return end > begin ? end - begin : EntryBytes(file, *table);
 }
 
@@ -105,7 +106,7 @@ uint64_t RangeTombstoneEstimate::PointBytes(const Version& version,
                                             uint64_t deletions) {
   if (deletions == 0) return 0;
   uint64_t bytes = 0;
-  const FileMetaData* sample = nullptr;  // Of the deepest level.
+  const FileMetaData* sample = nullptr;  // For the deepest level.
   for (int level = first_level; level <= version.DeepestLevel(); ++level) {
     const auto files = version.OverlappingFiles(level, range, false);
     bytes += TotalFileSize(files);

@@ -29,7 +29,7 @@ SurvivingRangeTombstones::SurvivingRangeTombstones(
 void SurvivingRangeTombstones::Collect(
     const std::vector<SequenceNumber>& snapshots,
     const Compaction* compaction) {
-  // What survives in neighbouring intervals under one number is one deletion.
+  // Survivors in adjacent intervals with one sequence number are one deletion.
   std::vector<Piece> open;
   std::vector<Piece> next;
   for (size_t i = 1; i < tombstones_->IntervalCount(); ++i) {
@@ -57,7 +57,7 @@ std::vector<SequenceNumber> SurvivingRangeTombstones::In(
     size_t interval, const std::vector<SequenceNumber>& snapshots,
     const Compaction* compaction) const {
   std::vector<SequenceNumber> result;
-  // No interval behind the last bound is covered: all pieces end by there.
+  // No interval after the last bound is covered, so all pieces end there.
   if (interval + 1 == tombstones_->IntervalCount()) return result;
   SequenceNumber last = 0;
   for (size_t i = 0; i <= snapshots.size(); ++i) {

@@ -193,8 +193,9 @@ Status TableOutput::Finish() {
   return status.Annotate(path_);
 }
 
-// Once the edit is in the MANIFEST, the logs and tables that the file was made
-// of are removed. A file system that has lost some of it is found out before.
+// Once the edit is in the MANIFEST, the logs and tables that the file was built
+// from are removed. This check detects a file system that lost a part before
+// that.
 Status TableOutput::CheckSize() {
   uint64_t size = 0;
   Status status = context_.env->GetFileSize(path_, &size);
@@ -206,7 +207,7 @@ Status TableOutput::CheckSize() {
 void TableOutput::Abandon() {
   builder_.reset();
   file_.reset();
-  // What is left behind is removed at the next open.
+  // The next open removes remaining files.
   context_.env->RemoveFile(path_).IgnoreError();
 }
 

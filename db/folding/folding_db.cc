@@ -23,8 +23,8 @@ namespace {
 struct FoldedBatchTag;
 
 // Adds the updates of `batch` with folded keys to *folded; notes for the log
-// stay as they are. InvalidArgument names the first key that is not UTF-8, or
-// what is damaged.
+// stay as they are. Returns InvalidArgument with the first key that is not
+// UTF-8, or with the damage.
 Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
                  WriteBatch* folded) {
   BatchReader reader;
@@ -60,14 +60,14 @@ Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
   return status.Annotate("batch");
 }
 
-// Two bounds, each perhaps absent, of which folded copies are kept.
+// Folded copies of two optional bounds.
 class FoldedBounds {
  public:
   FoldedBounds() = default;
   FoldedBounds(const FoldedBounds&) = delete;
   FoldedBounds& operator=(const FoldedBounds&) = delete;
 
-  // Makes *lower and *upper point to the folded copies, if they are not null.
+  // Sets *lower and *upper to the folded copies, if they are not null.
   Status Fold(KeyFolding folding, const Slice** lower, const Slice** upper) {
     Status status = FoldOne(folding, lower, &lower_);
     if (status.ok()) status = FoldOne(folding, upper, &upper_);
@@ -190,7 +190,7 @@ class FoldingIterator final : public Iterator {
   const KeyFolding folding_;
   FoldedBounds bounds_;
   std::unique_ptr<Iterator> it_;
-  Status target_error_;  // Of the last seek, if its target was not UTF-8.
+  Status target_error_;  // Error of the last seek, if its target was not UTF-8.
 };
 
 class FoldingDb final : public StackableDB {
@@ -225,7 +225,7 @@ class FoldingDb final : public StackableDB {
     return db_->DeleteRange(options, folded_begin.slice(), folded_end.slice());
   }
   Status Write(const WriteOptions& options, WriteBatch* batch) override {
-    // To be refused for what it is.
+    // The DB below refuses it.
     if (batch == nullptr || WriteBatchInternal::TooLong(*batch)) {
       return db_->Write(options, batch);
     }

@@ -31,7 +31,7 @@ std::string NewUuid() {
 // one that was copied, or is damaged.
 bool HoldsDatabaseFiles(Env* env, const std::string& path) {
   std::vector<std::string> names;
-  // What is wrong with the directory the lock will tell.
+  // The lock reports errors of the directory.
   if (!env->GetChildren(path, &names).ok()) return true;
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     uint64_t number = 0;
@@ -49,13 +49,13 @@ Status NoDatabase(const std::string& path, bool read_only) {
 }
 
 Status DbDirectory::Open(bool name_is_safe, bool create_if_missing) {
-  // Whoever made CURRENT had made the directory's name safe.
+  // CURRENT was created after the directory's name was durable.
   Status status = env_->FileExists(CurrentFileName(path_));
   if (status.IsNotFound()) {
     status = name_is_safe ? Status::OK()
                           : MakeSafeDirectory(env_, path_, create_if_missing);
     // A directory without a database is left alone unless one is to be made.
-    // What is there without the lock may be about to change.
+    // Without the lock the contents may change at any time.
     if (status.ok() && !create_if_missing) {
       status = HoldsDatabaseFiles(env_, path_) ? Status::OK()
                                                : NoDatabase(path_, false);
@@ -83,7 +83,7 @@ Status DbDirectory::Unlock() {
 
 Status DbDirectory::LoadIdentity(const std::string& db_id) {
   const std::string path = IdentityFileName(path_);
-  // What is longer is none, however long it is.
+  // A longer file is not an identity.
   char scratch[kMaxIdentityBytes + 1];
   Slice text;
   std::unique_ptr<SequentialFile> file;

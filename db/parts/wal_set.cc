@@ -14,7 +14,7 @@ namespace varve {
 
 namespace {
 
-// A log's space is asked for in pieces, of this size at most.
+// A log's space is allocated in pieces of at most this size.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
 constexpr uint64_t kMappedAllocateBytes = 1 << 20;
 
@@ -79,7 +79,7 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
   writer_options.manual_flush = options_->manual_wal_flush;
-  // What of a mapped log is left of a piece, recovery reads as zeros.
+  // Recovery reads the unused part of a mapped log's piece as zeros.
   const uint64_t piece =
       options_->use_mmap_writes ? kMappedAllocateBytes : kMaxAllocateBytes;
   writer_options.allocate_bytes =
@@ -96,8 +96,8 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
 WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
                                 bool space_is_short) {
   Next next;
-  // Nothing of the new log may reach the system before what is left of the
-  // old one.
+  // The new log must not reach the operating system before the rest of the old
+  // one.
   if (!has_failed_) next.status = newest_->Flush();
   next.newest_is_whole = next.status.ok();
   if (next.status.ok()) {
@@ -105,7 +105,7 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
   }
   next.was_created = next.status.ok();
   if (!next.was_created) {
-    // What is in the old log may be lost with its directory.
+    // The old log's updates may be lost with its directory.
     if (next.newest_is_whole)
       next.newest_is_whole = db_directory_->Verify().ok();
     return next;
@@ -137,8 +137,8 @@ void WalSet::AddLocked(Wal wal) {
 
 // The analysis cannot tell that mutex_ is the DB's.
 Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  // A later log must not outlive an earlier one's tail: all that are not
-  // safe yet are synced, oldest first.
+  // A later log must not outlive an earlier one's tail. So all logs that are
+  // not durable are synced, oldest first.
   std::vector<std::shared_ptr<wal::Writer>> writers;
   for (const Wal& wal : wals_) {
     if (!wal.synced) writers.push_back(wal.writer);
@@ -153,7 +153,7 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
                                db_directory_->env());
     status = writer->Sync();
   }
-  // What was synced is safe only where it can be found.
+  // Synced updates are durable only if their log can be found.
   if (status.ok()) status = db_directory_->Verify();
   RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
   mutex_->Lock();

@@ -134,7 +134,7 @@ Status CheckpointBuilder::ChooseTemporary() {
     std::vector<std::string> names;
     Status status = env_->GetChildren(temporary_, &names);
     if (status.IsNotFound()) return Status::OK();
-    // A link is not followed: what it leads to is another's.
+    // A link is not followed, since its target belongs to others.
     if (status.ok()) status = env_->CreateDirIfMissing(temporary_);
     if (!status.ok()) return status;
     if (std::all_of(names.begin(), names.end(), IsOfAnAttempt)) {

@@ -12,10 +12,10 @@ namespace varve {
 namespace {
 
 constexpr size_t kPieceBytes = 64 << 10;
-// What comes after so much of the MANIFEST only the file's size tells: a hole
-// may be as long as a file can be.
+// The checksum covers at most this much of the MANIFEST; the rest is compared
+// by size. A hole may be as long as a file can be.
 constexpr uint64_t kMaxManifestBytes = 64 << 20;
-// IDENTITY and CURRENT; what is longer is neither.
+// Limit for IDENTITY and CURRENT; a longer file is neither.
 constexpr size_t kMaxTextBytes = 1 << 10;
 
 std::string ReadText(Env* env, const std::string& path) {
@@ -68,7 +68,7 @@ DirectoryObservation ObserveDirectory(Env* env, const std::string& db_path) {
   result.identity = ReadText(env, IdentityFileName(db_path));
   result.current = ReadText(env, CurrentFileName(db_path));
   std::string manifest;
-  // What is wrong with it the recovery says.
+  // Recovery reports errors in it.
   if (ReadCurrentFile(env, db_path, &manifest).ok()) {
     ObserveManifest(env, db_path + "/" + manifest, &result);
   }

@@ -19,18 +19,18 @@ enum class Contents : uint8_t {
   kForeign,  // The engine writes no such file.
 };
 
-// So much of a file's beginning is looked at for text.
+// This many bytes at a file's begin are checked for text.
 constexpr size_t kBeginningBytes = 512;
 
-// As many bytes of no meaning, which a power cut may have left, are letters by
-// chance now and then.
+// This many random bytes, which a power failure may leave, are sometimes
+// letters by chance.
 constexpr size_t kFewBytes = 16;
 
 // In the name of an old info log: microseconds since 1970, up to 2001. Nobody
 // else writes a later time so.
 constexpr uint64_t kPlausibleTimeUs = 1000000000000000;
 
-// False if it cannot be read.
+// Returns false if it cannot be read.
 bool ReadBeginning(Env* env, const std::string& path, std::string* text) {
   std::unique_ptr<SequentialFile> file;
   char scratch[kBeginningBytes];
@@ -56,8 +56,8 @@ size_t CharacterBytes(unsigned char first) {
   return first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
 }
 
-// Whether it is UTF-8 as people read it, perhaps cut off at its end; a few
-// bytes only if they end in a line.
+// Returns true if the bytes are readable UTF-8, perhaps truncated at the end. A
+// few bytes count only if they end in a line.
 bool IsText(std::string_view bytes) {
   if (bytes.size() < 2) return false;
   if (bytes.size() < kFewBytes && bytes.back() != '\n') return false;
@@ -74,9 +74,10 @@ bool IsText(std::string_view bytes) {
   return true;
 }
 
-// Of a log or a MANIFEST. Of one that is far nothing is searched for. The type
-// of a record stands in the seventh byte, and is none that a text has; what is
-// neither a record nor a text may be a log that a power cut has torn.
+// For a log or a MANIFEST. A file with a far number is not searched for
+// records. The type of a record is in the seventh byte, and no text has such a
+// byte. A file that is neither a record nor a text may be a log torn by a power
+// failure.
 Contents ClassifyLog(Env* env, const std::string& path, uint64_t number,
                      bool is_far) {
   std::string beginning;
@@ -99,9 +100,9 @@ Contents ClassifyLog(Env* env, const std::string& path, uint64_t number,
   return IsText(beginning) ? Contents::kForeign : Contents::kNothing;
 }
 
-// Of a table that was cut off while it was written the end is missing. But it
-// begins with a block, whose first key shares 0 bytes with the one before it:
-// that zero is in the file's beginning, or a compressed block is.
+// A table that was interrupted while it was written has no end. But it begins
+// with a block, whose first key shares 0 bytes with the previous key. So the
+// file begins with that zero, or with a compressed block.
 Contents ClassifyTable(Env* env, const std::string& path) {
   std::string beginning;
   uint64_t size = 0;
@@ -126,8 +127,8 @@ Contents ClassifyTable(Env* env, const std::string& path) {
   return IsText(beginning) ? Contents::kForeign : Contents::kNothing;
 }
 
-// What CURRENT, IDENTITY, an options file or a table was to be, perhaps cut
-// off.
+// A temporary file for CURRENT, IDENTITY, an options file or a table, perhaps
+// truncated.
 Contents ClassifyTemporary(Env* env, const std::string& path) {
   static constexpr std::string_view kBeginnings[] = {
       "MANIFEST-", "# This is a RocksDB option file."};

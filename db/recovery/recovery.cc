@@ -62,7 +62,7 @@ Status Recovery::ReadTables(RecoveredState* state) {
     bool has_data = false;
     status = FindData(*state, &has_data);
     if (!status.ok()) return status;
-    // The making of a database may have been cut off before it held anything.
+    // The creation of a database may have been interrupted before it held data.
     if (has_data) {
       return Status::Corruption(CurrentFileName(db_path_) +
                                 " is missing, but there are other files of a "
@@ -72,7 +72,7 @@ Status Recovery::ReadTables(RecoveredState* state) {
     return Status::OK();
   }
   state->exists = true;
-  // Made while the MANIFEST is read.
+  // Created while the MANIFEST is read.
   const DescriptorTableGrowth growth(FilesToOpen());
   step.Next("read MANIFEST");
   status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
@@ -248,7 +248,7 @@ void Recovery::HoldTables(const std::vector<const FileMetaData*>& files) {
             .ok()) {
       continue;
     }
-    // Reads of a damaged table say so themselves.
+    // Reads report a damaged table.
     const uint64_t number = file->number;
     if (options_.env->FileExists(TableFileName(db_path_, number)).ok() ||
         options_.env->FileExists(LevelDbTableFileName(db_path_, number)).ok()) {
@@ -305,8 +305,8 @@ Status Recovery::FindSequences(RecoveredState* state) {
       const Status status =
           ScanSequences(file->table_file(), &smallest, &largest);
       if (!status.ok()) {
-        // Reads of the damaged place say so themselves; the order of files
-        // in level 0 stays that of their numbers.
+        // Reads report the damaged place. Files of level 0 remain ordered by
+        // their numbers.
         Log(LogLevel::kWarn, logger_,
             "sequence numbers of table %llu are unknown: %s",
             static_cast<unsigned long long>(file->number),
@@ -388,8 +388,8 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
     }
     first = false;
     if (after_damage_ && batch.count() == 0) continue;
-    // Only what was replayed counts: the MANIFEST's last sequence may be that
-    // of updates which the damaged log has lost.
+    // Only replayed updates count. The MANIFEST's last sequence may belong to
+    // updates that the damaged log has lost.
     if (after_damage_ &&
         (last_replayed_ == 0 || batch.sequence() != last_replayed_ + 1)) {
       Log(LogLevel::kWarn, logger_,

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What recovery compares: MANIFEST, tables and logs tell of each other, so that
-// what is missing of one is not taken for what never was.
+// Consistency checks of recovery. The MANIFEST, tables and logs refer to each
+// other, so that missing parts are detected.
 
 #include <algorithm>
 
@@ -24,8 +24,8 @@ Status Recovery::CheckLevels(const RecoveredState& state) const {
 Status Recovery::CheckForLostEdits(const RecoveredState& state) {
   const ManifestState& manifest = state.manifest;
   const auto& wals = state.wal_numbers;
-  // An edit that makes a log superfluous names a later one, and only then is
-  // the log removed: the one that the MANIFEST names must be there.
+  // An edit that makes a log obsolete names a later one, and only then is the
+  // log removed. So the log that the MANIFEST names must exist.
   const bool log_is_gone =
       manifest.log_number != 0 &&
       !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
@@ -38,8 +38,8 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
       continue;
     }
     has_unknown_tables_ = true;
-    // A table whose number the MANIFEST has not given out yet was being
-    // written when the process died; an older log must then be there.
+    // A table whose number the MANIFEST has not allocated was being written
+    // when the process died. An older log must then exist.
     const auto wal =
         std::lower_bound(wals.begin(), wals.end(), manifest.FirstLogNumber());
     const bool no_older_log = wal == wals.end() || *wal > table;
@@ -87,7 +87,7 @@ Status Recovery::CheckLogsEnd(RecoveredState* state) {
   const auto& wals = state->wal_numbers;
   const SequenceNumber end = state->manifest.logs_end.value_or(0);
   if (last_replayed_ >= end || state->logs_incomplete) return Status::OK();
-  // Whoever has opened the database since has written a new MANIFEST.
+  // Any later open has written a new MANIFEST.
   return MissUpdates(
       Status::Corruption(
           WalFileName(db_path_,

@@ -29,13 +29,13 @@ namespace {
 
 // Rebuilds a database from its tables and logs. Levels may be lost with the
 // MANIFEST, so all readable entries are merged into new tables of level 1:
-// internal keys say themselves which version is the newest. What is left of
-// the MANIFEST says which files count no more: their entries live on in others,
-// perhaps without sequence numbers, and would seem newer there.
-// Steps: lock, list, read what is left of the MANIFEST, salvage each damaged
-// table and each log (RepairInputs), merge; give the old files a second name in
-// lost/, take the first names of tables that count no more, write a MANIFEST,
-// and take the other first names. Foreign files stay where they are.
+// internal keys tell which version is the newest. The rest of the MANIFEST
+// tells which files are obsolete. Their entries live on in other files, perhaps
+// without sequence numbers, and would seem newer in the obsolete ones. Steps:
+// lock, list, read what is left of the MANIFEST, salvage each damaged table and
+// each log (RepairInputs), merge; give the old files a second name in lost/,
+// remove the first names of obsolete tables, write a MANIFEST, and remove the
+// other first names. Foreign files stay where they are.
 class Repairer {
  public:
   Repairer(const Options& options, std::string path)
@@ -120,7 +120,7 @@ class Repairer {
       }
       status = NoteNumber(file);
       if (!status.ok()) return status;
-      // Those of a repair or recovery that was cut off.
+      // Files of an interrupted repair or recovery.
       if (file.type == FileType::kTemp && file.number != 0 &&
           path_ + "/" + name == TempFileName(path_, file.number)) {
         temporary_files_.push_back(name);
@@ -164,8 +164,8 @@ class Repairer {
            file.number >= manifest_.next_file_number + kFarFileNumbers;
   }
 
-  // Is left where it is. Where no MANIFEST says which numbers come, a damaged
-  // table may have any.
+  // Such a file is not moved. Without a MANIFEST that tells the next number, a
+  // damaged table may have any number.
   bool IsForeign(const OldFile& file) const {
     const std::string path = path_ + "/" + file.name;
     uint64_t next = manifest_.next_file_number;
@@ -275,7 +275,7 @@ class Repairer {
                                inputs_->NewRank());
           if (!status.ok()) return status;
         }
-        // What stands before damage inside a batch is kept.
+        // Updates before damage inside a batch are kept.
         status = InsertBatchInto(record, memtable.get());
         if (status.IsNotSupported()) return status.Annotate(path);
       }
@@ -348,7 +348,7 @@ class Repairer {
     RangeTombstoneCollector collector(&comparator_);
     if (!collector.AddFile(table_cache_.get(), metadata).ok()) return false;
     const auto clipped = collector.Build();
-    table_cache_->Evict(file.number);  // What it knows of itself takes memory.
+    table_cache_->Evict(file.number);  // Its metadata takes memory.
     if (clipped != nullptr) AddDeletions(*clipped);
     return true;
   }
@@ -404,7 +404,7 @@ class Repairer {
     const auto input = inputs_->NewIterator();
     std::unique_ptr<TableOutput> output;
     std::string last_key;
-    std::optional<std::string> begin;  // Of the output, but for the first.
+    std::optional<std::string> begin;  // Of outputs after the first.
     const auto open = [&] {
       output = std::make_unique<TableOutput>(context_, next_number_++,
                                              options_.compression,
@@ -452,7 +452,7 @@ class Repairer {
     return status;
   }
 
-  // Whether a key's newest version is there for readers.
+  // Returns true if a key's newest version is visible to readers.
   static bool IsLive(const Slice& key, const RangeTombstoneSet* tombstones) {
     if (ExtractValueType(key) != ValueType::kValue) return false;
     return tombstones == nullptr ||
@@ -559,9 +559,9 @@ class Repairer {
   uint64_t options_number_ = 0;  // Of RocksDB's newest options file.
   BestEffortManifest manifest_;
   std::vector<std::string> temporary_files_;
-  // Tables, then logs, each the oldest first: of two entries with the same
-  // internal key the newest log's counts, or else that of the table with the
-  // highest number. A compaction that took the sequence numbers away may have
+  // Tables, then logs, each the oldest first. For two entries with the same
+  // internal key, the newest log's counts, or else the entry of the table with
+  // the highest number. A compaction that removed sequence numbers may have
   // left its inputs, in which older entries have none either.
   std::unique_ptr<RepairInputs> inputs_;
   MemTable deletions_;  // Of ranges, all that were found.

@@ -15,9 +15,9 @@ namespace {
 // Memtables that are kept as they are, in all.
 constexpr size_t kMaxMemTableBytes = size_t{16} << 20;
 
-// What is merged at once may take so much memory: for each run its open table,
-// of which the index has about this part of the file's size, a block, and what
-// is read ahead.
+// Memory limit of one merge. Each run needs memory for its open table, a block
+// and the readahead. The table's index takes about this fraction of the file's
+// size.
 constexpr size_t kMaxMergeBytes = size_t{36} << 20;
 constexpr size_t kIndexPart = 32;
 constexpr size_t kBlockBytes = size_t{64} << 10;
@@ -306,8 +306,8 @@ Status RepairInputs::Reduce() {
     if (begin == inputs_.size()) begin = 0;
     Status status = WriteMemTables();
     if (!status.ok()) return status;
-    // Neighbours by rank only: what they become has a rank between those of the
-    // others. As many as fit, found by halving.
+    // Only neighbours by rank are merged, so that the result's rank is between
+    // the ranks of the others. As many as fit, found by halving.
     size_t low = begin + 1;
     size_t high = inputs_.size();
     while (low < high) {

@@ -15,7 +15,7 @@ namespace {
 // Each attempt finds the tables of the one before open, so that a few are
 // enough; a writer that is faster than all of these leaves nothing to read.
 constexpr int kMaxAttempts = 200;
-// The same error so often is damage, and not the writer's doing.
+// The same error this often means damage, not a race with a writer.
 constexpr int kMaxSameErrors = 8;
 // A writer needs less to complete a record that it has begun, though it may
 // have to wait for the processor. Each wait is twice as long as the one before,
@@ -133,7 +133,7 @@ class UnlockedRecovery {
   TableCache* const table_cache_;
   Logger* const logger_;
   DirectoryObservation before_;
-  // Of the last attempt.
+  // From the last attempt.
   std::map<uint64_t, TableIdentity> tables_;
   bool replaced_ = false;  // By another database, since they were opened.
   std::string last_error_;
