@@ -9,14 +9,14 @@ namespace varve {
 // Finds the files that are the database now, and takes a reference to its
 // version. May release the mutex and reacquire it.
 Status DBImpl::Cut(CheckpointCut* cut) {
-  // Nobody writes a log while this thread leads the queue, and nobody the
-  // MANIFEST after FindManifest.
+  // No thread writes a log while this thread leads the queue, and no thread
+  // writes the MANIFEST after FindManifest.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   obsolete_.HoldLocked();
   Status status = background_error_;
-  // What is in no log would be missing from what is copied, though later
-  // updates are there.
+  // Unlogged updates would be missing from the copy, although it has later
+  // updates.
   if (status.ok() && family_.HasUnloggedLocked())
     status = FlushAsLeaderLocked();
   if (status.ok()) status = FlushLogLocked(false);
@@ -26,7 +26,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
     VersionEdit edit;
     status = versions_->LogAndApply(&edit);
     if (!status.ok()) {
-      // A failed sync of the directory is told from now on, until Resume.
+      // A failed sync of the directory is sticky until Resume.
       SetBackgroundErrorLocked(status, "writing the MANIFEST");
       events_.DeliverLocked();
     }
@@ -41,11 +41,11 @@ Status DBImpl::Cut(CheckpointCut* cut) {
 Status DBImpl::CreateCheckpoint(const std::string& directory) {
   if (read_only_) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
-  // Two at a time might build under one name.
+  // Two concurrent calls might build under one name.
   MutexLock checkpoint_lock(&checkpoint_mutex_);
   CheckpointBuilder builder(env_, db_directory_.path(), directory);
   Status status = builder.Begin();
-  // What is in the log need not be replayed then, and what is not, is there.
+  // Logged updates then need no replay, and unlogged ones are in the copy.
   if (status.ok()) status = Flush(FlushOptions());
   if (!status.ok()) return status;
   CheckpointCut cut;

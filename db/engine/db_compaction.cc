@@ -84,7 +84,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
   family_.compactions().running.push_back(compaction);
-  MaybeScheduleLocked();  // There may be work that does not meet this.
+  MaybeScheduleLocked();  // Other work can run beside this.
 
   CompactionJobInfo info;
   if (events_.HasListeners())
@@ -138,7 +138,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
   if (IsClosed()) return ClosedError();
   Status status = CompactRangeOnce(options, UserKeyRange{begin, end});
   if (!status.IsNoSpace()) return status;
-  // What is dropped without output makes space for the rest.
+  // Tables dropped without output make space for the rest.
   bool dropped = false;
   const Status drop_status = DropCovered(&dropped);
   if (!dropped) return drop_status.ok() ? status : drop_status;
@@ -148,7 +148,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
 Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
                                 const UserKeyRange& range) {
   Status status = ResumeIfFull();
-  // What is in memory and not of these keys need not be in tables for it.
+  // Memtables without keys of the range need not be flushed for it.
   if (status.ok() && family_.MemTablesOverlap(range.begin, range.end)) {
     status = Flush(FlushOptions());
   }
@@ -181,7 +181,7 @@ Status DBImpl::CompactRangeLocked(const CompactRangeOptions& options,
   Status status = FindOutputLevel(options_, *versions_->current(), range,
                                   options.target_level, &last);
   if (!status.ok()) return status;
-  // What is moved into the last level need not be rewritten once more.
+  // Tables moved into the last level need no second rewrite.
   const uint64_t first_new_file = versions_->NewFileNumber();
   ManualRequest request;
   request.range = range;
@@ -211,8 +211,8 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
       scheduler_.WaitLocked();
       continue;
     }
-    // After each wait: another compaction may have brought older entries to a
-    // level that was empty, which these must not come to lie below.
+    // Repeat after each wait. Another compaction may have moved older entries
+    // into a level that was empty, and these must not end up below them.
     const LevelTargets targets =
         ComputeLevelTargets(options_, *versions_->current());
     request.output_level =
@@ -234,7 +234,8 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
     }
     Status status = RunCompactionLocked(compaction.get());
     PurgeObsoleteLocked();  // The next step may need the space.
-    // Level 0 is done at once: what was flushed meanwhile is not asked for.
+    // Level 0 is compacted at once: tables flushed during the call are not
+    // requested.
     if (!status.ok() || request.level == 0) return status;
     after = done;
     request.after = &after;
@@ -277,7 +278,8 @@ Status DBImpl::WaitForCompact() {
   if (IsClosedLocked()) return ClosedError();
   if (read_only_) return Status::OK();
   for (;;) {
-    // A snapshot may have gone meanwhile. What runs looks for more itself.
+    // A snapshot may have been released. A running compaction looks for more
+    // itself.
     if (scheduler_.JobsLocked() == 0 && family_.compactions().running.empty()) {
       MaybeScheduleLocked();
     }

@@ -1,12 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// An open database in a child made by fork(). It shares the lock, the files and
-// their offsets with the process that opened it, and has none of its threads.
-// While any process that it came from runs, the database is theirs: the child
-// writes nothing, and gives back its descriptors when it closes it. Once all of
-// them have ended, as when a program becomes a daemon, the database is the
-// child's, if no thread of the parent was at work in it at the moment of the
-// fork; else it could be half changed in memory, and has to be opened again.
+// An open database in a child created by fork(). The child shares the lock, the
+// files and their offsets with the process that opened it, and has none of its
+// threads. While any of its ancestors runs, the database belongs to them. The
+// child then writes nothing, and releases its descriptors when it closes the
+// database. Once all of them have ended, as when a program becomes a daemon,
+// the database belongs to the child. This requires that no thread of the parent
+// was working in it at the moment of the fork. Otherwise it could be half
+// changed in memory, and has to be reopened.
 
 #include <unistd.h>
 
@@ -19,8 +20,8 @@ namespace varve {
 
 namespace {
 
-// What a child keeps of the parent's databases: to free it could wait for locks
-// that threads of the parent held.
+// State of the parent's databases that a child never frees. Freeing it could
+// wait for locks that threads of the parent held.
 struct Abandoned {
   std::unique_ptr<TableCache> table_cache;
   std::unique_ptr<VersionSet> versions;
@@ -87,7 +88,7 @@ void DBImpl::AbandonLocked() {
 }
 
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  // Reachable, so that leak checkers are content.
+  // Kept reachable for leak checkers.
   static auto* const kept = new std::vector<Abandoned>;
   kept->push_back({std::move(table_cache_), std::move(versions_),
                    std::move(options_.block_cache), family_.Abandon()});

@@ -21,7 +21,7 @@ namespace varve {
 
 namespace {
 
-// As many updates must still be possible where one writes at all.
+// At least this many updates must be possible in a writable database.
 constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
 
 Options Sanitize(const Options& given) {
@@ -295,9 +295,9 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     return status;
   }
   // A database that was closed with nothing left to do is opened without a
-  // write: no edit, so no new MANIFEST, and the log, which is empty, begins
-  // anew. Nothing is removed before the next edit is safe in a new MANIFEST,
-  // so that what an unsynced edit of the last process says may still be lost.
+  // write. There is no edit and so no new MANIFEST, and the empty log is
+  // restarted. Nothing is removed before the next edit is durable in a new
+  // MANIFEST, since an unsynced edit of the last process may still be lost.
   const bool writes = !state->is_clean;
   if (!db_directory_.identity_is_stored()) {
     status = db_directory_.StoreIdentity(
@@ -318,8 +318,9 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     status = wals_.Create(wal_number, family_.StallStateHasError(), &wal);
   if (status.ok()) wals_.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
-    // While it is there the database is not clean, so that no CURRENT is relied
-    // on whose name may not be safe. It goes with the leftovers.
+    // While this file exists the database is not clean, so that no open relies
+    // on a CURRENT whose name may not be durable. It is removed with the
+    // leftovers.
     status = WriteStringToFile(env_, "", TempFileName(db_directory_.path(), 0),
                                false);
     edit.SetComparatorName(options_.comparator->Name());
@@ -355,8 +356,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   env_->RaiseBackgroundThreads(
       MaxCompactions(options_) * options_.max_subcompactions,
       Env::Priority::kLow);
-  // Flushes have threads of their own, so that no compaction is in their way;
-  // and one more, for the freeing of what is obsolete.
+  // Flushes have their own threads, so that no compaction delays them. One more
+  // thread frees obsolete objects.
   env_->RaiseBackgroundThreads(
       1 + std::max(1, options_.max_background_jobs / 4), Env::Priority::kHigh);
   MaybeScheduleLocked();
@@ -410,7 +411,7 @@ Status DBImpl::CloseLocked() {
   if (!read_only_ && family_.HasBegunLocked()) {
     if (family_.HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
       scheduler_.GoOnLocked();
-      MaybeScheduleLocked();  // Memtables may wait that nobody flushes.
+      MaybeScheduleLocked();  // Memtables may wait for a flush.
       mutex_.Unlock();
       status = Flush(FlushOptions());
       mutex_.Lock();

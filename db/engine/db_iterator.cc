@@ -12,7 +12,7 @@ namespace varve {
 
 namespace {
 
-// After so many hidden versions of one key, seek over the rest of them.
+// After this many hidden versions of one key, seek past the rest.
 constexpr int kSkipsBeforeSeek = 8;
 
 class DbIterator final : public Iterator {
@@ -83,7 +83,7 @@ class DbIterator final : public Iterator {
     }
     const SeekScope scope(this);
     forward_ = false;
-    // The trailer that sorts behind every version of the key.
+    // The trailer that sorts after every version of the key.
     it_->SeekForPrev(Target(target, 0));
     FindPrevUserEntry();
   }
@@ -94,8 +94,7 @@ class DbIterator final : public Iterator {
       saved_key_.Assign(key_);
       it_->Next();
     } else {
-      // It stands before the versions of saved_key_, or before the first
-      // entry of all.
+      // it_ is before the versions of saved_key_, or before the first entry.
       forward_ = true;
       reseeked_ = false;
       if (it_->Valid()) {
@@ -150,7 +149,7 @@ class DbIterator final : public Iterator {
     if (given_upper_ != nullptr) upper_ = *given_upper_;
   }
 
-  // What is done entry by entry is counted here, and handed over now and then.
+  // Counts of work on single entries, which are handed over periodically.
   struct Moves {
     uint64_t nexts = 0;
     uint64_t nexts_found = 0;
@@ -158,7 +157,7 @@ class DbIterator final : public Iterator {
     uint64_t prevs_found = 0;
     uint64_t bytes = 0;
     uint64_t skips = 0;
-    uint64_t deletions = 0;  // Of the skips, as far as they were looked at.
+    uint64_t deletions = 0;  // Among the skips, as far as examined.
     uint64_t reseeks = 0;
   };
 
@@ -186,7 +185,7 @@ class DbIterator final : public Iterator {
     moves_ = Moves();
   }
 
-  // Around a seek: traces, counts and perhaps times it.
+  // Surrounds a seek: traces it, counts it and may time it.
   class SeekScope {
    public:
     explicit SeekScope(DbIterator* iterator) : iterator_(iterator) {
@@ -224,9 +223,9 @@ class DbIterator final : public Iterator {
     return Target(user_key, SeekTrailer(kMaxSequenceNumber));
   }
 
-  // A seek over hidden versions. Each has to go farther than the one before: in
-  // a table whose keys are not in order, as only a crafted one has them, seeks
-  // may lead back for ever.
+  // Seeks past hidden versions. Each such seek has to go farther than the
+  // previous one. In a crafted table, whose keys are out of order, seeks could
+  // otherwise go back for ever.
   bool Reseek(const Slice& user_key, uint64_t trailer) {
     const Slice key = Target(user_key, trailer);
     if (reseeked_) {
@@ -243,8 +242,8 @@ class DbIterator final : public Iterator {
     return true;
   }
 
-  // To the first visible entry from here on; with `skipping`, over the
-  // versions of saved_key_, on the first of which it stands if there are any.
+  // Moves to the first visible entry from here on. With `skipping`, moves past
+  // the versions of saved_key_; it_ is at the first of them, if there are any.
   void FindNextUserEntry(bool skipping) {
     valid_ = false;
     int skips = 0;
@@ -286,14 +285,14 @@ class DbIterator final : public Iterator {
     }
   }
 
-  // The entry that it_ stands on, of the user key that is saved. Versions of
-  // one key may be of other bytes where the comparator calls these equal.
+  // Saves the entry at it_, which has the saved user key. Versions of one key
+  // may have different bytes if the comparator treats them as equal.
   void Save() {
     if (!bytewise_) saved_key_.Assign(ExtractUserKey(it_->key()));
     saved_value_.Assign(it_->value());
   }
 
-  // To the last visible entry before here. On return it_ stands before all
+  // Moves to the last visible entry before here. On return it_ is before all
   // versions of saved_key_.
   void FindPrevUserEntry() {
     valid_ = false;
@@ -352,8 +351,8 @@ class DbIterator final : public Iterator {
   const Slice* const given_upper_;
   std::optional<Slice> lower_;
   std::optional<Slice> upper_;
-  // Forward: it_ stands on the current entry. Backward: it_ stands before all
-  // versions of the current key, which is in saved_key_ and saved_value_.
+  // Forward: it_ is at the current entry. Backward: it_ is before all versions
+  // of the current key, which is in saved_key_ and saved_value_.
   bool forward_ = true;
   KeyBuffer& saved_key_ = parts_.state->saved_key;
   KeyBuffer& saved_value_ = parts_.state->saved_value;
@@ -380,7 +379,7 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
-// Of the iterator after its state.
+// Offset of the iterator after its state.
 constexpr size_t kPlaceOffset =
     (sizeof(IteratorState) + ThreadArena::kAlignment - 1) &
     ~(ThreadArena::kAlignment - 1);

@@ -33,7 +33,7 @@ uint64_t DateBefore(uint64_t now_us, uint64_t age_us) {
   return now_us > age_us ? (now_us - age_us) / 1000000 : 0;
 }
 
-// Takes off "varve." or the prefix of an engine whose names we share.
+// Removes "varve." or the prefix of an engine whose names we share.
 bool StripPrefix(Slice* name) {
   for (const char* prefix : {"varve.", "rocksdb.", "leveldb."}) {
     if (name->starts_with(prefix)) {
@@ -44,7 +44,8 @@ bool StripPrefix(Slice* name) {
   return false;
 }
 
-// The time of the oldest data in tables, in seconds since 1970; 0 without any.
+// Returns the time of the oldest data in tables, in seconds since 1970; 0 if
+// there is none.
 uint64_t OldestTableTime(const Version& version) {
   uint64_t oldest = 0;
   for (int level = 0; level < kNumLevels; ++level) {
@@ -56,7 +57,7 @@ uint64_t OldestTableTime(const Version& version) {
   return oldest;
 }
 
-// Of tables that overlap only the deepest counts: what is above it is mostly
+// Among overlapping tables only the deepest counts: tables above it mostly have
 // newer values of its keys.
 uint64_t EstimateLiveBytes(const Version& version) {
   const InternalKeyComparator& comparator = version.comparator();

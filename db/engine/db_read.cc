@@ -21,10 +21,12 @@ namespace varve {
 
 namespace {
 
-// Lookups that MultiGet does together: more would fall out of the caches.
+// Lookups that MultiGet does together. More would be evicted from the
+// processor's caches.
 constexpr size_t kMultiGetBatch = 32;
 
-// That of level 0 is followed by those of level 1, and of all others.
+// The ticker of level 0 is followed by the tickers of level 1 and of all deeper
+// levels.
 CounterGroup GroupOfLevel(CounterGroup of_level0, int level) {
   return static_cast<CounterGroup>(static_cast<int>(of_level0) + level);
 }
@@ -48,7 +50,7 @@ IteratorTreeKey TreeKey(const SuperVersion& super_version,
   return key;
 }
 
-// What a MultiGet needs for each of its lookups that are done together.
+// The scratch memory of a MultiGet's group of lookups.
 struct MultiGetScratch {
   MultiGetScratch(size_t count, ThreadArena* memory)
       : targets(memory), lookups(memory), pending(count, memory) {
@@ -120,7 +122,7 @@ uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
   return bytes;
 }
 
-// Builds what an iterator walks. REQUIRES: a reference to the SuperVersion.
+// Builds the tree of an iterator. REQUIRES: a reference to the SuperVersion.
 void BuildIterator(const InternalKeyComparator* comparator,
                    const ReadOptions& options,
                    const SuperVersion& super_version, SequenceNumber sequence,
@@ -140,7 +142,7 @@ void BuildIterator(const InternalKeyComparator* comparator,
   // Nothing that is added to an empty memtable from now on can be seen.
   if (!super_version.memtable->empty()) add(*super_version.memtable);
   for (const MemTable* memtable : super_version.immutable) add(*memtable);
-  // The tree may live longer than what these point to.
+  // The tree may outlive the objects that these point to.
   ReadOptions tree_options = options;
   tree_options.snapshot = nullptr;
   tree_options.iterate_lower_bound = nullptr;
@@ -323,7 +325,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), arena.memory());
   SuperVersionCache::Read read = BeginRead(options);
   const SequenceNumber sequence = ReadSequence(options);
-  // One section a batch: what is evicted in a section stays until its end.
+  // One epoch per batch: blocks evicted during it stay until its end.
   SuperVersion* const counted =
       count > kMultiGetBatch ? read.super_version : nullptr;
   if (counted != nullptr) counted->Ref();
@@ -377,7 +379,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   const IteratorTreeKey key =
       TreeKey(*super_version, tombstones.get(), instance_id_, options);
   parts.comparator = &comparator_;
-  // What was not read of some table may be read the next time.
+  // Range deletions that a table failed to yield may be readable the next time.
   const bool fresh = ExperimentFlagsOf(options_).renews_arenas ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.state = IteratorState::Take(fresh, key);

@@ -1,16 +1,16 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What the DB does when the device is full of its own data.
+// Operation on a full device.
 //
 // A compaction that finds no space changes nothing: compactions pause, and
-// writes go on. A flush or a log that finds none makes the DB read-only, since
-// writes need it: all but batches that only delete, as long as the log is good.
-// A thread tries again after a while, and soon after files were removed; and so
-// does each call that a user would free space with.
+// writes continue. A flush or a log that finds no space makes the DB read-only,
+// since writes need it. Batches that only delete are still accepted while the
+// log is good. A thread retries periodically, and soon after files were
+// removed. Each call that can free space retries as well.
 //
-// What such a call then can do without space: tables whose keys are all covered
-// by newer range deletions are removed by an edit of the MANIFEST alone. The
-// deletions may still be in memory, once the log that has them is synced.
+// Without space, such a call can still remove tables whose keys are all covered
+// by newer range deletions. This takes only an edit of the MANIFEST. The range
+// deletions may still be in memory, once their log is synced.
 
 #include <algorithm>
 #include <vector>
@@ -25,7 +25,7 @@ namespace varve {
 
 namespace {
 
-// A memtable that cannot be flushed takes so much more of deletions.
+// A memtable that cannot be flushed accepts this many more bytes of deletions.
 constexpr size_t kDeletionBytes = 1 << 20;
 
 }  // namespace
@@ -45,7 +45,7 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
 
 // Whether a batch that only deletes is logged although there is no space.
 bool DBImpl::TakesDeletionsLocked() const {
-  // After a log whose end is unknown nothing counts for sure. A child made by
+  // After a log whose end is unknown, updates may be lost. A child created by
   // fork() has inherited the error, and not the log.
   return background_error_.IsNoSpace() && !inheritance_.is_inherited() &&
          wals_.AreGoodLocked() &&
@@ -152,7 +152,7 @@ Status DBImpl::DropCovered(bool* dropped) {
   }
   RangeTombstoneCollector collector(&comparator_);
   for (const MemTable* memtable : memtables) {
-    // What was not logged a kill would take.
+    // A kill would lose unlogged updates.
     if (!memtable->has_unlogged()) collector.AddMemTable(*memtable);
   }
   Version* const version = versions_->current();
@@ -160,7 +160,8 @@ Status DBImpl::DropCovered(bool* dropped) {
   mutex_.Unlock();
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* file : version->files(level)) {
-      // Without those of a table that cannot be read there is less to drop.
+      // If a table cannot be read, its deletions are ignored, and less is
+      // dropped.
       collector.AddFile(table_cache_.get(), *file).IgnoreError();
     }
   }

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Properties of the DB that are computed from those of its tables. Tables may
-// have to be opened for them, so the mutex is not held.
+// Properties of the DB that are computed from the properties of its tables.
+// Tables may have to be opened, so the mutex is not held.
 
 #include <algorithm>
 #include <cinttypes>

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The logs: what is written to them, when they are synced and replaced; and
-// how an error is got over, which takes a new one.
+// The logs: writing, syncing and replacing them, and recovery from errors,
+// which needs a new log.
 
 #include <algorithm>
 #include <vector>
@@ -28,7 +28,7 @@ Status DBImpl::FlushWAL(bool sync) {
 Status DBImpl::SyncLogAtClose() {
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  // Where something else has failed, the log still holds what was written.
+  // After other failures the log still holds all written updates.
   return wals_.has_failed() ? background_error_ : FlushLogLocked(true);
 }
 
@@ -106,7 +106,7 @@ Status DBImpl::Flush(const FlushOptions& options) {
     if (!background_error_.ok()) return background_error_;
     // A log that no memtable accounts for is freed by a switch too.
     switched = family_.memtable()->empty() && wals_.UpdateBytes() == 0;
-    // What would write it is not started any more.
+    // No job is started any more that would write it.
     if (!switched && scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
@@ -117,7 +117,7 @@ Status DBImpl::Flush(const FlushOptions& options) {
     }
     target = family_.switched_count();
     if (!switched) {
-      // Others may write meanwhile.
+      // Others may write during the wait.
       leader.Leave();
       scheduler_.WaitLocked();
     }
@@ -137,7 +137,7 @@ Status DBImpl::FlushUnlogged() {
 // Waits until `target` memtables have been flushed since Open.
 Status DBImpl::AwaitFlushLocked(uint64_t target) {
   while (family_.flushed_count() < target && background_error_.ok()) {
-    // What would end the wait is not started any more.
+    // No job is started any more that would end the wait.
     if (scheduler_.JobsLocked(JobKind::kFlush) == 0 &&
         scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
@@ -159,10 +159,11 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
-  // That of a sync which nobody relied on; whoever comes next does.
+  // The error may be from a sync that no caller relied on. The next caller does
+  // rely on it.
   if (!db_directory_.directory()->failure().ok()) {
     MutexLock lock(&mutex_);
-    // Asked again: another Resume may just have forgiven it.
+    // Check again: another Resume may have cleared it.
     const Status failure = db_directory_.directory()->failure();
     if (!failure.ok() && background_error_.ok()) {
       SetBackgroundErrorLocked(failure, "a sync of the directory");
@@ -176,15 +177,15 @@ Status DBImpl::Resume() {
   }
   for (;;) {
     {
-      // Without leadership: writes are refused at once meanwhile. Close takes a
-      // flush that is queued with it, which then never comes to its end.
+      // Without leadership, so that writes are refused at once. Close drops a
+      // queued flush, which then never ends.
       MutexLock lock(&mutex_);
       while (JobsRunLocked() && !background_error_.ok() && !IsEndingLocked()) {
         scheduler_.WaitLocked();
       }
     }
-    // Nobody writes before it is done, the error being there; leadership is for
-    // the log.
+    // No thread writes before this is done, since the error is set. Leadership
+    // is needed for the log.
     const WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
     if (IsClosedLocked()) return ClosedError();
@@ -202,18 +203,18 @@ Status DBImpl::Resume() {
 // a failed sync is reported once, and the next one succeeds. So this requires
 // that no job runs. None starts while background_error_ is set.
 Status DBImpl::ResumeAsLeaderLocked() {
-  // Whoever met a failed sync of the directory has removed what it had made,
-  // but for the log.
+  // A job that met a failed sync of the directory has removed the files that it
+  // had created, except the log.
   wals_.ClearDirectoryErrorLocked(background_error_);
-  // Until its updates are in tables, and the MANIFEST says so, the log's end
-  // may be gone with a power cut, and the logs behind it would not count.
+  // Until its updates are in tables, and the MANIFEST says so, a power failure
+  // may lose the log's end. The logs after it would not count then.
   Status status;
   if (background_error_.IsNoSpace()) wals_.ReleaseSpaceLocked();
   if (wals_.has_failed() || !family_.memtable()->empty())
     status = SwitchMemTableLocked();
   size_t count = 0;
   if (status.ok()) status = FlushImmutablesLocked(&count);
-  PurgeObsoleteLocked();  // Which may give space back, after a failure too.
+  PurgeObsoleteLocked();  // This may free space, also after a failure.
   if (status.ok()) {
     family_.CountFlushedLocked(count);
     // Shows that the new log can be synced; those before it are not needed.

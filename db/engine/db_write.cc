@@ -250,7 +250,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
     if (options.no_slowdown) {
       return Status::Incomplete("writes are stopped", StallCauseName(cause));
     }
-    // What would end the wait is not started any more.
+    // No job is started any more that would end the wait.
     if (scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
@@ -277,7 +277,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
   return Status::OK();
 }
 
-// To be called when what slows down writers has changed.
+// Call it when the causes of write delays have changed.
 void DBImpl::UpdateStallLocked() {
   const WriteStallState before = family_.stall();
   const WriteDebt debt = family_.UpdateStallLocked();
@@ -286,7 +286,7 @@ void DBImpl::UpdateStallLocked() {
   UpdateStallStateLocked();
 }
 
-// To be called when the stall state or background_error_ has changed.
+// Call it when the stall state or background_error_ has changed.
 void DBImpl::UpdateStallStateLocked() {
   family_.UpdateStallStateLocked(!background_error_.ok() ||
                                  inheritance_.is_inherited() ||
@@ -312,7 +312,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     bytes += writer->batch->ApproximateSize();
   });
   Status status;
-  bool refused = false;  // By the log, as if it had not been tried.
+  bool refused = false;  // By the log, which is unchanged.
   if (leader->disable_wal) {
     memtable->SetHasUnlogged();
   } else {
@@ -341,7 +341,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (status.ok()) {
     versions_->SetLastSequence(next - 1);
   } else {
-    // The log's end is unknown now: nothing may be written behind it.
+    // The log's end is unknown: nothing may be written after it.
     MutexLock lock(&mutex_);
     if (!refused) wals_.FailLocked();
     SetBackgroundErrorLocked(status, "writing the log");
