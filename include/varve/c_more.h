@@ -21,23 +21,23 @@ extern "C" {
 typedef struct varve_catalog_t varve_catalog_t;
 /** Makes copies of an open database. */
 typedef struct varve_checkpoint_t varve_checkpoint_t;
-/** How to compact. */
+/** Options of a compaction. */
 typedef struct varve_compactoptions_t varve_compactoptions_t;
-/** How to flush. */
+/** Options of a flush. */
 typedef struct varve_flushoptions_t varve_flushoptions_t;
-/** A value where it lies. */
+/** A pinned value. */
 typedef struct varve_pinnableslice_t varve_pinnableslice_t;
-/** Bounds what background work writes. */
+/** Limits the writes of background work. */
 typedef struct varve_ratelimiter_t varve_ratelimiter_t;
-/** A moment that holds on to what it reads from. */
+/** A snapshot that keeps its sources referenced. */
 typedef struct varve_readtransaction_t varve_readtransaction_t;
-/** What was counted and measured. */
+/** Counters and histograms. */
 typedef struct varve_statistics_t varve_statistics_t;
-/** A request that is traced. */
+/** A traced request. */
 typedef struct varve_trace_t varve_trace_t;
-/** What is traced. */
+/** Options of a trace. */
 typedef struct varve_traceoptions_t varve_traceoptions_t;
-/** A step of a request that is traced. */
+/** A step of a traced request. */
 typedef struct varve_tracespan_t varve_tracespan_t;
 
 /**
@@ -57,14 +57,14 @@ VARVE_EXPORT varve_t* varve_open_for_read_only(const varve_options_t* options,
                                                const char* name, char** errptr);
 
 /**
- * Closes and says whether it could: 0 if snapshots, iterators or read
- * transactions are still out, and then the database stays open. Else it is
- * gone, and an error is that of its last writes. What varve_catalog_find gave
- * is given back, and that is always 1.
+ * Closes the database. Returns 0 if snapshots, iterators or read transactions
+ * still exist; the database then stays open. Otherwise returns 1 and destroys
+ * `db`; an error concerns its last writes. A reference from varve_catalog_find
+ * is released, which always returns 1.
  */
 VARVE_EXPORT uint8_t varve_close_checked(varve_t* db, char** errptr);
 
-/** Removes a key that was put once only since it was last removed. */
+/** Removes a key that was put only once since its last removal. */
 VARVE_EXPORT void varve_singledelete(varve_t* db,
                                      const varve_writeoptions_t* options,
                                      const char* key, size_t keylen,
@@ -78,8 +78,8 @@ VARVE_EXPORT void varve_delete_range(varve_t* db,
                                      size_t end_key_len, char** errptr);
 
 /**
- * num_keys times varve_get, all of one moment. Each value and error is the
- * caller's to free; errs need not be initialized.
+ * Does varve_get for num_keys keys, all from one snapshot. The caller frees
+ * each value and error. errs need not be initialized.
  */
 VARVE_EXPORT void varve_multi_get(varve_t* db,
                                   const varve_readoptions_t* options,
@@ -88,19 +88,19 @@ VARVE_EXPORT void varve_multi_get(varve_t* db,
                                   char** values_list, size_t* values_list_sizes,
                                   char** errs);
 
-/** The value where it lies, often without a copy. NULL as varve_get's. */
+/** Pins the value, often without a copy. NULL as for varve_get. */
 VARVE_EXPORT varve_pinnableslice_t* varve_get_pinned(
     varve_t* db, const varve_readoptions_t* options, const char* key,
     size_t keylen, char** errptr);
-/** Its bytes, as long as it lives. `v` may be NULL: NULL and 0 then. */
+/** Returns its bytes, valid while it lives; NULL and 0 if `v` is NULL. */
 VARVE_EXPORT const char* varve_pinnableslice_value(
     const varve_pinnableslice_t* v, size_t* vlen);
 /** Also after its database was closed. */
 VARVE_EXPORT void varve_pinnableslice_destroy(varve_pinnableslice_t* v);
 
 /**
- * Copies the value to `buffer`: 1 if that was done. Else *found says whether
- * there is a value, and *vallen how long a buffer it takes.
+ * Copies the value to `buffer` and returns 1. If it cannot, returns 0 and sets
+ * *found to whether there is a value, and *vallen to the size it needs.
  */
 VARVE_EXPORT uint8_t varve_get_into_buffer(varve_t* db,
                                            const varve_readoptions_t* options,
@@ -113,15 +113,15 @@ VARVE_EXPORT uint8_t varve_get_into_buffer(varve_t* db,
 VARVE_EXPORT int varve_property_int(varve_t* db, const char* propname,
                                     uint64_t* out_val);
 
-/** The number of the newest update. */
+/** Returns the sequence number of the newest update. */
 VARVE_EXPORT uint64_t varve_get_latest_sequence_number(varve_t* db);
 
-/** Writes what is in memory to tables. */
+/** Writes all memtables to tables. */
 VARVE_EXPORT void varve_flush(varve_t* db, const varve_flushoptions_t* options,
                               char** errptr);
-/** Hands the log to the operating system; with `sync`, to the device. */
+/** Writes the log to the operating system; with `sync`, to the device. */
 VARVE_EXPORT void varve_flush_wal(varve_t* db, uint8_t sync, char** errptr);
-/** Makes safe what was written up to now, as a write with sync does. */
+/** Makes all earlier writes durable, as a write with sync does. */
 VARVE_EXPORT void varve_sync_wal(varve_t* db, char** errptr);
 
 /** varve_compact_range, with options and an error. */
@@ -139,7 +139,7 @@ VARVE_EXPORT void varve_cancel_all_background_work(varve_t* db, uint8_t wait);
 VARVE_EXPORT void varve_set_options(varve_t* db, int count,
                                     const char* const keys[],
                                     const char* const values[], char** errptr);
-/** Makes a database writable again that a failure made read-only. */
+/** Makes a database writable again after a failure made it read-only. */
 VARVE_EXPORT void varve_resume(varve_t* db, char** errptr);
 /** Reads all tables and compares checksums. */
 VARVE_EXPORT void varve_verify_checksum(varve_t* db, char** errptr);
@@ -148,19 +148,19 @@ VARVE_EXPORT void varve_verify_checksum(varve_t* db, char** errptr);
 VARVE_EXPORT varve_checkpoint_t* varve_checkpoint_object_create(varve_t* db,
                                                                 char** errptr);
 /**
- * Makes a database of its own in checkpoint_dir, which must not exist, of what
- * is in this one; tables become hard links where that is possible. This is how
- * to back up. The log is part of it, whatever log_size_for_flush is.
+ * Creates a copy of the database in checkpoint_dir, which must not exist.
+ * Tables become hard links if possible. Use it for backups. The copy includes
+ * the log, whatever log_size_for_flush is.
  */
 VARVE_EXPORT void varve_checkpoint_create(varve_checkpoint_t* checkpoint,
                                           const char* checkpoint_dir,
                                           uint64_t log_size_for_flush,
                                           char** errptr);
-/** Leaves the copies. */
+/** Keeps the copies. */
 VARVE_EXPORT void varve_checkpoint_object_destroy(
     varve_checkpoint_t* checkpoint);
 
-/* ---- Moments ---- */
+/* ---- Snapshots ---- */
 
 /** Updates up to and including this number are seen. */
 VARVE_EXPORT uint64_t
@@ -180,30 +180,31 @@ VARVE_EXPORT void varve_readtransaction_end(
 
 /* ---- Iterators ---- */
 
-/** To the last entry at or before the key. */
+/** Moves to the last entry at or before the key. */
 VARVE_EXPORT void varve_iter_seek_for_prev(varve_iterator_t*, const char* k,
                                            size_t klen);
 
 /**
- * Copies entries from where the iterator stands on, as many as `buffer` has
- * space for, and moves it behind them; returns how many, and in *used their
- * bytes. Each is the lengths of key and value, 4 bytes each with the lowest
- * first, then the key, then the value. If not even one has space: 0, and *used
- * is what it would take. At the end: 0, and *used is 0; then ask for the error.
- * For callers for whom a call is dear.
+ * Copies as many entries from the iterator's position on as `buffer` has space
+ * for, and moves the iterator past them. Returns their number, and sets *used
+ * to their bytes. An entry is the lengths of key and value, each in 4 bytes
+ * with the lowest first, then the key, then the value. If the first entry does
+ * not fit, returns 0 and sets *used to the space it needs. At the end, returns
+ * 0 and sets *used to 0; then check the error. For languages in which a call
+ * of C is expensive.
  */
 VARVE_EXPORT size_t varve_iter_copy_entries(varve_iterator_t*, char* buffer,
                                             size_t buffer_size, size_t* used);
 
 /* ---- Write batches ---- */
 
-/** A batch of the bytes of varve_writebatch_data. Checked when written. */
+/** Creates a batch from varve_writebatch_data. Checked when written. */
 VARVE_EXPORT varve_writebatch_t* varve_writebatch_create_from(const char* rep,
                                                               size_t size);
-/** The batch as bytes, in RocksDB's format, until it changes. */
+/** Returns the batch in RocksDB's format, valid until it changes. */
 VARVE_EXPORT const char* varve_writebatch_data(const varve_writebatch_t*,
                                                size_t* size);
-/** The number of updates. */
+/** Returns the number of updates. */
 VARVE_EXPORT int varve_writebatch_count(const varve_writebatch_t*);
 /** See varve_singledelete. */
 VARVE_EXPORT void varve_writebatch_singledelete(varve_writebatch_t*,
@@ -214,7 +215,7 @@ VARVE_EXPORT void varve_writebatch_delete_range(varve_writebatch_t*,
                                                 size_t start_key_len,
                                                 const char* end_key,
                                                 size_t end_key_len);
-/** A note in the log that changes nothing. */
+/** Adds a note for the log that changes nothing. */
 VARVE_EXPORT void varve_writebatch_put_log_data(varve_writebatch_t*,
                                                 const char* blob, size_t len);
 /** Sets all keys of the entries that varve_iter_copy_entries copied. */
@@ -236,7 +237,7 @@ VARVE_EXPORT void varve_writebatch_iterate_all(
 
 /* ---- Options, each as in varve/options.h ---- */
 
-/** A copy, which points to the same objects. */
+/** Returns a copy, which points to the same objects. */
 VARVE_EXPORT varve_options_t* varve_options_create_copy(const varve_options_t*);
 /** Any option by its name and text: SetOption in varve/options.h. */
 VARVE_EXPORT void varve_options_set(varve_options_t*, const char* name,
@@ -248,9 +249,9 @@ VARVE_EXPORT void varve_options_set_key_case(varve_options_t*, int);
 /** Write buffers in memory. */
 VARVE_EXPORT void varve_options_set_max_write_buffer_number(varve_options_t*,
                                                             int);
-/** Flushes and compactions at a time. */
+/** Maximum number of concurrent flushes and compactions. */
 VARVE_EXPORT void varve_options_set_max_background_jobs(varve_options_t*, int);
-/** Parts in which a compaction is done at a time. */
+/** Maximum number of parallel parts of a compaction. */
 VARVE_EXPORT void varve_options_set_max_subcompactions(varve_options_t*,
                                                        uint32_t);
 /** Levels of tables, level 0 included. */
@@ -270,13 +271,13 @@ VARVE_EXPORT void varve_options_set_level_compaction_dynamic_level_bytes(
 /** Level-0 tables that start a compaction. */
 VARVE_EXPORT void varve_options_set_level0_file_num_compaction_trigger(
     varve_options_t*, int);
-/** Level-0 tables at which writers are slowed down. */
+/** Level-0 tables at which writes are delayed. */
 VARVE_EXPORT void varve_options_set_level0_slowdown_writes_trigger(
     varve_options_t*, int);
-/** Level-0 tables at which writers are stopped. */
+/** Level-0 tables at which writes are stopped. */
 VARVE_EXPORT void varve_options_set_level0_stop_writes_trigger(varve_options_t*,
                                                                int);
-/** Compact only when asked to. */
+/** Compact only on request. */
 VARVE_EXPORT void varve_options_set_disable_auto_compactions(varve_options_t*,
                                                              int);
 /** Compressions by level, as for varve_options_set_compression. */
@@ -288,19 +289,19 @@ VARVE_EXPORT void varve_options_set_bottommost_compression(varve_options_t*,
 /** Charge index and filter of tables to the cache. */
 VARVE_EXPORT void varve_options_set_cache_index_and_filter_blocks(
     varve_options_t*, uint8_t);
-/** Read past the page cache. */
+/** Bypass the page cache. */
 VARVE_EXPORT void varve_options_set_use_direct_reads(varve_options_t*, uint8_t);
-/** Bytes of tables after which they are pushed to the device. */
+/** Bytes of a table after which writeback starts. */
 VARVE_EXPORT void varve_options_set_bytes_per_sync(varve_options_t*, uint64_t);
-/** The same of logs. */
+/** Bytes of a log after which writeback starts. */
 VARVE_EXPORT void varve_options_set_wal_bytes_per_sync(varve_options_t*,
                                                        uint64_t);
 /** Keep the log in the process until it is flushed. */
 VARVE_EXPORT void varve_options_set_manual_wal_flush(varve_options_t*, uint8_t);
-/** Bounds what flushes and compactions write; NULL for no bound. */
+/** Limits the writes of flushes and compactions; NULL for no limit. */
 VARVE_EXPORT void varve_options_set_ratelimiter(varve_options_t*,
                                                 varve_ratelimiter_t*);
-/** Where to count; NULL for a place of the database's own. */
+/** Statistics to use; NULL for the database's own. */
 VARVE_EXPORT void varve_options_set_statistics(varve_options_t*,
                                                varve_statistics_t*);
 
@@ -310,7 +311,7 @@ VARVE_EXPORT void varve_readoptions_set_iterate_lower_bound(
 /** An iterator ends before this; NULL for none. */
 VARVE_EXPORT void varve_readoptions_set_iterate_upper_bound(
     varve_readoptions_t*, const char* key, size_t keylen);
-/** Bytes for iterators to read ahead; 0 for as it turns out. */
+/** Bytes for iterators to read ahead; 0 for automatic. */
 VARVE_EXPORT void varve_readoptions_set_readahead_size(varve_readoptions_t*,
                                                        size_t);
 
@@ -332,34 +333,34 @@ VARVE_EXPORT void varve_flushoptions_set_wait(varve_flushoptions_t*, uint8_t);
 VARVE_EXPORT varve_compactoptions_t* varve_compactoptions_create(void);
 /** Frees them. */
 VARVE_EXPORT void varve_compactoptions_destroy(varve_compactoptions_t*);
-/** Let no other compaction run meanwhile. Default: yes. */
+/** Run no other compaction at the same time. Default: yes. */
 VARVE_EXPORT void varve_compactoptions_set_exclusive_manual_compaction(
     varve_compactoptions_t*, uint8_t);
 /** Rewrite the last level, too. Default: no. */
 VARVE_EXPORT void varve_compactoptions_set_bottommost_level_compaction(
     varve_compactoptions_t*, uint8_t);
-/** The level to go to; -1, the default, for the last one in use. */
+/** The target level; -1, the default, for the last one in use. */
 VARVE_EXPORT void varve_compactoptions_set_target_level(varve_compactoptions_t*,
                                                         int);
 
 /* ---- Caches, environments, logs, rates ---- */
 
-/** Evicts at once what is too much. */
+/** Sets the capacity. Evicts the excess at once. */
 VARVE_EXPORT void varve_cache_set_capacity(varve_cache_t*, size_t capacity);
-/** In bytes. */
+/** Returns the capacity in bytes. */
 VARVE_EXPORT size_t varve_cache_get_capacity(const varve_cache_t*);
-/** Bytes in it. */
+/** Returns the bytes in the cache. */
 VARVE_EXPORT size_t varve_cache_get_usage(const varve_cache_t*);
-/** Bytes of it that are in use just now. */
+/** Returns the bytes that are in use now. */
 VARVE_EXPORT size_t varve_cache_get_pinned_usage(const varve_cache_t*);
 
-/** Files in memory, for tests. */
+/** Creates an environment with files in memory, for tests. */
 VARVE_EXPORT varve_env_t* varve_create_mem_env(void);
 
 /**
- * A log of your own: log(state, level, line, length), level 0 (debug) to 3
- * (error). destructor(state) is called when it was destroyed and no database
- * or options use it any more. Returns NULL without `log`.
+ * Creates a logger that calls log(state, level, line, length), with level 0
+ * (debug) to 3 (error). destructor(state) is called when the logger was
+ * destroyed and no database or options use it. Returns NULL without `log`.
  */
 VARVE_EXPORT varve_logger_t* varve_logger_create(
     void* state, void (*destructor)(void*),
@@ -375,7 +376,7 @@ VARVE_EXPORT void varve_ratelimiter_destroy(varve_ratelimiter_t*);
 
 /* ---- Statistics ---- */
 
-/** How much is measured; each includes those before it. */
+/** How much is measured; each level includes the previous ones. */
 enum {
   varve_statistics_level_disable_all = 0,
   varve_statistics_level_except_histogram_or_timers = 1,
@@ -385,7 +386,7 @@ enum {
   varve_statistics_level_all = 5
 };
 
-/** Of a histogram, in its unit: microseconds or bytes. */
+/** Values of a histogram, in its unit: microseconds or bytes. */
 typedef struct varve_histogram_data_t {
   uint64_t count;       /**< Values. */
   double sum;           /**< Of all; saturates. */
