@@ -456,7 +456,7 @@ std::unique_ptr<Compaction> PickManualCompaction(
                        comparator.Compare(file->smallest, *request.after) <= 0);
     if (skip) {
       if (c->inputs[0].empty()) continue;
-      break;  // What is taken lies side by side.
+      break;  // The chosen files are adjacent.
     }
     if (request.level > 0 && bytes >= MaxCompactionBytes(*context.options)) {
       break;

@@ -130,7 +130,7 @@ class WalSet {
   Mutex* const mutex_;
   std::deque<Wal> wals_;           // Oldest first.
   wal::Writer* newest_ = nullptr;  // The last log's.
-  uint64_t begin_bytes_ = 0;  // Of the newest log, before its first update.
+  uint64_t begin_bytes_ = 0;  // The newest log's size before its first update.
   bool has_failed_ = false;
   bool directory_synced_ = false;
   std::vector<Wal> obsolete_;

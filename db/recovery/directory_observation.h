@@ -18,7 +18,7 @@ struct DirectoryObservation {
   uint64_t manifest_bytes = 0;
   uint32_t manifest_crc = 0;
   std::map<uint64_t, uint64_t> log_bytes;  // By number.
-  size_t file_count = 0;                   // Of the database.
+  size_t file_count = 0;                   // The database's files.
 
   bool operator==(const DirectoryObservation&) const = default;
 

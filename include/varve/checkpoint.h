@@ -23,9 +23,9 @@ class VARVE_EXPORT Checkpoint {
   virtual ~Checkpoint() = default;
 
   // Creates a copy of the database in `directory`. The copy contains all writes
-  // that returned before the call. Of the writes during the call, it contains
-  // all up to some point. Reads, writes and compactions continue. When this
-  // returns OK, the copy is durable. It does not depend on the original.
+  // that returned before the call. It contains all writes during the call up to
+  // some point. Reads, writes and compactions continue. When this returns OK,
+  // the copy is durable. It does not depend on the original.
   //
   // Where the file system cannot create hard links, tables are copied. The copy
   // is built in `directory`.tmp, by one call per DB at a time. An incomplete
