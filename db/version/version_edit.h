@@ -19,7 +19,6 @@
 
 namespace varve {
 
-// A table file of the database.
 // Tells a table file from others of its number, which two databases that were
 // one after the other in a directory may have.
 struct TableIdentity {
@@ -30,6 +29,7 @@ struct TableIdentity {
   bool operator==(const TableIdentity&) const = default;
 };
 
+// A table file of the database.
 struct FileMetaData {
   // As the MANIFEST has it; immutable once the file is in a version.
   uint64_t number = 0;
