@@ -31,8 +31,8 @@ INCLUDES = "".join(f"#include <{name}>\n" for name in (
 
 def pages():
     found = sorted(path for path in ROOT.rglob("*.md")
-                   if not {"build", ".git", ".cache"} & set(
-                       path.relative_to(ROOT).parts))
+                   if path.relative_to(ROOT).parts[0] not in {
+                       "build", ".git", ".cache"})
     return {path: path.read_text(encoding="utf-8") for path in found}
 
 

@@ -81,8 +81,9 @@ def copy_tree(origin, target):
     """Makes target the same. What changes there gets the time of now, as what
     is built from it is to be built again, and the rest keeps its time."""
     target.mkdir(parents=True, exist_ok=True)
-    kept = {entry.name for entry in origin.iterdir()} - {
-        ".git", "build", "__pycache__"}
+    # Not table/build, say, which is a folder of sources.
+    skipped = {".git", "__pycache__"} | ({"build"} if origin == ROOT else set())
+    kept = {entry.name for entry in origin.iterdir()} - skipped
     for entry in target.iterdir():
         if entry.name in kept:
             continue
