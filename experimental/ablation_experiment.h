@@ -26,7 +26,7 @@ constexpr bool IsProduction(Mode mode) {
 }
 
 // What an Options::experiment was created of; if there is none, production.
-inline AblationOptions ChoicesOf(const Options& options) {
+inline AblationOptions TEST_ChoicesOf(const Options& options) {
   // There are no others.
   return options.experiment == nullptr
              ? AblationOptions()

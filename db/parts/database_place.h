@@ -28,9 +28,6 @@ class DatabasePlace {
   // To be used for all files of the database: it finds them wherever the
   // directory is moved, if the Env can do that.
   Env* env() const { return env_; }
-  std::string FileAt(const std::string& name) const {
-    return path_ + "/" + name;
-  }
 
   // Takes the lock. `name_is_safe`: the directory is there, and no power cut
   // takes it. Without create_if_missing a directory that holds no file of a

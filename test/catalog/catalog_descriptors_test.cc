@@ -28,7 +28,7 @@ class CatalogDescriptorsTest : public ::testing::Test {
   CatalogDescriptorsTest() {
     options_.options = TinyOptions();
     // The other form keeps files open.
-    AblationOptions ablation = ChoicesOf(options_.options);
+    AblationOptions ablation = TEST_ChoicesOf(options_.options);
     ablation.table_open = {};
     options_.options.experiment = NewExperiment(ablation);
     options_.create_if_missing = true;
@@ -133,6 +133,28 @@ TEST_F(CatalogDescriptorsTest, UpdatesWithoutALogAreKept) {
       std::filesystem::remove_all(dir_.Sub("catalog"));
     }
   }
+}
+
+// The flush is done by the database under what folds its keys.
+TEST_F(CatalogDescriptorsTest, UpdatesOfFoldedKeysWithoutALogAreKept) {
+  options_.options.key_case = KeyCase::kInsensitive;
+  options_.options.avoid_flush_during_shutdown = true;
+  const DescriptorLimit few(64);
+  Open();
+  ASSERT_TRUE(Ok(catalog_->Create(Name(0))));
+  {
+    DatabaseRef ref;
+    ASSERT_TRUE(Ok(catalog_->Find(Name(0), &ref)));
+    WriteOptions unlogged;
+    unlogged.disable_wal = true;
+    ASSERT_TRUE(Ok(ref->Put(unlogged, "DataBase0", "unlogged")));
+  }
+  for (int i = 1; i < 30; ++i) {
+    ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
+    Put(i, "first");
+  }
+  EXPECT_LT(CountOpen(), 20u);
+  EXPECT_EQ(Get(0), "unlogged");
 }
 
 TEST_F(CatalogDescriptorsTest, ThreadsUseMoreThanFit) {

@@ -15,6 +15,7 @@
 
 #include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
+#include "test/testing/db/catalog_fixture.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "util/threads/read_section.h"
@@ -26,69 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class CatalogTest : public ::testing::Test {
- protected:
-  CatalogTest() {
-    options_.options = TinyOptions();
-    options_.create_if_missing = true;
-    options_.drop_patience_us = 0;
-  }
-  void SetUp() override { Open(); }
-
-  void Open() {
-    catalog_.reset();
-    ASSERT_TRUE(Ok(Catalog::Open(options_, root_, &catalog_)));
-  }
-  DatabaseRef Find(const Slice& name) {
-    DatabaseRef ref;
-    EXPECT_TRUE(Ok(catalog_->Find(name, &ref))) << name.ToString();
-    return ref;
-  }
-  void Put(const Slice& name, const Slice& key, const Slice& value) {
-    const DatabaseRef ref = Find(name);
-    if (ref) {
-      ASSERT_TRUE(Ok(ref->Put({}, key, value)));
-    }
-  }
-  std::string Get(const Slice& name, const Slice& key) {
-    const DatabaseRef ref = Find(name);
-    std::string value;
-    if (!ref) return "no database";
-    const Status status = ref->Get({}, key, &value);
-    return status.ok() ? value : status.ToString();
-  }
-  Status FindStatus(const Slice& name) {
-    DatabaseRef ref;
-    Status status = catalog_->Find(name, &ref);
-    EXPECT_EQ(static_cast<bool>(ref), status.ok());
-    return status;
-  }
-  size_t CloseIdle(uint64_t idle_us = 0) {
-    size_t closed = 0;
-    EXPECT_TRUE(Ok(catalog_->CloseIdle(idle_us, &closed)));
-    return closed;
-  }
-  std::vector<std::string> Names() {
-    std::vector<std::string> names;
-    catalog_->List(&names);
-    return names;
-  }
-  // What is in the catalog's directory, but for its lock.
-  std::vector<std::string> Files() {
-    std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
-      const std::string name = entry.path().filename().string();
-      if (name != "LOCK") files.push_back(name);
-    }
-    std::sort(files.begin(), files.end());
-    return files;
-  }
-
-  TempDir dir_;
-  const std::string root_ = dir_.Sub("catalog");
-  CatalogOptions options_;
-  std::unique_ptr<Catalog> catalog_;
-};
+class CatalogTest : public CatalogTestBase {};
 
 // One that hangs in a read of whatever database is not waited for.
 TEST_F(CatalogTest, EndsDatabasesWhileAReaderStaysInside) {
@@ -331,7 +270,7 @@ TEST_F(CatalogTest, LearnsNoSpellingTwice) {
     EXPECT_TRUE(Ok(FindStatus("A")));
     CloseIdle();
   }
-  const bool learns = ChoicesOf(options_.options).catalog == CatalogMode{};
+  const bool learns = TEST_ChoicesOf(options_.options).catalog == CatalogMode{};
   EXPECT_EQ(catalog_->GetCounts().spellings, learns ? 2u : 0u);
 }
 

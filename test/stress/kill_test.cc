@@ -7,7 +7,6 @@
 // database is opened again each time and checked. The log is written by write()
 // and through a mapping. VARVE_KILLS sets how often.
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/machine/shared_memory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
 
@@ -36,16 +36,6 @@ struct Progress {
   };
   PerThread threads[kThreads];
 };
-
-Progress* MapProgress(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
-  if (fd < 0 || ftruncate(fd, sizeof(Progress)) != 0) abort();
-  void* memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
-                      MAP_SHARED, fd, 0);
-  close(fd);
-  if (memory == MAP_FAILED) abort();
-  return static_cast<Progress*>(memory);
-}
 
 std::string KillKey(int thread, int64_t number) {
   // Spread over the key space, so that compactions have work.
@@ -80,7 +70,7 @@ Options OptionsFor(const Mode& mode) {
 // The worker: writes until it is killed.
 int Work(const std::string& path, const std::string& progress_path,
          const Mode& mode) {
-  Progress* progress = MapProgress(progress_path);
+  Progress* progress = MapShared<Progress>(progress_path);
   std::unique_ptr<DB> db;
   Status s = DB::Open(OptionsFor(mode), path, &db);
   if (!s.ok()) {
@@ -137,7 +127,7 @@ TEST_P(KillTest, AllWritesThatReturnedAreThere) {
   TempDir dir;
   const std::string place = dir.Sub(mode.name);
   ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
-  Progress* progress = MapProgress(place + "/progress");
+  Progress* progress = MapShared<Progress>(place + "/progress");
   const int kills = EnvironmentInt("VARVE_KILLS", 20);
   for (int kill = 0; kill < kills; kill++) {
     SCOPED_TRACE("kill " + std::to_string(kill));

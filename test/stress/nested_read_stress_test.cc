@@ -14,7 +14,7 @@
 
 #include "test/testing/actor.h"
 #include "test/testing/comparators.h"
-#include "test/testing/read_stress.h"
+#include "test/testing/db/read_stress.h"
 
 namespace varve::test {
 namespace {

@@ -8,8 +8,7 @@
 // before the open began, or a later one; and it must stay the same while the
 // reader is open. VARVE_READER_SECONDS sets how long each case runs.
 
-#include <fcntl.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +17,7 @@
 #include <thread>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/machine/shared_memory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
 #include "test/testing/tools.h"
@@ -37,16 +37,6 @@ struct Progress {
   std::atomic<int64_t> opened;  // Times the database was opened.
   std::atomic<int64_t> failed;
 };
-
-Progress* MapProgress(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
-  if (fd < 0 || ftruncate(fd, sizeof(Progress)) != 0) abort();
-  void* memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
-                      MAP_SHARED, fd, 0);
-  close(fd);
-  if (memory == MAP_FAILED) abort();
-  return static_cast<Progress*>(memory);
-}
 
 std::string SlotKey(int64_t slot) { return Key(static_cast<int>(slot)); }
 std::string SlotValue(int64_t number) {
@@ -122,7 +112,7 @@ Options OptionsFor(const Mode& mode) {
 
 // The writer: goes on until it is killed.
 int Work(const Mode& mode, const std::string& place) {
-  Progress* const progress = MapProgress(place + "/progress");
+  Progress* const progress = MapShared<Progress>(place + "/progress");
   WriteOptions options;
   for (Rng rng(1);;) {
     std::unique_ptr<DB> db;
@@ -166,7 +156,7 @@ class ReadBesideWriterTest : public ::testing::TestWithParam<Mode> {
   void SetUp() override {
     place_ = dir_.Sub(GetParam().name);
     ASSERT_EQ(mkdir(place_.c_str(), 0755), 0);
-    progress_ = MapProgress(place_ + "/progress");
+    progress_ = MapShared<Progress>(place_ + "/progress");
     setenv(kWriterVariable, place_.c_str(), 1);
     writer_ = std::make_unique<RunningTool>(std::vector<std::string>{
         "/proc/self/exe", "--gtest_filter=BusyWriterTest.Work"});

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "test/testing/actor.h"
+#include "test/testing/db/read_stress.h"
 #include "test/testing/directory.h"
-#include "test/testing/read_stress.h"
 #include "test/testing/sanitizers.h"
 
 #if defined(VARVE_TEST_SANITIZED)

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "db/snapshot/snapshot_registry.h"
-#include "test/testing/read_stress.h"
+#include "test/testing/db/read_stress.h"
 #include "varve/read_transaction.h"
 
 namespace varve::test {

@@ -259,7 +259,7 @@ size_t TEST_RetiredCount() { return TheLimbo().Count(); }
 
 void TEST_DrainRetired() { TheLimbo().Drain(); }
 
-uint64_t HeavyBarrierCount() {
+uint64_t TEST_HeavyBarrierCount() {
   // relaxed: a count.
   return barrier_count.load(std::memory_order_relaxed);
 }

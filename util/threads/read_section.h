@@ -210,6 +210,6 @@ void TEST_DrainRetired();
 bool ReadSectionFenced();
 
 // How often HeavyBarrier has run.
-uint64_t HeavyBarrierCount();
+uint64_t TEST_HeavyBarrierCount();
 
 }  // namespace varve

@@ -26,7 +26,7 @@ class DbDescriptorsTest : public DbTestBase {
  protected:
   DbDescriptorsTest() {
     options_.block_cache = NewTestCache(0);  // Each read wants its file.
-    AblationOptions ablation = ChoicesOf(options_);
+    AblationOptions ablation = TEST_ChoicesOf(options_);
     ablation.table_open = {};  // The other form keeps files open.
     options_.experiment = NewExperiment(ablation);
     options_.compression = CompressionType::kNone;

@@ -73,7 +73,7 @@ TEST_F(DbMemoryTest, EachKindIsCountedAndComesBack) {
 }
 
 TEST_F(DbMemoryTest, AThreadThatHasEndedKeepsItsBalance) {
-  const bool atomic = !IsProduction(ChoicesOf(options_).memory_accounting);
+  const bool atomic = !IsProduction(TEST_ChoicesOf(options_).memory_accounting);
   // Atomic accounts of an earlier test would stay.
   SetMemoryAccountingAtomic(atomic);
   options_.block_cache = NewTestCache(8 << 20);

@@ -92,7 +92,8 @@ class DbMultiGetTest : public ::testing::Test {
     if (again.block_cache != nullptr) {
       CacheOptions cache;
       cache.capacity_bytes = options.block_cache->GetCapacity();
-      again.block_cache = NewBlockCache(ChoicesOf(options).block_cache, cache);
+      again.block_cache =
+          NewBlockCache(TEST_ChoicesOf(options).block_cache, cache);
     }
     ASSERT_TRUE(Ok(DB::OpenForReadOnly(again, path_, other)));
   }

@@ -77,9 +77,9 @@ class DbTraceTest : public DbTestBase {
 };
 
 TEST_F(DbTraceTest, ReadsShowTheirWork) {
-  if (!ChoicesOf(options_).ToString().empty() &&
-      ChoicesOf(options_).trace_clock == TraceClockMode() &&
-      ChoicesOf(options_).trace_collect == TraceCollectMode()) {
+  if (!TEST_ChoicesOf(options_).ToString().empty() &&
+      TEST_ChoicesOf(options_).trace_clock == TraceClockMode() &&
+      TEST_ChoicesOf(options_).trace_collect == TraceCollectMode()) {
     return;  // Other ways have other steps.
   }
   Open();
@@ -131,7 +131,7 @@ TEST_F(DbTraceTest, TableOpenShowsEachCallOfTheSystem) {
   Reopen();
   const std::string work = Work([&] { EXPECT_EQ(Get("a"), "1"); });
   const bool uncached =
-      ChoicesOf(options_).table_open == TableOpenMode::kUncached;
+      TEST_ChoicesOf(options_).table_open == TableOpenMode::kUncached;
   EXPECT_TRUE(Contains(work, uncached ? "table open(open file file read"
                                       : "table open(open file file read)"))
       << work;

@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "db/write/write_batch_internal.h"
-#include "table/cache/block_cache.h"
-#include "table/reader/table_cache.h"
+#include "test/testing/db/table_parts.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -64,23 +63,16 @@ class ColumnFamilyTest : public ::testing::Test {
   }
 
   Options options_ = TinyOptions();
-  const InternalKeyComparator comparator_{options_.comparator};
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
   Mutex mutex_;
-  TableReaderOptions table_options_ = [this] {
-    TableReaderOptions options;
-    options.comparator = &comparator_;
-    options.block_cache = static_cast<BlockCache*>(cache_.get());
-    return options;
-  }();
-  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
-                          10,    false,      nullptr};
-  VersionSet versions_{"/db",         env_.get(), &comparator_,
-                       &table_cache_, true,       &mutex_};
+  TableParts tables_{options_, env_.get()};
+  VersionSet versions_{
+      "/db", env_.get(), &tables_.comparator, &tables_.table_cache,
+      true,  &mutex_};
   int asked_to_free_ = 0;
-  ColumnFamily family_{&options_, &comparator_, env_.get(),
-                       nullptr,   &mutex_,      [this] { ++asked_to_free_; }};
+  ColumnFamily family_{&options_,  &tables_.comparator,
+                       env_.get(), nullptr,
+                       &mutex_,    [this] { ++asked_to_free_; }};
   SequenceNumber sequence_ = 0;
   uint64_t wal_ = 1;
 };

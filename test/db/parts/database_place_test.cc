@@ -24,7 +24,6 @@ class DatabasePlaceTest : public ::testing::Test {
 TEST_F(DatabasePlaceTest, IsHeldByOne) {
   DatabasePlace place(env_.get(), "/db");
   EXPECT_EQ(place.path(), "/db");
-  EXPECT_EQ(place.FileAt("x"), "/db/x");
   EXPECT_TRUE(Ok(place.Verify()));
   EXPECT_EQ(place.directory(), nullptr);
   ASSERT_TRUE(Ok(place.Open(false, true)));

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "env/file_names.h"
-#include "table/cache/block_cache.h"
+#include "test/testing/db/table_parts.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -38,17 +38,8 @@ class LeftoversTest : public ::testing::Test {
   }
 
   const Options options_ = TinyOptions();
-  const InternalKeyComparator comparator_{options_.comparator};
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
-  TableReaderOptions table_options_ = [this] {
-    TableReaderOptions options;
-    options.comparator = &comparator_;
-    options.block_cache = static_cast<BlockCache*>(cache_.get());
-    return options;
-  }();
-  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
-                          10,    false,      nullptr};
+  TableParts tables_{options_, env_.get()};
   DatabasePlace place_{env_.get(), "/db"};
 };
 
@@ -68,7 +59,7 @@ TEST_F(LeftoversTest, RemovesWhatIsNotLive) {
   live.log_number = 7;
   live.next_file_number = 12;
   live.foreign = {"000006.sst"};
-  RemoveLeftovers(place_, &table_cache_, nullptr, live);
+  RemoveLeftovers(place_, &tables_.table_cache, nullptr, live);
   std::vector<std::string> expected = kept;
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(Names(), expected);
@@ -78,7 +69,7 @@ TEST_F(LeftoversTest, RemovesAnUnknownTableThatIsDamaged) {
   Make("000012.sst");
   LiveFiles live;
   live.next_file_number = 12;
-  RemoveLeftovers(place_, &table_cache_, nullptr, live);
+  RemoveLeftovers(place_, &tables_.table_cache, nullptr, live);
   EXPECT_EQ(Names(), std::vector<std::string>{});
 }
 

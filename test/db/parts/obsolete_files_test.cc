@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "env/file_names.h"
-#include "table/cache/block_cache.h"
+#include "test/testing/db/table_parts.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -24,7 +24,7 @@ class ObsoleteFilesTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
     family_.SetVersions(&versions_);
-    obsolete_.SetTables(&versions_, &table_cache_);
+    obsolete_.SetTables(&versions_, &tables_.table_cache);
     MutexLock lock(&mutex_);
     ManifestState state;
     versions_.Initialize(&state, nullptr);
@@ -52,26 +52,18 @@ class ObsoleteFilesTest : public ::testing::Test {
   }
 
   const Options options_ = TinyOptions();
-  const InternalKeyComparator comparator_{options_.comparator};
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
   Mutex mutex_;
-  TableReaderOptions table_options_ = [this] {
-    TableReaderOptions options;
-    options.comparator = &comparator_;
-    options.block_cache = static_cast<BlockCache*>(cache_.get());
-    return options;
-  }();
-  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
-                          10,    false,      nullptr};
-  VersionSet versions_{"/db",         env_.get(), &comparator_,
-                       &table_cache_, true,       &mutex_};
+  TableParts tables_{options_, env_.get()};
+  VersionSet versions_{
+      "/db", env_.get(), &tables_.comparator, &tables_.table_cache,
+      true,  &mutex_};
   DatabasePlace place_{env_.get(), "/db"};
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   EventQueue events_{{}, &mutex_};
-  ColumnFamily family_{&options_, &comparator_, env_.get(),
-                       nullptr,   &mutex_,      [] {}};
+  ColumnFamily family_{
+      &options_, &tables_.comparator, env_.get(), nullptr, &mutex_, [] {}};
   ObsoleteFiles obsolete_{ObsoleteFiles::Parts{
       &place_, &wals_, &family_, &events_, &scheduler_, nullptr, &mutex_}};
 };

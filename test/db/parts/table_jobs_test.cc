@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "table/cache/block_cache.h"
+#include "test/testing/db/table_parts.h"
 #include "test/testing/db_helpers.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -25,9 +25,10 @@ class TableJobsTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
     family_.SetVersions(&versions_);
-    jobs_.SetTables(&versions_, &table_cache_);
-    *jobs_.output_context() = {"/db",        env_.get(), &options_,
-                               &comparator_, "id",       NewSessionIdentity()};
+    jobs_.SetTables(&versions_, &tables_.table_cache);
+    *jobs_.output_context() = {"/db",     env_.get(),
+                               &options_, &tables_.comparator,
+                               "id",      NewSessionIdentity()};
     MutexLock lock(&mutex_);
     ManifestState state;
     versions_.Initialize(&state, place_.directory());
@@ -63,27 +64,19 @@ class TableJobsTest : public ::testing::Test {
   }
 
   Options options_ = TinyOptions();
-  const InternalKeyComparator comparator_{options_.comparator};
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   const std::unique_ptr<FaultInjectionEnv> env_ =
       std::make_unique<FaultInjectionEnv>(memory_.get());
-  const std::shared_ptr<Cache> cache_ = NewTestCache(1 << 20);
   Mutex mutex_;
-  TableReaderOptions table_options_ = [this] {
-    TableReaderOptions options;
-    options.comparator = &comparator_;
-    options.block_cache = static_cast<BlockCache*>(cache_.get());
-    return options;
-  }();
-  TableCache table_cache_{"/db", env_.get(), FileOptions(), table_options_,
-                          10,    false,      nullptr};
-  VersionSet versions_{"/db",         env_.get(), &comparator_,
-                       &table_cache_, true,       &mutex_};
+  TableParts tables_{options_, env_.get()};
+  VersionSet versions_{
+      "/db", env_.get(), &tables_.comparator, &tables_.table_cache,
+      true,  &mutex_};
   DatabasePlace place_{env_.get(), "/db"};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   EventQueue events_{{}, &mutex_};
-  ColumnFamily family_{&options_, &comparator_, env_.get(),
-                       nullptr,   &mutex_,      [] {}};
+  ColumnFamily family_{
+      &options_, &tables_.comparator, env_.get(), nullptr, &mutex_, [] {}};
   TableJobs jobs_{TableJobs::Parts{&place_, &family_, &events_, &scheduler_,
                                    nullptr, nullptr, &mutex_}};
 };

@@ -15,6 +15,7 @@
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/hook_env.h"
 #include "util/threads/read_section.h"
 #include "varve/listener.h"
 
@@ -38,27 +39,6 @@ uint64_t LiveMemTableBytes() {
   MemoryByKind(kinds);
   return kinds[static_cast<int>(MemoryKind::kMemTable)].live();
 }
-
-// Calls a function before each call that makes or renames a file. Where that
-// returns an error, it is the call's.
-class HookEnv final : public EnvWrapper {
- public:
-  HookEnv() : EnvWrapper(Env::Default()) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = hook ? hook(path) : Status::OK();
-    if (!status.ok()) return status;
-    return target()->NewWritableFile(path, options, file);
-  }
-  Status RenameFile(const std::string& from, const std::string& to) override {
-    Status status = hook ? hook(from) : Status::OK();
-    if (!status.ok()) return status;
-    return target()->RenameFile(from, to);
-  }
-
-  std::function<Status(const std::string& path)> hook;
-};
 
 bool IsRecoveryTable(const std::string& path) {
   return path.ends_with(".dbtmp") && path.find("/000000.") == std::string::npos;
@@ -98,7 +78,7 @@ class RecoveryMemoryTest : public DbTestBase {
     return files;
   }
 
-  HookEnv env_;
+  HookEnv env_{true};
 };
 
 TEST_F(RecoveryMemoryTest, OneMemTableIsInMemoryAtATime) {

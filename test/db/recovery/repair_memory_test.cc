@@ -13,6 +13,7 @@
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/hook_env.h"
 #include "util/threads/read_section.h"
 
 namespace varve::test {
@@ -27,19 +28,6 @@ uint64_t LiveBytes() {
   return kinds[static_cast<int>(MemoryKind::kMemTable)].live() +
          kinds[static_cast<int>(MemoryKind::kIndexAndFilter)].live();
 }
-
-class HookEnv final : public EnvWrapper {
- public:
-  HookEnv() : EnvWrapper(Env::Default()) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = hook ? hook(path) : Status::OK();
-    if (!status.ok()) return status;
-    return target()->NewWritableFile(path, options, file);
-  }
-  std::function<Status(const std::string& path)> hook;
-};
 
 bool IsTemporary(const std::string& path) { return path.ends_with(".dbtmp"); }
 
@@ -100,7 +88,7 @@ class RepairMemoryTest : public DbTestBase {
     return peak;
   }
 
-  HookEnv env_;
+  HookEnv env_{false};
   int temporary_ = 0;
 };
 

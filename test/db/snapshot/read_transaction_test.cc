@@ -23,7 +23,7 @@
 #include "db/snapshot/snapshot_registry.h"
 #include "experimental/ablation_experiment.h"
 #include "test/testing/actor.h"
-#include "test/testing/read_stress.h"
+#include "test/testing/db/read_stress.h"
 #include "util/threads/read_section.h"
 
 namespace varve::test {
@@ -224,7 +224,7 @@ TEST_F(ReadTransactionTest, OutlivesTheThreadThatBeganIt) {
   Write("two");
   Churn();
   const std::string name =
-      IsProduction(ChoicesOf(options_).snapshots) ? "(ended)" : "(?)";
+      IsProduction(TEST_ChoicesOf(options_).snapshots) ? "(ended)" : "(?)";
   EXPECT_TRUE(Contains(Oldest(), name)) << Oldest();
   // Another thread gets the nodes, but not those that are in use.
   std::thread([&] {
@@ -274,7 +274,7 @@ TEST_F(ReadTransactionTest, ThousandsAreOutAndReleasedByAnyThread) {
 
 // A producer begins and a consumer ends: the producer finds its nodes again.
 TEST_F(ReadTransactionTest, NodesThatOthersReleaseAreUsedAgain) {
-  if (!IsProduction(ChoicesOf(options_).snapshots)) return;
+  if (!IsProduction(TEST_ChoicesOf(options_).snapshots)) return;
   std::set<const Snapshot*> nodes;
   Actor other;
   for (int i = 0; i < 500; i++) {
@@ -384,7 +384,7 @@ TEST_F(ReadTransactionTest, OldestSnapshotIsDescribed) {
   const std::string text = Oldest();
   EXPECT_TRUE(Contains(text, "sequence " + std::to_string(sequence) + ", age "))
       << text;
-  const bool named = IsProduction(ChoicesOf(options_).snapshots);
+  const bool named = IsProduction(TEST_ChoicesOf(options_).snapshots);
   EXPECT_TRUE(Contains(text, "thread " + std::to_string(thread_id) +
                                  (named ? " (old reader)" : " (?)")))
       << text;

@@ -85,22 +85,22 @@ TEST_F(ReadSectionTest, FreesBatchWhenNobodyIsInside) {
 }
 
 TEST_F(ReadSectionTest, PaysOneBarrierPerBatch) {
-  const uint64_t before = HeavyBarrierCount();
+  const uint64_t before = TEST_HeavyBarrierCount();
   RetireNew(10 * kBatch + 1);
-  EXPECT_EQ(HeavyBarrierCount() - before, 10u);
+  EXPECT_EQ(TEST_HeavyBarrierCount() - before, 10u);
   TEST_DrainRetired();
-  EXPECT_EQ(HeavyBarrierCount() - before, 11u);
+  EXPECT_EQ(TEST_HeavyBarrierCount() - before, 11u);
   TEST_DrainRetired();  // Nothing to do.
-  EXPECT_EQ(HeavyBarrierCount() - before, 11u);
+  EXPECT_EQ(TEST_HeavyBarrierCount() - before, 11u);
 }
 
 TEST_F(ReadSectionTest, FreesFewerThanABatchOnRequest) {
   RetireNew(3);
   FreeRetired();
   EXPECT_EQ(TEST_RetiredCount(), 0u);
-  const uint64_t barriers = HeavyBarrierCount();
+  const uint64_t barriers = TEST_HeavyBarrierCount();
   FreeRetired();  // Nothing to do.
-  EXPECT_EQ(HeavyBarrierCount(), barriers);
+  EXPECT_EQ(TEST_HeavyBarrierCount(), barriers);
   Actor reader;
   reader.Do(EnterHere);
   RetireNew(3);
@@ -304,13 +304,13 @@ TEST_F(ReadSectionTest, DrainWaitsForReader) {
   std::atomic<bool> left{false};
   RetireNew(3);
   reader.Do(EnterHere);
-  const uint64_t barriers = HeavyBarrierCount();
+  const uint64_t barriers = TEST_HeavyBarrierCount();
   drainer.Start([&left] {
     TEST_DrainRetired();
     EXPECT_TRUE(left);
     EXPECT_EQ(live_objects, 0);
   });
-  while (HeavyBarrierCount() == barriers) std::this_thread::yield();
+  while (TEST_HeavyBarrierCount() == barriers) std::this_thread::yield();
   reader.Do([&left] {
     left = true;
     ExitHere();

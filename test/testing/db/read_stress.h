@@ -15,24 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "test/testing/db/stress_threads.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
-
-// "<key>:<count>:" and as many x as the count says.
-inline std::string Value(const std::string& key, int count) {
-  return key + ":" + std::to_string(count) + ":" +
-         std::string(static_cast<size_t>(count % 100), 'x');
-}
-// The count, or -1 if the value was not made by Value(key, count).
-inline int CountIn(const std::string& key, const Slice& value) {
-  const std::string text = value.ToString();
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) return -1;
-  const int count = atoi(text.c_str() + colon + 1);
-  return text == Value(key, count) ? count : -1;
-}
 
 // Waits up to a second, the time that a database may take to let go of what
 // nobody reads any more.
@@ -201,34 +188,14 @@ inline void Fill(DB* db) {
   }
 }
 
-// A fixture whose block cache and open files are far too few, with threads that
-// go on for VARVE_STRESS_SECONDS.
-class ReadStressTestBase : public DbTestBase {
+// A fixture whose block cache and open files are far too few.
+class ReadStressTestBase : public StressTestBase {
  protected:
   void SetUp() override {
-    seed_ = TestSeed();
+    StressTestBase::SetUp();
     options_.filter_policy = NewBloomFilterPolicy(10);
     options_.block_cache = NewBlockCache(64 << 10);
     options_.max_open_files = 16;
-    end_ = std::chrono::steady_clock::now() +
-           std::chrono::milliseconds(1000 *
-                                     EnvironmentInt("VARVE_STRESS_SECONDS", 2));
-  }
-
-  // Until time is up or a test has failed.
-  bool GoesOn() const {
-    return std::chrono::steady_clock::now() < end_ && !HasFailure();
-  }
-  void Start(std::function<void(Rng*)> body) {
-    const uint64_t seed = seed_ + threads_.size() + 1;
-    threads_.emplace_back([this, body = std::move(body), seed] {
-      Rng rng(seed);
-      while (GoesOn()) body(&rng);
-    });
-  }
-  void JoinAll() {
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
   }
 
   std::unique_ptr<DB> OpenAnother(const std::string& name) {
@@ -236,10 +203,6 @@ class ReadStressTestBase : public DbTestBase {
     EXPECT_TRUE(Ok(DB::Open(options_, dir_.Sub(name), &db)));
     return db;
   }
-
-  uint64_t seed_ = 0;
-  std::chrono::steady_clock::time_point end_;
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace varve::test
