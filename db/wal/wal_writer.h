@@ -43,8 +43,9 @@ class Writer {
   Status AddRecord(const Slice& record, bool may_use_reserve = false) {
     return AddRecord(std::span<const Slice>(&record, 1), may_use_reserve);
   }
-  // Gives back the file's space behind its end. Call Flush first.
+  // Flushes, and gives back the space after the end of the file.
   void ReleaseSpace() {
+    if (!Flush().ok()) return;
     file_->Release();
     allocated_bytes_ = file_->Size();
   }
