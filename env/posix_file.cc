@@ -239,14 +239,7 @@ class PosixWritableFile final : public WritableFile {
     // In a child made by fork() the file is still the parent's to write and to
     // cut, and what is buffered here the parent writes as well.
     Status status = owner_ == getpid() ? Flush() : Status::OK();
-    // Gives back the preallocated space behind the end, and what was filled
-    // there. Kept, it would only cost room, so a failure is not worth an error.
-    if (std::max(allocated_end_, filled_end_) > written_bytes_ && status.ok() &&
-        owner_ == getpid()) {
-      const int ignored =
-          ftruncate(descriptor_, static_cast<off_t>(written_bytes_));
-      static_cast<void>(ignored);
-    }
+    if (status.ok()) Release();
     // On Linux the descriptor is gone even when close reports EINTR. Another
     // try could close somebody else's.
     if (close(descriptor_) != 0 && errno != EINTR && status.ok()) {
@@ -276,8 +269,10 @@ class PosixWritableFile final : public WritableFile {
   }
 
   void Release() override {
-    // In a child made by fork() the file may have been written to since.
+    // In a child made by fork() the file is the parent's, as in Close.
     if (descriptor_ < 0 || owner_ != getpid()) return;
+    if (std::max(allocated_end_, filled_end_) <= written_bytes_) return;
+    // A failure only wastes the space, so it is no error.
     if (ftruncate(descriptor_, static_cast<off_t>(written_bytes_)) != 0) return;
     allocated_end_ = written_bytes_;
     filled_end_ = written_bytes_;

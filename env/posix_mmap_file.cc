@@ -113,13 +113,19 @@ class PosixMmapFile final : public WritableFile {
     return status;
   }
 
-  // Makes the file longer, by zeros.
+  // Extends the file with zeros.
   Status Reserve(uint64_t offset, uint64_t length) override {
     if (!CheckUsable().ok() || offset + length <= file_bytes_) {
       return Status::OK();
     }
     const int error = Extend(offset + length);
-    // What else is wrong Append will find.
+    if (error != 0 && owner_ == getpid()) {
+      // Some of it may have been allocated.
+      const int ignored =
+          ftruncate(descriptor_, static_cast<off_t>(file_bytes_));
+      static_cast<void>(ignored);
+    }
+    // Append reports other errors.
     if (error != ENOSPC && error != EDQUOT) return Status::OK();
     return Error("allocate", error);
   }
@@ -127,8 +133,9 @@ class PosixMmapFile final : public WritableFile {
   void Release() override {
     // In a child made by fork() the file is the parent's, as in Close.
     if (!CheckUsable().ok() || owner_ != getpid()) return;
-    // Nothing is stored behind the end of the file: the pages of the window
-    // that lose their blocks are not touched until these are back.
+    // Nothing is stored after the end of the file, so the pages of the window
+    // that lose their blocks are not touched before the blocks are allocated
+    // again.
     if (ftruncate(descriptor_, static_cast<off_t>(size_)) == 0) {
       file_bytes_ = size_;
     }
@@ -170,7 +177,7 @@ class PosixMmapFile final : public WritableFile {
     return error;
   }
 
-  // Maps the window behind the last byte.
+  // Maps the window that follows the last byte.
   Status NextWindow() {
     char* const next = MapWindow(descriptor_, window_end_);
     if (next == nullptr) return Fail("mmap", errno);
@@ -194,7 +201,8 @@ class PosixMmapFile final : public WritableFile {
   char* window_;  // The last one.
   uint64_t window_end_ = kWindowBytes;
   uint64_t size_ = 0;  // Appended.
-  // The file's size, at least. All of it has blocks, and only there is stored.
+  // No more than the file's size. All bytes before it have blocks, and Append
+  // stores only there.
   uint64_t file_bytes_ = 0;
   uint64_t pushed_ = 0;
 };
