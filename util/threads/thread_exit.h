@@ -10,8 +10,8 @@
 
 namespace varve {
 
-// Has function(argument) called when the calling thread ends, the call that was
-// requested last first. A call may request further ones. REQUIRES: this
+// Calls function(argument) when the calling thread ends. Pending calls run in
+// the reverse order of their requests, and may request more. REQUIRES: this
 // function is not pending in the thread already; at most kMaxThreadExitCalls
 // are.
 void CallAtThreadExit(void (*function)(void*), void* argument);
