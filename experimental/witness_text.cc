@@ -22,7 +22,8 @@ std::string AblationExperiment::WitnessText(
   const auto add = [&](const char* field, uint64_t count) {
     out += field;
     out += '=';
-    out += choices.ValueName(field);
+    const char* const value = choices.ValueName(field);
+    out += value != nullptr ? value : "?";  // Made by a cast.
     out += ' ' + std::to_string(count) + '\n';
   };
   // The count of a field's variant that has no part of its own to ask.

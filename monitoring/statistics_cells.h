@@ -80,12 +80,13 @@ class StatisticsCellSets {
 
   virtual ~StatisticsCellSets() = default;
   virtual void Add(size_t cell, uint64_t count) = 0;
-  // Adds 1 to a bucket's cell, and to the pair of bounds what widens it.
+  // Raises the two cells from `bounds` on to at least value and ~value, then
+  // adds 1 to `cell`.
   virtual void Record(size_t bounds, size_t cell, uint64_t value) = 0;
-  // Calls function(set) for each, while none comes or goes.
+  // Calls function for each set. No set is added or removed during the call.
   virtual void ForEachSet(
       const std::function<void(const Cell*)>& function) const = 0;
-  // As those of Statistics.
+  // For Path, MemoryUsage and ReservedMemory of Statistics.
   virtual const char* Path() const = 0;
   virtual uint64_t used_bytes() const = 0;
   virtual uint64_t reserved_bytes() const = 0;

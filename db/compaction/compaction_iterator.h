@@ -47,7 +47,7 @@ class CompactionIterator {
   CompactionIterator& operator=(const CompactionIterator&) = delete;
 
   void SeekToFirst();
-  // To the first entry whose user key is at or behind this one.
+  // Moves to the first entry whose user key is at or after this one.
   void Seek(const Slice& user_key);
   bool Valid() const { return valid_; }
   void Next();
@@ -90,7 +90,7 @@ class CompactionIterator {
   // The oldest snapshot that sees the sequence number, or the number of the
   // present.
   SequenceNumber StripeOf(SequenceNumber sequence) const;
-  // The stripe behind that one. REQUIRES: it is a snapshot's.
+  // The stripe after that one. REQUIRES: it is a snapshot's.
   SequenceNumber NextStripe(SequenceNumber stripe) const;
   bool DeeperLevelMayHave(const Slice& user_key);
   // Whether a range deletion hides the version from all that see it.
@@ -100,13 +100,13 @@ class CompactionIterator {
   InternalIterator* const input_;
   const InternalKeyComparator* const comparator_;
   const std::vector<SequenceNumber> snapshots_;
-  std::optional<RangeTombstoneCursor>
-      tombstones_;  // Stands at the entry's key.
+  // At the entry's key.
+  std::optional<RangeTombstoneCursor> tombstones_;
   const Compaction* const compaction_;
   const std::atomic<bool>* const stop_;
 
   bool valid_ = false;
-  bool is_ahead_ = false;  // The input stands behind the entry already.
+  bool is_ahead_ = false;  // The input is already past the entry.
   bool starts_user_key_ = false;
   bool any_of_user_key_ = false;  // An entry of user_key_ was valid.
   Slice key_;

@@ -61,7 +61,7 @@ struct ManualRequest {
   int level = 0;
   int output_level = 0;
   UserKeyRange range;
-  // Only files that begin behind this internal key, if not null.
+  // Only files that begin after this internal key, if not null.
   const Slice* after = nullptr;
   // Only files with smaller numbers.
   uint64_t below_number = UINT64_MAX;
@@ -73,8 +73,5 @@ struct ManualRequest {
 std::unique_ptr<Compaction> PickManualCompaction(
     const CompactionPickerContext& context, const ManualRequest& request,
     bool* blocked);
-
-// Of max_background_jobs, at a time.
-int MaxCompactions(const Options& options);
 
 }  // namespace varve

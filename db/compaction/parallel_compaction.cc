@@ -79,7 +79,7 @@ std::vector<std::string> ChooseBoundaries(const Compaction& compaction,
 }
 
 // The inputs are removed afterwards, so what was not read of them would be
-// lost. More may be read: what stands behind a part is looked at for two.
+// lost. More may be read: what follows a part is looked at for two.
 Status CheckEntryCount(const TableOutputContext& context,
                        const CompactionJob& job, TableCache* table_cache,
                        uint64_t entries_read) {

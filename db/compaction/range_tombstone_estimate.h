@@ -47,7 +47,7 @@ class RangeTombstoneEstimate {
   // All of the file's keys that are before the range's end, or from its begin
   // on, are in it.
   bool BeginsBefore(const KeyRange& range, const FileMetaData& file) const;
-  bool EndsBehind(const KeyRange& range, const FileMetaData& file) const;
+  bool EndsAfter(const KeyRange& range, const FileMetaData& file) const;
   // Of one file, some of whose keys are in the range.
   uint64_t PartOf(const Version& version, const FileMetaData& file,
                   const KeyRange& range) const;

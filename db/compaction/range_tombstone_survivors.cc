@@ -57,7 +57,7 @@ std::vector<SequenceNumber> RangeTombstoneSurvivors::In(
     size_t interval, const std::vector<SequenceNumber>& snapshots,
     const Compaction* compaction) const {
   std::vector<SequenceNumber> result;
-  // No interval behind the last bound is covered: all pieces end by there.
+  // No interval after the last bound is covered: all pieces end by there.
   if (interval + 1 == tombstones_->IntervalCount()) return result;
   SequenceNumber last = 0;
   for (size_t i = 0; i <= snapshots.size(); ++i) {

@@ -32,7 +32,7 @@ class RangeTombstoneSurvivors {
                  const std::optional<Slice>& upper) const {
     return !Between(lower, upper).empty();
   }
-  // Adds to a table, behind its entries, what is left between the bounds.
+  // Adds to a table, after its entries, what is left between the bounds.
   void AddTo(const std::optional<Slice>& lower,
              const std::optional<Slice>& upper, TableOutput* output) const;
 

@@ -151,7 +151,7 @@ void TableOutput::AddRangeTombstone(const RangeTombstone& tombstone) {
   tombstone_estimate_.AddRange(tombstone.begin, tombstone.end);
 }
 
-void TableOutput::EstimateReach() {
+void TableOutput::EstimateHiddenBytes() {
   const Slice smallest = metadata_.smallest_user_key();
   const Slice largest = metadata_.largest_user_key();
   const UserKeyRange range{&smallest, &largest, metadata_.EndIsExclusive()};
@@ -180,7 +180,7 @@ Status TableOutput::Finish() {
        context_.comparator->Compare(tombstones_end_, metadata_.largest) > 0)) {
     metadata_.largest = tombstones_end_;
   }
-  if (version_ != nullptr) EstimateReach();
+  if (version_ != nullptr) EstimateHiddenBytes();
   if (context_.options->rate_limiter != nullptr) Charge(1);
   step.Next("table sync");
   if (status.ok() && context_.sync) status = file_->Sync();

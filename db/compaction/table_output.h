@@ -90,7 +90,7 @@ class TableOutput {
   void Charge(uint64_t least_bytes);
   void CountSequence(SequenceNumber sequence);
   // REQUIRES: the metadata has the range of keys.
-  void EstimateReach();
+  void EstimateHiddenBytes();
   Status CheckSize();
 
   const TableOutputContext& context_;

@@ -82,8 +82,6 @@ LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
   live.log_number = versions->log_number();
   live.next_file_number = next_file_number;
   live.foreign = std::move(foreign);
-  // They are found in the directory, if all that is not live is removed.
-  versions->obsolete_manifests()->clear();
   return live;
 }
 
@@ -139,6 +137,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                FilePool* file_pool)
     : options_(Sanitize(options)),
       read_only_(read_only),
+      renews_contexts_(ExperimentFlagsOf(options).renews_contexts),
       place_(options_.env, path),
       env_(place_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
@@ -341,6 +340,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   if (writes) {
     live = LiveFilesLocked(versions_.get(), next_file_number,
                            std::move(state->foreign_files));
+    // RemoveLeftovers finds them in the directory.
+    versions_->obsolete_manifests()->clear();
   }
   mutex_.Unlock();
   if (writes) RemoveLeftovers(place_, table_cache_.get(), &log_, live);
@@ -351,8 +352,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
       Env::Priority::kLow);
   // Flushes have threads of their own, so that no compaction is in their way;
   // and one more, for the freeing of what is obsolete.
-  env_->RaiseBackgroundThreads(
-      1 + std::max(1, options_.max_background_jobs / 4), Env::Priority::kHigh);
+  env_->RaiseBackgroundThreads(1 + MaxFlushes(options_), Env::Priority::kHigh);
   MaybeScheduleLocked();
   events_.DeliverLocked();
   return status;
@@ -372,11 +372,7 @@ bool DBImpl::IsEndingLocked() const {
 Status DBImpl::Close() {
   MutexLock lock(&mutex_);
   if (closed_) return close_status_;
-  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
-  if (inheritance_.is_inherited()) {
-    AbandonLocked();
-    return Status::OK();
-  }
+  if (AbandonInheritedLocked()) return Status::OK();
   // relaxed: calls of other threads have returned.
   if (live_iterators_.load(std::memory_order_relaxed) > 0) {
     return Status::Busy(
@@ -393,11 +389,7 @@ Status DBImpl::Close() {
 }
 
 Status DBImpl::CloseLocked() {
-  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
-  if (inheritance_.is_inherited()) {
-    AbandonLocked();
-    return Status::OK();
-  }
+  if (AbandonInheritedLocked()) return Status::OK();
   closed_ = true;
   scheduler_.SignalLocked();  // See Resume.
   Status status;
@@ -431,11 +423,13 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (scheduler_.JobsLocked() > 0 ||
-         family_.compactions().manual_count > 0 || obsolete_.running() > 0 ||
-         auto_resume_.is_running()) {
-    scheduler_.WaitLocked();
-  }
+  while (WorkRunsLocked() || auto_resume_.is_running()) scheduler_.WaitLocked();
+}
+
+// Returns whether a job, a call of CompactRange or a removal of files runs.
+bool DBImpl::WorkRunsLocked() const {
+  return scheduler_.JobsLocked() > 0 ||
+         family_.compactions().manual_count > 0 || obsolete_.running() > 0;
 }
 
 void DBImpl::InstallSuperVersionLocked() {

@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -32,15 +31,15 @@ namespace varve {
 
 struct CheckpointCut;
 struct CoveredTable;
-class IteratorContext;
 
 // Composes the parts of an open database. What a call does is in db_impl.cc
-// (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, and how an
-// error is got over), db_space.cc (a full device), db_background.cc (flush,
-// removal of files), db_compaction.cc and db_properties.cc.
+// (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs, recovery from
+// an error), db_space.cc (a full device), db_background.cc (flush, removal of
+// files), db_compaction.cc, db_checkpoint.cc and db_fork.cc.
 //
 // Locks: mutex_ guards everything that says so. It is not held during I/O on
-// tables, nor while a log is written or synced. The write queue gives one
+// tables, nor while a log is written or synced: the functions ...Locked that do
+// such work, or wait, release it and reacquire it. The write queue gives one
 // thread at a time, its leader, the right to touch the log and to switch
 // memtables: the one that is written to, and the newest log, change only under
 // mutex_ *and* the lead, and who has either may read them. The lead comes
@@ -111,14 +110,15 @@ class DBImpl final : public DB, private ForkWatch {
   bool IsClosed() VARVE_EXCLUDES(mutex_);
   bool IsEndingLocked() const VARVE_REQUIRES(mutex_);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
+  bool WorkRunsLocked() const VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
   // ---- After fork() (db_fork.cc) ----
   void InForkedChild() override;
   void TakeOverLocked(bool waits) VARVE_REQUIRES(mutex_);
-  // Returns the error that prevents writes.
   Status WritableLocked() VARVE_REQUIRES(mutex_);
   Status CheckWritable() VARVE_EXCLUDES(mutex_);
+  bool AbandonInheritedLocked() VARVE_REQUIRES(mutex_);
   void AbandonLocked() VARVE_REQUIRES(mutex_);
   void KeepAbandoned();
 
@@ -153,13 +153,12 @@ class DBImpl final : public DB, private ForkWatch {
   void UpdateGateLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Logs, flushes and errors (db_wal.cc) ----
-  // For the leader. All but the last release the mutex and reacquire it.
+  // For the leader, but for the last four.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
   Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status ResumeAsLeaderLocked() VARVE_REQUIRES(mutex_);
   bool JobsRunLocked() const VARVE_REQUIRES(mutex_);
-  // For any thread.
   Status AwaitFlushLocked(uint64_t target) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
   void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
@@ -169,6 +168,7 @@ class DBImpl final : public DB, private ForkWatch {
                                               WriteBatch* batch, Status status);
   bool TakesDeletionsLocked() const VARVE_REQUIRES(mutex_);
   Status AdmitDeletionLocked(bool* tried) VARVE_REQUIRES(mutex_);
+  Status TryResumeLocked() VARVE_REQUIRES(mutex_);
   Status ResumeIfFull();
   void TryToResume();
   void PauseCompactionsLocked(const Status& status) VARVE_REQUIRES(mutex_);
@@ -211,6 +211,7 @@ class DBImpl final : public DB, private ForkWatch {
   // But for the fields that SetOptions changes, guarded by mutex_.
   Options options_;
   const bool read_only_;
+  const bool renews_contexts_;  // See ExperimentFlags.
   DatabasePlace place_;
   Env* const env_;               // That of place_.
   StatisticsImpl* const stats_;  // May be null.

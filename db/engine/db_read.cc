@@ -13,7 +13,6 @@
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
-#include "util/base/experiment.h"
 #include "util/bytes/hash.h"
 #include "util/threads/witness.h"
 
@@ -316,8 +315,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
   }
   uint64_t bytes = 0;
-  const ContextLoan context(ContextKind::kMultiGet,
-                            ExperimentFlagsOf(options_).renews_contexts);
+  const ContextLoan context(ContextKind::kMultiGet, renews_contexts_);
   if (context.memory() == nullptr) CountWitness(Witness::kFreshContext);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), context.memory());
   SuperVersionCache::Read read = BeginRead(options);
@@ -377,7 +375,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
       TreeKey(*super_version, tombstones.get(), context_id_, options);
   parts.comparator = &comparator_;
   // What was not read of some table may be read the next time.
-  const bool fresh = ExperimentFlagsOf(options_).renews_contexts ||
+  const bool fresh = renews_contexts_ ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.context = IteratorContext::Take(fresh, key);
   if (parts.context->tree() == nullptr) {

@@ -12,7 +12,6 @@
 // by newer range deletions are removed by an edit of the MANIFEST alone. The
 // deletions may still be in memory, once the log that has them is synced.
 
-#include <algorithm>
 #include <vector>
 
 #include "db/engine/db_impl.h"
@@ -25,7 +24,7 @@ namespace varve {
 
 namespace {
 
-// A memtable that cannot be flushed takes so much more of deletions.
+// A memtable that cannot be flushed takes this much more, for deletions only.
 constexpr size_t kDeletionBytes = 1 << 20;
 
 }  // namespace
@@ -60,11 +59,16 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
   if (TakesDeletionsLocked()) return Status::OK();
   if (*tried || !background_error_.IsNoSpace()) return background_error_;
   *tried = true;
+  return TryResumeLocked();
+}
+
+// Calls Resume. Returns the error that still prevents writes. Releases the
+// mutex and reacquires it.
+Status DBImpl::TryResumeLocked() {
   mutex_.Unlock();
   Status status = Resume();
   mutex_.Lock();
-  if (status.ok() || background_error_.ok()) return status;
-  return background_error_;
+  return status.ok() || background_error_.ok() ? status : background_error_;
 }
 
 // For calls that may free space. Calls Resume if there was no space.
@@ -72,11 +76,7 @@ Status DBImpl::ResumeIfFull() {
   MutexLock lock(&mutex_);
   Status status = WritableLocked();
   if (!MayPass(status) || inheritance_.is_inherited()) return status;
-  mutex_.Unlock();
-  status = Resume();
-  mutex_.Lock();
-  if (status.ok() || background_error_.ok()) return status;
-  return background_error_;
+  return TryResumeLocked();
 }
 
 // Called after a compaction that found no space.
@@ -152,7 +152,7 @@ Status DBImpl::DropCovered(bool* dropped) {
   }
   RangeTombstoneCollector collector(&comparator_);
   for (const MemTable* memtable : memtables) {
-    // What was not logged a kill would take.
+    // A killed process loses deletions that are in no log.
     if (!memtable->has_unlogged()) collector.AddMemTable(*memtable);
   }
   Version* const version = versions_->current();
@@ -207,7 +207,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
       edit.deleted_files().size());
   InstallSuperVersionLocked();
   PurgeObsoleteLocked();
-  while (obsolete_.running() > 0) scheduler_.WaitLocked();
+  obsolete_.AwaitLocked();
   events_.DeliverLocked();
   return status;
 }

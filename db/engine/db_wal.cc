@@ -4,11 +4,9 @@
 // how an error is got over, which takes a new one.
 
 #include <algorithm>
-#include <vector>
 
 #include "db/engine/db_impl.h"
 #include "db/parts/usual_errors.h"
-#include "env/stopwatch.h"
 
 namespace varve {
 
@@ -159,7 +157,14 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
-  // That of a sync which nobody relied on; whoever comes next does.
+  {
+    // First: in a child made by fork() the directory's mutex may be held for
+    // ever.
+    MutexLock lock(&mutex_);
+    Status status = WritableLocked();
+    if (inheritance_.is_inherited()) return status;
+  }
+  // No caller relied on that sync, but the next one will.
   if (!place_.directory()->failure().ok()) {
     MutexLock lock(&mutex_);
     // Asked again: another Resume may just have forgiven it.
@@ -168,11 +173,6 @@ Status DBImpl::Resume() {
       SetBackgroundErrorLocked(failure, "a sync of the directory");
     }
     events_.DeliverLocked();
-  }
-  {
-    MutexLock lock(&mutex_);
-    Status status = WritableLocked();
-    if (inheritance_.is_inherited()) return status;
   }
   for (;;) {
     {
@@ -202,11 +202,11 @@ Status DBImpl::Resume() {
 // a failed sync is reported once, and the next one succeeds. So this requires
 // that no job runs. None starts while background_error_ is set.
 Status DBImpl::ResumeAsLeaderLocked() {
-  // Whoever met a failed sync of the directory has removed what it had made,
-  // but for the log.
+  // Jobs that met a failed sync of the directory have removed their outputs.
+  // The log is left.
   wals_.ForgiveDirectoryLocked(background_error_);
-  // Until its updates are in tables, and the MANIFEST says so, the log's end
-  // may be gone with a power cut, and the logs behind it would not count.
+  // Until its updates are in tables, and the MANIFEST says so, a power loss may
+  // take the log's end. The logs after it would then not be replayed.
   Status status;
   if (background_error_.IsNoSpace()) wals_.ReleaseSpaceLocked();
   if (wals_.has_failed() || !family_.memtable()->empty())

@@ -9,7 +9,7 @@
 
 namespace varve {
 
-// Of the structure's own type, so that its steps are inlined.
+// A template on the structure, so that its steps are inlined.
 template <typename Structure>
 class MemTableIterator final : public InternalIterator {
  public:
@@ -34,7 +34,8 @@ class MemTableIterator final : public InternalIterator {
   void SeekForPrev(const Slice& internal_key) override {
     iterator_.Seek(internal_key);
     if (!iterator_.Valid()) iterator_.SeekToLast();
-    // Not just one step: entries behind the key come meanwhile.
+    // One step back is not enough: other threads may have inserted entries
+    // after the key.
     while (iterator_.Valid() &&
            comparator_->Compare(EntryKey(iterator_.entry()), internal_key) >
                0) {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "table/block/internal_iterator.h"
+#include "util/base/experiment.h"
 #include "varve/slice.h"
 
 namespace varve {
@@ -22,7 +23,7 @@ class MemTableOrder {
  public:
   virtual ~MemTableOrder() = default;
 
-  // Room for an entry of so many bytes, to be filled and then inserted.
+  // Returns memory for an entry of this size, to be filled and then inserted.
   virtual char* AllocateEntry(size_t size) = 0;
   // REQUIRES: no entry with an equal internal key was inserted.
   virtual void Insert(const char* entry) = 0;
@@ -32,9 +33,5 @@ class MemTableOrder {
   virtual std::unique_ptr<InternalIterator> NewIterator(
       ContextMemory* memory) const = 0;
 };
-
-// `arena` is for the entries; both must outlive the result.
-using NewMemTableOrder = std::unique_ptr<MemTableOrder>(
-    const InternalKeyComparator* comparator, Arena* arena);
 
 }  // namespace varve

@@ -39,6 +39,11 @@ struct StallBounds {
 };
 StallBounds WriterBounds(const Options& options);
 
+// How max_background_jobs is divided: a quarter of them for flushes, and the
+// rest for compactions; at least one each.
+int MaxFlushes(const Options& options);
+int MaxCompactions(const Options& options);
+
 // InvalidArgument naming the first option that is out of its bounds or
 // contradicts another, after RaiseNumbers.
 Status CheckOptions(const Options& options);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "db/parts/background_scheduler.h"
 #include "db/parts/obsolete_files.h"
@@ -37,13 +38,14 @@ class AutoResume {
   // Starts the thread if it does not run. If there is no thread to be had, the
   // user has to call DB::Resume.
   void StartLocked();
-  // Until the database is closed, or nothing is to be resumed. The end of the
-  // thread is signalled by the scheduler.
+  // True until the database is closed or nothing is left to resume. The
+  // scheduler's waiters are woken at the end.
   bool is_running() const { return is_running_; }
 
  private:
   void Run();
-  // Waits until the next attempt, at most so long. False if none is needed.
+  // Waits until the next attempt, at most wait_us. Returns false if no further
+  // attempt is needed.
   bool AwaitLocked(uint64_t wait_us);
 
   Env* const env_;

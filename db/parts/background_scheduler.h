@@ -5,12 +5,12 @@
 // run, and what waits for their end.
 //
 // A job is queued until a thread begins it, and then runs until its
-// FinishLocked. Other databases' jobs may be in front of it for long, so one
-// that is still queued when its database closes is dropped: it will do nothing,
-// and touch nothing of the database, which may be gone by then. That is what
-// the gate is for, which outlives the database: a job that begins takes the
-// gate, then the DB mutex, and is counted as running before it gives either
-// back; who closes the gate knows that all others will find it closed.
+// FinishLocked. Jobs of other databases may be ahead of it for a long time, so
+// a job that is still queued when its database closes is dropped: it does
+// nothing and touches nothing of the database, which may have been freed. The
+// gate, which outlives the database, ensures this. A job takes the gate, then
+// the DB mutex, and is counted as running before it releases either. Once the
+// gate is closed, no further job begins.
 //
 // Thread-safety: guarded by the DB mutex, but for is_stopping.
 
@@ -39,7 +39,7 @@ class BackgroundScheduler final : private ForkWatch {
   Status ScheduleLocked(JobKind kind, std::function<void()> job);
   // A job of the kind has ended.
   void FinishLocked(JobKind kind);
-  // Those that are queued will do nothing. Gives the mutex back meanwhile.
+  // Drops the queued jobs. Releases the mutex and reacquires it.
   void DropQueuedLocked();
 
   // Of a kind, and of all.
@@ -53,7 +53,7 @@ class BackgroundScheduler final : private ForkWatch {
   // Waits until a job ends, or somebody says by SignalLocked that there is
   // something else to look at. Gives the mutex back meanwhile.
   void WaitLocked();
-  // For so long, about. False once the time is over.
+  // The same, for duration_us at most. Returns false when the time is over.
   bool WaitForLocked(uint64_t duration_us);
   void SignalLocked() { changed_.SignalAll(); }
 
@@ -64,7 +64,7 @@ class BackgroundScheduler final : private ForkWatch {
     stopping_.store(true, std::memory_order_relaxed);  // relaxed: as above.
     SignalLocked();
   }
-  // Whatever was stopped.
+  // Lets jobs begin again after StopLocked.
   void GoOnLocked() {
     stopping_.store(false, std::memory_order_relaxed);  // relaxed: as above.
   }
@@ -74,8 +74,8 @@ class BackgroundScheduler final : private ForkWatch {
   // The same, for what takes an atomic.
   const std::atomic<bool>* stop_flag() const { return &stopping_; }
 
-  // Those that there are were to be done by threads of the process that this
-  // one was forked from.
+  // In a child made by fork(): the threads that would run the jobs do not exist
+  // here.
   void ForgetJobsLocked() { counts_ = {}; }
 
  private:

@@ -6,7 +6,7 @@
 // be, and what its compactions are at. The tables are the current version of
 // the VersionSet, which it shares.
 //
-// It lies in DBImpl, by value: a read finds its SuperVersionCache without a
+// DBImpl holds it by value: a read finds its SuperVersionCache without a
 // load that depends on another.
 //
 // Thread-safety: what is called ...Locked, with the DB mutex held; what is said
@@ -114,8 +114,8 @@ class ColumnFamily final : private SuperVersionDisposer {
   // `next` is written to from now on. For the leader. `flush_runs`: whether a
   // flush is queued or runs.
   void SwitchLocked(MemTable* next, bool flush_runs);
-  // The oldest ones, so many, are in tables. After the next install they are to
-  // be given to RetireLocked.
+  // Removes and returns the `count` oldest ones, which are in tables. After the
+  // next install they must be passed to RetireLocked.
   std::vector<MemTable*> RemoveFlushedLocked(size_t count);
   void RetireLocked(const std::vector<MemTable*>& flushed);
   // What is to be freed, without the mutex.
@@ -156,7 +156,7 @@ class ColumnFamily final : private SuperVersionDisposer {
     gate_.store(kGateError, std::memory_order_relaxed);
   }
 
-  // For the leader: so many bytes of batches were written to the memtable.
+  // For the leader: counts batches that were written to the memtable.
   void CountWritten(uint64_t bytes, bool logged) {
     written_bytes_ += bytes;
     Add(&user_bytes_, bytes);
@@ -169,9 +169,9 @@ class ColumnFamily final : private SuperVersionDisposer {
   uint64_t logged_bytes() const {
     return logged_bytes_.load(std::memory_order_relaxed);  // relaxed: see Add.
   }
-  // For the leader: whether it is to look whether it has to pause.
+  // For the leader: whether to check if it must pause.
   bool PaceIsDue() const { return written_bytes_ >= pace_at_bytes_; }
-  // The next time after so many bytes.
+  // Makes it due again after this many bytes.
   void SetPaceLocked(uint64_t bytes) {
     pace_at_bytes_ = written_bytes_ + bytes;
   }
@@ -184,11 +184,12 @@ class ColumnFamily final : private SuperVersionDisposer {
   void SetLogFullLocked() { log_is_full_ = true; }
 
   const WriteStallState& stall() const { return stall_; }
-  // After a change of what writers are slowed down by; what that is now.
+  // To be called after a change of anything that slows writers down. Returns
+  // the amounts of unfinished work.
   WriteDebt UpdateStallLocked();
   // Why no one may write; kNone if they may.
   StallCause StopCauseLocked() const;
-  // What a writer of so many bytes has to sleep.
+  // Returns how long a writer of this many bytes has to sleep.
   uint64_t DelayMicrosLocked(uint64_t bytes);
   void CountStallLocked(StallCause cause, WritePressure pressure);
   void AddStallMicrosLocked(uint64_t micros);
@@ -199,7 +200,7 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   CompactionState& compactions() { return compactions_; }
   const CompactionState& compactions() const { return compactions_; }
-  // That the edit's tables are of so many flushes.
+  // Counts the edit's tables as written by this many flushes.
   void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
                           uint64_t micros);
 

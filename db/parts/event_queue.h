@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "util/base/mutex.h"
@@ -31,8 +32,11 @@ class EventQueue {
     if (HasListeners()) events_.push_back(std::move(event));
   }
 
-  // Tells all there are, unless another thread is about to. Gives the mutex
-  // back meanwhile. (The analysis cannot tell that mutex_ is the DB's.)
+  bool IsDeliveringLocked() const { return delivering_; }
+
+  // Delivers all events, unless another thread is delivering. Releases the
+  // mutex and reacquires it. (The analysis cannot tell that mutex_ is the
+  // DB's.)
   void DeliverLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     if (events_.empty() || delivering_) return;
     delivering_ = true;
@@ -47,7 +51,7 @@ class EventQueue {
     delivered_.SignalAll();
   }
 
-  // The same, and waits for the thread that is about to.
+  // Delivers all events, and waits for another thread that is delivering.
   void FinishLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     DeliverLocked();
     while (delivering_) delivered_.Wait(mutex_);

@@ -17,17 +17,16 @@
 
 namespace varve {
 
-// That a table was made, or, by the status, was not.
+// Adds the event that a table was created, or that this failed with `status`.
 void AddTableCreated(EventQueue* events, const std::string& db_path,
                      uint64_t number, uint64_t bytes, const Status& status);
-// The same of the tables of an edit.
+// Adds it for each table of the edit.
 void AddTablesCreated(EventQueue* events, const std::string& db_path,
                       const VersionEdit& edit, const Status& status);
-// A compaction as it is before it begins.
+// Describes a compaction before it runs.
 CompactionJobInfo DescribeCompaction(const Compaction& compaction,
                                      const std::string& db_path);
-// Tells the log and the listeners that writers are slowed down by something
-// else, or differently.
+// Reports a change of the stall state to the log and the listeners.
 void ReportStall(const std::string& db_path, const WriteStallState& before,
                  const WriteStallState& now, const WriteDebt& debt, Logger* log,
                  EventQueue* events);

@@ -38,9 +38,13 @@ class ObsoleteFiles {
   }
 
   bool AnyLocked() const;
-  // Removes them; gives the mutex back meanwhile.
+  // Removes them. May release the mutex and reacquire it.
   void RemoveLocked();
-  // Calls of RemoveLocked under way.
+  // Waits until no RemoveLocked runs. Releases the mutex and reacquires it.
+  void AwaitLocked() {
+    while (running_ > 0) parts_.scheduler->WaitLocked();
+  }
+  // Calls of RemoveLocked that run.
   int running() const { return running_; }
 
   // All files stay until as many calls of LetGoLocked.

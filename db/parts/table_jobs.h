@@ -3,9 +3,10 @@
 
 // The work of a flush and of a compaction: write tables, make their names
 // durable, and apply the edit that names them. When a job runs, what readers
-// see after it, and what its failure means, are for the caller. Thread-safety:
-// the functions called ...Locked, with the DB mutex held. They release it while
-// tables are written.
+// see after it, and what its failure means, are for the caller.
+//
+// Thread-safety: the functions called ...Locked, with the DB mutex held. They
+// release it while tables are written.
 
 #include <cstdint>
 #include <vector>

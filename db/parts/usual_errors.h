@@ -14,9 +14,9 @@ inline Status ReadOnlyError() {
   return Status::NotSupported("the database was opened for reading only");
 }
 
-// Whether the want that an error speaks of may end without anything being
-// repaired: a full device or quota, no descriptor left. The database then tries
-// to become writable by itself.
+// Whether the cause of an error may go away without a repair: a full device or
+// quota, no free descriptor. The database then tries to become writable by
+// itself.
 inline bool MayPass(const Status& status) {
   return status.IsNoSpace() || IsOutOfDescriptors(status);
 }

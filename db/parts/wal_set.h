@@ -43,7 +43,7 @@ class WalSet {
     std::shared_ptr<wal::Writer> writer;
     bool synced = false;  // Whole; the newest one never is.
   };
-  // A log to come behind the newest.
+  // A log that is to follow the newest.
   struct Next {
     Status status;
     bool newest_is_whole = false;  // All of it is with the operating system.
@@ -104,7 +104,7 @@ class WalSet {
   // The directory is synced again after a failure: logs whose names may be lost
   // fail with that error.
   void ForgiveDirectoryLocked(const Status& error);
-  // Gives back what was allocated behind the ends of logs.
+  // Gives back the space that was allocated after the ends of the logs.
   void ReleaseSpaceLocked();
 
   bool EmptyLocked() const { return wals_.empty(); }

@@ -145,9 +145,10 @@ class SnapshotRegistry final : public SlotOwner {
     SuperVersion* pin = nullptr;
   };
 
-  // Deletes itself: see Close. `is_list`: snapshots are in a list under
+  // Deletes itself: see Close. `lists_snapshots`: they are in a list under
   // `mutex`, which is the DB's (snapshots=mutex).
-  SnapshotRegistry(bool is_list, Mutex* mutex, SuperVersionDisposer* disposer);
+  SnapshotRegistry(bool lists_snapshots, Mutex* mutex,
+                   SuperVersionDisposer* disposer);
   SnapshotRegistry(const SnapshotRegistry&) = delete;
   SnapshotRegistry& operator=(const SnapshotRegistry&) = delete;
 
@@ -159,18 +160,19 @@ class SnapshotRegistry final : public SlotOwner {
 
   // A snapshot of now, with or without a pin. To be given back to Release.
   SnapshotImpl* Take(bool pinned) {
-    if (is_list_) [[unlikely]]
-      return TakeListed(pinned);
     ThreadRecord* const record = CurrentThreadRecord();
     SnapshotThread* mine = ThreadOf(record);
-    if (mine == nullptr || mine->free == nullptr) [[unlikely]]
+    if (mine == nullptr || mine->free == nullptr) [[unlikely]] {
+      // Threads have no nodes then.
+      if (lists_snapshots_) return TakeListed(pinned);
       mine = MakeFree(record);
+    }
     return TakeFree(record, mine, pinned);
   }
 
   // By any thread, once, with no read at the snapshot under way.
   void Release(SnapshotImpl* node) {
-    if (is_list_) [[unlikely]] {
+    if (lists_snapshots_) [[unlikely]] {
       ReleaseListed(node);
       return;
     }
@@ -221,8 +223,8 @@ class SnapshotRegistry final : public SlotOwner {
     return is_closed_.load(std::memory_order_relaxed);
   }
 
-  // How often the mode's own way was gone: a thread's nodes given to it, or
-  // the mutex taken.
+  // Counts what only this variant does: nodes that were given to a thread, or
+  // acquisitions of the mutex.
   uint64_t WitnessCount() const {
     // relaxed: a statistic.
     return witness_count_.load(std::memory_order_relaxed);
@@ -288,7 +290,7 @@ class SnapshotRegistry final : public SlotOwner {
   }
 
   // Immutable after SetLastSequence.
-  const bool is_list_;
+  const bool lists_snapshots_;
   Mutex* const db_mutex_;
   SuperVersionDisposer* const disposer_;
   const std::atomic<SequenceNumber>* last_sequence_ = nullptr;

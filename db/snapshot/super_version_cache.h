@@ -54,19 +54,16 @@ class SuperVersionCache final : public SlotOwner {
   Read Begin() {
     ThreadRecord* const record = CurrentThreadRecord();
     ReadSection::Enter(record);
-    if (!locks_reads_) [[likely]] {
-      ThreadSlot* const slot = SlotOf(record, slot_id_);
-      // relaxed, both: see T12 in util/threads/thread_slots.h.
-      if (slot->number.load(std::memory_order_relaxed) ==
-          current_number_.load(std::memory_order_relaxed)) [[likely]] {
-        // relaxed: this thread stored it.
-        auto* const pointer = static_cast<SuperVersion*>(
-            slot->pointer.load(std::memory_order_relaxed));
-        return Read{pointer, record, false};
-      }
-      return BeginStale(record, slot);
+    ThreadSlot* const slot = SlotOf(record, slot_id_);
+    // relaxed, both: see T12 in util/threads/thread_slots.h.
+    if (slot->number.load(std::memory_order_relaxed) ==
+        current_number_.load(std::memory_order_relaxed)) [[likely]] {
+      // relaxed: this thread stored it.
+      auto* const pointer = static_cast<SuperVersion*>(
+          slot->pointer.load(std::memory_order_relaxed));
+      return Read{pointer, record, false};
     }
-    return Read{Reference(), record, true};
+    return BeginStale(record, slot);
   }
 
   // The same from what a read transaction has pinned.
@@ -108,12 +105,12 @@ class SuperVersionCache final : public SlotOwner {
     // relaxed: a statistic.
     return locked_acquires_.load(std::memory_order_relaxed);
   }
-  // How often the mode's own way was gone: a slot filled, or the mutex taken
-  // for a read.
+  // Counts what only this variant does: slots that were filled, or, if it locks
+  // reads, acquisitions of the mutex.
   uint64_t WitnessCount() const {
     // relaxed: a statistic.
-    return !locks_reads_ ? filled_slots_.load(std::memory_order_relaxed)
-                         : LockedAcquires();
+    return locks_reads_ ? LockedAcquires()
+                        : filled_slots_.load(std::memory_order_relaxed);
   }
 
   void ReleaseSlotPointer(void* pointer) override {

@@ -48,7 +48,7 @@ struct ManifestState {
            (number == prev_log_number && number != 0);
   }
 
-  // Of a log before that one: whether RocksDB is not done with it.
+  // For a log before FirstLogNumber(): whether RocksDB still needs it.
   bool KeepsLog(uint64_t number) const {
     return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;
   }

@@ -24,12 +24,11 @@ class RangeTombstoneCollector {
   RangeTombstoneCollector(const RangeTombstoneCollector&) = delete;
   RangeTombstoneCollector& operator=(const RangeTombstoneCollector&) = delete;
 
-  // The memtable's, all that there are now.
+  // Adds all deletions that the memtable has now.
   void AddMemTable(const MemTable& memtable);
-  // A table's, clipped to the keys that the MANIFEST
-  // gives to it: beyond them they may meet keys of which compaction has
-  // dropped the sequence numbers. The table is opened unless it is known to
-  // have none.
+  // Adds a table's deletions, clipped to the key range that the MANIFEST gives
+  // it. Outside of that range a deletion could hide keys whose sequence numbers
+  // a compaction has dropped. Opens the table unless it is known to have none.
   Status AddFile(TableCache* table_cache, const FileMetaData& file);
 
   // Null if there are none. The collector is then empty.

@@ -235,7 +235,9 @@ inline const FileMetaData* Version::NextFile(const TableLookup& lookup,
   if (cursor->level == 0) {
     const auto& level0 = levels_[0];
     if (cursor->index == 0 && !level0.empty()) {
-      uint64_t prefix = 0;  // The cursor's members stay in registers so.
+      // A local: the cursor stays in registers as long as no address of its
+      // members is taken.
+      uint64_t prefix = 0;
       if (!Level0Prefix(lookup.user_key, &prefix)) {
         cursor->index = level0.size();
       }

@@ -108,8 +108,8 @@ class Version {
   struct MultiLookup {
     // Set by the caller.
     TableLookup lookup;
-    LookupResult result;
-    // Set by MultiGet.
+    LookupResult result;  // The target.
+    // Set by MultiGet, as is the rest of result.
     Status status;
     // Where it has got to.
     FileCursor cursor;
@@ -170,9 +170,11 @@ class Version {
                             uint64_t enough) const;
   // The one file of a level above 0 that may have the key, or null.
   const FileMetaData* FileWith(int level, const TableLookup& lookup) const;
-  // Sets *prefix, the key's. False if no file of level 0 can have the key.
+  // Sets *prefix if level 0 has prefixes. Returns false if no file of level 0
+  // can have the key. REQUIRES: level 0 is not empty.
   bool Level0Prefix(const Slice& user_key, uint64_t* prefix) const;
-  // Whether one of them may have it.
+  // Returns whether file `index` of level 0 may have the key. `prefix` is from
+  // Level0Prefix.
   bool Level0Has(size_t index, const Slice& user_key, uint64_t prefix) const;
   // The next file that may have the key, newest first, or null. Moves the
   // cursor on.

@@ -144,8 +144,8 @@ class VARVE_EXPORT WritableFile {
   // cannot be told.
   virtual Status Reserve(uint64_t offset, uint64_t length);
 
-  // Gives back the space behind the last byte that was appended, which Allocate
-  // and Reserve asked for. A hint. Call Flush first: what is buffered may need
+  // Gives back the space after the last byte that was appended, which Allocate
+  // and Reserve requested. A hint. Call Flush first: buffered bytes may need
   // the space.
   virtual void Release();
 

@@ -85,8 +85,8 @@ class BlockCache : public Cache {
   // pinned go when they are released.
   virtual void EraseTable(uint64_t table_id, BlockSlots slots) = 0;
 
-  // How often it did what only it does, to tell it from another kind: blocks
-  // put into slots here.
+  // Counts the steps that only this kind of cache takes, so that a measurement
+  // can tell which one ran.
   virtual uint64_t WitnessCount() const = 0;
 
   // A number for a table, which no other that uses this cache has.

@@ -137,7 +137,9 @@ class Table {
   // obey them; iterators do not.
   const RangeTombstoneSet* tombstones() const { return core_.tombstones.get(); }
   // Bytes of memory for index, filter and the rest, without cached blocks.
-  size_t ApproximateMemoryUsage() const;
+  size_t ApproximateMemoryUsage() const {
+    return core_.ApproximateMemoryUsage();
+  }
 
  private:
   Table() = default;

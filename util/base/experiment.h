@@ -24,6 +24,11 @@ class SnapshotRegistry;
 class StatisticsImpl;
 class SuperVersionCache;
 
+// Creates what orders a memtable. `arena` is for the entries. Both must outlive
+// the result.
+using NewMemTableOrder = std::unique_ptr<MemTableOrder>(
+    const InternalKeyComparator* comparator, Arena* arena);
+
 // Parts of a database that count the steps of their variants themselves.
 struct WitnessSources {
   const SuperVersionCache& super_versions;
@@ -51,7 +56,8 @@ struct ExperimentFlags {
   bool folds_by_unicode = false;
   // A catalog looks up each name under its mutex (CatalogImpl).
   bool folds_names = false;
-  // Tables are opened as if nothing were known (FileOptions::uncached_open).
+  // Tables are opened without what is known of their files
+  // (FileOptions::uncached_open).
   bool opens_uncached = false;
   // The process's (tsc_clock.h, trace_collector.h).
   TraceClockMode trace_clock = {};
@@ -72,8 +78,7 @@ struct Experiment {
       nullptr;
   std::shared_ptr<Statistics> (*new_statistics)(
       const StatisticsOptions& options) = nullptr;
-  std::unique_ptr<MemTableOrder> (*new_memtable_order)(
-      const InternalKeyComparator* comparator, Arena* arena) = nullptr;
+  NewMemTableOrder* new_memtable_order = nullptr;
 };
 
 inline constexpr ExperimentFlags kNoExperiment;
@@ -84,7 +89,7 @@ inline const ExperimentFlags& ExperimentFlagsOf(const Options& options) {
 }
 
 // What orders the memtables; null for the production form.
-inline auto MemTableOrderOf(const Options& options) {
+inline NewMemTableOrder* MemTableOrderOf(const Options& options) {
   return options.experiment == nullptr ? nullptr
                                        : options.experiment->new_memtable_order;
 }

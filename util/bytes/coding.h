@@ -67,8 +67,7 @@ constexpr size_t VarintLength(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// Maps unsigned values to those of either sign: 0, 1, 2, 3, ... become
-// 0, -1, 1, -2, ...
+// Decodes zigzag: 0, 1, 2, 3, ... become 0, -1, 1, -2, ...
 constexpr int64_t ZigZagDecode(uint64_t value) {
   return static_cast<int64_t>((value >> 1) ^ (0 - (value & 1)));
 }

@@ -69,9 +69,9 @@
 //      outermost T5 goes on.
 // Freshness and progress
 //   A section may see what was unlinked just before it began. Nobody waits for
-//   a reader but TEST_DrainRetired(); a reader that stays inside keeps all that
-//   is retired meanwhile. Fewer than 64 objects stay in limbo until more come,
-//   or until FreeRetired() or TEST_DrainRetired().
+//   a reader but TEST_DrainRetired(). A reader that stays inside keeps all
+//   objects that are retired before it leaves. Fewer than 64 objects stay in
+//   limbo until more come, or until FreeRetired() or TEST_DrainRetired().
 // Reclamation
 //   Of objects: T5. Records are never freed; nothing here is destroyed at the
 //   end of the process.
