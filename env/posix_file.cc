@@ -240,14 +240,7 @@ class PosixWritableFile final : public WritableFile {
     // In a child created by fork() only the parent may write and truncate the
     // file. It also writes the data that are buffered here.
     Status status = owner_ == getpid() ? Flush() : Status::OK();
-    // Frees the preallocated and zero-filled space after the end. If that
-    // fails, it only costs space, so no error is returned.
-    if (std::max(allocated_end_, filled_end_) > written_bytes_ && status.ok() &&
-        owner_ == getpid()) {
-      const int ignored =
-          ftruncate(descriptor_, static_cast<off_t>(written_bytes_));
-      static_cast<void>(ignored);
-    }
+    if (status.ok()) Release();
     // On Linux the descriptor is closed even if close reports EINTR. A second
     // close could close another thread's descriptor.
     if (close(descriptor_) != 0 && errno != EINTR && status.ok()) {
@@ -279,6 +272,8 @@ class PosixWritableFile final : public WritableFile {
   void Release() override {
     // In a child created by fork() the parent may have written since.
     if (descriptor_ < 0 || owner_ != getpid()) return;
+    if (std::max(allocated_end_, filled_end_) <= written_bytes_) return;
+    // A failure only wastes the space, so it is no error.
     if (ftruncate(descriptor_, static_cast<off_t>(written_bytes_)) != 0) return;
     allocated_end_ = written_bytes_;
     filled_end_ = written_bytes_;

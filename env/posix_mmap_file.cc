@@ -118,7 +118,13 @@ class PosixMmapFile final : public WritableFile {
       return Status::OK();
     }
     const int error = Extend(offset + length);
-    // Append reports any other error.
+    if (error != 0 && owner_ == getpid()) {
+      // Some of it may have been allocated.
+      const int ignored =
+          ftruncate(descriptor_, static_cast<off_t>(file_bytes_));
+      static_cast<void>(ignored);
+    }
+    // Append reports other errors.
     if (error != ENOSPC && error != EDQUOT) return Status::OK();
     return Error("allocate", error);
   }

@@ -21,6 +21,23 @@ std::shared_ptr<Statistics> NewStatistics(const StatisticsOptions& options) {
                                           std::make_unique<CellSets>());
 }
 
+// Null: the production form.
+decltype(Experiment::new_block_cache) FactoryOf(BlockCacheMode mode) {
+  return mode == BlockCacheMode::kHash ? &NewHashBlockCache : nullptr;
+}
+
+decltype(Experiment::new_statistics) FactoryOf(StatisticsMode mode) {
+  switch (mode) {
+    case StatisticsMode::kPerCpu:
+      return nullptr;
+    case StatisticsMode::kGlobal:
+      return &NewStatistics<GlobalStatisticsCells>;
+    case StatisticsMode::kThread:
+      return &NewStatistics<ThreadStatisticsCells>;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 AblationExperiment::AblationExperiment(const AblationOptions& the_choices)
@@ -36,14 +53,8 @@ AblationExperiment::AblationExperiment(const AblationOptions& the_choices)
   flags.opens_uncached = !IsProduction(choices.table_open);
   flags.trace_clock = choices.trace_clock;
   flags.trace_collect = choices.trace_collect;
-  if (choices.block_cache == BlockCacheMode::kHash) {
-    new_block_cache = &NewHashBlockCache;
-  }
-  if (choices.statistics == StatisticsMode::kGlobal) {
-    new_statistics = &NewStatistics<GlobalStatisticsCells>;
-  } else if (choices.statistics == StatisticsMode::kThread) {
-    new_statistics = &NewStatistics<ThreadStatisticsCells>;
-  }
+  new_block_cache = FactoryOf(choices.block_cache);
+  new_statistics = FactoryOf(choices.statistics);
   if (choices.memtable == MemTableMode::kSkipList) {
     new_memtable_order = &NewSkipListOrder;
   }
@@ -56,21 +67,14 @@ std::shared_ptr<const Experiment> NewExperiment(
 
 std::shared_ptr<Cache> NewBlockCache(BlockCacheMode mode,
                                      const CacheOptions& options) {
-  return mode == BlockCacheMode::kHash ? NewHashBlockCache(options)
-                                       : NewBlockCache(options);
+  const auto create = FactoryOf(mode);
+  return create != nullptr ? create(options) : NewBlockCache(options);
 }
 
 std::shared_ptr<Statistics> CreateDBStatistics(
     StatisticsMode mode, const StatisticsOptions& options) {
-  switch (mode) {
-    case StatisticsMode::kPerCpu:
-      break;
-    case StatisticsMode::kGlobal:
-      return NewStatistics<GlobalStatisticsCells>(options);
-    case StatisticsMode::kThread:
-      return NewStatistics<ThreadStatisticsCells>(options);
-  }
-  return CreateDBStatistics(options);
+  const auto create = FactoryOf(mode);
+  return create != nullptr ? create(options) : CreateDBStatistics(options);
 }
 
 }  // namespace varve

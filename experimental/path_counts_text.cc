@@ -22,7 +22,8 @@ std::string AblationExperiment::PathCountsText(
   const auto add = [&](const char* field, uint64_t count) {
     out += field;
     out += '=';
-    out += choices.ValueName(field);
+    const char* const value = choices.ValueName(field);
+    out += value != nullptr ? value : "?";  // Made by a cast.
     out += ' ' + std::to_string(count) + '\n';
   };
   // Returns the count of a variant that has no component of its own to ask.

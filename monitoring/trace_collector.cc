@@ -202,7 +202,7 @@ void TraceCollector::FinishTrace(SpanQueue* queue) {
     queue->count_ = 0;
     return;
   }
-  if (queue->collect_ == TraceCollectMode()) [[likely]] {
+  if (queue->collect_ == TraceCollectMode::kThreadLocal) [[likely]] {
     // relaxed: this thread stores it.
     SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
     // relaxed: as above. T1, release: pairs with the acquire in Export.
@@ -320,8 +320,12 @@ Status TraceCollector::Start(const trace::TraceOptions& options) {
       std::max<size_t>(options.buffer_bytes / sizeof(SpanChunk), 16),
       std::memory_order_relaxed);
   MutexLock lock(&mutex_);
-  settings.collect = session_collect_ = collect_mode_;
-  if (settings.collect == TraceCollectMode::kChannel) channel_.Allocate();
+  settings.collect = collect_mode_;
+  if (settings.collect != TraceCollectMode::kThreadLocal) any_loose_ = true;
+  if (settings.collect == TraceCollectMode::kChannel) {
+    channel_.Allocate();
+    channel_made_ = true;
+  }
   settings.epoch = ++last_epoch_;
   settings_ = settings;
   stopping_ = false;
@@ -437,10 +441,12 @@ void TraceCollector::Run() {
   uint64_t exported_ms = NowMs();
   bool busy = false;  // More may have come into the channel already.
   for (;;) {
+    TraceCollectMode collect;
     {
       MutexLock lock(&mutex_);
+      collect = settings_.collect;
       if (!stopping_ && !busy) {
-        const bool loose = settings_.collect != TraceCollectMode();
+        const bool loose = collect != TraceCollectMode::kThreadLocal;
         wake_.WaitFor(&mutex_, loose ? kLookForLooseUs : kLookUs);
       }
       if (stopping_) return;
@@ -455,8 +461,8 @@ void TraceCollector::Run() {
     } else {
       const size_t before = unfinished_.size();
       TakeHandedOver();
-      busy = session_collect_ == TraceCollectMode::kChannel &&
-             unfinished_.size() > before;
+      busy =
+          collect == TraceCollectMode::kChannel && unfinished_.size() > before;
       const uint64_t used =
           Read(chunks_waiting_) + unfinished_.size() / SpanChunk::kRecords;
       if (used > Read(max_chunks_) / 2) Drain(false);
@@ -470,18 +476,17 @@ void TraceCollector::TakeHandedOver() {
   const auto end = static_cast<std::ptrdiff_t>(full_.size());
   for (; chunk != nullptr; chunk = chunk->next) full_.push_back(chunk);
   std::reverse(full_.begin() + end, full_.end());  // Oldest first.
-  if (session_collect_ != TraceCollectMode()) TakeLoose();
+  if (any_loose_) TakeLoose();
 }
 
 void TraceCollector::TakeLoose() {
-  if (session_collect_ == TraceCollectMode::kMutex) {
+  {
     MutexLock lock(&loose_mutex_);
     unfinished_.insert(unfinished_.end(), loose_.begin(), loose_.end());
     loose_.clear();
-    return;
   }
   LooseSpan span;
-  while (channel_.Receive(&span)) unfinished_.push_back(span);
+  while (channel_made_ && channel_.Receive(&span)) unfinished_.push_back(span);
 }
 
 void TraceCollector::Drain(bool everything) {
@@ -501,7 +506,7 @@ void TraceCollector::Drain(bool everything) {
     chunks_waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   full_.clear();
-  ExportLoose();
+  ExportLoose(epoch);
   if (!everything) return;
   // acquire: pairs with the release in OwnQueue.
   SpanQueue* queue = queues_.load(std::memory_order_acquire);
@@ -544,7 +549,12 @@ void TraceCollector::Export(SpanChunk* chunk, uint32_t epoch) {
   trace::internal::SinkCalls::Add(sink_.get(), records_);
 }
 
-void TraceCollector::ExportLoose() {
+void TraceCollector::ExportLoose(uint32_t epoch) {
+  // Also a trace's spans that come after others of it: one by one.
+  CountDrop(SpanDrop::kLate,
+            std::erase_if(unfinished_, [epoch](const LooseSpan& span) {
+              return span.epoch != epoch;
+            }));
   if (unfinished_.empty()) return;
   // Sorts the spans by trace. A trace's spans arrive in order, between the
   // spans of other threads.

@@ -200,7 +200,7 @@ class TraceCollector {
   // Takes the spans of the modes that collect span by span.
   void TakeLoose() VARVE_REQUIRES(drain_mutex_);
   void Export(SpanChunk* chunk, uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
-  void ExportLoose() VARVE_REQUIRES(drain_mutex_);
+  void ExportLoose(uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
   void FreeChunk(SpanChunk* chunk);
 
   // Atomic.
@@ -224,7 +224,10 @@ class TraceCollector {
   uint32_t export_interval_ms_ VARVE_GUARDED_BY(drain_mutex_) = 0;
   ClockAnchor session_anchor_ VARVE_GUARDED_BY(drain_mutex_);
   ClockKind session_kind_ VARVE_GUARDED_BY(drain_mutex_) = ClockKind::kSteady;
-  TraceCollectMode session_collect_ VARVE_GUARDED_BY(drain_mutex_) = {};
+  // Whether a session has collected span by span, and whether through the
+  // channel. Late spans of one may come in a later session of another mode.
+  bool any_loose_ VARVE_GUARDED_BY(drain_mutex_) = false;
+  bool channel_made_ VARVE_GUARDED_BY(drain_mutex_) = false;
   pthread_t thread_ = {};  // While there is a sink.
 
   // Held only briefly.

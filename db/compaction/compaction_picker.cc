@@ -480,9 +480,4 @@ std::unique_ptr<Compaction> PickManualCompaction(
   return c;
 }
 
-int MaxCompactions(const Options& options) {
-  const int jobs = options.max_background_jobs;
-  return std::max(1, jobs - std::max(1, jobs / 4));
-}
-
 }  // namespace varve

@@ -76,7 +76,4 @@ std::unique_ptr<Compaction> PickManualCompaction(
     const CompactionPickerContext& context, const ManualRequest& request,
     bool* blocked);
 
-// Returns how many of max_background_jobs may be compactions.
-int MaxCompactions(const Options& options);
-
 }  // namespace varve

@@ -54,7 +54,7 @@ uint64_t RangeTombstoneEstimate::BytesOfLevel(
          i < files.size() &&
          comparator_.CompareUser(files[i]->smallest_user_key(), range.end) < 0;
          ++i) {
-      if (BeginsBefore(range, *files[i]) && EndsBehind(range, *files[i])) {
+      if (BeginsBefore(range, *files[i]) && EndsAfter(range, *files[i])) {
         bytes += files[i]->file_size;
         continue;
       }
@@ -76,8 +76,8 @@ bool RangeTombstoneEstimate::BeginsBefore(const KeyRange& range,
   return comparator_.CompareUser(range.begin, file.smallest_user_key()) <= 0;
 }
 
-bool RangeTombstoneEstimate::EndsBehind(const KeyRange& range,
-                                        const FileMetaData& file) const {
+bool RangeTombstoneEstimate::EndsAfter(const KeyRange& range,
+                                       const FileMetaData& file) const {
   const int r = comparator_.CompareUser(file.largest_user_key(), range.end);
   return r < 0 || (r == 0 && file.EndIsExclusive());
 }
@@ -92,7 +92,7 @@ uint64_t RangeTombstoneEstimate::PartOf(const Version& version,
         MakeInternalKey(user_key, SeekTrailer(kMaxSequenceNumber)));
   };
   const uint64_t begin = BeginsBefore(range, file) ? 0 : offset_of(range.begin);
-  const uint64_t end = EndsBehind(range, file)
+  const uint64_t end = EndsAfter(range, file)
                            ? DataBytes(file)
                            : std::min(offset_of(range.end), DataBytes(file));
   // Offsets have the resolution of blocks. A range within a block counts as one

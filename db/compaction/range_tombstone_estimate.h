@@ -46,9 +46,9 @@ class RangeTombstoneEstimate {
   uint64_t BytesOfLevel(const Version& version,
                         const std::vector<FileMetaData*>& files) const;
   // BeginsBefore returns true if all keys of the file are at or after the
-  // range's begin. EndsBehind returns true if all of them are before its end.
+  // range's begin. EndsAfter returns true if all of them are before its end.
   bool BeginsBefore(const KeyRange& range, const FileMetaData& file) const;
-  bool EndsBehind(const KeyRange& range, const FileMetaData& file) const;
+  bool EndsAfter(const KeyRange& range, const FileMetaData& file) const;
   // Returns the hidden bytes of a file that has some keys in the range.
   uint64_t PartOf(const Version& version, const FileMetaData& file,
                   const KeyRange& range) const;

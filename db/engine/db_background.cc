@@ -1,13 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include <algorithm>
 
-#include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
+#include "db/options/options_check.h"
 #include "db/parts/common_errors.h"
-#include "db/parts/job_events.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
-#include "monitoring/span.h"
 
 namespace varve {
 
@@ -27,7 +24,8 @@ void DBImpl::MaybeScheduleLocked() {
   }
 }
 
-// Sets background_error_ if no thread can be started.
+// Sets background_error_ if no thread can be started. The event waits for the
+// next DeliverLocked.
 void DBImpl::ScheduleLocked(JobKind kind, void (DBImpl::*job)()) {
   const Status status =
       scheduler_.ScheduleLocked(kind, [this, job] { (this->*job)(); });

@@ -165,7 +165,7 @@ Status DBImpl::CompactRangeOnce(const CompactRangeOptions& options,
   status = CompactRangeLocked(options, range);
   PurgeObsoleteLocked();
   events_.DeliverLocked();
-  while (obsolete_.running() > 0) scheduler_.WaitLocked();
+  obsolete_.AwaitLocked();
   --family_.compactions().manual_count;
   if (options.exclusive_manual_compaction)
     family_.compactions().is_exclusive = false;
@@ -285,9 +285,7 @@ Status DBImpl::WaitForCompact() {
     }
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    const bool runs = scheduler_.JobsLocked() > 0 ||
-                      family_.compactions().manual_count > 0 ||
-                      obsolete_.running() > 0;
+    const bool runs = WorkRunsLocked();
     if (!runs && !family_.compactions().error.ok())
       return family_.compactions().error;
     const bool is_due = !family_.immutable().empty() || CompactionDueLocked();

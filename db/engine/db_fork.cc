@@ -39,7 +39,8 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   inheritance_.Inherit(
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
       family_.compactions().manual_count == 0 && obsolete_.running() == 0 &&
-      !obsolete_.is_held() && !auto_resume_.is_running());
+      !obsolete_.is_held() && !events_.IsDeliveringLocked() &&
+      !auto_resume_.is_running());
   family_.StopWritesInChild();
 }
 
@@ -62,7 +63,8 @@ void DBImpl::TakeOverLocked(bool waits) {
   }
 }
 
-// Tries to take over an inherited database first.
+// Returns the error that prevents writes. Tries to take over an inherited
+// database first.
 Status DBImpl::WritableLocked() {
   if (IsClosedLocked()) return ClosedError();
   if (inheritance_.is_inherited()) [[unlikely]]
@@ -75,6 +77,15 @@ Status DBImpl::WritableLocked() {
 Status DBImpl::CheckWritable() {
   MutexLock lock(&mutex_);
   return WritableLocked();
+}
+
+// Abandons a database that is still another process's. Returns false if it is
+// this process's own by now.
+bool DBImpl::AbandonInheritedLocked() {
+  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
+  if (!inheritance_.is_inherited()) return false;
+  AbandonLocked();
+  return true;
 }
 
 // Closes a database that stays another process's.

@@ -82,8 +82,6 @@ LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
   live.log_number = versions->log_number();
   live.next_file_number = next_file_number;
   live.foreign = std::move(foreign);
-  // They are found in the directory, if all that is not live is removed.
-  versions->obsolete_manifests()->clear();
   return live;
 }
 
@@ -139,6 +137,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                FilePool* file_pool)
     : options_(Sanitize(options)),
       read_only_(read_only),
+      renews_arenas_(ExperimentFlagsOf(options).renews_arenas),
       db_directory_(options_.env, path),
       env_(db_directory_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
@@ -348,6 +347,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   if (writes) {
     live = LiveFilesLocked(versions_.get(), next_file_number,
                            std::move(state->foreign_files));
+    // RemoveLeftovers finds them in the directory.
+    versions_->obsolete_manifests()->clear();
   }
   mutex_.Unlock();
   if (writes) RemoveLeftovers(db_directory_, table_cache_.get(), &log_, live);
@@ -358,8 +359,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
       Env::Priority::kLow);
   // Flushes have their own threads, so that no compaction delays them. One more
   // thread frees obsolete objects.
-  env_->RaiseBackgroundThreads(
-      1 + std::max(1, options_.max_background_jobs / 4), Env::Priority::kHigh);
+  env_->RaiseBackgroundThreads(1 + MaxFlushes(options_), Env::Priority::kHigh);
   MaybeScheduleLocked();
   events_.DeliverLocked();
   return status;
@@ -379,11 +379,7 @@ bool DBImpl::IsEndingLocked() const {
 Status DBImpl::Close() {
   MutexLock lock(&mutex_);
   if (closed_) return close_status_;
-  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
-  if (inheritance_.is_inherited()) {
-    AbandonLocked();
-    return Status::OK();
-  }
+  if (AbandonInheritedLocked()) return Status::OK();
   // relaxed: calls of other threads have returned.
   if (live_iterators_.load(std::memory_order_relaxed) > 0) {
     return Status::Busy(
@@ -400,11 +396,7 @@ Status DBImpl::Close() {
 }
 
 Status DBImpl::CloseLocked() {
-  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
-  if (inheritance_.is_inherited()) {
-    AbandonLocked();
-    return Status::OK();
-  }
+  if (AbandonInheritedLocked()) return Status::OK();
   closed_ = true;
   scheduler_.SignalLocked();  // See Resume.
   Status status;
@@ -438,11 +430,13 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (scheduler_.JobsLocked() > 0 ||
-         family_.compactions().manual_count > 0 || obsolete_.running() > 0 ||
-         auto_resume_.is_running()) {
-    scheduler_.WaitLocked();
-  }
+  while (WorkRunsLocked() || auto_resume_.is_running()) scheduler_.WaitLocked();
+}
+
+// Returns whether a job, a call of CompactRange or a removal of files runs.
+bool DBImpl::WorkRunsLocked() const {
+  return scheduler_.JobsLocked() > 0 ||
+         family_.compactions().manual_count > 0 || obsolete_.running() > 0;
 }
 
 void DBImpl::InstallSuperVersionLocked() {

@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -32,7 +31,6 @@ namespace varve {
 
 struct CheckpointCut;
 struct CoveredTable;
-class IteratorState;
 
 // Composes the parts of an open database. The calls are implemented in
 // db_impl.cc (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs and
@@ -111,14 +109,15 @@ class DBImpl final : public DB, private ForkWatch {
   bool IsClosed() VARVE_EXCLUDES(mutex_);
   bool IsEndingLocked() const VARVE_REQUIRES(mutex_);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
+  bool WorkRunsLocked() const VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
 
   // ---- After fork() (db_fork.cc) ----
   void InForkedChild() override;
   void TakeOverLocked(bool waits) VARVE_REQUIRES(mutex_);
-  // Returns the error that prevents writes.
   Status WritableLocked() VARVE_REQUIRES(mutex_);
   Status CheckWritable() VARVE_EXCLUDES(mutex_);
+  bool AbandonInheritedLocked() VARVE_REQUIRES(mutex_);
   void AbandonLocked() VARVE_REQUIRES(mutex_);
   void KeepAbandoned();
 
@@ -153,13 +152,12 @@ class DBImpl final : public DB, private ForkWatch {
   void UpdateStallStateLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Logs, flushes and errors (db_wal.cc) ----
-  // For the leader. All but the last release the mutex and reacquire it.
+  // For the leader, but for the last four.
   Status SwitchMemTableLocked() VARVE_REQUIRES(mutex_);
   Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
   Status ResumeAsLeaderLocked() VARVE_REQUIRES(mutex_);
   bool JobsRunLocked() const VARVE_REQUIRES(mutex_);
-  // For any thread.
   Status AwaitFlushLocked(uint64_t target) VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
   void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
@@ -169,6 +167,7 @@ class DBImpl final : public DB, private ForkWatch {
                                               WriteBatch* batch, Status status);
   bool TakesDeletionsLocked() const VARVE_REQUIRES(mutex_);
   Status AdmitDeletionLocked(bool* tried) VARVE_REQUIRES(mutex_);
+  Status TryResumeLocked() VARVE_REQUIRES(mutex_);
   Status ResumeIfFull();
   void TryToResume();
   void PauseCompactionsLocked(const Status& status) VARVE_REQUIRES(mutex_);
@@ -212,6 +211,7 @@ class DBImpl final : public DB, private ForkWatch {
   // Except the fields that SetOptions changes, which mutex_ guards.
   Options options_;
   const bool read_only_;
+  const bool renews_arenas_;  // See ExperimentFlags.
   DbDirectory db_directory_;
   Env* const env_;               // The Env of db_directory_.
   StatisticsImpl* const stats_;  // May be null.

@@ -13,7 +13,6 @@
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
-#include "util/base/experiment.h"
 #include "util/bytes/hash.h"
 #include "util/threads/path_counter.h"
 
@@ -319,8 +318,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
   }
   uint64_t bytes = 0;
-  const ScopedArena arena(ArenaKind::kMultiGet,
-                          ExperimentFlagsOf(options_).renews_arenas);
+  const ScopedArena arena(ArenaKind::kMultiGet, renews_arenas_);
   if (arena.memory() == nullptr) CountPath(PathCounter::kFreshArena);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), arena.memory());
   SuperVersionCache::Read read = BeginRead(options);
@@ -380,7 +378,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
       TreeKey(*super_version, tombstones.get(), instance_id_, options);
   parts.comparator = &comparator_;
   // Range deletions that a table failed to yield may be readable the next time.
-  const bool fresh = ExperimentFlagsOf(options_).renews_arenas ||
+  const bool fresh = renews_arenas_ ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.state = IteratorState::Take(fresh, key);
   if (parts.state->tree() == nullptr) {

@@ -12,7 +12,6 @@
 // by newer range deletions. This takes only an edit of the MANIFEST. The range
 // deletions may still be in memory, once their log is synced.
 
-#include <algorithm>
 #include <vector>
 
 #include "db/engine/db_impl.h"
@@ -60,11 +59,16 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
   if (TakesDeletionsLocked()) return Status::OK();
   if (*tried || !background_error_.IsNoSpace()) return background_error_;
   *tried = true;
+  return TryResumeLocked();
+}
+
+// Calls Resume. Returns the error that still prevents writes. Releases the
+// mutex and reacquires it.
+Status DBImpl::TryResumeLocked() {
   mutex_.Unlock();
   Status status = Resume();
   mutex_.Lock();
-  if (status.ok() || background_error_.ok()) return status;
-  return background_error_;
+  return status.ok() || background_error_.ok() ? status : background_error_;
 }
 
 // For calls that may free space. Calls Resume if there was no space.
@@ -72,11 +76,7 @@ Status DBImpl::ResumeIfFull() {
   MutexLock lock(&mutex_);
   Status status = WritableLocked();
   if (!IsTransientError(status) || inheritance_.is_inherited()) return status;
-  mutex_.Unlock();
-  status = Resume();
-  mutex_.Lock();
-  if (status.ok() || background_error_.ok()) return status;
-  return background_error_;
+  return TryResumeLocked();
 }
 
 // Called after a compaction that found no space.
@@ -208,7 +208,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
       edit.deleted_files().size());
   InstallSuperVersionLocked();
   PurgeObsoleteLocked();
-  while (obsolete_.running() > 0) scheduler_.WaitLocked();
+  obsolete_.AwaitLocked();
   events_.DeliverLocked();
   return status;
 }

@@ -4,11 +4,9 @@
 // which needs a new log.
 
 #include <algorithm>
-#include <vector>
 
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
-#include "env/stopwatch.h"
 
 namespace varve {
 
@@ -159,8 +157,14 @@ Status DBImpl::FlushAsLeaderLocked() {
 
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
-  // The error may be from a sync that no caller relied on. The next caller does
-  // rely on it.
+  {
+    // First: in a child made by fork() the directory's mutex may be held for
+    // ever.
+    MutexLock lock(&mutex_);
+    Status status = WritableLocked();
+    if (inheritance_.is_inherited()) return status;
+  }
+  // No caller relied on that sync, but the next one will.
   if (!db_directory_.directory()->failure().ok()) {
     MutexLock lock(&mutex_);
     // Check again: another Resume may have cleared it.
@@ -169,11 +173,6 @@ Status DBImpl::Resume() {
       SetBackgroundErrorLocked(failure, "a sync of the directory");
     }
     events_.DeliverLocked();
-  }
-  {
-    MutexLock lock(&mutex_);
-    Status status = WritableLocked();
-    if (inheritance_.is_inherited()) return status;
   }
   for (;;) {
     {

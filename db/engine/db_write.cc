@@ -2,8 +2,6 @@
 //
 // Writes: through the queue into the log and the memtable.
 
-#include <algorithm>
-
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
@@ -299,8 +297,8 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     write_queue_.DelayGroupCommit(leader, wals_.group_sync_us() / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   GroupSpans spans(group);
-  // Only the leader, which this thread is, changes it.
-  MemTable* const memtable = family_.memtable();
+  MemTable* const memtable = family_.memtable();  // No switch but by a leader.
+  // Only the leader, which is this thread, changes LastSequence.
   const SequenceNumber first = versions_->LastSequence() + 1;
   SequenceNumber next = first;
   size_t bytes = 0;

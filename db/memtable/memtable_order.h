@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "table/block/internal_iterator.h"
+#include "util/base/experiment.h"
 #include "varve/slice.h"
 
 namespace varve {
@@ -35,10 +36,5 @@ class MemTableOrder {
   virtual std::unique_ptr<InternalIterator> NewIterator(
       ThreadArena* memory) const = 0;
 };
-
-// Creates a structure. `arena` provides the memory for entries. Both arguments
-// must outlive the result.
-using NewMemTableOrder = std::unique_ptr<MemTableOrder>(
-    const InternalKeyComparator* comparator, Arena* arena);
 
 }  // namespace varve

@@ -84,6 +84,14 @@ StallBounds WriterBounds(const Options& options) {
   return bounds;
 }
 
+int MaxFlushes(const Options& options) {
+  return std::max(1, options.max_background_jobs / 4);
+}
+
+int MaxCompactions(const Options& options) {
+  return std::max(1, options.max_background_jobs - MaxFlushes(options));
+}
+
 Status CheckOptions(const Options& given) {
   Options o = given;
   RaiseNumbers(&o);

@@ -40,6 +40,11 @@ struct StallBounds {
 };
 StallBounds WriterBounds(const Options& options);
 
+// Divide max_background_jobs: a quarter for flushes and the rest for
+// compactions, at least one each.
+int MaxFlushes(const Options& options);
+int MaxCompactions(const Options& options);
+
 // Returns InvalidArgument with the name of the first option that is out of its
 // bounds or contradicts another option, after RaiseNumbers.
 Status CheckOptions(const Options& options);

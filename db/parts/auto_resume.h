@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "db/parts/background_scheduler.h"
 #include "db/parts/obsolete_files.h"

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "util/base/mutex.h"
@@ -31,8 +32,10 @@ class EventQueue {
     if (HasListeners()) events_.push_back(std::move(event));
   }
 
-  // Delivers all events, unless another thread is delivering them. May release
-  // the mutex and reacquire it. (The analysis cannot tell that mutex_ is the
+  bool IsDeliveringLocked() const { return delivering_; }
+
+  // Delivers all events, unless another thread is delivering. Releases the
+  // mutex and reacquires it. (The analysis cannot tell that mutex_ is the
   // DB's.)
   void DeliverLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     if (events_.empty() || delivering_) return;

@@ -9,7 +9,7 @@ namespace {
 
 // A parent that ends at once after the fork may do so a little later than the
 // child's first write.
-constexpr uint64_t kParentTimeoutUs = 500 * 1000;
+constexpr uint64_t kParentWaitUs = 500 * 1000;
 constexpr uint64_t kParentPollUs = 1000;
 
 }  // namespace
@@ -32,12 +32,12 @@ bool ForkInheritance::AncestorsHaveEnded() const {
 }
 
 bool ForkInheritance::MayTakeOver(bool waits, Env* env) {
-  const uint64_t timeout_us = waits && !has_waited_ ? kParentTimeoutUs : 0;
+  const uint64_t wait_us = waits && !has_waited_ ? kParentWaitUs : 0;
   has_waited_ = has_waited_ || waits;
   if (!is_whole_) return false;
   for (uint64_t waited_us = 0; !AncestorsHaveEnded();
        waited_us += kParentPollUs) {
-    if (waited_us >= timeout_us) return false;
+    if (waited_us >= wait_us) return false;
     env->SleepForMicroseconds(kParentPollUs);
   }
   return true;

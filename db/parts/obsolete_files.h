@@ -39,6 +39,10 @@ class ObsoleteFiles {
   bool AnyLocked() const;
   // Removes them. May release the mutex and reacquire it.
   void RemoveLocked();
+  // Waits until no RemoveLocked runs. Releases the mutex and reacquires it.
+  void AwaitLocked() {
+    while (running_ > 0) parts_.scheduler->WaitLocked();
+  }
   // Returns the number of running calls of RemoveLocked.
   int running() const { return running_; }
 

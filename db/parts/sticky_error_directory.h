@@ -26,9 +26,12 @@ class StickyErrorDirectory final : public Directory {
   // One sync at a time. Otherwise one of two could return OK while the failure
   // is reported to the other.
   Status Sync() override {
+    MutexLock sync_lock(&sync_mutex_);
+    Status status = failure();
+    if (status.ok()) status = target_->Sync();
     MutexLock lock(&mutex_);
-    if (failure_.ok()) failure_ = target_->Sync();
-    return failure_;
+    failure_ = status;
+    return status;
   }
 
   // Returns the sticky error, or OK.
@@ -40,6 +43,7 @@ class StickyErrorDirectory final : public Directory {
   // Clears the error. Returns true if there was one: older names that were not
   // durable may never become durable.
   bool ClearError() {
+    MutexLock sync_lock(&sync_mutex_);
     MutexLock lock(&mutex_);
     const bool had_failed = !failure_.ok();
     failure_ = Status::OK();
@@ -48,7 +52,8 @@ class StickyErrorDirectory final : public Directory {
 
  private:
   const std::unique_ptr<Directory> target_;
-  Mutex mutex_;
+  Mutex sync_mutex_;  // Held during a sync. Taken before mutex_.
+  Mutex mutex_;       // Never held during I/O.
   Status failure_ VARVE_GUARDED_BY(mutex_);
 };
 

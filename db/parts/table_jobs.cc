@@ -51,7 +51,7 @@ Status TableJobs::FlushLocked(FlushJobInfo* info)
   versions_->UnrefVersionLocked(version);
   if (status.ok()) {
     AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
-  } else {
+  } else if (!memtables.empty()) {
     AddTableCreated(parts_.events, parts_.place->path(), number, 0, status);
   }
   if (!status.ok()) return status;

@@ -21,11 +21,12 @@ constexpr uint64_t kMappedAllocateBytes = 1 << 20;
 // Each log keeps this space for deletions, in case the device is full.
 constexpr uint64_t kLogReserveBytes = 16 << 10;
 
-// And of a log that is synced often, it is filled with zeros in such pieces.
+// A log that is synced often is filled with zeros ahead, in pieces of this
+// size.
 constexpr uint64_t kSyncAheadBytes = 256 << 10;
 
-// A sync is not waited with for more than half of this.
-constexpr uint64_t kMaxGroupDelayMicros = 4000;
+// A leader waits for more writers for at most half of this.
+constexpr uint64_t kMaxGroupCommitDelayUs = 4000;
 
 }  // namespace
 
@@ -171,7 +172,7 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 Status WalSet::SyncForGroupLocked() {
   const Stopwatch syncing(db_directory_->env());
   Status status = SyncLocked();
-  group_sync_us_ = std::min(syncing.ElapsedMicros(), kMaxGroupDelayMicros);
+  group_sync_us_ = std::min(syncing.ElapsedMicros(), kMaxGroupCommitDelayUs);
   return status;
 }
 

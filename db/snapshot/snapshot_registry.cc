@@ -21,9 +21,9 @@ uint32_t ThreadId() {
 
 }  // namespace
 
-SnapshotRegistry::SnapshotRegistry(bool is_list, Mutex* mutex,
+SnapshotRegistry::SnapshotRegistry(bool lists_snapshots, Mutex* mutex,
                                    SuperVersionDisposer* disposer)
-    : is_list_(is_list), db_mutex_(mutex), disposer_(disposer) {
+    : lists_snapshots_(lists_snapshots), db_mutex_(mutex), disposer_(disposer) {
   list_home_.registry = this;
   slot_id_ = RegisterSlotOwner(this);
 }
@@ -140,7 +140,7 @@ bool SnapshotRegistry::ReleaseStalePin(SnapshotImpl* node, SuperVersion* pin) {
 }
 
 void SnapshotRegistry::CountPinsLocked(SuperVersion* old) {
-  if (is_list_ || old == nullptr) return;
+  if (lists_snapshots_ || old == nullptr) return;
   MutexLock lock(&mutex_);
   ForEachNode([this, old](SnapshotThread*, SnapshotImpl* node) {
     if (handshake_.CountLocked(&node->words_, old)) old->Ref();
@@ -194,7 +194,7 @@ std::vector<SequenceNumber> SnapshotRegistry::Scan() {
     const SequenceNumber sequence = RealHandshake::Sequence(node->words_);
     if (sequence != kNoSnapshot) result.push_back(sequence);
   };
-  if (!is_list_) {
+  if (!lists_snapshots_) {
     handshake_.RaiseLowWatermark(*last_sequence_);
     const EpochGuard section;
     ForEachNode([&add](SnapshotThread*, SnapshotImpl* node) { add(node); });
@@ -208,7 +208,7 @@ std::vector<SequenceNumber> SnapshotRegistry::Scan() {
 }
 
 SequenceNumber SnapshotRegistry::ScanOldest() {
-  if (is_list_) {
+  if (lists_snapshots_) {
     MutexLock lock(db_mutex_);
     return list_.empty() ? kNoSnapshot : list_.front().GetSequenceNumber();
   }
@@ -222,7 +222,7 @@ SequenceNumber SnapshotRegistry::ScanOldest() {
 }
 
 size_t SnapshotRegistry::CountLocked() {
-  if (is_list_) return list_.size();
+  if (lists_snapshots_) return list_.size();
   size_t count = 0;
   MutexLock lock(&mutex_);
   ForEachNode([&count](SnapshotThread*, SnapshotImpl* node) {
@@ -236,7 +236,7 @@ SuperVersion* SnapshotRegistry::PinToReportLocked(const SnapshotImpl& node) {
   // A slow thread may have stored a SuperVersion that was replaced and freed
   // since (B24), and may not have checked again yet.
   // relaxed: guarded by the mutex.
-  const bool is_held = is_list_ || pin == handshake_.CurrentLocked() ||
+  const bool is_held = lists_snapshots_ || pin == handshake_.CurrentLocked() ||
                        node.words_.counted.load(std::memory_order_relaxed);
   return is_held ? pin : nullptr;
 }
@@ -258,7 +258,7 @@ SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
             : "";
     oldest.pin = PinToReportLocked(*node);
   };
-  if (!is_list_) {
+  if (!lists_snapshots_) {
     MutexLock lock(&mutex_);
     ForEachNode(look);
   } else {

@@ -145,9 +145,10 @@ class SnapshotRegistry final : public SlotOwner {
   };
 
   // Creates a registry, which deletes itself: see Close. `mutex` is the DB
-  // mutex. With `is_list`, the snapshots are in a list that `mutex` guards
-  // (ablation snapshots=mutex).
-  SnapshotRegistry(bool is_list, Mutex* mutex, SuperVersionDisposer* disposer);
+  // mutex. With `lists_snapshots`, the snapshots are in a list that `mutex`
+  // guards (ablation snapshots=mutex).
+  SnapshotRegistry(bool lists_snapshots, Mutex* mutex,
+                   SuperVersionDisposer* disposer);
   SnapshotRegistry(const SnapshotRegistry&) = delete;
   SnapshotRegistry& operator=(const SnapshotRegistry&) = delete;
 
@@ -160,19 +161,20 @@ class SnapshotRegistry final : public SlotOwner {
   // Takes a snapshot of the current state, with or without a pin. The caller
   // must pass it to Release.
   SnapshotImpl* Take(bool pinned) {
-    if (is_list_) [[unlikely]]
-      return TakeListed(pinned);
     ThreadRecord* const record = CurrentThreadRecord();
     SnapshotThread* mine = ThreadOf(record);
-    if (mine == nullptr || mine->free == nullptr) [[unlikely]]
+    if (mine == nullptr || mine->free == nullptr) [[unlikely]] {
+      // Threads have no nodes then.
+      if (lists_snapshots_) return TakeListed(pinned);
       mine = MakeFree(record);
+    }
     return TakeFree(record, mine, pinned);
   }
 
   // Releases a snapshot. Any thread may call it, once. REQUIRES: no read of the
   // snapshot is in progress.
   void Release(SnapshotImpl* node) {
-    if (is_list_) [[unlikely]] {
+    if (lists_snapshots_) [[unlikely]] {
       ReleaseListed(node);
       return;
     }
@@ -291,7 +293,7 @@ class SnapshotRegistry final : public SlotOwner {
   }
 
   // Immutable after SetLastSequence.
-  const bool is_list_;
+  const bool lists_snapshots_;
   Mutex* const db_mutex_;
   SuperVersionDisposer* const disposer_;
   const std::atomic<SequenceNumber>* last_sequence_ = nullptr;

@@ -39,7 +39,11 @@ void SuperVersionCache::UnrefLocked(void* pointer) {
 
 SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
                                                       ThreadSlot* slot) {
-  if (record->depth > 1) return Read{Reference(), record, true};  // B16
+  // A slot that is never filled is never current, so that with locks_reads_
+  // every read comes here. For the depth, see B16.
+  if (locks_reads_ || record->depth > 1) {
+    return Read{Reference(), record, true};
+  }
   const LocalSpan span("super version");
   // relaxed, both: statistics.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);

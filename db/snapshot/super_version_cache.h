@@ -55,19 +55,16 @@ class SuperVersionCache final : public SlotOwner {
   Read Begin() {
     ThreadRecord* const record = CurrentThreadRecord();
     EpochGuard::Enter(record);
-    if (!locks_reads_) [[likely]] {
-      ThreadSlot* const slot = SlotOf(record, slot_id_);
-      // relaxed, both: see T12 in util/threads/thread_slots.h.
-      if (slot->number.load(std::memory_order_relaxed) ==
-          current_number_.load(std::memory_order_relaxed)) [[likely]] {
-        // relaxed: this thread stored it.
-        auto* const pointer = static_cast<SuperVersion*>(
-            slot->pointer.load(std::memory_order_relaxed));
-        return Read{pointer, record, false};
-      }
-      return BeginStale(record, slot);
+    ThreadSlot* const slot = SlotOf(record, slot_id_);
+    // relaxed, both: see T12 in util/threads/thread_slots.h.
+    if (slot->number.load(std::memory_order_relaxed) ==
+        current_number_.load(std::memory_order_relaxed)) [[likely]] {
+      // relaxed: this thread stored it.
+      auto* const pointer = static_cast<SuperVersion*>(
+          slot->pointer.load(std::memory_order_relaxed));
+      return Read{pointer, record, false};
     }
-    return Read{Reference(), record, true};
+    return BeginStale(record, slot);
   }
 
   // Begins a read of the SuperVersion that a read transaction has pinned.
@@ -114,8 +111,8 @@ class SuperVersionCache final : public SlotOwner {
   // took the mutex.
   uint64_t PathCount() const {
     // relaxed: a statistic.
-    return !locks_reads_ ? filled_slots_.load(std::memory_order_relaxed)
-                         : LockedAcquires();
+    return locks_reads_ ? LockedAcquires()
+                        : filled_slots_.load(std::memory_order_relaxed);
   }
 
   void ReleaseSlotPointer(void* pointer) override {

@@ -114,8 +114,8 @@ class Version {
   struct MultiLookup {
     // Set by the caller.
     TableLookup lookup;
-    LookupResult result;
-    // Set by MultiGet.
+    LookupResult result;  // The target.
+    // Set by MultiGet, as is the rest of result.
     Status status;
     // State of the lookup in progress.
     FileCursor cursor;

@@ -48,6 +48,7 @@ class Writer {
   // Releases the allocated space after the file's end. REQUIRES: Flush was
   // called.
   void ReleaseSpace() {
+    if (!Flush().ok()) return;
     file_->Release();
     allocated_bytes_ = file_->Size();
   }

@@ -68,9 +68,10 @@ StatisticsCells::Cell* ThreadStatisticsCells::AddSet() {
   set->cells = static_cast<Cell*>(ReserveZeroed(kSetBytes));
   set->is_mapped = set->cells != nullptr;
   if (!set->is_mapped) set->cells = new Cell[StatisticsCells::kCount]();
-  MutexLock lock(&ThreadStatisticsMutex());
   ThreadSets& mine = thread_statistics_sets;
+  // Before the mutex, which is taken last: this may take the loader's lock.
   if (mine.sets == nullptr) CallAtThreadExit(&RetireSets, &mine);
+  MutexLock lock(&ThreadStatisticsMutex());
   if (mine.size <= index_) {
     const size_t size = std::max<size_t>(8, 2 * (index_ + 1));
     auto** const sets = new Set*[size]();

@@ -339,8 +339,4 @@ void Table::AppendAnchors(size_t count,
 
 Status Table::VerifyChecksum() const { return VerifyTable(core_); }
 
-size_t Table::ApproximateMemoryUsage() const {
-  return sizeof(*this) - sizeof(core_) + core_.ApproximateMemoryUsage();
-}
-
 }  // namespace varve

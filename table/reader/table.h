@@ -142,7 +142,9 @@ class Table {
   const RangeTombstoneSet* tombstones() const { return core_.tombstones.get(); }
   // Returns the bytes of memory for index, filter and other parts, without
   // cached blocks.
-  size_t ApproximateMemoryUsage() const;
+  size_t ApproximateMemoryUsage() const {
+    return core_.ApproximateMemoryUsage();
+  }
 
  private:
   Table() = default;

@@ -145,7 +145,9 @@ TEST_F(PosixMmapFileTest, WhatIsReservedIsThere) {
   ASSERT_TRUE(env_->NewWritableFile(filler, {}, &other).ok());
   while (other->Append(std::string(4096, 'f')).ok()) {
   }
+  const uint64_t blocks = BlocksOf(path_);
   EXPECT_TRUE(file->Reserve(0, 2 * kMiB).IsNoSpace());
+  EXPECT_EQ(BlocksOf(path_), blocks);
   // Refused only where nothing was written.
   const std::string body(kMiB + kMiB / 2 - 4, 'b');
   ASSERT_TRUE(file->Append(body).ok());

@@ -572,6 +572,27 @@ TEST(TraceSessionTest, FlushesWhileThreadsGoOn) {
   }
 }
 
+// Of a session that has ended, in one that collects in another way.
+TEST(TraceSessionTest, LateSpansOfAnotherWayOfCollectingAreCounted) {
+  TraceCollector& collector = TraceCollector::Get();
+  for (const auto mode :
+       {TraceCollectMode::kMutex, TraceCollectMode::kChannel}) {
+    const Counts before = trace::GetCounts();
+    collector.SetCollectMode(mode);
+    std::optional<Session> session;
+    session.emplace();
+    {
+      const RequestSpan request("late");
+      EXPECT_EQ(session->Stop().size(), 0u);
+      session.reset();
+    }
+    collector.SetCollectMode({});
+    session.emplace();
+    EXPECT_EQ(session->Stop().size(), 0u);
+    EXPECT_EQ(trace::GetCounts().dropped_late - before.dropped_late, 1u);
+  }
+}
+
 TEST(TraceSessionTest, EveryWayOfCollectingGivesTheSame) {
   for (const auto mode :
        {TraceCollectMode::kThreadLocal, TraceCollectMode::kMutex,

@@ -42,7 +42,7 @@ class ManyFaultsSession {
 
   struct Plan {
     std::string path;           // Part of the names of the files that fail.
-    uint64_t within_calls = 1;  // One of so many fails first.
+    uint64_t within_calls = 1;  // One among this many fails first.
     OperationMask operations = kAllOperations;
     uint64_t lasting_one_in = 4;  // So seldom all after it fail as well.
     Status status = FaultInjectionEnv::InjectedError();

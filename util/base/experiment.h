@@ -24,6 +24,11 @@ class SnapshotRegistry;
 class StatisticsImpl;
 class SuperVersionCache;
 
+// Creates the structure that orders a memtable. `arena` provides the memory for
+// entries. Both arguments must outlive the result.
+using NewMemTableOrder = std::unique_ptr<MemTableOrder>(
+    const InternalKeyComparator* comparator, Arena* arena);
+
 // The parts of a database that count the steps of their own variants.
 struct PathCountSources {
   const SuperVersionCache& super_versions;
@@ -75,8 +80,7 @@ struct Experiment {
       nullptr;
   std::shared_ptr<Statistics> (*new_statistics)(
       const StatisticsOptions& options) = nullptr;
-  std::unique_ptr<MemTableOrder> (*new_memtable_order)(
-      const InternalKeyComparator* comparator, Arena* arena) = nullptr;
+  NewMemTableOrder* new_memtable_order = nullptr;
 };
 
 inline constexpr ExperimentFlags kNoExperiment;
@@ -87,7 +91,7 @@ inline const ExperimentFlags& ExperimentFlagsOf(const Options& options) {
 }
 
 // Returns the factory of the memtables' order, or null for the production form.
-inline auto MemTableOrderOf(const Options& options) {
+inline NewMemTableOrder* MemTableOrderOf(const Options& options) {
   return options.experiment == nullptr ? nullptr
                                        : options.experiment->new_memtable_order;
 }

@@ -53,7 +53,7 @@ struct Key {
 void CallAtThreadExit(void (*function)(void*), void* argument) {
   StayLoaded();
   PendingCalls* const pending = &pending_calls;
-  VARVE_DCHECK(pending->count < kMaxThreadExitCalls);
+  if (pending->count == kMaxThreadExitCalls) abort();  // See REQUIRES.
   pending->calls[pending->count++] = {function, argument};
   if (pending->count > 1 || pending->running) return;
   static const Key key;  // Never destroyed.

@@ -44,7 +44,9 @@ struct alignas(64) ThreadRecord {
   std::atomic<bool> unchecked_slots{false};
 
   // Immutable once the record is in the list.
-  bool fenced = false;  // See EpochFenced.
+  // EpochFenced(). A copy in each record, so that T1 and T2 read no other
+  // cache line.
+  bool fenced = false;
   ThreadRecord* next_record = nullptr;
 
   // Guarded by ThreadRegistryMutex().

@@ -10,7 +10,7 @@ namespace varve {
 
 namespace {
 
-// Counts each search.
+// Counts each search; a SeekForPrev may be two.
 class CountedIterator : public SkipList::Iterator {
  public:
   using SkipList::Iterator::Iterator;

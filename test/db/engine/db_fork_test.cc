@@ -12,8 +12,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "test/testing/db_helpers.h"
@@ -39,6 +41,56 @@ class DbForkTest : public DbTestBase {
 };
 
 std::unique_ptr<DB>* global_db = nullptr;
+
+// A directory whose syncs wait on demand.
+class SlowDirectoryEnv : public EnvWrapper {
+ public:
+  using EnvWrapper::EnvWrapper;
+  Status NewDirectory(const std::string& path,
+                      std::unique_ptr<Directory>* directory) override {
+    Status status = target()->NewDirectory(path, directory);
+    if (status.ok()) {
+      *directory = std::make_unique<Slow>(this, std::move(*directory));
+    }
+    return status;
+  }
+
+  std::atomic<bool> waits{false};
+  std::atomic<bool> is_waiting{false};
+
+ private:
+  class Slow : public Directory {
+   public:
+    Slow(SlowDirectoryEnv* env, std::unique_ptr<Directory> target)
+        : env_(env), target_(std::move(target)) {}
+    Status Sync() override {
+      while (env_->waits) {
+        env_->is_waiting = true;
+        std::this_thread::yield();
+      }
+      return target_->Sync();
+    }
+
+   private:
+    SlowDirectoryEnv* const env_;
+    const std::unique_ptr<Directory> target_;
+  };
+};
+
+TEST_F(DbForkTest, ResumeInAChildWaitsForNoSyncOfTheParent) {
+  SlowDirectoryEnv env(Env::Default());
+  options_.env = &env;
+  Open();
+  Put("a", "1");
+  env.waits = true;
+  std::thread other([this] { EXPECT_TRUE(Ok(db_->Flush({}))); });
+  while (!env.is_waiting) std::this_thread::yield();
+  EXPECT_EQ(RunForked([this] { return db_->Resume().ok() ? 1 : 0; }, 10), 0);
+  env.waits = false;
+  other.join();
+  EXPECT_EQ(Get("a"), "1");
+  db_.reset();
+}
 
 TEST_F(DbForkTest, ChildClosesAndDestroysWithoutATrace) {
   options_.manual_wal_flush = true;  // Some of it is in this process's memory.

@@ -38,7 +38,7 @@ class AutoResumeTest : public ::testing::Test {
   ObsoleteFiles obsolete_{ObsoleteFiles::Parts{
       &place_, &wals_, nullptr, &events_, &scheduler_, nullptr, &mutex_}};
   int attempts_ = 0;  // Guarded by mutex_, as is what follows.
-  int needed_ = 0;    // Until so many attempts.
+  int needed_ = 0;    // Attempts until nothing is to be resumed.
   AutoResume resume_{Env::Default(),
                      &mutex_,
                      &scheduler_,

@@ -20,6 +20,14 @@
 namespace varve::test {
 namespace {
 
+class Recorder : public EventListener {
+ public:
+  void OnTableFileCreated(const TableFileInfo& info) override {
+    created.push_back(info.status.ok());
+  }
+  std::vector<bool> created;
+};
+
 class TableJobsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -74,7 +82,8 @@ class TableJobsTest : public ::testing::Test {
       true,  &mutex_};
   DbDirectory place_{env_.get(), "/db"};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
-  EventQueue events_{{}, &mutex_};
+  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
+  EventQueue events_{{recorder_}, &mutex_};
   ColumnFamily family_{
       &options_, &tables_.comparator, env_.get(), nullptr, &mutex_, [] {}};
   TableJobs jobs_{TableJobs::Parts{&place_, &family_, &events_, &scheduler_,
@@ -94,6 +103,17 @@ TEST_F(TableJobsTest, FlushesAndMoves) {
   ASSERT_TRUE(Ok(jobs_.CompactLocked(compaction, &info)));
   EXPECT_EQ(FileCount(0), 0u);
   EXPECT_EQ(FileCount(6), 1u);
+}
+
+// As when a database resumes that has nothing in memory.
+TEST_F(TableJobsTest, TellsOfNoTableWithoutMemTables) {
+  MutexLock lock(&mutex_);
+  FlushJobInfo info;
+  env_->FailAfter(0, Status::IOError("test"), kSyncDirectoryOperation);
+  EXPECT_TRUE(jobs_.FlushLocked(&info).IsIOError());
+  EXPECT_EQ(info.memtables, 0u);
+  events_.DeliverLocked();
+  EXPECT_TRUE(recorder_->created.empty());
 }
 
 TEST_F(TableJobsTest, LeavesNothingIfTheNamesAreNotDurable) {

@@ -130,6 +130,17 @@ class ThreadExitDeathTest : public ::testing::Test {
   ThreadExitDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
+TEST_F(ThreadExitDeathTest, TooManyCallsEndTheProcess) {
+  EXPECT_DEATH(
+      {
+        int count = 0;
+        for (int i = 0; i <= kMaxThreadExitCalls; ++i) {
+          CallAtThreadExit(&Increment, &count);
+        }
+      },
+      "");
+}
+
 TEST_F(ThreadExitDeathTest, CallsWithoutAKey) {
   EXPECT_EXIT(
       {
