@@ -54,7 +54,7 @@ varve::Status Run(const std::string& directory) {
   status = db->Get(varve::ReadOptions(), "2026", &clay);
   if (!status.IsNotFound()) return status;
 
-  // Reads of one moment, whatever is written meanwhile.
+  // Reads one moment, whatever other threads write at the same time.
   {
     const varve::ReadTransaction moment(db.get());
     status = db->Delete(varve::WriteOptions(), "999");

@@ -3,8 +3,8 @@
 
 /**
  * @file
- * What Varve offers to C programs beside LevelDB's interface. varve/c.h, which
- * includes this, says how errors, memory and threads are dealt with.
+ * Varve's functions for C beyond LevelDB's interface. varve/c.h, which includes
+ * this file, describes errors, memory and threads.
  */
 
 #include <stddef.h>
@@ -41,9 +41,9 @@ typedef struct varve_traceoptions_t varve_traceoptions_t;
 typedef struct varve_tracespan_t varve_tracespan_t;
 
 /**
- * Returns the version of Varve that the program runs with, such as "1.2.3". Not
- * to be freed. The macros of varve/version.h are those of the headers that it
- * was compiled with.
+ * Returns the version of Varve that the program runs with, such as "1.2.3". Do
+ * not free it. The macros of varve/version.h are from the headers that the
+ * program was compiled with.
  */
 VARVE_EXPORT const char* varve_version(void);
 
@@ -78,7 +78,7 @@ VARVE_EXPORT void varve_delete_range(varve_t* db,
                                      size_t end_key_len, char** errptr);
 
 /**
- * Does varve_get for num_keys keys, all from one snapshot. The caller frees
+ * Looks up num_keys keys like varve_get, all in one snapshot. The caller frees
  * each value and error. errs need not be initialized.
  */
 VARVE_EXPORT void varve_multi_get(varve_t* db,
@@ -95,7 +95,7 @@ VARVE_EXPORT varve_pinnableslice_t* varve_get_pinned(
 /** Returns its bytes, valid while it lives; NULL and 0 if `v` is NULL. */
 VARVE_EXPORT const char* varve_pinnableslice_value(
     const varve_pinnableslice_t* v, size_t* vlen);
-/** Also after its database was closed. */
+/** May be called after the database was closed. */
 VARVE_EXPORT void varve_pinnableslice_destroy(varve_pinnableslice_t* v);
 
 /**
@@ -109,7 +109,7 @@ VARVE_EXPORT uint8_t varve_get_into_buffer(varve_t* db,
                                            size_t* vallen, uint8_t* found,
                                            char** errptr);
 
-/** A property that is one number: 0 if there is one of that name, else -1. */
+/** Reads a property that is a number. Returns 0, or -1 if there is none. */
 VARVE_EXPORT int varve_property_int(varve_t* db, const char* propname,
                                     uint64_t* out_val);
 
@@ -124,7 +124,7 @@ VARVE_EXPORT void varve_flush_wal(varve_t* db, uint8_t sync, char** errptr);
 /** Makes all earlier writes durable, as a write with sync does. */
 VARVE_EXPORT void varve_sync_wal(varve_t* db, char** errptr);
 
-/** varve_compact_range, with options and an error. */
+/** Does varve_compact_range with options, and reports errors. */
 VARVE_EXPORT void varve_compact_range_opt(varve_t* db,
                                           const varve_compactoptions_t* options,
                                           const char* start_key,
@@ -144,7 +144,7 @@ VARVE_EXPORT void varve_resume(varve_t* db, char** errptr);
 /** Reads all tables and compares checksums. */
 VARVE_EXPORT void varve_verify_checksum(varve_t* db, char** errptr);
 
-/** For copies of `db`. Once `db` is closed, it can only be destroyed. */
+/** Creates copies of `db`. After `db` is closed, it can only be destroyed. */
 VARVE_EXPORT varve_checkpoint_t* varve_checkpoint_object_create(varve_t* db,
                                                                 char** errptr);
 /**
@@ -156,25 +156,29 @@ VARVE_EXPORT void varve_checkpoint_create(varve_checkpoint_t* checkpoint,
                                           const char* checkpoint_dir,
                                           uint64_t log_size_for_flush,
                                           char** errptr);
-/** Keeps the copies. */
+/** Destroys the object, but not the copies. */
 VARVE_EXPORT void varve_checkpoint_object_destroy(
     varve_checkpoint_t* checkpoint);
 
 /* ---- Snapshots ---- */
 
-/** Updates up to and including this number are seen. */
+/** Returns the number of the newest update that the snapshot contains. */
 VARVE_EXPORT uint64_t
 varve_snapshot_get_sequence_number(const varve_snapshot_t* snapshot);
 
 /**
- * A snapshot that also holds on to the memtables and tables it reads from: see
- * varve/read_transaction.h. NULL if the database was closed.
+ * Begins a read transaction: a snapshot that also references the memtables and
+ * tables it reads. See varve/read_transaction.h. Returns NULL if the database
+ * was closed.
  */
 VARVE_EXPORT varve_readtransaction_t* varve_readtransaction_begin(varve_t* db);
-/** For varve_readoptions_set_snapshot, until it ends. Not to be released. */
+/**
+ * Returns a snapshot for varve_readoptions_set_snapshot, valid until the
+ * transaction ends. Do not release it.
+ */
 VARVE_EXPORT const varve_snapshot_t* varve_readtransaction_snapshot(
     const varve_readtransaction_t* transaction);
-/** By any thread. Its iterators may stay. */
+/** Ends the transaction, on any thread. Its iterators may live longer. */
 VARVE_EXPORT void varve_readtransaction_end(
     varve_readtransaction_t* transaction);
 
@@ -223,8 +227,9 @@ VARVE_EXPORT void varve_writebatch_put_entries(varve_writebatch_t*,
                                                const char* entries, size_t size,
                                                char** errptr);
 /**
- * varve_writebatch_iterate for every kind of update. A callback that is NULL
- * is not called. An error if the batch was made of damaged bytes.
+ * Like varve_writebatch_iterate, for every kind of update. A callback that is
+ * NULL is not called. Returns an error if the batch was created from damaged
+ * bytes.
  */
 VARVE_EXPORT void varve_writebatch_iterate_all(
     const varve_writebatch_t*, void* state,
@@ -239,14 +244,14 @@ VARVE_EXPORT void varve_writebatch_iterate_all(
 
 /** Returns a copy, which points to the same objects. */
 VARVE_EXPORT varve_options_t* varve_options_create_copy(const varve_options_t*);
-/** Any option by its name and text: SetOption in varve/options.h. */
+/** Sets any option by name and text: SetOption in varve/options.h. */
 VARVE_EXPORT void varve_options_set(varve_options_t*, const char* name,
                                     const char* value, char** errptr);
-/** Which keys are the same: those of the same bytes, or but for case. */
+/** Whether keys that differ only in case are the same key. */
 enum { varve_key_case_sensitive = 0, varve_key_case_insensitive = 1 };
-/** One of the above. */
+/** Sets one of the above. */
 VARVE_EXPORT void varve_options_set_key_case(varve_options_t*, int);
-/** Write buffers in memory. */
+/** Maximum number of memtables in memory. */
 VARVE_EXPORT void varve_options_set_max_write_buffer_number(varve_options_t*,
                                                             int);
 /** Maximum number of concurrent flushes and compactions. */
@@ -256,16 +261,16 @@ VARVE_EXPORT void varve_options_set_max_subcompactions(varve_options_t*,
                                                        uint32_t);
 /** Levels of tables, level 0 included. */
 VARVE_EXPORT void varve_options_set_num_levels(varve_options_t*, int);
-/** Bytes of a table. */
+/** Approximate size of a table in bytes. */
 VARVE_EXPORT void varve_options_set_target_file_size_base(varve_options_t*,
                                                           uint64_t);
-/** Bytes of the base level. */
+/** Maximum size of the base level in bytes. */
 VARVE_EXPORT void varve_options_set_max_bytes_for_level_base(varve_options_t*,
                                                              uint64_t);
-/** How much larger each level is. */
+/** Size ratio of a level to the previous one. */
 VARVE_EXPORT void varve_options_set_max_bytes_for_level_multiplier(
     varve_options_t*, double);
-/** Sizes of levels that follow the last one's. */
+/** Derives the sizes of levels from the size of the last level. */
 VARVE_EXPORT void varve_options_set_level_compaction_dynamic_level_bytes(
     varve_options_t*, uint8_t);
 /** Level-0 tables that start a compaction. */
@@ -277,26 +282,26 @@ VARVE_EXPORT void varve_options_set_level0_slowdown_writes_trigger(
 /** Level-0 tables at which writes are stopped. */
 VARVE_EXPORT void varve_options_set_level0_stop_writes_trigger(varve_options_t*,
                                                                int);
-/** Compact only on request. */
+/** Compacts only on request. */
 VARVE_EXPORT void varve_options_set_disable_auto_compactions(varve_options_t*,
                                                              int);
 /** Compressions by level, as for varve_options_set_compression. */
 VARVE_EXPORT void varve_options_set_compression_per_level(
     varve_options_t*, const int* level_values, size_t num_levels);
-/** Compression of tables with nothing below them. */
+/** Compression of tables on the deepest level of their key range. */
 VARVE_EXPORT void varve_options_set_bottommost_compression(varve_options_t*,
                                                            int);
-/** Charge index and filter of tables to the cache. */
+/** Charges indexes and filters of tables to the cache. */
 VARVE_EXPORT void varve_options_set_cache_index_and_filter_blocks(
     varve_options_t*, uint8_t);
-/** Bypass the page cache. */
+/** Bypasses the page cache. */
 VARVE_EXPORT void varve_options_set_use_direct_reads(varve_options_t*, uint8_t);
-/** Bytes of a table after which writeback starts. */
+/** Bytes written to a table before writeback starts. */
 VARVE_EXPORT void varve_options_set_bytes_per_sync(varve_options_t*, uint64_t);
-/** Bytes of a log after which writeback starts. */
+/** Bytes written to a log before writeback starts. */
 VARVE_EXPORT void varve_options_set_wal_bytes_per_sync(varve_options_t*,
                                                        uint64_t);
-/** Keep the log in the process until it is flushed. */
+/** Keeps the log in the process until it is flushed. */
 VARVE_EXPORT void varve_options_set_manual_wal_flush(varve_options_t*, uint8_t);
 /** Limits the writes of flushes and compactions; NULL for no limit. */
 VARVE_EXPORT void varve_options_set_ratelimiter(varve_options_t*,
@@ -305,38 +310,38 @@ VARVE_EXPORT void varve_options_set_ratelimiter(varve_options_t*,
 VARVE_EXPORT void varve_options_set_statistics(varve_options_t*,
                                                varve_statistics_t*);
 
-/** An iterator is before the first key below this; NULL for none. */
+/** Sets the first key of iterators; NULL for no bound. */
 VARVE_EXPORT void varve_readoptions_set_iterate_lower_bound(
     varve_readoptions_t*, const char* key, size_t keylen);
-/** An iterator ends before this; NULL for none. */
+/** Sets the end of iterators, which is not included; NULL for no bound. */
 VARVE_EXPORT void varve_readoptions_set_iterate_upper_bound(
     varve_readoptions_t*, const char* key, size_t keylen);
 /** Bytes for iterators to read ahead; 0 for automatic. */
 VARVE_EXPORT void varve_readoptions_set_readahead_size(varve_readoptions_t*,
                                                        size_t);
 
-/** Do not write to the log. */
+/** Does not write to the log. */
 VARVE_EXPORT void varve_writeoptions_disable_WAL(varve_writeoptions_t*,
                                                  int disable);
-/** Fail instead of waiting for flush or compaction. */
+/** Fails instead of waiting for a flush or compaction. */
 VARVE_EXPORT void varve_writeoptions_set_no_slowdown(varve_writeoptions_t*,
                                                      uint8_t);
 
-/** They wait. */
+/** Creates options with which varve_flush waits. */
 VARVE_EXPORT varve_flushoptions_t* varve_flushoptions_create(void);
-/** Frees them. */
+/** Destroys the options. */
 VARVE_EXPORT void varve_flushoptions_destroy(varve_flushoptions_t*);
-/** Wait until the tables are written. Default: yes. */
+/** Waits until the tables are written. Default: yes. */
 VARVE_EXPORT void varve_flushoptions_set_wait(varve_flushoptions_t*, uint8_t);
 
-/** Varve's defaults. */
+/** Creates options with Varve's defaults. */
 VARVE_EXPORT varve_compactoptions_t* varve_compactoptions_create(void);
-/** Frees them. */
+/** Destroys the options. */
 VARVE_EXPORT void varve_compactoptions_destroy(varve_compactoptions_t*);
-/** Run no other compaction at the same time. Default: yes. */
+/** Runs no other compaction at the same time. Default: yes. */
 VARVE_EXPORT void varve_compactoptions_set_exclusive_manual_compaction(
     varve_compactoptions_t*, uint8_t);
-/** Rewrite the last level, too. Default: no. */
+/** Rewrites the last level, too. Default: no. */
 VARVE_EXPORT void varve_compactoptions_set_bottommost_level_compaction(
     varve_compactoptions_t*, uint8_t);
 /** The target level; -1, the default, for the last one in use. */
@@ -351,7 +356,7 @@ VARVE_EXPORT void varve_cache_set_capacity(varve_cache_t*, size_t capacity);
 VARVE_EXPORT size_t varve_cache_get_capacity(const varve_cache_t*);
 /** Returns the bytes in the cache. */
 VARVE_EXPORT size_t varve_cache_get_usage(const varve_cache_t*);
-/** Returns the bytes that are in use now. */
+/** Returns the bytes of pinned blocks. */
 VARVE_EXPORT size_t varve_cache_get_pinned_usage(const varve_cache_t*);
 
 /** Creates an environment with files in memory, for tests. */
@@ -368,15 +373,15 @@ VARVE_EXPORT varve_logger_t* varve_logger_create(
 /** See varve_logger_create. */
 VARVE_EXPORT void varve_logger_destroy(varve_logger_t*);
 
-/** Lets rate_bytes_per_sec through; all three numbers must be above 0. */
+/** Creates a limiter of background writes. All numbers must be above 0. */
 VARVE_EXPORT varve_ratelimiter_t* varve_ratelimiter_create(
     int64_t rate_bytes_per_sec, int64_t refill_period_us, int32_t fairness);
-/** Databases that use it keep it. */
+/** Databases that use the limiter keep it until they are closed. */
 VARVE_EXPORT void varve_ratelimiter_destroy(varve_ratelimiter_t*);
 
 /* ---- Statistics ---- */
 
-/** How much is measured; each level includes the previous ones. */
+/** Levels of measurement. Each includes the previous ones. */
 enum {
   varve_statistics_level_disable_all = 0,
   varve_statistics_level_except_histogram_or_timers = 1,
@@ -399,54 +404,54 @@ typedef struct varve_histogram_data_t {
   double percentile999; /**< 999 of 1000 are below. */
 } varve_histogram_data_t;
 
-/** Counters that databases may share. */
+/** Creates counters, which databases may share. */
 VARVE_EXPORT varve_statistics_t* varve_statistics_create(int level);
-/** Databases that use them keep them. */
+/** Databases that use the statistics keep them until they are closed. */
 VARVE_EXPORT void varve_statistics_destroy(varve_statistics_t*);
-/** Measures more or less from now on. */
+/** Changes the level of measurement from now on. */
 VARVE_EXPORT void varve_statistics_set_level(varve_statistics_t*, int level);
-/** All, a line each. */
+/** Returns all counters, one per line. */
 VARVE_EXPORT char* varve_statistics_get_string(const varve_statistics_t*);
-/** All, for Prometheus. */
+/** Returns all counters in the format of Prometheus. */
 VARVE_EXPORT char* varve_statistics_get_prometheus(const varve_statistics_t*);
-/** The ticker of that name, such as "varve.bytes.written". */
+/** Returns a ticker by name, such as "varve.bytes.written". */
 VARVE_EXPORT uint64_t varve_statistics_get_ticker(const varve_statistics_t*,
                                                   const char* name,
                                                   char** errptr);
-/** The histogram of that name, such as "varve.db.get.micros". */
+/** Returns a histogram by name, such as "varve.db.get.micros". */
 VARVE_EXPORT void varve_statistics_get_histogram(const varve_statistics_t*,
                                                  const char* name,
                                                  varve_histogram_data_t* data,
                                                  char** errptr);
-/** Sets all to zero. */
+/** Sets all counters to zero. */
 VARVE_EXPORT void varve_statistics_reset(varve_statistics_t*);
 
 /* ---- Traces: see varve/trace.h. Names are kept for ever: have few. ---- */
 
-/** Begins to trace what the calling thread does. */
+/** Starts to trace the calling thread. */
 VARVE_EXPORT varve_trace_t* varve_trace_begin(const char* name);
 /**
- * Ends it, on the same thread, after all spans of this thread that began
- * since. Returns what was done, root first, as an array in JSON of objects with
- * trace, span, parent, name, begin_ns, end_ns, thread and done_by.
+ * Ends the trace on the same thread, after all its spans have ended. Returns
+ * the spans, root first, as a JSON array of objects with trace, span, parent,
+ * name, begin_ns, end_ns, thread and done_by.
  */
 VARVE_EXPORT char* varve_trace_end(varve_trace_t* trace);
-/** A step of the calling thread, below the one that it is in. */
+/** Begins a span of the calling thread, inside its current one. */
 VARVE_EXPORT varve_tracespan_t* varve_tracespan_begin(const char* name);
-/** On the same thread, the last one begun first. */
+/** Ends a span on the same thread, the last one begun first. */
 VARVE_EXPORT void varve_tracespan_end(varve_tracespan_t* span);
 
-/** Every operation of the process. */
+/** Creates options that trace every operation of the process. */
 VARVE_EXPORT varve_traceoptions_t* varve_traceoptions_create(void);
-/** Frees them. */
+/** Destroys the options. */
 VARVE_EXPORT void varve_traceoptions_destroy(varve_traceoptions_t*);
-/** The part of operations that is traced, from 0 to 1. Default: 1. */
+/** The fraction of operations to trace, from 0 to 1. Default: 1. */
 VARVE_EXPORT void varve_traceoptions_set_sampling(varve_traceoptions_t*,
                                                   double part);
-/** Keep those only that took so long. Default: 0. */
+/** Keeps only operations that took this long. Default: 0. */
 VARVE_EXPORT void varve_traceoptions_set_slower_than_us(varve_traceoptions_t*,
                                                         uint64_t);
-/** Short steps, too. Default: no. */
+/** Traces short steps, too. Default: no. */
 VARVE_EXPORT void varve_traceoptions_set_short_steps(varve_traceoptions_t*,
                                                      uint8_t);
 /** The format of a file of traces. */
@@ -455,47 +460,48 @@ enum { varve_trace_chrome = 0, varve_trace_otlp = 1 };
 VARVE_EXPORT void varve_trace_start(const varve_traceoptions_t* options,
                                     int format, const char* path,
                                     char** errptr);
-/** Brings what has ended to the file. */
+/** Writes the traces that have ended to the file. */
 VARVE_EXPORT void varve_trace_flush(char** errptr);
-/** The same, and ends it. The file is complete then. */
+/** Flushes the traces and stops. The file is then complete. */
 VARVE_EXPORT void varve_trace_stop(char** errptr);
 
 /* ---- Catalogs: many databases in a directory, see varve/catalog.h ---- */
 
 /**
- * Opens the catalog in the directory `root`, which is made if it is missing and
- * create_if_missing is set. Its databases have these options, and share what
- * can be shared. NULL on failure.
+ * Opens the catalog in the directory `root`. Creates it if it does not exist
+ * and create_if_missing is set. Its databases have these options, and share
+ * caches and other objects where possible. Returns NULL on failure.
  */
 VARVE_EXPORT varve_catalog_t* varve_catalog_open(const varve_options_t* options,
                                                  const char* root,
                                                  char** errptr);
 /**
- * Closes the catalog and says whether it could: 0 if references, iterators or
- * snapshots are still out, and then it stays open. Else it is gone.
+ * Closes the catalog and returns 1. If references, iterators or snapshots still
+ * exist, returns 0, and the catalog stays open.
  */
 VARVE_EXPORT uint8_t varve_catalog_close(varve_catalog_t*, char** errptr);
-/** Makes a new, empty database. An error if there is one of that name. */
+/** Creates an empty database. Fails if the name exists. */
 VARVE_EXPORT void varve_catalog_create_db(varve_catalog_t*, const char* name,
                                           char** errptr);
 /**
- * A reference to the database of that name, for varve_close to give back. NULL
- * on failure, and if there is none, which is no error. It is neither closed nor
- * dropped as long as the reference is out.
+ * Returns a reference to the database of that name, which varve_close releases.
+ * Returns NULL on failure, and if there is none, which is no error. The
+ * database is not closed or dropped while the reference exists.
  */
 VARVE_EXPORT varve_t* varve_catalog_find(varve_catalog_t*, const char* name,
                                          char** errptr);
-/** Removes a database. An error if there is none, or if it stays in use. */
+/** Removes a database. Fails if there is none, or if it stays in use. */
 VARVE_EXPORT void varve_catalog_drop_db(varve_catalog_t*, const char* name,
                                         char** errptr);
 /**
- * The names, folded and in order, and their number. The array is to be freed,
- * the names go with it.
+ * Returns the names, folded and in order, and sets *count to their number. Free
+ * the array, but not the names in it.
  */
 VARVE_EXPORT const char** varve_catalog_list(varve_catalog_t*, size_t* count);
 /**
- * Closes databases that nobody has a reference to and that nobody asked for
- * since a call of this at least idle_us microseconds ago. Returns how many.
+ * Closes databases that have no references and that varve_catalog_find has not
+ * returned since a call of this function at least idle_us microseconds ago.
+ * Returns their number.
  */
 VARVE_EXPORT size_t varve_catalog_close_idle(varve_catalog_t*, uint64_t idle_us,
                                              char** errptr);

@@ -3,7 +3,7 @@
 
 /**
  * @file
- * What a library that hides its symbols shows all the same.
+ * The mark of public symbols, and the check of the platform.
  */
 
 #if !defined(__linux__) || __SIZEOF_POINTER__ < 8 || \
@@ -11,7 +11,7 @@
 #error "Varve needs Linux on a 64-bit little-endian machine."
 #endif
 
-/** Before each class and function that programs may use. */
+/** Marks each class and function that programs may use. */
 #ifdef __cplusplus
 #define VARVE_EXPORT [[gnu::visibility("default")]]
 #else

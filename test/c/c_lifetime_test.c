@@ -117,7 +117,7 @@ static void TestCheckpointOutlivesTheHandle(void) {
   varve_checkpoint_object_destroy(checkpoint);
 }
 
-/* What was not logged is not lost, though nothing says when it is closed. */
+/* Unlogged writes survive a close, even if no call reports it. */
 static void TestUnloggedWritesAreKept(void) {
   varve_writeoptions_t* const unlogged = varve_writeoptions_create();
   varve_options_t* const options = varve_options_create();

@@ -117,7 +117,7 @@ static void TestTraceOfEverything(void) {
     GET(db, plain_read, "k", "v");
     varve_trace_flush(&error);
     OK(error);
-    /* What is refused leaves the file alone. */
+    /* A refused start does not touch the file. */
     varve_trace_start(options, format, PathOf("trace"), &error);
     FAILED(error, "Busy: ");
     GET(db, plain_read, "k", "v");

@@ -526,7 +526,7 @@ static void TestRepair(void) {
   varve_options_destroy(options);
 }
 
-/* What a table says that is damaged is an error, of iterators as well. */
+/* Reading a damaged table returns an error, with iterators as well. */
 static void TestDamageIsToldOf(void) {
   varve_options_t* const options = varve_options_create();
   varve_t* db = OpenPlain("damaged");

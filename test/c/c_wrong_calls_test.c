@@ -36,7 +36,7 @@ static void TestOpeningWithNull(void) {
   BAD(varve_options_set(options, NULL, "1", &error));
   BAD(varve_options_set(options, "num_levels", NULL, &error));
   BAD(varve_options_set(NULL, "num_levels", "3", &error));
-  /* Whoever wants no error may say so. */
+  /* The error pointer may be NULL. */
   CHECK(varve_open(options, NULL, NULL) == NULL);
   CHECK(varve_open(options, PathOf("missing"), NULL) == NULL);
   varve_options_destroy(options);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the test programs in C have in common. A program includes it once and
- * first. A failed check says where and ends the program.
+ * Shared code of the test programs in C. A program includes it once and first.
+ * A failed check prints its place and ends the program.
  */
 
 #ifndef _POSIX_C_SOURCE
@@ -102,7 +102,7 @@ static inline void Delete(int line, varve_t* db,
   if (error != NULL) Fail(error, line, key);
 }
 
-/* Of all who need no others. */
+/* Default options. */
 static varve_readoptions_t* plain_read;
 static varve_writeoptions_t* plain_write;
 

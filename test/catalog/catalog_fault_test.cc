@@ -145,7 +145,7 @@ class FaultyCatalog {
   std::unique_ptr<Catalog> catalog_;
   std::set<std::string> there_;
   std::set<std::string> unsure_;
-  // What "key" may be in a database; "" for nothing.
+  // Possible values of "key" in a database; "" if it may be absent.
   std::map<std::string, std::set<std::string>> values_;
 };
 
@@ -162,7 +162,7 @@ TEST(CatalogFaultTest, NoFaultLosesWhatWasAcknowledged) {
   }
 }
 
-// What is done again after a failure.
+// Operations that are repeated after a failure.
 class CatalogRepeatTest : public ::testing::Test {
  protected:
   CatalogRepeatTest()

@@ -37,13 +37,14 @@ struct Totals {
   uint64_t came_back = 0;  // Though a Drop had got as far as the rename.
 };
 
-// What is known of a name.
+// The state of a name.
 struct Name {
   enum class Seen { kAbsent, kThere, kUnknown };
 
-  // What the catalog shows until something fails. It is the newest one then.
+  // The state that the catalog shows until a call fails. It is the newest one
+  // then.
   Seen seen = Seen::kAbsent;
-  // What a power cut may leave: one of these, by age, or none.
+  // A power cut may leave one of these, by age, or none.
   std::vector<NumberedWrites> possible;
   bool may_be_absent = true;
 };
@@ -226,7 +227,7 @@ class Session : private ManyFaultsSession {
       // Its database is then, too.
       if (sync) NewestIsSafe(&known);
     } else if (rng_.OneIn(2)) {
-      ref->Resume().IgnoreError();  // What it writes is what is checked.
+      ref->Resume().IgnoreError();  // The test checks the writes.
     }
     if (rng_.OneIn(20) && ref->Flush({}).ok()) {
       known.possible.back().AllSynced();
@@ -243,7 +244,7 @@ class Session : private ManyFaultsSession {
     held_.Reset();
     catalog_->Close().IgnoreError();  // As CloseIdle.
     Open();
-    // What could not be removed may have been a database.
+    // A directory that could not be removed may have been a database.
     for (auto& [name, known] : names_) {
       if (known.possible.size() > 1 || known.may_be_absent) {
         known.seen =

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: what could harm a file system, or whoever reads a listing, is no name;
-// and every name has a directory of its own that any file system can hold.
-// Method: a list of each kind; random names there and back.
+// Goal: names that could harm a file system or the reader of a listing are
+// refused. Every other name has its own directory, which any file system can
+// hold. Method: a list of each kind; random names there and back.
 #include "catalog/catalog_names.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a database of a catalog is found by any spelling of its name, stays
-// open while somebody has a reference to it, and is there, closed or gone as
-// the last call that succeeded says, also after the process has died in the
-// middle of one. Method: each call in each state; references that come in the
-// way of Drop and CloseIdle; directories as a death leaves them behind.
+// Goal: a name in any case finds its database. A database stays open while a
+// reference to it exists, and exists or not as the last successful call left
+// it, even after the process died inside a call. Method: each call in each
+// state; references that block Drop and CloseIdle; directories as a killed
+// process leaves them.
 #include "varve/catalog.h"
 
 #include <gmock/gmock.h>
@@ -165,7 +165,7 @@ TEST_F(CatalogTest, DropsWithAllFiles) {
   EXPECT_THAT(Files(), ElementsAre("db-stays"));
 }
 
-// Whoever has opened one by its path, or holds the root, keeps it.
+// An open by path, or a lock of the root, protects the database.
 TEST_F(CatalogTest, WhatOthersHaveOpenIsNotRemoved) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   EXPECT_EQ(CloseIdle(), 1u);

@@ -1,9 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: nobody who ends a thing overlooks a reference to it, whichever thread
-// took it, has it or gave it back, and whichever of them has ended. Method:
-// the interleavings that catalog/distributed_ref_counts.h names, step by step;
-// and many threads that hand references around while another one counts.
+// Goal: a thread that ends an object misses no reference to it, whichever
+// threads took, hold or returned the reference, and whichever of them have
+// ended. Method: the interleavings that catalog/distributed_ref_counts.h names,
+// step by step; and many threads that pass references on while another one
+// counts.
 #include "catalog/distributed_ref_counts.h"
 
 #include <gtest/gtest.h>
@@ -140,7 +141,7 @@ TEST(DistributedRefCountsTest, AReferenceIsGivenBackByAnyThread) {
   EXPECT_EQ(Out(&references, 1), 2u);
   giver.Do([&] { Give(&references, 1); });
   EXPECT_EQ(Out(&references, 1), 1u);
-  // Its counts are perhaps those of the one that has ended.
+  // It may reuse the counts of the thread that has ended.
   Actor another;
   another.Do([&] { Give(&references, 1); });
   EXPECT_EQ(Out(&references, 1), 0u);

@@ -21,8 +21,8 @@
 namespace varve {
 namespace {
 
-// What the kernel says of this process: "FDSize:", the size of its descriptor
-// table, or "Threads:".
+// Returns a number that the kernel reports for this process: "FDSize:", the
+// size of its descriptor table, or "Threads:".
 size_t Count(const std::string& what) {
   std::ifstream status("/proc/self/status");
   std::string word;

@@ -141,7 +141,7 @@ class IoRingTest : public testing::Test {
     }
   }
 
-  // What a forked child finds: its failures are printed.
+  // Runs the check in a forked child, and prints its failures.
   template <typename Function>
   static void ExpectInChild(const Function& function) {
     const pid_t child = fork();

@@ -66,7 +66,7 @@ void CheckReads(const RandomAccessFile& file, const std::string& expected,
   }
 }
 
-// The LOCK of a copy by hard links is that of the original.
+// A copy by hard links shares the LOCK of the original.
 TEST_F(PosixEnvTest, ALockFileWithOtherNamesIsReplaced) {
   ASSERT_TRUE(WriteStringToFile(env_, "kept", Path("LOCK"), false).ok());
   ASSERT_TRUE(env_->LinkFile(Path("LOCK"), Path("copy")).ok());

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a lock is held until it is given back, whatever its process and others
-// do with the file meanwhile; it excludes the record locks of other engines, in
-// other processes and in this one; its messages name the right process. Method:
-// locks of both kinds are tried from children and from the same process.
+// Goal: a lock is held until it is released, whatever its process and others do
+// with the file. It excludes the record locks of other engines, in other
+// processes and in this one. Its messages name the right process. Method:
+// children and the same process try locks of both kinds.
 
 #include "env/posix_lock.h"
 
@@ -135,7 +135,7 @@ TEST_F(PosixLockTest, FileIsEmptyWhileNobodyHoldsTheLock) {
   EXPECT_TRUE(Contents(path_).starts_with(std::to_string(getpid()) + " "));
   ASSERT_TRUE(Unlock(std::move(lock)).ok());
   EXPECT_EQ(Contents(path_), "");
-  // What a process that was killed has left is overwritten.
+  // The text that a killed process left is overwritten.
   ASSERT_TRUE(
       WriteStringToFile(env_, "123456789 987654321\nmore", path_, false).ok());
   ASSERT_TRUE(Lock(&lock).ok());

@@ -112,7 +112,7 @@ TEST_F(PosixMmapFileTest, SurvivesTheProcess) {
   EXPECT_TRUE(Read(path_).starts_with("written by the dead"));
 }
 
-// What a device without space answers, not what a mapping of it would.
+// The error of a device without space, not a signal by its mapping.
 TEST_F(PosixMmapFileTest, FullDeviceIsAnErrorNotASignal) {
   if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
     return;  // Not permitted; test/db/engine/db_resume_test.cc injects the

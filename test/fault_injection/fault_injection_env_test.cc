@@ -196,7 +196,7 @@ TEST_F(FaultInjectionEnvTest, AReplacedFileMayComeBackAsItWas) {
     SyncDirectory();
   };
   EXPECT_EQ(StatesAfter(rewrite_safely), (States{"f=x"}));
-  // The name is the directory's, as that of any new file.
+  // The directory holds the name, as for any new file.
   const auto without_the_name = [&] {
     WriteSafely("/d/f", "abc");
     Write("/d/f", "x", /*sync=*/true);
@@ -284,7 +284,7 @@ TEST_F(FaultInjectionEnvTest, RemovedDirectoriesMayComeBack) {
   EXPECT_EQ(StatesAfter(work), (States{"", "sub/", "sub/ sub/f=x"}));
 }
 
-// What was pending in the one that had the name before stays with that one.
+// Pending changes of the directory that had the name before stay with it.
 TEST_F(FaultInjectionEnvTest, ADirectoryMayTakeTheNameOfARemovedOne) {
   const auto work = [&] {
     ASSERT_TRUE(env_->CreateDirIfMissing("/d/old").ok());
@@ -496,8 +496,9 @@ TEST_F(FaultInjectionEnvTest, WorksOnRealFiles) {
   }
 }
 
-// What must be there after a crash: names made safe by a sync of the
-// directory and not touched since, with bytes synced and not cut since.
+// The state that must survive a crash: names made durable by a sync of the
+// directory and not changed since, with bytes that were synced and not
+// truncated since.
 class RandomWorkload {
  public:
   RandomWorkload(FaultInjectionEnv* env, uint64_t seed)

@@ -161,7 +161,8 @@ class Session {
     if (status.ok()) Require(value == found->second, "the value");
   }
 
-  // What readers see: of now, or at the oldest snapshot.
+  // Returns the entries that readers see: the current ones, or at the oldest
+  // snapshot.
   const Entries& ChooseMoment(ReadOptions* options) {
     if (snapshots_.empty() || choices_.Below(2) == 0) return entries_;
     options->snapshot = snapshots_.front().first;

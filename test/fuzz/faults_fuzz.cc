@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Operations on a database in memory whose calls fail and whose power is cut
-// as the input says. Each write has its number: what is found after an opening
-// must be all of them up to some number, which is not below that of the last
-// one that was synced. db_many_faults_test does this at random; here what comes
-// next is chosen by what it reaches.
+// Operations on a database in memory. The input chooses calls that fail and
+// moments when power is cut. Each write has a number. An open must find all
+// writes up to some number, which is not below the last synced one.
+// db_many_faults_test does this at random. Here the fuzzer chooses the next
+// step by the code that it reaches.
 
 #include <algorithm>
 #include <cerrno>
@@ -132,7 +132,7 @@ class Session {
 
   void WriteOne() {
     Write write;
-    // What was refused is not there once another is.
+    // A refused write is absent once a later one is present.
     write.after = NewestEntries();
     WriteBatch batch;
     for (uint32_t i = 1 + choices_.Below(4); i > 0; --i) {
@@ -225,7 +225,7 @@ class Session {
     writes_.resize(there);
     if (there > 0) writes_[there - 1].acknowledged = true;
     CheckEntries(db_.get(), NewestEntries());
-    // What an opening has shown is not lost any more.
+    // Data that an open has shown is no longer lost.
     synced_ = closed_ = there;
   }
 

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The last bytes of a table. What is taken names blocks within the file.
+// The last bytes of a table. An accepted footer names blocks within the file.
 
 #include <string>
 

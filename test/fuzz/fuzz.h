@@ -1,9 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the targets of this folder share. A target is one function that takes
-// any bytes; with libFuzzer (preset fuzz) it is looked for bytes that break it,
-// and in all other builds replay_main.cc feeds it the seeds of the tree.
+// Shared code of the fuzz targets in this folder. A target is one function that
+// takes any bytes. With libFuzzer (preset fuzz), the fuzzer searches for bytes
+// that break it. In all other builds, replay_main.cc passes it the seeds in the
+// source tree.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,15 +21,15 @@ inline Slice Bytes(const uint8_t* data, size_t size) {
   return Slice(reinterpret_cast<const char*>(data), size);
 }
 
-// Ends the process if it does not hold, which is a finding.
+// Aborts the process if `holds` is false. The fuzzer reports that as a finding.
 inline void Require(bool holds, const char* what) {
   if (holds) return;
   fprintf(stderr, "does not hold: %s\n", what);
   abort();
 }
 
-// Takes numbers off the front of the input, to draw choices from; 0 when there
-// are no more.
+// Takes numbers from the front of the input, as random choices. Returns 0 when
+// the input is used up.
 class Choices {
  public:
   explicit Choices(const Slice& bytes) : rest_(bytes) {}
@@ -40,7 +41,7 @@ class Choices {
     return byte;
   }
   uint32_t Below(uint32_t limit) { return limit == 0 ? 0 : Byte() % limit; }
-  // So many bytes, or what is left.
+  // Returns the next `size` bytes, or the rest if there are fewer.
   Slice Take(size_t size) {
     const Slice taken(rest_.data(), size < rest_.size() ? size : rest_.size());
     rest_.remove_prefix(taken.size());

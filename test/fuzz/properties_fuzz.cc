@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The body of a properties block. What is taken can be written and read again.
+// The body of a properties block. Accepted properties can be written and read
+// again.
 
 #include <string>
 

@@ -58,7 +58,7 @@ class Replay {
 
   void Run(const std::string& input) {
     ++inputs_;
-    // Without space behind it, so that an over-read is noticed.
+    // A copy without spare bytes after it, so that an over-read is noticed.
     const std::vector<uint8_t> exact(input.begin(), input.end());
     LLVMFuzzerTestOneInput(exact.data(), exact.size());
   }

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// A record of the MANIFEST. What is taken is written back with no loss.
+// A record of the MANIFEST. An accepted record is written back without loss.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The bytes of a write batch, as WriteBatch takes them from outside. What one
-// reader takes all take, and it can be applied.
+// The bytes of a write batch, as WriteBatch takes them from outside. If one
+// reader accepts a batch, all do, and it can be applied.
 
 #include <string>
 

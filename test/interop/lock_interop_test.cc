@@ -21,7 +21,7 @@
 namespace varve::test {
 namespace {
 
-// An engine behind LevelDB's C interface, whose functions begin with a prefix.
+// An engine with LevelDB's C interface, whose functions begin with a prefix.
 class Engine {
  public:
   Engine(const std::string& library, std::string prefix)
@@ -106,7 +106,7 @@ TEST_F(LockInteropTest, RocksDb) {
 }
 
 TEST_F(LockInteropTest, LevelDb) {
-  // LevelDB does not read what others wrote: only who gets in counts.
+  // LevelDB does not read databases of others. Only the lock counts here.
   Engine leveldb("libleveldb.so", "leveldb");
   ASSERT_EQ(leveldb.error(), "");
   void* const db = leveldb.Open(path_);

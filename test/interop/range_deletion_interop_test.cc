@@ -1,9 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: RocksDB obeys the range deletions that Varve writes, and Varve those of
-// RocksDB, wherever they are: in the log, in level 0 and below. Method: random
-// updates of both engines, in turn, in one directory; after each turn both
-// must see what the model has.
+// Goal: RocksDB obeys Varve's range deletions, and Varve obeys RocksDB's, in
+// the log, in level 0 and below. Method: random updates of both engines, in
+// turn, in one directory; after each turn both must match the model.
 
 #include <string>
 

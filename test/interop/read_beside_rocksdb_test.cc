@@ -29,7 +29,8 @@ class ReadBesideRocksDbTest : public ::testing::Test {
     RunOrFail(Command({"db_bench", "--benchmarks=fillseq"}, common_));
   }
 
-  // A file of options as those of the database, but with logs used again.
+  // Returns the text of an options file like the database's, but with recycled
+  // logs.
   std::string RecyclingOptions() {
     std::vector<std::string> names;
     EXPECT_TRUE(Ok(Env::Default()->GetChildren(path_, &names)));

@@ -228,7 +228,7 @@ TEST_F(RocksDbToolsTest, DatabaseMadeByRocksDbIsContinued) {
 
 // The log of a process that died is replayed by the other engine.
 TEST_F(RocksDbToolsTest, RocksDbReplaysALogThatVarveLeft) {
-  options_.write_buffer_size = 1 << 20;  // Nothing is flushed meanwhile.
+  options_.write_buffer_size = 1 << 20;  // No flush runs.
   Open();
   WriteBatch batch;
   batch.Put("a", "1");
@@ -317,7 +317,7 @@ TEST_F(RocksDbToolsTest, VarveToolWritesAndReads) {
 
 class RocksDbFixtureTest : public FixtureTest {};
 
-// What README says of partitioned indexes and filters.
+// Checks README's advice about partitioned indexes and filters.
 TEST_F(RocksDbFixtureTest, LdbMakesPartitionedOnesReadable) {
   for (const char* fixture :
        {"refuse-partitioned-index", "rocksdb-bloom-partitioned"}) {

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a directory that RocksDB left behind in a hurry opens as it does with
-// RocksDB. Method: after a recovery, whose MANIFEST names a log that there
-// never was, a table is left that no edit knows of, as by a compaction that was
-// cut off.
+// Goal: a directory that RocksDB left without a clean close opens as it does
+// with RocksDB. Method: after a recovery, the MANIFEST names a log that never
+// existed, and a table is left that no edit names, as after a compaction that
+// was cut off.
 
 #include <algorithm>
 #include <filesystem>

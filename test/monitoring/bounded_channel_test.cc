@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: the channel delivers each value once, those of one sender in order, and
-// refuses what it has no space for. Method: senders that retry, with the
-// receiver beside them, through a channel so small that it is always full or
-// empty.
+// Goal: the channel delivers each value once, keeps the order of one sender's
+// values, and refuses values that it has no space for. Method: senders that
+// retry, concurrent with the receiver, through a channel so small that it is
+// always full or empty.
 #include "monitoring/bounded_channel.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: what lives is known exactly, by kind and by the thread that allocated
-// it, whoever frees it, also when that thread has ended; in the one mode and
-// the other. Method: sums before and after, of threads that hand each other
-// what they allocate.
+// Goal: live memory is known exactly, by kind and by the thread that allocated
+// it, whichever thread frees it, even after the allocating thread has ended; in
+// both modes. Method: sums before and after, with threads that pass their
+// allocations to each other.
 #include "monitoring/memory_accounting.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,8 @@ std::array<uint64_t, kMemoryKinds> LiveByKind() {
 }
 uint64_t Live() { return LiveByKind()[static_cast<size_t>(kKind)]; }
 
-// Of the thread of that id that is alive, or has ended; without account: 0.
+// Returns the counts of the thread with that id, alive or ended, or 0 without
+// accounting.
 MemoryCounts CountsOf(int64_t id, bool ended, std::string* name = nullptr) {
   for (const ThreadMemory& thread : MemoryByThread()) {
     if (thread.id != id || thread.ended != ended) continue;
@@ -209,7 +210,7 @@ TEST_P(MemoryAccountingTest, TotalsAreExactWhateverThreadsDo) {
   EXPECT_EQ(LiveByKind(), before);
 }
 
-// A report that is made meanwhile never shows less than lives.
+// A concurrent report never shows less than the live memory.
 TEST_P(MemoryAccountingTest, AReportNeverFallsBelowWhatLives) {
   const uint64_t before = Live();
   MemoryAccount* const held = NoteAllocated(kKind, 1 << 20);

@@ -192,7 +192,7 @@ TEST_F(SimulatedClockTest, WithoutOffsetsTimeStandsStillRatherThanGoBack) {
   const uint64_t held_before = held_;
   const TraceRecords records = Run([] { simulated_core = 1; });
   EXPECT_EQ(Length(records[2]), 0u);
-  // What was before the jump is still right.
+  // Times before the jump stay right.
   EXPECT_GE(records[1].begin_ns - records[0].begin_ns, kPassNs * 999 / 1000);
   EXPECT_GT(held_, held_before);
 }

@@ -82,7 +82,7 @@ TEST_F(TraceExportTest, ChromeFileIsJsonOfCompleteEvents) {
             std::string::npos)
       << text;
   EXPECT_TRUE(Holds("len(json.loads(text)[\"traceEvents\"]) == 3"));
-  // Where it stands in time.
+  // The time of the span.
   EXPECT_TRUE(
       Holds("abs(int(json.loads(text)[\"otherData\"][\"epoch_ns\"]) + "
             "round(json.loads(text)[\"traceEvents\"][1][\"ts\"] * 1000) - " +
@@ -128,7 +128,7 @@ TEST_F(TraceExportTest, OtlpFileHasALineForSomeHundredSpans) {
                             "== \"5\""));
 }
 
-// What a program without standard output prints does not go into a trace.
+// Output of a program without standard output does not go into a trace.
 TEST_F(TraceExportTest, FilesTakeNoStandardDescriptors) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

@@ -459,8 +459,8 @@ TEST(TraceSessionTest, DropsTracesThatFindNoSpaceWithTheirCount) {
   options.buffer_bytes = 1 << 20;
   options.export_interval_ms = 0;
   Session session(options);
-  // Faster than any sink: at some moment all memory is taken. The collector
-  // takes some of it back meanwhile.
+  // Faster than any sink, so at some moment all memory is in use. The collector
+  // frees some of it at the same time.
   constexpr uint64_t kTraces = 300'000;
   for (uint64_t i = 0; i < kTraces; ++i) const RequestSpan request("request");
   const uint64_t kept = session.Stop().size();
@@ -472,7 +472,7 @@ TEST(TraceSessionTest, DropsTracesThatFindNoSpaceWithTheirCount) {
   EXPECT_GT(after.dropped_buffer_full, before.dropped_buffer_full);
 }
 
-// What threads have that rest is not what waits for the sink.
+// Memory that idle threads hold does not count as waiting for the sink.
 TEST(TraceSessionTest, RestingThreadsTakeNoSpaceFromOthers) {
   constexpr int kThreads = 20;  // More than chunks of a session.
   TraceOptions options;
@@ -488,7 +488,7 @@ TEST(TraceSessionTest, RestingThreadsTakeNoSpaceFromOthers) {
       await(1);
       { const RequestSpan request("one of all"); }
       ++done;
-      // What threads have that end waits for the sink: these do not.
+      // Spans of ended threads wait for the sink. These do not.
       await(i == 0 ? 2 : 3);
       if (i != 0) return;
       for (int j = 0; j < 3000; ++j) {

@@ -98,7 +98,7 @@ TEST(TscClockTest, AgreesWithTheKernelOverATenthOfASecond) {
     after[i] = SteadyNs();
   }
   const TickConverter converter(kind, begin, AnchorClock(kind));
-  // What an anchor may be off by, and instructions that change places.
+  // The error of an anchor, and reordered instructions.
   constexpr uint64_t kSlackNs = 2000;
   for (int i = 0; i < 100; ++i) {
     EXPECT_GE(converter.ToNs(ticks[i]) + kSlackNs, before[i]);

@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: an open that fails for want of a descriptor, and would not a moment
-// later, makes no difference, whichever of all opens it is. Method: functions
-// in place of the C library's, which fail the n-th call, or several from there
-// on, with EMFILE or ENFILE; a script that uses all parts of the engine, in
-// a child process for each n. What it reads and its calls' results must be
-// those of a run without a fault. Syncs do nothing, since no power is cut.
+// Goal: an open that fails once for want of a descriptor makes no difference,
+// whichever open it is. Method: replacements for the C library's functions fail
+// the n-th call, or several calls from there on, with EMFILE or ENFILE. A
+// script uses all parts of the engine, in a child process for each n. Its
+// output and its calls' results must equal the ones of a run without a fault.
+// Syncs do nothing, since no power is cut.
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -108,7 +108,7 @@ Options ScriptOptions() {
   return options;
 }
 
-// What happened, as text.
+// The events, as text.
 class Script {
  public:
   explicit Script(std::string path) : path_(std::move(path)) {}

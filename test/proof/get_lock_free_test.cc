@@ -48,10 +48,10 @@ std::string ValueOf(const std::string& key) {
 // Sorts among the others.
 std::string AbsentKeyOf(int number) { return KeyOf(number) + "x"; }
 
-// What the child reads, and where to.
+// The child's reads, and their outputs.
 struct Reads {
   std::unique_ptr<DB> db;
-  std::unique_ptr<Catalog> catalog;  // Only for those who find databases.
+  std::unique_ptr<Catalog> catalog;  // Only for lookups of databases.
   std::vector<DB*> found;
   ReadOptions options;
   std::vector<std::string> keys;
@@ -78,7 +78,7 @@ void Prepare(const std::string& path, const AblationOptions& ablation,
   options.block_cache = NewBlockCache(64 << 20);
   const bool folded = place >= Place::kFolded;
   if (folded) options.key_case = KeyCase::kInsensitive;
-  // What takes their place has to lock.
+  // Their replacement has to lock.
   if (!kHasSequences) options.stats_level = StatsLevel::kDisableAll;
   const auto must = [](const Status& s) {
     if (s.ok()) return;
@@ -183,7 +183,7 @@ class GetLockFreeTest : public ::testing::Test {
     StepReport report = Step(place, pieces, piece, judge);
     ASSERT_EQ(report.error, "");
     ASSERT_EQ(report.pieces, pieces);
-    // What it takes to call a piece that does nothing.
+    // The cost of calling an empty piece.
     report.instructions -= frame.instructions;
     const uint64_t reads = pieces * keys;
     Print(what, report, reads);
@@ -221,7 +221,7 @@ bool StringIsRight(Reads* reads, size_t piece) {
 bool NothingWasFound(Reads* reads, size_t) {
   return reads->statuses[0].IsNotFound();
 }
-// What the piece before pinned is let go here.
+// Releases the value that the previous piece pinned.
 void GetPinned(Reads* reads, size_t piece) {
   reads->statuses[0] = reads->db->Get(
       reads->options, reads->slices[piece * kBatch], &reads->pinned[0]);
@@ -371,7 +371,8 @@ TEST_F(GetLockFreeTest, MultiGetIntoStringsSharesNothing) {
       AllStringsAreRight);
 }
 
-// What it takes to begin and to end, in each form; the ablated one is shown.
+// The cost of beginning and ending a read, in each form. The baseline's is
+// printed.
 TEST_F(GetLockFreeTest, StartingToReadSharesNothing) {
   const std::pair<const char*, Piece> pieces[] = {
       {"nothing", [](Reads*, size_t) {}},

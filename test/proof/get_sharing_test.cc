@@ -33,7 +33,7 @@ constexpr int kKeys = 1000;
 constexpr const char* kTracedArgument = "--traced";
 constexpr int kThreads = 2;
 
-// What a thread does in a traced region. Two regions each, in this order.
+// A thread's work in a traced region. Two regions each, in this order.
 enum Work { kAddToShared, kGets, kFinds, kWorks };
 
 std::string KeyOf(int number) {

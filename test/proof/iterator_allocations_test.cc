@@ -23,7 +23,7 @@
 
 namespace {
 
-// What the calling thread has asked the allocator for.
+// The calling thread's allocations.
 thread_local constinit uint64_t allocations = 0;
 
 }  // namespace
@@ -142,7 +142,7 @@ class IteratorAllocationsTest : public ::testing::Test {
     ASSERT_TRUE(Ok(it->status()));
   }
 
-  // What `work(round)` allocates when it was done before.
+  // Returns the allocations of `work(round)` after it has run before.
   static uint64_t Warm(const std::function<void(int)>& work) {
     for (int i = 0; i < kWarmRounds; i++) {
       for (int round = 0; round < kRounds; round++) work(round);

@@ -53,7 +53,7 @@ void ExpectOk(const std::string& name, const std::function<Status()>& work) {
   EXPECT_TRUE(status.ok()) << name << ": " << status.ToString();
 }
 
-// What a table, a key or a file can be like.
+// A kind of table, key or file.
 struct Kind {
   const char* name;
   CompressionType compression = CompressionType::kNone;

@@ -1,13 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: whichever system call fails, with whatever error, the process lives,
-// the error names a file, and what was acknowledged as synced is there when
-// the database is opened again; calls that are interrupted or do less than
-// they were asked for are gone on with. Method: this program starts itself
-// under strace, which makes the n-th call of a kind fail in each thread, for
-// every n and error in the long run (VARVE_SYSTEM_CALL_STRIDE=1) and a sample
-// in the short one; short transfers come from read and write functions of its
-// own. What was attempted and acknowledged stands in memory that both share.
+// the error names a file, and data acknowledged as synced is present when the
+// database is reopened. Calls that are interrupted or transfer less than
+// requested are continued. Method: this program starts itself under strace,
+// which makes the n-th call of a kind fail in each thread: for every n and
+// error in the long run (VARVE_SYSTEM_CALL_STRIDE=1), and for a sample in the
+// short one. Short transfers come from read and write functions of its own.
+// Memory that both processes share records the attempted and acknowledged
+// writes.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -72,7 +73,7 @@ ssize_t pread(int fd, void* data, size_t count, off_t offset) {
 namespace varve::test {
 namespace {
 
-// What the script did, in a file that it maps.
+// The script's progress, in a mapped file.
 struct Record {
   uint32_t begun;
   uint32_t attempted[kKeys];     // The round of the last write, from 1 on.

@@ -90,7 +90,7 @@ int RunTraced(const std::string& path, const std::string& ablation) {
 using Calls = std::map<std::string, std::map<std::string, int>>;
 
 struct Trace {
-  Calls opening;  // Of the database, and so of all tables.
+  Calls opening;  // Opens the database, and so all tables.
   Calls reading;
   int sysfs_calls = 0;
   std::string error;

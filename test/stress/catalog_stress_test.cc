@@ -1,11 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: whatever is created, dropped and closed meanwhile, a reference leads
-// to an open database of the name that was asked for, and nothing that was
-// written to a database that nobody dropped is lost. Method: threads that find
-// databases by random spellings, write and read through what they find, keep it
-// for a while and hand it to each other, beside one that creates and drops and
-// one that closes what is idle.
+// Goal: whatever is created, dropped and closed at the same time, a reference
+// leads to an open database of the requested name, and no write is lost to a
+// database that was not dropped. Method: threads find databases by names in
+// random case, write and read in them, keep them for a while and pass them to
+// each other. One thread creates and drops databases, and one closes idle ones.
 
 #include <array>
 #include <atomic>
@@ -56,7 +55,7 @@ class CatalogStressTest : public ::testing::Test {
     return std::chrono::steady_clock::now() < end_ && !HasFailure();
   }
 
-  // What the database says of itself is its name, if it says anything.
+  // The database contains its own name, if anything.
   void Use(const DatabaseRef& ref, const std::string& name, Rng* rng) {
     std::string value;
     const Status status = ref->Get({}, "name", &value);
@@ -92,10 +91,10 @@ class CatalogStressTest : public ::testing::Test {
                               std::to_string(++*written))));
     }
     if (rng->OneIn(4)) {
-      // To whoever takes it, perhaps another thread.
+      // Passes it to the thread that takes it next.
       MutexLock lock(&mutex_);
       const size_t place = rng->Below(left_.size());
-      // Whoever drops it waits for it in vain, until somebody resets it.
+      // A Drop waits for it in vain until some thread resets it.
       std::swap(left_[place], ref);
       return;
     }

@@ -240,7 +240,7 @@ TEST_F(DbConcurrencyTest, PropertiesAndIteratorsOfManyThreads) {
   JoinAll();
 }
 
-// Threads that come and go leave nothing behind.
+// Short-lived threads leak nothing.
 TEST_F(DbConcurrencyTest, ShortLivedThreadsReadAndWrite) {
   Open();
   int started = 0;

@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: whatever others do with a database's directory while it is written to,
-// nobody else gets to write there, and all who only read are right. Method:
-// beside threads that write, a thread of the same process copies the directory,
-// and other processes open it for writing, take the record lock that RocksDB
-// takes, open it for reading and compare all entries, and run `varve check`,
-// all of the time. VARVE_STRESS_SECONDS sets the length. What came out is
+// Goal: whatever other processes do with a database's directory while it is
+// written to, none of them gets to write there, and all readers are right.
+// Method: while threads write, a thread of the same process copies the
+// directory, and other processes open it for writing, take the record lock that
+// RocksDB takes, open it for reading and compare all entries, and run `varve
+// check`, all in a loop. VARVE_STRESS_SECONDS sets the length. The results are
 // printed.
 
 #include <fcntl.h>
@@ -125,8 +125,8 @@ class HostileNeighbourTest : public DbTestBase {
     }
   }
 
-  // Whether the entries that a writer has put are those of one moment, at which
-  // it had put number `least`.
+  // Returns whether a writer's entries are of one moment, at number `least` or
+  // later.
   static bool IsOneMoment(const EntryList& entries, int writer, int least) {
     const std::string prefix = std::to_string(writer) + "/";
     int newest = -1;
@@ -147,7 +147,7 @@ class HostileNeighbourTest : public DbTestBase {
   void Copy() {
     const std::string copy = dir_.Sub("copy");
     std::error_code error;
-    // Files vanish meanwhile.
+    // Files may vanish during the copy.
     fs::copy(path_, copy, fs::copy_options::recursive, error);
     if (error) ++shared_->copies.failed;
     fs::copy_file(path_ + "/LOCK", copy + "/LOCK",

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kThreads = 4;
 
-// What the threads of the worker have done, in a file that outlives it.
+// The worker threads' progress, in a file that outlives the worker.
 struct Progress {
   struct PerThread {
     std::atomic<int64_t> returned;  // Writes that returned OK.

@@ -49,7 +49,7 @@ TEST_F(NestedReadStressTest, ReadsWithinReads) {
   std::unique_ptr<DB> other = OpenAnother("other");
   Fill(other.get());
   std::atomic<int> nested = 0;
-  // What is read changes under the outer read all the time.
+  // The data changes under the outer read all the time.
   Start([&, count = 0](Rng* rng) mutable {
     const std::string key = Key(rng->Between(0, kKeys - 1));
     DB* const db = rng->OneIn(2) ? db_.get() : other.get();

@@ -31,7 +31,7 @@ constexpr int64_t kRangeSlots = 40;
 constexpr int64_t kRangePeriod = 1000;
 constexpr const char* kNewestKey = "newest";
 
-// What the writer has done, in memory that both processes share.
+// The writer's progress, in memory that both processes share.
 struct Progress {
   std::atomic<int64_t> returned;
   std::atomic<int64_t> opened;  // Times the database was opened.
@@ -50,10 +50,10 @@ bool IsRangeDeletion(int64_t number) {
   return number % kRangePeriod == kRangePeriod / 2;
 }
 
-// What the database holds after batch `number`.
+// Returns the expected contents after batch `number`.
 EntryList ContentsAfter(int64_t number) {
   EntryList entries;
-  // Of the last range deletion; what is older is gone from its slots.
+  // The last range deletion, which removed older entries from its slots.
   int64_t cleared = number - number % kRangePeriod + kRangePeriod / 2;
   if (cleared > number) cleared -= kRangePeriod;
   for (int64_t slot = 0; slot < kSlots; ++slot) {
@@ -82,7 +82,7 @@ Status WriteNumber(DB* db, const WriteOptions& options, int64_t number) {
   return db->Write(options, &batch);
 }
 
-// Whether the entries are those of one moment. *number is its batch.
+// Returns whether the entries are of one moment. Sets *number to its batch.
 ::testing::AssertionResult AreOfOneMoment(const EntryList& entries,
                                           int64_t* number) {
   *number = 0;

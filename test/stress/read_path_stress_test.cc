@@ -27,7 +27,7 @@
 #include "test/testing/sanitizers.h"
 
 #if defined(VARVE_TEST_SANITIZED)
-// Of the sanitizers' allocators; its header does not come with all compilers.
+// A function of the sanitizers' allocators. Not all compilers have its header.
 extern "C" size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
@@ -52,8 +52,8 @@ class ReadPathStressTest : public ReadStressTestBase {};
 TEST_F(ReadPathStressTest, AllKindsOfReadsAndChangesAtOnce) {
   Open();
   Fill(db_.get());
-  // A second one that is closed and opened all the time. Who reads it keeps
-  // it from being closed meanwhile; threads outlive it.
+  // A second database that is closed and opened all the time. A reader keeps it
+  // from being closed. Threads outlive it.
   std::shared_mutex guest_mutex;
   std::unique_ptr<DB> guest = OpenAnother("guest");
   Fill(guest.get());
@@ -113,7 +113,8 @@ TEST_F(ReadPathStressTest, AllKindsOfReadsAndChangesAtOnce) {
   EXPECT_TRUE(Ok(db_->VerifyChecksum()));
 }
 
-// ---- What threads leave behind ----------------------------------------------
+// ---- State that threads leave
+// ------------------------------------------------
 
 // Reads once more when its thread ends, whichever thread-local variables of
 // the library are gone by then.
@@ -159,7 +160,7 @@ TEST_F(ReadPathStressTest, ThreadsThatDiedPinNothing) {
       }
     });
   }
-  // Meanwhile what they have read grows old, all the time.
+  // At the same time, the data that they have read becomes obsolete.
   int round = 0;
   while (born.load() < births && !HasFailure()) {
     DB* const db = dbs[static_cast<size_t>(round++ % kDbs)].get();

@@ -1,11 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: writes of all kinds at once, with what must not meet them, each take
-// effect exactly once, as a whole, and are seen by who made them when they
-// return. Method: threads that write with and without sync and log, small and
-// large, some unwilling to wait, while others flush, sync and look; each batch
-// changes two keys to one number, which must always be equal. Meant to run
-// under ThreadSanitizer. VARVE_STRESS_SECONDS sets the length.
+// Goal: concurrent writes of all kinds, together with operations that must not
+// interfere, each take effect exactly once, as a whole, and are visible to
+// their writer when they return. Method: threads that write with and without
+// sync and log, small and large, some of which refuse to wait, while others
+// flush, sync and read. Each batch sets two keys to one number, so the two must
+// always be equal. Meant to run under ThreadSanitizer. VARVE_STRESS_SECONDS
+// sets the length.
 
 #include <atomic>
 #include <chrono>

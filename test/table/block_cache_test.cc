@@ -42,7 +42,7 @@ std::string ValueOf(const Block& block) {
 }
 std::string ValueOf(const BlockRef& ref) { return ValueOf(*ref.get()); }
 
-// What a table has to do with a cache: slots, a number, and an end.
+// The parts of a table that a cache needs: slots, a number, and an end.
 class TestTable {
  public:
   TestTable(BlockCache* cache, size_t blocks)
@@ -94,7 +94,7 @@ class BlockCacheTest : public testing::TestWithParam<BlockCacheMode> {
   static BlockCache* Blocks(const std::shared_ptr<Cache>& cache) {
     return static_cast<BlockCache*>(cache.get());
   }
-  // What one block with a value of 100 bytes is charged.
+  // Returns the charge of one block with a value of 100 bytes.
   size_t Charge() {
     if (charge_ == 0) {
       const auto cache = NewCache(1 << 20);
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, BlockCacheTest,
                                          BlockCacheMode::kHash),
                          ModeName);
 
-// What is read once and never again makes space for what comes after it.
+// Blocks that are read only once make space for later ones.
 TEST_P(BlockCacheTest, ForgetsWhatWasReadLongAgo) {
   constexpr size_t kOld = 200;
   constexpr size_t kNew = 2000;

@@ -318,7 +318,7 @@ TEST(BlockTest, RefusesBadRestartPoints) {
   EXPECT_THAT(RefusalOf(WithRestarts(entry, {0}, 1000)), HasSubstr("overrun"));
   EXPECT_THAT(RefusalOf(WithRestarts(entry, {0}, 0x8000000)),
               HasSubstr("overrun"));
-  // Beyond the entries, inside an entry, behind the last, not ascending.
+  // Beyond the entries, inside an entry, after the last one, not ascending.
   EXPECT_THAT(RefusalOf(WithRestarts(entry, {0, 1u << 30}, 2)),
               HasSubstr("restart point 1"));
   EXPECT_THAT(RefusalOf(WithRestarts(entry, {0, 3}, 2)),
@@ -552,8 +552,8 @@ TEST(BlockTest, BoundsTheMemoryOfSharedKeys) {
   EXPECT_LT(block->ApproximateMemoryUsage(), 40000u);
 }
 
-// What is noted of entries takes eight times what the smallest ones do, and
-// compressed they take next to nothing.
+// The header's notes on entries take eight times the size of the smallest
+// entries, which compress to almost nothing.
 TEST(BlockTest, BoundsTheMemoryOfManyEntries) {
   std::string entries = Raw(0, Key("", 1), "");
   const std::string same = Raw(8, "", "");
@@ -566,8 +566,8 @@ TEST(BlockTest, BoundsTheMemoryOfManyEntries) {
 }
 
 TEST(BlockTest, ReadsLongKeysWithFarRestartPoints) {
-  // As other writers make them who do not look at the keys' whole size: in
-  // full, these take hundreds of times what the block does.
+  // Other writers ignore the keys' full size. In full, these keys take hundreds
+  // of times the block's size.
   BlockBuilder builder(1024);
   const std::string prefix(16 << 10, 'p');
   int count = 0;

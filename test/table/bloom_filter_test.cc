@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: filters are RocksDB's to the byte, those of older formats are read, and
-// none ever denies a key that it holds. Method: filters of real tables are
-// rebuilt and asked for all keys; random and damaged bodies.
+// Goal: filters equal RocksDB's to the byte, filters of older formats are read,
+// and no filter denies a key that it contains. Method: filters of real tables
+// are rebuilt and queried for all keys; random and damaged bodies.
 #include "table/index/bloom_filter.h"
 
 #include <gtest/gtest.h>

@@ -151,7 +151,7 @@ TEST(FormatTest, RefusesNewerVersionsAndUnknownChecksums) {
   EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
   EXPECT_THAT(status.ToString(), HasSubstr("checksum type 5"));
 
-  // What nobody would write is damage.
+  // A value that no writer produces is damage.
   bytes = MakeFooter();
   EncodeFixed32(bytes.data() + 41, (1 << 20) + 5);
   status = Decode(bytes, &footer);

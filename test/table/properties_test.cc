@@ -181,7 +181,7 @@ TEST(PropertiesTest, SurvivesDamage) {
   const std::string body = EncodeProperties(MakeProperties());
   TableProperties p;
   for (size_t size = 0; size < body.size(); ++size) {
-    // A copy of its own, so that a read behind it is noticed.
+    // An exact copy, so that a read past its end is noticed.
     const std::string cut(body, 0, size);
     DecodeProperties(cut, "f", &p).IgnoreError();  // Any answer will do.
   }

@@ -60,8 +60,8 @@ class RangeTombstoneBlockTest : public ::testing::Test {
         table);
   }
 
-  // What opening says when `body`, which must be as long as the block that was
-  // written, is in the place of that.
+  // Returns the result of opening the table with `body` in place of its block.
+  // `body` must be as long as the block.
   static std::string OpenWith(const std::string& bytes, std::string body) {
     const TableBytes table(bytes);
     const BlockHandle handle = table.meta_blocks().at(kRangeTombstoneBlockName);

@@ -64,7 +64,7 @@ std::string Build(const TableBuilderOptions& options,
   return file.contents();
 }
 
-// What holds for every table.
+// Checks properties that hold for every table.
 void CheckInvariants(const TableBytes& table, const KeysAndValues& entries) {
   EXPECT_EQ(table.footer().format_version, 5u);
   EXPECT_EQ(table.AllEntries(), entries);

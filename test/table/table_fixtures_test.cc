@@ -117,7 +117,7 @@ Status Open(const std::string& file, std::string bytes,
   options.block_cache = cache;
   options.file_name = std::filesystem::path(file).filename();
   options.file_size = bytes.size();
-  // The only table whose sequence number stands in the MANIFEST alone.
+  // The only table whose sequence number is in the MANIFEST alone.
   if (file == "rocksdb-ingested/db/000010.sst") {
     options.manifest_largest_sequence = 62;
   }
@@ -275,7 +275,7 @@ std::map<std::string, std::string> ReadExpected(const std::string& fixture) {
   return expected;
 }
 
-// What a database's tables say together: the newest entry of each key.
+// Returns the contents of a database's tables: the newest entry of each key.
 std::map<std::string, std::string> ReadContents(const std::string& fixture) {
   std::map<std::string, std::pair<uint64_t, std::string>> newest;
   for (const std::string& file : AllTables(fixture)) {
@@ -387,7 +387,7 @@ TEST(TableFixturesTest, ReadsPatchedSequenceNumber) {
   for (const auto& [key, value] : entries) {
     EXPECT_EQ(ExtractSequence(key), 62u);
   }
-  // The key is not seen by those who read the database as it was before.
+  // Reads at an earlier sequence number do not see the key.
   LookupState state;
   PinnableSlice found;
   const Slice user_key = ExtractUserKey(entries[0].first);

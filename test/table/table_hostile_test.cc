@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a small table cannot make who opens, reads, verifies or repairs it take
-// memory or time out of all proportion, though all its checksums are right.
-// Method: tables put together here, block by block, whose blocks grow when they
-// are decoded or decompressed, or are named again and again; beside each, an
-// honest one that looks like it and must be read.
+// Goal: opening, reading, verifying or repairing a small hostile table takes
+// memory and time in proportion to its size, though all its checksums are
+// right. Method: tables assembled here, block by block, whose blocks grow when
+// they are decoded or decompressed, or are named repeatedly. Each has an honest
+// counterpart that looks like it and must be read.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TableReaderOptions ReaderOptions(const std::string& bytes) {
   return options;
 }
 
-// What reading the table everywhere says.
+// Returns the result of reading the table in all ways.
 std::string Use(const TableReaderOptions& options, const std::string& bytes) {
   std::unique_ptr<Table> table;
   Status s = Table::Open(
@@ -348,7 +348,7 @@ std::string BlocksOfZeros(int count, size_t size) {
 }
 
 TEST(TableHostileTest, SearchForBlocksIsBoundedForTheFile) {
-  // Of the most that is worked through for one block each.
+  // The largest number of entries processed for one block.
   const size_t found = Salvage(BlocksOfZeros(30, 32000)).entries;
   EXPECT_GT(found, 5u);
   EXPECT_LT(found, 25u);

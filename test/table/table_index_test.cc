@@ -354,7 +354,7 @@ TEST(TableIndexTest, PrefixesTellWithoutKeys) {
                           Target(user_key + "/profile", 1)),
               i % 2 == 1 || i < 100 || i >= 900);
   }
-  // What does not begin like all separators needs no node.
+  // A key without the separators' common prefix needs no node.
   TableIndex::Place place;
   size_t block = 0;
   EXPECT_FALSE(index.FindNode("zebra", &place, &block));

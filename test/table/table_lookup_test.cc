@@ -65,7 +65,7 @@ struct Answer {
 
 using Question = std::pair<std::string, SequenceNumber>;
 
-// What the entries say, which are in the comparator's order.
+// Returns the expected answer. The entries are in the comparator's order.
 Answer Expect(const InternalKeyComparator& comparator, const Entries& entries,
               const Question& question) {
   const std::string target =

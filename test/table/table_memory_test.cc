@@ -27,10 +27,10 @@ constexpr size_t kValueBytes = 100;
 using KeyMaker = std::function<std::string(int)>;
 
 struct Memory {
-  size_t data_bytes = 0;    // Of the user's keys and values.
-  size_t index_bytes = 0;   // Of the table's index, slots included.
-  size_t header_bytes = 0;  // Of blocks, before their entries.
-  size_t block_bytes = 0;   // Of blocks, altogether.
+  size_t data_bytes = 0;    // Bytes of the user's keys and values.
+  size_t index_bytes = 0;   // Bytes of the index, with its slots.
+  size_t header_bytes = 0;  // Bytes of blocks before their entries.
+  size_t block_bytes = 0;   // Bytes of blocks.
 };
 
 std::string Build(const InternalKeyComparator* comparator,

@@ -199,7 +199,8 @@ TEST(TableTest, GivesBackRandomEntries) {
   }
 }
 
-// What may be done with a table that may be damaged. True if all went well.
+// Calls every operation on a table that may be damaged. Returns true if all
+// succeeded.
 bool UseAll(const TableReaderOptions& options, const std::string& bytes) {
   std::unique_ptr<Table> table;
   if (!Open(options, bytes, &table).ok()) return false;
@@ -476,7 +477,8 @@ TEST(TableTest, ChecksumsAreComparedUnlessToldOtherwise) {
   EXPECT_EQ(found, "w" + value.substr(1));
 }
 
-// Says "no" to everything, as a policy must not, so that one sees who asks.
+// Answers "no" to everything, which a policy must not do, to reveal its
+// callers.
 class NoPolicy : public FilterPolicy {
  public:
   explicit NoPolicy(const char* name) : name_(name) {}

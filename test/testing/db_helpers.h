@@ -30,8 +30,8 @@ inline bool Contains(const Slice& text, const std::string& part) {
   return text.ToStringView().find(part) != std::string_view::npos;
 }
 
-// What VARVE_TEST_ABLATION asks to switch back, in the form of
-// AblationOptions::Parse; a run of all tests for each ablation sets it.
+// Returns the ablations of the environment variable VARVE_TEST_ABLATION, in the
+// form of AblationOptions::Parse. A run of all tests for each ablation sets it.
 inline AblationOptions TestAblation() {
   AblationOptions ablation;
   const char* text = getenv("VARVE_TEST_ABLATION");
@@ -41,26 +41,26 @@ inline AblationOptions TestAblation() {
   return ablation;
 }
 
-// The same as an experiment; null if there is none.
+// Returns TestAblation as an experiment, or null if it has no ablation.
 inline std::shared_ptr<const Experiment> TestExperiment() {
   const AblationOptions ablation = TestAblation();
   return ablation.ToString().empty() ? nullptr : NewExperiment(ablation);
 }
 
-// A block cache of the mode that TestAblation asks for.
+// Returns a block cache of the mode in TestAblation.
 inline std::shared_ptr<Cache> NewTestCache(size_t capacity_bytes) {
   CacheOptions options;
   options.capacity_bytes = capacity_bytes;
   return NewBlockCache(TestAblation().block_cache, options);
 }
 
-// Statistics of the mode that TestAblation asks for.
+// Returns statistics of the mode in TestAblation.
 inline std::shared_ptr<Statistics> NewTestStatistics() {
   return CreateDBStatistics(TestAblation().statistics);
 }
 
-// Buffers, tables and levels so small that a few thousand entries make
-// several levels.
+// Returns options with such small buffers, tables and levels that a few
+// thousand entries fill several levels.
 inline Options TinyOptions() {
   Options options;
   options.experiment = TestExperiment();
@@ -73,7 +73,7 @@ inline Options TinyOptions() {
   return options;
 }
 
-// The kinds of compression that Varve writes.
+// Returns the compression types that Varve writes.
 inline const std::vector<std::pair<const char*, CompressionType>>&
 AllCompressions() {
   static const std::vector<std::pair<const char*, CompressionType>> all = {
@@ -93,7 +93,7 @@ inline std::string Key(int number) {
 
 using EntryList = std::vector<std::pair<std::string, std::string>>;
 
-// All entries from first to last. The status is the iterator's.
+// Reads all entries from first to last. Returns the iterator's status.
 inline Status ScanForward(DB* db, const ReadOptions& options,
                           EntryList* entries) {
   entries->clear();
@@ -104,7 +104,7 @@ inline Status ScanForward(DB* db, const ReadOptions& options,
   return it->status();
 }
 
-// All entries from last to first, handed over from first to last.
+// Reads all entries from last to first. Outputs them from first to last.
 inline Status ScanBackward(DB* db, const ReadOptions& options,
                            EntryList* entries) {
   entries->clear();
@@ -116,7 +116,7 @@ inline Status ScanBackward(DB* db, const ReadOptions& options,
   return it->status();
 }
 
-// Says where two lists differ first instead of printing both.
+// Reports the first difference instead of printing both lists.
 inline ::testing::AssertionResult SameEntries(const EntryList& expected,
                                               const EntryList& found) {
   const size_t common = std::min(expected.size(), found.size());
@@ -142,7 +142,7 @@ inline EntryList ToList(const Entries& entries) {
   return EntryList(entries.begin(), entries.end());
 }
 
-// Whether the database reads as `expected` in both directions and, with
+// Returns whether the database reads as `expected` in both directions and, with
 // `gets`, by Get of every key.
 inline ::testing::AssertionResult HasEntries(DB* db, const EntryList& expected,
                                              const ReadOptions& options = {},
@@ -175,8 +175,8 @@ class DbTestBase : public ::testing::Test {
  protected:
   DbTestBase() : path_(dir_.Sub("db")), options_(TinyOptions()) {}
 
-  // Before the members of a test's own class go, which the options may name:
-  // a compaction may still use its comparator or Env.
+  // Closes the database before the members of a derived class are destroyed.
+  // The options may name them: a compaction may still use a comparator or Env.
   void TearDown() override { db_.reset(); }
 
   Status TryOpen() {
@@ -193,7 +193,7 @@ class DbTestBase : public ::testing::Test {
     if (!HasFatalFailure()) Open();
   }
 
-  // An empty one.
+  // Opens an empty database.
   void OpenAnew() {
     db_.reset();
     std::filesystem::remove_all(path_);
@@ -211,7 +211,7 @@ class DbTestBase : public ::testing::Test {
     ASSERT_TRUE(Ok(db_->CompactRange(options, nullptr, nullptr)));
   }
 
-  // The value, or the status as text: "NotFound" without its message.
+  // Returns the value, or the status as text: "NotFound" without its message.
   std::string Get(const std::string& key, const Snapshot* snapshot = nullptr) {
     ReadOptions options;
     options.snapshot = snapshot;

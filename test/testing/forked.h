@@ -25,8 +25,8 @@ inline int RunForked(const std::function<int()>& body, unsigned seconds = 60) {
   return WIFEXITED(outcome) ? WEXITSTATUS(outcome) : -1;
 }
 
-// A child that runs `body`, then waits until it is killed or told to end.
-// Thread-safety: one thread.
+// A child process that runs `body`, then waits until it is killed or is asked
+// to end. Thread-safety: one thread.
 class ForkedHolder {
  public:
   // Returns once `body` has, and `ok` says whether it returned true.

@@ -9,7 +9,7 @@
 
 namespace varve::test {
 
-// Of the bytes that most often lead comparisons astray.
+// Returns bytes of those values that most often expose errors in comparisons.
 inline std::string FewBytes(Rng* random, size_t size) {
   std::string bytes(size, '\0');
   for (char& c : bytes) {

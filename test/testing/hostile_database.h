@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A small database of which a test replaces a file; and a child of little
-// memory and time that does with it whatever can be done.
+// A small database in which a test replaces a file, and a child process with
+// little memory and time that calls every operation on it.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What a database should hold: the same updates applied to a std::map.
+// The expected contents of a database: the same updates applied to a std::map.
 
 #include <map>
 #include <string>
@@ -34,7 +34,7 @@ class ModelDb {
   const Entries& entries() const { return entries_; }
   Entries* mutable_entries() { return &entries_; }
 
-  // Null if there is none.
+  // Returns null if the key does not exist.
   const std::string* Find(const std::string& key) const {
     auto found = entries_.find(key);
     return found == entries_.end() ? nullptr : &found->second;

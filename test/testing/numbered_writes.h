@@ -109,8 +109,9 @@ class NumberedWrites {
     *number = static_cast<size_t>(std::stoull(name.substr(prefix.size())));
     return true;
   }
-  // Of what returned an error the last one may be there, if nothing was
-  // acknowledged since.
+  // Returns the contents after write `there`. A write that returned an error
+  // may be present only if it is the last one, and no later write was
+  // acknowledged.
   EntryList Contents(size_t there) const {
     std::map<std::string, std::string> entries;
     for (size_t number = 1; number <= there; ++number) {

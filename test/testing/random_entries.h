@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// User keys and values for blocks: keys that share beginnings of all lengths,
-// some of them long.
+// User keys and values for blocks. The keys share prefixes of all lengths, and
+// some are long.
 
 #include <map>
 #include <string>
@@ -25,7 +25,7 @@ struct RandomEntries {
     }
   }
 
-  std::string common;  // What all keys begin with.
+  std::string common;  // The common prefix of all keys.
   std::map<std::string, std::string> entries;
 };
 

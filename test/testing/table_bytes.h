@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Takes the bytes of a table apart for tests, without the table reader: what
-// a writer made is then judged by other code than what reads it.
+// Parses the bytes of a table for tests, without the table reader. So other
+// code than the reader checks the writer's output.
 
 #include <gtest/gtest.h>
 

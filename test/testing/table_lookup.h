@@ -10,7 +10,7 @@
 
 namespace varve::test {
 
-// Into a PinnableSlice or a std::string.
+// The value is a PinnableSlice or a std::string.
 template <typename Value>
 Status GetAt(const Table& table, const Slice& user_key, SequenceNumber sequence,
              LookupState* state, Value* value,
@@ -27,7 +27,7 @@ Status GetAt(const Table& table, const Slice& user_key, SequenceNumber sequence,
   return s;
 }
 
-// The newest entry at or behind the internal key, of the same user key.
+// Finds the newest entry of the same user key at or after the internal key.
 template <typename Value>
 Status Get(const Table& table, const Slice& internal_key, LookupState* state,
            Value* value, const ReadOptions& options = ReadOptions()) {

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Varve's own tools and RocksDB's, on one database in turn. A tool that is not
-// there is a failure: what it would have shown was not shown.
+// Runs Varve's tools and RocksDB's tools on one database in turn. A missing
+// tool is a failure, since its check has not run.
 
 #include <gtest/gtest.h>
 
@@ -30,20 +30,20 @@ inline std::vector<std::string> Command(
   return all;
 }
 
-// Runs a tool that must succeed; its output.
+// Runs a tool that must succeed, and returns its output.
 inline std::string RunOrFail(const std::vector<std::string>& arguments) {
   const ToolResult result = RunTool(arguments);
   std::string line;
   for (const std::string& argument : arguments) line += argument + " ";
   EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.Summary();
-  // ldb says so, and exits with 0, in some cases.
+  // In some cases ldb reports a failure and exits with 0.
   EXPECT_EQ(result.error.find("Failed:"), std::string::npos)
       << line << "\n"
       << result.Summary();
   return result.out;
 }
 
-// RocksDB's ldb. Its commands on entries take and print them as hex.
+// Runs RocksDB's ldb. Its commands on entries take and print them as hex.
 inline std::string Ldb(const std::string& db,
                        const std::vector<std::string>& arguments) {
   std::vector<std::string> all = Command({"ldb", "--db=" + db}, arguments);
@@ -62,7 +62,7 @@ inline std::string Hex(const std::string& bytes) {
   return "0x" + Slice(bytes).ToString(true);
 }
 
-// As `ldb --hex scan` prints them.
+// Returns the lines that `ldb --hex scan` prints.
 inline std::string ScanLines(const EntryList& entries) {
   std::string lines;
   for (const auto& [key, value] : entries) {
@@ -71,7 +71,7 @@ inline std::string ScanLines(const EntryList& entries) {
   return lines;
 }
 
-// Texts of many lines, of which only the first different one is of interest.
+// Compares texts of many lines, and reports only the first different line.
 inline ::testing::AssertionResult SameText(const std::string& expected,
                                            const std::string& found) {
   if (expected == found) return ::testing::AssertionSuccess();
@@ -92,7 +92,7 @@ inline ::testing::AssertionResult SameText(const std::string& expected,
          << excerpt(found);
 }
 
-// What RocksDB's tools say of a database that Varve wrote: the same contents,
+// Checks with RocksDB's tools a database that Varve wrote: the same contents,
 // consistent, every table whole.
 inline void ExpectRocksDbAgrees(const std::string& db,
                                 const EntryList& expected) {

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What tests need to look at traces.
+// Helpers for tests that examine traces.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 namespace varve::test {
 
-// Keeps what it is given.
+// Keeps the records it receives.
 class MemorySink final : public trace::Sink {
  public:
   void Add(const trace::Record* records, size_t count) override {
@@ -69,7 +69,7 @@ inline uint64_t Dropped(const trace::Counts& counts) {
          counts.dropped_late + counts.dropped_clock_changed;
 }
 
-// By trace.
+// Groups the records by trace.
 inline std::vector<TraceRecords> SplitTraces(const TraceRecords& records) {
   std::map<uint64_t, TraceRecords> traces;
   for (const auto& record : records) traces[record.trace_id].push_back(record);
@@ -78,8 +78,8 @@ inline std::vector<TraceRecords> SplitTraces(const TraceRecords& records) {
   return result;
 }
 
-// "a(b c(d))": names, with the children of each in the order of their
-// beginnings; those that another thread did have a '*'.
+// Returns names as "a(b c(d))", with the children of each in the order of their
+// begin times. A '*' marks spans of another thread.
 inline std::string TreeOf(const TraceRecords& trace, uint32_t parent = 0) {
   TraceRecords children;
   for (const auto& record : trace) {
@@ -101,7 +101,8 @@ inline std::string TreeOf(const TraceRecords& trace, uint32_t parent = 0) {
   return text;
 }
 
-// Empty, or what is wrong with the times or the ties of one trace.
+// Returns an error in the times or the parents of one trace, or an empty
+// string.
 inline std::string FindFault(const TraceRecords& trace) {
   std::map<uint32_t, const trace::Record*> by_id;
   for (const auto& record : trace) {

@@ -98,7 +98,7 @@ TEST(VarveHelpTest, ManPageNamesEveryCommandAndOption) {
   }
 }
 
-// What bash offers for the last word of a command line.
+// Returns bash's completions of the last word of a command line.
 std::set<std::string> Complete(const std::string& words) {
   const std::string script = "source " + kPackaging +
                              "/varve.bash; COMP_WORDS=(" + words +

@@ -274,7 +274,7 @@ TEST_F(VarveInspectTest, NotesALogThatHasLostItsEnd) {
               HasSubstr("of 1000 bytes, what stood behind byte 24 is gone"));
 }
 
-// What recovery would not go on to, and the next write gives up.
+// Recovery would stop before it, and the next write would discard the rest.
 TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
   Options options;
   options.create_if_missing = true;
@@ -319,7 +319,7 @@ TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
       EXPECT_THAT(outcome.out, HasSubstr("later logs are not used"));
     }
   }
-  // Behind the last one nothing is given up.
+  // Nothing after the last one is lost.
   copy(logs.back(), files.at(logs.back()).size() - 1);
   EXPECT_TRUE(Succeed({"check"}).ends_with("no damage\n"));
 }

@@ -60,7 +60,7 @@ TEST_F(VarveMaintenanceTest, Compacts) {
 TEST_F(VarveMaintenanceTest, CompactsARange) {
   UseFixture("rocksdb-default-levels");
   const std::string levels = Succeed({"levels"});
-  // Behind all keys: nothing is to be done.
+  // After all keys, so there is nothing to do.
   EXPECT_EQ(Succeed({"compact", "--hex", "--from=0xFFFF"}), "OK\n");
   EXPECT_EQ(Succeed({"compact", "--from=user", "--to=zz"}), "OK\n");
   EXPECT_NE(Succeed({"levels"}), levels);

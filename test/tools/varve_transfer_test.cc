@@ -88,7 +88,7 @@ TEST_F(VarveTransferTest, GoesThroughStandardOutputAndInput) {
     EXPECT_EQ(RunThere({"scan", "--hex"}).out, Succeed({"scan", "--hex"}));
     std::filesystem::remove_all(There());
   }
-  // ldb's scan has no end mark, and ldb's dump is that of RocksDB.
+  // ldb's scan has no end mark. ldb's dump is RocksDB's.
   const std::string scan = Succeed({"scan", "--hex"});
   EXPECT_EQ(
       RunThere({"ingest-from", "--create_if_missing", "-"}, scan).exit_code,
@@ -118,7 +118,7 @@ TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
   for (const auto& [name, bytes] : test::ReadDirectory(directory_.path())) {
     EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
   }
-  // What is beside it is no business of the export.
+  // The export leaves other files alone.
   test::WriteWholeFile(file + ".tmp", "precious");
   // A link stays one, and a file keeps its mode.
   std::filesystem::remove_all(Db());
@@ -141,7 +141,7 @@ TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
   Succeed({"export-to", link});
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_EQ(test::ReadWholeFile(target), dump);
-  // What is no file cannot be replaced.
+  // A device cannot be replaced.
   const Outcome outcome = RunHere({"export-to", "/dev/full"});
   EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_TRUE(std::filesystem::exists("/dev/full"));

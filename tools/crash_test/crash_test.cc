@@ -125,7 +125,7 @@ class CrashTest {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   }
 
-  // What is wrong with what it left; empty if nothing is.
+  // Returns an error in the state that the worker left, or an empty string.
   std::string Check(uint64_t cycle) {
     const CyclePlan plan = PlanCycle(seed_, cycle);
     std::unique_ptr<DB> db;
@@ -187,7 +187,7 @@ class CrashTest {
     return "";
   }
 
-  // What there is of checkpoints is whole.
+  // Checks that the existing checkpoints are whole.
   std::string CheckCheckpoints(const CyclePlan& plan) {
     for (int i = 0; i < 2; ++i) {
       const std::string place = CheckpointPath(directory_, i);

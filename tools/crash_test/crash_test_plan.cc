@@ -79,7 +79,7 @@ std::string KeyOf(int thread, uint64_t index) {
   AppendFormat(&key, "t%d/%05" PRIu64, thread, index * 331 % 99991);
   return key;
 }
-// These sort behind all digits: no range of keys reaches them.
+// These sort after all digits, so no range of keys reaches them.
 std::string SealKey(int thread) {
   return "t" + std::to_string(thread) + "/seal";
 }

@@ -1,19 +1,20 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the threads of a crash test write, and what must therefore be there.
+// The writes of a crash test's threads, and the contents that must result.
 //
-// Each thread has keys of its own and numbers its writes. A write follows from
-// the seed, the cycle, the thread and the number alone, so that who checks
-// needs to know only how far a thread came, and that is what the shared memory
-// of a file, which outlives the worker, says: the oracle.
+// Each thread has keys of its own and numbers its writes. The seed, the cycle,
+// the thread and the number alone determine a write. So the checker needs only
+// the number that each thread has reached. The oracle, a file in shared memory
+// that outlives the worker, has these numbers.
 //
-// All threads but the last write batches, and the last two entries of each
-// batch tell whoever reads a moment of the database whether it is whole:
+// All threads but the last write batches. The last two entries of each batch
+// let the checker verify a moment of the database:
 //   seal    the number, how many keys the thread has then, and a sum over them
-//   clock   how far each thread had come, by the oracle, before the batch was
-//           begun. If it is there, so must all that be: no write without those
-//           that had returned before it.
+//   clock   the number of each thread, by the oracle, before the batch began.
+//   If
+//           the batch is present, all those writes must be: no write may appear
+//           without the writes that had returned before it.
 // The last thread calls Put, Delete and DeleteRange, for one entry each.
 
 #include <array>
@@ -32,34 +33,35 @@ inline constexpr int kThreads = 5;
 inline constexpr int kSealedThreads = kThreads - 1;
 inline constexpr uint64_t kKeysPerThread = 400;
 
-// How far each thread is.
+// The number of writes of each thread.
 using Counts = std::array<uint64_t, kThreads>;
 
-// What a worker has done, in shared memory of a file.
+// A worker's progress, in a file in shared memory.
 struct Progress {
   struct PerThread {
-    std::atomic<uint64_t> begun;         // Number of the write under way.
-    std::atomic<uint64_t> acknowledged;  // Of the last one that returned OK.
-    std::atomic<uint64_t> safe;  // Of the last one that no kill may undo.
+    std::atomic<uint64_t> begun;         // The write in progress.
+    std::atomic<uint64_t> acknowledged;  // The last write that returned OK.
+    std::atomic<uint64_t> safe;  // The last write that no kill may undo.
   };
   PerThread threads[kThreads];
-  // What the worker has done besides, and found right.
+  // Other operations that the worker completed and checked.
   std::atomic<uint64_t> moments;
   std::atomic<uint64_t> checkpoints;
   std::atomic<uint64_t> flushes;
   std::atomic<uint64_t> compactions;
 
   Counts Acknowledged() const;
-  // Those writes and all before them survive from now on.
+  // From now on, these writes and all before them must survive a kill.
   void RaiseSafe(const Counts& counts);
 };
 
-// Maps the file, making it if it is missing. Ends the process on an error.
+// Maps the file, and creates it if it does not exist. Ends the process on an
+// error.
 Progress* MapProgress(const std::string& path);
 
 using Entries = std::map<std::string, std::string>;
 
-// What one thread has written.
+// The expected entries of one thread.
 class ThreadModel {
  public:
   ThreadModel(uint64_t seed, int thread) : seed_(seed), thread_(thread) {}
@@ -70,10 +72,10 @@ class ThreadModel {
   const Entries& entries() const { return entries_; }
   std::string Seal() const;
 
-  // Goes on from there.
+  // Continues from this state.
   void Restore(uint64_t last, const Entries& entries);
-  // Applies write number last() + 1, as that cycle has it, and adds it to
-  // `batch`, without seal and clock, if that is not null.
+  // Applies write number last() + 1 of the cycle. Adds it to `batch`, without
+  // seal and clock, if `batch` is not null.
   void Apply(uint64_t cycle, WriteBatch* batch);
 
  private:
@@ -85,7 +87,7 @@ class ThreadModel {
   const int thread_;
   uint64_t last_ = 0;
   Entries entries_;
-  uint64_t sum_ = 0;  // Over the entries, the same in any order.
+  uint64_t sum_ = 0;  // Over the entries, in any order.
 };
 
 std::string KeyOf(int thread, uint64_t index);  // index < kKeysPerThread
@@ -93,45 +95,45 @@ std::string SealKey(int thread);
 std::string ClockKey(int thread);
 std::string MakeClock(const Counts& counts);
 
-// What the database holds at one moment.
+// The contents of the database at one moment.
 struct Moment {
   Entries entries[kThreads];
   std::string seals[kSealedThreads];
   Counts clocks[kSealedThreads] = {};
-  Counts last = {};  // By the seals; 0 for the thread that has none.
+  Counts last = {};  // By the seals; 0 for the thread without one.
 
   bool operator==(const Moment&) const = default;
-  // The least that the last thread must have done.
+  // The minimum number that the last thread must have reached.
   uint64_t LeastOfUnsealed() const;
 };
 
-// Each of the following returns what is wrong; empty if nothing is.
+// Each of the following functions returns the first error, or an empty string.
 
-// Reads all that the iterator gives, from first to last or backwards.
+// Reads all entries of the iterator, forwards or backwards.
 std::string ReadMoment(Iterator* iterator, bool backwards, Moment* moment);
-// Checks seals and clocks, and that each sealed thread is at `least` or behind.
+// Checks seals and clocks, and that each sealed thread is at `least` or later.
 std::string CheckMoment(const Moment& moment, const Counts& least);
-// Looks up all keys that there may be.
+// Looks up all keys that may exist.
 std::string CheckLookups(DB* db, const ReadOptions& options,
                          const Moment& expected);
 
-// What a cycle does in its own way.
+// The settings that vary between cycles.
 struct CyclePlan {
   Options options;
   bool disable_wal = false;  // In all writes.
-  std::string names;         // What differs from the default, to be printed.
+  std::string names;         // The settings that differ from the default.
 
-  // Whether what returned survives the death of the process at once.
+  // Returns whether each acknowledged write survives the death of the process.
   bool KeepsAll() const { return !disable_wal && !options.manual_wal_flush; }
 };
 CyclePlan PlanCycle(uint64_t seed, uint64_t cycle);
 
-// Where a worker makes its checkpoints: under two names in turn.
+// Returns the path of a checkpoint. The worker uses two names in turn.
 std::string CheckpointPath(const std::string& directory, int which);
 
-// The worker: writes, reads, flushes, compacts and makes checkpoints in
-// `directory`/db until it is killed, or something is wrong: then it says so to
-// stderr and ends with status 1.
+// The worker: writes, reads, flushes, compacts and creates checkpoints in
+// `directory`/db until it is killed. On an error it prints the error to stderr
+// and exits with status 1.
 [[noreturn]] void Work(const std::string& directory, uint64_t seed,
                        uint64_t cycle);
 

@@ -20,7 +20,7 @@ namespace varve::crash_test {
 
 namespace {
 
-// Ends the process: who waits for its death finds the wrong status.
+// Ends the process. The parent, which waits for it, finds the wrong status.
 [[noreturn]] void Die(const std::string& what) {
   fprintf(stderr, "crash_test: worker: %s\n", what.c_str());
   _Exit(1);
@@ -142,7 +142,7 @@ class Worker {
     }
   }
 
-  // So is that of an iterator.
+  // Checks a moment that an iterator shows.
   void Iterate() {
     Random random(seed_ + cycle_ + 1);
     for (;;) {
@@ -198,7 +198,7 @@ class Worker {
 
   void CheckCheckpoint(int i, const Counts& before) {
     const std::string place = CheckpointPath(directory_, i % 2);
-    // What is under the name is whole at any time.
+    // A checkpoint is whole whenever its name exists.
     const std::string old = directory_ + "/old";
     std::filesystem::remove_all(old);
     if (std::filesystem::exists(place)) std::filesystem::rename(place, old);
@@ -225,7 +225,7 @@ class Worker {
 }  // namespace
 
 void Work(const std::string& directory, uint64_t seed, uint64_t cycle) {
-  // Do not outlive who checks.
+  // Ends with the parent.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Worker(directory, seed, cycle).Run();
 }

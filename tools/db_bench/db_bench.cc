@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// db_bench measures Varve, and other engines beside it, with the benchmarks,
-// flags and result lines of RocksDB's tool of the same name:
+// db_bench measures Varve and other engines, with the benchmarks, flags and
+// result lines of RocksDB's tool of the same name:
 //
 //   db_bench fillrandom readrandom readwhilewriting
 //
-// A result's micros/op is the mean time of one operation in its own thread,
-// its ops/sec are those of all threads together: with two threads, 2 micros/op
-// are 1,000,000 ops/sec.
+// A result's micros/op is the mean time of one operation in its own thread. Its
+// ops/sec is the sum over all threads. With two threads, 2 micros/op are
+// 1,000,000 ops/sec.
 
 #include <gflags/gflags.h>
 #include <unistd.h>
@@ -207,7 +207,7 @@ Status CheckBounds() {
   return Status::OK();
 }
 
-// What no single flag's bounds tell.
+// Checks combinations of flags.
 Status CheckTogether() {
   if (FLAGS_reads == 0) {
     return Invalid("--reads=0: must be -1, for num, or at least 1");
@@ -472,7 +472,7 @@ Status RunAll(const std::vector<const Benchmark*>& benchmarks,
     printf("STATISTICS:\n%s", engine->StatisticsText().c_str());
   }
   if (FLAGS_report_json.empty()) return status;
-  // Of a run that failed, those that came to their end.
+  // Drops the benchmark that failed.
   if (!status.ok() && !results.empty()) results.pop_back();
   const Status written = WriteFile(FLAGS_report_json, FormatJson(run, results));
   return status.ok() ? written : status;

@@ -21,7 +21,7 @@ namespace varve {
 
 namespace {
 
-// The first line of a file; empty if there is none.
+// Returns the first line of a file, or an empty string.
 std::string FirstLine(const char* path) {
   std::ifstream file(path);
   std::string line;
@@ -29,7 +29,7 @@ std::string FirstLine(const char* path) {
   return line;
 }
 
-// What stands behind `key` and a colon in a file of such lines.
+// Returns the text after `key` and a colon in a file of such lines.
 std::string ValueOf(const char* path, const std::string& key) {
   std::ifstream file(path);
   std::string line;

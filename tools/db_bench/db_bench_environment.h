@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Where and how a benchmark ran: what a figure means nothing without.
+// The environment of a benchmark. A figure means nothing without it.
 
 #include <cstdint>
 #include <string>
@@ -18,14 +18,14 @@ struct BenchEnvironment {
   std::string clock_source;
   std::string kernel;
   std::string compiler;
-  // What makes figures worse than they are, or less steady.
+  // Conditions that make figures worse than usual, or less steady.
   std::vector<std::string> warnings;
 };
 
 BenchEnvironment ReadEnvironment();
 
-// The most memory the process held since it started or since ResetPeakRss,
-// where the kernel allows that. Zero if unknown.
+// Returns the largest resident size since the process started or since
+// ResetPeakRss, where the kernel supports the reset. Returns zero if unknown.
 uint64_t PeakRssBytes();
 void ResetPeakRss();
 

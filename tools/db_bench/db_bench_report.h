@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What db_bench prints, for people and, as JSON, for programs.
+// The output of db_bench: text and JSON.
 
 #include <string>
 #include <utility>
@@ -14,14 +14,14 @@
 
 namespace varve {
 
-// What all benchmarks of a run have in common.
+// Properties that all benchmarks of a run share.
 struct BenchRun {
   BenchEnvironment environment;
   std::string engine;
   std::string engine_version;
   std::string engine_remarks;
   std::string io_path;
-  std::string trace_clock;  // Empty: the engine has none.
+  std::string trace_clock;  // Empty if the engine has none.
   WorkloadConfig workload;
   EngineConfig engine_config;
   bool seed_from_clock = false;
@@ -31,10 +31,11 @@ struct BenchRun {
 
 std::string FormatHeader(const BenchRun& run);
 
-// The line that RocksDB's db_bench prints, with what --histogram adds.
+// Returns the line that RocksDB's db_bench prints, and the output of
+// --histogram.
 std::string FormatResult(const BenchmarkResult& result);
 
-// One object: environment, flags, and the results that are figures.
+// Returns one object: environment, flags, and the results that have figures.
 std::string FormatJson(const BenchRun& run,
                        const std::vector<BenchmarkResult>& results);
 

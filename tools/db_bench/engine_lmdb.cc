@@ -15,7 +15,7 @@ namespace varve {
 
 namespace {
 
-// Of LMDB as it is built by default.
+// LMDB's default, set when it is built.
 constexpr size_t kMaxKeyBytes = 511;
 // Address space for the map: the file grows only as far as it is written.
 constexpr uint64_t kMinMapBytes = uint64_t{64} << 30;
@@ -185,7 +185,7 @@ class LmdbSession final : public EngineSession {
   MDB_dbi dbi_;
   ReadTransaction reads_;
   MDB_txn* batch_ = nullptr;
-  // Of the updates collected; Commit returns it.
+  // The first error of Put and Delete; Commit returns it.
   Status update_status_;
 };
 

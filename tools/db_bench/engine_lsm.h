@@ -1,17 +1,17 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Cursors and sessions of the engines whose interfaces are alike: LevelDB's,
-// and those that come from it.
+// Cursors and sessions of engines with LevelDB's interface, or one derived from
+// it.
 //
-// `Api` says what an engine's types are called, DB, Iterator, ReadOptions,
-// WriteOptions, WriteBatch and Value, which a Get fills, and has
+// `Api` names an engine's types: DB, Iterator, ReadOptions, WriteOptions,
+// WriteBatch, and Value, which a Get fills. It also has:
 //   ToSlice(Slice), FromSlice(engine's slice), FromStatus(engine's status);
 //   NewIterator(DB*, const ReadOptions&), a std::unique_ptr<Iterator>;
 //   Get(DB*, const ReadOptions&, key, Value*);
-//   Clear(Value*), which lets go of what it holds;
+//   Clear(Value*), which releases its contents;
 //   Put(WriteBatch*, key, value) and Delete(WriteBatch*, key).
-// For LsmMultiGetSession also
+// For LsmMultiGetSession it also has:
 //   Status, and Keys, whose From(const std::vector<Slice>&) gives the engine's;
 //   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*).
 
@@ -115,7 +115,7 @@ class LsmSession : public EngineSession {
   typename Api::WriteBatch batch_;
 };
 
-// Of an engine that gets many keys at once.
+// A session of an engine that has MultiGet.
 template <typename Api>
 class LsmMultiGetSession : public LsmSession<Api> {
  public:

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Which RocksDB a program is compared with.
+// The version of the RocksDB that a program is compared with.
 
 #include <link.h>
 #include <rocksdb/version.h>
@@ -19,9 +19,9 @@ inline int FindRocksLibrary(dl_phdr_info* info, size_t /*size*/, void* path) {
   return 1;
 }
 
-// The version, and whether a shared library was built with assertions, which
-// cost it a good part of its speed: it does not say so, but calls the function
-// that they end in. Of a static library nothing is known.
+// Returns the version, and whether a shared library was built with assertions,
+// which make it much slower. The library does not report that, but it calls the
+// function in which assertions end. For a static library it is unknown.
 inline std::string DescribeRocksDb() {
   std::string version = rocksdb::GetRocksVersionAsString();
   std::string path;

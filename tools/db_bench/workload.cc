@@ -303,8 +303,8 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
   result->elapsed_seconds = std::chrono::duration<double>(end - start).count();
 }
 
-// The part of the ablations that a benchmark must have put to use: those of
-// the write path if it writes, the others if it looks for keys in random order.
+// Returns the ablations that a benchmark must have used: the ones of the write
+// path if it writes, the others if it looks up keys in random order.
 AblationOptions AblationsOf(const Benchmark& benchmark,
                             const EngineConfig& config) {
   const AblationOptions& all = config.ablation;
@@ -480,8 +480,8 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
     context.operations =
         std::max<uint64_t>(1, context.operations / benchmark.part);
   }
-  // Each benchmark has seeds of its own: the next one must not find in caches
-  // just what it asks for.
+  // Each benchmark has its own seeds, so that it does not read the keys that
+  // the previous one has brought into the caches.
   Random seeds(config_.seed + ++benchmarks_run_);
   result->threads = thread_count;
 

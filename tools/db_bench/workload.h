@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The benchmarks of db_bench: what each does and how it is measured.
+// The benchmarks of db_bench, and how each is measured.
 
 #include <chrono>
 #include <cstddef>
@@ -23,9 +23,9 @@ struct WorkloadConfig {
   // Operations of each thread of a reading benchmark.
   uint64_t reads = 0;
   int threads = 1;
-  // Random operations go on for so long, if it is not zero.
+  // The duration of random operations, if it is not zero.
   std::chrono::seconds duration{0};
-  // Of all random choices.
+  // The seed of all random choices.
   uint64_t seed = 0;
   size_t key_bytes = 0;
   KeyPrefix key_prefix;
@@ -33,27 +33,27 @@ struct WorkloadConfig {
   bool text_keys = false;
   size_t value_bytes = 0;
   double compression_ratio = 0.5;
-  // Updates written at once.
+  // Updates per write.
   uint64_t write_batch = 1;
-  // Keys of a MultiGet.
+  // Keys per MultiGet.
   uint64_t read_batch = 1;
-  // Entries that seekrandom walks over after each seek.
+  // Entries that seekrandom reads after each seek.
   uint64_t seek_nexts = 0;
-  // Of all writers together; 0 is as fast as they can.
+  // The limit of all writers together. 0 is unlimited.
   uint64_t write_bytes_per_second = 0;
-  // Measure each operation.
+  // Measures each operation.
   bool histogram = false;
-  // Report to stderr every so often, if it is not zero.
+  // The interval of reports to stderr, if it is not zero.
   std::chrono::seconds stats_interval{0};
-  // Show on stderr how far it is.
+  // Shows the progress on stderr.
   bool progress = false;
-  // Keep the database there is. Benchmarks that fill a new one are skipped.
+  // Keeps the existing database. Skips benchmarks that fill a new one.
   bool use_existing_db = false;
 };
 
 struct BenchmarkResult {
   std::string name;
-  // What one operation is, such as "read".
+  // The name of one operation, such as "read".
   std::string operation;
   int threads = 1;
   uint64_t operations = 0;
@@ -61,20 +61,20 @@ struct BenchmarkResult {
   double elapsed_seconds = 0;
   // Sum over the threads.
   double thread_seconds = 0;
-  // Of keys and values that were read or written.
+  // The bytes of keys and values read or written.
   uint64_t bytes = 0;
-  // Keys found, of those looked up; no lookups if that is not counted.
+  // Keys found and keys looked up. `lookups` is zero if they are not counted.
   uint64_t found = 0;
   uint64_t lookups = 0;
-  // Updates of the writer beside the readers.
+  // Updates of the writer that runs next to the readers.
   uint64_t background_writes = 0;
   // Nanoseconds; null without WorkloadConfig::histogram.
   std::unique_ptr<Histogram> latency_ns;
   // The most memory the process held during the benchmark.
   uint64_t peak_rss_bytes = 0;
-  // The engine's levels before it; empty if it has none.
+  // The engine's levels before the benchmark. Empty if the engine has none.
   std::string levels;
-  // How long the last opening of the database took.
+  // The time to open the database last.
   double open_seconds = 0;
   // Text to print instead of figures, if not empty.
   std::string text;
@@ -82,24 +82,24 @@ struct BenchmarkResult {
 
 struct Benchmark;
 
-// Null if there is none of that name.
+// Returns null if no benchmark has this name.
 const Benchmark* FindBenchmark(const std::string& name);
-// All names with what they do, a line each.
+// Returns all names with their descriptions, one per line.
 std::string DescribeBenchmarks();
 
 // Runs benchmarks on one database.
 class Workload {
  public:
-  // `engine` outlives this.
+  // `engine` must outlive this.
   Workload(const WorkloadConfig& config, const EngineConfig& engine_config,
            Engine* engine);
 
-  // Opens the database: the one there is with use_existing_db, else a new one
-  // in place of it.
+  // Opens the existing database with use_existing_db. Otherwise replaces it by
+  // a new one.
   Status Open();
   Status Close() { return engine_->Close(); }
 
-  // Whether the benchmark needs entries, and none were written here yet.
+  // Returns whether the benchmark needs entries and none were written yet.
   bool NeedsFill(const Benchmark& benchmark) const;
 
   // An error means that the benchmark has no result.
@@ -117,14 +117,14 @@ class Workload {
   Status RunThreads(const Benchmark& benchmark, int thread_count,
                     BenchmarkResult* result);
   Status RunOnce(const Benchmark& benchmark, BenchmarkResult* result);
-  // Whether each of them was in use since then.
+  // Returns OK if each ablation was in use since `path_counts_before`.
   Status CheckAblation(const AblationOptions& wanted,
                        const std::string& path_counts_before);
 
   const WorkloadConfig config_;
   EngineConfig engine_config_;
   Engine* const engine_;
-  // Whether each write waits for the device unless a benchmark says so.
+  // Whether each write is synced, unless a benchmark sets it.
   const bool sync_;
   std::string value_bytes_;
   // The database is new and nothing was written.

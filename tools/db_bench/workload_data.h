@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The keys and values that db_bench works with. They are those of RocksDB's
-// db_bench, so that either tool can read what the other has filled.
+// The keys and values of db_bench. They equal the ones of RocksDB's db_bench,
+// so that either tool can read the other's database.
 
 #include <bit>
 #include <cstddef>
@@ -26,14 +26,14 @@ inline void WriteKey(uint64_t number, size_t key_bytes, char* key) {
   memset(key + used, '0', key_bytes - used);
 }
 
-// What keys begin with, if `count` is not zero: the number of one of so many
+// The prefix of keys, if `count` is not zero: the number of one of `count`
 // prefixes, in the form of a key of `bytes` bytes.
 struct KeyPrefix {
   size_t bytes = 0;
   uint64_t count = 0;
 };
 
-// The same behind the prefix whose turn it is; `key_bytes` is of both.
+// Writes the prefix of the key, and then the key. `key_bytes` includes both.
 // REQUIRES: prefix.bytes <= key_bytes if there is a prefix.
 inline void WriteKey(const KeyPrefix& prefix, uint64_t number, size_t key_bytes,
                      char* key) {
@@ -57,14 +57,14 @@ inline void WriteTextKey(uint64_t number, size_t key_bytes, char* key) {
   memset(key + used, '0', key_bytes - used);
 }
 
-// Printable bytes of which runs of 100 shrink to about `ratio` of their size
-// when compressed. REQUIRES: 0 < ratio <= 1.
+// Returns printable bytes. Compression reduces runs of 100 of them to about
+// `ratio` of their size. REQUIRES: 0 < ratio <= 1.
 std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);
 
-// Hands out values, one piece of the bytes after the other.
+// Returns values, as consecutive pieces of the bytes.
 class ValueSource {
  public:
-  // REQUIRES: value_bytes <= bytes.size(). `bytes` outlives this.
+  // REQUIRES: value_bytes <= bytes.size(). `bytes` must outlive this.
   ValueSource(const Slice& bytes, size_t value_bytes)
       : bytes_(bytes), value_bytes_(value_bytes) {}
 
@@ -81,9 +81,9 @@ class ValueSource {
   size_t position_ = 0;
 };
 
-// The numbers [0, size) in random order, each once, without storing them: a
-// Feistel network permutes the next power of four, and numbers outside are
-// permuted again until they are inside. REQUIRES: 0 < size < 2^62.
+// The numbers [0, size) in random order, each once, without storing them. A
+// Feistel network permutes the next power of four. Numbers outside are permuted
+// again until they are inside. REQUIRES: 0 < size < 2^62.
 class Permutation {
  public:
   Permutation(uint64_t size, uint64_t seed) : size_(size) {

@@ -18,7 +18,7 @@ uint64_t ToNanoseconds(Clock::duration duration) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
 
-// Whether the time says when a thread is done, not the number of operations.
+// Returns whether a time, not a number of operations, ends the thread.
 bool IsTimed(const LoopContext& context) {
   return context.config.duration.count() > 0 &&
          context.order != KeyOrder::kSequential &&
@@ -43,10 +43,10 @@ class BatchSizes {
   uint64_t left_;
 };
 
-// Calls `operation`, which returns how many operations it did, 0 to end, until
-// the thread's share is done. Nothing but the call and a counter is paid for
-// each unless latencies are measured. What `pause`, which tells whether it
-// waited, takes after each call is no part of them.
+// Calls `operation` until the thread's share is done. `operation` returns the
+// number of operations it did, or 0 to end. Each call costs only itself and a
+// counter, unless latencies are measured. `pause` is called after each
+// operation and returns whether it waited. Its time is not part of a latency.
 template <typename Operation, typename Pause>
 void Repeat(LoopContext* context, LoopThread* thread, Operation operation,
             Pause pause) {
@@ -92,7 +92,7 @@ void Repeat(LoopContext* context, LoopThread* thread, Operation operation) {
   Repeat(context, thread, operation, [] { return false; });
 }
 
-// The numbers of the keys to take, as LoopContext::order says.
+// The numbers of the keys, in the order of LoopContext::order.
 class KeyNumbers {
  public:
   KeyNumbers(const LoopContext& context, LoopThread* thread)
@@ -130,8 +130,8 @@ class Pacer {
       : rate_(static_cast<double>(bytes_per_second) / threads),
         start_(Clock::now()) {}
 
-  // Waits until `bytes` in all are due, or `wanted` says no more. False if
-  // there is nothing to wait for.
+  // Waits until `bytes` in total are due, or `wanted` returns false. Returns
+  // false if there is nothing to wait for.
   template <typename Wanted>
   bool Wait(uint64_t bytes, Wanted wanted) const {
     if (rate_ <= 0) return false;

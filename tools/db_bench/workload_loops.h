@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The loops that db_bench measures, and what one thread of them owns.
+// The loops that db_bench measures, and the state of their threads.
 
 #include <atomic>
 #include <chrono>
@@ -20,31 +20,31 @@ namespace varve {
 
 using Clock = std::chrono::steady_clock;
 
-// Which keys a loop takes, one after the other.
+// The order in which a loop takes keys.
 enum class KeyOrder : uint8_t {
   kSequential,
-  kRandom,        // Any, again and again.
+  kRandom,        // With repetitions.
   kUniqueRandom,  // Each once.
-  kMissing,       // Random, but one byte longer than any that is stored.
+  kMissing,       // One byte longer than any stored key.
   kHot,           // Random among the first hundredth.
 };
 
-// What the threads of a benchmark share.
+// State shared by the threads of a benchmark.
 struct LoopContext {
   const WorkloadConfig& config;
   KeyOrder order;
-  // Operations of each thread; ignored by the timed loops when there is a
+  // Operations of each thread. The timed loops ignore it if there is a
   // duration.
   uint64_t operations;
-  int threads;  // That run the same loop.
-  // Set when a thread has failed: the others end early.
+  int threads;  // Threads that run the same loop.
+  // Set when a thread has failed, so that the others end early.
   std::atomic<bool> stop{false};
-  // Threads whose end the background writer waits for.
+  // Threads that the background writer waits for.
   std::atomic<int> foreground{0};
 };
 
-// What one thread owns. A cache line of its own for each, as `done` is
-// written all the time.
+// State of one thread. It has cache lines of its own, since the thread writes
+// `done` after each operation.
 struct alignas(64) LoopThread {
   LoopThread(const LoopContext& context, uint64_t seed, Slice values,
              std::unique_ptr<EngineSession> session);
@@ -55,7 +55,7 @@ struct alignas(64) LoopThread {
   std::unique_ptr<EngineSession> session;
   uint64_t permutation_seed;
 
-  // What comes of it.
+  // The results.
   Status status;
   Clock::time_point start;
   Clock::time_point end;
@@ -65,12 +65,12 @@ struct alignas(64) LoopThread {
   uint64_t lookups = 0;
   std::unique_ptr<Histogram> latency_ns;
 
-  // Operations so far, for whoever watches.
+  // Operations so far, for the reporting thread.
   std::atomic<uint64_t> done{0};
 };
 
-// Each runs until its operations are done, its time is up, the data ends or
-// something fails, which is in thread->status then.
+// Runs until its operations are done, its time is up, the data ends, or an
+// operation fails. Then thread->status has the error.
 using Loop = void (*)(LoopContext* context, LoopThread* thread);
 
 void WriteLoop(LoopContext* context, LoopThread* thread);

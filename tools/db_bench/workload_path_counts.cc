@@ -8,7 +8,7 @@ namespace varve {
 
 namespace {
 
-// What stands behind "FIELD=VALUE " in a line; empty if there is none.
+// Returns the text after "FIELD=VALUE " in a line, or an empty string.
 std::string_view CountOf(std::string_view text, std::string_view variant) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Whether an ablation that was asked for has run. A figure of a variant that
-// never did its own step would be one of another variant under its name.
+// Checks that a requested ablation has run. Without the check, a variant whose
+// own code never ran would be reported under its name.
 
 #include <string>
 
@@ -10,9 +10,9 @@
 
 namespace varve {
 
-// Those of `wanted`, "FIELD=VALUE" separated by commas, whose count in two
-// texts of the property varve.ablation-path-counts is the same, or in neither;
-// in the form of `wanted`.
+// Returns the ablations of `wanted` that did not run, in the form of `wanted`:
+// "FIELD=VALUE" separated by commas. An ablation did not run if both texts of
+// the property varve.ablation-path-counts have the same count for it, or none.
 std::string IdleAblations(const Slice& wanted, const Slice& before,
                           const Slice& after);
 

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What it costs to fold a key, by SIMD and by the Unicode library.
+// The cost of folding a key, by SIMD and by the Unicode library.
 //
 //   micro_bench --benchmark_filter=Fold --benchmark_repetitions=7
 //       --benchmark_enable_random_interleaving=true

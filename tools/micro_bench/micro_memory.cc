@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What it costs to keep account of memory: an allocation and its freeing by
-// the same thread, alone, with the account of the thread, and with one that all
-// threads share.
+// The cost of memory accounting: an allocation and its release by the same
+// thread, without accounting, with per-thread counters, and with one counter
+// that all threads share.
 //
 //   micro_bench --benchmark_filter=Memory --benchmark_repetitions=9
 //       --benchmark_enable_random_interleaving=true

@@ -1,14 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What the memtable and the structures that order it cost: 500,000 entries of
+// The cost of the memtable and of its ordered structures: 500,000 entries of
 // 16-byte keys and 100-byte values.
 //
 //   micro_bench --benchmark_filter=Tree --benchmark_repetitions=7
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_report_aggregates_only=true
 //
-// Times are of one operation by the wall clock, all threads together; cpu_ns is
-// what the threads spent on it, which other programs disturb less.
+// Times are of one operation by the wall clock, all threads together. cpu_ns is
+// the threads' CPU time, which other programs disturb less.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -42,7 +42,7 @@ struct Key {
   Slice slice() const { return Slice(bytes, sizeof(bytes)); }
 };
 
-// The same ones each time.
+// Returns the same keys at each call.
 std::vector<Key> MakeKeys(Order order) {
   Random random(42);
   std::vector<Key> keys(kCount);

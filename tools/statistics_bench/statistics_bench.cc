@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What an update and a query of each form of statistics cost: see
-// docs/statistics.md. The column CPU is the time of one update; the query's
+// The cost of an update and of a query for each form of statistics: see
+// docs/statistics.md. The column CPU is the time of one update. The query's
 // counters are microseconds.
 
 #include <benchmark/benchmark.h>

@@ -1,14 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What tracing costs.
+// The cost of tracing.
 //
 //   tracing_bench --benchmark_repetitions=7
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_report_aggregates_only=true
 //
-// Clock: one reading. Push: a span in the thread's queue with a clock that
-// costs nothing, and Span: with each clock. Request: whole traces of so many
-// spans, the root included, each way of collecting them. Times are those of one
+// Clock measures one reading. Push measures a span in the thread's queue with a
+// clock that costs nothing, and Span with each clock. Request measures whole
+// traces, the root included, for each way of collecting them. Times are of one
 // reading, span or trace, on one core.
 
 #include <benchmark/benchmark.h>
@@ -64,7 +64,7 @@ BENCHMARK_CAPTURE(Span, Tsc, ClockKind::kTsc);
 BENCHMARK_CAPTURE(Span, Steady, ClockKind::kSteady);
 BENCHMARK_CAPTURE(Span, Coarse, ClockKind::kCoarse);
 
-// The same, but that begin and end take the time of the one before.
+// Like Span, but begin and end take the previous time instead of a clock.
 void Push(benchmark::State& state) {
   while (state.KeepRunningBatch(kBatch)) {
     const LocalTrace local(ClockKind::kSteady, trace::Detail::kWork, 2000,

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Measures the cost of starting to read: see docs/snapshots.md. Each
-// transaction_bench_<topic>.cc registers benchmarks of its own; this one has
-// those of snapshots. Time is the wall's time of one operation of one thread,
-// divided by the threads: what all of them together get done.
+// transaction_bench_<topic>.cc registers its own benchmarks. This file has the
+// ones of snapshots. Time is the wall time of one operation of one thread,
+// divided by the number of threads.
 
 #include "tools/transaction_bench/transaction_bench.h"
 
@@ -32,7 +32,7 @@ std::string NewDirectory() {
 }
 
 void RemoveDirectory(const std::string& path) {
-  std::error_code error;  // What stays is in the way of nobody.
+  std::error_code error;  // A leftover is harmless.
   std::filesystem::remove_all(path, error);
 }
 
@@ -166,8 +166,8 @@ class Holders {
   std::vector<pthread_t> threads_;
 };
 
-// kOldest: only the least number is asked for. kCold: 4 MiB are written in
-// between, twice what a core keeps to itself.
+// kOldest reads only the smallest number. kOldestCold writes 4 MiB in between,
+// twice the private cache of a core.
 enum class Scan { kOldest, kOldestCold, kAll };
 
 void ScanSnapshots(benchmark::State& state, Scan scan) {

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the files of transaction_bench share.
+// Shared code of transaction_bench.
 
 #include <memory>
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace varve::bench {
 
-// A new, empty one for temporary files; and its end.
+// Creates an empty directory for temporary files. RemoveDirectory removes it.
 std::string NewDirectory();
 void RemoveDirectory(const std::string& path);
 
-// Ends the program if it is not OK.
+// Ends the program if the status is not OK.
 void Must(const Status& status);
 
-// A small database that is gone with the object.
+// A small database that is removed with the object.
 class BenchDb {
  public:
   explicit BenchDb(const AblationOptions& ablation);

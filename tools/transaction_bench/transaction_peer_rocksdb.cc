@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What RocksDB's snapshots cost, for transaction_bench to show beside Varve's.
+// The cost of RocksDB's snapshots, which transaction_bench compares with
+// Varve's.
 
 #include <benchmark/benchmark.h>
 #include <rocksdb/db.h>

@@ -12,8 +12,8 @@
 #include "tools/varve/varve_commands.h"
 
 int main(int argc, char** argv) {
-  // A reader that has gone is an error of writing: a database that is open
-  // then can still be closed.
+  // If the reader of a pipe is gone, writing returns an error instead of ending
+  // the process. An open database can then still be closed.
   signal(SIGPIPE, SIG_IGN);
   return varve::RunVarve(std::vector<std::string>(argv + 1, argv + argc),
                          stdout, stderr);

@@ -25,7 +25,8 @@ namespace varve {
 namespace {
 
 // Another process may write while the check runs. The damage that a round finds
-// counts if the files stayed as they were, or if so many rounds find the same.
+// counts if the files did not change, or if this many rounds find the same
+// damage.
 constexpr int kSameRounds = 4;
 constexpr int kMaxRounds = 100;
 
@@ -82,7 +83,7 @@ class Checker {
 
  private:
   void Damage(const std::string& file, const Status& status) {
-    // What Varve does not have need not be damage.
+    // An unsupported feature need not be damage.
     const bool foreign = status.IsNotSupported() || status.IsInvalidArgument();
     const bool unread = status.IsIOError();
     const std::string line = std::string(foreign  ? "refused"
@@ -117,7 +118,8 @@ class Checker {
     return status;
   }
 
-  // Those that the MANIFEST does not name, if they are another program's.
+  // Skips files that the MANIFEST does not name and that belong to another
+  // program.
   void PassForeignFiles() {
     std::set<uint64_t> live = {manifest_.log_number, manifest_.prev_log_number};
     for (const auto& level : manifest_.levels) {
@@ -213,7 +215,8 @@ class Checker {
     return true;
   }
 
-  // Of a table that was made after the MANIFEST's last edit, if it is whole.
+  // Notes the largest sequence number of an intact table that is newer than the
+  // MANIFEST's last edit.
   void NoteSequences(const std::string& name) {
     std::unique_ptr<TableCore> core;
     if (!OpenTableFile(path_ + "/" + name, &comparator_, &core).ok()) return;
@@ -295,7 +298,7 @@ class Checker {
         Env::Default()->SleepForMicroseconds(kTailWaitUs << i);
         records_ = records;
         status = CheckLog(number, name, live);
-        // What was damaged is good now: it was being written.
+        // The log was being written, and its end is intact now.
         if (log_ends_[number] > end) status = Status();
       }
       if (status.ok()) continue;
@@ -308,7 +311,7 @@ class Checker {
     CheckLogsAreThere();
   }
 
-  // What no log tells of itself.
+  // Checks for logs that are missing as a whole.
   void CheckLogsAreThere() {
     if (!has_manifest_) return;
     const std::string named = WalFileName("", manifest_.log_number).substr(1);
@@ -370,9 +373,10 @@ class Checker {
     return reader.status();
   }
 
-  // A log may end between two records where it had more, or not be there: the
-  // next one tells. Recovery goes no further then, unless the updates that come
-  // go on where it has got to, as those of a writer do that had replayed it.
+  // A log may have lost its end at a record's boundary, or may be missing. The
+  // next log's first record shows this. Recovery then stops, unless the
+  // following updates continue where it has stopped, as they do if the writer
+  // had replayed the shortened log.
   void CheckGap(const Slice& record, bool first_update) {
     const auto note = WalPredecessor::Decode(record);
     if (note &&
@@ -384,7 +388,7 @@ class Checker {
         gap_ = "of " + std::to_string(note->size) +
                " bytes, what stood behind byte " + std::to_string(end) +
                " is gone";
-        Note(gap_log_, gap_);  // That much a crash may leave.
+        Note(gap_log_, gap_);  // A crash may cause this.
       }
     }
     if (gap_.empty() || !first_update) return;
@@ -414,7 +418,8 @@ class Checker {
     return status;
   }
 
-  // What the parts do not tell, such as that edits of the MANIFEST are lost.
+  // Finds damage that the single files do not show, such as lost MANIFEST
+  // edits.
   void CheckOpening() {
     Options options = OptionsOf(session_.line);
     if (!manifest_.key_folding.empty()) {
@@ -437,9 +442,9 @@ class Checker {
   ManifestState manifest_;
   std::map<uint64_t, std::string> tables_;  // Names, by number.
   std::map<uint64_t, std::string> logs_;
-  std::map<uint64_t, uint64_t> log_ends_;  // Of their last records.
-  // Of the live logs so far: what is missing of which, before anything that
-  // follows, and the sequence number that should come.
+  std::map<uint64_t, uint64_t> log_ends_;  // End of the last record.
+  // The live log with the first gap, the gap's description, and the sequence
+  // number that should follow.
   std::string gap_log_;
   std::string gap_;
   SequenceNumber next_sequence_ = 0;
@@ -450,7 +455,7 @@ class Checker {
   uint64_t records_ = 0;
   std::string damage_;
   uint64_t damages_ = 0;
-  uint64_t refused_ = 0;  // Of these.
+  uint64_t refused_ = 0;  // Part of damages_.
   uint64_t unreadable_ = 0;
 };
 

@@ -6,10 +6,10 @@
 
 namespace varve {
 
-// The command of `varve` that looks for damage: in the MANIFEST, in each table
-// (size, checksums of all blocks, order of keys, the MANIFEST's key range), in
-// each log record by record; at last the engine opens the database, as a
-// reader. Corruption if something is damaged; all of it was printed then.
+// The command of `varve` that checks for damage. It reads the MANIFEST, each
+// table (size, checksums of all blocks, order of keys, the MANIFEST's key
+// range), and each log record by record. Finally it opens the database
+// read-only. Returns Corruption if it found and printed damage.
 Status RunCheck(Session* session);
 
 }  // namespace varve

@@ -227,7 +227,8 @@ Status RequireDatabase(const CommandLine& line) {
   for (const std::string& name : names) {
     uint64_t number;
     FileType type;
-    // Of what a database without CURRENT has, the engine says what is missing.
+    // There are files of a database without CURRENT. The engine reports what is
+    // missing.
     if (ParseFileName(name, &number, &type) && type != FileType::kLock &&
         type != FileType::kInfoLog) {
       return Status();

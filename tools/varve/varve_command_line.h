@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the program `varve` was asked to do, and what its commands have in
-// common.
+// The command line of the program `varve`, and code that its commands share.
 
 #include <cstdint>
 #include <cstdio>
@@ -20,13 +19,13 @@ namespace varve {
 
 struct Session;
 
-// As Command::max_operands: any number of pairs.
+// A value of Command::max_operands: any number of pairs.
 inline constexpr size_t kPairsOfOperands = SIZE_MAX;
 
 enum class OperandKind : uint8_t {
   kBytes,  // Keys and values, hexadecimal under --hex.
   kFile,
-  kFileOrDb,  // In place of --db.
+  kFileOrDb,  // A file, or a database in place of --db.
 };
 
 // A command of the program.
@@ -35,18 +34,18 @@ struct Command {
   size_t min_operands;
   size_t max_operands;
   OperandKind operands;
-  // Of the options below, by name, separated by spaces.
+  // Names of the options that it takes, separated by spaces.
   const char* options;
   const char* summary;  // Half a line.
   const char* help;     // At most a screen of 24 lines of 80 columns.
   Status (*run)(Session* session);
-  // Changes nothing and takes no lock, of a database that --db names.
+  // The command changes nothing and takes no lock on the database of --db.
   bool only_reads = false;
 };
 
-// All commands, in the order of the overview.
+// Returns all commands, in the order of the overview.
 std::span<const Command> Commands();
-// Null if there is none.
+// Returns null if no command has this name.
 const Command* FindCommand(const std::string& name);
 
 enum class OptionKind : uint8_t {
@@ -61,9 +60,9 @@ struct OptionSpec {
   OptionKind kind;
 };
 
-// All options of all commands.
+// Returns all options of all commands.
 std::span<const OptionSpec> TEST_CommandOptions();
-// Whether `options`, as in Command, names the option.
+// Returns whether `options`, as in Command, names the option.
 bool ListsOption(const char* options, const std::string& name);
 
 struct CommandLine {
@@ -74,7 +73,7 @@ struct CommandLine {
   bool wants_version = false;
 
   bool Has(const std::string& name) const { return options.contains(name); }
-  // Null if it was not given.
+  // Returns null if the option was not given.
   const std::string* Find(const std::string& name) const {
     const auto it = options.find(name);
     return it == options.end() ? nullptr : &it->second;
@@ -86,8 +85,8 @@ struct CommandLine {
   uint64_t Number(const std::string& name, uint64_t otherwise) const;
 };
 
-// Returns what is wrong with the arguments; empty if nothing. With `--help` or
-// `--version` among them nothing is.
+// Returns an error in the arguments, or an empty string. Checks nothing if
+// `--help` or `--version` is among them.
 std::string ParseCommandLine(const std::vector<std::string>& arguments,
                              CommandLine* line);
 
@@ -104,13 +103,12 @@ struct Session {
   std::string db() const { return line.Text("db"); }
 };
 
-// Whether what was printed last went nowhere, so that there is no use in going
-// on. To be asked right after printing.
+// Returns whether the last write to `out` failed, so that the command can stop.
+// Call it right after printing.
 bool OutputFailed(Session* session);
 
-// Says on stderr how far long work has got: if that is a terminal, on a line
-// that is written over and removed in the end, else in lines, if --progress was
-// given.
+// Shows the progress of long work on stderr. A terminal has one line, which is
+// overwritten and removed in the end. Otherwise, --progress prints lines.
 // Thread-safety: owned by one thread at a time.
 class Progress {
  public:
@@ -119,7 +117,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
-  // Whether the last word is old enough for another one.
+  // Returns whether the last message is old enough for the next one.
   bool Due();
   void Show(const std::string& text);
 
@@ -131,24 +129,24 @@ class Progress {
   bool shown_ = false;
 };
 
-// Options of the database as the command line gives them.
+// Returns the database's options according to the command line.
 Options OptionsOf(const CommandLine& line);
-// NotFound, saying what to do, if there are no files of a database.
+// Returns NotFound, with advice, if there are no files of a database.
 Status RequireDatabase(const CommandLine& line);
 Status OpenToRead(const CommandLine& line, std::unique_ptr<DB>* db);
 Status OpenToWrite(const CommandLine& line, std::unique_ptr<DB>* db);
 
-// The part of a database that --from and --to give, and the walk through it.
+// The key range of --from and --to, and iterators over it.
 class BoundedScan {
  public:
   explicit BoundedScan(const CommandLine& line);
   BoundedScan(const BoundedScan&) = delete;
   BoundedScan& operator=(const BoundedScan&) = delete;
 
-  // Null is no bound.
+  // Null means no bound.
   const Slice* from() const { return has_from_ ? &from_ : nullptr; }
   const Slice* to() const { return has_to_ ? &to_ : nullptr; }
-  // Must not outlive this.
+  // The iterator must not outlive this.
   std::unique_ptr<Iterator> NewIterator(DB* db) const;
 
  private:

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// The commands of `varve`, and what its help says of each. The man page and
-// the completion for bash in packaging/ name the same; a test compares them.
+// The commands of `varve` and their help texts. The man page and the completion
+// for bash in packaging/ list the same commands; a test compares them.
 
 #include "tools/varve/varve_check.h"
 #include "tools/varve/varve_command_line.h"

@@ -32,7 +32,7 @@ std::string UsageLine(const Command& command) {
   return help.substr(0, help.find('\n') + 1);
 }
 
-// What to do about a failure.
+// Returns advice about a failure.
 std::string Advice(const Status& status, const CommandLine& line) {
   const std::string db = line.Text("db");
   const std::string_view command = line.command->name;
@@ -59,10 +59,10 @@ int Finish(const Status& status, Session* session) {
     if (!advice.empty()) fprintf(session->err, "varve: %s\n", advice.c_str());
     return kExitFailure;
   }
-  // What was printed may have gone nowhere.
+  // The output may not have been written.
   fflush(session->out);
   if (!OutputFailed(session)) return kExitOk;
-  // Who reads it has had enough.
+  // EPIPE means that the reader has stopped reading.
   if (session->output_errno != EPIPE) {
     fprintf(session->err, "varve: cannot write the output: %s\n",
             strerror(session->output_errno));

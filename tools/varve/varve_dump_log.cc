@@ -31,7 +31,8 @@ Status OpenLog(const std::string& path, std::unique_ptr<wal::Reader>* reader) {
   return status;
 }
 
-// What the end of a log means. That the last write was cut off is no damage.
+// Returns the status for the end of a log. A last write that was cut off is no
+// damage.
 Status EndOf(wal::ReadOutcome outcome, wal::Reader* reader, FILE* out) {
   if (outcome == wal::ReadOutcome::kEnd) return Status();
   if (reader->EndIsTorn(outcome)) {

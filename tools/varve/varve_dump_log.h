@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The commands of `varve` that show what MANIFESTs and write-ahead logs say.
+// The commands of `varve` that print MANIFESTs and write-ahead logs.
 
 #include "tools/varve/varve_command_line.h"
 #include "varve/status.h"

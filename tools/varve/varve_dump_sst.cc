@@ -180,7 +180,7 @@ class TableDump {
     }
   }
 
-  // Goes on behind damaged blocks; returns the first damage.
+  // Continues after damaged blocks. Returns the first damage.
   Status PrintBlocks() {
     Status first;
     Progress progress(session_);
@@ -257,7 +257,7 @@ class TableDump {
   const bool hex_;
   const std::string path_;
   const InternalKeyComparator comparator_;
-  bool some_ = false;  // Only sections that were asked for.
+  bool some_ = false;  // Only requested sections.
   uint64_t file_size_ = 0;
   Footer footer_;
   std::unique_ptr<TableCore> core_;

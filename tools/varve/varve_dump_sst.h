@@ -11,13 +11,13 @@
 
 namespace varve {
 
-// Opens a table file by itself, without a database or a cache. `comparator`
-// must outlive *core.
+// Opens a table file alone, without a database or a cache. `comparator` must
+// outlive *core.
 Status OpenTableFile(const std::string& path,
                      const InternalKeyComparator* comparator,
                      std::unique_ptr<TableCore>* core);
 
-// The command of `varve` that shows what is in a table file.
+// The command of `varve` that prints the contents of a table file.
 Status RunDumpSst(Session* session);
 
 }  // namespace varve

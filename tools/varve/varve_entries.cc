@@ -11,7 +11,7 @@ namespace varve {
 
 namespace {
 
-// A batch of many entries is written when it has so many bytes.
+// A batch of many entries is written when it reaches this size.
 constexpr size_t kBatchBytes = 1 << 20;
 
 void PrintJson(const Slice* key, const Slice& value, bool hex, FILE* out) {

@@ -23,12 +23,12 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
   ~LineReader() { free(buffer_); }
 
-  // The next line, without its end, valid until the next call. False at the
-  // end of the file and after an error.
+  // Sets *line to the next line, without its newline. It is valid until the
+  // next call. Returns false at the end of the file and after an error.
   bool Next(Slice* line) {
     const ssize_t size = getline(&buffer_, &capacity_, file_);
     if (size < 0) {
-      // Also without memory for the line.
+      // The error may be a lack of memory for the line.
       if (feof(file_) == 0) status_ = Status::FromErrno(name_, errno);
       return false;
     }
@@ -39,10 +39,10 @@ class LineReader {
     return true;
   }
   const Status& status() const { return status_; }
-  // Whether the last line had an end.
+  // Returns whether the last line had a newline.
   bool ends() const { return ends_; }
 
-  // What is wrong with the last line.
+  // Returns an error about the last line.
   Status Wrong(const std::string& what) const {
     return Status::InvalidArgument(name_ + " line " + std::to_string(number_),
                                    what);

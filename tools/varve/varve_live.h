@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Databases that another process has open while a command reads them.
+// Support for databases that another process has open.
 
 #include <functional>
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace varve {
 
-// The process that has the command's database open, such as "process 17"; empty
-// if there is none, or none that can be seen.
+// Returns the process that has the command's database open, such as "process
+// 17". Returns an empty string if there is none, or if it cannot be found.
 std::string FindHolder(const CommandLine& line);
 
-// Calls attempt() again as long as it finds something missing or damaged and
-// the files of the database have changed in the meantime, up to a bound.
+// Repeats attempt() while it finds a missing or damaged file and the database's
+// files have changed since the call began. The number of attempts is bounded.
 Status ReadUnlocked(const std::string& db_path,
                     const std::function<Status()>& attempt);
 

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The commands of `varve` that are about a whole database.
+// The commands of `varve` for a whole database.
 
 #include "tools/varve/varve_command_line.h"
 #include "varve/status.h"

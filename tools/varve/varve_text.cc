@@ -9,7 +9,7 @@ namespace varve {
 
 namespace {
 
-// What is turned into text at once.
+// The bytes that are converted to text at once.
 constexpr size_t kPieceBytes = 4096;
 
 int HexDigit(char c) {
@@ -68,7 +68,7 @@ void PrintPieces(Slice bytes, FILE* out, const Append& append) {
   }
 }
 
-// The length of the UTF-8 character that begins at p; 0 if there is none.
+// Returns the length of the UTF-8 character at p, or 0 if there is none.
 size_t CharacterSize(const uint8_t* p, size_t left) {
   if (p[0] < 0x80) return 1;
   if (p[0] < 0xC2 || p[0] > 0xF4) return 0;

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Bytes as text, and back. What prints goes straight to the file, piece by
-// piece, however long the bytes are.
+// Bytes as text, and back. Print functions write to the file piece by piece, so
+// long values need no copy.
 
 #include <cstdio>
 #include <string>
@@ -11,28 +11,29 @@
 
 namespace varve {
 
-// Turns 0x6162 into ab. False if the text is none of this form.
+// Decodes 0x6162 to ab. Returns false if the text has another form.
 bool DecodeHex(const Slice& text, std::string* bytes);
 void PrintHex(const Slice& bytes, FILE* out);
 
-// As ldb prints: hexadecimal, or the bytes as they are up to the first zero.
+// Prints like ldb: hexadecimal, or the bytes as they are up to the first zero.
 void PrintLdb(const Slice& bytes, bool hex, FILE* out);
 
-// For reading: in quotes, with \xHH for what is not printable ASCII, a quote
-// or a backslash; or hexadecimal.
+// Prints for people: in quotes, with \xHH for a quote, a backslash, and bytes
+// that are not printable ASCII; or hexadecimal.
 void PrintQuoted(const Slice& bytes, bool hex, FILE* out);
 
 bool IsUtf8(const Slice& bytes);
-// `"name":"text"`, or `"name_hex":"6162"` if the bytes are not UTF-8 or `hex`
-// is set.
+// Prints `"name":"text"`, or `"name_hex":"6162"` if the bytes are not UTF-8 or
+// `hex` is set.
 void PrintJsonField(const char* name, const Slice& bytes, bool hex, FILE* out);
 
-// Appends the bytes so that they have neither tabs nor line ends: printable
-// ASCII stands for itself, a backslash for two, anything else is \xHH.
+// Appends the bytes without tabs and newlines. Printable ASCII is unchanged, a
+// backslash becomes two, and any other byte becomes \xHH.
 void AppendEscaped(const Slice& bytes, std::string* text);
-// For names that come from a file: a terminal may obey other bytes.
+// Escapes names that come from a file, since a terminal may interpret other
+// bytes.
 std::string Escaped(const Slice& bytes);
-// False if the text is none that AppendEscaped makes.
+// Returns false if AppendEscaped cannot have produced the text.
 bool DecodeEscaped(const Slice& text, std::string* bytes);
 
 }  // namespace varve

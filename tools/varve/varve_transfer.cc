@@ -78,7 +78,7 @@ class DumpReader {
     }
   }
 
-  // A key may begin as the trailer does: there is a tab behind it.
+  // A key may begin like the trailer, but its line has a tab.
   bool IsTrailer(const Slice& line) const {
     if (ldb_) return line.starts_with(kLdbTrailer);
     return line.starts_with(kTrailer) &&
@@ -116,7 +116,7 @@ class DumpReader {
       status_ = lines_.Wrong("the bytes of this entry are written wrong");
       return;
     }
-    // With the line end, which stands behind it in memory.
+    // Includes the newline, which follows the line in memory.
     crc_ = Crc32cExtend(crc_, line.data(), line.size() + 1);
     ++count_;
   }
@@ -125,7 +125,8 @@ class DumpReader {
   bool begun_ = false;
   bool ended_ = false;
   bool ldb_ = false;
-  bool scan_ = false;  // The last entry was of `ldb scan`, which has no end.
+  // The last entry came from `ldb scan`, which prints no trailer.
+  bool scan_ = false;
   uint32_t crc_ = 0;
   uint64_t count_ = 0;
   Status status_;
@@ -188,7 +189,7 @@ class DumpOutput {
     if (exists && !S_ISREG(info.st_mode)) {
       opened_ = fopen(path.c_str(), "we");
     } else {
-      // A name that nothing has, whatever lies beside.
+      // A unique name in the same directory.
       temporary_ = path + ".tmp.XXXXXX";
       const int descriptor = mkostemp(temporary_.data(), O_CLOEXEC);
       if (descriptor >= 0) opened_ = fdopen(descriptor, "w");

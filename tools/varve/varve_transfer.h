@@ -1,18 +1,17 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The commands of `varve` that turn a database into text and back.
+// The commands of `varve` that convert a database to text and back.
 //
-// A dump is ASCII text. Its first line is "varve-dump 1"; then comes a line
-// for each entry, key and value with a tab between them; and at last
-// "varve-dump-end COUNT CRC": how many entries there are, and the CRC-32C of
-// their lines with all line ends, as eight hexadecimal digits. In keys and
-// values a backslash is two, and a byte that is no printable ASCII is \xHH. An
-// entry has a tab, the other two lines have none.
+// A dump is ASCII text. The first line is "varve-dump 1". Then each entry has a
+// line with its key, a tab, and its value. The last line is "varve-dump-end
+// COUNT CRC": the number of entries, and the CRC-32C of their lines with all
+// newlines, as eight hexadecimal digits. In keys and values, two backslashes
+// stand for one, and \xHH for a byte that is not printable ASCII. Only the
+// lines of entries have a tab.
 //
-// The lines of `ldb dump --hex` ("0x61 ==> 0x62") and `ldb scan --hex`
-// ("0x61 : 0x62") are understood as well; of the first, the last line has the
-// count.
+// The commands also read the lines of `ldb dump --hex` ("0x61 ==> 0x62") and
+// `ldb scan --hex` ("0x61 : 0x62"). The last line of the former has the count.
 
 #include "tools/varve/varve_command_line.h"
 #include "varve/status.h"

@@ -22,7 +22,8 @@ struct Update {
   const char* key;
 };
 
-// What a flush leaves of updates numbered from 1 on: "p3 s2 " and so on.
+// Returns the output of a flush of updates numbered from 1 on: "p3 s2 " and so
+// on.
 std::string Flushed(const std::vector<Update>& updates,
                     const std::vector<SequenceNumber>& snapshots = {}) {
   MemTable memtable(&kComparator, 1, 1 << 20);

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: flushes and compactions move data through the levels, drop what no
-// one can see, and clean up behind them. Method: tiny levels, properties and
-// directory listings.
+// Goal: flushes and compactions move data through the levels, drop versions
+// that no reader can see, and remove their inputs. Method: tiny levels,
+// properties and directory listings.
 
 #include <atomic>
 #include <chrono>
@@ -75,7 +75,7 @@ TEST_F(DbCompactionTest, LevelZeroIsCompactedAtItsTrigger) {
   ExpectNoStrayTables();
 }
 
-// What a snapshot kept in the last level, nothing moves on from there.
+// Data in the last level that a snapshot kept is not moved on from there.
 TEST_F(DbCompactionTest, WhatSnapshotsKeptGoesAfterThem) {
   enum Kind { kOverwritten, kDeleted, kRangeDeleted };
   for (const Kind kind : {kOverwritten, kDeleted, kRangeDeleted}) {
@@ -256,8 +256,8 @@ TEST_F(DbCompactionTest, RangeCompactionIncludesTheMemtable) {
   EXPECT_EQ(TablesAt(0), 0u);
 }
 
-// What is in memory goes to tables if some of it is of the range: a key at
-// either end, a deletion of keys at its begin or up to behind it.
+// A range compaction flushes memtables that overlap the range: by a key at
+// either end, or by a range deletion that ends or begins there.
 TEST_F(DbCompactionTest, RangeCompactionFlushesWhatIsOfTheRange) {
   options_.disable_auto_compactions = true;
   const Slice begin("d"), end("m");
@@ -340,8 +340,8 @@ TEST_F(DbCompactionTest, StrayFilesAreRemovedAtOpenAndOthersKept) {
   Put("a", "1");
   Flush();
   Close();
-  // Left behind by a crash: older manifests and temporary files. Not ours:
-  // names that no database file has.
+  // Leftovers of a crash: older MANIFESTs and temporary files. Names that no
+  // database file has are not removed.
   WriteWholeFile(path_ + "/MANIFEST-000000", "");
   WriteWholeFile(path_ + "/000099.dbtmp", "MANIFEST-000098\n");
   WriteWholeFile(path_ + "/notes.txt", "mine");
@@ -426,7 +426,7 @@ TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
   }
   EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
   EXPECT_EQ(Number("varve.compaction-pending"), 1u);
-  // What still fits in the write buffer is taken.
+  // Writes that still fit into the write buffer are accepted.
   WriteOptions no_slowdown;
   no_slowdown.no_slowdown = true;
   Status s;

@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: deletions give back the space of what they hide without being asked,
-// where that is much, and wherever it lies; tables of which nothing is left are
-// not read for it; and nothing goes that somebody may still read. Method: what
-// tables take, and what compactions read, before and after; random deletions
-// are in db_model_test.
+// Goal: if deletions hide much data, compactions reclaim its space without a
+// request, at any level. They do not read tables that are hidden as a whole,
+// and keep all data that a reader may see. Method: sizes of tables and bytes
+// read by compactions, before and after. db_model_test has random deletions.
 
 #include <atomic>
 #include <chrono>
@@ -193,7 +192,7 @@ TEST_F(DbReclaimTest, SnapshotsKeepWhatTheySee) {
   db_->ReleaseSnapshot(after);
 }
 
-// One before the data, or behind the deletion, needs nothing that it hides.
+// A snapshot before the data, or after the deletion, needs no hidden data.
 TEST_F(DbReclaimTest, TablesAreSkippedBesideOtherSnapshots) {
   options_.disable_auto_compactions = true;
   Open();
@@ -217,7 +216,7 @@ TEST_F(DbReclaimTest, TablesAreSkippedBesideOtherSnapshots) {
   EXPECT_EQ(CountEntries(), 2);
 }
 
-// What is skipped ends where the deletions do.
+// Only tables inside the deleted range are skipped.
 TEST_F(DbReclaimTest, OnlyTablesThatAreHiddenWhollyAreSkipped) {
   struct Case {
     std::vector<std::pair<int, int>> ranges;
@@ -296,7 +295,7 @@ TEST_F(DbReclaimTest, VainDeletionsDoNotRewriteTheDatabaseAgainAndAgain) {
   // run at once. It would be eight of them.
   EXPECT_LT(BytesRead() - before, 3 * (filled_bytes_ + flushed));
   EXPECT_EQ(CountEntries(), kCount);
-  // Those of keys that exist are found to be worth it when that is paid.
+  // Deletions of existing keys become worth a compaction.
   for (int i = 0; i < kCount; i++) {
     ASSERT_TRUE(Ok(db_->Delete({}, Key(i))));
   }
@@ -306,7 +305,7 @@ TEST_F(DbReclaimTest, VainDeletionsDoNotRewriteTheDatabaseAgainAndAgain) {
   ExpectAbsent(0, kCount);
 }
 
-// What must be rewritten first, and frees nothing, is not in vain.
+// Tables in between, whose compaction frees nothing, must be rewritten first.
 TEST_F(DbReclaimTest, LiveKeysBetweenAreNotInTheWay) {
   options_.level_compaction_dynamic_level_bytes = false;
   options_.target_file_size_base = 16 << 10;

@@ -510,7 +510,7 @@ TEST_F(DbStopTest, ManualCompactionEndsWithTheDatabase) {
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
 }
 
-// What was written without the log is safe once it is flushed.
+// A flush makes writes without the log durable.
 TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
   Open();
   WriteOptions unlogged;
@@ -539,8 +539,8 @@ TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
   EXPECT_EQ(tables, 1u);
 }
 
-// Memtables that wait, because all was cancelled, are written out as well:
-// with an empty one behind them, one in use, and no space for another.
+// After a cancel, Close also flushes memtables that wait: with an empty one
+// after them, one in use, and no space for another.
 TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
   options_.max_write_buffer_number = 3;
   WriteOptions unlogged;

@@ -385,7 +385,7 @@ TEST_F(DbBasicTest, DamagedBatchIsRefusedAndChangesNothing) {
   });
 }
 
-// Address space without memory behind it: nothing may be copied.
+// Address space without memory: the code must not copy it.
 class Emptiness {
  public:
   explicit Emptiness(size_t size) : size_(size) {
@@ -470,7 +470,7 @@ TEST_F(DbBasicTest, BytesOfUpdatesThatNoTableCanHoldAreRefused) {
     EXPECT_TRUE(Contains(s.message(), "3 GiB")) << s.ToString();
   }
   EXPECT_TRUE(read(std::string(1, '\0'), longest + 1).IsNotSupported());
-  // What is not for this database's tables may have any size.
+  // Updates that do not go to this database's tables may have any size.
   EXPECT_TRUE(Ok(read("\x05\x07\x01k", longest)));
   EXPECT_TRUE(Ok(read("\x03", longest + 1)));
 }
@@ -556,7 +556,8 @@ constexpr FamilyTag kFamilyTags[] = {
     {0x19, true, false},  // Preferred time
 };
 
-// Whoever writes to another family wants it kept: it is not passed over.
+// A write to another column family is refused, not skipped, since the caller
+// expects it to be stored.
 TEST_F(DbBasicTest, UpdateOfAnotherFamilyIsRefusedWhole) {
   class Counter : public WriteBatch::Handler {
    public:
@@ -580,7 +581,7 @@ TEST_F(DbBasicTest, UpdateOfAnotherFamilyIsRefusedWhole) {
         Counter counter;
         EXPECT_TRUE(batch.Iterate(&counter).IsNotSupported());
         EXPECT_EQ(counter.updates, 0);
-        // Nor is what stands before it in the batch.
+        // The updates before it in the batch are refused, too.
         WriteBatch two;
         two.Put("first", "1");
         two.Append(batch);

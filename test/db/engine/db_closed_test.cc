@@ -187,7 +187,7 @@ TEST_P(DbClosedTest, EveryCallIsAnError) {
   ASSERT_TRUE(db_->Close().ok());
   ExpectErrors(db_.get(), Writes());
   ExpectClosed(db_.get());
-  // Another one may have it meanwhile, and finds all.
+  // Another open may have the database now, and finds everything.
   std::unique_ptr<DB> other;
   ASSERT_TRUE(DB::Open(options_, path_, &other).ok());
   ExpectErrors(db_.get(), Writes());

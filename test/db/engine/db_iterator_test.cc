@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: iterators and snapshots show the database of one moment, in order, in
-// both directions, whatever happens meanwhile. Method: small databases whose
-// entries lie in memtables, level-0 tables and deeper levels at once; random
-// walks compared with a std::map.
+// Goal: iterators and snapshots show the database at one moment, in order, in
+// both directions, while it changes. Method: small databases with entries in
+// memtables, level-0 tables and deeper levels; random walks compared with a
+// std::map.
 
 #include <iterator>
 #include <string>

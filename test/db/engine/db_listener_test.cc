@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: listeners are told of what happens in the background, in order, once,
-// and with no lock held. Method: a listener that notes all it is told and reads
-// the DB meanwhile; flushes, compactions, stalls and failures at will.
+// Goal: listeners receive each background event once, in order, while no lock
+// is held. Method: a listener that records all calls and reads the DB in them;
+// flushes, compactions, stalls and failures at will.
 
 #include <atomic>
 #include <condition_variable>

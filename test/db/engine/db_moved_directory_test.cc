@@ -33,7 +33,8 @@ class WorkingDirectory {
 
 class DbMovedDirectoryTest : public DbTestBase {
  protected:
-  // What takes turns at all kinds of files: logs, tables, MANIFEST, removals.
+  // Writes all kinds of files in turn: logs, tables, MANIFEST; and removes
+  // some.
   void Work(DB* db, const std::string& value, int rounds = 3) {
     for (int round = 0; round < rounds; ++round) {
       for (int i = 0; i < 500; ++i) {

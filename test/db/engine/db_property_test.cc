@@ -22,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A clock that stands still until it is set.
+// A clock that shows a fixed time until it is set.
 class DateEnv final : public EnvWrapper {
  public:
   explicit DateEnv(Env* target) : EnvWrapper(target) {}

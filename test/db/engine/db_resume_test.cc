@@ -26,7 +26,7 @@ namespace varve::test {
 namespace {
 
 struct Failure {
-  const char* part;  // Of the path.
+  const char* part;  // A part of the path.
   OperationMask kinds;
   bool partial;
 };
@@ -100,7 +100,7 @@ class DbResumeTest : public ::testing::Test {
     ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
     Open();
   }
-  // What was synced before outlives a power cut, and this.
+  // Synced writes survive a power cut, and so does this one.
   void ResumeAndExpectAllAfterAPowerCut(const std::string& key) {
     ASSERT_TRUE(Ok(db_->Resume()));
     ASSERT_TRUE(Ok(Put(key, true)));
@@ -124,7 +124,7 @@ TEST_F(DbResumeTest, WithoutAnErrorThereIsNothingToDo) {
   EXPECT_FALSE(IsReadOnly());
 }
 
-// Whatever failed, the DB goes on behind a Resume, and keeps what it said.
+// After any failure, Resume lets the DB continue, with all acknowledged data.
 TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
   const Failure failures[] = {{".log", kWriteOperation, false},
                               {".log", kWriteOperation, true},
@@ -170,7 +170,7 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     ASSERT_TRUE(Ok(Put(key("after"), false)));
     ASSERT_TRUE(Ok(Put(key("synced after"), true)));
     ASSERT_TRUE(Ok(db_->WaitForCompact()));
-    // What was in memory at the Resume is in tables, and so is safe.
+    // Resume has flushed the memtables, so their data is durable.
     CutPower();
     if (HasFatalFailure()) return;
     ExpectAll(synced_);
@@ -180,9 +180,9 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
   }
 }
 
-// A failed sync, of the directory say, is told once only: what a Resume relies
-// on must not be told to a compaction that runs meanwhile. And what that has
-// met must not make the DB read-only once more.
+// A failed sync, for example of the directory, is reported once only. The error
+// that a Resume needs must not go to a concurrent compaction. And an error of
+// the compaction must not make the DB read-only again.
 TEST_F(DbResumeTest, WaitsForCompactions) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
@@ -290,7 +290,7 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAFlushIsToldToWrites) {
   EXPECT_FALSE(Put("c", true).ok());
   holding.holds = false;
   flusher.join();
-  // What is in the new log may have no name, also if that is nothing.
+  // The new log may have no durable name, even if it is empty.
   ResumeAndExpectAllAfterAPowerCut("d");
   db_.reset();
 }
@@ -305,7 +305,7 @@ TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
   ResumeAndExpectAllAfterAPowerCut("c");
 }
 
-// Of the one that puts aside a table which nobody knows, nobody was told.
+// The sync after an unknown table is moved aside is reported to no caller.
 TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpeningIsForgiven) {
   OpenWithTwoTables();
   if (HasFatalFailure()) return;
@@ -320,7 +320,7 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpeningIsForgiven) {
   ASSERT_TRUE(Ok(ReadFileToString(&faulty_, "/db/it/" + *table, &bytes)));
   ASSERT_TRUE(Ok(
       WriteStringToFile(&faulty_, bytes, TableFileName("/db/it", 900), true)));
-  // After those of the new MANIFEST, of CURRENT and of lost/.
+  // After the syncs for the new MANIFEST, CURRENT and lost/.
   faulty_.FailAfter(3, FaultInjectionEnv::InjectedError(),
                     kSyncDirectoryOperation);
   Open();
@@ -347,7 +347,7 @@ TEST_F(DbResumeTest, OneOfManyDoesNotBringBackWhatAnotherHasForgiven) {
       threads.emplace_back([&] {
         EXPECT_TRUE(Ok(db_->Resume()));
         ++forgiven;
-        // Read-only again it must not become, whoever comes later.
+        // It must not become read-only again.
         while (forgiven < 4) EXPECT_FALSE(IsReadOnly());
       });
     }
@@ -380,8 +380,8 @@ TEST_F(DbResumeTest, CancellingEndsAResumeThatWaitsForACompaction) {
   db_.reset();
 }
 
-// What failed edits of the MANIFEST leave behind is removed: at once where no
-// Open can find it, else as soon as there is a MANIFEST without it.
+// Failed edits of the MANIFEST leave files. Such a file is removed at once if
+// no Open can find it, and otherwise as soon as a MANIFEST does not name it.
 TEST_F(DbResumeTest, FailedResumesDoNotFillTheDevice) {
   const auto count = [this](const char* part) {
     std::vector<std::string> names;
@@ -451,7 +451,7 @@ TEST_F(DbResumeTest, CutDuringResumeLosesNothingSynced) {
     synced_.clear();
     Open();
     ASSERT_TRUE(Ok(Put("synced" + std::to_string(n), true)));
-    // The write's own sync, not that of a compaction beside it.
+    // Fails the write's own sync, not a concurrent compaction's.
     faulty_.SetPathFilter(".log");
     faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
     EXPECT_FALSE(Put("failed", true).ok());

@@ -31,7 +31,7 @@ class DbTraceTest : public DbTestBase {
     options_.max_background_jobs = 1;
   }
 
-  // What `request` does, as a tree below "r".
+  // Returns the spans of `request`, as a tree below "r".
   template <typename Request>
   std::string Trace(Request request, trace::Detail detail) {
     trace::TraceOptions options;
@@ -262,8 +262,9 @@ class GroupTraceTest : public DbTraceTest {
 
   static constexpr int kWriters = 8;
 
-  // One write that is held in the log, and behind it kWriters, which all sleep
-  // until it goes on: they make one group. `write` is one of theirs.
+  // One write pauses in the log. kWriters writers queue after it and sleep
+  // until it continues, so they form one group. `write` is called by each of
+  // them.
   void RunGroup(const std::function<void(int)>& write) {
     env_.hold = true;
     std::thread first([&] { Put("first", "1"); });

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: iterators whose memory and trees come from earlier ones show the same
-// entries as others do, and what a thread keeps holds nothing alive. Method:
-// iterators one behind the other, nested, of several databases, and moved
-// between threads, while the databases change.
+// Goal: iterators that reuse the memory and trees of earlier ones show the same
+// entries as new ones, and kept memory keeps no object alive. Method: iterators
+// in sequence, nested, of several databases, and moved between threads, while
+// the databases change.
 
 #include <gtest/gtest.h>
 

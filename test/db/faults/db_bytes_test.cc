@@ -24,7 +24,7 @@ using Files = std::map<std::string, std::string>;
 
 class DbBytesTest : public ::testing::Test {
  protected:
-  // What came of the cases.
+  // Results of the cases.
   struct Figures {
     uint64_t cases = 0;
     uint64_t exact = 0;

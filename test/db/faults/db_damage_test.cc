@@ -14,7 +14,7 @@
 namespace varve::test {
 namespace {
 
-// What reading a damaged fixture must give.
+// The expected result of reading a damaged fixture.
 struct Damage {
   const char* fixture;
   enum Outcome {
@@ -207,7 +207,7 @@ TEST_F(DbDamageTest, DamagedBlockHidesItsKeysOnly) {
     ASSERT_NE(db_, nullptr) << s.ToString();
     EXPECT_TRUE(s.IsCorruption()) << s.ToString();
     EXPECT_TRUE(std::regex_search(s.ToString(), place)) << s.ToString();
-    // What a scan shows before it stops is right and has no hole.
+    // A scan returns correct entries without gaps until it stops.
     ASSERT_LE(entries.size(), expected.size());
     const EntryList before(
         expected.begin(), expected.begin() + static_cast<long>(entries.size()));

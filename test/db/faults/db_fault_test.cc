@@ -220,8 +220,8 @@ TEST_F(DbFaultTest, TheDeviceMayFillUpAnywhere) {
            kWriteOperation | kCreateOperation | kSyncOperation);
 }
 
-// A making that failed may have left a CURRENT whose name is not safe, and that
-// no sync makes safe any more. Who opens that makes another.
+// A failed creation may have left a CURRENT whose name is not durable, and
+// which no later sync makes durable. The next open creates another one.
 TEST_F(DbFaultTest, AfterEachSyncThatFailedInMakingItMakingItAgainIsSafe) {
   for (uint64_t i = 0; i < 4; ++i) {
     SCOPED_TRACE(i);
@@ -240,8 +240,9 @@ TEST_F(DbFaultTest, AfterEachSyncThatFailedInMakingItMakingItAgainIsSafe) {
   }
 }
 
-// Nothing that its directory's syncs make safe is, if the name of the directory
-// itself may go. Who comes after one that failed or ended there sees to that.
+// Syncs inside a directory are worthless if the directory's own name may be
+// lost. If a creation failed or was killed there, the next open syncs the
+// parent.
 TEST_F(DbFaultTest, TheNameOfANewDirectoryIsMadeSafeByWhoeverComesNext) {
   faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(),
                      kSyncDirectoryOperation);
@@ -374,8 +375,8 @@ TEST_F(DbFaultTest, ReadErrorsAreReportedAndPass) {
   ASSERT_TRUE(Ok(Put("a", "1", false)));
 }
 
-// A thread writes its own keys in order until the power is cut. What it was
-// told tells what must be there.
+// A thread writes its own keys in order until the power is cut. The results of
+// its calls determine which writes must survive.
 struct CutWriter {
   int written = 0;
   int synced = 0;
@@ -451,8 +452,8 @@ TEST_F(DbFaultTest, PowerCutLeavesAPrefixOfEachThreadWithAllSyncedWrites) {
       static_cast<unsigned long long>(lost));
 }
 
-// What had failed first has made the MANIFEST doubtful: a Resume begins a new
-// one, and whichever of its steps fails, CURRENT names one that is there.
+// The first failure has left the MANIFEST in doubt, so a Resume begins a new
+// one. Whichever of its steps fails, CURRENT names one that exists.
 TEST_F(DbFaultTest, AnyOperationOfAResumeMayFail) {
   for (const bool power_cut : {false, true}) {
     SCOPED_TRACE(power_cut ? "power cut" : "opened again");

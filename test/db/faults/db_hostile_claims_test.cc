@@ -26,7 +26,7 @@ namespace {
 
 using DbHostileClaimsTest = DbHostileTest;
 
-// A MANIFEST with this edit behind the others.
+// Appends this edit to a MANIFEST.
 class DbHostileManifestTest : public DbHostileTest {
  protected:
   void AppendEdit(const std::string& edit) {
@@ -215,7 +215,7 @@ TEST_F(DbHostileManifestTest, HolesBehindGarbageAreSearchedInBoundedTime) {
             std::chrono::seconds(100));
 }
 
-// What is accepted is accepted again afterwards.
+// The next open accepts what this one accepted.
 TEST_F(DbHostileManifestTest, LastFileNumbersAreReadAndNotWrittenBehind) {
   CopyDirectory(path_, dir_.Sub("kept"));
   for (const uint64_t number : {kMaxFileNumber, kMaxFileNumber - 1}) {
@@ -291,9 +291,9 @@ TEST_F(DbHostileClaimsTest, BlocksThatClaimToBeHugeTakeNoMemory) {
   }
 }
 
-// Batches that claim to have more updates, or longer ones, than there are.
-// Seeks over what is hidden may lead back in such a block, again and again.
-// What a compaction does not find of its inputs would be gone with them.
+// Batches that claim more or longer updates than they contain. Seeks that skip
+// hidden entries may lead back into such a block repeatedly. A compaction that
+// misses input entries would lose them.
 TEST_F(DbHostileClaimsTest, CompactionDoesNotLoseWhatItDoesNotFind) {
   std::string bytes = ReadWholeFile(table_);
   const testing::TableBytes table(bytes);

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: whoever may put files into a directory can make Varve refuse it, and
-// no more: not touch what lies elsewhere, and wait for nothing. Method: a small
+// Goal: hostile files in a directory can make Varve refuse the database, and no
+// more. Varve touches nothing elsewhere, and does not hang. Method: a small
 // database with one of its files replaced by a link, a pipe, a directory or a
 // hole, opened, read, repaired and destroyed in a child with little memory and
-// time. db_hostile_claims_test.cc has files that claim what cannot be true.
+// time. db_hostile_claims_test.cc has files with false claims.
 
 #include <sys/stat.h>
 #include <unistd.h>

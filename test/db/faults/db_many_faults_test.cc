@@ -217,7 +217,7 @@ class Session : private ManyFaultsSession {
     }
     const EntryList entries(expected.begin(), expected.end());
     ASSERT_TRUE(SameEntries(entries, Read(db_.get()))) << "number " << there;
-    // What an opening has shown is not lost any more.
+    // Data that an open has shown is no longer lost.
     synced_ = closed_ = there;
   }
 

@@ -1,14 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: several threads use one database while calls of the operating system
-// fail, it is resumed, and loses power or is closed: nothing that was
-// acknowledged and synced is lost, there are no holes, no reader sees half of a
-// batch or two moments at once, and nothing hangs.
-// Method: each writer has keys of its own, in two lanes: of logged batches, and
-// of those with disable_wal. A batch holds its number, and what all lanes had
-// reached when it was begun; so whoever reads the database, open, opened again,
-// or in a checkpoint, knows from the numbers what all of it must be.
-// db_many_faults_test does the same with one thread, and so repeatably.
+// Goal: several threads use one database while system calls fail, and it is
+// resumed, loses power or is closed. All data that was acknowledged and synced
+// survives, there are no gaps, no reader sees half of a batch or two moments at
+// once, and nothing hangs. Method: each writer has its own keys, in two lanes:
+// one of logged batches, one of batches with disable_wal. A batch contains its
+// number, and the numbers that all lanes had reached when it began. A reader of
+// the database (open, reopened, or a checkpoint) derives its whole expected
+// contents from these numbers. db_many_faults_test does the same with one
+// thread, and so repeatably.
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ bool IsLogged(int lane) { return lane % 2 == 0; }
 std::string LaneKey(int lane, int key) {
   return "lane" + std::to_string(lane) + Key(key);
 }
-// Behind all of the lane's keys.
+// Sorts after all of the lane's keys.
 std::string NumberKey(int lane) {
   return "lane" + std::to_string(lane) + "number";
 }
@@ -484,7 +484,7 @@ class Session {
     }
   }
 
-  // Of the lanes that are found, their numbers are those of one moment.
+  // Checks that the numbers of the found lanes belong to one moment.
   bool CheckNumbers(const EntryList& entries, const Numbers& at_least,
                     Source source, Numbers* numbers) {
     std::array<Numbers, kLanes> seen = {};
@@ -612,7 +612,7 @@ class Session {
     Numbers numbers;
     Check(entries, {}, Source::kOpenedAgain, &numbers);
     if (HasComplaint()) return;
-    // What an opening has shown is not lost any more.
+    // Data that an open has shown is no longer lost.
     for (int lane = 0; lane < kLanes; ++lane) {
       totals_->lost += lanes_[lane].ResetTo(numbers[lane]);
     }

@@ -315,7 +315,7 @@ TEST_F(DbKeyCaseTest, RepairDoesNotFoldKeysThatAreNot) {
   EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
   EXPECT_TRUE(Contains(refused.message(), "426F62")) << refused.ToString();
   EXPECT_TRUE(before == ReadDirectory(path_)) << "a file was changed";
-  // What is deleted, in one way or the other, does not count.
+  // Deleted keys do not count, whichever kind of deletion removed them.
   options_.key_case = KeyCase::kSensitive;
   Open();
   Delete("Bob");

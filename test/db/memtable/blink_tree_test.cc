@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: the interleavings B1 to B8 of db/memtable/blink_tree.h do no harm.
-// Method: a tree whose protocol calls back at each of its moments; there the
-// test runs other operations to their end, or lets another thread come to a
-// moment of its own. What a read then returns must be right for some set of
-// keys between those inserted before it began and those inserted before it
-// ended.
+// Method: a tree whose protocol calls back at each step. There, the test runs
+// other operations to their end, or lets another thread reach a step of its
+// own. The result of a read must be right for some set of keys between the ones
+// inserted before it began and the ones inserted before it ended.
 #include "db/memtable/blink_tree.h"
 
 #include <gtest/gtest.h>

@@ -248,8 +248,8 @@ TEST(BlinkTreeTest, FillsItsLeavesWhenKeysComeInOrder) {
 
 // ---- Threads ----------------------------------------------------------------
 
-// Keys of writer `thread`, which interleave with those of the others, and of
-// which each eighth shares its first eight bytes with others.
+// Returns a key of writer `thread`. The writers' keys interleave, and each
+// eighth key shares its first eight bytes with other keys.
 std::string ThreadKey(size_t thread, size_t i, const std::vector<int>& order) {
   char bytes[32];
   const int number = order[i];
@@ -396,7 +396,7 @@ TEST(MemTableTest, SeekForPrevIsNotMisledByInsertsBehindTheKey) {
       order.countdown = n;
       order.action = [&] {
         acted = true;
-        // Few: a node that is split meanwhile is read once more.
+        // Only two: a node that was split is read once more.
         for (int i = 0; i < 2; ++i) {
           memtable.Add(static_cast<SequenceNumber>(i + 100), ValueType::kValue,
                        "b" + std::to_string(10 + i), "");

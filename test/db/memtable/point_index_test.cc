@@ -190,8 +190,8 @@ TEST(PointIndexTest, LosesNoVersionWhenNeighboursAreReplacedB3) {
 }
 
 TEST(PointIndexTest, ReadersPassReplacedAndNewEntriesB4B5) {
-  // The reader's keys lie behind, between and before entries that are replaced
-  // all the time, and its own are replaced too; new keys come in front.
+  // The reader's keys are after, between and before entries that are replaced
+  // all the time. Its own keys are replaced, too. New keys come in front.
   constexpr int kKeys = 6;
   const int updates = 20000;
   Index index(64);
@@ -267,7 +267,7 @@ LookupState Find(const MemTable& memtable, const Slice& key,
   return state;
 }
 
-// What the updates say about a key at a sequence number.
+// The state of a key at a sequence number, according to the updates.
 using Updates =
     std::map<std::string, std::map<SequenceNumber, std::optional<std::string>>>;
 LookupState Expected(const Updates& updates, const std::string& key,

@@ -53,7 +53,7 @@ std::string RandomKey(Rng* rng, const std::vector<std::string>& earlier) {
       return std::string(rng->Below(20), '\x00');
     case 5:
       return std::string(rng->Below(20), '\xff');
-    case 6: {  // What an ordinary user has.
+    case 6: {  // A usual configuration.
       char text[32];
       snprintf(text, sizeof(text), "%016d", rng->Between(0, 3000));
       return text;
@@ -101,7 +101,7 @@ struct Moment {
   const Snapshot* snapshots[kPaths] = {};
 };
 
-// Whether the iterator stands where the map's does.
+// Returns whether the iterator is at the same entry as the map's.
 ::testing::AssertionResult StandsAt(const Iterator& it, const Entries& entries,
                                     Entries::const_iterator expected) {
   if (!it.status().ok()) return Ok(it.status());
@@ -291,7 +291,7 @@ class DbDifferentialTest : public ::testing::TestWithParam<int> {
     }
   }
 
-  // Seeks, with a few steps in both directions behind each.
+  // Seeks, each followed by a few steps in both directions.
   void CheckSeeks(DB* db, const Entries& entries, const Snapshot* snapshot,
                   const std::vector<std::string>& probes) {
     const auto it = db->NewIterator(OptionsAt(snapshot));

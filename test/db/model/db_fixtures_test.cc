@@ -15,7 +15,7 @@
 namespace varve::test {
 namespace {
 
-// What is not read: the fixture, and a pattern for the feature's name in the
+// A fixture that is refused, and a pattern of the feature's name in the
 // message.
 struct Refusal {
   const char* fixture;
@@ -130,7 +130,7 @@ TEST_P(FixtureOpensTest, StaysTheSameThroughWritingAndCompaction) {
   EXPECT_TRUE(Ok(db_->VerifyChecksum()));
   Reopen();
   EXPECT_TRUE(HasEntries(db_.get(), expected_));
-  // What the other engine wrote last can be overwritten and deleted.
+  // The other engine's last writes can be overwritten and deleted.
   for (const auto& [key, value] : expected_) Delete(key);
   EXPECT_TRUE(HasEntries(db_.get(), {}));
   CompactAll();
@@ -143,7 +143,7 @@ TEST_P(FixtureOpensTest, RepairKeepsEveryEntry) {
   Open();
   for (const auto& [key, value] : expected_) {
     if (GetParam() == "rocksdb-ingested") {
-      // Which of its tables is newer stands in the MANIFEST only.
+      // Only the MANIFEST tells which of its tables is newer.
       ASSERT_NE(Get(key), "NotFound");
     } else {
       ASSERT_EQ(Get(key), value);
@@ -254,7 +254,7 @@ TEST_F(FixtureLogDirectoryTest, IsRefusedWithUpdatesInIt) {
   }
 }
 
-// It would begin with a log of its own, behind which the others do not count.
+// A repair would begin a log of its own, after which the others do not count.
 TEST_F(FixtureLogDirectoryTest, RepairIsRefusedWithUpdatesInIt) {
   NameDirectory(elsewhere_);
   MoveLog("/000030.log");
@@ -308,7 +308,7 @@ TEST_F(FixtureLogDirectoryTest, DoesNotMatterWithoutUpdatesOfThisDatabase) {
   std::ofstream(elsewhere_ + "/000032.log") << "another's";
   std::ofstream(elsewhere_ + "/CURRENT") << "MANIFEST-000001\n";
   expect_opens("another database");
-  // What Varve writes is in the database's directory.
+  // Varve's writes go to the database's directory.
   std::filesystem::remove(elsewhere_ + "/CURRENT");
   EXPECT_TRUE(DB::Open(options_, path_, &db_).IsNotSupported());
   std::filesystem::remove(elsewhere_ + "/000032.log");

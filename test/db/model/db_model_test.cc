@@ -80,7 +80,7 @@ Options RandomOptions(Rng* rng) {
   return options;
 }
 
-// What all seeds have done.
+// The sum over all seeds.
 struct Totals {
   uint64_t operations = 0;
   uint64_t power_cuts = 0;
@@ -315,7 +315,7 @@ class ModelRun {
     while (!snapshots_.empty()) Release(snapshots_.begin());
   }
 
-  // What is in tables is as safe as what is in a synced log.
+  // Data in tables is as durable as data in a synced log.
   void Flush() {
     ASSERT_TRUE(Ok(db_->Flush({})));
     MarkSynced();
@@ -355,8 +355,8 @@ class ModelRun {
         HasEntries(db_.get(), ToList(model_.entries()), {}, rng_.OneIn(5)));
   }
 
-  // The power fails; the DB must come back as it was after some write at or
-  // behind the last synced one.
+  // Cuts the power. The DB must come back in its state after the last synced
+  // write or a later one.
   void CutPower() {
     ReleaseAll();
     faulty_.SetFilesystemActive(false);
@@ -387,8 +387,8 @@ class ModelRun {
                       << synced_changes_ << " of " << changes_.size();
     ++totals_->power_cuts;
     totals_->lost += changes_.size() - applied;
-    // What recovery found may be lost again if it did not sync it; make it
-    // the new beginning.
+    // The recovered writes may be lost again unless recovery synced them. They
+    // are the new start.
     ASSERT_TRUE(Ok(db_->SyncWAL()));
     model_ = then;
     base_ = then.entries();

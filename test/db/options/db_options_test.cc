@@ -243,7 +243,7 @@ TEST_F(DbOptionsTest, LevelsAreAsManyAsIsSaid) {
   }
 }
 
-// Who has level 0 hold more tables need not say so of its other bounds, too.
+// Users that raise the trigger of level 0 need not raise its other limits.
 TEST_F(DbOptionsTest, TriggersLeftAtTheirDefaultsRiseWithTheFirst) {
   options_.level0_file_num_compaction_trigger = 60;
   Open();

@@ -39,7 +39,7 @@ TEST_F(DbUserTimestampsTest, AreNamedByOpenRepairAndTables) {
   ExpectRefused(TryOpen());
   ExpectRefused(DB::OpenForReadOnly(options_, path_, &db_));
   ExpectRefused(RepairDB(path_, options_));
-  // Of the tables alone it is told, too.
+  // The tables alone show it, too.
   std::filesystem::remove(path_ + "/CURRENT");
   std::filesystem::remove(FilesStartingWith(path_, "MANIFEST").back());
   ExpectRefused(RepairDB(path_, options_));

@@ -42,7 +42,7 @@ TEST_F(DbDirectoryTest, ADirectoryWithoutADatabaseIsLeftAlone) {
   DbDirectory place(env_.get(), "/other");
   EXPECT_TRUE(place.Open(false, false).IsInvalidArgument());
   EXPECT_TRUE(env_->FileExists(LockFileName("/other")).IsNotFound());
-  // With a file of one it may be damaged: that is said by who reads it.
+  // With a file of a database, it may be a damaged one, which a reader reports.
   ASSERT_TRUE(
       Ok(WriteStringToFile(env_.get(), "", "/other/000005.sst", false)));
   EXPECT_TRUE(Ok(place.Open(false, false)));
@@ -60,7 +60,7 @@ TEST_F(DbDirectoryTest, KeepsItsIdentity) {
   ASSERT_TRUE(Ok(again.LoadIdentity("of the MANIFEST")));
   EXPECT_TRUE(again.identity_is_stored());
   EXPECT_EQ(again.identity(), place.identity());
-  // What is too long is none.
+  // Too long for an identity.
   ASSERT_TRUE(Ok(WriteStringToFile(env_.get(), std::string(256, 'x'),
                                    IdentityFileName("/db"), false)));
   ASSERT_TRUE(Ok(again.LoadIdentity("of the MANIFEST")));

@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a database is a child's once all that had it have ended, if it was
-// whole; until then the child is told why not. Method: forks, the parent of
-// which ends, or waits. What a database does with it: db_fork_test.cc.
+// Goal: a child may use an inherited database after all its former owners have
+// ended, if it was in a consistent state. Until then the child gets an error
+// with the reason. Method: forks whose parent ends or waits. db_fork_test.cc
+// tests how a database uses it.
 
 #include "db/parts/fork_inheritance.h"
 
@@ -17,7 +18,8 @@
 namespace varve::test {
 namespace {
 
-// What a check returns in a child whose parent, a child itself, has ended.
+// Returns the result of a check in a child whose parent, itself a child, has
+// ended.
 bool InOrphan(bool (*check)(ForkInheritance*)) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);

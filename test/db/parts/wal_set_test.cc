@@ -128,7 +128,8 @@ TEST_F(WalSetTest, AFailedSyncIsToldAgain) {
   // The kernel would say OK now.
   EXPECT_FALSE(Sync().ok());
   EXPECT_FALSE(wals_.AreGoodLocked());
-  // Who met it says so, and then nothing of the old log is waited for.
+  // The caller that met the error gets it. Then no sync of the old log is
+  // awaited.
   {
     MutexLock lock(&mutex_);
     wals_.FailLocked();

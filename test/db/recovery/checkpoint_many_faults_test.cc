@@ -71,7 +71,7 @@ class Session : private ManyFaultsSession {
         CutPower();
         return;
       case 1:
-        // What it says is lost with a power cut only.
+        // Only a power cut loses the writes that it reports.
         db_->Close().IgnoreError();
         Open(false);
         return;
@@ -102,7 +102,7 @@ class Session : private ManyFaultsSession {
         ExpectRepeatedUntilMade();
         return;
       default:
-        // What is there later is what is checked.
+        // The test checks the later contents.
         writes_.Write(db_.get(), rng_.OneIn(3)).IgnoreError();
     }
   }

@@ -70,7 +70,7 @@ TEST_F(DbCheckpointTest, IsTheDatabaseAtThatMoment) {
   EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), Tables());
 }
 
-// What a compaction replaces meanwhile stays until the checkpoint has it.
+// Files that a compaction replaces stay until the checkpoint has linked them.
 TEST_F(DbCheckpointTest, NothingIsRemovedMeanwhile) {
   class HoldsLinks final : public EnvWrapper {
    public:
@@ -285,7 +285,7 @@ TEST_F(DbCheckpointTest, LeavesAFinishedOneThatHasTheNameToBuildUnder) {
   }
 }
 
-// Each is all writes up to one of them, and none behind it.
+// Each checkpoint has all writes up to one of them, and no later write.
 TEST_F(DbCheckpointTest, ConsistentWhileWritersAndCompactionsRun) {
   options_.max_background_jobs = 4;
   Open();

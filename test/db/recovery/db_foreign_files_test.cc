@@ -164,7 +164,7 @@ TEST_F(DbForeignFilesTest, AreNoneOfALogsDamage) {
   const std::string log = FilesEndingIn(path_, ".log").back();
   const std::string bytes = ReadWholeFile(log);
   ASSERT_FALSE(bytes.empty());
-  // What is left of the database's own logs is cleaned up.
+  // The rest of the database's own logs is removed.
   WriteWholeFile(path_ + "/000090.log", "");
   WriteWholeFile(path_ + "/000091.log", bytes.substr(0, 5));
   WriteWholeFile(path_ + "/000092.dbtmp", "MANIFEST-0000");
@@ -181,8 +181,8 @@ TEST_F(DbForeignFilesTest, AreNoneOfALogsDamage) {
   }
 }
 
-// A log whatever byte of it is changed or gone, unless it had one record only,
-// and that of a log which no later one follows.
+// A file is a log whichever single byte is changed or missing, except a log
+// with only one record, and the last log.
 TEST_F(DbForeignFilesTest, ALogIsNotTakenForOne) {
   Open();
   for (int i = 0; i < 3; ++i) Put(Key(i), "value");

@@ -366,8 +366,8 @@ TEST(VersionEditTest, MoreLevelsThanThereAreIsNotDamage) {
 // the second log goes on exactly where the MANIFEST's last sequence ends.
 TEST_F(DbTwoLogsTest, LastSequenceOfTheManifestHidesNoHole) {
   VersionEdit edit;
-  // The second log's first record is the note about the first log; its
-  // sequence number is that of the first update behind it.
+  // The second log's first record is the note about the first log. Its sequence
+  // number equals the next update's.
   edit.SetLastSequence(DecodeFixed64(files_[second_].data() + 7) - 1);
   AppendRecord(edit, &files_[NameOf(files_, FileType::kManifest)]);
   for (const size_t length : ends_) {

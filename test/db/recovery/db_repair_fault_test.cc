@@ -166,7 +166,7 @@ TEST_F(DbRepairFaultTest, KeepsWhatStandsBehindUnreadableBlocksOfALog) {
 }
 
 TEST_F(DbRepairFaultTest, AnySingleFaultOrPowerCutLeavesAllForAnotherRepair) {
-  // What cannot be read is what the repair is for: it goes on without.
+  // Unreadable data is the reason for a repair, which continues without it.
   const OperationMask kinds =
       kAllOperations & ~(kReadOperation | kOpenOperation);
   Renew();

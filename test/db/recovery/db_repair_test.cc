@@ -342,7 +342,7 @@ TEST_F(DbRepairTest, RecordsBehindADamagedOneAreKept) {
   CopyDirectory(path_, dir_.Sub("whole"));
   size_t least = expected_.size();
   for (const size_t part : {0, 3, 10, 11, 18}) {
-    for (const size_t byte : {0, 4, 5, 6, 30}) {  // Of a header, and behind.
+    for (const size_t byte : {0, 4, 5, 6, 30}) {  // In the header and after it.
       db_.reset();
       CopyDirectory(dir_.Sub("whole"), path_);
       const size_t near = whole.find(Key(static_cast<int>(part) * 50 + 7));
@@ -557,7 +557,7 @@ class DbRepairFixtureTest : public FixtureTest,
                             public ::testing::WithParamInterface<std::string> {
 };
 
-// What is whole, but not for Varve, is not to be taken for damage.
+// An intact file with a feature that Varve lacks is not treated as damaged.
 TEST_P(DbRepairFixtureTest, ForeignFeaturesAreLeftAsTheyAre) {
   CopyFixture(GetParam());
   const Status status = RepairDB(path_, options_);
@@ -582,7 +582,7 @@ class DbRepairForeignTest : public FixtureTest,
                             public ::testing::WithParamInterface<const char*> {
 };
 
-// Without their footers, nothing tells who wrote the tables, and how.
+// Without its footer, a table does not show which engine wrote it.
 TEST_P(DbRepairForeignTest, TablesWithoutFootersAreReadToTheEnd) {
   CopyFixture(GetParam());
   auto tables = FilesEndingIn(path_, ".sst");

@@ -23,8 +23,8 @@ namespace varve::test {
 namespace {
 
 constexpr int kEntries = 4000;
-constexpr size_t kValueBytes = 8 << 10;  // 32 MB in all.
-// What recovery may have in memtables if the write buffer is small.
+constexpr size_t kValueBytes = 8 << 10;  // 32 MB in total.
+// The memory that recovery may use for memtables with a small write buffer.
 constexpr uint64_t kBoundBytes = 4 << 20;
 
 std::string ValueOf(int i) {

@@ -93,7 +93,7 @@ class ReadTransactionTest : public DbTestBase {
     EXPECT_TRUE(db_->GetProperty("varve.oldest-snapshot", &text));
     return text;
   }
-  // The number behind `name` in varve.oldest-snapshot.
+  // Returns the number after `name` in varve.oldest-snapshot.
   uint64_t OldestNumber(const std::string& name) {
     const std::string text = Oldest();
     const size_t at = text.find(name + " ");
@@ -355,7 +355,7 @@ TEST_F(ReadTransactionTest, IsEndedByTheEndOfItsDatabase) {
     EXPECT_TRUE(read->NewIterator({})->status().IsShutdownInProgress());
   }
   EXPECT_EQ(current.sequence(), sequence);
-  // It may be opened again meanwhile.
+  // It may be reopened in between.
   Open();
   EXPECT_EQ(Get(Key(1)), "two");
   EXPECT_EQ(Number("varve.num-snapshots"), 0u);

@@ -20,7 +20,7 @@
 namespace varve::test {
 namespace {
 
-// What to leave out.
+// The step to leave out.
 struct Fault {
   bool no_heavy_barrier = false;
   bool no_light_fence = false;  // Where the other side has no heavy barrier.
@@ -221,7 +221,7 @@ struct Pins {
   Handshake handshake;
   Handshake::Words nodes[2];
   Atomic<uint64_t> mutex{0};
-  Atomic<uint64_t> refs[4];  // Each has that of being current, or to be.
+  Atomic<uint64_t> refs[4];  // One reference for being current, now or later.
   Atomic<uint64_t> freed[4];
   Atomic<uint64_t> handed_over{0};
 

@@ -194,10 +194,10 @@ TEST_F(DbLostLogsTest, AnyOfSeveralIsNoticed) {
       const uint64_t before = Noticed();
       ASSERT_TRUE(Ok(OpenAs(WalRecoveryMode::kPointInTime))) << log;
       EXPECT_EQ(Noticed(), before + 1) << log;
-      // What is there is a prefix.
+      // The recovered writes are a prefix.
       EntryList found;
       ASSERT_TRUE(Ok(ScanForward(db_.get(), {}, &found)));
-      // Behind "a" and "in a table", of before.
+      // Skips "a" and "in a table", written earlier.
       for (size_t i = 2; i < found.size() && found[i].first != "last"; ++i) {
         ASSERT_EQ(found[i].first, Key(static_cast<int>(i) - 2)) << log;
       }

@@ -43,8 +43,8 @@ class DbLogBoundTest : public testing::Test {
     return bytes;
   }
 
-  // Writes batches made by `fill` until they have so many bytes. The logs must
-  // never be larger than those of the buffers that there may be.
+  // Writes batches from `fill` until they have `bytes` bytes. The logs must
+  // never be larger than the logs of the maximum number of buffers.
   void WriteBytes(uint64_t bytes, const std::function<void(WriteBatch*)>& fill,
                   const WriteOptions& options = WriteOptions()) {
     uint64_t checked = 0;

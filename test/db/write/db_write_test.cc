@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: writers are slowed down and stopped when they should be, for the right
-// reason, which is counted and told; who does not want to wait is not kept
-// waiting by those who do. Method: flushes or compactions that are kept back.
+// Goal: writers are slowed down and stopped when necessary, for the right
+// reason, which is counted and reported. A writer that refuses to wait is not
+// delayed by waiting ones. Method: flushes or compactions that are held up.
 
 #include <cstdarg>
 #include <memory>

@@ -18,7 +18,7 @@ constexpr uint64_t kEntries = 400000;
 constexpr uint64_t kBuffer = 64 << 20;
 
 struct Outcome {
-  uint64_t end_us = 0;      // Of the flush.
+  uint64_t end_us = 0;      // The end of the flush.
   uint64_t written = 0;     // By then.
   uint64_t paused_us = 0;   // In all,
   uint64_t longest_us = 0;  // and at once.
@@ -87,7 +87,7 @@ TEST(FlushPaceTest, FlushThatTakesMuchLongerThanTheLastIsWaitedForInPauses) {
   RunFlush(&pace, 400000, 5000, 100);
   const Outcome slower = RunFlush(&pace, 4000000, 5000, 100);
   EXPECT_LT(slower.written, kBuffer);
-  // It stands still at the end, for as long as it took before.
+  // The flush stalls at its end, for as long as it ran before.
   const Outcome stuck = RunFlush(&pace, 1000000, 1000000, 100);
   EXPECT_LT(stuck.written, kBuffer);
   EXPECT_LE(stuck.longest_us, FlushPace::kMaxPauseUs);

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Goal: at any time one writer leads, in the order of their coming; each
-// writer is answered exactly once, and by the leader that wrote for it; groups
-// hold only what belongs together. Method: interleavings written down as
-// steps of several threads, the labels being those of db/write/write_queue.h;
-// and a stress whose plain variables ThreadSanitizer watches.
+// Goal: at any time one writer leads, in the order of arrival. Each writer is
+// answered exactly once, by the leader that wrote for it. A group contains only
+// writers that may share it. Method: interleavings as steps of several threads,
+// with the labels of db/write/write_queue.h; and a stress test whose plain
+// variables ThreadSanitizer watches.
 
 #include "db/write/write_queue.h"
 
@@ -61,7 +61,7 @@ class WriteQueueTest : public testing::Test {
     peers_.push_back(std::make_unique<Peer>(options, bytes));
     return *peers_.back();
   }
-  // Starts a Join, and returns when it is in the queue behind the leader.
+  // Starts a Join, and returns when it is in the queue after the leader.
   void StartJoin(Peer& peer, Peer& leader, size_t count) {
     Start(peer);
     while (queue_.Form(&leader.writer).count < count) {
@@ -254,7 +254,8 @@ TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
   follower.actor.Wait();
 }
 
-// B6: a leader that sleeps for one who has come already sleeps for an hour.
+// B6: a leader that waits for a writer already in the queue would sleep for an
+// hour.
 TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
   Peer& leader = New(Sync());

@@ -148,7 +148,7 @@ TEST(WriteDelayTest, SmallDebtsAreCollected) {
 TEST(WriteDelayTest, NoWriteWaitsLongerThanASecond) {
   WriteDelay delay;
   EXPECT_EQ(delay.Charge(UINT64_MAX, 1, 7), WriteDelay::kMaxSleepUs);
-  // Nor do those behind it pay for it.
+  // Nor do later writers pay for it.
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(delay.Charge(1 << 30, 1000, 7), WriteDelay::kMaxSleepUs);
   }

@@ -22,7 +22,7 @@ inline std::string Value(const std::string& key, int count) {
   return key + ":" + std::to_string(count) + ":" +
          std::string(static_cast<size_t>(count % 100), 'x');
 }
-// The count, or -1 if the value was not made by Value(key, count).
+// Returns the count, or -1 if the value is none that Value(key, count) returns.
 inline int CountIn(const std::string& key, const Slice& value) {
   const std::string text = value.ToString();
   const size_t colon = text.find(':');

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What reads the tables of a database that is composed of its parts alone.
+// The parts that read tables, for tests that build a database from its parts.
 
 #include <memory>
 

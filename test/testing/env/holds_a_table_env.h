@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// An environment in which a flush or compaction stands still.
+// An environment in which a flush or compaction pauses.
 
 #include <atomic>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace varve::test {
 
-// Holds the next table that is begun, and then refuses it, or not.
+// Pauses the creation of the next table, and then lets it fail or succeed.
 // Thread-safe.
 class HoldsATableEnv : public EnvWrapper {
  public:

@@ -15,7 +15,7 @@
 
 namespace varve::test {
 
-// Of each kind, how often it came up.
+// How often each kind of fault occurred.
 struct RingFaults {
   std::atomic<uint64_t> calls = 0;
   std::atomic<uint64_t> submissions = 0;  // Calls with something to submit.

@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What makes threads of the engine meet: it stands still for a random time
-// where it may wait, for a device or for those who are told what it does.
+// An environment and a listener that make the engine's threads run at the same
+// time. They pause for a random time where the engine waits for a device or
+// calls a listener.
 
 #include <atomic>
 #include <chrono>
@@ -21,8 +22,7 @@
 
 namespace varve::test {
 
-// Syncs take up to limit_us, before they are made and after.
-// Thread-safe.
+// Delays each sync by up to limit_us, before and after the sync. Thread-safe.
 class SlowEnv final : public EnvWrapper {
  public:
   SlowEnv(Env* target, uint64_t seed, uint64_t limit_us)
@@ -39,7 +39,7 @@ class SlowEnv final : public EnvWrapper {
         std::chrono::microseconds(seed / 4 % limit_us_));
   }
 
-  // The next job finds no thread.
+  // Makes the start of the next job's thread fail.
   void RefuseJob(bool refuse) { refuses_job_ = refuse; }
   Status Schedule(std::function<void()> job, Priority priority) override {
     if (refuses_job_.exchange(false)) {
@@ -100,7 +100,7 @@ class SlowEnv final : public EnvWrapper {
   std::atomic<bool> refuses_job_{false};
 };
 
-// The engine gives its mutex back for each call.
+// The engine releases its mutex for each call.
 class SlowListener final : public EventListener {
  public:
   explicit SlowListener(SlowEnv* env) : env_(env) {}

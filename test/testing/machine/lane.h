@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What was written to some keys of a database by batches that are numbered, and
-// which of them a reader may find.
+// A model of a few keys that numbered batches write. It tells which of the
+// batches a reader may find.
 
 #include <algorithm>
 #include <array>
@@ -14,14 +14,15 @@
 
 namespace varve::test {
 
-// Thread-safe; batches are written by one thread at a time.
+// Thread-safe. One thread at a time writes batches.
 class Lane {
  public:
   static constexpr int kKeys = 24;
-  // The number of the batch that set each key; 0 if none did since a deletion.
+  // The number of the batch that set each key. It is 0 if no batch has set the
+  // key since its last deletion.
   using State = std::array<uint32_t, kKeys>;
 
-  // What the newest batch that was acknowledged has left.
+  // Returns the state after the newest acknowledged batch.
   State Newest() {
     const std::lock_guard<std::mutex> lock(mu_);
     return history_[acknowledged_].state;
@@ -34,7 +35,7 @@ class Lane {
     const std::lock_guard<std::mutex> lock(mu_);
     history_.push_back({state, Outcome::kNone});
   }
-  // False: it was refused, and yet seen.
+  // Returns false if the batch was refused and a reader has seen it.
   bool End(bool acknowledged) {
     const std::lock_guard<std::mutex> lock(mu_);
     const size_t number = history_.size() - 1;
@@ -48,13 +49,14 @@ class Lane {
     const std::lock_guard<std::mutex> lock(mu_);
     return acknowledged_;
   }
-  // An opening must find this number, or a later one.
+  // Requires that an open finds this number or a later one.
   void RaiseMinimum(size_t number) {
     const std::lock_guard<std::mutex> lock(mu_);
     minimum_ = std::max(minimum_, number);
   }
 
-  // Whether readers may find this number: it will not be refused then.
+  // Returns whether readers may find this number. The batch must not be refused
+  // later.
   bool See(size_t number, State* state) {
     const std::lock_guard<std::mutex> lock(mu_);
     if (number >= history_.size() ||
@@ -65,8 +67,8 @@ class Lane {
     *state = history_[number].state;
     return true;
   }
-  // Whether an opening may: of those that were refused the last one, if none
-  // was acknowledged since and it may be in the log.
+  // Returns whether an open may find this number. A refused batch may be found
+  // only if the log may contain it and no later batch was acknowledged.
   bool MayOpenAt(size_t number, bool logged, State* state) {
     const std::lock_guard<std::mutex> lock(mu_);
     if (number >= history_.size() || number < minimum_ ||
@@ -77,7 +79,7 @@ class Lane {
     *state = history_[number].state;
     return true;
   }
-  // How many that were acknowledged are gone.
+  // Returns the number of acknowledged batches that are lost.
   uint64_t ResetTo(size_t number) {
     const std::lock_guard<std::mutex> lock(mu_);
     uint64_t lost = 0;
@@ -104,9 +106,9 @@ class Lane {
   };
 
   std::mutex mu_;
-  // By number; 0 is before the first.
+  // Indexed by number; 0 is the state before the first batch.
   std::vector<Batch> history_{Batch()};
-  size_t acknowledged_ = 0;  // The newest that was.
+  size_t acknowledged_ = 0;  // The newest acknowledged.
   size_t minimum_ = 0;
   size_t seen_ = 0;
 };

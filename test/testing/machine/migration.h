@@ -36,9 +36,9 @@ inline bool BindThread(pid_t thread, int cpu) {
   return sched_setaffinity(thread, sizeof(set), &set) == 0;
 }
 
-// Runs work(i, round) in `count` threads, round by round, and meanwhile binds a
-// random one of them to a random processor, again and again: kMoves times at
-// least before each round but the first. Returns how often.
+// Runs work(i, round) in `count` threads, round by round. At the same time,
+// binds random ones of the threads to random processors, at least kMoves times
+// before each round but the first. Returns the number of moves.
 template <typename Work>
 uint64_t RunMigrating(int count, int rounds, uint64_t seed, const Work& work) {
   constexpr uint64_t kMoves = 100;
@@ -61,7 +61,7 @@ uint64_t RunMigrating(int count, int rounds, uint64_t seed, const Work& work) {
   Rng rng(seed);
   while (running > 0) {
     const pid_t id = ids[rng.Below(static_cast<uint64_t>(count))];
-    // A thread that ends meanwhile is none to be moved: it fails.
+    // Binding fails if the thread has ended by then.
     if (id != 0 && BindThread(id, cpus[rng.Below(cpus.size())])) moves++;
   }
   for (std::thread& thread : threads) thread.join();

@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Runs pieces of a child process one instruction at a time and says which of
-// its instructions are shared with other processors or with the kernel. Linux
+// Runs pieces of a child process one instruction at a time, and reports the
+// instructions that are shared with other processors or with the kernel. Linux
 // on x86-64 only.
 //
-// A restartable sequence (util/threads/per_cpu.h) cannot be gone through so:
-// each trap inside of it aborts it. Its instructions are looked at in memory,
-// and then it is run in one go, to a breakpoint behind it.
+// A restartable sequence (util/threads/per_cpu.h) cannot be stepped through,
+// since each trap inside it aborts it. Its instructions are decoded from
+// memory. Then it runs as a whole, up to a breakpoint after its end.
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -33,8 +33,8 @@
 
 namespace varve::test {
 
-// Enclose each piece to be looked at. They differ, or they would be folded
-// into one function.
+// Enclose each piece to examine. Their bodies differ, so that the linker does
+// not fold them into one function.
 [[gnu::noinline]] inline void BeginSteps() {
   asm volatile("# begin" ::: "memory");
 }
@@ -45,27 +45,27 @@ struct StepReport {
   uint64_t pieces = 0;
   // All pieces together. A repeated string instruction counts once.
   uint64_t instructions = 0;
-  // By the file that they are in: a program or a shared library.
+  // By file: a program or a shared library.
   std::map<std::string, uint64_t> instructions_by_file;
-  uint64_t locked = 0;  // Those that lock memory, and fences.
+  uint64_t locked = 0;  // Fences and instructions with a lock.
   uint64_t system_calls = 0;
-  uint64_t mutex_operations = 0;  // Calls of pthread's locks.
-  uint64_t allocations = 0;       // Calls of malloc and its like.
-  uint64_t sequences = 0;         // Restartable ones that came to their end.
+  uint64_t mutex_operations = 0;  // Calls of pthread's lock functions.
+  uint64_t allocations = 0;       // Calls of malloc and similar functions.
+  uint64_t sequences = 0;         // Completed restartable sequences.
   uint64_t aborted_sequences = 0;
-  // What was found where, and how often.
+  // Each finding with its place, and its count.
   std::map<std::string, uint64_t> findings;
 };
 
 // Thread-safety: owned by one thread at a time.
 class SingleStepper {
  public:
-  // What the child does: prepares itself, calls the argument once, then runs
-  // `pieces` pieces, each between BeginSteps and EndSteps, and returns
-  // whether all was well.
+  // The child's function. It prepares itself, calls the argument once, and runs
+  // `pieces` pieces, each between BeginSteps and EndSteps. It returns whether
+  // all checks passed.
   using Child = std::function<bool(const std::function<void()>& ready)>;
 
-  // kIntoSequences: as a debugger does it.
+  // kIntoSequences steps into restartable sequences, as a debugger does.
   enum class Mode { kOverSequences, kIntoSequences };
   explicit SingleStepper(Mode mode = Mode::kOverSequences);
   SingleStepper(const SingleStepper&) = delete;
@@ -78,9 +78,9 @@ class SingleStepper {
  private:
   struct Place {
     InstructionKind kind = InstructionKind::kPlain;
-    const char* lock_function = nullptr;  // Whose first instruction it is.
+    const char* lock_function = nullptr;  // The function that begins here.
     bool is_allocation = false;
-    bool is_own_code = false;  // Not of the C library.
+    bool is_own_code = false;  // Not the C library's.
     bool is_call = false;
     uint64_t* instructions_in_file = nullptr;  // In report_; never null later.
   };
@@ -88,11 +88,11 @@ class SingleStepper {
   void Start(const Child& child);
   void StepThrough(uint64_t pieces);
   void Note(uint64_t address);
-  // From the beginning of a sequence to behind its end or to its abort handler:
-  // *address.
+  // Runs from the beginning of a sequence to its end or to its abort handler,
+  // and sets *address to the place reached.
   bool RunSequence(const RseqSequence& sequence, uint64_t* address);
   bool NoteSequence(const RseqSequence& sequence);
-  // Replaces a byte of the code, and returns what it was.
+  // Replaces a byte of the code, and sets *before to its old value.
   bool Poke(uint64_t address, uint8_t byte, uint8_t* before);
   bool ReadAddress(uint64_t* address);
   const Place& Look(uint64_t address);
@@ -100,18 +100,18 @@ class SingleStepper {
   bool Fail(const std::string& what);
   void Reap();
 
-  // By address in this process, which is the child's: it was forked and not
-  // replaced.
+  // By address in this process. The child has the same addresses, since it was
+  // forked without exec.
   std::unordered_map<uint64_t, const char*> lock_functions_;
   std::unordered_map<uint64_t, const char*> allocation_functions_;
   std::unordered_map<uint64_t, Place> places_;
-  // By where they begin.
+  // By start address.
   std::unordered_map<uint64_t, RseqSequence> sequences_;
   const void* c_library_ = nullptr;
   pid_t pid_ = -1;
   bool ended_ = false;
-  // The newest call in code that is not the C library's: who called what is
-  // found inside of that.
+  // The newest call in code outside the C library, to name the caller of
+  // findings inside the library.
   uint64_t last_call_ = 0;
   StepReport report_;
 };
@@ -258,7 +258,7 @@ inline bool SingleStepper::RunSequence(const RseqSequence& sequence,
     return Fail("ptrace(PTRACE_CONT)");
   }
   if (!WaitForStop(&signal_number) || !ReadAddress(address)) return false;
-  // Behind the breakpoint.
+  // Skips the breakpoint.
   *address -= 1;
   if (signal_number != SIGTRAP ||
       (*address != end && *address != sequence.abort_handler)) {
@@ -333,7 +333,7 @@ inline const SingleStepper::Place& SingleStepper::Look(uint64_t address) {
   const auto [found, is_new] = places_.try_emplace(address);
   Place& place = found->second;
   if (!is_new) return place;
-  // Up to the end of the page first: the next one may not be there.
+  // Reads up to the end of the page first: the next page may not be mapped.
   uint8_t bytes[15];
   const size_t in_page = 4096 - address % 4096;
   const size_t first = in_page < sizeof(bytes) ? in_page : sizeof(bytes);
@@ -380,7 +380,7 @@ inline bool SingleStepper::Fail(const std::string& what) {
   return false;
 }
 
-// Waits for the child's end and takes its judgement.
+// Waits for the child to end, and takes over its result.
 inline void SingleStepper::Reap() {
   if (pid_ <= 0 || ended_) return;
   if (!report_.error.empty()) kill(pid_, SIGKILL);

@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Which cache lines a program stores to, from the trace that valgrind's tool
-// lackey writes. The traced program tells what to look at: stores to two
-// addresses, which it writes down in a file beforehand, begin and end a
-// region.
+// Finds the cache lines to which a program stores, from the trace that
+// valgrind's tool lackey writes. The traced program marks regions: stores to
+// two addresses, which it writes to a file beforehand, begin and end a region.
 
 #include <fcntl.h>
 #include <link.h>
@@ -63,7 +62,7 @@ class TraceMarkers {
   static void End() { words_[kWordsApart] = 1; }
 
  private:
-  // So far apart that they are never stored to at once.
+  // The distance keeps the words out of one store.
   static constexpr int kWordsApart = 64;
   alignas(64) static inline volatile int words_[2 * kWordsApart] = {};
 };
@@ -75,7 +74,7 @@ constexpr uint64_t kCacheLineBytes = 64;
 using StoredLines = std::unordered_map<uint64_t, uint64_t>;
 
 struct StoreTrace {
-  std::string error;  // Empty if the program ran to its end, with success.
+  std::string error;  // Empty if the program succeeded.
   std::vector<StoredLines> regions;
 };
 
@@ -93,7 +92,7 @@ class StoreTracer {
       trace_.error = std::string("pipe: ") + strerror(errno);
       return trace_;
     }
-    // Only faster: a trace has many megabytes.
+    // Only for speed: a trace has many megabytes.
     fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
     const pid_t pid = Spawn(program, ends[1]);
     close(ends[1]);
@@ -216,7 +215,8 @@ class StoreTracer {
   bool inside_ = false;
 };
 
-// Explains addresses of a traced program of which this one is another run.
+// Explains addresses of a traced program. This process is another run of the
+// same program.
 class TracedAddresses {
  public:
   explicit TracedAddresses(const std::string& directory) {
@@ -228,7 +228,8 @@ class TracedAddresses {
     }
   }
 
-  // The name of a function or global variable, or what lies around.
+  // Returns the name of the function or global variable at the address, or the
+  // mapping that contains it.
   std::string Describe(uint64_t address) const {
     char hex[32];
     snprintf(hex, sizeof(hex), "0x%llx",

@@ -2,15 +2,15 @@
 #pragma once
 
 // Runs a few short threads through every order of their steps, on a machine
-// whose processors have store buffers (TSO, as x86-64 is): a store is seen by
-// other threads at any later moment, in the order of its thread's stores.
+// whose processors have store buffers (TSO, as on x86-64). Other threads see a
+// store at any later moment, in the order of its thread's stores.
 //
-// The threads' code is ordinary code over ModelAtomic. It is not interrupted:
-// to find a thread's next step, its function is run from the start, is told
-// what its steps so far have returned, and is left, by longjmp, at the step
-// that is new. So what it does besides must be nothing, and its variables must
-// need no destructor. States that were seen before are not gone on from.
-// Thread-safety: one explorer at a time.
+// The threads' code is ordinary code over ModelAtomic. To find a thread's next
+// step, the explorer runs its function from the start, replays the results of
+// its earlier steps, and leaves the function by longjmp at the new step. Hence
+// the function must have no other side effects, and no variables with
+// destructors. The explorer does not continue from a state that it has seen
+// before. Thread-safety: one explorer at a time.
 
 #include <setjmp.h>
 
@@ -36,8 +36,9 @@ class TsoExplorer {
 
   static TsoExplorer* current() { return current_; }
 
-  // ---- What there is, before Explore ----
-  // Steps that are done here, by no thread, are seen at once.
+  // ---- Initial state, before Explore ----
+  //
+  // Steps made here, outside the threads, take effect at once.
 
   size_t NewWord(uint64_t value) {
     start_.memory.push_back(value);
@@ -48,9 +49,9 @@ class TsoExplorer {
     start_.threads.emplace_back();
   }
 
-  // Calls judge() for each end that the threads can come to, in which words may
-  // be read by ModelAtomic::Final. The first complaint of a thread or of judge
-  // (what they give to Complain) is returned; empty if there is none.
+  // Calls judge() for each final state that the threads can reach. There,
+  // ModelAtomic::Final reads words. Returns the first complaint that a thread
+  // or judge passes to Complain, or an empty string.
   std::string Explore(const std::function<void()>& judge) {
     std::vector<State> stack = {start_};
     while (!stack.empty() && complaint_.empty()) {
@@ -114,7 +115,7 @@ class TsoExplorer {
     std::vector<std::pair<size_t, uint64_t>> buffer;  // Oldest first.
     std::vector<uint64_t> history;
     bool done = false;
-    // Of a heavy barrier: begun; threads that have had theirs.
+    // A heavy barrier has begun, and the threads that have executed its fence.
     bool in_barrier = false;
     uint64_t fenced = 0;
   };
@@ -149,8 +150,8 @@ class TsoExplorer {
     }
   };
 
-  // Puts on the stack what a step of thread t, or of its store buffer, leads
-  // to. False if there is none.
+  // Pushes the states that a step of thread t, or of its store buffer, leads
+  // to. Returns false if there is none.
   bool Go(const State& state, size_t t, std::vector<State>* stack) {
     const Thread& thread = state.threads[t];
     bool any = false;
@@ -181,8 +182,8 @@ class TsoExplorer {
     return true;
   }
 
-  // The caller's own fence, then that of each other thread, in any order and
-  // each at its own time.
+  // The caller's own fence, then one fence of each other thread, in any order
+  // and each at its own time.
   void GoBarrier(const State& state, size_t t, std::vector<State>* stack) {
     State base = state;
     Thread& self = base.threads[t];
@@ -231,7 +232,7 @@ class TsoExplorer {
       thread.buffer.emplace_back(step.word, step.a);
       return 0;
     }
-    Drain(state, t);  // All others are fences, too.
+    Drain(state, t);  // All other steps are fences, too.
     if (step.kind == Kind::kFence) return 0;
     uint64_t& word = state->memory[step.word];
     const uint64_t before = word;
@@ -274,14 +275,14 @@ class TsoExplorer {
   size_t ends_ = 0;
   const State* final_ = nullptr;
 
-  // Of the thread that is being run.
+  // State of the running thread.
   const std::vector<uint64_t>* history_ = nullptr;
   size_t position_ = 0;
   Step next_;
   jmp_buf leave_;
 };
 
-// A word of the explorer's machine. Every order is TSO's.
+// A word of the explorer's machine. Every access has TSO's order.
 template <typename T>
 class ModelAtomic {
  public:
@@ -309,7 +310,7 @@ class ModelAtomic {
     return Decode(
         TsoExplorer::current()->Do({Kind::kAdd, word_, Encode(value), 0}));
   }
-  // As a mutex: waits for 0 and makes it 1; 0 again.
+  // Uses the word as a mutex: Lock waits for 0 and sets 1, Unlock sets 0.
   void Lock() { TsoExplorer::current()->Do({Kind::kLock, word_, 0, 0}); }
   void Unlock() { store(T()); }
 

@@ -12,7 +12,7 @@ namespace varve::test {
 enum class InstructionKind {
   kPlain,
   kLocked,      // With a lock prefix.
-  kExchange,    // xchg with memory, which locks without being told to.
+  kExchange,    // xchg with memory, which locks without a prefix.
   kFence,       // mfence.
   kSystemCall,  // syscall, sysenter or int 0x80.
 };
@@ -89,8 +89,8 @@ inline size_t ModRmLength(const uint8_t* bytes, size_t size) {
   return is_far ? length + 4 : length;
 }
 
-// The length of the instruction that begins at bytes[0], if it is one of the
-// few that a restartable sequence is made of; 0 of all others.
+// Returns the length of the instruction at bytes[0], if it is one of the few
+// that restartable sequences consist of, or 0 otherwise.
 inline size_t SequenceInstructionLength(const uint8_t* bytes, size_t size) {
   size_t i = 0;
   while (i < size && IsLegacyPrefix(bytes[i])) i++;

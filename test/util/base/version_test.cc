@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: the version that the library tells is that of its header. Method: puts
-// the header's numbers together in another way.
+// Goal: the library reports the version of its header. Method: combines the
+// header's numbers in another way.
 
 #include "varve/version.h"
 

@@ -28,7 +28,7 @@ TEST(BytewiseComparatorTest, HasTheNameStoredInFiles) {
 TEST(BytewiseComparatorTest, FindsShortSeparators) {
   EXPECT_EQ(Separator("abc123", "abf"), "abd");
   EXPECT_EQ(Separator("abc123", "abd7"), "abd");
-  // Nothing of three bytes lies between.
+  // No string of three bytes is between them.
   EXPECT_EQ(Separator("abc123", "abd"), "abc2");
   EXPECT_EQ(Separator("abc\xFF"
                       "1x",

@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-// Goal: checksums are those of existing files, however the bytes are handed
-// in. Method: known values, splits at every point.
+// Goal: checksums equal the ones in existing files, however the bytes are
+// passed. Method: known values, splits at every point.
 #include "util/bytes/checksum.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-// Goal: the hashes are those of existing files, to the bit. Method: values
-// taken from files and programs that others wrote, around every change of
-// method; copies of exact size for the sanitizers.
+// Goal: the hashes equal the ones in existing files, to the bit. Method: values
+// taken from other programs' files, around every change of method; copies of
+// exact size for the sanitizers.
 #include "util/bytes/hash.h"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int32_t kMaxCodePoint = 0x10FFFF;
 
-// What utf8proc makes of it; nothing if it is not UTF-8.
+// Returns utf8proc's result, or nothing if the text is not UTF-8.
 std::optional<std::string> Reference(const std::string& text) {
   utf8proc_uint8_t* out = nullptr;
   const utf8proc_ssize_t size =
@@ -87,7 +87,7 @@ TEST(KeyFoldTest, FoldsEveryCodePointAsUtf8proc) {
     ExpectAsReference(text);
     const bool surrogate = c >= 0xD800 && c < 0xE000;
     ASSERT_EQ(Fold(text).has_value(), !surrogate) << c;
-    // What it does to its neighbours, which are ASCII.
+    // Its effect on its ASCII neighbors.
     ExpectAsReference("A" + text + "I");
     if (HasFatalFailure()) return;
   }
@@ -140,7 +140,7 @@ TEST(KeyFoldTest, FoldsAMillionRandomStringsAsUtf8proc) {
 
 TEST(KeyFoldTest, FoldsAsciiOfEverySize) {
   for (size_t size = 0; size < 300; ++size) {
-    // Of exactly that size, for those who watch memory.
+    // A buffer of exactly that size, for the sanitizers.
     std::vector<char> text(size);
     std::vector<char> out(size);
     for (int c = 0; c < 128; ++c) {
@@ -168,7 +168,7 @@ TEST(KeyFoldTest, FoldsAsciiOfEverySize) {
 }
 
 TEST(KeyFoldTest, FoldsWordsAsBlocks) {
-  // What is used where there is no SIMD.
+  // The fallback without SIMD.
   for (int c = 0; c < 128; ++c) {
     for (int shift = 0; shift < 64; shift += 8) {
       const uint64_t word = static_cast<uint64_t>(c) << shift;

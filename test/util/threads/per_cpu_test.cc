@@ -176,7 +176,7 @@ TEST(PerCpuTest, ListsItsSequences) {
     EXPECT_EQ(sequence.flags, 0u);
     EXPECT_GT(sequence.length, 0u);
     EXPECT_LT(sequence.length, 100u);
-    // What the kernel demands in front of an abort handler.
+    // The kernel requires it before an abort handler.
     uint32_t signature;
     memcpy(&signature,
            reinterpret_cast<const char*>(sequence.abort_handler) - 4, 4);

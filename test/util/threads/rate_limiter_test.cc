@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: the token bucket lets through its rate, no more and no less, serves in
-// order, high before low, and starves nobody. Method: a clock that stands
-// still unless the limiter waits; a few threads with the real one.
+// Goal: the token bucket lets through exactly its rate, serves requests in
+// order, high priority before low, and starves none. Method: a clock that
+// advances only when the limiter waits; a few threads with the real one.
 
 #include "util/threads/rate_limiter.h"
 

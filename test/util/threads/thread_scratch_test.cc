@@ -56,7 +56,7 @@ TEST(ThreadScratchTest, NestedScopesHaveObjectsOfTheirOwn) {
   }).join();
 }
 
-// Its destructor runs after that of what the thread keeps.
+// Its destructor runs after the destructors of the thread's kept objects.
 struct LateUser {
   ~LateUser() {
     const Scratch scratch;

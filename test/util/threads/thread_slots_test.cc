@@ -185,7 +185,7 @@ TEST_F(ThreadSlotsTest, ThreadThatEntersDuringScrapeSeesNewNumberB11) {
   Actor second;
   first.Do([&owner] { owner.Read(); });
   second.Do([&owner] { owner.Read(); });
-  // One is scraped; meanwhile both read. They miss and wait for the mutex.
+  // One is scraped while both read. They miss and wait for the mutex.
   int scraped = 0;
   std::atomic<int> reads{0};
   const auto read_new = [&owner, &reads] {
@@ -515,7 +515,7 @@ class Stress {
     done_ = true;
     for (std::thread& thread : threads) thread.join();
     for (Actor& reader : readers) reader.Wait();
-    // The readers live on, idle. What they hold is at most the current states.
+    // The readers live on, idle. They hold at most the current states.
     EXPECT_EQ(live_states, static_cast<int>(owners_.size()));
   }
 
