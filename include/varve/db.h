@@ -302,7 +302,7 @@ class VARVE_EXPORT DB {
   // and their output is removed. If `wait` is true, returns when no job is
   // running. The DB can still be read, and written until its memtables are
   // full. After that, writes and other calls that need background work return
-  // ShutdownInProgress. Close still flushes what it always flushes.
+  // ShutdownInProgress. Close still flushes memtables as usual.
   virtual void CancelAllBackgroundWork(bool wait) = 0;
 
   // See varve/checkpoint.h.

@@ -147,7 +147,7 @@ struct Options {
   // preallocate or map ignore this option. Default: false.
   bool use_mmap_writes = false;
 
-  // The same as bytes_per_sync, for logs. Default: 0.
+  // Like bytes_per_sync, but for logs. Default: 0.
   uint64_t wal_bytes_per_sync = 0;
 
   // ---- Tables ----
@@ -273,7 +273,7 @@ struct Options {
 
   // ---- Measurement ----
 
-  // For measurements of Varve's own, in its build tree. Default: null.
+  // Used by Varve's own measurements in its build tree. Default: null.
   std::shared_ptr<const Experiment> experiment;
 };
 
@@ -332,7 +332,8 @@ struct WriteOptions {
   bool sync = false;
 
   // Do not write to the log. The write is lost if the process dies before the
-  // next flush. InvalidArgument together with sync. Default: false.
+  // next flush. Together with sync, the write returns InvalidArgument.
+  // Default: false.
   bool disable_wal = false;
 
   // Return Incomplete if the write would have to wait for a flush or a
