@@ -16,8 +16,8 @@ namespace varve {
 namespace {
 
 // Returns whether the path is certainly a file. A database's directory, which
-// may be a link, is not. If this cannot be determined, the answer is no, so
-// that no remains of a database are overlooked.
+// may be a link, is not. If this cannot be determined, returns false, so that
+// no part of a database is missed.
 bool IsFile(Env* env, const std::string& path) {
   std::unique_ptr<SequentialFile> file;
   return env->NewSequentialFile(path, FileOptions(), &file).ok();

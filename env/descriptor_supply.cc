@@ -22,7 +22,7 @@ constexpr int kMaxReserve = 256;
 // is refilled. A smaller pool would open a file for nearly each read, while the
 // reserve may be unused.
 constexpr size_t kReserveKeep = 16;
-constexpr size_t kMaxGift = 64;
+constexpr size_t kMaxRequest = 64;
 
 constexpr uint64_t kPauseUs = 1000;
 // Another thread of the program may be about to close a file.
@@ -134,7 +134,7 @@ int OpenInShortage(const std::function<int()>& call) {
   uint64_t waited_us = 0;
   // Asks for more each time: the limit may be far below the number of open
   // files.
-  for (size_t count = 1;; count = std::min(2 * count, kMaxGift)) {
+  for (size_t count = 1;; count = std::min(2 * count, kMaxRequest)) {
     CountShortage();
     const DescriptorOwner::CloseResult result =
         Registry::Get().Collect(count, 0);

@@ -102,8 +102,8 @@ int SettleDescriptor(int descriptor, const std::function<int()>& call);
 
 }  // namespace internal
 
-// Creates a descriptor by call(), which returns it, or -1 with errno set.
-// Returns the result likewise. May call it several times.
+// Creates a descriptor by call(), which returns it, or -1 with errno set. May
+// call it several times. Returns the last result, with its errno.
 template <typename Call>
 int OpenDescriptor(const Call& call) {
   const int descriptor = call();

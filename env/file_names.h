@@ -39,9 +39,9 @@ constexpr uint64_t kSpareFileNumbers = uint64_t{1} << 32;
 
 // Classifies a directory entry. Sets *number to the number in the name (for an
 // old info log, its microseconds), or 0 if the name has none. Returns false,
-// with the outputs unchanged, for a name that the engine would not create: one
-// with another spelling (7.log, MANIFEST-5), or with a number of more than 64
-// bits.
+// with the outputs unchanged, for a name that the engine would not create, such
+// as one with too few digits (7.log, MANIFEST-5), or with a number of more than
+// 64 bits.
 bool ParseFileName(const std::string& name, uint64_t* number, FileType* type);
 
 std::string WalFileName(const std::string& directory, uint64_t number);

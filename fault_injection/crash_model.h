@@ -20,7 +20,7 @@
 //    kernel marks the pages clean. A name gets another chance by an operation
 //    that needs it.
 //
-// Paths are compared by their spelling. Repeated slashes and "." are removed.
+// Paths are compared as strings. Repeated slashes and "." are removed.
 // ".." and symbolic links are not supported.
 // Thread-safety: thread-safe. Calls of the base Env that change its state are
 // made under the mutex, so that the records are in the order of the changes.

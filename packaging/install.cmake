@@ -93,5 +93,5 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME varve-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION database)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION
-    "varve, which looks into databases and mends them, and varve-bench.")
+    "varve, which inspects and repairs databases, and varve-bench.")
 include(CPack)

@@ -29,7 +29,7 @@ SurvivingRangeTombstones::SurvivingRangeTombstones(
 void SurvivingRangeTombstones::Collect(
     const std::vector<SequenceNumber>& snapshots,
     const Compaction* compaction) {
-  // Survivors in adjacent intervals with one sequence number are one deletion.
+  // Tombstones in adjacent intervals with one sequence number are one deletion.
   std::vector<Piece> open;
   std::vector<Piece> next;
   for (size_t i = 1; i < tombstones_->IntervalCount(); ++i) {

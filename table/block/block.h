@@ -225,7 +225,7 @@ class alignas(64) Block {
   alignas(64) uint32_t entry_count_ = 0;
   uint32_t prefix_size_ = 0;
   uint32_t prefix_at_ = 0;           // Offset from the beginning of the block.
-  uint32_t offsets_at_ = 0;          // Likewise an offset.
+  uint32_t offsets_at_ = 0;          // Offset of the offsets.
   uint16_t fingerprint_groups_ = 0;  // Each of 16 bytes, at kFingerprintsAt.
   bool has_fingerprints_ = false;
   bool wide_offsets_ = false;

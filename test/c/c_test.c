@@ -527,7 +527,7 @@ static void TestRepair(void) {
 }
 
 /* Reading a damaged table returns an error, with iterators as well. */
-static void TestDamageIsToldOf(void) {
+static void TestDamageIsReported(void) {
   varve_options_t* const options = varve_options_create();
   varve_t* db = OpenPlain("damaged");
   varve_readoptions_t* const read = varve_readoptions_create();
@@ -598,6 +598,6 @@ int main(void) {
   TEST(TestTestDirectory);
   TEST(TestDestroy);
   TEST(TestRepair);
-  TEST(TestDamageIsToldOf);
+  TEST(TestDamageIsReported);
   return EndTests();
 }

@@ -149,7 +149,7 @@ class FaultyCatalog {
   std::map<std::string, std::set<std::string>> values_;
 };
 
-TEST(CatalogFaultTest, NoFaultLosesWhatWasAcknowledged) {
+TEST(CatalogFaultTest, NoFaultLosesAcknowledgedWrites) {
   const uint64_t operations = FaultyCatalog().Count();
   EXPECT_GT(operations, 100u);
   for (const bool once : {true, false}) {
@@ -206,7 +206,7 @@ class CatalogRepeatTest : public ::testing::Test {
   std::unique_ptr<Catalog> catalog_;
 };
 
-TEST_F(CatalogRepeatTest, ACreationWhoseCleanUpFailedLeavesNothingToBeFound) {
+TEST_F(CatalogRepeatTest, ACreationWhoseCleanUpFailedLeavesNoDatabase) {
   for (const OperationMask kinds :
        {kCreateDirOperation | kLockOperation,
         kCreateOperation | kRenameOperation, kSyncOperation | kRenameOperation,
@@ -331,7 +331,7 @@ class FailingMeeting final : public EnvWrapper {
   int syncs_ VARVE_GUARDED_BY(mutex_) = 0;
 };
 
-TEST_F(CatalogRepeatTest, AFailedSyncIsToldToAllWhomItConcerns) {
+TEST_F(CatalogRepeatTest, AFailedSyncIsReportedToAllConcerned) {
   FailingMeeting meeting(&faulty_);
   catalog_.reset();
   options_.options.env = &meeting;
@@ -360,7 +360,7 @@ TEST_F(CatalogRepeatTest, AFailedSyncIsToldToAllWhomItConcerns) {
 }
 
 // A process that ended between the making of a directory and its sync.
-TEST_F(CatalogRepeatTest, TheNamesOfDirectoriesAreMadeSafeByWhoeverComesNext) {
+TEST_F(CatalogRepeatTest, TheNamesOfDirectoriesAreSyncedByTheNextOpen) {
   ASSERT_TRUE(Ok(memory_->CreateDirIfMissing(std::string(kRoot) + "/db-a")));
   Open();
   Fail(kSyncDirectoryOperation, true);
@@ -378,7 +378,7 @@ TEST_F(CatalogRepeatTest, TheNamesOfDirectoriesAreMadeSafeByWhoeverComesNext) {
   ASSERT_TRUE(Ok(Catalog::Open(options_, root, &other)));
 }
 
-TEST_F(CatalogRepeatTest, ACreationThatCannotLookDoesNotTakeWhatIsThere) {
+TEST_F(CatalogRepeatTest, ACreationThatCannotLookTakesNoExistingDirectory) {
   std::unique_ptr<DB> db;
   const std::string path = std::string(kRoot) + "/db-a";
   ASSERT_TRUE(Ok(DB::Open(options_.options, path, &db)));

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: the databases of a catalog whose keys are case-insensitive fold them on
-// every way in, and are opened, kept open, closed and dropped as others are.
+// Goal: databases of a catalog with case-insensitive keys fold them in every
+// call, and are opened, kept open, closed and dropped like others.
 // Method: each call that reaches a database through the catalog, with keys in
-// several spellings.
+// several cases.
 
 #include <gmock/gmock.h>
 

@@ -148,7 +148,7 @@ class Session : private ManyFaultsSession {
     }
   }
 
-  // Any spelling will do.
+  // A name in any case finds it.
   std::string Spell(std::string name) {
     if (rng_.OneIn(2)) name[0] = static_cast<char>(name[0] - 'a' + 'A');
     return name;

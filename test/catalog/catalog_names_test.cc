@@ -16,7 +16,7 @@
 namespace varve::test {
 namespace {
 
-TEST(CatalogNamesTest, RefusesWhatIsNoName) {
+TEST(CatalogNamesTest, RefusesInvalidNames) {
   const std::string nul(1, '\0');
   for (const std::string& name :
        {std::string(),           nul,
@@ -39,7 +39,7 @@ TEST(CatalogNamesTest, RefusesWhatIsNoName) {
   }
 }
 
-TEST(CatalogNamesTest, TakesWhatIsOne) {
+TEST(CatalogNamesTest, TakesValidNames) {
   for (const std::string& name :
        {std::string("a"), std::string("oren"), std::string("a.b"),
         std::string("a b"), std::string("con1"), std::string("com"),

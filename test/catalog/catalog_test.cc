@@ -65,7 +65,7 @@ TEST_F(CatalogTest, FindsInAnyCase) {
   EXPECT_THAT(Files(), ElementsAre("db-oren", "db-strasse"));
 }
 
-TEST_F(CatalogTest, OpensWhatIsAskedForOnly) {
+TEST_F(CatalogTest, OpensRequestedDatabasesOnly) {
   for (const char* name : {"a", "b", "c"}) {
     ASSERT_TRUE(Ok(catalog_->Create(name)));
     Put(name, "key", name);
@@ -79,7 +79,7 @@ TEST_F(CatalogTest, OpensWhatIsAskedForOnly) {
   EXPECT_EQ(catalog_->GetCounts().databases, 3u);
 }
 
-TEST_F(CatalogTest, RefusesWhatIsNoName) {
+TEST_F(CatalogTest, RefusesInvalidNames) {
   for (const char* name : {"", "../x", "a/b", "con", "a\n", "\xFF", "x."}) {
     EXPECT_TRUE(catalog_->Create(name).IsInvalidArgument()) << name;
     EXPECT_TRUE(FindStatus(name).IsInvalidArgument()) << name;
@@ -92,7 +92,7 @@ TEST_F(CatalogTest, RefusesWhatIsNoName) {
   EXPECT_TRUE(catalog_->Create("NAME").IsInvalidArgument());
 }
 
-TEST_F(CatalogTest, ClosesWhatNobodyUses) {
+TEST_F(CatalogTest, ClosesUnusedDatabases) {
   for (const char* name : {"a", "b"}) {
     ASSERT_TRUE(Ok(catalog_->Create(name)));
     Put(name, "key", name);
@@ -110,7 +110,7 @@ TEST_F(CatalogTest, ClosesWhatNobodyUses) {
   EXPECT_EQ(Get("a", "more"), "1");
 }
 
-TEST_F(CatalogTest, ClosesWhatNobodyAskedForSince) {
+TEST_F(CatalogTest, ClosesDatabasesNotRequestedSince) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   Find("a");
   constexpr uint64_t kForEver = uint64_t{1} << 50;
@@ -166,7 +166,7 @@ TEST_F(CatalogTest, DropsWithAllFiles) {
 }
 
 // An open by path, or a lock of the root, protects the database.
-TEST_F(CatalogTest, WhatOthersHaveOpenIsNotRemoved) {
+TEST_F(CatalogTest, DatabasesOpenElsewhereAreNotRemoved) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   EXPECT_EQ(CloseIdle(), 1u);
   std::unique_ptr<DB> db;
@@ -249,12 +249,12 @@ TEST_F(CatalogTest, CachesABoundedNumberOfNames) {
   for (const char* name : {"abcdefgh", "a database with a longer name"}) {
     ASSERT_TRUE(Ok(catalog_->Create(name)));
     for (int bits = 0; bits < 256; ++bits) {
-      std::string spelling = name;
+      std::string variant = name;
       for (size_t i = 0; i < 8; ++i) {
-        if ((bits >> i & 1) != 0 && spelling[i] != ' ') spelling[i] ^= 0x20;
+        if ((bits >> i & 1) != 0 && variant[i] != ' ') variant[i] ^= 0x20;
       }
-      EXPECT_TRUE(Ok(FindStatus(spelling)));
-      EXPECT_TRUE(Ok(FindStatus(spelling)));
+      EXPECT_TRUE(Ok(FindStatus(variant)));
+      EXPECT_TRUE(Ok(FindStatus(variant)));
       EXPECT_LE(catalog_->GetCounts().cached_names, 8u);
     }
   }
@@ -281,7 +281,7 @@ TEST_F(CatalogTest, IsOpenOnce) {
   EXPECT_TRUE(Ok(Catalog::Open(options_, root_, &second)));
 }
 
-TEST_F(CatalogTest, RefusesWhatItCannotBeOpenedWith) {
+TEST_F(CatalogTest, RefusesUnsuitableOptions) {
   std::unique_ptr<Catalog> other;
   CatalogOptions options = options_;
   options.create_if_missing = false;
@@ -297,7 +297,7 @@ TEST_F(CatalogTest, RefusesWhatItCannotBeOpenedWith) {
       Catalog::Open(options, dir_.Sub("new"), &other).IsInvalidArgument());
 }
 
-TEST_F(CatalogTest, ADirectoryThatIsGoneIsNotAMissingName) {
+TEST_F(CatalogTest, ARemovedDirectoryIsNotAMissingName) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   EXPECT_EQ(CloseIdle(), 1u);
   std::filesystem::rename(root_ + "/db-a", root_ + "/elsewhere");
@@ -318,7 +318,7 @@ TEST_F(CatalogTest, ADatabaseThatCannotBeOpenedIsTriedAgain) {
   EXPECT_EQ(Get("a", "key"), "value");
 }
 
-TEST_F(CatalogTest, WhatADeathLeavesBehindIsCleanedUp) {
+TEST_F(CatalogTest, LeftoversOfADeathAreRemoved) {
   ASSERT_TRUE(Ok(catalog_->Create("dropped")));
   Put("dropped", "key", "value");
   ASSERT_TRUE(Ok(catalog_->Close()));

@@ -56,7 +56,7 @@ TEST(DistributedRefCountsTest, CountsEachIndexForItself) {
 }
 
 // B1: the reader at each of its steps when the owner counts.
-TEST(DistributedRefCountsTest, WhoeverEndsItSeesTheTakerOrIsSeen) {
+TEST(DistributedRefCountsTest, TheEnderSeesTheTakerOrIsSeen) {
   for (const int steps_before : {0, 1, 2}) {
     DistributedRefCounts references;
     int thing = 0;
@@ -84,7 +84,7 @@ TEST(DistributedRefCountsTest, WhoeverEndsItSeesTheTakerOrIsSeen) {
 }
 
 // B1, with steps that run together: not both overlook the other.
-TEST(DistributedRefCountsTest, NoTakerIsOverlookedWhileItIsEnded) {
+TEST(DistributedRefCountsTest, NoTakerIsMissedWhileItIsEnded) {
   constexpr int kRounds = 2000;
   DistributedRefCounts references;
   int thing = 0;
@@ -134,12 +134,12 @@ TEST(DistributedRefCountsTest, AReferenceIsGivenBackByAnyThread) {
   DistributedRefCounts references;
   auto taker = std::make_unique<Actor>();
   taker->Do([&] { Take(&references, 1); });
-  Actor giver;
-  giver.Do([&] { Take(&references, 1); });
+  Actor owner;
+  owner.Do([&] { Take(&references, 1); });
   EXPECT_EQ(Out(&references, 1), 2u);
   taker.reset();
   EXPECT_EQ(Out(&references, 1), 2u);
-  giver.Do([&] { Give(&references, 1); });
+  owner.Do([&] { Give(&references, 1); });
   EXPECT_EQ(Out(&references, 1), 1u);
   // It may reuse the counts of the thread that has ended.
   Actor another;
@@ -172,8 +172,7 @@ TEST(DistributedRefCountsTest, ASectionMayTakeTheFirstOne) {
 }
 
 // B2, B3: no count is ever too low.
-TEST(DistributedRefCountsTest,
-     NoReferenceIsOverlookedWhileTheyAreHandedAround) {
+TEST(DistributedRefCountsTest, NoReferenceIsMissedWhileTheyAreHandedAround) {
   constexpr int kThreads = 4;
   constexpr int kCounts = 3000;
   constexpr uint64_t kAlwaysOut = 2;

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Goal: opens that run out of descriptors get those that givers hold, the
-// program keeps its reserve, and waits end. Method: givers that hold
+// Goal: opens that run out of descriptors get the ones that owners release, the
+// program keeps its reserve, and waits end. Method: owners that hold
 // descriptors of the process, under a limit that the test lowers; and calls
-// that fail as often as the test says.
+// that fail as often as the test sets.
 
 #include "env/descriptor_supply.h"
 
@@ -104,7 +104,8 @@ TEST_F(DescriptorSupplyTest, TheReserveIsAQuarterWithinBounds) {
   EXPECT_EQ(DescriptorReserveBegin(UINT64_MAX), INT_MAX);
 }
 
-TEST_F(DescriptorSupplyTest, WhatIsHeldIsGivenBackAndTheProgramHasItsReserve) {
+TEST_F(DescriptorSupplyTest,
+       HeldDescriptorsAreReturnedAndTheProgramHasItsReserve) {
   Holder large;
   Holder small;
   Limit(first_ + 100);
@@ -222,7 +223,7 @@ TEST_F(DescriptorSupplyTest, AFailureForGoodIsReportedWithItsErrno) {
 }
 
 // A read has all there is; the opening waits for its end.
-TEST_F(DescriptorSupplyTest, WhatIsPinnedIsWaitedFor) {
+TEST_F(DescriptorSupplyTest, PinnedObjectsAreWaitedFor) {
   Holder holder;
   holder.Pin(true);
   std::atomic<bool> free{false};
@@ -239,7 +240,7 @@ TEST_F(DescriptorSupplyTest, WhatIsPinnedIsWaitedFor) {
   close(descriptor);
 }
 
-TEST_F(DescriptorSupplyTest, AGiverMayGoAtAnyTime) {
+TEST_F(DescriptorSupplyTest, AnOwnerMayLeaveAtAnyTime) {
   std::atomic<bool> stop{false};
   std::thread opener([&] {
     const NoDescriptorWait no_wait;
@@ -259,7 +260,7 @@ TEST_F(DescriptorSupplyTest, AGiverMayGoAtAnyTime) {
   opener.join();
 }
 
-TEST_F(DescriptorSupplyTest, ErrorsAreToldApart) {
+TEST_F(DescriptorSupplyTest, ErrorsAreDistinguished) {
   EXPECT_TRUE(IsOutOfDescriptors(Status::FromErrno("open x", EMFILE)));
   EXPECT_TRUE(IsOutOfDescriptors(
       Status::FromErrno("open x", ENFILE).Annotate("a flush")));

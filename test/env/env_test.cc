@@ -343,7 +343,7 @@ TEST_P(EnvTest, LockExcludesOthersUntilUnlocked) {
   ASSERT_TRUE(env_->LockFile(Path("LOCK"), &lock).ok());
   EXPECT_TRUE(env_->FileExists(Path("LOCK")).ok());
   EXPECT_TRUE(env_->LockFile(Path("LOCK"), &second).IsBusy());
-  // Another spelling and another name are still the same file.
+  // Another path and another name are still the same file.
   EXPECT_TRUE(env_->LockFile(Path(".//LOCK"), &second).IsBusy());
   ASSERT_TRUE(env_->LinkFile(Path("LOCK"), Path("alias")).ok());
   EXPECT_TRUE(env_->LockFile(Path("alias"), &second).IsBusy());
@@ -494,7 +494,7 @@ INSTANTIATE_TEST_SUITE_P(AllEnvs, EnvTest,
                            return "Unknown";
                          });
 
-TEST(WriteStringToFileTest, LeavesNothingBehindWhenItFails) {
+TEST(WriteStringToFileTest, LeavesNoFilesWhenItFails) {
   const std::unique_ptr<Env> memory = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env(memory.get());
   const OperationMask kinds[] = {kCreateOperation, kWriteOperation,

@@ -187,7 +187,7 @@ class CurrentFileTest : public testing::Test {
   std::unique_ptr<Directory> directory_;
 };
 
-TEST_F(CurrentFileTest, ReadsWhatWasSet) {
+TEST_F(CurrentFileTest, ReadsTheNameThatWasSet) {
   std::string name = "untouched";
   EXPECT_TRUE(ReadCurrentFile(&env_, "/db", &name).IsNotFound());
   EXPECT_EQ(name, "untouched");

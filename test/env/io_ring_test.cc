@@ -172,7 +172,7 @@ TEST_F(IoRingTest, PathNamesTheRingOrWhyThereIsNone) {
   EXPECT_EQ(NewMemoryEnv(env_)->IoPath(), "memory");
 }
 
-TEST_F(IoRingTest, BatchesGiveWhatSingleReadsGive) {
+TEST_F(IoRingTest, BatchesReturnTheResultsOfSingleReads) {
   CheckBatches(test::TestSeed(), 200);
 }
 

@@ -129,7 +129,7 @@ TEST_F(PosixLockTest, MessageNamesTheHolderOfEitherKind) {
   }
 }
 
-TEST_F(PosixLockTest, FileIsEmptyWhileNobodyHoldsTheLock) {
+TEST_F(PosixLockTest, FileIsEmptyWhileTheLockIsFree) {
   std::unique_ptr<FileLock> lock;
   ASSERT_TRUE(Lock(&lock).ok());
   EXPECT_TRUE(Contents(path_).starts_with(std::to_string(getpid()) + " "));

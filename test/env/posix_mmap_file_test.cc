@@ -50,7 +50,7 @@ class PosixMmapFileTest : public testing::Test {
   const std::string path_ = directory_.Sub("file");
 };
 
-TEST_F(PosixMmapFileTest, HoldsWhatWasAppendedAcrossWindows) {
+TEST_F(PosixMmapFileTest, HoldsBytesAppendedAcrossWindows) {
   const auto file = Make(path_);
   Random random(301);
   std::string expected;
@@ -133,7 +133,7 @@ TEST_F(PosixMmapFileTest, FullDeviceIsAnErrorNotASignal) {
   umount2(directory_.path().c_str(), MNT_DETACH);
 }
 
-TEST_F(PosixMmapFileTest, WhatIsReservedIsThere) {
+TEST_F(PosixMmapFileTest, ReservedSpaceExists) {
   if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
     return;  // As above.
   }
@@ -160,7 +160,7 @@ TEST_F(PosixMmapFileTest, WhatIsReservedIsThere) {
   umount2(directory_.path().c_str(), MNT_DETACH);
 }
 
-TEST_F(PosixMmapFileTest, GivesBackWhatWasReserved) {
+TEST_F(PosixMmapFileTest, ReleasesReservedSpace) {
   const auto file = Make(path_);
   file->Release();
   EXPECT_EQ(BlocksOf(path_), 0u);

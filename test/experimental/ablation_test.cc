@@ -73,7 +73,7 @@ TEST(AblationTest, TakesTheNamesOfProduction) {
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
 
-TEST(AblationTest, ParsesWhatItPrints) {
+TEST(AblationTest, ParsesItsOwnOutput) {
   for (int bits = 0; bits < 96; ++bits) {
     AblationOptions options;
     options.superversion = static_cast<SuperVersionMode>(bits & 1);
@@ -96,7 +96,7 @@ TEST(AblationTest, NamesTheValueOfEachField) {
   EXPECT_EQ(options.ValueName("superversio"), nullptr);
 }
 
-TEST(AblationTest, KeepsWhatTheTextDoesNotName) {
+TEST(AblationTest, KeepsOptionsThatTheTextDoesNotName) {
   AblationOptions options = Parsed("superversion=mutex");
   ASSERT_TRUE(options.Parse("block_cache=hash").ok());
   EXPECT_EQ(options.ToString(), "superversion=mutex,block_cache=hash");
@@ -107,7 +107,7 @@ TEST(AblationTest, TheLastOneCounts) {
             Fields(AblationOptions()));
 }
 
-TEST(AblationTest, RefusesWhatIsUnknownAndChangesNothing) {
+TEST(AblationTest, RefusesUnknownOptionsAndChangesNothing) {
   const auto refusal = [](const std::string& text) {
     AblationOptions options = Parsed("memtable=skiplist");
     const Status s = options.Parse("superversion=mutex," + text);

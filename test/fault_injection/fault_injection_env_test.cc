@@ -102,7 +102,7 @@ class FaultInjectionEnvTest : public testing::Test {
 
 using States = std::set<std::string>;
 
-TEST_F(FaultInjectionEnvTest, KeepsWhatWasSynced) {
+TEST_F(FaultInjectionEnvTest, KeepsSyncedBytes) {
   EXPECT_EQ(StatesAfter([&] { WriteSafely("/d/f", "abc"); }),
             (States{"f=abc"}));
 }
@@ -336,7 +336,7 @@ TEST_F(FaultInjectionEnvTest, TearsOnlyUnsyncedSectors) {
   EXPECT_TRUE(torn);
 }
 
-TEST_F(FaultInjectionEnvTest, ARetriedSyncLies) {
+TEST_F(FaultInjectionEnvTest, ARetriedSyncFalselySucceeds) {
   const auto work = [&] {
     auto file = NewFile("/d/f");
     SyncDirectory();

@@ -89,10 +89,11 @@ class Session {
         db_->Resume().IgnoreError();  // The contents are what is checked.
         return;
       case 6:
-        db_->Flush({}).IgnoreError();  // Likewise.
+        db_->Flush({}).IgnoreError();  // The result is not needed.
         return;
       case 7:
-        db_->CompactRange({}, nullptr, nullptr).IgnoreError();  // Likewise.
+        db_->CompactRange({}, nullptr, nullptr)
+            .IgnoreError();  // The result is not needed.
         return;
       case 8:
         if (db_->SyncWAL().ok()) synced_ = writes_.size();
@@ -270,7 +271,7 @@ class Session {
   std::unique_ptr<DB> db_;
   std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].
   size_t synced_ = 0;          // Acknowledged ones up to here must be.
-  size_t closed_ = 0;          // Likewise, unless power is cut.
+  size_t closed_ = 0;          // The same, unless power is cut.
 };
 
 }  // namespace

@@ -89,7 +89,7 @@ class RocksDbToolsTest : public DbTestBase {
 class RocksDbAfterDbBenchTest : public RocksDbToolsTest,
                                 public ::testing::WithParamInterface<Case> {};
 
-TEST_P(RocksDbAfterDbBenchTest, BothReadWhatTheOtherWrote) {
+TEST_P(RocksDbAfterDbBenchTest, BothReadTheOthersWrites) {
   const std::vector<std::string> flags = {
       "--num=20000",
       "--threads=1",

@@ -14,7 +14,7 @@
 namespace varve {
 namespace {
 
-TEST(BoundedChannelTest, RefusesWhatDoesNotFit) {
+TEST(BoundedChannelTest, RefusesValuesWithoutSpace) {
   BoundedChannel<int, 4> channel;
   channel.Allocate();
   int value;

@@ -132,7 +132,7 @@ TEST(HistogramTest, FindsTheSumFromItsLowestBits) {
 }
 
 // Values are in their bucket before they are in the sum that was read.
-TEST(HistogramTest, TakesASumThatLagsBehindForTheLeast) {
+TEST(HistogramTest, TakesALaggingSumForTheLeast) {
   Histogram histogram;
   for (int i = 0; i < 3; ++i) histogram.Add(5);
   histogram.SetSummary(10, 5, 5);

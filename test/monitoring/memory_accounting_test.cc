@@ -211,7 +211,7 @@ TEST_P(MemoryAccountingTest, TotalsAreExactWhateverThreadsDo) {
 }
 
 // A concurrent report never shows less than the live memory.
-TEST_P(MemoryAccountingTest, AReportNeverFallsBelowWhatLives) {
+TEST_P(MemoryAccountingTest, AReportNeverFallsBelowLiveMemory) {
   const uint64_t before = Live();
   MemoryAccount* const held = NoteAllocated(kKind, 1 << 20);
   std::atomic<bool> stop = false;

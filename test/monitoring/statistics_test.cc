@@ -310,7 +310,7 @@ TEST_P(StatisticsTest, TellsTimesInMicroseconds) {
 
 // ---- Levels -----------------------------------------------------------------
 
-TEST_P(StatisticsTest, RecordsWhatTheLevelAllows) {
+TEST_P(StatisticsTest, RecordsMeasurementsOfTheLevel) {
   using L = StatsLevel;
   for (const L level :
        {L::kDisableAll, L::kExceptHistogramOrTimers, L::kExceptTimers,

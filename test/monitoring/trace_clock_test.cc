@@ -187,7 +187,7 @@ TEST_F(SimulatedClockTest, OffsetsMakeCoresOne) {
   }
 }
 
-TEST_F(SimulatedClockTest, WithoutOffsetsTimeStandsStillRatherThanGoBack) {
+TEST_F(SimulatedClockTest, WithoutOffsetsTimePausesRatherThanGoBack) {
   Use({});
   const uint64_t held_before = held_;
   const TraceRecords records = Run([] { simulated_core = 1; });

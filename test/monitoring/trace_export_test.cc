@@ -143,7 +143,7 @@ TEST_F(TraceExportTest, FilesTakeNoStandardDescriptors) {
   EXPECT_TRUE(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) << outcome;
 }
 
-TEST_F(TraceExportTest, TellsWhatCannotBeWritten) {
+TEST_F(TraceExportTest, ReportsUnwritableFiles) {
   std::shared_ptr<trace::Sink> sink;
   const Status missing = trace::NewChromeSink(dir_.Sub("none/file"), &sink);
   EXPECT_FALSE(missing.ok());

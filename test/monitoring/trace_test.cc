@@ -204,7 +204,7 @@ TEST(TraceTest, ChoosesRequestsByTheRate) {
   EXPECT_TRUE(collector.Collect().empty());
 }
 
-TEST(TraceTest, CountsWhatIsTooManyOrTooLate) {
+TEST(TraceTest, CountsDroppedAndLateSpans) {
   const Counts before = trace::GetCounts();
   TraceOptions options;
   options.max_spans = 10;

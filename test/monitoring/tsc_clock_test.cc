@@ -139,7 +139,7 @@ TEST(TscClockTest, ConvertsWithSaturation) {
   EXPECT_EQ(slow.ToNs(UINT64_MAX), UINT64_MAX);
 }
 
-TEST(TscClockTest, CoarseClockStandsStillForMilliseconds) {
+TEST(TscClockTest, CoarseClockIsConstantForMilliseconds) {
   std::set<uint64_t> readings;
   const uint64_t start = SteadyNs();
   while (SteadyNs() < start + kSecond / 20) {

@@ -298,9 +298,9 @@ TEST_F(GetLockFreeTest, GetOfFoldedKeySharesNothing) {
            NothingWasFound);
 }
 
-// Finds one of ten databases, each in three spellings, and lets it go.
+// Finds one of ten databases, by its name in three cases, and releases it.
 void FindDatabase(const std::string& root, Reads* reads, size_t piece) {
-  static std::vector<std::string> spellings;
+  static std::vector<std::string> names;
   if (reads->catalog == nullptr) {
     CatalogOptions options;
     options.create_if_missing = true;
@@ -309,13 +309,13 @@ void FindDatabase(const std::string& root, Reads* reads, size_t piece) {
       const std::string name = "Oren" + std::to_string(i * i * i);
       if (!reads->catalog->Create(name).ok()) abort();
       for (const char* start : {"Oren", "oren", "oRen"}) {
-        spellings.push_back(name);
-        spellings.back().replace(0, 4, start);
+        names.push_back(name);
+        names.back().replace(0, 4, start);
       }
     }
     reads->found.resize(kGets);
   }
-  const std::string& name = spellings[piece % spellings.size()];
+  const std::string& name = names[piece % names.size()];
   DatabaseRef ref;
   reads->statuses[0] = reads->catalog->Find(name, &ref);
   reads->found[piece] = ref.get();
@@ -433,8 +433,8 @@ TEST_F(GetLockFreeTest, IteratorIsCounted) {
   EXPECT_EQ(report.system_calls, 0u);
 }
 
-// A test that has gone blind would pass for ever.
-TEST_F(GetLockFreeTest, FindsWhatItLooksFor) {
+// Checks the checker, which could pass by finding nothing.
+TEST_F(GetLockFreeTest, DetectsLocksAndSystemCalls) {
   static std::atomic<int> shared = 0;
   static std::mutex mutex;
   const StepReport report = Step(
@@ -463,7 +463,7 @@ TEST_F(GetLockFreeTest, FindsWhatItLooksFor) {
             0u);
 }
 
-TEST(X86InstructionTest, KnowsTheLengthsOfWhatSequencesAreMadeOf) {
+TEST(X86InstructionTest, KnowsTheLengthsOfSequenceInstructions) {
   const std::vector<std::vector<uint8_t>> instructions = {
       {0x48, 0x8d, 0x05, 1, 2, 3, 4},        // lea 0x4030201(%rip),%rax
       {0x64, 0x48, 0x89, 0x41, 0x08},        // mov %rax,%fs:8(%rcx)

@@ -291,7 +291,7 @@ TEST_F(SystemCallFaultTest, AnyCallMayFailOnce) {
   EXPECT_GT(kinds, 8);
 }
 
-TEST_F(SystemCallFaultTest, InterruptedCallsAreGoneOnWith) {
+TEST_F(SystemCallFaultTest, InterruptedCallsAreContinued) {
   for (const char* call : {"openat", "pread64", "write", "pwrite64"}) {
     for (const int n : {1, 3}) {
       SCOPED_TRACE(call);
@@ -305,7 +305,7 @@ TEST_F(SystemCallFaultTest, InterruptedCallsAreGoneOnWith) {
   }
 }
 
-TEST_F(SystemCallFaultTest, ShortTransfersAreGoneOnWith) {
+TEST_F(SystemCallFaultTest, ShortTransfersAreContinued) {
   for (const int after : {0, 1, 5, 20, 50}) {
     SCOPED_TRACE(after);
     EXPECT_TRUE(Judge(Run({"env"}, after), false));

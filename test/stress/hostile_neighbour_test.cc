@@ -185,7 +185,7 @@ class HostileNeighbourTest : public DbTestBase {
   std::vector<pid_t> children_;
 };
 
-TEST_F(HostileNeighbourTest, NobodyElseGetsToWrite) {
+TEST_F(HostileNeighbourTest, OnlyTheHolderCanWrite) {
   const std::chrono::seconds length(EnvironmentInt("VARVE_STRESS_SECONDS", 2));
   // The children have no thread of this process to miss.
   Neighbour([this] { OpenForWriting(); });

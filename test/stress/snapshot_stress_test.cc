@@ -141,7 +141,7 @@ class SnapshotStressTest : public ReadStressTestBase {
   std::deque<Held> left_;
 };
 
-TEST_F(SnapshotStressTest, WhatIsShownNeverChanges) {
+TEST_F(SnapshotStressTest, ASnapshotNeverChanges) {
   options_.write_buffer_size = 64 << 10;
   options_.level0_file_num_compaction_trigger = 2;
   Open();

@@ -29,7 +29,7 @@ TEST(BlockBuilderTest, EmptyBlockHasOneRestartPoint) {
   EXPECT_EQ(*builder.Finish(), Bytes({0, 0, 0, 0, 1, 0, 0, 0}));
 }
 
-TEST(BlockBuilderTest, LeavesOutWhatIsSharedExceptAtRestarts) {
+TEST(BlockBuilderTest, LeavesOutSharedBytesExceptAtRestarts) {
   BlockBuilder builder(2);
   builder.Add("car", "1");
   builder.Add("cart", "");
@@ -44,7 +44,7 @@ TEST(BlockBuilderTest, LeavesOutWhatIsSharedExceptAtRestarts) {
   EXPECT_EQ(body.size(), size);
 }
 
-TEST(BlockBuilderTest, LeavesOutValueLengthsWhenTold) {
+TEST(BlockBuilderTest, LeavesOutValueLengthsOnRequest) {
   BlockBuilder builder(1, BlockBuilder::ValueLength::kLeftOut);
   builder.Add("a", Bytes({0, 9}));
   builder.Add("ab", Bytes({14, 9}));

@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, BlockCacheTest,
                          ModeName);
 
 // Blocks that are read only once make space for later ones.
-TEST_P(BlockCacheTest, ForgetsWhatWasReadLongAgo) {
+TEST_P(BlockCacheTest, ForgetsBlocksReadLongAgo) {
   constexpr size_t kOld = 200;
   constexpr size_t kNew = 2000;
   const auto cache = NewCache(kOld * Charge());
@@ -131,7 +131,7 @@ TEST_P(BlockCacheTest, ForgetsWhatWasReadLongAgo) {
   EXPECT_EQ(old_blocks, 0u);
 }
 
-TEST_P(BlockCacheTest, AdmitsWhatIsMissedTwiceInATurn) {
+TEST_P(BlockCacheTest, AdmitsBlocksMissedTwiceInATurn) {
   constexpr size_t kFits = 100;
   const auto cache = NewCache(kFits * Charge());
   TestTable table(Blocks(cache), 20 * kFits);
@@ -161,7 +161,7 @@ TEST_P(BlockCacheTest, AdmitsNothingThatNeverFits) {
   EXPECT_FALSE(table.Admit(0));
 }
 
-TEST_P(BlockCacheTest, FindsWhatWasInserted) {
+TEST_P(BlockCacheTest, FindsInsertedBlocks) {
   const auto cache = NewCache(1 << 20);
   TestTable one(Blocks(cache), 20);
   TestTable two(Blocks(cache), 20);
@@ -197,7 +197,7 @@ TEST_P(BlockCacheTest, FillsItsCapacityToTheByte) {
   }
 }
 
-TEST_P(BlockCacheTest, EvictsWhatWasNotUsedLately) {
+TEST_P(BlockCacheTest, EvictsBlocksNotUsedRecently) {
   const auto cache = NewCache(3 * Charge());
   TestTable table(Blocks(cache), 4);
   for (size_t i = 0; i < 3; ++i) table.Insert(i, Block100());

@@ -419,7 +419,7 @@ TEST(BlockTest, CountsItsMemory) {
   EXPECT_GE(MakeBlock(Body({}))->ApproximateMemoryUsage(), sizeof(Block));
 }
 
-TEST(BlockTest, TakesOutWhatAllKeysBeginWith) {
+TEST(BlockTest, RemovesTheCommonPrefixOfKeys) {
   const auto prefix_of = [](const std::vector<std::string>& user_keys,
                             const BlockBuildOptions& options) {
     Entries entries;

@@ -177,7 +177,7 @@ TEST(BloomFilterTest, ReadsLevelDbFiltersByBlock) {
   }
 }
 
-TEST(BloomFilterTest, SaysMaybeForWhatItDoesNotUnderstand) {
+TEST(BloomFilterTest, AnswersMaybeForUnknownFilters) {
   const std::string good = BuildFilter(10, {"a", "b", "c"});
   std::vector<std::string> bodies;
   // Ribbon and other kinds, other lines, too many probes, reserved bytes.

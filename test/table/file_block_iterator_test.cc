@@ -192,7 +192,7 @@ TEST(FileBlockIteratorTest, SurvivesEveryCutAndEveryChangedByte) {
   }
 }
 
-TEST(FileBlockIteratorTest, NamesWhatItCannotRead) {
+TEST(FileBlockIteratorTest, NamesUnreadableFiles) {
   const InternalKeyComparator comparator(BytewiseComparator());
   std::string body = Body({{Key("a", 1), "v"}}, 16);
   body[4] = static_cast<char>(ValueType::kMerge);  // After lengths and "a".

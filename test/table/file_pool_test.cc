@@ -147,7 +147,7 @@ TEST_F(FilePoolTest, ReadsMoreFilesThanItOpens) {
   EXPECT_EQ(pool_->open_files(), 0u);
 }
 
-TEST_F(FilePoolTest, KeepsOpenWhatIsReadOften) {
+TEST_F(FilePoolTest, KeepsOftenReadFilesOpen) {
   OpenFiles(20, 4);
   Read(0);
   int opens_of_first = 0;
@@ -254,7 +254,7 @@ TEST_F(FilePoolTest, ErrorsOfALaterOpeningAreTheReads) {
   EXPECT_EQ(Read(0), PathOf(0));
 }
 
-TEST_F(FilePoolTest, ThreadsReadWhatTheyAskFor) {
+TEST_F(FilePoolTest, ThreadsReadTheRequestedBytes) {
   const uint64_t seed = test::TestSeed();
   constexpr int kFiles = 40;
   for (const int bound : {1, 3, 16}) {

@@ -44,7 +44,7 @@ TEST(InternalKeyTest, SortsNewestFirst) {
   }
 }
 
-TEST(InternalKeyTest, LookupKeyStandsBeforeWhatItMaySee) {
+TEST(InternalKeyTest, LookupKeySortsBeforeVisibleVersions) {
   const InternalKeyComparator comparator(BytewiseComparator());
   // Short keys lie inside the object, long ones outside.
   for (const size_t size : {0, 1, 112, 113, 5000}) {

@@ -64,7 +64,7 @@ TEST(PropertiesTest, RoundTrips) {
   EXPECT_EQ(q.other, p.other);
 }
 
-TEST(PropertiesTest, SaysWhereTheGlobalSequenceLies) {
+TEST(PropertiesTest, ReportsTheOffsetOfTheGlobalSequence) {
   TableProperties p = MakeProperties();
   p.external_version = 2;
   p.has_global_sequence = true;
@@ -80,7 +80,7 @@ TEST(PropertiesTest, SaysWhereTheGlobalSequenceLies) {
             p.global_sequence);
 }
 
-TEST(PropertiesTest, KeepsDefaultsOfWhatIsMissing) {
+TEST(PropertiesTest, KeepsDefaultsOfMissingFields) {
   TableProperties p;
   ASSERT_TRUE(DecodeProperties(MakeBlock({}), "f", &p).ok());
   EXPECT_FALSE(p.index_key_is_user_key);

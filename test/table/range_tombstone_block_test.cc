@@ -192,7 +192,7 @@ TEST_F(RangeTombstoneBlockTest, RefusesATableThatHasLostIt) {
   builder_->Add(Value("b", 3), "b3");
   builder_->AddRangeTombstone("a", "c", 7);
   std::string bytes = Finish();
-  // The metaindex is checked too: rename the block and mend the checksum.
+  // The metaindex is checked too: rename the block and fix the checksum.
   const TableBytes parts(bytes);
   const BlockHandle metaindex = parts.footer().metaindex;
   const size_t at = bytes.find("range_del", metaindex.offset);

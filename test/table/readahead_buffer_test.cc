@@ -75,7 +75,7 @@ TEST_F(ReadaheadBufferTest, FixedSizeReadsAheadAtOnce) {
   EXPECT_EQ(log_.reads.load(), 4);
 }
 
-TEST_F(ReadaheadBufferTest, ServesWhatItWasFilledWith) {
+TEST_F(ReadaheadBufferTest, ServesFilledBytes) {
   ReadaheadBuffer buffer(&file_, bytes_.size(), 0);
   ASSERT_TRUE(buffer.Fill(1000, 500).ok());
   EXPECT_TRUE(Serves(&buffer, 1000, 500));

@@ -230,7 +230,7 @@ TEST(TableBuilderTest, WritesEmptyAndHugeKeysAndValues) {
   }
 }
 
-TEST(TableBuilderTest, BoundsWhatTheKeysOfABlockTakeInFull) {
+TEST(TableBuilderTest, BoundsTheFullSizeOfABlocksKeys) {
   TableBuilderOptions options = Options();
   options.block_size = 16 << 20;
   options.block_restart_interval = 1024;
@@ -432,7 +432,7 @@ TEST(TableBuilderTest, RecordsWhereItComesFrom) {
   EXPECT_EQ(p.column_family_name, "default");
 }
 
-TEST(TableBuilderTest, RefusesWhatWouldBreakATable) {
+TEST(TableBuilderTest, RefusesEntriesThatWouldBreakATable) {
   const auto add_after_b = [](const Slice& key) {
     StringFile file;
     TableBuilder builder(Options(), &file);

@@ -198,7 +198,7 @@ void CheckEntries(const Table& table, const Entries& entries) {
   }
 }
 
-TEST(TableFixturesTest, RefusesWhatItCannotRead) {
+TEST(TableFixturesTest, RefusesUnreadableTables) {
   for (const Refusal& refusal : kRefusedAtOpen) {
     std::unique_ptr<Table> table;
     EXPECT_THAT(Open(refusal.file, &table).ToString(),
@@ -323,7 +323,7 @@ void CheckContents(const std::string& fixture) {
   }
 }
 
-TEST(TableFixturesTest, TablesHoldWhatIsExpected) {
+TEST(TableFixturesTest, TablesHaveTheExpectedContents) {
   int count = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(VARVE_FIXTURES_DIR)) {

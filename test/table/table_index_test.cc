@@ -138,7 +138,7 @@ TEST(TableIndexTest, TakesAnyTypeInSeparators) {
   EXPECT_EQ(index.Find(Target("u", 1)), 0u);
 }
 
-TEST(TableIndexTest, RefusesWhatItCannotRead) {
+TEST(TableIndexTest, RefusesUnreadableTables) {
   const auto refusal = [](const Form& form, const std::string& body) {
     TableIndex index;
     return Decode(form, body, &index).ToString();

@@ -455,7 +455,7 @@ TEST(TableTest, ErrorsStopIterators) {
   EXPECT_TRUE(table->VerifyChecksum().IsIOError());
 }
 
-TEST(TableTest, ChecksumsAreComparedUnlessToldOtherwise) {
+TEST(TableTest, ChecksumsAreComparedUnlessDisabled) {
   TableBuilderOptions options;
   options.compression = CompressionType::kNone;
   const std::string value(100, 'v');

@@ -100,7 +100,7 @@ TEST_F(DbBenchTest, KeepsAnExistingDatabase) {
       << result.Summary();
 }
 
-TEST_F(DbBenchTest, FillsOfOtherSizesSayWhatTheyWrote) {
+TEST_F(DbBenchTest, FillsOfOtherSizesReportTheirBytes) {
   // 3 batches, the last a short one; values of their own; empty values.
   const ToolResult result =
       RunBench({"--num=2500", "--value_size=0", "--histogram", "fillbatch",

@@ -20,7 +20,7 @@ using Outcome = test::CommandOutcome;
 
 class VarveCommandsTest : public test::VarveCommandTest {};
 
-TEST_F(VarveCommandsTest, GetsWhatWasPut) {
+TEST_F(VarveCommandsTest, GetsPutValues) {
   Put("0x61", "0x62");
   EXPECT_EQ(RunHere({"get", "a"}).out, "b\n");
   EXPECT_EQ(RunHere({"--hex", "get", "0x61"}).out, "0x62\n");
@@ -36,7 +36,7 @@ TEST_F(VarveCommandsTest, IgnoresCaseWhereTheDatabaseDoes) {
   EXPECT_NE(outcome.error.find("case-insensitive"), std::string::npos);
 }
 
-TEST_F(VarveCommandsTest, DoesNotGetWhatWasDeleted) {
+TEST_F(VarveCommandsTest, DoesNotGetDeletedKeys) {
   Put("0x61", "0x62");
   EXPECT_EQ(RunHere({"delete", "a"}).out, "OK\n");
   const Outcome outcome = RunHere({"get", "a"});
@@ -71,7 +71,7 @@ TEST_F(VarveCommandsTest, ScansFromInclusiveToExclusive) {
   EXPECT_EQ(RunHere({"scan", "--from=d", "--to=b"}).out, "");
 }
 
-TEST_F(VarveCommandsTest, TakesDashesAsKeyBehindTwoDashes) {
+TEST_F(VarveCommandsTest, TakesDashesAsKeyAfterTwoDashes) {
   ASSERT_EQ(RunHere({"put", "--create_if_missing", "--", "--hex", "1"}).out,
             "OK\n");
   EXPECT_EQ(RunHere({"scan"}).out, "--hex : 1\n");
@@ -100,7 +100,7 @@ TEST_F(VarveCommandsTest, FailsWithoutDatabase) {
             std::string::npos);
 }
 
-TEST_F(VarveCommandsTest, SaysWhatToDoWhenItIsInUse) {
+TEST_F(VarveCommandsTest, AdvisesIfTheDatabaseIsInUse) {
   Put("0x61", "0x62");
   std::unique_ptr<DB> db;
   ASSERT_TRUE(DB::Open(Options(), Db(), &db).ok());

@@ -78,7 +78,7 @@ TEST(VarveHelpTest, NamesEveryCommandAndOption) {
   }
 }
 
-TEST(VarveHelpTest, RefusesHelpOnWhatIsNotThere) {
+TEST(VarveHelpTest, RefusesHelpOnUnknownCommands) {
   EXPECT_EQ(RunCommand({"help", "nosuch"}).exit_code, kExitUsage);
   EXPECT_EQ(RunCommand({"nosuch", "--help"}).exit_code, kExitUsage);
   EXPECT_TRUE(RunCommand({"--version"}).out.starts_with("varve "));

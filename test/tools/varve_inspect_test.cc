@@ -63,7 +63,7 @@ TEST_F(VarveInspectTest, ShowsTablesOfOtherEngines) {
                         "'user00000030' sequence 61\n"));
 }
 
-TEST_F(VarveInspectTest, ShowsWhatIsLeftOfADamagedTable) {
+TEST_F(VarveInspectTest, ShowsTheRestOfADamagedTable) {
   UseFixture("damaged-data-block");
   const std::string table = Db() + "/000009.sst";
   const Outcome keys = RunCommand({"dump-sst", "--keys", table});
@@ -107,7 +107,7 @@ TEST_F(VarveInspectTest, ShowsAManifest) {
               HasSubstr("0x757365723030303030303030 .. 0x"));
 }
 
-TEST_F(VarveInspectTest, ShowsWhatIsLeftOfADamagedManifest) {
+TEST_F(VarveInspectTest, ShowsTheRestOfADamagedManifest) {
   UseFixture("damaged-manifest-bitflip-tail");
   const Outcome flipped = RunHere({"dump-manifest"});
   EXPECT_EQ(flipped.exit_code, kExitFailure);
@@ -138,7 +138,7 @@ TEST_F(VarveInspectTest, ShowsALog) {
               HasSubstr("  delete range '"));
 }
 
-TEST_F(VarveInspectTest, ShowsWhatIsLeftOfADamagedLog) {
+TEST_F(VarveInspectTest, ShowsTheRestOfADamagedLog) {
   const std::string log = Db() + "/000010.log";
   UseFixture("damaged-wal-truncated-tail");
   const Outcome torn = RunCommand({"dump-wal", log});
@@ -179,7 +179,7 @@ TEST_F(VarveInspectTest, FindsNoDamageWhereThereIsNone) {
   }
 }
 
-TEST_F(VarveInspectTest, NamesWhatIsDamaged) {
+TEST_F(VarveInspectTest, NamesDamagedFiles) {
   const std::map<std::string, std::string> damaged = {
       {"damaged-current-empty", "CURRENT"},
       {"damaged-current-garbage", "CURRENT"},
@@ -324,7 +324,7 @@ TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
   EXPECT_TRUE(Succeed({"check"}).ends_with("no damage\n"));
 }
 
-TEST_F(VarveInspectTest, TellsWhatVarveDoesNotHaveFromDamage) {
+TEST_F(VarveInspectTest, DistinguishesMissingFeaturesFromDamage) {
   for (const char* name : {"refuse-merge-sst", "refuse-merge-wal",
                            "refuse-plain-table", "refuse-blob-files"}) {
     UseFixture(name);

@@ -16,7 +16,7 @@ using Outcome = test::CommandOutcome;
 
 class VarveMaintenanceTest : public test::VarveCommandTest {};
 
-TEST_F(VarveMaintenanceTest, RepairsWhatIsDamaged) {
+TEST_F(VarveMaintenanceTest, RepairsDamagedDatabases) {
   for (const char* name : {"damaged-current-missing",
                            "damaged-manifest-missing", "damaged-manifest-empty",
                            "damaged-data-block", "damaged-sst-truncated"}) {

@@ -144,7 +144,7 @@ TEST_F(VarveTraceTest, BrowserDrawsEachSpan) {
   EXPECT_NE(dom.find("left: 65.57"), std::string::npos) << dom;
 }
 
-TEST_F(VarveTraceTest, TakesWhatOtherProgramsAdd) {
+TEST_F(VarveTraceTest, AcceptsFieldsOfOtherPrograms) {
   std::vector<TraceSpan> spans;
   ASSERT_TRUE(Ok(ParseChromeTrace(
       R"({ "x" : [1, -2.5e3, {"a": null}, true, "\u00e9\"" ],
@@ -166,7 +166,7 @@ TEST_F(VarveTraceTest, ControlCharactersOfNamesAreNotPrinted) {
   EXPECT_NE(text.find("red \\x1B[31m"), std::string::npos) << text;
 }
 
-TEST_F(VarveTraceTest, RefusesWhatIsNoTrace) {
+TEST_F(VarveTraceTest, RefusesFilesThatAreNoTrace) {
   std::vector<TraceSpan> spans;
   for (size_t size = 0; size + 3 < text_.size(); ++size) {
     ASSERT_FALSE(ParseChromeTrace(Slice(text_.data(), size), &spans).ok());

@@ -8,7 +8,7 @@
 namespace varve {
 namespace {
 
-TEST(WorkloadPathCountsTest, NamesWhatDidNotMove) {
+TEST(WorkloadPathCountsTest, NamesCountersThatDidNotMove) {
   const Slice before = "a=x 1\nb=y 2\nbc=y 3\n";
   const Slice after = "a=x 2\nb=y 2\nbc=y 4\n";
   EXPECT_EQ(IdleAblations("a=x", before, after), "");
@@ -18,7 +18,7 @@ TEST(WorkloadPathCountsTest, NamesWhatDidNotMove) {
   EXPECT_EQ(IdleAblations("", before, after), "");
 }
 
-TEST(WorkloadPathCountsTest, NamesWhatIsNotThere) {
+TEST(WorkloadPathCountsTest, NamesMissingCounts) {
   EXPECT_EQ(IdleAblations("a=z,a", "a=x 1\n", "a=x 2"), "a=z,a");
   EXPECT_EQ(IdleAblations("a=x", "", ""), "a=x");
 }

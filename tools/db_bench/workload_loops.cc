@@ -334,19 +334,19 @@ std::vector<std::string> CatalogNames() {
 }
 
 void CatalogLookupLoop(LoopContext* context, LoopThread* thread) {
-  // Each as oren, Oren and oRen.
-  std::vector<std::string> spellings;
+  // Each name in three cases: oren, Oren and oRen.
+  std::vector<std::string> names;
   for (const std::string& name : CatalogNames()) {
-    spellings.push_back(name);
+    names.push_back(name);
     for (const size_t upper : {0, 1}) {
-      spellings.push_back(name);
-      spellings.back()[upper] ^= 0x20;
+      names.push_back(name);
+      names.back()[upper] ^= 0x20;
     }
   }
   EngineSession* const session = thread->session.get();
   uint64_t found = 0;
   Repeat(context, thread, [&]() -> uint64_t {
-    const Slice name = spellings[thread->random.Uniform(spellings.size())];
+    const Slice name = names[thread->random.Uniform(names.size())];
     const Lookup lookup = session->FindDatabase(name);
     if (lookup == Lookup::kError) {
       thread->status = session->error();

@@ -50,7 +50,7 @@ def add_flags(parser, name):
 
 
 def say(text):
-    """Progress, for whoever waits."""
+    """Prints progress."""
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
@@ -242,7 +242,7 @@ class Lab:
              for form in shares}, "percent of all samples")
 
     def finish(self):
-        """What was run, for whoever wants to do it again."""
+        """Returns the commands that were run, so that they can be repeated."""
         minutes = (time.monotonic() - self.begin) / 60
         self.report.code("\n".join(self.commands),
                          folded=f"The {len(self.commands)} commands of this "

@@ -47,9 +47,10 @@ static inline answer call_get(varve_t* db, const varve_readoptions_t* options,
   return a;
 }
 
-// Each key is its length in 4 bytes, then its bytes. Each value likewise, with
-// the length 0xffffffff for one that is not there. a.count: keys answered; if
-// not all are, a.size is for how large a buffer to come again at least.
+// Each key is its length in 4 bytes, then its bytes. Each value is in the same
+// form, with the length 0xffffffff for one that is not there. a.count: keys
+// answered; if not all are, a.size is for how large a buffer to come again at
+// least.
 static inline answer call_get_many(varve_t* db, const char* keys,
                                    size_t keys_size, char* buffer,
                                    size_t buffer_size) {

@@ -25,8 +25,8 @@
 // accepts more. A retried sync succeeds, and loses the bytes in the crash, as
 // with kernels.
 //
-// Paths are compared by their spelling; repeated slashes and "." are removed,
-// ".." and symbolic links are not understood.
+// Paths are compared as strings. Repeated slashes and "." are removed. ".." and
+// symbolic links are not supported.
 //
 // Thread-safety: thread-safe; files as in varve/env.h. CrashAndReset must not
 // run at the same time as other calls.

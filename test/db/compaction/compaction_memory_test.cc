@@ -110,7 +110,7 @@ class CompactionMemoryTest : public ::testing::Test {
   std::string level0_;
 };
 
-TEST_F(CompactionMemoryTest, ManyInputsShareWhatIsReadAhead) {
+TEST_F(CompactionMemoryTest, ManyInputsShareTheReadahead) {
   constexpr int kTables = 40;
   Compact(kTables, 8);
   const auto reads = env_.reads();
@@ -120,7 +120,7 @@ TEST_F(CompactionMemoryTest, ManyInputsShareWhatIsReadAhead) {
   for (const auto& [path, read] : reads) EXPECT_LE(read.count, 4) << path;
 }
 
-TEST_F(CompactionMemoryTest, PartsShareWhatIsReadAhead) {
+TEST_F(CompactionMemoryTest, PartsShareTheReadahead) {
   options_.max_subcompactions = 4;
   options_.target_file_size_base = 2 << 20;
   constexpr int kTables = 30;

@@ -76,7 +76,7 @@ TEST_F(DbCompactionTest, LevelZeroIsCompactedAtItsTrigger) {
 }
 
 // Data in the last level that a snapshot kept is not moved on from there.
-TEST_F(DbCompactionTest, WhatSnapshotsKeptGoesAfterThem) {
+TEST_F(DbCompactionTest, VersionsKeptForSnapshotsGoAfterThem) {
   enum Kind { kOverwritten, kDeleted, kRangeDeleted };
   for (const Kind kind : {kOverwritten, kDeleted, kRangeDeleted}) {
     SCOPED_TRACE(kind);
@@ -258,7 +258,7 @@ TEST_F(DbCompactionTest, RangeCompactionIncludesTheMemtable) {
 
 // A range compaction flushes memtables that overlap the range: by a key at
 // either end, or by a range deletion that ends or begins there.
-TEST_F(DbCompactionTest, RangeCompactionFlushesWhatIsOfTheRange) {
+TEST_F(DbCompactionTest, RangeCompactionFlushesOverlappingMemTables) {
   options_.disable_auto_compactions = true;
   const Slice begin("d"), end("m");
   const auto flushes = [&](const Slice* from, const Slice* to) {
@@ -312,7 +312,7 @@ TEST_F(DbCompactionTest, RangeCompactionFlushesWhatIsOfTheRange) {
   }
 }
 
-TEST_F(DbCompactionTest, IteratorKeepsItsFilesUntilItIsGone) {
+TEST_F(DbCompactionTest, IteratorKeepsItsFilesUntilItIsDestroyed) {
   Open();
   for (int i = 0; i < 3000; i++) Put(Key(i), std::string(100, 'x'));
   Flush();

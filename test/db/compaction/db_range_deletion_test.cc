@@ -112,7 +112,7 @@ TEST_F(DbRangeDeletionTest, OrderIsTheComparators) {
   expect();
 }
 
-TEST_F(DbRangeDeletionTest, SnapshotsSeeWhatWasBefore) {
+TEST_F(DbRangeDeletionTest, SnapshotsSeeEarlierUpdates) {
   Open();
   Fill(0, 4, "v");
   const Snapshot* before = db_->GetSnapshot();

@@ -170,7 +170,7 @@ TEST_F(DbReclaimTest, IsEstimatedInRecovery) {
   EXPECT_EQ(Tables(), 0u);
 }
 
-TEST_F(DbReclaimTest, SnapshotsKeepWhatTheySee) {
+TEST_F(DbReclaimTest, SnapshotsKeepTheirVersions) {
   Fill();
   const Snapshot* const before = db_->GetSnapshot();
   DeleteRange(0, kCount);
@@ -353,7 +353,7 @@ TEST_F(DbReclaimTest, RangesOfOneKeyEach) {
   EXPECT_EQ(CountEntries(), 0);
 }
 
-TEST_F(DbReclaimTest, PartsAreCutOfWhatIsRead) {
+TEST_F(DbReclaimTest, PartsAreCutFromTheDataRead) {
   options_.max_subcompactions = 4;
   options_.target_file_size_base = 16 << 10;
   options_.paranoid_checks = false;  // Which opens all tables.
@@ -368,7 +368,7 @@ TEST_F(DbReclaimTest, PartsAreCutOfWhatIsRead) {
             10u);
 }
 
-TEST_F(DbReclaimTest, WaitForCompactSeesThatASnapshotIsGone) {
+TEST_F(DbReclaimTest, WaitForCompactSeesThatASnapshotIsReleased) {
   // Holds the purge that WaitForCompact waits for.
   class HoldsDeletions : public EventListener {
    public:

@@ -541,7 +541,7 @@ TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
 
 // After a cancel, Close also flushes memtables that wait: with an empty one
 // after them, one in use, and no space for another.
-TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
+TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitAfterACancel) {
   options_.max_write_buffer_number = 3;
   WriteOptions unlogged;
   unlogged.disable_wal = true;
@@ -574,7 +574,7 @@ TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitBehindACancel) {
   }
 }
 
-TEST_F(DbBackgroundTest, BehindACancelNothingIsSaidToBeDone) {
+TEST_F(DbBackgroundTest, AfterACancelNothingIsReportedAsDone) {
   options_.level0_file_num_compaction_trigger = 2;
   options_.disable_auto_compactions = true;
   Open();
@@ -598,7 +598,7 @@ TEST_F(DbBackgroundTest, BehindACancelNothingIsSaidToBeDone) {
   EXPECT_EQ(Get("b"), "3");
 }
 
-TEST_F(DbBackgroundTest, WaitForCompactWaitsForWhatRunsBehindACancel) {
+TEST_F(DbBackgroundTest, WaitForCompactWaitsForRunningJobsAfterACancel) {
   NoThreadsEnv env(false);
   options_.env = &env;
   Open();

@@ -42,7 +42,7 @@ class DbBasicTest : public DbTestBase {
   }
 };
 
-TEST_F(DbBasicTest, GetsWhatWasPut) {
+TEST_F(DbBasicTest, GetsPutValues) {
   Put("a", "1");
   Put("b", "2");
   AtEachStation([&] {
@@ -160,7 +160,7 @@ TEST_F(DbBasicTest, GetClearsTheValueWhenNothingIsFound) {
   EXPECT_EQ(pinned.size(), 0u);
 }
 
-TEST_F(DbBasicTest, PinnedValueOutlivesWhatItCameFrom) {
+TEST_F(DbBasicTest, PinnedValueOutlivesItsSource) {
   const std::string value(3000, 'v');
   Put("a", value);
   Put("b", "other");
@@ -175,7 +175,7 @@ TEST_F(DbBasicTest, PinnedValueOutlivesWhatItCameFrom) {
   EXPECT_EQ(pinned.ToString(), "other");
 }
 
-TEST(PinnableSliceTest, MovesWhatIsLeftOfIt) {
+TEST(PinnableSliceTest, MovesItsRemainingBytes) {
   static std::string pinned = "HEADERpayload";
   const std::string longer(100, 'x');
   for (const bool is_pinned : {false, true}) {
@@ -199,7 +199,7 @@ TEST(PinnableSliceTest, MovesWhatIsLeftOfIt) {
   }
 }
 
-TEST(PinnableSliceTest, CopiesWhatItHas) {
+TEST(PinnableSliceTest, CopiesItsContents) {
   std::string pinned = "HEADERpayload";
   PinnableSlice slice;
   slice.PinSlice(
@@ -346,7 +346,7 @@ TEST_F(DbBasicTest, BatchThatWasMovedFromIsEmpty) {
   EXPECT_EQ(other.Count(), 2u);
 }
 
-TEST_F(DbBasicTest, SingleDeleteRemovesWhatWasPutOnce) {
+TEST_F(DbBasicTest, SingleDeleteRemovesAKeyPutOnce) {
   Put("a", "1");
   Put("b", "1");
   Put("c", "1");

@@ -145,7 +145,7 @@ TEST_F(DbClockTest, SlowedWritersAreSlowedByTheRateAlone) {
   env_.LetGo();
 }
 
-TEST_F(DbClockTest, StoppedWritersReportWhatTheyWaited) {
+TEST_F(DbClockTest, StoppedWritersReportTheirWait) {
   options_.max_write_buffer_number = 2;
   Open();
   const std::string value(4000, 'v');

@@ -103,7 +103,7 @@ TEST_F(DbDescriptorsTest, AHigherLimitIsUsedBeforeLong) {
   EXPECT_GE(own.Take(12), 12u);
 }
 
-TEST_F(DbDescriptorsTest, SeveralDatabasesShareWhatThereIs) {
+TEST_F(DbDescriptorsTest, SeveralDatabasesShareTheDescriptors) {
   Fill();
   for (const char* copy : {"copy1", "copy2", "copy3"}) {
     ASSERT_TRUE(Ok(db_->CreateCheckpoint(dir_.Sub(copy))));
@@ -180,7 +180,7 @@ TEST_F(DbDescriptorsTest, WritesGoOnOnceThereAreDescriptors) {
 }
 
 // As above, where the log was switched before descriptors ran out.
-TEST_F(DbDescriptorsTest, AFailedFlushIsForgiven) {
+TEST_F(DbDescriptorsTest, AFailedFlushIsCleared) {
   Open();
   DescriptorLimit limit(40);
   OwnDescriptors own;

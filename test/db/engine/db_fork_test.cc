@@ -133,7 +133,7 @@ TEST_F(DbForkTest, ExitOfAChildDestroysGlobalDatabases) {
   ExpectFilled(100, "b");
 }
 
-TEST_F(DbForkTest, ChildIsRefusedWhatItsParentHas) {
+TEST_F(DbForkTest, ChildIsRefusedItsParentsDatabase) {
   Open();
   Fill(db_.get(), 100, "a");
   const auto before = ReadDirectory(path_);

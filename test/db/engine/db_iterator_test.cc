@@ -80,7 +80,7 @@ TEST_F(DbIteratorTest, MergesAllPlacesInBothDirections) {
   EXPECT_EQ(At(*it), "end");
 }
 
-TEST_F(DbIteratorTest, SeeksSkipWhatIsDeleted) {
+TEST_F(DbIteratorTest, SeeksSkipDeletedKeys) {
   FillAllPlaces();
   auto it = db_->NewIterator({});
   it->Seek("c");
@@ -328,7 +328,7 @@ TEST_F(DbIteratorTest, RandomWalkFollowsTheModel) {
   }
 }
 
-TEST_F(DbIteratorTest, OptionsOfReadingDoNotChangeWhatIsRead) {
+TEST_F(DbIteratorTest, ReadOptionsDoNotChangeResults) {
   Entries expected;
   for (int i = 0; i < 5000; i++) {
     expected[Key(i)] = std::string(50, static_cast<char>('a' + i % 26));

@@ -299,7 +299,7 @@ TEST_F(DbLifecycleTest, IsNotOpenedWithoutTheLockWhileItIsMade) {
   db_.reset();  // It must not outlive the Env.
 }
 
-TEST_F(DbLifecycleTest, OpensWhatWasCopiedWithoutItsLock) {
+TEST_F(DbLifecycleTest, OpensACopyWithoutItsLock) {
   MakeDatabase(10);
   std::filesystem::remove(path_ + "/LOCK");
   options_.create_if_missing = false;
@@ -308,7 +308,7 @@ TEST_F(DbLifecycleTest, OpensWhatWasCopiedWithoutItsLock) {
   EXPECT_TRUE(DestroyDB(path_, options_).IsBusy());
 }
 
-TEST_F(DbLifecycleTest, DestroyRemovesWhatIsMadeBeforeItHasTheLock) {
+TEST_F(DbLifecycleTest, DestroyRemovesFilesCreatedBeforeItHasTheLock) {
   MakeDatabase(10);
   ActsBetweenEnv env;
   env.before_lock = [&, options = options_] {

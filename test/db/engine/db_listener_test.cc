@@ -371,7 +371,7 @@ TEST_F(DbListenerTest, IsCalledWithNoLockHeld) {
   EXPECT_FALSE(recorder_->Notes("compaction ends").empty());
 }
 
-TEST_F(DbListenerTest, HasBeenToldAllWhenCloseReturns) {
+TEST_F(DbListenerTest, HasReceivedAllCallsWhenCloseReturns) {
   for (int round = 0; round < 5; round++) {
     recorder_->Clear();
     Open();

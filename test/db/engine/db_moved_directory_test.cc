@@ -102,7 +102,7 @@ TEST_F(DbMovedDirectoryTest, TablesAreFoundWhereTheyWereMovedTo) {
   EXPECT_TRUE(Ok(db_->VerifyChecksum()));
 }
 
-TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsToldBySyncAndClose) {
+TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsReportedBySyncAndClose) {
   Open();
   Work(db_.get(), "one");
   fs::remove_all(path_);
@@ -114,7 +114,7 @@ TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsToldBySyncAndClose) {
   EXPECT_FALSE(fs::exists(path_));
 }
 
-TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsToldByTheNextLog) {
+TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsReportedByTheNextLog) {
   Open();
   Put("a", "1");
   fs::remove_all(path_);

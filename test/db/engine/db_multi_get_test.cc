@@ -103,7 +103,7 @@ class DbMultiGetTest : public ::testing::Test {
 };
 
 // A call of any length keeps no more of what leaves the cache than a short one.
-TEST_F(DbMultiGetTest, ALongCallDoesNotKeepWhatIsEvicted) {
+TEST_F(DbMultiGetTest, ALongCallDoesNotKeepEvictedBlocks) {
   Options options = TinyOptions();
   options.block_cache = NewTestCache(64 << 10);
   Fill(options);
@@ -170,7 +170,7 @@ TEST_F(DbMultiGetTest, ThreadsReadTogetherFromFewOpenFiles) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(DbMultiGetTest, DamageIsToldToTheKeysThatItHits) {
+TEST_F(DbMultiGetTest, DamageIsReportedForAffectedKeys) {
   ASSERT_NO_FATAL_FAILURE(Fill(TinyOptions()));
   // One byte of many a block of each table.
   for (const auto& entry : std::filesystem::directory_iterator(path_)) {

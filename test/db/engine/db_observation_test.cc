@@ -194,7 +194,7 @@ TEST_F(DbObservationTest, TablesOfOldVersionsCountInTheTotal) {
             get("varve.live-sst-files-size"));
 }
 
-TEST_F(DbObservationTest, LiveDataIsWhatNoDeeperTableOverlaps) {
+TEST_F(DbObservationTest, LiveDataHasNoOverlappingDeeperTable) {
   options_.disable_auto_compactions = true;
   Open();
   EXPECT_EQ(Number("varve.estimate-live-data-size"), 0u);
@@ -220,7 +220,7 @@ TEST_F(DbObservationTest, LiveDataIsWhatNoDeeperTableOverlaps) {
   EXPECT_TRUE(live == deep + apart || live == deep + twice - apart) << live;
 }
 
-TEST_F(DbObservationTest, TheOldestSnapshotAndLogAreTold) {
+TEST_F(DbObservationTest, TheOldestSnapshotAndLogAreReported) {
   Open();
   EXPECT_EQ(Number("varve.oldest-snapshot-time"), 0u);
   const auto now = [] { return Env::Default()->NowMicros() / 1000000; };

@@ -232,7 +232,7 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
 
 // Told once, but all whose names it was about must hear of it: here a flush or
 // a compaction that was under way when a write heard of it,
-TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsToldToJobs) {
+TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsReportedToJobs) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
   options_.disable_auto_compactions = true;
@@ -263,7 +263,7 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsToldToJobs) {
 }
 
 // and here a write while a flush that heard of it clears up.
-TEST_F(DbResumeTest, FailedDirectorySyncOfAFlushIsToldToWrites) {
+TEST_F(DbResumeTest, FailedDirectorySyncOfAFlushIsReportedToWrites) {
   class HoldsARemovalEnv : public EnvWrapper {
    public:
     explicit HoldsARemovalEnv(Env* target) : EnvWrapper(target) {}
@@ -306,7 +306,7 @@ TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
 }
 
 // The sync after an unknown table is moved aside is reported to no caller.
-TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpeningIsForgiven) {
+TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpenIsCleared) {
   OpenWithTwoTables();
   if (HasFatalFailure()) return;
   ASSERT_TRUE(Ok(db_->Close()));
@@ -336,7 +336,7 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpeningIsForgiven) {
   ExpectAll(synced_);
 }
 
-TEST_F(DbResumeTest, OneOfManyDoesNotBringBackWhatAnotherHasForgiven) {
+TEST_F(DbResumeTest, OneOfManyDoesNotRestoreAClearedError) {
   Open();
   for (int round = 0; round < 100; ++round) {
     FailNextDirectorySync();
@@ -543,7 +543,7 @@ TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
   ExpectAll({"a"});
 }
 
-TEST_F(DbResumeTest, CloseSaysWhatItCouldNotSave) {
+TEST_F(DbResumeTest, CloseReportsUnsavedUpdates) {
   Open();
   WriteOptions without_log;
   without_log.disable_wal = true;
@@ -639,7 +639,7 @@ class FullDeviceTest : public ::testing::TestWithParam<bool> {
   const bool mounted_;  // Not everybody may.
 };
 
-TEST_P(FullDeviceTest, KeepsWhatWasAcknowledgedAndGoesOn) {
+TEST_P(FullDeviceTest, KeepsAcknowledgedWritesAndContinues) {
   if (!mounted_) return;  // Injected errors above are the same for the DB.
   Options options = TinyOptions();
   options.use_mmap_writes = GetParam();

@@ -180,7 +180,7 @@ TEST_P(DbSpaceTest, DeletionsAreTakenBesideRefusedWrites) {
   }
 }
 
-TEST_P(DbSpaceTest, SnapshotsKeepWhatTheySee) {
+TEST_P(DbSpaceTest, SnapshotsKeepTheirVersions) {
   Open();
   Fill(true);
   const Snapshot* const snapshot = db_->GetSnapshot();

@@ -52,7 +52,7 @@ class DbStatisticsTest : public DbTestBase {
 
 // ---- Tickers ----------------------------------------------------------------
 
-TEST_F(DbStatisticsTest, CountsWhatGetsMeet) {
+TEST_F(DbStatisticsTest, CountsTheStepsOfGets) {
   FillCached(100);
   for (int i = 0; i < 100; i++) EXPECT_EQ(Get(Key(i)), "value");
   EXPECT_EQ(Count(Ticker::kNumberKeysRead), 100u);
@@ -191,7 +191,7 @@ TEST_F(DbStatisticsTest, CountsEntriesPassedOver) {
   db_->ReleaseSnapshot(snapshot);
 }
 
-TEST_F(DbStatisticsTest, CountsWritesAndWhatBecomesOfThem) {
+TEST_F(DbStatisticsTest, CountsWritesAndTheirOutcomes) {
   options_.compression = CompressionType::kSnappy;
   Open();
   const auto statistics = options_.statistics;

@@ -169,7 +169,7 @@ TEST_F(IteratorReuseTest, DatabasesDoNotMixUp) {
   }
 }
 
-TEST_F(IteratorReuseTest, WhatIsKeptHoldsNothing) {
+TEST_F(IteratorReuseTest, KeptMemoryReferencesNothing) {
   options_.disable_auto_compactions = true;
   options_.block_cache = NewTestCache(8 << 20);
   Open();

@@ -102,7 +102,7 @@ class StackableDbTest : public DbTestBase {
   }
 };
 
-TEST_F(StackableDbTest, ForwardsWhatIsNotOverridden) {
+TEST_F(StackableDbTest, ForwardsCallsThatAreNotOverridden) {
   StackableDB db(std::move(db_));
   ASSERT_TRUE(Ok(db.Put({}, "a", "1")));
   ASSERT_TRUE(Ok(db.Put({}, "b", "2")));

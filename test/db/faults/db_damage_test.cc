@@ -126,7 +126,7 @@ TEST_P(FixtureDamagedTest, IsNotTakenForAMissingDatabase) {
   ExpectOutcome(false);
 }
 
-TEST_P(FixtureDamagedTest, RepairSavesWhatTheDamageLeft) {
+TEST_P(FixtureDamagedTest, RepairSavesUndamagedData) {
   CopyFixture(GetParam());
   ASSERT_TRUE(Ok(RepairDB(path_, options_)));
   // The healthy database, with which all copies began.
@@ -290,7 +290,7 @@ TEST_F(DbDamageTest, StrictRecoveryRefusesDamagedLogs) {
   EXPECT_TRUE(HasEntries(db_.get(), ReadExpected()));
 }
 
-TEST_F(DbDamageTest, ForeignLogBehindADamagedOneIsNotUsed) {
+TEST_F(DbDamageTest, ForeignLogAfterADamagedOneIsNotUsed) {
   // RocksDB's logs say nothing of the one before them; only sequence numbers
   // tell that something is missing.
   for (const size_t offset : {10, 2000, 5000}) {

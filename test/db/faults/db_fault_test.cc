@@ -243,7 +243,7 @@ TEST_F(DbFaultTest, AfterEachSyncThatFailedInMakingItMakingItAgainIsSafe) {
 // Syncs inside a directory are worthless if the directory's own name may be
 // lost. If a creation failed or was killed there, the next open syncs the
 // parent.
-TEST_F(DbFaultTest, TheNameOfANewDirectoryIsMadeSafeByWhoeverComesNext) {
+TEST_F(DbFaultTest, TheNameOfANewDirectoryIsSyncedByTheNextOpen) {
   faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(),
                      kSyncDirectoryOperation);
   EXPECT_TRUE(TryOpen().IsIOError());
@@ -259,7 +259,7 @@ TEST_F(DbFaultTest, TheNameOfANewDirectoryIsMadeSafeByWhoeverComesNext) {
   ASSERT_TRUE(Ok(TryOpen()));
 }
 
-TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsTold) {
+TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsReported) {
   ASSERT_TRUE(Ok(TryOpen()));
   ASSERT_TRUE(Ok(Put("a", "1", false)));
   faulty_->SetPathFilter(".sst");
@@ -289,7 +289,7 @@ TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsTold) {
   ASSERT_TRUE(Ok(Put("b", "2", false)));
 }
 
-TEST_F(DbFaultTest, WritersWaitingForAFailedFlushAreTold) {
+TEST_F(DbFaultTest, WritersWaitingForAFailedFlushFail) {
   ASSERT_TRUE(Ok(TryOpen()));
   faulty_->SetPathFilter(".sst");
   FailureOptions all;
@@ -318,7 +318,7 @@ TEST_F(DbFaultTest, FailedSyncOfTheLogIsNotRetriedOnTheSameFile) {
     for (int i = 0; i < 5; i++) {
       Put(Key(i), "later", true).IgnoreError();  // Noted if acknowledged.
     }
-    if (with_flush) db_->Flush({}).IgnoreError();  // Likewise.
+    if (with_flush) db_->Flush({}).IgnoreError();  // The result is not needed.
     CrashOptions crash;
     crash.lose_everything_unsynced = true;
     CutPowerAndOpen(crash);
@@ -552,7 +552,7 @@ class DbLostAppendsTest : public ::testing::Test {
       EXPECT_EQ(value, "value of " + Key(i));
     }
   }
-  void ExpectTold(const Status& status) {
+  void ExpectReported(const Status& status) {
     EXPECT_TRUE(status.IsCorruption()) << status.ToString();
     EXPECT_NE(status.ToString().find(".sst"), std::string::npos)
         << status.ToString();
@@ -568,7 +568,7 @@ class DbLostAppendsTest : public ::testing::Test {
 };
 
 // The log is what the entries are read from then.
-TEST_F(DbLostAppendsTest, AFlushThatIsNotInItsFileIsTold) {
+TEST_F(DbLostAppendsTest, AFlushThatIsNotInItsFileIsReported) {
   for (const int kept : {0, 1}) {
     SCOPED_TRACE(kept);
     db_.reset();
@@ -577,7 +577,7 @@ TEST_F(DbLostAppendsTest, AFlushThatIsNotInItsFileIsTold) {
     ASSERT_NO_FATAL_FAILURE(Open());
     Put(0, 10);
     losing_.kept_appends = kept;
-    ExpectTold(db_->Flush({}));
+    ExpectReported(db_->Flush({}));
     ExpectAll(10);
     losing_.kept_appends = LosesAppendsEnv::kAll;
     if (kept == 0) {
@@ -593,7 +593,7 @@ TEST_F(DbLostAppendsTest, AFlushThatIsNotInItsFileIsTold) {
   }
 }
 
-TEST_F(DbLostAppendsTest, ACompactionThatIsNotInItsFilesIsTold) {
+TEST_F(DbLostAppendsTest, ACompactionThatIsNotInItsFilesIsReported) {
   ASSERT_NO_FATAL_FAILURE(Open());
   for (int i = 0; i < 40; i += 10) {
     Put(i, i + 10);
@@ -603,7 +603,7 @@ TEST_F(DbLostAppendsTest, ACompactionThatIsNotInItsFilesIsTold) {
   for (int i = 0; i < 40; ++i) Put(i, i + 1);
   ASSERT_TRUE(Ok(db_->Flush({})));
   losing_.kept_appends = 1;
-  ExpectTold(db_->CompactRange({}, nullptr, nullptr));
+  ExpectReported(db_->CompactRange({}, nullptr, nullptr));
   ExpectAll(40);
   losing_.kept_appends = LosesAppendsEnv::kAll;
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -613,7 +613,7 @@ TEST_F(DbLostAppendsTest, ACompactionThatIsNotInItsFilesIsTold) {
   ExpectAll(40);
 }
 
-TEST_F(DbLostAppendsTest, WhatRepairWritesIsLookedAt) {
+TEST_F(DbLostAppendsTest, RepairChecksItsOutput) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Put(0, 10);
   db_.reset();

@@ -188,7 +188,7 @@ TEST_F(DbHostileManifestTest, NewLogsAreNewerThanAnyThatIsNamed) {
   }
 }
 
-TEST_F(DbHostileManifestTest, LastSequenceNumbersAreReadAndNotWrittenBehind) {
+TEST_F(DbHostileManifestTest, LastSequenceNumbersAreReadButNotExceeded) {
   VersionEdit edit;
   edit.SetLastSequence(kMaxSequenceNumber);
   std::string bytes;
@@ -203,7 +203,7 @@ TEST_F(DbHostileManifestTest, LastSequenceNumbersAreReadAndNotWrittenBehind) {
   EXPECT_TRUE(Ok(db->Get({}, Key(1), &value)));
 }
 
-TEST_F(DbHostileManifestTest, HolesBehindGarbageAreSearchedInBoundedTime) {
+TEST_F(DbHostileManifestTest, HolesAfterGarbageAreSearchedInBoundedTime) {
   std::string bytes = ReadWholeFile(manifest_);
   bytes += std::string("\1\2\3\4\xff\xff\1", 7);  // Longer than its block.
   WriteWholeFile(manifest_, bytes);
@@ -216,7 +216,7 @@ TEST_F(DbHostileManifestTest, HolesBehindGarbageAreSearchedInBoundedTime) {
 }
 
 // The next open accepts what this one accepted.
-TEST_F(DbHostileManifestTest, LastFileNumbersAreReadAndNotWrittenBehind) {
+TEST_F(DbHostileManifestTest, LastFileNumbersAreReadButNotExceeded) {
   CopyDirectory(path_, dir_.Sub("kept"));
   for (const uint64_t number : {kMaxFileNumber, kMaxFileNumber - 1}) {
     for (int field = 0; field < 2; field++) {
@@ -294,7 +294,7 @@ TEST_F(DbHostileClaimsTest, BlocksThatClaimToBeHugeTakeNoMemory) {
 // Batches that claim more or longer updates than they contain. Seeks that skip
 // hidden entries may lead back into such a block repeatedly. A compaction that
 // misses input entries would lose them.
-TEST_F(DbHostileClaimsTest, CompactionDoesNotLoseWhatItDoesNotFind) {
+TEST_F(DbHostileClaimsTest, CompactionDoesNotLoseEntriesItCannotFind) {
   std::string bytes = ReadWholeFile(table_);
   const testing::TableBytes table(bytes);
   ASSERT_EQ(table.properties().num_entries, 100u);

@@ -86,7 +86,7 @@ TEST_F(DbHostileTest, DroppedDatabaseTakesNothingAlongThroughALink) {
   EXPECT_EQ(Outside().size(), 1u);
 }
 
-TEST_F(DbHostileTest, DatabaseOfACatalogThatIsALinkGoesWithoutWhatItLeadsTo) {
+TEST_F(DbHostileTest, DatabaseOfACatalogThatIsALinkIsDroppedWithoutItsTarget) {
   const std::string root = dir_.Sub("catalog");
   CatalogOptions options;
   options.create_if_missing = true;

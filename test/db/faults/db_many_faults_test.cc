@@ -100,7 +100,8 @@ class Session : private ManyFaultsSession {
         db_->Flush({}).IgnoreError();  // The contents are what is checked.
         return;
       case 7:
-        db_->CompactRange({}, nullptr, nullptr).IgnoreError();  // Likewise.
+        db_->CompactRange({}, nullptr, nullptr)
+            .IgnoreError();  // The result is not needed.
         return;
       case 8:
         if (db_->SyncWAL().ok()) synced_ = writes_.size();
@@ -239,7 +240,7 @@ class Session : private ManyFaultsSession {
   std::unique_ptr<DB> db_;
   std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].
   size_t synced_ = 0;          // Acknowledged ones up to here must be.
-  size_t closed_ = 0;          // Likewise, unless power is cut.
+  size_t closed_ = 0;          // The same, unless power is cut.
 };
 
 TEST(DbManyFaultsTest, NothingSyncedIsLostWhateverFails) {

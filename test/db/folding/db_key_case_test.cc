@@ -1,11 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: in a case-insensitive database every way in folds its keys, what is no
-// text is refused everywhere and changes nothing, and the setting stays with
-// the database. Method: each call with other spellings than those that were
-// stored, from memory and from tables; a random run beside a model that holds
-// folded keys; opening with either setting, after each thing that writes a
-// MANIFEST anew.
+// Goal: in a case-insensitive database every call folds its keys, invalid text
+// is refused everywhere and changes nothing, and the setting stays with the
+// database. Method: each call with keys in another case than the stored ones,
+// from memory and from tables; a random run compared with a model that holds
+// folded keys; opening with either setting, after each operation that writes a
+// new MANIFEST.
 
 #include <gmock/gmock.h>
 
@@ -197,7 +197,7 @@ TEST_F(DbKeyCaseTest, IteratorsFoldTargetsAndBounds) {
   EXPECT_TRUE(it->status().IsInvalidArgument());
 }
 
-TEST_F(DbKeyCaseTest, WhatIsNoTextIsRefusedAndChangesNothing) {
+TEST_F(DbKeyCaseTest, InvalidTextIsRefusedAndChangesNothing) {
   Open();
   Put("k", "1");
   const uint64_t sequence = db_->GetLatestSequenceNumber();

@@ -380,7 +380,7 @@ class ActingComparator : public test::ComparatorWithoutSeparators {
   mutable int countdown = 0;
 };
 
-TEST(MemTableTest, SeekForPrevIsNotMisledByInsertsBehindTheKey) {
+TEST(MemTableTest, SeekForPrevIsNotMisledByInsertsAfterTheKey) {
   for (NewMemTableOrder* const new_order : kOrders) {
     bool acted = true;
     // Until the seek is over before the inserts would come.

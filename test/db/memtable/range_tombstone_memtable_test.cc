@@ -74,7 +74,7 @@ TEST(RangeTombstoneMemTableTest, ManyMakeFewSets) {
   }
 }
 
-TEST(RangeTombstoneMemTableTest, ReadersSeeWhatWasAddedBefore) {
+TEST(RangeTombstoneMemTableTest, ReadersSeeEarlierElements) {
   constexpr SequenceNumber kCount = 3000;
   RangeTombstoneMemTable tombstones(&kComparator);
   std::atomic<SequenceNumber> last{0};

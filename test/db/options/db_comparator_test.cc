@@ -4,7 +4,7 @@
 // which keys are the same, wherever the engine looks for one: in memtables,
 // tables, range deletions, compactions, iterators, repair. Method: random
 // operations on a database and on a std::map of the same order, a new seed each
-// run; both must give the spelling that was put last.
+// run; both must return the bytes that were put last.
 
 #include <gmock/gmock.h>
 
@@ -53,7 +53,7 @@ class DbComparatorTest : public DbTestBase {
  protected:
   DbComparatorTest() { options_.comparator = &comparator_; }
 
-  // One of 300 keys, in one of its spellings.
+  // Returns one of 300 keys, in one of its forms.
   std::string RandomKey() {
     std::string key = "key" + std::to_string(rng_.Below(300));
     for (char& c : key) {

@@ -387,7 +387,7 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
   EXPECT_EQ(options_.rate_limiter, nullptr);
 }
 
-TEST_F(DbOptionsTest, WhatIsNoValueChangesNoOption) {
+TEST_F(DbOptionsTest, InvalidValuesChangeNoOption) {
   const std::pair<const char*, const char*> all[] = {
       {"", "1"},
       {"no_such_option", "1"},

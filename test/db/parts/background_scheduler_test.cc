@@ -83,7 +83,7 @@ TEST_F(BackgroundSchedulerTest, CountsQueuedAndRunningJobs) {
   EXPECT_EQ(jobs_done_, 2);
 }
 
-TEST_F(BackgroundSchedulerTest, WhatCannotBeQueuedIsNotCounted) {
+TEST_F(BackgroundSchedulerTest, RejectedJobsAreNotCounted) {
   env_.fails = true;
   EXPECT_TRUE(Schedule(JobKind::kFlush).IsIOError());
   EXPECT_EQ(Jobs(), 0);

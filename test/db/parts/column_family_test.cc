@@ -1,9 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: memtables go from the one that is written to, to those that wait for
-// flush, to those that only readers hold, and are then given to be freed; the
-// gate for writers closes when it must. Method: a family without tables, each
-// step by hand.
+// Goal: a memtable is active, then immutable and waits for a flush, then held
+// by readers only, and is then returned to be freed. The stall state stops
+// writers when it must. Method: a family without tables, step by step.
 
 #include "db/parts/column_family.h"
 
@@ -111,7 +110,7 @@ TEST_F(ColumnFamilyTest, SeveralAreFlushedOldestFirst) {
   EXPECT_EQ(FreeObsolete(), 2u);
 }
 
-TEST_F(ColumnFamilyTest, KnowsWhatIsInMemory) {
+TEST_F(ColumnFamilyTest, KnowsKeysInMemTables) {
   Put("d");
   Switch();
   Put("m");
@@ -150,7 +149,7 @@ TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
   EXPECT_TRUE(family_.StallStateIsClear());
 }
 
-TEST_F(ColumnFamilyTest, AnErrorClosesTheGate) {
+TEST_F(ColumnFamilyTest, AnErrorStopsWriters) {
   EXPECT_TRUE(family_.StallStateIsClear());
   EXPECT_TRUE(family_.HasSpace());
   family_.UpdateStallStateLocked(true);
@@ -162,7 +161,7 @@ TEST_F(ColumnFamilyTest, AnErrorClosesTheGate) {
   EXPECT_TRUE(family_.StallStateHasError());
 }
 
-TEST_F(ColumnFamilyTest, CountsWhatIsWritten) {
+TEST_F(ColumnFamilyTest, CountsWrittenBytes) {
   EXPECT_TRUE(family_.PaceIsDue());
   family_.CountWritten(100, true);
   family_.CountWritten(10, false);

@@ -56,7 +56,7 @@ bool InChild(bool (*check)(ForkInheritance*)) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-TEST(ForkInheritanceTest, IsNobodyElsesAtFirst) {
+TEST(ForkInheritanceTest, IsNotInheritedAtFirst) {
   ForkInheritance inheritance;
   EXPECT_FALSE(inheritance.is_inherited());
   EXPECT_FALSE(inheritance.is_abandoned());
@@ -87,7 +87,7 @@ TEST(ForkInheritanceTest, IsTheChildsOnceTheParentHasEnded) {
   }));
 }
 
-TEST(ForkInheritanceTest, IsNobodysIfItWasNotWhole) {
+TEST(ForkInheritanceTest, IsNotTakenOverIfItWasNotWhole) {
   EXPECT_TRUE(InOrphan([](ForkInheritance* inheritance) {
     inheritance->Inherit(false);
     const Status error = inheritance->Error("/db");

@@ -43,7 +43,7 @@ class LeftoversTest : public ::testing::Test {
   DbDirectory place_{env_.get(), "/db"};
 };
 
-TEST_F(LeftoversTest, RemovesWhatIsNotLive) {
+TEST_F(LeftoversTest, RemovesObsoleteFiles) {
   const std::vector<std::string> kept = {
       "000004.sst",      "000006.sst", "000007.log", "000009.log",
       "CURRENT",         "IDENTITY",   "LOG",        "MANIFEST-000008",

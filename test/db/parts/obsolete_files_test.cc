@@ -68,7 +68,7 @@ class ObsoleteFilesTest : public ::testing::Test {
       &place_, &wals_, &family_, &events_, &scheduler_, nullptr, &mutex_}};
 };
 
-TEST_F(ObsoleteFilesTest, RemovesWhatWasReleased) {
+TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {
   EXPECT_FALSE(obsolete_.AnyLocked());
   wals_.ReleaseLocked(3);
   EXPECT_TRUE(obsolete_.AnyLocked());

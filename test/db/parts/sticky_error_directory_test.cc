@@ -41,7 +41,7 @@ class SharedDirectoryTest : public ::testing::Test {
       std::make_unique<ControlledDirectory>(&control_)};
 };
 
-TEST_F(SharedDirectoryTest, ReportsAFailureUntilItIsForgiven) {
+TEST_F(SharedDirectoryTest, ReportsAFailureUntilItIsCleared) {
   EXPECT_TRUE(directory_.Sync().ok());
   EXPECT_FALSE(directory_.ClearError());
   control_.fails = true;

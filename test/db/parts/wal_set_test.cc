@@ -79,7 +79,7 @@ class WalSetTest : public ::testing::Test {
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
 };
 
-TEST_F(WalSetTest, SyncsWhatIsNotSafeYet) {
+TEST_F(WalSetTest, SyncsLogsThatAreNotDurableYet) {
   ASSERT_TRUE(Ok(Append()));
   // The log, and the directory for its name.
   EXPECT_EQ(Syncs([&] { EXPECT_TRUE(Ok(Sync())); }), 2u);
@@ -91,7 +91,7 @@ TEST_F(WalSetTest, SyncsWhatIsNotSafeYet) {
   EXPECT_EQ(Syncs([&] { EXPECT_TRUE(Ok(Sync())); }), 1u);
 }
 
-TEST_F(WalSetTest, CountsWhatIsBehindTheFirstNote) {
+TEST_F(WalSetTest, CountsRecordsAfterTheFirstNote) {
   EXPECT_EQ(wals_.UpdateBytes(), 0u);
   ASSERT_TRUE(Ok(Append(100)));
   const uint64_t bytes = wals_.UpdateBytes();
@@ -119,7 +119,7 @@ TEST_F(WalSetTest, LogsAreReleasedInOrder) {
   EXPECT_TRUE(wals_.SizesFromLocked(10).empty());
 }
 
-TEST_F(WalSetTest, AFailedSyncIsToldAgain) {
+TEST_F(WalSetTest, AFailedSyncIsReportedAgain) {
   ASSERT_TRUE(Ok(Append()));
   ASSERT_TRUE(Ok(Sync()));
   env_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);

@@ -27,7 +27,7 @@ struct Totals {
   uint64_t refused = 0;
   uint64_t there_though_refused = 0;
   uint64_t cuts = 0;
-  uint64_t survivors = 0;
+  uint64_t surviving = 0;
 };
 
 // A directory that a checkpoint was asked for.
@@ -206,7 +206,7 @@ class Session : private ManyFaultsSession {
         ASSERT_FALSE(copy.made) << copy.path;
         continue;
       }
-      ++totals_->survivors;
+      ++totals_->surviving;
       ExpectHolds(copy, rng_.OneIn(2));
       ASSERT_TRUE(Ok(DestroyDB(copy.path, MemoryOptions())));
     }
@@ -246,7 +246,7 @@ TEST(CheckpointManyFaultsTest, IsOfOneMomentOrNotThereWhateverFails) {
          " refused and %" PRIu64 " of these there, %" PRIu64
          " power cuts, %" PRIu64 " checkpoints after them\n",
          seeds, all.operations, all.failures, all.made, all.refused,
-         all.there_though_refused, all.cuts, all.survivors);
+         all.there_though_refused, all.cuts, all.surviving);
 }
 
 }  // namespace

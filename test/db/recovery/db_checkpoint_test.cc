@@ -71,7 +71,7 @@ TEST_F(DbCheckpointTest, IsTheDatabaseAtThatMoment) {
 }
 
 // Files that a compaction replaces stay until the checkpoint has linked them.
-TEST_F(DbCheckpointTest, NothingIsRemovedMeanwhile) {
+TEST_F(DbCheckpointTest, NothingIsRemovedDuringACheckpoint) {
   class HoldsLinks final : public EnvWrapper {
    public:
     HoldsLinks() : EnvWrapper(Env::Default()) {}
@@ -152,7 +152,7 @@ TEST_F(DbCheckpointTest, UnloggedDataIsThere) {
 }
 
 // Of two kinds of writes by one thread there is all up to some write.
-TEST_F(DbCheckpointTest, UnloggedDataWrittenMeanwhileLeavesNoHole) {
+TEST_F(DbCheckpointTest, ConcurrentUnloggedDataLeavesNoHole) {
   Open();
   std::atomic<bool> stop{false};
   std::thread writer([&] {

@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: files in a database's directory that are another program's break
-// nothing and stay as they are, whatever is done to the database; and a log
-// that is the database's is never taken for one. Method: such files are put
-// there, of the engine's spelling and of others, and the database goes through
-// its life; logs are damaged in each byte.
+// Goal: another program's files in a database's directory break nothing and
+// stay as they are, whatever is done to the database. The database's own log is
+// never treated as foreign. Method: the test puts such files there, with valid
+// and other names, and calls every operation; it damages logs in each byte.
 
 #include <algorithm>
 #include <filesystem>
@@ -21,7 +20,7 @@ using Files = std::map<std::string, std::string>;
 
 const Files& ForeignFiles() {
   static const Files files = {
-      // Not of the engine's spelling.
+      // Names that the engine would not create.
       {"99.log", "notes\n"},
       {"7.log", ""},
       {"MANIFEST-5", "notes\n"},
@@ -35,7 +34,7 @@ const Files& ForeignFiles() {
       {"LOG.old.007", "notes\n"},
       {"notes.log", "notes\n"},
       {"CURRENT.bak", "MANIFEST-000001\n"},
-      // Of its spelling, but of a number that it never gave out.
+      // Valid names, but with a number that it never assigned.
       {"1732500000.log", ""},
       {"1732500001.log", "2024-11-25 started\n"},
       {"1732500002.log", std::string(100, '\0')},
@@ -45,7 +44,7 @@ const Files& ForeignFiles() {
       {"1732500006.dbtmp", ""},
       {"MANIFEST-1732500007", ""},
       {"9999999999999999999.log", ""},
-      // Of its spelling and range.
+      // Valid names and numbers.
       {"000099.log", "notes\n"},
       {"000098.log", "a line\n\nand another one, that is longer\n"},
       {"000093.log", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E, in three\n"},

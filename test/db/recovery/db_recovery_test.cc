@@ -198,7 +198,7 @@ TEST_F(DbRecoveryTest, ChangedByteInTheLogEndsReplayBeforeIt) {
   }
 }
 
-TEST_F(DbRecoveryTest, RecordsBehindZerosAreDamage) {
+TEST_F(DbRecoveryTest, RecordsAfterZerosAreDamage) {
   ASSERT_TRUE(Ok(OpenFiles({})));
   std::vector<size_t> ends;
   for (int i = 0; i < 6; ++i) {
@@ -470,7 +470,7 @@ TEST_F(DbManifestTest, CutAnywhereIsNeverWrong) {
 }
 
 // As a power cut leaves it that comes before an edit is synced.
-TEST_F(DbManifestTest, GarbageBehindTheLastEditIsIgnored) {
+TEST_F(DbManifestTest, GarbageAfterTheLastEditIsIgnored) {
   const uint64_t seed = TestSeed();
   Rng rng(seed);
   for (size_t length = 1; length < 600; length += 1 + rng.Below(20)) {
@@ -578,7 +578,7 @@ TEST_F(DbCleanOpenTest, LeavesManifestAndNamesAsTheyWere) {
   EXPECT_EQ(StateNow(), 20);
 }
 
-TEST_F(DbCleanOpenTest, WhatIsWrittenThenOutlivesACrash) {
+TEST_F(DbCleanOpenTest, LaterWritesSurviveACrash) {
   ASSERT_TRUE(Ok(OpenFiles(files_)));
   for (int i = 0; i < 5; ++i) WriteNext();
   const Files crashed = TakeFiles();
@@ -640,7 +640,7 @@ TEST_F(DbCleanOpenTest, SequenceNeverFallsInAManifestMadeAmidWrites) {
   db_.reset();
 }
 
-TEST_F(DbCleanOpenTest, WhateverIsLeftToDoIsDone) {
+TEST_F(DbCleanOpenTest, RemainingWorkIsDone) {
   const auto is_done = [this](Files files) {
     EXPECT_TRUE(Ok(OpenFiles(files)));
     const Files opened = TakeFiles();

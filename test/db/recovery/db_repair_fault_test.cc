@@ -72,7 +72,7 @@ class DbRepairFaultTest : public ::testing::Test {
   std::map<std::string, std::string> expected_;
 };
 
-TEST_F(DbRepairFaultTest, WhatIsPutAsideOutlivesAPowerCut) {
+TEST_F(DbRepairFaultTest, FilesPutAsideSurviveAPowerCut) {
   Renew();
   ASSERT_TRUE(Ok(RepairDB("/db/it", options_)));
   std::vector<std::string> before, after;
@@ -130,7 +130,7 @@ class BadSectorsEnv final : public EnvWrapper {
 };
 
 // A sector that the device does not give back costs its block of the log.
-TEST_F(DbRepairFaultTest, KeepsWhatStandsBehindUnreadableBlocksOfALog) {
+TEST_F(DbRepairFaultTest, KeepsRecordsAfterUnreadableBlocksOfALog) {
   constexpr uint64_t kBlock = 32 << 10;
   constexpr uint64_t kRecords = 400;
   constexpr uint64_t kPerBlock = kBlock / 1000;

@@ -189,7 +189,7 @@ const Harm kHarms[] = {
      }},
 };
 
-TEST_F(DbRepairTest, WhatOnlySaysWhereThingsAreIsNotNeeded) {
+TEST_F(DbRepairTest, LocationPropertiesAreNotNeeded) {
   for (const Harm& harm : kHarms) {
     SCOPED_TRACE(harm.name);
     fs::remove_all(path_);
@@ -203,7 +203,7 @@ TEST_F(DbRepairTest, WhatOnlySaysWhereThingsAreIsNotNeeded) {
   }
 }
 
-TEST_F(DbRepairTest, WhatOnlyDescribesATableIsNotNeeded) {
+TEST_F(DbRepairTest, DescriptivePropertiesAreNotNeeded) {
   for (const bool compressed : {false, true}) {
     options_.compression =
         compressed ? CompressionType::kZSTD : CompressionType::kNone;
@@ -328,7 +328,7 @@ TEST_F(DbRepairTest, AnIndexIsNotTakenForData) {
   }
 }
 
-TEST_F(DbRepairTest, RecordsBehindADamagedOneAreKept) {
+TEST_F(DbRepairTest, RecordsAfterADamagedOneAreKept) {
   options_.write_buffer_size = 8 << 20;  // One log.
   Open();
   // Small ones, and some over several blocks of the log.
@@ -446,7 +446,7 @@ TEST_F(DbRepairTest, AnEarlierRepairsNamesInLostAreLeftAlone) {
   EXPECT_TRUE(ReadWholeFile(path_ + "/lost/" + name + ".1") == bytes);
 }
 
-TEST_F(DbRepairTest, RefusesWhatItMustNotTouch) {
+TEST_F(DbRepairTest, RefusesFilesItMustNotTouch) {
   EXPECT_TRUE(RepairDB(path_, options_).IsInvalidArgument()) << "no directory";
   EXPECT_FALSE(fs::exists(path_));
   fs::create_directory(path_);

@@ -170,7 +170,7 @@ TEST_F(UnlockedReadTest, AListingThatMissesCurrentIsNotBelieved) {
   ExpectOneMoment(1);
 }
 
-TEST_F(UnlockedReadTest, AWriterThatIsAlwaysFasterIsToldOf) {
+TEST_F(UnlockedReadTest, AWriterThatIsAlwaysFasterIsReported) {
   WriteAndFlush();
   acting_.ActAt(".sst", 1000000, [this] { WriteAndCompact(); });
   const Status status = OpenReader();
@@ -192,7 +192,7 @@ TEST_F(UnlockedReadTest, DamageBesideAWriterIsDamage) {
 }
 
 // Its file may have been closed.
-TEST_F(UnlockedReadTest, ATableThatIsGoneIsNoMissingKeyAndNoDamage) {
+TEST_F(UnlockedReadTest, ARemovedTableIsNoMissingKeyAndNoDamage) {
   for (int i = 0; i < kManyTables; ++i) WriteAndFlush();
   reading_.max_open_files = 1;
   // Nothing of a block may be left.

@@ -187,7 +187,7 @@ std::string TwoTake() {
   return Run(&explorer, [&v] { v.Judge(); });
 }
 
-TEST_P(SnapshotHandshakeTest, CompactionKeepsWhatSnapshotsSee) {
+TEST_P(SnapshotHandshakeTest, CompactionKeepsVersionsOfSnapshots) {
   EXPECT_EQ(TakeAmongCompactions(), "");
   EXPECT_EQ(RetakeWhileCompacting(), "");
   EXPECT_EQ(TwoTake(), "");
@@ -373,12 +373,12 @@ std::string PinWhileMemTableIsSwitched() {
   return Run(&explorer, [&p] { p.Judge(2, 2); });
 }
 
-TEST_P(SnapshotHandshakeTest, WhatIsPinnedLivesAndIsThenFreedOnce) {
+TEST_P(SnapshotHandshakeTest, PinnedObjectsLiveAndAreFreedOnce) {
   EXPECT_EQ(PinAmongInstalls(), "");
   EXPECT_EQ(HandOverAmongInstalls(), "");
 }
 
-TEST_P(SnapshotHandshakeTest, B24WhatIsLoadedIsFreedBeforeItIsPinned) {
+TEST_P(SnapshotHandshakeTest, B24LoadedObjectIsFreedBeforeItIsPinned) {
   fault.repin_is_skipped = true;
   EXPECT_NE(PinAmongInstalls(), "");
 }
@@ -406,7 +406,7 @@ TEST_P(SnapshotHandshakeTest, B27AddressIsReused) {
   EXPECT_EQ(PinWhileAddressIsReused(), "");
 }
 
-TEST_P(SnapshotHandshakeTest, B29NumberIsNewerThanWhatIsPinned) {
+TEST_P(SnapshotHandshakeTest, B29NumberIsNewerThanThePinnedView) {
   EXPECT_EQ(PinWhileMemTableIsSwitched(), "");
   fault.number_is_read_last = true;
   EXPECT_NE(PinWhileMemTableIsSwitched(), "");

@@ -219,7 +219,7 @@ TEST_F(DbWalTest, PutMakesOneWriteOfTheRightBytes) {
   options_.env = &env_;
 }
 
-TEST_F(DbWalTest, LogFilesGiveBackWhatWasAllocated) {
+TEST_F(DbWalTest, LogFilesReleaseAllocatedSpace) {
   Open();
   Put("a", "1");
   Close();

@@ -93,7 +93,7 @@ class WriteQueueTest : public testing::Test {
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 
-TEST_F(WriteQueueTest, WriterThatMeetsNobodyLeadsAgainAndAgain) {
+TEST_F(WriteQueueTest, LoneWriterLeadsRepeatedly) {
   Peer& peer = New();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(queue_.Join(&peer.writer), Role::kLeader);
@@ -122,7 +122,7 @@ TEST_F(WriteQueueTest, MembersGetTheStatusOfTheGroup) {
 }
 
 // B5.
-TEST_F(WriteQueueTest, WhoComesAfterTheGroupWasFormedLeadsNext) {
+TEST_F(WriteQueueTest, ALaterWriterLeadsTheNextGroup) {
   Peer& leader = New();
   Peer& follower = New();
   Peer& late = New();
@@ -206,7 +206,7 @@ TEST_F(WriteQueueTest, MembersInsertTheirOwnAndTheLeaderTheRest) {
          kRounds);
 }
 
-TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
+TEST_F(WriteQueueTest, ExclusiveWorkRunsAlone) {
   Peer& leader = New();
   ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
   test::Actor other;
@@ -226,7 +226,7 @@ TEST_F(WriteQueueTest, ExclusiveWorkMeetsNobody) {
   EXPECT_TRUE(inside);
 }
 
-TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
+TEST_F(WriteQueueTest, LeaderWaitsForWritersThatSharedTheLastSync) {
   Peer& leader = New(Sync());
   Peer& follower = New(Sync());
   Peer& behind = New(Sync());
@@ -256,7 +256,7 @@ TEST_F(WriteQueueTest, LeaderWaitsForThoseWhoSharedTheLastSync) {
 
 // B6: a leader that waits for a writer already in the queue would sleep for an
 // hour.
-TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
+TEST_F(WriteQueueTest, LeaderNeverWaitsForWritersInTheQueue) {
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
   Peer& leader = New(Sync());
   Peer& follower = New(Sync());
@@ -283,7 +283,7 @@ TEST_F(WriteQueueTest, LeaderNeverWaitsForWhoHasCome) {
   EXPECT_EQ(groups, writes);
 }
 
-TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
+TEST_F(WriteQueueTest, LeaderDoesNotWaitIfAWriterDoesNotFit) {
   Peer& leader = New(Sync());
   Peer& follower = New(Sync());
   ShareASync(leader, follower);
@@ -301,7 +301,7 @@ TEST_F(WriteQueueTest, LeaderWaitsForNobodyBehindOneWhoDoesNotFit) {
   other.Wait();
 }
 
-TEST_F(WriteQueueTest, LeaderWaitsLessAndLessOftenForNobody) {
+TEST_F(WriteQueueTest, LeaderWaitsInVainLessAndLessOften) {
   Peer& leader = New(Sync());
   Peer& follower = New(Sync());
   ShareASync(leader, follower);

@@ -67,7 +67,7 @@ TEST(WriteStallTest, PendingBytesSlowDownAndStop) {
   EXPECT_EQ(At(options, 0, 1 << 30).pressure, WritePressure::kNone);
 }
 
-TEST(WriteStallTest, WhatIsLeftAtItsDefaultGivesWay) {
+TEST(WriteStallTest, DefaultLimitsAreAdjusted) {
   Options options;
   options.hard_pending_compaction_bytes_limit = 1000;
   EXPECT_EQ(At(options, 0, 999).pressure, WritePressure::kNone);

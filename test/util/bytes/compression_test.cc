@@ -286,7 +286,7 @@ TEST(CompressionTest, NamesTypesThatAreNotBuiltIn) {
   }
 }
 
-TEST(CompressionTest, TellsWhatIsSupported) {
+TEST(CompressionTest, ReportsSupportedTypes) {
   for (unsigned value = 0; value < 256; value++) {
     const bool expected =
         value == 0 || value == 1 || value == 4 || value == 5 || value == 7;

@@ -188,7 +188,7 @@ TEST(KeyFoldTest, ComposesAcrossTheEndOfAscii) {
   EXPECT_EQ(Fold(Encode(0x212A)), "k");
 }
 
-TEST(KeyFoldTest, RefusesWhatIsNotUtf8) {
+TEST(KeyFoldTest, RefusesInvalidUtf8) {
   for (const char* text :
        {"\x80", "a\xC3", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF",
         "0123456789abcdef\xE2\x82", "\xE0\x80\x80"}) {

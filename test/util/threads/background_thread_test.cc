@@ -46,7 +46,7 @@ TEST(BackgroundThreadTest, BlocksAllSignalsButThoseOfItsFaults) {
   }
 }
 
-TEST(BackgroundThreadTest, InheritsWhatItsStarterBlocked) {
+TEST(BackgroundThreadTest, InheritsTheSignalsThatItsStarterBlocked) {
   sigset_t mask;
   sigset_t before;
   sigemptyset(&mask);

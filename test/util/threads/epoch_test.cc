@@ -75,7 +75,7 @@ class EpochTest : public testing::Test {
   }
 };
 
-TEST_F(EpochTest, FreesBatchWhenNobodyIsInside) {
+TEST_F(EpochTest, FreesBatchWhenNoReaderIsInside) {
   RetireNew(kBatch - 1);
   EXPECT_EQ(TEST_RetiredCount(), kBatch - 1);
   EXPECT_EQ(live_objects, static_cast<int>(kBatch - 1));
@@ -112,7 +112,7 @@ TEST_F(EpochTest, FreesFewerThanABatchOnRequest) {
   EXPECT_EQ(live_objects, 0);
 }
 
-TEST_F(EpochTest, ReaderKeepsWhatItFoundB1) {
+TEST_F(EpochTest, ReaderKeepsItsObjectB1) {
   std::atomic<Object*> shared{new Object};
   Actor reader;
   Object* found = nullptr;

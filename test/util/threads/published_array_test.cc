@@ -23,7 +23,7 @@ std::vector<int> Items(const PublishedArray<int>& array) {
   return items;
 }
 
-TEST(PublishedArrayTest, HasWhatWasAppendedInOrder) {
+TEST(PublishedArrayTest, HasAppendedBytesInOrder) {
   std::vector<int> numbers(1000);
   PublishedArray<int> array;
   EXPECT_EQ(array.size(), 0u);

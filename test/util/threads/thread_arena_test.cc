@@ -105,7 +105,7 @@ TEST(ThreadArenaTest, BeyondTheBoundItIsFreed) {
   });
 }
 
-TEST(ThreadArenaTest, OnlySoManyAreKeptAndTheOldestIsReplaced) {
+TEST(ThreadArenaTest, OnlyABoundedNumberIsKeptAndTheOldestIsReplaced) {
   int ended = 0;
   OnNewThread([&ended] {
     constexpr int kCount = ThreadArena::kMaxKept;

@@ -93,7 +93,7 @@ TEST(ThreadPoolTest, StartsWaitingJobsWhenMoreThreadsAreAllowed) {
   gate.Open();
 }
 
-TEST(ThreadPoolTest, RunsWhatIsQueuedBeforeItGoes) {
+TEST(ThreadPoolTest, RunsQueuedJobsBeforeItEnds) {
   std::atomic<int> done{0};
   {
     Gate gate;
@@ -114,7 +114,7 @@ TEST(ThreadPoolTest, RunsWhatIsQueuedBeforeItGoes) {
   EXPECT_EQ(done, 100);
 }
 
-TEST(ThreadPoolTest, DropsWhatJobHeldBeforeItIsIdle) {
+TEST(ThreadPoolTest, DestroysTheJobBeforeTheThreadIsIdle) {
   ThreadPool pool;
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = held;

@@ -329,7 +329,7 @@ TEST_F(ThreadSlotsTest, OutermostEndChecksSlotsOfAllOwnersB17) {
   EXPECT_EQ(live_states, 3);
 }
 
-TEST_F(ThreadSlotsTest, SectionOfAnotherOwnerDropsWhatItKeptB17) {
+TEST_F(ThreadSlotsTest, SectionOfAnotherOwnerDropsItsKeptReferenceB17) {
   Owner outer;
   Owner other;
   Actor reader;
