@@ -85,7 +85,7 @@ class CallbackPolicy final : public varve::FilterPolicy {
 
  private:
   const Callbacks callbacks_;
-  // Known after the callbacks are gone.
+  // Known even after the callbacks are destroyed.
   const std::string name_;
   mutable std::atomic<bool> retired_{false};
 };

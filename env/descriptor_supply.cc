@@ -96,7 +96,7 @@ class Registry final : private ForkWatch {
   struct Entry {
     DescriptorOwner* owner;
     int calls;        // Under way.
-    size_t held = 0;  // For the sorting.
+    size_t held = 0;  // The number held, for sorting.
   };
 
   Mutex mu_;

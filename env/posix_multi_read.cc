@@ -54,7 +54,7 @@ class Round {
     const RandomAccessFile* file;
     ReadRequest* request;
     size_t index;   // The caller's.
-    bool finished;  // Its descriptor is released.
+    bool finished;  // The descriptor has been released.
     bool is_read;
     size_t lead;  // Bytes before the requested range.
     bool bounces;

@@ -26,7 +26,7 @@ uint64_t TakeNumber(std::string_view* text) {
 }
 
 struct ProcessState {
-  char state = 0;      // As in proc(5); 0 if /proc has none.
+  char state = 0;      // See proc(5). 0 if /proc has none.
   uint64_t start = 0;  // In clock ticks since boot.
 };
 

@@ -11,9 +11,10 @@ namespace varve {
 
 namespace {
 
-// Bytes to read ahead in each of `inputs` that a compaction in so many parts
-// reads at the same time. Together they have a budget, from which 6 inputs, 5
-// of level 0 and the level below, get as much as is of use.
+// Returns the bytes to read ahead in each of `inputs` files, which a compaction
+// in `parts` parts reads at the same time. All files share a budget. With 6
+// inputs, 5 of level 0 and one of the next level, each gets the largest useful
+// amount.
 size_t ReadaheadBytes(size_t inputs, size_t parts) {
   constexpr size_t kBudgetBytes = 12 << 20;
   constexpr size_t kMostBytes = 2 << 20;
@@ -144,7 +145,7 @@ bool CompactionJob::IsHidden(const FileMetaData& file) const {
     if (tombstones_->MaxCoveringInterval(i, stripe) <= file.largest_sequence) {
       return false;
     }
-    // The interval's own end; what is covered has one.
+    // Compares with the interval's own end; a covering interval always has one.
     const int r = context_.comparator->CompareUser(end, tombstones_->bound(i));
     if (r < 0 || (r == 0 && file.EndIsExclusive())) return true;
   }

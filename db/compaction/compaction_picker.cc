@@ -32,9 +32,9 @@ bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
 // this fraction of an output file.
 constexpr uint64_t kLeastPart = 4;
 
-// They must also be this many times the bytes that others rewrote in vain.
-// Small debts must not prevent the last steps of a great gain when flushes have
-// ended.
+// The gain must also be this many times the bytes that compactions rewrote in
+// vain. Small debts must not prevent the last steps of a large gain when
+// flushes have ended.
 constexpr uint64_t kReclaimableForDebt = 4;
 
 bool IsDueForSpace(const CompactionPickerContext& context,
@@ -51,7 +51,7 @@ bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
                      [](const FileMetaData* f) { return f->being_compacted; });
 }
 
-// How the ends of two spans of keys compare; an exclusive end comes first.
+// Compares the ends of two key ranges. An exclusive end comes first.
 int CompareEnds(const InternalKeyComparator& comparator, const Slice& a,
                 bool a_is_exclusive, const Slice& b, bool b_is_exclusive) {
   const int r = comparator.CompareUser(a, b);
@@ -111,8 +111,8 @@ class Picker {
     return compaction != nullptr ? std::move(compaction) : PickForItself();
   }
 
-  // Completes a compaction of which inputs[0], level and output level stand.
-  // Null if it would meet a running one.
+  // Completes a compaction whose inputs[0], level and output level are set.
+  // Returns null if it would overlap a running one.
   std::unique_ptr<Compaction> Complete(std::unique_ptr<Compaction> c) {
     if (!ExpandToWholeKeys(c.get())) return nullptr;
     if (c->output_level != c->level) {
@@ -232,7 +232,7 @@ class Picker {
   std::vector<FileMetaData*> ByOverlap(int level) const {
     const auto& below = version_.files(level + 1);
     std::vector<std::pair<double, FileMetaData*>> ordered;
-    size_t first = 0;  // Of those below that may overlap.
+    size_t first = 0;  // First file below that may overlap.
     for (FileMetaData* file : version_.files(level)) {
       while (first < below.size() &&
              comparator_.CompareUser(below[first]->largest_user_key(),
@@ -261,7 +261,7 @@ class Picker {
     return files;
   }
 
-  // Files of a level, and those that have user keys in common with them.
+  // Returns files of a level, and the files that share user keys with them.
   // RocksDB may store versions of one user key in adjacent files, which must be
   // compacted together. Otherwise older versions could end up above newer ones,
   // or outlive the deletion that hides them.

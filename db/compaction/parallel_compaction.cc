@@ -86,7 +86,7 @@ Status CheckEntryCount(const TableOutputContext& context,
                        const CompactionJob& job, TableCache* table_cache,
                        uint64_t entries_read) {
   uint64_t missing = 0;
-  uint64_t number = 0;  // Of a table, perhaps that which lacks them.
+  uint64_t number = 0;  // A table that may lack them.
   for (int i = 0; i < 2; ++i) {
     for (const FileMetaData* file : job.read_inputs(i)) {
       std::shared_ptr<Table> table;

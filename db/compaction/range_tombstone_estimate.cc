@@ -15,7 +15,7 @@ uint64_t DataBytes(const FileMetaData& file) {
   return file.file_size - file.tail_size;
 }
 
-// Of an average one.
+// Returns the size of an average entry.
 uint64_t EntryBytes(const FileMetaData& file, const Table& table) {
   return DataBytes(file) /
          std::max<uint64_t>(table.properties().num_entries, 1);
@@ -45,7 +45,7 @@ uint64_t RangeTombstoneEstimate::BytesOfLevel(
     const Version& version, const std::vector<FileMetaData*>& files) const {
   const size_t step = (ranges_.size() + kMaxRanges - 1) / kMaxRanges;
   uint64_t bytes = 0;
-  // The last file of which a part is hidden, as far as seen.
+  // The last file found that is partly hidden.
   const FileMetaData* cut = nullptr;
   uint64_t cut_bytes = 0;
   for (size_t r = 0; r < ranges_.size(); ++r) {
@@ -106,7 +106,7 @@ uint64_t RangeTombstoneEstimate::PointBytes(const Version& version,
                                             uint64_t deletions) {
   if (deletions == 0) return 0;
   uint64_t bytes = 0;
-  const FileMetaData* sample = nullptr;  // For the deepest level.
+  const FileMetaData* sample = nullptr;  // On the deepest level.
   for (int level = first_level; level <= version.DeepestLevel(); ++level) {
     const auto files = version.OverlappingFiles(level, range, false);
     bytes += TotalFileSize(files);

@@ -206,7 +206,7 @@ Status DBImpl::CompactLevelLocked(ManualRequest request, int last,
   for (;;) {
     if (scheduler_.is_stopping()) return Status::ShutdownInProgress();
     if (!background_error_.ok()) return background_error_;
-    // By another call, that came between two steps of this one.
+    // Another call can set it between two steps of this one.
     if (family_.compactions().is_exclusive && !exclusive) {
       scheduler_.WaitLocked();
       continue;

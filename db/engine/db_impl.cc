@@ -85,8 +85,8 @@ LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
   return live;
 }
 
-// Directs the info log to where the options say, and adds the name of the file
-// LOG that was there to `old_logs`.
+// Directs the info log to the target in the options. Adds the old name of an
+// existing file LOG to `old_logs`.
 void OpenInfoLog(const Options& options, const DbDirectory& place,
                  bool read_only, BufferingLogger* log,
                  std::vector<std::string>* old_logs) {
@@ -103,7 +103,7 @@ void OpenInfoLog(const Options& options, const DbDirectory& place,
     }
     place.env()
         ->NewLogger(path, &target)
-        .IgnoreError();  // Nor is having no log.
+        .IgnoreError();  // A missing log is no reason, either.
   }
   log->SetTarget(std::move(target));
   Log(LogLevel::kInfo, log, "Varve opened %s", place.path().c_str());

@@ -297,7 +297,7 @@ class DbIterator final : public Iterator {
   void FindPrevUserEntry() {
     valid_ = false;
     bool found = false;
-    int versions = 0;  // Of saved_key_.
+    int versions = 0;  // Versions of saved_key_.
     while (it_->Valid()) {
       const Slice internal_key = it_->key();
       const Slice user_key = ExtractUserKey(internal_key);
@@ -314,7 +314,7 @@ class DbIterator final : public Iterator {
                 ExtractValueType(it_->key()) == ValueType::kValue;
         if (found) {
           Save();
-          ++moves_.skips;  // As if walked over; it is taken off below.
+          ++moves_.skips;  // Counted like a step; corrected below.
         }
         if (!it_->status().ok()) return;
         it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
@@ -359,7 +359,7 @@ class DbIterator final : public Iterator {
   KeyBuffer& target_ = parts_.state->target;
   KeyBuffer& reseek_target_ = parts_.state->reseek_target;
   bool reseeked_ = false;  // In this direction, since the user's seek.
-  // Of keys in disorder.
+  // An error of keys out of order.
   Status error_;
   Moves moves_;
 };

@@ -65,7 +65,7 @@ uint64_t EstimateLiveBytes(const Version& version) {
     return comparator.CompareUser(a, b) < 0;
   };
   uint64_t bytes = 0;
-  // Those that count, none of which overlap: the largest key to the smallest.
+  // The tables that count, none of which overlap: largest key to smallest key.
   std::map<Slice, Slice, decltype(less)> ranges(less);
   for (int level = kNumLevels - 1; level >= 0; --level) {
     for (const FileMetaData* file : version.files(level)) {

@@ -30,7 +30,8 @@ CounterGroup GroupOfLevel(CounterGroup of_level0, int level) {
   return static_cast<CounterGroup>(static_cast<int>(of_level0) + level);
 }
 
-// Of a tree for the newest sequence number that was read before.
+// Returns the key of a tree for the newest sequence number that was read
+// before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
                         const VersionRangeTombstones* tombstones,
                         uint64_t instance_id, const ReadOptions& options) {

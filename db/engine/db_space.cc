@@ -34,7 +34,7 @@ constexpr size_t kDeletionBytes = 1 << 20;
 Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
                                   WriteBatch* batch, Status status) {
   if (!WriteBatchInternal::OnlyDeletes(*batch)) return status;
-  // It may have been refused for the updates that it was grouped with.
+  // The batch may have been refused because of the other batches of its group.
   status = WriteThroughQueue(options, batch);
   if (status.IsNoSpace() && ResumeIfFull().ok()) {
     status = WriteThroughQueue(options, batch);

@@ -213,10 +213,10 @@ Status DBImpl::ResumeAsLeaderLocked() {
     status = SwitchMemTableLocked();
   size_t count = 0;
   if (status.ok()) status = FlushImmutablesLocked(&count);
-  PurgeObsoleteLocked();  // This may free space, also after a failure.
+  PurgeObsoleteLocked();  // This may free space, even after a failure.
   if (status.ok()) {
     family_.CountFlushedLocked(count);
-    // Shows that the new log can be synced; those before it are not needed.
+    // Checks that the new log can be synced. The earlier logs are not needed.
     status = wals_.SyncLocked();
     if (!status.ok()) wals_.FailLocked();
   }

@@ -310,7 +310,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     bytes += writer->batch->ApproximateSize();
   });
   Status status;
-  bool refused = false;  // By the log, which is unchanged.
+  bool refused = false;  // Refused by the log, which is unchanged.
   if (leader->disable_wal) {
     memtable->SetHasUnlogged();
   } else {

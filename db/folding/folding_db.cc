@@ -22,9 +22,9 @@ namespace {
 
 struct FoldedBatchTag;
 
-// Adds the updates of `batch` with folded keys to *folded; notes for the log
-// stay as they are. Returns InvalidArgument with the first key that is not
-// UTF-8, or with the damage.
+// Adds the updates of `batch` to *folded with folded keys. Notes for the log
+// are unchanged. Returns InvalidArgument with the first key that is not UTF-8,
+// or with the damage.
 Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
                  WriteBatch* folded) {
   BatchReader reader;
@@ -101,7 +101,8 @@ class FoldedKeys {
     unfoldable_.clear();
     for (size_t i = 0; i < count; ++i) {
       const FoldedKey key(keys[i], folding);
-      // One that cannot be folded is looked up as the empty key, for nothing.
+      // A key that cannot be folded is looked up as the empty key, and the
+      // result is not used.
       slices_[i] = key.ok() ? key.slice() : Slice();
       if (!key.ok()) [[unlikely]]
         unfoldable_.push_back(i);
@@ -131,7 +132,7 @@ class FoldedKeys {
 };
 struct FoldedKeysTag;
 
-// Folds targets; has the bounds that the iterator below points to.
+// Folds the targets of seeks. Has the bounds that the inner iterator points to.
 class FoldingIterator final : public Iterator {
  public:
   FoldingIterator(KeyFolding folding, DB* db, const ReadOptions& options)

@@ -38,7 +38,7 @@ bool AutoResume::AwaitLocked(uint64_t wait_us) {
   const Stopwatch waiting(env_);
   for (;;) {
     if (scheduler_->is_stopping() || !is_needed_()) return false;
-    // Not at once: the files may be those that a failed attempt left.
+    // Does not run at once, since a failed attempt may have left the files.
     if (obsolete_->has_removed()) wait_us = kMinWaitUs;
     const uint64_t waited_us = waiting.ElapsedMicros();
     if (waited_us >= wait_us) return true;

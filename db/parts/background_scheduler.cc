@@ -17,7 +17,7 @@ Status BackgroundScheduler::ScheduleLocked(JobKind kind,
     }
     job();
   };
-  // Compactions must not be in the way of what is short.
+  // Compactions must not delay short jobs.
   Status status = env_->Schedule(std::move(run), kind == JobKind::kCompaction
                                                      ? Env::Priority::kLow
                                                      : Env::Priority::kHigh);

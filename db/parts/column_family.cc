@@ -160,8 +160,8 @@ void ColumnFamily::RetireLocked(const std::vector<MemTable*>& flushed) {
 // -----------------------------------------------------------------
 
 uint64_t ColumnFamily::PauseMicrosLocked() {
-  // The memory grows by whole blocks, so the bytes of batches that will fill it
-  // are known only roughly; at first, from the last one.
+  // The memory grows by whole blocks, so the size of the batches that will fill
+  // it is known only roughly. At first, it is estimated from the last memtable.
   const uint64_t limit = options_->write_buffer_size;
   const uint64_t used = memtable_->ApproximateMemoryUsage();
   uint64_t full_bytes = full_bytes_;
@@ -204,7 +204,7 @@ void ColumnFamily::UpdateStallStateLocked(bool has_error) {
 
 StallCause ColumnFamily::StopCauseLocked() const {
   if (stall_.pressure == WritePressure::kStop) return stall_.cause;
-  // Of this stall_ knows only once somebody waits.
+  // stall_ includes this cause only after a writer waits.
   return AwaitsFlushLocked() ? StallCause::kMemTables : StallCause::kNone;
 }
 

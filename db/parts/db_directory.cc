@@ -27,8 +27,8 @@ std::string NewUuid() {
   return uuid;
 }
 
-// LOCK is the first that is made of a database. Without it there may still be
-// one that was copied, or is damaged.
+// LOCK is the first file that is created. A directory without it may still
+// contain a database that was copied or damaged.
 bool HoldsDatabaseFiles(Env* env, const std::string& path) {
   std::vector<std::string> names;
   // The lock reports errors of the directory.
@@ -54,8 +54,8 @@ Status DbDirectory::Open(bool name_is_safe, bool create_if_missing) {
   if (status.IsNotFound()) {
     status = name_is_safe ? Status::OK()
                           : MakeSafeDirectory(env_, path_, create_if_missing);
-    // A directory without a database is left alone unless one is to be made.
-    // Without the lock the contents may change at any time.
+    // A directory without a database is left alone unless a database is to be
+    // created. Without the lock, its contents may change at any time.
     if (status.ok() && !create_if_missing) {
       status = HoldsDatabaseFiles(env_, path_) ? Status::OK()
                                                : NoDatabase(path_, false);

@@ -17,7 +17,7 @@ constexpr uint64_t kParentPollUs = 1000;
 void ForkInheritance::Inherit(bool is_whole) {
   is_whole_ = is_whole && count_ < kMaxAncestors && (count_ == 0 || is_whole_);
   has_waited_ = count_ > 0 && has_waited_;
-  // Not getppid(): it may have ended.
+  // getppid() would be wrong, since the parent may have ended.
   if (count_ < kMaxAncestors) ancestors_[count_++] = pid_;
   pid_ = getpid();
 }

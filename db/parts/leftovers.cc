@@ -61,8 +61,8 @@ void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
     switch (type) {
       case FileType::kTable:
       case FileType::kLevelDbTable:
-        // One that the MANIFEST never heard of is the output of a job that
-        // died, or what is left when the MANIFEST has lost its end.
+        // A table that no edit names is the output of a job that died. Or the
+        // MANIFEST has lost its end.
         keep = std::binary_search(live.tables.begin(), live.tables.end(),
                                   number) ||
                (number >= live.next_file_number &&

@@ -40,8 +40,8 @@ Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
     }
     return status;
   }
-  // One record of all updates: the first batch's header with the count of
-  // all, and then the bodies.
+  // One record contains all updates: the first batch's header with the total
+  // count, and then the bodies.
   constexpr size_t kHeader = BatchReader::kHeaderSize;
   char header[kHeader];
   WriteBatchInternal::EncodeHeader(
@@ -185,7 +185,8 @@ bool WalSet::AreGoodLocked() const {
 void WalSet::ClearDirectoryErrorLocked(const Status& error) {
   if (!db_directory_->directory()->ClearError() || directory_synced_) return;
   has_failed_ = true;
-  // If the next sync fails, Close must not take the one after it for theirs.
+  // If the next sync of the directory fails, Close must not believe that a
+  // later one covers these logs.
   for (const Wal& wal : wals_) wal.writer->Fail(error);
 }
 

@@ -64,7 +64,7 @@ Status DestroyDB(const std::string& given_path, const Options& options) {
   const std::string lock_path = LockFileName(path);
   status = env->LockFile(lock_path, &lock);
   if (!status.ok()) return status;
-  // Somebody may have made files until now.
+  // Another process may have created files in the meantime.
   Status result = RemoveFiles(env, path);
   // While it is held: afterwards it may be another's. An empty file does no
   // harm.

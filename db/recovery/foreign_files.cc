@@ -47,8 +47,9 @@ bool IsZero(std::string_view bytes) {
   return bytes.find_first_not_of('\0') == std::string_view::npos;
 }
 
-// Bytes of the character at the front of the text, as its first byte says; 0 if
-// no character of UTF-8 begins so, or if it controls more than the layout.
+// Returns the length of the UTF-8 character at the front of the text by its
+// first byte. Returns 0 if no character begins with it, or if it is a control
+// character other than a tab or a line end.
 size_t CharacterBytes(unsigned char first) {
   if (first < 0x20) return first >= '\t' && first <= '\r' ? 1 : 0;
   if (first < 0x7F) return 1;

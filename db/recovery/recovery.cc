@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kReplayedPart = 16;
 constexpr size_t kMaxGrownBytes = size_t{16} << 20;
 
-// A writer has fewer; descriptors may be short.
+// A writer has fewer logs. The bound limits the use of descriptors.
 constexpr size_t kMaxHeldLogs = 8;
 
 bool EndsInDamage(wal::ReadOutcome outcome) {
@@ -196,7 +196,8 @@ void Recovery::PassForeignFiles(RecoveredState* state) {
       } else {
         std::erase(table_numbers_, entry.number);
       }
-      // Nor is its number given out, but for one that never would be.
+      // New files do not get its number either. A far number needs no such
+      // care.
       if (entry.number >= manifest.next_file_number + kFarFileNumbers) continue;
     } else if (entry.type == FileType::kManifest) {
       ++manifest_count_;
@@ -294,7 +295,8 @@ Status Recovery::FindSequences(RecoveredState* state) {
     for (FileMetaData* file : state->manifest.levels[level]) {
       if (!file->sequences_unknown) continue;
       if (level > 0) {
-        // Only level 0 needs the truth, for its order; a bound will do here.
+        // Only level 0 needs the exact number, for its order. A bound suffices
+        // here.
         file->smallest_sequence = 0;
         file->largest_sequence = state->manifest.last_sequence;
         file->sequences_unknown = false;
@@ -436,7 +438,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
 
 std::optional<bool> Recovery::FoundPredecessor(const Slice& record) const {
   const auto predecessor = WalPredecessor::Decode(record);
-  // One whose updates are all in tables is not replayed, and may be gone.
+  // A log whose updates are all in tables is not replayed, and may not exist.
   if (!predecessor || predecessor->number < first_log_) return std::nullopt;
   const uint64_t found = predecessor->number == last_log_ ? last_log_end_ : 0;
   return predecessor->size <= found;

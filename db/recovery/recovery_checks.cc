@@ -66,7 +66,7 @@ Status Recovery::CheckNamedLog(RecoveredState* state) {
   const std::string path = WalFileName(db_path_, manifest.log_number);
   // A reader beside a writer has listed the directory before.
   if (options_.env->FileExists(path).ok()) return Status::OK();
-  // As if it were damaged from its first byte on.
+  // Treated as if it were damaged from its first byte on.
   after_damage_ = true;
   return MissUpdates(
       Status::Corruption(path, "is missing, and the MANIFEST names it"), state);

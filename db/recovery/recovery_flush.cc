@@ -52,7 +52,7 @@ void RecoveryFlush::Abandon() {
     context_.env->RemoveFile(TempFileName(context_.db_path, table.number))
         .IgnoreError();
     if (!published_) continue;
-    // The same: it has one of the two names.
+    // The table has one of the two names.
     context_.env->RemoveFile(TableFileName(context_.db_path, table.number))
         .IgnoreError();
   }
@@ -62,7 +62,7 @@ void RecoveryFlush::Abandon() {
 void RecoveryFlush::RemoveLeftovers() {
   for (const std::string& name : leftovers_) {
     const std::string path = context_.db_path + "/" + name;
-    // It says until the first edit that the database is not clean.
+    // Until the first edit, this file marks the database as not clean.
     if (path == TempFileName(context_.db_path, 0)) continue;
     // A file that stays is removed after recovery.
     context_.env->RemoveFile(path).IgnoreError();

@@ -57,7 +57,7 @@ class Repairer {
   }
 
   Status Run() {
-    Status status = List();  // Before anything is made in the directory.
+    Status status = List();  // Before any file is created.
     if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
     if (status.ok()) status = List();
@@ -86,9 +86,9 @@ class Repairer {
     std::string name;
     uint64_t number;
     FileType type;
-    std::string lost_name;  // Its path in lost/.
+    std::string lost_name;  // The path in lost/.
     bool has_lost_name = false;
-    bool is_gone = false;  // Its name is not in the directory any more.
+    bool is_gone = false;  // The name was removed.
   };
 
   static bool IsTable(FileType type) {
@@ -109,7 +109,7 @@ class Repairer {
       // The number of an old info log is a time.
       if (file.type == FileType::kInfoLog) continue;
       if (IsForeign(file)) {
-        // Its number is not given out, if it is one that may come.
+        // New files do not get its number, unless it is too far to be reached.
         if (!IsFar(file)) {
           next_number_ = std::max(next_number_, file.number + 1);
         }
@@ -139,9 +139,10 @@ class Repairer {
     std::sort(
         old_files_.begin(), old_files_.end(),
         [](const OldFile& a, const OldFile& b) { return a.number < b.number; });
-    // Names must not come again that an earlier repair has put there.
+    // Names that an earlier repair has created there must not be reused.
     names.clear();
-    env_->GetChildren(lost_path_, &names).IgnoreError();  // Often not there.
+    // It often does not exist.
+    env_->GetChildren(lost_path_, &names).IgnoreError();
     for (const std::string& name : names) {
       OldFile file{name, 0, FileType::kTemp, "", false, false};
       if (ParseFileName(name, &file.number, &file.type)) {
@@ -154,7 +155,7 @@ class Repairer {
   // New ones may need their space.
   void RemoveTemporaryFiles() {
     for (const std::string& name : temporary_files_) {
-      // One that stays the next Open removes.
+      // The next Open removes a file that stays.
       env_->RemoveFile(path_ + "/" + name).IgnoreError();
     }
   }
@@ -208,7 +209,7 @@ class Repairer {
                : CheckKeyFolding(manifest_.key_folding, options_);
   }
 
-  // A repair would say that they count no more.
+  // Refuses logs in another directory, since a repair would make them obsolete.
   Status CheckUnsupportedWal() {
     Status status = options_number_ == 0
                         ? Status::OK()
@@ -348,7 +349,7 @@ class Repairer {
     RangeTombstoneCollector collector(&comparator_);
     if (!collector.AddFile(table_cache_.get(), metadata).ok()) return false;
     const auto clipped = collector.Build();
-    table_cache_->Evict(file.number);  // Its metadata takes memory.
+    table_cache_->Evict(file.number);  // Frees the metadata.
     if (clipped != nullptr) AddDeletions(*clipped);
     return true;
   }
@@ -404,7 +405,7 @@ class Repairer {
     const auto input = inputs_->NewIterator();
     std::unique_ptr<TableOutput> output;
     std::string last_key;
-    std::optional<std::string> begin;  // Of outputs after the first.
+    std::optional<std::string> begin;  // For outputs after the first.
     const auto open = [&] {
       output = std::make_unique<TableOutput>(context_, next_number_++,
                                              options_.compression,
@@ -513,8 +514,9 @@ class Repairer {
     return status.ok() ? lost->Sync() : status;
   }
 
-  // The new MANIFEST does not say which they were: another repair, should this
-  // one be cut off, would take them for lost ones.
+  // Removes tables that the old MANIFEST named as obsolete. The new MANIFEST
+  // does not name them. If this repair is interrupted, another one would treat
+  // them as lost tables.
   Status RemoveObsoleteTables() {
     Status status;
     for (OldFile& old : old_files_) {
@@ -556,7 +558,7 @@ class Repairer {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Directory> directory_;
   std::vector<OldFile> old_files_;
-  uint64_t options_number_ = 0;  // Of RocksDB's newest options file.
+  uint64_t options_number_ = 0;  // The number of RocksDB's newest options file.
   BestEffortManifest manifest_;
   std::vector<std::string> temporary_files_;
   // Tables, then logs, each the oldest first. For two entries with the same
@@ -564,7 +566,7 @@ class Repairer {
   // the highest number. A compaction that removed sequence numbers may have
   // left its inputs, in which older entries have none either.
   std::unique_ptr<RepairInputs> inputs_;
-  MemTable deletions_;  // Of ranges, all that were found.
+  MemTable deletions_;  // All range deletions that were found.
   VersionEdit edit_;
   uint64_t next_number_ = 1;
   SequenceNumber last_sequence_ = 0;

@@ -12,8 +12,8 @@ namespace varve {
 
 namespace {
 
-// Each attempt finds the tables of the one before open, so that a few are
-// enough; a writer that is faster than all of these leaves nothing to read.
+// Each attempt keeps the tables of the previous one open, so a few attempts are
+// enough. If a writer is faster than all of them, nothing can be read.
 constexpr int kMaxAttempts = 200;
 // The same error this often means damage, not a race with a writer.
 constexpr int kMaxSameErrors = 8;
@@ -77,7 +77,7 @@ class UnlockedRecovery {
       if (!state.exists) return before_.current.empty();
       if (before_.identity != after.identity) return false;
       if (!read.inconsistency.empty()) return IsLasting(read.inconsistency);
-      // Its own logs tell by themselves whether one is missing.
+      // Varve's logs show by themselves whether one is missing.
       if (state.manifest.logs_are_files || read.logs.empty()) return true;
       // A log that was there before the listing began has all that are older
       // and needed beside it in the listing.
@@ -99,8 +99,8 @@ class UnlockedRecovery {
     return same_errors_ >= kMaxSameErrors;
   }
 
-  // A record that was cut off at the last attempt and is whole at this one was
-  // being written.
+  // If a record was cut off at the last attempt and is complete at this one, it
+  // was being written.
   bool TailIsDamaged(const UnlockedRead& read) {
     const std::pair<uint64_t, uint64_t> place(read.torn_log, read.torn_at);
     if (tail_attempts_ > 0 && place > tail_) tail_is_in_flight_ = true;
@@ -135,7 +135,7 @@ class UnlockedRecovery {
   DirectoryObservation before_;
   // From the last attempt.
   std::map<uint64_t, TableIdentity> tables_;
-  bool replaced_ = false;  // By another database, since they were opened.
+  bool replaced_ = false;  // Another database has replaced this one.
   std::string last_error_;
   int same_errors_ = 0;
   bool tail_is_in_flight_ = false;

@@ -235,7 +235,7 @@ inline const FileMetaData* Version::NextFile(const TableLookup& lookup,
   if (cursor->level == 0) {
     const auto& level0 = levels_[0];
     if (cursor->index == 0 && !level0.empty()) {
-      uint64_t prefix = 0;  // So the cursor's members stay in registers.
+      uint64_t prefix = 0;  // Lets the cursor's members stay in registers.
       if (!Level0Prefix(lookup.user_key, &prefix)) {
         cursor->index = level0.size();
       }

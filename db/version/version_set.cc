@@ -138,7 +138,8 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
       min_log_number_to_keep_ = log_number_;
     }
     InstallLocked(version);
-    (void)version->UnrefLocked(&obsolete_files_);  // Not the last one.
+    // It is not the last reference.
+    (void)version->UnrefLocked(&obsolete_files_);
   } else if (version != nullptr) {
     (void)version->UnrefLocked(in_doubt ? &doubtful_files_ : &obsolete_files_);
     if (fresh) {

@@ -175,7 +175,7 @@ void* AllocateBlockMemory(size_t size, bool huge_pages) {
   }
   const size_t size_class = ClassOf(size);
   void* const memory = Classes()[size_class].Allocate(PlaceBytes(size_class));
-  if (memory == nullptr) std::abort();  // As operator new without exceptions.
+  if (memory == nullptr) std::abort();  // Like operator new without exceptions.
   return memory;
 }
 

@@ -246,7 +246,7 @@ void TableBuilder::Rep::WriteFilter() {
   const size_t key_count = filter.KeyCount();
   std::string body;
   filter.Finish(&body);
-  if (body.empty()) return;  // The policy has nothing to say.
+  if (body.empty()) return;  // The policy adds no filter.
   properties.num_filter_entries = key_count;
   properties.filter_policy = filter.PolicyName();
   properties.filter_size = body.size();

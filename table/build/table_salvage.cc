@@ -18,11 +18,11 @@ namespace varve {
 namespace {
 
 // The largest block that is searched for. CRC-32C is extended byte by byte. The
-// other checksums are computed anew for each possible end of a block: about one
-// byte in forty, but every byte in a run of zeros. So the bytes hashed are
-// bounded, for each search and for the file. The bound of the file suffices for
-// a few blocks of any kind, for all blocks of 4 KiB whatever they contain, and
-// for larger ones that are not made of zeros.
+// other checksums are computed anew for each possible end of a block: for about
+// one byte in forty, but for every byte in a run of zeros. So the hashed bytes
+// are bounded, for each search and for the file. The file's bound suffices for
+// a few blocks of any kind, for all blocks of 4 KiB, and for larger blocks that
+// do not consist of zeros.
 constexpr size_t kMaxCrcBlockBytes = size_t{16} << 20;
 constexpr size_t kMaxHashedBlockBytes = size_t{1} << 20;
 constexpr uint64_t kMaxHashedBytes = uint64_t{1} << 29;
@@ -125,8 +125,8 @@ class Salvager {
       end = std::max(end, handle.offset + handle.size + kBlockTrailerSize);
     }
     if (core_.names_meta_blocks) return Status::OK();
-    // How to read the index was guessed, and nothing says where the range
-    // deletions are.
+    // The form of the index was guessed, and the place of the range deletions
+    // is unknown.
     Scan(core_.footer, any ? end : 0, !any);
     return Status::OK();
   }
@@ -143,8 +143,8 @@ class Salvager {
     return status;
   }
 
-  // Searches for blocks from an offset of the file on. `in_data` says whether
-  // data blocks may be there, or have ended. Returns whether there is one.
+  // Searches for blocks from an offset of the file on. `in_data` tells whether
+  // data blocks may follow, or have ended. Returns whether a block was found.
   bool Scan(const Footer& footer, uint64_t offset, bool in_data) {
     if (footer.checksum == ChecksumType::kNone) return false;
     const uint64_t file_size = core_.options.file_size;

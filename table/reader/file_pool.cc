@@ -231,7 +231,7 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
       }
       if (!file->opening_) {
         if (TakePlace()) break;
-        victim = TakeVictim();  // Its place is this file's now.
+        victim = TakeVictim();  // The victim's place is now this file's.
         if (victim != nullptr) break;
         if (!waits) return Status::Busy("no place for another file");
         // B2. seq_cst: see Unpin.

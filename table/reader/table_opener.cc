@@ -64,7 +64,8 @@ struct MetaBlocks {
   std::optional<BlockHandle> old_properties;
   std::optional<BlockHandle> dictionary;
   std::optional<BlockHandle> range_deletions;
-  std::optional<BlockHandle> policy_filter;  // For the policy in the options.
+  // The filter for the policy in the options.
+  std::optional<BlockHandle> policy_filter;
   std::optional<BlockHandle> full_filter;
   std::optional<BlockHandle> leveldb_filter;
   bool has_partitioned_filter = false;
