@@ -203,7 +203,7 @@ static char* MakeNothing(void* state, const char* const* keys,
   return NULL;
 }
 
-/* No filter answers "maybe", as does a policy that is gone too early. */
+/* No filter answers "maybe", as does a policy that is destroyed too early. */
 static void TestFilterPolicyWithoutFilters(void) {
   struct Counters counters = {0, 0, 0, 0, 1, "test.nothing"};
   varve_filterpolicy_t* policy = varve_filterpolicy_create(

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 HEADERS = ["/usr/include/leveldb/c.h", "/usr/local/include/leveldb/c.h"]
-# LevelDB 1.23 has so many; fewer found means that this test has gone blind.
+# The number in LevelDB 1.23. If fewer are found, this test is broken.
 FUNCTIONS = 68
 
 

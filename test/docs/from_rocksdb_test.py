@@ -17,8 +17,8 @@ ROCKSDB = next((path for path in map(Path, (
     "/usr/include/rocksdb", "/usr/local/include/rocksdb")) if path.exists()),
     None)
 VARVE = ROOT / "include/varve"
-# Defaults that differ in spelling only.
-SPELLINGS = {"None": "nullptr", "null": "nullptr", "none": "nullptr",
+# Defaults that differ in notation only.
+NOTATIONS = {"None": "nullptr", "null": "nullptr", "none": "nullptr",
              "not": "nullptr", "empty": "nullptr",
              "kDisableCompressionOption": "nullptr",
              "kSnappyCompression": "kSnappy"}
@@ -72,7 +72,7 @@ def fields_of(path, *structs):
 
 def value_of(default):
     """A default that can be compared."""
-    text = SPELLINGS.get(str(default), str(default))
+    text = NOTATIONS.get(str(default), str(default))
     text = re.sub(r"\buint64_t\{(\d+)\}", r"\1", text)
     number = re.sub(r"(?<=\d)(ULL|ull)\b", "", text)
     if re.fullmatch(r"[\d\s*<.+-]+", number):

@@ -224,7 +224,7 @@ TEST_F(IoRingTest, ThreadsThatComeAndGoHaveTheirOwnRings) {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  // And their descriptors have gone with them.
+  // Their descriptors are closed, too.
   std::vector<std::string> descriptors;
   ASSERT_TRUE(env_->GetChildren("/proc/self/fd", &descriptors).ok());
   int rings = 0;

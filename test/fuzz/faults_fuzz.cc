@@ -191,7 +191,7 @@ class Session {
       Require(faulty_.CrashAndReset(crash).ok(), "a power cut");
       faulty_.SetPathFilter("");
     } else {
-      // The kernel has them, or Close has said that it could not be told.
+      // The kernel has the writes, or Close returned an error.
       if (db_->Close().ok() || !options_.manual_wal_flush) {
         closed_ = writes_.size();
       }

@@ -216,7 +216,7 @@ TEST_P(StatisticsTest, CountsThreadsThatLiveAndThatEnded) {
   EXPECT_EQ(data.max, 6);
 }
 
-// Ticks when the thread's other objects are gone already.
+// Ticks after the thread's other objects were destroyed.
 TEST_P(StatisticsTest, CountsAtTheEndOfAThread) {
   struct Late {
     ~Late() {
@@ -225,7 +225,7 @@ TEST_P(StatisticsTest, CountsAtTheEndOfAThread) {
     StatisticsImpl* impl = nullptr;
   };
   std::thread([this] {
-    static thread_local Late late;  // Made first, hence gone last.
+    static thread_local Late late;  // Created first, so destroyed last.
     late.impl = impl_;
     impl_->Tick(Ticker::kBytesRead, 1);
   }).join();

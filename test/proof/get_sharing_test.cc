@@ -110,7 +110,7 @@ class Turn {
   std::atomic<pid_t> waiter_ = 0;
 };
 
-// One of the threads. It does what it is told and gives the turn back.
+// One of the threads. It executes a command and gives the turn back.
 // Thread-safety: thread-compatible.
 class Reader {
  public:
@@ -256,7 +256,7 @@ TEST(GetSharingTest, TwoThreadsStoreToNoCommonLine) {
     return trace.regions[static_cast<size_t>(work * kThreads + thread)];
   };
 
-  // A test that has gone blind would pass for ever.
+  // Checks the checker, which could pass by finding nothing.
   const auto must_find =
       CommonLines(region(kAddToShared, 0), region(kAddToShared, 1));
   ASSERT_FALSE(must_find.empty()) << "not even a common counter was seen";

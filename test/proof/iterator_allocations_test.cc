@@ -62,7 +62,7 @@ constexpr int kWarmRounds = 3;
 constexpr int kRounds = 20;
 
 // Keeps every flush waiting while it is closed.
-class FlushGate : public EventListener {
+class FlushLatch : public EventListener {
  public:
   void OnFlushBegin(const FlushJobInfo& /*info*/) override {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -88,10 +88,10 @@ class IteratorAllocationsTest : public ::testing::Test {
     options_.compression = CompressionType::kNone;
     options_.block_cache = NewBlockCache(64 << 20);
     options_.target_file_size_base = 64 << 10;
-    options_.listeners.push_back(gate_);
+    options_.listeners.push_back(latch_);
   }
   ~IteratorAllocationsTest() override {
-    gate_->Set(true);
+    latch_->Set(true);
     db_.reset();
   }
 
@@ -156,7 +156,7 @@ class IteratorAllocationsTest : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::shared_ptr<FlushGate> gate_ = std::make_shared<FlushGate>();
+  const std::shared_ptr<FlushLatch> latch_ = std::make_shared<FlushLatch>();
   Options options_;
   std::string prefix_;
   std::vector<std::string> keys_;
@@ -181,7 +181,7 @@ TEST_F(IteratorAllocationsTest, NoneFromAnEmptyDatabase) {
 TEST_F(IteratorAllocationsTest, NoneFromMemtablesThatWaitForFlush) {
   Open();
   Fill(0, 2);
-  gate_->Set(false);
+  latch_->Set(false);
   FlushOptions flush;
   flush.wait = false;
   ASSERT_TRUE(Ok(db_->Flush(flush)));

@@ -116,8 +116,8 @@ TEST_F(ReadPathStressTest, AllKindsOfReadsAndChangesAtOnce) {
 // ---- State that threads leave
 // ------------------------------------------------
 
-// Reads once more when its thread ends, whichever thread-local variables of
-// the library are gone by then.
+// Reads once more when its thread ends, whichever thread-local variables of the
+// library are destroyed by then.
 struct LateReader {
   ~LateReader() {
     if (db == nullptr) return;

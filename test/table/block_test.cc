@@ -48,7 +48,7 @@ std::string Body(const Entries& entries, int restart_interval = 16) {
 Status Create(const std::string& body, BlockRef* block,
               const BlockBuildOptions& options = {}) {
   // Exactly as large as the body, so that one byte too far is noticed, and
-  // gone before the block is used.
+  // freed before the block is used.
   const std::unique_ptr<char[]> bytes(new char[body.size()]);
   memcpy(bytes.get(), body.data(), body.size());
   Block* made = nullptr;

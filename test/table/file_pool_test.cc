@@ -24,8 +24,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Files whose content is their path. Reads at kHeld wait at a gate.
-class GateEnv : public EnvWrapper {
+// Files whose content is their path. Reads at kHeld wait at a latch.
+class LatchEnv : public EnvWrapper {
  public:
   static constexpr uint64_t kHeld = 1000;
 
@@ -49,9 +49,9 @@ class GateEnv : public EnvWrapper {
     MutexLock lock(&mu_);
     while (reading_ < count) changed_.Wait(&mu_);
   }
-  void OpenGate() {
+  void OpenLatch() {
     MutexLock lock(&mu_);
-    gate_open_ = true;
+    latch_open_ = true;
     changed_.SignalAll();
   }
 
@@ -65,7 +65,7 @@ class GateEnv : public EnvWrapper {
  private:
   class File : public RandomAccessFile {
    public:
-    File(std::string path, GateEnv* env) : path_(std::move(path)), env_(env) {}
+    File(std::string path, LatchEnv* env) : path_(std::move(path)), env_(env) {}
     ~File() override {
       EXPECT_EQ(readers_.load(), 0) << "closed while it is read";
       --env_->open_files;
@@ -73,7 +73,7 @@ class GateEnv : public EnvWrapper {
     Status Read(uint64_t offset, size_t count, Slice* result,
                 char* scratch) const override {
       ++readers_;
-      if (offset == kHeld) env_->PassGate();
+      if (offset == kHeld) env_->PassLatch();
       path_.copy(scratch, count);
       *result = Slice(scratch, std::min(count, path_.size()));
       // Sometimes as a mapped file would have it.
@@ -92,21 +92,21 @@ class GateEnv : public EnvWrapper {
 
    private:
     const std::string path_;
-    GateEnv* const env_;
+    LatchEnv* const env_;
     mutable std::atomic<int> readers_ = 0;
   };
 
-  void PassGate() {
+  void PassLatch() {
     MutexLock lock(&mu_);
     ++reading_;
     changed_.SignalAll();
-    while (!gate_open_) changed_.Wait(&mu_);
+    while (!latch_open_) changed_.Wait(&mu_);
     --reading_;
   }
 
   Mutex mu_;
   CondVar changed_;
-  bool gate_open_ VARVE_GUARDED_BY(mu_) = false;
+  bool latch_open_ VARVE_GUARDED_BY(mu_) = false;
   int reading_ VARVE_GUARDED_BY(mu_) = 0;
 };
 
@@ -127,7 +127,7 @@ class FilePoolTest : public ::testing::Test {
     return s.ok() ? result.ToString() : s.ToString();
   }
 
-  GateEnv env_{Env::Default()};
+  LatchEnv env_{Env::Default()};
   std::unique_ptr<FilePool> pool_;
   std::vector<std::unique_ptr<RandomAccessFile>> files_;
 };
@@ -206,10 +206,11 @@ TEST_F(FilePoolTest, BatchesHaveOneOpen) {
 
 TEST_F(FilePoolTest, FilesInUseAreNotClosed) {
   OpenFiles(6, 2);
-  std::thread reader([this] { EXPECT_EQ(Read(0, GateEnv::kHeld), PathOf(0)); });
+  std::thread reader(
+      [this] { EXPECT_EQ(Read(0, LatchEnv::kHeld), PathOf(0)); });
   env_.WaitUntilReading(1);
   for (int i = 1; i < 6; ++i) EXPECT_EQ(Read(i), PathOf(i));
-  env_.OpenGate();
+  env_.OpenLatch();
   reader.join();
   EXPECT_EQ(env_.most_open.load(), 2);
 }
@@ -220,13 +221,13 @@ TEST_F(FilePoolTest, WaitsUntilAPlaceIsFree) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back(
-        [this, i] { EXPECT_EQ(Read(i, GateEnv::kHeld), PathOf(i)); });
+        [this, i] { EXPECT_EQ(Read(i, LatchEnv::kHeld), PathOf(i)); });
   }
   env_.WaitUntilReading(2);
   for (int i = 2; i < 6; ++i) {
     threads.emplace_back([this, i] { EXPECT_EQ(Read(i), PathOf(i)); });
   }
-  env_.OpenGate();
+  env_.OpenLatch();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(env_.most_open.load(), 2);
 }

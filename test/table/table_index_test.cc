@@ -262,7 +262,8 @@ void MakeOf(const std::vector<std::string>& separators, bool user_keys,
   ASSERT_EQ(index->size(), separators.size());
 }
 
-// Compares all searches with a plain one. Returns whether prefixes told.
+// Compares all searches with a plain one. Returns whether prefixes were
+// decisive.
 bool CheckSearch(const TableIndex& index,
                  const std::vector<std::string>& separators, bool user_keys,
                  const InternalKeyComparator& comparator,

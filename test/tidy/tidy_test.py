@@ -5,7 +5,7 @@
 Goal: the order of layers and folders, and the habits of CONTRIBUTING.md hold in every
 file. Method: each check reads every file line by line and reports violations
 as file:line; before that, each must find the fault in a small bad example, so
-that a check which has gone blind is itself a failure.
+that a check which finds nothing is itself a failure.
 
 Usage: tidy_test.py [ROOT]
 """

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// crash_test: kills a process that works on a database, again and again, and
-// checks each time that the database holds what that process was told: see
-// crash_test_plan.h and docs/trust.md. Ends with a line of figures; after a
-// failure the directory is left as it was, and --seed repeats the same run, as
-// far as threads let themselves be repeated.
+// crash_test: repeatedly kills a process that uses a database, and checks each
+// time that the database contains all acknowledged writes: see
+// crash_test_plan.h and docs/trust.md. Ends with a line of figures. After a
+// failure the directory is kept, and --seed repeats the run, as far as thread
+// scheduling allows.
 
 #include <gflags/gflags.h>
 #include <signal.h>

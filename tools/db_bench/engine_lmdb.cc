@@ -138,15 +138,15 @@ class LmdbSession final : public EngineSession {
 
   void Put(const Slice& key, const Slice& value) override {
     if (!BeginBatch()) return;
-    MDB_val stored_key = ToLmdb(key);
-    MDB_val stored_value = ToLmdb(value);
-    const int result = mdb_put(batch_, dbi_, &stored_key, &stored_value, 0);
+    MDB_val lmdb_key = ToLmdb(key);
+    MDB_val lmdb_value = ToLmdb(value);
+    const int result = mdb_put(batch_, dbi_, &lmdb_key, &lmdb_value, 0);
     NoteUpdate("mdb_put", result);
   }
   void Delete(const Slice& key) override {
     if (!BeginBatch()) return;
-    MDB_val stored_key = ToLmdb(key);
-    const int result = mdb_del(batch_, dbi_, &stored_key, nullptr);
+    MDB_val lmdb_key = ToLmdb(key);
+    const int result = mdb_del(batch_, dbi_, &lmdb_key, nullptr);
     if (result != MDB_NOTFOUND) NoteUpdate("mdb_del", result);
   }
   Status Commit() override {

@@ -57,7 +57,7 @@ func keyOf(random *rand.Rand, age time.Duration) string {
 	return fmt.Sprintf("key-%d-%d", age/keyLifetime, random.Intn(keysAtATime))
 }
 
-// runClient takes steps until it is told to stop.
+// runClient takes steps until it is stopped.
 func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 	random := rand.New(rand.NewSource(*seed + int64(id)))
 	var connection *client

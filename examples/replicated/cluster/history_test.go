@@ -28,7 +28,7 @@ type step struct {
 	key, value string
 }
 
-// outcome is what it was told; unknown if it was told nothing.
+// outcome is the result of a step; unknown if the call returned none.
 type outcome struct {
 	unknown bool
 	there   bool // A value, or that there was something to delete.

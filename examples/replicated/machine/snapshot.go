@@ -72,8 +72,8 @@ func (m *Machine) SaveSnapshot(moment interface{}, to io.Writer, stop <-chan str
 	}
 }
 
-// RecoverFromSnapshot builds a database of the stream beside the one there is,
-// which lookups read meanwhile, and then puts it in its place. A stream that is
+// RecoverFromSnapshot builds a database from the stream and then replaces the
+// current one by it. Lookups read the current one until then. A stream that is
 // damaged, or ends early, changes nothing.
 func (m *Machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) error {
 	db, name, err := m.node.Beside(m.shard)

@@ -115,8 +115,8 @@ func (n *Node) dropOthers(shard uint64, keep string) error {
 	return nil
 }
 
-// Beside makes an empty database beside a shard's. It becomes the shard's by
-// Adopt, and is gone after the next Open otherwise.
+// Beside creates an empty database next to a shard's. Adopt makes it the shard's.
+// Otherwise the next Open removes it.
 func (n *Node) Beside(shard uint64) (Database, string, error) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()

@@ -371,7 +371,7 @@ TEST_F(DbCompactionTest, RemovedTablesAreNotHeldOpen) {
   int open = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code error;  // The iterator's own is gone by then.
+    std::error_code error;  // The iterator has released its own by then.
     const std::string file =
         std::filesystem::read_symlink(entry.path(), error).string();
     if (!Contains(file, path_)) continue;
@@ -382,9 +382,9 @@ TEST_F(DbCompactionTest, RemovedTablesAreNotHeldOpen) {
 }
 
 // Keeps compactions from starting until Open is called.
-class GateEnv : public EnvWrapper {
+class LatchEnv : public EnvWrapper {
  public:
-  GateEnv() : EnvWrapper(Env::Default()) {}
+  LatchEnv() : EnvWrapper(Env::Default()) {}
 
   Status Schedule(std::function<void()> work, Priority priority) override {
     {
@@ -413,8 +413,8 @@ class GateEnv : public EnvWrapper {
 };
 
 TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
-  GateEnv gate;
-  options_.env = &gate;
+  LatchEnv latch;
+  options_.env = &latch;
   options_.level0_file_num_compaction_trigger = 2;
   options_.level0_slowdown_writes_trigger = 3;
   options_.level0_stop_writes_trigger = 4;
@@ -439,7 +439,7 @@ TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
   EXPECT_EQ(TablesAt(0), 4u);
   // A writer that waits goes on when a compaction makes space.
   std::thread writer([&] { EXPECT_TRUE(Ok(db_->Put({}, "key", "waited"))); });
-  gate.Open();
+  latch.Open();
   writer.join();
   EXPECT_EQ(Get("key"), "waited");
   ASSERT_TRUE(Ok(db_->WaitForCompact()));

@@ -607,7 +607,7 @@ TEST_F(DbBasicTest, UpdateOfAnotherFamilyIsRefusedWhole) {
   }
 }
 
-// In a log, their family has gone since, or Open would have refused it.
+// In a log, the family no longer exists, or Open would have refused it.
 TEST(BatchReaderTest, UpdatesOfOtherFamiliesArePassedOver) {
   const InternalKeyComparator comparator(BytewiseComparator());
   for (const FamilyTag& tag : kFamilyTags) {

@@ -94,7 +94,7 @@ TEST_F(DbLifecycleTest, ReopeningManyTimesKeepsEverything) {
     if (round % 2 == 0) Close();
     db_.reset();
   }
-  // Logs and manifests of earlier rounds are gone.
+  // Logs and MANIFESTs of earlier rounds were removed.
   EXPECT_LE(FilesEndingIn(path_, ".log").size(), 2u);
   EXPECT_EQ(FilesStartingWith(path_, "MANIFEST-").size(), 1u);
 }

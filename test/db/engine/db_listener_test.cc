@@ -208,7 +208,7 @@ TEST_F(DbListenerTest, TellsOfStalls) {
 }
 
 TEST_F(DbListenerTest, TellsOfWritersThatWaitForAFlush) {
-  // A listener that held a flush up would hold up what is told as well.
+  // A listener that paused a flush would delay the later calls as well.
   class HoldsFlushes final : public EnvWrapper {
    public:
     explicit HoldsFlushes(Env* target) : EnvWrapper(target) {}
@@ -289,7 +289,7 @@ TEST_F(DbListenerTest, TellsOfErrorsOnce) {
   db_.reset();
 }
 
-// Each table that was begun is told of, and is gone.
+// Each table that was begun is reported, and removed.
 TEST_F(DbListenerTest, TellsOfTablesThatACompactionCouldNotMake) {
   FaultInjectionEnv faulty(Env::Default());
   options_.env = &faulty;

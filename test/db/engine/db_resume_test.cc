@@ -151,7 +151,7 @@ TEST_F(DbResumeTest, GoesOnAfterAFailureOfAnyFile) {
     ASSERT_FALSE(s.ok());
     EXPECT_TRUE(IsReadOnly());
     EXPECT_FALSE(Put(key("refused"), false).ok());
-    // The cause is not gone yet.
+    // The cause still exists.
     EXPECT_FALSE(db_->Resume().ok());
     EXPECT_TRUE(IsReadOnly());
     EXPECT_FALSE(Put(key("refused"), false).ok());
@@ -230,8 +230,9 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
   }
 }
 
-// Told once, but all whose names it was about must hear of it: here a flush or
-// a compaction that was under way when a write heard of it,
+// The error is reported once, but every job whose names it concerns must learn
+// of it: here a flush or a compaction that was running when a write got the
+// error,
 TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsReportedToJobs) {
   HoldsATableEnv holding(&faulty_);
   options_.env = &holding;
@@ -556,7 +557,7 @@ TEST_F(DbResumeTest, CloseReportsUnsavedUpdates) {
   EXPECT_TRUE(status.IsIOError()) << status.ToString();
 }
 
-// Its pages are gone, though the next sync of the file says OK.
+// Its pages are lost, though the next sync of the file returns OK.
 TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseSyncHasFailed) {
   Open();
   ASSERT_TRUE(Ok(Put("a", false)));

@@ -227,7 +227,7 @@ TEST_F(IteratorReuseTest, AnIteratorMayEndOnAnotherThread) {
       handed = db_->NewIterator({});
       handed->SeekToLast();
     }).join();
-    // Its thread has gone.
+    // Its thread has ended.
     EXPECT_EQ(handed->key(), Slice(expected.back().first));
     handed.reset();
     if (round % 5 == 0) Flush();

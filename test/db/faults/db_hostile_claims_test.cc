@@ -113,7 +113,7 @@ TEST_F(DbHostileManifestTest, ImpossibleNumbersAreRefused) {
   ExpectRefused(number);
 }
 
-// Compacted away in one of them, it would be gone from the other.
+// A compaction of one of them would remove it from the other.
 TEST_F(DbHostileManifestTest, TableInTwoLevelsIsRefused) {
   const FileMetaData file = KnownTable();
   VersionEdit moved;

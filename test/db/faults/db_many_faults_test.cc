@@ -159,7 +159,7 @@ class Session : private ManyFaultsSession {
       if (::testing::Test::HasFailure()) return;
       ++totals_->cuts;
     } else {
-      // The kernel has them, or Close has said that it could not be told.
+      // The kernel has the writes, or Close returned an error.
       if (db_->Close().ok() || !options_.manual_wal_flush) {
         closed_ = writes_.size();
       }

@@ -3,12 +3,12 @@
 // Goal: several threads use one database while system calls fail, and it is
 // resumed, loses power or is closed. All data that was acknowledged and synced
 // survives, there are no gaps, no reader sees half of a batch or two moments at
-// once, and nothing hangs. Method: each writer has its own keys, in two lanes:
-// one of logged batches, one of batches with disable_wal. A batch contains its
-// number, and the numbers that all lanes had reached when it began. A reader of
-// the database (open, reopened, or a checkpoint) derives its whole expected
-// contents from these numbers. db_many_faults_test does the same with one
-// thread, and so repeatably.
+// once, and nothing hangs. Method: each writer has its own keys, in two
+// streams: one of logged batches, one of batches with disable_wal. A batch
+// contains its number, and the numbers that all streams had reached when it
+// began. A reader of the database (open, reopened, or a checkpoint) derives its
+// whole expected contents from these numbers. db_many_faults_test does the same
+// with one thread, and so repeatably.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/slow_env.h"
 #include "test/testing/fault_seeds.h"
-#include "test/testing/machine/lane.h"
+#include "test/testing/machine/batch_stream.h"
 #include "test/testing/seed.h"
 #include "varve/read_transaction.h"
 #include "varve/testing/fault_injection_env.h"
@@ -36,26 +36,26 @@ namespace varve::test {
 namespace {
 
 constexpr int kWriters = 3;
-constexpr int kLanes = 2 * kWriters;  // Logged and not in turn.
-constexpr int kKeys = Lane::kKeys;
+constexpr int kStreams = 2 * kWriters;  // Logged and not in turn.
+constexpr int kKeys = BatchStream::kKeys;
 
-using Numbers = std::array<size_t, kLanes>;
-bool IsLogged(int lane) { return lane % 2 == 0; }
+using Numbers = std::array<size_t, kStreams>;
+bool IsLogged(int stream) { return stream % 2 == 0; }
 
-std::string LaneKey(int lane, int key) {
-  return "lane" + std::to_string(lane) + Key(key);
+std::string StreamKey(int stream, int key) {
+  return "stream" + std::to_string(stream) + Key(key);
 }
-// Sorts after all of the lane's keys.
-std::string NumberKey(int lane) {
-  return "lane" + std::to_string(lane) + "number";
+// Sorts after all of the stream's keys.
+std::string NumberKey(int stream) {
+  return "stream" + std::to_string(stream) + "number";
 }
 
-std::string LaneValue(int lane, uint32_t number, int key) {
+std::string StreamValue(int stream, uint32_t number, int key) {
   uint64_t hash = (number * uint64_t{kKeys} + static_cast<uint64_t>(key)) *
                   uint64_t{0x9E3779B97F4A7C15};
   hash ^= hash >> 29;
   const size_t size = hash % 64 == 0 ? 9000 : hash % 8 == 0 ? 1500 : 40;
-  std::string value = std::to_string(lane) + "." + std::to_string(number) +
+  std::string value = std::to_string(stream) + "." + std::to_string(number) +
                       "." + std::to_string(key);
   value.resize(size, 'x');
   for (size_t i = 24; i < size; i += 2) {
@@ -184,7 +184,7 @@ class Session {
     // Close says that it has lost what no log has, whatever else is lost.
     const int step = rng_.Between(1, 2);
     const auto write = [this, step] {
-      for (int i = 0; i < kLanes; i += step) WriteOne(i, &rng_, true);
+      for (int i = 0; i < kStreams; i += step) WriteOne(i, &rng_, true);
     };
     for (int i = rng_.Between(1, 3); i > 0; --i) {
       Resume();
@@ -238,8 +238,8 @@ class Session {
     Must("Resume", db_->Resume());
     // A job that runs may have met one before.
     if (!db_->WaitForCompact().ok()) Must("second Resume", db_->Resume());
-    for (int lane = 0; lane < kLanes && !HasComplaint(); ++lane) {
-      WriteOne(lane, &rng_, false);
+    for (int stream = 0; stream < kStreams && !HasComplaint(); ++stream) {
+      WriteOne(stream, &rng_, false);
     }
     Must("Flush", db_->Flush({}));
     EntryList entries;
@@ -250,8 +250,8 @@ class Session {
   void Write(int writer, uint64_t seed) {
     Rng rng(seed);
     while (!stop_) {
-      const int lane = 2 * writer + (rng.OneIn(5) ? 1 : 0);
-      const bool done = WriteOne(lane, &rng, true);
+      const int stream = 2 * writer + (rng.OneIn(5) ? 1 : 0);
+      const bool done = WriteOne(stream, &rng, true);
       if (rng.OneIn(16)) ReadOwn(2 * writer + rng.Between(0, 1), &rng);
       if (rng.OneIn(40)) {
         const Numbers before = Acknowledged();
@@ -264,34 +264,34 @@ class Session {
     }
   }
 
-  bool WriteOne(int lane, Rng* rng, bool may_fail) {
+  bool WriteOne(int stream, Rng* rng, bool may_fail) {
     const Numbers before = Acknowledged();
-    const uint32_t number = lanes_[lane].NextNumber();
-    Lane::State state = lanes_[lane].Newest();
+    const uint32_t number = streams_[stream].NextNumber();
+    BatchStream::State state = streams_[stream].Newest();
     WriteBatch batch;
     for (int i = rng->Between(1, 6); i > 0; --i) {
       const int key = rng->Between(0, kKeys - 1);
       const int end =
           std::min(rng->OneIn(12) ? key + rng->Between(1, 9) : key + 1, kKeys);
-      const std::string name = LaneKey(lane, key);
+      const std::string name = StreamKey(stream, key);
       const bool puts = end == key + 1 && !rng->OneIn(5);
       if (puts) {
-        batch.Put(name, LaneValue(lane, number, key));
+        batch.Put(name, StreamValue(stream, number, key));
       } else if (end == key + 1) {
         batch.Delete(name);
       } else {
-        batch.DeleteRange(name, LaneKey(lane, end));
+        batch.DeleteRange(name, StreamKey(stream, end));
       }
       std::fill(state.begin() + key, state.begin() + end, puts ? number : 0);
     }
     std::string text = std::to_string(number);
     for (const size_t other : before) text += " " + std::to_string(other);
-    batch.Put(NumberKey(lane), text);
+    batch.Put(NumberKey(stream), text);
     WriteOptions options;
-    options.disable_wal = !IsLogged(lane);
-    options.sync = IsLogged(lane) && rng->OneIn(sync_one_in_);
+    options.disable_wal = !IsLogged(stream);
+    options.sync = IsLogged(stream) && rng->OneIn(sync_one_in_);
     options.no_slowdown = may_fail && rng->OneIn(16);
-    lanes_[lane].Begin(state);
+    streams_[stream].Begin(state);
     const Status status = db_->Write(options, &batch);
     Expected(status);
     ++totals_->writes;
@@ -299,13 +299,13 @@ class Session {
     if (!status.ok() && !may_fail) {
       Complain("a write fails without a fault: " + status.ToString());
     }
-    if (!lanes_[lane].End(status.ok())) {
-      Complain("seen, though it was refused: lane " + std::to_string(lane) +
+    if (!streams_[stream].End(status.ok())) {
+      Complain("seen, though it was refused: stream " + std::to_string(stream) +
                ", " + text);
     }
     if (status.ok() && options.sync) {
       RaiseMinimums(before, false);
-      lanes_[lane].RaiseMinimum(number);
+      streams_[stream].RaiseMinimum(number);
     }
     return status.ok();
   }
@@ -353,8 +353,8 @@ class Session {
     CompactRangeOptions options;
     options.exclusive_manual_compaction = rng->OneIn(2);
     options.rewrite_bottommost_level = rng->OneIn(3);
-    const std::string begin = LaneKey(rng->Between(0, kLanes - 1), 0);
-    const std::string end = LaneKey(rng->Between(0, kLanes - 1), kKeys);
+    const std::string begin = StreamKey(rng->Between(0, kStreams - 1), 0);
+    const std::string end = StreamKey(rng->Between(0, kStreams - 1), kKeys);
     const Slice begin_key = begin, end_key = end;
     Expected(db_->CompactRange(options, rng->OneIn(2) ? nullptr : &begin_key,
                                rng->OneIn(2) ? nullptr : &end_key));
@@ -441,17 +441,17 @@ class Session {
     }
   }
 
-  // One of the lane's own thread sees what it has written, and nothing else.
-  void ReadOwn(int lane, Rng* rng) {
-    const Lane::State state = lanes_[lane].Newest();
+  // One of the stream's own thread sees what it has written, and nothing else.
+  void ReadOwn(int stream, Rng* rng) {
+    const BatchStream::State state = streams_[stream].Newest();
     const int key = rng->Between(0, kKeys - 1);
     const uint32_t set_by = state[static_cast<size_t>(key)];
     std::string value;
-    const Status status = db_->Get({}, LaneKey(lane, key), &value);
+    const Status status = db_->Get({}, StreamKey(stream, key), &value);
     if (!status.ok() && !status.IsNotFound()) return Expected(status);
     if (status.IsNotFound() != (set_by == 0) ||
-        (set_by != 0 && value != LaneValue(lane, set_by, key))) {
-      Complain("Get of " + LaneKey(lane, key) + ": " + status.ToString() +
+        (set_by != 0 && value != StreamValue(stream, set_by, key))) {
+      Complain("Get of " + StreamKey(stream, key) + ": " + status.ToString() +
                ", " + value.substr(0, 30) + ", is of " +
                std::to_string(set_by));
     }
@@ -459,7 +459,8 @@ class Session {
 
   Status ReadNumbers(const ReadOptions& options, EntryList* entries) {
     std::vector<std::string> keys, values;
-    for (int lane = 0; lane < kLanes; ++lane) keys.push_back(NumberKey(lane));
+    for (int stream = 0; stream < kStreams; ++stream)
+      keys.push_back(NumberKey(stream));
     const std::vector<Slice> slices(keys.begin(), keys.end());
     const std::vector<Status> statuses =
         db_->MultiGet(options, slices, &values);
@@ -475,46 +476,46 @@ class Session {
 
   Numbers Acknowledged() {
     Numbers numbers;
-    for (int i = 0; i < kLanes; ++i) numbers[i] = lanes_[i].acknowledged();
+    for (int i = 0; i < kStreams; ++i) numbers[i] = streams_[i].acknowledged();
     return numbers;
   }
   void RaiseMinimums(const Numbers& numbers, bool unlogged) {
-    for (int i = 0; i < kLanes; ++i) {
-      if (unlogged || IsLogged(i)) lanes_[i].RaiseMinimum(numbers[i]);
+    for (int i = 0; i < kStreams; ++i) {
+      if (unlogged || IsLogged(i)) streams_[i].RaiseMinimum(numbers[i]);
     }
   }
 
-  // Checks that the numbers of the found lanes belong to one moment.
+  // Checks that the numbers of the found streams belong to one moment.
   bool CheckNumbers(const EntryList& entries, const Numbers& at_least,
                     Source source, Numbers* numbers) {
-    std::array<Numbers, kLanes> seen = {};
+    std::array<Numbers, kStreams> seen = {};
     *numbers = {};
-    for (int lane = 0; lane < kLanes; ++lane) {
+    for (int stream = 0; stream < kStreams; ++stream) {
       const auto entry = std::find_if(
           entries.begin(), entries.end(),
-          [&](const auto& each) { return each.first == NumberKey(lane); });
+          [&](const auto& each) { return each.first == NumberKey(stream); });
       if (entry == entries.end()) continue;
       std::istringstream text(entry->second);
-      text >> (*numbers)[lane];
-      for (size_t& other : seen[lane]) text >> other;
+      text >> (*numbers)[stream];
+      for (size_t& other : seen[stream]) text >> other;
     }
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const size_t number = (*numbers)[lane];
-      if (number < at_least[lane]) {
-        Complain("lane " + std::to_string(lane) + " is at " +
+    for (int stream = 0; stream < kStreams; ++stream) {
+      const size_t number = (*numbers)[stream];
+      if (number < at_least[stream]) {
+        Complain("stream " + std::to_string(stream) + " is at " +
                  std::to_string(number) + ", " +
-                 std::to_string(at_least[lane]) + " had returned");
+                 std::to_string(at_least[stream]) + " had returned");
       }
-      for (int other = 0; other < kLanes; ++other) {
+      for (int other = 0; other < kStreams; ++other) {
         // Those with the log survive others, without it.
-        if (source == Source::kOpenedAgain && IsLogged(lane) &&
+        if (source == Source::kOpenedAgain && IsLogged(stream) &&
             !IsLogged(other)) {
           continue;
         }
-        if (seen[lane][other] > (*numbers)[other]) {
-          Complain("a hole: lane " + std::to_string(lane) + " at " +
+        if (seen[stream][other] > (*numbers)[other]) {
+          Complain("a hole: stream " + std::to_string(stream) + " at " +
                    std::to_string(number) + " has seen " +
-                   std::to_string(seen[lane][other]) + " of lane " +
+                   std::to_string(seen[stream][other]) + " of stream " +
                    std::to_string(other) + ", which is at " +
                    std::to_string((*numbers)[other]));
         }
@@ -531,23 +532,24 @@ class Session {
     if (numbers != nullptr) *numbers = found;
     EntryList expected;
     auto entry = entries.begin();
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const size_t number = found[lane];
-      Lane::State state;
+    for (int stream = 0; stream < kStreams; ++stream) {
+      const size_t number = found[stream];
+      BatchStream::State state;
       if (source == Source::kOpenedAgain
-              ? !lanes_[lane].MayOpenAt(number, IsLogged(lane), &state)
-              : !lanes_[lane].See(number, &state)) {
-        return Complain("lane " + std::to_string(lane) + " is at " +
+              ? !streams_[stream].MayOpenAt(number, IsLogged(stream), &state)
+              : !streams_[stream].See(number, &state)) {
+        return Complain("stream " + std::to_string(stream) + " is at " +
                         std::to_string(number) + ": " +
-                        lanes_[lane].Describe());
+                        streams_[stream].Describe());
       }
       for (int key = 0; key < kKeys; ++key) {
         const uint32_t set_by = state[static_cast<size_t>(key)];
         if (set_by == 0) continue;
-        expected.emplace_back(LaneKey(lane, key), LaneValue(lane, set_by, key));
+        expected.emplace_back(StreamKey(stream, key),
+                              StreamValue(stream, set_by, key));
       }
       if (number == 0) continue;
-      while (entry->first != NumberKey(lane)) ++entry;
+      while (entry->first != NumberKey(stream)) ++entry;
       expected.push_back(*entry);
     }
     const auto same = SameEntries(expected, entries);
@@ -613,8 +615,8 @@ class Session {
     Check(entries, {}, Source::kOpenedAgain, &numbers);
     if (HasComplaint()) return;
     // Data that an open has shown is no longer lost.
-    for (int lane = 0; lane < kLanes; ++lane) {
-      totals_->lost += lanes_[lane].ResetTo(numbers[lane]);
+    for (int stream = 0; stream < kStreams; ++stream) {
+      totals_->lost += streams_[stream].ResetTo(numbers[stream]);
     }
   }
 
@@ -649,7 +651,7 @@ class Session {
   Options options_;
   std::unique_ptr<DB> db_;
   uint64_t sync_one_in_ = 1;
-  Lane lanes_[kLanes];
+  BatchStream streams_[kStreams];
   std::atomic<bool> stop_{false};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> complained_{false};

@@ -277,7 +277,7 @@ TEST_P(BlinkTreeInterleavingTest, InsertsFindTheirPlaceAfterOthersB5B6) {
 // ---- Two threads ------------------------------------------------------------
 
 // A place where a thread stops until the test lets it go on.
-class Gate {
+class Latch {
  public:
   void Stop() {
     reached_ = true;
@@ -309,7 +309,7 @@ TEST_P(BlinkTreeInterleavingTest, ReadsThatBeganInASplitEndAfterItB3) {
     const int crowd = rng.Between(1, 10);
     const auto point = rng.Pick(
         {BlinkPoint::kLinked, BlinkPoint::kShrunk, BlinkPoint::kVersioned});
-    Gate in_split, in_read;
+    Latch in_split, in_read;
     writer.Start([&] {
       HookedPause::Once(point, 1, [&] { in_split.Stop(); });
       AddCrowd(crowd);
@@ -346,7 +346,7 @@ TEST_P(BlinkTreeInterleavingTest, InsertsTakeTurnsAtANodeB1B7) {
     for (int nth = 1; nth <= 16; ++nth) {
       Reset();
       AddMultiples(1000, 14);
-      Gate in_first;
+      Latch in_first;
       std::atomic<bool> second_wants{false};
       first.Start([&] {
         HookedPause::Once(point, nth, [&] { in_first.Stop(); });

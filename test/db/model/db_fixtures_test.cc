@@ -212,7 +212,7 @@ TEST_P(FixtureRefusedTest, NamesTheFeatureAndShowsNothing) {
 INSTANTIATE_TEST_SUITE_P(All, FixtureRefusedTest,
                          ::testing::ValuesIn(Undamaged(true)), FixtureTestName);
 
-// A database whose logs RocksDB was told to keep elsewhere.
+// A database whose logs RocksDB keeps in another directory.
 class FixtureLogDirectoryTest : public FixtureTest {
  protected:
   void SetUp() override {

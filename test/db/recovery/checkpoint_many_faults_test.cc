@@ -163,7 +163,7 @@ class Session : private ManyFaultsSession {
 
   void ExpectRepeatedUntilMade() {
     faulty_.ClearFailure();
-    // A compaction may have met a failure and not told it yet.
+    // A compaction may have failed and not reported it yet.
     db_->WaitForCompact().IgnoreError();
     ASSERT_TRUE(Ok(db_->Resume()));
     const Status status = MakeCopy();

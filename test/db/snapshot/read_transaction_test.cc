@@ -303,7 +303,7 @@ TEST_F(ReadTransactionTest, DatabasesAreApart) {
     ASSERT_TRUE(others[i]->GetIntProperty("varve.num-snapshots", &count));
     EXPECT_EQ(count, 1u);
   }
-  // In the place of those that are gone come others.
+  // New ones replace those that ended.
   reads.erase(reads.begin(), reads.begin() + 20);
   others.erase(others.begin(), others.begin() + 20);
   ReadTransaction read(db_.get());

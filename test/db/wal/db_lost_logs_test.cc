@@ -41,7 +41,8 @@ class DbLostLogsTest : public DbTestBase {
     return TryOpen();
   }
 
-  // That updates are missing is refused, or told; what else there was is there.
+  // Expects that missing updates are refused or reported, and that all others
+  // exist.
   void ExpectNoticed(const std::string& about) {
     CopyDirectory(path_, dir_.Sub("kept"));
     const Status refused = OpenAs(WalRecoveryMode::kAbsoluteConsistency);

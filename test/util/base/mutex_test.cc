@@ -114,7 +114,7 @@ TEST(MutexTest, WaitsAnyTimeForSignal) {
 }
 
 #ifndef NDEBUG
-// `mu` may be held or not: the analysis is told nothing.
+// `mu` may be held or not. The analysis does not know.
 void AssertHeldUnseen(Mutex* mu) VARVE_NO_THREAD_SAFETY_ANALYSIS {
   mu->AssertHeld();
 }

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: all jobs run, in order with one thread, in parallel with several; none
-// is lost when the pool goes. Method: jobs that meet at gates, so that a wrong
-// number of threads shows as a count and not as a timing.
+// is lost when the pool goes. Method: jobs that meet at latches, so that a
+// wrong number of threads shows as a count and not as a timing.
 #include "util/threads/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace varve {
 namespace {
 
 // Jobs wait here until the test opens it.
-class Gate {
+class Latch {
  public:
   void Open() {
     MutexLock lock(&mu_);
@@ -64,52 +64,52 @@ TEST(ThreadPoolTest, NeedsNoThreadWhenUnused) {
 }
 
 TEST(ThreadPoolTest, RunsAsManyAtOnceAsAllowed) {
-  Gate gate;
+  Latch latch;
   ThreadPool pool;
   pool.SetThreads(3);
   pool.SetThreads(2);  // Never fewer.
   pool.SetThreads(-1);
   for (int i = 0; i < 5; i++) {
-    ASSERT_TRUE(pool.Schedule([&gate] { gate.Pass(); }).ok());
+    ASSERT_TRUE(pool.Schedule([&latch] { latch.Pass(); }).ok());
   }
-  gate.AwaitWaiting(3);
+  latch.AwaitWaiting(3);
   EXPECT_EQ(pool.TEST_QueueLength(), 2u);
-  gate.Open();
+  latch.Open();
   pool.WaitForIdle();
   EXPECT_EQ(pool.TEST_QueueLength(), 0u);
 }
 
 TEST(ThreadPoolTest, StartsWaitingJobsWhenMoreThreadsAreAllowed) {
-  Gate gate;
+  Latch latch;
   ThreadPool pool;
   for (int i = 0; i < 4; i++) {
-    ASSERT_TRUE(pool.Schedule([&gate] { gate.Pass(); }).ok());
+    ASSERT_TRUE(pool.Schedule([&latch] { latch.Pass(); }).ok());
   }
-  gate.AwaitWaiting(1);
+  latch.AwaitWaiting(1);
   EXPECT_EQ(pool.TEST_QueueLength(), 3u);
   pool.SetThreads(4);
-  gate.AwaitWaiting(4);
+  latch.AwaitWaiting(4);
   EXPECT_EQ(pool.TEST_QueueLength(), 0u);
-  gate.Open();
+  latch.Open();
 }
 
 TEST(ThreadPoolTest, RunsQueuedJobsBeforeItEnds) {
   std::atomic<int> done{0};
   {
-    Gate gate;
+    Latch latch;
     ThreadPool pool;
     pool.SetThreads(2);
     for (int i = 0; i < 50; i++) {
       ASSERT_TRUE(pool.Schedule([&, i] {
-                        if (i < 2) gate.Pass();
+                        if (i < 2) latch.Pass();
                         done++;
                         // A job may schedule others, even now.
                         EXPECT_TRUE(pool.Schedule([&done] { done++; }).ok());
                       })
                       .ok());
     }
-    gate.AwaitWaiting(2);
-    gate.Open();
+    latch.AwaitWaiting(2);
+    latch.Open();
   }
   EXPECT_EQ(done, 100);
 }
@@ -125,7 +125,7 @@ TEST(ThreadPoolTest, DestroysTheJobBeforeTheThreadIsIdle) {
 
 TEST(ThreadPoolTest, NamesAndNicesItsThreads) {
   const int own_nice = getpriority(PRIO_PROCESS, 0);
-  Gate gate;
+  Latch latch;
   Mutex mu;
   std::set<std::string> names;
   std::set<int> nices;
@@ -133,7 +133,7 @@ TEST(ThreadPoolTest, NamesAndNicesItsThreads) {
   pool.SetThreads(2);
   for (int i = 0; i < 2; i++) {
     ASSERT_TRUE(pool.Schedule([&] {
-                      gate.Pass();
+                      latch.Pass();
                       char name[16] = "";
                       pthread_getname_np(pthread_self(), name, sizeof(name));
                       MutexLock lock(&mu);
@@ -143,8 +143,8 @@ TEST(ThreadPoolTest, NamesAndNicesItsThreads) {
                     })
                     .ok());
   }
-  gate.AwaitWaiting(2);
-  gate.Open();
+  latch.AwaitWaiting(2);
+  latch.Open();
   pool.WaitForIdle();
   EXPECT_EQ(names,
             (std::set<std::string>{"varve:a-long-n0", "varve:a-long-n1"}));

@@ -15,7 +15,7 @@
 namespace varve::test {
 
 // Thread-safe. One thread at a time writes batches.
-class Lane {
+class BatchStream {
  public:
   static constexpr int kKeys = 24;
   // The number of the batch that set each key. It is 0 if no batch has set the
