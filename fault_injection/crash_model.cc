@@ -344,11 +344,11 @@ Status CrashModel::UndoOperations(const CrashOptions& options, Random* random) {
   if (!options.drop_directory_entries) return Status::OK();
   // Sometimes all or none survive: the ends of the range would be rare
   // otherwise.
-  const uint64_t survivors_of_4 =
+  const uint64_t surviving_of_4 =
       options.lose_everything_unsynced ? 0 : random->Uniform(5);
   std::set<uint64_t> undone;
   for (const auto& [id, operation] : pending_) {
-    bool survives = random->Uniform(4) < survivors_of_4;
+    bool survives = random->Uniform(4) < surviving_of_4;
     for (const uint64_t needed : operation.needs) {
       if (undone.contains(needed)) survives = false;
     }

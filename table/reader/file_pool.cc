@@ -49,7 +49,7 @@ FileStamp StampOf(const RandomAccessFile& file) {
 
 }  // namespace
 
-Status FilePool::Gone(const std::string& path) {
+Status FilePool::RemovedError(const std::string& path) {
   return Status::IOError(path, kGone);
 }
 
@@ -133,7 +133,7 @@ class FilePool::PooledFile final : public RandomAccessFile {
       // exist.
       if (s.IsNotFound()) {
         s = pool_->other_writers_
-                ? Gone(path_)
+                ? RemovedError(path_)
                 : Status::Corruption(path_, "the file has gone");
       }
       return s;
@@ -145,8 +145,8 @@ class FilePool::PooledFile final : public RandomAccessFile {
     return Status();
   }
   void Unpin() const {
-    // T3, B2. seq_cst, both: a waiting thread sees that the pin is gone, or is
-    // seen to wait. As a release it pairs with the acquire of T4.
+    // T3, B2. seq_cst, both: a waiting thread sees that the pin is released, or
+    // is seen to wait. As a release it pairs with the acquire of T4.
     const uint32_t before = state_.fetch_sub(1, std::memory_order_seq_cst);
     if ((before & ~kOpen) == 1 &&
         pool_->waiting_.load(std::memory_order_seq_cst) > 0) [[unlikely]] {
@@ -299,7 +299,7 @@ Status FilePool::OpenTarget(PooledFile* file, bool waits) {
       if (!file->stamp_) file->stamp_ = stamp;
       if (*file->stamp_ != stamp) {
         file->target_.reset();
-        return Gone(file->path_);
+        return RemovedError(file->path_);
       }
     }
     if (!IsOutOfDescriptors(s)) return s;

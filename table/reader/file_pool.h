@@ -93,7 +93,7 @@ class FilePool : private DescriptorOwner {
   // Otherwise it would return Corruption or another file's bytes. REQUIRES:
   // called before the first Open.
   void ExpectOtherWriters() { other_writers_ = true; }
-  static Status Gone(const std::string& path);
+  static Status RemovedError(const std::string& path);
   static bool IsGone(const Status& status);
 
   size_t open_files() const;

@@ -263,7 +263,7 @@ Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
   s = OpenFile(other_path, file);
   if (s.IsNotFound()) {
     return missing_is_gone
-               ? FilePool::Gone(*path)
+               ? FilePool::RemovedError(*path)
                : Status::Corruption(*path, "the table file is missing");
   }
   *path = other_path;

@@ -91,7 +91,7 @@ class TableCache {
   // See FilePool.
   void ExpectOtherWriters();
   // Declares that all tables were present. A table that is missing later was
-  // removed by another process, and returns FilePool::Gone instead of
+  // removed by another process, and returns FilePool::RemovedError instead of
   // Corruption.
   void ExpectRemovals();
 

@@ -188,7 +188,7 @@ TEST_F(CatalogDescriptorsTest, TheLeastUsedAreClosed) {
   for (int i = 8; i < 40; ++i) {
     ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
     DatabaseRef again;
-    // It has a reference; nobody is given another database for it.
+    // The database has a reference, so it is not closed and replaced.
     ASSERT_TRUE(Ok(catalog_->Find(Name(0), &again)));
     EXPECT_EQ(again.operator->(), used_db);
   }

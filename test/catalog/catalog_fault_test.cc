@@ -266,8 +266,8 @@ TEST_F(CatalogRepeatTest, OpeningThatCannotLookMakesADropSafe) {
   }
 }
 
-// Of two syncs of a directory, lets the first one fail while the second one
-// waits; or by itself, if there is no second one for a while.
+// If two threads sync a directory, lets the first sync fail while the second
+// one waits. If there is no second one for a while, lets the first fail alone.
 class FailingMeeting final : public EnvWrapper {
  public:
   explicit FailingMeeting(FaultInjectionEnv* faulty)

@@ -83,7 +83,7 @@ TEST(DistributedRefCountsTest, TheEnderSeesTheTakerOrIsSeen) {
   }
 }
 
-// B1, with steps that run together: not both overlook the other.
+// B1, with concurrent steps: at least one sees the other.
 TEST(DistributedRefCountsTest, NoTakerIsMissedWhileItIsEnded) {
   constexpr int kRounds = 2000;
   DistributedRefCounts references;
@@ -119,7 +119,7 @@ TEST(DistributedRefCountsTest, NoTakerIsMissedWhileItIsEnded) {
     HeavyBarrier();
     const DistributedRefCounts::Sums sums = references.Count(3);
     if (sums.given == sums.taken) {
-      thing = -1;  // Nobody else touches it any more: a race if one does.
+      thing = -1;  // No other thread may touch it: a race if one does.
       ++ended;
     }
     while (round != -i) std::this_thread::yield();

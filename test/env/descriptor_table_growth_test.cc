@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Goal: space for descriptors is there when it was asked for, nothing stays
-// open, and limits are kept. Method: the size of the process's descriptor
-// table, as /proc tells it. The table never shrinks, so each test wants more
-// than the ones before, and reads what there is.
+// Goal: requested space for descriptors exists, no descriptor stays open, and
+// limits are kept. Method: reads the size of the process's descriptor table
+// from /proc. The table never shrinks, so each test requests more than the
+// previous ones.
 
 #include "env/descriptor_table_growth.h"
 

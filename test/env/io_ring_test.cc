@@ -383,7 +383,7 @@ TEST_F(IoRingTest, FilesThatWrapAnotherAreReadByTheirOwnRead) {
   }
 }
 
-// Opens files, of which every fifth is missing, and looks at each.
+// Opens files, every fifth of which does not exist, and checks each result.
 void CheckOpens(Env* env, const std::string& directory, bool direct) {
   constexpr size_t kFiles = 300;
   const auto path = [&directory](size_t i) {

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Goal: power cuts take what was not synced and nothing else, and planned
-// failures hit the operation they were planned for. Method: each kind of
-// change crashed with many seeds, collecting the states that occur, so that
-// both "never loses" and "may lose" are checked; then random workloads against
-// a model of what is safe.
+// Goal: power cuts take unsynced data and nothing else, and planned failures
+// hit the intended operation. Method: crashes after each kind of change, with
+// many seeds. The states that occur are collected, so that both "never loses"
+// and "may lose" are checked. Then random workloads are compared with a model
+// of durable state.
 
 #include "varve/testing/fault_injection_env.h"
 

@@ -164,8 +164,8 @@ class SimulatedClockTest : public ::testing::Test {
   static uint64_t Length(const Record& record) {
     return record.end_ns - record.begin_ns;
   }
-  // Of a span in which so many times kPassNs passed: a thousandth for the
-  // conversion of the speed.
+  // Checks a span in which kPassNs passed `passes` times, up to a thousandth
+  // for the conversion of the speed.
   void ExpectRight(const Record& record, uint64_t passes) {
     EXPECT_GE(Length(record), passes * kPassNs * 999 / 1000);
     EXPECT_LE(Length(record), elapsed_ * 1001 / 1000 + 100);

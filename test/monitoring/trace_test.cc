@@ -572,7 +572,8 @@ TEST(TraceSessionTest, FlushesWhileThreadsGoOn) {
   }
 }
 
-// Of a session that has ended, in one that collects in another way.
+// Late spans of an ended session arrive in a session that collects in another
+// way.
 TEST(TraceSessionTest, LateSpansOfAnotherWayOfCollectingAreCounted) {
   TraceCollector& collector = TraceCollector::Get();
   for (const auto mode :

@@ -182,7 +182,7 @@ TEST(CoreOffsetsTest, AreFoundAndCorrected) {
     EXPECT_LT(std::abs(error), 20'000'000) << core;
   }
   EXPECT_EQ(cores, static_cast<size_t>(CPU_COUNT(&allowed)));
-  // A core that nobody measured is left as it is.
+  // A core that was not measured is unchanged.
   const CoreOffsets unknown({}, ReadSimulated);
   uint32_t core;
   const uint64_t before = ReadSimulated(&core);

@@ -39,7 +39,7 @@ constexpr int kTables = 5000;
 constexpr int kKeysOfTable = 3;
 constexpr int kKeys = kTables * kKeysOfTable;
 
-// Of a size of which kKeysOfTable reach the target size of a table.
+// Returns a value of such a size that kKeysOfTable of them fill a table.
 std::string Value(int key, int generation) {
   Random random(static_cast<uint64_t>(generation) << 32 | key);
   std::string value = std::to_string(generation) + ":" + std::to_string(key);
@@ -60,7 +60,7 @@ Options SmallTables() {
   return options;
 }
 
-// Runs in a child process with so many descriptors.
+// Runs in a child process with this descriptor limit.
 template <typename Function>
 void ExpectUnderLimit(rlim_t limit, const Function& function) {
   const pid_t child = fork();

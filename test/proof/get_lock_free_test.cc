@@ -62,7 +62,7 @@ struct Reads {
   std::vector<std::string> values;
 };
 
-// Of a case-insensitive database, the last two.
+// The last two are of a case-insensitive database.
 enum class Place { kTables, kMemtable, kNowhere, kFolded, kFoldedNowhere };
 
 // Makes the database and chooses what to read. Aborts if something fails.

@@ -48,8 +48,8 @@ Options DbOptions() {
   options.create_if_missing = true;
   options.compression = CompressionType::kNone;
   options.filter_policy = NewBloomFilterPolicy(10);
-  // Their counters are a processor's, and so of all threads that take turns on
-  // it, as these two do; valgrind besides has no restartable sequences.
+  // Two threads that take turns on one processor share its counters. And
+  // valgrind has no restartable sequences.
   options.stats_level = StatsLevel::kDisableAll;
   return options;
 }

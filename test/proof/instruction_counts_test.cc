@@ -43,8 +43,8 @@ constexpr double kTolerance = 1.02;
 
 constexpr int kEntries = 20000;
 constexpr size_t kBatch = 32;
-constexpr uint64_t kPieces = 40;        // Of one operation each.
-constexpr uint64_t kBatchedPieces = 4;  // Of kBatch operations each.
+constexpr uint64_t kPieces = 40;        // One operation each.
+constexpr uint64_t kBatchedPieces = 4;  // kBatch operations each.
 
 std::string KeyOf(int number) {
   char text[32];
@@ -100,7 +100,7 @@ void Prepare(const std::string& path, Place place, const char* suffix,
 struct Operation {
   const char* name;
   Place place;
-  const char* suffix;   // Of each key; one that is not empty makes it absent.
+  const char* suffix;   // The end of each key. If not empty, the key is absent.
   uint64_t operations;  // In a piece.
   // Called before each piece and not counted.
   std::function<void(Database*, const Slice*)> before;

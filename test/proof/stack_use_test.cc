@@ -280,7 +280,7 @@ TEST_P(StackUseTest, OfAllCalls) {
   ExpectOk("DestroyDB", [&] { return DestroyDB(Path(), options_); });
 }
 
-// Of a table whose bytes are damaged, here and there.
+// A table with damaged bytes in several places.
 TEST_P(StackUseTest, OfRepairOfDamage) {
   Open("Open of a new database");
   Fill();

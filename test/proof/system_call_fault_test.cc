@@ -222,7 +222,7 @@ class SystemCallFaultTest : public ::testing::Test {
     EXPECT_TRUE(Ok(db->Close()));
   }
 
-  // Of each call, the most that a thread makes.
+  // Returns the largest count of each call in one thread.
   std::map<std::string, int> CountCalls() {
     const std::string output = dir_.Sub("trace");
     const ToolResult result =

@@ -117,7 +117,7 @@ Trace TraceRun(const std::string& path, const std::string& ablation) {
   while (phase != nullptr && std::getline(lines, line)) {
     if (line.find(kMarkOpened) != std::string::npos) phase = &trace.reading;
     if (line.find(kMarkRead) != std::string::npos) phase = nullptr;
-    // The number of processors is asked for, once.
+    // The number of processors is read once.
     if (line.find("\"/sys/dev/block") != std::string::npos) ++trace.sysfs_calls;
     std::smatch match;
     if (phase != nullptr && std::regex_search(line, match, call_on_table)) {

@@ -39,7 +39,7 @@ constexpr int kSlots = 20000;
 
 struct Counts {
   std::atomic<uint64_t> done{0};
-  std::atomic<uint64_t> failed{0};  // Of what need not succeed.
+  std::atomic<uint64_t> failed{0};  // Attempts that need not succeed.
   std::atomic<uint64_t> wrong{0};
 };
 
@@ -47,7 +47,7 @@ struct Counts {
 struct Shared {
   std::atomic<bool> go{false};
   std::atomic<bool> stop{false};
-  // The number of which each writer's last Put has returned.
+  // The number of each writer's last completed Put.
   std::atomic<int> last[kWriters] = {-1, -1};
   Counts opens, record_locks, read_only_opens, copies, checks;
 };

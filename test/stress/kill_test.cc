@@ -52,7 +52,7 @@ std::string KillValue(int thread, int64_t number) {
 }
 
 struct Mode {
-  const char* name;  // Also of the directory, so that the worker knows.
+  const char* name;  // The directory has it too, so that the worker knows it.
   bool sync;
   bool mmap;
 };

@@ -21,7 +21,7 @@ namespace {
 
 class NestedReadStressTest : public ReadStressTestBase {};
 
-// Bytewise; calls back now and then, in threads that asked for it.
+// A bytewise comparator that sometimes calls back, in threads that request it.
 class CallingComparator : public ComparatorWithoutSeparators {
  public:
   CallingComparator() : ComparatorWithoutSeparators("test.CallingComparator") {}
@@ -126,8 +126,8 @@ TEST_F(NestedReadStressTest, MultiGetWithinMultiGetFromFiles) {
   other.reset();
 }
 
-// Without chance: the inner read finds that the database has changed
-// since the outer one began, and the outer one must go on with what it had.
+// Deterministic: the inner read finds that the database has changed since the
+// outer one began. The outer one must continue with its old state.
 TEST_F(NestedReadStressTest, InnerReadSeesNewStateAndOuterOneKeepsItsOwn) {
   static const CallingComparator comparator;
   options_.comparator = &comparator;

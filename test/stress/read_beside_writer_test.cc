@@ -93,7 +93,7 @@ Status WriteNumber(DB* db, const WriteOptions& options, int64_t number) {
 }
 
 struct Mode {
-  const char* name;  // Also of the directory, so that the writer knows.
+  const char* name;  // The directory has it too, so that the writer knows it.
   bool sync;
   bool mmap;
   size_t write_buffer_size;
@@ -110,7 +110,7 @@ Options OptionsFor(const Mode& mode) {
   return options;
 }
 
-// The writer: goes on until it is killed.
+// The writer: runs until it is killed.
 int Work(const Mode& mode, const std::string& place) {
   Progress* const progress = MapShared<Progress>(place + "/progress");
   WriteOptions options;

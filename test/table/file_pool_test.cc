@@ -59,7 +59,7 @@ class LatchEnv : public EnvWrapper {
   std::atomic<int> open_files = 0;
   std::atomic<int> most_open = 0;
   std::atomic<int> descriptors = 1000000;
-  std::atomic<int> held = 0;  // Descriptors, which nobody reads from.
+  std::atomic<int> held = 0;  // Descriptors that no thread reads from.
   std::atomic<bool> missing = false;
 
  private:

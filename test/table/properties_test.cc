@@ -119,8 +119,8 @@ TEST(PropertiesTest, KeepsUnknownOnes) {
   EXPECT_THAT(p.other, ElementsAre(Pair("", "nameless"), Pair("zz", "last")));
 }
 
-// Names of which each is a byte longer than the one before: together they grow
-// by the square of the block's size.
+// Each name is a byte longer than the previous one, so together they grow with
+// the square of the block's size.
 std::string MakeGrowingBlock(int count) {
   std::string body;
   for (int i = 0; i < count; ++i) {

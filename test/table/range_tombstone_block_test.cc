@@ -123,7 +123,7 @@ TEST_F(RangeTombstoneBlockTest, LookupsObeyIt) {
   EXPECT_EQ(value, "b3");
   ASSERT_TRUE(GetAt(*table, "d", 9, &state, &value).ok());
   EXPECT_EQ(state, LookupState::kFound);
-  // Keys of which the filter knows nothing.
+  // The filter does not contain these keys.
   ASSERT_TRUE(GetAt(*table, "c", 9, &state, &value).ok());
   EXPECT_EQ(state, LookupState::kDeleted);
   ASSERT_TRUE(GetAt(*table, "c", 5, &state, &value).ok());

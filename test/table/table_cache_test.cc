@@ -231,7 +231,7 @@ TEST_F(TableCacheTest, ClosedFilesAreOpenedAgainAndNothingElseIsRead) {
   }
   EXPECT_EQ(env_.open_files.load(), 16);
   EXPECT_GE(env_.opens.load(), 24);
-  // Of each table, the one block.
+  // One block of each table.
   EXPECT_EQ(env_.reads.load(), reads + 20);
 }
 

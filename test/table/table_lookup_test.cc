@@ -145,7 +145,7 @@ TableBuilderOptions RandomOptions(test::Rng* random) {
   return options;
 }
 
-// Keys of one style, some of which have versions for several blocks.
+// Returns keys of one style, some with versions for several blocks.
 Entries RandomEntries(test::Rng* random, int style) {
   std::set<std::string> user_keys;
   const int count = random->Pick({0, 1, 30, 200});

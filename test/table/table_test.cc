@@ -163,7 +163,7 @@ TEST(TableTest, GivesBackRandomEntries) {
         random.Pick({ChecksumType::kNone, ChecksumType::kCrc32c,
                      ChecksumType::kXxHash64, ChecksumType::kXxh3});
     if (random.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);
-    // Now and then so many versions that they fill blocks.
+    // Sometimes enough versions to fill blocks.
     const int max_versions = random.Pick({1, 3, 200});
     std::map<std::string, int> versions;
     for (uint64_t i = random.Below(200); i > 0; --i) {

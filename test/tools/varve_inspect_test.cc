@@ -20,7 +20,7 @@ using test::RunCommand;
 using testing::HasSubstr;
 using Outcome = test::CommandOutcome;
 
-// Every so many bytes one is flipped.
+// The distance of flipped bytes.
 constexpr size_t kStride = 97;
 
 class VarveInspectTest : public test::VarveCommandTest {
@@ -226,8 +226,8 @@ TEST_F(VarveInspectTest, NamesEachDamagedFile) {
   EXPECT_THAT(outcome.error, HasSubstr("3 files"));
 }
 
-// Whether a byte of a file is of the footer's space for handles that are not so
-// long: it says nothing, and nobody reads it.
+// Returns whether a byte of a file belongs to the footer's padding after short
+// handles, which has no meaning and is not read.
 bool IsPadding(const std::string& name, size_t i, size_t file_size) {
   return name.ends_with(".sst") && i + 53 - 8 >= file_size &&
          i + 12 < file_size;

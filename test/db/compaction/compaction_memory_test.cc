@@ -39,7 +39,7 @@ class NotesReadsEnv final : public EnvWrapper {
     const std::lock_guard lock(mutex_);
     reads_.clear();
   }
-  // Of reads of at least 8 KiB, that is, ahead.
+  // Reads of at least 8 KiB, that is, readahead.
   std::map<std::string, Reads> reads() {
     const std::lock_guard lock(mutex_);
     return reads_;
@@ -82,7 +82,7 @@ class CompactionMemoryTest : public ::testing::Test {
     options_.target_file_size_base = 64 << 20;
   }
 
-  // Compacts so many tables of level 0, of that many values of 100 KB.
+  // Compacts `tables` tables of level 0, each with `values` values of 100 KB.
   void Compact(int tables, int values) {
     ASSERT_TRUE(Ok(DB::Open(options_, "/db", &db_)));
     for (int t = 0; t < tables; ++t) {

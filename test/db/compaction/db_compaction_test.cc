@@ -84,7 +84,8 @@ TEST_F(DbCompactionTest, VersionsKeptForSnapshotsGoAfterThem) {
     Rng rng(7);
     for (int i = 0; i < 2000; i++) Put(Key(i), rng.Bytes(100));
     CompactAll();
-    // Of as many tables or one less: it depends on where the last ones ended.
+    // The number of tables may be one less, depending on where the last ones
+    // ended.
     const uint64_t once = Number("varve.live-sst-files-size") * 19 / 20;
     const Snapshot* const first = db_->GetSnapshot();
     Put("another", "write");
@@ -437,7 +438,7 @@ TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
   EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
   EXPECT_EQ(Get(Key(taken - 1)), "NotFound");
   EXPECT_EQ(TablesAt(0), 4u);
-  // A writer that waits goes on when a compaction makes space.
+  // A waiting writer continues when a compaction makes space.
   std::thread writer([&] { EXPECT_TRUE(Ok(db_->Put({}, "key", "waited"))); });
   latch.Open();
   writer.join();

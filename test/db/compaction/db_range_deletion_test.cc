@@ -278,8 +278,8 @@ TEST_F(DbRangeDeletionTest, IteratorOpensNoTableToLookForDeletions) {
   EXPECT_EQ(Ticks(Ticker::kNoFileOpens) - before, 1u);
 }
 
-// A table that cannot be asked for its deletions, and is well a moment later,
-// must not be walked without them.
+// If reading a table's deletions fails once, the table must not be read without
+// them.
 TEST_F(DbRangeDeletionTest, MisreadBringsNothingBack) {
   const auto memory = NewMemoryEnv(Env::Default());
   FaultInjectionEnv faulty(memory.get());

@@ -278,7 +278,7 @@ TEST_F(DbReclaimTest, LevelZeroCountsAsAWhole) {
   EXPECT_LT(Bytes(), filled_bytes_ * 2 / 5);
 }
 
-// Of keys that do not exist: nobody can tell before it is tried.
+// Deletions of keys that do not exist: only a compaction shows that.
 TEST_F(DbReclaimTest, VainDeletionsDoNotRewriteTheDatabaseAgainAndAgain) {
   options_.level0_file_num_compaction_trigger = 100;
   Fill();
@@ -327,7 +327,7 @@ TEST_F(DbReclaimTest, LiveKeysBetweenAreNotInTheWay) {
   EXPECT_EQ(CountEntries(), kCount);
 }
 
-// Of so many ranges that not each can be looked at.
+// With so many ranges, the estimate does not look at each.
 TEST_F(DbReclaimTest, OneWideRangeAmongManyNarrowOnes) {
   options_.target_file_size_base = 16 << 10;
   for (const int narrow : {255, 256, 257, 258, 600}) {

@@ -25,7 +25,7 @@ class LevelTargetsTest : public ::testing::Test {
   }
   ~LevelTargetsTest() override { Drop(); }
 
-  // A version with so many bytes in each level.
+  // Returns the targets of a version with these bytes in each level.
   LevelTargets Targets(const std::map<int, uint64_t>& bytes) {
     Drop();
     std::vector<FileMetaData*> levels[kNumLevels];

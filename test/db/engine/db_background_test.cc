@@ -251,8 +251,8 @@ TEST_F(DbBackgroundTest, OptionsChangeWhileOpen) {
   EXPECT_EQ(TablesAt(0), 4u);
 }
 
-// While a compaction that was asked for waits, another one brings older entries
-// to a level that was empty: newer ones must not be brought below it.
+// While a requested compaction waits, another one moves older entries to a
+// level that was empty. Newer ones must not be moved below them.
 TEST_F(DbBackgroundTest, CompactionsSideBySideKeepTheOrderOfEntries) {
   class SlowsOne final : public EventListener {
    public:
@@ -384,8 +384,8 @@ TEST_F(DbBackgroundTest, BadOptionsChangeNothing) {
 
 // ---- Stopping ---------------------------------------------------------------
 
-// Writing a table that is not a flush's blocks until it is let go; how far it
-// may go on after that is counted.
+// Blocks the writing of tables, except a flush's, until it is released. Counts
+// the writes after that.
 class SlowEnv : public EnvWrapper {
  public:
   SlowEnv() : EnvWrapper(Env::Default()) {}
@@ -461,7 +461,7 @@ class DbStopTest : public DbBackgroundTest {
 TEST_F(DbStopTest, CloseStopsACompactionAtOnce) {
   StartCompaction();
   const size_t before = TablesAt(0);
-  // So that the compaction goes on only when the closing has begun.
+  // The compaction continues only after the close has begun.
   db_->CancelAllBackgroundWork(false);
   env_.LetGo();
   Close();

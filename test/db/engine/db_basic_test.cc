@@ -406,7 +406,7 @@ class Emptiness {
 
 TEST_F(DbBasicTest, UpdatesThatNoTableCanHoldAreRefused) {
   const Emptiness empty((size_t{4} << 30) + 1);
-  // Of a key and its value.
+  // The size of a key and its value.
   const size_t longest = kMaxEntryBytes - kTrailerSize;
   EXPECT_TRUE(EntryFits(1, longest - 1));
   EXPECT_TRUE(EntryFits(longest, 0));

@@ -155,8 +155,8 @@ TEST_F(DbDescriptorsTest, EachCallWorksThoughTheProgramHasTakenAll) {
   CheckGets(db_.get());
 }
 
-// There is nothing that the database could give: it says so, goes on reading,
-// and becomes writable by itself.
+// The database has no descriptor to release. It returns an error, continues
+// reading, and becomes writable by itself.
 TEST_F(DbDescriptorsTest, WritesGoOnOnceThereAreDescriptors) {
   Open();
   DescriptorLimit limit(40);

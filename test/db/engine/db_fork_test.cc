@@ -114,8 +114,8 @@ TEST_F(DbForkTest, ChildClosesAndDestroysWithoutATrace) {
   EXPECT_EQ(Get("last"), "1");
 }
 
-// As a program with a database in a static variable does in a child that ends
-// by exit, of which exit handlers are part.
+// A program may have a database in a static variable, and a child that ends by
+// exit, which runs its destructor.
 TEST_F(DbForkTest, ExitOfAChildDestroysGlobalDatabases) {
   Open();
   Fill(db_.get(), 100, "a");

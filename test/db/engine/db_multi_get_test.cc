@@ -30,8 +30,8 @@ constexpr int kKeys = 6000;
 
 class DbMultiGetTest : public ::testing::Test {
  protected:
-  // Three layers, of which the newer hide parts of the older; with deletions,
-  // and a few values that need a block of their own.
+  // Fills three layers. The newer ones hide parts of the older ones. Some keys
+  // are deleted, and a few values need a block of their own.
   void Fill(const Options& options) {
     std::unique_ptr<DB> db;
     ASSERT_TRUE(Ok(DestroyDB(path_, options)));

@@ -72,7 +72,7 @@ class DbResumeTest : public ::testing::Test {
     faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
                       how);
   }
-  // Of one key, so that there is something to compact.
+  // The tables have the same key, so that there is something to compact.
   void OpenWithTwoTables() {
     Open();
     for (int i = 0; i < 2; ++i) {
@@ -509,7 +509,7 @@ TEST_F(DbResumeTest, ResumesByItselfWhenThereIsSpaceAgain) {
 // that work for other databases, from where Close takes it.
 TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
   Open();
-  // More than there can be threads, whatever other tests have asked for.
+  // More threads than can exist, whatever other tests have requested.
   constexpr int kMostThreads = 64;
   std::atomic<int> busy{0};
   std::atomic<bool> release{false};

@@ -62,7 +62,7 @@ class DbTraceTest : public DbTestBase {
     options.sink = sink_;
     ASSERT_TRUE(Ok(trace::Start(options)));
   }
-  // Of all that began with `name`.
+  // Returns all traces that began with `name`.
   std::vector<TraceRecords> EndSession(const std::string& name) {
     EXPECT_TRUE(Ok(trace::Stop()));
     std::vector<TraceRecords> traces;

@@ -186,7 +186,7 @@ TEST_F(StackableDbTest, AReadTransactionReadsByTheWrapper) {
   it.reset();
   EXPECT_EQ(db.reads, 4);
   EXPECT_EQ(inner->reads, 4);
-  // It goes on where it was when it is moved.
+  // It continues at the same place after it was moved.
   ReadTransaction moved = std::move(read);
   ASSERT_TRUE(Ok(moved.Get({}, "k", &value)));
   EXPECT_EQ(value, "1");

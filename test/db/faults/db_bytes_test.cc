@@ -125,7 +125,7 @@ class DbBytesTest : public ::testing::Test {
     return Contains(status.ToString(), ".sst");
   }
 
-  // Of a file that is hurt, how many states of the log may be shown.
+  // Returns how many states of the log may be shown after damage to a file.
   size_t StatesAllowed(const std::string& name) const {
     const bool in_log = name.ends_with(".log") && !strict_;
     return in_log || (name.ends_with(".log") && cut_) ? states_.size() : 1;
@@ -250,13 +250,13 @@ class DbBytesTest : public ::testing::Test {
 
   const uint64_t seed_ = TestSeed();
   Rng rng_{seed_};
-  // Every so many bytes, from a random one on.
+  // The distance of damaged bytes, from a random one on.
   const int stride_ = EnvironmentInt("VARVE_DAMAGE_STRIDE", 11);
   Options options_;
   Files files_;
   Entries state_;
   std::vector<EntryList> states_;  // Before the log, and after each record.
-  std::set<std::string> keys_;     // Some of which are not there.
+  std::set<std::string> keys_;     // Some do not exist.
   bool strict_ = true;             // The log must be whole.
   bool cut_ = false;               // The damage is a cut.
   Figures figures_;

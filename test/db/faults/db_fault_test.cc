@@ -65,8 +65,8 @@ class DbFaultTest : public ::testing::Test {
     return s;
   }
 
-  // Opens, writes, flushes, compacts, reads and closes; goes on after errors,
-  // as a careless program would. The first error.
+  // Opens, writes, flushes, compacts, reads and closes. Continues after errors,
+  // like a careless program. Returns the first error.
   Status RunScript(bool sync) {
     Status first = TryOpen();
     if (!first.ok()) return first;
@@ -166,8 +166,7 @@ TEST_F(DbFaultTest, AnySingleOperationMayFailBeforeAPowerCut) {
   FailEach(FaultInjectionEnv::InjectedError(), {}, true);
 }
 
-// Of what is not synced some is lost and some is not, in any order: a name may
-// be there and what it names not.
+// Any part of the unsynced data may be lost: a name may exist without the data.
 TEST_F(DbFaultTest, ThePowerMayFailBetweenAnyTwoOperations) {
   constexpr uint64_t kCuts = 6;
   const auto run_twice = [this] {

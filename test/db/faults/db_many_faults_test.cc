@@ -29,7 +29,7 @@ constexpr int kKeys = 40;
 struct Update {
   bool deletes = false;
   int begin = 0;
-  int end = 0;  // Of a deletion; one key if it is begin + 1.
+  int end = 0;  // The end of a deletion; begin + 1 is one key.
   std::string value;
 };
 

@@ -276,7 +276,7 @@ TEST_P(BlinkTreeInterleavingTest, InsertsFindTheirPlaceAfterOthersB5B6) {
 
 // ---- Two threads ------------------------------------------------------------
 
-// A place where a thread stops until the test lets it go on.
+// A place where a thread waits until the test releases it.
 class Latch {
  public:
   void Stop() {
@@ -363,7 +363,7 @@ TEST_P(BlinkTreeInterleavingTest, InsertsTakeTurnsAtANodeB1B7) {
         HookedPause::Clear();
       });
       while (!second_wants) std::this_thread::yield();
-      // Now the second could overtake the first, if nobody held it up.
+      // Now the second could overtake the first, if nothing stopped it.
       for (int i = 0; i < 300; ++i) std::this_thread::yield();
       in_first.Pass();
       first.Wait();

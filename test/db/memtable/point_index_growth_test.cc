@@ -221,8 +221,8 @@ double CpuSeconds() {
          static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Seconds to add so many entries to a memtable of that write buffer, of the
-// better of two runs.
+// Returns the seconds to add these entries to a memtable with that write
+// buffer, as the better of two runs.
 double SecondsToAdd(const InternalKeyComparator& comparator, size_t buffer,
                     uint64_t count) {
   double best = 1e9;

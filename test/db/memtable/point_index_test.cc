@@ -39,7 +39,7 @@ using test::Index;
 using test::RunThreads;
 
 std::string KeyOf(uint64_t number) {
-  // Of several lengths, one of them 0, and some the beginnings of others.
+  // Values of several lengths, one of them 0. Some are prefixes of others.
   return number == 0 ? ""
                      : std::string(number % 7, 'p') + std::to_string(number);
 }

@@ -372,7 +372,7 @@ class DbDifferentialTest : public ::testing::TestWithParam<int> {
   std::unique_ptr<DB> dbs_[kPaths];
   Entries now_;
   std::vector<Moment> moments_;
-  // Of all updates, repeats included.
+  // Keys of all updates, with repeats.
   std::vector<std::string> keys_;
 };
 

@@ -40,7 +40,7 @@ class FoldingComparator final : public ComparatorWithoutSeparators {
   }
 };
 
-// Of folded keys: how each was spelled last, and its value.
+// Folded key to the last form of the key and its value.
 using Model = std::map<std::string, std::pair<std::string, std::string>>;
 
 EntryList ToEntries(const Model& model) {

@@ -34,14 +34,14 @@ class ControlledDirectory : public Directory {
   Control* const control_;
 };
 
-class SharedDirectoryTest : public ::testing::Test {
+class StickyErrorDirectoryTest : public ::testing::Test {
  protected:
   Control control_;
   StickyErrorDirectory directory_{
       std::make_unique<ControlledDirectory>(&control_)};
 };
 
-TEST_F(SharedDirectoryTest, ReportsAFailureUntilItIsCleared) {
+TEST_F(StickyErrorDirectoryTest, ReportsAFailureUntilItIsCleared) {
   EXPECT_TRUE(directory_.Sync().ok());
   EXPECT_FALSE(directory_.ClearError());
   control_.fails = true;
@@ -55,7 +55,7 @@ TEST_F(SharedDirectoryTest, ReportsAFailureUntilItIsCleared) {
   EXPECT_TRUE(directory_.failure().ok());
 }
 
-TEST_F(SharedDirectoryTest, AskingForTheFailureWaitsForNoSync) {
+TEST_F(StickyErrorDirectoryTest, AskingForTheFailureWaitsForNoSync) {
   control_.waits = true;
   std::thread other([this] { EXPECT_TRUE(directory_.Sync().ok()); });
   while (control_.syncs == 0) std::this_thread::yield();
@@ -64,7 +64,7 @@ TEST_F(SharedDirectoryTest, AskingForTheFailureWaitsForNoSync) {
   other.join();
 }
 
-TEST_F(SharedDirectoryTest, ASyncDuringAFailingOneFailsToo) {
+TEST_F(StickyErrorDirectoryTest, ASyncDuringAFailingOneFailsToo) {
   control_.waits = true;
   control_.fails = true;
   std::thread first([this] { EXPECT_TRUE(directory_.Sync().IsIOError()); });

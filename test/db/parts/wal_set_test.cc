@@ -42,7 +42,7 @@ class WalSetTest : public ::testing::Test {
     MutexLock lock(&mutex_);
     wals_.AddLocked(std::move(wal));
   }
-  // Appends one update, of so many bytes.
+  // Appends one update of `bytes` bytes.
   Status Append(size_t bytes = 10) {
     WriteBatch batch;
     batch.Put("key", std::string(bytes, 'v'));

@@ -30,12 +30,12 @@ struct Totals {
   uint64_t surviving = 0;
 };
 
-// A directory that a checkpoint was asked for.
+// The directory of a requested checkpoint.
 struct Copy {
   std::string path;
   bool made = false;
-  bool done = false;  // Not asked for again.
-  // One for each time that it was asked for.
+  bool done = false;  // Not requested again.
+  // One for each request.
   std::vector<EntryList> may_hold;
 };
 
@@ -176,8 +176,7 @@ class Session : private ManyFaultsSession {
     }
   }
 
-  // Whether it can be opened, with the contents of one moment at which it was
-  // asked for.
+  // Expects that it can be opened, with the contents at one of the requests.
   void ExpectHolds(const Copy& copy, bool read_only) {
     Options options = options_;
     options.env = memory_.get();

@@ -151,7 +151,7 @@ TEST_F(DbCheckpointTest, UnloggedDataIsThere) {
   EXPECT_TRUE(SameEntries({{"a", "1"}}, Read(copy)));
 }
 
-// Of two kinds of writes by one thread there is all up to some write.
+// If a thread writes in two ways, all its writes up to some write are present.
 TEST_F(DbCheckpointTest, ConcurrentUnloggedDataLeavesNoHole) {
   Open();
   std::atomic<bool> stop{false};
@@ -226,7 +226,7 @@ TEST_F(DbCheckpointTest, BadPlacesAreRefused) {
   EXPECT_TRUE(Make(file).IsInvalidArgument());
   EXPECT_EQ(ReadWholeFile(file), "mine");
   EXPECT_FALSE(Make(dir_.Sub("no/such/parent")).ok());
-  // The name to build under may be somebody's.
+  // Another program's directory may have the temporary name.
   const std::string used = dir_.Sub("used");
   std::filesystem::create_directory(used + ".tmp");
   WriteWholeFile(used + ".tmp/letter", "mine");
@@ -387,7 +387,7 @@ TEST(DbCheckpointFaultTest, IsWholeOrNotThereWhateverFails) {
   }
 }
 
-// Of a database with no MANIFEST of this process yet, one is begun.
+// This process has written no MANIFEST of the database yet, so one is begun.
 TEST(DbCheckpointFaultTest, ResumeGetsOverAFailedSyncOfTheDirectory) {
   const auto memory = NewMemoryEnv(Env::Default());
   FaultInjectionEnv faulty(memory.get());

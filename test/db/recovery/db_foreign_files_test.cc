@@ -208,7 +208,7 @@ TEST_F(DbForeignFilesTest, ALogIsNotTakenForOne) {
   EXPECT_TRUE(is_foreign("hi\n"));
 }
 
-// Of a database without CURRENT the tables and logs are not lost for that.
+// A missing CURRENT does not make the tables and logs foreign.
 TEST_F(DbForeignFilesTest, DoNotHideThatCurrentIsMissing) {
   Open();
   Put("a", "1");

@@ -362,8 +362,8 @@ TEST(VersionEditTest, MoreLevelsThanThereAreIsNotDamage) {
   }
 }
 
-// The MANIFEST may have heard of updates that the first log has lost, and then
-// the second log goes on exactly where the MANIFEST's last sequence ends.
+// The MANIFEST may know of updates that the first log has lost. Then the second
+// log continues exactly where the MANIFEST's last sequence ends.
 TEST_F(DbTwoLogsTest, LastSequenceOfTheManifestHidesNoHole) {
   VersionEdit edit;
   // The second log's first record is the note about the first log. Its sequence

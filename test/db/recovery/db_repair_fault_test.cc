@@ -129,7 +129,7 @@ class BadSectorsEnv final : public EnvWrapper {
   const uint64_t end_;
 };
 
-// A sector that the device does not give back costs its block of the log.
+// An unreadable sector costs its block of the log.
 TEST_F(DbRepairFaultTest, KeepsRecordsAfterUnreadableBlocksOfALog) {
   constexpr uint64_t kBlock = 32 << 10;
   constexpr uint64_t kRecords = 400;

@@ -75,7 +75,7 @@ class DbRepairTest : public DbTestBase {
       const std::string first = path;
       for (int i = 1; moves && fs::exists(first + "." + std::to_string(i));
            ++i) {
-        path = first + "." + std::to_string(i);  // Of this repair.
+        path = first + "." + std::to_string(i);  // From this repair.
       }
       EXPECT_TRUE(fs::exists(path)) << name;
       if (fs::is_regular_file(path)) {
@@ -310,7 +310,7 @@ TEST_F(DbRepairTest, AnyCutOfATableGivesRightEntriesOnly) {
 }
 
 TEST_F(DbRepairTest, AnIndexIsNotTakenForData) {
-  // With one data block the index goes on in the order of its keys.
+  // With one data block, the index continues in the order of its keys.
   for (const bool filter : {true, false}) {
     if (!filter) options_.filter_policy = nullptr;
     fs::remove_all(path_);
@@ -475,8 +475,8 @@ TEST_F(DbRepairTest, RefusesFilesItMustNotTouch) {
   EXPECT_TRUE(fs::exists(path_ + "/18446744073709551615.sst"));
 }
 
-// A compaction to the last level leaves entries without sequence numbers; its
-// inputs, which may be such entries as well, stay while somebody reads them.
+// A compaction to the last level leaves entries without sequence numbers. Its
+// inputs, which may have such entries as well, stay while a reader uses them.
 TEST_F(DbRepairTest, OfEntriesWithoutSequenceNumbersTheLaterTablesCount) {
   CompactRangeOptions rewrite;
   rewrite.rewrite_bottommost_level = true;

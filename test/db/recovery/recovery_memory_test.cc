@@ -52,7 +52,7 @@ class RecoveryMemoryTest : public DbTestBase {
     options_.disable_auto_compactions = true;
   }
 
-  // A closed database of which all entries are in one log.
+  // Creates a closed database with all entries in one log.
   void MakeLog() {
     options_.write_buffer_size = 512 << 20;
     options_.avoid_flush_during_shutdown = true;

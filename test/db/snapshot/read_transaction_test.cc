@@ -51,7 +51,7 @@ class ReadTransactionTest : public DbTestBase {
     for (int i = 0; i < 100; i++) entries.emplace_back(Key(i), value);
     return entries;
   }
-  // All that is not current goes, if nobody keeps it.
+  // Everything obsolete is removed, unless a reader keeps it.
   void Churn() {
     Flush();
     CompactAll();

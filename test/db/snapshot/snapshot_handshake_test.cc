@@ -101,8 +101,8 @@ std::string Run(TsoExplorer* explorer, const std::function<void()>& judge) {
 
 // ---- Snapshots against compactions ------------------------------------------
 
-// One key, of which each update is a version: a snapshot of number n sees
-// version n. `dropped` has a bit for each that a compaction has dropped.
+// Versions of one key, one per update. A snapshot of number n sees version n.
+// `dropped` has a bit for each that a compaction has dropped.
 struct Versions {
   Atomic<SequenceNumber> last_sequence{1};
   Handshake handshake;
@@ -213,7 +213,7 @@ TEST_P(SnapshotHandshakeTest, B28WatermarkIsLowered) {
 
 // ---- Pins against installs --------------------------------------------------
 
-// SuperVersions 1 to 3, of which 1 is current.
+// SuperVersions 1 to 3. 1 is the current one.
 struct Pins {
   static constexpr SequenceNumber kNoLimit = 100;
 

@@ -155,7 +155,7 @@ TEST_F(DbLostLogsTest, EachLengthOfTheLogIsNoticed) {
   }
 }
 
-// Of several logs that hold updates any may be the one.
+// Any of several logs with updates may be missing.
 TEST_F(DbLostLogsTest, AnyOfSeveralIsNoticed) {
   db_.reset();
   options_.max_write_buffer_number = 6;

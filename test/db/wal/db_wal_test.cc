@@ -178,7 +178,7 @@ TEST_F(DbWalTest, ManualFlushHandsLargeWritesOver) {
     ASSERT_EQ(left.size(), 2u) << size;
     EXPECT_EQ(left.back().second.size(), static_cast<size_t>(size));
   }
-  // Of smaller ones less than 128 KiB are not.
+  // Smaller writes lose less than 128 KiB.
   constexpr int kWrites = 1000;
   constexpr size_t kBytes = 1000;
   for (int i = 0; i < kWrites; ++i) Put(Key(i), std::string(kBytes, 'v'));

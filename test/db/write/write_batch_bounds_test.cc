@@ -34,8 +34,8 @@ const std::vector<Operation>& Operations() {
 
 TEST(WriteBatchBoundsTest, TakesSlicesOfItsOwnBytes) {
   for (const Operation& operation : Operations()) {
-    // Of every size, so that each byte of a record is once the first that does
-    // not fit the buffer.
+    // Every size, so that each byte of a record is once the first that does not
+    // fit into the buffer.
     for (size_t size = 0; size < 300; ++size) {
       WriteBatch batch;
       batch.Put("first", std::string(size, 'x'));

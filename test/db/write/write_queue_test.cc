@@ -231,7 +231,7 @@ TEST_F(WriteQueueTest, LeaderWaitsForWritersThatSharedTheLastSync) {
   Peer& follower = New(Sync());
   Peer& behind = New(Sync());
   ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
-  queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);  // For nobody.
+  queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);  // Waits in vain.
   StartJoin(follower, leader, 2);
   const WriteQueue::Group group = queue_.Form(&leader.writer);
   StartJoin(behind, leader, 3);
@@ -314,7 +314,7 @@ TEST_F(WriteQueueTest, LeaderWaitsInVainLessAndLessOften) {
       queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);
     }
     queue_.Leave(WriteQueue::Group(&leader.writer), Status::OK());
-    // Without it nobody is expected any more.
+    // Without it, no writer is expected any more.
     ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
     queue_.DelayGroupCommit(&leader.writer, kFarTooLongUs);
     StartJoin(follower, leader, 2);

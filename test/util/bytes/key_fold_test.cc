@@ -94,7 +94,7 @@ TEST(KeyFoldTest, FoldsEveryCodePointAsUtf8proc) {
   EXPECT_FALSE(Fold(Encode(kMaxCodePoint + 1)).has_value());
 }
 
-// Of ASCII, of what combines, of anything, or of what is no text.
+// Returns ASCII, combining characters, any characters, or invalid text.
 std::string RandomText(Rng* rng) {
   std::string text;
   const uint64_t kind = rng->Below(5);

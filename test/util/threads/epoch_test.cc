@@ -339,7 +339,7 @@ TEST(EpochDeathTest, StopsWhenMisused) {
 
 // ---- Litmus tests -----------------------------------------------------------
 
-// Lets two threads go on together, as exactly as they can.
+// Releases two threads at the same moment, as far as possible.
 class Rendezvous {
  public:
   void Meet() {
@@ -462,7 +462,7 @@ void ReadAtKeyDestruction(void* rounds_left) {
   const EpochGuard section;
   pthread_key_t key = *static_cast<pthread_key_t*>(rounds_left);
   static thread_local int rounds = 0;
-  // Again in the next round, when the record has been handed back once.
+  // Once more in the next round, after the record has been returned once.
   if (++rounds < 2) pthread_setspecific(key, rounds_left);
 }
 

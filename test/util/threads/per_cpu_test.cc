@@ -145,7 +145,7 @@ TEST(PerCpuTest, UsesMemoryWhereSomethingWasAdded) {
     cells.Add(1, 1);
     EXPECT_EQ(cells.used_bytes(), 4096u);
     cells.Add(kCells - 1, 1);
-    // Of another set, if the thread was moved in between.
+    // From another set, if the thread was moved in between.
     EXPECT_EQ(cells.used_bytes(), 2 * 4096u);
   }
 }

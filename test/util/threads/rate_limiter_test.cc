@@ -110,7 +110,7 @@ TEST_F(RateLimiterTest, TinyRatesAndClocksThatStepBackAreHarmless) {
 }
 
 // The clock for threads: time passes when the test says so.
-class GatedClock final : public RateLimiterClock {
+class PausedClock final : public RateLimiterClock {
  public:
   uint64_t NowMicros() override {
     // relaxed: only the number counts.
@@ -125,8 +125,8 @@ class GatedClock final : public RateLimiterClock {
 };
 
 TEST_F(RateLimiterTest, HighGoesFirstAndLowIsNotStarved) {
-  auto owned = std::make_unique<GatedClock>();
-  GatedClock* const clock = owned.get();
+  auto owned = std::make_unique<PausedClock>();
+  PausedClock* const clock = owned.get();
   // The bucket holds one request.
   TokenBucket bucket(1000, 100000, 5, std::move(owned));
   bucket.Request(100, Priority::kLow);
