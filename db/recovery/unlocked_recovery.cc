@@ -85,7 +85,7 @@ class UnlockedRecovery {
              before_.SameUpTo(after, read.logs.front(), read.logs.back());
     }
     if (!status.IsNotFound() && !status.IsCorruption() &&
-        !FilePool::IsGone(status)) {
+        !FilePool::IsRemovedError(status)) {
       return true;
     }
     if (read.torn_log != 0) return TailIsDamaged(read);

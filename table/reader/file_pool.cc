@@ -18,7 +18,7 @@ namespace {
 // After how many opens at the bound it is raised; see Descriptors.
 constexpr size_t kProbeOpens = 64;
 
-constexpr char kGone[] =
+constexpr char kRemovedMessage[] =
     "another process has removed or replaced the file since the database was "
     "opened for reading; open it again";
 
@@ -50,11 +50,12 @@ FileStamp StampOf(const RandomAccessFile& file) {
 }  // namespace
 
 Status FilePool::RemovedError(const std::string& path) {
-  return Status::IOError(path, kGone);
+  return Status::IOError(path, kRemovedMessage);
 }
 
-bool FilePool::IsGone(const Status& status) {
-  return status.IsIOError() && status.message().ToStringView().ends_with(kGone);
+bool FilePool::IsRemovedError(const Status& status) {
+  return status.IsIOError() &&
+         status.message().ToStringView().ends_with(kRemovedMessage);
 }
 
 class FilePool::PooledFile final : public RandomAccessFile {

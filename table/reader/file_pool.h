@@ -89,12 +89,12 @@ class FilePool : private DescriptorOwner {
               Env* env = nullptr);
 
   // Allows for another process that removes or replaces the files. A read that
-  // has to reopen such a file then returns an IOError for which IsGone is true.
-  // Otherwise it would return Corruption or another file's bytes. REQUIRES:
-  // called before the first Open.
+  // has to reopen such a file then returns an IOError for which IsRemovedError
+  // is true. Otherwise it would return Corruption or another file's bytes.
+  // REQUIRES: called before the first Open.
   void ExpectOtherWriters() { other_writers_ = true; }
   static Status RemovedError(const std::string& path);
-  static bool IsGone(const Status& status);
+  static bool IsRemovedError(const Status& status);
 
   size_t open_files() const;
 

@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: both block caches count bytes exactly, evict what was not used lately,
-// never free what is in use, and give every thread the same block. Method:
-// blocks of one size in caches of known capacity; the labelled interleavings
-// of clock_block_cache.h step by step with threads that do as told; threads
-// that race on few blocks, each of which says in its bytes whose it is.
+// Goal: both block caches count bytes exactly, evict blocks that were not used
+// recently, never free a block in use, and give every thread the same block.
+// Method: blocks of one size in caches of known capacity; the labelled
+// interleavings of clock_block_cache.h step by step with controlled threads;
+// threads that race on few blocks, each of which contains its own identity.
 #include "table/cache/block_cache.h"
 #include "table/cache/baseline/hash_block_cache.h"
 
@@ -533,7 +533,7 @@ TEST_P(BlockCacheTest, TablesGoWhileOthersEvictB3) {
   for (int i = 0; i < 2; ++i) {
     evictors.emplace_back([&] {
       TestTable table(Blocks(cache), kBlocks);
-      // relaxed: it is only told to stop.
+      // relaxed: only a request to stop.
       for (size_t j = 0; !stop.load(std::memory_order_relaxed); ++j) {
         table.Insert(j % kBlocks, Block100());
         if (j % 50 == 0) cache->EraseUnreferenced();

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a DB behaves as a map: what is put is got, what is deleted is gone,
-// batches are whole and in order. Method: each property is checked in the
-// memtable, in tables after Flush, after compaction and after reopening.
+// Goal: a DB behaves like a map: Get returns put values, deleted keys are not
+// found, batches are whole and in order. Method: each property is checked in
+// the memtable, in tables after Flush, after compaction and after reopening.
 
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: statistics, properties and approximate sizes tell the truth. Method:
-// operations whose effects are known, and the files of the directory.
+// Goal: statistics, properties and approximate sizes are correct. Method:
+// operations with known effects, and the files of the directory.
 
 #include <filesystem>
 #include <map>

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: a DB counts and measures what it does unless it is told not to, a
-// thread sees its own part, and properties tell it all. Method: operations
-// whose events are known, and levels that leave some of them out.
+// Goal: a DB counts and measures its operations unless this is disabled, a
+// thread sees its own part, and properties show the totals. Method: operations
+// with known events, and statistics levels that leave some of them out.
 
 #include <gmock/gmock.h>
 

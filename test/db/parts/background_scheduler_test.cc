@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: jobs are counted from the moment they are queued until they have ended;
-// those that are dropped do nothing, even when the scheduler is gone. Method:
-// an Env whose queue the test runs by hand.
+// Goal: jobs are counted from the moment they are queued until they end.
+// Dropped jobs do nothing, even after the scheduler was destroyed. Method: an
+// Env whose queue the test runs by hand.
 
 #include "db/parts/background_scheduler.h"
 

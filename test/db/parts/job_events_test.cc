@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: listeners are told of the tables of an edit, and of a change of the
-// write stall, once each. Method: a listener that writes down what it hears.
+// Goal: listeners receive the tables of an edit, and each change of the write
+// stall, once each. Method: a listener that records its calls.
 
 #include "db/parts/job_events.h"
 

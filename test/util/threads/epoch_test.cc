@@ -3,7 +3,7 @@
 // that is retired is freed in the end, and no thread or record is lost on the
 // way; with fences of the kernel's, and of the readers' own where ctest runs
 // these without membarrier. Method: the labelled interleavings of
-// util/threads/epoch.h step by step with threads that do as told, litmus
+// util/threads/epoch.h step by step with controlled threads, litmus
 // tests of T1 to T3, and stress with objects poisoned when freed.
 #include "util/threads/epoch.h"
 
