@@ -63,7 +63,8 @@ constexpr Switch kSwitches[] = {
 
 Status ParseOne(std::string_view item, AblationOptions* options) {
   const size_t equals = item.find('=');
-  const std::string_view name = item.substr(0, equals);
+  std::string_view name = item.substr(0, equals);
+  if (name == "context") name = "arena";  // An earlier name.
   for (const Switch& s : kSwitches) {
     if (name != s.name) continue;
     if (equals != std::string_view::npos) {

@@ -54,6 +54,7 @@ TEST(AblationTest, SetsEachSwitchByName) {
   EXPECT_EQ(Parsed("statistics=thread").statistics, StatisticsMode::kThread);
   EXPECT_EQ(Parsed("snapshots=mutex").snapshots, SnapshotMode::kMutex);
   EXPECT_EQ(Parsed("arena=fresh").arena, ArenaMode::kFresh);
+  EXPECT_EQ(Parsed("context=fresh").arena, ArenaMode::kFresh);
   EXPECT_EQ(Parsed("memory_accounting=atomic").memory_accounting,
             MemoryAccountingMode::kAtomic);
   EXPECT_EQ(Parsed("key_case=unicode").key_case, KeyCaseMode::kUnicode);
