@@ -76,6 +76,7 @@ TEST_F(DbPropertyTest, StatsAreThoseOfTheTreeAndOfTheDatabase) {
 
 TEST_F(DbPropertyTest, CompressionRatioIsOfRawBytesToTheFiles) {
   options_.compression = CompressionType::kSnappy;
+  options_.disable_auto_compactions = true;  // The tables stay in level 0.
   Open();
   EXPECT_EQ(Text("rocksdb.compression-ratio-at-level0"), "-1.000000");
   for (int i = 0; i < 5000; ++i) Put(Key(i), std::string(100, 'v'));
