@@ -1,0 +1,65 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "compat/leveldb/database.h"
+
+#include "compat/leveldb/convert.h"
+
+namespace varve::compat {
+
+Status Database::Open(const leveldb::Options& options, const std::string& path,
+                      std::shared_ptr<Database>* database) {
+  std::shared_ptr<Database> opened(new Database(path));
+  Status status = opened->parts_.Set(options);
+  if (!status.ok()) return status;
+  status = DB::Open(opened->parts_.options, path, &opened->db_);
+  if (!status.ok()) return status;
+  *database = std::move(opened);
+  return status;
+}
+
+Database::~Database() = default;
+
+const leveldb::Snapshot* Database::NewSnapshot() {
+  auto* snapshot = new DatabaseSnapshot;
+  snapshot->owner_ = this;
+  snapshot->target_ = db_->GetSnapshot();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  snapshot->previous_ = newest_snapshot_;
+  if (newest_snapshot_ != nullptr) newest_snapshot_->next_ = snapshot;
+  newest_snapshot_ = snapshot;
+  return snapshot;
+}
+
+void Database::ReleaseSnapshot(const leveldb::Snapshot* snapshot) {
+  const auto* const released = static_cast<const DatabaseSnapshot*>(snapshot);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (released->previous_ != nullptr) {
+      released->previous_->next_ = released->next_;
+    }
+    (released->next_ != nullptr ? released->next_->previous_
+                                : newest_snapshot_) = released->previous_;
+  }
+  db_->ReleaseSnapshot(released->target_);
+  delete released;
+}
+
+size_t Database::ReleaseAllSnapshots() {
+  size_t count = 0;
+  for (; newest_snapshot_ != nullptr; ++count) {
+    ReleaseSnapshot(newest_snapshot_);
+  }
+  return count;
+}
+
+Status Database::FindSnapshot(const leveldb::Snapshot* snapshot,
+                              const varve::Snapshot** target) const {
+  const auto* const found = static_cast<const DatabaseSnapshot*>(snapshot);
+  if (found->owner_ != this) {
+    return Status::InvalidArgument(
+        "ReadOptions::snapshot belongs to another database");
+  }
+  *target = found->target_;
+  return Status::OK();
+}
+
+}  // namespace varve::compat

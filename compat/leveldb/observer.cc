@@ -1,0 +1,201 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "compat/leveldb/observer.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "compat/leveldb/metrics.h"
+#include "compat/leveldb/settings.h"
+#include "varve/trace.h"
+
+namespace varve::compat {
+namespace {
+
+// Written by the signal handler, read by the thread.
+int signal_event = -1;
+
+void OnSignal(int /*number*/) {
+  const int saved = errno;
+  const uint64_t one = 1;
+  // A full counter means that the thread has signals to read anyway.
+  (void)!write(signal_event, &one, sizeof(one));
+  errno = saved;
+}
+
+class Work {
+ public:
+  static Work& Get() {
+    static auto* const work = new Work;
+    return *work;
+  }
+
+  void Add(Database* database) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!is_started_) StartLocked();
+    databases_.push_back(database);
+    closed_.erase(database->path());
+  }
+
+  void Remove(Database* database) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase(databases_, database);
+    // The last text of each path is kept, so that what a program that closes
+    // its databases did is in the file at its end.
+    if (HasStatistics() && closed_.size() < kMaxClosed) {
+      closed_[database->path()] = Text(*database);
+    }
+  }
+
+ private:
+  static constexpr size_t kMaxClosed = 64;
+
+  static bool HasStatistics() {
+    return !Settings::Get().statistics_path.empty();
+  }
+  static std::string Text(const Database& database) {
+    std::string text;
+    database.db()->GetProperty("varve.prometheus", &text);
+    return text;
+  }
+
+  void StartLocked() {
+    is_started_ = true;
+    const Settings& settings = Settings::Get();
+    atexit([] { Get().Finish(); });
+    if (!settings.trace_path.empty()) {
+      if (settings.trace_signal == 0) {
+        StartTrace();
+      } else {
+        signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        struct sigaction action = {};
+        action.sa_handler = &OnSignal;
+        action.sa_flags = SA_RESTART;
+        sigaction(settings.trace_signal, &action, nullptr);
+      }
+    }
+    if (HasStatistics() || signal_event >= 0) {
+      // All signals go to the program's threads.
+      sigset_t all;
+      sigset_t before;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+      pthread_t thread;
+      if (pthread_create(
+              &thread, nullptr,
+              [](void*) -> void* {
+                pthread_setname_np(pthread_self(), "varve:observe");
+                Get().Run();
+                return nullptr;
+              },
+              nullptr) == 0) {
+        pthread_detach(thread);
+      }
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+  }
+
+  void Run() {
+    const int wait_ms =
+        HasStatistics()
+            ? static_cast<int>(Settings::Get().statistics_seconds * 1000)
+            : -1;
+    while (true) {
+      pollfd event{signal_event, POLLIN, 0};
+      const int ready = poll(&event, signal_event >= 0 ? 1 : 0, wait_ms);
+      uint64_t count = 0;
+      if (ready > 0 &&
+          read(signal_event, &count, sizeof(count)) == sizeof(count) &&
+          count % 2 == 1) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (is_tracing_) {
+          StopTrace();
+        } else if (!is_finished_) {
+          StartTrace();
+        }
+      }
+      WriteStatistics();
+    }
+  }
+
+  // The first trace has the path, the later ones a number after it.
+  void StartTrace() {
+    std::string path = Settings::Get().trace_path;
+    if (traces_++ > 0) path += "." + std::to_string(traces_ - 1);
+    trace::TraceOptions options;
+    options.sampling = Settings::Get().trace_sampling;
+    Status status = trace::NewChromeSink(path, &options.sink);
+    if (status.ok()) status = trace::Start(options);
+    is_tracing_ = status.ok();
+    Report(status);
+  }
+  void StopTrace() {
+    is_tracing_ = false;
+    Report(trace::Stop());
+  }
+
+  void WriteStatistics() {
+    if (!HasStatistics()) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Metrics metrics;
+    for (const auto& [path, text] : closed_) metrics.Add(path, text);
+    for (const Database* database : databases_) {
+      metrics.Add(database->path(), Text(*database));
+    }
+    Report(WriteStringToFile(Env::Default(), metrics.ToString(),
+                             Settings::Get().statistics_path, /*sync=*/false));
+  }
+
+  // At the end of the process.
+  void Finish() {
+    if (getpid() != process_) return;  // A forked child: not its files.
+    WriteStatistics();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_finished_ = true;
+    if (is_tracing_) StopTrace();
+  }
+
+  // Says once per process that the files of an operator cannot be written.
+  void Report(const Status& status) {
+    if (status.ok() || has_reported_) return;
+    has_reported_ = true;
+    fprintf(stderr, "varve-leveldb: %s\n", status.ToString().c_str());
+  }
+
+  const pid_t process_ = getpid();
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  bool is_started_ = false;
+  bool is_finished_ = false;
+  bool is_tracing_ = false;
+  bool has_reported_ = false;
+  int traces_ = 0;
+  std::vector<Database*> databases_;
+  std::map<std::string, std::string> closed_;
+};
+
+bool IsNeeded() {
+  const Settings& settings = Settings::Get();
+  return !settings.statistics_path.empty() || !settings.trace_path.empty();
+}
+
+}  // namespace
+
+void Observer::Add(Database* database) {
+  if (IsNeeded()) Work::Get().Add(database);
+}
+
+void Observer::Remove(Database* database) {
+  if (IsNeeded()) Work::Get().Remove(database);
+}
+
+}  // namespace varve::compat

@@ -1,0 +1,88 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "compat/leveldb/open_options.h"
+
+#include <algorithm>
+
+#include "compat/leveldb/cache.h"
+#include "compat/leveldb/comparator.h"
+#include "compat/leveldb/convert.h"
+#include "compat/leveldb/filter_policy.h"
+#include "compat/leveldb/own_env.h"
+#include "compat/leveldb/program_env.h"
+#include "compat/leveldb/settings.h"
+
+namespace varve::compat {
+namespace {
+
+// LevelDB's bounds. It moves an option that is outside of them to the nearest
+// one.
+constexpr size_t kKilobyte = 1 << 10;
+constexpr size_t kMegabyte = 1 << 20;
+constexpr size_t kGigabyte = 1 << 30;
+constexpr int kReservedFiles = 10;
+
+}  // namespace
+
+Status DatabaseEnv::NewLogger(const std::string& path,
+                              std::shared_ptr<Logger>* logger) {
+  Status status = EnvWrapper::NewLogger(path, logger);
+  if (status.ok()) logger_ = *logger;
+  return status;
+}
+
+Status OpenOptions::Set(const leveldb::Options& program) {
+  if (program.env == nullptr) {
+    return Status::InvalidArgument("Options::env is null");
+  }
+  Status status =
+      MakeComparator(program.comparator, &comparator, &options.comparator);
+  if (!status.ok()) return status;
+
+  if (const OwnEnv* own = OwnEnv::Find(program.env)) {
+    env = std::make_unique<DatabaseEnv>(own->target());
+  } else {
+    program_env = NewProgramEnv(program.env);
+    env = std::make_unique<DatabaseEnv>(program_env.get());
+  }
+  options.env = env.get();
+  if (program.info_log != nullptr) {
+    options.info_log = NewProgramLogger(program.info_log);
+  }
+  counters = std::make_shared<LevelCounters>();
+  options.listeners.push_back(counters);
+
+  options.create_if_missing = program.create_if_missing;
+  options.error_if_exists = program.error_if_exists;
+  options.paranoid_checks = program.paranoid_checks;
+  options.write_buffer_size =
+      std::clamp(program.write_buffer_size, 64 * kKilobyte, kGigabyte);
+  options.max_open_files =
+      std::clamp(program.max_open_files, 64 + kReservedFiles, 50000) -
+      kReservedFiles;
+  options.block_size = std::clamp(program.block_size, kKilobyte, 4 * kMegabyte);
+  options.block_restart_interval =
+      std::clamp(program.block_restart_interval, 1, 1024);
+  options.target_file_size_base =
+      std::clamp(program.max_file_size, kMegabyte, kGigabyte);
+  options.max_bytes_for_level_base = 4 * options.write_buffer_size;
+  switch (static_cast<int>(program.compression)) {
+    case leveldb::kNoCompression:
+      options.compression = CompressionType::kNone;
+      break;
+    case leveldb::kSnappyCompression:
+      options.compression = CompressionType::kSnappy;
+      break;
+    default:
+      return Status::InvalidArgument(
+          "Options::compression is neither none nor Snappy");
+  }
+  options.filter_policy = MakeFilterPolicy(program.filter_policy);
+  if (LruCache* own = LruCache::Find(program.block_cache)) {
+    options.block_cache = own->ForBlocks();
+  } else {
+    options.block_cache = NewBlockCache(8 * kMegabyte);
+  }
+  return Settings::Get().Apply(&options);
+}
+
+}  // namespace varve::compat
