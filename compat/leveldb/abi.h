@@ -20,6 +20,7 @@
 #include <vector>
 
 #define VARVE_LEVELDB_EXPORT __attribute__((visibility("default")))
+#define VARVE_LEVELDB_HIDDEN __attribute__((visibility("hidden")))
 
 namespace varve::compat {
 struct BatchBytes;
@@ -98,7 +99,12 @@ class VARVE_LEVELDB_EXPORT Status {
   std::string ToString() const;
 
   // Returns the message without the code. Valid while *this is.
-  Slice message() const;
+  Slice message() const {
+    if (ok()) return Slice();
+    uint32_t length;
+    memcpy(&length, state_, sizeof(length));
+    return Slice(state_ + kHeaderBytes, length);
+  }
 
  private:
   static constexpr size_t kCodeOffset = 4;
@@ -470,7 +476,7 @@ class VARVE_LEVELDB_EXPORT Table {
   uint64_t ApproximateOffsetOf(const Slice& key) const;
 
  private:
-  struct Rep;
+  struct VARVE_LEVELDB_HIDDEN Rep;
   explicit Table(Rep* rep) : rep_(rep) {}
   Rep* const rep_;
 };
@@ -491,7 +497,7 @@ class VARVE_LEVELDB_EXPORT TableBuilder {
   uint64_t FileSize() const;
 
  private:
-  struct Rep;
+  struct VARVE_LEVELDB_HIDDEN Rep;
   Rep* rep_;
 };
 

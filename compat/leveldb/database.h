@@ -42,6 +42,7 @@ class Database {
   DB* db() const { return db_.get(); }
   const std::string& path() const { return path_; }
   const LevelCounters& counters() const { return *parts_.counters; }
+  WriteBuffer* write_buffer() const { return parts_.write_buffer.get(); }
   Logger* logger() const { return parts_.logger(); }
 
   const leveldb::Snapshot* NewSnapshot();

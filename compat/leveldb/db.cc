@@ -84,17 +84,20 @@ class OpenDb final : public OwnDb {
   leveldb::Status Put(const leveldb::WriteOptions& options,
                       const leveldb::Slice& key,
                       const leveldb::Slice& value) override {
+    database_->write_buffer()->Update(db_);
     return ToLevelDb(db_->Put(ToVarve(options), compat::ToVarve(key),
                               compat::ToVarve(value)));
   }
 
   leveldb::Status Delete(const leveldb::WriteOptions& options,
                          const leveldb::Slice& key) override {
+    database_->write_buffer()->Update(db_);
     return ToLevelDb(db_->Delete(ToVarve(options), compat::ToVarve(key)));
   }
 
   leveldb::Status Write(const leveldb::WriteOptions& options,
                         leveldb::WriteBatch* batch) override {
+    database_->write_buffer()->Update(db_);
     if (batch == nullptr) return Barrier(options);
     varve::WriteBatch converted(BatchBytes::Of(*batch));
     return ToLevelDb(db_->Write(ToVarve(options), &converted));

@@ -82,7 +82,17 @@ Status OpenOptions::Set(const leveldb::Options& program) {
   } else {
     options.block_cache = NewBlockCache(8 * kMegabyte);
   }
-  return Settings::Get().Apply(&options);
+  const size_t asked = options.write_buffer_size;
+  status = Settings::Get().Apply(&options);
+  if (!status.ok()) return status;
+  // An operator's size is left as it is.
+  write_buffer = std::make_shared<WriteBuffer>(
+      options.write_buffer_size == asked ? asked : 0);
+  if (options.write_buffer_size == asked) {
+    options.write_buffer_size = write_buffer->InitialBytes();
+  }
+  options.listeners.push_back(write_buffer);
+  return status;
 }
 
 }  // namespace varve::compat

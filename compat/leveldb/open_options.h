@@ -6,6 +6,7 @@
 
 #include "compat/leveldb/abi.h"
 #include "compat/leveldb/level_counters.h"
+#include "compat/leveldb/write_buffer.h"
 #include "varve/comparator.h"
 #include "varve/env.h"
 #include "varve/options.h"
@@ -43,6 +44,7 @@ struct OpenOptions {
   std::unique_ptr<DatabaseEnv> env;
   std::unique_ptr<Comparator> comparator;  // Null for the bytewise one.
   std::shared_ptr<LevelCounters> counters;
+  std::shared_ptr<WriteBuffer> write_buffer;
   Options options;
 };
 

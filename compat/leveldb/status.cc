@@ -4,16 +4,6 @@
 #include "compat/leveldb/convert.h"
 
 namespace leveldb {
-namespace {
-
-uint32_t LengthOf(const char* state) {
-  uint32_t length;
-  memcpy(&length, state, sizeof(length));
-  return length;
-}
-
-}  // namespace
-
 Status::Status(Code code, const Slice& message, const Slice& detail) {
   const size_t separator = detail.empty() ? 0 : 2;
   const size_t length = message.size() + separator + detail.size();
@@ -32,14 +22,12 @@ Status::Status(Code code, const Slice& message, const Slice& detail) {
 }
 
 const char* Status::CopyState(const char* state) {
-  const size_t bytes = kHeaderBytes + LengthOf(state);
+  uint32_t length;
+  memcpy(&length, state, sizeof(length));
+  const size_t bytes = kHeaderBytes + length;
   auto* copy = new char[bytes];
   memcpy(copy, state, bytes);
   return copy;
-}
-
-Slice Status::message() const {
-  return ok() ? Slice() : Slice(state_ + kHeaderBytes, LengthOf(state_));
 }
 
 // Programs compare these texts.
