@@ -2,16 +2,53 @@
 #include "compat/leveldb/database.h"
 
 #include "compat/leveldb/convert.h"
+#include "compat/leveldb/marker.h"
 
 namespace varve::compat {
+namespace {
+
+// Returns LevelDB's errors, whose texts programs compare.
+Status CheckExistence(Env* env, const leveldb::Options& options,
+                      const std::string& path) {
+  if (options.create_if_missing && !options.error_if_exists) {
+    return Status::OK();
+  }
+  const Status found = env->FileExists(path + "/CURRENT");
+  if (found.IsNotFound() && !options.create_if_missing) {
+    return Status::InvalidArgument(
+        path, "does not exist (create_if_missing is false)");
+  }
+  if (found.ok() && options.error_if_exists) {
+    return Status::InvalidArgument(path, "exists (error_if_exists is true)");
+  }
+  return Status::OK();
+}
+
+}  // namespace
 
 Status Database::Open(const leveldb::Options& options, const std::string& path,
                       std::shared_ptr<Database>* database) {
   std::shared_ptr<Database> opened(new Database(path));
   Status status = opened->parts_.Set(options);
   if (!status.ok()) return status;
+  Env* const env = opened->parts_.env.get();
+  status = CheckExistence(env, options, path);
+  if (!status.ok()) return status;
+  const bool is_foreign =
+      opened->parts_.HasOwnFiles() && IsLevelDbDirectory(env, path);
   status = DB::Open(opened->parts_.options, path, &opened->db_);
   if (!status.ok()) return status;
+  if (is_foreign) {
+    Log(LogLevel::kWarn, opened->logger(),
+        "LevelDB wrote this database, and it is converted now: LevelDB can no "
+        "longer open it; see %s",
+        kMarkerName);
+  }
+  if (opened->parts_.HasOwnFiles()) {
+    if (Status marked = WriteMarker(env, path, is_foreign); !marked.ok()) {
+      Log(LogLevel::kWarn, opened->logger(), "%s", marked.ToString().c_str());
+    }
+  }
   *database = std::move(opened);
   return status;
 }

@@ -7,6 +7,7 @@
 #include "compat/leveldb/closed_db.h"
 #include "compat/leveldb/convert.h"
 #include "compat/leveldb/database.h"
+#include "compat/leveldb/marker.h"
 #include "compat/leveldb/observer.h"
 #include "compat/leveldb/own_db.h"
 #include "compat/leveldb/properties.h"
@@ -227,13 +228,22 @@ Status DestroyDB(const std::string& name, const Options& options) {
   varve::compat::OpenOptions parts;
   varve::Status status = parts.Set(options);
   if (status.ok()) status = varve::DestroyDB(name, parts.options);
+  if (status.ok() && parts.HasOwnFiles()) {
+    varve::compat::RemoveMarker(parts.env.get(), name);
+  }
   return varve::compat::ToLevelDb(status);
 }
 
 Status RepairDB(const std::string& name, const Options& options) {
   varve::compat::OpenOptions parts;
   varve::Status status = parts.Set(options);
-  if (status.ok()) status = varve::RepairDB(name, parts.options);
+  if (!status.ok()) return varve::compat::ToLevelDb(status);
+  const bool is_foreign =
+      varve::compat::IsLevelDbDirectory(parts.env.get(), name);
+  status = varve::RepairDB(name, parts.options);
+  if (status.ok() && parts.HasOwnFiles()) {
+    status = varve::compat::WriteMarker(parts.env.get(), name, is_foreign);
+  }
   return varve::compat::ToLevelDb(status);
 }
 

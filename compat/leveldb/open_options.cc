@@ -1,9 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/leveldb/open_options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "compat/leveldb/cache.h"
+#include "compat/leveldb/cached_file.h"
 #include "compat/leveldb/comparator.h"
 #include "compat/leveldb/convert.h"
 #include "compat/leveldb/filter_policy.h"
@@ -21,6 +25,24 @@ constexpr size_t kMegabyte = 1 << 20;
 constexpr size_t kGigabyte = 1 << 30;
 constexpr int kReservedFiles = 10;
 
+// Returns the cache of all databases whose program set none. LevelDB gives each
+// of them 8 MB of uncompressed blocks, and maps up to 1,000 tables into memory.
+// The system then keeps the pages that were read. The engine maps no tables, so
+// this cache also does what these pages do.
+std::shared_ptr<Cache> DefaultCache() {
+  static const auto* const cache = [] {
+    const auto memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    CacheOptions options;
+    options.capacity_bytes =
+        std::clamp(memory / 64, 32 * kMegabyte, 256 * kMegabyte);
+    // A huge page in each shard would be more than a small database needs.
+    options.huge_pages = false;
+    return new std::shared_ptr<Cache>(NewBlockCache(options));
+  }();
+  return *cache;
+}
+
 }  // namespace
 
 Status DatabaseEnv::NewLogger(const std::string& path,
@@ -28,6 +50,23 @@ Status DatabaseEnv::NewLogger(const std::string& path,
   Status status = EnvWrapper::NewLogger(path, logger);
   if (status.ok()) logger_ = *logger;
   return status;
+}
+
+Status DatabaseEnv::NewRandomAccessFile(
+    const std::string& path, const FileOptions& options,
+    std::unique_ptr<RandomAccessFile>* file) {
+  Status status = target()->NewRandomAccessFile(path, options, file);
+  if (status.ok() && cache_ != nullptr) {
+    *file = NewCachedFile(std::move(*file), cache_);
+  }
+  return status;
+}
+
+void DatabaseEnv::MultiRead(FileReadRequest* requests, size_t count,
+                            const ReadDone& done) {
+  // The target reads from its own files only, not from files around them.
+  if (cache_ != nullptr) return Env::MultiRead(requests, count, done);
+  target()->MultiRead(requests, count, done);
 }
 
 Status OpenOptions::Set(const leveldb::Options& program) {
@@ -38,11 +77,14 @@ Status OpenOptions::Set(const leveldb::Options& program) {
       MakeComparator(program.comparator, &comparator, &options.comparator);
   if (!status.ok()) return status;
 
+  LruCache* const own_cache = LruCache::Find(program.block_cache);
+  leveldb::Cache* const program_cache =
+      own_cache == nullptr ? program.block_cache : nullptr;
   if (const OwnEnv* own = OwnEnv::Find(program.env)) {
-    env = std::make_unique<DatabaseEnv>(own->target());
+    env = std::make_unique<DatabaseEnv>(own->target(), program_cache);
   } else {
     program_env = NewProgramEnv(program.env);
-    env = std::make_unique<DatabaseEnv>(program_env.get());
+    env = std::make_unique<DatabaseEnv>(program_env.get(), program_cache);
   }
   options.env = env.get();
   if (program.info_log != nullptr) {
@@ -77,10 +119,12 @@ Status OpenOptions::Set(const leveldb::Options& program) {
           "Options::compression is neither none nor Snappy");
   }
   options.filter_policy = MakeFilterPolicy(program.filter_policy);
-  if (LruCache* own = LruCache::Find(program.block_cache)) {
-    options.block_cache = own->ForBlocks();
+  if (own_cache != nullptr) {
+    options.block_cache = own_cache->ForBlocks();
+  } else if (program_cache != nullptr) {
+    options.block_cache = NewBlockCache(0);  // See cached_file.h.
   } else {
-    options.block_cache = NewBlockCache(8 * kMegabyte);
+    options.block_cache = DefaultCache();
   }
   const size_t asked = options.write_buffer_size;
   status = Settings::Get().Apply(&options);

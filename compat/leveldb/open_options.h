@@ -6,6 +6,7 @@
 
 #include "compat/leveldb/abi.h"
 #include "compat/leveldb/level_counters.h"
+#include "compat/leveldb/shared_env.h"
 #include "compat/leveldb/write_buffer.h"
 #include "varve/comparator.h"
 #include "varve/env.h"
@@ -13,17 +14,27 @@
 
 namespace varve::compat {
 
-// Remembers the info log that the engine creates in the database's directory,
-// so that this library can write to it too. Forwards everything else.
+// The environment of one database. It remembers the info log that the engine
+// creates in the database's directory, so that this library can write to it
+// too. With a program's own Cache, it reads tables through that.
 class DatabaseEnv final : public EnvWrapper {
  public:
-  explicit DatabaseEnv(Env* target) : EnvWrapper(target) {}
+  // `cache` may be null. Both must outlive this object.
+  DatabaseEnv(Env* target, leveldb::Cache* cache)
+      : EnvWrapper(target), cache_(cache) {}
   Status NewLogger(const std::string& path,
                    std::shared_ptr<Logger>* logger) override;
+  Status NewRandomAccessFile(const std::string& path,
+                             const FileOptions& options,
+                             std::unique_ptr<RandomAccessFile>* file) override;
+  void MultiRead(FileReadRequest* requests, size_t count,
+                 const ReadDone& done) override;
+
   // Returns the newest logger, or null.
   const std::shared_ptr<Logger>& logger() const { return logger_; }
 
  private:
+  leveldb::Cache* const cache_;
   std::shared_ptr<Logger> logger_;
 };
 
@@ -39,6 +50,9 @@ struct OpenOptions {
     return options.info_log != nullptr ? options.info_log.get()
                                        : env->logger().get();
   }
+
+  // Returns true if the files are the operating system's.
+  bool HasOwnFiles() const { return env->target() == SharedEnv(); }
 
   std::unique_ptr<Env> program_env;  // Null for an environment of ours.
   std::unique_ptr<DatabaseEnv> env;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 namespace varve::compat {
@@ -55,6 +56,35 @@ std::string Statistics(const Database& database) {
   return out;
 }
 
+// Returns "'<hexadecimal key>' seq:<number>, type:<number>" as LevelDB writes
+// it: the key as text with its unprintable bytes escaped, '@', the number, ':'
+// and the type. Returns other text unchanged.
+std::string DescribeKey(std::string_view text) {
+  constexpr std::string_view kSequence = "' seq:";
+  constexpr std::string_view kType = ", type:";
+  const size_t key_end = text.find(kSequence);
+  const size_t type = text.find(kType);
+  if (!text.starts_with("'") || key_end == text.npos || type == text.npos) {
+    return std::string(text);
+  }
+  const std::string_view digits = text.substr(1, key_end - 1);
+  std::string out = "'";
+  for (size_t i = 0; i + 1 < digits.size(); i += 2) {
+    const auto byte = static_cast<int>(
+        strtoul(std::string(digits.substr(i, 2)).c_str(), nullptr, 16));
+    if (byte >= ' ' && byte <= '~') {
+      out += static_cast<char>(byte);
+    } else {
+      char escaped[8];
+      snprintf(escaped, sizeof(escaped), "\\x%02x", byte);
+      out += escaped;
+    }
+  }
+  const size_t number = key_end + kSequence.size();
+  out.append("' @ ").append(text.substr(number, type - number));
+  return out.append(" : ").append(text.substr(type + kType.size()));
+}
+
 // The engine's varve.sstables has lines "<number>: <size> bytes, <first key> to
 // <last key>".
 std::string Tables(const Database& database) {
@@ -76,9 +106,10 @@ std::string Tables(const Database& database) {
     const size_t middle = keys.find(kTo);
     out.append(" ").append(line.substr(0, number_end)).append(":");
     out.append(line.substr(number_end + 2, size_end - number_end - 2));
-    out.append("[").append(keys.substr(0, middle));
+    out.append("[").append(DescribeKey(keys.substr(0, middle)));
     if (middle != keys.npos) {
-      out.append(" .. ").append(keys.substr(middle + kTo.size()));
+      out.append(" .. ");
+      out.append(DescribeKey(keys.substr(middle + kTo.size())));
     }
     out.append("]\n");
   }
