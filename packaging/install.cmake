@@ -1,7 +1,8 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 #
 # What `cmake --install` puts where, and Debian packages of it by `cpack`:
-# libvarve0.1 (component runtime), libvarve-dev (dev) and varve-tools (tools).
+# libvarve0.1 (component runtime), libvarve-dev (dev), varve-tools (tools) and
+# varve-leveldb (leveldb).
 
 include(CMakePackageConfigHelpers)
 set(cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/varve")
@@ -58,6 +59,21 @@ if(VARVE_BUILD_TOOLS)
           DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
 endif()
 
+# ---- The library in the place of LevelDB's ------------------------------------
+
+if(TARGET varve_leveldb)
+  # A folder that the dynamic linker does not search, so that only
+  # varve-leveldb's programs get the library.
+  set(leveldb_dir "${CMAKE_INSTALL_LIBDIR}/varve-leveldb")
+  install(TARGETS varve_leveldb
+          LIBRARY DESTINATION "${leveldb_dir}" COMPONENT leveldb NAMELINK_SKIP)
+  install(FILES "${PROJECT_BINARY_DIR}/leveldb/libleveldb.so.1"
+          DESTINATION "${leveldb_dir}" COMPONENT leveldb)
+  install(PROGRAMS compat/leveldb/leveldb-from-dump
+          DESTINATION "${leveldb_dir}" COMPONENT leveldb)
+  install(PROGRAMS tools/varve-leveldb TYPE BIN COMPONENT leveldb)
+endif()
+
 # ---- Debian packages --------------------------------------------------------
 
 set(CPACK_GENERATOR DEB)
@@ -69,6 +85,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL dev tools)
 if(VARVE_BUILD_SHARED)
   list(APPEND CPACK_COMPONENTS_ALL runtime)
+endif()
+if(TARGET varve_leveldb)
+  list(APPEND CPACK_COMPONENTS_ALL leveldb)
 endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -94,4 +113,10 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME varve-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION database)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION
     "varve, which inspects and repairs databases, and varve-bench.")
+set(CPACK_DEBIAN_LEVELDB_PACKAGE_NAME varve-leveldb)
+set(CPACK_DEBIAN_LEVELDB_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LEVELDB_PACKAGE_RECOMMENDS varve-tools)
+set(CPACK_DEBIAN_LEVELDB_PACKAGE_SUGGESTS "python3, libleveldb1d")
+set(CPACK_COMPONENT_LEVELDB_DESCRIPTION
+    "Runs programs that were built for LevelDB on Varve, with varve-leveldb.")
 include(CPack)

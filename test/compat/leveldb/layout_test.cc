@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: compat/leveldb/abi.h declares the binary interface of LevelDB's headers.
-// Method: both are included, ours with another name for its namespace, and their
-// sizes, offsets and places in virtual tables are compared.
+// Goal: compat/leveldb/abi.h declares the binary interface of LevelDB's
+// headers. Method: both are included, ours with another name for its namespace,
+// and their sizes, offsets and places in virtual tables are compared.
 #include <gtest/gtest.h>
 #include <leveldb/cache.h>
 #include <leveldb/comparator.h>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#define leveldb abi
+#define leveldb varve_abi
 #include "compat/leveldb/abi.h"
 #undef leveldb
 
@@ -38,18 +38,17 @@ ptrdiff_t VirtualOffset(Function function) {
   return words[0] - 1;
 }
 
-#define SAME_VIRTUAL(Class, function)                       \
-  EXPECT_EQ(VirtualOffset(&leveldb::Class::function),       \
-            VirtualOffset(&abi::Class::function))           \
+#define SAME_VIRTUAL(Class, function)                   \
+  EXPECT_EQ(VirtualOffset(&leveldb::Class::function),   \
+            VirtualOffset(&varve_abi::Class::function)) \
       << #Class "::" #function
-#define SAME_SIZE(Class)                                        \
-  static_assert(sizeof(leveldb::Class) == sizeof(abi::Class) && \
-                alignof(leveldb::Class) == alignof(abi::Class))
-#define SAME_FIELD(Class, field)                                      \
-  static_assert(offsetof(leveldb::Class, field) ==                    \
-                    offsetof(abi::Class, field) &&                    \
-                sizeof(leveldb::Class::field) ==                      \
-                    sizeof(abi::Class::field))
+#define SAME_SIZE(Class)                                              \
+  static_assert(sizeof(leveldb::Class) == sizeof(varve_abi::Class) && \
+                alignof(leveldb::Class) == alignof(varve_abi::Class))
+#define SAME_FIELD(Class, field)                                              \
+  static_assert(                                                              \
+      offsetof(leveldb::Class, field) == offsetof(varve_abi::Class, field) && \
+      sizeof(leveldb::Class::field) == sizeof(varve_abi::Class::field))
 
 SAME_SIZE(Slice);
 SAME_SIZE(Status);
@@ -100,9 +99,9 @@ SAME_FIELD(WriteOptions, sync);
 
 // They decide how a value is passed and returned.
 static_assert(std::is_trivially_copyable_v<leveldb::Slice> ==
-              std::is_trivially_copyable_v<abi::Slice>);
+              std::is_trivially_copyable_v<varve_abi::Slice>);
 static_assert(std::is_trivially_copyable_v<leveldb::Status> ==
-              std::is_trivially_copyable_v<abi::Status>);
+              std::is_trivially_copyable_v<varve_abi::Status>);
 
 TEST(LevelDbLayoutTest, DatabasesHaveTheSameVirtualTables) {
   SAME_VIRTUAL(DB, Put);
@@ -189,10 +188,10 @@ TEST(LevelDbLayoutTest, AStatusHasTheSameBytes) {
 // Their defaults are in an inline part of the constructor, or compiled in.
 TEST(LevelDbLayoutTest, OptionsHaveTheSameDefaults) {
   const leveldb::ReadOptions theirs;
-  const abi::ReadOptions ours;
+  const varve_abi::ReadOptions ours;
   EXPECT_EQ(theirs.verify_checksums, ours.verify_checksums);
   EXPECT_EQ(theirs.fill_cache, ours.fill_cache);
-  EXPECT_FALSE(leveldb::WriteOptions().sync || abi::WriteOptions().sync);
+  EXPECT_FALSE(leveldb::WriteOptions().sync || varve_abi::WriteOptions().sync);
 }
 
 }  // namespace

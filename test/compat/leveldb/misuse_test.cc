@@ -1,0 +1,166 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: what makes LevelDB read freed memory gives an error or is harmless.
+// Method: wrong calls, with Varve's library only.
+#include <gmock/gmock.h>
+#include <leveldb/c.h>
+#include <leveldb/comparator.h>
+#include <leveldb/write_batch.h>
+
+#include "test/compat/leveldb/program.h"
+
+namespace leveldb_test {
+namespace {
+
+using leveldb::Slice;
+using leveldb::Status;
+using testing::HasSubstr;
+
+class LevelDbMisuseTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!RunsOnVarve()) GTEST_SKIP() << "LevelDB crashes here";
+  }
+  const TestDirectory directory_;
+};
+
+TEST_F(LevelDbMisuseTest, CallsAfterDeleteReturnErrors) {
+  leveldb::DB* const db = OpenOrDie(Creating(), directory_ / "db").release();
+  ASSERT_TRUE(db->Put({}, "a", "1").ok());
+  const leveldb::Snapshot* const snapshot = db->GetSnapshot();
+  leveldb::WriteBatch batch;
+  std::string value = "before";
+  delete db;
+  // OpenOrDie's compiler cannot know that the memory is still there.
+  leveldb::DB* volatile hidden = db;
+  leveldb::DB* const closed = hidden;
+  EXPECT_THAT(closed->Put({}, "a", "2").ToString(), HasSubstr("closed"));
+  EXPECT_TRUE(closed->Delete({}, "a").IsIOError());
+  EXPECT_TRUE(closed->Write({}, &batch).IsIOError());
+  EXPECT_TRUE(closed->Write({}, nullptr).IsIOError());
+  EXPECT_TRUE(closed->Get({}, "a", &value).IsIOError());
+  EXPECT_EQ(value, "before");
+  const std::unique_ptr<leveldb::Iterator> iterator(closed->NewIterator({}));
+  EXPECT_FALSE(iterator->Valid());
+  EXPECT_TRUE(iterator->status().IsIOError());
+  closed->ReleaseSnapshot(snapshot);
+  EXPECT_FALSE(closed->GetProperty("leveldb.stats", &value));
+  uint64_t size = 7;
+  const leveldb::Range range("a", "z");
+  closed->GetApproximateSizes(&range, 1, &size);
+  EXPECT_EQ(size, 0U);
+  closed->CompactRange(nullptr, nullptr);
+  delete closed;
+  EXPECT_TRUE(closed->Delete({}, "a").IsIOError());
+  EXPECT_EQ(Get(OpenOrDie({}, directory_ / "db").get(), "a"), "1");
+}
+
+TEST_F(LevelDbMisuseTest, AnIteratorOutlivesItsDatabase) {
+  auto db = OpenOrDie(Creating(), directory_ / "db");
+  ASSERT_TRUE(db->Put({}, "a", "1").ok());
+  std::unique_ptr<leveldb::Iterator> iterator(db->NewIterator({}));
+  db.reset();
+  iterator->SeekToFirst();
+  ASSERT_TRUE(iterator->Valid());
+  EXPECT_EQ(iterator->value(), Slice("1"));
+  EXPECT_THAT(ReadWhole(directory_ / "db/LOG"),
+              HasSubstr("deleted the database before 1 of its iterators"));
+  leveldb::DB* second = nullptr;
+  EXPECT_TRUE(leveldb::DB::Open({}, directory_ / "db", &second).IsIOError());
+  iterator.reset();
+  EXPECT_EQ(Get(OpenOrDie({}, directory_ / "db").get(), "a"), "1");
+}
+
+TEST_F(LevelDbMisuseTest, IteratorsStayWithinTheirEntries) {
+  const auto db = OpenOrDie(Creating(), directory_ / "db");
+  const std::unique_ptr<leveldb::Iterator> iterator(db->NewIterator({}));
+  iterator->Next();
+  iterator->Prev();
+  EXPECT_FALSE(iterator->Valid());
+}
+
+TEST_F(LevelDbMisuseTest, ASnapshotOfAnotherDatabaseIsRefused) {
+  const auto a = OpenOrDie(Creating(), directory_ / "a");
+  const auto b = OpenOrDie(Creating(), directory_ / "b");
+  const leveldb::Snapshot* const snapshot = a->GetSnapshot();
+  EXPECT_THAT(Get(b.get(), "k", snapshot), HasSubstr("another database"));
+  leveldb::ReadOptions options;
+  options.snapshot = snapshot;
+  const std::unique_ptr<leveldb::Iterator> iterator(b->NewIterator(options));
+  EXPECT_TRUE(iterator->status().IsInvalidArgument());
+  a->ReleaseSnapshot(snapshot);
+  b->ReleaseSnapshot(nullptr);
+}
+
+struct Nameless : leveldb::Comparator {
+  int Compare(const Slice& a, const Slice& b) const override {
+    return a.compare(b);
+  }
+  const char* Name() const override { return nullptr; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+TEST_F(LevelDbMisuseTest, NullOptionsAreRefused) {
+  leveldb::DB* db = nullptr;
+  const Nameless nameless;
+  leveldb::Options options = Creating();
+  options.comparator = &nameless;
+  EXPECT_THAT(
+      leveldb::DB::Open(options, directory_ / "db", &db).ToString(),
+      testing::StrEq("Invalid argument: the name of the comparator is null"));
+  options.comparator = nullptr;
+  EXPECT_TRUE(
+      leveldb::DB::Open(options, directory_ / "db", &db).IsInvalidArgument());
+  options = Creating();
+  options.env = nullptr;
+  EXPECT_TRUE(
+      leveldb::DB::Open(options, directory_ / "db", &db).IsInvalidArgument());
+  EXPECT_TRUE(
+      leveldb::DestroyDB(directory_ / "db", options).IsInvalidArgument());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "db"));
+  options = Creating();
+  options.compression = static_cast<leveldb::CompressionType>(9);
+  EXPECT_TRUE(
+      leveldb::DB::Open(options, directory_ / "db", &db).IsInvalidArgument());
+}
+
+TEST_F(LevelDbMisuseTest, ManyDeletedDatabasesTakeLittleMemory) {
+  leveldb::DB* first = nullptr;
+  for (int i = 0; i < 1100; ++i) {
+    leveldb::DB* const db = OpenOrDie(Creating(), directory_ / "db").release();
+    if (i == 200) first = db;
+    delete db;
+  }
+  EXPECT_TRUE(first->Delete({}, "a").IsIOError());
+}
+
+TEST_F(LevelDbMisuseTest, AClosedCHandleReturnsErrors) {
+  leveldb_options_t* const options = leveldb_options_create();
+  leveldb_options_set_create_if_missing(options, 1);
+  leveldb_readoptions_t* const read = leveldb_readoptions_create();
+  leveldb_writeoptions_t* const write = leveldb_writeoptions_create();
+  char* error = nullptr;
+  leveldb_t* const db =
+      leveldb_open(options, (directory_ / "db").c_str(), &error);
+  ASSERT_EQ(error, nullptr);
+  leveldb_iterator_t* const iterator = leveldb_create_iterator(db, read);
+  leveldb_close(db);
+  leveldb_put(db, write, "k", 1, "v", 1, &error);
+  EXPECT_STREQ(error, "IO error: the database was closed before this call");
+  size_t size = 1;
+  EXPECT_EQ(leveldb_get(db, read, "k", 1, &size, &error), nullptr);
+  EXPECT_NE(error, nullptr);
+  EXPECT_EQ(leveldb_property_value(db, "leveldb.stats"), nullptr);
+  leveldb_put(db, write, "k", 1, "v", 1, nullptr);
+  leveldb_iter_destroy(iterator);
+  leveldb_close(db);  // Once more.
+  leveldb_close(nullptr);
+  leveldb_free(error);
+  leveldb_readoptions_destroy(read);
+  leveldb_writeoptions_destroy(write);
+  leveldb_options_destroy(options);
+}
+
+}  // namespace
+}  // namespace leveldb_test

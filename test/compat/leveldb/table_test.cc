@@ -1,0 +1,102 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: leveldb::TableBuilder writes LevelDB's table format and leveldb::Table
+// reads it. Method: each library reads the other's tables.
+#include <gmock/gmock.h>
+#include <leveldb/table.h>
+#include <leveldb/table_builder.h>
+
+#include "test/compat/leveldb/program.h"
+
+namespace leveldb_test {
+namespace {
+
+TEST(LevelDbTableTest, EachLibraryReadsTheOthersTables) {
+  const TestDirectory directory;
+  for (const char* count : {"0", "1", "16", "17", "5000"}) {
+    std::string written[2];
+    for (const bool writer : {false, true}) {
+      const std::string path =
+          directory / (std::string(count) + "." + std::to_string(writer));
+      std::string output;
+      ASSERT_EQ(RunHelper(writer, "write-table " + path + " " + count, &output),
+                0)
+          << output;
+      EXPECT_EQ(output, std::string(count) + "\n");
+      written[writer] = ReadWhole(path);
+      for (const bool reader : {false, true}) {
+        EXPECT_EQ(RunHelper(reader, "read-table " + path, &output), 0);
+        EXPECT_EQ(output, std::string(count) + " entries\n")
+            << "written by " << writer << ", read by " << reader;
+      }
+    }
+    EXPECT_TRUE(written[0] == written[1]) << count;
+  }
+}
+
+TEST(LevelDbTableTest, DamageIsReported) {
+  const TestDirectory directory;
+  std::string output;
+  const std::string path = directory / "table";
+  ASSERT_EQ(RunHelper(RunsOnVarve(), "write-table " + path + " 1000", &output),
+            0);
+  const std::string whole = ReadWhole(path);
+  leveldb::Env* const env = leveldb::Env::Default();
+  int errors = 0;
+  // Every byte of the tail, and some of the blocks. Not the padding and the
+  // filter, which iterators do not read.
+  for (size_t i = 0; i < whole.size(); i += 97) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    ASSERT_TRUE(WriteStringToFile(env, damaged, path).ok());
+    leveldb::RandomAccessFile* file;
+    ASSERT_TRUE(env->NewRandomAccessFile(path, &file).ok());
+    leveldb::Table* table = nullptr;
+    leveldb::Options options;
+    options.paranoid_checks = true;
+    leveldb::Status status =
+        leveldb::Table::Open(options, file, damaged.size(), &table);
+    if (status.ok()) {
+      leveldb::ReadOptions read;
+      read.verify_checksums = true;
+      const std::unique_ptr<leveldb::Iterator> iterator(
+          table->NewIterator(read));
+      int count = 0;
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+        ++count;
+      }
+      status = iterator->status();
+      EXPECT_TRUE(!status.ok() || count == 1000) << i;
+    }
+    if (!status.ok()) {
+      ++errors;
+      EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    }
+    delete table;
+    delete file;
+  }
+  EXPECT_GT(errors, static_cast<int>(whole.size() / 97 / 2));
+}
+
+TEST(LevelDbTableTest, ABuilderCanBeAbandoned) {
+  const TestDirectory directory;
+  leveldb::WritableFile* file;
+  ASSERT_TRUE(leveldb::Env::Default()
+                  ->NewWritableFile(directory / "table", &file)
+                  .ok());
+  leveldb::TableBuilder builder(leveldb::Options(), file);
+  builder.Add("a", "1");
+  builder.Flush();
+  builder.Add("b", "2");
+  EXPECT_EQ(builder.NumEntries(), 2U);
+  EXPECT_GT(builder.FileSize(), 0U);
+  EXPECT_TRUE(builder.status().ok());
+  leveldb::Options other;
+  other.block_size = 512;
+  EXPECT_TRUE(builder.ChangeOptions(other).ok());
+  builder.Abandon();
+  delete file;
+}
+
+}  // namespace
+}  // namespace leveldb_test
