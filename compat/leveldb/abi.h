@@ -404,7 +404,7 @@ class VARVE_LEVELDB_EXPORT Iterator {
 VARVE_LEVELDB_EXPORT Iterator* NewEmptyIterator();
 VARVE_LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
 
-// The bytes are those of LevelDB: a sequence number (8 bytes), a count (4
+// The bytes are LevelDB's: a sequence number (8 bytes), a count (4
 // bytes), and the updates. RocksDB's batches begin in the same way.
 class VARVE_LEVELDB_EXPORT WriteBatch {
  public:

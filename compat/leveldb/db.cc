@@ -8,7 +8,7 @@
 #include "compat/leveldb/convert.h"
 #include "compat/leveldb/database.h"
 #include "compat/leveldb/marker.h"
-#include "compat/leveldb/observer.h"
+#include "compat/leveldb/observe/observer.h"
 #include "compat/leveldb/own_db.h"
 #include "compat/leveldb/properties.h"
 #include "compat/leveldb/write_batch.h"

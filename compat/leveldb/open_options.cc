@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "compat/leveldb/cache.h"
-#include "compat/leveldb/cached_file.h"
 #include "compat/leveldb/comparator.h"
 #include "compat/leveldb/convert.h"
+#include "compat/leveldb/env/cached_file.h"
+#include "compat/leveldb/env/own_env.h"
+#include "compat/leveldb/env/program_env.h"
 #include "compat/leveldb/filter_policy.h"
-#include "compat/leveldb/own_env.h"
-#include "compat/leveldb/program_env.h"
-#include "compat/leveldb/settings.h"
+#include "compat/leveldb/observe/settings.h"
 
 namespace varve::compat {
 namespace {

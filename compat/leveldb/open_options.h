@@ -5,8 +5,8 @@
 #include <string>
 
 #include "compat/leveldb/abi.h"
+#include "compat/leveldb/env/shared_env.h"
 #include "compat/leveldb/level_counters.h"
-#include "compat/leveldb/shared_env.h"
 #include "compat/leveldb/write_buffer.h"
 #include "varve/comparator.h"
 #include "varve/env.h"

@@ -60,11 +60,12 @@ void WriteBuffer::OnFlushBegin(const FlushJobInfo& /*info*/) {
                          });
     if (now - (*idlest)->last_flush_ns_ < kIdleNanos) return;
     (*idlest)->is_full_ = false;
-    // relaxed, here and below: only the number matters.
+    // relaxed: only the number matters.
     (*idlest)->due_bytes_.store(kSmallBytes, std::memory_order_relaxed);
     full.buffers.erase(idlest);
   }
   is_full_ = true;
+  // relaxed: only the number matters.
   due_bytes_.store(bytes_, std::memory_order_relaxed);
   full.buffers.push_back(this);
 }

@@ -20,6 +20,8 @@ LAYERS = ["util", "env", "monitoring", "table", "db", "catalog", "capi",
 # Folders beside the layers, with the highest layer that they may include. Tests
 # and tools include from them; the layers do not.
 BESIDE = {"fault_injection": "env", "experimental": "catalog"}
+# Libraries in the place of other engines' ones, on the public API alone.
+COMPAT = "compat"
 # The headers of what is in these folders, which the library does not include.
 BESIDE_HEADERS = "varve/testing/"
 # The folders of a layer from the bottom: a file includes from its own and from
@@ -89,7 +91,7 @@ class SourceFile:
         self.path = path
         self.lines = text.splitlines()
         self.is_c = path.startswith("test/c/") and path.endswith(
-            (".c", ".h")) or path in C_HEADERS
+            (".c", ".h")) or path in C_HEADERS or path.endswith(".c")
         self.is_cpp = path.endswith((".h", ".cc", ".c"))
         self.is_header = path.endswith(".h")
         parts = path.split("/")
@@ -103,7 +105,7 @@ class SourceFile:
             self.highest = BESIDE.get(
                 folder, folder if folder in LIBRARY_LAYERS else "tools")
         self.is_library = (self.is_public or self.layer in LIBRARY_LAYERS or
-                           parts[0] in BESIDE)
+                           parts[0] in BESIDE or parts[0] == COMPAT)
         self.code, self.comments = (
             split_comments(self.lines) if self.is_cpp else ([], []))
 
@@ -115,6 +117,8 @@ def check_includes(file):
         allowed += LAYERS[:LAYERS.index(file.highest) + 1]
     if file.is_test:
         allowed.append("test")
+    if file.path.startswith((f"{COMPAT}/", f"test/{COMPAT}/")):
+        allowed.append(COMPAT)
     if file.is_test or file.path.split("/")[0] in BESIDE:
         allowed += BESIDE
     for number, line in enumerate(file.lines, 1):
@@ -123,7 +127,7 @@ def check_includes(file):
             continue
         quoted, target = match.group(1) == '"', match.group(2)
         top = target.split("/")[0] if "/" in target else ""
-        ours = top in LAYERS + ["varve", "test", *BESIDE]
+        ours = top in LAYERS + ["varve", "test", COMPAT, *BESIDE]
         if quoted and target.startswith(PEERS) and file.layer == "tools":
             continue
         if quoted and not ours:
@@ -257,8 +261,8 @@ ONE_PLACE = [
 
 def check_one_place(file):
     """Threads, and calls at their ends, are made in one place each."""
-    if not file.is_library:
-        return
+    if not file.is_library or file.path.startswith(f"{COMPAT}/"):
+        return  # compat uses the public API only, which has no threads.
     for number, code in enumerate(file.code, 1):
         for pattern, place in ONE_PLACE:
             if pattern.search(code) and not file.path.startswith(place):
@@ -444,7 +448,8 @@ def is_checked(path, top):
 
 def source_files(root):
     """Yields a SourceFile for each file that the rules are for."""
-    for top in ["CMakeLists.txt", "include", *LAYERS, *BESIDE, "test", ".ci"]:
+    for top in ["CMakeLists.txt", "include", *LAYERS, *BESIDE, COMPAT, "test",
+                ".ci"]:
         for path in [root / top] + sorted((root / top).rglob("*")):
             relative = path.relative_to(root).as_posix()
             if relative.startswith("test/fixtures/") or not path.is_file():

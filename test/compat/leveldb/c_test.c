@@ -1,6 +1,6 @@
-/* Varve: a key-value storage engine. MIT licence, see LICENSE.
- *
- * Goal: LevelDB's C functions work. Method: a C program calls each of the 68;
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
+
+/* Goal: LevelDB's C functions work. Method: a C program calls each of the 68;
  * it runs with both libraries. */
 #include <leveldb/c.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 // handle of a closed database is thereby safe to use; see closed_db.h.
 //
 // Unlike in LevelDB, `errptr` may be null, and what destroys accepts null.
-#include "compat/leveldb/c_handles.h"
+#include "compat/leveldb/c/c_handles.h"
 #include "compat/leveldb/own_db.h"
 
 using leveldb::Slice;

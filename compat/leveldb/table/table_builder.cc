@@ -6,8 +6,8 @@
 
 #include "compat/leveldb/coding.h"
 #include "compat/leveldb/convert.h"
-#include "compat/leveldb/filter_block.h"
-#include "compat/leveldb/table_format.h"
+#include "compat/leveldb/table/filter_block.h"
+#include "compat/leveldb/table/table_format.h"
 
 namespace leveldb {
 

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/settings.h"
+#include "compat/leveldb/observe/settings.h"
 
 #include <unistd.h>
 

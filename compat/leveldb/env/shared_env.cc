@@ -5,7 +5,7 @@
 // therefore run in that place as in any other call of the environment. Other
 // files are not interrupted, since the engine may hold a lock while it writes
 // them.
-#include "compat/leveldb/shared_env.h"
+#include "compat/leveldb/env/shared_env.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What an operator sets for a program that he cannot change: environment
+// An operator's settings for a program that cannot be changed: environment
 // variables, and a file with options of the engine. docs/leveldb.md describes
 // them.
 

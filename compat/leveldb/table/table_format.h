@@ -91,7 +91,7 @@ class BlockContentIterator final : public leveldb::Iterator {
   const std::string content_;
   size_t restarts_offset_ = 0;
   uint32_t restart_count_ = 0;
-  // Of the entry: its offset, the next one's offset, its key and its value.
+  // The entry's offset, the next one's offset, the key and the value.
   size_t offset_ = 0;
   size_t next_offset_ = 0;
   std::string key_;

@@ -9,7 +9,7 @@
 
 #include "compat/leveldb/coding.h"
 #include "compat/leveldb/convert.h"
-#include "compat/leveldb/table_format.h"
+#include "compat/leveldb/table/table_format.h"
 
 namespace leveldb {
 

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/metrics.h"
+#include "compat/leveldb/observe/metrics.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // LevelDB's C functions for options and for the objects that options refer to.
 #include <vector>
 
-#include "compat/leveldb/c_handles.h"
+#include "compat/leveldb/c/c_handles.h"
 
 using leveldb::Slice;
 using varve::compat::CopyText;

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/table_format.h"
+#include "compat/leveldb/table/table_format.h"
 
 #include <algorithm>
 #include <array>

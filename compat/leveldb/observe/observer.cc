@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/observer.h"
+#include "compat/leveldb/observe/observer.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -14,8 +14,8 @@
 #include <mutex>
 #include <vector>
 
-#include "compat/leveldb/metrics.h"
-#include "compat/leveldb/settings.h"
+#include "compat/leveldb/observe/metrics.h"
+#include "compat/leveldb/observe/settings.h"
 #include "varve/trace.h"
 
 namespace varve::compat {

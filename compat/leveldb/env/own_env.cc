@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/own_env.h"
+#include "compat/leveldb/env/own_env.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "compat/leveldb/convert.h"
-#include "compat/leveldb/shared_env.h"
+#include "compat/leveldb/env/shared_env.h"
 
 namespace varve::compat {
 namespace {

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/cached_file.h"
+#include "compat/leveldb/env/cached_file.h"
 
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/program_env.h"
+#include "compat/leveldb/env/program_env.h"
 
 #include <fcntl.h>
 #include <unistd.h>

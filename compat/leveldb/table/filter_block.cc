@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/filter_block.h"
+#include "compat/leveldb/table/filter_block.h"
 
 #include "compat/leveldb/coding.h"
-#include "compat/leveldb/table_format.h"
+#include "compat/leveldb/table/table_format.h"
 
 namespace varve::compat {
 
