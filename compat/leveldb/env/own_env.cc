@@ -110,6 +110,43 @@ class OwnLogger final : public leveldb::Logger {
   const std::shared_ptr<varve::Logger> logger_;
 };
 
+// LevelDB's environment in memory has no directories: a file can be created
+// anywhere. The engine's has them.
+class MemoryEnv final : public EnvWrapper {
+ public:
+  explicit MemoryEnv(std::unique_ptr<Env> files)
+      : EnvWrapper(files.get()), files_(std::move(files)) {}
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    Status status = CreateDirIfMissing(DirectoryOf(path));
+    if (!status.ok()) return status;
+    return target()->NewWritableFile(path, options, file);
+  }
+  Status CreateDirIfMissing(const std::string& path) override {
+    if (target()->FileExists(path).ok()) return Status::OK();
+    const std::string parent = DirectoryOf(path);
+    if (parent != path && parent != "." && parent != "/") {
+      Status status = CreateDirIfMissing(parent);
+      if (!status.ok()) return status;
+    }
+    return target()->CreateDirIfMissing(path);
+  }
+  Status LockFile(const std::string& path,
+                  std::unique_ptr<FileLock>* lock) override {
+    Status status = CreateDirIfMissing(DirectoryOf(path));
+    if (!status.ok()) return status;
+    return target()->LockFile(path, lock);
+  }
+  Status GetChildren(const std::string& path,
+                     std::vector<std::string>* names) override {
+    Status status = target()->GetChildren(path, names);
+    return status.IsNotFound() ? Status::OK() : status;
+  }
+
+ private:
+  const std::unique_ptr<Env> files_;
+};
+
 struct Call {
   void (*function)(void*);
   void* argument;
@@ -279,7 +316,8 @@ Env* Env::Default() {
 }
 
 Env* NewMemEnv(Env* base) {
-  auto files = varve::NewMemoryEnv(varve::compat::SharedEnv());
+  auto files = std::make_unique<varve::compat::MemoryEnv>(
+      varve::NewMemoryEnv(varve::compat::SharedEnv()));
   varve::Env* const target = files.get();
   return new varve::compat::OwnEnv(target, std::move(files), base);
 }

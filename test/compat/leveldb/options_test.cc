@@ -117,7 +117,7 @@ TEST(LevelDbOptionsTest, TheBloomFilterHasLevelDbsBytes) {
   ASSERT_EQ(filter.size(), 6U + 125 + 1);
   uint32_t sum = 0;
   for (const char c : filter) sum = sum * 31 + static_cast<unsigned char>(c);
-  EXPECT_EQ(sum, 0U) << "the sum of LevelDB's";
+  EXPECT_EQ(sum, 275298840U) << "LevelDB's sum";
   int wrong = 0;
   for (int i = 0; i < 1000; ++i) {
     wrong += bloom->KeyMayMatch("other" + std::to_string(i),

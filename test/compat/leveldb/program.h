@@ -22,7 +22,7 @@ inline bool RunsOnVarve() {
   std::ifstream maps("/proc/self/maps");
   std::string line;
   while (std::getline(maps, line)) {
-    if (line.find(VARVE_LEVELDB_DIRECTORY) != line.npos) return true;
+    if (line.find(VARVE_LEVELDB_DIRECTORY "/lib") != line.npos) return true;
   }
   return false;
 }
