@@ -20,7 +20,7 @@ class OwnSequentialFile final : public leveldb::SequentialFile {
   leveldb::Status Read(size_t count, leveldb::Slice* result,
                        char* scratch) override {
     Slice read;
-    const leveldb::Status status =
+    leveldb::Status status =
         ToLevelDb(file_->Read(count, &read, scratch));
     *result = ToLevelDb(read);
     return status;
@@ -40,7 +40,7 @@ class OwnRandomAccessFile final : public leveldb::RandomAccessFile {
   leveldb::Status Read(uint64_t offset, size_t count, leveldb::Slice* result,
                        char* scratch) const override {
     Slice read;
-    const leveldb::Status status =
+    leveldb::Status status =
         ToLevelDb(file_->Read(offset, count, &read, scratch));
     *result = ToLevelDb(read);
     return status;

@@ -43,6 +43,31 @@ TEST(LevelDbConvertTest, ADatabaseOfVarvesIsMarked) {
   EXPECT_EQ(RunHelper(false, "read-db " + db, &output), 1);
 }
 
+TEST(LevelDbConvertTest, FilesOfLevelDbAreDumpedAlike) {
+  const TestDirectory directory;
+  const std::string db = directory / "db";
+  std::string output;
+  ASSERT_EQ(RunHelper(false, "write-db " + db + " 3000", &output), 0);
+  int dumped = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& entry : std::filesystem::directory_iterator(db)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".log" && extension != ".ldb") continue;
+      std::string ours;
+      const std::string arguments = "dump " + entry.path().string();
+      EXPECT_EQ(RunHelper(false, arguments, &output), 0);
+      EXPECT_EQ(RunHelper(true, arguments, &ours), 0);
+      EXPECT_TRUE(ours == output) << entry.path();
+      dumped += output.size() > 100000;
+    }
+    // The second open makes a table of the log.
+    EXPECT_EQ(RunHelper(false, "read-db " + db, &output), 0);
+  }
+  EXPECT_EQ(dumped, 2);
+  EXPECT_EQ(RunHelper(true, "dump " + db + "/CURRENT", &output), 1);
+  EXPECT_THAT(output, HasSubstr("unknown file type"));
+}
+
 #ifdef VARVE_TOOL_PATH
 TEST(LevelDbConvertTest, ADatabaseGoesBackToLevelDb) {
   const TestDirectory directory;

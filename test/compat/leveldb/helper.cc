@@ -3,6 +3,7 @@
 // Creates and reads databases and tables for the tests, in a process of its
 // own.
 #include <leveldb/db.h>
+#include <leveldb/dumpfile.h>
 #include <leveldb/env.h>
 #include <leveldb/filter_policy.h>
 #include <leveldb/table.h>
@@ -117,6 +118,22 @@ int ReadDatabase(const char* path) {
   return result;
 }
 
+// Prints what DumpFile appends.
+int Dump(const char* path) {
+  struct Printer : leveldb::WritableFile {
+    leveldb::Status Append(const leveldb::Slice& data) override {
+      fwrite(data.data(), 1, data.size(), stdout);
+      return leveldb::Status::OK();
+    }
+    leveldb::Status Close() override { return leveldb::Status::OK(); }
+    leveldb::Status Flush() override { return leveldb::Status::OK(); }
+    leveldb::Status Sync() override { return leveldb::Status::OK(); }
+  } printer;
+  const leveldb::Status status =
+      leveldb::DumpFile(leveldb::Env::Default(), path, &printer);
+  return status.ok() ? 0 : Fail(status);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -125,5 +142,6 @@ int main(int argc, char** argv) {
   if (command == "read-table") return ReadTable(argv[2]);
   if (command == "write-db") return WriteDatabase(argv[2], atoi(argv[3]));
   if (command == "read-db") return ReadDatabase(argv[2]);
+  if (argc > 2 && command == "dump") return Dump(argv[2]);
   return 2;
 }
