@@ -13,8 +13,9 @@ namespace {
 
 constexpr size_t kSmallBytes = 256 << 10;
 constexpr size_t kDefaultBytes = 4 << 20;
-constexpr size_t kMaxFull = 4;
-constexpr uint64_t kIdleNanos = 5'000'000'000;
+constexpr size_t kMediumBytes = 512 << 10;
+constexpr size_t kMaxFull = 8;
+constexpr uint64_t kIdleNanos = 1'000'000'000;
 
 }  // namespace
 
@@ -58,8 +59,16 @@ void WriteBuffer::OnFlushBegin(const FlushJobInfo& /*info*/) {
                          [](const WriteBuffer* a, const WriteBuffer* b) {
                            return a->last_flush_ns_ < b->last_flush_ns_;
                          });
-    if (now - (*idlest)->last_flush_ns_ < kIdleNanos) return;
+    if (now - (*idlest)->last_flush_ns_ < kIdleNanos) {
+      if (is_medium_) return;
+      is_medium_ = true;
+      // relaxed: only the number matters.
+      due_bytes_.store(std::min(bytes_, kMediumBytes),
+                       std::memory_order_relaxed);
+      return;
+    }
     (*idlest)->is_full_ = false;
+    (*idlest)->is_medium_ = false;
     // relaxed: only the number matters.
     (*idlest)->due_bytes_.store(kSmallBytes, std::memory_order_relaxed);
     full.buffers.erase(idlest);

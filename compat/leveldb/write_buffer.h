@@ -6,9 +6,10 @@
 // A program that opens fifty databases has fifty memtables. Each has an index
 // that is as large as its write buffer allows, and takes more memory per entry
 // than LevelDB's. So a database begins with a small buffer. At its first flush
-// it gets the size that the program's options ask for, which few databases have
-// at the same time. If another one flushes, it takes the place of the one whose
-// last flush is longest ago, if that was some seconds ago.
+// it gets the size that the program's options ask for. At most 16 databases
+// have that size at the same time. If another one flushes, it takes the place
+// of the one whose last flush is longest ago, if that was more than a second
+// ago. Otherwise it gets 512 KiB.
 //
 // Only LevelDB's default size is managed in this way. A program that asks for
 // more gets it from the beginning.
@@ -53,6 +54,7 @@ class WriteBuffer final : public EventListener {
   std::atomic<size_t> due_bytes_{0};  // 0: no change.
   // Guarded by Full's mutex.
   bool is_full_ = false;
+  bool is_medium_ = false;
   uint64_t last_flush_ns_ = 0;
 };
 

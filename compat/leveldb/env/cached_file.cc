@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/leveldb/env/cached_file.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -22,7 +21,7 @@ class CachedFile final : public RandomAccessFile {
     const leveldb::Slice name(reinterpret_cast<const char*>(&key), sizeof(key));
     if (leveldb::Cache::Handle* found = cache_->Lookup(name)) {
       const auto* bytes = static_cast<const std::string*>(cache_->Value(found));
-      memcpy(scratch, bytes->data(), bytes->size());
+      bytes->copy(scratch, bytes->size());
       *result = Slice(scratch, bytes->size());
       cache_->Release(found);
       return Status::OK();

@@ -280,6 +280,7 @@ void OwnEnv::StartThread(void (*function)(void*), void* argument) {
 
 leveldb::Status OwnEnv::GetTestDirectory(std::string* path) {
   if (base_ != nullptr) return base_->GetTestDirectory(path);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): LevelDB reads it in the same way.
   const char* const given = getenv("TEST_TMPDIR");
   *path = given != nullptr && *given != '\0'
               ? std::string(given)
