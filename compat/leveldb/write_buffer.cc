@@ -15,7 +15,7 @@ constexpr size_t kSmallBytes = 256 << 10;
 constexpr size_t kDefaultBytes = 4 << 20;
 constexpr size_t kMediumBytes = 512 << 10;
 constexpr size_t kMaxFull = 8;
-constexpr uint64_t kIdleNanos = 1'000'000'000;
+constexpr uint64_t kIdleNanos = 5'000'000'000;
 
 }  // namespace
 
