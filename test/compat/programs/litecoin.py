@@ -40,12 +40,16 @@ class Node:
     """A litecoind process in a directory, on one library."""
 
     # A flush of the cache is many small batches, so that a kill meets one.
-    OPTIONS = ["-regtest", "-txindex", "-blockfilterindex", "-listen=0",
-               "-dnsseed=0", "-networkactive=0", "-disablewallet",
-               "-dbbatchsize=20000", "-persistmempool=0", "-server",
-               "-printtoconsole=0", NO_EXTENSION_BLOCKS]
+    # litecoind does not sync its settings, and does not start if they are
+    # damaged.
+    OPTIONS = ["-regtest", "-listen=0", "-dnsseed=0", "-networkactive=0",
+               "-disablewallet", "-dbbatchsize=20000", "-persistmempool=0",
+               "-nosettings", "-server", "-printtoconsole=0",
+               NO_EXTENSION_BLOCKS]
+    INDEXES = ["-txindex", "-blockfilterindex"]
 
-    def __init__(self, library, directory, *options):
+    def __init__(self, library, directory, options=None):
+        """`options` are the indexes by default."""
         self.program = need_program("litecoind", "litecoind")
         # /usr/bin/litecoind may be a script around the program.
         binary = Path("/usr/lib/litecoin/litecoind")
@@ -54,7 +58,7 @@ class Node:
         self.library = library
         self.directory = Path(directory)
         self.directory.mkdir(exist_ok=True)
-        self.options = options
+        self.options = self.INDEXES if options is None else options
         self.process = None
         self.cpu_s = 0.0
 
@@ -153,6 +157,18 @@ class Node:
         cache to the chain state before it answers."""
         info = self.call("gettxoutsetinfo")
         return info["height"], info["hash_serialized_2"]
+
+    def wait_for_blocks(self, timeout_s=120):
+        """Returns the height when all blocks of the index are connected. A
+        process does this in the background after its start."""
+        end = time.monotonic() + timeout_s
+        while True:
+            info = self.call("getblockchaininfo")
+            if info["blocks"] == info["headers"]:
+                return info["blocks"]
+            if time.monotonic() > end:
+                raise AssertionError(f"blocks are not connected: {info}")
+            time.sleep(0.05)
 
     def verify(self):
         """Lets litecoind check all blocks against the databases."""

@@ -115,7 +115,7 @@ def kill_while_generating(library, directory, number, randomness):
         raise AssertionError(f"no block was generated: {failures}")
     with Node(library, directory) as node:
         node.start()
-        height = node.call("getblockcount")
+        height = node.wait_for_blocks()
         if height < flushed[0]:
             raise AssertionError(
                 f"kill {number}: {height} blocks are left of {flushed[0]} that "
