@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +22,10 @@ from programs import (Cost, libraries, mapped_libraries, not_run, print_row,
 
 MODULE = "github.com/jmhodges/levigo"
 VERSION = "v1.0.0"
+RUNS = 5
+# levigo reads the sizes of tables without waiting for the first one, which the
+# library writes in the background. So its test fails now and then on LevelDB.
+RACE = r"(First|Second) size range was 0"
 
 
 def find_go():
@@ -57,29 +62,48 @@ def build(go, directory):
     return program, tests
 
 
+def run_once(program, library, place):
+    """Returns (exit status, output, paths of the mapped libraries)."""
+    mapped = set()
+    with subprocess.Popen(
+            [program, "-test.v"], cwd=place, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=library.environment(TMPDIR=place)) as process:
+        while process.poll() is None and not mapped:
+            time.sleep(0.001)
+            try:
+                mapped = mapped_libraries(process.pid)
+            except OSError:
+                break
+        output = process.communicate(timeout=300)[0]
+    return process.returncode, output, mapped
+
+
 def run_tests(program, library, directory):
-    """Returns (the names of the tests that passed, cost, output)."""
+    """Runs the tests until RUNS runs passed whole. Returns (the names of the
+    tests, failures, median CPU seconds of a run that passed). A failure of
+    the test that RACE names is counted, and not an error."""
     library.check_linked(program)
     place = directory / library.name
     place.mkdir()
-    mapped = set()
-    with Cost() as cost:
-        with subprocess.Popen(
-                [program, "-test.v", "-test.count=5"], cwd=place, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env=library.environment(TMPDIR=place)) as process:
-            while process.poll() is None and not mapped:
-                time.sleep(0.001)
-                try:
-                    mapped = mapped_libraries(process.pid)
-                except OSError:
-                    break
-            output = process.communicate(timeout=300)[0]
-    library.check_paths("levigo's process", mapped)
-    passed = re.findall(r"^--- PASS: (\w+)", output, re.MULTILINE)
-    if process.returncode != 0:
-        passed = []
-    return passed, cost, output
+    names, failures, seconds = set(), 0, []
+    while len(seconds) < RUNS:
+        with Cost() as cost:
+            status, output, mapped = run_once(program, library, place)
+        if status == 0:
+            if not seconds:
+                library.check_paths("levigo's process", mapped)
+            seconds.append(cost.cpu_s)
+            names = set(re.findall(r"^--- PASS: (\w+)", output, re.MULTILINE))
+            continue
+        failures += 1
+        errors = re.findall(r"^ +leveldb_test.go:\d+: (.*)", output,
+                            re.MULTILINE)
+        if failures > 3 * RUNS or not errors or not all(
+                re.fullmatch(RACE, error) for error in errors):
+            raise AssertionError(f"levigo's tests fail on {library.name}:\n"
+                                 f"{output}")
+    return names, failures, statistics.median(seconds)
 
 
 def main():
@@ -90,18 +114,19 @@ def main():
         if len(tests) < 3:
             raise AssertionError(f"levigo has only the tests {tests}")
         rows = []
-        failed = 0
         for library in libraries():
-            passed, cost, output = run_tests(program, library, directory)
-            if set(passed) != tests or len(passed) != 5 * len(tests):
-                failed += 1
-                print(f"on {library.name} not all tests passed:\n{output}")
-            rows.append((library.name, len(set(passed)), cost))
-    print_row(f"levigo {VERSION}: tests passed, five times each",
-              [(name, f"{passed} of {len(tests)}") for name, passed, _ in rows])
-    print_row("levigo: CPU seconds",
-              [(name, f"{cost.cpu_s:.2f}") for name, _, cost in rows])
-    return 1 if failed else 0
+            passed, failures, seconds = run_tests(program, library, directory)
+            if passed != tests:
+                raise AssertionError(f"only {passed} ran on {library.name}")
+            rows.append((library.name, passed, failures, seconds))
+    print_row(f"levigo {VERSION}: tests passed, in {RUNS} runs",
+              [(name, f"{len(passed)} of {len(tests)}")
+               for name, passed, _, _ in rows])
+    print_row("levigo: runs that read sizes before the first table was there",
+              [(name, failures) for name, _, failures, _ in rows])
+    print_row("levigo: CPU seconds of a run",
+              [(name, f"{seconds:.3f}") for name, _, _, seconds in rows])
+    return 0
 
 
 if __name__ == "__main__":
