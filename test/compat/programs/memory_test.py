@@ -30,13 +30,18 @@ def open_all():
 report("before")
 databases = open_all()
 report("50 databases opened")
-for number, db in enumerate(databases):
-    with db.write_batch() as batch:
-        for i in range(2000):
-            batch.put(b"%d-%d" % (number, i), b"v" * 100)
+def put(first, end):
+    for start in range(first, end, 100):
+        for number, db in enumerate(databases):
+            with db.write_batch() as batch:
+                for i in range(start, start + 100):
+                    batch.put(b"%d-%d" % (number, i), b"v" * 100)
+put(0, 2000)
 report("2,000 entries put into each")
+put(2000, 10000)
+report("10,000 entries put into each")
 for number, db in enumerate(databases):
-    for i in range(0, 2000, 7):
+    for i in range(0, 10000, 7):
         if len(db.get(b"%d-%d" % (number, i))) != 100:
             sys.exit("a wrong value")
     db.close()
@@ -44,7 +49,7 @@ databases = open_all()
 report("closed and opened again")
 for db in databases:
     db.compact_range()
-    if sum(1 for _ in db) != 2000:
+    if sum(1 for _ in db) != 10000:
         sys.exit("entries are missing")
 report("compacted and read whole")
 with open("/proc/self/maps", encoding="utf-8") as maps:
