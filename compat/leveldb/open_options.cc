@@ -65,6 +65,7 @@ Status DatabaseEnv::NewRandomAccessFile(
 void DatabaseEnv::MultiRead(FileReadRequest* requests, size_t count,
                             const ReadDone& done) {
   // The target reads from its own files only, not from files around them.
+  // NOLINTNEXTLINE(bugprone-parent-virtual-call): not the wrapper's.
   if (cache_ != nullptr) return Env::MultiRead(requests, count, done);
   target()->MultiRead(requests, count, done);
 }

@@ -20,8 +20,7 @@ class OwnSequentialFile final : public leveldb::SequentialFile {
   leveldb::Status Read(size_t count, leveldb::Slice* result,
                        char* scratch) override {
     Slice read;
-    leveldb::Status status =
-        ToLevelDb(file_->Read(count, &read, scratch));
+    leveldb::Status status = ToLevelDb(file_->Read(count, &read, scratch));
     *result = ToLevelDb(read);
     return status;
   }

@@ -16,6 +16,7 @@ namespace {
 
 // Returns the variable's value, or an empty string.
 std::string Variable(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, in the first Open.
   const char* const value = getenv(name);
   return value != nullptr ? value : "";
 }
