@@ -1,10 +1,10 @@
-// Varve: a key-value storage engine. MIT licence, see LICENSE.
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 
-// Goal: each function of LevelDB's C header does the same with every library.
-// Method: calls all of them and prints what they return. headers_test.py
-// compares the output of two libraries.
-//
-// usage: every_function DIRECTORY
+/* Goal: each function of LevelDB's C header does the same with every library.
+ * Method: calls all of them and prints what they return. headers_test.py
+ * compares the output of two libraries.
+ *
+ * usage: every_function DIRECTORY */
 
 #include <leveldb/c.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 static char* error = NULL;
 
-// Prints a step, and the error that it caused without the directory's name.
+/* Prints a step, and the error that it caused without the directory's name. */
 static void report(const char* step) {
   const char* text = "ok";
   if (error != NULL) {
@@ -38,7 +38,7 @@ static void show(const char* step, const char* data, size_t size) {
 
 static void destroyed(void* state) { printf("destroyed: %s\n", (char*)state); }
 
-// Compares as numbers if both are numbers.
+/* Compares as numbers if both are numbers. */
 static int compare(void* state, const char* a, size_t a_size, const char* b,
                    size_t b_size) {
   (void)state;
@@ -172,7 +172,7 @@ static void use_sizes(leveldb_t* db) {
   printf("sizes: %d, %d\n", sizes[0] > 20000, sizes[1] > 0);
 }
 
-// Uses a database with everything that the options can have.
+/* Uses a database with everything that the options can have. */
 static void use(const char* name, leveldb_options_t* options) {
   leveldb_readoptions_t* read = leveldb_readoptions_create();
   leveldb_readoptions_t* moment = leveldb_readoptions_create();
@@ -224,7 +224,7 @@ static void use(const char* name, leveldb_options_t* options) {
   use_sizes(db);
   get(db, read, "3000");
   refuse_key = 1;
-  get(db, read, "3000");  // The filter lies if it is the caller's own.
+  get(db, read, "3000"); /* The filter refuses it if it is the caller's own. */
   refuse_key = 0;
   open_database(options, name, "a database that is open");
   leveldb_close(db);

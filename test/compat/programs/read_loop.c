@@ -1,9 +1,9 @@
-// Varve: a key-value storage engine. MIT licence, see LICENSE.
+/* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 
-// Reads random keys of the database that loops_test.py wrote, and prints the
-// microseconds of processor time that this took, all threads together.
-//
-// usage: read_loop DIRECTORY KEYS READS
+/* Reads random keys of the database that loops_test.py wrote, and prints the
+ * microseconds of processor time that this took, all threads together.
+ *
+ * usage: read_loop DIRECTORY KEYS READS */
 
 #include <leveldb/c.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s\n", error);
     return 1;
   }
-  // The first round fills the caches.
+  /* The first round fills the caches. */
   int64_t used_us = 0;
   for (int round = 0; round < 2; round++) {
     const int64_t begin_us = cpu_us();
