@@ -1,11 +1,29 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/leveldb/database.h"
 
+#include <malloc.h>
+
+#include <atomic>
+#include <utility>
+
 #include "compat/leveldb/convert.h"
 #include "compat/leveldb/marker.h"
 
 namespace varve::compat {
 namespace {
+
+// The databases of the process.
+std::atomic<size_t> existing{0};
+
+// Returns the error of a directory in which this process cannot make a lock.
+// LevelDB makes the directory and its lock before it looks for a database.
+Status CheckLock(Env* env, const std::string& path) {
+  env->CreateDirIfMissing(path).IgnoreError();  // LockFile fails then.
+  std::unique_ptr<FileLock> lock;
+  Status status = env->LockFile(path + "/LOCK", &lock);
+  if (status.ok()) status = env->UnlockFile(std::move(lock));
+  return status;
+}
 
 // Returns LevelDB's errors, whose texts programs compare.
 Status CheckExistence(Env* env, const leveldb::Options& options,
@@ -15,6 +33,7 @@ Status CheckExistence(Env* env, const leveldb::Options& options,
   }
   const Status found = env->FileExists(path + "/CURRENT");
   if (found.IsNotFound() && !options.create_if_missing) {
+    if (Status lock = CheckLock(env, path); !lock.ok()) return lock;
     return Status::InvalidArgument(
         path, "does not exist (create_if_missing is false)");
   }
@@ -53,7 +72,18 @@ Status Database::Open(const leveldb::Options& options, const std::string& path,
   return status;
 }
 
-Database::~Database() = default;
+Database::Database(std::string path) : path_(std::move(path)) {
+  // relaxed: only the number matters.
+  existing.fetch_add(1, std::memory_order_relaxed);
+}
+
+Database::~Database() {
+  db_.reset();
+  // A memtable has many small parts. Without the call, an allocation that is
+  // still in use keeps most of their pages in the process.
+  // relaxed: only the number matters.
+  if (existing.fetch_sub(1, std::memory_order_relaxed) == 1) malloc_trim(0);
+}
 
 const leveldb::Snapshot* Database::NewSnapshot() {
   auto* snapshot = new DatabaseSnapshot;

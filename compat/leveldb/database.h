@@ -56,7 +56,7 @@ class Database {
                       const varve::Snapshot** target) const;
 
  private:
-  explicit Database(std::string path) : path_(std::move(path)) {}
+  explicit Database(std::string path);
 
   const std::string path_;
   OpenOptions parts_;

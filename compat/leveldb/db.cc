@@ -1,8 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // leveldb::DB and its iterators on a database of the engine.
+#include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "compat/leveldb/closed_db.h"
 #include "compat/leveldb/convert.h"
@@ -197,6 +200,15 @@ class OpenDb final : public OwnDb {
   varve::DB* const db_;
 };
 
+// Returns whether an entry of a directory is more than a lock or a log of text.
+bool HasDatabaseFiles(const std::vector<std::string>& children) {
+  return !std::all_of(
+      children.begin(), children.end(), [](const std::string& child) {
+        return child == "." || child == ".." || child == "LOCK" ||
+               child == "LOG" || child == "LOG.old" || child == "lost";
+      });
+}
+
 }  // namespace
 }  // namespace varve::compat
 
@@ -240,6 +252,18 @@ Status RepairDB(const std::string& name, const Options& options) {
   if (!status.ok()) return varve::compat::ToLevelDb(status);
   const bool is_foreign =
       varve::compat::IsLevelDbDirectory(parts.env.get(), name);
+  std::vector<std::string> children;
+  if (parts.env->GetChildren(name, &children).ok() &&
+      !varve::compat::HasDatabaseFiles(children)) {
+    // LevelDB leaves an empty database in a directory without files of one.
+    Options created = options;
+    created.create_if_missing = true;
+    created.error_if_exists = false;
+    DB* db = nullptr;
+    const Status opened = DB::Open(created, name, &db);
+    delete db;
+    return opened;
+  }
   status = varve::RepairDB(name, parts.options);
   if (status.ok() && parts.HasOwnFiles()) {
     status = varve::compat::WriteMarker(parts.env.get(), name, is_foreign);

@@ -11,7 +11,7 @@
 namespace varve::compat {
 namespace {
 
-constexpr size_t kSmallBytes = 256 << 10;
+constexpr size_t kSmallBytes = 128 << 10;
 constexpr size_t kDefaultBytes = 4 << 20;
 constexpr size_t kMediumBytes = 512 << 10;
 constexpr size_t kMaxFull = 8;
