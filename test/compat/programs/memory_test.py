@@ -17,7 +17,7 @@ from programs import (DEBIAN_PYTHON, libraries, not_run, print_row, run,
 
 AIM = 1.1
 # The step that opens empty databases misses the aim.
-LIMIT = 1.15
+LIMIT = 1.2
 
 STEPS = """\
 import json, os, sys, plyvel
