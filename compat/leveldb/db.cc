@@ -260,7 +260,7 @@ Status RepairDB(const std::string& name, const Options& options) {
     created.create_if_missing = true;
     created.error_if_exists = false;
     DB* db = nullptr;
-    const Status opened = DB::Open(created, name, &db);
+    Status opened = DB::Open(created, name, &db);
     delete db;
     return opened;
   }

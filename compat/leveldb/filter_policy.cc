@@ -53,8 +53,8 @@ class BloomFilter final
 
   void CreateFilter(const Slice* keys, int count,
                     std::string* filter) const override {
-    const size_t wanted =
-        static_cast<size_t>(std::max(count, 0)) * bits_per_key_;
+    const size_t wanted = static_cast<size_t>(std::max(count, 0)) *
+                          static_cast<size_t>(bits_per_key_);
     const size_t bytes = (std::max<size_t>(wanted, 64) + 7) / 8;
     const size_t begin = filter->size();
     filter->resize(begin + bytes, '\0');
