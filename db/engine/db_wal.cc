@@ -158,21 +158,16 @@ Status DBImpl::FlushAsLeaderLocked() {
 Status DBImpl::Resume() {
   if (read_only_) return ReadOnlyError();
   {
-    // First: in a child made by fork() the directory's mutex may be held for
-    // ever.
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
+    // First: in a child of fork(), the directory's mutex may be held forever.
     if (inheritance_.is_inherited()) return status;
-  }
-  // No caller relied on that sync, but the next one will.
-  if (!db_directory_.directory()->failure().ok()) {
-    MutexLock lock(&mutex_);
-    // Check again: another Resume may have cleared it.
     const Status failure = db_directory_.directory()->failure();
     if (!failure.ok() && background_error_.ok()) {
+      // No caller relied on that sync, but the next one will.
       SetBackgroundErrorLocked(failure, "a sync of the directory");
+      events_.DeliverLocked();
     }
-    events_.DeliverLocked();
   }
   for (;;) {
     {
