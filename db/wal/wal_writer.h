@@ -45,9 +45,9 @@ class Writer {
   Status AddRecord(const Slice& record, bool may_use_reserve = false) {
     return AddRecord(std::span<const Slice>(&record, 1), may_use_reserve);
   }
-  // Releases the allocated space after the file's end. REQUIRES: Flush was
-  // called.
+  // Releases the allocated space after the file's end.
   void ReleaseSpace() {
+    // The space of buffered records must not be released.
     if (!Flush().ok()) return;
     file_->Release();
     allocated_bytes_ = file_->Size();
