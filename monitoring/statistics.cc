@@ -200,9 +200,10 @@ Histogram StatisticsImpl::Merged(HistogramType histogram) const {
     // is in another set.
     sum += set[Cells::SumOf(index)].load(std::memory_order_relaxed);
     const size_t bounds = Cells::BoundsOf(index);
-    // acquire, both: pairs with the release of the addition to a bucket.
-    const uint64_t set_max = set[bounds].load(std::memory_order_acquire);
-    const uint64_t set_min = ~set[bounds + 1].load(std::memory_order_acquire);
+    // relaxed, both: see util/threads/per_cpu.h. They are at least as wide as
+    // the Reset that is subtracted saw them.
+    const uint64_t set_max = set[bounds].load(std::memory_order_relaxed);
+    const uint64_t set_min = ~set[bounds + 1].load(std::memory_order_relaxed);
     if (set_max == 0 && set_min == UINT64_MAX) return;  // Nothing in it.
     min = std::min(min, set_min);
     max = std::max(max, set_max);

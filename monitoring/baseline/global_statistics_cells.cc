@@ -9,14 +9,14 @@ void GlobalStatisticsCells::Record(size_t bounds, size_t cell, uint64_t value) {
     Cell& bound = cells_[bounds + i];
     // relaxed: a count orders nothing.
     uint64_t seen = bound.load(std::memory_order_relaxed);
-    // relaxed: the addition that follows releases it.
+    // relaxed, both: see util/threads/per_cpu.h.
     while (seen < values[i] &&
            !bound.compare_exchange_weak(seen, values[i],
                                         std::memory_order_relaxed)) {
     }
   }
-  // release: pairs with the acquire of a query that looks for the bounds.
-  cells_[cell].fetch_add(1, std::memory_order_release);
+  // relaxed: a count orders nothing.
+  cells_[cell].fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace varve

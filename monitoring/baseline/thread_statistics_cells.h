@@ -72,10 +72,7 @@ class ThreadStatisticsCells final : public StatisticsCellSets {
   static void RecordIn(Cell* set, size_t bounds, size_t cell, uint64_t value) {
     Raise(&set[bounds], value);
     Raise(&set[bounds + 1], ~value);
-    // relaxed: this thread alone writes it. release: a query that sees the
-    // count, by an acquire, sees the bounds that belong to it.
-    set[cell].store(set[cell].load(std::memory_order_relaxed) + 1,
-                    std::memory_order_release);
+    Increase(&set[cell], 1);
   }
 
   Cell* OwnSet();

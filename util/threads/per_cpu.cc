@@ -73,7 +73,7 @@ size_t CpusOfMask() {
 
 // T3: raises `bound` to `value`.
 void RaiseBound(PerCpuMemory::Cell* bound, uint64_t value) {
-  // relaxed, all: the addition that follows releases it.
+  // relaxed, all: no order is needed.
   uint64_t seen = bound->load(std::memory_order_relaxed);
   while (seen < value && !bound->compare_exchange_weak(
                              seen, value, std::memory_order_relaxed)) {
@@ -197,8 +197,8 @@ void PerCpuMemory::RecordAtomically(size_t bounds, size_t cell,
   Cell* const set = AtomicSet();
   RaiseBound(&set[bounds], value);
   RaiseBound(&set[bounds + 1], ~value);
-  // release: pairs with the acquire of a query that looks for the bounds.
-  set[cell].fetch_add(1, std::memory_order_release);
+  // relaxed: a count orders nothing.
+  set[cell].fetch_add(1, std::memory_order_relaxed);
 }
 
 void PerCpuMemory::AddAgain(size_t cell, uint64_t count) {

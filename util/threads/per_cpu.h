@@ -37,9 +37,9 @@
 //      that was aborted and then added elsewhere. That value was recorded all
 //      the same.
 // Why each order is needed
-//   Only the bounds need one: a query that sees a count sees the bound. x86
-//   keeps the order of a processor's stores. T3 releases and the query
-//   acquires. Otherwise a count orders nothing.
+//   None is needed. A query reads the bounds, then the cells between them. A
+//   value that is recorded at the same time may be in its cell and not yet in a
+//   bound, or the reverse: the query misses it, or a bound is a little off.
 // Bad interleavings prevented
 //   B1 a thread reads its index, moves to another processor, and adds to the
 //      set of the former while another thread does: the kernel aborts it.
