@@ -49,7 +49,8 @@ class BoundedChannel {
   BoundedChannel(const BoundedChannel&) = delete;
   BoundedChannel& operator=(const BoundedChannel&) = delete;
 
-  // Allocates the cells. REQUIRES: before the first Send and Receive.
+  // Allocates the cells, once. REQUIRES: before the first Send; no thread
+  // receives.
   void Allocate() {
     if (cells_ == nullptr) cells_ = std::make_unique<Cell[]>(kCells);
   }
@@ -80,8 +81,10 @@ class BoundedChannel {
     }
   }
 
-  // Returns false if the channel is empty. REQUIRES: one thread at a time.
+  // Returns false if the channel is empty or has no cells yet. REQUIRES: one
+  // thread at a time.
   bool Receive(T* value) {
+    if (cells_ == nullptr) return false;
     Cell& cell = cells_[head_ % kCells];
     const uint64_t lap = head_ / kCells;
     // acquire: pairs with the release of T2.

@@ -321,11 +321,7 @@ Status TraceCollector::Start(const trace::TraceOptions& options) {
       std::memory_order_relaxed);
   MutexLock lock(&mutex_);
   settings.collect = collect_mode_;
-  if (settings.collect != TraceCollectMode::kThreadLocal) any_loose_ = true;
-  if (settings.collect == TraceCollectMode::kChannel) {
-    channel_.Allocate();
-    channel_made_ = true;
-  }
+  if (settings.collect == TraceCollectMode::kChannel) channel_.Allocate();
   settings.epoch = ++last_epoch_;
   settings_ = settings;
   stopping_ = false;
@@ -476,7 +472,7 @@ void TraceCollector::TakeHandedOver() {
   const auto end = static_cast<std::ptrdiff_t>(full_.size());
   for (; chunk != nullptr; chunk = chunk->next) full_.push_back(chunk);
   std::reverse(full_.begin() + end, full_.end());  // Oldest first.
-  if (any_loose_) TakeLoose();
+  TakeLoose();
 }
 
 void TraceCollector::TakeLoose() {
@@ -486,7 +482,7 @@ void TraceCollector::TakeLoose() {
     loose_.clear();
   }
   LooseSpan span;
-  while (channel_made_ && channel_.Receive(&span)) unfinished_.push_back(span);
+  while (channel_.Receive(&span)) unfinished_.push_back(span);
 }
 
 void TraceCollector::Drain(bool everything) {

@@ -148,8 +148,8 @@ struct SinkCalls {
 Status CheckTraceOptions(const trace::TraceOptions& options);
 
 // Thread-safety: thread-safe, except for the functions that are marked as being
-// for a queue's thread. Lock ranks: drain_mutex_, then mutex_ or the sink's. No
-// lock is taken under the last two.
+// for a queue's thread. Lock ranks: stop_mutex_, drain_mutex_, then mutex_,
+// loose_mutex_ or the sink's. No lock is taken under the last three.
 class TraceCollector {
  public:
   // Never destroyed.
@@ -197,7 +197,8 @@ class TraceCollector {
   // T4. If `everything`, it also reads the chunks that threads still hold.
   void Drain(bool everything) VARVE_REQUIRES(drain_mutex_);
   void TakeHandedOver() VARVE_REQUIRES(drain_mutex_);
-  // Takes the spans of the modes that collect span by span.
+  // Takes the spans of the modes that collect span by span. Late spans may come
+  // in a later session of another mode.
   void TakeLoose() VARVE_REQUIRES(drain_mutex_);
   void Export(SpanChunk* chunk, uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
   void ExportLoose(uint32_t epoch) VARVE_REQUIRES(drain_mutex_);
@@ -224,10 +225,6 @@ class TraceCollector {
   uint32_t export_interval_ms_ VARVE_GUARDED_BY(drain_mutex_) = 0;
   ClockAnchor session_anchor_ VARVE_GUARDED_BY(drain_mutex_);
   ClockKind session_kind_ VARVE_GUARDED_BY(drain_mutex_) = ClockKind::kSteady;
-  // Whether a session has collected span by span, and whether through the
-  // channel. Late spans of one may come in a later session of another mode.
-  bool any_loose_ VARVE_GUARDED_BY(drain_mutex_) = false;
-  bool channel_made_ VARVE_GUARDED_BY(drain_mutex_) = false;
   pthread_t thread_ = {};  // While there is a sink.
 
   // Held only briefly.

@@ -16,8 +16,9 @@ namespace {
 
 TEST(BoundedChannelTest, RefusesValuesWithoutSpace) {
   BoundedChannel<int, 4> channel;
-  channel.Allocate();
   int value;
+  EXPECT_FALSE(channel.Receive(&value));
+  channel.Allocate();
   for (int lap = 0; lap < 5; ++lap) {
     EXPECT_FALSE(channel.Receive(&value));
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(channel.Send(i));
