@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "util/threads/background_thread.h"
 #include "util/threads/thread_exit.h"
@@ -546,7 +547,7 @@ void TraceCollector::Export(SpanChunk* chunk, uint32_t epoch) {
 }
 
 void TraceCollector::ExportLoose(uint32_t epoch) {
-  // Also a trace's spans that come after others of it: one by one.
+  // Some of the trace's spans may have been counted when their session ended.
   CountDrop(SpanDrop::kLate,
             std::erase_if(unfinished_, [epoch](const LooseSpan& span) {
               return span.epoch != epoch;
@@ -557,6 +558,12 @@ void TraceCollector::ExportLoose(uint32_t epoch) {
   std::stable_sort(
       unfinished_.begin(), unfinished_.end(),
       [](const LooseSpan& a, const LooseSpan& b) { return a.trace < b.trace; });
+  // A thread sends one trace after the other, so only its last one may still
+  // become complete. An earlier one has lost spans to a full buffer.
+  std::map<uint32_t, uint64_t> last_traces;
+  for (const LooseSpan& span : unfinished_) {
+    last_traces[span.thread_number] = span.trace;
+  }
   const RecordMaker maker(session_kind_, session_anchor_,
                           AnchorClock(session_kind_), epoch_offset_ns_);
   records_.clear();
@@ -567,10 +574,8 @@ void TraceCollector::ExportLoose(uint32_t epoch) {
            unfinished_[end].trace == unfinished_[i].trace) {
       ++end;
     }
-    if (end - i < unfinished_[i].count) {
-      left.insert(left.end(), unfinished_.begin() + static_cast<long>(i),
-                  unfinished_.begin() + static_cast<long>(end));
-    } else {
+    const LooseSpan& first = unfinished_[i];
+    if (end - i == first.count) {
       for (size_t j = i; j < end; ++j) {
         const LooseSpan& span = unfinished_[j];
         const bool is_root = span.record.parent == kNoSpan;
@@ -579,6 +584,11 @@ void TraceCollector::ExportLoose(uint32_t epoch) {
                                       span.thread_number));
       }
       CountCollected(end - i, 1);
+    } else if (last_traces[first.thread_number] == first.trace) {
+      left.insert(left.end(), unfinished_.begin() + static_cast<long>(i),
+                  unfinished_.begin() + static_cast<long>(end));
+    } else {
+      CountDrop(SpanDrop::kBufferFull, end - i);
     }
     i = end;
     if (records_.size() >= kPortion || i == unfinished_.size()) {

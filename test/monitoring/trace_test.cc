@@ -594,6 +594,62 @@ TEST(TraceSessionTest, LateSpansOfAnotherWayOfCollectingAreCounted) {
   }
 }
 
+// A sink that waits on demand.
+class GatedSink final : public trace::Sink {
+ public:
+  void Add(const trace::Record*, size_t count) override {
+    added += count;
+    while (is_closed) {
+      is_waiting = true;
+      std::this_thread::yield();
+    }
+  }
+  Status Flush() override { return Status::OK(); }
+
+  std::atomic<bool> is_closed{false};
+  std::atomic<bool> is_waiting{false};
+  std::atomic<size_t> added{0};
+};
+
+// The rest of a trace that lost spans does not fill the buffer until the end of
+// the session.
+TEST(TraceSessionTest, DropsTheRestOfATraceThatLostSpans) {
+  constexpr uint64_t kTraces = 20;
+  constexpr uint64_t kSpans = 2000;  // More in all traces than space for spans.
+  for (const auto mode :
+       {TraceCollectMode::kMutex, TraceCollectMode::kChannel}) {
+    TraceCollector::Get().SetCollectMode(mode);
+    const Counts before = trace::GetCounts();
+    TraceOptions options;
+    options.buffer_bytes = 1 << 20;
+    options.export_interval_ms = 0;
+    const auto sink = std::make_shared<GatedSink>();
+    options.sink = sink;
+    ASSERT_TRUE(trace::Start(options).ok());
+    sink->is_closed = true;
+    { const RequestSpan request("first"); }
+    std::thread flusher([] { EXPECT_TRUE(trace::Flush().ok()); });
+    while (!sink->is_waiting) std::this_thread::yield();
+    for (uint64_t i = 0; i < kTraces; ++i) {
+      const RequestSpan request("request");
+      for (uint64_t j = 1; j < kSpans; ++j) const EngineSpan span("span");
+    }
+    sink->is_closed = false;
+    flusher.join();
+    ASSERT_TRUE(trace::Flush().ok());
+    { const RequestSpan request("last"); }
+    ASSERT_TRUE(trace::Flush().ok());
+    const uint64_t dropped =
+        trace::GetCounts().dropped_buffer_full - before.dropped_buffer_full;
+    EXPECT_GT(dropped, kSpans);
+    EXPECT_EQ(dropped % kSpans, 0u) << "whole traces";
+    EXPECT_EQ(sink->added + dropped, kTraces * kSpans + 2);
+    ASSERT_TRUE(trace::Stop().ok());
+    EXPECT_EQ(trace::GetCounts().dropped_late, before.dropped_late);
+  }
+  TraceCollector::Get().SetCollectMode({});
+}
+
 TEST(TraceSessionTest, EveryWayOfCollectingGivesTheSame) {
   for (const auto mode :
        {TraceCollectMode::kThreadLocal, TraceCollectMode::kMutex,
