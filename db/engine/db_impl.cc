@@ -101,9 +101,8 @@ void OpenInfoLog(const Options& options, const DbDirectory& place,
       place.env()->RenameFile(path, old).IgnoreError();
       old_logs->push_back(old.substr(old.rfind('/') + 1));
     }
-    place.env()
-        ->NewLogger(path, &target)
-        .IgnoreError();  // A missing log is no reason, either.
+    // Nor is the lack of a new one.
+    place.env()->NewLogger(path, &target).IgnoreError();
   }
   log->SetTarget(std::move(target));
   Log(LogLevel::kInfo, log, "Varve opened %s", place.path().c_str());

@@ -297,8 +297,8 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     write_queue_.DelayGroupCommit(leader, wals_.group_sync_us() / 2);
   const WriteQueue::Group group = write_queue_.Form(leader);
   GroupSpans spans(group);
-  MemTable* const memtable = family_.memtable();  // No switch but by a leader.
-  // Only the leader, which is this thread, changes LastSequence.
+  MemTable* const memtable = family_.memtable();
+  // Only the leader, which is this thread, changes both.
   const SequenceNumber first = versions_->LastSequence() + 1;
   SequenceNumber next = first;
   size_t bytes = 0;

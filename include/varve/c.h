@@ -28,9 +28,10 @@
  * *errptr must be NULL or a message of an earlier call. `errptr` itself may be
  * NULL; then the message is lost. Success does not change *errptr. Failure
  * frees the old message and sets *errptr to a new one. The message is
- * zero-terminated and begins with the kind of error: "NotFound: ", "Corruption:
- * ", "Not supported: ", "Invalid argument: ", "IO error: ", "Incomplete: ",
- * "Shutdown in progress: ", "Aborted: " or "Busy: ". Free it with varve_free.
+ * zero-terminated. It begins with the kind of error: "NotFound: ",
+ * "Corruption: ", "Not supported: ", "Invalid argument: ", "IO error: ",
+ * "Incomplete: ", "Shutdown in progress: ", "Aborted: " or "Busy: ". Free it
+ * with varve_free.
  *
  * Memory: the caller owns a returned `char*` that is not const, and frees it
  * with varve_free or free.

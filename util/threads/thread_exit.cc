@@ -3,7 +3,8 @@
 
 #include <pthread.h>
 
-#include "util/base/check.h"
+#include <cstdlib>
+
 #include "util/threads/stay_loaded.h"
 
 // The C++ runtime's own names: the function that registers the destructor of a
