@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "test/testing/env/small_file_system.h"
 #include "test/testing/temp_dir.h"
 #include "util/base/random.h"
 #include "varve/env.h"
@@ -114,10 +114,9 @@ TEST_F(PosixMmapFileTest, SurvivesTheProcess) {
 
 // The error of a device without space, not a signal by its mapping.
 TEST_F(PosixMmapFileTest, FullDeviceIsAnErrorNotASignal) {
-  if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
-    return;  // Not permitted; test/db/engine/db_resume_test.cc injects the
-             // error.
-  }
+  const test::SmallFileSystem small(directory_.path(), "3m");
+  // test/db/engine/db_resume_test.cc injects the error without a mount.
+  if (!small.is_mounted()) GTEST_SKIP() << test::kMayNotMount;
   const auto file = Make(path_);
   Status status;
   uint64_t written = 0;
@@ -130,13 +129,11 @@ TEST_F(PosixMmapFileTest, FullDeviceIsAnErrorNotASignal) {
   EXPECT_TRUE(file->Sync().IsNoSpace());
   EXPECT_TRUE(file->Append("y").IsNoSpace());
   EXPECT_FALSE(file->Close().ok());
-  umount2(directory_.path().c_str(), MNT_DETACH);
 }
 
 TEST_F(PosixMmapFileTest, ReservedSpaceExists) {
-  if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
-    return;  // As above.
-  }
+  const test::SmallFileSystem small(directory_.path(), "3m");
+  if (!small.is_mounted()) GTEST_SKIP() << test::kMayNotMount;
   const auto file = Make(path_);
   ASSERT_TRUE(file->Append("head").ok());
   ASSERT_TRUE(file->Reserve(0, kMiB + kMiB / 2).ok());
@@ -157,7 +154,6 @@ TEST_F(PosixMmapFileTest, ReservedSpaceExists) {
   ASSERT_TRUE(file->Append("tail").ok());
   ASSERT_TRUE(file->Close().ok());
   EXPECT_TRUE(Read(path_) == "head" + body + "tail");
-  umount2(directory_.path().c_str(), MNT_DETACH);
 }
 
 TEST_F(PosixMmapFileTest, ReleasesReservedSpace) {
@@ -184,15 +180,13 @@ TEST_F(PosixMmapFileTest, ReleasesReservedSpace) {
 }
 
 TEST_F(PosixMmapFileTest, PlainFileWhereSpaceCannotBeAllocated) {
-  if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
-    return;  // As above.
-  }
+  const test::SmallFileSystem small(directory_.path(), "64k");
+  if (!small.is_mounted()) GTEST_SKIP() << test::kMayNotMount;
   const auto file = Make(path_);
   ASSERT_TRUE(file->Append("small").ok());
   EXPECT_EQ(Read(path_), "");  // In the buffer of a plain file.
   ASSERT_TRUE(file->Close().ok());
   EXPECT_EQ(Read(path_), "small");
-  umount2(directory_.path().c_str(), MNT_DETACH);
 }
 
 }  // namespace

@@ -90,8 +90,8 @@ class SourceFile:
     def __init__(self, path, text):
         self.path = path
         self.lines = text.splitlines()
-        self.is_c = path.startswith("test/c/") and path.endswith(
-            (".c", ".h")) or path in C_HEADERS or path.endswith(".c")
+        self.is_c = (path.endswith(".c") or path in C_HEADERS or
+                     path.startswith("test/c/") and path.endswith(".h"))
         self.is_cpp = path.endswith((".h", ".cc", ".c"))
         self.is_header = path.endswith(".h")
         parts = path.split("/")

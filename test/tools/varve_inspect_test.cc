@@ -271,7 +271,7 @@ TEST_F(VarveInspectTest, NotesALogThatHasLostItsEnd) {
   ASSERT_TRUE(writer.Close().ok());
   EXPECT_THAT(RunCommand({"dump-wal", next}).out, HasSubstr("of 1000 bytes"));
   EXPECT_THAT(Succeed({"check"}),
-              HasSubstr("of 1000 bytes, what stood behind byte 24 is gone"));
+              HasSubstr("of 1000 bytes, only the first 24 are left"));
 }
 
 // Recovery would stop before it, and the next write would discard the rest.

@@ -385,9 +385,8 @@ class Checker {
       const uint64_t end = it == log_ends_.end() ? 0 : it->second;
       if (end < note->size) {
         gap_log_ = WalFileName("", note->number).substr(1);
-        gap_ = "of " + std::to_string(note->size) +
-               " bytes, what stood behind byte " + std::to_string(end) +
-               " is gone";
+        gap_ = "of " + std::to_string(note->size) + " bytes, only the first " +
+               std::to_string(end) + " are left";
         Note(gap_log_, gap_);  // A crash may cause this.
       }
     }

@@ -1,9 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Each function here is one call from Go for what takes several of the C API,
-// and returns by value what they return through pointers: memory of Go that C
-// writes to would have to be on Go's heap.
+// Each function is one call from Go. It returns by value the results that the C
+// API stores through pointers: C may not write to a Go variable on the stack.
+//
+// examples/geth/calls.h has call_get, call_write and call_fill too. Go does not
+// build a package again if a header outside of its folder has changed, so the
+// two modules share none.
 
 #include <stdint.h>
 #include <string.h>
@@ -11,10 +14,10 @@
 #include "varve/c.h"
 
 typedef struct {
-  char* error;    // For varve_free; NULL if it went well.
+  char* error;    // For varve_free. NULL on success.
   size_t size;    // Bytes.
   size_t count;   // Entries.
-  uint8_t found;  // Whether the key is there.
+  uint8_t found;  // Whether the key exists.
 } answer;
 
 static inline answer call_write(varve_t* db,
@@ -37,7 +40,7 @@ static inline answer call_load(varve_t* db, const varve_writeoptions_t* options,
   return a;
 }
 
-// a.size > buffer_size: the value did not fit.
+// If the value does not fit, `size` is larger than `buffer_size`.
 static inline answer call_get(varve_t* db, const varve_readoptions_t* options,
                               const char* key, size_t key_size, char* buffer,
                               size_t buffer_size) {
@@ -47,10 +50,10 @@ static inline answer call_get(varve_t* db, const varve_readoptions_t* options,
   return a;
 }
 
-// Each key is its length in 4 bytes, then its bytes. Each value is in the same
-// form, with the length 0xffffffff for one that is not there. a.count: keys
-// answered; if not all are, a.size is for how large a buffer to come again at
-// least.
+// Reads many keys of one state. Each key is its length in 4 bytes, then its
+// bytes. Each value has the same form, with the length 0xffffffff if the key
+// does not exist. `count` is the number of keys that were read. If it is not
+// all of them, `size` is the least size of a buffer that holds one more value.
 static inline answer call_get_many(varve_t* db, const char* keys,
                                    size_t keys_size, char* buffer,
                                    size_t buffer_size) {

@@ -80,7 +80,7 @@ static void CheckGet(leveldb_t* db, const leveldb_readoptions_t* options,
   leveldb_free(value);
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   char path[] = "/tmp/leveldb_c_XXXXXX";
   char name[100];
   char* error = NULL;
@@ -210,6 +210,10 @@ int main(void) {
   }
   text = leveldb_property_value(db, "none");
   CHECK(text == NULL);
+  /* The argument says on which library the program is meant to run. */
+  text = leveldb_property_value(db, "varve.stats");
+  CHECK((text != NULL) == (argc > 1 && strcmp(argv[1], "varve") == 0));
+  leveldb_free(text);
   text = leveldb_property_value(db, "leveldb.stats");
   CHECK(text != NULL);
   leveldb_free(text);

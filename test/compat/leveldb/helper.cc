@@ -27,7 +27,12 @@ std::string Key(int i) {
   snprintf(key, sizeof(key), "%06d", i);
   return key;
 }
-std::string Value(int i) { return Key(i * 7) + std::string(i % 90, 'v'); }
+// Some values have bytes that a text dump must escape.
+std::string Value(int i) {
+  return Key(i * 7) +
+         (i % 10 == 3 ? std::string("\0\t\n\\\xff", 5) : std::string()) +
+         std::string(i % 90, 'v');
+}
 
 // Prints the number of entries, and the first that is not as Key and Value.
 int Check(leveldb::Iterator* iterator) {

@@ -28,6 +28,13 @@ class LevelDbObserveTest : public testing::Test {
 TEST_F(LevelDbObserveTest, ProgramsRunOnTheLibrary) {
   EXPECT_EQ(Launch("--check", ""), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("loads " VARVE_LEVELDB_DIRECTORY));
+  EXPECT_EQ(RunShell("VARVE_LEVELDB_DIRECTORY=" VARVE_LEVELDB_DIRECTORY
+                     " " VARVE_SOURCE_DIRECTORY
+                     "/tools/varve-leveldb --check " VARVE_SOURCE_DIRECTORY
+                     "/tools/quickstart",
+                     &output_),
+            1);
+  EXPECT_THAT(output_, HasSubstr("does not link LevelDB's shared library"));
   EXPECT_EQ(Launch("", "write-db " + db_ + " 10"), 0);
   EXPECT_TRUE(std::filesystem::exists(db_ + "/VARVE.txt"));
   EXPECT_EQ(Launch("--none", ""), 2);

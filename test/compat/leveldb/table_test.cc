@@ -46,8 +46,8 @@ TEST(LevelDbTableTest, DamageIsReported) {
   const std::string whole = ReadWhole(path);
   leveldb::Env* const env = leveldb::Env::Default();
   int errors = 0;
-  // Every byte of the tail, and some of the blocks. Not the padding and the
-  // filter, which iterators do not read.
+  // Iterators read neither the filter nor the padding, so some of these bytes
+  // may have any value.
   for (size_t i = 0; i < whole.size(); i += 97) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);

@@ -75,7 +75,11 @@ def run_once(program, library, place):
                 mapped = mapped_libraries(process.pid)
             except OSError:
                 break
-        output = process.communicate(timeout=300)[0]
+        try:
+            output = process.communicate(timeout=100)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()  # Otherwise the `with` waits for its end.
+            raise
     return process.returncode, output, mapped
 
 

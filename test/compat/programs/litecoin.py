@@ -69,7 +69,7 @@ class Node:
         if self.process is not None:
             self.kill()
 
-    def start(self, *options, wait=True):
+    def start(self, *options):
         """Starts the process. Waits until it answers."""
         self.port = free_port()
         self.process = subprocess.Popen(
@@ -77,8 +77,7 @@ class Node:
              f"-rpcport={self.port}", *self.options, *options],
             env=self.library.environment(HOME=self.directory),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if wait:
-            self.wait_until_ready()
+        self.wait_until_ready()
 
     def wait_until_ready(self, timeout_s=300):
         end = time.monotonic() + timeout_s

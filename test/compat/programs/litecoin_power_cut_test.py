@@ -42,11 +42,7 @@ class Disk:
         self.clones = directory / "clones"
         self.current = directory / "current"
         self.file = self.clones / "disk"
-        image = directory / "image"
-        self._make(image, CLONES_BYTES, ["mkfs.xfs", "-q"])
-        self.mount(image, self.clones)
-        self._make(self.file, DISK_BYTES, ["mkfs.ext4", "-q"])
-        self.mount(self.file, self.current)
+        self.image = directory / "image"
 
     def _make(self, file, size, command):
         with open(file, "wb") as one:
@@ -69,6 +65,14 @@ class Disk:
         return clone
 
     def __enter__(self):
+        try:
+            self._make(self.image, CLONES_BYTES, ["mkfs.xfs", "-q"])
+            self.mount(self.image, self.clones)
+            self._make(self.file, DISK_BYTES, ["mkfs.ext4", "-q"])
+            self.mount(self.file, self.current)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
@@ -77,8 +81,7 @@ class Disk:
 
 
 def check_disk():
-    """Ends the test if the machine cannot have a disk of this kind. Fails if a
-    clone has more than was synced."""
+    """Ends the test if the machine cannot have a disk of this kind."""
     if os.geteuid() != 0:
         not_run("mounting needs root")
     need_program("mkfs.xfs", "xfsprogs")

@@ -96,8 +96,12 @@ def serve(library, world, first):
              "devtest", "--logfile", log], stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=library.environment(HOME=world.parent)) as process:
-        library.check_mapped(process.pid)
-        process.wait(timeout=120)
+        try:
+            library.check_mapped(process.pid)
+            process.wait(timeout=100)
+        except BaseException:
+            process.kill()  # Otherwise the `with` waits for its end.
+            raise
     text = log.read_text("utf-8", errors="replace") if log.exists() else ""
     found = re.search(r"area ([0-9a-f]{40})", text)
     if process.returncode != 0 or found is None or "ERROR" in text:

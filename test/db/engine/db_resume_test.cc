@@ -6,8 +6,6 @@
 // failed. Method: each kind of file failing in each way, Resume, a power cut
 // that takes all that was not synced; a real device that is full.
 
-#include <sys/mount.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -19,6 +17,7 @@
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/holds_a_table_env.h"
+#include "test/testing/env/small_file_system.h"
 #include "test/testing/seed.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -629,19 +628,16 @@ TEST_F(DbResumeTest, CloseDoesNotWaitForSpace) {
 // A file system of 12 MiB.
 class FullDeviceTest : public ::testing::TestWithParam<bool> {
  protected:
-  FullDeviceTest()
-      : mounted_(mount("none", dir_.path().c_str(), "tmpfs", 0, "size=12m") ==
-                 0) {}
-  ~FullDeviceTest() override {
-    if (mounted_) umount2(dir_.path().c_str(), MNT_DETACH);
+  // The tests above inject the errors that the database meets here.
+  void SetUp() override {
+    if (!small_.is_mounted()) GTEST_SKIP() << kMayNotMount;
   }
 
   TempDir dir_;
-  const bool mounted_;  // Not everybody may.
+  const SmallFileSystem small_{dir_.path(), "12m"};
 };
 
 TEST_P(FullDeviceTest, KeepsAcknowledgedWritesAndContinues) {
-  if (!mounted_) return;  // Injected errors above are the same for the DB.
   Options options = TinyOptions();
   options.use_mmap_writes = GetParam();
   options.write_buffer_size = 256 << 10;

@@ -5,8 +5,6 @@
 // environment of few MiB, filled until writes are refused for good; and a real
 // file system of 16 MiB where one may be mounted.
 
-#include <sys/mount.h>
-
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -21,6 +19,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
 #include "test/testing/env/small_device_env.h"
+#include "test/testing/env/small_file_system.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
@@ -361,8 +360,9 @@ INSTANTIATE_TEST_SUITE_P(Buffers, DbSpaceTest,
 // A file system of 16 MiB.
 TEST(DbSpaceMountTest, DeletingAllMakesAFileSystemEmpty) {
   TempDir dir;
-  // Not everybody may; the tests above are the same for the DB.
-  if (mount("none", dir.path().c_str(), "tmpfs", 0, "size=16m") != 0) return;
+  const SmallFileSystem small(dir.path(), "16m");
+  // The tests above inject the errors that the database meets here.
+  if (!small.is_mounted()) GTEST_SKIP() << kMayNotMount;
   for (const bool mapped : {false, true}) {
     Options options = TinyOptions();
     options.use_mmap_writes = mapped;
@@ -392,14 +392,14 @@ TEST(DbSpaceMountTest, DeletingAllMakesAFileSystemEmpty) {
     db.reset();
     EXPECT_TRUE(Ok(DestroyDB(path, options)));
   }
-  umount2(dir.path().c_str(), MNT_DETACH);
 }
 
 // A log that is to be mapped is a plain one where there is no space for the
 // first window. Neither of them may end in half a record.
 TEST(DbSpaceMountTest, LogsToBeMappedKeepSpaceForDeletions) {
   TempDir dir;
-  if (mount("none", dir.path().c_str(), "tmpfs", 0, "size=8m") != 0) return;
+  const SmallFileSystem small(dir.path(), "8m");
+  if (!small.is_mounted()) GTEST_SKIP() << kMayNotMount;
   for (const bool plain : {false, true}) {
     SCOPED_TRACE(plain);
     Options options = TinyOptions();
@@ -447,7 +447,6 @@ TEST(DbSpaceMountTest, LogsToBeMappedKeepSpaceForDeletions) {
     db.reset();
     ASSERT_TRUE(Ok(DestroyDB(path, options)));
   }
-  umount2(dir.path().c_str(), MNT_DETACH);
 }
 
 }  // namespace

@@ -207,7 +207,10 @@ TEST_F(DbHostileManifestTest, HolesAfterGarbageAreSearchedInBoundedTime) {
   std::string bytes = ReadWholeFile(manifest_);
   bytes += std::string("\1\2\3\4\xff\xff\1", 7);  // Longer than its block.
   WriteWholeFile(manifest_, bytes);
-  if (truncate(manifest_.c_str(), int64_t{4} << 40) != 0) return;
+  // ext4 and tmpfs, which .ci/run has, allow it.
+  if (truncate(manifest_.c_str(), int64_t{4} << 40) != 0) {
+    GTEST_SKIP() << "the file system allows no file of 4 TiB";
+  }
   const auto start = std::chrono::steady_clock::now();
   const std::string told = Use();
   EXPECT_TRUE(Contains(told, "Corruption")) << told;
