@@ -92,6 +92,22 @@ TEST_F(LevelDbMisuseTest, ASnapshotOfAnotherDatabaseIsRefused) {
   b->ReleaseSnapshot(nullptr);
 }
 
+TEST_F(LevelDbMisuseTest, ASnapshotIsReleasedThroughAnotherDatabase) {
+  auto a = OpenOrDie(Creating(), directory_ / "a");
+  auto b = OpenOrDie(Creating(), directory_ / "b");
+  const leveldb::Snapshot* const kept = b->GetSnapshot();
+  b->ReleaseSnapshot(a->GetSnapshot());
+  a->ReleaseSnapshot(a->GetSnapshot());
+  EXPECT_EQ(Get(b.get(), "k", kept), "NotFound: ");
+  b->ReleaseSnapshot(kept);
+  a.reset();
+  b.reset();
+  for (const char* name : {"a/LOG", "b/LOG"}) {
+    EXPECT_THAT(ReadWhole(directory_ / name),
+                testing::Not(HasSubstr("before it released")));
+  }
+}
+
 struct Nameless : leveldb::Comparator {
   int Compare(const Slice& a, const Slice& b) const override {
     return a.compare(b);
