@@ -3,6 +3,7 @@
 // Goal: leveldb::TableBuilder writes LevelDB's table format and leveldb::Table
 // reads it. Method: each library reads the other's tables.
 #include <gmock/gmock.h>
+#include <leveldb/filter_policy.h>
 #include <leveldb/table.h>
 #include <leveldb/table_builder.h>
 #include <sys/resource.h>
@@ -119,6 +120,41 @@ TEST(LevelDbTableTest, AnImpossibleLengthTakesNoMemory) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   EXPECT_LT(usage.ru_maxrss, 2 << 20);  // In KiB.
+}
+
+// A filter policy that is not the builder's.
+struct OtherPolicy : leveldb::FilterPolicy {
+  const char* Name() const override { return "other"; }
+  void CreateFilter(const leveldb::Slice*, int, std::string*) const override {}
+  bool KeyMayMatch(const leveldb::Slice&,
+                   const leveldb::Slice&) const override {
+    return false;
+  }
+};
+
+TEST(LevelDbTableTest, AFilterHasTheNameOfItsPolicy) {
+  if (!RunsOnVarve()) GTEST_SKIP() << "LevelDB writes the other's name";
+  const TestDirectory directory;
+  leveldb::WritableFile* file;
+  ASSERT_TRUE(leveldb::Env::Default()
+                  ->NewWritableFile(directory / "table", &file)
+                  .ok());
+  const std::unique_ptr<const leveldb::FilterPolicy> policy(
+      leveldb::NewBloomFilterPolicy(10));
+  leveldb::Options options;
+  options.filter_policy = policy.get();
+  leveldb::TableBuilder builder(options, file);
+  builder.Add("a", "1");
+  const OtherPolicy other;
+  options.filter_policy = &other;
+  EXPECT_TRUE(builder.ChangeOptions(options).ok());
+  builder.Add("b", "2");
+  EXPECT_TRUE(builder.Finish().ok());
+  EXPECT_TRUE(file->Close().ok());
+  delete file;
+  const std::string table = ReadWhole(directory / "table");
+  EXPECT_THAT(table, testing::HasSubstr("filter.leveldb.BuiltinBloomFilter2"));
+  EXPECT_THAT(table, testing::Not(testing::HasSubstr("filter.other")));
 }
 
 TEST(LevelDbTableTest, ABuilderCanBeAbandoned) {
