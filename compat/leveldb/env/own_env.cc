@@ -232,7 +232,10 @@ leveldb::Status OwnEnv::RemoveFile(const std::string& path) {
 }
 
 leveldb::Status OwnEnv::CreateDir(const std::string& path) {
-  if (files_->FileExists(path).ok()) return IOError(path, "File exists");
+  // LevelDB's environment in memory has no directories, and never fails here.
+  if (owner_ == nullptr && files_->FileExists(path).ok()) {
+    return IOError(path, "File exists");
+  }
   return ToLevelDb(files_->CreateDirIfMissing(path));
 }
 
@@ -288,10 +291,14 @@ leveldb::Status OwnEnv::GetTestDirectory(std::string* path) {
   if (base_ != nullptr) return base_->GetTestDirectory(path);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): LevelDB reads it in the same way.
   const char* const given = getenv("TEST_TMPDIR");
-  *path = given != nullptr && *given != '\0'
-              ? std::string(given)
-              : "/tmp/leveldbtest-" + std::to_string(geteuid());
-  return ToLevelDb(files_->CreateDirIfMissing(*path));
+  if (given == nullptr || *given == '\0') {
+    *path = "/tmp/leveldbtest-" + std::to_string(geteuid());
+    return ToLevelDb(files_->CreateDirIfMissing(*path));
+  }
+  *path = given;
+  // It may be a link to a directory, since the user chose it.
+  files_->CreateDirIfMissing(*path).IgnoreError();
+  return leveldb::Status();
 }
 
 leveldb::Status OwnEnv::NewLogger(const std::string& path,

@@ -306,6 +306,7 @@ TEST(LevelDbOptionsTest, AMemoryEnvHasNoFiles) {
   EXPECT_EQ(Get(OpenOrDie(options, "/in/memory").get(), "a"), "1");
   EXPECT_TRUE(env->FileExists("/in/memory/CURRENT"));
   EXPECT_FALSE(std::filesystem::exists("/in/memory"));
+  EXPECT_TRUE(env->CreateDir("/in/memory").ok());
 }
 
 class CollectingLogger : public leveldb::Logger {
@@ -381,6 +382,12 @@ TEST(LevelDbOptionsTest, TheDefaultEnvHasItsCalls) {
   EXPECT_TRUE(env->UnlockFile(lock).ok());
   EXPECT_GT(env->NowMicros(), 1'600'000'000'000'000U);
   EXPECT_TRUE(env->GetTestDirectory(&text).ok());
+  const std::string link = directory / "link";
+  std::filesystem::create_directory_symlink(directory / "", link);
+  setenv("TEST_TMPDIR", link.c_str(), 1);
+  EXPECT_TRUE(env->GetTestDirectory(&text).ok());
+  EXPECT_EQ(text, link);
+  unsetenv("TEST_TMPDIR");
 }
 
 TEST(LevelDbOptionsTest, AFileThatCannotBeAppendedToStaysWhole) {
