@@ -75,11 +75,13 @@ TEST(LevelDbConvertTest, ADatabaseGoesBackToLevelDb) {
   std::string output;
   ASSERT_EQ(RunHelper(true, "write-db " + db + " 3000", &output), 0);
   // Bytes that the text must escape.
+  // The user's programs run on Varve, and the conversion on LevelDB.
   const std::string launcher =
       std::string("PATH=") +
       std::filesystem::path(VARVE_TOOL_PATH).parent_path().string() +
       ":$PATH VARVE_LEVELDB_DIRECTORY=" VARVE_LEVELDB_DIRECTORY
-      " LD_LIBRARY_PATH= " VARVE_SOURCE_DIRECTORY "/tools/varve-leveldb ";
+      " LD_LIBRARY_PATH=/none:" VARVE_LEVELDB_DIRECTORY
+      "/: " VARVE_SOURCE_DIRECTORY "/tools/varve-leveldb ";
   const std::string convert = launcher + "--to-leveldb " + db + " ";
   ASSERT_EQ(RunShell(convert + (directory / "back"), &output), 0) << output;
   EXPECT_THAT(output, HasSubstr("3000 entries"));
@@ -88,6 +90,15 @@ TEST(LevelDbConvertTest, ADatabaseGoesBackToLevelDb) {
   EXPECT_NE(RunShell(convert + (directory / "back"), &output), 0);
   EXPECT_THAT(output, HasSubstr("exists already"));
   EXPECT_NE(RunShell(launcher + "--to-leveldb " + (directory / "none") + " " +
+                         (directory / "new"),
+                     &output),
+            0);
+  EXPECT_FALSE(std::filesystem::exists(directory / "new"));
+  // LevelDB's library cannot be mistaken for Varve's.
+  EXPECT_NE(RunShell(VARVE_TOOL_PATH " export-to --db=" + db +
+                         " - | LD_LIBRARY_PATH=" VARVE_LEVELDB_DIRECTORY
+                         " python3 " VARVE_SOURCE_DIRECTORY
+                         "/compat/leveldb/leveldb-from-dump " +
                          (directory / "new"),
                      &output),
             0);
