@@ -6,10 +6,10 @@
 // A program that opens fifty databases has fifty memtables. Each has an index
 // that is as large as its write buffer allows, and takes more memory per entry
 // than LevelDB's. So a database begins with a small buffer. At its first flush
-// it gets the size that the program's options ask for. At most 16 databases
-// have that size at the same time. If another one flushes, it takes the place
-// of the one whose last flush is longest ago, if that was more than a second
-// ago. Otherwise it gets 512 KiB.
+// it gets the size that the program's options ask for. At most eight
+// databases have that size at the same time. If another one flushes, it takes
+// the place of the one whose last flush is longest ago, if that was five
+// seconds ago or more. Otherwise it gets 512 KiB.
 //
 // Only LevelDB's default size is managed in this way. A program that asks for
 // more gets it from the beginning.
