@@ -64,7 +64,7 @@ class Slice {
 // (4 bytes), the code (1 byte), the message. Programs free and copy it.
 class VARVE_LEVELDB_EXPORT Status {
  public:
-  enum Code {
+  enum Code : unsigned {
     kOk = 0,
     kNotFound = 1,
     kCorruption = 2,
@@ -123,7 +123,8 @@ struct Range {
   Slice limit;
 };
 
-enum CompressionType { kNoCompression = 0, kSnappyCompression = 1 };
+// Programs set other numbers too. With a fixed type, reading them is defined.
+enum CompressionType : unsigned { kNoCompression = 0, kSnappyCompression = 1 };
 
 struct VARVE_LEVELDB_EXPORT Options {
   Options();

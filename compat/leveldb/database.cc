@@ -98,6 +98,9 @@ const leveldb::Snapshot* Database::NewSnapshot() {
 
 void Database::ReleaseSnapshot(const leveldb::Snapshot* snapshot) {
   const auto* const released = static_cast<const DatabaseSnapshot*>(snapshot);
+  if (released->owner_ != this) {
+    return released->owner_->ReleaseSnapshot(snapshot);
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (released->previous_ != nullptr) {

@@ -20,7 +20,7 @@ class DatabaseSnapshot final : public leveldb::Snapshot {
 
  private:
   friend class Database;
-  const Database* owner_ = nullptr;
+  Database* owner_ = nullptr;
   const varve::Snapshot* target_ = nullptr;
   DatabaseSnapshot* previous_ = nullptr;
   DatabaseSnapshot* next_ = nullptr;
@@ -46,6 +46,7 @@ class Database {
   Logger* logger() const { return parts_.logger(); }
 
   const leveldb::Snapshot* NewSnapshot();
+  // Also releases a snapshot of another database, as LevelDB does.
   void ReleaseSnapshot(const leveldb::Snapshot* snapshot);
   // Releases the snapshots that the program did not release, and returns their
   // number.

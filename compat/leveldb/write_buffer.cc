@@ -48,9 +48,10 @@ size_t WriteBuffer::InitialBytes() const {
 
 void WriteBuffer::OnFlushBegin(const FlushJobInfo& /*info*/) {
   if (!IsManaged()) return;
-  const uint64_t now = Env::Default()->NowNanos();
   Full& full = Full::Get();
   const std::lock_guard<std::mutex> lock(full.mutex);
+  // Under the mutex, so that no last_flush_ns_ is later.
+  const uint64_t now = Env::Default()->NowNanos();
   last_flush_ns_ = now;
   if (is_full_) return;
   if (full.buffers.size() == kMaxFull) {

@@ -6,6 +6,7 @@
 //
 // Unlike in LevelDB, `errptr` may be null, and what destroys accepts null.
 #include "compat/leveldb/c/c_handles.h"
+#include "compat/leveldb/convert.h"
 #include "compat/leveldb/own_db.h"
 
 using leveldb::Slice;
@@ -56,8 +57,13 @@ char* leveldb_get(leveldb_t* db, const leveldb_readoptions_t* options,
       static_cast<varve::compat::OwnDb*>(ToObject(db))
           ->GetPinned(*ToObject(options), Slice(key, keylen), &value);
   if (status.ok()) {
-    *vallen = value.size();
-    return CopyBytes(value.data(), value.size());
+    char* const copy = CopyBytes(value.data(), value.size());
+    *vallen = copy != nullptr ? value.size() : 0;
+    // Without an error, null means that there is no such key.
+    if (copy == nullptr) {
+      SaveError(errptr, varve::compat::IOError("no memory for the value"));
+    }
+    return copy;
   }
   *vallen = 0;
   if (status.code() != Status::kNotFound) SaveError(errptr, status);

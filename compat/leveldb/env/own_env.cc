@@ -59,8 +59,6 @@ std::string DirectoryOf(const std::string& path) {
 // a new file also makes its name durable.
 class OwnWritableFile final : public leveldb::WritableFile {
  public:
-  // `earlier` is the content of a file that is appended to; see
-  // NewAppendableFile.
   OwnWritableFile(Env* env, std::string directory,
                   std::unique_ptr<varve::WritableFile> file)
       : env_(env), directory_(std::move(directory)), file_(std::move(file)) {}
@@ -195,19 +193,28 @@ leveldb::Status OwnEnv::NewWritableFile(const std::string& path,
 }
 
 // The engine's environment has no call for it. So the new file is a copy of the
-// old one, which is replaced in one step.
+// old one, which is replaced when the copy is whole and durable.
 leveldb::Status OwnEnv::NewAppendableFile(const std::string& path,
                                           leveldb::WritableFile** file) {
   *file = nullptr;
   std::string earlier;
   Status status = ReadFileToString(files_, path, &earlier);
   if (!status.ok() && !status.IsNotFound()) return ToLevelDb(status);
-  leveldb::Status opened = NewWritableFile(path, file);
-  if (!opened.ok() || earlier.empty()) return opened;
-  opened = (*file)->Append(leveldb::Slice(earlier));
-  if (opened.ok()) opened = (*file)->Flush();
-  if (!opened.ok()) delete std::exchange(*file, nullptr);
-  return opened;
+  if (earlier.empty()) return NewWritableFile(path, file);
+  const std::string copy = path + ".append";
+  std::unique_ptr<varve::WritableFile> opened;
+  status = files_->NewWritableFile(copy, FileOptions(), &opened);
+  if (!status.ok()) return ToLevelDb(status);
+  status = opened->Append(earlier);
+  if (status.ok()) status = opened->Sync();
+  if (status.ok()) status = files_->RenameFile(copy, path);
+  if (!status.ok()) {
+    opened.reset();
+    files_->RemoveFile(copy).IgnoreError();
+    return ToLevelDb(status);
+  }
+  *file = new OwnWritableFile(files_, DirectoryOf(path), std::move(opened));
+  return leveldb::Status();
 }
 
 bool OwnEnv::FileExists(const std::string& path) {
@@ -225,7 +232,10 @@ leveldb::Status OwnEnv::RemoveFile(const std::string& path) {
 }
 
 leveldb::Status OwnEnv::CreateDir(const std::string& path) {
-  if (files_->FileExists(path).ok()) return IOError(path, "File exists");
+  // LevelDB's environment in memory has no directories, and never fails here.
+  if (owner_ == nullptr && files_->FileExists(path).ok()) {
+    return IOError(path, "File exists");
+  }
   return ToLevelDb(files_->CreateDirIfMissing(path));
 }
 
@@ -281,10 +291,14 @@ leveldb::Status OwnEnv::GetTestDirectory(std::string* path) {
   if (base_ != nullptr) return base_->GetTestDirectory(path);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): LevelDB reads it in the same way.
   const char* const given = getenv("TEST_TMPDIR");
-  *path = given != nullptr && *given != '\0'
-              ? std::string(given)
-              : "/tmp/leveldbtest-" + std::to_string(geteuid());
-  return ToLevelDb(files_->CreateDirIfMissing(*path));
+  if (given == nullptr || *given == '\0') {
+    *path = "/tmp/leveldbtest-" + std::to_string(geteuid());
+    return ToLevelDb(files_->CreateDirIfMissing(*path));
+  }
+  *path = given;
+  // It may be a link to a directory, since the user chose it.
+  files_->CreateDirIfMissing(*path).IgnoreError();
+  return leveldb::Status();
 }
 
 leveldb::Status OwnEnv::NewLogger(const std::string& path,

@@ -28,22 +28,19 @@ class ProcessEnv final : public EnvWrapper {
                          std::unique_ptr<WritableFile>* file) override;
 
   Status Schedule(std::function<void()> work, Priority priority) override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ForgetParentLocked();
-      if (priority == Priority::kHigh) {
-        flushes_.push_back(std::move(work));
-        // relaxed: the interrupted compaction takes the job under the mutex.
-        waiting_flushes_.store(flushes_.size(), std::memory_order_relaxed);
-      } else {
-        compactions_.push_back(std::move(work));
-      }
-    }
+    // Held until the pool has taken the call: if it does not, the last job is
+    // still this one.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ForgetParentLocked();
+    Jobs& jobs = priority == Priority::kHigh ? flushes_ : compactions_;
+    jobs.push_back(std::move(work));
     // One call of RunOne for each job, in a pool that has one thread unless
     // somebody asks for more. This class asks for none.
     Status status =
         target()->Schedule([this] { RunOne(); }, Env::Priority::kHigh);
-    if (!status.ok()) DropLast(priority);
+    if (!status.ok()) jobs.pop_back();
+    // relaxed: the interrupted compaction takes the job under the mutex.
+    waiting_flushes_.store(flushes_.size(), std::memory_order_relaxed);
     return status;
   }
   void RaiseBackgroundThreads(int /*count*/, Priority /*priority*/) override {}
@@ -100,14 +97,6 @@ class ProcessEnv final : public EnvWrapper {
     runs_compaction = is_compaction;
     job();
     runs_compaction = false;
-  }
-
-  void DropLast(Priority priority) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Jobs& jobs = priority == Priority::kHigh ? flushes_ : compactions_;
-    if (!jobs.empty()) jobs.pop_back();
-    // relaxed: see Schedule.
-    waiting_flushes_.store(flushes_.size(), std::memory_order_relaxed);
   }
 
   std::mutex mutex_;

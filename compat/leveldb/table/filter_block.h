@@ -19,6 +19,7 @@ class FilterBlockBuilder {
   // `policy` may be null. Nothing is collected then.
   explicit FilterBlockBuilder(const leveldb::FilterPolicy* policy)
       : policy_(policy) {}
+  const leveldb::FilterPolicy* policy() const { return policy_; }
   // Says that a data block begins at that offset of the file.
   void StartBlock(uint64_t offset);
   void AddKey(const leveldb::Slice& key);

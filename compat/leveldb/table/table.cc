@@ -58,7 +58,12 @@ Status Table::Rep::ReadBlock(const BlockPlace& place,
     content->assign(stored.data(), stored.size());
     return status;
   }
+  // A byte of Snappy expands to at most 22. A length beyond that is damage, and
+  // could take all of the memory.
+  size_t length = 0;
   if (compression != kSnappyCompression ||
+      !snappy::GetUncompressedLength(stored.data(), stored.size(), &length) ||
+      length / 22 > stored.size() ||
       !snappy::Uncompress(stored.data(), stored.size(), content)) {
     return Corruption("a block of the table cannot be decompressed");
   }

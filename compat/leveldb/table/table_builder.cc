@@ -97,11 +97,12 @@ Status TableBuilder::Rep::WriteTail() {
   BlockContentBuilder metaindex;
   BlockPlace place;
   std::string encoded;
-  if (options.filter_policy != nullptr) {
+  // Not the policy of the options, which ChangeOptions may have replaced.
+  if (const FilterPolicy* const policy = filters.policy()) {
     Write(filters.Finish(), kNoCompression, &place);
     if (!status.ok()) return status;
     place.AppendTo(&encoded);
-    metaindex.Add(Slice(std::string("filter.") + options.filter_policy->Name()),
+    metaindex.Add(Slice(std::string("filter.") + policy->Name()),
                   Slice(encoded), /*restart_interval=*/1);
   }
   BlockPlace metaindex_place;

@@ -58,8 +58,10 @@ int Check(leveldb::Iterator* iterator) {
 }
 
 leveldb::Options TableOptions() {
+  static const std::unique_ptr<const leveldb::FilterPolicy> policy(
+      leveldb::NewBloomFilterPolicy(10));
   leveldb::Options options;
-  options.filter_policy = leveldb::NewBloomFilterPolicy(10);
+  options.filter_policy = policy.get();
   options.block_size = 1024;
   return options;
 }

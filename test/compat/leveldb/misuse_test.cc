@@ -8,8 +8,10 @@
 #include <leveldb/helpers/memenv.h>
 #include <leveldb/write_batch.h>
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include "test/compat/leveldb/program.h"
+#include "test/testing/sanitizers.h"
 
 namespace leveldb_test {
 namespace {
@@ -97,6 +99,22 @@ TEST_F(LevelDbMisuseTest, ASnapshotOfAnotherDatabaseIsRefused) {
   b->ReleaseSnapshot(nullptr);
 }
 
+TEST_F(LevelDbMisuseTest, ASnapshotIsReleasedThroughAnotherDatabase) {
+  auto a = OpenOrDie(Creating(), directory_ / "a");
+  auto b = OpenOrDie(Creating(), directory_ / "b");
+  const leveldb::Snapshot* const kept = b->GetSnapshot();
+  b->ReleaseSnapshot(a->GetSnapshot());
+  a->ReleaseSnapshot(a->GetSnapshot());
+  EXPECT_EQ(Get(b.get(), "k", kept), "NotFound: ");
+  b->ReleaseSnapshot(kept);
+  a.reset();
+  b.reset();
+  for (const char* name : {"a/LOG", "b/LOG"}) {
+    EXPECT_THAT(ReadWhole(directory_ / name),
+                testing::Not(HasSubstr("before it released")));
+  }
+}
+
 struct Nameless : leveldb::Comparator {
   int Compare(const Slice& a, const Slice& b) const override {
     return a.compare(b);
@@ -177,6 +195,45 @@ TEST_F(LevelDbMisuseTest, AClosedCHandleReturnsErrors) {
   leveldb_writeoptions_destroy(write);
   leveldb_options_destroy(options);
 }
+
+#ifndef VARVE_TEST_SANITIZED
+TEST_F(LevelDbMisuseTest, AValueWithoutMemoryIsNotAMissingKey) {
+  leveldb_options_t* const options = leveldb_options_create();
+  leveldb_options_set_create_if_missing(options, 1);
+  leveldb_cache_t* const cache = leveldb_cache_create_lru(size_t{64} << 30);
+  leveldb_options_set_cache(options, cache);
+  leveldb_readoptions_t* const read = leveldb_readoptions_create();
+  leveldb_writeoptions_t* const write = leveldb_writeoptions_create();
+  char* error = nullptr;
+  leveldb_t* const db =
+      leveldb_open(options, (directory_ / "db").c_str(), &error);
+  ASSERT_EQ(error, nullptr);
+  // So large that malloc asks the system for it.
+  const std::string large(64 << 20, 'v');
+  leveldb_put(db, write, "k", 1, large.data(), large.size(), &error);
+  ASSERT_EQ(error, nullptr);
+  leveldb_compact_range(db, nullptr, 0, nullptr, 0);
+  size_t size = 1;
+  // From now on its block is in the cache.
+  leveldb_free(leveldb_get(db, read, "k", 1, &size, &error));
+  ASSERT_EQ(size, large.size());
+  rlimit before;
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit little = {16 << 20, before.rlim_max};
+  setrlimit(RLIMIT_AS, &little);
+  char* const value = leveldb_get(db, read, "k", 1, &size, &error);
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_EQ(value, nullptr);
+  EXPECT_EQ(size, 0U);
+  EXPECT_STREQ(error, "IO error: no memory for the value");
+  leveldb_free(error);
+  leveldb_close(db);
+  leveldb_readoptions_destroy(read);
+  leveldb_writeoptions_destroy(write);
+  leveldb_options_destroy(options);
+  leveldb_cache_destroy(cache);
+}
+#endif
 
 }  // namespace
 }  // namespace leveldb_test

@@ -37,6 +37,11 @@ TEST_F(LevelDbObserveTest, ProgramsRunOnTheLibrary) {
   EXPECT_THAT(output_, HasSubstr("does not link LevelDB's shared library"));
   EXPECT_EQ(Launch("", "write-db " + db_ + " 10"), 0);
   EXPECT_TRUE(std::filesystem::exists(db_ + "/VARVE.txt"));
+  // A script.
+  EXPECT_EQ(
+      Launch("--check " VARVE_SOURCE_DIRECTORY "/tools/varve-leveldb; #", ""),
+      1);
+  EXPECT_THAT(output_, HasSubstr("does not link LevelDB's shared library"));
   EXPECT_EQ(Launch("--none", ""), 2);
   EXPECT_THAT(output_, HasSubstr("no option --none"));
 }

@@ -9,8 +9,10 @@
 #include <leveldb/filter_policy.h>
 #include <leveldb/helpers/memenv.h>
 #include <leveldb/write_batch.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdarg>
 #include <map>
 #include <mutex>
@@ -304,6 +306,7 @@ TEST(LevelDbOptionsTest, AMemoryEnvHasNoFiles) {
   EXPECT_EQ(Get(OpenOrDie(options, "/in/memory").get(), "a"), "1");
   EXPECT_TRUE(env->FileExists("/in/memory/CURRENT"));
   EXPECT_FALSE(std::filesystem::exists("/in/memory"));
+  EXPECT_TRUE(env->CreateDir("/in/memory").ok());
 }
 
 class CollectingLogger : public leveldb::Logger {
@@ -379,6 +382,35 @@ TEST(LevelDbOptionsTest, TheDefaultEnvHasItsCalls) {
   EXPECT_TRUE(env->UnlockFile(lock).ok());
   EXPECT_GT(env->NowMicros(), 1'600'000'000'000'000U);
   EXPECT_TRUE(env->GetTestDirectory(&text).ok());
+  const std::string link = directory / "link";
+  std::filesystem::create_directory_symlink(directory / "", link);
+  setenv("TEST_TMPDIR", link.c_str(), 1);
+  EXPECT_TRUE(env->GetTestDirectory(&text).ok());
+  EXPECT_EQ(text, link);
+  unsetenv("TEST_TMPDIR");
+}
+
+TEST(LevelDbOptionsTest, AFileThatCannotBeAppendedToStaysWhole) {
+  const TestDirectory directory;
+  const std::string path = directory / "file";
+  const std::string content(1 << 20, 'x');
+  leveldb::Env* const env = leveldb::Env::Default();
+  ASSERT_TRUE(WriteStringToFile(env, content, path).ok());
+  // LevelDB appends to the file itself; a copy has no room.
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small = {content.size() / 2, before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  leveldb::WritableFile* file = nullptr;
+  const Status status = env->NewAppendableFile(path, &file);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(status.ok(), !RunsOnVarve()) << status.ToString();
+  EXPECT_EQ(status.ok(), file != nullptr);
+  delete file;
+  EXPECT_TRUE(ReadWhole(path) == content);
+  EXPECT_FALSE(env->FileExists(path + ".append"));
 }
 
 TEST(LevelDbOptionsTest, TheDefaultEnvRunsJobsAndThreads) {

@@ -3,13 +3,31 @@
 // Goal: leveldb::TableBuilder writes LevelDB's table format and leveldb::Table
 // reads it. Method: each library reads the other's tables.
 #include <gmock/gmock.h>
+#include <leveldb/filter_policy.h>
 #include <leveldb/table.h>
 #include <leveldb/table_builder.h>
+#include <sys/resource.h>
 
 #include "test/compat/leveldb/program.h"
 
 namespace leveldb_test {
 namespace {
+
+// Returns a value as four bytes, the lowest first.
+std::string Fixed32(uint32_t value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+// Returns the masked CRC-32C of a block's trailer.
+std::string Checksum(const std::string& bytes) {
+  uint32_t crc = ~0U;
+  for (const char c : bytes) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+  }
+  crc = ~crc;
+  return Fixed32((crc >> 15 | crc << 17) + 0xa282ead8);
+}
 
 TEST(LevelDbTableTest, EachLibraryReadsTheOthersTables) {
   const TestDirectory directory;
@@ -79,6 +97,64 @@ TEST(LevelDbTableTest, DamageIsReported) {
     delete file;
   }
   EXPECT_GT(errors, static_cast<int>(whole.size() / 97 / 2));
+}
+
+TEST(LevelDbTableTest, AnImpossibleLengthTakesNoMemory) {
+  const TestDirectory directory;
+  const std::string path = directory / "table";
+  // An index that decompresses to 4 GiB, as it says: seven bytes of Snappy.
+  const std::string index("\xff\xff\xff\xff\x0f\x00x", 7);
+  std::string table = index + '\1' + Checksum(index + '\1');
+  std::string footer("\0\0\0\7", 4);  // The offsets and sizes of two blocks.
+  footer.resize(40);
+  table += footer + Fixed32(0x8b80fb57) + Fixed32(0xdb477524);
+  leveldb::Env* const env = leveldb::Env::Default();
+  ASSERT_TRUE(WriteStringToFile(env, table, path).ok());
+  leveldb::RandomAccessFile* file;
+  ASSERT_TRUE(env->NewRandomAccessFile(path, &file).ok());
+  leveldb::Table* opened = nullptr;
+  const leveldb::Status status =
+      leveldb::Table::Open({}, file, table.size(), &opened);
+  delete file;
+  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  EXPECT_LT(usage.ru_maxrss, 2 << 20);  // In KiB.
+}
+
+// A filter policy that is not the builder's.
+struct OtherPolicy : leveldb::FilterPolicy {
+  const char* Name() const override { return "other"; }
+  void CreateFilter(const leveldb::Slice*, int, std::string*) const override {}
+  bool KeyMayMatch(const leveldb::Slice&,
+                   const leveldb::Slice&) const override {
+    return false;
+  }
+};
+
+TEST(LevelDbTableTest, AFilterHasTheNameOfItsPolicy) {
+  if (!RunsOnVarve()) GTEST_SKIP() << "LevelDB writes the other's name";
+  const TestDirectory directory;
+  leveldb::WritableFile* file;
+  ASSERT_TRUE(leveldb::Env::Default()
+                  ->NewWritableFile(directory / "table", &file)
+                  .ok());
+  const std::unique_ptr<const leveldb::FilterPolicy> policy(
+      leveldb::NewBloomFilterPolicy(10));
+  leveldb::Options options;
+  options.filter_policy = policy.get();
+  leveldb::TableBuilder builder(options, file);
+  builder.Add("a", "1");
+  const OtherPolicy other;
+  options.filter_policy = &other;
+  EXPECT_TRUE(builder.ChangeOptions(options).ok());
+  builder.Add("b", "2");
+  EXPECT_TRUE(builder.Finish().ok());
+  EXPECT_TRUE(file->Close().ok());
+  delete file;
+  const std::string table = ReadWhole(directory / "table");
+  EXPECT_THAT(table, testing::HasSubstr("filter.leveldb.BuiltinBloomFilter2"));
+  EXPECT_THAT(table, testing::Not(testing::HasSubstr("filter.other")));
 }
 
 TEST(LevelDbTableTest, ABuilderCanBeAbandoned) {
