@@ -57,6 +57,14 @@ void Env::OpenRandomAccessFiles(OpenRequest* requests, size_t count,
 
 void RandomAccessFile::Prefetch(uint64_t /*offset*/, size_t /*count*/) const {}
 
+Status WritableFile::AppendParts(std::span<const Slice> parts, bool flush) {
+  for (const Slice& part : parts) {
+    Status status = Append(part);
+    if (!status.ok()) return status;
+  }
+  return flush ? Flush() : Status::OK();
+}
+
 void WritableFile::Allocate(uint64_t /*offset*/, uint64_t /*length*/) {}
 
 Status WritableFile::Reserve(uint64_t offset, uint64_t length) {

@@ -204,7 +204,8 @@ Status PosixEnv::NewWritableFile(const std::string& path,
                                  const FileOptions& options,
                                  std::unique_ptr<WritableFile>* file) {
   // Only a file that is open for reading can be mapped for writing.
-  const int access = options.use_mmap_writes ? O_RDWR : O_WRONLY;
+  const int access =
+      options.write_method == WriteMethod::kCall ? O_WRONLY : O_RDWR;
   int descriptor = -1;
   const FilePlace place = Locate(path);
   Status status = Verify(place);
@@ -212,9 +213,7 @@ Status PosixEnv::NewWritableFile(const std::string& path,
     status = PosixCreate(place, access, &descriptor);
   }
   if (!status.ok()) return status;
-  *file = options.use_mmap_writes
-              ? NewPosixMmapFile(path, descriptor, options)
-              : NewPosixWritableFile(path, descriptor, options);
+  *file = NewPosixWritableFile(path, descriptor, options);
   return status;
 }
 

@@ -44,6 +44,11 @@ Status PosixOpenRegular(const FilePlace& place, int flags, int* descriptor);
 // device is opened as it is.
 Status PosixCreate(const FilePlace& place, int flags, int* descriptor);
 
+// Returns the status of a system call that failed with `error_number` at an
+// offset of the file.
+Status PosixErrorAt(const char* call, const std::string& path, uint64_t offset,
+                    int error_number);
+
 // Each takes ownership of the descriptor. `path` is for messages.
 std::unique_ptr<SequentialFile> NewPosixSequentialFile(const std::string& path,
                                                        int descriptor);
@@ -51,16 +56,12 @@ std::unique_ptr<SequentialFile> NewPosixSequentialFile(const std::string& path,
 // descriptor opened with O_DIRECT requires, a power of two.
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(
     const std::string& path, int descriptor, size_t alignment);
-// REQUIRES: the file is empty.
+// Returns a file that is appended to as options.write_method says. REQUIRES:
+// the file is empty; the descriptor is open for reading too, unless the method
+// is kCall.
 std::unique_ptr<WritableFile> NewPosixWritableFile(const std::string& path,
                                                    int descriptor,
                                                    const FileOptions& options);
-// Returns a file that is written through a shared mapping, or an ordinary file
-// if the file system does not allocate or map. The descriptor is open for
-// reading too.
-std::unique_ptr<WritableFile> NewPosixMmapFile(const std::string& path,
-                                               int descriptor,
-                                               const FileOptions& options);
 // If `owns` is false, the caller keeps the descriptor.
 std::unique_ptr<Directory> NewPosixDirectory(const std::string& path,
                                              int descriptor, bool owns = true);

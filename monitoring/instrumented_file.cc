@@ -76,6 +76,15 @@ class InstrumentedWritableFile final : public WritableFile {
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
     return file_->Append(data);
   }
+  Status AppendParts(std::span<const Slice> parts, bool flush) override {
+    if (PerfCounts()) [[unlikely]] {
+      for (const Slice& part : parts) {
+        GetIOStatsContext()->bytes_written += part.size();
+      }
+    }
+    PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
+    return file_->AppendParts(parts, flush);
+  }
   Status Flush() override {
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
     return file_->Flush();
@@ -96,6 +105,7 @@ class InstrumentedWritableFile final : public WritableFile {
     file_->RangeSync(offset, length);
   }
   uint64_t Size() const override { return file_->Size(); }
+  std::string WritePath() const override { return file_->WritePath(); }
 
  private:
   const std::unique_ptr<WritableFile> file_;

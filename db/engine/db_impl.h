@@ -141,7 +141,11 @@ class DBImpl final : public DB, private ForkWatch {
   void InstallSuperVersionLocked() VARVE_REQUIRES(mutex_);
 
   // ---- Writing (db_write.cc) ----
-  Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch);
+  // `update` is the batch's only update, or null.
+  Status MeasureWrite(const WriteOptions& options, WriteBatch* batch,
+                      const WriteQueue::SingleUpdate* update);
+  Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
+                           const WriteQueue::SingleUpdate* update = nullptr);
   Status DelayWrite(const WriteOptions& options, const WriteBatch& batch,
                     bool* delayed, bool* frees);
   // For the leader of the write queue.

@@ -141,6 +141,8 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
   } else if (name == Slice("io-path")) {
     *value = sources_.env->IoPath() +
              (sources_.options.use_direct_reads ? ", direct" : "");
+  } else if (name == Slice("wal-path")) {
+    *value = sources_.wals.WritePathLocked();
   } else {
     return false;
   }

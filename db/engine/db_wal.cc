@@ -84,6 +84,11 @@ Status DBImpl::SwitchMemTableLocked() {
     }
     return next.status;
   }
+  // Of the log that is complete now. A new one has no path yet.
+  if (wals_.WritePathChangedLocked()) {
+    Log(LogLevel::kInfo, &log_, "the log is written by: %s",
+        wals_.WritePathLocked().c_str());
+  }
   wals_.AddLocked(std::move(next.wal));
   family_.SwitchLocked(memtable, scheduler_.JobsLocked(JobKind::kFlush) > 0);
   InstallSuperVersionLocked();

@@ -13,6 +13,7 @@
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "util/bytes/hash.h"
 
 namespace varve {
 
@@ -20,7 +21,26 @@ namespace {
 
 // A thread's batch of one update.
 struct SingleUpdateTag;
-using SingleUpdate = ScratchBatch<SingleUpdateTag>;
+using SingleUpdateBatch = ScratchBatch<SingleUpdateTag>;
+
+// Prefetches the memory that the insert of the first update accesses first.
+void Prefetch(const WriteQueue::Writer& writer, const MemTable& memtable) {
+  if (writer.update != nullptr) {
+    memtable.Prefetch(writer.update->hash);
+  } else {
+    WriteBatchInternal::PrefetchFirst(*writer.batch, memtable);
+  }
+}
+
+Status Insert(const WriteQueue::Writer& writer, MemTable* memtable) {
+  const WriteQueue::SingleUpdate* const update = writer.update;
+  if (update == nullptr) {
+    return InsertBatchInto(writer.batch->Data(), memtable);
+  }
+  memtable->Add(WriteBatchInternal::Sequence(*writer.batch), update->type,
+                update->key, update->value, update->hash);
+  return Status::OK();
+}
 
 // Once for each group, by its leader.
 void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
@@ -70,15 +90,19 @@ Status CheckBatch(const WriteOptions& options, const WriteBatch* batch,
 
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,
                    const Slice& value) {
-  SingleUpdate batch(key.size() + value.size());
+  SingleUpdateBatch batch(key.size() + value.size());
   batch->Put(key, value);
-  return Write(options, batch.get());
+  const WriteQueue::SingleUpdate update{ValueType::kValue, key, value,
+                                        PreviewXxh3(key)};
+  return MeasureWrite(options, batch.get(), &update);
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
-  SingleUpdate batch(key.size());
+  SingleUpdateBatch batch(key.size());
   batch->Delete(key);
-  return Write(options, batch.get());
+  const WriteQueue::SingleUpdate update{ValueType::kDeletion, key, Slice(),
+                                        PreviewXxh3(key)};
+  return MeasureWrite(options, batch.get(), &update);
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
@@ -95,15 +119,21 @@ Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
+  return MeasureWrite(options, batch, nullptr);
+}
+
+inline Status DBImpl::MeasureWrite(const WriteOptions& options,
+                                   WriteBatch* batch,
+                                   const WriteQueue::SingleUpdate* update) {
   Status status;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
     MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
     if (batch != nullptr) {
       operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
     }
-    status = WriteThroughQueue(options, batch);
+    status = WriteThroughQueue(options, batch, update);
   } else {
-    status = WriteThroughQueue(options, batch);
+    status = WriteThroughQueue(options, batch, update);
   }
   if (status.IsNoSpace()) [[unlikely]] {
     return DeleteWithoutSpace(options, batch, std::move(status));
@@ -111,13 +141,13 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   return status;
 }
 
-Status DBImpl::WriteThroughQueue(const WriteOptions& options,
-                                 WriteBatch* batch) {
+Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
+                                 const WriteQueue::SingleUpdate* update) {
   const RequestSpan span("DB::Write");
   if (read_only_) return ReadOnlyError();
   Status status = CheckBatch(options, batch, comparator_);
   if (!status.ok()) return status;
-  WriteQueue::Writer writer(options, batch);
+  WriteQueue::Writer writer(options, batch, update);
   writer.spans = span.queue();
   writer.span = span.index();
   bool delayed = false;
@@ -132,7 +162,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options,
     switch (write_queue_.Join(&writer)) {
       case WriteQueue::Role::kInsert: {
         const LocalSpan insert("memtable insert");
-        writer.status = InsertBatchInto(batch->Data(), writer.memtable);
+        writer.status = Insert(writer, writer.memtable);
         write_queue_.FinishInsert(&writer);
         break;
       }
@@ -306,7 +336,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     WriteBatchInternal::SetSequence(writer->batch, next);
     next += writer->batch->Count();
     // While the log is written.
-    WriteBatchInternal::PrefetchFirst(*writer->batch, *memtable);
+    Prefetch(*writer, *memtable);
     bytes += writer->batch->ApproximateSize();
   });
   Status status;
@@ -330,7 +360,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     write_queue_.InsertAll(
         group, memtable, [memtable](WriteQueue::Writer* writer) {
           const LocalSpan span(writer->spans, "memtable insert");
-          writer->status = InsertBatchInto(writer->batch->Data(), memtable);
+          writer->status = Insert(*writer, memtable);
         });
     group.ForEach([&status](WriteQueue::Writer* writer) {
       if (!writer->status.ok()) status = writer->status;

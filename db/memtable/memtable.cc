@@ -60,7 +60,7 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
 }
 
 void MemTable::Add(SequenceNumber sequence, ValueType type,
-                   const Slice& user_key, const Slice& value) {
+                   const Slice& user_key, const Slice& value, uint64_t hash) {
   // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
   if (never_added_.load(std::memory_order_relaxed)) {
     never_added_.store(false, std::memory_order_relaxed);
@@ -69,11 +69,8 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
     tombstones_.Add(user_key, value, sequence);
     return;
   }
-  uint64_t hash = 0;
-  if (index_.usable()) {
-    hash = PreviewXxh3(user_key);
-    index_.PrefetchForInsert(hash);  // While the structure is searched.
-  }
+  // While the structure is searched.
+  if (index_.usable()) index_.PrefetchForInsert(hash);
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size();

@@ -14,6 +14,7 @@
 #include "table/block/internal_key.h"
 #include "table/reader/table.h"
 #include "util/bytes/arena.h"
+#include "util/bytes/hash.h"
 
 namespace varve {
 
@@ -52,7 +53,12 @@ class MemTable {
   // value is its end.
   // REQUIRES: the sequence number was not used for this key before.
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
-           const Slice& value);
+           const Slice& value) {
+    Add(sequence, type, user_key, value, PreviewXxh3(user_key));
+  }
+  // `hash` is PreviewXxh3 of the key.
+  void Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
+           const Slice& value, uint64_t hash);
 
   // Finds the newest update of the user key at or before `sequence`. A range
   // deletion that covers the key counts as an update. `hash` is the user key's

@@ -151,6 +151,7 @@ Status CheckOptions(const Options& given) {
                   o.max_bytes_for_level_multiplier, 1.0, 1000.0),
       CheckEnum("wal_recovery_mode", o.wal_recovery_mode,
                 WalRecoveryMode::kPointInTime),
+      CheckEnum("wal_write", o.wal_write, WriteMethod::kAuto),
       CheckEnum("key_case", o.key_case, KeyCase::kInsensitive),
       CheckEnum("stats_level", o.stats_level, StatsLevel::kAll),
   };

@@ -24,7 +24,8 @@ struct NamedOption {
                bool Options::*, CompressionType Options::*,
                Compressions Options::*, MaybeCompression Options::*,
                KeyCase Options::*, WalRecoveryMode Options::*,
-               StatsLevel Options::*, std::shared_ptr<Cache> Options::*,
+               WriteMethod Options::*, StatsLevel Options::*,
+               std::shared_ptr<Cache> Options::*,
                std::shared_ptr<const FilterPolicy> Options::*,
                std::shared_ptr<RateLimiter> Options::*>
       field;
@@ -52,6 +53,7 @@ constexpr NamedOption kNamedOptions[] = {
     {"use_direct_reads", &Options::use_direct_reads},
     {"bytes_per_sync", &Options::bytes_per_sync},
     {"manual_wal_flush", &Options::manual_wal_flush},
+    {"wal_write", &Options::wal_write},
     {"use_mmap_writes", &Options::use_mmap_writes},
     {"wal_bytes_per_sync", &Options::wal_bytes_per_sync},
     {"block_size", &Options::block_size},
@@ -154,6 +156,10 @@ bool Parse(std::string_view text, KeyCase* value) {
 
 bool Parse(std::string_view text, WalRecoveryMode* value) {
   return ParseName(text, {"absolute_consistency", "point_in_time"}, value);
+}
+
+bool Parse(std::string_view text, WriteMethod* value) {
+  return ParseName(text, {"call", "map", "auto"}, value);
 }
 
 bool Parse(std::string_view text, StatsLevel* value) {

@@ -16,7 +16,6 @@ namespace {
 
 // A log's space is allocated in pieces of at most this size.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
-constexpr uint64_t kMappedAllocateBytes = 1 << 20;
 
 // Each log keeps this space for deletions, in case the device is full.
 constexpr uint64_t kLogReserveBytes = 16 << 10;
@@ -68,7 +67,10 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   wal->number = number;
   FileOptions file_options;
   file_options.bytes_per_sync = options_->wal_bytes_per_sync;
-  file_options.use_mmap_writes = options_->use_mmap_writes;
+  if (!options_->manual_wal_flush) {
+    file_options.write_method =
+        options_->use_mmap_writes ? WriteMethod::kMap : options_->wal_write;
+  }
   file_options.sync_ahead_bytes =
       std::min<uint64_t>(options_->write_buffer_size / 4, kSyncAheadBytes);
   std::unique_ptr<WritableFile> file;
@@ -80,13 +82,11 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
   writer_options.manual_flush = options_->manual_wal_flush;
-  // Recovery reads the unused part of a mapped log's piece as zeros.
-  const uint64_t piece =
-      options_->use_mmap_writes ? kMappedAllocateBytes : kMaxAllocateBytes;
   writer_options.allocate_bytes =
       // Where it is short, it is needed elsewhere.
-      space_is_short ? kLogReserveBytes
-                     : std::min<uint64_t>(options_->write_buffer_size, piece);
+      space_is_short
+          ? kLogReserveBytes
+          : std::min<uint64_t>(options_->write_buffer_size, kMaxAllocateBytes);
   writer_options.reserve_bytes = kLogReserveBytes;
   wal->writer = std::make_shared<wal::Writer>(
       NewInstrumentedFile(std::move(file), db_directory_->env()), wal->number,
@@ -188,6 +188,17 @@ void WalSet::ClearDirectoryErrorLocked(const Status& error) {
   // If the next sync of the directory fails, Close must not believe that a
   // later one covers these logs.
   for (const Wal& wal : wals_) wal.writer->Fail(error);
+}
+
+std::string WalSet::WritePathLocked() const {
+  return newest_ != nullptr ? newest_->file()->WritePath() : "none";
+}
+
+bool WalSet::WritePathChangedLocked() {
+  std::string path = WritePathLocked();
+  if (path == last_write_path_) return false;
+  last_write_path_ = std::move(path);
+  return true;
 }
 
 void WalSet::ReleaseSpaceLocked() {

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,10 @@ class WalSet {
   // Clears a sync error of the directory. Logs whose names may be lost fail
   // with that error.
   void ClearDirectoryErrorLocked(const Status& error);
+  // Returns how the newest log is written; see WritableFile::WritePath.
+  std::string WritePathLocked() const;
+  // Returns true if it differs from the path at the last call.
+  bool WritePathChangedLocked();
   // Releases the space allocated after the ends of logs.
   void ReleaseSpaceLocked();
 
@@ -133,6 +138,7 @@ class WalSet {
   uint64_t begin_bytes_ = 0;  // The newest log's size before its first update.
   bool has_failed_ = false;
   bool directory_synced_ = false;
+  std::string last_write_path_ = "write";
   std::vector<Wal> obsolete_;
   std::vector<Slice> parts_;    // Owned by the leader.
   uint64_t group_sync_us_ = 0;  // Owned by the leader.

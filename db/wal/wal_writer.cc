@@ -15,6 +15,12 @@ namespace {
 // would be in the file anyway, and only its end in the buffer.
 constexpr size_t kLargeRecordBytes = 64 << 10;
 
+// The checksum covers the type and then the bytes.
+constexpr uint32_t kTypeCrcs[] = {Crc32cOfByte(0), Crc32cOfByte(kFull),
+                                  Crc32cOfByte(kFirst), Crc32cOfByte(kMiddle),
+                                  Crc32cOfByte(kLast)};
+static_assert(kFull == 1 && kFirst == 2 && kMiddle == 3 && kLast == 4);
+
 }  // namespace
 
 // A position in a record that consists of several parts.
@@ -22,14 +28,12 @@ class Writer::Cursor {
  public:
   explicit Cursor(std::span<const Slice> parts) : parts_(parts) {}
 
-  // Calls `function` with the next `size` bytes, piece by piece, until it
-  // returns false.
-  template <typename Function>
-  void Take(size_t size, Function function) {
+  // Adds the next `size` bytes to the pieces.
+  void Take(size_t size, std::vector<Slice>* pieces) {
     while (size > 0) {
       const Slice& part = parts_.front();
       const size_t length = std::min(size, part.size() - offset_);
-      if (length > 0 && !function(Slice(part.data() + offset_, length))) return;
+      if (length > 0) pieces->emplace_back(part.data() + offset_, length);
       size -= length;
       offset_ += length;
       if (offset_ == part.size()) {
@@ -56,25 +60,33 @@ Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
       return status;
     }
   }
-  Status status = AddFragments(parts, size);
+  const bool flush = !options_.manual_flush || size >= kLargeRecordBytes;
+  Status status;
+  if (size + kHeaderSize <= kBlockSize - block_offset_) [[likely]] {
+    pieces_.resize(1 + parts.size());
+    std::copy(parts.begin(), parts.end(), pieces_.begin() + 1);
+    status = AddFragment(kFull, size, flush);
+  } else {
+    status = AddFragments(parts, size, flush);
+  }
   if (!status.ok()) [[unlikely]] {
     failure_ = status;
   }
   return status;
 }
 
-Status Writer::AddFragments(std::span<const Slice> parts, size_t size) {
+Status Writer::AddFragments(std::span<const Slice> parts, size_t size,
+                            bool flush) {
   static constexpr char kZeroes[kHeaderSize] = {};
   size_t left = size;
-  const bool flush = !options_.manual_flush || left >= kLargeRecordBytes;
   Cursor cursor(parts);
   bool first = true;
-  Status status;
   do {
     const size_t rest = kBlockSize - block_offset_;
     if (rest < kHeaderSize) {
-      status = file_->Append(Slice(kZeroes, rest));
+      Status status = file_->Append(Slice(kZeroes, rest));
       if (!status.ok()) return status;
+      size_ += rest;
       block_offset_ = 0;
     }
     const size_t space = kBlockSize - block_offset_ - kHeaderSize;
@@ -82,39 +94,38 @@ Status Writer::AddFragments(std::span<const Slice> parts, size_t size) {
     const bool last = piece == left;
     const uint8_t type =
         first ? (last ? kFull : kFirst) : (last ? kLast : kMiddle);
-    status = AddFragment(type, &cursor, piece);
+    pieces_.resize(1);
+    cursor.Take(piece, &pieces_);
+    Status status = AddFragment(type, piece, flush && last);
     if (!status.ok()) return status;
     left -= piece;
     first = false;
   } while (left > 0);
-  return flush ? file_->Flush() : status;
+  return Status::OK();
 }
 
-Status Writer::AddFragment(uint8_t type, Cursor* cursor, size_t size) {
+Status Writer::AddFragment(uint8_t type, size_t size, bool flush) {
   char header[kHeaderSize];
   header[6] = static_cast<char>(type);
-  uint32_t crc = Crc32c(header + 6, 1);
-  Cursor(*cursor).Take(size, [&crc](const Slice& piece) {
-    crc = Crc32cExtend(crc, piece.data(), piece.size());
-    return true;
-  });
+  uint32_t crc = kTypeCrcs[type];
+  for (size_t i = 1; i < pieces_.size(); ++i) {
+    crc = Crc32cExtend(crc, pieces_[i].data(), pieces_[i].size());
+  }
   EncodeFixed32(header, MaskCrc(crc));
   header[4] = static_cast<char>(size & 0xFF);
   header[5] = static_cast<char>(size >> 8);
-  Status status = file_->Append(Slice(header, kHeaderSize));
-  if (!status.ok()) return status;
-  cursor->Take(size, [&](const Slice& piece) {
-    status = file_->Append(piece);
-    return status.ok();
-  });
-  block_offset_ += kHeaderSize + size;
+  pieces_[0] = Slice(header, kHeaderSize);
+  Status status = file_->AppendParts(pieces_, flush);
+  if (status.ok()) {
+    block_offset_ += kHeaderSize + size;
+    size_ += kHeaderSize + size;
+  }
   return status;
 }
 
 Status Writer::AllocateFor(size_t record_size, bool may_use_reserve) {
   // Headers add less than a thousandth to a large record.
-  uint64_t end =
-      file_->Size() + record_size + record_size / 1024 + 2 * kHeaderSize;
+  uint64_t end = size_ + record_size + record_size / 1024 + 2 * kHeaderSize;
   if (!may_use_reserve) end += options_.reserve_bytes;
   if (end <= allocated_bytes_) [[likely]] {
     return Status::OK();
@@ -124,7 +135,9 @@ Status Writer::AllocateFor(size_t record_size, bool may_use_reserve) {
 
 Status Writer::Allocate(uint64_t end) {
   const uint64_t needed = end - allocated_bytes_;
-  uint64_t length = std::max(options_.allocate_bytes, needed);
+  // In multiples of allocate_bytes, because files are mapped in pieces.
+  uint64_t length = (needed + options_.allocate_bytes - 1) /
+                    options_.allocate_bytes * options_.allocate_bytes;
   Status status = file_->Reserve(allocated_bytes_, length);
   if (status.IsNoSpace() && length > needed) {
     length = needed;

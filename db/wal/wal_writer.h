@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "varve/env.h"
 #include "varve/slice.h"
@@ -50,7 +51,7 @@ class Writer {
     // The space of buffered records must not be released.
     if (!Flush().ok()) return;
     file_->Release();
-    allocated_bytes_ = file_->Size();
+    allocated_bytes_ = size_;
   }
   // Passes records that manual_flush left in the buffer to the operating
   // system.
@@ -72,22 +73,27 @@ class Writer {
 
   bool failed() const { return !failure_.ok(); }
   uint64_t number() const { return number_; }
-  uint64_t Size() const { return file_->Size(); }
+  uint64_t Size() const { return size_; }
   WritableFile* file() { return file_.get(); }
 
  private:
   class Cursor;
 
-  Status AddFragments(std::span<const Slice> parts, size_t size);
-  Status AddFragment(uint8_t type, Cursor* cursor, size_t size);
+  [[gnu::noinline]] Status AddFragments(std::span<const Slice> parts,
+                                        size_t size, bool flush);
+  // Adds the pieces after the first, of `size` bytes in total. The first is for
+  // the header.
+  Status AddFragment(uint8_t type, size_t size, bool flush);
   Status AllocateFor(size_t record_size, bool may_use_reserve);
   [[gnu::noinline]] Status Allocate(uint64_t end);
 
   std::unique_ptr<WritableFile> file_;
   const uint64_t number_;
   const WriterOptions options_;
+  uint64_t size_ = 0;  // Of the file.
   size_t block_offset_ = 0;
   uint64_t allocated_bytes_ = 0;
+  std::vector<Slice> pieces_;  // Of the fragment that is being added.
   Status failure_;
 };
 

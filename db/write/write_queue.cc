@@ -229,7 +229,7 @@ void WriteQueue::Leave(const Group& group, const Status& status) {
     while ((next = Next(group.last)) == nullptr) sched_yield();  // B2
     Give(next, kLeader);
   }
-  group.first->status = status;
+  if (!status.ok()) group.first->status = status;
   for (Writer* writer = group.first; writer != group.last;) {
     // B3: before the writer's T7.
     Writer* const next = Next(writer);

@@ -90,7 +90,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "table/block/internal_key.h"
 #include "varve/options.h"
+#include "varve/slice.h"
 #include "varve/status.h"
 #include "varve/write_batch.h"
 
@@ -107,19 +109,30 @@ class WriteQueue {
     kDone,    // A leader has done the work; `status` is the outcome.
   };
 
+  // The only update of a batch, for which the batch need not be decoded.
+  struct SingleUpdate {
+    ValueType type;
+    Slice key;
+    Slice value;
+    uint64_t hash;  // PreviewXxh3 of the key.
+  };
+
   // A write, or other work of a leader. It lives on its thread's stack.
   struct Writer {
     // Creates a writer without a batch. It leads a group of one, for work that
     // must not run during a write.
     Writer() = default;
-    Writer(const WriteOptions& options, WriteBatch* its_batch)
+    Writer(const WriteOptions& options, WriteBatch* its_batch,
+           const SingleUpdate* its_update = nullptr)
         : batch(its_batch),
+          update(its_update),
           sync(options.sync),
           disable_wal(options.disable_wal) {}
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
     WriteBatch* const batch = nullptr;
+    const SingleUpdate* const update = nullptr;  // Of the batch, or null.
     const bool sync = false;
     const bool disable_wal = false;
     MemTable* memtable = nullptr;  // Set with kInsert.

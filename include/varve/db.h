@@ -224,6 +224,8 @@ class VARVE_EXPORT DB {
   //                                   stopped
   //   varve.actual-delayed-write-rate  bytes per second; 0 if not slowed down
   //   varve.io-path                   how tables are read
+  //   varve.wal-path                  how the newest log is written: write or
+  //                                   mapped; "none" without a log
   //   varve.statistics, varve.options-statistics   counters and histograms
   //   varve.prometheus                the same in Prometheus's text format
   //   varve.memory                    bytes of the whole process by kind: live,

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -118,6 +119,9 @@ class VARVE_EXPORT WritableFile {
 
   // Appends bytes, possibly only to a buffer of the object.
   virtual Status Append(const Slice& data) = 0;
+  // Appends the concatenation of the parts, then flushes if `flush`. The
+  // default calls Append for each part, and Flush.
+  virtual Status AppendParts(std::span<const Slice> parts, bool flush);
 
   // Writes buffered bytes to the operating system. They then survive a crash of
   // the process, but not of the machine.
@@ -150,6 +154,11 @@ class VARVE_EXPORT WritableFile {
 
   // Returns the number of bytes appended.
   virtual uint64_t Size() const = 0;
+
+  // Returns how appended bytes reach the operating system now: "write" or
+  // "mapped". Ends with a reason in parentheses if FileOptions::write_method
+  // cannot be followed. Thread-safe.
+  virtual std::string WritePath() const { return "write"; }
 };
 
 // An open directory.
@@ -193,6 +202,19 @@ class VARVE_EXPORT Logger {
 VARVE_EXPORT void Log(LogLevel level, Logger* logger, const char* format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// How a file is appended to.
+enum class WriteMethod : uint8_t {
+  // By a system call for each Flush.
+  kCall,
+  // By stores into a memory mapping of the file. Pieces of 16 KiB and more go
+  // by a system call. A file system that cannot map is written as by kCall.
+  kMap,
+  // As by kMap while the file is appended to often and not synced, if file
+  // system and kernel are known to report errors ahead: ext4, XFS or tmpfs,
+  // and Linux 5.14. Otherwise as by kCall.
+  kAuto,
+};
+
 // Options for opening a file.
 struct FileOptions {
   // Bypass the page cache when reading (O_DIRECT). If the file system does not
@@ -203,10 +225,9 @@ struct FileOptions {
   // Start writeback of a written file each time this many bytes were written. 0
   // leaves it to the kernel.
   uint64_t bytes_per_sync = 0;
-  // Write through a shared mapping of allocated space, if the file system
-  // supports it. Until it is closed, the file then has zeros after the appended
-  // bytes. A failing device kills the process (SIGBUS).
-  bool use_mmap_writes = false;
+  // How bytes are appended. Unless it is kCall, the file can have up to 64 KiB
+  // of zeros after the appended bytes until it is closed.
+  WriteMethod write_method = WriteMethod::kCall;
   // For a file that is often synced after a few bytes. Periodically writes this
   // many zeros after its end, so that Sync need not wait for the file system to
   // record a new size and blocks. Until it is closed, the file then has zeros

@@ -139,12 +139,15 @@ struct Options {
   // Default: false.
   bool manual_wal_flush = false;
 
-  // Write the log through a memory mapping of preallocated space. A write is
-  // then a memory copy without a system call, and still survives the death of
-  // the process. A device that fails while the mapping is written to kills the
-  // process with SIGBUS, where write() would return an error. Until the log is
-  // closed, its file can end in up to 1 MiB of zeros. File systems that cannot
-  // preallocate or map ignore this option. Default: false.
+  // How writes reach the log. Each survives the death of the process once it
+  // has returned, by each of the methods. With kMap and kAuto a write is a copy
+  // into the operating system's memory, without a system call, and the log's
+  // file can end in up to 64 KiB of zeros until it is closed. With
+  // manual_wal_flush it is always kCall. `varve.wal-path` tells which is in
+  // use. docs/trust.md says what a failing device does. Default: kAuto.
+  WriteMethod wal_write = WriteMethod::kAuto;
+
+  // An older name of wal_write = kMap. Default: false.
   bool use_mmap_writes = false;
 
   // Like bytes_per_sync, but for logs. Default: 0.
@@ -284,6 +287,7 @@ struct Options {
 //   separated by colons. bottommost_compression can be empty;
 // - for key_case: sensitive or insensitive;
 // - for wal_recovery_mode: absolute_consistency or point_in_time;
+// - for wal_write: call, map or auto;
 // - for stats_level: disable_all, except_histogram_or_timers, except_timers,
 //   except_detailed_timers, except_time_for_mutex or all;
 // - for filter_policy: bloomfilter:<bits per key>, or empty for none;

@@ -36,8 +36,12 @@ class [[nodiscard]] VARVE_EXPORT Status {
 
   Status() = default;
   ~Status() = default;
-  Status(const Status& other);
-  Status& operator=(const Status& other);
+  Status(const Status& other)
+      : state_(other.ok() ? nullptr : Copy(other.state_)) {}
+  Status& operator=(const Status& other) {
+    if (!ok() || !other.ok()) *this = Status(other);
+    return *this;
+  }
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
 
@@ -135,6 +139,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
   using StatePtr = std::unique_ptr<State, Deleter>;
 
   Status(Code code, const Slice& message, const Slice& detail);
+  // REQUIRES: the state is not that of success.
   static StatePtr Copy(const StatePtr& state);
   bool IsPlain() const { return state_.get() == &plain_not_found_; }
   // REQUIRES: neither ok() nor IsPlain().

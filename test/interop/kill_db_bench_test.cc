@@ -18,13 +18,13 @@
 namespace varve::test {
 namespace {
 
-class KillDbBenchTest
-    : public DbTestBase,
-      public ::testing::WithParamInterface<std::tuple<const char*, bool>> {};
+class KillDbBenchTest : public DbTestBase,
+                        public ::testing::WithParamInterface<
+                            std::tuple<const char*, const char*>> {};
 
 TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
   const std::string benchmark = std::get<0>(GetParam());
-  const bool mmap = std::get<1>(GetParam());
+  const std::string wal_write = std::get<1>(GetParam());
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
   Rng rng(seed);
@@ -42,7 +42,7 @@ TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
          "--sync=" + std::string(benchmark == "fillsync" ? "1" : "0"),
          "--use_existing_db=" + std::string(again ? "1" : "0"),
          "--num=100000000", "--threads=2", "--write_buffer_size=131072",
-         "--mmap_write=" + std::string(mmap ? "1" : "0"),
+         "--wal_write=" + wal_write,
          "--seed=" + std::to_string(1 + rng.Below(1000000))});
     // Some die early, others in the middle of flushes and compactions.
     std::this_thread::sleep_for(
@@ -69,14 +69,14 @@ TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
   EXPECT_GT(most, 0u) << "never lived long enough to write";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KillDbBenchTest,
-                         ::testing::Combine(::testing::Values("fillrandom",
-                                                              "fillsync"),
-                                            ::testing::Bool()),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) +
-                                  (std::get<1>(test.param) ? "Mapped" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, KillDbBenchTest,
+    ::testing::Combine(::testing::Values("fillrandom", "fillsync"),
+                       ::testing::Values("call", "map", "auto")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + "_" +
+             std::get<1>(test.param);
+    });
 
 }  // namespace
 }  // namespace varve::test

@@ -74,7 +74,7 @@ TEST(PutCostTest, OneWrite) { ExpectCost(StepPuts(MakeOptions(), {}), 1); }
 
 TEST(PutCostTest, NoneThroughAMapping) {
   Options options = MakeOptions();
-  options.use_mmap_writes = true;
+  options.wal_write = WriteMethod::kMap;
   ExpectCost(StepPuts(options, {}), 0);
 }
 

@@ -54,16 +54,18 @@ std::string KillValue(int thread, int64_t number) {
 struct Mode {
   const char* name;  // The directory has it too, so that the worker knows it.
   bool sync;
-  bool mmap;
+  WriteMethod method;
 };
-constexpr Mode kModes[] = {{"Unsynced", false, false},
-                           {"Synced", true, false},
-                           {"UnsyncedMapped", false, true},
-                           {"SyncedMapped", true, true}};
+constexpr Mode kModes[] = {{"UnsyncedCall", false, WriteMethod::kCall},
+                           {"SyncedCall", true, WriteMethod::kCall},
+                           {"UnsyncedMapped", false, WriteMethod::kMap},
+                           {"SyncedMapped", true, WriteMethod::kMap},
+                           {"UnsyncedAuto", false, WriteMethod::kAuto},
+                           {"SyncedAuto", true, WriteMethod::kAuto}};
 
 Options OptionsFor(const Mode& mode) {
   Options options = TinyOptions();
-  options.use_mmap_writes = mode.mmap;
+  options.wal_write = mode.method;
   return options;
 }
 

@@ -95,17 +95,18 @@ Status WriteNumber(DB* db, const WriteOptions& options, int64_t number) {
 struct Mode {
   const char* name;  // The directory has it too, so that the writer knows it.
   bool sync;
-  bool mmap;
+  WriteMethod method;
   size_t write_buffer_size;
 };
-constexpr Mode kModes[] = {{"Unsynced", false, false, 64 << 10},
-                           {"Synced", true, false, 64 << 10},
-                           {"Mapped", false, true, 64 << 10},
-                           {"LargeBuffer", false, false, 4 << 20}};
+constexpr Mode kModes[] = {{"Unsynced", false, WriteMethod::kCall, 64 << 10},
+                           {"Synced", true, WriteMethod::kAuto, 64 << 10},
+                           {"Mapped", false, WriteMethod::kMap, 64 << 10},
+                           {"Auto", false, WriteMethod::kAuto, 64 << 10},
+                           {"LargeBuffer", false, WriteMethod::kAuto, 4 << 20}};
 
 Options OptionsFor(const Mode& mode) {
   Options options = TinyOptions();
-  options.use_mmap_writes = mode.mmap;
+  options.wal_write = mode.method;
   options.write_buffer_size = mode.write_buffer_size;
   return options;
 }

@@ -22,7 +22,7 @@ namespace varve::test {
 namespace {
 
 class WritePathStressTest : public DbTestBase,
-                            public ::testing::WithParamInterface<bool> {
+                            public ::testing::WithParamInterface<WriteMethod> {
  protected:
   static std::string PairKey(int thread, const char* half) {
     return "pair" + std::to_string(thread) + half;
@@ -84,8 +84,8 @@ class WritePathStressTest : public DbTestBase,
 
 TEST_P(WritePathStressTest, EachWriteTakesEffectOnceAsAWhole) {
   constexpr int kWriters = 4;
-  options_.use_mmap_writes = GetParam();
-  options_.manual_wal_flush = !GetParam();
+  options_.wal_write = GetParam();
+  options_.manual_wal_flush = GetParam() == WriteMethod::kCall;
   options_.max_write_buffer_number = 4;
   options_.statistics = NewTestStatistics();
   Open();
@@ -129,9 +129,10 @@ TEST_P(WritePathStressTest, EachWriteTakesEffectOnceAsAWhole) {
              options_.statistics->getTickerCount(Ticker::kWriteDoneByOther)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WritePathStressTest, ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, WritePathStressTest,
+                         ::testing::ValuesIn(kWriteMethods),
                          [](const auto& test) {
-                           return test.param ? "Mapped" : "Plain";
+                           return WriteMethodName(test.param);
                          });
 
 }  // namespace

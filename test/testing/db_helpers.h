@@ -59,6 +59,14 @@ inline std::shared_ptr<Statistics> NewTestStatistics() {
   return CreateDBStatistics(TestAblation().statistics);
 }
 
+// The ways in which a log can be written, and their names.
+constexpr WriteMethod kWriteMethods[] = {WriteMethod::kCall, WriteMethod::kMap,
+                                         WriteMethod::kAuto};
+inline const char* WriteMethodName(WriteMethod method) {
+  constexpr const char* kNames[] = {"Call", "Map", "Auto"};
+  return kNames[static_cast<size_t>(method)];
+}
+
 // Returns options with such small buffers, tables and levels that a few
 // thousand entries fill several levels.
 inline Options TinyOptions() {

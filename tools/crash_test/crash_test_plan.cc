@@ -302,9 +302,9 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
   if (random.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);
   options.compression =
       random.OneIn(2) ? CompressionType::kNone : CompressionType::kLZ4;
-  options.use_mmap_writes = random.OneIn(4);
-  say("use_mmap_writes", options.use_mmap_writes ? 1 : 0);
-  options.manual_wal_flush = !options.use_mmap_writes && random.OneIn(4);
+  options.wal_write = static_cast<WriteMethod>(random.Uniform(3));
+  say("wal_write", static_cast<int>(options.wal_write));
+  options.manual_wal_flush = random.OneIn(4);
   say("manual_wal_flush", options.manual_wal_flush ? 1 : 0);
   plan.disable_wal = random.OneIn(6);
   say("disable_wal", plan.disable_wal ? 1 : 0);

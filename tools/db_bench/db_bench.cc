@@ -104,7 +104,8 @@ DEFINE_int32(subcompactions, 1,
 DEFINE_bool(sync, false, "Every write waits until it is on the device");
 DEFINE_bool(disable_wal, false, "Write no log");
 DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
-DEFINE_bool(mmap_write, false, "Write the log through a mapping");
+DEFINE_bool(mmap_write, false, "The same as --wal_write=map");
+DEFINE_string(wal_write, "auto", "How Varve writes the log: call, map or auto");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
 DEFINE_bool(case_insensitive_keys, false,
             "Keys that differ in case only are the same (varve only). Needs "
@@ -356,6 +357,7 @@ EngineConfig MakeEngineConfig() {
   config.disable_wal = FLAGS_disable_wal;
   config.manual_wal_flush = FLAGS_manual_wal_flush;
   config.mmap_write = FLAGS_mmap_write;
+  config.wal_write = FLAGS_mmap_write ? "map" : FLAGS_wal_write;
   config.use_direct_reads = FLAGS_use_direct_reads;
   config.verify_checksums = FLAGS_verify_checksum;
   config.statistics = FLAGS_statistics;

@@ -48,6 +48,7 @@ struct EngineConfig {
   bool disable_wal = false;
   bool manual_wal_flush = false;
   bool mmap_write = false;
+  std::string wal_write = "auto";
   bool use_direct_reads = false;
   bool verify_checksums = true;
   // Varve only.

@@ -112,11 +112,14 @@ class VarveEngine final : public Engine {
     options.target_file_size_base = config.target_file_bytes;
     options.use_direct_reads = config.use_direct_reads;
     options.manual_wal_flush = config.manual_wal_flush;
-    options.use_mmap_writes = config.mmap_write;
     options.block_size = config.block_bytes;
     options.max_background_jobs = config.max_background_jobs;
-    const Status known = SetOption("compression", config.compression, &options);
-    if (!known.ok()) return known;
+    for (const auto& [name, text] :
+         {std::pair("compression", config.compression),
+          std::pair("wal_write", config.wal_write)}) {
+      const Status known = SetOption(name, text, &options);
+      if (!known.ok()) return known;
+    }
     if (config.bloom_bits >= 1) {
       options.filter_policy = NewBloomFilterPolicy(config.bloom_bits);
     }

@@ -53,18 +53,8 @@ Status::Status(Code code, const Slice& message, const Slice& detail)
 constinit Status::State Status::plain_not_found_{Code::kNotFound, false};
 
 Status::StatePtr Status::Copy(const StatePtr& state) {
-  if (state == nullptr) return nullptr;
   if (state.get() == &plain_not_found_) return StatePtr(&plain_not_found_);
   return StatePtr(new Failure(*static_cast<Failure*>(state.get())));
-}
-
-Status::Status(const Status& other) : state_(Copy(other.state_)) {}
-
-Status& Status::operator=(const Status& other) {
-  if (this != &other) {
-    state_ = Copy(other.state_);
-  }
-  return *this;
 }
 
 Status Status::FromErrno(const Slice& context, int error_number) {

@@ -14,6 +14,16 @@ uint32_t Crc32c(const char* data, size_t size);
 // Returns the CRC of A followed by `data`, where `crc` is the CRC of A.
 uint32_t Crc32cExtend(uint32_t crc, const char* data, size_t size);
 
+// Returns the CRC-32C of one byte.
+constexpr uint32_t Crc32cOfByte(uint8_t byte) {
+  constexpr uint32_t kReversedPolynomial = 0x82F63B78;
+  uint32_t state = 0xFFFFFFFFu ^ byte;
+  for (int bit = 0; bit < 8; ++bit) {
+    state = (state >> 1) ^ ((state & 1) != 0 ? kReversedPolynomial : 0);
+  }
+  return ~state;
+}
+
 // Stored CRCs are masked: the CRC of bytes that hold their own CRC would
 // otherwise be the same whatever the bytes are.
 inline constexpr uint32_t kCrcMaskDelta = 0xA282EAD8;

@@ -116,6 +116,10 @@ class InterruptibleFile final : public WritableFile {
     env_->Interrupt();
     return target_->Append(data);
   }
+  Status AppendParts(std::span<const Slice> parts, bool flush) override {
+    env_->Interrupt();
+    return target_->AppendParts(parts, flush);
+  }
   Status Flush() override { return target_->Flush(); }
   Status Sync() override { return target_->Sync(); }
   Status Close() override { return target_->Close(); }
@@ -130,6 +134,7 @@ class InterruptibleFile final : public WritableFile {
     target_->RangeSync(offset, length);
   }
   uint64_t Size() const override { return target_->Size(); }
+  std::string WritePath() const override { return target_->WritePath(); }
 
  private:
   ProcessEnv* const env_;

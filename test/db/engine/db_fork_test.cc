@@ -159,7 +159,7 @@ TEST_F(DbForkTest, ChildIsRefusedItsParentsDatabase) {
 }
 
 TEST_F(DbForkTest, MappedLogIsNotCutByAChild) {
-  options_.use_mmap_writes = true;
+  options_.wal_write = WriteMethod::kMap;
   Open();
   Put("a", "1");
   ForkedHolder child([] { return true; });

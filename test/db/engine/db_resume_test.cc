@@ -626,7 +626,7 @@ TEST_F(DbResumeTest, CloseDoesNotWaitForSpace) {
 }
 
 // A file system of 12 MiB.
-class FullDeviceTest : public ::testing::TestWithParam<bool> {
+class FullDeviceTest : public ::testing::TestWithParam<WriteMethod> {
  protected:
   // The tests above inject the errors that the database meets here.
   void SetUp() override {
@@ -639,7 +639,7 @@ class FullDeviceTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(FullDeviceTest, KeepsAcknowledgedWritesAndContinues) {
   Options options = TinyOptions();
-  options.use_mmap_writes = GetParam();
+  options.wal_write = GetParam();
   options.write_buffer_size = 256 << 10;
   options.compression = CompressionType::kNone;
   std::unique_ptr<DB> db;
@@ -673,9 +673,10 @@ TEST_P(FullDeviceTest, KeepsAcknowledgedWritesAndContinues) {
   ASSERT_TRUE(Ok(db->VerifyChecksum()));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FullDeviceTest, ::testing::Values(false, true),
+INSTANTIATE_TEST_SUITE_P(All, FullDeviceTest,
+                         ::testing::ValuesIn(kWriteMethods),
                          [](const auto& test) {
-                           return test.param ? "Mapped" : "Plain";
+                           return WriteMethodName(test.param);
                          });
 
 }  // namespace

@@ -54,7 +54,8 @@ Options RandomOptions(Rng* rng) {
                       {.capacity_bytes = rng->Pick<size_t>({0, 8 << 10})});
   }
   options.use_direct_reads = rng->OneIn(4);
-  options.use_mmap_writes = rng->OneIn(4);
+  options.wal_write = rng->Pick<WriteMethod>(
+      {WriteMethod::kCall, WriteMethod::kMap, WriteMethod::kAuto});
   options.level_compaction_dynamic_level_bytes = rng->OneIn(2);
   options.max_subcompactions = rng->Between(1, 3);
   options.manual_wal_flush = rng->OneIn(4);

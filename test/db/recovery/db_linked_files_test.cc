@@ -118,7 +118,7 @@ TEST_F(DbLinkedFilesTest, AtEachStageOfLife) {
   CompactAll();
   Close();
   ExpectCopiesApart("compacted");
-  options_.use_mmap_writes = true;
+  options_.wal_write = WriteMethod::kMap;
   Close();
   ExpectCopiesApart("mapped");
   Close();

@@ -29,10 +29,10 @@ class DbWalTest : public DbTestBase {
   }
 
   // A new database in place of the last one, with many write buffers.
-  void Renew(bool mmap) {
+  void Renew(WriteMethod method) {
     env_.LetGo();
     db_.reset();
-    options_.use_mmap_writes = mmap;
+    options_.wal_write = method;
     options_.max_write_buffer_number = 10;
     ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
     Open();
@@ -65,8 +65,8 @@ class DbWalTest : public DbTestBase {
 };
 
 TEST_F(DbWalTest, WritesAreInTheLogWhenTheyReturn) {
-  for (const bool mmap : {false, true}) {
-    Renew(mmap);
+  for (const WriteMethod method : kWriteMethods) {
+    Renew(method);
     EntryList expected;
     for (int i = 0; i < 300; i++) {
       expected.emplace_back(Key(i), std::string(static_cast<size_t>(i), 'v'));
@@ -80,7 +80,7 @@ TEST_F(DbWalTest, WritesAreInTheLogWhenTheyReturn) {
 }
 
 TEST_F(DbWalTest, MappedLogEndsInZerosUntilItIsClosed) {
-  options_.use_mmap_writes = true;
+  options_.wal_write = WriteMethod::kMap;
   Open();
   Put("a", "1");
   ASSERT_EQ(Logs().size(), 1u);
@@ -115,7 +115,7 @@ TEST_F(DbWalTest, LogThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
 }
 
 TEST_F(DbWalTest, MappedLogsAreReplayedOneAfterTheOther) {
-  Renew(true);
+  Renew(WriteMethod::kMap);
   EntryList expected;
   for (int round = 0; round < 3; round++) {
     for (int i = 0; i < 400; i++) {
@@ -131,8 +131,8 @@ TEST_F(DbWalTest, MappedLogsAreReplayedOneAfterTheOther) {
 }
 
 TEST_F(DbWalTest, RecordsLargerThanEverythingAreWhole) {
-  for (const bool mmap : {false, true}) {
-    Renew(mmap);
+  for (const WriteMethod method : kWriteMethods) {
+    Renew(method);
     Rng rng(17);
     EntryList expected;
     // Beyond the write buffer, the file's buffer and the mapping's window.
@@ -188,7 +188,7 @@ TEST_F(DbWalTest, ManualFlushHandsLargeWritesOver) {
 
 TEST_F(DbWalTest, ManualFlushLeavesNoHoleBetweenLogs) {
   options_.manual_wal_flush = true;
-  Renew(false);
+  Renew(WriteMethod::kCall);
   Put("a", "1");
   FlushOptions no_wait;
   no_wait.wait = false;

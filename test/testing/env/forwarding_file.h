@@ -19,6 +19,7 @@ class ForwardingFile : public WritableFile {
   Status Sync() override { return target_->Sync(); }
   Status Close() override { return target_->Close(); }
   uint64_t Size() const override { return target_->Size(); }
+  std::string WritePath() const override { return target_->WritePath(); }
 
  private:
   const std::unique_ptr<WritableFile> target_;
