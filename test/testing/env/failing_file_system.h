@@ -29,11 +29,13 @@ inline constexpr char kMayNotUseDevices[] =
 // is a file. Thread-safety: owned by one thread.
 class LoopFileSystem {
  public:
-  // Creates the file `image` and the directory.
+  // Creates the directory. Creates the file `image` with an empty file system,
+  // unless there is one already.
   LoopFileSystem(const std::string& image, uint64_t bytes,
                  const std::string& directory)
       : directory_(directory) {
     std::filesystem::create_directory(directory);
+    const bool is_new = !std::filesystem::exists(image);
     const int file = open(image.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     const std::string device =
         file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0
@@ -43,9 +45,9 @@ class LoopFileSystem {
     if (device.empty()) return;
     const std::string make =
         "mkfs.ext4 -q -F -E nodiscard " + device + " >/dev/null 2>&1";
-    is_mounted_ =
-        system(make.c_str()) == 0 && mount(device.c_str(), directory_.c_str(),
-                                           "ext4", 0, "errors=remount-ro") == 0;
+    is_mounted_ = (!is_new || system(make.c_str()) == 0) &&
+                  mount(device.c_str(), directory_.c_str(), "ext4", 0,
+                        "errors=remount-ro") == 0;
   }
   LoopFileSystem(const LoopFileSystem&) = delete;
   LoopFileSystem& operator=(const LoopFileSystem&) = delete;
