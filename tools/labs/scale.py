@@ -43,6 +43,9 @@ SPACE_FACTOR = 2.2
 # Free space below which a step is ended.
 RESERVE_BYTES = 512 << 20
 SAMPLE_SECONDS = .5
+# Not empty after SIGTERM. An exception from the handler could leave a program
+# that has just been started.
+ENDED = []
 PROGRESS = re.compile(r"^\.\.\. (\w+): (\d+) seconds, (\d+) ops/sec now,",
                       re.MULTILINE)
 CPU = re.compile(r"^(\w+)\s*: CPU ([0-9.]+) micros/op ", re.MULTILINE)
@@ -151,6 +154,11 @@ def resident_bytes(pid):
     return int(match.group(1)) * 1024 if match else 0
 
 
+def check_ended():
+    if ENDED:
+        raise bench.LabError("ended by SIGTERM; --resume goes on")
+
+
 class Watched:
     """A program that runs, with its memory and its disk space sampled."""
 
@@ -193,6 +201,7 @@ class Watched:
                 process.returncode = os.waitstatus_to_exitcode(status)
                 self.usage = usage
                 return
+            check_ended()
             self.rss.append(resident_bytes(process.pid))
             space = used_bytes(self.database)
             self.peak_space = max(self.peak_space, space)
@@ -312,8 +321,7 @@ def run(lab):
                 "read_seconds": options.read_seconds,
                 "direct_reads": options.direct_reads, "quick": lab.quick}
     state = State(lab.directory / STATE, settings, options.resume)
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(
-        bench.LabError("ended by SIGTERM; --resume goes on")))
+    signal.signal(signal.SIGTERM, lambda *_: ENDED.append(True))
     steps = steps_of(lab)
     for engine in engines:
         database = lab.directory / f"scale-{engine}"
@@ -321,6 +329,7 @@ def run(lab):
             if state.find(engine, name):
                 bench.say(f"{engine}, {name}: done before")
                 continue
+            check_ended()
             check_space(lab.directory, database, lab.num)
             bench.say(f"{engine}, {name}")
             figures = run_step(lab, engine, database, benchmark, flags)
