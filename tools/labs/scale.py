@@ -22,6 +22,7 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -243,7 +244,9 @@ def run_step(lab, engine, database, benchmark, flags):
         watched = Watched([*command, f"--report_json={json_file.name}"],
                           database, needed_bytes(lab.num))
         load = os.getloadavg()[0]
+        begin = time.monotonic()
         watched.run()
+        seconds = time.monotonic() - begin
         results = {result["name"]: result
                    for result in json.load(json_file)["results"]}
     result = results[benchmark]
@@ -259,6 +262,9 @@ def run_step(lab, engine, database, benchmark, flags):
         "ops_per_sec": result["ops_per_sec"],
         "cpu_micros_per_op": cpu_of(watched.output, benchmark,
                                     result["operations"]),
+        # Few of them mean that others had the processors.
+        "processors_used": (watched.usage.ru_utime +
+                            watched.usage.ru_stime) / seconds,
         "series": series,
         "latency_ns": result["latency_ns"],
         "stall_seconds": find_stalls(watched.output),
@@ -350,7 +356,7 @@ class Results:
 
     def text(self, text):
         self.report.text(text)
-        self.parts.append(text)
+        self.parts.append(textwrap.fill(text, 80))
 
     def heading(self, text):
         self.report.heading(text)
@@ -461,6 +467,8 @@ def show_writes(page, name, figures, engines):
         row("operations a second", lambda step: f"{step['ops_per_sec']:,.0f}"),
         row("CPU of an operation, background work included (us)",
             lambda step: f"{step['cpu_micros_per_op']:.3f}"),
+        row("processors that the process got",
+            lambda step: f"{step['processors_used']:.2f}"),
         row("median second", lambda step: f"{median_rate(step):,.0f}"),
         row("slowest second after the first ten",
             lambda step: f"{slowest_rate(step):,.0f}"),
@@ -507,11 +515,12 @@ def show_reads(page, figures, engines, steps):
             rows.append([
                 name, engine, f"{step['ops_per_sec']:,.0f}",
                 f"{step['cpu_micros_per_op']:.3f}",
+                f"{step['processors_used']:.2f}",
                 *(f"{latency[field] / 1e3:,.1f}"
                   for field in ("p50", "p99", "p99.9", "max")),
                 f"{step['read_bytes'] / max(step['operations'], 1):,.0f}"])
-    page.table(["step", "engine", "a second", "CPU (us)", "P50 (us)",
-                "P99 (us)", "P99.9 (us)", "longest (us)",
+    page.table(["step", "engine", "a second", "CPU (us)", "processors",
+                "P50 (us)", "P99 (us)", "P99.9 (us)", "longest (us)",
                 "bytes from the device a read"], rows)
     caption = "Reads a second by the size of the cache"
     svg = page.report.bars(

@@ -61,11 +61,7 @@ const BENCHMARKS: &[Benchmark] = &[
     fill("fillseq", KeyOrder::Sequential),
     fill("fillrandom", KeyOrder::Uniform),
     fill("filluniquerandom", KeyOrder::UniqueRandom),
-    Benchmark {
-        sync: true,
-        part: 1000,
-        ..fill("fillsync", KeyOrder::Uniform)
-    },
+    Benchmark { sync: true, part: 1000, ..fill("fillsync", KeyOrder::Uniform) },
     Benchmark { batch: 1000, ..fill("fillbatch", KeyOrder::Sequential) },
     other("overwrite", Loop::Write, KeyOrder::Uniform),
     other("readseq", Loop::Scan, KeyOrder::Sequential),
@@ -152,7 +148,11 @@ impl<'a> Workload<'a> {
     fn new(options: &'a Options) -> Self {
         Workload {
             options,
-            values: compressible_bytes(options.seed, options.ratio, VALUE_BYTES),
+            values: compressible_bytes(
+                options.seed,
+                options.ratio,
+                VALUE_BYTES,
+            ),
             started: 0,
             open: false,
             open_sync: false,
@@ -235,8 +235,10 @@ impl<'a> Workload<'a> {
         let Some(benchmark) = BENCHMARKS.iter().find(|b| b.name == name) else {
             let names: Vec<_> = BENCHMARKS.iter().map(|b| b.name).collect();
             let names = names.join(" ");
-            return Err(format!("unknown benchmark '{name}'; there are: {names}")
-                .into());
+            return Err(format!(
+                "unknown benchmark '{name}'; there are: {names}"
+            )
+            .into());
         };
         let needs_data = benchmark.run.is_some() && !benchmark.fresh;
         if needs_data && !self.has_data {
@@ -301,8 +303,7 @@ impl<'a> Workload<'a> {
         threads: usize,
     ) -> Result<()> {
         let options = self.options;
-        let all =
-            if run == Loop::Write { options.num } else { options.reads };
+        let all = if run == Loop::Write { options.num } else { options.reads };
         let context = Context {
             options,
             order: benchmark.order,

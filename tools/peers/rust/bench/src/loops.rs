@@ -240,7 +240,8 @@ impl<'a> Worker<'a> {
             })?;
             Ok(1)
         })?;
-        (self.found, self.bytes, self.lookups) = (found, bytes, self.operations);
+        (self.found, self.bytes, self.lookups) =
+            (found, bytes, self.operations);
         Ok(())
     }
 
@@ -262,7 +263,8 @@ impl<'a> Worker<'a> {
             })?;
             Ok(keys.len() as u64)
         })?;
-        (self.found, self.bytes, self.lookups) = (found, bytes, self.operations);
+        (self.found, self.bytes, self.lookups) =
+            (found, bytes, self.operations);
         Ok(())
     }
 
@@ -296,7 +298,8 @@ impl<'a> Worker<'a> {
             })?;
             Ok(1)
         })?;
-        (self.found, self.bytes, self.lookups) = (found, bytes, self.operations);
+        (self.found, self.bytes, self.lookups) =
+            (found, bytes, self.operations);
         Ok(())
     }
 }

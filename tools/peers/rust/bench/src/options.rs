@@ -70,8 +70,10 @@ fn truth(values: &HashMap<&str, String>, name: &str) -> bool {
 }
 
 pub fn parse(name: &str) -> Result<Options> {
-    let mut values: HashMap<&str, String> =
-        FLAGS.iter().map(|(flag, value, _)| (*flag, value.to_string())).collect();
+    let mut values: HashMap<&str, String> = FLAGS
+        .iter()
+        .map(|(flag, value, _)| (*flag, value.to_string()))
+        .collect();
     let mut benchmarks = Vec::new();
     for argument in std::env::args().skip(1) {
         let Some(flag) = argument.strip_prefix('-') else {

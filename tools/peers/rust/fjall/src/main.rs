@@ -39,7 +39,9 @@ impl Engine for FjallEngine {
         let keyspace = db.keyspace("entries", || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(config.write_buffer_bytes)
-                .data_block_size_policy(BlockSizePolicy::all(config.block_bytes))
+                .data_block_size_policy(BlockSizePolicy::all(
+                    config.block_bytes,
+                ))
                 .data_block_compression_policy(CompressionPolicy::all(
                     if config.compress {
                         CompressionType::Lz4

@@ -130,10 +130,7 @@ impl Drop for Reader {
 }
 
 fn to_value(bytes: &[u8]) -> ffi::MDBX_val {
-    ffi::MDBX_val {
-        iov_len: bytes.len(),
-        iov_base: bytes.as_ptr() as *mut _,
-    }
+    ffi::MDBX_val { iov_len: bytes.len(), iov_base: bytes.as_ptr() as *mut _ }
 }
 
 /// REQUIRES: the transaction that read the value is not renewed while the

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use peer_bench::{Config, Engine, Entries, Result, Session};
 use redb::{
-    Database, Durability, ReadableDatabase, TableDefinition,
-    WriteTransaction,
+    Database, Durability, ReadableDatabase, TableDefinition, WriteTransaction,
 };
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("entries");
