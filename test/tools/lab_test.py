@@ -4,7 +4,7 @@
 fits a phone and draws without an error. Method: run all labs on a few entries;
 look through the page, and have a browser without a screen lay it out.
 
-Usage: lab_test.py DB_BENCH
+Usage: lab_test.py DB_BENCH [CLASS...]
 """
 
 import html.parser
