@@ -155,9 +155,13 @@ class Names:
             "version"}
         self.flags["versus"] = set(re.findall(r"--([\w-]+)",
                                               self.help("versus")))
-        self.flags["lab"] = set(re.findall(
-            r'"--([\w-]+)"',
-            (ROOT / "tools/labs/bench.py").read_text("utf-8"))) | {"help"}
+        self.flags["lab"] = {
+            flag for name in ("bench", "scale") for flag in re.findall(
+                r'"--([\w-]+)"',
+                (ROOT / f"tools/labs/{name}.py").read_text("utf-8"))} | {"help"}
+        self.flags["peers"] = set(re.findall(
+            r'flag\.\w+\([^"]*"(\w+)"',
+            (ROOT / "tools/peers/go/bench/bench.go").read_text("utf-8")))
         header = (ROOT / "include/varve/experimental.h").read_text("utf-8")
         self.ablations = set()
         for enum, body in re.findall(r"enum class (\w+Mode)[^{]*\{([^}]*)\}",

@@ -70,6 +70,18 @@ TEST(DbBenchReportTest, AddsPercentilesInMicroseconds) {
   EXPECT_NE(text.find("P99.9: 64.00"), std::string::npos) << text;
 }
 
+TEST(DbBenchReportTest, PrintsCpuTimeOfAnOperation) {
+  CpuTime used;
+  used.name = "fillseq";
+  used.operations = 2000000;
+  used.user_seconds = 2.5;
+  used.system_seconds = 0.25;
+  EXPECT_EQ(FormatCpuTime(used),
+            "fillseq      : CPU 1.375 micros/op (user 1.250, system 0.125)\n");
+  used.operations = 0;
+  EXPECT_NE(FormatCpuTime(used).find("CPU 2750000.000 "), std::string::npos);
+}
+
 TEST(DbBenchReportTest, WritesJson) {
   BenchRun run;
   run.engine = "varve";

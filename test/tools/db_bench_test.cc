@@ -166,6 +166,32 @@ TEST_F(DbBenchTest, CountsOnlyReadersOfReadWhileWritingForEachEngine) {
   }
 }
 
+TEST_F(DbBenchTest, PrintsCpuTimeOfEachBenchmarkOnce) {
+  const std::vector<std::string> names = {"fillseq", "fillrandom", "readrandom",
+                                          "compact"};
+  std::vector<std::string> arguments = names;
+  arguments.push_back("levelstats");
+  const ToolResult without = RunBench(arguments);
+  EXPECT_EQ(without.out.find(": CPU "), std::string::npos) << without.Summary();
+  arguments.push_back("--cpu_time");
+  const ToolResult result = RunBench(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.Summary();
+  size_t last = 0;
+  for (const std::string& name : names) {
+    const std::regex line("\n" + name +
+                          " +: CPU [0-9.]+ micros/op "
+                          "\\(user [0-9.]+, system [0-9.]+\\)\n");
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(result.out, match, line)) << name << "\n"
+                                                            << result.Summary();
+    const size_t position = static_cast<size_t>(match.position());
+    EXPECT_GT(position, last) << name;
+    last = position;
+    EXPECT_FALSE(std::regex_search(result.out.substr(position + 1), line))
+        << name;
+  }
+}
+
 TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
   ASSERT_EQ(RunBench({"fillseq"}).exit_code, 0);
   const auto before = test::ReadDirectory(database_);

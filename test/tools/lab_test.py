@@ -4,15 +4,17 @@
 fits a phone and draws without an error. Method: run all labs on a few entries;
 look through the page, and have a browser without a screen lay it out.
 
-Usage: lab_test.py DB_BENCH
+Usage: lab_test.py DB_BENCH [CLASS...]
 """
 
 import html.parser
+import json
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.dom.minidom
 from pathlib import Path
 
 LAB = Path(__file__).resolve().parents[2] / "tools" / "lab"
@@ -132,6 +134,119 @@ class LabTest(unittest.TestCase):
         self.assertNotEqual(said, [])
 
 
+class ScaleTest(unittest.TestCase):
+    """`lab scale` on a few entries."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = Path(place.name)
+        self.state = self.place / "db" / "scale-state.json"
+
+    def scale(self, *arguments):
+        return run_lab("scale", "--quick", f"--db_bench={DB_BENCH}",
+                       f"--dir={self.place}/db", f"--out={self.place}/out",
+                       *arguments)
+
+    def engines(self):
+        version = subprocess.run([DB_BENCH, "--version"], capture_output=True,
+                                 text=True, check=True).stdout
+        return [name for name in ("varve", "rocksdb")
+                if f"engine {name} " in version]
+
+    def test_measures_each_step_and_writes_a_page(self):
+        engines = self.engines()
+        done = self.scale(f"--engines={','.join(engines)}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        steps = json.loads(self.state.read_text(encoding="utf-8"))["steps"]
+        self.assertEqual(len(steps), 5 * len(engines))
+        for name, step in steps.items():
+            self.assertGreater(step["ops_per_sec"], 0, name)
+            self.assertGreater(step["cpu_micros_per_op"], 0, name)
+            self.assertGreater(step["peak_rss_bytes"], 1 << 20, name)
+            self.assertGreater(step["space_bytes"], 0, name)
+            self.assertGreater(step["open_seconds"], 0, name)
+            self.assertIsNotNone(step["stall_seconds"], name)
+        # One database at a time, and none at the end.
+        self.assertEqual(list((self.place / "db").iterdir()), [self.state])
+        page = (self.place / "out" / "scale.md").read_text(encoding="utf-8")
+        for text in ("## Fill", "## Overwrite", "## Reads of random keys",
+                     "write amplification", "tools/lab scale --num=3000",
+                     *engines):
+            self.assertIn(text, page)
+        for name in re.findall(r"!\[[^]]*\]\((\S+)\)", page):
+            chart = (self.place / "out" / name).read_text(encoding="utf-8")
+            xml.dom.minidom.parseString(chart)
+        self.assertEqual(page.count("!["), 3)
+        report = (self.place / "out" / "report.html").read_text("utf-8")
+        self.assertEqual(report.count("<figure>"), 3)
+
+    def test_goes_on_after_the_last_finished_step(self):
+        self.assertEqual(self.scale("--engines=varve").returncode, 0)
+        content = json.loads(self.state.read_text(encoding="utf-8"))
+        # As if the third step had been interrupted: its database is there.
+        build = subprocess.run(
+            [DB_BENCH, f"--db={self.place}/db/scale-varve", "--num=3000",
+             "fillrandom"], capture_output=True, text=True, check=False)
+        self.assertEqual(build.returncode, 0, build.stderr)
+        kept = {name: content["steps"][name]
+                for name in ("varve fill", "varve overwrite")}
+        content["steps"] = kept
+        self.state.write_text(json.dumps(content), encoding="utf-8")
+
+        done = self.scale("--engines=varve")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--resume goes on", done.stderr)
+        done = self.scale("--engines=varve", "--fill=fillseq", "--resume")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("other settings: fill=filluniquerandom", done.stderr)
+
+        done = self.scale("--engines=varve", "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("done before"), 2)
+        steps = json.loads(self.state.read_text(encoding="utf-8"))["steps"]
+        self.assertEqual(len(steps), 5)
+        for name, step in kept.items():
+            self.assertEqual(steps[name], step)
+
+    def test_says_what_space_it_needs(self):
+        done = run_lab("scale", f"--db_bench={DB_BENCH}",
+                       f"--dir={self.place}/db", f"--out={self.place}/out",
+                       "--num=1000000000000")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"may need [\d.]+ GiB in")
+        self.assertFalse(self.state.exists())
+
+    def test_needs_a_directory_to_resume(self):
+        done = run_lab("scale", "--quick", f"--db_bench={DB_BENCH}",
+                       f"--out={self.place}/out", "--resume")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--resume needs --dir", done.stderr)
+
+    def test_ends_the_benchmark_when_it_is_ended(self):
+        with subprocess.Popen(
+                [str(LAB), "scale", f"--db_bench={DB_BENCH}",
+                 f"--dir={self.place}/db", f"--out={self.place}/out",
+                 "--num=100000", "--overwrite_seconds=600",
+                 "--engines=varve"], stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if "varve, overwrite" in line:
+                    break
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("ended by SIGTERM", said)
+        steps = json.loads(self.state.read_text(encoding="utf-8"))["steps"]
+        self.assertEqual(list(steps), ["varve fill"])
+        # The lock is free: no benchmark is left.
+        done = subprocess.run(
+            [DB_BENCH, f"--db={self.place}/db/scale-varve", "--num=1000",
+             "--use_existing_db", "readrandom"], capture_output=True,
+            text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
 class FailureTest(unittest.TestCase):
     def test_says_what_it_lacks(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -146,7 +261,7 @@ class FailureTest(unittest.TestCase):
     def test_lists_the_labs(self):
         done = run_lab("unheard-of")
         self.assertEqual(done.returncode, 2)
-        for name in NAMES:
+        for name in [*NAMES, "scale"]:
             self.assertIn(f"lab {name} ", done.stdout)
 
 

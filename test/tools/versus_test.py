@@ -23,13 +23,17 @@ DB_BENCH = ""
 OURS = """\
 readseq      :   0.100 micros/op 10000000 ops/sec 0.100 seconds 1000000 \
 operations; 1106.3 MB/s
+readseq      : CPU 0.150 micros/op (user 0.140, system 0.010)
 overwrite    :   4.000 micros/op 500000 ops/sec 2.000 seconds 1000000 \
 operations;   55.3 MB/s
 Microseconds per write:
 Count: 1000000 Average: 4.0000
 Min: 1.00 Median: 2.0000 Max: 123.45
 Percentiles: P50: 2.00 P75: 3.00 P95: 4.00 P99: 9.50 P99.9: 17.00 P99.99: 44.00
+overwrite    : CPU 5.000 micros/op (user 4.000, system 1.000)
 waitforcompaction : 3000000.000 micros/op 0 ops/sec 3.000 seconds 1 operations;
+waitforcompaction : CPU 2000000.000 micros/op (user 1500000.000, system \
+500000.000)
 Microseconds per op:
 Count: 1 Average: 1.0
 Min: 1.00 Median: 1.0 Max: 1.00
@@ -45,6 +49,25 @@ Count: 1000000 Average: 2.5000  StdDev: 9.99
 Min: 1  Median: 1.9  Max: 9000
 Percentiles: P50: 1.90 P75: 2.90 P99: 7.93 P99.9: 13.20 P99.99: 40.00
 ------------------------------------------------------
+"""
+
+# Prints what an adapter of tools/peers prints, and refuses what they refuse.
+ADAPTER = """\
+#!/usr/bin/env bash
+case $* in
+  --version)
+    printf 'adapter 1\\nengine pebble 9.9 (a kill loses the last writes)\\n' ;;
+  *--histogram* | *--engine*) exit 1 ;;
+  *)
+    for word in "$@"; do
+      [[ $word == --benchmarks=* ]] || continue
+      for name in $(tr , ' ' <<<"${word#*=}"); do
+        printf '%s : 2.000 micros/op 500000 ops/sec 1.000 seconds 500000 ' $name
+        printf 'operations;\\n%s : CPU 2.500 micros/op (user 2.000, ' $name
+        printf 'system 0.500)\\n'
+      done
+    done ;;
+esac
 """
 
 
@@ -72,6 +95,16 @@ class SampleTest(unittest.TestCase):
         self.assertEqual((sample.micros, sample.speed), (5.0, 200000))
         self.assertEqual(sample.latency, (9.5, 17.0, 123.45))
         self.assertEqual(sample.skipped, [])
+
+    def test_adds_up_cpu_time(self):
+        def cpu(*names):
+            return self.versus.Sample(list(names), OURS, 0).cpu_micros
+        self.assertEqual(cpu("readseq"), .15)
+        self.assertEqual(cpu("overwrite"), 5)
+        self.assertEqual(cpu("overwrite", "waitforcompaction"), 7)
+        sample = self.versus.Sample(["overwrite"], THEIRS, 0)
+        self.assertIsNone(sample.cpu_micros)
+        self.assertEqual(self.versus.format_cpu({}), "-")
 
     def test_takes_the_time_of_what_is_done_once(self):
         sample = self.versus.Sample(["waitforcompaction"], OURS, 0)
@@ -162,7 +195,41 @@ class ProgramTest(unittest.TestCase):
                 self.assertEqual(len(figures["ops_per_sec"]), 2)
                 self.assertGreater(figures["peak_rss_bytes"], 1 << 20)
                 self.assertGreater(figures["latency_micros"]["max"], 0)
-        self.assertEqual(done.stdout.count("| fillsync | 8 |"), 3)
+                self.assertEqual(len(figures["cpu_micros_per_op"]), 2)
+                self.assertGreater(figures["median_cpu_micros_per_op"], 0)
+        self.assertEqual(done.stdout.count("| fillsync | 8 |"), 4)
+
+    def test_takes_adapters_by_name(self):
+        with tempfile.TemporaryDirectory() as directory:
+            adapter = Path(directory) / "pebble"
+            adapter.write_text(ADAPTER, encoding="utf-8")
+            adapter.chmod(0o755)
+            report = f"{directory}/report.json"
+            done = self.run_versus(
+                "--rounds=1", "--engines=varve", f"--peers_dir={directory}",
+                "--peer=pebble", "--benchmarks=fillseq,readrandom",
+                f"--db_dir={directory}", f"--json={report}", "--latency")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            summary = json.loads(Path(report).read_text(encoding="utf-8"))
+        self.assertEqual(list(summary["engines"]), ["varve", "pebble"])
+        self.assertIn("loses the last", summary["engines"]["pebble"])
+        for row in summary["rows"]:
+            figures = row["engines"]["pebble"]
+            self.assertEqual(figures["ops_per_sec"], [500000])
+            self.assertEqual(figures["cpu_micros_per_op"], [2.5])
+        self.assertIn("2.500 (2.500 to 2.500)", done.stdout)
+
+    def test_says_how_to_build_an_adapter(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.run_versus(f"--peers_dir={directory}",
+                                   "--peer=redb,fjall")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("tools/peers/build redb", done.stdout)
+
+    def test_refuses_an_engine_twice(self):
+        done = self.run_versus(f"--peer=varve={DB_BENCH}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("an engine varve already", done.stdout)
 
     def test_refuses_a_benchmark_without_result(self):
         done = self.run_versus("--rounds=1", "--engines=varve",

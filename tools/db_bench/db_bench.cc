@@ -120,6 +120,9 @@ DEFINE_string(ablate, "",
 DEFINE_bool(histogram, false,
             "Measure every operation and print percentiles, and the peak of "
             "memory, after each benchmark");
+DEFINE_bool(cpu_time, false,
+            "Print the CPU time of an operation, after each benchmark: of all "
+            "threads, until the next one starts or the database is closed");
 DEFINE_bool(statistics, false, "Count the engine's events, print them at last");
 DEFINE_int32(stats_level, 3,
              "How much Varve measures, printed or not: 0 nothing, 1 events, 2 "
@@ -324,6 +327,12 @@ WorkloadConfig MakeWorkloadConfig() {
       static_cast<uint64_t>(FLAGS_benchmark_write_rate_limit);
   config.histogram = FLAGS_histogram;
   config.stats_interval = std::chrono::seconds(FLAGS_stats_interval_seconds);
+  if (FLAGS_cpu_time) {
+    config.report_cpu_time = [](const CpuTime& used) {
+      fputs(FormatCpuTime(used).c_str(), stdout);
+      fflush(stdout);
+    };
+  }
   config.progress = isatty(STDERR_FILENO) != 0;
   config.use_existing_db = FLAGS_use_existing_db;
   return config;

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/db_bench/db_bench_report.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -135,6 +136,7 @@ void WriteResult(const BenchmarkResult& result, JsonWriter* json) {
     json->Integer("p95", latency.Percentile(95));
     json->Integer("p99", latency.Percentile(99));
     json->Integer("p99.9", latency.Percentile(99.9));
+    json->Integer("p99.99", latency.Percentile(99.99));
     json->Integer("max", latency.Max());
     json->Close('}');
   }
@@ -244,6 +246,17 @@ std::string FormatResult(const BenchmarkResult& result) {
     AppendFormat(&text, "Microseconds per %s:\n", result.operation.c_str());
     text.append(result.latency_ns->ToString(1000));
   }
+  return text;
+}
+
+std::string FormatCpuTime(const CpuTime& used) {
+  const double operations =
+      static_cast<double>(std::max<uint64_t>(used.operations, 1));
+  const double user_us = used.user_seconds * 1e6 / operations;
+  const double system_us = used.system_seconds * 1e6 / operations;
+  std::string text;
+  AppendFormat(&text, "%-12s : CPU %.3f micros/op (user %.3f, system %.3f)\n",
+               used.name.c_str(), user_us + system_us, user_us, system_us);
   return text;
 }
 

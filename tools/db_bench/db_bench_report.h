@@ -35,6 +35,9 @@ std::string FormatHeader(const BenchRun& run);
 // --histogram.
 std::string FormatResult(const BenchmarkResult& result);
 
+// Returns the line that --cpu_time prints.
+std::string FormatCpuTime(const CpuTime& used);
+
 // Returns one object: environment, flags, and the results that have figures.
 std::string FormatJson(const BenchRun& run,
                        const std::vector<BenchmarkResult>& results);

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/db_bench/workload.h"
 
+#include <sys/resource.h>
+
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
@@ -303,6 +305,20 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
   result->elapsed_seconds = std::chrono::duration<double>(end - start).count();
 }
 
+// Returns what the process has used so far.
+CpuTime ProcessCpuTime() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           static_cast<double>(time.tv_usec) / 1e6;
+  };
+  CpuTime used;
+  used.user_seconds = seconds(usage.ru_utime);
+  used.system_seconds = seconds(usage.ru_stime);
+  return used;
+}
+
 // Returns the ablations that a benchmark must have used: the ones of the write
 // path if it writes, the others if it looks up keys in random order.
 AblationOptions AblationsOf(const Benchmark& benchmark,
@@ -367,6 +383,23 @@ Status Workload::Open() {
   return OpenFresh(sync_);
 }
 
+Status Workload::Close() {
+  const Status status = engine_->Close();
+  FinishCpuTime();
+  return status;
+}
+
+void Workload::FinishCpuTime() {
+  if (last_.name.empty()) return;
+  CpuTime used = ProcessCpuTime();
+  used.name = last_.name;
+  used.operations = last_.operations;
+  used.user_seconds -= last_.user_seconds;
+  used.system_seconds -= last_.system_seconds;
+  last_ = CpuTime();
+  if (config_.report_cpu_time) config_.report_cpu_time(used);
+}
+
 Status Workload::OpenFresh(bool sync) {
   Status status = engine_->Destroy(engine_config_);
   if (!status.ok()) return status.Annotate("cannot remove the old database");
@@ -405,7 +438,7 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
   const bool other_sync =
       benchmark.loop != nullptr && sync != engine_config_.sync;
   if (replace || other_sync) {
-    Status status = engine_->Close();
+    Status status = Close();
     if (status.ok()) status = replace ? OpenFresh(sync) : Reopen(sync);
     if (!status.ok()) return status;
   }
@@ -425,12 +458,19 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
     }
     if (!opened.ok()) return opened;
   }
+  FinishCpuTime();
   ResetPeakRss();
+  CpuTime before = ProcessCpuTime();
   Status status = benchmark.loop != nullptr
                       ? RunThreads(benchmark, thread_count, result)
                       : RunOnce(benchmark, result);
   result->peak_rss_bytes = PeakRssBytes();
   if (!status.ok()) return status;
+  if (result->operations > 0) {
+    last_ = std::move(before);
+    last_.name = result->name;
+    last_.operations = result->operations;
+  }
   return CheckAblation(AblationsOf(benchmark, engine_config_), path_counts);
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,15 @@
 #include "varve/status.h"
 
 namespace varve {
+
+// The CPU time of a benchmark: of all threads of the process, those of the
+// engine included, until the next benchmark starts or the database is closed.
+struct CpuTime {
+  std::string name;
+  uint64_t operations = 0;
+  double user_seconds = 0;
+  double system_seconds = 0;
+};
 
 struct WorkloadConfig {
   // Keys are numbered [0, entries).
@@ -47,6 +57,8 @@ struct WorkloadConfig {
   std::chrono::seconds stats_interval{0};
   // Shows the progress on stderr.
   bool progress = false;
+  // Called with the CPU time of each benchmark, if not null.
+  std::function<void(const CpuTime&)> report_cpu_time;
   // Keeps the existing database. Skips benchmarks that fill a new one.
   bool use_existing_db = false;
 };
@@ -97,7 +109,7 @@ class Workload {
   // Opens the existing database with use_existing_db. Otherwise replaces it by
   // a new one.
   Status Open();
-  Status Close() { return engine_->Close(); }
+  Status Close();
 
   // Returns whether the benchmark needs entries and none were written yet.
   bool NeedsFill(const Benchmark& benchmark) const;
@@ -117,6 +129,8 @@ class Workload {
   Status RunThreads(const Benchmark& benchmark, int thread_count,
                     BenchmarkResult* result);
   Status RunOnce(const Benchmark& benchmark, BenchmarkResult* result);
+  // Reports the CPU time of the last benchmark, unless it was reported.
+  void FinishCpuTime();
   // Returns OK if each ablation was in use since `path_counts_before`.
   Status CheckAblation(const AblationOptions& wanted,
                        const std::string& path_counts_before);
@@ -132,6 +146,9 @@ class Workload {
   bool has_data_ = false;
   uint64_t benchmarks_run_ = 0;
   double open_seconds_ = 0;
+  // The last benchmark, with the process's times before it. Without a name if
+  // there is nothing to report.
+  CpuTime last_;
 };
 
 }  // namespace varve

@@ -9,7 +9,7 @@ import re
 try:
     import matplotlib
     matplotlib.use("svg")
-    from matplotlib import pyplot, ticker
+    from matplotlib import patches, pyplot, ticker
 except ModuleNotFoundError:
     raise SystemExit("lab: needs matplotlib of this python3; "
                      "tools/install_deps installs Debian's") from None
@@ -93,10 +93,27 @@ class Report:
 
     def chart(self, caption, draw, height, names=()):
         """draw(axes) draws with matplotlib. Names of what has which colour
-        are text of the page, so that they are of its size and wrap."""
+        are text of the page, so that they are of its size and wrap. Returns
+        the chart as a file of its own, with the names in it."""
+        svg = self.drawn(caption, draw, height, ())
+        keys = "".join(f'<span><b style="background:{colour}"></b>'
+                       f"{html.escape(str(name))}</span>"
+                       for name, colour in zip(names, COLOURS))
+        self._add(f"<figure><figcaption>{html.escape(caption)}</figcaption>"
+                  f'<div class="keys">{keys}</div>{svg}</figure>')
+        return self.drawn(caption, draw, height, names)
+
+    def drawn(self, caption, draw, height, names):
+        """The chart, as text; with a legend if there are names."""
         with matplotlib.rc_context(STYLE):
             figure, axes = pyplot.subplots(figsize=(4.6, height))
             draw(axes)
+            if names:
+                axes.legend(handles=[
+                    patches.Patch(color=colour, label=str(name))
+                    for name, colour in zip(names, COLOURS)],
+                    loc="lower right", bbox_to_anchor=(1, 1), ncols=3,
+                    borderaxespad=0, frameon=False)
             text = io.StringIO()
             figure.savefig(text, format="svg", transparent=True,
                            metadata={"Date": None, "Creator": None})
@@ -105,13 +122,21 @@ class Report:
         svg = svg[svg.index("<svg"):]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
         svg = svg.replace(INK, "currentColor")
-        svg = svg.replace("<svg", f'<svg role="img" aria-label='
-                          f'"{html.escape(caption, quote=True)}"', 1)
-        keys = "".join(f'<span><b style="background:{colour}"></b>'
-                       f"{html.escape(str(name))}</span>"
-                       for name, colour in zip(names, COLOURS))
-        self._add(f"<figure><figcaption>{html.escape(caption)}</figcaption>"
-                  f'<div class="keys">{keys}</div>{svg}</figure>')
+        return svg.replace("<svg", f'<svg role="img" aria-label='
+                           f'"{html.escape(caption, quote=True)}"', 1)
+
+    def series(self, caption, series, xlabel, ylabel):
+        """{name: values}, of which one follows the other; each name may have
+        another number of them."""
+        def draw(axes):
+            for values in series.values():
+                axes.plot(range(1, len(values) + 1), values, linewidth=1)
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
+            axes.set_xlabel(xlabel)
+            axes.set_ylabel(ylabel)
+            axes.grid(True, axis="y")
+        return self.chart(caption, draw, 2.6, series)
 
     def lines(self, caption, labels, series, xlabel, ylabel, log=False):
         """series: {name: values}, a value for each label."""
@@ -154,9 +179,9 @@ class Report:
             axes.set_xlabel(xlabel)
             if mark is not None:
                 axes.axvline(mark, color=INK, linewidth=1, linestyle=":")
-        self.chart(caption, draw,
-                   .6 + .17 * len(labels) * (len(series) + .5),
-                   series if len(series) > 1 else ())
+        return self.chart(caption, draw,
+                          .6 + .17 * len(labels) * (len(series) + .5),
+                          series if len(series) > 1 else ())
 
     # ---- The page --------------------------------------------------------
 
@@ -183,11 +208,15 @@ class Report:
         return path
 
 
+def markdown_lines(header, rows):
+    return ["| " + " | ".join(header) + " |",
+            "|---" + "|---:" * (len(header) - 1) + "|",
+            *("| " + " | ".join(str(cell) for cell in row) + " |"
+              for row in rows)]
+
+
 def print_table(header, rows):
-    print("\n| " + " | ".join(header) + " |")
-    print("|---" + "|---:" * (len(header) - 1) + "|")
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |")
+    print("\n" + "\n".join(markdown_lines(header, rows)))
 
 
 def is_text(column):
