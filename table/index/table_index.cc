@@ -94,7 +94,7 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   CountPath(PathCounter::kPrefixIndex);
   // The separators are ascending, so the common prefix of the first and the
   // last is a prefix of all. (An index that is out of order gives wrong
-  // answers, not wrong accesses.)
+  // answers, not wrong accesses: prefixes ascend even then.)
   const Slice first = SeparatorUserKey(0);
   const Slice last = SeparatorUserKey(size() - 1);
   const size_t limit = std::min(first.size(), last.size());
@@ -103,6 +103,7 @@ void TableIndex::MakeNodes(bool with_prefixes) {
     ++common_size;
   }
   common_ = Slice(first.data(), common_size);
+  uint64_t previous = 0;
   for (size_t i = 0; i < node_count_ * IndexNode::kFanout; ++i) {
     uint64_t& prefix =
         nodes_[i / IndexNode::kFanout].prefixes[i % IndexNode::kFanout];
@@ -111,7 +112,8 @@ void TableIndex::MakeNodes(bool with_prefixes) {
       continue;
     }
     const Slice key = SeparatorUserKey(i);
-    prefix = key.size() < common_size ? 0 : PrefixOf(key);
+    if (key.size() >= common_size) previous = std::max(previous, PrefixOf(key));
+    prefix = previous;
     if (i + 1 == size() || (i + 1) % IndexNode::kFanout == 0) {
       upper_level_.push_back(prefix);
       if (with_top_level &&
