@@ -26,6 +26,10 @@ struct ReadCounts {
   uint64_t packed = 0;
   int level = 0;  // The found key's level: 0, 1, or 2 for all others.
 
+  // Any of these bits is set if a counter is at least 0x800. Counters below
+  // that of up to 32 lookups may be added without unpacking them.
+  static constexpr uint64_t kHighBits = 0xF800F800F800F800;
+
   uint64_t Counter(uint64_t unit) const { return packed / unit & 0xFFFF; }
 };
 

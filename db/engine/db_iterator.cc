@@ -136,7 +136,8 @@ class DbIterator final : public Iterator {
   int Compare(const Slice& a, const Slice& b) const {
     return parts_.comparator->CompareUser(a, b);
   }
-  bool IsSaved(const Slice& user_key) const {
+  // Inlined, because every Next calls it, and a call costs 15 instructions.
+  [[gnu::always_inline]] bool IsSaved(const Slice& user_key) const {
     const Slice saved = saved_key_.slice();
     if (!bytewise_) return Compare(user_key, saved) == 0;
     return user_key.size() == saved.size() &&

@@ -73,38 +73,51 @@ uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
   auto& pending = scratch->pending;
   lookups.clear();
   lookups.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    l.lookup.user_key = keys[i];
-    l.lookup.hash = PreviewXxh3(keys[i]);
-    l.lookup.sequence = sequence;
-    l.result.target = &scratch->targets[i];
-    super_version.Prefetch(l.lookup.hash);
+  const Slice* key = keys;
+  ReadTarget* target = scratch->targets.data();
+  for (Version::MultiLookup& l : lookups) {
+    TableLookup& lookup = l.probe.lookup;
+    lookup.user_key = *key;
+    lookup.hash = PreviewXxh3(*key);
+    lookup.sequence = sequence;
+    l.probe.options = &options;
+    l.probe.result = &l.result;
+    l.result.target = target;
+    super_version.Prefetch(lookup.hash);
+    ++key;
+    ++target;
   }
   LocalSpan step("memtable", TraceSteps());
   size_t pending_count = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    l.result.state = super_version.Find(l.lookup, l.result.target);
+  for (Version::MultiLookup& l : lookups) {
+    l.result.state = super_version.Find(l.probe.lookup, l.result.target);
     if (l.result.state == LookupState::kNotFound) pending[pending_count++] = &l;
   }
   step.Next("tables");
-  super_version.version->MultiGet(options, pending.data(), pending_count);
+  super_version.version->MultiGet(pending.data(), pending_count);
   size_t found = 0;
   uint64_t bytes = 0;
   ReadTotals totals;
-  for (size_t i = 0; i < count; ++i) {
-    Version::MultiLookup& l = lookups[i];
-    totals.Add(l.result.counts);
-    statuses[i] = std::move(l.status);
-    if (statuses[i].ok() && l.result.state == LookupState::kFound) {
+  ReadCounts sum;
+  static_assert(kMultiGetBatch <= 32);  // See kHighBits.
+  Status* next_status = statuses;
+  for (Version::MultiLookup& l : lookups) {
+    Status& status = *next_status++;
+    if ((l.result.counts.packed & ReadCounts::kHighBits) == 0) [[likely]] {
+      sum.packed += l.result.counts.packed;
+    } else {
+      totals.Add(l.result.counts);
+    }
+    status = std::move(l.probe.status);
+    if (l.result.state == LookupState::kFound && status.ok()) {
       ++found;
       bytes += l.result.target->size();
       continue;
     }
     l.result.target->Clear();
-    if (statuses[i].ok()) statuses[i] = Status::NotFound();
+    if (status.ok()) status = Status::NotFound();
   }
+  totals.Add(sum);
   if (stats != nullptr && stats->counts()) {
     const std::pair<Ticker, uint64_t> ticks[] = {
         {Ticker::kNumberMultiGetKeysRead, count},

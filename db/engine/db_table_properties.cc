@@ -77,7 +77,10 @@ void DbProperties::VisitTables(int only_level, Visit visit) {
     if (only_level != kAllLevels && level != only_level) continue;
     for (const FileMetaData* file : super_version->version->files(level)) {
       std::shared_ptr<Table> table;
-      if (!sources_.table_cache.Find(file->table_file(), &table).ok()) continue;
+      if (!sources_.table_cache.FindDescription(file->table_file(), &table)
+               .ok()) {
+        continue;
+      }
       visit(*file, table->properties());
     }
   }

@@ -243,10 +243,8 @@ Status Recovery::CheckTables(RecoveredState* state) {
 
 void Recovery::HoldTables(const std::vector<const FileMetaData*>& files) {
   for (const FileMetaData* file : files) {
-    const Table* table;
-    std::shared_ptr<Table> owner;
-    if (table_cache_->Find(file->table_file(), &file->table, &table, &owner)
-            .ok()) {
+    std::shared_ptr<Table> table;
+    if (table_cache_->FindDescription(file->table_file(), &table).ok()) {
       continue;
     }
     // Reads report a damaged table.

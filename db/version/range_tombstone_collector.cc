@@ -19,7 +19,7 @@ Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
     return Status();
   }
   std::shared_ptr<Table> table;
-  Status status = table_cache->Find(file.table_file(), &table);
+  Status status = table_cache->FindDescription(file.table_file(), &table);
   if (!status.ok()) return status;
   const RangeTombstoneSet* const set = table->tombstones();
   if (set == nullptr) {

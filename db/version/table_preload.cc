@@ -57,10 +57,7 @@ class Preload {
       if (begin >= end) return;
       for (size_t i = begin; i < end; ++i) {
         const FileMetaData& file = *files_[i];
-        const Table* table;
-        std::shared_ptr<Table> owner;
-        Status status =
-            table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+        Status status = table_cache_->Check(file.table_file(), &file.table);
         if (status.ok()) continue;
         MutexLock lock(&mu_);
         if (i >= first_failed_) return;

@@ -8,6 +8,7 @@
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
 #include "util/bytes/key_prefix.h"
+#include "util/bytes/short_copy.h"
 
 namespace varve {
 
@@ -15,6 +16,17 @@ namespace {
 
 // See reclaim_candidates().
 constexpr uint64_t kReclaimedPart = 3;
+
+// TableCache::Find, for lookups. The description of the file is made only if
+// the table must be found.
+inline Status FindTable(TableCache* table_cache, const FileMetaData& file,
+                        const Table** table, std::shared_ptr<Table>* owner) {
+  // acquire: as in TableCache::Find.
+  *table = file.table.table.load(std::memory_order_acquire);
+  if (*table != nullptr) [[likely]]
+    return Status();
+  return table_cache->Find(file.table_file(), &file.table, table, owner);
+}
 
 }  // namespace
 
@@ -174,7 +186,7 @@ const FileMetaData* Version::FileWith(int level,
   size_t index;
   if (!prefixes.largest.empty()) {
     const Slice common(files.front()->smallest.data(), prefixes.common_size);
-    if (!lookup.user_key.starts_with(common)) return nullptr;
+    if (!StartsWithShort(lookup.user_key, common)) return nullptr;
     const uint64_t prefix = KeyPrefix(lookup.user_key, prefixes.common_size);
     index = LowerBoundPrefix(prefixes.largest.data(), files.size(), prefix);
     if (index == files.size() || prefix < prefixes.smallest[index]) {
@@ -201,7 +213,7 @@ bool Version::Level0Prefix(const Slice& user_key, uint64_t* prefix) const {
   const LevelPrefixes& prefixes = prefixes_[0];
   if (prefixes.largest.empty()) return true;
   const Slice common(levels_[0].front()->smallest.data(), prefixes.common_size);
-  if (!user_key.starts_with(common)) return false;
+  if (!StartsWithShort(user_key, common)) return false;
   *prefix = KeyPrefix(user_key, prefixes.common_size);
   return true;
 }
@@ -265,8 +277,7 @@ Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
   const Table* table;
   std::shared_ptr<Table> owner;
   const auto look = [&](const FileMetaData& file) {
-    Status status =
-        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+    Status status = FindTable(table_cache_, file, &table, &owner);
     if (!status.ok()) return status;
     if (!in_steps) return table->Get<false>(options, lookup, result);
     step.Next("table");
@@ -290,21 +301,19 @@ template Status Version::Get<false>(const ReadOptions&, const TableLookup&,
 template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
                                    LookupResult*) const;
 
-size_t Version::StartNextTables(const ReadOptions& options,
-                                MultiLookup** lookups, size_t count) const {
+size_t Version::StartNextTables(MultiLookup** lookups, size_t count) const {
   size_t active = 0;
   for (size_t i = 0; i < count; ++i) {
     MultiLookup* const l = lookups[i];
-    const FileMetaData* const file = NextFile(l->lookup, &l->cursor);
+    const FileMetaData* const file = NextFile(l->probe.lookup, &l->cursor);
     if (file == nullptr) continue;
-    l->status = table_cache_->Find(file->table_file(), &file->table, &l->table,
-                                   &l->owner);
-    if (!l->status.ok()) continue;
-    l->probe = TableProbe();
-    l->probe.options = &options;
-    l->probe.lookup = l->lookup;
-    l->probe.result = &l->result;
-    l->table->StartProbe(&l->probe);
+    const Table* table;
+    Status status = FindTable(table_cache_, *file, &table, &l->owner);
+    if (!status.ok()) [[unlikely]] {
+      l->probe.status = std::move(status);
+      continue;
+    }
+    table->StartProbe(&l->probe);
     lookups[active++] = l;
   }
   return active;
@@ -314,33 +323,30 @@ size_t Version::FinishProbes(MultiLookup** lookups, size_t count) {
   size_t left = 0;
   for (size_t i = 0; i < count; ++i) {
     MultiLookup* const l = lookups[i];
-    if (!l->probe.done) l->table->FinishProbe(&l->probe);
-    l->status = std::move(l->probe.status);
-    if (l->status.ok() && l->result.state == LookupState::kNotFound) {
+    if (!l->probe.done) l->probe.table->FinishProbe(&l->probe);
+    if (l->result.state == LookupState::kNotFound && l->probe.status.ok()) {
       lookups[left++] = l;
     }
   }
   return left;
 }
 
-void Version::MultiGet(const ReadOptions& options, MultiLookup** lookups,
-                       size_t count) const {
+void Version::MultiGet(MultiLookup** lookups, size_t count) const {
   while (count > 0) {
     // Each lookup descends the levels until it has ended or needs a block that
     // is not in memory. Then the missing blocks of all levels are read
     // together.
     MultiLookup* waiting = nullptr;
     while (count > 0) {
-      const size_t active = StartNextTables(options, lookups, count);
-      for (const auto step : {&Table::ProbeIndex, &Table::ProbeBlock}) {
-        for (size_t i = 0; i < active; ++i) {
-          MultiLookup* const l = lookups[i];
-          if (!l->probe.done) (l->table->*step)(&l->probe);
-        }
+      const size_t active = StartNextTables(lookups, count);
+      for (size_t i = 0; i < active; ++i) {
+        TableProbe* const probe = &lookups[i]->probe;
+        probe->table->ProbeIndex(probe);
       }
       size_t in_memory = 0;
       for (size_t i = 0; i < active; ++i) {
         MultiLookup* const l = lookups[i];
+        if (!l->probe.done) l->probe.table->ProbeBlock(&l->probe);
         if (l->probe.Waits()) {
           l->next_waiting = waiting;
           waiting = l;

@@ -112,22 +112,18 @@ class Version {
 
   // One lookup of a MultiGet.
   struct MultiLookup {
-    // Set by the caller.
-    TableLookup lookup;
-    LookupResult result;  // The target.
-    // Set by MultiGet, as is the rest of result.
-    Status status;
+    // The caller sets the options, the lookup, and the result, which is the
+    // next member. MultiGet sets the status.
+    TableProbe probe;
+    LookupResult result;  // The caller sets the target, MultiGet the rest.
     // State of the lookup in progress.
     FileCursor cursor;
-    const Table* table = nullptr;
     std::shared_ptr<Table> owner;
-    TableProbe probe;
     MultiLookup* next_waiting = nullptr;  // Next one that waits for a block.
   };
   // Performs the lookups together, table by table, so that their cache misses
   // overlap. REQUIRES: the caller is inside a read-side critical section.
-  void MultiGet(const ReadOptions& options, MultiLookup** lookups,
-                size_t count) const;
+  void MultiGet(MultiLookup** lookups, size_t count) const;
 
   // See RangeTombstoneCache::Find.
   Status FindRangeTombstones(
@@ -188,8 +184,7 @@ class Version {
                                FileCursor* cursor) const;
   // Starts each lookup in its next table. Moves the lookups that have a next
   // table to the front, and returns their number.
-  size_t StartNextTables(const ReadOptions& options, MultiLookup** lookups,
-                         size_t count) const;
+  size_t StartNextTables(MultiLookup** lookups, size_t count) const;
   // Finishes the lookups in their current tables. Moves the lookups that must
   // continue in another table to the front, and returns their number.
   static size_t FinishProbes(MultiLookup** lookups, size_t count);

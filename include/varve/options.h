@@ -61,8 +61,8 @@ struct Options {
   // Default: false.
   bool error_if_exists = false;
 
-  // Check the size of every table file, and the checksums of every table's
-  // metadata, in Open. Otherwise each table is checked when it is first used.
+  // Check every table's size, and the checksums of its properties and index, in
+  // Open. Its filter, or otherwise the table, is checked when it is first used.
   // Default: true.
   bool paranoid_checks = true;
 

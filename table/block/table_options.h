@@ -37,6 +37,17 @@ struct TableBuilderOptions {
   StatisticsImpl* statistics = nullptr;  // May be null.
 };
 
+// When the index, the filter and the compression dictionary of a table are
+// loaded.
+enum class IndexLoading : uint8_t {
+  kAtOpen,
+  // At first use, if they are large. Otherwise at open.
+  kAtFirstUse,
+  // As kAtFirstUse, but the checksum of an index that is not loaded is verified
+  // at open.
+  kVerifiedAtFirstUse,
+};
+
 // The options of opening a table, besides the file itself.
 struct TableReaderOptions {
   const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
@@ -51,6 +62,11 @@ struct TableReaderOptions {
   bool binary_search = false;
   // Ablation table_open=uncached: reads each part of the metadata separately.
   bool separate_reads = false;
+  IndexLoading index_loading = IndexLoading::kAtOpen;
+  // A table with more bytes of index, filter and dictionary may load them at
+  // first use. With fewer, one read of them all costs no more than a second
+  // read later.
+  uint64_t min_deferred_bytes = uint64_t{64} << 10;
   // Whether to keep all properties, for callers that show them.
   OtherProperties other_properties = OtherProperties::kLeftOut;
   // For messages.

@@ -20,13 +20,17 @@
 namespace varve {
 
 // Identifies a block by the slot of its table's index, and by a key of table
-// and handle. Only caches that look blocks up by key use the key.
+// and handle. Only caches that look blocks up by key use the key of a cached
+// block.
 struct BlockPlace {
   BlockSlot* slot = nullptr;
   uint64_t table_id = 0;
-  const BlockHandle* handle = nullptr;
+  const TableIndex* index = nullptr;
+  size_t block = 0;  // Number in the index.
   // The turn in which the block was last missed. The cache owns and guards it.
   uint8_t* last_miss = nullptr;
+
+  BlockHandle handle() const { return index->handle(block); }
 };
 
 // Decides which blocks to build and insert when the cache is full. A block is

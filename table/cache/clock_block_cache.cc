@@ -77,7 +77,7 @@ bool ClockBlockCache::Admit(const BlockPlace& place) {
   MutexLock lock(&shard->mutex);
   // Blocks that were pinned when the capacity shrank may be evictable by now.
   if (shard->usage_bytes > shard->capacity_bytes) MakeSpace(shard, 0);
-  return shard->admission.Admit(place.last_miss, place.handle->size,
+  return shard->admission.Admit(place.last_miss, place.handle().size,
                                 shard->usage_bytes, shard->capacity_bytes);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "util/bytes/coding.h"
 #include "varve/filter_policy.h"
 #include "varve/slice.h"
 
@@ -99,11 +100,19 @@ class FilterReader {
     // Tests all bits without branching at the first clear one: its position is
     // unpredictable, and the line is a single cache miss anyway.
     uint32_t all = 1;
-    for (uint32_t i = 0; i < probes_; ++i, x *= 0x9E3779B9) {
-      const uint32_t bit = x >> 23;
-      all &= static_cast<uint8_t>(line[bit >> 3]) >> (bit & 7);
+    // By words, because the processor masks the shift of a word itself. Two
+    // bits a turn halve the cost of the loop.
+    const auto test = [line, &x, &all] {
+      const uint32_t word = DecodeFixed32(line + 4 * size_t{x >> 28});
+      all &= word >> (x >> 23 & 31);
+      x *= 0x9E3779B9;
+    };
+    for (uint32_t i = probes_ / 2; i > 0; --i) {
+      test();
+      test();
     }
-    return all != 0;
+    if ((probes_ & 1) != 0) test();
+    return (all & 1) != 0;
   }
   bool OtherMayMatch(const Slice& user_key) const;
   bool OldLocalMayMatch(const Slice& user_key) const;

@@ -24,6 +24,11 @@ constexpr size_t kAlwaysAllowedArenaSize = size_t{16} << 20;
 
 constexpr size_t kMaxArenaSlack = 512;
 
+// Bounds an entry without its separator: the first byte, the size, and the
+// handle.
+constexpr size_t kMaxEntryOverhead =
+    1 + kMaxVarint32Bytes + 2 * kMaxVarint64Bytes;
+
 // Decodes a handle that may be relative to the one before.
 bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
   if (!relative) return handle->DecodeFrom(input);
@@ -37,12 +42,7 @@ bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
 
 }  // namespace
 
-Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
-                          uint64_t file_size,
-                          const InternalKeyComparator* comparator,
-                          bool binary_search) {
-  comparator_ = comparator;
-  user_keys_ = properties.index_key_is_user_key;
+Status TableIndex::CheckSupported(const TableProperties& properties) {
   if (properties.index_type == kTwoLevel) {
     return Status::NotSupported("partitioned index");
   }
@@ -50,19 +50,33 @@ Status TableIndex::Decode(const Slice& body, const TableProperties& properties,
     return Status::NotSupported("index type " +
                                 std::to_string(properties.index_type));
   }
+  return Status();
+}
+
+Status TableIndex::Decode(BlockContents body, const TableProperties& properties,
+                          uint64_t file_size,
+                          const InternalKeyComparator* comparator,
+                          bool binary_search) {
+  comparator_ = comparator;
+  user_keys_ = properties.index_key_is_user_key;
+  Status s = CheckSupported(properties);
+  if (!s.ok()) return s;
   BlockTail tail;
-  Status s = DecodeBlockTail(body, &tail);
-  if (s.ok()) {
-    s = DecodeEntries(Slice(body.data(), tail.entries_size), properties,
-                      file_size);
+  s = DecodeBlockTail(body.AsSlice(), &tail);
+  if (s.ok() && properties.index_value_is_delta_encoded &&
+      properties.index_type != kBinarySearchWithFirstKey &&
+      UseEntries(body.AsSlice(), tail, file_size)) {
+    body_ = std::move(body);
+  } else if (s.ok()) {
+    s = CopyEntries(Slice(body.buffer.data(), tail.entries_size), properties,
+                    file_size);
   }
-  if (!s.ok()) return s.Annotate("index");
-  // Shrinking by a few bytes saves less than the copy costs.
-  if (arena_.capacity() - arena_.size() > kMaxArenaSlack) {
-    arena_.shrink_to_fit();
+  if (!s.ok()) {
+    // An assignment would keep the memory.
+    std::string().swap(arena_);
+    std::vector<uint32_t>().swap(starts_);
+    return s.Annotate("index");
   }
-  starts_.shrink_to_fit();
-  handles_.shrink_to_fit();
   MakeNodes(comparator->bytewise() && !binary_search && size() > 0);
   return Status();
 }
@@ -73,19 +87,23 @@ void TableIndex::MakeNodes(bool with_prefixes) {
   last_misses_ = std::make_unique<uint8_t[]>(size());
   has_prefixes_ = with_prefixes;
   if (!with_prefixes) return;
-  upper_level_.reserve(node_count_);
   const bool with_top_level = node_count_ > kTopFanout;
-  if (with_top_level) top_level_.reserve(node_count_ / kTopFanout + 1);
+  const size_t group_count = (node_count_ + kTopFanout - 1) / kTopFanout;
+  upper_level_.reserve(with_top_level ? group_count * kTopFanout : node_count_);
+  if (with_top_level) top_level_.reserve(group_count);
   CountPath(PathCounter::kPrefixIndex);
   // The separators are ascending, so the common prefix of the first and the
   // last is a prefix of all. (An index that is out of order gives wrong
-  // answers, not wrong accesses.)
+  // answers, not wrong accesses: prefixes ascend even then.)
   const Slice first = SeparatorUserKey(0);
   const Slice last = SeparatorUserKey(size() - 1);
   const size_t limit = std::min(first.size(), last.size());
-  while (common_size_ < limit && first[common_size_] == last[common_size_]) {
-    ++common_size_;
+  size_t common_size = 0;
+  while (common_size < limit && first[common_size] == last[common_size]) {
+    ++common_size;
   }
+  common_ = Slice(first.data(), common_size);
+  uint64_t previous = 0;
   for (size_t i = 0; i < node_count_ * IndexNode::kFanout; ++i) {
     uint64_t& prefix =
         nodes_[i / IndexNode::kFanout].prefixes[i % IndexNode::kFanout];
@@ -94,7 +112,8 @@ void TableIndex::MakeNodes(bool with_prefixes) {
       continue;
     }
     const Slice key = SeparatorUserKey(i);
-    prefix = key.size() < common_size_ ? 0 : PrefixOf(key);
+    if (key.size() >= common_size) previous = std::max(previous, PrefixOf(key));
+    prefix = previous;
     if (i + 1 == size() || (i + 1) % IndexNode::kFanout == 0) {
       upper_level_.push_back(prefix);
       if (with_top_level &&
@@ -103,11 +122,47 @@ void TableIndex::MakeNodes(bool with_prefixes) {
       }
     }
   }
+  if (with_top_level) upper_level_.resize(group_count * kTopFanout, UINT64_MAX);
 }
 
-Status TableIndex::DecodeEntries(const Slice& entries,
-                                 const TableProperties& properties,
-                                 uint64_t file_size) {
+bool TableIndex::UseEntries(const Slice& body, const BlockTail& tail,
+                            uint64_t file_size) {
+  const char* const entries = body.data();
+  const char* const limit = entries + tail.entries_size;
+  const char* const offsets = limit;
+  ByteBudget blocks(file_size);
+  size_t count = 0;
+  for (const char* p = entries; p != limit; ++count) {
+    // A restart point at each entry, which shares nothing.
+    if (count == tail.restart_count ||
+        DecodeFixed32(offsets + count * sizeof(uint32_t)) !=
+            static_cast<size_t>(p - entries) ||
+        *p != 0) {
+      return false;
+    }
+    uint32_t size = 0;
+    p = GetVarint32Ptr(p + 1, limit, &size);
+    if (p == nullptr || size > static_cast<size_t>(limit - p) ||
+        (!user_keys_ && size < kTrailerSize)) {
+      return false;
+    }
+    BlockHandle handle;
+    p = GetVarint64Ptr(p + size, limit, &handle.offset);
+    if (p != nullptr) p = GetVarint64Ptr(p, limit, &handle.size);
+    if (p == nullptr || !handle.FitsIn(file_size) || !blocks.Take(handle)) {
+      return false;
+    }
+  }
+  if (count != tail.restart_count) return false;
+  size_ = count;
+  entries_ = entries;
+  offsets_ = offsets;
+  return true;
+}
+
+Status TableIndex::CopyEntries(const Slice& entries,
+                               const TableProperties& properties,
+                               uint64_t file_size) {
   const bool with_first_key =
       properties.index_type == kBinarySearchWithFirstKey;
   const bool delta = properties.index_value_is_delta_encoded;
@@ -121,10 +176,8 @@ Status TableIndex::DecodeEntries(const Slice& entries,
   const size_t expected =
       std::min({static_cast<size_t>(properties.num_data_blocks),
                 entries.size() / 3, file_size / kBlockTrailerSize});
-  starts_.reserve(expected + 1);
-  handles_.reserve(expected);
+  starts_.reserve(expected);
   arena_.reserve(entries.size());
-  starts_.push_back(0);
   BlockHandle handle;
   ByteBudget blocks(file_size);
   EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut
@@ -150,20 +203,40 @@ Status TableIndex::DecodeEntries(const Slice& entries,
     if (!user_keys_ && entry.key().size() < kTrailerSize) {
       return entry.EntryError("the separator has no trailer");
     }
-    if (entry.key().size() > max_arena_size - arena_.size()) {
+    if (entry.key().size() + kMaxEntryOverhead >
+        max_arena_size - std::min(arena_.size(), max_arena_size)) {
       return entry.EntryError("the separators take too much memory");
     }
-    arena_.append(entry.key().data(), entry.key().size());
     starts_.push_back(static_cast<uint32_t>(arena_.size()));
-    handles_.push_back(handle);
+    arena_.push_back('\0');
+    PutLengthPrefixedSlice(&arena_, entry.key());
+    handle.EncodeTo(&arena_);
   }
-  return entry.status();
+  Status s = entry.status();
+  if (!s.ok()) return s;
+  // Shrinking by a few bytes saves less than the copy costs.
+  if (arena_.capacity() - arena_.size() > kMaxArenaSlack) {
+    arena_.shrink_to_fit();
+  }
+  starts_.shrink_to_fit();
+  size_ = starts_.size();
+  entries_ = arena_.data();
+  offsets_ = reinterpret_cast<const char*>(starts_.data());
+  return s;
+}
+
+BlockHandle TableIndex::handle(size_t i) const {
+  // Decode checked it.
+  Slice bytes(Separator(i).end(), 2 * kMaxVarint64Bytes);
+  BlockHandle handle;
+  handle.DecodeFrom(&bytes);
+  return handle;
 }
 
 size_t TableIndex::Find(const Slice& internal_key) const {
   if (!has_prefixes_) CountPath(PathCounter::kBinarySearch);
   size_t left = 0;
-  size_t right = handles_.size();
+  size_t right = size_;
   while (left < right) {
     const size_t middle = left + (right - left) / 2;
     if (CompareToSeparator(internal_key, middle) > 0) {

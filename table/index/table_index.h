@@ -4,8 +4,12 @@
 // The index of an open table. For each data block it has a separator, the
 // block's handle, and a slot with the block's address while the block is in
 // memory. The separator is at or after all keys of the block, and before the
-// keys of the next block. The index is decoded once, when the table is opened,
-// from any of the formats that files have.
+// keys of the next block.
+//
+// The index keeps the block's body as it is in the file if each entry is there
+// in full, as in the indexes that Varve and RocksDB write by default. Decode
+// checks each entry once, and computes the prefixes. Other formats are copied
+// to that form.
 //
 // In bytewise order it can be searched in two steps without touching a key.
 // Nodes of 16 separators hold a prefix of each separator beside the slots. A
@@ -29,16 +33,18 @@
 #include <string>
 #include <vector>
 
+#include "table/block/block.h"
+#include "table/block/entry_scanner.h"
 #include "table/block/format.h"
 #include "table/block/internal_key.h"
 #include "table/block/properties.h"
+#include "util/bytes/coding.h"
 #include "util/bytes/key_prefix.h"
+#include "util/bytes/short_copy.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
 namespace varve {
-
-class Block;
 
 using BlockSlot = std::atomic<Block*>;
 
@@ -55,17 +61,22 @@ class TableIndex {
   TableIndex(const TableIndex&) = delete;
   TableIndex& operator=(const TableIndex&) = delete;
 
-  // Decodes an index block's body, in the format that the properties give. All
-  // handles will be inside `file_size`. Corruption and NotSupported do not name
-  // the file, which the caller adds. With `binary_search` only Find is used
-  // (ablation block_index=binary_search). REQUIRES: called once.
-  Status Decode(const Slice& body, const TableProperties& properties,
+  // Returns NotSupported if Decode cannot decode this kind of index.
+  static Status CheckSupported(const TableProperties& properties);
+
+  // Decodes an index block's body, in the format that the properties give, and
+  // takes it over. All handles will be inside `file_size`. Corruption and
+  // NotSupported do not name the file, which the caller adds. With
+  // `binary_search` only Find is used (ablation block_index=binary_search). A
+  // call that fails may be repeated. REQUIRES: no call has succeeded.
+  Status Decode(BlockContents body, const TableProperties& properties,
                 uint64_t file_size, const InternalKeyComparator* comparator,
                 bool binary_search);
 
   // Returns the number of data blocks.
-  size_t size() const { return handles_.size(); }
-  const BlockHandle& handle(size_t i) const { return handles_[i]; }
+  size_t size() const { return size_; }
+  // Decodes the handle of block i, which takes about 30 instructions.
+  BlockHandle handle(size_t i) const;
   BlockSlot& slot(size_t i) const {
     return nodes_[i / IndexNode::kFanout].slots[i % IndexNode::kFanout];
   }
@@ -127,8 +138,8 @@ class TableIndex {
     return node_count_ * sizeof(IndexNode) +
            (upper_level_.capacity() + top_level_.capacity()) *
                sizeof(upper_level_[0]) +
-           arena_.capacity() + starts_.capacity() * sizeof(starts_[0]) +
-           handles_.capacity() * (sizeof(handles_[0]) + 1);
+           body_.buffer.capacity() + arena_.capacity() +
+           starts_.capacity() * sizeof(starts_[0]) + size_;
   }
 
  private:
@@ -137,63 +148,85 @@ class TableIndex {
   void MakeNodes(bool with_prefixes);
   size_t LowerBoundNode(uint64_t prefix) const;
   uint64_t PrefixOf(const Slice& user_key) const {
-    return KeyPrefix(user_key, common_size_);
+    return KeyPrefix(user_key, common_.size());
   }
-  Status DecodeEntries(const Slice& entries, const TableProperties& properties,
-                       uint64_t file_size);
+  // Checks the entries of a body that has each in full, and uses them where
+  // they are. Returns false, and does nothing, if the body is not of this form.
+  bool UseEntries(const Slice& body, const BlockTail& tail, uint64_t file_size);
+  // Decodes entries of any form into arena_ and starts_.
+  Status CopyEntries(const Slice& entries, const TableProperties& properties,
+                     uint64_t file_size);
+  // REQUIRES: i < size().
   Slice Separator(size_t i) const {
-    return Slice(arena_.data() + starts_[i], starts_[i + 1] - starts_[i]);
+    // Decode checked it. After the entry's first byte there are the size, the
+    // separator, and the handle.
+    const char* p =
+        entries_ + DecodeFixed32(offsets_ + i * sizeof(uint32_t)) + 1;
+    uint32_t size = 0;
+    p = GetVarint32Ptr(p, p + kMaxVarint32Bytes, &size);
+    return Slice(p, size);
   }
 
   const InternalKeyComparator* comparator_ = nullptr;
-  bool user_keys_ = false;        // Separators are user keys.
-  std::string arena_;             // The separators, concatenated.
-  std::vector<uint32_t> starts_;  // One more than separators.
-  std::vector<BlockHandle> handles_;
+  bool user_keys_ = false;  // Separators are user keys.
+  size_t size_ = 0;
+  // The entries and the offset of each, in body_ or in arena_ and starts_.
+  const char* entries_ = nullptr;
+  const char* offsets_ = nullptr;  // Four bytes each, not aligned.
+  BlockContents body_;
+  std::string arena_;
+  std::vector<uint32_t> starts_;
   std::unique_ptr<IndexNode[]> nodes_;
   size_t node_count_ = 0;
   std::unique_ptr<uint8_t[]> last_misses_;
   bool has_prefixes_ = false;
-  size_t common_size_ = 0;             // Of all separators' common prefix.
-  std::vector<uint64_t> upper_level_;  // The last prefix of each node.
-  // The last prefix of each kTopFanout entries of upper_level_. Empty if
-  // upper_level_ has at most that many.
+  Slice common_;  // The common prefix of all separators.
+  // The last prefix of each node. With a top level, UINT64_MAX follows up to a
+  // multiple of kTopFanout.
+  std::vector<uint64_t> upper_level_;
+  // The last prefix of each kTopFanout entries of upper_level_. Empty if there
+  // are at most that many nodes.
   std::vector<uint64_t> top_level_;
 };
 
 // Prefetches a node.
 inline void PrefetchNode(const IndexNode& node) {
+  static_assert(sizeof(node) == 4 * size_t{64});
   const char* p = reinterpret_cast<const char*>(&node);
-  for (size_t i = 0; i < sizeof(node); i += 64) __builtin_prefetch(p + i);
+  // Without a loop, which compilers keep.
+  __builtin_prefetch(p);
+  __builtin_prefetch(p + 64);
+  __builtin_prefetch(p + 128);
+  __builtin_prefetch(p + 192);
 }
 
 inline size_t TableIndex::LowerBoundNode(uint64_t prefix) const {
-  const size_t first =
-      LowerBoundPrefix(top_level_.data(), top_level_.size(), prefix) *
-      kTopFanout;
-  if (first >= upper_level_.size()) return upper_level_.size();
-  const size_t count = std::min(kTopFanout, upper_level_.size() - first);
-  const uint64_t* const upper = upper_level_.data() + first;
-  for (size_t i = 0; i < count; i += 8) __builtin_prefetch(upper + i);
-  return first + LowerBoundPrefix(upper, count, prefix);
+  if (top_level_.empty()) {
+    return LowerBoundPrefix(upper_level_.data(), node_count_, prefix);
+  }
+  const size_t group =
+      LowerBoundPrefix(top_level_.data(), top_level_.size(), prefix);
+  if (group == top_level_.size()) return node_count_;
+  static_assert(kTopFanout == 4 * size_t{8});
+  const uint64_t* const upper = upper_level_.data() + group * kTopFanout;
+  __builtin_prefetch(upper);
+  __builtin_prefetch(upper + 8);
+  __builtin_prefetch(upper + 16);
+  __builtin_prefetch(upper + 24);
+  // The group's last node is not before the key, so a node of it is found.
+  return group * kTopFanout + LowerBoundPrefixOf<kTopFanout>(upper, prefix);
 }
 
 inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
                                  size_t* block) const {
-  if (common_size_ > 0) {
-    const Slice common(arena_.data(), common_size_);
-    const size_t size =
-        user_key.size() < common_size_ ? user_key.size() : common_size_;
-    const int r = memcmp(user_key.data(), common.data(), size);
-    if (r != 0 || size < common_size_) {
-      *block = r > 0 ? handles_.size() : 0;
-      return false;
-    }
+  if (!StartsWithShort(user_key, common_)) {
+    *block = user_key.compare(common_) > 0 ? size_ : 0;
+    return false;
   }
   place->prefix = PrefixOf(user_key);
   place->node = LowerBoundNode(place->prefix);
-  if (place->node == upper_level_.size()) {
-    *block = handles_.size();
+  if (place->node == node_count_) {
+    *block = size_;
     return false;
   }
   PrefetchNode(nodes_[place->node]);
@@ -203,7 +236,7 @@ inline bool TableIndex::FindNode(const Slice& user_key, Place* place,
 inline bool TableIndex::FindInNode(const Place& place, size_t* block) const {
   const IndexNode& node = nodes_[place.node];
   const size_t i =
-      LowerBoundPrefix(node.prefixes, IndexNode::kFanout, place.prefix);
+      LowerBoundPrefixOf<IndexNode::kFanout>(node.prefixes, place.prefix);
   *block = place.node * IndexNode::kFanout + i;
   // The node's last prefix is not before the key's, so i is in it.
   return node.prefixes[i] != place.prefix;

@@ -14,6 +14,7 @@
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
+#include "util/bytes/short_copy.h"
 #include "util/threads/thread_scratch.h"
 
 namespace varve {
@@ -23,7 +24,22 @@ Status Table::Open(const TableReaderOptions& options,
                    std::unique_ptr<Table>* table) {
   std::unique_ptr<Table> opened(new Table);
   Status s = OpenTable(options, std::move(file), &opened->core_);
-  if (s.ok()) *table = std::move(opened);
+  if (!s.ok()) return s;
+  // relaxed: the table is not shared yet.
+  opened->is_loaded_.store(opened->core_.deferred == nullptr,
+                           std::memory_order_relaxed);
+  *table = std::move(opened);
+  return s;
+}
+
+Status Table::Load() {
+  MutexLock lock(&load_mutex_);
+  // relaxed: it changes under the mutex only.
+  if (is_loaded_.load(std::memory_order_relaxed)) return Status();
+  const LocalSpan span("index load");
+  Status s = LoadDeferred(&core_);
+  // T2. release pairs with the acquire in is_loaded.
+  if (s.ok()) is_loaded_.store(true, std::memory_order_release);
   return s;
 }
 
@@ -63,6 +79,8 @@ template Status Table::Get<true>(const ReadOptions&, const TableLookup&,
 
 void Table::StartProbe(TableProbe* probe) const {
   probe->table = this;
+  probe->done = false;
+  probe->cover = 0;
   core_.filter.Prefetch(probe->lookup.hash);
   if (core_.tombstones != nullptr) [[unlikely]] {
     probe->cover = core_.tombstones->MaxCovering(probe->lookup.user_key,
@@ -134,7 +152,7 @@ void Table::FinishProbe(TableProbe* probe) const {
   }
   const TableLookup& lookup = probe->lookup;
   const Slice prefix = block->Prefix();
-  if (lookup.user_key.starts_with(prefix)) {
+  if (StartsWithShort(lookup.user_key, prefix)) {
     Slice rest = lookup.user_key;
     rest.remove_prefix(prefix.size());
     const uint32_t count = block->EntryCount();
@@ -142,7 +160,9 @@ void Table::FinishProbe(TableProbe* probe) const {
          i = block->FindCandidate(lookup.hash, i + 1)) {
       const Block::Entry entry = block->EntryAt(i);
       // Versions are sorted newest first.
-      if (entry.trailer >> 8 > lookup.sequence || !(entry.rest == rest)) {
+      if (entry.trailer >> 8 > lookup.sequence ||
+          entry.rest.size() != rest.size() ||
+          !ShortEqual(entry.rest.data(), rest.data(), rest.size())) {
         continue;
       }
       probe->done = true;

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "table/index/table_index.h"
 #include "table/reader/read_target.h"
 #include "table/reader/table_core.h"
+#include "util/base/mutex.h"
 #include "varve/env.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
@@ -47,7 +49,8 @@ class Block;
 class BlockRef;
 class Table;
 
-// The state of a lookup in steps.
+// The state of a lookup in steps. StartProbe may be called again, for another
+// table, if the status is OK.
 struct TableProbe {
   // Set by the caller.
   const ReadOptions* options = nullptr;
@@ -77,17 +80,66 @@ struct TableAnchor {
 
 // An open table file. Reads RocksDB's block-based tables of format versions 0
 // to 5, and LevelDB's tables.
-// Thread-safety: thread-safe; immutable after construction except for the
-// cache.
+//
+// Deferred loading: one-time initialization by a mutex and a flag
+// (double-checked locking). Index, filter and dictionary of a large table may
+// be loaded after the table is open (IndexLoading).
+// Words and states
+//   `is_loaded_` is false while they are not loaded. The thread that holds
+//   `load_mutex_` and finds the flag false owns core_.index, core_.filter,
+//   core_.filter_contents, core_.deferred and the loader's dictionary. While
+//   the flag is true, all of the core is immutable.
+// Transitions
+//   T1 A thread finds the flag true by acquire, and uses the table.
+//   T2 Otherwise Load takes the mutex, tests the flag again, and reads the
+//      blocks. If it succeeds, it stores true with release.
+//   T3 If it fails, the flag stays false and the parts stay empty. The next
+//      thread that needs the table tries again.
+// Invariants
+//   I1 The flag never changes from true to false. A part is therefore never
+//      changed or freed while another thread reads it.
+//   I2 A pointer to the table gets into a CachedTableHandle only after T1 or
+//      T2. A read through a handle thus does not test the flag.
+// Why each order is needed
+//   T1's acquire pairs with T2's release: the parts are seen whole. A thread
+//   that finds the flag true in T2 needs no acquire, because the mutex orders
+//   it after the loading thread.
+// Bad interleavings prevented
+//   B1 Two threads find the flag false at once. The second waits for the mutex,
+//      and then finds the flag true. It does not load again.
+//   B2 A thread asks for properties, range deletions or memory while another
+//      one loads. The first two are set before the table is shared, and
+//      AccountMemory publishes the memory in a word of its own.
+//   B3 The table is evicted, or its file removed, while a thread loads it. The
+//      thread holds a reference to the table, and the table to its file.
+// Freshness and progress
+//   Threads that need the index of one table wait for the thread that loads it.
+//   They hold no other mutex.
+// Reclamation
+//   The parts are freed with the table.
+//
+// Thread-safety: thread-safe; immutable after construction except for deferred
+// loading and the cache.
 class Table {
  public:
   // Reads and checks footer, properties, index and filter. Corruption names
-  // file and offset. NotSupported names the feature.
+  // file and offset. NotSupported names the feature. Index and filter may be
+  // left for Load, if options.index_loading permits it.
   static Status Open(const TableReaderOptions& options,
                      std::unique_ptr<RandomAccessFile> file,
                      std::unique_ptr<Table>* table);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
+
+  // Returns whether all parts of the table are loaded. Until then, only Load
+  // and the last four accessors below may be called.
+  bool is_loaded() const {
+    // acquire pairs with T2.
+    return is_loaded_.load(std::memory_order_acquire);
+  }
+  // Loads what Open left out. Returns the errors that Open would have returned,
+  // and may then be called again. Reads the file; waits for a thread that does.
+  Status Load() VARVE_EXCLUDES(load_mutex_);
 
   // Looks up the newest update of the key that is visible at the lookup's
   // sequence number. Records a span for each step if `kSpans`. REQUIRES: the
@@ -142,9 +194,7 @@ class Table {
   const RangeTombstoneSet* tombstones() const { return core_.tombstones.get(); }
   // Returns the bytes of memory for index, filter and other parts, without
   // cached blocks.
-  size_t ApproximateMemoryUsage() const {
-    return core_.ApproximateMemoryUsage();
-  }
+  size_t ApproximateMemoryUsage() const { return core_.accounted_bytes(); }
 
  private:
   Table() = default;
@@ -168,6 +218,8 @@ class Table {
   static void Count(const TableProbe& probe, uint64_t unit);
 
   TableCore core_;
+  std::atomic<bool> is_loaded_{false};
+  Mutex load_mutex_;
 };
 
 }  // namespace varve

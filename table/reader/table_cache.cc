@@ -54,6 +54,8 @@ class Shard {
   // without the mutex.
   template <typename Open>
   Status Find(uint64_t number, Open open, std::shared_ptr<Table>* table);
+  // Charges the table for the memory that loading it took.
+  void ChargeLoaded(uint64_t number, const Table* table);
 
   void Evict(uint64_t number);
   size_t ApproximateMemoryUsage() const;
@@ -138,6 +140,16 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
   return s;
 }
 
+void Shard::ChargeLoaded(uint64_t number, const Table* table) {
+  if (charged_ == nullptr) return;
+  Tables garbage;
+  MutexLock lock(&mu_);
+  const auto it = slots_.find(number);
+  // It may have been evicted in the meantime.
+  if (it == slots_.end() || it->second->table.get() != table) return;
+  Charge(it->second.get(), &garbage);
+}
+
 void Shard::Evict(uint64_t number) {
   Tables garbage;
   MutexLock lock(&mu_);
@@ -158,9 +170,12 @@ void Shard::MakeSpace(Tables* garbage) {
 }
 
 void Shard::Charge(Slot* slot, Tables* garbage) {
-  slot->charged_bytes = slot->table->ApproximateMemoryUsage();
-  charged_bytes_ += slot->charged_bytes;
-  charged_->Reserve(slot->charged_bytes);
+  const size_t bytes = slot->table->ApproximateMemoryUsage();
+  // It grows by loading.
+  const size_t growth = bytes - slot->charged_bytes;
+  slot->charged_bytes = bytes;
+  charged_bytes_ += growth;
+  charged_->Reserve(growth);
   // The newest table is needed now, so it stays whatever its size.
   while (charged_bytes_ > charged_->GetCapacity() / 2 / kShards &&
          slots_.size() > 1) {
@@ -216,9 +231,12 @@ struct TableCache::Rep {
                   std::unique_ptr<RandomAccessFile>* file);
   Status OpenFile(const std::string& path,
                   std::unique_ptr<RandomAccessFile>* file);
-  Status OpenTable(const TableFile& table_file, std::shared_ptr<Table>* table);
-  Status TryOpenTable(const TableFile& table_file,
+  Status OpenTable(const TableFile& table_file, IndexLoading loading,
+                   std::shared_ptr<Table>* table);
+  Status TryOpenTable(const TableFile& table_file, IndexLoading loading,
                       std::shared_ptr<Table>* table);
+  Status Find(const TableFile& table_file, IndexLoading loading,
+              std::shared_ptr<Table>* table);
   Shard* ShardOf(uint64_t number) {
     return shards[number % shards.size()].get();
   }
@@ -271,14 +289,16 @@ Status TableCache::Rep::OpenFile(uint64_t number, std::string* path,
 }
 
 Status TableCache::Rep::OpenTable(const TableFile& table_file,
+                                  IndexLoading loading,
                                   std::shared_ptr<Table>* table) {
   const LocalSpan span("table open");
-  Status s = TryOpenTable(table_file, table);
+  Status s = TryOpenTable(table_file, loading, table);
   if (!s.ok()) RecordTick(base.statistics, Ticker::kNoFileErrors, 1);
   return s;
 }
 
 Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
+                                     IndexLoading loading,
                                      std::shared_ptr<Table>* table) {
   const HistogramTimer timer(base.statistics, HistogramType::kTableOpen, env);
   const PerfTimer io_timer(env, &GetIOStatsContext()->open_nanos);
@@ -291,6 +311,7 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
   options.tail_size = table_file.tail_size;
   options.manifest_largest_sequence = table_file.largest_sequence;
   options.separate_reads = file_options.uncached_open;
+  options.index_loading = loading;
   CountPath(options.separate_reads ? PathCounter::kUncachedOpen
                                    : PathCounter::kTailRead);
   std::unique_ptr<Table> opened;
@@ -327,14 +348,44 @@ TableCache::TableCache(std::string db_path, Env* env,
 
 TableCache::~TableCache() = default;
 
+Status TableCache::Rep::Find(const TableFile& file, IndexLoading loading,
+                             std::shared_ptr<Table>* table) {
+  Shard* const shard = ShardOf(file.number);
+  Status s = shard->Find(
+      file.number,
+      [&](std::shared_ptr<Table>* opened) {
+        return OpenTable(file, loading, opened);
+      },
+      table);
+  if (!s.ok() || loading != IndexLoading::kAtOpen || (*table)->is_loaded()) {
+    return s;
+  }
+  s = (*table)->Load();
+  if (s.ok()) {
+    shard->ChargeLoaded(file.number, table->get());
+  } else {
+    RecordTick(base.statistics, Ticker::kNoFileErrors, 1);
+    table->reset();
+  }
+  return s;
+}
+
 Status TableCache::Find(const TableFile& file, std::shared_ptr<Table>* table) {
-  return rep_->ShardOf(file.number)
-      ->Find(
-          file.number,
-          [this, &file](std::shared_ptr<Table>* opened) {
-            return rep_->OpenTable(file, opened);
-          },
-          table);
+  return rep_->Find(file, IndexLoading::kAtOpen, table);
+}
+
+Status TableCache::FindDescription(const TableFile& file,
+                                   std::shared_ptr<Table>* table) {
+  return rep_->Find(file, IndexLoading::kAtFirstUse, table);
+}
+
+Status TableCache::Check(const TableFile& file, CachedTableHandle* handle) {
+  // acquire pairs with the release in Cache.
+  if (handle->table.load(std::memory_order_acquire) != nullptr) return Status();
+  std::shared_ptr<Table> table;
+  Status s = rep_->Find(file, IndexLoading::kVerifiedAtFirstUse, &table);
+  if (s.ok() && table->is_loaded()) Cache(handle, table);
+  return s;
 }
 
 Status TableCache::FindAndCache(const TableFile& file,
@@ -342,15 +393,20 @@ Status TableCache::FindAndCache(const TableFile& file,
                                 std::shared_ptr<Table>* owner) {
   Status s = Find(file, owner);
   *table = owner->get();
-  if (!s.ok() || rep_->forgets()) return s;
+  if (s.ok()) Cache(handle, *owner);
+  return s;
+}
+
+void TableCache::Cache(CachedTableHandle* handle,
+                       const std::shared_ptr<Table>& table) {
+  if (rep_->forgets()) return;
   MutexLock lock(&rep_->handle_mutex);
   // relaxed: it changes under the mutex only.
   if (handle->table.load(std::memory_order_relaxed) == nullptr) {
-    handle->owner = *owner;
+    handle->owner = table;
     // release pairs with the acquire in Find.
-    handle->table.store(*table, std::memory_order_release);
+    handle->table.store(table.get(), std::memory_order_release);
   }
-  return s;
 }
 
 std::unique_ptr<InternalIterator> TableCache::NewIterator(

@@ -69,12 +69,20 @@ class TableCache {
   // NNNNNN.ldb. Returns Corruption if the file is missing or shorter than the
   // MANIFEST says. The table stays usable while the pointer is held.
   Status Find(const TableFile& file, std::shared_ptr<Table>* table);
+  // Like Find, for callers that need only properties and range deletions. The
+  // index and the filter of a large table may not be loaded
+  // (Table::is_loaded). A table that has to be opened is opened without them.
+  Status FindDescription(const TableFile& file, std::shared_ptr<Table>* table);
+  // Like Find, but a large table may not be loaded. Then its index is read to
+  // verify the checksum, and not kept. For checks of many tables, which may not
+  // all be read soon.
+  Status Check(const TableFile& file, CachedTableHandle* handle);
 
   // Returns the table through its cached handle. This is one load, unless
   // tables can be evicted. Otherwise *owner keeps the table.
   Status Find(const TableFile& file, CachedTableHandle* handle,
               const Table** table, std::shared_ptr<Table>* owner) {
-    // acquire pairs with the release in FindAndCache: the table is seen whole.
+    // acquire pairs with the release in Cache: the table is seen whole.
     *table = handle->table.load(std::memory_order_acquire);
     if (*table != nullptr) [[likely]]
       return Status();
@@ -106,6 +114,8 @@ class TableCache {
  private:
   Status FindAndCache(const TableFile& file, CachedTableHandle* handle,
                       const Table** table, std::shared_ptr<Table>* owner);
+  // Sets the table in the handle, if tables are not evicted.
+  void Cache(CachedTableHandle* handle, const std::shared_ptr<Table>& table);
 
   struct Rep;
   std::unique_ptr<Rep> rep_;

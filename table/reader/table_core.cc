@@ -6,13 +6,18 @@
 namespace varve {
 
 void TableCore::AccountMemory() {
-  accounted_bytes_ = ApproximateMemoryUsage();
-  account_ = NoteAllocated(MemoryKind::kIndexAndFilter, accounted_bytes_);
+  const size_t bytes = ApproximateMemoryUsage();
+  if (account_ != nullptr) {
+    NoteFreed(account_, MemoryKind::kIndexAndFilter, accounted_bytes());
+  }
+  account_ = NoteAllocated(MemoryKind::kIndexAndFilter, bytes);
+  // relaxed: see accounted_bytes().
+  accounted_bytes_.store(bytes, std::memory_order_relaxed);
 }
 
 TableCore::~TableCore() {
   if (account_ != nullptr) {
-    NoteFreed(account_, MemoryKind::kIndexAndFilter, accounted_bytes_);
+    NoteFreed(account_, MemoryKind::kIndexAndFilter, accounted_bytes());
   }
   if (options.block_cache != nullptr && cache_id != 0) {
     options.block_cache->EraseTable(cache_id, index.nodes());

@@ -4,8 +4,10 @@
 // The parts of an open table that lookups, iterators and verification share.
 // The table opener creates them.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +26,16 @@
 
 namespace varve {
 
-// Thread-safety: immutable once opened, except for the cache.
+// The blocks that LoadDeferred reads.
+struct DeferredBlocks {
+  std::optional<BlockHandle> dictionary;
+  std::optional<BlockHandle> filter;
+  std::string filter_name;  // In the metaindex.
+};
+
+// Thread-safety: immutable once opened and loaded, except for the cache. While
+// `deferred` is not null, there are no index, filter and dictionary.
+// LoadDeferred sets them, and no other thread may access them before it ends.
 struct TableCore {
   TableCore() = default;
   TableCore(const TableCore&) = delete;
@@ -47,9 +58,13 @@ struct TableCore {
   BlockBuildOptions BuildOptions(bool keep) const;
   void Keep(size_t i, BlockRef* block) const;
 
-  size_t ApproximateMemoryUsage() const;
-  // Accounts for the memory of the complete table. REQUIRES: called once.
+  // Accounts for the table's memory. Called after each change of it.
   void AccountMemory();
+  // Returns the bytes that are accounted for. Thread-safe.
+  size_t accounted_bytes() const {
+    // relaxed: a number for reports and charges. Nothing is read through it.
+    return accounted_bytes_.load(std::memory_order_relaxed);
+  }
 
   TableReaderOptions options;
   std::unique_ptr<RandomAccessFile> file;
@@ -67,14 +82,17 @@ struct TableCore {
   // Answers "maybe" if whole keys must not be queried.
   FilterReader filter;
   uint64_t cache_id = 0;  // The table's number in the block cache.
+  // Null if nothing remains to be loaded.
+  std::unique_ptr<DeferredBlocks> deferred;
 
  private:
+  size_t ApproximateMemoryUsage() const;
   BlockPlace PlaceOf(size_t i) const {
-    return {&index.slot(i), cache_id, &index.handle(i), index.last_miss(i)};
+    return {&index.slot(i), cache_id, &index, i, index.last_miss(i)};
   }
 
   MemoryAccount* account_ = nullptr;
-  size_t accounted_bytes_ = 0;
+  std::atomic<size_t> accounted_bytes_{0};
 };
 
 }  // namespace varve

@@ -19,6 +19,9 @@ namespace {
 // the tail's length. It covers footer, metaindex, properties and, for tables of
 // some megabytes, index and filter.
 constexpr uint64_t kGuessedTailBytes = uint64_t{64} << 10;
+// Size of the first read of a table whose index is loaded at first use. It
+// covers footer, metaindex and properties.
+constexpr uint64_t kDescriptionBytes = uint64_t{4} << 10;
 // Longer tails are read block by block.
 constexpr uint64_t kMaxTailBytes = uint64_t{16} << 20;
 
@@ -90,7 +93,10 @@ class TableOpener {
     if (s.ok()) s = ReadTableProperties();
     if (s.ok()) s = CheckProperties();
     if (s.ok()) s = FindGlobalSequence();
-    if (s.ok()) s = ReadRestOfTail();
+    if (!s.ok()) return s;
+    FindFilter();
+    if (MustDefer()) return Defer();
+    s = ReadRestOfTail();
     if (s.ok()) s = ReadDictionary();
     if (s.ok()) s = ReadFilter();
     if (s.ok()) s = ReadRangeTombstones();
@@ -98,6 +104,7 @@ class TableOpener {
     return s;
   }
 
+  Status RunDeferred();
   Status RunOnDamaged(bool* index_is_whole);
 
  private:
@@ -105,9 +112,11 @@ class TableOpener {
     return Status::NotSupported(name_, feature);
   }
 
-  // Null if each block is read separately.
+  // Null if each block is read separately. Large blocks are, because that
+  // saves a copy.
   ReadaheadBuffer* tail() {
-    return core_.options.separate_reads ? nullptr : &tail_;
+    return core_.options.separate_reads || core_.deferred != nullptr ? nullptr
+                                                                     : &tail_;
   }
   // Returns the size of the first read.
   uint64_t FirstReadBytes() const;
@@ -122,6 +131,11 @@ class TableOpener {
   Status ReadTableProperties();
   Status CheckProperties() const;
   Status FindGlobalSequence();
+  // Finds the filter to use, if the table has one.
+  void FindFilter();
+  bool MustDefer() const;
+  // Reads what a table has beside the deferred blocks.
+  Status Defer();
   Status ReadDictionary();
   Status ReadFilter();
   Status ReadRangeTombstones();
@@ -131,6 +145,9 @@ class TableOpener {
   TableCore& core_;
   const std::string& name_;
   MetaBlocks blocks_;
+  // The filter to use, and its name in the metaindex.
+  std::optional<BlockHandle> filter_;
+  std::string filter_name_;
   ReadaheadBuffer tail_;
   uint64_t tail_begin_ = 0;  // Offset of tail_, which extends to the end.
 };
@@ -144,6 +161,10 @@ uint64_t TableOpener::FirstReadBytes() const {
     // Must include a footer even if the number is wrong.
     bytes =
         std::clamp<uint64_t>(options.tail_size, Footer::kSize, kMaxTailBytes);
+    if (options.index_loading != IndexLoading::kAtOpen &&
+        bytes > options.min_deferred_bytes) {
+      bytes = std::min(bytes, kDescriptionBytes);
+    }
   }
   return std::min(bytes, options.file_size);
 }
@@ -288,24 +309,68 @@ Status TableOpener::ReadDictionary() {
   return s;
 }
 
-Status TableOpener::ReadFilter() {
-  if (!core_.properties.whole_key_filtering) return Status();
-  const FilterPolicy* policy = core_.options.filter_policy.get();
-  std::string policy_filter_name;
-  Slice filter_name = kFullBloomBlockName;
-  auto handle = blocks_.full_filter;
+void TableOpener::FindFilter() {
+  if (!core_.properties.whole_key_filtering) return;
   if (blocks_.policy_filter) {
-    policy_filter_name = std::string(kCustomFilterPrefix) + policy->Name();
-    filter_name = policy_filter_name;
-    handle = blocks_.policy_filter;
-  } else if (!handle) {
-    filter_name = kLevelDbBloomBlockName;
-    handle = blocks_.leveldb_filter;
+    filter_name_ =
+        std::string(kCustomFilterPrefix) + core_.options.filter_policy->Name();
+    filter_ = blocks_.policy_filter;
+  } else if (blocks_.full_filter) {
+    filter_name_ = kFullBloomBlockName;
+    filter_ = blocks_.full_filter;
+  } else {
+    filter_name_ = kLevelDbBloomBlockName;
+    filter_ = blocks_.leveldb_filter;
   }
-  if (!handle) return Status();
+}
+
+bool TableOpener::MustDefer() const {
+  if (core_.options.index_loading == IndexLoading::kAtOpen ||
+      core_.options.separate_reads) {
+    return false;
+  }
+  uint64_t bytes = 0;
+  for (const auto& handle : {std::optional<BlockHandle>(core_.footer.index),
+                             filter_, blocks_.dictionary}) {
+    // A handle may be wrong.
+    if (handle) bytes += std::min(handle->size, core_.options.file_size);
+  }
+  return bytes > core_.options.min_deferred_bytes;
+}
+
+Status TableOpener::Defer() {
+  Status s = TableIndex::CheckSupported(core_.properties);
+  if (!s.ok()) {
+    return s.Annotate(core_.loader->Describe(core_.footer.index));
+  }
+  s = ReadRangeTombstones();
+  if (s.ok()) s = core_.loader->CheckPlace(core_.footer.index);
+  if (s.ok() &&
+      core_.options.index_loading == IndexLoading::kVerifiedAtFirstUse) {
+    s = core_.loader->CheckBlock(core_.footer.index, nullptr);
+  }
+  if (!s.ok()) return s;
+  core_.deferred = std::make_unique<DeferredBlocks>(
+      DeferredBlocks{blocks_.dictionary, filter_, std::move(filter_name_)});
+  return s;
+}
+
+Status TableOpener::RunDeferred() {
+  blocks_.dictionary = core_.deferred->dictionary;
+  filter_ = core_.deferred->filter;
+  filter_name_ = core_.deferred->filter_name;
+  Status s = ReadDictionary();
+  if (s.ok()) s = ReadFilter();
+  if (s.ok()) s = ReadIndex();
+  if (s.ok()) core_.deferred.reset();
+  return s;
+}
+
+Status TableOpener::ReadFilter() {
+  if (!filter_) return Status();
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *handle,
-                                         tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther,
+                                         *filter_, tail(), &body);
   if (s.IsCorruption() || s.IsNotSupported()) {
     Log(LogLevel::kWarn, core_.options.info_log,
         "reading without the filter, which is damaged: %s",
@@ -314,7 +379,9 @@ Status TableOpener::ReadFilter() {
   }
   if (!s.ok()) return s;
   core_.filter_contents = body.TakeContents();
-  core_.filter.Init(filter_name, core_.filter_contents.AsSlice(), policy);
+  core_.filter = FilterReader();
+  core_.filter.Init(filter_name_, core_.filter_contents.AsSlice(),
+                    core_.options.filter_policy.get());
   if (core_.filter.kind() == FilterReader::Kind::kAlwaysMaybe) {
     core_.filter_contents = BlockContents();
   }
@@ -378,7 +445,7 @@ Status TableOpener::ReadIndex() {
   Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kIndex,
                                          core_.footer.index, tail(), &body);
   if (!s.ok()) return s;
-  s = core_.index.Decode(body.contents, core_.properties,
+  s = core_.index.Decode(body.TakeContents(), core_.properties,
                          core_.options.file_size, core_.options.comparator,
                          core_.options.binary_search);
   return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
@@ -429,6 +496,12 @@ Status OpenTable(const TableReaderOptions& options,
   if (s.ok() && options.block_cache != nullptr) {
     core->cache_id = options.block_cache->NewTableId();
   }
+  return s;
+}
+
+Status LoadDeferred(TableCore* core) {
+  Status s = TableOpener(core).RunDeferred();
+  if (s.ok()) core->AccountMemory();
   return s;
 }
 

@@ -4,7 +4,9 @@
 // lie in the file, and the search by prefixes finds what the binary one does if
 // the separators are in order.
 
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "table/block/internal_key.h"
 #include "table/index/table_index.h"
@@ -22,9 +24,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   properties.index_key_is_user_key = (flags & 1) != 0;
   properties.index_value_is_delta_encoded = (flags & 2) != 0;
   properties.index_type = (flags & 4) != 0 ? 3 : 0;
-  const std::string body = choices.rest().ToString();
+  const Slice body = choices.rest();
+  BlockContents contents;
+  memcpy(contents.buffer.Reserve(body.size()), body.data(), body.size());
+  contents.size = body.size();
   TableIndex index;
-  if (!index.Decode(body, properties, kFileSize, &comparator, (flags & 8) != 0)
+  if (!index
+           .Decode(std::move(contents), properties, kFileSize, &comparator,
+                   (flags & 8) != 0)
            .ok()) {
     return 0;
   }

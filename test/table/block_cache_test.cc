@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -46,37 +47,49 @@ std::string ValueOf(const BlockRef& ref) { return ValueOf(*ref.get()); }
 class TestTable {
  public:
   TestTable(BlockCache* cache, size_t blocks)
-      : cache_(cache),
-        id_(cache->NewTableId()),
-        node_count_(blocks / IndexNode::kFanout + 1),
-        nodes_(std::make_unique<IndexNode[]>(node_count_)),
-        handles_(blocks) {
-    for (size_t i = 0; i < blocks; ++i)
-      handles_[i] = {4096 * i, Block100()->ApproximateMemoryUsage()};
+      : cache_(cache), id_(cache->NewTableId()) {
+    BlockBuilder builder(1, BlockBuilder::ValueLength::kLeftOut);
+    for (size_t i = 0; i < blocks; ++i) {
+      std::string key;
+      for (int shift = 24; shift >= 0; shift -= 8) {
+        key.push_back(static_cast<char>(i >> shift));
+      }
+      std::string value;
+      BlockHandle{4096 * i, Block100()->ApproximateMemoryUsage()}.EncodeTo(
+          &value);
+      builder.Add(key, value);
+    }
+    const Slice body = *builder.Finish();
+    BlockContents contents;
+    memcpy(contents.buffer.Reserve(body.size()), body.data(), body.size());
+    contents.size = body.size();
+    TableProperties properties;
+    properties.index_key_is_user_key = true;
+    properties.index_value_is_delta_encoded = true;
+    static const InternalKeyComparator comparator(BytewiseComparator());
+    EXPECT_TRUE(index_
+                    .Decode(std::move(contents), properties, uint64_t{1} << 40,
+                            &comparator, false)
+                    .ok());
   }
   ~TestTable() { Erase(); }
 
-  BlockSlot& SlotOf(size_t i) {
-    return nodes_[i / IndexNode::kFanout].slots[i % IndexNode::kFanout];
-  }
+  BlockSlot& SlotOf(size_t i) { return index_.slot(i); }
   BlockRef Lookup(size_t i) { return cache_->Lookup(PlaceOf(i)); }
   BlockRef Insert(size_t i, BlockRef block) {
     return cache_->Insert(PlaceOf(i), std::move(block));
   }
   bool Admit(size_t i) { return cache_->Admit(PlaceOf(i)); }
-  void Erase() { cache_->EraseTable(id_, {nodes_.get(), node_count_}); }
+  void Erase() { cache_->EraseTable(id_, index_.nodes()); }
 
  private:
   BlockPlace PlaceOf(size_t i) {
-    return {&SlotOf(i), id_, &handles_[i], &last_misses_[i]};
+    return {&SlotOf(i), id_, &index_, i, index_.last_miss(i)};
   }
 
   BlockCache* const cache_;
   const uint64_t id_;
-  const size_t node_count_;
-  const std::unique_ptr<IndexNode[]> nodes_;
-  std::vector<BlockHandle> handles_;
-  std::vector<uint8_t> last_misses_ = std::vector<uint8_t>(handles_.size());
+  TableIndex index_;
 };
 
 // The parameter: which of the caches.

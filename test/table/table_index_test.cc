@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "table/block/block_builder.h"
@@ -77,9 +78,16 @@ std::string MakeIndex(const Form& form, const std::vector<std::string>& last) {
   return *builder.Finish();
 }
 
+BlockContents Contents(const std::string& body) {
+  BlockContents contents;
+  memcpy(contents.buffer.Reserve(body.size()), body.data(), body.size());
+  contents.size = body.size();
+  return contents;
+}
+
 Status Decode(const Form& form, const std::string& body, TableIndex* index) {
-  return index->Decode(body, PropertiesOf(form), kFileSize, Comparator(),
-                       false);
+  return index->Decode(Contents(body), PropertiesOf(form), kFileSize,
+                       Comparator(), false);
 }
 
 std::string Target(const Slice& user_key, SequenceNumber sequence) {
@@ -177,8 +185,10 @@ TEST(TableIndexTest, RefusesMoreBlocksThanTheFileHasSpaceFor) {
     const std::string body = MakeIndex(form, {"a", "b", "c"});
     const uint64_t size = 100 + 200 + 300 + 3 * kBlockTrailerSize;
     TableIndex whole;
-    EXPECT_TRUE(
-        whole.Decode(body, PropertiesOf(form), size, Comparator(), false).ok());
+    EXPECT_TRUE(whole
+                    .Decode(Contents(body), PropertiesOf(form), size,
+                            Comparator(), false)
+                    .ok());
     // One block, twice: each by itself fits.
     BlockBuilder builder(1, form.delta ? BlockBuilder::ValueLength::kLeftOut
                                        : BlockBuilder::ValueLength::kStored);
@@ -208,8 +218,8 @@ TEST(TableIndexTest, BoundsTheMemoryOfSharedSeparators) {
   const Form form{true, true, 0, 16};
   TableIndex index;
   // The handles fit a large file; the keys would take 320 MB.
-  const Status s = index.Decode(body, PropertiesOf(form), uint64_t{1} << 40,
-                                Comparator(), false);
+  const Status s = index.Decode(Contents(body), PropertiesOf(form),
+                                uint64_t{1} << 40, Comparator(), false);
   EXPECT_THAT(s.ToString(), HasSubstr("too much memory"));
 }
 
@@ -243,11 +253,15 @@ TEST(TableIndexTest, SurvivesEveryCutAndEveryChangedByte) {
   }
 }
 
-// An index with these separators, of one data block each.
+// An index with these separators, of one data block each. Its entries stay
+// where they are if separators are user keys, and are copied otherwise.
 void MakeOf(const std::vector<std::string>& separators, bool user_keys,
             const InternalKeyComparator* comparator, bool binary_search,
             TableIndex* index) {
-  BlockBuilder builder(16);
+  const Form form{user_keys, user_keys, 0, user_keys ? 1 : 16};
+  BlockBuilder builder(form.restart_interval,
+                       form.delta ? BlockBuilder::ValueLength::kLeftOut
+                                  : BlockBuilder::ValueLength::kStored);
   BlockHandle handle{0, 10};
   for (const std::string& separator : separators) {
     std::string value;
@@ -256,8 +270,8 @@ void MakeOf(const std::vector<std::string>& separators, bool user_keys,
     handle.offset += handle.size + kBlockTrailerSize;
   }
   const Status s =
-      index->Decode(*builder.Finish(), PropertiesOf({user_keys, false, 0, 16}),
-                    kFileSize, comparator, binary_search);
+      index->Decode(Contents(*builder.Finish()), PropertiesOf(form), kFileSize,
+                    comparator, binary_search);
   ASSERT_TRUE(s.ok()) << s.ToString();
   ASSERT_EQ(index->size(), separators.size());
 }

@@ -223,7 +223,7 @@ BlockRef Shard::RefTo(Entry* entry) {
 
 bool Shard::Admit(const BlockPlace& place) {
   MutexLock lock(&mu_);
-  return admission_.Admit(place.last_miss, place.handle->size, usage_bytes_,
+  return admission_.Admit(place.last_miss, place.handle().size, usage_bytes_,
                           capacity_bytes_);
 }
 
@@ -324,20 +324,20 @@ Shard* HashBlockCache::ShardOf(uint64_t hash) {
 }
 
 BlockRef HashBlockCache::Lookup(const BlockPlace& place) {
-  const uint64_t hash = HashOf(place.table_id, place.handle->offset);
-  return ShardOf(hash)->Lookup(place.table_id, place.handle->offset, hash);
+  const uint64_t hash = HashOf(place.table_id, place.handle().offset);
+  return ShardOf(hash)->Lookup(place.table_id, place.handle().offset, hash);
 }
 
 bool HashBlockCache::Admit(const BlockPlace& place) {
-  const uint64_t hash = HashOf(place.table_id, place.handle->offset);
+  const uint64_t hash = HashOf(place.table_id, place.handle().offset);
   return ShardOf(hash)->Admit(place);
 }
 
 BlockRef HashBlockCache::Insert(const BlockPlace& place, BlockRef block) {
   auto entry = std::make_unique<Entry>();
   entry->table_id = place.table_id;
-  entry->offset = place.handle->offset;
-  entry->hash = HashOf(place.table_id, place.handle->offset);
+  entry->offset = place.handle().offset;
+  entry->hash = HashOf(place.table_id, place.handle().offset);
   entry->charge_bytes = sizeof(Entry) + block->ApproximateMemoryUsage();
   entry->block = std::move(block);
   Shard* shard = ShardOf(entry->hash);
