@@ -280,6 +280,8 @@ TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
   options.create_if_missing = true;
   options.write_buffer_size = 64 << 10;
   options.max_write_buffer_number = 64;
+  // The files end with their records.
+  options.wal_write = WriteMethod::kCall;
   test::TempDir dir;
   const std::string source = dir.Sub("db");
   std::unique_ptr<DB> db;
