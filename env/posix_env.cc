@@ -45,6 +45,8 @@ struct PosixProcess {
   DirectIoAlignment direct_io_alignment;
   ThreadPool low_priority_pool{
       {.name = "varve:low", .lower_cpu_priority = true}};
+  ThreadPool medium_priority_pool{
+      {.name = "varve:medium", .lower_cpu_priority = false}};
   ThreadPool high_priority_pool{
       {.name = "varve:high", .lower_cpu_priority = false}};
 };
@@ -133,8 +135,14 @@ class PosixEnv final : public DirectoryEnv {
     return IsHeld(place) && lock_ != nullptr ? lock_->Verify() : Status::OK();
   }
   ThreadPool& PoolOf(Priority priority) {
-    return priority == Priority::kHigh ? process_->high_priority_pool
-                                       : process_->low_priority_pool;
+    switch (priority) {
+      case Priority::kHigh:
+        return process_->high_priority_pool;
+      case Priority::kMedium:
+        return process_->medium_priority_pool;
+      default:
+        return process_->low_priority_pool;
+    }
   }
 
   PosixProcess* const process_;

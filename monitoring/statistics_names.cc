@@ -56,6 +56,7 @@ constexpr std::array kTickerNames = {
     "varve.wal.synced",
     "varve.wal.bytes",
     "varve.stall.micros",
+    "varve.pace.micros",
     "varve.l0.file.count.limit.delays",
     "varve.l0.file.count.limit.stops",
     "varve.pending.compaction.bytes.delays",

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,6 +44,21 @@ struct Compaction {
   bool bottommost = false;
   // The input files can move to the output level without a rewrite.
   bool trivial_move = false;
+  // The debt of compactions that this one removes. See ComputeCompactionDebt.
+  double relief_bytes = 0;
+  // Bytes written to outputs so far. Null if nobody needs them.
+  std::shared_ptr<std::atomic<uint64_t>> progress_bytes;
+
+  // Returns the part of the work that is done, in [0, 1].
+  double Progress() const {
+    const uint64_t bytes = InputBytes();
+    if (progress_bytes == nullptr || bytes == 0) return 0;
+    // relaxed: used only for an estimate.
+    const uint64_t done = progress_bytes->load(std::memory_order_relaxed);
+    return done >= bytes
+               ? 1
+               : static_cast<double>(done) / static_cast<double>(bytes);
+  }
 
   uint64_t InputBytes() const {
     return TotalFileSize(inputs[0]) + TotalFileSize(inputs[1]);

@@ -23,6 +23,14 @@ size_t ReadaheadBytes(size_t inputs, size_t parts) {
                     kLeastBytes, kMostBytes);
 }
 
+// How often the progress is reported.
+constexpr uint64_t kEntriesPerReport = 1024;
+
+// An output of this part of the full size may end where a file of the next
+// level ends. The compaction of the output then reads fewer files that it only
+// touches at an end, and it is short.
+constexpr uint64_t kAlignedPart = 4;
+
 }  // namespace
 
 CompactionJob::CompactionJob(const TableOutputContext& context,
@@ -159,7 +167,9 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
   } else {
     iterator->SeekToFirst();
   }
+  uint64_t count = 0;
   for (; iterator->Valid(); iterator->Next()) {
+    if (++count % kEntriesPerReport == 0) ReportProgress();
     const Slice user_key = ExtractUserKey(iterator->key());
     // All versions of a user key go into one file.
     if (iterator->starts_user_key()) {
@@ -200,23 +210,35 @@ Status CompactionJob::OpenOutput() {
   return status;
 }
 
-void CompactionJob::PassGrandparents(const Slice& user_key) {
+bool CompactionJob::PassGrandparents(const Slice& user_key) {
   const auto& files = compaction_.grandparents;
+  const size_t before = grandparent_index_;
   while (grandparent_index_ < files.size() &&
          context_.comparator->CompareUser(
              files[grandparent_index_]->largest_user_key(), user_key) < 0) {
     grandparent_overlap_ += files[grandparent_index_]->file_size;
     ++grandparent_index_;
   }
+  return grandparent_index_ != before;
 }
 
 bool CompactionJob::ShouldCutBefore(const Slice& user_key) {
-  if (outputs_.back()->EstimatedFileSize() >=
-      compaction_.max_output_file_size) {
-    return true;
-  }
-  PassGrandparents(user_key);
-  return grandparent_overlap_ > compaction_.max_grandparent_overlap;
+  const uint64_t size = outputs_.back()->EstimatedFileSize();
+  if (size >= compaction_.max_output_file_size) return true;
+  const bool passed = PassGrandparents(user_key);
+  return (passed && size >= compaction_.max_output_file_size / kAlignedPart) ||
+         grandparent_overlap_ > compaction_.max_grandparent_overlap;
+}
+
+void CompactionJob::ReportProgress() {
+  if (compaction_.progress_bytes == nullptr) return;
+  const uint64_t open = output_open_ ? outputs_.back()->EstimatedFileSize() : 0;
+  const uint64_t written = bytes_written_ + open;
+  if (written <= reported_bytes_) return;
+  // relaxed: used only for an estimate.
+  compaction_.progress_bytes->fetch_add(written - reported_bytes_,
+                                        std::memory_order_relaxed);
+  reported_bytes_ = written;
 }
 
 Status CompactionJob::FinishOutput(const std::optional<Slice>& end) {

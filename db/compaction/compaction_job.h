@@ -72,10 +72,13 @@ class CompactionJob {
   Status Merge(CompactionIterator* iterator);
   // Opens the next output.
   Status OpenOutput();
-  // Advances through the grandparents and counts the bytes passed.
-  void PassGrandparents(const Slice& user_key);
+  // Advances through the grandparents and counts the bytes passed. Returns true
+  // if any was passed.
+  bool PassGrandparents(const Slice& user_key);
   // Returns true if the output should end before this key.
   bool ShouldCutBefore(const Slice& user_key);
+  // Adds what was written since the last call to Compaction::progress_bytes.
+  void ReportProgress();
   // Finishes the output. `end` is the first user key after it.
   Status FinishOutput(const std::optional<Slice>& end);
 
@@ -101,6 +104,7 @@ class CompactionJob {
   size_t grandparent_index_ = 0;
   uint64_t grandparent_overlap_ = 0;
   uint64_t bytes_written_ = 0;
+  uint64_t reported_bytes_ = 0;
   uint64_t bytes_skipped_[2] = {};
   uint64_t entries_read_ = 0;
   CompactionIterator::Drops drops_;

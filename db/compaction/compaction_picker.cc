@@ -437,6 +437,79 @@ uint64_t EstimatePendingCompactionBytes(const Options& options,
   return ToBytes(pending);
 }
 
+namespace {
+
+// Costs of moving a byte of each level to the last one, in rewritten bytes.
+struct MoveCosts {
+  MoveCosts(const Options& options, const Version& version)
+      : targets(ComputeLevelTargets(options, version)) {
+    const int last = targets.last_level;
+    double size[kNumLevels];
+    for (int level = targets.base_level; level <= last; ++level) {
+      size[level] = static_cast<double>(targets.max_bytes[level]);
+    }
+    size[last] =
+        std::max(size[last], static_cast<double>(version.NumBytes(last)));
+    const int files = version.NumFiles(0);
+    const double file_bytes =
+        files > 0 ? static_cast<double>(version.NumBytes(0)) / files
+                  : static_cast<double>(options.write_buffer_size);
+    size[0] =
+        std::max(file_bytes * options.level0_file_num_compaction_trigger, 1.0);
+    for (int level = last - 1; level >= targets.base_level; --level) {
+      per_byte[level] = per_byte[level + 1] + 1 + size[level + 1] / size[level];
+    }
+    per_byte[0] =
+        per_byte[targets.base_level] + 1 + size[targets.base_level] / size[0];
+  }
+
+  const LevelTargets targets;
+  double per_byte[kNumLevels] = {};
+};
+
+}  // namespace
+
+CompactionDebt ComputeCompactionDebt(
+    const Options& options, const Version& version,
+    const std::vector<const Compaction*>& running) {
+  const MoveCosts costs(options, version);
+  double bytes[kNumLevels];
+  for (int level = 0; level < kNumLevels; ++level) {
+    bytes[level] = static_cast<double>(version.NumBytes(level));
+  }
+  CompactionDebt debt;
+  debt.level0_files = version.NumFiles(0);
+  for (const Compaction* compaction : running) {
+    if (compaction->level == compaction->output_level) continue;
+    const double progress = compaction->Progress();
+    const double moved =
+        progress * static_cast<double>(TotalFileSize(compaction->inputs[0]));
+    bytes[compaction->level] -= moved;
+    bytes[compaction->output_level] += moved;
+    if (compaction->level == 0) {
+      debt.level0_files -=
+          progress * static_cast<double>(compaction->inputs[0].size());
+    }
+  }
+  for (int level = 1; level < costs.targets.last_level; ++level) {
+    const double excess =
+        bytes[level] - static_cast<double>(costs.targets.max_bytes[level]);
+    if (excess > 0) {
+      debt.deep_bytes += excess * costs.per_byte[level] / costs.per_byte[0];
+    }
+  }
+  return debt;
+}
+
+double ComputeRelief(const Options& options, const Compaction& compaction) {
+  if (compaction.level == compaction.output_level) return 0;
+  const MoveCosts costs(options, *compaction.version);
+  const double saved = costs.per_byte[compaction.level] -
+                       costs.per_byte[compaction.output_level];
+  return static_cast<double>(TotalFileSize(compaction.inputs[0])) *
+         std::max(saved, 0.0) / costs.per_byte[0];
+}
+
 std::unique_ptr<Compaction> PickCompaction(
     const CompactionPickerContext& context) {
   return Picker(context).Pick();

@@ -46,6 +46,27 @@ bool IsCompactionDue(const CompactionPickerContext& context);
 uint64_t EstimatePendingCompactionBytes(const Options& options,
                                         const Version& version);
 
+// The work of all compactions that are due, seen from the writers: bytes of
+// level 0 whose way to the last level takes as much work.
+struct CompactionDebt {
+  // What level 0 holds, less the progress of a running compaction. Whole files
+  // count, whatever their size, because the limits of level 0 are counts.
+  double level0_files = 0;
+  // Of levels above their targets, less the progress of running compactions, in
+  // bytes of tables of level 0.
+  double deep_bytes = 0;
+};
+
+// Computes the debt. The cost of a byte is the sum over the remaining levels of
+// one, for itself, and the ratio of the next level's target to the level's own,
+// for the bytes that it is merged with.
+CompactionDebt ComputeCompactionDebt(
+    const Options& options, const Version& version,
+    const std::vector<const Compaction*>& running);
+
+// Returns the bytes of level 0 whose debt the compaction removes.
+double ComputeRelief(const Options& options, const Compaction& compaction);
+
 // Returns the most urgent compaction that can start now, or null.
 std::unique_ptr<Compaction> PickCompaction(
     const CompactionPickerContext& context);

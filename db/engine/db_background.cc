@@ -20,15 +20,16 @@ void DBImpl::MaybeScheduleLocked() {
   if (!family_.compactions().is_exclusive && family_.compactions().error.ok() &&
       scheduler_.JobsLocked(JobKind::kCompaction) < MaxCompactions(options_) &&
       CompactionDueLocked()) {
-    ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction);
+    ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction,
+                   family_.CompactionsAreUrgentLocked());
   }
 }
 
 // Sets background_error_ if no thread can be started. The event waits for the
 // next DeliverLocked.
-void DBImpl::ScheduleLocked(JobKind kind, void (DBImpl::*job)()) {
-  const Status status =
-      scheduler_.ScheduleLocked(kind, [this, job] { (this->*job)(); });
+void DBImpl::ScheduleLocked(JobKind kind, void (DBImpl::*job)(), bool urgent) {
+  const Status status = scheduler_.ScheduleLocked(
+      kind, [this, job] { (this->*job)(); }, urgent);
   if (!status.ok()) {
     SetBackgroundErrorLocked(status, "starting a background job");
   }
@@ -82,6 +83,7 @@ Status DBImpl::FlushImmutablesLocked(size_t* count) {
     info.status = table_jobs_.FlushLocked(&info);
   }
   if (info.status.ok()) {
+    family_.MeasureFlushLocked(info.memtables, flushing.ElapsedMicros());
     const std::vector<MemTable*> flushed =
         family_.RemoveFlushedLocked(info.memtables);
     InstallSuperVersionLocked();

@@ -83,7 +83,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   const RequestSpan span("compaction");
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
-  family_.compactions().running.push_back(compaction);
+  family_.BeginCompactionLocked(compaction);
   MaybeScheduleLocked();  // Other work can run beside this.
 
   CompactionJobInfo info;
@@ -115,9 +115,7 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   }
 
   compaction->MarkFilesLocked(false);
-  family_.compactions().running.erase(
-      std::find(family_.compactions().running.begin(),
-                family_.compactions().running.end(), compaction));
+  family_.EndCompactionLocked(compaction, status.ok());
   if (status.ok()) InstallSuperVersionLocked();
   versions_->UnrefVersionLocked(compaction->version);
   info.status = status;

@@ -353,9 +353,10 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   if (writes) RemoveLeftovers(db_directory_, table_cache_.get(), &log_, live);
   RemoveOldInfoLogs(db_directory_, std::move(state->old_info_logs));
   mutex_.Lock();
-  env_->RaiseBackgroundThreads(
-      MaxCompactions(options_) * options_.max_subcompactions,
-      Env::Priority::kLow);
+  for (const auto priority : {Env::Priority::kLow, Env::Priority::kMedium}) {
+    env_->RaiseBackgroundThreads(
+        MaxCompactions(options_) * options_.max_subcompactions, priority);
+  }
   // Flushes have their own threads, so that no compaction delays them. One more
   // thread frees obsolete objects.
   env_->RaiseBackgroundThreads(1 + MaxFlushes(options_), Env::Priority::kHigh);

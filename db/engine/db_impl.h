@@ -185,7 +185,7 @@ class DBImpl final : public DB, private ForkWatch {
   // Schedules the jobs that are due. Call it after each event that may make a
   // job due.
   void MaybeScheduleLocked() VARVE_REQUIRES(mutex_);
-  void ScheduleLocked(JobKind kind, void (DBImpl::*job)())
+  void ScheduleLocked(JobKind kind, void (DBImpl::*job)(), bool urgent = false)
       VARVE_REQUIRES(mutex_);
   void SetBackgroundErrorLocked(const Status& status, const char* where)
       VARVE_REQUIRES(mutex_);

@@ -355,6 +355,9 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
                sources_.family.stall_count(),
                static_cast<double>(sources_.family.stall_micros()) / 1e6,
                StallCauseName(sources_.family.stall().cause));
+  AppendFormat(out, "Pauses for compactions: %" PRIu64 " times, %.3f seconds\n",
+               sources_.family.pace_count(),
+               static_cast<double>(sources_.family.pace_micros()) / 1e6);
   AppendFormat(out,
                "Background errors: %" PRIu64
                "; reads that took the mutex for what they read: %" PRIu64 "\n",

@@ -151,7 +151,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
   writer.spans = span.queue();
   writer.span = span.index();
   bool delayed = false;
-  bool paused = false;
+  uint64_t paused_us = 0;
   bool frees = false;
   bool wait = !family_.StallStateIsClear();
   for (;;) {
@@ -176,10 +176,11 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
         if (family_.PaceIsDue() && !wait && !frees && status.ok())
             [[unlikely]] {
           uint64_t pause_us = 0;
-          status =
-              PaceOrSwitch(!paused && !options.no_slowdown, &wait, &pause_us);
+          status = PaceOrSwitch(
+              paused_us < DebtPace::kMaxWaitUs && !options.no_slowdown, &wait,
+              &pause_us);
           if (pause_us > 0) {
-            paused = true;
+            paused_us += pause_us;
             write_queue_.Leave(WriteQueue::Group(&writer), status);
             const LocalSpan stall("stall");
             env_->SleepForMicroseconds(pause_us);
@@ -230,11 +231,7 @@ Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
     return MakeSpace(/*frees=*/false, wait);
   }
   MutexLock lock(&mutex_);
-  if (family_.SlotFreeLocked()) {
-    family_.SetPaceLocked(log_space);
-  } else if (may_pause) {
-    *pause_us = family_.PauseMicrosLocked();
-  }
+  *pause_us = family_.PauseMicrosLocked(log_space, may_pause);
   return Status::OK();
 }
 

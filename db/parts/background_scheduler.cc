@@ -6,7 +6,8 @@
 namespace varve {
 
 Status BackgroundScheduler::ScheduleLocked(JobKind kind,
-                                           std::function<void()> job) {
+                                           std::function<void()> job,
+                                           bool urgent) {
   auto run = [this, kind, flag = shutdown_flag_, job = std::move(job)] {
     {
       MutexLock flag_lock(&flag->mutex);
@@ -18,9 +19,11 @@ Status BackgroundScheduler::ScheduleLocked(JobKind kind,
     job();
   };
   // Compactions must not delay short jobs.
-  Status status = env_->Schedule(std::move(run), kind == JobKind::kCompaction
-                                                     ? Env::Priority::kLow
-                                                     : Env::Priority::kHigh);
+  Env::Priority priority = Env::Priority::kHigh;
+  if (kind == JobKind::kCompaction) {
+    priority = urgent ? Env::Priority::kMedium : Env::Priority::kLow;
+  }
+  Status status = env_->Schedule(std::move(run), priority);
   if (status.ok()) ++CountsOf(kind).queued;
   return status;
 }

@@ -37,7 +37,9 @@ class BackgroundScheduler final : private ForkWatch {
 
   // Queues job(), which a thread calls without the mutex. The job must end by
   // FinishLocked. Returns an error if no thread can be created.
-  Status ScheduleLocked(JobKind kind, std::function<void()> job);
+  // `urgent`: whether something waits for a compaction.
+  Status ScheduleLocked(JobKind kind, std::function<void()> job,
+                        bool urgent = false);
   // Records that a job of the kind has ended.
   void FinishLocked(JobKind kind);
   // Drops the queued jobs. May release the mutex and reacquire it.

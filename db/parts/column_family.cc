@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "db/compaction/compaction_picker.h"
+#include "db/options/options_check.h"
 #include "env/descriptor_supply.h"
 #include "env/stopwatch.h"
 #include "util/base/experiment.h"
@@ -16,6 +17,16 @@ namespace {
 // the least max_write_buffer_number in any case.
 constexpr int kLogPart = 4;
 constexpr int kLeastLogs = 2;
+
+// Returns the debt that writers are paced for, in files of level 0 beyond the
+// trigger of compactions. A running compaction may have all of them as inputs
+// while as many arrive, so that level 0 has about twice as many at most.
+double PaceTargetFiles(const Options& options) {
+  constexpr double kPart = 3;
+  return (WriterBounds(options).level0_slowdown -
+          options.level0_file_num_compaction_trigger) /
+         kPart;
+}
 
 }  // namespace
 
@@ -133,6 +144,7 @@ void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
   immutable_.push_back(memtable_);
   ++switched_count_;
   full_bytes_ = written_bytes_;
+  immutable_bytes_.push_back(written_bytes_);
   written_bytes_ = 0;
   paced_bytes_ = 0;
   pace_at_bytes_ = 0;
@@ -146,6 +158,11 @@ std::vector<MemTable*> ColumnFamily::RemoveFlushedLocked(size_t count) {
   const auto end = immutable_.begin() + static_cast<std::ptrdiff_t>(count);
   std::vector<MemTable*> flushed(immutable_.begin(), end);
   immutable_.erase(immutable_.begin(), end);
+  // The memtables of recovery were not counted.
+  immutable_bytes_.erase(
+      immutable_bytes_.begin(),
+      immutable_bytes_.begin() + static_cast<std::ptrdiff_t>(
+                                     std::min(count, immutable_bytes_.size())));
   return flushed;
 }
 
@@ -159,7 +176,37 @@ void ColumnFamily::RetireLocked(const std::vector<MemTable*>& flushed) {
 // ---- Writers
 // -----------------------------------------------------------------
 
-uint64_t ColumnFamily::PauseMicrosLocked() {
+uint64_t ColumnFamily::PauseMicrosLocked(uint64_t log_space, bool may_pause) {
+  const uint64_t now_us = MonotonicMicros(env_);
+  const uint64_t bytes = written_bytes_ - paced_bytes_;
+  paced_bytes_ = written_bytes_;
+  if (debt_pace_.SampleIsDue(now_us)) SampleDebtLocked(now_us);
+  const DebtPace::Step step = debt_pace_.Charge(bytes, now_us);
+  uint64_t pause_us = may_pause ? step.pause_us : 0;
+  if (pause_us > 0) {
+    ++pace_count_;
+    pace_micros_ += pause_us;
+    RecordTick(stats_, Ticker::kPaceMicros, pause_us);
+  }
+  uint64_t next_bytes = std::min(step.bytes, log_space);
+  if (!SlotFreeLocked()) {
+    uint64_t flush_step;
+    uint64_t flush_pause_us =
+        FlushPauseMicrosLocked(bytes, now_us, &flush_step);
+    if (!may_pause) flush_pause_us = 0;
+    next_bytes = std::min(next_bytes, flush_step);
+    if (flush_pause_us > pause_us) {
+      CountStallLocked(StallCause::kMemTables, WritePressure::kSlow);
+      AddStallMicrosLocked(flush_pause_us - pause_us);
+      pause_us = flush_pause_us;
+    }
+  }
+  pace_at_bytes_ = written_bytes_ + (pause_us > 0 ? 0 : next_bytes);
+  return pause_us;
+}
+
+uint64_t ColumnFamily::FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
+                                              uint64_t* step_bytes) {
   // The memory grows by whole blocks, so the size of the batches that will fill
   // it is known only roughly. At first, it is estimated from the last memtable.
   const uint64_t limit = options_->write_buffer_size;
@@ -172,15 +219,56 @@ uint64_t ColumnFamily::PauseMicrosLocked() {
   }
   const uint64_t space =
       full_bytes > written_bytes_ ? full_bytes - written_bytes_ : 0;
-  const FlushPace::Step step = flush_pace_.Charge(
-      written_bytes_ - paced_bytes_, space, full_bytes, MonotonicMicros(env_));
-  paced_bytes_ = written_bytes_;
-  pace_at_bytes_ = written_bytes_ + step.bytes;
-  if (step.pause_us > 0) {
-    CountStallLocked(StallCause::kMemTables, WritePressure::kSlow);
-    AddStallMicrosLocked(step.pause_us);
-  }
+  const FlushPace::Step step =
+      flush_pace_.Charge(bytes, space, full_bytes, now_us);
+  *step_bytes = step.bytes;
   return step.pause_us;
+}
+
+void ColumnFamily::SampleDebtLocked(uint64_t now_us) {
+  const Version& version = *versions_->current();
+  const double buffer_bytes = static_cast<double>(
+      full_bytes_ > 0 ? full_bytes_ : options_->write_buffer_size);
+  if (version.NumBytes(0) > 0) {
+    user_bytes_per_table_byte_ = buffer_bytes * version.NumFiles(0) /
+                                 static_cast<double>(version.NumBytes(0));
+  }
+  double relieved = relieved_bytes_;
+  for (const Compaction* compaction : compactions_.running) {
+    relieved += compaction->Progress() * compaction->relief_bytes;
+  }
+  drained_bytes_ += std::max(relieved - last_relieved_bytes_, 0.0) *
+                    user_bytes_per_table_byte_;
+  last_relieved_bytes_ = relieved;
+
+  DebtPace::Sample sample;
+  sample.now_us = now_us;
+  sample.drained_bytes = drained_bytes_;
+  sample.draining_us = DrainingMicrosLocked(now_us);
+  sample.assumed_rate = flush_rate_;
+  sample.target_bytes = PaceTargetFiles(*options_) * buffer_bytes;
+  // Slower writers wait in DelayWrite.
+  if (!options_->disable_auto_compactions &&
+      stall_.pressure == WritePressure::kNone) {
+    const CompactionDebt debt =
+        ComputeCompactionDebt(*options_, version, compactions_.running);
+    const int trigger = options_->level0_file_num_compaction_trigger;
+    const double memory_files =
+        static_cast<double>(immutable_.size()) +
+        static_cast<double>(written_bytes_) / buffer_bytes;
+    sample.debt_bytes =
+        std::max(debt.level0_files + memory_files - trigger, 0.0) *
+            buffer_bytes +
+        debt.deep_bytes * user_bytes_per_table_byte_;
+  }
+  debt_pace_.AddSample(sample);
+}
+
+uint64_t ColumnFamily::DrainingMicrosLocked(uint64_t now_us) const {
+  if (compactions_.running.empty() || now_us < draining_since_us_) {
+    return draining_us_;
+  }
+  return draining_us_ + now_us - draining_since_us_;
 }
 
 WriteDebt ColumnFamily::UpdateStallLocked() {
@@ -190,7 +278,11 @@ WriteDebt ColumnFamily::UpdateStallLocked() {
   debt.pending_bytes = EstimatePendingCompactionBytes(*options_, version);
   debt.immutable_memtables = static_cast<int>(immutable_.size());
   debt.no_memtable = AwaitsFlushLocked();
-  stall_ = ComputeWriteStall(*options_, debt);
+  const double drain_rate = debt_pace_.drain_rate();
+  stall_ = ComputeWriteStall(
+      *options_, debt,
+      {.flushes = flush_rate_,
+       .compactions = drain_rate > 0 ? drain_rate : flush_rate_});
   return debt;
 }
 
@@ -224,6 +316,32 @@ void ColumnFamily::AddStallMicrosLocked(uint64_t micros) {
 
 // ---- Compactions
 // -------------------------------------------------------------
+
+void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < std::min(count, immutable_bytes_.size()); ++i) {
+    bytes += immutable_bytes_[i];
+  }
+  if (micros == 0) return;
+  // Small memtables take longer per byte.
+  flush_rate_ = std::max(flush_rate_, static_cast<double>(bytes) * 1e6 /
+                                          static_cast<double>(micros));
+}
+
+void ColumnFamily::BeginCompactionLocked(Compaction* compaction) {
+  if (compactions_.running.empty()) draining_since_us_ = MonotonicMicros(env_);
+  compaction->relief_bytes = ComputeRelief(*options_, *compaction);
+  compaction->progress_bytes = std::make_shared<std::atomic<uint64_t>>(0);
+  compactions_.running.push_back(compaction);
+}
+
+void ColumnFamily::EndCompactionLocked(const Compaction* compaction,
+                                       bool succeeded) {
+  draining_us_ = DrainingMicrosLocked(MonotonicMicros(env_));
+  draining_since_us_ = MonotonicMicros(env_);
+  std::erase(compactions_.running, compaction);
+  if (succeeded) relieved_bytes_ += compaction->relief_bytes;
+}
 
 void ColumnFamily::CountFlushesLocked(const VersionEdit& edit, size_t flushes,
                                       uint64_t micros) {

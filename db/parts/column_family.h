@@ -27,6 +27,7 @@
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version_cache.h"
 #include "db/version/version_set.h"
+#include "db/write/debt_pace.h"
 #include "db/write/flush_pace.h"
 #include "db/write/write_stall.h"
 #include "monitoring/statistics.h"
@@ -176,14 +177,17 @@ class ColumnFamily final : private SuperVersionDisposer {
   }
   // For the leader. Returns true if it must call PauseMicrosLocked.
   bool PaceIsDue() const { return written_bytes_ >= pace_at_bytes_; }
-  // Makes the pace due after `bytes` more.
-  void SetPaceLocked(uint64_t bytes) {
-    pace_at_bytes_ = written_bytes_ + bytes;
-  }
   void MakePaceDueLocked() { pace_at_bytes_ = 0; }
-  // For the leader. Returns how long to pause, so that no writer has to wait
-  // for the previous flush when the memtable is full.
-  uint64_t PauseMicrosLocked();
+  // For the leader. Returns how long to pause, so that compactions keep up with
+  // the writers, and no writer has to wait for the previous flush when the
+  // memtable is full. The pace is due again at once after a pause, and
+  // otherwise after at most `log_space` bytes. If `may_pause` is false, returns
+  // 0, and later writers pause longer.
+  uint64_t PauseMicrosLocked(uint64_t log_space, bool may_pause);
+  // Returns whether compactions can hardly keep up with the writers.
+  bool CompactionsAreUrgentLocked() const {
+    return debt_pace_.IsBinding() || stall_.pressure != WritePressure::kNone;
+  }
   FlushPace* flush_pace() { return &flush_pace_; }
   // Marks the log as full until the next switch.
   void SetLogFullLocked() { log_is_full_ = true; }
@@ -199,11 +203,20 @@ class ColumnFamily final : private SuperVersionDisposer {
   void AddStallMicrosLocked(uint64_t micros);
   uint64_t stall_count() const { return stall_count_; }
   uint64_t stall_micros() const { return stall_micros_; }
+  // Return how often and how long writers paused for compactions.
+  uint64_t pace_count() const { return pace_count_; }
+  uint64_t pace_micros() const { return pace_micros_; }
 
   // ---- Compactions ----
 
   CompactionState& compactions() { return compactions_; }
   const CompactionState& compactions() const { return compactions_; }
+  // Records the duration of a flush of the `count` oldest immutable memtables.
+  // Call it before RemoveFlushedLocked.
+  void MeasureFlushLocked(size_t count, uint64_t micros);
+  // Record that a compaction begins and ends.
+  void BeginCompactionLocked(Compaction* compaction);
+  void EndCompactionLocked(const Compaction* compaction, bool succeeded);
   // Counts the edit's tables as the output of `flushes` flushes.
   void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
                           uint64_t micros);
@@ -224,6 +237,11 @@ class ColumnFamily final : private SuperVersionDisposer {
   void DisposeLocked(SuperVersion* super_version) override;
   void FreeLaterLocked() override { free_later_(); }
   void UnrefMemTableLocked(MemTable* memtable);
+  // For the leader. Tells debt_pace_ how things are.
+  void SampleDebtLocked(uint64_t now_us);
+  uint64_t DrainingMicrosLocked(uint64_t now_us) const;
+  uint64_t FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
+                                  uint64_t* step_bytes);
 
   // Immutable.
   const Options* const options_;  // See DB::SetOptions.
@@ -239,6 +257,7 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   MemTable* memtable_ = nullptr;  // Written to; see above.
   std::vector<MemTable*> immutable_;
+  std::vector<uint64_t> immutable_bytes_;  // Of batches in immutable_.
   std::vector<MemTable*> flushed_;
   std::vector<MemTable*> obsolete_;
   uint64_t switched_count_ = 0;
@@ -246,10 +265,20 @@ class ColumnFamily final : private SuperVersionDisposer {
   bool log_is_full_ = false;
 
   FlushPace flush_pace_;
+  DebtPace debt_pace_;
+  double relieved_bytes_ = 0;       // By compactions that have ended.
+  double last_relieved_bytes_ = 0;  // At the last sample, and of running ones.
+  double drained_bytes_ = 0;        // See DebtPace::Sample.
+  uint64_t draining_us_ = 0;        // By compactions that have ended.
+  uint64_t draining_since_us_ = 0;  // If any runs.
+  double flush_rate_ = 0;  // The highest, in bytes of batches per second.
+  double user_bytes_per_table_byte_ = 1;
   WriteDelay write_delay_;
   WriteStallState stall_;
   uint64_t stall_count_ = 0;
   uint64_t stall_micros_ = 0;
+  uint64_t pace_count_ = 0;
+  uint64_t pace_micros_ = 0;
   // Owned by the leader.
   uint64_t written_bytes_ = 0;  // Of batches, to memtable_.
   uint64_t full_bytes_ = 0;  // written_bytes_ when the last memtable was full.

@@ -25,8 +25,8 @@ double Progress(double value, double low, double high) {
 
 }  // namespace
 
-WriteStallState ComputeWriteStall(const Options& options,
-                                  const WriteDebt& debt) {
+WriteStallState ComputeWriteStall(const Options& options, const WriteDebt& debt,
+                                  const DrainRates& rates) {
   if (debt.no_memtable) {
     return {WritePressure::kStop, StallCause::kMemTables, 0};
   }
@@ -65,11 +65,12 @@ WriteStallState ComputeWriteStall(const Options& options,
     consider(0.5, StallCause::kMemTables);
   }
   if (cause == StallCause::kNone) return {};
-  const double ratio = static_cast<double>(kMinDelayedWriteRate) /
-                       static_cast<double>(kMaxDelayedWriteRate);
-  const double rate = static_cast<double>(kMaxDelayedWriteRate) *
-                      std::pow(ratio, std::min(worst, 1.0));
-  return {WritePressure::kSlow, cause, static_cast<uint64_t>(rate)};
+  const double drain_rate =
+      cause == StallCause::kMemTables ? rates.flushes : rates.compactions;
+  if (drain_rate <= 0) return {WritePressure::kSlow, cause, kUnknownRate};
+  const double rate = drain_rate * std::pow(kSlowestPart, std::min(worst, 1.0));
+  return {WritePressure::kSlow, cause,
+          static_cast<uint64_t>(std::clamp(rate, 1.0, 1e18))};
 }
 
 const char* StallCauseName(StallCause cause) {

@@ -31,14 +31,22 @@ struct WriteDebt {
   bool no_memtable = false;
 };
 
-// The rate at which slowed-down writers begin, and the rate at the debt at
-// which writers are stopped. Between them the rate decreases exponentially.
-constexpr uint64_t kMaxDelayedWriteRate = 16 << 20;
-constexpr uint64_t kMinDelayedWriteRate = 256 << 10;
+// The measured rates at which flushes and compactions drain their debts, in
+// bytes of user data per second.
+struct DrainRates {
+  double flushes = 0;
+  double compactions = 0;
+};
+
+// Slowed-down writers begin at the drain rate of the debt that is the cause.
+// The rate decreases exponentially, by this factor until writers are stopped.
+// As long as there is no drain rate, it is kUnknownRate.
+constexpr double kSlowestPart = 1.0 / 64;
+constexpr uint64_t kUnknownRate = uint64_t{1} << 60;
 
 // Returns the pressure, its cause and the rate for the debt.
-WriteStallState ComputeWriteStall(const Options& options,
-                                  const WriteDebt& debt);
+WriteStallState ComputeWriteStall(const Options& options, const WriteDebt& debt,
+                                  const DrainRates& rates);
 
 // Returns a name for messages, such as "level-0 files".
 const char* StallCauseName(StallCause cause);

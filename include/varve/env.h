@@ -239,8 +239,11 @@ class DirectoryEnv;
 
 class VARVE_EXPORT Env {
  public:
-  // Background work is queued by priority; each has its own threads.
-  enum class Priority : uint8_t { kLow = 0, kHigh = 1 };
+  // Background work is queued by priority; each has its own threads. Work of
+  // kLow may be done by threads that leave the processor to others. kMedium is
+  // for the same kind of work when something waits for it. An Env may treat it
+  // like kLow.
+  enum class Priority : uint8_t { kLow = 0, kHigh = 1, kMedium = 2 };
 
   virtual ~Env() = default;
 

@@ -205,9 +205,9 @@ struct Options {
   int level0_file_num_compaction_trigger = 4;
 
   // Number of level-0 tables at which writers are slowed down, and at which
-  // they are stopped. Ignored with disable_auto_compactions. The three level-0
-  // limits must not decrease in this order. A limit that has its default value
-  // is raised to the one before it if necessary. Defaults: 20, 36.
+  // they are stopped. Writers are paced well before the first. Ignored with
+  // disable_auto_compactions. The level-0 limits must not decrease in this
+  // order. A default one is raised to the one before it. Defaults: 20, 36.
   int level0_slowdown_writes_trigger = 20;
   int level0_stop_writes_trigger = 36;
 

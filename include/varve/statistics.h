@@ -65,6 +65,7 @@ enum class Ticker : uint32_t {
   kWalFileSynced,         // varve.wal.synced
   kWalFileBytes,          // varve.wal.bytes
   kStallMicros,           // varve.stall.micros: that writers waited
+  kPaceMicros,            // varve.pace.micros: of short pauses for compactions
   // Writes delayed and stopped, by cause.
   kStallLevel0Delays,    // varve.l0.file.count.limit.delays
   kStallLevel0Stops,     // varve.l0.file.count.limit.stops

@@ -111,7 +111,6 @@ TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
   options_.write_buffer_size = 64 << 20;  // Not flushed but by Flush.
   Open();
   env_.KeepBack(Env::Priority::kLow);
-  uint64_t last_rate = UINT64_MAX;
   for (int files = 1; files <= 6; files++) {
     Put("key", std::to_string(files));
     Flush();
@@ -121,11 +120,9 @@ TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
       continue;
     }
     EXPECT_GT(rate, 0u) << files;
-    EXPECT_LT(rate, last_rate) << files;
-    last_rate = rate;
     // More than fits into the time that is forgiven.
     const uint64_t before = Count(Ticker::kStallLevel0Delays);
-    const std::string large(30000, 'x');
+    const std::string large(300000, 'x');
     ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
     ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
     EXPECT_GT(Count(Ticker::kStallLevel0Delays), before);

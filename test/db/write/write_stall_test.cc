@@ -13,6 +13,10 @@
 namespace varve {
 namespace {
 
+constexpr uint64_t kDrainRate = 16 << 20;
+constexpr uint64_t kFlushRate = 40 << 20;
+constexpr auto kLeastRate = static_cast<uint64_t>(kDrainRate * kSlowestPart);
+
 Options Limits() {
   Options options;
   options.level0_slowdown_writes_trigger = 20;
@@ -25,12 +29,13 @@ Options Limits() {
 
 WriteStallState At(const Options& options, int level0, uint64_t pending,
                    int immutable = 0) {
-  return ComputeWriteStall(options, {level0, pending, immutable});
+  return ComputeWriteStall(options, {level0, pending, immutable},
+                           {.flushes = kFlushRate, .compactions = kDrainRate});
 }
 
 TEST(WriteStallTest, RateFallsStepByStepToTheStop) {
   const Options options = Limits();
-  uint64_t last = kMaxDelayedWriteRate + 1;
+  uint64_t last = kDrainRate + 1;
   for (int files = 0; files <= 40; ++files) {
     const WriteStallState state = At(options, files, 0);
     if (files < 20) {
@@ -42,15 +47,15 @@ TEST(WriteStallTest, RateFallsStepByStepToTheStop) {
       EXPECT_EQ(state.cause, StallCause::kLevel0);
       EXPECT_LT(state.rate, last) << files;
       EXPECT_GT(state.rate * 2, last) << "a jump at " << files;
-      EXPECT_GE(state.rate, kMinDelayedWriteRate);
+      EXPECT_GE(state.rate, kLeastRate);
       last = state.rate;
     } else {
       EXPECT_EQ(state.pressure, WritePressure::kStop) << files;
       EXPECT_EQ(state.cause, StallCause::kLevel0);
     }
   }
-  EXPECT_EQ(At(options, 20, 0).rate, kMaxDelayedWriteRate);
-  EXPECT_LT(last, 2 * kMinDelayedWriteRate);
+  EXPECT_EQ(At(options, 20, 0).rate, kDrainRate);
+  EXPECT_LT(last, 2 * kLeastRate);
 }
 
 TEST(WriteStallTest, PendingBytesSlowDownAndStop) {
@@ -62,7 +67,7 @@ TEST(WriteStallTest, PendingBytesSlowDownAndStop) {
   EXPECT_EQ(At(options, 0, 5000).pressure, WritePressure::kStop);
   options.hard_pending_compaction_bytes_limit = 0;
   EXPECT_EQ(At(options, 0, 1 << 30).pressure, WritePressure::kSlow);
-  EXPECT_EQ(At(options, 0, 1 << 30).rate, kMinDelayedWriteRate);
+  EXPECT_EQ(At(options, 0, 1 << 30).rate, kLeastRate);
   options.soft_pending_compaction_bytes_limit = 0;
   EXPECT_EQ(At(options, 0, 1 << 30).pressure, WritePressure::kNone);
 }
@@ -107,6 +112,13 @@ TEST(WriteStallTest, WaitingMemTablesSlowDownWhereThereAreSeveral) {
   EXPECT_EQ(At(options, 0, 0, 3).pressure, WritePressure::kNone);
   EXPECT_EQ(At(options, 0, 0, 4).pressure, WritePressure::kSlow);
   EXPECT_EQ(At(options, 0, 0, 4).cause, StallCause::kMemTables);
+  EXPECT_EQ(At(options, 0, 0, 4).rate, kFlushRate / 8);
+}
+
+TEST(WriteStallTest, NoRateIsMadeUp) {
+  const WriteStallState state = ComputeWriteStall(Limits(), {30, 0, 0}, {});
+  EXPECT_EQ(state.pressure, WritePressure::kSlow);
+  EXPECT_EQ(state.rate, kUnknownRate);
 }
 
 TEST(WriteStallTest, WithoutCompactionsTheirDebtDoesNotCount) {

@@ -23,14 +23,16 @@ class PausingEnv : public EnvWrapper {
 
   Status Schedule(std::function<void()> work, Priority priority) override {
     MutexLock lock(&mu_);
-    if (held_.count(priority) == 0) {
+    if (held_.count(priority == Priority::kMedium ? Priority::kLow
+                                                  : priority) == 0) {
       return target()->Schedule(std::move(work), priority);
     }
     kept_.emplace_back(std::move(work), priority);
     return Status::OK();
   }
 
-  // Flushes are of high priority, compactions of low.
+  // Flushes are of high priority, compactions of low or medium. kLow keeps both
+  // back.
   void KeepBack(Priority priority) {
     MutexLock lock(&mu_);
     held_.insert(priority);
