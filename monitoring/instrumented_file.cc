@@ -65,10 +65,33 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
   Env* const env_;
 };
 
+// Records the duration of its scope if that is long. A short one costs two
+// reads of the counter, which is little beside a system call.
+class WaitTimer {
+ public:
+  explicit WaitTimer(FileWaits* waits)
+      : waits_(waits),
+        start_(waits == nullptr ? 0 : ReadClock(ClockKind::kTsc)) {}
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
+  ~WaitTimer() {
+    if (waits_ == nullptr) return;
+    const uint64_t now = ReadClock(ClockKind::kTsc);
+    // Another core's counter may be a little behind.
+    if (now - start_ >= FileWaits::kLeastTicks && now > start_) [[unlikely]]
+      waits_->Record(now - start_);
+  }
+
+ private:
+  FileWaits* const waits_;
+  const uint64_t start_;
+};
+
 class InstrumentedWritableFile final : public WritableFile {
  public:
-  InstrumentedWritableFile(std::unique_ptr<WritableFile> file, Env* env)
-      : file_(std::move(file)), env_(env) {}
+  InstrumentedWritableFile(std::unique_ptr<WritableFile> file, Env* env,
+                           std::shared_ptr<FileWaits> waits)
+      : file_(std::move(file)), env_(env), waits_(std::move(waits)) {}
 
   Status Append(const Slice& data) override {
     if (PerfCounts()) [[unlikely]]
@@ -86,22 +109,27 @@ class InstrumentedWritableFile final : public WritableFile {
     return file_->AppendParts(parts, flush);
   }
   Status Flush() override {
+    const WaitTimer wait(waits_.get());
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
     return file_->Flush();
   }
   Status Sync() override {
+    const WaitTimer wait(waits_.get());
     PerfTimer timer(env_, &GetIOStatsContext()->fsync_nanos);
     return file_->Sync();
   }
   Status Close() override { return file_->Close(); }
   void Allocate(uint64_t offset, uint64_t length) override {
+    const WaitTimer wait(waits_.get());
     file_->Allocate(offset, length);
   }
   Status Reserve(uint64_t offset, uint64_t length) override {
+    const WaitTimer wait(waits_.get());
     return file_->Reserve(offset, length);
   }
   void Release() override { file_->Release(); }
   void RangeSync(uint64_t offset, uint64_t length) override {
+    const WaitTimer wait(waits_.get());
     file_->RangeSync(offset, length);
   }
   uint64_t Size() const override { return file_->Size(); }
@@ -110,9 +138,34 @@ class InstrumentedWritableFile final : public WritableFile {
  private:
   const std::unique_ptr<WritableFile> file_;
   Env* const env_;
+  const std::shared_ptr<FileWaits> waits_;
 };
 
 }  // namespace
+
+FileWaits::FileWaits() : begin_(AnchorClock(ClockKind::kTsc)) {}
+
+void FileWaits::Record(uint64_t ticks) {
+  const ClockAnchor end = AnchorClock(ClockKind::kTsc);
+  // Both are from the same clocks. If the counter stood still, nothing is
+  // known.
+  const double ns_per_tick =
+      end.ticks > begin_.ticks && end.ns > begin_.ns
+          ? static_cast<double>(end.ns - begin_.ns) /
+                static_cast<double>(end.ticks - begin_.ticks)
+          : 0;
+  const auto us =
+      static_cast<uint64_t>(static_cast<double>(ticks) * ns_per_tick / 1000);
+  // relaxed, all: for a report.
+  count_.fetch_add(1, std::memory_order_relaxed);
+  total_us_.fetch_add(us, std::memory_order_relaxed);
+  uint64_t longest = longest_us_.load(std::memory_order_relaxed);
+  while (us > longest &&
+         // relaxed: as above.
+         !longest_us_.compare_exchange_weak(longest, us,
+                                            std::memory_order_relaxed)) {
+  }
+}
 
 std::unique_ptr<RandomAccessFile> NewInstrumentedFile(
     std::unique_ptr<RandomAccessFile> file, StatisticsImpl* statistics,
@@ -122,8 +175,10 @@ std::unique_ptr<RandomAccessFile> NewInstrumentedFile(
 }
 
 std::unique_ptr<WritableFile> NewInstrumentedFile(
-    std::unique_ptr<WritableFile> file, Env* env) {
-  return std::make_unique<InstrumentedWritableFile>(std::move(file), env);
+    std::unique_ptr<WritableFile> file, Env* env,
+    std::shared_ptr<FileWaits> waits) {
+  return std::make_unique<InstrumentedWritableFile>(std::move(file), env,
+                                                    std::move(waits));
 }
 
 }  // namespace varve

@@ -6,7 +6,12 @@
 
 #include <memory>
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
 #include "monitoring/statistics.h"
+#include "monitoring/tsc_clock.h"
 #include "varve/env.h"
 
 namespace varve {
@@ -17,8 +22,40 @@ std::unique_ptr<RandomAccessFile> NewInstrumentedFile(
     std::unique_ptr<RandomAccessFile> file, StatisticsImpl* statistics,
     Env* env);
 
-// Wraps a table file or log.
+// Counts the calls of log files that waited: for the device, for the journal of
+// the file system, or for memory that it had to write out first.
+// Thread-safety: thread-safe.
+class FileWaits {
+ public:
+  // A call that takes about ten milliseconds or more has waited. In ticks of
+  // the processor's time stamp counter, which has 1 to 5 of them a nanosecond.
+  static constexpr uint64_t kLeastTicks = uint64_t{1} << 25;
+
+  FileWaits();
+
+  // Records a call that took `ticks`.
+  void Record(uint64_t ticks);
+
+  // relaxed, all: for a report.
+  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+  uint64_t total_us() const {
+    return total_us_.load(std::memory_order_relaxed);  // relaxed: as above.
+  }
+  uint64_t longest_us() const {
+    return longest_us_.load(std::memory_order_relaxed);  // relaxed: as above.
+  }
+
+ private:
+  const ClockAnchor begin_;
+  std::atomic<uint64_t> count_{0};
+  std::atomic<uint64_t> total_us_{0};
+  std::atomic<uint64_t> longest_us_{0};
+};
+
+// Wraps a table file or log. If `waits` is not null, calls that waited are
+// counted there.
 std::unique_ptr<WritableFile> NewInstrumentedFile(
-    std::unique_ptr<WritableFile> file, Env* env);
+    std::unique_ptr<WritableFile> file, Env* env,
+    std::shared_ptr<FileWaits> waits = nullptr);
 
 }  // namespace varve

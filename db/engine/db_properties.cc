@@ -355,6 +355,12 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
                sources_.family.stall_count(),
                static_cast<double>(sources_.family.stall_micros()) / 1e6,
                StallCauseName(sources_.family.stall().cause));
+  const FileWaits& waits = sources_.wals.waits();
+  AppendFormat(out,
+               "Waits of the log for the device or file system: %" PRIu64
+               " times, %.3f seconds, longest %.3f\n",
+               waits.count(), static_cast<double>(waits.total_us()) / 1e6,
+               static_cast<double>(waits.longest_us()) / 1e6);
   AppendFormat(out, "Pauses for compactions: %" PRIu64 " times, %.3f seconds\n",
                sources_.family.pace_count(),
                static_cast<double>(sources_.family.pace_micros()) / 1e6);

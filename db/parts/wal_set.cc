@@ -89,8 +89,8 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
           : std::min<uint64_t>(options_->write_buffer_size, kMaxAllocateBytes);
   writer_options.reserve_bytes = kLogReserveBytes;
   wal->writer = std::make_shared<wal::Writer>(
-      NewInstrumentedFile(std::move(file), db_directory_->env()), wal->number,
-      writer_options);
+      NewInstrumentedFile(std::move(file), db_directory_->env(), waits_),
+      wal->number, writer_options);
   return status;
 }
 

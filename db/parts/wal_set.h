@@ -29,6 +29,7 @@
 #include "db/parts/db_directory.h"
 #include "db/wal/wal_writer.h"
 #include "db/write/write_queue.h"
+#include "monitoring/instrumented_file.h"
 #include "monitoring/statistics.h"
 #include "table/block/internal_key.h"
 #include "util/base/mutex.h"
@@ -108,6 +109,8 @@ class WalSet {
   std::string WritePathLocked() const;
   // Returns true if it differs from the path at the last call.
   bool WritePathChangedLocked();
+  // Returns the calls of logs that waited.
+  const FileWaits& waits() const { return *waits_; }
   // Releases the space allocated after the ends of logs.
   void ReleaseSpaceLocked();
 
@@ -133,6 +136,7 @@ class WalSet {
   const Options* const options_;
   StatisticsImpl* const stats_;
   Mutex* const mutex_;
+  const std::shared_ptr<FileWaits> waits_ = std::make_shared<FileWaits>();
   std::deque<Wal> wals_;           // Oldest first.
   wal::Writer* newest_ = nullptr;  // The last log's.
   uint64_t begin_bytes_ = 0;  // The newest log's size before its first update.

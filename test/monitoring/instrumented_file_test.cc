@@ -1,0 +1,85 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: calls of a log that wait are counted with their time, others are not.
+// Method: a file whose calls sleep.
+
+#include "monitoring/instrumented_file.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "varve/env.h"
+
+namespace varve {
+namespace {
+
+class SleepyFile final : public WritableFile {
+ public:
+  explicit SleepyFile(const uint64_t* sleep_us) : sleep_us_(sleep_us) {}
+
+  Status Append(const Slice& data) override {
+    size_ += data.size();
+    return Status::OK();
+  }
+  Status Flush() override { return Sleep(); }
+  Status Sync() override { return Sleep(); }
+  Status Close() override { return Status::OK(); }
+  void Allocate(uint64_t /*offset*/, uint64_t /*length*/) override {
+    Sleep().IgnoreError();
+  }
+  Status Reserve(uint64_t /*offset*/, uint64_t /*length*/) override {
+    return Sleep();
+  }
+  void Release() override {}
+  void RangeSync(uint64_t /*offset*/, uint64_t /*length*/) override {
+    Sleep().IgnoreError();
+  }
+  uint64_t Size() const override { return size_; }
+
+ private:
+  Status Sleep() const {
+    if (*sleep_us_ > 0) Env::Default()->SleepForMicroseconds(*sleep_us_);
+    return Status::OK();
+  }
+
+  const uint64_t* const sleep_us_;
+  uint64_t size_ = 0;
+};
+
+TEST(InstrumentedFileTest, CountsTheCallsThatWait) {
+  const auto waits = std::make_shared<FileWaits>();
+  uint64_t sleep_us = 0;
+  const auto file = NewInstrumentedFile(std::make_unique<SleepyFile>(&sleep_us),
+                                        Env::Default(), waits);
+  const auto call_all = [&file] {
+    EXPECT_TRUE(file->Append("record").ok());
+    EXPECT_TRUE(file->Flush().ok());
+    EXPECT_TRUE(file->Sync().ok());
+    EXPECT_TRUE(file->Reserve(0, 4096).ok());
+    file->Allocate(0, 4096);
+    file->RangeSync(0, 4096);
+  };
+  call_all();
+  const uint64_t before = waits->count();  // 0, if nobody else is busy.
+  sleep_us = 50000;
+  call_all();
+  EXPECT_GE(waits->count(), before + 5);
+  EXPECT_GE(waits->total_us(), 250000u);
+  EXPECT_LT(waits->total_us(), 60000000u);
+  EXPECT_GE(waits->longest_us(), 50000u);
+  EXPECT_LE(waits->longest_us(), waits->total_us());
+}
+
+TEST(InstrumentedFileTest, CountsNothingWithoutAPlace) {
+  uint64_t sleep_us = 50000;
+  const auto file = NewInstrumentedFile(std::make_unique<SleepyFile>(&sleep_us),
+                                        Env::Default());
+  EXPECT_TRUE(file->Append("record").ok());
+  EXPECT_TRUE(file->Flush().ok());
+  EXPECT_EQ(file->Size(), 6u);
+}
+
+}  // namespace
+}  // namespace varve
