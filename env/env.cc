@@ -57,6 +57,8 @@ void Env::OpenRandomAccessFiles(OpenRequest* requests, size_t count,
 
 void RandomAccessFile::Prefetch(uint64_t /*offset*/, size_t /*count*/) const {}
 
+bool WritableFile::TryStore(std::span<const Slice> /*parts*/) { return false; }
+
 Status WritableFile::AppendParts(std::span<const Slice> parts, bool flush) {
   for (const Slice& part : parts) {
     Status status = Append(part);

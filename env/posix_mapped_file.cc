@@ -94,17 +94,24 @@ class PosixMappedFile final : public PosixWritableFile {
     return AppendParts(std::span<const Slice>(&data, 1), /*flush=*/false);
   }
 
-  Status AppendParts(std::span<const Slice> parts, bool flush) override {
+  bool TryStore(std::span<const Slice> parts) override {
     size_t size = 0;
     for (const Slice& part : parts) size += part.size();
-    if (size <= static_cast<size_t>(limit_ - next_) && size < kLargeBytes &&
-        CoarseNanos() < valid_until_) [[likely]] {
-      for (const Slice& part : parts) {
-        memcpy(next_, part.data(), part.size());
-        next_ += part.size();
-      }
-      return Status::OK();
+    if (size > static_cast<size_t>(limit_ - next_) || size >= kLargeBytes ||
+        CoarseNanos() >= valid_until_) [[unlikely]] {
+      return false;
     }
+    for (const Slice& part : parts) {
+      memcpy(next_, part.data(), part.size());
+      next_ += part.size();
+    }
+    return true;
+  }
+
+  Status AppendParts(std::span<const Slice> parts, bool flush) override {
+    if (TryStore(parts)) return Status::OK();
+    size_t size = 0;
+    for (const Slice& part : parts) size += part.size();
     Status status = AppendSlowly(parts, size);
     return status.ok() && flush ? Flush() : status;
   }
@@ -156,8 +163,7 @@ class PosixMappedFile final : public PosixWritableFile {
   // Not an errno.
   static constexpr int kUnknownFileSystem = -1;
 
-  [[gnu::noinline]] Status AppendSlowly(std::span<const Slice> parts,
-                                        size_t size) {
+  Status AppendSlowly(std::span<const Slice> parts, size_t size) {
     if (size >= kLargeBytes) recent_appends_ = 0;
     // A record whose beginning is in the buffer goes with it.
     if (size >= kLargeBytes || buffered_bytes() > 0 || !MayStore()) {

@@ -99,12 +99,15 @@ class InstrumentedWritableFile final : public WritableFile {
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
     return file_->Append(data);
   }
+  bool TryStore(std::span<const Slice> parts) override {
+    PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
+    if (!file_->TryStore(parts)) return false;
+    CountWritten(parts);
+    return true;
+  }
   Status AppendParts(std::span<const Slice> parts, bool flush) override {
-    if (PerfCounts()) [[unlikely]] {
-      for (const Slice& part : parts) {
-        GetIOStatsContext()->bytes_written += part.size();
-      }
-    }
+    const WaitTimer wait(waits_.get());
+    CountWritten(parts);
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
     return file_->AppendParts(parts, flush);
   }
@@ -136,6 +139,14 @@ class InstrumentedWritableFile final : public WritableFile {
   std::string WritePath() const override { return file_->WritePath(); }
 
  private:
+  static void CountWritten(std::span<const Slice> parts) {
+    if (!PerfCounts()) [[likely]]
+      return;
+    for (const Slice& part : parts) {
+      GetIOStatsContext()->bytes_written += part.size();
+    }
+  }
+
   const std::unique_ptr<WritableFile> file_;
   Env* const env_;
   const std::shared_ptr<FileWaits> waits_;

@@ -4,8 +4,6 @@
 // Files that count their reads and writes in Statistics and in the
 // IOStatsContext of the calling thread.
 
-#include <memory>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>

@@ -115,7 +115,8 @@ Status Writer::AddFragment(uint8_t type, size_t size, bool flush) {
   header[4] = static_cast<char>(size & 0xFF);
   header[5] = static_cast<char>(size >> 8);
   pieces_[0] = Slice(header, kHeaderSize);
-  Status status = file_->AppendParts(pieces_, flush);
+  Status status;
+  if (!file_->TryStore(pieces_)) status = file_->AppendParts(pieces_, flush);
   if (status.ok()) {
     block_offset_ += kHeaderSize + size;
     size_ += kHeaderSize + size;

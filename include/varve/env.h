@@ -119,6 +119,10 @@ class VARVE_EXPORT WritableFile {
 
   // Appends bytes, possibly only to a buffer of the object.
   virtual Status Append(const Slice& data) = 0;
+  // Appends the concatenation of the parts as AppendParts would with a flush,
+  // and returns true, if that is only a copy in memory, without a system call.
+  // Otherwise changes nothing and returns false. So does the default.
+  virtual bool TryStore(std::span<const Slice> parts);
   // Appends the concatenation of the parts, then flushes if `flush`. The
   // default calls Append for each part, and Flush.
   virtual Status AppendParts(std::span<const Slice> parts, bool flush);

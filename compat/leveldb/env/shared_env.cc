@@ -116,6 +116,9 @@ class InterruptibleFile final : public WritableFile {
     env_->Interrupt();
     return target_->Append(data);
   }
+  bool TryStore(std::span<const Slice> parts) override {
+    return target_->TryStore(parts);
+  }
   Status AppendParts(std::span<const Slice> parts, bool flush) override {
     env_->Interrupt();
     return target_->AppendParts(parts, flush);
