@@ -167,7 +167,7 @@ TEST_F(ColumnFamilyTest, CountsWrittenBytes) {
   family_.CountWritten(10, false);
   EXPECT_EQ(family_.user_bytes(), 110u);
   EXPECT_EQ(family_.logged_bytes(), 100u);
-  EXPECT_EQ(family_.PauseMicrosLocked(50, true), 0u);
+  EXPECT_EQ(family_.PauseMicrosLocked(50, /*may_pause=*/true), 0u);
   EXPECT_FALSE(family_.PaceIsDue());
   family_.CountWritten(50, true);
   EXPECT_TRUE(family_.PaceIsDue());
