@@ -22,7 +22,7 @@ constexpr int kLeastLogs = 2;
 // trigger of compactions. A running compaction may have all of them as inputs
 // while as many arrive, so that level 0 has about twice as many at most.
 double PaceTargetFiles(const Options& options) {
-  constexpr double kPart = 3;
+  constexpr double kPart = 1.5;
   return (WriterBounds(options).level0_slowdown -
           options.level0_file_num_compaction_trigger) /
          kPart;

@@ -49,8 +49,8 @@ void DebtPace::AddSample(const Sample& sample) {
     allowed_rate_ = kUnlimited;
     return;
   }
-  const double divisor = pressure_ <= 1 ? pressure_ : pressure_ * pressure_;
-  allowed_rate_ = std::max(drain / divisor, kLeastRate);
+  allowed_rate_ =
+      std::max(drain / (pressure_ * pressure_ * pressure_), kLeastRate);
 }
 
 void DebtPace::MeasureDrain(const Sample& sample) {

@@ -14,16 +14,16 @@
 //
 // The law. With z = debt / target, writers may write
 //
-//   rate = drain rate / z     for z <= 1,
-//   rate = drain rate / z^2   for z > 1.
+//   rate = drain rate / z^3.
 //
-// Writers that are slower than that are never delayed. The rate has no constant
-// of its own: it follows the processors, the device and the shape of the data.
+// Writers that are slower than that are never delayed: a burst fills half of
+// the target at eight times the drain rate. The rate has no constant of its
+// own: it follows the processors, the device and the shape of the data.
 //
 // Stability. The debt integrates rate - drain. At z = 1 both are equal, and the
-// rate falls as the debt grows, so the debt returns to the target with the time
-// constant target / drain rate (half of that above the target). The average of
-// the drain rate has the same time constant and does not depend on the rate. If
+// rate falls as the debt grows, so the debt returns to the target with a third
+// of the time constant target / drain rate. The average of the drain rate has
+// that time constant and does not depend on the rate. If
 // compactions and writers compete for processors, the drain falls as the rate
 // rises, which damps further. So deviations decay without overshoot that grows.
 //

@@ -246,7 +246,7 @@ TEST(DebtPaceTest, TheAssumedRateServesUntilOneIsMeasured) {
                   .assumed_rate = 8e6});
   EXPECT_TRUE(pace.IsBinding());
   EXPECT_EQ(pace.drain_rate(), 0);
-  EXPECT_NEAR(pace.allowed_rate(), 2e6, 1);
+  EXPECT_NEAR(pace.allowed_rate(), 1e6, 1);
   // Without either there is no pacing.
   DebtPace unknown;
   unknown.AddSample(
