@@ -120,11 +120,13 @@ TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
       continue;
     }
     EXPECT_GT(rate, 0u) << files;
-    // More than fits into the time that is forgiven.
+    // The rate is that of the fastest flush, which the machine decides.
     const uint64_t before = Count(Ticker::kStallLevel0Delays);
     const std::string large(300000, 'x');
-    ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
-    ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
+    for (int i = 0; i < 60 && Count(Ticker::kStallLevel0Delays) == before;
+         i++) {
+      ASSERT_TRUE(Ok(db_->Put({}, "large", large)));
+    }
     EXPECT_GT(Count(Ticker::kStallLevel0Delays), before);
     Status s;
     for (int i = 0; i < 1000 && s.ok(); i++) {
