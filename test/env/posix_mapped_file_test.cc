@@ -414,6 +414,7 @@ TEST_F(SignalOfAMappingTest, NeedsAPageThatIsLostAtOnce) {
   for (const bool at_once : {true, false}) {
     const pid_t child = fork();
     if (child == 0) {
+      signal(SIGBUS, SIG_DFL);  // Sanitizers have a handler.
       const auto file = Make(path_, WriteMethod::kMap);
       std::string appended = "x";
       if (!AppendLast(file.get(), appended).ok()) _exit(1);
