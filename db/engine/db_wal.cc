@@ -209,6 +209,8 @@ Status DBImpl::ResumeAsLeaderLocked() {
   // may lose the log's end. The logs after it would not count then.
   Status status;
   if (background_error_.IsNoSpace()) wals_.ReleaseSpaceLocked();
+  // An earlier Resume may have failed to write the rest of a log, above.
+  if (!wals_.AreGoodLocked()) wals_.FailLocked();
   if (wals_.has_failed() || !family_.memtable()->empty())
     status = SwitchMemTableLocked();
   size_t count = 0;

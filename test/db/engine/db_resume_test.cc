@@ -444,6 +444,26 @@ TEST_F(DbResumeTest, LogThatFailedIsNotSyncedAgain) {
   EXPECT_TRUE(db_->Get({}, "failed", &value).IsNotFound());
 }
 
+// A Resume on a full device first writes what is in the log's buffer. If that
+// fails, the next one needs a new log.
+TEST_F(DbResumeTest, LogThatAResumeFailedToWriteIsReplaced) {
+  options_.manual_wal_flush = true;
+  Open();
+  ASSERT_TRUE(Ok(Put("a", false)));
+  FailureOptions persistent;
+  persistent.once = false;
+  faulty_.SetPathFilter(".sst");
+  faulty_.FailAfter(0, Status::FromErrno("disk", ENOSPC), kWriteOperation,
+                    persistent);
+  EXPECT_TRUE(db_->Flush({}).IsNoSpace());
+  EXPECT_TRUE(IsReadOnly());
+  faulty_.SetPathFilter("");
+  EXPECT_FALSE(db_->Resume().ok());
+  faulty_.ClearFailure();
+  EXPECT_TRUE(Ok(db_->Resume()));
+  ResumeAndExpectAllAfterAPowerCut("b");
+}
+
 TEST_F(DbResumeTest, CutDuringResumeLosesNothingSynced) {
   // The Resume itself fails at each of its operations, and then the power.
   for (uint64_t n = 0; n < 40; n++) {
