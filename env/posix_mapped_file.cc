@@ -128,7 +128,9 @@ class PosixMappedFile final : public PosixWritableFile {
   Status Close() override {
     Status status;
     if (descriptor() >= 0 && IsOwner()) status = StopStoring();
+    // In a child of fork() the parent writes on.
     next_ = nullptr;
+    limit_ = nullptr;
     Unmap();
     const Status closed = PosixWritableFile::Close();
     return status.ok() ? closed : status;
@@ -306,7 +308,8 @@ class PosixMappedFile final : public PosixWritableFile {
   int64_t valid_until_ = 0;  // Of the populated pages, by CoarseNanos.
   char* window_ = nullptr;
   uint64_t window_begin_ = 0;
-  // How often was appended by calls until that time.
+  // With kAuto, the end of the time in which appends are counted, and their
+  // number.
   int64_t recent_until_ = 0;
   int recent_appends_ = 0;
   // Why the file is not mapped: errno, or kUnknownFileSystem, or 0.

@@ -132,7 +132,9 @@ class WriteQueue {
     Writer& operator=(const Writer&) = delete;
 
     WriteBatch* const batch = nullptr;
-    const SingleUpdate* const update = nullptr;  // Of the batch, or null.
+    // The batch's only update, or null. Like the batch, it must not change
+    // while the writer waits: its leader reads it.
+    const SingleUpdate* const update = nullptr;
     const bool sync = false;
     const bool disable_wal = false;
     MemTable* memtable = nullptr;  // Set with kInsert.
