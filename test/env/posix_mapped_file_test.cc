@@ -205,8 +205,10 @@ TEST_P(PosixMappedFileTest, ClosingInAChildChangesNothing) {
   if (child == 0) {
     char byte;
     if (read(go[0], &byte, 1) != 1) _exit(1);
+    const bool closed = file->Close().ok();
+    const bool refused = !file->Append("x").ok();
     file.reset();
-    _exit(0);
+    _exit(closed && refused ? 0 : 1);
   }
   // By write() again, with a position after the child's.
   expected += std::string(100000, 'p');
