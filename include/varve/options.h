@@ -61,9 +61,9 @@ struct Options {
   // Default: false.
   bool error_if_exists = false;
 
-  // Check every table's size, and the checksums of its properties and index, in
-  // Open. Its filter, or otherwise the table, is checked when it is first used.
-  // Default: true.
+  // Check the size of every table in Open, and the checksums of its properties
+  // and index. Filters are checked at their first use. Without this option the
+  // rest is checked at its first use, too. Default: true.
   bool paranoid_checks = true;
 
   // Defines the order of keys. Must be the comparator that the database was
@@ -139,10 +139,10 @@ struct Options {
   // Default: false.
   bool manual_wal_flush = false;
 
-  // How writes reach the log. Each survives the death of the process once it
-  // has returned, by each of the methods. With kMap and kAuto a write is a copy
-  // into the operating system's memory, without a system call, and the log's
-  // file can end in up to 64 KiB of zeros until it is closed. With
+  // How writes reach the log. By each method, a write that has returned
+  // survives the death of the process. With kMap, and with kAuto while writes
+  // are frequent, a write is a copy in memory without a system call. The log's
+  // file can then end in up to 64 KiB of zeros until it is closed. With
   // manual_wal_flush it is always kCall. `varve.wal-path` tells which is in
   // use. docs/trust.md says what a failing device does. Default: kAuto.
   WriteMethod wal_write = WriteMethod::kAuto;
@@ -205,9 +205,9 @@ struct Options {
   int level0_file_num_compaction_trigger = 4;
 
   // Number of level-0 tables at which writers are slowed down, and at which
-  // they are stopped. Writers are paced well before the first. Ignored with
-  // disable_auto_compactions. The level-0 limits must not decrease in this
-  // order. A default one is raised to the one before it. Defaults: 20, 36.
+  // they are stopped. Pacing begins well before that. Ignored with
+  // disable_auto_compactions. The three limits of level 0 must not decrease in
+  // this order. A default is raised to the limit before it. Defaults: 20, 36.
   int level0_slowdown_writes_trigger = 20;
   int level0_stop_writes_trigger = 36;
 
