@@ -19,12 +19,13 @@ constexpr int kLogPart = 4;
 constexpr int kLeastLogs = 2;
 
 // Returns the debt that writers are paced for, in files of level 0 beyond the
-// trigger of compactions. A running compaction may have all of them as inputs
-// while as many arrive, so that level 0 has about twice as many at most.
+// trigger of compactions. While a compaction has all of them as inputs, about
+// as many arrive. With the default limits, level 0 then still has fewer files
+// than stop writers.
 double PaceTargetFiles(const Options& options) {
-  constexpr double kPart = 1.5;
+  constexpr double kPart = 2.0 / 3;
   return (WriterBounds(options).level0_slowdown -
-          options.level0_file_num_compaction_trigger) /
+          options.level0_file_num_compaction_trigger) *
          kPart;
 }
 
