@@ -93,8 +93,8 @@ struct TableAnchor {
 //   T1 A thread finds the flag true by acquire, and uses the table.
 //   T2 Otherwise Load takes the mutex, tests the flag again, and reads the
 //      blocks. If it succeeds, it stores true with release.
-//   T3 If it fails, the flag stays false and the parts stay empty. The next
-//      thread that needs the table tries again.
+//   T3 If it fails, the flag stays false, and nobody uses the parts that were
+//      read. The next thread that needs the table reads all of them again.
 // Invariants
 //   I1 The flag never changes from true to false. A part is therefore never
 //      changed or freed while another thread reads it.
