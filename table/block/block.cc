@@ -280,7 +280,8 @@ uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
     // In bytewise order the common prefix is compared once.
     const Slice prefix = Prefix();
     const size_t common = std::min(prefix.size(), user_key.size());
-    const int r = memcmp(user_key.data(), prefix.data(), common);
+    const int r =
+        common == 0 ? 0 : memcmp(user_key.data(), prefix.data(), common);
     if (r > 0) return entry_count_;
     if (r < 0 || common < prefix.size()) return 0;
     rest.remove_prefix(prefix_size_);

@@ -183,7 +183,11 @@ class alignas(64) Block {
   // order.
   static uint32_t SampleOf(const Slice& rest) {
     uint32_t bytes = 0;
-    memcpy(&bytes, rest.data(), rest.size() < 4 ? rest.size() : 4);
+    if (rest.size() >= sizeof(bytes)) [[likely]] {
+      memcpy(&bytes, rest.data(), sizeof(bytes));
+    } else if (!rest.empty()) {
+      memcpy(&bytes, rest.data(), rest.size());
+    }
     return __builtin_bswap32(bytes);
   }
   // Sets the range of entries that contains the first one at or after a key,

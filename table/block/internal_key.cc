@@ -56,7 +56,7 @@ Status LookupTypeError(uint8_t type, size_t offset) {
 LookupKey::LookupKey(const Slice& user_key, SequenceNumber sequence)
     : size_(user_key.size() + kTrailerSize) {
   data_ = size_ <= sizeof(inline_) ? inline_ : new char[size_];
-  memcpy(data_, user_key.data(), user_key.size());
+  if (!user_key.empty()) memcpy(data_, user_key.data(), user_key.size());
   EncodeFixed64(data_ + user_key.size(), SeekTrailer(sequence));
 }
 

@@ -17,8 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace varve::fuzz {
 
+// `data` may be null if `size` is 0: a slice points to something in any case.
 inline Slice Bytes(const uint8_t* data, size_t size) {
-  return Slice(reinterpret_cast<const char*>(data), size);
+  return size == 0 ? Slice() : Slice(reinterpret_cast<const char*>(data), size);
 }
 
 // Aborts the process if `holds` is false. The fuzzer reports that as a finding.

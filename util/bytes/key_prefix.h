@@ -20,7 +20,7 @@ inline uint64_t KeyPrefix(const Slice& key, size_t skip) {
   uint64_t bytes = 0;
   if (size >= sizeof(bytes)) {
     memcpy(&bytes, key.data() + skip, sizeof(bytes));
-  } else {
+  } else if (size > 0) {  // The data of an empty slice may be null.
     memcpy(&bytes, key.data() + skip, size);
   }
   return __builtin_bswap64(bytes);  // Varve runs on little-endian machines.

@@ -101,6 +101,44 @@ TEST_F(DbBasicTest, KeysAndValuesMayBeEmpty) {
   });
 }
 
+// A slice of a default std::string_view points nowhere.
+TEST_F(DbBasicTest, EmptyKeysAndValuesMayPointNowhere) {
+  const Slice nowhere(nullptr, 0);
+  const auto check = [&](const std::string& value) {
+    AtEachStation([&] {
+      std::string found;
+      ASSERT_TRUE(db_->Get(ReadOptions(), nowhere, &found).ok());
+      EXPECT_EQ(found, value);
+      std::vector<std::string> values;
+      for (const Status& s :
+           db_->MultiGet(ReadOptions(), {nowhere, nowhere}, &values)) {
+        EXPECT_TRUE(s.ok());
+      }
+      EXPECT_EQ(values, std::vector<std::string>(2, value));
+      const std::unique_ptr<Iterator> iterator(db_->NewIterator(ReadOptions()));
+      iterator->Seek(nowhere);
+      EXPECT_TRUE(iterator->Valid());
+      iterator->SeekForPrev(nowhere);
+      EXPECT_TRUE(iterator->Valid());
+    });
+  };
+  ASSERT_TRUE(db_->Put(WriteOptions(), nowhere, nowhere).ok());
+  check("");
+  ASSERT_TRUE(db_->Put(WriteOptions(), nowhere, "value").ok());
+  check("value");
+  WriteBatch batch;
+  batch.Put(nowhere, nowhere);
+  batch.PutLogData(nowhere);
+  ASSERT_TRUE(db_->Write(WriteOptions(), &batch).ok());
+  check("");
+  batch.Clear();
+  batch.Delete(nowhere);
+  batch.DeleteRange(nowhere, nowhere);
+  ASSERT_TRUE(db_->Write(WriteOptions(), &batch).ok());
+  ASSERT_TRUE(db_->DeleteRange(WriteOptions(), nowhere, nowhere).ok());
+  AtEachStation([&] { EXPECT_EQ(Get(""), "NotFound"); });
+}
+
 TEST_F(DbBasicTest, KeysMayHoldAnyByte) {
   EntryList expected;
   for (int a = 0; a < 256; a += 15) {
