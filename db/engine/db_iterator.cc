@@ -6,6 +6,7 @@
 
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "table/block/dead_walk.h"
 #include "util/threads/path_counter.h"
 
 namespace varve {
@@ -14,6 +15,8 @@ namespace {
 
 // After this many hidden versions of one key, seek past the rest.
 constexpr int kSkipsBeforeSeek = 8;
+// After each so many deletions, pass dead entries in bulk. A power of two.
+constexpr uint64_t kDeletionsBeforeBulk = 4;
 
 class DbIterator final : public Iterator {
  public:
@@ -243,6 +246,32 @@ class DbIterator final : public Iterator {
     return true;
   }
 
+  // Moves past the current entry, a visible deletion, and in bulk over dead
+  // entries after it in the direction of iteration. Forward, saved_key_ is the
+  // deletion's user key, and on return that of the last deletion passed.
+  [[gnu::noinline]] void SkipDead() {
+    if (forward_) {
+      it_->Next();
+    } else {
+      it_->Prev();
+    }
+    if (!it_->Valid()) return;
+    DeadWalk walk(parts_.comparator, parts_.sequence, &saved_key_);
+    Slice bound;
+    const std::optional<Slice>& end = forward_ ? upper_ : lower_;
+    if (end) {
+      bound = BeforeAllOf(*end);
+      walk.SetBound(&bound);
+    }
+    if (forward_) {
+      it_->SkipDeadForward(&walk);
+    } else {
+      it_->SkipDeadBackward(&walk);
+    }
+    moves_.skips += walk.passed();
+    moves_.deletions += walk.deletions();
+  }
+
   // Moves to the first visible entry from here on. With `skipping`, moves past
   // the versions of saved_key_; it_ is at the first of them, if there are any.
   void FindNextUserEntry(bool skipping) {
@@ -275,7 +304,10 @@ class DbIterator final : public Iterator {
         skipping = true;
         skips = 0;
         ++moves_.skips;
-        ++moves_.deletions;
+        if (++moves_.deletions % kDeletionsBeforeBulk == 0) [[unlikely]] {
+          SkipDead();
+          continue;
+        }
       } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
@@ -327,8 +359,14 @@ class DbIterator final : public Iterator {
       if (trailer >> 8 <= parts_.sequence) {
         // Versions come oldest first: the last one seen counts.
         found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
-        moves_.deletions += !found;
-        if (found) Save();
+        if (found) {
+          Save();
+        } else if (++moves_.deletions % kDeletionsBeforeBulk == 0)
+            [[unlikely]] {
+          SkipDead();
+          versions = 0;
+          continue;
+        }
       }
       it_->Prev();
     }

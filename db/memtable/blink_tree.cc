@@ -2,6 +2,7 @@
 #include "db/memtable/blink_tree.h"
 
 #include "db/memtable/blink_tree_impl.h"
+#include "db/memtable/blink_tree_walk.h"
 
 namespace varve {
 

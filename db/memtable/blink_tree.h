@@ -124,6 +124,8 @@ struct NoBlinkPause {
 };
 
 struct BlinkNode;
+class DeadWalk;
+class DeletionBatch;
 
 // The tree calls `Pause::At(BlinkPoint)` at each of these points.
 template <typename Pause>
@@ -147,6 +149,10 @@ class BasicBlinkTree {
   // Inserts the entry. REQUIRES: the tree has no entry with an equal internal
   // key.
   void Insert(const char* entry);
+  // Inserts a deletion's entry. Before the entry can be read, sets *mark to 1
+  // if the next entry in order has the same user key, else leaves it.
+  // REQUIRES: as Insert.
+  void InsertDeletion(const char* entry, char* mark);
   // Returns the first entry at or after the internal key, or null.
   const char* LowerBound(const Slice& internal_key) const;
 
@@ -176,13 +182,22 @@ class BasicBlinkTree {
     void Seek(const Slice& internal_key);
     void SeekToFirst();
     void SeekToLast();
+    // Move over dead entries, as InternalIterator's functions do.
+    // REQUIRES: Valid(), and each deletion in the tree has a mark.
+    void SkipDeadForward(DeadWalk* walk);
+    void SkipDeadBackward(DeadWalk* walk);
+    void CollectDeletions(const DeadWalk& walk, DeletionBatch* deletions) const;
 
    private:
     friend class BasicBlinkTree;
     static constexpr size_t kAhead = 4;
 
+    class LeafCursor;
+    class Window;
+
     void NextNode();
     void PrevNode();
+    size_t CountDeadBefore(const DeadWalk& walk, size_t* deletions) const;
 
     const BasicBlinkTree* tree_;
     size_t index_ = 0;
@@ -204,6 +219,12 @@ class BasicBlinkTree {
   Node* RightOf(const Node* node, const Target& t) const;
   Node* Descend(const Target& t, uint32_t level, Path* path) const;
   size_t Copy(const Node* node, const Target* t, Iterator* to) const;
+  bool CopyAhead(const Node* node, const char** entries, size_t* count,
+                 const Node** next) const;
+
+  template <bool kDeletion>
+  void InsertAt(const char* entry, char* mark);
+  bool PrecedesVersion(const Node* node, uint64_t word, const Target& t) const;
 
   Node* NewNode(uint32_t level);
   uint64_t LockPlace(Node** node, const Target& t) const;

@@ -392,8 +392,35 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
   return was_root ? nullptr : right;
 }
 
+// Returns whether the entry after the target's place, if there is one, has the
+// target's user key. REQUIRES: this thread owns the leaf, and the target
+// belongs there.
 template <typename Pause>
-void BasicBlinkTree<Pause>::Insert(const char* entry) {
+bool BasicBlinkTree<Pause>::PrecedesVersion(const Node* node, uint64_t word,
+                                            const Target& t) const {
+  const size_t rank = Rank(node, word, t);
+  const char* following = nullptr;
+  // relaxed, all: this thread owns the node. The next node's first slot was
+  // written before that node could be reached (I2).
+  if (rank < Node::Count(word)) {
+    if (node->Prefix(word, rank) != t.prefix) return false;
+    following = node->KeyEntry(Node::Slot(word, rank));
+  } else {
+    if (node->high.load(std::memory_order_relaxed) != t.prefix) return false;
+    // The node that this thread owned last, or another owner, stored `next`
+    // before the lock was released.
+    const Node* const next = node->next.load(std::memory_order_relaxed);
+    if (next == nullptr) return false;
+    following = next->KeyEntry(0);
+  }
+  return comparator_->CompareUser(ExtractUserKey(EntryKey(following)),
+                                  ExtractUserKey(t.key)) == 0;
+}
+
+template <typename Pause>
+template <bool kDeletion>
+[[gnu::always_inline]] inline void BasicBlinkTree<Pause>::InsertAt(
+    const char* entry, char* mark) {
   Target t = TargetOf(EntryKey(entry));
   Path path;
   // acquire pairs with the release of Split.
@@ -405,6 +432,10 @@ void BasicBlinkTree<Pause>::Insert(const char* entry) {
     VARVE_DCHECK(node->level == level);
     Pause::At(BlinkPoint::kLockWanted);
     const uint64_t word = LockPlace(&node, t);
+    if constexpr (kDeletion) {
+      // The stores below publish it, and nothing can come between before.
+      if (level == 0 && PrecedesVersion(node, word, t)) *mark = 1;
+    }
     if (Node::Count(word) < kSlotCount) {
       const uint64_t new_word =
           Fill(node, word, Rank(node, word, t), t.prefix, item, separator);
@@ -423,6 +454,16 @@ void BasicBlinkTree<Pause>::Insert(const char* entry) {
     ++level;
     node = level <= path.top ? path.nodes[level] : Descend(t, level, &path);
   }
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::Insert(const char* entry) {
+  InsertAt<false>(entry, nullptr);
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::InsertDeletion(const char* entry, char* mark) {
+  InsertAt<true>(entry, mark);
 }
 
 // ---- Iteration --------------------------------------------------------------

@@ -59,21 +59,18 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
   }
 }
 
-void MemTable::Add(SequenceNumber sequence, ValueType type,
-                   const Slice& user_key, const Slice& value, uint64_t hash) {
-  // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
-  if (never_added_.load(std::memory_order_relaxed)) {
-    never_added_.store(false, std::memory_order_relaxed);
-  }
-  if (type == ValueType::kRangeDeletion) [[unlikely]] {
-    tombstones_.Add(user_key, value, sequence);
-    return;
-  }
+template <bool kDeletion>
+[[gnu::always_inline]] inline void MemTable::AddPoint(SequenceNumber sequence,
+                                                      ValueType type,
+                                                      const Slice& user_key,
+                                                      const Slice& value,
+                                                      uint64_t hash) {
   // While the structure is searched.
   if (index_.usable()) index_.PrefetchForInsert(hash);
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
-                      VarintLength(value.size()) + value.size();
+                      VarintLength(value.size()) + value.size() +
+                      (kDeletion ? kDeletionMarkBytes : 0);
   char* const entry =
       tree_ ? tree_->AllocateEntry(size) : baseline_->AllocateEntry(size);
   char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
@@ -83,18 +80,42 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
   EncodeFixed64(p, PackTrailer(sequence, type));
   p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
   if (!value.empty()) memcpy(p, value.data(), value.size());
-  if (tree_) {
-    tree_->Insert(entry);
-  } else {
+  if constexpr (kDeletion) p[value.size()] = 0;
+  if (!tree_) {
     baseline_->Insert(entry);
+  } else if constexpr (kDeletion) {
+    tree_->InsertDeletion(entry, p + value.size());
+  } else {
+    tree_->Insert(entry);
   }
   index_.Insert(entry, key, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
-  if (type != ValueType::kValue) {
-    // relaxed: a statistic.
-    deletion_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void MemTable::Add(SequenceNumber sequence, ValueType type,
+                   const Slice& user_key, const Slice& value, uint64_t hash) {
+  // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
+  if (never_added_.load(std::memory_order_relaxed)) {
+    never_added_.store(false, std::memory_order_relaxed);
   }
+  if (type != ValueType::kValue) [[unlikely]] {
+    AddDeletion(sequence, type, user_key, value, hash);
+    return;
+  }
+  AddPoint<false>(sequence, type, user_key, value, hash);
+}
+
+void MemTable::AddDeletion(SequenceNumber sequence, ValueType type,
+                           const Slice& user_key, const Slice& value,
+                           uint64_t hash) {
+  if (type == ValueType::kRangeDeletion) {
+    tombstones_.Add(user_key, value, sequence);
+    return;
+  }
+  AddPoint<true>(sequence, type, user_key, value, hash);
+  // relaxed: a statistic.
+  deletion_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
 LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,

@@ -111,6 +111,13 @@ class MemTable {
     // it also sees false here.
     return never_added_.load(std::memory_order_relaxed);
   }
+  // Adds a value, or a point deletion.
+  template <bool kDeletion>
+  void AddPoint(SequenceNumber sequence, ValueType type, const Slice& user_key,
+                const Slice& value, uint64_t hash);
+  [[gnu::noinline]] void AddDeletion(SequenceNumber sequence, ValueType type,
+                                     const Slice& user_key, const Slice& value,
+                                     uint64_t hash);
   // Returns the first entry at or after the internal key, or null.
   const char* LowerBound(const Slice& internal_key) const;
   // Looks the key up in the ordered structure. `cover` is the sequence number

@@ -4,6 +4,7 @@
 // An iterator over an ordered structure of memtable entries.
 
 #include "db/memtable/memtable_entry.h"
+#include "table/block/dead_walk.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 
@@ -51,6 +52,29 @@ class MemTableIterator final : public InternalIterator {
   void Prev() override {
     iterator_.Prev();
     Load();
+  }
+  void SkipDeadForward(DeadWalk* walk) override {
+    if constexpr (requires { iterator_.SkipDeadForward(walk); }) {
+      iterator_.SkipDeadForward(walk);
+      Load();
+    } else {
+      SkipDeadBySteps(this, walk);
+    }
+  }
+  void SkipDeadBackward(DeadWalk* walk) override {
+    if constexpr (requires { iterator_.SkipDeadBackward(walk); }) {
+      iterator_.SkipDeadBackward(walk);
+      Load();
+    }
+  }
+  void SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) override {
+    SkipHiddenBySteps(this, deletions, walk);
+  }
+  void CollectDeletions(const DeadWalk& walk,
+                        DeletionBatch* deletions) const override {
+    if constexpr (requires { iterator_.CollectDeletions(walk, deletions); }) {
+      iterator_.CollectDeletions(walk, deletions);
+    }
   }
   bool ResetForReuse() override {
     position_.valid = false;

@@ -65,6 +65,28 @@ class LevelIterator final : public InternalIterator {
     file_.Prev();
     SkipBackward();
   }
+  void SkipDeadForward(DeadWalk* walk) override {
+    do {
+      file_.SkipDeadForward(walk);
+      if (file_.Valid()) return;
+      SkipForward();
+    } while (open_ && file_.Valid());
+  }
+  void SkipDeadBackward(DeadWalk* walk) override {
+    do {
+      file_.SkipDeadBackward(walk);
+      if (file_.Valid()) return;
+      SkipBackward();
+    } while (open_ && file_.Valid());
+  }
+  void SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) override {
+    file_.SkipHidden(deletions, walk);
+    if (!file_.Valid()) SkipForward();
+  }
+  void CollectDeletions(const DeadWalk& walk,
+                        DeletionBatch* deletions) const override {
+    file_.CollectDeletions(walk, deletions);
+  }
 
  private:
   // Returns false if there is no such file or it cannot be opened.

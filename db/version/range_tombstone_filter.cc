@@ -66,6 +66,23 @@ class RangeTombstoneFilter final : public InternalIterator {
     source_->Prev();
     SkipBackward();
   }
+  void SkipDeadForward(DeadWalk* walk) override {
+    source_->SkipDeadForward(walk);
+    SkipForward();
+  }
+  void SkipDeadBackward(DeadWalk* walk) override {
+    source_->SkipDeadBackward(walk);
+    SkipBackward();
+  }
+  void SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) override {
+    source_->SkipHidden(deletions, walk);
+    SkipForward();
+  }
+  // A deletion that a range deletion hides hides other versions all the same.
+  void CollectDeletions(const DeadWalk& walk,
+                        DeletionBatch* deletions) const override {
+    source_->CollectDeletions(walk, deletions);
+  }
 
  private:
   enum class Hidden : uint8_t { kNo, kEntry, kWholeSpan };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "table/block/block_memory.h"
+#include "table/block/dead_walk.h"
 #include "table/block/entry_scanner.h"
 #include "table/block/format.h"
 #include "util/bytes/hash.h"
@@ -353,6 +354,193 @@ void BlockIterator::SeekForPrev(const Slice& internal_key) {
   } else if (comparator_->Compare(key(), internal_key) > 0) {
     Prev();
   }
+}
+
+int BlockIterator::SplitAtPrefix(const Slice& user_key, Slice* rest) const {
+  *rest = user_key;
+  if (prefix_size_ == 0) return 0;
+  const size_t common = std::min(prefix_size_, user_key.size());
+  const int r = memcmp(user_key.data(), buffer_, common);
+  if (r != 0) return r;
+  if (common < prefix_size_) return -1;
+  rest->remove_prefix(prefix_size_);
+  return 0;
+}
+
+namespace {
+
+// Walks over dead entries prefetch the entry this far ahead. Long values are
+// not touched, so that entries are not on consecutive cache lines.
+constexpr uint32_t kSkipsAhead = 8;
+
+// A bound in one block: a bound on what follows the block's prefix in keys.
+struct BoundInBlock {
+  bool none = true;  // The bound does not stop the walk in this block.
+  bool all = false;  // The bound comes before all entries in walking order.
+  Slice rest;
+  uint64_t trailer = 0;
+
+  // Returns the order of an entry relative to the bound.
+  int Compare(const InternalKeyComparator& comparator,
+              const Block::Entry& entry) const {
+    const int r = comparator.CompareUser(entry.rest, rest);
+    if (r != 0) return r;
+    return entry.trailer > trailer ? -1 : (entry.trailer < trailer ? 1 : 0);
+  }
+};
+
+}  // namespace
+
+void BlockIterator::SkipDeadForward(DeadWalk* walk) {
+  const InternalKeyComparator& comparator = *comparator_;
+  BoundInBlock bound;
+  if (walk->bound() != nullptr) {
+    const int order =
+        SplitAtPrefix(ExtractUserKey(*walk->bound()), &bound.rest);
+    bound.none = order > 0;
+    bound.all = order < 0;
+    bound.trailer = ExtractTrailer(*walk->bound());
+  }
+  Slice hidden;
+  bool hides = SplitAtPrefix(walk->hidden(), &hidden) == 0;
+  const uint32_t from = index_;
+  uint32_t i = from;
+  uint32_t deletions = 0;
+  int versions = 0;
+  // Entries before this index are before the bound.
+  uint32_t checked = 0;
+  const char* p = block_->base() + block_->Offset(i);
+  for (; i < count_; ++i) {
+    const Block::Entry entry = Block::Decode(p);
+    if (walk->IsVisibleDeletion(entry.trailer)) {
+      if (!bound.none && i >= checked) {
+        if (bound.all || bound.Compare(comparator, entry) >= 0) break;
+        constexpr uint32_t kStride = 16;
+        const uint32_t far = std::min(i + kStride, count_ - 1);
+        if (i - from >= 4 &&
+            bound.Compare(comparator, block_->EntryAt(far)) < 0) {
+          checked = far + 1;
+        }
+      }
+      hidden = entry.rest;
+      hides = true;
+      versions = 0;
+      ++deletions;
+    } else if (!hides || ++versions > DeadWalk::kMaxVersions ||
+               !walk->IsSameKey(entry.rest, hidden)) {
+      break;
+    }
+    p = entry.value.end();
+    if (i + kSkipsAhead < count_) {
+      __builtin_prefetch(block_->base() + block_->Offset(i + kSkipsAhead));
+    }
+  }
+  if (i == from) return;
+  walk->CountPassed(i - from, deletions);
+  if (deletions > 0) {
+    const size_t size = prefix_size_ + hidden.size();
+    if (size > buffer_size_) Grow(size);
+    ShortCopy(buffer_ + prefix_size_, hidden.data(), hidden.size());
+    walk->Hide(Slice(buffer_, size));
+  }
+  MoveTo(i, p);
+}
+
+void BlockIterator::SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) {
+  // Deletions whose user keys have the block's prefix: they are consecutive.
+  size_t d = 0;
+  size_t end = deletions.size();
+  Slice rest;
+  while (d < end && SplitAtPrefix(ExtractUserKey(deletions[d]), &rest) != 0) {
+    ++d;
+  }
+  while (d < end &&
+         SplitAtPrefix(ExtractUserKey(deletions[end - 1]), &rest) != 0) {
+    --end;
+  }
+  if (d == end) return;
+  const auto hidden = [&](size_t deletion) {
+    Slice key = ExtractUserKey(deletions[deletion]);
+    // Shorter only if the keys of a file are out of order.
+    key.remove_prefix(std::min(prefix_size_, key.size()));
+    return key;
+  };
+  const uint32_t from = index_;
+  uint32_t i = from;
+  const char* p = block_->base() + block_->Offset(i);
+  while (i < count_) {
+    const Block::Entry entry = Block::Decode(p);
+    // Mostly the entry is the next deletion's. Otherwise the order decides.
+    while (!walk->IsSameKey(entry.rest, hidden(d))) {
+      if (d + 1 < end && walk->IsSameKey(entry.rest, hidden(d + 1))) {
+        ++d;
+        break;
+      }
+      if (comparator_->CompareUser(entry.rest, hidden(d)) < 0 || ++d == end) {
+        d = end;
+        break;
+      }
+    }
+    if (d == end || entry.trailer >= ExtractTrailer(deletions[d])) break;
+    p = entry.value.end();
+    ++i;
+    if (i + kSkipsAhead < count_) {
+      __builtin_prefetch(block_->base() + block_->Offset(i + kSkipsAhead));
+    }
+  }
+  if (i == from) return;
+  walk->CountPassed(i - from, 0);
+  MoveTo(i, p);
+}
+
+void BlockIterator::CollectDeletions(const DeadWalk& walk,
+                                     DeletionBatch* deletions) const {
+  if (index_ >= count_) return;
+  const Slice prefix(buffer_, prefix_size_);
+  const char* p = block_->base() + block_->Offset(index_);
+  for (uint32_t i = index_; i < count_; ++i) {
+    const Block::Entry entry = Block::Decode(p);
+    if (!walk.IsVisibleDeletion(entry.trailer)) break;
+    const Slice rest(entry.rest.data(), entry.rest.size() + kTrailerSize);
+    if (!deletions->AddCopy(prefix, rest)) break;
+    p = entry.value.end();
+  }
+}
+
+void BlockIterator::SkipDeadBackward(DeadWalk* walk) {
+  const InternalKeyComparator& comparator = *comparator_;
+  BoundInBlock bound;
+  if (walk->bound() != nullptr) {
+    const int order =
+        SplitAtPrefix(ExtractUserKey(*walk->bound()), &bound.rest);
+    if (order > 0) return;
+    bound.none = order < 0;
+    bound.trailer = ExtractTrailer(*walk->bound());
+  }
+  uint32_t left = index_ + 1;  // Entries not passed.
+  const uint32_t from = left;
+  uint32_t deletions = 0;
+  while (left > 0) {
+    const Block::Entry entry = block_->EntryAt(left - 1);
+    // The newest version that hides the entry, or the entry.
+    uint32_t hiding = left - 1;
+    bool dead = walk->IsVisibleDeletion(entry.trailer);
+    while (!dead && hiding > 0 && left - hiding <= DeadWalk::kMaxVersions) {
+      const Block::Entry newer = block_->EntryAt(--hiding);
+      if (!walk->IsSameKey(newer.rest, entry.rest)) break;
+      dead = walk->IsVisibleDeletion(newer.trailer);
+    }
+    if (!dead) break;
+    if (!bound.none &&
+        bound.Compare(comparator, block_->EntryAt(hiding)) <= 0) {
+      break;
+    }
+    left = hiding;
+    ++deletions;
+  }
+  if (left == from) return;
+  walk->CountPassed(from - left, deletions);
+  LoadAt(left == 0 ? count_ : left - 1);
 }
 
 }  // namespace varve

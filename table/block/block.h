@@ -45,6 +45,9 @@
 
 namespace varve {
 
+class DeadWalk;
+class DeletionBatch;
+
 // The uncompressed body of a block other than a data block.
 struct BlockContents {
   ArenaBuffer buffer;
@@ -330,6 +333,12 @@ class BlockIterator {
     }
   }
   void Prev() { LoadAt(index_ == 0 ? count_ : index_ - 1); }
+  // Move over dead entries, as InternalIterator's functions do. At the end, and
+  // backward before the first entry, the iterator is not valid.
+  void SkipDeadForward(DeadWalk* walk);
+  void SkipDeadBackward(DeadWalk* walk);
+  void SkipHidden(const DeletionBatch& deletions, DeadWalk* walk);
+  void CollectDeletions(const DeadWalk& walk, DeletionBatch* deletions) const;
   // Valid until the iterator moves.
   Slice key() const { return position_.key; }
   // Valid as long as the block.
@@ -362,6 +371,16 @@ class BlockIterator {
     position_.key = Slice(buffer_, prefix_size_ + size);
   }
   void Grow(size_t size);
+  // Moves to entry i, whose address is p, or to the end.
+  void MoveTo(uint32_t i, const char* p) {
+    index_ = i;
+    position_.valid = i < count_;
+    if (position_.valid) Load(p);
+  }
+  // Splits an internal key at the block's prefix. Returns <0, 0 or >0 if its
+  // user key is before, among or after all keys with the prefix. Then 0 sets
+  // *rest.
+  int SplitAtPrefix(const Slice& user_key, Slice* rest) const;
 
   const Block* block_ = nullptr;
   const InternalKeyComparator* comparator_ = nullptr;

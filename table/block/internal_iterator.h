@@ -9,6 +9,9 @@
 
 namespace varve {
 
+class DeadWalk;
+class DeletionBatch;
+
 // The current entry of an iterator.
 struct IteratorPosition {
   bool valid = false;  // False: key and value mean nothing.
@@ -37,6 +40,18 @@ class InternalIterator : public InArena {
   // REQUIRES for all of these: Valid().
   virtual void Next() = 0;
   virtual void Prev() = 0;
+
+  // These move over dead entries, much faster than steps, as dead_walk.h
+  // describes. All may do nothing.
+  // REQUIRES: Valid().
+  virtual void SkipDeadForward(DeadWalk* /*walk*/) {}
+  virtual void SkipDeadBackward(DeadWalk* /*walk*/) {}
+  // Moves forward over entries that the deletions hide.
+  virtual void SkipHidden(const DeletionBatch& /*deletions*/,
+                          DeadWalk* /*walk*/) {}
+  // Adds deletions from the current entry on. Does not move.
+  virtual void CollectDeletions(const DeadWalk& /*walk*/,
+                                DeletionBatch* /*deletions*/) const {}
 
   // Releases all pins, references and heap memory, so that the iterator can be
   // kept in an arena. It is then not positioned, and can be used again while

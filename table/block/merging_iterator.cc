@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "table/block/dead_walk.h"
+
 namespace varve {
 
 namespace {
@@ -79,10 +81,14 @@ class MergingIterator final : public InternalIterator {
     Top().iterator->Prev();
     Reorder();
   }
+  void SkipDeadForward(DeadWalk* walk) override;
+  void SkipDeadBackward(DeadWalk* walk) override;
 
  private:
   enum class Direction : uint8_t { kForward, kBackward };
 
+  // A child that passes fewer dead entries at once does not justify a call.
+  static constexpr size_t kFewPassed = 6;
   // No place in the heap: the second best is not known yet.
   static constexpr size_t kUnknown = 0;
 
@@ -127,6 +133,11 @@ class MergingIterator final : public InternalIterator {
   // Move all children except the top to the other side of the top's key.
   bool TurnForward();
   bool TurnBackward();
+
+  // Lets the second-best child move over the entries that the top's next
+  // deletions hide. Returns false if an error ends the iteration.
+  // REQUIRES: the second best is known.
+  bool SkipHiddenBySecond(DeadWalk* walk);
 
   void BuildHeap();
   // Moves the entry at a place of the heap down to its position.
@@ -232,6 +243,90 @@ void MergingIterator::Reorder() {
     }
   }
   ShowTop();
+}
+
+void MergingIterator::SkipDeadForward(DeadWalk* walk) {
+  if (direction_ != Direction::kForward) return;
+  const Slice* const bound = walk->bound();
+  bool alternates = false;
+  while (!heap_.empty()) {
+    const uint64_t passed = walk->passed();
+    if (heap_.size() > 1) {
+      if (second_best_ == kUnknown) second_best_ = SecondBest();
+      if (alternates && !SkipHiddenBySecond(walk)) return;
+    }
+    if (heap_.size() > 1) {
+      if (second_best_ == kUnknown) second_best_ = SecondBest();
+      const Slice& second = children_[heap_[second_best_]].key;
+      if (walk->IsBeforeBound(second)) walk->SetBound(&second);
+    }
+    Top().iterator->SkipDeadForward(walk);
+    walk->SetBound(bound);
+    if (walk->passed() == passed) return;
+    alternates = walk->passed() < passed + kFewPassed;
+    Reorder();
+  }
+}
+
+bool MergingIterator::SkipHiddenBySecond(DeadWalk* walk) {
+  DeletionBatch deletions;
+  Top().iterator->CollectDeletions(*walk, &deletions);
+  if (deletions.size() <= 1) return true;
+  const uint64_t passed = walk->passed();
+  Child& second = children_[heap_[second_best_]];
+  second.iterator->SkipHidden(deletions, walk);
+  if (walk->passed() == passed) return true;
+  second.Update();
+  if (!second.valid) {
+    if (!TakeStatus(second)) return false;
+    BuildHeap();
+  } else {
+    SiftDown(second_best_);
+    second_best_ = kUnknown;
+  }
+  return true;
+}
+
+void MergingIterator::SkipDeadBackward(DeadWalk* walk) {
+  if (direction_ != Direction::kBackward) return;
+  const Slice* const bound = walk->bound();
+  size_t streak = 0;  // Entries passed of one child.
+  while (!heap_.empty()) {
+    const uint32_t top = heap_[0];
+    const Slice key = Top().key;
+    const Slice* second = nullptr;
+    if (heap_.size() > 1) {
+      if (second_best_ == kUnknown) second_best_ = SecondBest();
+      second = &children_[heap_[second_best_]].key;
+    }
+    if (streak >= kFewPassed) {
+      const uint64_t passed = walk->passed();
+      if (second != nullptr && walk->IsAfterBound(*second)) {
+        walk->SetBound(second);
+      }
+      Top().iterator->SkipDeadBackward(walk);
+      walk->SetBound(bound);
+      if (walk->passed() == passed) return;
+      Reorder();
+      streak = 0;
+      continue;
+    }
+    const bool deletion = walk->IsVisibleDeletion(ExtractTrailer(key));
+    // The next child's deletion may hide the entry.
+    const bool hidden =
+        !deletion && second != nullptr &&
+        walk->IsVisibleDeletion(ExtractTrailer(*second)) &&
+        walk->IsSameKey(ExtractUserKey(*second), ExtractUserKey(key));
+    if (!deletion && !hidden) {
+      streak = kFewPassed;
+      continue;
+    }
+    if (!walk->IsAfterBound(key)) return;
+    Top().iterator->Prev();
+    walk->CountPassed(1, deletion);
+    Reorder();
+    streak = !heap_.empty() && heap_[0] == top ? streak + 1 : 0;
+  }
 }
 
 class EmptyIterator final : public InternalIterator {

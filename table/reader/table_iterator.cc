@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "table/block/dead_walk.h"
+
 namespace varve {
 
 TableIterator::TableIterator(const ReadOptions& options, ThreadArena* memory)
@@ -145,6 +147,56 @@ void TableIterator::SeekToFirst() {
 
 // Without blocks this is the number of no block.
 void TableIterator::SeekToLast() { EnterBackward(core_->index.size() - 1); }
+
+void TableIterator::PrefetchForSkips() const {
+  constexpr size_t kBlocks = 2;
+  constexpr size_t kLines = 6;
+  for (size_t i = block_index_ + 1;
+       i <= block_index_ + kBlocks && i < core_->index.size(); ++i) {
+    // relaxed: as in PrefetchNextBlock.
+    const auto* const block = reinterpret_cast<const char*>(
+        core_->index.slot(i).load(std::memory_order_relaxed));
+    if (block == nullptr) return;
+    for (size_t line = 0; line < kLines; ++line) {
+      __builtin_prefetch(block + 64 * line);
+    }
+  }
+}
+
+void TableIterator::SkipDeadForward(DeadWalk* walk) {
+  while (entry_.Valid() && !in_body_) {
+    PrefetchForSkips();
+    entry_.SkipDeadForward(walk);
+    if (entry_.Valid()) {
+      prefetched_ = std::max(prefetched_, entry_.offset() & ~size_t{63});
+      return;
+    }
+    SkipEmptyForward();
+  }
+  if (in_body_) SkipDeadBySteps(this, walk);
+}
+
+void TableIterator::SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) {
+  while (entry_.Valid() && !in_body_) {
+    entry_.SkipHidden(deletions, walk);
+    if (entry_.Valid()) {
+      prefetched_ = std::max(prefetched_, entry_.offset() & ~size_t{63});
+      return;
+    }
+    SkipEmptyForward();
+    PrefetchForSkips();
+  }
+  if (in_body_) SkipHiddenBySteps(this, deletions, walk);
+}
+
+void TableIterator::SkipDeadBackward(DeadWalk* walk) {
+  if (in_body_ && !MakeBlock()) return;
+  while (entry_.Valid()) {
+    entry_.SkipDeadBackward(walk);
+    if (entry_.Valid()) return;
+    SkipEmptyBackward();
+  }
+}
 
 void TableIterator::Seek(const Slice& internal_key) {
   if (!EnterBlock(core_->index.Search(internal_key), true)) return;

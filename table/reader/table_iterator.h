@@ -50,6 +50,13 @@ class TableIterator final : public InternalIterator {
     entry_.Prev();
     if (!entry_.Valid()) SkipEmptyBackward();
   }
+  void SkipDeadForward(DeadWalk* walk) override;
+  void SkipDeadBackward(DeadWalk* walk) override;
+  void SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) override;
+  void CollectDeletions(const DeadWalk& walk,
+                        DeletionBatch* deletions) const override {
+    if (!in_body_) entry_.CollectDeletions(walk, deletions);
+  }
   Status status() const override { return status_; }
 
  private:
@@ -95,6 +102,9 @@ class TableIterator final : public InternalIterator {
     }
   }
   void PrefetchNextBlock() const;
+  // Prefetches the first lines of the blocks that a walk over dead entries
+  // enters next.
+  void PrefetchForSkips() const;
 
   const ReadOptions options_;
   ThreadArena* const memory_;
