@@ -249,13 +249,14 @@ class DbIterator final : public Iterator {
   // Moves past the current entry, a visible deletion, and in bulk over dead
   // entries after it in the direction of iteration. Forward, saved_key_ is the
   // deletion's user key, and on return that of the last deletion passed.
-  [[gnu::noinline]] void SkipDead() {
+  // Returns whether many versions of saved_key_ follow.
+  [[gnu::noinline]] bool SkipDead() {
     if (forward_) {
       it_->Next();
     } else {
       it_->Prev();
     }
-    if (!it_->Valid()) return;
+    if (!it_->Valid()) return false;
     DeadWalk walk(parts_.comparator, parts_.sequence, &saved_key_);
     Slice bound;
     const std::optional<Slice>& end = forward_ ? upper_ : lower_;
@@ -270,6 +271,7 @@ class DbIterator final : public Iterator {
     }
     moves_.skips += walk.passed();
     moves_.deletions += walk.deletions();
+    return walk.in_many_versions();
   }
 
   // Moves to the first visible entry from here on. With `skipping`, moves past
@@ -305,7 +307,7 @@ class DbIterator final : public Iterator {
         skips = 0;
         ++moves_.skips;
         if (++moves_.deletions % kDeletionsBeforeBulk == 0) [[unlikely]] {
-          SkipDead();
+          if (SkipDead()) skips = kSkipsBeforeSeek;
           continue;
         }
       } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
@@ -363,8 +365,7 @@ class DbIterator final : public Iterator {
           Save();
         } else if (++moves_.deletions % kDeletionsBeforeBulk == 0)
             [[unlikely]] {
-          SkipDead();
-          versions = 0;
+          versions = SkipDead() ? kSkipsBeforeSeek : 0;
           continue;
         }
       }

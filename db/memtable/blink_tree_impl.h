@@ -400,15 +400,13 @@ bool BasicBlinkTree<Pause>::PrecedesVersion(const Node* node, uint64_t word,
                                             const Target& t) const {
   const size_t rank = Rank(node, word, t);
   const char* following = nullptr;
-  // relaxed, all: this thread owns the node. The next node's first slot was
-  // written before that node could be reached (I2).
   if (rank < Node::Count(word)) {
     if (node->Prefix(word, rank) != t.prefix) return false;
     following = node->KeyEntry(Node::Slot(word, rank));
   } else {
+    // relaxed: this thread owns the node.
     if (node->high.load(std::memory_order_relaxed) != t.prefix) return false;
-    // The node that this thread owned last, or another owner, stored `next`
-    // before the lock was released.
+    // relaxed: this thread owns the node.
     const Node* const next = node->next.load(std::memory_order_relaxed);
     if (next == nullptr) return false;
     following = next->KeyEntry(0);

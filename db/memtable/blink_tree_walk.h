@@ -247,8 +247,10 @@ class BasicBlinkTree<Pause>::Iterator::LeafCursor {
 struct DeadPassed {
   size_t entries = 0;
   size_t deletions = 0;
-  int versions = 0;  // With the hidden key, consecutive.
+  size_t versions = 0;  // Consecutive older versions of the hidden key.
   Slice hidden;
+  Slice earlier;  // The hidden key some deletions before.
+  bool in_many_versions = false;
   // As many entries from the current one on are known to be before the bound.
   size_t before_bound = 0;
 };
@@ -274,10 +276,21 @@ template <typename Cursor>
       }
       passed->hidden = ExtractUserKey(key);
       passed->versions = 0;
+      // Many deletions of one key are versions, too.
+      if (passed->deletions % DeadWalk::kMaxVersions == 0) [[unlikely]] {
+        if (passed->deletions != 0 &&
+            walk.IsSameKey(passed->hidden, passed->earlier)) {
+          passed->in_many_versions = true;
+          return false;
+        }
+        passed->earlier = passed->hidden;
+      }
       ++passed->deletions;
       step += DeletionHidesNext(key) && cursor->HasFollowing();
-    } else if (++passed->versions > DeadWalk::kMaxVersions ||
-               !walk.IsSameKey(ExtractUserKey(key), passed->hidden)) {
+    } else if (!walk.IsSameKey(ExtractUserKey(key), passed->hidden)) {
+      return false;
+    } else if (++passed->versions > DeadWalk::kMaxVersions) {
+      passed->in_many_versions = true;
       return false;
     }
     cursor->Step(step);
@@ -302,6 +315,7 @@ void BasicBlinkTree<Pause>::Iterator::SkipDeadForward(DeadWalk* walk) {
   }
   if (passed.deletions > 0) walk->Hide(passed.hidden);
   walk->CountPassed(passed.entries, passed.deletions);
+  if (passed.in_many_versions) walk->StopInManyVersions();
 }
 
 template <typename Pause>
@@ -340,10 +354,21 @@ size_t BasicBlinkTree<Pause>::Iterator::CountDeadBefore(
 
 template <typename Pause>
 void BasicBlinkTree<Pause>::Iterator::SkipDeadBackward(DeadWalk* walk) {
+  Slice last;  // The user key of the last entry passed.
+  size_t versions = 0;
   while (Valid()) {
     size_t deletions = 0;
     size_t count = CountDeadBefore(*walk, &deletions);
     if (count > 0) {
+      const Slice user_key =
+          ExtractUserKey(EntryKey(entries_[index_ - (count - 1)]));
+      if (!walk->IsSameKey(user_key, last)) {
+        last = user_key;
+        versions = 0;
+      } else if (++versions > DeadWalk::kMaxVersions) {
+        walk->Hide(user_key);
+        return walk->StopInManyVersions();
+      }
       // The bound is compared with the last entry passed.
       if (walk->bound() != nullptr &&
           !walk->IsAfterBound(EntryKey(entries_[index_ - (count - 1)]))) {

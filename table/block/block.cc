@@ -406,7 +406,7 @@ void BlockIterator::SkipDeadForward(DeadWalk* walk) {
   const uint32_t from = index_;
   uint32_t i = from;
   uint32_t deletions = 0;
-  int versions = 0;
+  size_t versions = 0;
   // Entries before this index are before the bound.
   uint32_t checked = 0;
   const char* p = block_->base() + block_->Offset(i);
@@ -426,8 +426,10 @@ void BlockIterator::SkipDeadForward(DeadWalk* walk) {
       hides = true;
       versions = 0;
       ++deletions;
-    } else if (!hides || ++versions > DeadWalk::kMaxVersions ||
-               !walk->IsSameKey(entry.rest, hidden)) {
+    } else if (!hides || !walk->IsSameKey(entry.rest, hidden)) {
+      break;
+    } else if (++versions > DeadWalk::kMaxVersions) {
+      walk->StopInManyVersions();
       break;
     }
     p = entry.value.end();

@@ -14,13 +14,15 @@
 //
 // *Forward.* The hidden key is the user key of the last deletion passed. The
 // caller has passed one before. An entry is passed if it is a visible deletion,
-// or has the hidden key. After kMaxVersions consecutive entries with the hidden
-// key the source may stop. The caller then seeks past the rest of them.
+// or has the hidden key.
 //
 // *Backward.* Versions of a key come oldest first. A visible deletion is
 // passed. Another entry is passed if the same source has a visible deletion of
 // its user key directly before it, or before older versions directly before it.
 // The caller holds no value that an entry to come may hide.
+//
+// After kMaxVersions consecutive versions of one key, a source may stop and say
+// so. The caller then seeks past the rest of them.
 //
 // *Deletions in one source, older versions in another.* Entry by entry, the two
 // would alternate. So the merge collects a batch of deletions from one source,
@@ -45,7 +47,7 @@ namespace varve {
 // Thread-safety: owned by one thread.
 class DeadWalk {
  public:
-  static constexpr int kMaxVersions = 8;
+  static constexpr size_t kMaxVersions = 8;
 
   // `comparator` and `hidden` must outlive the walk. Forward, *hidden is the
   // hidden key, and is replaced.
@@ -60,8 +62,9 @@ class DeadWalk {
   void Hide(const Slice& user_key) { hidden_.Assign(user_key); }
   KeyBuffer* hidden_buffer() { return &hidden_; }
 
-  // Forward, no deletion at or after this internal key is passed, unless a newer
-  // one hides it. Backward, no entry at or before it. Null: no bound. Not owned.
+  // Forward, no deletion at or after this internal key is passed, unless a
+  // newer one hides it. Backward, no entry at or before it. Null: no bound. Not
+  // owned.
   const Slice* bound() const { return bound_; }
   void SetBound(const Slice* bound) { bound_ = bound; }
   // Returns whether the bound allows passing this internal key.
@@ -90,6 +93,11 @@ class DeadWalk {
     deletions_ += deletions;
   }
 
+  // Whether the walk stopped in the midst of many versions of the hidden key. A
+  // walk that stops so backward sets the hidden key as well.
+  bool in_many_versions() const { return in_many_versions_; }
+  void StopInManyVersions() { in_many_versions_ = true; }
+
  private:
   const InternalKeyComparator& comparator_;
   const SequenceNumber sequence_;
@@ -97,6 +105,7 @@ class DeadWalk {
   const Slice* bound_ = nullptr;
   uint64_t passed_ = 0;
   uint64_t deletions_ = 0;
+  bool in_many_versions_ = false;
 };
 
 // Visible deletions of one source, in order.
@@ -159,7 +168,7 @@ void SkipHiddenBySteps(Source* source, const DeletionBatch& deletions,
 // InternalIterator.
 template <typename Source>
 void SkipDeadBySteps(Source* source, DeadWalk* walk) {
-  int versions = 0;
+  size_t versions = 0;
   while (source->Valid()) {
     const Slice key = source->key();
     const bool deletion = walk->IsVisibleDeletion(ExtractTrailer(key));
@@ -167,9 +176,10 @@ void SkipDeadBySteps(Source* source, DeadWalk* walk) {
       if (!walk->IsBeforeBound(key)) return;
       walk->Hide(ExtractUserKey(key));
       versions = 0;
-    } else if (++versions > DeadWalk::kMaxVersions ||
-               !walk->IsSameKey(ExtractUserKey(key), walk->hidden())) {
+    } else if (!walk->IsSameKey(ExtractUserKey(key), walk->hidden())) {
       return;
+    } else if (++versions > DeadWalk::kMaxVersions) {
+      return walk->StopInManyVersions();
     }
     walk->CountPassed(1, deletion);
     source->Next();

@@ -265,6 +265,7 @@ void MergingIterator::SkipDeadForward(DeadWalk* walk) {
     if (walk->passed() == passed) return;
     alternates = walk->passed() < passed + kFewPassed;
     Reorder();
+    if (walk->in_many_versions()) return;
   }
 }
 
@@ -308,6 +309,7 @@ void MergingIterator::SkipDeadBackward(DeadWalk* walk) {
       walk->SetBound(bound);
       if (walk->passed() == passed) return;
       Reorder();
+      if (walk->in_many_versions()) return;
       streak = 0;
       continue;
     }

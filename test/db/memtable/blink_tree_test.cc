@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "db/memtable/blink_tree_impl.h"
+#include "db/memtable/blink_tree_walk.h"
 #include "db/memtable/memtable_entry.h"
 #include "test/testing/actor.h"
 #include "test/testing/comparators.h"
@@ -146,6 +147,26 @@ class BlinkTreeInterleavingTest : public testing::TestWithParam<bool> {
     }
     return result;
   }
+  void InsertDeletion(int number) {
+    const std::string key = MakeInternalKey(
+        ExtractUserKey(KeyOf(number)), PackTrailer(2, ValueType::kDeletion));
+    char* const entry = tree().AllocateEntry(key.size() + 3);
+    char* const p = EncodeVarint32(entry, static_cast<uint32_t>(key.size()));
+    memcpy(p, key.data(), key.size());
+    p[key.size()] = p[key.size() + 1] = 0;
+    tree().InsertDeletion(entry, p + key.size() + 1);
+  }
+  // Passes all of a tree that has only dead entries. Returns how many.
+  uint64_t PassAll(bool forward) {
+    KeyBuffer hidden(nullptr);
+    DeadWalk walk(&comparator_, 2, &hidden);
+    Tree::Iterator iterator(&tree());
+    forward ? iterator.SeekToFirst() : iterator.SeekToLast();
+    forward ? iterator.SkipDeadForward(&walk)
+            : iterator.SkipDeadBackward(&walk);
+    EXPECT_FALSE(iterator.Valid());
+    return walk.passed();
+  }
   // No other thread inserts.
   void ExpectWhole() {
     ExpectFits(Walk(true), keys_, keys_);
@@ -195,6 +216,62 @@ TEST_P(BlinkTreeInterleavingTest, WalksAreRightWhenNodesAreSplitB2B8) {
     const std::vector<int> answer = Walk(rng.OneIn(2));
     HookedPause::Clear();
     ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, before, keys_));
+  }
+}
+
+// Each key has a deletion and a value, both dead. Passing an entry twice, or
+// missing one, would change their number.
+TEST_P(BlinkTreeInterleavingTest, WalksOverTheDeadPassEachEntryOnceB2B8) {
+  test::Rng rng(test::TestSeed());
+  for (int round = 0; round < 1000; ++round) {
+    Reset();
+    const int count = rng.Pick({14, 30, 120, 400});
+    AddMultiples(1000, count);
+    for (const int key : keys_) InsertDeletion(key);
+    const uint64_t before = 2 * keys_.size();
+    ASSERT_EQ(PassAll(true), before);
+    ASSERT_EQ(PassAll(false), before);
+    uint64_t inserted = 0;
+    const int crowd = rng.Between(1, 10);
+    HookedPause::Once(rng.Pick({BlinkPoint::kWordRead, BlinkPoint::kBoundRead,
+                                BlinkPoint::kSlotsRead}),
+                      rng.Between(1, 20), [&] {
+                        for (int i = 1; i <= crowd; ++i, ++inserted) {
+                          InsertDeletion(6000 + i);
+                        }
+                      });
+    const uint64_t passed = PassAll(rng.OneIn(2));
+    HookedPause::Clear();
+    ASSERT_GE(passed, before);
+    ASSERT_LE(passed, before + inserted);
+  }
+}
+
+// A walk in the midst of a split.
+TEST_P(BlinkTreeInterleavingTest, WalksOverTheDeadInTheMidstOfSplitsB4B8) {
+  for (const int count : {14, 15, 21, 120}) {
+    for (const BlinkPoint point :
+         {BlinkPoint::kSlotFilled, BlinkPoint::kLinked, BlinkPoint::kShrunk,
+          BlinkPoint::kVersioned, BlinkPoint::kParentLess}) {
+      for (int nth = 1; nth <= 3; ++nth) {
+        Reset();
+        for (int i = count; i > 0; --i) InsertDeletion(10 * i);
+        uint64_t inserted = static_cast<uint64_t>(count);
+        for (const int key : kSplitters) {
+          HookedPause::Once(point, nth, [&] {
+            const uint64_t forward = PassAll(true);
+            EXPECT_TRUE(forward == inserted || forward == inserted + 1);
+            const uint64_t backward = PassAll(false);
+            EXPECT_TRUE(backward == inserted || backward == inserted + 1);
+          });
+          InsertDeletion(key);
+          HookedPause::Clear();
+          ++inserted;
+          ASSERT_EQ(PassAll(true), inserted);
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
   }
 }
 
