@@ -250,7 +250,7 @@ class DbIterator final : public Iterator {
   // entries after it in the direction of iteration. Forward, saved_key_ is the
   // deletion's user key, and on return that of the last deletion passed.
   // Returns whether many versions of saved_key_ follow.
-  [[gnu::noinline]] bool SkipDead() {
+  [[gnu::noinline, gnu::cold]] bool SkipDead() {
     if (forward_) {
       it_->Next();
     } else {
@@ -272,6 +272,19 @@ class DbIterator final : public Iterator {
     moves_.skips += walk.passed();
     moves_.deletions += walk.deletions();
     return walk.in_many_versions();
+  }
+
+  // Moves forward past the current entry, a visible deletion, and perhaps past
+  // other dead entries. Sets saved_key_ to the last deletion's user key.
+  // Returns the number of skips of its versions that count so far.
+  [[gnu::noinline]] int PassDeletion(const Slice& user_key) {
+    saved_key_.Assign(user_key);
+    ++moves_.skips;
+    if (++moves_.deletions % kDeletionsBeforeBulk == 0) {
+      return SkipDead() ? kSkipsBeforeSeek : 0;
+    }
+    it_->Next();
+    return 0;
   }
 
   // Moves to the first visible entry from here on. With `skipping`, moves past
@@ -302,14 +315,9 @@ class DbIterator final : public Iterator {
           value_ = it_->value();
           return;
         }
-        saved_key_.Assign(user_key);
+        skips = PassDeletion(user_key);
         skipping = true;
-        skips = 0;
-        ++moves_.skips;
-        if (++moves_.deletions % kDeletionsBeforeBulk == 0) [[unlikely]] {
-          if (SkipDead()) skips = kSkipsBeforeSeek;
-          continue;
-        }
+        continue;
       } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
