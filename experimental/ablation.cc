@@ -59,6 +59,7 @@ constexpr Switch kSwitches[] = {
     MakeSwitch<&AblationOptions::key_case>("key_case", "ascii_first",
                                            "unicode"),
     MakeSwitch<&AblationOptions::catalog>("catalog", "name_cache", "folding"),
+    MakeSwitch<&AblationOptions::waste>("waste", "mended", "ignored"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

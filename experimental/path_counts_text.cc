@@ -53,6 +53,8 @@ std::string AblationExperiment::PathCountsText(
                         PathCounter::kUnicodeFold));
   add("catalog", count(choices.catalog, PathCounter::kCachedName,
                        PathCounter::kCatalogFold));
+  add("waste", count(choices.waste, PathCounter::kWasteMended,
+                     PathCounter::kWasteIgnored));
   return out;
 }
 

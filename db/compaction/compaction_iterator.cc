@@ -10,12 +10,13 @@ CompactionIterator::CompactionIterator(InternalIterator* input,
                                        const InternalKeyComparator* comparator,
                                        std::vector<SequenceNumber> snapshots,
                                        const RangeTombstoneSet* tombstones,
-                                       const Compaction* compaction,
+                                       OlderTables* older_tables, Output output,
                                        const std::atomic<bool>* stop)
     : input_(input),
       comparator_(comparator),
       snapshots_(std::move(snapshots)),
-      compaction_(compaction),
+      older_tables_(older_tables),
+      is_for_level0_(output == Output::kLevel0),
       stop_(stop) {
   if (tombstones != nullptr) tombstones_.emplace(tombstones);
 }
@@ -63,24 +64,8 @@ SequenceNumber CompactionIterator::NextStripe(SequenceNumber stripe) const {
   return it == snapshots_.end() ? kMaxSequenceNumber : *it;
 }
 
-bool CompactionIterator::DeeperLevelMayHave(const Slice& user_key) {
-  if (compaction_ == nullptr) return true;
-  if (compaction_->bottommost) return false;
-  for (int level = compaction_->output_level + 1; level < kNumLevels; ++level) {
-    const auto& files = compaction_->version->files(level);
-    size_t& position = level_position_[level];
-    while (position < files.size() &&
-           comparator_->CompareUser(files[position]->largest_user_key(),
-                                    user_key) < 0) {
-      ++position;
-    }
-    if (position < files.size() &&
-        comparator_->CompareUser(files[position]->smallest_user_key(),
-                                 user_key) <= 0) {
-      return true;
-    }
-  }
-  return false;
+bool CompactionIterator::OlderTablesMayHave(const Slice& user_key) {
+  return older_tables_ == nullptr || older_tables_->MayHave(user_key);
 }
 
 bool CompactionIterator::IsCovered(const Slice& user_key,
@@ -141,18 +126,18 @@ void CompactionIterator::FindNext() {
     if (!oldest_stripe) {
       // A deletion that hides nothing from readers of the present.
       if (ExtractValueType(key_) != ValueType::kValue &&
-          compaction_ != nullptr && !DeeperLevelMayHave(user_key)) {
+          !OlderTablesMayHave(user_key)) {
         hidden_ = true;
       }
     } else {
       const ValueType type = ExtractValueType(key_);
       if (type != ValueType::kValue) {
-        if (!DeeperLevelMayHave(user_key)) {
+        if (!OlderTablesMayHave(user_key)) {
           ++drops_.obsolete;
           continue;
         }
-      } else if (sequence != 0 && compaction_ != nullptr &&
-                 !DeeperLevelMayHave(user_key) &&
+      } else if (sequence != 0 && !is_for_level0_ &&
+                 !OlderTablesMayHave(user_key) &&
                  !IsCovered(user_key, 0, kMaxSequenceNumber)) {
         rewritten_key_.clear();
         AppendInternalKey(&rewritten_key_, user_key,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "db/compaction/compaction.h"
+#include "db/compaction/older_tables.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/internal_key.h"
 #include "table/block/range_tombstone_set.h"
@@ -27,22 +27,25 @@ namespace varve {
 // version, and older versions must still be deleted then.
 //
 // A deletion is dropped when it can hide no older version: it is in the oldest
-// stripe, and no deeper level has the key. If no deeper level has the key, a
-// value of the oldest stripe gets sequence number 0, which compresses better. A
-// value that a range deletion covers keeps its number, since the range deletion
-// may be older and survive. Thread-safety: owned by one thread.
+// stripe, and no older table has the key. If no older table has the key, a
+// compaction gives a value of the oldest stripe sequence number 0, which
+// compresses better. A value that a range deletion covers keeps its number,
+// since the range deletion may be older and survive. Thread-safety: owned by one
+// thread.
 class CompactionIterator {
  public:
   // `snapshots` are in increasing order. `tombstones` has the range deletions
-  // of all inputs and may be null. `compaction` is null for a flush, which
-  // keeps all deletions. If `stop` is not null, it is checked at each input
-  // entry and ends the iteration with ShutdownInProgress. All of them, and
-  // `input`, must outlive the iterator.
+  // of all inputs and may be null. If `older_tables` is null, all deletions are
+  // kept. `output` says whether the output is for level 0, whose tables are
+  // ordered by sequence number. If `stop` is not null, it is checked at each
+  // input entry and ends the iteration with ShutdownInProgress. All of them,
+  // and `input`, must outlive the iterator.
+  enum class Output : uint8_t { kLevel0, kDeeperLevel };
   CompactionIterator(InternalIterator* input,
                      const InternalKeyComparator* comparator,
                      std::vector<SequenceNumber> snapshots,
                      const RangeTombstoneSet* tombstones,
-                     const Compaction* compaction,
+                     OlderTables* older_tables, Output output,
                      const std::atomic<bool>* stop = nullptr);
   CompactionIterator(const CompactionIterator&) = delete;
   CompactionIterator& operator=(const CompactionIterator&) = delete;
@@ -92,7 +95,7 @@ class CompactionIterator {
   SequenceNumber StripeOf(SequenceNumber sequence) const;
   // Returns the stripe after `stripe`. REQUIRES: it is a snapshot's.
   SequenceNumber NextStripe(SequenceNumber stripe) const;
-  bool DeeperLevelMayHave(const Slice& user_key);
+  bool OlderTablesMayHave(const Slice& user_key);
   // Returns true if a range deletion hides the version from all readers that
   // see it.
   bool IsCovered(const Slice& user_key, SequenceNumber sequence,
@@ -102,7 +105,8 @@ class CompactionIterator {
   const InternalKeyComparator* const comparator_;
   const std::vector<SequenceNumber> snapshots_;
   std::optional<RangeTombstoneCursor> tombstones_;  // At the entry's key.
-  const Compaction* const compaction_;
+  OlderTables* const older_tables_;
+  const bool is_for_level0_;
   const std::atomic<bool>* const stop_;
 
   bool valid_ = false;
@@ -118,8 +122,6 @@ class CompactionIterator {
   bool hidden_ = false;
   SequenceNumber last_stripe_ = 0;  // For the previous version of user_key_.
   bool hidden_by_value_ = false;    // Its newest version is a value.
-  // Position in each level, whose files are passed in key order.
-  size_t level_position_[kNumLevels] = {};
   Drops drops_;
   uint64_t input_count_ = 0;
 };

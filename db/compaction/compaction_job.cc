@@ -79,8 +79,10 @@ Status CompactionJob::Run() {
   Status status = Prepare();
   if (!status.ok()) return status;
   const std::unique_ptr<InternalIterator> input = NewInput();
-  CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
-                              tombstones_.get(), &compaction_, stop_);
+  OlderTables older_tables(compaction_);
+  CompactionIterator iterator(
+      input.get(), context_.comparator, snapshots_, tombstones_.get(),
+      &older_tables, CompactionIterator::Output::kDeeperLevel, stop_);
   std::optional<Slice> end;
   if (begin_ != nullptr) output_begin_ = *begin_;
   if (end_ != nullptr) end = *end_;
@@ -119,7 +121,8 @@ Status CompactionJob::CollectRangeTombstones() {
     }
   }
   tombstones_ = collector.Build();
-  surviving_tombstones_.emplace(tombstones_.get(), snapshots_, &compaction_);
+  const OlderTables older_tables(compaction_);
+  surviving_tombstones_.emplace(tombstones_.get(), snapshots_, &older_tables);
   return Status();
 }
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "db/compaction/table_output.h"
+#include "db/version/dead_bytes.h"
+#include "util/base/experiment.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -28,8 +31,10 @@ bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
          file.hidden_bytes != 0 && file.largest_sequence <= oldest_snapshot;
 }
 
-// Bytes hidden by deletions justify a separate compaction if they would fill
-// this fraction of an output file.
+// A compaction for space must free this many bytes, or this fraction of an
+// output file if that is less. Its fixed cost, two syncs and an edit, is about
+// that of as many bytes.
+constexpr uint64_t kLeastGainBytes = 64 << 10;
 constexpr uint64_t kLeastPart = 4;
 
 // The gain must also be this many times the bytes that compactions rewrote in
@@ -37,13 +42,54 @@ constexpr uint64_t kLeastPart = 4;
 // flushes have ended.
 constexpr uint64_t kReclaimableForDebt = 4;
 
+// Without knowledge of dead entries (waste=ignored), the deletions of a table
+// must hide this fraction of the bytes to compact.
+constexpr uint64_t kHiddenBelowPart = 3;
+
+bool IsWasteIgnored(const CompactionPickerContext& context) {
+  return ExperimentFlagsOf(*context.options).ignores_waste;
+}
+
+// waste=ignored.
+bool IsDueWithoutCounts(const CompactionPickerContext& context,
+                        const Version::ReclaimCandidate& candidate) {
+  uint64_t gain = candidate.file->reclaimable_bytes;
+  if (candidate.level == 0) {
+    gain = 0;
+    for (const FileMetaData* file : context.version->files(0)) {
+      gain = std::max(gain, file->reclaimable_bytes);
+    }
+  }
+  return !candidate.in_place &&
+         candidate.level < context.version->DeepestLevel() &&
+         gain >= context.options->target_file_size_base / kLeastPart &&
+         gain >= candidate.cost_bytes / kHiddenBelowPart &&
+         gain / kReclaimableForDebt >= context.space_debt &&
+         candidate.file->largest_sequence <= context.oldest_snapshot;
+}
+
 bool IsDueForSpace(const CompactionPickerContext& context,
-                   const FileMetaData& file) {
-  return !file.being_compacted &&
-         file.reclaimable_bytes >=
-             context.options->target_file_size_base / kLeastPart &&
-         file.reclaimable_bytes / kReclaimableForDebt >= context.space_debt &&
-         file.largest_sequence <= context.oldest_snapshot;
+                   const Version::ReclaimCandidate& candidate) {
+  const FileMetaData& candidate_file = *candidate.file;
+  if (candidate_file.being_compacted) return false;
+  if (IsWasteIgnored(context)) return IsDueWithoutCounts(context, candidate);
+  uint64_t gain = 0;
+  const auto add = [&](const FileMetaData& file) {
+    if (file.largest_sequence > context.oldest_snapshot) return;
+    gain += context.version->GainBytes(file);
+  };
+  if (candidate.level == 0) {
+    for (const FileMetaData* file : context.version->files(0)) add(*file);
+  } else if (candidate.in_place) {
+    // The gain is certain, and so are the counts of the outputs.
+    return candidate_file.largest_sequence <= context.oldest_snapshot;
+  } else {
+    add(candidate_file);
+  }
+  return gain >= std::min(kLeastGainBytes,
+                          context.options->target_file_size_base /
+                              kLeastPart) &&
+         gain / kReclaimableForDebt >= context.space_debt;
 }
 
 bool AnyBeingCompacted(const std::vector<FileMetaData*>& files) {
@@ -140,17 +186,28 @@ class Picker {
     // A file that overlaps more would cost a lot to compact further.
     c->max_grandparent_overlap = MaxCompactionBytes(options_);
     c->max_parts = c->level == 0 || manual_ ? options_.max_subcompactions : 1;
-    // Moved tables stay compressed as they are.
+    // Moved tables stay compressed as they are, and keep their dead entries.
     c->trivial_move =
         c->output_level != c->level && c->inputs[1].empty() &&
         c->compression == CompressionForLevel(options_, targets_.base_level,
                                               c->level, false) &&
         TotalFileSize(c->grandparents) <= c->max_grandparent_overlap &&
-        AreDisjoint(c->inputs[0]);
+        AreDisjoint(c->inputs[0]) && !CarriesDead(*c);
     return c;
   }
 
  private:
+  // The compaction would drop many dead entries of its upper level.
+  bool CarriesDead(const Compaction& c) const {
+    return !IsWasteIgnored(context_) &&
+           std::any_of(c.inputs[0].begin(), c.inputs[0].end(),
+                       [&](const FileMetaData* file) {
+                         return file->largest_sequence <=
+                                    context_.oldest_snapshot &&
+                                HasManyDead(*file, c.bottommost);
+                       });
+  }
+
   // No two of the files have a user key in common.
   bool AreDisjoint(std::vector<FileMetaData*> files) const {
     std::sort(files.begin(), files.end(),
@@ -200,13 +257,18 @@ class Picker {
   }
 
   std::unique_ptr<Compaction> PickForSpace() {
-    for (const auto& [level, file] : version_.reclaim_candidates()) {
-      if (!IsDueForSpace(context_, *file)) continue;
-      constexpr const char* kReason = "its deletions hide much";
-      auto c = level == 0 ? PickLevel0(kReason)
-                          : PickFile(level, level + 1, file, kReason);
+    for (const auto& candidate : version_.reclaim_candidates()) {
+      if (!IsDueForSpace(context_, candidate)) continue;
+      const int level = candidate.level;
+      auto c = level == 0 ? PickLevel0("much of level 0 is deleted")
+               : candidate.in_place
+                   ? PickFile(level, level, candidate.file,
+                              "many of its entries are dead")
+                   : PickFile(level, level + 1, candidate.file,
+                              "its deletions hide much");
       if (c == nullptr) continue;
       c->for_space = true;
+      CountPath(PathCounter::kWasteMended);
       return c;
     }
     return nullptr;
@@ -384,7 +446,7 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
   const auto& reclaim_candidates = version.reclaim_candidates();
   if (std::any_of(reclaim_candidates.begin(), reclaim_candidates.end(),
                   [&context](const Version::ReclaimCandidate& candidate) {
-                    return IsDueForSpace(context, *candidate.file);
+                    return IsDueForSpace(context, candidate);
                   })) {
     return true;
   }
@@ -398,8 +460,8 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
 
 uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
                          uint64_t reclaimable_bytes) {
-  // Each byte that is freed is worth as many.
-  constexpr uint64_t kWorth = 2;
+  // Each byte that is freed is worth as many. See Version::reclaim_candidates.
+  constexpr uint64_t kWorth = 4;
   const uint64_t lower_bytes = TotalFileSize(compaction.inputs[1]);
   const uint64_t input_bytes = compaction.InputBytes();
   const uint64_t rewritten = std::min(lower_bytes, output_bytes);

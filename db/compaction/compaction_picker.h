@@ -22,7 +22,7 @@ struct CompactionPickerContext {
   Version* version = nullptr;
   const std::vector<const Compaction*>* running = nullptr;
   // No reader uses an older sequence number. Needed if the version has reclaim
-  // candidates, or hidden entries in its deepest level.
+  // candidates, waste, or hidden entries in its deepest level.
   SequenceNumber oldest_snapshot = 0;
   // Bytes that compactions for space rewrote without freeing space, less the
   // bytes flushed since. A compaction that does not promise much more has to
@@ -38,8 +38,9 @@ double CompactionScore(const Options& options, const LevelTargets& targets,
                        int level);
 
 // Returns true if some level or a single table is due. A table is due if its
-// deletions hide many bytes of deeper levels. A table of the last level is due
-// if it holds many bytes that were kept for released snapshots.
+// compaction frees many bytes for its cost (Version::reclaim_candidates). A
+// table of the last level is due if it holds many bytes that were kept for
+// released snapshots.
 bool IsCompactionDue(const CompactionPickerContext& context);
 
 // Returns about how many bytes compactions must rewrite until no level is due.

@@ -2,6 +2,7 @@
 #include "db/compaction/flush_job.h"
 
 #include <memory>
+#include <optional>
 
 #include "db/compaction/compaction_iterator.h"
 #include "db/compaction/level_targets.h"
@@ -9,10 +10,13 @@
 #include "db/version/range_tombstone_collector.h"
 #include "env/stopwatch.h"
 #include "table/block/merging_iterator.h"
+#include "util/base/experiment.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
 Status FlushMemTables(const TableOutputContext& context, const Version& version,
+                      const std::vector<FileMetaData>& other_tables,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,
@@ -24,15 +28,25 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
     collector.AddMemTable(*memtable);
   }
   const auto tombstones = collector.Build();
-  const SurvivingRangeTombstones surviving(tombstones.get(), snapshots,
-                                           nullptr);
+  std::optional<OlderTables> older_tables;
+  if (!ExperimentFlagsOf(*context.options).ignores_waste) {
+    older_tables.emplace(version, 0);
+    for (const FileMetaData& file : other_tables) older_tables->Add(file);
+  } else {
+    CountPath(PathCounter::kWasteIgnored);
+  }
+  const SurvivingRangeTombstones surviving(
+      tombstones.get(), snapshots, older_tables ? &*older_tables : nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
-  CompactionIterator iterator(input.get(), context.comparator, snapshots,
-                              tombstones.get(), nullptr);
+  CompactionIterator iterator(
+      input.get(), context.comparator, snapshots, tombstones.get(),
+      older_tables ? &*older_tables : nullptr,
+      CompactionIterator::Output::kLevel0);
   iterator.SeekToFirst();
   if (!iterator.Valid() && (!iterator.status().ok() || surviving.empty())) {
     *drops = iterator.drops();
+    if (drops->obsolete != 0) CountPath(PathCounter::kWasteMended);
     return iterator.status();
   }
 
@@ -52,6 +66,7 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
   if (status.ok()) status = iterator.status();
   if (pace != nullptr) pace->Written(MonotonicMicros(context.env));
   *drops = iterator.drops();
+  if (drops->obsolete != 0) CountPath(PathCounter::kWasteMended);
   if (status.ok()) {
     surviving.AddTo({}, {}, &output);
     status = output.Finish();

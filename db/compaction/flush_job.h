@@ -13,10 +13,15 @@
 namespace varve {
 
 // Writes memtables, oldest first, to one table of level 0, and adds it to the
-// edit. Creates no table if all entries are dropped. Sets *drops to the dropped
-// entries. Takes no lock. After an error the file is removed. If `pace` is not
-// null, progress is reported to it.
+// edit. Creates no table if all entries are dropped. Drops a deletion that all
+// snapshots see if no table of `version` or `other_tables` has its key in its
+// range. Sets *drops to the dropped entries. Takes no lock. After an error the
+// file is removed. If `pace` is not null, progress is reported to it.
+//
+// REQUIRES: all older entries are in these tables, and will be there or in
+// outputs of their compactions when the new table is added.
 Status FlushMemTables(const TableOutputContext& context, const Version& version,
+                      const std::vector<FileMetaData>& other_tables,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,

@@ -41,6 +41,16 @@ uint64_t RangeTombstoneEstimate::RangeBytes(const Version& version,
   return bytes;
 }
 
+uint64_t RangeTombstoneEstimate::Level0RangeBytes(
+    const Version& version) const {
+  uint64_t bytes = 0;
+  // They may overlap each other.
+  for (FileMetaData* file : version.files(0)) {
+    bytes += BytesOfLevel(version, {file});
+  }
+  return bytes;
+}
+
 uint64_t RangeTombstoneEstimate::BytesOfLevel(
     const Version& version, const std::vector<FileMetaData*>& files) const {
   const size_t step = (ranges_.size() + kMaxRanges - 1) / kMaxRanges;

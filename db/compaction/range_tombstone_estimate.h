@@ -33,7 +33,10 @@ class RangeTombstoneEstimate {
   // is assumed to hide an entry in the range of keys. Both may open tables, and
   // ignore tables that cannot be opened. If many ranges hide parts of tables,
   // the estimate is extrapolated from some of them.
+  // Level0RangeBytes does so for tables of level 0. REQUIRES, for RangeBytes:
+  // first_level > 0.
   uint64_t RangeBytes(const Version& version, int first_level) const;
+  uint64_t Level0RangeBytes(const Version& version) const;
   static uint64_t PointBytes(const Version& version, int first_level,
                              const UserKeyRange& range, uint64_t deletions);
 

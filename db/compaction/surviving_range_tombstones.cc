@@ -5,36 +5,23 @@
 
 namespace varve {
 
-namespace {
-
-bool DeeperLevelMayHave(const Compaction& compaction, const Slice& begin,
-                        const Slice& end) {
-  if (compaction.bottommost) return false;
-  const UserKeyRange range{&begin, &end, true};
-  for (int level = compaction.output_level + 1; level < kNumLevels; ++level) {
-    if (compaction.version->RangeOverlapsLevel(level, range)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 SurvivingRangeTombstones::SurvivingRangeTombstones(
     const RangeTombstoneSet* tombstones,
-    const std::vector<SequenceNumber>& snapshots, const Compaction* compaction)
+    const std::vector<SequenceNumber>& snapshots,
+    const OlderTables* older_tables)
     : tombstones_(tombstones) {
-  if (tombstones != nullptr) Collect(snapshots, compaction);
+  if (tombstones != nullptr) Collect(snapshots, older_tables);
 }
 
 void SurvivingRangeTombstones::Collect(
     const std::vector<SequenceNumber>& snapshots,
-    const Compaction* compaction) {
+    const OlderTables* older_tables) {
   // Tombstones in adjacent intervals with one sequence number are one deletion.
   std::vector<Piece> open;
   std::vector<Piece> next;
   for (size_t i = 1; i < tombstones_->IntervalCount(); ++i) {
     next.clear();
-    for (const SequenceNumber sequence : In(i, snapshots, compaction)) {
+    for (const SequenceNumber sequence : In(i, snapshots, older_tables)) {
       const auto before = std::find_if(
           open.begin(), open.end(),
           [sequence](const Piece& p) { return p.sequence == sequence; });
@@ -55,7 +42,7 @@ void SurvivingRangeTombstones::Collect(
 
 std::vector<SequenceNumber> SurvivingRangeTombstones::In(
     size_t interval, const std::vector<SequenceNumber>& snapshots,
-    const Compaction* compaction) const {
+    const OlderTables* older_tables) const {
   std::vector<SequenceNumber> result;
   // No interval after the last bound is covered, so all pieces end there.
   if (interval + 1 == tombstones_->IntervalCount()) return result;
@@ -69,9 +56,9 @@ std::vector<SequenceNumber> SurvivingRangeTombstones::In(
     last = stripe;
     if (!of_this_stripe) continue;
     const bool oldest_stripe = i == 0;
-    if (oldest_stripe && compaction != nullptr &&
-        !DeeperLevelMayHave(*compaction, tombstones_->bound(interval - 1),
-                            tombstones_->bound(interval))) {
+    if (oldest_stripe && older_tables != nullptr &&
+        !older_tables->MayHaveAny(tombstones_->bound(interval - 1),
+                                  tombstones_->bound(interval))) {
       continue;
     }
     result.push_back(newest);

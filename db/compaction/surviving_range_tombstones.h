@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "db/compaction/compaction.h"
+#include "db/compaction/older_tables.h"
 #include "db/compaction/table_output.h"
 #include "table/block/range_tombstone_set.h"
 
@@ -17,10 +17,10 @@ namespace varve {
 class SurvivingRangeTombstones {
  public:
   // `tombstones` may be null, and must outlive this object. `snapshots` are in
-  // increasing order. A null `compaction` keeps all range deletions.
+  // increasing order. Null `older_tables` keep all range deletions.
   SurvivingRangeTombstones(const RangeTombstoneSet* tombstones,
                            const std::vector<SequenceNumber>& snapshots,
-                           const Compaction* compaction);
+                           const OlderTables* older_tables);
   SurvivingRangeTombstones(const SurvivingRangeTombstones&) = delete;
   SurvivingRangeTombstones& operator=(const SurvivingRangeTombstones&) = delete;
 
@@ -43,13 +43,13 @@ class SurvivingRangeTombstones {
   };
 
   void Collect(const std::vector<SequenceNumber>& snapshots,
-               const Compaction* compaction);
+               const OlderTables* older_tables);
   std::vector<RangeTombstone> Between(const std::optional<Slice>& lower,
                                       const std::optional<Slice>& upper) const;
   // Returns the sequence numbers that survive in an interval.
   std::vector<SequenceNumber> In(size_t interval,
                                  const std::vector<SequenceNumber>& snapshots,
-                                 const Compaction* compaction) const;
+                                 const OlderTables* older_tables) const;
 
   const RangeTombstoneSet* const tombstones_;
   std::vector<RangeTombstone> list_;

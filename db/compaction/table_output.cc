@@ -7,6 +7,7 @@
 #include "env/file_names.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/span.h"
+#include "util/base/experiment.h"
 #include "util/bytes/coding.h"
 
 namespace varve {
@@ -159,9 +160,17 @@ void TableOutput::EstimateHiddenBytes() {
   if (bytes != 0) {
     PutNumberField(&metadata_.other_fields, kRangeDeletionSizeField, bytes);
   }
-  metadata_.reclaimable_bytes =
-      bytes + RangeTombstoneEstimate::PointBytes(*version_, level_ + 1, range,
-                                                 builder_->DeletionCount());
+  metadata_.reclaimable_bytes = bytes;
+  metadata_.points_are_estimated = true;
+  // A flush: all tables of level 0 are older.
+  int first_level = level_ + 1;
+  if (level_ == 0 && !ExperimentFlagsOf(*context_.options).ignores_waste) {
+    first_level = 0;
+    metadata_.reclaimable_bytes +=
+        tombstone_estimate_.Level0RangeBytes(*version_);
+  }
+  metadata_.reclaimable_bytes += RangeTombstoneEstimate::PointBytes(
+      *version_, first_level, range, metadata_.dead.deletions);
 }
 
 Status TableOutput::Finish() {
@@ -174,6 +183,7 @@ Status TableOutput::Finish() {
     metadata_.table.without_tombstones.store(true, std::memory_order_relaxed);
   }
   Status status = builder_->Finish();
+  metadata_.dead = builder_->Dead();
   metadata_.largest = builder_->LastKey().ToString();
   if (metadata_.largest.empty() ||
       (!tombstones_end_.empty() &&

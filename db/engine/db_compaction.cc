@@ -51,7 +51,7 @@ CompactionPickerContext DBImpl::PickerContextLocked() const {
   context.version = versions_->current();
   context.running = &family_.compactions().running;
   context.space_debt = family_.compactions().space_debt;
-  if (context.version->HidesInDeepestLevel() ||
+  if (context.version->HidesInDeepestLevel() || context.version->HasWaste() ||
       !context.version->reclaim_candidates().empty()) {
     context.oldest_snapshot = family_.snapshots()->FindOldestLocked().sequence;
   }

@@ -40,8 +40,9 @@ Status TableJobs::FlushLocked(FlushJobInfo* info)
   Status status = parts_.place->Verify();
   if (status.ok() && !memtables.empty()) {
     status =
-        FlushMemTables(output_context_, *version, memtables, ScanSnapshots(),
-                       number, &edit, &drops, parts_.family->flush_pace());
+        FlushMemTables(output_context_, *version, {}, memtables,
+                       ScanSnapshots(), number, &edit, &drops,
+                       parts_.family->flush_pace());
   }
   CountDrops(parts_.stats, drops);
   step.Next("directory sync");

@@ -232,7 +232,7 @@ size_t Recovery::FilesToOpen() const {
 Status Recovery::CheckTables(RecoveredState* state) {
   if (unlocked_ != nullptr) unlocked_->on_manifest(state->manifest);
   if (!options_.paranoid_checks && unlocked_ == nullptr) return Status::OK();
-  std::vector<const FileMetaData*> all;
+  std::vector<FileMetaData*> all;
   for (const auto& files : state->manifest.levels) {
     all.insert(all.end(), files.begin(), files.end());
   }
@@ -241,7 +241,7 @@ Status Recovery::CheckTables(RecoveredState* state) {
   return Status::OK();
 }
 
-void Recovery::HoldTables(const std::vector<const FileMetaData*>& files) {
+void Recovery::HoldTables(const std::vector<FileMetaData*>& files) {
   for (const FileMetaData* file : files) {
     std::shared_ptr<Table> table;
     if (table_cache_->FindDescription(file->table_file(), &table).ok()) {

@@ -116,7 +116,7 @@ class Recovery {
   size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
   // Opens the tables so that a writer may remove them. Ignores other errors.
-  void HoldTables(const std::vector<const FileMetaData*>& files);
+  void HoldTables(const std::vector<FileMetaData*>& files);
   // Opens the logs that will be replayed, so that a writer may remove them.
   Status HoldLogs(const RecoveredState& state);
   // Sets UnlockedRead::inconsistency, if it is empty.

@@ -22,8 +22,10 @@ Status RecoveryFlush::Add(MemTable* memtable) {
   const Stopwatch stopwatch(context_.env);
   VersionEdit edit;
   CompactionIterator::Drops drops;
-  Status status = FlushMemTables(context_, *versions_->current(), {memtable},
-                                 {}, versions_->NewFileNumber(), &edit, &drops);
+  // The tables of earlier memtables are in no version yet.
+  Status status =
+      FlushMemTables(context_, *versions_->current(), tables_, {memtable}, {},
+                     versions_->NewFileNumber(), &edit, &drops);
   if (memtable->Unref()) delete memtable;
   for (auto& [level, file] : *edit.mutable_new_files()) {
     tables_.push_back(std::move(file));

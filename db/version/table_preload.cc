@@ -23,7 +23,7 @@ constexpr size_t kFilesPerTurn = 16;
 class Preload {
  public:
   Preload(TableCache* table_cache,
-          const std::vector<const FileMetaData*>& files)
+          const std::vector<FileMetaData*>& files)
       : table_cache_(table_cache), files_(files), first_failed_(files.size()) {}
 
   Status Run() {
@@ -56,8 +56,9 @@ class Preload {
       const size_t end = std::min(begin + kFilesPerTurn, files_.size());
       if (begin >= end) return;
       for (size_t i = begin; i < end; ++i) {
-        const FileMetaData& file = *files_[i];
-        Status status = table_cache_->Check(file.table_file(), &file.table);
+        FileMetaData* const file = files_[i];
+        Status status =
+            table_cache_->Check(file->table_file(), &file->table, &file->dead);
         if (status.ok()) continue;
         MutexLock lock(&mu_);
         if (i >= first_failed_) return;
@@ -69,7 +70,7 @@ class Preload {
   }
 
   TableCache* const table_cache_;
-  const std::vector<const FileMetaData*>& files_;
+  const std::vector<FileMetaData*>& files_;
   std::atomic<size_t> next_{0};
   Mutex mu_;
   size_t first_failed_ VARVE_GUARDED_BY(mu_);
@@ -79,7 +80,7 @@ class Preload {
 }  // namespace
 
 Status PreloadTables(TableCache* table_cache,
-                     const std::vector<const FileMetaData*>& files) {
+                     const std::vector<FileMetaData*>& files) {
   return Preload(table_cache, files).Run();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "db/version/dead_bytes.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
@@ -15,7 +16,7 @@ namespace varve {
 namespace {
 
 // See reclaim_candidates().
-constexpr uint64_t kReclaimedPart = 3;
+constexpr uint64_t kReclaimedPart = 5;
 
 // TableCache::Find, for lookups. The description of the file is made only if
 // the table must be found.
@@ -86,33 +87,82 @@ Version::Version(const InternalKeyComparator* comparator,
     if (level > 0) filled_levels_.push_back(level);
     if (prefixes && comparator->bytewise()) MakePrefixes(level);
   }
-  if (deepest_level_ == 0) return;
+  uint64_t entries = 0;
+  uint64_t entry_bytes = 0;
   for (const FileMetaData* file : levels_[deepest_level_]) {
-    if (file->hidden_bytes != 0) hides_in_deepest_level_ = true;
+    if (file->hidden_bytes != 0 && deepest_level_ > 0) {
+      hides_in_deepest_level_ = true;
+    }
+    const DeadEntries dead = file->FindDead();
+    entries += dead.entries;
+    if (dead.entries != 0) entry_bytes += file->file_size;
   }
+  if (entries != 0) entry_bytes_ = entry_bytes / entries;
   FindReclaimCandidates();
 }
 
 void Version::FindReclaimCandidates() {
-  for (int level = 0; level < deepest_level_; ++level) {
+  uint64_t cost_bytes = 0;
+  if (FreesMuch(0, levels_[0], &cost_bytes)) {
+    reclaim_candidates_.push_back({0, levels_[0].front(), false, cost_bytes});
+  }
+  for (const FileMetaData* file : levels_[0]) {
+    if (HasManyDead(*file, true)) has_waste_ = true;
+  }
+  for (int level = 1; level <= deepest_level_; ++level) {
     const std::span<FileMetaData* const> files = levels_[level];
-    // Level 0 is compacted as a whole.
-    const bool all_hide = level == 0 && HideMuch(0, files);
     for (size_t i = 0; i < files.size(); ++i) {
-      if (files[i]->reclaimable_bytes == 0) continue;
-      if (level == 0 ? all_hide : HideMuch(level, files.subspan(i, 1))) {
-        reclaim_candidates_.push_back({level, files[i]});
+      const bool many_dead = HasManyDead(*files[i], true);
+      if (many_dead) has_waste_ = true;
+      if (many_dead && !OverlapsDeeper(level, *files[i])) {
+        reclaim_candidates_.push_back(
+            {level, files[i], true, files[i]->file_size});
+      } else if (level < deepest_level_ &&
+                 FreesMuch(level, files.subspan(i, 1), &cost_bytes)) {
+        reclaim_candidates_.push_back({level, files[i], false, cost_bytes});
       }
     }
   }
 }
 
-bool Version::HideMuch(int level, std::span<FileMetaData* const> files) const {
+uint64_t Version::GainBytes(const FileMetaData& file) const {
+  uint64_t bytes = file.reclaimable_bytes +
+                   std::max(file.hidden_bytes, OwnDeadBytes(file, false));
+  if (!file.points_are_estimated) {
+    const uint64_t deletions = file.FindDead().deletions;
+    const uint64_t limit = UINT64_MAX - bytes;
+    bytes += entry_bytes_ == 0 ? 0
+                               : std::min(deletions, limit / entry_bytes_) *
+                                     entry_bytes_;
+  }
+  return bytes;
+}
+
+uint64_t Version::KnownEntries() const {
+  uint64_t entries = 0;
+  for (const auto& files : levels_) {
+    for (const FileMetaData* file : files) entries += file->FindDead().entries;
+  }
+  return entries;
+}
+
+bool Version::OverlapsDeeper(int level, const FileMetaData& file) const {
+  const Slice smallest = file.smallest_user_key();
+  const Slice largest = file.largest_user_key();
+  const UserKeyRange range{&smallest, &largest, file.EndIsExclusive()};
+  for (int below = level + 1; below <= deepest_level_; ++below) {
+    if (RangeOverlapsLevel(below, range)) return true;
+  }
+  return false;
+}
+
+bool Version::FreesMuch(int level, std::span<FileMetaData* const> files,
+                        uint64_t* cost_bytes) const {
   // Bytes beyond `enough` need not be counted.
   uint64_t enough = 0;
   for (const FileMetaData* file : files) {
     const uint64_t space = UINT64_MAX - enough;
-    enough += std::min(file->reclaimable_bytes, space / kReclaimedPart) *
+    enough += std::min(GainBytes(*file), space / kReclaimedPart) *
               kReclaimedPart;
   }
   if (enough == 0) return false;
@@ -136,6 +186,7 @@ bool Version::HideMuch(int level, std::span<FileMetaData* const> files) const {
        ++below) {
     bytes += OverlappingBytes(below, range, enough);
   }
+  *cost_bytes = bytes;
   return bytes <= enough;
 }
 

@@ -84,17 +84,30 @@ class Version {
   // are compacted in time.
   bool HidesInDeepestLevel() const { return hides_in_deepest_level_; }
 
-  // Tables above the deepest level whose compaction reclaims much space for its
-  // cost. Their deletions hide at least a third of the bytes to compact: their
-  // own and those that they overlap in deeper levels. The tables of level 0 are
-  // considered together.
+  // Tables whose compaction reclaims much space for its cost. What it frees is
+  // at least a fifth of the bytes to compact, which are the table's own and
+  // those that it overlaps in deeper levels. It frees what the table's deletions
+  // hide, and its hidden entries.
   struct ReclaimCandidate {
     int level = 0;
-    FileMetaData* file = nullptr;
+    FileMetaData* file = nullptr;  // Of level 0: any. It is compacted whole.
+    // No deeper level has keys of its range, and at least a quarter of its
+    // entries is dead. It is rewritten in its level.
+    bool in_place = false;
+    // The bytes to compact. Counted up to what would be too many.
+    uint64_t cost_bytes = 0;
   };
   const std::vector<ReclaimCandidate>& reclaim_candidates() const {
     return reclaim_candidates_;
   }
+
+  // Returns about how many bytes a compaction of the file frees, unless a
+  // snapshot needs them: the file's hidden entries, and what its deletions hide.
+  uint64_t GainBytes(const FileMetaData& file) const;
+  // Returns whether some table has many dead entries (HasManyDead).
+  bool HasWaste() const { return has_waste_; }
+  // Returns the number of entries in the tables whose counts are known.
+  uint64_t KnownEntries() const;
 
   // Looks the key up in the tables, newest first. With `kSteps`, short steps
   // may also have trace spans. REQUIRES: the result's state is kNotFound; the
@@ -164,9 +177,11 @@ class Version {
 
   void MakePrefixes(int level);
   void FindReclaimCandidates();
-  // Returns whether the deletions of these files, which are compacted together,
-  // hide at least a third of the bytes that the compaction would read.
-  bool HideMuch(int level, std::span<FileMetaData* const> files) const;
+  // Returns whether the compaction of these files, which are compacted together,
+  // frees at least a fifth of the bytes that it reads. Sets *cost_bytes to them.
+  bool FreesMuch(int level, std::span<FileMetaData* const> files,
+                 uint64_t* cost_bytes) const;
+  bool OverlapsDeeper(int level, const FileMetaData& file) const;
   // Returns the bytes of the files of a level above 0 that overlap the range,
   // which must have a begin. Stops counting at more than `enough`.
   uint64_t OverlappingBytes(int level, const UserKeyRange& range,
@@ -205,6 +220,8 @@ class Version {
   std::vector<int> filled_levels_;  // Levels above 0 that have files.
   int deepest_level_ = 0;
   bool hides_in_deepest_level_ = false;
+  bool has_waste_ = false;
+  uint64_t entry_bytes_ = 0;  // Average in the deepest level; 0 if unknown.
   std::vector<ReclaimCandidate> reclaim_candidates_;
   int refs_ = 0;
 };

@@ -59,9 +59,16 @@ struct FileMetaData {
   // Bytes of entries that were kept only for one or more snapshots. In memory
   // only.
   uint64_t hidden_bytes = 0;
-  // Approximate bytes in deeper levels that the file's deletions hid when it
-  // was written. The MANIFEST stores the part that range deletions hide.
+  // Approximate bytes in older tables that the file's deletions hid when it was
+  // written. The MANIFEST stores the part that range deletions hide in deeper
+  // levels.
   uint64_t reclaimable_bytes = 0;
+  // reclaimable_bytes includes the part of point deletions. In memory only.
+  bool points_are_estimated = false;
+
+  // The counts of the table's entries, if it was written or opened in this
+  // process before it was added to a version. See FindDead.
+  DeadEntries dead;
 
   // The cached handle of the open table. Reads fill it.
   mutable CachedTableHandle table;
@@ -72,6 +79,14 @@ struct FileMetaData {
   // is not in the table itself.
   bool EndIsExclusive() const {
     return ExtractTrailer(largest) == kRangeEndTrailer;
+  }
+  // Returns the counts of the table's entries. They are known if the table was
+  // written by this process or is open. Takes no lock and reads no file.
+  DeadEntries FindDead() const {
+    if (dead.known) return dead;
+    // acquire: as in TableCache::Find.
+    const Table* const open = table.table.load(std::memory_order_acquire);
+    return open != nullptr ? DeadEntriesOf(open->properties()) : dead;
   }
   TableIdentity Identity() const {
     return {file_size, smallest, largest, largest_sequence};

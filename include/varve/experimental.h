@@ -83,6 +83,12 @@ enum class KeyCaseMode : uint8_t { kAsciiFirst = 0, kUnicode };
 // before.
 enum class CatalogMode : uint8_t { kNameCache = 0, kFolding };
 
+// waste=ignored: a flush keeps all deletions. Tables of level 0 are compacted
+// only for deletions that hide entries of deeper levels, and dead entries in
+// tables do not matter. Production: a flush drops deletions that hide nothing,
+// and tables with many dead entries are compacted.
+enum class WasteMode : uint8_t { kMended = 0, kIgnored };
+
 struct AblationOptions {
   SuperVersionMode superversion = {};
   BlockIndexMode block_index = {};
@@ -97,6 +103,7 @@ struct AblationOptions {
   MemoryAccountingMode memory_accounting = {};
   KeyCaseMode key_case = {};
   CatalogMode catalog = {};
+  WasteMode waste = {};
 
   // Parses text such as "superversion=mutex,block_cache=hash". Empty text means
   // all production. Returns InvalidArgument with an unknown name; *this is then

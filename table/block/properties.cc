@@ -114,6 +114,8 @@ constexpr Field kFields[] = {
     {"rocksdb.original.file.number", &TableProperties::original_file_number},
     {"rocksdb.raw.key.size", &TableProperties::raw_key_size},
     {"rocksdb.raw.value.size", &TableProperties::raw_value_size},
+    {"varve.hidden.entries", &TableProperties::num_hidden_entries},
+    {"varve.longest.dead.run", &TableProperties::longest_dead_run},
 };
 static_assert(std::is_sorted(std::begin(kFields), std::end(kFields),
                              [](const Field& a, const Field& b) {
@@ -156,6 +158,22 @@ bool SetField(const Field& field, Slice value, uint64_t offset,
 }
 
 }  // namespace
+
+DeadEntries DeadEntriesOf(const TableProperties& properties) {
+  DeadEntries dead;
+  const uint64_t ranges =
+      std::min(properties.num_range_deletions, properties.num_entries);
+  const auto bounded = [&dead](uint64_t count) {
+    return std::min(count, dead.entries);
+  };
+  dead.entries = properties.num_entries - ranges;
+  dead.known = properties.num_entries != 0;
+  dead.deletions = bounded(properties.num_deletions -
+                           std::min(ranges, properties.num_deletions));
+  dead.hidden = bounded(properties.num_hidden_entries);
+  dead.longest_run = std::min(properties.longest_dead_run, dead.Dead());
+  return dead;
+}
 
 std::string EncodeProperties(const TableProperties& properties) {
   auto all = properties.other;

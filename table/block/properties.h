@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -37,6 +38,10 @@ struct TableProperties {
   uint64_t filter_size = 0;
   uint64_t num_data_blocks = 0;
   uint64_t num_filter_entries = 0;
+  // Varve's own. Entries whose user key is the one of the entry before, and the
+  // most successive entries that are deletions or such entries.
+  uint64_t num_hidden_entries = 0;
+  uint64_t longest_dead_run = 0;
   uint64_t format_version = 0;
   uint64_t column_family_id = 0;
   uint64_t creation_time_s = 0;
@@ -52,6 +57,29 @@ struct TableProperties {
   // Names and values of properties without a field above, sorted by name.
   std::vector<std::pair<std::string, std::string>> other;
 };
+
+// How many of a table's entries a reader of the newest versions steps over.
+// Range deletions and the entries that they hide are not counted.
+struct DeadEntries {
+  bool known = false;
+  uint64_t entries = 0;    // All.
+  uint64_t deletions = 0;  // Of single keys.
+  // Their user key is the one of the entry before. Deletions can be among them.
+  // Always 0 in a table that another program wrote.
+  uint64_t hidden = 0;
+  // The most successive entries that are deletions or hidden.
+  uint64_t longest_run = 0;
+
+  // Returns at most how many entries are dead.
+  uint64_t Dead() const {
+    return std::min(entries, deletions + std::min(hidden, entries));
+  }
+};
+
+// Returns the counts of a table with these properties, which may be damaged. No
+// count is larger than the number of entries. They are not known if the
+// properties claim no entries, because LevelDB's tables have no properties.
+DeadEntries DeadEntriesOf(const TableProperties& properties);
 
 // Returns the body of the properties block. Omits empty texts, and properties
 // that only ingested files have. REQUIRES: no name in `other` is the name of a

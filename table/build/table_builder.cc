@@ -125,6 +125,10 @@ struct TableBuilder::Rep {
   // Returns whether the key, which shares `shared` bytes with the last one, is
   // after it.
   bool IsBehindLast(const Slice& internal_key, size_t shared) const;
+  // Returns whether the key, which shares `shared` bytes with the last one, has
+  // the user key of the last one.
+  bool RepeatsUserKey(const Slice& internal_key, size_t shared) const;
+  void Count(const Slice& internal_key, const Slice& value, bool hidden);
   // Returns the error of an entry that cannot be added.
   Status Refusal(const Slice& internal_key, const Slice& value) const;
   bool MustCloseBlock(const Slice& key, const Slice& value) const;
@@ -158,6 +162,7 @@ struct TableBuilder::Rep {
   IndexBuilder index;
   TableFilterBuilder filter;
   TableProperties properties;
+  uint64_t dead_run = 0;  // Successive dead entries up to the last entry.
   std::vector<std::pair<std::string, BlockHandle>> meta_blocks;
   Footer footer;
 };
@@ -174,6 +179,35 @@ bool TableBuilder::Rep::IsBehindLast(const Slice& internal_key,
            static_cast<unsigned char>(internal_key[shared]);
   }
   return options.comparator->Compare(last_key, internal_key) < 0;
+}
+
+bool TableBuilder::Rep::RepeatsUserKey(const Slice& internal_key,
+                                       size_t shared) const {
+  if (properties.num_entries == properties.num_range_deletions) return false;
+  const Slice last_key = LastKey();
+  if (!bytewise) {
+    return options.comparator->CompareUser(ExtractUserKey(last_key),
+                                           ExtractUserKey(internal_key)) == 0;
+  }
+  if (last_key.size() != internal_key.size()) return false;
+  // Nothing is shared with the last key of a closed block.
+  return data_block.empty()
+             ? ExtractUserKey(last_key) == ExtractUserKey(internal_key)
+             : shared + kTrailerSize >= internal_key.size();
+}
+
+void TableBuilder::Rep::Count(const Slice& internal_key, const Slice& value,
+                              bool hidden) {
+  ++properties.num_entries;
+  properties.raw_key_size += internal_key.size();
+  properties.raw_value_size += value.size();
+  const ValueType type = ExtractValueType(internal_key);
+  const bool deletes =
+      type == ValueType::kDeletion || type == ValueType::kSingleDeletion;
+  if (deletes) ++properties.num_deletions;
+  if (hidden) ++properties.num_hidden_entries;
+  dead_run = deletes || hidden ? dead_run + 1 : 0;
+  properties.longest_dead_run = std::max(properties.longest_dead_run, dead_run);
 }
 
 Status TableBuilder::Rep::Refusal(const Slice& internal_key,
@@ -329,6 +363,7 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
     r->status = r->Refusal(internal_key, value);
     return false;
   }
+  const bool hidden = r->RepeatsUserKey(internal_key, shared);
 
   const bool full = r->MustCloseBlock(internal_key, value);
   if (full) r->CloseDataBlock();
@@ -339,14 +374,7 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   r->filter.AddKey(ExtractUserKey(internal_key));
   r->data_block.AddSharing(internal_key, value, full ? 0 : shared);
 
-  TableProperties* properties = &r->properties;
-  ++properties->num_entries;
-  properties->raw_key_size += internal_key.size();
-  properties->raw_value_size += value.size();
-  const ValueType type = ExtractValueType(internal_key);
-  if (type == ValueType::kDeletion || type == ValueType::kSingleDeletion) {
-    ++properties->num_deletions;
-  }
+  r->Count(internal_key, value, hidden);
   return r->status.ok();
 }
 
@@ -387,8 +415,8 @@ uint64_t TableBuilder::TEST_EntryCount() const {
   return rep_->properties.num_entries;
 }
 
-uint64_t TableBuilder::DeletionCount() const {
-  return rep_->properties.num_deletions - rep_->properties.num_range_deletions;
+DeadEntries TableBuilder::Dead() const {
+  return DeadEntriesOf(rep_->properties);
 }
 
 uint64_t TableBuilder::FileSize() const { return rep_->offset; }

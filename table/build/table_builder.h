@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "table/block/internal_key.h"
+#include "table/block/properties.h"
 #include "table/block/table_options.h"
 #include "varve/env.h"
 #include "varve/slice.h"
@@ -41,8 +42,8 @@ class TableBuilder {
 
   Status status() const;
   uint64_t TEST_EntryCount() const;
-  // Returns how many entries are deletions of single keys.
-  uint64_t DeletionCount() const;
+  // Returns the counts of the entries added so far.
+  DeadEntries Dead() const;
   // Returns the internal key added last. Valid until the next call of Add.
   Slice LastKey() const;
   // Returns the bytes written to the file so far. After Finish, this is its

@@ -379,11 +379,17 @@ Status TableCache::FindDescription(const TableFile& file,
   return rep_->Find(file, IndexLoading::kAtFirstUse, table);
 }
 
-Status TableCache::Check(const TableFile& file, CachedTableHandle* handle) {
+Status TableCache::Check(const TableFile& file, CachedTableHandle* handle,
+                         DeadEntries* dead) {
   // acquire pairs with the release in Cache.
-  if (handle->table.load(std::memory_order_acquire) != nullptr) return Status();
+  const Table* const open = handle->table.load(std::memory_order_acquire);
+  if (open != nullptr) {
+    if (dead != nullptr) *dead = DeadEntriesOf(open->properties());
+    return Status();
+  }
   std::shared_ptr<Table> table;
   Status s = rep_->Find(file, IndexLoading::kVerifiedAtFirstUse, &table);
+  if (s.ok() && dead != nullptr) *dead = DeadEntriesOf(table->properties());
   if (s.ok() && table->is_loaded()) Cache(handle, table);
   return s;
 }

@@ -75,8 +75,9 @@ class TableCache {
   Status FindDescription(const TableFile& file, std::shared_ptr<Table>* table);
   // Like Find, but a large table may not be loaded. Then its index is read to
   // verify the checksum, and not kept. For checks of many tables, which may not
-  // all be read soon.
-  Status Check(const TableFile& file, CachedTableHandle* handle);
+  // all be read soon. If `dead` is not null, it is set to the table's counts.
+  Status Check(const TableFile& file, CachedTableHandle* handle,
+               DeadEntries* dead = nullptr);
 
   // Returns the table through its cached handle. This is one load, unless
   // tables can be evicted. Otherwise *owner keeps the table.

@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 auto Fields(const AblationOptions& options) {
   return std::tuple(options.superversion, options.block_index,
                     options.block_cache, options.memtable, options.statistics,
-                    options.snapshots, options.key_case, options.catalog);
+                    options.snapshots, options.key_case, options.catalog,
+                    options.waste);
 }
 
 AblationOptions Parsed(const Slice& text) {
@@ -59,17 +60,18 @@ TEST(AblationTest, SetsEachSwitchByName) {
             MemoryAccountingMode::kAtomic);
   EXPECT_EQ(Parsed("key_case=unicode").key_case, KeyCaseMode::kUnicode);
   EXPECT_EQ(Parsed("catalog=folding").catalog, CatalogMode::kFolding);
+  EXPECT_EQ(Parsed("waste=ignored").waste, WasteMode::kIgnored);
 }
 
 TEST(AblationTest, TakesTheNamesOfProduction) {
   AblationOptions options = Parsed(
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
       "memtable=skiplist,statistics=thread,"
-      "snapshots=mutex,key_case=unicode");
+      "snapshots=mutex,key_case=unicode,waste=ignored");
   const Status s = options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
       "memtable=blink_tree,statistics=per_cpu,"
-      "snapshots=per_thread,key_case=ascii_first");
+      "snapshots=per_thread,key_case=ascii_first,waste=mended");
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }

@@ -338,6 +338,7 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
     part = all;
     part.memtable = {};
     part.catalog = {};
+    part.waste = {};
     // The tables were opened with the database.
     if (config.open_files < 0) part.table_open = {};
   }

@@ -144,6 +144,8 @@ class TableDump {
     number("deletions", p.num_deletions);
     number("merge operands", p.num_merge_operands);
     number("range deletions", p.num_range_deletions);
+    number("hidden entries", p.num_hidden_entries);
+    number("longest run of dead entries", p.longest_dead_run);
     number("raw key bytes", p.raw_key_size);
     number("raw value bytes", p.raw_value_size);
     number("data blocks", p.num_data_blocks);

@@ -57,6 +57,9 @@ struct ExperimentFlags {
   bool folds_by_unicode = false;
   // A catalog looks up each name under its mutex (CatalogImpl).
   bool folds_names = false;
+  // Dead entries do not cause flushes, compactions or drops by a flush
+  // (FlushMemTables, CompactionPicker).
+  bool ignores_waste = false;
   // Tables are opened without any cached knowledge
   // (FileOptions::uncached_open).
   bool opens_uncached = false;

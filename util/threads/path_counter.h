@@ -27,9 +27,13 @@ enum class PathCounter : uint8_t {
   kUnicodeFold,  // key_case=unicode, or a non-ASCII key in other modes: a fold.
   kCachedName,   // catalog=name_cache: a name cached.
   kCatalogFold,  // catalog=folding: a name looked up.
+  // waste=mended: a deletion dropped by a flush, or a compaction begun because
+  // of dead entries.
+  kWasteMended,
+  kWasteIgnored,  // waste=ignored: a flush.
 };
 inline constexpr int kPathCounters =
-    static_cast<int>(PathCounter::kCatalogFold) + 1;
+    static_cast<int>(PathCounter::kWasteIgnored) + 1;
 static_assert(kPathCounters <= ThreadRecord::kMaxPathCounters);
 
 // Counts in a record of the calling thread.

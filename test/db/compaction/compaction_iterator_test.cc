@@ -36,7 +36,8 @@ std::string Flushed(const std::vector<Update>& updates,
                  type == ValueType::kValue ? "value" : "");
   }
   const auto input = memtable.NewIterator();
-  CompactionIterator it(input.get(), &kComparator, snapshots, nullptr, nullptr);
+  CompactionIterator it(input.get(), &kComparator, snapshots, nullptr, nullptr,
+                        CompactionIterator::Output::kLevel0);
   std::string left;
   for (it.SeekToFirst(); it.Valid(); it.Next()) {
     const ValueType type = ExtractValueType(it.key());

@@ -1,0 +1,33 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Estimates of dead entries in tables, from the counts in FileMetaData::FindDead
+// and the index of a table that is open. They read no file and take no lock. An
+// estimate is 0 if the counts are not known.
+
+#include <cstdint>
+
+#include "db/version/version.h"
+#include "db/version/version_edit.h"
+
+namespace varve {
+
+// Returns the bytes of an average entry in the file, as stored.
+uint64_t AverageEntryBytes(const FileMetaData& file);
+
+// Returns about how many bytes the file's hidden entries take, and with
+// `deletions_too` also its deletions. Deletions count as average entries.
+uint64_t OwnDeadBytes(const FileMetaData& file, bool deletions_too);
+
+// Returns whether at least a quarter of the entries are hidden or, with
+// `deletions_too`, hidden or deletions.
+bool HasManyDead(const FileMetaData& file, bool deletions_too);
+
+// Returns about how many of the file's entries in the range are deletions or
+// hidden. Dead entries are assumed to be spread evenly. If the table is not
+// open, returns the file's count if its keys overlap the range.
+uint64_t EstimateDeadInRange(const InternalKeyComparator& comparator,
+                             const FileMetaData& file,
+                             const UserKeyRange& range);
+
+}  // namespace varve
