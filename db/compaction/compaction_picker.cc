@@ -57,7 +57,7 @@ bool IsDueWithoutCounts(const CompactionPickerContext& context,
   if (candidate.level == 0) {
     gain = 0;
     for (const FileMetaData* file : context.version->files(0)) {
-      gain = std::max(gain, file->reclaimable_bytes);
+      gain += file->reclaimable_bytes;
     }
   }
   return !candidate.in_place &&
@@ -86,9 +86,9 @@ bool IsDueForSpace(const CompactionPickerContext& context,
   } else {
     add(candidate_file);
   }
-  return gain >= std::min(kLeastGainBytes,
-                          context.options->target_file_size_base /
-                              kLeastPart) &&
+  return gain >=
+             std::min(kLeastGainBytes,
+                      context.options->target_file_size_base / kLeastPart) &&
          gain / kReclaimableForDebt >= context.space_debt;
 }
 
@@ -260,12 +260,11 @@ class Picker {
     for (const auto& candidate : version_.reclaim_candidates()) {
       if (!IsDueForSpace(context_, candidate)) continue;
       const int level = candidate.level;
-      auto c = level == 0 ? PickLevel0("much of level 0 is deleted")
-               : candidate.in_place
-                   ? PickFile(level, level, candidate.file,
-                              "many of its entries are dead")
-                   : PickFile(level, level + 1, candidate.file,
-                              "its deletions hide much");
+      auto c = level == 0           ? PickLevel0("much of level 0 is deleted")
+               : candidate.in_place ? PickFile(level, level, candidate.file,
+                                               "many of its entries are dead")
+                                    : PickFile(level, level + 1, candidate.file,
+                                               "its deletions hide much");
       if (c == nullptr) continue;
       c->for_space = true;
       CountPath(PathCounter::kWasteMended);

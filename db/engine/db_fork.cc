@@ -49,6 +49,7 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 void DBImpl::TakeOverLocked(bool waits) {
   if (inheritance_.MayTakeOver(waits, env_)) {
     scheduler_.ForgetJobsLocked();
+    quiet_watch_.ForgetLocked();
     if (inheritance_.TakeOver()) background_error_ = Status::OK();
     Log(LogLevel::kInfo, &log_,
         "process %d goes on, after those that it was "

@@ -24,6 +24,9 @@ namespace {
 // At least this many updates must be possible in a writable database.
 constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
 
+// A database is quiet when nothing was written for this time.
+constexpr uint64_t kQuietUs = 5 * 1000 * 1000;
+
 Options Sanitize(const Options& given) {
   Options options = given;
   RaiseNumbers(&options);
@@ -156,7 +159,13 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
             return IsTransientError(background_error_) ||
                    !family_.compactions().error.ok();
           },
-          [this] { TryToResume(); }) {
+          [this] { TryToResume(); }),
+      quiet_watch_(env_, &mutex_, &scheduler_, kQuietUs,
+                   {[this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                      return WatchesQuietLocked();
+                    },
+                    [this] { return versions_->LastSequence(); },
+                    [this] { FlushInQuiet(); }}) {
   options_.env = env_;
   if (ExperimentFlagsOf(options_).counts_memory_atomically) {
     SetMemoryAccountingAtomic(true);
@@ -430,7 +439,10 @@ Status DBImpl::CloseLocked() {
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (WorkRunsLocked() || auto_resume_.is_running()) scheduler_.WaitLocked();
+  while (WorkRunsLocked() || auto_resume_.is_running() ||
+         quiet_watch_.is_running()) {
+    scheduler_.WaitLocked();
+  }
 }
 
 // Returns whether a job, a call of CompactRange or a removal of files runs.

@@ -15,6 +15,7 @@
 #include "db/parts/event_queue.h"
 #include "db/parts/fork_inheritance.h"
 #include "db/parts/obsolete_files.h"
+#include "db/parts/quiet_watch.h"
 #include "db/parts/table_jobs.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
@@ -174,6 +175,8 @@ class DBImpl final : public DB, private ForkWatch {
   Status TryResumeLocked() VARVE_REQUIRES(mutex_);
   Status ResumeIfFull();
   void TryToResume();
+  bool WatchesQuietLocked() const VARVE_REQUIRES(mutex_);
+  void FlushInQuiet() VARVE_EXCLUDES(mutex_);
   void PauseCompactionsLocked(const Status& status) VARVE_REQUIRES(mutex_);
   void ResumeCompactionsLocked() VARVE_REQUIRES(mutex_);
   void RetryCompactionsLocked() VARVE_REQUIRES(mutex_);
@@ -244,6 +247,7 @@ class DBImpl final : public DB, private ForkWatch {
   // Held while a checkpoint is created. Acquired before mutex_ and leadership.
   Mutex checkpoint_mutex_;
   AutoResume auto_resume_;
+  QuietWatch quiet_watch_;
 
   // ---- Atomic ----
   std::atomic<int> live_iterators_{0};

@@ -11,6 +11,9 @@
 // Without space, such a call can still remove tables whose keys are all covered
 // by newer range deletions. This takes only an edit of the MANIFEST. The range
 // deletions may still be in memory, once their log is synced.
+//
+// A database that is not written to for some seconds also frees space: see
+// FlushInQuiet.
 
 #include <vector>
 
@@ -19,6 +22,7 @@
 #include "db/version/covered_tables.h"
 #include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -26,6 +30,11 @@ namespace {
 
 // A memtable that cannot be flushed accepts this many more bytes of deletions.
 constexpr size_t kDeletionBytes = 1 << 20;
+
+// A quiet database flushes a memtable with at least this many deletions, if
+// they are at least this part of all entries.
+constexpr uint64_t kLeastDeletions = 256;
+constexpr uint64_t kDeletionPart = 8;
 
 }  // namespace
 
@@ -123,6 +132,34 @@ void DBImpl::TryToResume() {
   RecordTick(stats_, Ticker::kAutoResumes);
   // It is tried again.
   if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
+}
+
+// Returns whether a flush may be worth its cost when no one writes: the
+// memtable's deletions hide entries of tables, or entries in the log.
+bool DBImpl::WatchesQuietLocked() const {
+  return family_.memtable() != nullptr &&
+         family_.memtable()->DeletionCount() >= kLeastDeletions &&
+         background_error_.ok() && !inheritance_.is_inherited() &&
+         !IsEndingLocked() && !options_.disable_auto_compactions &&
+         !ExperimentFlagsOf(options_).ignores_waste;
+}
+
+// Called by the thread of quiet_watch_. A flush drops what the memtable's
+// deletions hide in memory, and the log becomes obsolete. A compaction can then
+// drop what they hide in tables.
+void DBImpl::FlushInQuiet() {
+  {
+    MutexLock lock(&mutex_);
+    if (!WatchesQuietLocked()) return;
+    const MemTable& memtable = *family_.memtable();
+    const uint64_t entries =
+        memtable.EntryCount() + versions_->current()->KnownEntries();
+    if (memtable.DeletionCount() < entries / kDeletionPart) return;
+  }
+  FlushOptions options;
+  options.wait = false;
+  // An error is in background_error_. Close may have come first.
+  Flush(options).IgnoreError();
 }
 
 // Removes tables whose entries are all hidden by range deletions, by an edit

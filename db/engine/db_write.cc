@@ -231,6 +231,7 @@ Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
     return MakeSpace(/*frees=*/false, wait);
   }
   MutexLock lock(&mutex_);
+  if (WatchesQuietLocked()) quiet_watch_.StartLocked();
   *pause_us = family_.PauseMicrosLocked(log_space, may_pause);
   return Status::OK();
 }

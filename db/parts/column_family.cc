@@ -18,6 +18,9 @@ namespace {
 constexpr int kLogPart = 4;
 constexpr int kLeastLogs = 2;
 
+// The pace is due at least this often, in bytes of batches.
+constexpr uint64_t kPaceBytes = 128 << 10;
+
 // Returns the debt that writers are paced for, in files of level 0 beyond the
 // trigger of compactions. While a compaction has all of them as inputs, about
 // as many arrive. With the default limits, level 0 then still has fewer files
@@ -189,7 +192,7 @@ uint64_t ColumnFamily::PauseMicrosLocked(uint64_t log_space, bool may_pause) {
     pace_micros_ += pause_us;
     RecordTick(stats_, Ticker::kPaceMicros, pause_us);
   }
-  uint64_t next_bytes = std::min(step.bytes, log_space);
+  uint64_t next_bytes = std::min({step.bytes, log_space, kPaceBytes});
   if (!SlotFreeLocked()) {
     uint64_t flush_step;
     uint64_t flush_pause_us =

@@ -70,6 +70,10 @@ class Varve:
         self.call("delete_range", db, self.write, begin,
                   ctypes.c_size_t(len(begin)), end, ctypes.c_size_t(len(end)))
 
+    def delete(self, db, key):
+        self.call("delete", db, self.write, key,
+                  ctypes.c_size_t(len(key)))
+
     def flush(self, db):
         self.call("flush", db, self.wait)
 
@@ -228,6 +232,25 @@ class FormatTest(unittest.TestCase):
                 self.assertEqual(int.from_bytes(file["largest"][-8:], "little"),
                                  ((1 << 56) - 1) << 8 | self.page.tag(
                                      "batch_tags", "range delete"))
+
+    def test_properties_of_a_table(self):
+        db = self.open()
+        for key in (b"a", b"b", b"c", b"d", b"e"):
+            self.varve.put(db, key, b"value")
+        self.varve.flush(db)
+        self.varve.delete(db, b"b")
+        self.varve.delete(db, b"c")
+        self.varve.put(db, b"d", b"new")
+        self.varve.flush(db)
+        self.varve.close(db)
+        runs = []
+        for _, file in self.db.find("new file"):
+            properties = self.db.table(file["number"]).properties()
+            found = {name: decoder.Bytes(properties[name]).value(type_)
+                     for name, type_ in self.page.fields("table_properties")}
+            self.assertEqual(found["varve.hidden.entries"], 0)
+            runs.append(found["varve.longest.dead.run"])
+        self.assertEqual(runs, [0, 2])
 
     def test_custom_filter(self):
         policy = self.varve.filter_policy(b"my.policy")

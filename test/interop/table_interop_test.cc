@@ -231,6 +231,8 @@ TEST_F(TableInteropTest, RocksDbShowsTheProperties) {
         "prefix extractor name: nullptr", "merge operator name: nullptr",
         "property collectors names: []", "creation time: 1700000000",
         "DB identity: 01234567-89ab-cdef-0123-456789abcdef",
+        // Unknown to RocksDB.
+        "varve.hidden.entries: 0x00", "varve.longest.dead.run: 0x0",
         "original file number: 12"}) {
     EXPECT_THAT(result.output, HasSubstr(line));
   }

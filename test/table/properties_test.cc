@@ -34,6 +34,8 @@ TableProperties MakeProperties() {
   p.prefix_filtering = false;
   p.num_entries = 1000000;
   p.num_deletions = 3;
+  p.num_hidden_entries = 5;
+  p.longest_dead_run = 7;
   p.raw_key_size = uint64_t{1} << 40;
   p.creation_time_s = 1700000000;
   p.original_file_number = 12;
@@ -41,6 +43,37 @@ TableProperties MakeProperties() {
   p.compression = "Snappy";
   p.other = {{"aaa", "first"}, {"varve.x", ""}};
   return p;
+}
+
+TEST(PropertiesTest, CountsOfDeadEntriesAreBounded) {
+  TableProperties p;
+  EXPECT_FALSE(DeadEntriesOf(p).known);
+  p.num_entries = 10;
+  p.num_deletions = 5;
+  p.num_range_deletions = 2;
+  p.num_hidden_entries = 4;
+  p.longest_dead_run = 6;
+  DeadEntries dead = DeadEntriesOf(p);
+  EXPECT_TRUE(dead.known);
+  EXPECT_EQ(dead.entries, 8u);
+  EXPECT_EQ(dead.deletions, 3u);
+  EXPECT_EQ(dead.hidden, 4u);
+  EXPECT_EQ(dead.longest_run, 6u);
+  EXPECT_EQ(dead.Dead(), 7u);
+  // Damaged ones.
+  for (uint64_t TableProperties::*const field :
+       {&TableProperties::num_deletions, &TableProperties::num_range_deletions,
+        &TableProperties::num_hidden_entries,
+        &TableProperties::longest_dead_run}) {
+    TableProperties q = p;
+    q.*field = UINT64_MAX;
+    dead = DeadEntriesOf(q);
+    EXPECT_LE(dead.entries, 10u);
+    EXPECT_LE(dead.deletions, dead.entries);
+    EXPECT_LE(dead.hidden, dead.entries);
+    EXPECT_LE(dead.Dead(), dead.entries);
+    EXPECT_LE(dead.longest_run, dead.Dead());
+  }
 }
 
 TEST(PropertiesTest, RoundTrips) {
@@ -55,6 +88,8 @@ TEST(PropertiesTest, RoundTrips) {
   EXPECT_FALSE(q.has_global_sequence);
   EXPECT_EQ(q.num_entries, p.num_entries);
   EXPECT_EQ(q.num_deletions, p.num_deletions);
+  EXPECT_EQ(q.num_hidden_entries, 5u);
+  EXPECT_EQ(q.longest_dead_run, 7u);
   EXPECT_EQ(q.raw_key_size, p.raw_key_size);
   EXPECT_EQ(q.creation_time_s, p.creation_time_s);
   EXPECT_EQ(q.original_file_number, p.original_file_number);

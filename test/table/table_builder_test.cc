@@ -480,6 +480,57 @@ TEST(TableBuilderTest, ReportsFailedWritesWhereverTheyHappen) {
   }
 }
 
+// The versions of a key may be in different blocks.
+TEST(TableBuilderTest, CountsDeadEntries) {
+  const test::ReverseComparator reverse;
+  const InternalKeyComparator reversed(&reverse);
+  Random random(7);
+  for (const InternalKeyComparator* comparator : {Comparator(), &reversed}) {
+    for (const size_t block_size : {1, 200, 4096}) {
+      KeysAndValues entries;
+      DeadEntries expected;
+      uint64_t run = 0;
+      for (int i = 0; i < 500; ++i) {
+        const std::string user_key =
+            Numbered("k", comparator == &reversed ? 999 - i : i);
+        const uint64_t versions = 1 + random.Uniform(3);
+        for (uint64_t v = 0; v < versions; ++v) {
+          const uint64_t kind = random.Uniform(6);
+          const ValueType type = kind == 0   ? ValueType::kDeletion
+                                 : kind == 1 ? ValueType::kSingleDeletion
+                                             : ValueType::kValue;
+          entries.emplace_back(Key(user_key, 10 - v, type),
+                               std::string(random.Uniform(100), 'v'));
+          ++expected.entries;
+          if (type != ValueType::kValue) ++expected.deletions;
+          if (v > 0) ++expected.hidden;
+          run = type != ValueType::kValue || v > 0 ? run + 1 : 0;
+          expected.longest_run = std::max(expected.longest_run, run);
+        }
+      }
+      TableBuilderOptions options = Options();
+      options.comparator = comparator;
+      options.block_size = block_size;
+      StringFile file;
+      TableBuilder builder(options, &file);
+      for (const auto& [key, value] : entries) {
+        ASSERT_TRUE(builder.Add(key, value));
+      }
+      builder.AddRangeTombstone("x", "y", 1);
+      ASSERT_TRUE(builder.Finish().ok());
+      const TableBytes table(file.contents());
+      for (const DeadEntries& dead :
+           {builder.Dead(), DeadEntriesOf(table.properties())}) {
+        EXPECT_TRUE(dead.known);
+        EXPECT_EQ(dead.entries, expected.entries);
+        EXPECT_EQ(dead.deletions, expected.deletions);
+        EXPECT_EQ(dead.hidden, expected.hidden);
+        EXPECT_EQ(dead.longest_run, expected.longest_run);
+      }
+    }
+  }
+}
+
 TEST(TableBuilderTest, FollowsAnotherComparator) {
   // Its separators must be left alone.
   const test::ReverseComparator reverse;
