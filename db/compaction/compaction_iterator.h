@@ -30,8 +30,8 @@ namespace varve {
 // stripe, and no older table has the key. If no older table has the key, a
 // compaction gives a value of the oldest stripe sequence number 0, which
 // compresses better. A value that a range deletion covers keeps its number,
-// since the range deletion may be older and survive. Thread-safety: owned by one
-// thread.
+// since the range deletion may be older and survive.
+// Thread-safety: owned by one thread.
 class CompactionIterator {
  public:
   // `snapshots` are in increasing order. `tombstones` has the range deletions

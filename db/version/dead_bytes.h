@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Estimates of dead entries in tables, from the counts in FileMetaData::FindDead
+// Estimates of dead entries in tables, by the counts of FileMetaData::FindDead
 // and the index of a table that is open. They read no file and take no lock. An
 // estimate is 0 if the counts are not known.
 

@@ -86,8 +86,8 @@ class Version {
 
   // Tables whose compaction reclaims much space for its cost. What it frees is
   // at least a fifth of the bytes to compact, which are the table's own and
-  // those that it overlaps in deeper levels. It frees what the table's deletions
-  // hide, and its hidden entries.
+  // those that it overlaps in deeper levels. It frees the table's hidden
+  // entries, and what its deletions hide.
   struct ReclaimCandidate {
     int level = 0;
     FileMetaData* file = nullptr;  // Of level 0: any. It is compacted whole.
@@ -101,8 +101,8 @@ class Version {
     return reclaim_candidates_;
   }
 
-  // Returns about how many bytes a compaction of the file frees, unless a
-  // snapshot needs them: the file's hidden entries, and what its deletions hide.
+  // Returns about how many bytes a compaction of the file frees if no snapshot
+  // needs them: its hidden entries, and what its deletions hide.
   uint64_t GainBytes(const FileMetaData& file) const;
   // Returns whether some table has many dead entries (HasManyDead).
   bool HasWaste() const { return has_waste_; }
@@ -177,8 +177,8 @@ class Version {
 
   void MakePrefixes(int level);
   void FindReclaimCandidates();
-  // Returns whether the compaction of these files, which are compacted together,
-  // frees at least a fifth of the bytes that it reads. Sets *cost_bytes to them.
+  // Returns whether a compaction of all these files frees at least a fifth of
+  // the bytes that it reads. Sets *cost_bytes to them.
   bool FreesMuch(int level, std::span<FileMetaData* const> files,
                  uint64_t* cost_bytes) const;
   bool OverlapsDeeper(int level, const FileMetaData& file) const;

@@ -8,12 +8,15 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "db/compaction/table_output.h"
 #include "db/version/dead_bytes.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/temp_dir.h"
 
 namespace varve::test {
 namespace {
@@ -127,6 +130,61 @@ TEST(DeadBytesTest, FollowTheCounts) {
   file->tail_size = 5000;
   EXPECT_EQ(OwnDeadBytes(*file, true), 0u);
   delete file;
+}
+
+TEST(DeadBytesTest, AnOpenTableTellsWhereTheyAre) {
+  const TempDir dir;
+  const Options options;
+  TableOutputContext context;
+  context.db_path = dir.path();
+  context.env = Env::Default();
+  context.options = &options;
+  context.comparator = &kComparator;
+  TableOutput output(context, 7, CompressionType::kNone,
+                     RateLimiter::Priority::kHigh);
+  ASSERT_TRUE(output.Open().ok());
+  for (int i = 0; i < 10000; ++i) {
+    const ValueType type =
+        i % 2 == 0 ? ValueType::kValue : ValueType::kDeletion;
+    ASSERT_TRUE(output
+                    .Add(MakeInternalKey(Key(i), PackTrailer(1, type)),
+                         std::string(50, 'v'))
+                    .ok());
+  }
+  ASSERT_TRUE(output.Finish().ok());
+  TableReaderOptions reader;
+  reader.comparator = &kComparator;
+  TableCache cache(dir.path(), Env::Default(), FileOptions(), reader, -1);
+  // Copies, since their handles must not outlive the cache.
+  const FileMetaData file = output.metadata();
+  EXPECT_EQ(file.dead.deletions, 5000u);
+  EXPECT_EQ(file.dead.longest_run, 1u);
+  const Table* table = nullptr;
+  std::shared_ptr<Table> owner;
+  ASSERT_TRUE(cache.Find(file.table_file(), &file.table, &table, &owner).ok());
+  // Without counts of its own, as when the database was opened.
+  FileMetaData opened = file;
+  opened.dead = {};
+  EXPECT_FALSE(opened.FindDead().known);
+  ASSERT_TRUE(
+      cache.Find(opened.table_file(), &opened.table, &table, &owner).ok());
+  for (const FileMetaData* known :
+       {&file, static_cast<const FileMetaData*>(&opened)}) {
+    EXPECT_EQ(known->FindDead().deletions, 5000u);
+    for (const int part : {1, 2, 4, 10}) {
+      const std::string begin = Key(10000 - 10000 / part);
+      const std::string end = Key(10000 / part);
+      const Slice from(begin);
+      const Slice to(end);
+      const double expected = 5000.0 / part;
+      EXPECT_NEAR(static_cast<double>(EstimateDeadInRange(kComparator, *known,
+                                                          {&from, nullptr})),
+                  expected, 100);
+      EXPECT_NEAR(static_cast<double>(
+                      EstimateDeadInRange(kComparator, *known, {nullptr, &to})),
+                  expected, 100);
+    }
+  }
 }
 
 // Tables of one level, none of which hides anything, and tables of which much
