@@ -247,6 +247,79 @@ class ScaleTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
+class SeeksTest(unittest.TestCase):
+    """`lab seeks` on a few keys."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.out = Path(place.name) / "out"
+
+    def seeks(self, *arguments):
+        return run_lab("seeks", "--quick", f"--db_bench={DB_BENCH}",
+                       f"--dir={self.out}/db", f"--out={self.out}",
+                       *arguments)
+
+    def test_measures_each_workload_and_writes_a_page(self):
+        done = self.seeks()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        entries = json.loads((self.out / "seeks.json").read_text("utf-8"))
+        forms = {entry["form"] for entry in entries}
+        self.assertIn("varve", forms)
+        kinds = set()
+        for entry in entries:
+            name = f"{entry['form']} {entry['workload']}"
+            result, = entry["rounds"]
+            kinds.add(result["kind"])
+            if result["kind"] == "seeks":
+                for side in ("dead", "clean"):
+                    for phase in ("at_once", "after_quiet", "under_load",
+                                  "after_load"):
+                        self.assertGreater(
+                            result[side][phase]["p50_ns"], 0, name)
+                self.assertGreater(result["dead"]["user_bytes"],
+                                   result["clean"]["user_bytes"], name)
+            elif result["kind"] == "queue":
+                self.assertGreater(result["pops"], 0, name)
+            elif result["kind"] == "space":
+                for case in result["cases"]:
+                    self.assertGreater(case["live_table_bytes"], 0, name)
+                    self.assertGreater(case["samples"][0]["table_bytes"],
+                                       case["live_table_bytes"], name)
+            else:
+                self.assertGreater(result["user_bytes"], 0, name)
+        self.assertEqual(kinds, {"seeks", "queue", "space", "worst"})
+        # Databases are removed.
+        self.assertEqual(list((self.out / "db").iterdir()), [])
+        page = (self.out / "seeks.md").read_text(encoding="utf-8")
+        for text in ("## Seeks", "## Queues", "## Space", "## Worst case",
+                     "delete-memory", "queue-1000", "worst-snapshot",
+                     "tools/lab seeks --num=3000", *forms):
+            self.assertIn(text, page)
+        charts = re.findall(r"!\[[^]]*\]\((\S+)\)", page)
+        self.assertEqual(len(charts), 3)
+        for name in charts:
+            xml.dom.minidom.parseString(
+                (self.out / name).read_text(encoding="utf-8"))
+
+    def test_measures_what_is_asked_for(self):
+        done = self.seeks("--forms=varve", "--workloads=hot,queue-1",
+                          "--seek_flags=--load_rate=100")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        entries = json.loads((self.out / "seeks.json").read_text("utf-8"))
+        self.assertEqual([(entry["form"], entry["workload"])
+                          for entry in entries],
+                         [("varve", "hot"), ("varve", "queue-1")])
+
+    def test_says_what_there_is(self):
+        done = self.seeks("--workloads=unheard-of")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("unknown workload 'unheard-of'", done.stderr)
+        done = self.seeks("--forms=unheard-of")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("unknown form unheard-of", done.stderr)
+
+
 class FailureTest(unittest.TestCase):
     def test_says_what_it_lacks(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -261,7 +334,7 @@ class FailureTest(unittest.TestCase):
     def test_lists_the_labs(self):
         done = run_lab("unheard-of")
         self.assertEqual(done.returncode, 2)
-        for name in [*NAMES, "scale"]:
+        for name in [*NAMES, "scale", "seeks"]:
             self.assertIn(f"lab {name} ", done.stdout)
 
 

@@ -53,6 +53,8 @@ struct EngineConfig {
   bool verify_checksums = true;
   // Varve only.
   bool case_insensitive_keys = false;
+  // RocksDB only: its options that compact or flush because of deletions.
+  bool deletion_options = false;
   // Counts and prints events, if the engine can.
   bool statistics = false;
   // The detail of Varve's measurements: a StatsLevel.
@@ -99,6 +101,11 @@ class EngineSession {
   // Collects updates. Commit writes them atomically.
   virtual void Put(const Slice& key, const Slice& value) = 0;
   virtual void Delete(const Slice& key) = 0;
+  // Deletes the keys in [begin, end). Returns false, and collects nothing, if
+  // the engine has no such operation.
+  virtual bool DeleteRange(const Slice& /*begin*/, const Slice& /*end*/) {
+    return false;
+  }
   virtual Status Commit() = 0;
 
   // Looks up a database of the catalog, and releases it.
@@ -164,6 +171,13 @@ class Engine {
                              const std::vector<std::string>& /*names*/) {
     return Status::NotSupported("the engine has no catalogs");
   }
+
+  // Takes a snapshot, at most one at a time, which no session reads from.
+  // ReleaseSnapshot releases it, and does nothing if there is none.
+  virtual Status TakeSnapshot() {
+    return Status::NotSupported("the engine has no snapshots");
+  }
+  virtual void ReleaseSnapshot() {}
 
   // Returns NotSupported if the engine has no such operation.
   virtual Status Flush() = 0;

@@ -136,6 +136,7 @@ class LevelEngine final : public Engine {
   }
 
   Status Close() override {
+    ReleaseSnapshot();
     db_.reset();
     return Status::OK();
   }
@@ -143,6 +144,16 @@ class LevelEngine final : public Engine {
   std::unique_ptr<EngineSession> NewSession() override {
     return std::make_unique<LevelSession>(db_.get(), read_options_,
                                           write_options_);
+  }
+
+  Status TakeSnapshot() override {
+    ReleaseSnapshot();
+    snapshot_ = db_->GetSnapshot();
+    return Status::OK();
+  }
+  void ReleaseSnapshot() override {
+    if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+    snapshot_ = nullptr;
   }
 
   Status Flush() override {
@@ -171,6 +182,7 @@ class LevelEngine final : public Engine {
   std::unique_ptr<leveldb::Cache> cache_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
   std::unique_ptr<leveldb::DB> db_;
+  const leveldb::Snapshot* snapshot_ = nullptr;
 };
 
 }  // namespace

@@ -10,7 +10,8 @@
 //   NewIterator(DB*, const ReadOptions&), a std::unique_ptr<Iterator>;
 //   Get(DB*, const ReadOptions&, key, Value*);
 //   Clear(Value*), which releases its contents;
-//   Put(WriteBatch*, key, value) and Delete(WriteBatch*, key).
+//   Put(WriteBatch*, key, value) and Delete(WriteBatch*, key);
+//   DeleteRange(WriteBatch*, begin, end), if the engine has range deletions.
 // For LsmMultiGetSession it also has:
 //   Status, and Keys, whose From(const std::vector<Slice>&) gives the engine's;
 //   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*).
@@ -98,6 +99,17 @@ class LsmSession : public EngineSession {
   }
   void Delete(const Slice& key) override {
     Api::Delete(&batch_, Api::ToSlice(key));
+  }
+  bool DeleteRange(const Slice& begin, const Slice& end) override {
+    if constexpr (requires {
+                    Api::DeleteRange(&batch_, Api::ToSlice(begin),
+                                     Api::ToSlice(end));
+                  }) {
+      Api::DeleteRange(&batch_, Api::ToSlice(begin), Api::ToSlice(end));
+      return true;
+    } else {
+      return false;
+    }
   }
   Status Commit() override {
     const auto status = db_->Write(write_options_, &batch_);

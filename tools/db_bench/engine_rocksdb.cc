@@ -4,6 +4,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
 
 #include <chrono>
 #include <memory>
@@ -77,6 +78,10 @@ struct RocksApi {
   static void Delete(WriteBatch* batch, const rocksdb::Slice& key) {
     batch->Delete(key).PermitUncheckedError();
   }
+  static void DeleteRange(WriteBatch* batch, const rocksdb::Slice& begin,
+                          const rocksdb::Slice& end) {
+    batch->DeleteRange(begin, end).PermitUncheckedError();
+  }
 };
 
 using RocksSession = LsmMultiGetSession<RocksApi>;
@@ -88,6 +93,25 @@ Status ParseCompression(const std::string& name,
   const Status status = SetOption("compression", name, &options);
   *type = static_cast<rocksdb::CompressionType>(options.compression);
   return status;
+}
+
+// Sets all options against many deletions that this version has: a table with
+// many of them is compacted, and an iterator that skips many entries of the
+// memtable has it flushed.
+template <typename RocksOptions>
+void SetDeletionOptions(RocksOptions* options) {
+  constexpr size_t kWindow = 128;
+  constexpr size_t kDeletions = 64;
+  constexpr double kRatio = 0.5;
+  options->table_properties_collector_factories.push_back(
+      rocksdb::NewCompactOnDeletionCollectorFactory(kWindow, kDeletions,
+                                                    kRatio));
+  if constexpr (requires { options->memtable_op_scan_flush_trigger; }) {
+    options->memtable_op_scan_flush_trigger = 1000;
+  }
+  if constexpr (requires { options->memtable_avg_op_scan_flush_trigger; }) {
+    options->memtable_avg_op_scan_flush_trigger = 100;
+  }
 }
 
 // Hands out a unique_ptr, or before RocksDB 11 a plain one.
@@ -148,6 +172,7 @@ class RocksEngine final : public Engine {
     options.manual_wal_flush = config.manual_wal_flush;
     options.allow_mmap_writes = config.mmap_write;
     options.max_background_jobs = config.max_background_jobs;
+    if (config.deletion_options) SetDeletionOptions(&options);
     const Status known =
         ParseCompression(config.compression, &options.compression);
     if (!known.ok()) return known;
@@ -165,6 +190,7 @@ class RocksEngine final : public Engine {
   }
 
   Status Close() override {
+    ReleaseSnapshot();
     const rocksdb::Status status = db_->Close();
     db_.reset();
     return RocksApi::FromStatus(status);
@@ -173,6 +199,16 @@ class RocksEngine final : public Engine {
   std::unique_ptr<EngineSession> NewSession() override {
     return std::make_unique<RocksSession>(db_.get(), read_options_,
                                           write_options_);
+  }
+
+  Status TakeSnapshot() override {
+    ReleaseSnapshot();
+    snapshot_ = db_->GetSnapshot();
+    return Status::OK();
+  }
+  void ReleaseSnapshot() override {
+    if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+    snapshot_ = nullptr;
   }
 
   Status Flush() override {
@@ -218,6 +254,7 @@ class RocksEngine final : public Engine {
   rocksdb::WriteOptions write_options_;
   std::shared_ptr<rocksdb::Statistics> statistics_;
   std::unique_ptr<rocksdb::DB> db_;
+  const rocksdb::Snapshot* snapshot_ = nullptr;
 };
 
 }  // namespace

@@ -53,6 +53,10 @@ struct VarveApi {
   static void Delete(WriteBatch* batch, const Slice& key) {
     batch->Delete(key);
   }
+  static void DeleteRange(WriteBatch* batch, const Slice& begin,
+                          const Slice& end) {
+    batch->DeleteRange(begin, end);
+  }
 };
 
 class VarveSession final : public LsmMultiGetSession<VarveApi> {
@@ -155,6 +159,7 @@ class VarveEngine final : public Engine {
   }
 
   Status Close() override {
+    ReleaseSnapshot();
     catalog_.reset();
     Status status = db_->Close();
     db_.reset();
@@ -164,6 +169,16 @@ class VarveEngine final : public Engine {
   std::unique_ptr<EngineSession> NewSession() override {
     return std::make_unique<VarveSession>(db_.get(), catalog_.get(),
                                           read_options_, write_options_);
+  }
+
+  Status TakeSnapshot() override {
+    ReleaseSnapshot();
+    snapshot_ = db_->GetSnapshot();
+    return Status::OK();
+  }
+  void ReleaseSnapshot() override {
+    if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+    snapshot_ = nullptr;
   }
 
   Status Flush() override { return db_->Flush(FlushOptions()); }
@@ -186,6 +201,7 @@ class VarveEngine final : public Engine {
   std::shared_ptr<Statistics> statistics_;
   std::unique_ptr<DB> db_;
   std::unique_ptr<Catalog> catalog_;
+  const Snapshot* snapshot_ = nullptr;
 };
 
 }  // namespace

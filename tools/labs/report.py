@@ -5,6 +5,7 @@ page that loads nothing."""
 import html
 import io
 import re
+import textwrap
 
 try:
     import matplotlib
@@ -158,7 +159,7 @@ class Report:
             axes.grid(True, axis="y")
         self.chart(caption, draw, 2.6, series)
 
-    def bars(self, caption, labels, series, xlabel, mark=None):
+    def bars(self, caption, labels, series, xlabel, mark=None, log=False):
         """The same lying down, which leaves space for long labels; a line
         where the value is `mark`."""
         thick = .8 / len(series)
@@ -174,7 +175,11 @@ class Report:
                             [str(label) for label in labels])
             axes.invert_yaxis()
             axes.margins(x=.14, y=.02)
-            axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
+            if log:
+                axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+            else:
+                axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
             axes.xaxis.set_major_formatter(ticker.FuncFormatter(human))
             axes.set_xlabel(xlabel)
             if mark is not None:
@@ -206,6 +211,44 @@ class Report:
         path.write_text(PAGE.replace("@title@", title).replace(
             "@body@", "\n".join(body)), encoding="utf-8")
         return path
+
+
+class Results:
+    """A results page in Markdown, with the charts as files beside it."""
+
+    def __init__(self, report, name):
+        self.report = report
+        self.name = name
+        self.parts = []
+        self.charts = {}
+
+    def text(self, text):
+        self.report.text(text)
+        self.parts.append(textwrap.fill(text, 80))
+
+    def heading(self, text):
+        self.report.heading(text)
+        self.parts.append(f"## {text}")
+
+    def table(self, header, rows):
+        self.report.table(header, rows)
+        self.parts.append("\n".join(markdown_lines(header, rows)))
+
+    def chart(self, name, caption, svg):
+        self.charts[name] = svg
+        self.parts.append(f"![{caption}]({name})")
+
+    def write(self, directory, command):
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, svg in self.charts.items():
+            # Readable on a light and on a dark page.
+            (directory / name).write_text(
+                svg.replace("<svg", '<svg color="#7a828c"', 1),
+                encoding="utf-8")
+        body = "\n\n".join(self.parts)
+        (directory / f"{self.name}.md").write_text(
+            f"# Results: {self.name}\n\n{body}\n\n```\n{command}\n```\n",
+            encoding="utf-8")
 
 
 def markdown_lines(header, rows):

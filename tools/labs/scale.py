@@ -22,7 +22,6 @@ import signal
 import statistics
 import subprocess
 import tempfile
-import textwrap
 import time
 from pathlib import Path
 
@@ -346,45 +345,8 @@ def run(lab):
     show(lab, state, engines, steps)
 
 
-class Results:
-    """A results page in Markdown, with the charts as files beside it."""
-
-    def __init__(self, report):
-        self.report = report
-        self.parts = []
-        self.charts = {}
-
-    def text(self, text):
-        self.report.text(text)
-        self.parts.append(textwrap.fill(text, 80))
-
-    def heading(self, text):
-        self.report.heading(text)
-        self.parts.append(f"## {text}")
-
-    def table(self, header, rows):
-        self.report.table(header, rows)
-        self.parts.append("\n".join(pages.markdown_lines(header, rows)))
-
-    def chart(self, name, caption, svg):
-        self.charts[name] = svg
-        self.parts.append(f"![{caption}]({name})")
-
-    def write(self, directory, command):
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, svg in self.charts.items():
-            # Readable on a light and on a dark page.
-            (directory / name).write_text(
-                svg.replace("<svg", '<svg color="#7a828c"', 1),
-                encoding="utf-8")
-        body = "\n\n".join(self.parts)
-        (directory / "scale.md").write_text(
-            f"# Results: scale\n\n{body}\n\n```\n{command}\n```\n",
-            encoding="utf-8")
-
-
 def show(lab, state, engines, steps):
-    page = Results(lab.report)
+    page = pages.Results(lab.report, "scale")
     figures = {engine: {name: state.find(engine, name) for name, _, _ in steps}
                for engine in engines}
     options = lab.options

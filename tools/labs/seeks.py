@@ -1,0 +1,362 @@
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""Seeks over deleted and overwritten entries, and the space that deletions give
+back, by seek_bench.
+
+Each workload is also run on an equal database that never had the deleted keys,
+so that a seek can be compared with what it would take there. Engines and forms
+take turns, a process for each workload. `waste=ignored` is Varve with nothing
+done about reported waste; it is left out where the build has no such
+experiment. The report is report.html in --out; seeks.md with its charts is a
+page for docs/results, and seeks.json has all figures of all rounds.
+"""
+
+import collections
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import tempfile
+import time
+
+import bench
+import report as pages
+
+TITLE = "Seeks over deleted entries"
+BEFORE = "varve, waste=ignored"
+FORMS = {
+    "varve": ["--engine=varve"],
+    BEFORE: ["--engine=varve", "--ablate=waste=ignored"],
+    "rocksdb": ["--engine=rocksdb"],
+    "rocksdb, its options": ["--engine=rocksdb", "--deletion_options"],
+    "leveldb": ["--engine=leveldb"],
+}
+# A program of tools/peers that takes seek_bench's flags.
+PEERS = {"pebble": "pebble_seeks"}
+QUICK = ["--quiet_seconds=0.05", "--phase_seconds=0.05", "--seeks=50",
+         "--load_operations=100", "--queue_seconds=0.3", "--space_num=2000",
+         "--space_seconds=1", "--worst_seconds=0.5"]
+# A seek may take so many times what it takes in the database without deleted
+# keys.
+GOAL = 5
+
+
+def add_flags(parser):
+    parser.set_defaults(num=200_000)
+    parser.add_argument("--forms", default=",".join(
+        name.replace(", ", "+") for name in FORMS),
+        help="separated by commas (default: %(default)s)")
+    parser.add_argument("--peer", default="",
+                        help="engines of tools/peers, separated by commas: "
+                        "pebble")
+    parser.add_argument("--workloads", default="",
+                        help="of seek_bench, separated by commas; all without "
+                        "any")
+    parser.add_argument("--seek_flags", default="",
+                        help="more flags of seek_bench")
+
+
+# ---- Running -----------------------------------------------------------------
+
+
+class Runner:
+    """Runs seek_bench, or a peer that takes its flags."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.forms = {}
+        self.versions = {}
+        program = lab.options.db_bench.parent / "seek_bench"
+        wanted = [name.replace("+", ", ")
+                  for name in lab.options.forms.split(",") if name]
+        for name in wanted:
+            if name not in FORMS:
+                raise bench.LabError(f"unknown form {name}; there are: " +
+                                     ", ".join(FORMS))
+            self.add(name, [program, *FORMS[name]])
+        for name in filter(None, lab.options.peer.split(",")):
+            self.add(name, [bench.ROOT / "build" / "peers" /
+                            PEERS.get(name, name)])
+        if not self.forms:
+            raise bench.LabError("no form can be run")
+
+    def add(self, name, command):
+        """Adds a form that the build has."""
+        workloads = self.lab.options.workloads
+        command = [*map(str, command)]
+        try:
+            done = subprocess.run([*command, "--list",
+                                   f"--workloads={workloads}"],
+                                  capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise bench.LabError(f"{error}; tools/quickstart lab builds it"
+                                 ) from error
+        if done.returncode != 0:
+            if "unknown workload" in done.stderr:
+                raise bench.LabError(done.stderr)
+            self.lab.report.text(f"{name} is left out: {done.stderr.strip()}")
+            return
+        self.forms[name] = (command, [line.split()[0] for line in
+                                      done.stdout.splitlines()])
+
+    def run(self, form, workload):
+        """The result of one workload."""
+        command, _ = self.forms[form]
+        lab = self.lab
+        with tempfile.NamedTemporaryFile(suffix=".json") as output:
+            command = [*command, f"--db={lab.directory}/seeks",
+                       f"--workloads={workload}", f"--num={lab.num}",
+                       *(QUICK if lab.quick else []),
+                       *shlex.split(lab.options.seek_flags)]
+            text, _ = lab.run([*command, f"--report_json={output.name}"])
+            content = json.load(output)
+        bench.say(f"{form}: {text.strip()}")
+        self.versions[form] = content["engine_version"]
+        return content["results"][0]
+
+
+def run(lab):
+    runner = Runner(lab)
+    samples = collections.defaultdict(list)
+    workloads = list(dict.fromkeys(
+        workload for _, names in runner.forms.values() for workload in names))
+    rounds = 0
+    for _ in range(1 if lab.quick else lab.options.rounds):
+        for workload in workloads:
+            for form, (_, names) in runner.forms.items():
+                if workload in names:
+                    samples[form, workload].append(runner.run(form, workload))
+        rounds += 1
+    lab.options.out.mkdir(parents=True, exist_ok=True)
+    (lab.options.out / "seeks.json").write_text(json.dumps(
+        [{"form": form, "version": runner.versions[form], "workload": workload,
+          "rounds": results} for (form, workload), results in samples.items()],
+        indent=1), encoding="utf-8")
+    show(lab, runner, samples, rounds)
+
+
+# ---- Figures -----------------------------------------------------------------
+
+
+def middle(results, *path):
+    """The median of a figure, over the rounds."""
+    def follow(result):
+        for name in path:
+            result = result[name]
+        return result
+    return statistics.median(follow(result) for result in results)
+
+
+def micros(ns):
+    """Microseconds, with as many digits as say something."""
+    value = ns / 1e3
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def megabytes(count):
+    return f"{count / 1e6:.1f}"
+
+
+def of_kind(samples, kind):
+    """{workload: {form: results}} of one kind, in the order of the runs."""
+    found = {}
+    for (form, workload), results in samples.items():
+        if results[0]["kind"] == kind:
+            found.setdefault(workload, {})[form] = results
+    return found
+
+
+# ---- The page ----------------------------------------------------------------
+
+
+def show(lab, runner, samples, rounds):
+    page = pages.Results(lab.report, "seeks")
+    page.text(
+        f"{lab.num:,} keys of 16 bytes with values of 100 bytes, Snappy, Bloom "
+        "filters of 10 bits, write buffers of 64 MB, 2 background jobs; "
+        f"medians of {rounds} round{'s' * (rounds > 1)}. "
+        f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} processors, "
+        f"{bench.device_of(lab.directory)}, load at the end "
+        f"{os.getloadavg()[0]:.1f}.")
+    page.table(["form", "version"], list(runner.versions.items()))
+    for kind, show_kind in (("seeks", show_seeks), ("queue", show_queues),
+                            ("space", show_space), ("worst", show_worst)):
+        found = of_kind(samples, kind)
+        if found:
+            show_kind(page, list(runner.forms), found)
+    options = lab.options
+    command = ["tools/lab", "seeks", f"--num={lab.num}",
+               f"--rounds={options.rounds}"]
+    for name in ("peer", "workloads", "seek_flags"):
+        if getattr(options, name):
+            command.append(f"--{name}={getattr(options, name)}")
+    page.write(options.out, shlex.join(command))
+
+
+def show_seeks(page, forms, found):
+    page.heading("Seeks")
+    page.text(
+        "Each seek has a new iterator, and its result is verified. `clean` is "
+        "the median in an equal database that never had the deleted keys. `at "
+        "once` is after the last deletion; `quiet` after one second without an "
+        "operation; `load` after 1,000 operations, next to a thread that "
+        "overwrites other keys. Figures are medians in microseconds.")
+    page.table(["workload", "what it is"],
+               [[workload, next(iter(by_form.values()))[0]["what"]]
+                for workload, by_form in found.items()])
+    rows = []
+    tails = []
+    times = {form: [] for form in forms}
+    for workload, by_form in found.items():
+        for form, results in by_form.items():
+            def of(side, phase, field="p50_ns"):
+                return middle(results, side, phase, field)
+            quiet = of("dead", "after_quiet") / of("clean", "after_quiet")
+            load = of("dead", "after_load") / of("clean", "after_load")
+            times[form].append(quiet)
+            rows.append([
+                workload, form, micros(of("dead", "at_once", "first_ns")),
+                micros(of("dead", "at_once")),
+                micros(of("dead", "after_quiet")),
+                micros(of("clean", "after_quiet")), f"{quiet:.1f}",
+                micros(of("dead", "after_load")),
+                micros(of("clean", "after_load")), f"{load:.1f}"])
+            made, later, user = (middle(results, "dead", name) for name in (
+                "make_table_bytes", "quiet_table_bytes", "user_bytes"))
+            tails.append([
+                workload, form,
+                *(micros(of("dead", phase, "p99_ns")) for phase in
+                  ("at_once", "after_quiet", "under_load", "after_load")),
+                micros(of("clean", "after_quiet", "p99_ns")),
+                megabytes(later),
+                megabytes(middle(results, "dead", "load_table_bytes")),
+                f"{(made + later) / max(user, 1):.2f}"])
+    page.table(["workload", "engine", "first", "at once", "quiet", "clean",
+                "times", "load", "clean, load", "times, load"], rows)
+    page.text(
+        "P99 in microseconds, and the tables written after the last deletion "
+        "in MB. Write amplification is of tables only, since the first entry: "
+        "the log adds 1.")
+    page.table(["workload", "engine", "at once", "quiet", "under load", "load",
+                "clean", "MB, quiet", "MB, load", "write amplification"],
+               tails)
+    held = [[workload, form,
+             micros(middle(results, "dead", "held", "p50_ns")),
+             micros(middle(results, "clean", "held", "p50_ns"))]
+            for workload, by_form in found.items()
+            for form, results in by_form.items()
+            if "held" in results[0]["dead"]]
+    if held:
+        page.text("Seeks while the snapshot is held, in microseconds:")
+        page.table(["workload", "engine", "median", "clean"], held)
+    complete = {form: values for form, values in times.items()
+                if len(values) == len(found)}
+    caption = "A seek after a second of quiet, against the clean database"
+    page.chart("seeks_quiet.svg", caption, page.report.bars(
+        caption, list(found), complete,
+        f"times, logarithmic (the line: {GOAL})", mark=GOAL, log=True))
+    if "varve" in complete and BEFORE in complete:
+        for index, workload in enumerate(found):
+            page.report.result(
+                f"{workload}: seek after a second, times clean",
+                f"{complete[BEFORE][index]:.1f}",
+                f"{complete['varve'][index]:.1f}",
+                pages.ratio(complete[BEFORE][index],
+                            complete["varve"][index]))
+
+
+def show_queues(page, forms, found):
+    page.heading("Queues")
+    page.text(
+        "Values are pushed, then each is popped: a new iterator seeks to the "
+        "first key, which is deleted. The time for pops is limited, so a slow "
+        "engine pops a part of them. In queue-producer another thread pushes "
+        "at the same time, and at most 10,000 values wait. CPU time is of all "
+        "threads.")
+    rows = []
+    for workload, by_form in found.items():
+        for form, results in by_form.items():
+            rows.append([
+                workload, form, f"{middle(results, 'pops_per_sec'):,.0f}",
+                f"{middle(results, 'last_tenth_pops_per_sec'):,.0f}",
+                f"{100 * middle(results, 'pops') / results[0]['num']:.0f}",
+                micros(middle(results, "pop", "p50_ns")),
+                micros(middle(results, "pop", "p99_ns")),
+                f"{middle(results, 'cpu_micros_per_pop'):,.1f}",
+                f"{middle(results, 'table_bytes') / middle(results, 'user_bytes'):.2f}"])
+    page.table(["workload", "engine", "pops a second", "in the last tenth",
+                "popped (%)", "P50 (us)", "P99 (us)", "CPU of a pop (us)",
+                "write amplification"], rows)
+    complete = {form: [middle(by_form[form], "pops_per_sec")
+                       for by_form in found.values()]
+                for form in forms
+                if all(form in by_form for by_form in found.values())}
+    caption = "Pops a second"
+    page.chart("seeks_queue.svg", caption, page.report.bars(
+        caption, list(found), complete, "pops a second, logarithmic",
+        log=True))
+    if "varve" in complete and BEFORE in complete:
+        for index, workload in enumerate(found):
+            before, now = complete[BEFORE][index], complete["varve"][index]
+            page.report.result(f"{workload}: pops a second",
+                               pages.human(before), pages.human(now),
+                               pages.ratio(now, before))
+
+
+def show_space(page, forms, found):
+    page.heading("Space")
+    page.text(
+        "Random deletions of 9 in 10 keys, then nothing. Figures are the bytes "
+        "of tables as a multiple of the tables of an equal database that never "
+        "had the deleted keys.")
+    for by_form in found.values():
+        first = next(iter(by_form.values()))[0]
+        cases = range(len(first["cases"]))
+        seconds = [f"{sample['seconds']:.0f} s"
+                   for sample in first["cases"][0]["samples"]]
+        rows = []
+        for case in cases:
+            for form, results in by_form.items():
+                each = results[0]["cases"][case]
+                rows.append([
+                    f"{each['keys']:,} keys, {each['case']}", form,
+                    *(f"{middle(results, 'cases', case, 'samples', index, 'tables_to_live'):.2f}"
+                      for index in range(len(seconds))),
+                    megabytes(middle(results, "cases", case,
+                                     "later_table_bytes"))])
+        page.table(["database", "engine", *seconds, "MB written"], rows)
+        last = len(seconds) - 1
+        caption = f"Tables after {seconds[last]}, against live data"
+        page.chart("seeks_space.svg", caption, page.report.bars(
+            caption, [f"{first['cases'][case]['keys']:,}, "
+                      f"{first['cases'][case]['case'].split(',')[0]}"
+                      for case in cases],
+            {form: [middle(results, "cases", case, "samples", last,
+                           "tables_to_live") for case in cases]
+             for form, results in by_form.items()},
+            "times (the line: 1.3)", mark=1.3))
+
+
+def show_worst(page, forms, found):
+    page.heading("Worst case")
+    page.text(
+        "Readers that provoke reports for little in return. Runs of 600 keys "
+        "are deleted, walked over ten times and put again; the operations are "
+        "the same in each form. In worst-snapshot a snapshot that is older "
+        "than most of the deletions is always held.")
+    rows = []
+    for workload, by_form in found.items():
+        before = by_form.get(BEFORE)
+        for form, results in by_form.items():
+            written = middle(results, "table_bytes")
+            rows.append([
+                workload, form, megabytes(written),
+                pages.ratio(written, middle(before, "table_bytes"))
+                if before and form == "varve" else "-",
+                f"{written / max(middle(results, 'user_bytes'), 1):.2f}",
+                micros(middle(results, "walk", "p50_ns")),
+                micros(middle(results, "walk", "p99_ns")),
+                f"{middle(results, 'cpu_seconds'):.2f}"])
+    page.table(["workload", "engine", "MB of tables",
+                "against waste=ignored", "write amplification", "walk P50 (us)",
+                "walk P99 (us)", "CPU (s)"], rows)

@@ -1,0 +1,331 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/seek_bench/seek_runs.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "tools/seek_bench/bench_database.h"
+
+namespace varve {
+
+// ---- What the runs share ----------------------------------------------------
+
+double SecondsNow() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
+             1e6;
+}
+
+double Times::Seconds() const {
+  double sum = 0;
+  for (const uint64_t ns : ns_) sum += static_cast<double>(ns) / 1e9;
+  return sum;
+}
+
+double Times::LastTenthRate() const {
+  const size_t count = std::max<size_t>(1, ns_.size() / 10);
+  if (ns_.size() < count) return 0;
+  Times last;
+  last.ns_.assign(ns_.end() - static_cast<ptrdiff_t>(count), ns_.end());
+  return static_cast<double>(count) / std::max(last.Seconds(), 1e-9);
+}
+
+uint64_t Times::Percentile(double part) const {
+  if (ns_.empty()) return 0;
+  std::vector<uint64_t> sorted = ns_;
+  const auto place =
+      static_cast<size_t>(part * static_cast<double>(sorted.size() - 1) + .5);
+  std::nth_element(sorted.begin(),
+                   sorted.begin() + static_cast<ptrdiff_t>(place),
+                   sorted.end());
+  return sorted[place];
+}
+
+void Times::Write(const char* name, JsonWriter* json) const {
+  json->Open(name, '{');
+  json->Integer("count", ns_.size());
+  json->Integer("first_ns", ns_.empty() ? 0 : ns_.front());
+  json->Integer("p50_ns", Percentile(.5));
+  json->Integer("p99_ns", Percentile(.99));
+  json->Integer("max_ns", Percentile(1));
+  json->Close('}');
+}
+
+std::string Times::Summary() const {
+  char text[80];
+  snprintf(text, sizeof(text), "%.1f us (P99 %.1f)",
+           static_cast<double>(Percentile(.5)) / 1e3,
+           static_cast<double>(Percentile(.99)) / 1e3);
+  return text;
+}
+
+// ---- Seeks ------------------------------------------------------------------
+
+namespace {
+
+// Seeks of one workload, each with an iterator of its own.
+class Seeker {
+ public:
+  Seeker(BenchDatabase* database, const SeekTargets& targets, uint64_t seed)
+      : database_(database),
+        targets_(targets),
+        random_(seed),
+        session_(database->engine()->NewSession()) {}
+
+  // Returns false on an error.
+  bool SeekOnce(Times* times) {
+    const SeekTarget target = targets_(&random_);
+    if (reader_ == nullptr) {
+      reader_ = std::make_unique<KeyReader>(session_.get());
+    }
+    const auto start = std::chrono::steady_clock::now();
+    uint64_t found = target.key == kNoKey ? reader_->SeekToFirst()
+                                          : reader_->Seek(target.key);
+    for (int i = 0; i < target.nexts; ++i) found = reader_->Next();
+    const auto end = std::chrono::steady_clock::now();
+    times->Add(static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(end - start)
+            .count()));
+    database_->Fail(reader_->status());
+    if (found != target.expected) {
+      database_->Fail(
+          Status::Corruption("a seek to " + std::to_string(target.key) +
+                             " found " + std::to_string(found) +
+                             " instead of " + std::to_string(target.expected)));
+    }
+    return database_->status().ok();
+  }
+
+  // A slow engine makes at least ten seeks. No iterator is left open.
+  Times SeekMany(uint64_t count, double seconds) {
+    Times times;
+    const double start = SecondsNow();
+    while (times.count() < count && SeekOnce(&times)) {
+      if (times.count() >= 10 && SecondsNow() - start > seconds) break;
+    }
+    reader_.reset();
+    return times;
+  }
+
+ private:
+  BenchDatabase* const database_;
+  const SeekTargets& targets_;
+  Random random_;
+  const std::unique_ptr<EngineSession> session_;
+  std::unique_ptr<KeyReader> reader_;  // May be null.
+};
+
+// The phases of a database.
+struct SeekPhases {
+  Times held;  // While a snapshot needs the deleted entries.
+  Times at_once;
+  Times after_quiet;
+  Times under_load;
+  Times after_load;
+  uint64_t user_bytes = 0;
+  // Tables written until the deletions were done, and in each part after it.
+  uint64_t make_table_bytes = 0;
+  uint64_t quiet_table_bytes = 0;
+  uint64_t load_table_bytes = 0;
+  uint64_t missed_tables = 0;
+  double quiet_cpu_seconds = 0;
+  double load_cpu_seconds = 0;
+};
+
+class SeekMeasurement {
+ public:
+  SeekMeasurement(const SeekBenchConfig& config, const SeekWorkload& workload)
+      : config_(config),
+        workload_(workload),
+        targets_(workload.targets(config.size)) {}
+
+  Status Run(bool dead, SeekPhases* phases) {
+    std::unique_ptr<Engine> engine;
+    Status status = NewEngine(config_.engine, &engine);
+    if (status.ok()) status = MeasureQuiet(engine.get(), dead, phases);
+    if (status.ok()) status = MeasureLoad(engine.get(), dead, phases);
+    return status;
+  }
+
+ private:
+  EngineConfig MakeEngineConfig() const {
+    EngineConfig engine_config = config_.engine_config;
+    if (workload_.write_buffer_part > 0) {
+      const uint64_t data_bytes =
+          config_.size.num * (kSeekKeyBytes + engine_config.value_bytes);
+      engine_config.write_buffer_bytes = std::max<uint64_t>(
+          uint64_t{64} << 10, data_bytes / workload_.write_buffer_part);
+    }
+    return engine_config;
+  }
+
+  Status Make(bool dead, BenchDatabase* database) {
+    const Status status = database->Create();
+    if (!status.ok()) return status;
+    workload_.make(config_.size, dead, database);
+    return database->status();
+  }
+
+  // Seeks while the snapshot is held, and releases it.
+  void ReleaseSnapshot(BenchDatabase* database, Seeker* seeker, Times* held) {
+    if (!workload_.snapshot) return;
+    *held = seeker->SeekMany(config_.seeks, config_.phase_seconds);
+    database->engine()->ReleaseSnapshot();
+  }
+
+  Status MeasureQuiet(Engine* engine, bool dead, SeekPhases* phases) {
+    BenchDatabase database(engine, MakeEngineConfig(), config_.seed);
+    Status status = Make(dead, &database);
+    if (!status.ok()) return status;
+    {
+      const TableCounts before = database.tables();
+      const double cpu_before = CpuSeconds();
+      Seeker seeker(&database, targets_, config_.seed);
+      ReleaseSnapshot(&database, &seeker, &phases->held);
+      phases->at_once = seeker.SeekMany(config_.seeks, config_.phase_seconds);
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(config_.quiet_seconds));
+      phases->after_quiet =
+          seeker.SeekMany(config_.seeks, config_.phase_seconds);
+      const TableCounts after = database.tables();
+      phases->user_bytes = database.user_bytes();
+      phases->make_table_bytes = before.bytes;
+      phases->quiet_table_bytes = after.bytes - before.bytes;
+      phases->missed_tables += after.missed;
+      phases->quiet_cpu_seconds = CpuSeconds() - cpu_before;
+    }
+    return database.Destroy();
+  }
+
+  Status MeasureLoad(Engine* engine, bool dead, SeekPhases* phases) {
+    BenchDatabase database(engine, MakeEngineConfig(), config_.seed);
+    Status status = Make(dead, &database);
+    if (!status.ok()) return status;
+    {
+      const TableCounts before = database.tables();
+      const double cpu_before = CpuSeconds();
+      Seeker seeker(&database, targets_, config_.seed);
+      if (workload_.snapshot) database.engine()->ReleaseSnapshot();
+      LoadThread load(&database, config_.size.live, config_.load_rate);
+      Random random(config_.seed);
+      const double start = SecondsNow();
+      // Of ten operations one is a seek, and the others are puts.
+      for (uint64_t i = 0; i < config_.load_operations; ++i) {
+        if (i % 10 == 0) {
+          // A slow engine would take minutes.
+          if (SecondsNow() - start > 3 * config_.phase_seconds) break;
+          if (!seeker.SeekOnce(&phases->under_load)) break;
+        } else {
+          database.writer().Put(kLiveKeys + random.Uniform(config_.size.live));
+        }
+      }
+      phases->after_load =
+          seeker.SeekMany(config_.seeks, config_.phase_seconds);
+      load.Stop();
+      const TableCounts after = database.tables();
+      phases->load_table_bytes = after.bytes - before.bytes;
+      phases->missed_tables += after.missed;
+      phases->load_cpu_seconds = CpuSeconds() - cpu_before;
+    }
+    return database.Destroy();
+  }
+
+  const SeekBenchConfig& config_;
+  const SeekWorkload& workload_;
+  const SeekTargets targets_;
+};
+
+void WritePhases(const char* name, const SeekWorkload& workload,
+                 const SeekPhases& phases, JsonWriter* json) {
+  json->Open(name, '{');
+  if (workload.snapshot) phases.held.Write("held", json);
+  phases.at_once.Write("at_once", json);
+  phases.after_quiet.Write("after_quiet", json);
+  phases.under_load.Write("under_load", json);
+  phases.after_load.Write("after_load", json);
+  json->Integer("user_bytes", phases.user_bytes);
+  json->Integer("make_table_bytes", phases.make_table_bytes);
+  json->Integer("quiet_table_bytes", phases.quiet_table_bytes);
+  json->Integer("load_table_bytes", phases.load_table_bytes);
+  json->Integer("missed_tables", phases.missed_tables);
+  json->Number("quiet_cpu_seconds", phases.quiet_cpu_seconds);
+  json->Number("load_cpu_seconds", phases.load_cpu_seconds);
+  json->Close('}');
+}
+
+void PrintPhases(const std::string& name, const char* which,
+                 const SeekPhases& phases) {
+  printf(
+      "%-15s %-5s: at once %s, after quiet %s, after load %s, "
+      "%.1f MB rewritten\n",
+      name.c_str(), which, phases.at_once.Summary().c_str(),
+      phases.after_quiet.Summary().c_str(), phases.after_load.Summary().c_str(),
+      static_cast<double>(phases.quiet_table_bytes) / 1e6);
+  fflush(stdout);
+}
+
+}  // namespace
+
+Status RunSeeks(const SeekBenchConfig& config, const std::string& name,
+                JsonWriter* json) {
+  const SeekWorkload* workload = nullptr;
+  for (const SeekWorkload& each : SeekWorkloads()) {
+    if (each.name == name) workload = &each;
+  }
+  if (workload == nullptr) return Status::InvalidArgument(name);
+  SeekMeasurement measurement(config, *workload);
+  json->Text("kind", "seeks");
+  for (const bool dead : {true, false}) {
+    const char* const which = dead ? "dead" : "clean";
+    SeekPhases phases;
+    const Status status = measurement.Run(dead, &phases);
+    if (!status.ok()) return status.Annotate(name);
+    WritePhases(which, *workload, phases, json);
+    PrintPhases(name, which, phases);
+  }
+  return Status::OK();
+}
+
+const std::vector<SeekRun>& SeekRuns() {
+  static const std::vector<SeekRun> runs = [] {
+    std::vector<SeekRun> all;
+    for (const SeekWorkload& workload : SeekWorkloads()) {
+      all.push_back({workload.name, workload.what, RunSeeks});
+    }
+    for (const char* bytes : {"1", "100", "1000"}) {
+      all.push_back(
+          {std::string("queue-") + bytes,
+           std::string("num values of ") + bytes + " bytes pushed, then popped",
+           RunQueue});
+    }
+    all.push_back({"queue-producer",
+                   "num values popped while another thread pushes them",
+                   RunQueue});
+    all.push_back({"space", "files after deletions of 9 in 10 keys", RunSpace});
+    all.push_back({"worst-live",
+                   "runs of keys deleted, walked over and put again, forever",
+                   RunWorst});
+    all.push_back({"worst-snapshot",
+                   "runs of keys deleted under snapshots and walked over",
+                   RunWorst});
+    return all;
+  }();
+  return runs;
+}
+
+}  // namespace varve

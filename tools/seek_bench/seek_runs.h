@@ -1,0 +1,84 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What seek_bench measures. Each run makes its own database and removes it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/json_writer.h"
+#include "tools/seek_bench/seek_workloads.h"
+#include "varve/status.h"
+
+namespace varve {
+
+struct SeekBenchConfig {
+  std::string engine;
+  EngineConfig engine_config;
+  WorkloadSize size;
+  // Seeks of a phase, and the time after which it ends earlier.
+  uint64_t seeks = 500;
+  double phase_seconds = 1;
+  double quiet_seconds = 1;
+  // Operations under load before the seeks of the last phase, and the puts a
+  // second of the other thread that makes the load.
+  uint64_t load_operations = 1000;
+  uint64_t load_rate = 10000;
+  // The time after which a queue is not emptied any further.
+  double queue_seconds = 10;
+  // Keys of the databases whose space is watched, and for how long.
+  uint64_t space_num = 1000000;
+  double space_seconds = 60;
+  double worst_seconds = 10;
+  uint64_t seed = 1;
+};
+
+// A run writes the members of one JSON object, and lines for a reader.
+struct SeekRun {
+  std::string name;
+  std::string what;
+  Status (*run)(const SeekBenchConfig& config, const std::string& name,
+                JsonWriter* json);
+};
+
+// Returns the runs in the order in which they are listed.
+const std::vector<SeekRun>& SeekRuns();
+
+// Each takes the name of one of its workloads.
+Status RunSeeks(const SeekBenchConfig& config, const std::string& name,
+                JsonWriter* json);
+Status RunQueue(const SeekBenchConfig& config, const std::string& name,
+                JsonWriter* json);
+Status RunSpace(const SeekBenchConfig& config, const std::string& name,
+                JsonWriter* json);
+Status RunWorst(const SeekBenchConfig& config, const std::string& name,
+                JsonWriter* json);
+
+// ---- What the runs share ----------------------------------------------------
+
+// Times of operations in nanoseconds. Requires memory for each.
+class Times {
+ public:
+  void Add(uint64_t ns) { ns_.push_back(ns); }
+  uint64_t count() const { return ns_.size(); }
+  // The time of all of them, and of the last tenth.
+  double Seconds() const;
+  double LastTenthRate() const;
+  // Writes count, first, p50, p99 and max as an object.
+  void Write(const char* name, JsonWriter* json) const;
+  // Returns the median and P99 as text.
+  std::string Summary() const;
+
+ private:
+  uint64_t Percentile(double part) const;
+
+  std::vector<uint64_t> ns_;
+};
+
+// Returns the CPU time of the process so far.
+double CpuSeconds();
+double SecondsNow();
+
+}  // namespace varve

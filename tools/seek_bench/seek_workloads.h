@@ -1,0 +1,51 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The workloads of seek_bench that leave deleted or overwritten entries, and
+// the seeks that meet them.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tools/seek_bench/bench_database.h"
+#include "util/base/random.h"
+
+namespace varve {
+
+struct WorkloadSize {
+  // Keys or updates of the workload.
+  uint64_t num = 0;
+  // Keys after those of the workload.
+  uint64_t live = 0;
+};
+
+// A seek, and the key it must find.
+struct SeekTarget {
+  // kNoKey stands for SeekToFirst.
+  uint64_t key = kNoKey;
+  // Moves after the seek.
+  int nexts = 0;
+  uint64_t expected = 0;
+};
+
+using SeekTargets = std::function<SeekTarget(Random*)>;
+
+struct SeekWorkload {
+  const char* name;
+  const char* what;
+  // Writes the entries. Without `dead` it writes only the keys that are left in
+  // the end, so that the database is equal and never had the others.
+  void (*make)(const WorkloadSize& size, bool dead, BenchDatabase* database);
+  // Returns the source of the seeks.
+  SeekTargets (*targets)(const WorkloadSize& size);
+  // A write buffer of this part of the data; 0 stands for the usual one.
+  uint64_t write_buffer_part = 0;
+  // The deletions were written under a snapshot that is held until
+  // Engine::ReleaseSnapshot.
+  bool snapshot = false;
+};
+
+const std::vector<SeekWorkload>& SeekWorkloads();
+
+}  // namespace varve
