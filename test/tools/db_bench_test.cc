@@ -59,7 +59,7 @@ TEST_F(DbBenchTest, RunsEachBenchmark) {
       "readwhilewriting", "deleteseq",  "deleterandom",
       "fillbatch",        "fill100K",   "seekrandomwhilewriting",
       "compact",          "flush",      "waitforcompaction",
-      "verifychecksum"};
+      "verifychecksum",   "seekfirst",  "popfirst"};
   std::vector<std::string> arguments = names;
   arguments.push_back("--bloom_bits=10");
   arguments.push_back("--seek_nexts=3");
@@ -70,6 +70,20 @@ TEST_F(DbBenchTest, RunsEachBenchmark) {
     EXPECT_TRUE(HasResult(result, name)) << name << "\n" << result.Summary();
   }
   EXPECT_EQ(result.error, "");
+}
+
+TEST_F(DbBenchTest, PopsUntilTheDatabaseIsEmpty) {
+  for (const std::string& engine : BuiltInEngines()) {
+    const ToolResult result =
+        RunBench({"--engine=" + engine, "fillseq", "popfirst", "seekfirst",
+                  "--reads=5", "--threads=1"});
+    ASSERT_EQ(result.exit_code, 0) << engine << "\n" << result.Summary();
+    EXPECT_TRUE(HasResult(result, "popfirst")) << result.Summary();
+    EXPECT_NE(result.out.find(" 1000 operations;"), std::string::npos)
+        << result.Summary();
+    EXPECT_NE(result.out.find("(0 of 5 found)"), std::string::npos)
+        << result.Summary();
+  }
 }
 
 TEST_F(DbBenchTest, FillsFirstWhenThereIsNothingToRead) {

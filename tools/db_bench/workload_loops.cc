@@ -328,6 +328,35 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
   thread->lookups = thread->operations;
 }
 
+void SeekFirstLoop(LoopContext* context, LoopThread* thread) {
+  const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
+  Repeat(context, thread, [&]() -> uint64_t {
+    cursor->Renew();
+    if (!cursor->SeekToFirst()) {
+      thread->status = cursor->status();
+      return thread->status.ok() ? 1 : 0;
+    }
+    ++thread->found;
+    return 1;
+  });
+  thread->lookups = thread->operations;
+}
+
+void PopFirstLoop(LoopContext* context, LoopThread* thread) {
+  const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
+  Repeat(context, thread, [&]() -> uint64_t {
+    cursor->Renew();
+    if (!cursor->SeekToFirst()) {
+      thread->status = cursor->status();
+      return 0;
+    }
+    thread->session->Delete(cursor->key);
+    thread->bytes += cursor->key.size();
+    thread->status = thread->session->Commit();
+    return thread->status.ok() ? 1 : 0;
+  });
+}
+
 std::vector<std::string> CatalogNames() {
   return {"oren", "noa",   "yael", "avigail", "tal",
           "amit", "shira", "itai", "michal",  "gilad"};

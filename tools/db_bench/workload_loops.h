@@ -80,6 +80,9 @@ void ReadReverseLoop(LoopContext* context, LoopThread* thread);
 void ReadRandomLoop(LoopContext* context, LoopThread* thread);
 void MultiReadLoop(LoopContext* context, LoopThread* thread);
 void SeekLoop(LoopContext* context, LoopThread* thread);
+void SeekFirstLoop(LoopContext* context, LoopThread* thread);
+// Ends early when the database is empty.
+void PopFirstLoop(LoopContext* context, LoopThread* thread);
 void CatalogLookupLoop(LoopContext* context, LoopThread* thread);
 
 // The databases that CatalogLookupLoop looks up, in lower case.

@@ -150,7 +150,7 @@ LoadThread::LoadThread(BenchDatabase* database, uint64_t live_keys,
       writer_->Put(kLiveKeys + random.Uniform(live_keys));
       const auto due = std::chrono::duration<double>(
           static_cast<double>(i) / static_cast<double>(puts_per_second));
-      // Naps of a millisecond: the kernel's timer is no finer than its slack.
+      // relaxed: as above.
       while (Clock::now() - start < due &&
              !stop_.load(std::memory_order_relaxed)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

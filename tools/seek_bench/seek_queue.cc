@@ -90,6 +90,7 @@ Status Measure(const SeekBenchConfig& config, const EngineConfig& engine_config,
                i >= popped.load(std::memory_order_relaxed) + kMaxBacklog) {
           std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
+        // relaxed: as above.
         if (stop.load(std::memory_order_relaxed)) break;
         pusher->Put(i);
         // release: pairs with the acquire of a pop.

@@ -63,10 +63,15 @@ class Times {
  public:
   void Add(uint64_t ns) { ns_.push_back(ns); }
   uint64_t count() const { return ns_.size(); }
+  // REQUIRES: count() > 0.
+  uint64_t last_ns() const { return ns_.back(); }
+  // The CPU time of the thread for all of them, with what measures them.
+  void SetCpuSeconds(double seconds) { cpu_seconds_ = seconds; }
   // The time of all of them, and of the last tenth.
   double Seconds() const;
   double LastTenthRate() const;
-  // Writes count, first, p50, p99 and max as an object.
+  // Writes count, first, p50, p99, max and the mean CPU time, if it is known,
+  // as an object.
   void Write(const char* name, JsonWriter* json) const;
   // Returns the median and P99 as text.
   std::string Summary() const;
@@ -75,10 +80,12 @@ class Times {
   uint64_t Percentile(double part) const;
 
   std::vector<uint64_t> ns_;
+  double cpu_seconds_ = 0;
 };
 
-// Returns the CPU time of the process so far.
+// Return the CPU time of the process and of the calling thread so far.
 double CpuSeconds();
+double ThreadCpuSeconds();
 double SecondsNow();
 
 }  // namespace varve
