@@ -30,9 +30,10 @@ FORMS = {
     "rocksdb": ["--engine=rocksdb"],
     "rocksdb, its options": ["--engine=rocksdb", "--deletion_options"],
     "leveldb": ["--engine=leveldb"],
+    # Made by `tools/peers/build pebble_library`.
+    "pebble": ["--engine=pebble", "--pebble_library=" + str(
+        bench.ROOT / "build" / "peers" / "libpebble_library.so")],
 }
-# A program of tools/peers that takes seek_bench's flags.
-PEERS = {"pebble": "pebble_seeks"}
 QUICK = ["--quiet_seconds=0.05", "--phase_seconds=0.05", "--seeks=50",
          "--load_operations=100", "--queue_seconds=0.3", "--space_num=2000",
          "--space_seconds=1", "--worst_seconds=0.5"]
@@ -46,9 +47,6 @@ def add_flags(parser):
     parser.add_argument("--forms", default=",".join(
         name.replace(", ", "+") for name in FORMS),
         help="separated by commas (default: %(default)s)")
-    parser.add_argument("--peer", default="",
-                        help="engines of tools/peers, separated by commas: "
-                        "pebble")
     parser.add_argument("--workloads", default="",
                         help="of seek_bench, separated by commas; all without "
                         "any")
@@ -60,7 +58,7 @@ def add_flags(parser):
 
 
 class Runner:
-    """Runs seek_bench, or a peer that takes its flags."""
+    """Runs seek_bench in the forms that can be run."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -74,9 +72,6 @@ class Runner:
                 raise bench.LabError(f"unknown form {name}; there are: " +
                                      ", ".join(FORMS))
             self.add(name, [program, *FORMS[name]])
-        for name in filter(None, lab.options.peer.split(",")):
-            self.add(name, [bench.ROOT / "build" / "peers" /
-                            PEERS.get(name, name)])
         if not self.forms:
             raise bench.LabError("no form can be run")
 
@@ -187,7 +182,7 @@ def show(lab, runner, samples, rounds):
     options = lab.options
     command = ["tools/lab", "seeks", f"--num={lab.num}",
                f"--rounds={options.rounds}"]
-    for name in ("peer", "workloads", "seek_flags"):
+    for name in ("workloads", "seek_flags"):
         if getattr(options, name):
             command.append(f"--{name}={getattr(options, name)}")
     page.write(options.out, shlex.join(command))

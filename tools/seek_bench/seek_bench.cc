@@ -22,7 +22,9 @@
 #include "tools/seek_bench/seek_runs.h"
 #include "varve/experimental.h"
 
-DEFINE_string(engine, "varve", "varve, rocksdb or leveldb");
+DEFINE_string(engine, "varve", "varve, rocksdb, leveldb or pebble");
+DEFINE_string(pebble_library, "build/peers/libpebble_library.so",
+              "The library for --engine=pebble, which tools/peers/build makes");
 DEFINE_bool(deletion_options, false,
             "RocksDB's options that compact tables with many deletions, and "
             "flush memtables over which iterators walk far");
@@ -152,6 +154,7 @@ Status MakeConfig(SeekBenchConfig* config) {
   engine_config.deletion_options = FLAGS_deletion_options;
 
   config->engine = FLAGS_engine;
+  config->pebble_library = FLAGS_pebble_library;
   config->size.num = static_cast<uint64_t>(FLAGS_num);
   config->size.live = static_cast<uint64_t>(FLAGS_live);
   config->seeks = static_cast<uint64_t>(FLAGS_seeks);
@@ -195,7 +198,7 @@ Status Main() {
   std::vector<const SeekRun*> runs;
   if (status.ok()) status = FindRuns(&runs);
   std::unique_ptr<Engine> engine;
-  if (status.ok()) status = NewEngine(config.engine, &engine);
+  if (status.ok()) status = NewSeekEngine(config, &engine);
   if (status.ok()) status = engine->Check(config.engine_config);
   if (!status.ok()) return status;
   if (FLAGS_list) {

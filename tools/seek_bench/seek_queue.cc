@@ -72,7 +72,7 @@ void PopAll(const SeekBenchConfig& config, BenchDatabase* database,
 Status Measure(const SeekBenchConfig& config, const EngineConfig& engine_config,
                bool producer, QueueResult* result) {
   std::unique_ptr<Engine> engine;
-  Status status = NewEngine(config.engine, &engine);
+  Status status = NewSeekEngine(config, &engine);
   if (!status.ok()) return status;
   BenchDatabase database(engine.get(), engine_config, config.seed);
   status = database.Create();

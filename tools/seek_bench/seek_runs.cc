@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tools/seek_bench/bench_database.h"
+#include "tools/seek_bench/engine_pebble.h"
 
 namespace varve {
 
@@ -85,6 +86,14 @@ std::string Times::Summary() const {
            static_cast<double>(Percentile(.5)) / 1e3,
            static_cast<double>(Percentile(.99)) / 1e3);
   return text;
+}
+
+Status NewSeekEngine(const SeekBenchConfig& config,
+                     std::unique_ptr<Engine>* engine) {
+  if (config.engine == "pebble") {
+    return NewPebbleEngine(config.pebble_library, engine);
+  }
+  return NewEngine(config.engine, engine);
 }
 
 // ---- Seeks ------------------------------------------------------------------
@@ -172,7 +181,7 @@ class SeekMeasurement {
 
   Status Run(bool dead, SeekPhases* phases) {
     std::unique_ptr<Engine> engine;
-    Status status = NewEngine(config_.engine, &engine);
+    Status status = NewSeekEngine(config_, &engine);
     if (status.ok()) status = MeasureQuiet(engine.get(), dead, phases);
     if (status.ok()) status = MeasureLoad(engine.get(), dead, phases);
     return status;

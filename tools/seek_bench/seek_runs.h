@@ -4,6 +4,7 @@
 // What seek_bench measures. Each run makes its own database and removes it.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ namespace varve {
 
 struct SeekBenchConfig {
   std::string engine;
+  // Where Pebble is loaded from.
+  std::string pebble_library;
   EngineConfig engine_config;
   WorkloadSize size;
   // Seeks of a phase, and the time after which it ends earlier.
@@ -45,6 +48,10 @@ struct SeekRun {
 
 // Returns the runs in the order in which they are listed.
 const std::vector<SeekRun>& SeekRuns();
+
+// Creates an engine of db_bench, or Pebble.
+Status NewSeekEngine(const SeekBenchConfig& config,
+                     std::unique_ptr<Engine>* engine);
 
 // Each takes the name of one of its workloads.
 Status RunSeeks(const SeekBenchConfig& config, const std::string& name,

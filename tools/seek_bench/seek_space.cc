@@ -78,7 +78,7 @@ class SpaceMeasurement {
     SpaceResult result;
     result.keys = keys_;
     std::unique_ptr<Engine> engine;
-    result.status = NewEngine(config_.engine, &engine);
+    result.status = NewSeekEngine(config_, &engine);
     if (!result.status.ok()) return result;
     BenchDatabase database(engine.get(), engine_config_, config_.seed);
     double start = 0;

@@ -116,7 +116,7 @@ class WorstCase {
 Status RunWorst(const SeekBenchConfig& config, const std::string& name,
                 JsonWriter* json) {
   std::unique_ptr<Engine> engine;
-  Status status = NewEngine(config.engine, &engine);
+  Status status = NewSeekEngine(config, &engine);
   if (!status.ok()) return status;
   EngineConfig engine_config = config.engine_config;
   engine_config.write_buffer_bytes = kWriteBufferBytes;
