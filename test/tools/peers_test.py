@@ -76,6 +76,13 @@ class PeersTest(unittest.TestCase):
         done = self.build("bbolt")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_builds_the_library(self):
+        self.add_go("1.25.1", "/dev/null")
+        done = self.build("pebble_library")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(
+            (self.root / "build/peers/libpebble_library.so").exists())
+
     def test_refuses_other_work(self):
         self.add_go("1.26", "/dev/null")
         done = self.build("badger")

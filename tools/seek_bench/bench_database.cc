@@ -66,6 +66,11 @@ uint64_t KeyReader::SeekToFirst() {
   return Found(cursor_->SeekToFirst());
 }
 
+uint64_t KeyReader::SeekToLast() {
+  cursor_->Renew();
+  return Found(cursor_->SeekToLast());
+}
+
 uint64_t KeyReader::Seek(uint64_t key) {
   cursor_->Renew();
   return Found(cursor_->Seek(Key(key).slice()));

@@ -67,6 +67,7 @@ class KeyReader {
 
   // Each creates an iterator, and returns the key found, or kNoKey.
   uint64_t SeekToFirst();
+  uint64_t SeekToLast();
   uint64_t Seek(uint64_t key);
   // Returns the key after the current one.
   uint64_t Next();

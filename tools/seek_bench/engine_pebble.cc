@@ -34,6 +34,7 @@ struct PebbleLibrary {
   uintptr_t (*new_cursor)(uintptr_t database);
   int (*seek)(uintptr_t cursor, const char* key, size_t key_bytes, char* found,
               size_t* found_bytes);
+  int (*last)(uintptr_t cursor, char* found, size_t* found_bytes);
   int (*next)(uintptr_t cursor, char* found, size_t* found_bytes);
   void (*delete_cursor)(uintptr_t cursor);
 
@@ -65,15 +66,18 @@ class PebbleCursor final : public EngineCursor {
     const int result = library_->next(cursor_, found_, &bytes);
     return Arrive(result, bytes);
   }
-  bool SeekToLast() override { return Refuse(); }
-  bool Prev() override { return Refuse(); }
+  bool SeekToLast() override {
+    size_t bytes = kMaxKeyBytes;
+    const int result = library_->last(cursor_, found_, &bytes);
+    return Arrive(result, bytes);
+  }
+  bool Prev() override {
+    status_ = Status::NotSupported("pebble: Prev");
+    return false;
+  }
   Status status() const override { return status_; }
 
  private:
-  bool Refuse() {
-    status_ = Status::NotSupported("pebble: walks backwards");
-    return false;
-  }
   bool SeekTo(const char* target, size_t target_bytes) {
     size_t bytes = kMaxKeyBytes;
     const int result =
@@ -226,6 +230,7 @@ Status NewPebbleEngine(const std::string& library_path,
       Find(loaded, "PebbleCompact", &library.compact) &&
       Find(loaded, "PebbleNewCursor", &library.new_cursor) &&
       Find(loaded, "PebbleSeek", &library.seek) &&
+      Find(loaded, "PebbleLast", &library.last) &&
       Find(loaded, "PebbleNext", &library.next) &&
       Find(loaded, "PebbleDeleteCursor", &library.delete_cursor);
   if (!complete) {

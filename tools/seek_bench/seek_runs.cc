@@ -65,6 +65,11 @@ uint64_t Times::Percentile(double part) const {
   return sorted[place];
 }
 
+double Times::CpuMeanNs() const {
+  return cpu_seconds_ * 1e9 /
+         static_cast<double>(std::max<size_t>(1, ns_.size()));
+}
+
 void Times::Write(const char* name, JsonWriter* json) const {
   json->Open(name, '{');
   json->Integer("count", ns_.size());
@@ -73,19 +78,22 @@ void Times::Write(const char* name, JsonWriter* json) const {
   json->Integer("p99_ns", Percentile(.99));
   json->Integer("max_ns", Percentile(1));
   if (cpu_seconds_ > 0) {
-    json->Number("cpu_mean_ns",
-                 cpu_seconds_ * 1e9 /
-                     static_cast<double>(std::max<size_t>(1, ns_.size())));
+    json->Number("cpu_mean_ns", CpuMeanNs());
   }
   json->Close('}');
 }
 
 std::string Times::Summary() const {
-  char text[80];
-  snprintf(text, sizeof(text), "%.1f us (P99 %.1f)",
+  char text[100];
+  snprintf(text, sizeof(text), "%.1f us (P99 %.1f",
            static_cast<double>(Percentile(.5)) / 1e3,
            static_cast<double>(Percentile(.99)) / 1e3);
-  return text;
+  std::string summary = text;
+  if (cpu_seconds_ > 0) {
+    snprintf(text, sizeof(text), ", CPU %.1f", CpuMeanNs() / 1e3);
+    summary.append(text);
+  }
+  return summary + ")";
 }
 
 Status NewSeekEngine(const SeekBenchConfig& config,
@@ -116,8 +124,9 @@ class Seeker {
       reader_ = std::make_unique<KeyReader>(session_.get());
     }
     const auto start = std::chrono::steady_clock::now();
-    uint64_t found = target.key == kNoKey ? reader_->SeekToFirst()
-                                          : reader_->Seek(target.key);
+    uint64_t found = target.last            ? reader_->SeekToLast()
+                     : target.key == kNoKey ? reader_->SeekToFirst()
+                                            : reader_->Seek(target.key);
     for (int i = 0; i < target.nexts; ++i) found = reader_->Next();
     const auto end = std::chrono::steady_clock::now();
     times->Add(static_cast<uint64_t>(
@@ -189,12 +198,23 @@ class SeekMeasurement {
 
  private:
   EngineConfig MakeEngineConfig() const {
+    constexpr uint64_t kMinWriteBuffer = uint64_t{64} << 10;
+    // Of an entry and its deletion in memory, without key and value.
+    constexpr uint64_t kOverhead = 150;
     EngineConfig engine_config = config_.engine_config;
+    if (workload_.value_bytes > 0) {
+      engine_config.value_bytes = workload_.value_bytes;
+    }
+    const uint64_t data_bytes =
+        config_.size.num * (kSeekKeyBytes + engine_config.value_bytes);
     if (workload_.write_buffer_part > 0) {
-      const uint64_t data_bytes =
-          config_.size.num * (kSeekKeyBytes + engine_config.value_bytes);
-      engine_config.write_buffer_bytes = std::max<uint64_t>(
-          uint64_t{64} << 10, data_bytes / workload_.write_buffer_part);
+      engine_config.write_buffer_bytes =
+          std::max(kMinWriteBuffer, data_bytes / workload_.write_buffer_part);
+    }
+    if (workload_.in_memory) {
+      engine_config.write_buffer_bytes =
+          std::max<uint64_t>(engine_config.write_buffer_bytes,
+                             2 * data_bytes + config_.size.num * kOverhead);
     }
     return engine_config;
   }

@@ -80,11 +80,12 @@ class Times {
   // Writes count, first, p50, p99, max and the mean CPU time, if it is known,
   // as an object.
   void Write(const char* name, JsonWriter* json) const;
-  // Returns the median and P99 as text.
+  // Returns the median, P99 and the mean CPU time as text.
   std::string Summary() const;
 
  private:
   uint64_t Percentile(double part) const;
+  double CpuMeanNs() const;
 
   std::vector<uint64_t> ns_;
   double cpu_seconds_ = 0;

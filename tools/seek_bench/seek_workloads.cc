@@ -60,6 +60,22 @@ SeekTargets SeekToTheLiveKeys(const WorkloadSize& /*size*/) {
   return [](Random*) { return SeekTarget{.key = 0, .expected = kLiveKeys}; };
 }
 
+// The keys come after the live ones, and an iterator walks backwards.
+void MakeDeletedBackwards(const WorkloadSize& size, bool dead,
+                          BenchDatabase* database) {
+  database->PutLiveKeys(size.live);
+  if (!dead) return;
+  const uint64_t first = 2 * kLiveKeys;
+  for (uint64_t i = 0; i < size.num; ++i) database->writer().Put(first + i);
+  for (uint64_t i = 0; i < size.num; ++i) database->writer().Delete(first + i);
+}
+
+SeekTargets SeekToTheLastLiveKey(const WorkloadSize& size) {
+  return [last = kLiveKeys + size.live - 1](Random*) {
+    return SeekTarget{.last = true, .expected = last};
+  };
+}
+
 // ---- A window that moves ----------------------------------------------------
 
 uint64_t WindowKeys(const WorkloadSize& size) {
@@ -226,7 +242,25 @@ const std::vector<SeekWorkload>& SeekWorkloads() {
       {.name = "delete-memory",
        .what = "num keys put and deleted one by one, all in memory",
        .make = MakeDeletedInMemory,
-       .targets = SeekToTheLiveKeys},
+       .targets = SeekToTheLiveKeys,
+       .in_memory = true},
+      {.name = "delete-memory-1",
+       .what = "the same with values of 1 byte",
+       .make = MakeDeletedInMemory,
+       .targets = SeekToTheLiveKeys,
+       .in_memory = true,
+       .value_bytes = 1},
+      {.name = "delete-memory-400",
+       .what = "the same with values of 400 bytes",
+       .make = MakeDeletedInMemory,
+       .targets = SeekToTheLiveKeys,
+       .in_memory = true,
+       .value_bytes = 400},
+      {.name = "delete-backwards",
+       .what = "the same, walked over from the last key",
+       .make = MakeDeletedBackwards,
+       .targets = SeekToTheLastLiveKey,
+       .in_memory = true},
       {.name = "delete-tables",
        .what = "num keys in tables, then deleted one by one",
        .make = MakeDeletedOverTables,

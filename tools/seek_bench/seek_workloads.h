@@ -4,6 +4,7 @@
 // The workloads of seek_bench that leave deleted or overwritten entries, and
 // the seeks that meet them.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -22,8 +23,9 @@ struct WorkloadSize {
 
 // A seek, and the key it must find.
 struct SeekTarget {
-  // kNoKey stands for SeekToFirst.
+  // kNoKey stands for SeekToFirst, or for SeekToLast.
   uint64_t key = kNoKey;
+  bool last = false;
   // Moves after the seek.
   int nexts = 0;
   uint64_t expected = 0;
@@ -41,6 +43,10 @@ struct SeekWorkload {
   SeekTargets (*targets)(const WorkloadSize& size);
   // A write buffer of this part of the data; 0 stands for the usual one.
   uint64_t write_buffer_part = 0;
+  // A write buffer that all of the data fits into.
+  bool in_memory = false;
+  // Bytes of a value; 0 stands for the usual ones.
+  size_t value_bytes = 0;
   // The deletions were written under a snapshot that is held until
   // Engine::ReleaseSnapshot.
   bool snapshot = false;

@@ -215,6 +215,15 @@ func (c *cursor) found(valid bool, buffer *C.char, size *C.size_t) C.int {
 	return -failed(c.iterator.Error())
 }
 
+// renew creates an iterator in place of the last one.
+func (c *cursor) renew() error {
+	err := c.closeIterator()
+	if err == nil {
+		c.iterator, err = c.db.db.NewIter(nil)
+	}
+	return err
+}
+
 // PebbleSeek creates an iterator, in place of the cursor's last one, and moves
 // it to the first entry at or after the key, or to the first one if the key is
 // null. *size is the size of the buffer, and then of the key found.
@@ -223,17 +232,24 @@ func (c *cursor) found(valid bool, buffer *C.char, size *C.size_t) C.int {
 func PebbleSeek(handle C.uintptr_t, key *C.char, keySize C.size_t,
 	buffer *C.char, size *C.size_t) C.int {
 	c := cgo.Handle(handle).Value().(*cursor)
-	err := c.closeIterator()
-	if err == nil {
-		c.iterator, err = c.db.db.NewIter(nil)
-	}
-	if err != nil {
+	if err := c.renew(); err != nil {
 		return -failed(err)
 	}
 	if key == nil {
 		return c.found(c.iterator.First(), buffer, size)
 	}
 	return c.found(c.iterator.SeekGE(view(key, keySize)), buffer, size)
+}
+
+// PebbleLast is PebbleSeek to the last entry.
+//
+//export PebbleLast
+func PebbleLast(handle C.uintptr_t, buffer *C.char, size *C.size_t) C.int {
+	c := cgo.Handle(handle).Value().(*cursor)
+	if err := c.renew(); err != nil {
+		return -failed(err)
+	}
+	return c.found(c.iterator.Last(), buffer, size)
 }
 
 //export PebbleNext
