@@ -261,7 +261,7 @@ class SeeksTest(unittest.TestCase):
                        *arguments)
 
     def test_measures_each_workload_and_writes_a_page(self):
-        done = self.seeks("--forms=varve,rocksdb+its options,leveldb,pebble")
+        done = self.seeks("--forms=varve,rocksdb with options,leveldb,pebble")
         self.assertEqual(done.returncode, 0, done.stderr)
         entries = json.loads((self.out / "seeks.json").read_text("utf-8"))
         forms = {entry["form"] for entry in entries}

@@ -24,12 +24,12 @@ import bench
 import report as pages
 
 TITLE = "Seeks over deleted entries"
-BEFORE = "varve, waste=ignored"
+BEFORE = "varve waste=ignored"
 FORMS = {
     "varve": ["--engine=varve"],
     BEFORE: ["--engine=varve", "--ablate=waste=ignored"],
     "rocksdb": ["--engine=rocksdb"],
-    "rocksdb, its options": ["--engine=rocksdb", "--deletion_options"],
+    "rocksdb with options": ["--engine=rocksdb", "--deletion_options"],
     "leveldb": ["--engine=leveldb"],
     # Made by `tools/peers/build pebble_library`.
     "pebble": ["--engine=pebble", "--pebble_library=" + str(
@@ -50,9 +50,8 @@ WORST_GOAL = 1.1
 
 def add_flags(parser):
     parser.set_defaults(num=200_000)
-    parser.add_argument("--forms", default=",".join(
-        name.replace(", ", "+") for name in FORMS),
-        help="separated by commas (default: %(default)s)")
+    parser.add_argument("--forms", default=",".join(FORMS),
+                        help="separated by commas (default: %(default)s)")
     parser.add_argument("--workloads", default="",
                         help="of seek_bench, separated by commas; all without "
                         "any")
@@ -71,9 +70,7 @@ class Runner:
         self.forms = {}
         self.versions = {}
         program = lab.options.db_bench.parent / "seek_bench"
-        wanted = [name.replace("+", ", ")
-                  for name in lab.options.forms.split(",") if name]
-        for name in wanted:
+        for name in filter(None, lab.options.forms.split(",")):
             if name not in FORMS:
                 raise bench.LabError(f"unknown form {name}; there are: " +
                                      ", ".join(FORMS))
@@ -241,8 +238,9 @@ def show_goals(page, forms, samples):
     add("seek after 1,000 operations under load, at most "
         f"{SEEK_GOAL} times clean",
         "seeks", max, lambda each, _: against_clean(each, "after_load"))
-    add(f"pops a second, at least {POPS_GOAL:,}", "queue", min,
-        lambda each, _: middle(each, "pops_per_sec"))
+    add(f"pops a second, in the last tenth too, at least {POPS_GOAL:,}", "queue", min,
+        lambda each, _: min(middle(each, "pops_per_sec"),
+                            middle(each, "last_tenth_pops_per_sec")))
     add(f"tables against live data, at most {SPACE_GOAL}", "space", max,
         lambda each, _: last_space(each))
     add("tables written in the worst case, at most "
@@ -416,7 +414,8 @@ def show_worst(page, forms, found):
         "Readers that provoke reports for little in return. Runs of 600 keys "
         "are deleted, walked over ten times and put again; the operations are "
         "the same in each form. In worst-snapshot a snapshot that is older "
-        "than most of the deletions is always held.")
+        "than most of the deletions is always held. In worst-spread runs of "
+        "300 keys stay deleted for 50 rounds, and all else is live.")
     rows = []
     for workload, by_form in found.items():
         before = by_form.get(BEFORE)

@@ -368,6 +368,9 @@ const std::vector<SeekRun>& SeekRuns() {
     all.push_back({"worst-snapshot",
                    "runs of keys deleted under snapshots and walked over",
                    RunWorst});
+    all.push_back({"worst-spread",
+                   "short runs of deleted keys in much live data, walked over",
+                   RunWorst});
     return all;
   }();
   return runs;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <memory>
 #include <thread>
 
@@ -16,20 +17,31 @@ namespace varve {
 
 namespace {
 
+// What makes a report vain.
+enum class Vanity : uint8_t {
+  kLive,      // The keys are put again at once.
+  kSnapshot,  // A snapshot needs them, and they are put again.
+  kSpread,    // Each run is short, and much live data is around it.
+};
+
 // A run of adjacent keys is longer than what a walk may skip unreported.
 constexpr uint64_t kRunKeys = 600;
+constexpr uint64_t kSpreadRunKeys = 300;
+// Runs that are deleted at a time in kSpread.
+constexpr size_t kSpreadRuns = 50;
 constexpr uint64_t kRoundsPerSecond = 40;
 constexpr int kWalksPerRound = 10;
 // Rounds for which a snapshot is held.
 constexpr uint64_t kSnapshotRounds = 10;
-constexpr uint64_t kWriteBufferBytes = uint64_t{4} << 20;
+constexpr uint64_t kWriteBufferBytes = uint64_t{1} << 20;
 
 class WorstCase {
  public:
-  WorstCase(const SeekBenchConfig& config, bool snapshots,
+  WorstCase(const SeekBenchConfig& config, Vanity vanity,
             BenchDatabase* database)
       : config_(config),
-        snapshots_(snapshots),
+        vanity_(vanity),
+        run_keys_(vanity == Vanity::kSpread ? kSpreadRunKeys : kRunKeys),
         database_(database),
         random_(config.seed) {}
 
@@ -47,7 +59,11 @@ class WorstCase {
         2 * kSnapshotRounds,
         static_cast<uint64_t>(config_.worst_seconds * kRoundsPerSecond));
     for (uint64_t i = 0; i < rounds_ && database_->status().ok(); ++i) {
-      Round(i, random_.Uniform(num - kRunKeys));
+      if (vanity_ == Vanity::kSpread) {
+        SpreadRound(num);
+      } else {
+        Round(i, random_.Uniform(num - kRunKeys));
+      }
       std::this_thread::sleep_for(std::chrono::duration<double>(
           start + static_cast<double>(i + 1) / kRoundsPerSecond -
           SecondsNow()));
@@ -75,34 +91,67 @@ class WorstCase {
   }
 
  private:
+  void DeleteRun(uint64_t first) {
+    for (uint64_t i = 0; i < run_keys_; ++i) {
+      database_->writer().Delete(first + i);
+    }
+  }
+  void PutRun(uint64_t first) {
+    for (uint64_t i = 0; i < run_keys_; ++i) {
+      database_->writer().Put(first + i);
+    }
+  }
+  // Seeks to the first key of a deleted run.
+  void Walk(KeyReader* reader, uint64_t first) {
+    const auto start = std::chrono::steady_clock::now();
+    const uint64_t found = reader->Seek(first);
+    const auto end = std::chrono::steady_clock::now();
+    walks_.Add(static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(end - start)
+            .count()));
+    database_->Fail(reader->status());
+    if (found < first + run_keys_) {
+      database_->Fail(Status::Corruption("found a deleted key"));
+    }
+  }
+
   void Round(uint64_t number, uint64_t first) {
-    KeyWriter& writer = database_->writer();
     // A snapshot that is older than the deletions needs all that they hide.
-    if (snapshots_ && number % kSnapshotRounds == 0) {
+    if (vanity_ == Vanity::kSnapshot && number % kSnapshotRounds == 0) {
       database_->Fail(database_->engine()->TakeSnapshot());
     }
-    for (uint64_t i = 0; i < kRunKeys; ++i) writer.Delete(first + i);
-    KeyReader reader(writer.session());
-    for (int i = 0; i < kWalksPerRound; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      const uint64_t found = reader.Seek(first);
-      const auto end = std::chrono::steady_clock::now();
-      walks_.Add(static_cast<uint64_t>(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(end - start)
-              .count()));
-      database_->Fail(reader.status());
-      if (found < first + kRunKeys) {
-        database_->Fail(Status::Corruption("found a deleted key"));
-      }
-    }
+    DeleteRun(first);
+    KeyReader reader(database_->writer().session());
+    for (int i = 0; i < kWalksPerRound; ++i) Walk(&reader, first);
     // What was walked over is live again, if a report is acted on later.
-    for (uint64_t i = 0; i < kRunKeys; ++i) writer.Put(first + i);
+    PutRun(first);
+  }
+
+  // Deletes a run, puts the one again that was deleted longest ago, and walks
+  // over some of those between.
+  void SpreadRound(uint64_t num) {
+    // Runs do not touch each other.
+    const uint64_t places = num / (2 * run_keys_);
+    const uint64_t first = random_.Uniform(places) * 2 * run_keys_;
+    if (std::find(runs_.begin(), runs_.end(), first) != runs_.end()) return;
+    runs_.push_back(first);
+    DeleteRun(first);
+    if (runs_.size() > kSpreadRuns) {
+      PutRun(runs_.front());
+      runs_.pop_front();
+    }
+    KeyReader reader(database_->writer().session());
+    for (int i = 0; i < kWalksPerRound; ++i) {
+      Walk(&reader, runs_[random_.Uniform(runs_.size())]);
+    }
   }
 
   const SeekBenchConfig& config_;
-  const bool snapshots_;
+  const Vanity vanity_;
+  const uint64_t run_keys_;
   BenchDatabase* const database_;
   Random random_;
+  std::deque<uint64_t> runs_;  // Deleted in this order.
   Times walks_;
   uint64_t rounds_ = 0;
   uint64_t make_table_bytes_ = 0;
@@ -123,7 +172,10 @@ Status RunWorst(const SeekBenchConfig& config, const std::string& name,
   BenchDatabase database(engine.get(), engine_config, config.seed);
   status = database.Create();
   if (!status.ok()) return status.Annotate(name);
-  WorstCase worst(config, name == "worst-snapshot", &database);
+  const Vanity vanity = name == "worst-snapshot" ? Vanity::kSnapshot
+                        : name == "worst-spread" ? Vanity::kSpread
+                                                 : Vanity::kLive;
+  WorstCase worst(config, vanity, &database);
   status = worst.Run();
   if (!status.ok()) return status.Annotate(name);
   // Compactions that are under way are part of it.
