@@ -102,9 +102,10 @@ class BenchDatabase {
   }
 
   void PutLiveKeys(uint64_t count);
-  // Writes the memtables to tables. An engine that cannot is reopened. Returns
-  // false on an error; then there may be no writer.
+  // Writes the memtables to tables. An engine that cannot is reopened. Flush
+  // and Reopen return false on an error; then there may be no writer.
   bool Flush();
+  bool Reopen();
   void Compact();
 
   TableCounts tables() { return watch_.Counts(); }

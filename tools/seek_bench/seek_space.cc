@@ -23,9 +23,10 @@ constexpr double kSampleSeconds[] = {0, 1, 2, 5, 10, 20, 30, 60};
 
 // The last change before nothing is done.
 enum class Layout : uint8_t {
-  kMemory,   // Values in tables of a low level, deletions in memory.
-  kFlushed,  // The deletions are in level 0.
-  kLevel0,   // All is in level 0.
+  kMemory,    // Values in tables of a low level, deletions in memory.
+  kFlushed,   // The deletions are in level 0.
+  kReopened,  // As kFlushed, and closed and opened again.
+  kLevel0,    // All is in level 0.
 };
 
 struct SpaceCase {
@@ -39,6 +40,8 @@ constexpr SpaceCase kCases[] = {
     {"deletions in memory, small", Layout::kMemory, true},
     {"deletions flushed", Layout::kFlushed, false},
     {"deletions flushed, small", Layout::kFlushed, true},
+    {"reopened", Layout::kReopened, false},
+    {"reopened, small", Layout::kReopened, true},
     {"all in level 0", Layout::kLevel0, false},
     {"all in level 0, small", Layout::kLevel0, true},
 };
@@ -125,7 +128,10 @@ class SpaceMeasurement {
       const uint64_t key = order.At(i);
       if (!IsLeft(key)) database->writer().Delete(key);
     }
-    if (case_.layout != Layout::kMemory) database->Flush();
+    if (case_.layout != Layout::kMemory && !database->Flush()) {
+      return database->status();
+    }
+    if (case_.layout == Layout::kReopened) database->Reopen();
     return database->status();
   }
 
