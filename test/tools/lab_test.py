@@ -284,8 +284,11 @@ class SeeksTest(unittest.TestCase):
             elif result["kind"] == "space":
                 for case in result["cases"]:
                     self.assertGreater(case["live_table_bytes"], 0, name)
-                    self.assertGreater(case["samples"][0]["table_bytes"],
-                                       case["live_table_bytes"], name)
+                    self.assertEqual([sample["seconds"] for sample in
+                                      case["samples"]], [0, 1], name)
+                    # An engine may have compacted the tables already.
+                    self.assertGreater(case["samples"][0]["table_bytes"], 0,
+                                       name)
             else:
                 self.assertGreater(result["user_bytes"], 0, name)
         self.assertEqual(kinds, {"seeks", "queue", "space", "worst"})

@@ -141,7 +141,7 @@ class Seeker {
     return false;
   }
 
-  // A slow engine makes at least ten seeks. No iterator is left open.
+  // A slow engine makes at least five seeks. No iterator is left open.
   Times SeekMany(uint64_t count, double seconds) {
     Times times;
     const double start = SecondsNow();
@@ -149,7 +149,7 @@ class Seeker {
     while (times.count() < count && SeekOnce(&times)) {
       // The clock of each seek is read anyway, this one seldom.
       const bool due = times.count() % 16 == 10 || times.last_ns() > 100000;
-      if (due && times.count() >= 10 && SecondsNow() - start > seconds) break;
+      if (due && times.count() >= 5 && SecondsNow() - start > seconds) break;
     }
     times.SetCpuSeconds(ThreadCpuSeconds() - cpu_start);
     reader_.reset();
