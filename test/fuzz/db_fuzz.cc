@@ -2,7 +2,8 @@
 //
 // Operations on a database in memory, drawn from the input, and the same on a
 // std::map. Every answer must be the map's, at snapshots too, and after the
-// database was closed or lost its process.
+// database was closed or lost its process. In half of the cases, every walk
+// over a deletion is remembered and leads to a flush or compaction.
 
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "test/fuzz/fuzz.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 #include "varve/filter_policy.h"
 #include "varve/write_batch.h"
 
@@ -34,6 +36,11 @@ class Session {
     options_.max_open_files = choices_.Below(2) == 0 ? -1 : 16;
     if (choices_.Below(2) == 0) {
       options_.filter_policy = NewBloomFilterPolicy(10);
+    }
+    if (choices_.Below(2) == 0) {
+      AblationOptions ablation;
+      ablation.waste = WasteMode::kAlways;
+      options_.experiment = NewExperiment(ablation);
     }
     Open();
   }

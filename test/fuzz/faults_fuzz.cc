@@ -3,8 +3,9 @@
 // Operations on a database in memory. The input chooses calls that fail and
 // moments when power is cut. Each write has a number. An open must find all
 // writes up to some number, which is not below the last synced one.
-// db_many_faults_test does this at random. Here the fuzzer chooses the next
-// step by the code that it reaches.
+// In half of the cases, every walk over a deletion is remembered and leads to a
+// flush or compaction. db_many_faults_test does this at random. Here the fuzzer
+// chooses the next step by the code that it reaches.
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@
 
 #include "test/fuzz/fuzz.h"
 #include "varve/db.h"
+#include "varve/experimental.h"
 #include "varve/testing/fault_injection_env.h"
 #include "varve/write_batch.h"
 
@@ -54,6 +56,11 @@ class Session {
         2 + static_cast<int>(choices_.Below(3));
     options_.max_subcompactions = 1 + static_cast<int>(choices_.Below(3));
     options_.manual_wal_flush = choices_.Below(4) == 0;
+    if (choices_.Below(2) == 0) {
+      AblationOptions ablation;
+      ablation.waste = WasteMode::kAlways;
+      options_.experiment = NewExperiment(ablation);
+    }
     Open();
   }
 
