@@ -59,7 +59,8 @@ constexpr Switch kSwitches[] = {
     MakeSwitch<&AblationOptions::key_case>("key_case", "ascii_first",
                                            "unicode"),
     MakeSwitch<&AblationOptions::catalog>("catalog", "name_cache", "folding"),
-    MakeSwitch<&AblationOptions::waste>("waste", "mended", "ignored"),
+    MakeSwitch<&AblationOptions::waste>("waste", "mended", "ignored",
+                                        "always"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

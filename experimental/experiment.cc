@@ -50,7 +50,8 @@ AblationExperiment::AblationExperiment(const AblationOptions& the_choices)
   flags.counts_memory_atomically = !IsProduction(choices.memory_accounting);
   flags.folds_by_unicode = !IsProduction(choices.key_case);
   flags.folds_names = !IsProduction(choices.catalog);
-  flags.ignores_waste = !IsProduction(choices.waste);
+  flags.ignores_waste = choices.waste == WasteMode::kIgnored;
+  flags.cleans_always = choices.waste == WasteMode::kAlways;
   flags.opens_uncached = !IsProduction(choices.table_open);
   flags.trace_clock = choices.trace_clock;
   flags.trace_collect = choices.trace_collect;

@@ -53,8 +53,9 @@ std::string AblationExperiment::PathCountsText(
                         PathCounter::kUnicodeFold));
   add("catalog", count(choices.catalog, PathCounter::kCachedName,
                        PathCounter::kCatalogFold));
-  add("waste", count(choices.waste, PathCounter::kWasteMended,
-                     PathCounter::kWasteIgnored));
+  add("waste", PathCount(choices.waste == WasteMode::kIgnored
+                             ? PathCounter::kWasteIgnored
+                             : PathCounter::kWasteMended));
   return out;
 }
 

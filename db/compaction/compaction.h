@@ -38,6 +38,8 @@ struct Compaction {
   int max_parts = 1;
   const char* reason = "";
   bool for_space = false;  // Picked to reclaim space.
+  // Picked because readers walk over the dead entries in it.
+  bool for_readers = false;
   // A reference is held while the compaction runs.
   Version* version = nullptr;
   // No level below the output's holds a key of the inputs' range.

@@ -576,6 +576,34 @@ std::unique_ptr<Compaction> PickCompaction(
   return Picker(context).Pick();
 }
 
+std::unique_ptr<Compaction> PickForReaders(
+    const CompactionPickerContext& context, int level, uint64_t file_number) {
+  const Version& version = *context.version;
+  auto c = std::make_unique<Compaction>();
+  c->version = context.version;
+  c->level = level;
+  c->reason = "readers walk over its dead entries";
+  const LevelTargets targets = ComputeLevelTargets(*context.options, version);
+  c->output_level = level > 0 && level == version.DeepestLevel()
+                        ? level
+                        : targets.NextLevel(level);
+  for (FileMetaData* file : version.files(level)) {
+    if (file->being_compacted) {
+      if (level == 0) return nullptr;
+      continue;
+    }
+    if (level == 0 || file->number == file_number) {
+      c->inputs[0].push_back(file);
+    }
+  }
+  if (c->inputs[0].empty()) return nullptr;
+  c = Picker(context).Complete(std::move(c));
+  if (c == nullptr) return nullptr;
+  c->for_readers = true;
+  c->trivial_move = false;  // It would keep them.
+  return c;
+}
+
 std::unique_ptr<Compaction> PickManualCompaction(
     const CompactionPickerContext& context, const ManualRequest& request,
     bool* blocked) {

@@ -72,6 +72,13 @@ double ComputeRelief(const Options& options, const Compaction& compaction);
 std::unique_ptr<Compaction> PickCompaction(
     const CompactionPickerContext& context);
 
+// Returns a compaction that removes the dead entries of a table, or of all
+// tables of level 0 if `level` is 0. A table of the deepest level is rewritten
+// in place. Returns null if the level has no such table, or if the compaction
+// would overlap a running one.
+std::unique_ptr<Compaction> PickForReaders(
+    const CompactionPickerContext& context, int level, uint64_t file_number);
+
 // Returns how many more bytes a compaction for space rewrote than it freed.
 // This happens, for example, when the deleted keys did not exist. Bytes that
 // its outputs promise to free in deeper levels count as freed. The next

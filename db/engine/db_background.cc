@@ -17,6 +17,14 @@ void DBImpl::MaybeScheduleLocked() {
       scheduler_.JobsLocked(JobKind::kFlush) == 0) {
     ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
+  if ((dead_walks_.reports()->Any() || dead_walks_.ReadsRangeDeletions() ||
+       cleaner_.MustExamineLocked()) &&
+      CleansLocked() && scheduler_.JobsLocked(JobKind::kCleanup) == 0) {
+    // Without a thread, nothing but this is left undone.
+    scheduler_
+        .ScheduleLocked(JobKind::kCleanup, [this] { BackgroundCleanup(); })
+        .IgnoreError();
+  }
   if (!family_.compactions().is_exclusive && family_.compactions().error.ok() &&
       scheduler_.JobsLocked(JobKind::kCompaction) < MaxCompactions(options_) &&
       CompactionDueLocked()) {
@@ -63,6 +71,7 @@ void DBImpl::BackgroundFlush() {
     if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
     PurgeObsoleteLocked();
     if (status.ok()) family_.CountFlushedLocked(count);
+    cleaner_.WakeLocked();
     events_.DeliverLocked();
   }
   scheduler_.FinishLocked(JobKind::kFlush);
@@ -90,6 +99,7 @@ Status DBImpl::FlushImmutablesLocked(size_t* count) {
     family_.RetireLocked(flushed);
     wals_.ReleaseLocked(versions_->log_number());
   }
+  cleaner_.CountFlushedLocked(info.file_bytes);
   info.micros = flushing.ElapsedMicros();
   *count = info.memtables;
   events_.Add(

@@ -42,7 +42,8 @@ Status FindOutputLevel(const Options& options, const Version& version,
 
 bool DBImpl::CompactionDueLocked() const {
   return !options_.disable_auto_compactions &&
-         IsCompactionDue(PickerContextLocked());
+         (IsCompactionDue(PickerContextLocked()) ||
+          cleaner_.WantsCompactionLocked());
 }
 
 CompactionPickerContext DBImpl::PickerContextLocked() const {
@@ -65,6 +66,7 @@ void DBImpl::BackgroundCompaction() {
       family_.compactions().error.ok() && !family_.compactions().is_exclusive &&
       !options_.disable_auto_compactions) {
     compaction = PickCompaction(PickerContextLocked());
+    if (compaction == nullptr) compaction = PickForReadersLocked();
   }
   if (compaction == nullptr) {
     scheduler_.FinishLocked(JobKind::kCompaction);
@@ -116,7 +118,13 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
 
   compaction->MarkFilesLocked(false);
   family_.EndCompactionLocked(compaction, status.ok());
-  if (status.ok()) InstallSuperVersionLocked();
+  if (status.ok()) {
+    InstallSuperVersionLocked();
+    if (compaction->for_readers) {
+      cleaner_.CountCompactionLocked(*compaction, info.output_bytes);
+    }
+  }
+  cleaner_.WakeLocked();
   versions_->UnrefVersionLocked(compaction->version);
   info.status = status;
   events_.Add([info](EventListener* listener) {

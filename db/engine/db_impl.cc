@@ -140,10 +140,16 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
     : options_(Sanitize(options)),
       read_only_(read_only),
       renews_arenas_(ExperimentFlagsOf(options).renews_arenas),
+      ignores_waste_(ExperimentFlagsOf(options).ignores_waste),
       db_directory_(options_.env, path),
       env_(db_directory_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
       comparator_(options_.comparator),
+      dead_walks_(
+          &comparator_, &write_queue_, stats_,
+          ExperimentFlagsOf(options).cleans_always,
+          [this] { return versions_->LastSequence(); },
+          [this] { WakeCleaner(); }),
       wals_(&db_directory_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
@@ -153,6 +159,8 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                  stats_, &mutex_}),
       table_jobs_({&db_directory_, &family_, &events_, &scheduler_, &log_,
                    stats_, &mutex_}),
+      cleaner_(&options_, &comparator_,
+               ExperimentFlagsOf(options).cleans_always),
       auto_resume_(
           env_, &mutex_, &scheduler_, &obsolete_,
           [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
@@ -368,7 +376,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   }
   // Flushes have their own threads, so that no compaction delays them. One more
   // thread frees obsolete objects.
-  env_->RaiseBackgroundThreads(1 + MaxFlushes(options_), Env::Priority::kHigh);
+  // Beside flushes, removals of files and cleanups for readers.
+  env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
   MaybeScheduleLocked();
   events_.DeliverLocked();
   return status;
@@ -475,7 +484,8 @@ Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
 DbProperties DBImpl::Properties() {
   return DbProperties(
       {options_, env_, stats_, family_, *versions_, *table_cache_, wals_,
-       scheduler_, mutex_, [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+       scheduler_, cleaner_, dead_walks_.ranges(), mutex_,
+       [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
          DbProperties::Facts facts;
          facts.background_errors = background_error_count_;
          facts.is_read_only = read_only_ || !background_error_.ok();

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "db/compaction/compaction_picker.h"
+#include "db/dead_entries/dead_range_cleaner.h"
+#include "db/dead_entries/dead_walks.h"
 #include "db/engine/db_properties.h"
 #include "db/parts/auto_resume.h"
 #include "db/parts/buffering_logger.h"
@@ -20,6 +22,7 @@
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
 #include "db/write/write_queue.h"
+#include "env/stopwatch.h"
 #include "monitoring/statistics.h"
 #include "table/cache/block_cache.h"
 #include "table/reader/file_pool.h"
@@ -36,7 +39,7 @@ struct CoveredTable;
 // Composes the parts of an open database. The calls are implemented in
 // db_impl.cc (opening, closing), db_read.cc, db_write.cc, db_wal.cc (logs and
 // recovery from errors), db_space.cc (a full device), db_background.cc (flush,
-// removal of files), db_compaction.cc and db_properties.cc.
+// removal of files), db_compaction.cc, db_dead_entries.cc and db_properties.cc.
 //
 // Locks: mutex_ guards the members marked so. It is not held during I/O on
 // tables, nor while a log is written or synced. The write queue gives one
@@ -136,6 +139,11 @@ class DBImpl final : public DB, private ForkWatch {
   template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses);
+  template <bool kOwn>
+  std::unique_ptr<Iterator> NewIteratorFor(const ReadOptions& options);
+  std::unique_ptr<Iterator> NewOwnIterator();
+  bool SeesAllUpTo(const ReadOptions& options,
+                   const SuperVersion& super_version) const;
   SequenceNumber ReadSequence(const ReadOptions& options) const;
   SuperVersionCache::Read BeginRead(const ReadOptions& options);
   // Makes the current memtables and version visible to reads.
@@ -211,6 +219,22 @@ class DBImpl final : public DB, private ForkWatch {
   Status CompactLevelLocked(ManualRequest request, int last, bool exclusive)
       VARVE_REQUIRES(mutex_);
 
+  // ---- Dead entries that readers report (db_dead_entries.cc) ----
+  void CutDeadRanges(const WriteQueue::Group& group);
+  bool CleansLocked() const VARVE_REQUIRES(mutex_);
+  void WakeCleaner();
+  void BackgroundCleanup();
+  void PlanCleanupLocked(const std::vector<DeadRangeCleaner::Target>& targets,
+                         const std::vector<DeadRangeFindings>& found,
+                         uint64_t wakes) VARVE_REQUIRES(mutex_);
+  void RememberAround(const DeadRange& range, const Stopwatch& job);
+  bool FlushesRangeDeletionsLocked() VARVE_REQUIRES(mutex_);
+  void FlushForReaders(const MemTable* memtable, uint64_t cost_bytes);
+  std::unique_ptr<Compaction> PickForReadersLocked() VARVE_REQUIRES(mutex_);
+  void AddDeadRangeEventLocked(const DeadRangeCleaner::Target& target,
+                               const char* job, int level)
+      VARVE_REQUIRES(mutex_);
+
   Status Cut(CheckpointCut* cut);  // For CreateCheckpoint.
   DbProperties Properties();
 
@@ -219,6 +243,7 @@ class DBImpl final : public DB, private ForkWatch {
   Options options_;
   const bool read_only_;
   const bool renews_arenas_;  // See ExperimentFlags.
+  const bool ignores_waste_;  // See ExperimentFlags.
   DbDirectory db_directory_;
   Env* const env_;               // The Env of db_directory_.
   StatisticsImpl* const stats_;  // May be null.
@@ -229,6 +254,7 @@ class DBImpl final : public DB, private ForkWatch {
   const uint64_t instance_id_ = NewSlotNumber();
 
   WriteQueue write_queue_;
+  DeadWalks dead_walks_;  // Thread-safe.
 
   // ---- Guarded by mutex_ ----
   Mutex mutex_;
@@ -239,6 +265,7 @@ class DBImpl final : public DB, private ForkWatch {
   ColumnFamily family_;  // Reads of it take no mutex.
   ObsoleteFiles obsolete_;
   TableJobs table_jobs_;
+  DeadRangeCleaner cleaner_;
   Status background_error_;
   uint64_t background_error_count_ = 0;
   bool closed_ = false;

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "db/dead_entries/dead_walks.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 #include "table/block/dead_walk.h"
-#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -15,8 +15,8 @@ namespace {
 
 // After this many hidden versions of one key, seek past the rest.
 constexpr int kSkipsBeforeSeek = 8;
-// After each so many deletions, pass dead entries in bulk. A power of two.
-constexpr uint64_t kDeletionsBeforeBulk = 4;
+// After each so many deletions, a long walk begins. A power of two.
+constexpr uint64_t kDeletionsBeforeWalk = 4;
 
 class DbIterator final : public Iterator {
  public:
@@ -40,6 +40,7 @@ class DbIterator final : public Iterator {
   }
 
   Status status() const override {
+    if (at_end_) return Status();
     return error_.ok() ? it_->status() : error_;
   }
 
@@ -50,24 +51,30 @@ class DbIterator final : public Iterator {
     }
     const SeekScope scope(this);
     forward_ = true;
+    if (KnowsDeadRanges()) [[unlikely]]
+      return SeekFrom(nullptr);
     it_->SeekToFirst();
-    FindNextUserEntry(false);
+    FindNextUserEntry(false, &kNoKey);
   }
 
   void SeekToLast() override {
     const SeekScope scope(this);
     forward_ = false;
+    const Slice* from = &kNoKey;
     if (upper_) {
+      from = &*upper_;
       it_->Seek(BeforeAllOf(*upper_));
       if (it_->Valid()) {
         it_->Prev();
       } else if (it_->status().ok()) {
         it_->SeekToLast();
       }
+    } else if (KnowsDeadRanges()) [[unlikely]] {
+      return SeekFrom(nullptr);
     } else {
       it_->SeekToLast();
     }
-    FindPrevUserEntry();
+    FindPrevUserEntry(from);
   }
 
   void Seek(const Slice& target) override {
@@ -75,8 +82,13 @@ class DbIterator final : public Iterator {
     forward_ = true;
     const Slice from =
         lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
-    it_->Seek(Target(from, SeekTrailer(parts_.sequence)));
-    FindNextUserEntry(false);
+    if (KnowsDeadRanges()) [[unlikely]]
+      return SeekFrom(&from);
+    const Slice key = Target(from, SeekTrailer(parts_.sequence));
+    it_->Seek(key);
+    // The copy: the caller's may be the entry that it_ has left.
+    const Slice copy = ExtractUserKey(key);
+    FindNextUserEntry(false, &copy);
   }
 
   void SeekForPrev(const Slice& target) override {
@@ -86,9 +98,13 @@ class DbIterator final : public Iterator {
     }
     const SeekScope scope(this);
     forward_ = false;
+    if (KnowsDeadRanges()) [[unlikely]]
+      return SeekFrom(&target);
     // The trailer that sorts after every version of the key.
-    it_->SeekForPrev(Target(target, 0));
-    FindPrevUserEntry();
+    const Slice key = Target(target, 0);
+    it_->SeekForPrev(key);
+    const Slice copy = ExtractUserKey(key);  // As in Seek.
+    FindPrevUserEntry(&copy);
   }
 
   void Next() override {
@@ -107,7 +123,7 @@ class DbIterator final : public Iterator {
       }
       saved_value_.Assign(Slice());
     }
-    FindNextUserEntry(true);
+    FindNextUserEntry(true, nullptr);
     moves_.nexts_found += valid_;
     CountEntry();
   }
@@ -130,7 +146,7 @@ class DbIterator final : public Iterator {
       forward_ = false;
       reseeked_ = false;
     }
-    FindPrevUserEntry();
+    FindPrevUserEntry(nullptr);
     moves_.prevs_found += valid_;
     CountEntry();
   }
@@ -196,6 +212,7 @@ class DbIterator final : public Iterator {
       const DbIteratorParts& parts = iterator->parts_;
       iterator->error_ = Status::OK();
       iterator->reseeked_ = false;
+      iterator->at_end_ = false;
       iterator->LookAtBounds();
       iterator->CountMoves();
       RecordTick(parts.statistics, Ticker::kNumberDbSeek);
@@ -217,21 +234,24 @@ class DbIterator final : public Iterator {
     std::optional<MeasuredOperation> operation_;
   };
 
-  // An internal key to seek to, valid until the next one.
+  // The internal key that the user seeks to, valid until the next one.
   Slice Target(const Slice& user_key, uint64_t trailer) {
     char* const key = target_.Reserve(user_key.size() + kTrailerSize);
     return WriteInternalKey(key, user_key, trailer);
   }
-
+  // As Target, for other seeks.
+  Slice InnerTarget(const Slice& user_key, uint64_t trailer) {
+    char* const key = inner_target_.Reserve(user_key.size() + kTrailerSize);
+    return WriteInternalKey(key, user_key, trailer);
+  }
   Slice BeforeAllOf(const Slice& user_key) {
-    return Target(user_key, SeekTrailer(kMaxSequenceNumber));
+    return InnerTarget(user_key, SeekTrailer(kMaxSequenceNumber));
   }
 
-  // Seeks past hidden versions. Each such seek has to go farther than the
-  // previous one. In a crafted table, whose keys are out of order, seeks could
-  // otherwise go back for ever.
-  bool Reseek(const Slice& user_key, uint64_t trailer) {
-    const Slice key = Target(user_key, trailer);
+  // Returns whether a seek that passes entries goes farther than the previous
+  // one. In a crafted table, whose keys are out of order, seeks could otherwise
+  // go back for ever.
+  bool GoesFarther(const Slice& key) {
     if (reseeked_) {
       const int order = parts_.comparator->Compare(key, reseek_target_.slice());
       if (forward_ ? order <= 0 : order >= 0) {
@@ -241,57 +261,246 @@ class DbIterator final : public Iterator {
     }
     reseeked_ = true;
     reseek_target_.Assign(key);
+    return true;
+  }
+
+  // Seeks past hidden versions.
+  bool Reseek(const Slice& user_key, uint64_t trailer) {
+    const Slice key = InnerTarget(user_key, trailer);
+    if (!GoesFarther(key)) return false;
     ++moves_.reseeks;
     it_->Seek(key);
     return true;
   }
 
-  // Moves past the current entry, a visible deletion, and in bulk over dead
-  // entries after it in the direction of iteration. Forward, saved_key_ is the
-  // deletion's user key, and on return that of the last deletion passed.
-  // Returns whether many versions of saved_key_ follow.
-  [[gnu::noinline, gnu::cold]] bool SkipDead() {
+  // Stands for the first key, or backward for the last one, where a walk
+  // begins.
+  static constexpr Slice kNoKey{};
+
+  bool KnowsDeadRanges() const {
+    return parts_.dead_walks != nullptr && !parts_.dead_walks->ranges().empty();
+  }
+
+  // Seeks in the current direction to the key, or to the first one from the
+  // range on that is known to be dead there. Null: to the first or last key.
+  [[gnu::noinline]] void SeekFrom(const Slice* key) {
+    bool contains = false;
+    bool has_stop = false;
+    Slice stop;
+    parts_.dead_walks->ranges().Find(
+        key, parts_.sequence, forward_,
+        [&](const DeadRange& range, bool is_inside) {
+          contains = is_inside;
+          has_stop = contains && EndOf(range, &stop);
+        });
+    const Slice* from = &kNoKey;
+    Slice begin;
+    if (contains) {
+      RecordTick(parts_.statistics, Ticker::kDeadRangeSteps);
+      if (!has_stop) {
+        valid_ = false;
+        at_end_ = true;
+        if (!forward_) Forget();
+        return;
+      }
+      stepped_ = true;
+      walk_begin_.Assign(ExtractUserKey(stop));
+      begin = walk_begin_.slice();
+      from = &begin;
+    } else if (key != nullptr) {
+      stop = Target(*key, forward_ ? SeekTrailer(parts_.sequence) : 0);
+      begin = ExtractUserKey(stop);  // The copy, as in Seek.
+      from = &begin;
+    }
+    if (forward_) {
+      if (contains || key != nullptr) {
+        it_->Seek(stop);
+      } else {
+        it_->SeekToFirst();
+      }
+      FindNextUserEntry(false, from);
+    } else {
+      if (contains || key != nullptr) {
+        it_->SeekForPrev(stop);
+      } else {
+        it_->SeekToLast();
+      }
+      FindPrevUserEntry(from);
+    }
+    stepped_ = false;
+  }
+
+  // Sets *stop to the target of a seek to the end of the range in the current
+  // direction. It is in target_. Returns false if there is no end.
+  bool EndOf(const DeadRange& range, Slice* stop) {
+    const std::optional<std::string>& key = forward_ ? range.end : range.begin;
+    if (!key) return false;
+    // Backward, past a dead key, but to the last version of one that is not in
+    // the range.
+    const bool to_last_version = !forward_ && !range.has_begin_in;
+    *stop = InnerTarget(*key,
+                        to_last_version ? 0 : SeekTrailer(kMaxSequenceNumber));
+    return true;
+  }
+
+  // A walk over more than a few deletions, which looks for ranges to step over.
+  // What it passes is remembered and reported.
+  struct LongWalk {
+    uint64_t deletions_before = 0;  // moves_.deletions when it began.
+    bool has_begin = true;          // In walk_begin_.
+    bool stepped = false;           // Over a range.
+    bool to_end = false;            // A range leads to the end of the data.
+    bool in_many_versions = false;  // Many versions of saved_key_ follow.
+  };
+
+  LongWalk BeginWalk(const Slice* from) {
+    LongWalk walk;
+    walk.deletions_before = moves_.deletions;
+    walk.stepped = stepped_;
+    walk.has_begin = from != &kNoKey;
+    if (from == nullptr) {
+      walk_begin_.Assign(saved_key_.slice());
+    } else if (walk.has_begin && from->data() != walk_begin_.slice().data()) {
+      walk_begin_.Assign(*from);
+    }
+    return walk;
+  }
+
+  // Return after a long walk as FindNextUserEntry and FindPrevUserEntry do.
+  // it_ is at a visible deletion of saved_key_. All keys from `from` to that
+  // one are dead. If `from` is null, only that one is known to be.
+  [[gnu::noinline]] void WalkForward(const Slice* from) {
+    LongWalk walk = BeginWalk(from);
+    if (SkipDead(&walk)) FindNext<true>(true, nullptr, &walk);
+    NoteWalk(walk);
+  }
+  [[gnu::noinline]] void WalkBackward(const Slice* from) {
+    LongWalk walk = BeginWalk(from);
+    if (SkipDead(&walk)) {
+      FindPrev<true>(nullptr, &walk);
+    } else {
+      Forget();
+    }
+    NoteWalk(walk);
+  }
+
+  void NoteWalk(const LongWalk& walk) {
+    if (parts_.dead_walks == nullptr || !error_.ok()) return;
+    WalkedRange range;
+    range.sequence = parts_.sequence;
+    range.dead = moves_.deletions - walk.deletions_before;
+    range.stepped = walk.stepped;
+    Slice stop;
+    bool has_stop = valid_;
+    if (valid_) {
+      stop = key_;
+    } else if (walk.to_end || !it_->Valid()) {
+      if (!it_->status().ok()) return;
+    } else {  // At a bound.
+      const std::optional<Slice>& bound = forward_ ? upper_ : lower_;
+      if (!bound) return;
+      stop = *bound;
+      has_stop = true;
+    }
+    const Slice start = walk_begin_.slice();
+    range.begin = forward_ ? start : stop;
+    range.has_begin = forward_ ? walk.has_begin : has_stop;
+    // Backward, the bound is dead, and the entry found is not.
+    range.has_begin_in = forward_ || !valid_;
+    range.end = forward_ ? stop : start;
+    range.has_end = forward_ ? has_stop : walk.has_begin;
+    if (range.has_begin && range.has_end &&
+        Compare(range.begin, range.end) >= 0) {
+      return;
+    }
+    parts_.dead_walks->Note(range, parts_.reports_walks);
+  }
+
+  // Moves on from the current entry, a visible deletion: over a range that is
+  // known to be dead, or else past this entry and in bulk over dead entries
+  // after it in the direction of iteration. Returns false at the end of the
+  // data, or at an error. Forward, saved_key_ is the deletion's user key, and
+  // on return that of the last deletion passed.
+  bool SkipDead(LongWalk* walk) {
+    bool contains = false;
+    bool has_stop = false;
+    Slice stop;  // Where the range ends, or the next one begins.
+    if (parts_.dead_walks != nullptr) {
+      const Slice key = saved_key_.slice();
+      parts_.dead_walks->ranges().Find(
+          &key, parts_.sequence, forward_,
+          [&](const DeadRange& range, bool is_inside) {
+            contains = is_inside;
+            if (contains) {
+              has_stop = EndOf(range, &stop);
+              return;
+            }
+            const std::optional<std::string>& next =
+                forward_ ? range.begin : range.end;
+            has_stop = next.has_value();
+            if (has_stop) stop = BeforeAllOf(*next);
+          });
+    }
+    walk->in_many_versions = false;
+    if (contains) {
+      walk->stepped = true;
+      RecordTick(parts_.statistics, Ticker::kDeadRangeSteps);
+      if (!has_stop) {
+        walk->to_end = true;
+        return false;
+      }
+      if (!GoesFarther(stop)) return false;
+      if (forward_) {
+        it_->Seek(stop);
+      } else {
+        it_->SeekForPrev(stop);
+      }
+      return true;
+    }
     if (forward_) {
       it_->Next();
     } else {
       it_->Prev();
     }
-    if (!it_->Valid()) return false;
-    DeadWalk walk(parts_.comparator, parts_.sequence, &saved_key_);
-    Slice bound;
+    if (!it_->Valid()) return true;
+    DeadWalk dead(parts_.comparator, parts_.sequence, &saved_key_);
     const std::optional<Slice>& end = forward_ ? upper_ : lower_;
-    if (end) {
-      bound = BeforeAllOf(*end);
-      walk.SetBound(&bound);
+    if (end && (!has_stop || IsBeyond(ExtractUserKey(stop), *end))) {
+      stop = BeforeAllOf(*end);
+      has_stop = true;
     }
+    if (has_stop) dead.SetBound(&stop);
     if (forward_) {
-      it_->SkipDeadForward(&walk);
+      it_->SkipDeadForward(&dead);
     } else {
-      it_->SkipDeadBackward(&walk);
+      it_->SkipDeadBackward(&dead);
     }
-    moves_.skips += walk.passed();
-    moves_.deletions += walk.deletions();
-    return walk.in_many_versions();
+    moves_.skips += dead.passed();
+    moves_.deletions += dead.deletions();
+    walk->in_many_versions = dead.in_many_versions();
+    return true;
   }
 
-  // Moves forward past the current entry, a visible deletion, and perhaps past
-  // other dead entries. Sets saved_key_ to the last deletion's user key.
-  // Returns the number of skips of its versions that count so far.
-  [[gnu::noinline]] int PassDeletion(const Slice& user_key) {
-    saved_key_.Assign(user_key);
-    ++moves_.skips;
-    if (++moves_.deletions % kDeletionsBeforeBulk == 0) {
-      return SkipDead() ? kSkipsBeforeSeek : 0;
-    }
-    it_->Next();
-    return 0;
+  // Returns whether the first key comes after the second in the direction of
+  // iteration.
+  bool IsBeyond(const Slice& a, const Slice& b) const {
+    const int r = Compare(a, b);
+    return forward_ ? r > 0 : r < 0;
   }
 
   // Moves to the first visible entry from here on. With `skipping`, moves past
   // the versions of saved_key_; it_ is at the first of them, if there are any.
-  void FindNextUserEntry(bool skipping) {
+  // All keys from `from` to here are dead; null: nothing is known of them.
+  void FindNextUserEntry(bool skipping, const Slice* from) {
+    FindNext<false>(skipping, from, nullptr);
+  }
+  template <bool kLong>
+  void FindNext(bool skipping, const Slice* from, LongWalk* walk) {
     valid_ = false;
     int skips = 0;
+    if constexpr (kLong) {
+      if (walk->in_many_versions) skips = kSkipsBeforeSeek;
+    }
     while (it_->Valid()) {
       const Slice internal_key = it_->key();
       const Slice user_key = ExtractUserKey(internal_key);
@@ -315,9 +524,18 @@ class DbIterator final : public Iterator {
           value_ = it_->value();
           return;
         }
-        skips = PassDeletion(user_key);
+        saved_key_.Assign(user_key);
         skipping = true;
-        continue;
+        skips = 0;
+        ++moves_.skips;
+        ++moves_.deletions;
+        if constexpr (kLong) {
+          if (!SkipDead(walk)) return;
+          if (walk->in_many_versions) skips = kSkipsBeforeSeek;
+          continue;
+        } else if (moves_.deletions % kDeletionsBeforeWalk == 0) [[unlikely]] {
+          return WalkForward(from);
+        }
       } else if (++moves_.skips, ++skips > kSkipsBeforeSeek) {
         // Versions newer than the iterator: to the newest that it sees.
         skips = 0;
@@ -337,10 +555,16 @@ class DbIterator final : public Iterator {
 
   // Moves to the last visible entry before here. On return it_ is before all
   // versions of saved_key_.
-  void FindPrevUserEntry() {
+  // `from` is as in FindNextUserEntry.
+  void FindPrevUserEntry(const Slice* from) { FindPrev<false>(from, nullptr); }
+  template <bool kLong>
+  void FindPrev(const Slice* from, LongWalk* walk) {
     valid_ = false;
     bool found = false;
     int versions = 0;  // Versions of saved_key_.
+    if constexpr (kLong) {
+      if (walk->in_many_versions) versions = kSkipsBeforeSeek;
+    }
     while (it_->Valid()) {
       const Slice internal_key = it_->key();
       const Slice user_key = ExtractUserKey(internal_key);
@@ -371,24 +595,32 @@ class DbIterator final : public Iterator {
         found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
         if (found) {
           Save();
-        } else if (++moves_.deletions % kDeletionsBeforeBulk == 0)
-            [[unlikely]] {
-          versions = SkipDead() ? kSkipsBeforeSeek : 0;
-          continue;
+        } else {
+          ++moves_.deletions;
+          if constexpr (kLong) {
+            if (!SkipDead(walk)) return Forget();
+            versions = walk->in_many_versions ? kSkipsBeforeSeek : 0;
+            continue;
+          } else if (moves_.deletions % kDeletionsBeforeWalk == 0)
+              [[unlikely]] {
+            return WalkBackward(from);
+          }
         }
       }
       it_->Prev();
     }
     if (!it_->status().ok()) return;
-    if (!found) {
-      saved_key_.Assign(Slice());
-      saved_value_.Assign(Slice());
-      return;
-    }
+    if (!found) return Forget();
     valid_ = true;
     --moves_.skips;
     key_ = saved_key_.slice();
     value_ = saved_value_.slice();
+  }
+
+  // Of a backward walk that found nothing.
+  void Forget() {
+    saved_key_.Assign(Slice());
+    saved_value_.Assign(Slice());
   }
 
   DbIteratorParts parts_;
@@ -405,7 +637,11 @@ class DbIterator final : public Iterator {
   KeyBuffer& saved_key_ = parts_.state->saved_key;
   KeyBuffer& saved_value_ = parts_.state->saved_value;
   KeyBuffer& target_ = parts_.state->target;
+  KeyBuffer& inner_target_ = parts_.state->inner_target;
   KeyBuffer& reseek_target_ = parts_.state->reseek_target;
+  KeyBuffer& walk_begin_ = parts_.state->walk_begin;
+  bool stepped_ = false;   // The current seek began at a range's end.
+  bool at_end_ = false;    // The last seek ended without moving it_.
   bool reseeked_ = false;  // In this direction, since the user's seek.
   // An error of keys out of order.
   Status error_;
@@ -427,67 +663,11 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
-// Offset of the iterator after its state.
-constexpr size_t kPlaceOffset =
-    (sizeof(IteratorState) + ThreadArena::kAlignment - 1) &
-    ~(ThreadArena::kAlignment - 1);
 static_assert(alignof(DbIterator) <= ThreadArena::kAlignment);
-constexpr size_t kStateBytes = kPlaceOffset + sizeof(DbIterator);
 
 }  // namespace
 
-IteratorState* IteratorState::Take(bool fresh, const IteratorTreeKey& key) {
-  if (fresh) {
-    CountPath(CurrentThreadRecord(), PathCounter::kFreshArena);
-    return new (::operator new(kStateBytes)) IteratorState(nullptr, key);
-  }
-  ThreadArena* const memory =
-      ThreadArena::Take(ArenaKind::kIterator, [&key](const void* root) {
-        const auto* const kept = static_cast<const IteratorState*>(root);
-        return kept == nullptr || kept->key_.db == key.db;
-      });
-  auto* const kept = static_cast<IteratorState*>(memory->root());
-  if (kept != nullptr && kept->tree_ != nullptr && kept->key_ == key) {
-    return kept;
-  }
-  memory->Reset();
-  CountPath(CurrentThreadRecord(), PathCounter::kKeptArena);
-  auto* const made =
-      new (memory->Allocate(kStateBytes)) IteratorState(memory, key);
-  memory->SetRoot(made, [](void* root) {
-    static_cast<IteratorState*>(root)->~IteratorState();
-  });
-  return made;
-}
-
-void IteratorState::ResetForReuse() {
-  if (memory_ == nullptr || !tree_->ResetForReuse()) {
-    tree_.reset();
-  } else {
-    saved_key.Trim();
-    saved_value.Trim();
-    target.Trim();
-    reseek_target.Trim();
-  }
-}
-
-void IteratorState::GiveBack() {
-  if (memory_ != nullptr) {
-    memory_->GiveBack();
-    return;
-  }
-  this->~IteratorState();
-  ::operator delete(this);
-}
-
-void* IteratorState::place() {
-  return reinterpret_cast<char*>(this) + kPlaceOffset;
-}
-
-IteratorState* IteratorState::OfPlace(void* place) {
-  return reinterpret_cast<IteratorState*>(static_cast<char*>(place) -
-                                          kPlaceOffset);
-}
+size_t DbIteratorBytes() { return sizeof(DbIterator); }
 
 std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
                                         const ReadOptions& options) {

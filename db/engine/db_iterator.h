@@ -4,84 +4,16 @@
 #include <functional>
 #include <memory>
 
-#include "table/block/internal_iterator.h"
+#include "db/engine/iterator_state.h"
 #include "table/block/internal_key.h"
-#include "table/block/key_buffer.h"
 #include "util/threads/thread_arena.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
 
 namespace varve {
 
+class DeadWalks;
 class StatisticsImpl;
-
-// Identifies the tree of an iterator. Trees with equal keys are
-// interchangeable. SuperVersion numbers are never reused. While the
-// SuperVersion of that number exists, all objects that such a tree points to
-// exist.
-struct IteratorTreeKey {
-  uint64_t db = 0;  // Its instance_id.
-  uint64_t super_version = 0;
-  bool has_memtable = false;
-  bool has_tombstones = false;
-  // Of ReadOptions.
-  bool verify_checksums = false;
-  bool fill_cache = false;
-  size_t readahead_size = 0;
-
-  bool operator==(const IteratorTreeKey&) const = default;
-};
-
-// The reusable part of an iterator: its tree (the merge, levels, tables,
-// memtables, with their buffers) and its own buffers. It outlives the iterator.
-// The next iterator reuses the tree if it needs one with an equal key.
-// Otherwise it builds a new tree in the same memory. Between two uses it holds
-// no SuperVersion, table or block. It is allocated in an arena. With the
-// ablation arena=fresh it is allocated on the heap and freed with the iterator.
-// Thread-safety: owned by one thread at a time. The thread that destroys the
-// iterator keeps it.
-class IteratorState {
- public:
-  // Returns a state for an iterator over a tree with that key. If tree() is
-  // null, the caller has to build the tree in memory().
-  static IteratorState* Take(bool fresh, const IteratorTreeKey& key);
-  IteratorState(const IteratorState&) = delete;
-  IteratorState& operator=(const IteratorState&) = delete;
-
-  ThreadArena* memory() const { return memory_; }  // Null: the heap.
-  InternalIterator* tree() const { return tree_.get(); }
-  void SetTree(std::unique_ptr<InternalIterator> tree) {
-    tree_ = std::move(tree);
-  }
-
-  // Releases the SuperVersion's objects that the tree holds.
-  void ResetForReuse();
-  // Gives the state back for reuse. REQUIRES: ResetForReuse was called.
-  void GiveBack();
-
-  // Returns the memory of the user's iterator.
-  void* place();
-  static IteratorState* OfPlace(void* place);
-
-  KeyBuffer saved_key;
-  KeyBuffer saved_value;
-  KeyBuffer target;
-  KeyBuffer reseek_target;
-
- private:
-  IteratorState(ThreadArena* memory, const IteratorTreeKey& key)
-      : saved_key(memory),
-        saved_value(memory),
-        target(memory),
-        reseek_target(memory),
-        memory_(memory),
-        key_(key) {}
-  ~IteratorState() = default;
-
-  ThreadArena* const memory_;
-  const IteratorTreeKey key_;
-  std::unique_ptr<InternalIterator> tree_;
-};
 
 // The parts of a user's iterator.
 struct DbIteratorParts {
@@ -91,9 +23,16 @@ struct DbIteratorParts {
   SequenceNumber sequence = 0;
   StatisticsImpl* statistics = nullptr;
   Env* env = nullptr;
+  // What is known of dead entries; null if walks do not matter.
+  DeadWalks* dead_walks = nullptr;
+  // Long walks are reported, so that the dead entries are removed.
+  bool reports_walks = true;
   // Called when the iterator is destroyed, to release its sources.
   std::function<void()> cleanup;
 };
+
+// Returns the bytes of an iterator, for its place in the state.
+size_t DbIteratorBytes();
 
 // Creates an iterator over user keys and their values. It yields the newest
 // version of each key that is visible at the sequence number, and no deleted

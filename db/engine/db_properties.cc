@@ -8,6 +8,7 @@
 
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/table_output.h"
+#include "db/dead_entries/dead_ranges_text.h"
 #include "monitoring/memory_accounting.h"
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
@@ -106,6 +107,8 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     return true;
   }
   if (GetTableProperty(name, value)) return true;
+  // A read-side critical section, which must end before the mutex is taken.
+  const std::vector<DeadRange> dead_ranges = sources_.dead_ranges.Known();
   MutexLock lock(&sources_.mutex);
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
@@ -125,6 +128,10 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
          sources_.stats});
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
+  } else if (name == Slice("dead-ranges")) {
+    *value = DeadRangesTextLocked(
+        sources_.cleaner, dead_ranges,
+        sources_.family.snapshots()->FindOldestLocked().sequence);
   } else if (name == Slice("statistics") ||
              name == Slice("options-statistics")) {
     if (sources_.stats != nullptr) *value = sources_.stats->ToString();

@@ -9,6 +9,8 @@
 #include <functional>
 #include <string>
 
+#include "db/dead_entries/dead_range_cleaner.h"
+#include "db/dead_entries/dead_ranges.h"
 #include "db/parts/background_scheduler.h"
 #include "db/parts/column_family.h"
 #include "db/parts/wal_set.h"
@@ -37,6 +39,8 @@ class DbProperties {
     TableCache& table_cache;
     const WalSet& wals;
     const BackgroundScheduler& scheduler;
+    const DeadRangeCleaner& cleaner;
+    const DeadRanges& dead_ranges;
     Mutex& mutex;  // The DB's.
     std::function<Facts()> facts;
   };

@@ -369,6 +369,28 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
 
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   const RequestSpan span("DB::NewIterator");
+  return NewIteratorFor<false>(options);
+}
+
+// An iterator for the database's own jobs: Close does not wait for it, and its
+// walks are remembered, but not reported.
+std::unique_ptr<Iterator> DBImpl::NewOwnIterator() {
+  return NewIteratorFor<true>(ReadOptions());
+}
+
+// For a reader that holds the SuperVersion and has then loaded its sequence
+// number. Returns whether the SuperVersion has all writes up to that number. It
+// has not if the memtable was switched between the two, and then written to.
+// The reader sees the moment of the switch in that case.
+bool DBImpl::SeesAllUpTo(const ReadOptions& options,
+                         const SuperVersion& super_version) const {
+  // A snapshot's number is older than the SuperVersion, or belongs to it.
+  return options.snapshot != nullptr ||
+         family_.super_versions().IsCurrent(super_version.number);
+}
+
+template <bool kOwn>
+std::unique_ptr<Iterator> DBImpl::NewIteratorFor(const ReadOptions& options) {
   const SuperVersionCache::Read read = BeginRead(options);
   SuperVersion* const super_version = read.super_version;
   super_version->Ref();
@@ -401,15 +423,22 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   }
   parts.statistics = stats_;
   parts.env = env_;
+  if (!ignores_waste_) {
+    if (SeesAllUpTo(options, *super_version)) [[likely]]
+      parts.dead_walks = &dead_walks_;
+    if (!super_version->memtable->tombstones().empty()) [[unlikely]]
+      dead_walks_.NoteRangeDeletions();
+  }
   RecordTick(stats_, Ticker::kIteratorsCreated);
   // relaxed: a count for Close, which no iterator's life overlaps.
-  live_iterators_.fetch_add(1, std::memory_order_relaxed);
+  if (!kOwn) live_iterators_.fetch_add(1, std::memory_order_relaxed);
+  parts.reports_walks = !kOwn;
   parts.cleanup = [this, super_version] {
     family_.super_versions().Release(super_version);
     RecordTick(stats_, Ticker::kSuperVersionReleases);
     RecordTick(stats_, Ticker::kIteratorsDeleted);
     // relaxed: as above.
-    live_iterators_.fetch_sub(1, std::memory_order_relaxed);
+    if (!kOwn) live_iterators_.fetch_sub(1, std::memory_order_relaxed);
   };
   return NewDbIterator(std::move(parts), options);
 }

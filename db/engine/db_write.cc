@@ -353,6 +353,8 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     status = wals_.SyncForGroupLocked();
   }
   spans.Mount();
+  if (!dead_walks_.ranges().empty()) [[unlikely]]
+    CutDeadRanges(group);
   if (status.ok()) {
     const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
     write_queue_.InsertAll(
@@ -367,6 +369,8 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (status.ok()) {
     versions_->SetLastSequence(next - 1);
   } else {
+    // Its numbers will be used again, for updates that may be in the memtable.
+    dead_walks_.Leading()->Clear();
     // The log's end is unknown: nothing may be written after it.
     MutexLock lock(&mutex_);
     if (!refused) wals_.FailLocked();

@@ -355,6 +355,7 @@ size_t BasicBlinkTree<Pause>::Iterator::CountDeadBefore(
 template <typename Pause>
 void BasicBlinkTree<Pause>::Iterator::SkipDeadBackward(DeadWalk* walk) {
   Slice last;  // The user key of the last entry passed.
+  bool has_last = false;
   size_t versions = 0;
   while (Valid()) {
     size_t deletions = 0;
@@ -362,8 +363,9 @@ void BasicBlinkTree<Pause>::Iterator::SkipDeadBackward(DeadWalk* walk) {
     if (count > 0) {
       const Slice user_key =
           ExtractUserKey(EntryKey(entries_[index_ - (count - 1)]));
-      if (!walk->IsSameKey(user_key, last)) {
+      if (!has_last || !walk->IsSameKey(user_key, last)) {
         last = user_key;
+        has_last = true;
         versions = 0;
       } else if (++versions > DeadWalk::kMaxVersions) {
         walk->Hide(user_key);

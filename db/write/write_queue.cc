@@ -64,6 +64,18 @@ WriteQueue::Role WriteQueue::Join(Writer* writer) {
   }
 }
 
+bool WriteQueue::TryLead(Writer* writer) {
+  // relaxed, both: no other thread knows the writer before T1.
+  writer->next_.store(nullptr, std::memory_order_relaxed);
+  writer->state_.store(kWaiting, std::memory_order_relaxed);
+  writer->leader_ = nullptr;
+  Writer* expected = nullptr;
+  // T1. seq_cst: as in Join. relaxed if it fails: nothing is read.
+  return tail_.compare_exchange_strong(expected, writer,
+                                       std::memory_order_seq_cst,
+                                       std::memory_order_relaxed);
+}
+
 WriteQueue::Group WriteQueue::Form(Writer* leader) const {
   Group group(leader);
   if (leader->batch == nullptr) return group;

@@ -27,6 +27,8 @@
 // *Transitions.*
 //   T1 join: exchange of `tail_`, seq_cst. If the old value is null, the writer
 //      leads.
+//      A writer without a batch may also join by a compare-and-swap from null,
+//      which fails if there is a leader (TryLead).
 //   T2 link: the writer stores itself in the old value's `next`, release. It
 //      then waits for T4, T6 or T7.
 //   T3 group: the leader follows `next`, acquire, from itself up to a null or a
@@ -208,6 +210,10 @@ class WriteQueue {
   // Appends the writer to the queue and waits until it has a role.
   // REQUIRES: the caller holds no mutex that a leader takes.
   [[nodiscard]] Role Join(Writer* writer);
+
+  // Joins as the leader, like Join, if nobody leads. Otherwise returns false at
+  // once. `writer` has no batch.
+  [[nodiscard]] bool TryLead(Writer* writer);
 
   // Waits up to `limit_us` for more writers to join. A leader calls it before
   // a sync of the log. It waits for as many writers as shared the last sync or

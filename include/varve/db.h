@@ -206,6 +206,8 @@ class VARVE_EXPORT DB {
   //   varve.oldest-snapshot-time      seconds since 1970; 0 without snapshots
   //   varve.oldest-snapshot           its sequence number, age, thread, and the
   //                                   bytes that it retains; docs/snapshots.md
+  //   varve.dead-ranges               where iterators walk over many deletions,
+  //                                   and what is done about it; docs/seeks.md
   //   varve.num-live-versions
   //   varve.current-super-version-number   increases when the set of tables or
   //                                   memtables changes

@@ -85,9 +85,11 @@ enum class CatalogMode : uint8_t { kNameCache = 0, kFolding };
 
 // waste=ignored: a flush keeps all deletions. Tables of level 0 are compacted
 // only for deletions that hide entries of deeper levels, and dead entries in
-// tables do not matter. Production: a flush drops deletions that hide nothing,
-// and tables with many dead entries are compacted.
-enum class WasteMode : uint8_t { kMended = 0, kIgnored };
+// tables and walks over them do not matter. always: each walk over a deletion
+// is remembered and leads to a flush or compaction, for tests. Production: a
+// flush drops deletions that hide nothing. Tables with many dead entries, and
+// those in which iterators walk over many, are compacted.
+enum class WasteMode : uint8_t { kMended = 0, kIgnored, kAlways };
 
 struct AblationOptions {
   SuperVersionMode superversion = {};

@@ -40,6 +40,20 @@ struct CompactionJobInfo {
   Status status;
 };
 
+// A range of user keys in which iterators walked over many dead entries, and
+// the job that removes them.
+struct DeadRangeInfo {
+  std::string db_path;
+  std::string begin;
+  std::string end;         // Not part of it.
+  bool has_begin = false;  // False: from the first key on.
+  bool has_end = false;    // False: to the last key.
+  uint64_t dead = 0;       // Deletions that the longest walk passed.
+  uint64_t walks = 0;      // Walks that were reported.
+  const char* job = "";    // "flush" or "compaction".
+  int level = -1;          // The level to compact; -1 for a flush.
+};
+
 // Whether writers run freely, are slowed down, or wait.
 enum class WriteStallCondition : uint8_t { kNormal, kDelayed, kStopped };
 
@@ -77,6 +91,8 @@ class VARVE_EXPORT EventListener {
   virtual void OnFlushCompleted(const FlushJobInfo& /*info*/) {}
   virtual void OnCompactionBegin(const CompactionJobInfo& /*info*/) {}
   virtual void OnCompactionCompleted(const CompactionJobInfo& /*info*/) {}
+  // Called before a job begins that removes dead entries for readers.
+  virtual void OnDeadRange(const DeadRangeInfo& /*info*/) {}
   virtual void OnStallConditionsChanged(const WriteStallInfo& /*info*/) {}
   // Called when the DB becomes read-only until Resume. `where` names the failed
   // operation.

@@ -53,6 +53,10 @@ enum class Ticker : uint32_t {
   kIterBytesRead,         // varve.db.iter.bytes.read: keys and values
   kNumberIterSkip,        // varve.number.iter.skip: entries walked over
   kNumberReseeks,         // varve.number.reseeks.iteration: instead of skips
+  kDeadWalks,             // varve.dead.walks: long walks over deletions
+  kDeadRangeSteps,        // varve.dead.range.steps: over remembered ranges
+  kDeadRangeFlushes,      // varve.dead.range.flushes: of memtables, for readers
+  kDeadRangeCompactions,  // varve.dead.range.compactions: for readers
   kIteratorsCreated,      // varve.num.iterator.created
   kIteratorsDeleted,      // varve.num.iterator.deleted
   kSuperVersionAcquires,  // varve.number.superversion_acquires: by reference

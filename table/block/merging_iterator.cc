@@ -262,7 +262,7 @@ void MergingIterator::SkipDeadForward(DeadWalk* walk) {
     }
     Top().iterator->SkipDeadForward(walk);
     walk->SetBound(bound);
-    if (walk->passed() == passed) return;
+    if (walk->passed() == passed && Top().iterator->Valid()) return;
     alternates = walk->passed() < passed + kFewPassed;
     Reorder();
     if (walk->in_many_versions()) return;
@@ -307,7 +307,7 @@ void MergingIterator::SkipDeadBackward(DeadWalk* walk) {
       }
       Top().iterator->SkipDeadBackward(walk);
       walk->SetBound(bound);
-      if (walk->passed() == passed) return;
+      if (walk->passed() == passed && Top().iterator->Valid()) return;
       Reorder();
       if (walk->in_many_versions()) return;
       streak = 0;

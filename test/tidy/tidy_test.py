@@ -30,7 +30,8 @@ FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "memtable", "write", "wal", "version", "snapshot",
-           "compaction", "folding", "recovery", "parts", "engine"],
+           "compaction", "dead_entries", "folding", "recovery", "parts",
+           "engine"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in ("c", "c_more", "export",

@@ -60,6 +60,9 @@ struct ExperimentFlags {
   // Dead entries do not cause flushes, compactions or drops by a flush
   // (FlushMemTables, CompactionPicker).
   bool ignores_waste = false;
+  // Each walk over a deletion counts as a long one (DeadWalks,
+  // DeadRangeCleaner).
+  bool cleans_always = false;
   // Tables are opened without any cached knowledge
   // (FileOptions::uncached_open).
   bool opens_uncached = false;
