@@ -80,9 +80,9 @@ Status CompactionJob::Run() {
   if (!status.ok()) return status;
   const std::unique_ptr<InternalIterator> input = NewInput();
   OlderTables older_tables(compaction_);
-  CompactionIterator iterator(
-      input.get(), context_.comparator, snapshots_, tombstones_.get(),
-      &older_tables, CompactionIterator::Output::kDeeperLevel, stop_);
+  CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
+                              tombstones_.get(), &older_tables,
+                              CompactionIterator::Output::kDeeperLevel, stop_);
   std::optional<Slice> end;
   if (begin_ != nullptr) output_begin_ = *begin_;
   if (end_ != nullptr) end = *end_;
