@@ -23,6 +23,10 @@ constexpr uint64_t kBytesPerDead = 16;
 // The budget grows by this part of the flushed bytes.
 constexpr uint64_t kBudgetPart = 10;
 
+// In the beginning it is this part of a write buffer, and later at most that.
+constexpr uint64_t kFirstPart = 8;
+constexpr uint64_t kMostPart = 2;
+
 // A freed byte is worth as many rewritten ones.
 constexpr uint64_t kWorth = 2;
 
@@ -53,7 +57,8 @@ DeadRangeCleaner::DeadRangeCleaner(const Options* options,
     : always_(always),
       options_(options),
       comparator_(*comparator),
-      budget_bytes_(static_cast<int64_t>(options->write_buffer_size)) {}
+      budget_bytes_(
+          static_cast<int64_t>(options->write_buffer_size / kFirstPart)) {}
 
 DeadRangeCleaner::Target* DeadRangeCleaner::Find(uint64_t id) {
   const auto it =
@@ -234,7 +239,14 @@ void DeadRangeCleaner::CountCompactionLocked(const Compaction& compaction,
 void DeadRangeCleaner::CountFlushedLocked(uint64_t bytes) {
   budget_bytes_ =
       std::min(budget_bytes_ + static_cast<int64_t>(bytes / kBudgetPart),
-               static_cast<int64_t>(options_->write_buffer_size));
+               static_cast<int64_t>(options_->write_buffer_size / kMostPart));
+}
+
+uint64_t DeadRangeCleaner::FlushCost(uint64_t base_bytes) const {
+  constexpr uint64_t kFixed = 256 << 10;
+  return kFixed +
+         base_bytes / static_cast<uint64_t>(std::max(
+                          options_->level0_file_num_compaction_trigger, 1));
 }
 
 }  // namespace varve

@@ -7,9 +7,10 @@
 // table the topmost level with deletions in the range, until nothing is left.
 //
 // Two rules bound the work. Nothing is done as long as a snapshot needs the
-// entries. And rewriting is paid for: a job that frees less than half of what
-// it rewrites costs the difference, from a budget that grows by a tenth of the
-// bytes that are flushed. Readers alone thus cannot cause more.
+// entries. And work is paid for, from a budget that grows by a tenth of the
+// bytes that are flushed: a compaction that frees less than half of what it
+// rewrites costs the difference, and a flush the compaction that it causes.
+// Readers alone thus cannot cause more.
 //
 // Thread-safety: guarded by the DB mutex.
 
@@ -75,12 +76,17 @@ class DeadRangeCleaner {
   uint64_t wakes() const { return wakes_; }
   // Returns true if a range wants the active memtable to be flushed.
   bool WantsFlushLocked() const;
-  // Any flush for readers costs this much: a log, a table and their syncs.
-  static constexpr uint64_t kFlushCost = 256 << 10;
+  // Returns what an early flush costs, if `base_bytes` are in the level that
+  // level 0 is compacted into: a log and a table with their syncs, and a part
+  // of the next compaction of level 0, which comes earlier.
+  uint64_t FlushCost(uint64_t base_bytes) const;
   // Returns true if the budget pays for the flush of a memtable of that size,
-  // whatever is in it.
+  // whatever is in it. Only being early costs something: its entries are
+  // written sooner or later.
   bool CanPayLocked(uint64_t memtable_bytes) const {
-    return always_ || static_cast<int64_t>(memtable_bytes) <= budget_bytes_;
+    constexpr uint64_t kEarlyPart = 8;
+    return always_ ||
+           static_cast<int64_t>(memtable_bytes / kEarlyPart) <= budget_bytes_;
   }
   // Records that it was switched for that, and takes the cost from the budget.
   void FlushBeginsLocked(uint64_t cost_bytes);

@@ -4,6 +4,7 @@
 // writes, and what is reported is removed by flushes and compactions.
 
 #include "db/compaction/compaction_picker.h"
+#include "db/compaction/level_targets.h"
 #include "db/engine/db_impl.h"
 #include "db/snapshot/snapshot_handshake.h"
 #include "db/write/write_batch_internal.h"
@@ -68,18 +69,13 @@ void DBImpl::BackgroundCleanup() {
                                      cleaner_.LeastDead(target)));
   }
   bool flushes = false;
-  uint64_t cost_bytes = DeadRangeCleaner::kFlushCost;
   {
     MutexLock lock(&mutex_);
     targets.resize(found.size());
     PlanCleanupLocked(targets, found, wakes);
-    flushes = cleaner_.WantsFlushLocked();
-    if (!flushes && FlushesRangeDeletionsLocked()) {
-      flushes = true;
-      cost_bytes += super_version->memtable->ApproximateMemoryUsage();
-    }
+    flushes = cleaner_.WantsFlushLocked() || FlushesRangeDeletionsLocked();
   }
-  if (flushes) FlushForReaders(super_version->memtable, cost_bytes);
+  if (flushes) FlushForReaders(super_version->memtable);
   family_.super_versions().Release(super_version);
   MutexLock lock(&mutex_);
   events_.DeliverLocked();
@@ -145,7 +141,7 @@ void DBImpl::PlanCleanupLocked(
 
 // Switches the memtable, unless it is another one by now. Does not wait for a
 // leader, who may wait for this job: it tries for some milliseconds.
-void DBImpl::FlushForReaders(const MemTable* memtable, uint64_t cost_bytes) {
+void DBImpl::FlushForReaders(const MemTable* memtable) {
   constexpr int kTries = 50;
   constexpr int kPauseUs = 100;
   WriteQueue::Writer leader;
@@ -170,7 +166,9 @@ void DBImpl::FlushForReaders(const MemTable* memtable, uint64_t cost_bytes) {
     }
     if (switched) {
       RecordTick(stats_, Ticker::kDeadRangeFlushes);
-      cleaner_.FlushBeginsLocked(cost_bytes);
+      const Version& version = *versions_->current();
+      const int base = ComputeLevelTargets(options_, version).base_level;
+      cleaner_.FlushBeginsLocked(cleaner_.FlushCost(version.NumBytes(base)));
     } else {
       // Another flush is under way, whose end wakes the cleaner.
       cleaner_.FlushIsElsewhereLocked();

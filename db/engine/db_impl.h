@@ -229,7 +229,7 @@ class DBImpl final : public DB, private ForkWatch {
                          uint64_t wakes) VARVE_REQUIRES(mutex_);
   void RememberAround(const DeadRange& range, const Stopwatch& job);
   bool FlushesRangeDeletionsLocked() VARVE_REQUIRES(mutex_);
-  void FlushForReaders(const MemTable* memtable, uint64_t cost_bytes);
+  void FlushForReaders(const MemTable* memtable);
   std::unique_ptr<Compaction> PickForReadersLocked() VARVE_REQUIRES(mutex_);
   void AddDeadRangeEventLocked(const DeadRangeCleaner::Target& target,
                                const char* job, int level)

@@ -95,8 +95,8 @@ class VectorSource : public InternalIterator {
 // A block with its iterator as a source.
 class BlockSource : public InternalIterator {
  public:
-  BlockSource(const InternalKeyComparator* comparator, const Entries& entries)
-      : InternalIterator(it_.position()) {
+  BlockSource(const InternalKeyComparator* comparator, const Entries& entries) {
+    Show(it_.position());
     BlockBuilder builder(16);
     for (const auto& [key, value] : entries) builder.Add(key, value);
     BlockBuildOptions options;
