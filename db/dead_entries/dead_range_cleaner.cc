@@ -24,7 +24,7 @@ constexpr uint64_t kBytesPerDead = 16;
 constexpr uint64_t kBudgetPart = 10;
 
 // In the beginning it is this part of a write buffer, and later at most that.
-constexpr uint64_t kFirstPart = 8;
+constexpr uint64_t kFirstPart = 4;
 constexpr uint64_t kMostPart = 2;
 
 // A freed byte is worth as many rewritten ones.

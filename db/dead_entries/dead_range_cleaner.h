@@ -84,7 +84,7 @@ class DeadRangeCleaner {
   // whatever is in it. Only being early costs something: its entries are
   // written sooner or later.
   bool CanPayLocked(uint64_t memtable_bytes) const {
-    constexpr uint64_t kEarlyPart = 8;
+    constexpr uint64_t kEarlyPart = 16;
     return always_ ||
            static_cast<int64_t>(memtable_bytes / kEarlyPart) <= budget_bytes_;
   }

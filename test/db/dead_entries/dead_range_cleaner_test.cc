@@ -159,7 +159,7 @@ TEST_F(DeadRangeCleanerTest, ManyWalksPayForALittle) {
 }
 
 TEST_F(DeadRangeCleanerTest, WorkInVainIsPaidByFlushes) {
-  RewriteInVain(2 * kMiB);  // More than an eighth of a buffer.
+  RewriteInVain(3 * kMiB);  // More than a quarter of a buffer.
   EXPECT_EQ(cleaner_.budget_bytes(), 0u);
   Report("a", "m", 1000);
   Find(InTables(6, 1000, 1000, kMiB));
