@@ -277,7 +277,8 @@ TEST_F(DbIteratorTest, StepsOverManyVersionsAreSeeks) {
       EXPECT_EQ(At(*it), "end");
       EXPECT_TRUE(Ok(it->status()));
     }
-    EXPECT_GE(seeks() - before, 6u);
+    // Some structures pass the deletions of one key step by step.
+    EXPECT_GE(seeks() - before, 4u);
     EXPECT_LE(seeks() - before, 20u);
     db_->ReleaseSnapshot(snapshots[round]);
   }
