@@ -145,10 +145,11 @@ void DeadRangeCleaner::PlanLocked(uint64_t id, const DeadRangeFindings& found,
   }
   const int level = in_memtable ? -1 : found.level;
   const uint64_t dead = in_memtable ? found.memtable_dead : found.level_dead;
-  // The last job for it did not help.
+  const bool clean = !in_memtable && found.level < 0;
+  // The last compaction did not help.
   const bool in_vain =
       level >= 0 && target->done_level == level && dead >= target->done_dead;
-  if ((!in_memtable && found.level < 0) || in_vain) {
+  if (clean || in_vain) {
     targets_.erase(targets_.begin() + (target - targets_.data()));
     return;
   }
@@ -174,17 +175,8 @@ bool DeadRangeCleaner::WantsFlushLocked() const {
       [](const Target& target) { return target.plan == Plan::kFlush; });
 }
 
-void DeadRangeCleaner::FlushBeginsLocked(uint64_t cost_bytes) {
+void DeadRangeCleaner::AwaitFlushLocked(uint64_t cost_bytes) {
   budget_bytes_ -= static_cast<int64_t>(cost_bytes);
-  for (Target& target : targets_) {
-    if (target.plan != Plan::kFlush) continue;
-    target.plan = Plan::kWaitForJob;
-    target.done_level = -1;
-    target.done_dead = target.found.memtable_dead;
-  }
-}
-
-void DeadRangeCleaner::FlushIsElsewhereLocked() {
   for (Target& target : targets_) {
     if (target.plan == Plan::kFlush) target.plan = Plan::kWaitForJob;
   }

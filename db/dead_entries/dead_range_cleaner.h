@@ -41,8 +41,8 @@ class DeadRangeCleaner {
     DeadWalkReports::Report report;
     Plan plan = Plan::kExamine;
     DeadRangeFindings found;  // Valid unless kExamine.
-    // When a job was last done for the range: the place and what was there.
-    int done_level = -2;  // -1: the memtable.
+    // The level that was last compacted for the range, and what was there.
+    int done_level = -1;
     uint64_t done_dead = 0;
     uint64_t id = 0;
     bool is_new = true;  // Not examined yet.
@@ -63,7 +63,8 @@ class DeadRangeCleaner {
   bool MustExamineLocked() const;
   // Returns copies of those ranges.
   std::vector<Target> ToExamineLocked() const;
-  // Returns how many dead entries a place needs to be worth a job.
+  // Returns how many dead entries a place needs to be worth a job. Needs no
+  // mutex.
   uint64_t LeastDead(const Target& target) const;
   // Sets the plan of the range with that id, or forgets the range if nothing is
   // left to do. Findings from before the last WakeLocked do not count: `wakes`
@@ -88,10 +89,9 @@ class DeadRangeCleaner {
     return always_ ||
            static_cast<int64_t>(memtable_bytes / kEarlyPart) <= budget_bytes_;
   }
-  // Records that it was switched for that, and takes the cost from the budget.
-  void FlushBeginsLocked(uint64_t cost_bytes);
-  // Records that this was not possible. The ranges wait for the next job's end.
-  void FlushIsElsewhereLocked();
+  // Records that its flush is due, and takes what that costs from the budget:
+  // nothing if it was due anyway.
+  void AwaitFlushLocked(uint64_t cost_bytes);
 
   // Returns the next range to compact, or null: the one whose dead entries cost
   // readers most for each byte to rewrite. The pointer is valid until the next

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "db/memtable/memtable.h"
+#include "db/version/dead_bytes.h"
 #include "db/version/version.h"
 
 namespace varve {
@@ -39,50 +40,11 @@ uint64_t CountDead(const InternalKeyComparator& comparator,
   return dead;
 }
 
-struct DeadCounts {
-  uint64_t entries = 0;
-  uint64_t dead = 0;
-};
-
-DeadCounts CountsOf(const Version& version, const FileMetaData& file) {
-  DeadEntries dead = file.FindDead();
-  std::shared_ptr<Table> table;
-  if (dead.known) return {dead.entries, dead.Dead()};
-  if (!version.table_cache()->FindDescription(file.table_file(), &table).ok()) {
-    return {};
-  }
-  dead = DeadEntriesOf(table->properties());
-  return {dead.entries, dead.Dead()};
-}
-
-// Returns the part of the file that lies in the range.
-double PartInRange(const Version& version, const FileMetaData& file,
-                   const DeadRange& range) {
-  const InternalKeyComparator& comparator = version.comparator();
-  const bool begins_in =
-      !range.begin ||
-      comparator.CompareUser(*range.begin, file.smallest_user_key()) < 0;
-  const bool ends_in =
-      !range.end ||
-      comparator.CompareUser(file.largest_user_key(), *range.end) < 0;
-  if (begins_in && ends_in) return 1;
-  std::shared_ptr<Table> table;
-  if (!version.table_cache()->Find(file.table_file(), &table).ok()) return 0;
-  const auto offset = [&](const std::string& user_key) {
-    return static_cast<double>(table->ApproximateOffsetOf(
-        MakeInternalKey(user_key, SeekTrailer(kMaxSequenceNumber))));
-  };
-  const auto size = static_cast<double>(std::max<uint64_t>(file.file_size, 1));
-  const double begin = begins_in ? 0 : offset(*range.begin);
-  const double end = ends_in ? size : offset(*range.end);
-  return std::clamp((end - begin) / size, 0.0, 1.0);
-}
-
-// Returns about how many of the dead entries lie in a part of the file's bytes.
-// They may lie close together there, and are often smaller than others.
-uint64_t DeadInRange(const DeadCounts& counts, double part) {
+// Returns about how many of the table's dead entries lie in that part of its
+// data. They may lie close together, and are often smaller than others.
+uint64_t DeadInPart(const DeadEntries& counts, double part) {
   constexpr double kSmaller = 16;
-  return std::min(counts.dead,
+  return std::min(counts.Dead(),
                   static_cast<uint64_t>(static_cast<double>(counts.entries) *
                                         part * kSmaller));
 }
@@ -118,10 +80,18 @@ DeadRangeFindings ExamineDeadRange(const SuperVersion& super_version,
     uint64_t most = 0;
     for (const FileMetaData* file :
          version.OverlappingFiles(level, keys, false)) {
-      const DeadCounts counts = CountsOf(version, *file);
-      if (counts.dead == 0) continue;
+      const DeadEntries known = file->FindDead();
+      if (known.known && known.Dead() == 0) continue;
+      const Table* table;
+      std::shared_ptr<Table> owner;
+      if (!version.table_cache()
+               ->Find(file->table_file(), &file->table, &table, &owner)
+               .ok()) {
+        continue;
+      }
+      const DeadEntries counts = DeadEntriesOf(table->properties());
       const uint64_t in_range =
-          DeadInRange(counts, PartInRange(version, *file, range));
+          DeadInPart(counts, PartInRange(comparator, *file, table, keys));
       dead += in_range;
       if (level == 0) {
         bytes = version.NumBytes(0);

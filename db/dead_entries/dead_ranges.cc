@@ -14,7 +14,7 @@ DeadRanges::~DeadRanges() {
 bool DeadRanges::BeginsBy(const DeadRange& range, const Slice& user_key) const {
   if (!range.begin) return true;
   const int r = comparator_.CompareUser(*range.begin, user_key);
-  return r < 0 || (r == 0 && range.has_begin_in);
+  return r < 0 || (r == 0 && range.includes_begin);
 }
 
 bool DeadRanges::EndsAfter(const DeadRange& range,
@@ -26,7 +26,7 @@ bool DeadRanges::BeginsBy(const DeadRange& a, const DeadRange& b) const {
   if (!a.begin) return true;
   if (!b.begin) return false;
   const int r = comparator_.CompareUser(*a.begin, *b.begin);
-  return r < 0 || (r == 0 && (a.has_begin_in || !b.has_begin_in));
+  return r < 0 || (r == 0 && (a.includes_begin || !b.includes_begin));
 }
 
 bool DeadRanges::EndsBy(const DeadRange& a, const DeadRange& b) const {
@@ -38,7 +38,7 @@ bool DeadRanges::Touch(const DeadRange& a, const DeadRange& b) const {
   const auto begins_by_end = [this](const DeadRange& x, const DeadRange& y) {
     if (!x.begin || !y.end) return true;
     const int r = comparator_.CompareUser(*x.begin, *y.end);
-    return r < 0 || (r == 0 && x.has_begin_in);
+    return r < 0 || (r == 0 && x.includes_begin);
   };
   return begins_by_end(a, b) && begins_by_end(b, a);
 }
@@ -115,7 +115,7 @@ void DeadRanges::Cut(const Slice& user_key) {
     DeadRange right = left;
     left.end = user_key.ToString();
     right.begin = left.end;
-    right.has_begin_in = false;
+    right.includes_begin = false;
     // Nobody knows where in the range the deletions were. Most walks begin at
     // its begin, and a queue's values are put at the end of all keys.
     if (right.end) {
@@ -158,7 +158,7 @@ void DeadRanges::AddKnown(DeadRange range, Set* set) const {
     }
     if (BeginsBy(other, range)) {
       range.begin = other.begin;
-      range.has_begin_in = other.has_begin_in;
+      range.includes_begin = other.includes_begin;
     }
     if (EndsBy(range, other)) range.end = other.end;
     range.sequence = std::max(range.sequence, other.sequence);
@@ -187,7 +187,7 @@ void DeadRanges::Learn(const WalkedRange& walk, SequenceNumber last_sequence) {
   DeadRange range;
   if (walk.has_begin) range.begin = walk.begin.ToString();
   if (walk.has_end) range.end = walk.end.ToString();
-  range.has_begin_in = walk.has_begin_in;
+  range.includes_begin = walk.includes_begin;
   range.sequence = walk.sequence;
   range.dead = walk.dead;
   const Set* const old = set();

@@ -13,11 +13,11 @@
 // leader of the write queue.
 //
 // *Words and states.* `current_` points to an immutable set of ranges, or is
-// null if there are none. A range has two bounds and
-// a sequence number S. It is *known* or a *candidate*. Known: no key in it is
-// live for a reader at S or later, up to the present. Candidate: no value was
-// written into it since the write with number S. Nothing is said about values
-// from before that. `last` is the sequence number that writers publish last.
+// null if there are none. A range has two bounds and a sequence number S. It is
+// *known* or a *candidate*. Known: no key in it is live for a reader at S or
+// later, up to the present. Candidate: no value was written into it since the
+// write with number S. Nothing is said about values from before that. `last` is
+// the sequence number that writers publish last.
 //
 // *Transitions.*
 // T1 cut: before a leader publishes the number Q of a group, it replaces the
@@ -94,7 +94,7 @@ struct DeadRange {
   // Empty: there is no bound.
   std::optional<std::string> begin;
   std::optional<std::string> end;  // Not part of it.
-  bool has_begin_in = false;       // `begin` is part of it.
+  bool includes_begin = false;     // `begin` is part of it.
   SequenceNumber sequence = 0;
   uint64_t dead = 0;  // Deletions that walks have passed in it.
 };

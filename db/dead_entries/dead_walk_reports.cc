@@ -2,6 +2,7 @@
 #include "db/dead_entries/dead_walk_reports.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace varve {
@@ -72,7 +73,7 @@ void DeadWalkReports::Add(const WalkedRange& walk) {
       walk.end.size() > DeadRanges::kMaxKeyBytes) {
     return;
   }
-  if (!TryEnter()) return;
+  if (!mutex_.TryLock()) return;
   Report report;
   if (walk.has_begin) report.range.begin = walk.begin.ToString();
   if (walk.has_end) report.range.end = walk.end.ToString();
@@ -82,17 +83,27 @@ void DeadWalkReports::Add(const WalkedRange& walk) {
   report.walks = 1;
   report.passed = walk.dead;
   MergeReport(comparator_, std::move(report), kMaxReports, &reports_);
-  Leave();
+  mutex_.Unlock();
   any_.store(true, std::memory_order_relaxed);  // relaxed: a hint.
 }
 
 std::vector<Report> DeadWalkReports::Take() {
   // Before: a reader that is adding one sets it again.
   any_.store(false, std::memory_order_relaxed);  // relaxed: a hint.
-  if (!TryEnter()) return {};
+  if (!mutex_.TryLock()) return {};
   std::vector<Report> taken = std::exchange(reports_, {});
-  Leave();
+  mutex_.Unlock();
   return taken;
+}
+
+void DeadWalkReports::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  any_.store(false, std::memory_order_relaxed);  // relaxed: a hint.
+  if (MakeFree(&mutex_)) {
+    reports_.clear();
+  } else {
+    // It may be half changed.
+    new (&reports_) std::vector<Report>();
+  }
 }
 
 }  // namespace varve

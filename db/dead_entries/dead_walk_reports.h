@@ -4,12 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <vector>
 
 #include "db/dead_entries/dead_ranges.h"
 #include "db/dead_entries/walked_range.h"
 #include "table/block/internal_key.h"
+#include "util/base/mutex.h"
+#include "util/threads/fork_watch.h"
 
 namespace varve {
 
@@ -19,7 +20,7 @@ namespace varve {
 // Thread-safety: any thread may call any function. None waits: a reader that
 // meets another thread here drops its report. If the waste is still there, it
 // will be reported again.
-class DeadWalkReports {
+class DeadWalkReports final : private ForkWatch {
  public:
   static constexpr size_t kMaxReports = 16;
 
@@ -47,32 +48,16 @@ class DeadWalkReports {
   }
   // Removes and returns the reports. Returns none if a reader is adding one.
   std::vector<Report> Take();
-  // After fork(): the thread that was adding a report is in the parent process.
-  // Keeps no report.
-  void ForgetInChild() {
-    Take();
-    // relaxed, both: there is no other thread. The list may be half changed.
-    if (busy_.load(std::memory_order_relaxed)) {
-      new (&reports_) std::vector<Report>();
-      busy_.store(false, std::memory_order_relaxed);
-    }
-  }
 
  private:
-  // Owns `reports_`, if it was false before.
-  bool TryEnter() {
-    // acquire pairs with the release of Leave.
-    return !busy_.exchange(true, std::memory_order_acquire);
-  }
-  void Leave() {
-    // release pairs with TryEnter.
-    busy_.store(false, std::memory_order_release);
-  }
+  // Forgets all reports. A thread that was adding one is in the parent process.
+  void InForkedChild() override;
 
   const InternalKeyComparator& comparator_;
-  std::atomic<bool> busy_{false};
+  // Nobody waits for it.
+  Mutex mutex_;
+  std::vector<Report> reports_ VARVE_GUARDED_BY(mutex_);  // In key order.
   std::atomic<bool> any_{false};
-  std::vector<Report> reports_;  // In key order.
 };
 
 // Returns whether a key may lie in both ranges.

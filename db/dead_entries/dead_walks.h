@@ -16,7 +16,7 @@
 
 namespace varve {
 
-// Thread-safety: thread-safe, but for Leading.
+// Thread-safety: thread-safe, but for leader_ranges.
 class DeadWalks {
  public:
   // `last_sequence` returns the newest visible number. `wake` is called after
@@ -42,35 +42,29 @@ class DeadWalks {
   // REQUIRES: the thread does not lead the queue.
   void Note(const WalkedRange& walk, bool reports);
 
-  // For a new iterator that has to leave out what range deletions in the active
-  // memtable hide.
+  // The number of iterators that had to leave out what range deletions in the
+  // active memtable hide. relaxed everywhere: a count, of which races lose a
+  // little. kDecided: no more are counted until the memtable is switched.
+
+  // For a new iterator of that kind.
   void NoteRangeDeletions() {
-    // relaxed, here and below: a count, in which races lose a little.
-    const uint64_t count =
-        range_deletion_reads_.load(std::memory_order_relaxed) + 1;
+    const uint64_t count = RangeDeletionReads() + 1;
     if (count > kDecided) return;
-    range_deletion_reads_.store(count, std::memory_order_relaxed);  // relaxed.
+    SetRangeDeletionReads(count);
     if (ReadsRangeDeletions()) wake_();
   }
-  // Returns whether that happened often enough to decide what to do about it.
+  // Returns whether there were enough to decide what to do about it.
   bool ReadsRangeDeletions() const {
-    const uint64_t count =
-        range_deletion_reads_.load(std::memory_order_relaxed);  // relaxed.
+    const uint64_t count = RangeDeletionReads();
     return count >= (always_ ? 1 : kRangeDeletionReads) && count < kDecided;
   }
-  // Ends the count until the memtable is switched.
-  void DecideRangeDeletions() {
-    range_deletion_reads_.store(kDecided,
-                                std::memory_order_relaxed);  // relaxed.
-  }
-  void BeginMemTable() {
-    range_deletion_reads_.store(0, std::memory_order_relaxed);  // relaxed.
-  }
+  void DecideRangeDeletions() { SetRangeDeletionReads(kDecided); }
+  void BeginMemTable() { SetRangeDeletionReads(0); }
 
   const DeadRanges& ranges() const { return ranges_; }
   DeadWalkReports* reports() { return &reports_; }
   // For the leader of the write queue.
-  DeadRanges* Leading() { return &ranges_; }
+  DeadRanges* leader_ranges() { return &ranges_; }
 
  private:
   // Walks over this many deletions are remembered. Fewer would hardly be faster
@@ -83,6 +77,15 @@ class DeadWalks {
   // So many iterators make range deletions in memory worth a flush.
   static constexpr uint64_t kRangeDeletionReads = 64;
   static constexpr uint64_t kDecided = uint64_t{1} << 32;
+
+  uint64_t RangeDeletionReads() const {
+    // relaxed: as above.
+    return range_deletion_reads_.load(std::memory_order_relaxed);
+  }
+  void SetRangeDeletionReads(uint64_t count) {
+    // relaxed: as above.
+    range_deletion_reads_.store(count, std::memory_order_relaxed);
+  }
 
   const bool always_;
   WriteQueue& write_queue_;

@@ -16,7 +16,7 @@ struct WalkedRange {
   Slice end;    // Not part of it. Not set: to the last key.
   bool has_begin = false;
   bool has_end = false;
-  bool has_begin_in = false;  // `begin` is part of it.
+  bool includes_begin = false;  // `begin` is part of it.
   SequenceNumber sequence = 0;
   uint64_t dead = 0;  // Deletions that the walk passed.
   // Besides, the walk stepped over a range that was known.

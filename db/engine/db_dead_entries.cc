@@ -15,7 +15,7 @@ namespace varve {
 // For the leader, before the numbers of its group become visible: takes the
 // keys of the group's values out of the ranges that are known to have none.
 void DBImpl::CutDeadRanges(const WriteQueue::Group& group) {
-  DeadRanges* const ranges = dead_walks_.Leading();
+  DeadRanges* const ranges = dead_walks_.leader_ranges();
   group.ForEach([ranges](const WriteQueue::Writer* writer) {
     if (writer->update != nullptr) {
       if (writer->update->type == ValueType::kValue) {
@@ -164,15 +164,15 @@ void DBImpl::FlushForReaders(const MemTable* memtable) {
       // An error is background_error_ by now, or the memtable stays.
       switched = SwitchMemTableLocked().ok();
     }
+    // Otherwise another flush is under way, whose end wakes the cleaner.
+    uint64_t cost_bytes = 0;
     if (switched) {
       RecordTick(stats_, Ticker::kDeadRangeFlushes);
       const Version& version = *versions_->current();
       const int base = ComputeLevelTargets(options_, version).base_level;
-      cleaner_.FlushBeginsLocked(cleaner_.FlushCost(version.NumBytes(base)));
-    } else {
-      // Another flush is under way, whose end wakes the cleaner.
-      cleaner_.FlushIsElsewhereLocked();
+      cost_bytes = cleaner_.FlushCost(version.NumBytes(base));
     }
+    cleaner_.AwaitFlushLocked(cost_bytes);
   }
   write_queue_.Leave(WriteQueue::Group(&leader), Status::OK());
 }

@@ -35,7 +35,6 @@ struct Abandoned {
 void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const bool mutex_was_free = MakeFree(&mutex_);
   MakeFree(&checkpoint_mutex_);
-  dead_walks_.reports()->ForgetInChild();
   if (closed_ || read_only_) return;
   inheritance_.Inherit(
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&

@@ -374,9 +374,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     env_->RaiseBackgroundThreads(
         MaxCompactions(options_) * options_.max_subcompactions, priority);
   }
-  // Flushes have their own threads, so that no compaction delays them. One more
-  // thread frees obsolete objects.
-  // Beside flushes, removals of files and cleanups for readers.
+  // Flushes have their own threads, so that no compaction delays them. Two more
+  // threads remove files, and examine what readers walked over.
   env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
   MaybeScheduleLocked();
   events_.DeliverLocked();

@@ -221,6 +221,7 @@ class DBImpl final : public DB, private ForkWatch {
 
   // ---- Dead entries that readers report (db_dead_entries.cc) ----
   void CutDeadRanges(const WriteQueue::Group& group);
+  // Returns whether dead entries may cause jobs by themselves.
   bool CleansLocked() const VARVE_REQUIRES(mutex_);
   void WakeCleaner();
   void BackgroundCleanup();

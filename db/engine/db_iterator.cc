@@ -331,13 +331,13 @@ class DbIterator final : public Iterator {
   }
 
   // Sets *stop to the target of a seek to the end of the range in the current
-  // direction. It is in target_. Returns false if there is no end.
+  // direction. It is in inner_target_. Returns false if there is no end.
   bool EndOf(const DeadRange& range, Slice* stop) {
     const std::optional<std::string>& key = forward_ ? range.end : range.begin;
     if (!key) return false;
     // Backward, past a dead key, but to the last version of one that is not in
     // the range.
-    const bool to_last_version = !forward_ && !range.has_begin_in;
+    const bool to_last_version = !forward_ && !range.includes_begin;
     *stop = InnerTarget(*key,
                         to_last_version ? 0 : SeekTrailer(kMaxSequenceNumber));
     return true;
@@ -406,7 +406,7 @@ class DbIterator final : public Iterator {
     range.begin = forward_ ? start : stop;
     range.has_begin = forward_ ? walk.has_begin : has_stop;
     // Backward, the bound is dead, and the entry found is not.
-    range.has_begin_in = forward_ || !valid_;
+    range.includes_begin = forward_ || !valid_;
     range.end = forward_ ? stop : start;
     range.has_end = forward_ ? has_stop : walk.has_begin;
     if (range.has_begin && range.has_end &&

@@ -107,8 +107,9 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     return true;
   }
   if (GetTableProperty(name, value)) return true;
-  // A read-side critical section, which must end before the mutex is taken.
-  const std::vector<DeadRange> dead_ranges = sources_.dead_ranges.Known();
+  std::vector<DeadRange> dead_ranges;
+  // Before the mutex is taken, because it is a read-side critical section.
+  if (name == Slice("dead-ranges")) dead_ranges = sources_.dead_ranges.Known();
   MutexLock lock(&sources_.mutex);
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();

@@ -22,7 +22,6 @@
 #include "db/version/covered_tables.h"
 #include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
-#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -140,8 +139,7 @@ bool DBImpl::WatchesQuietLocked() const {
   return family_.memtable() != nullptr &&
          family_.memtable()->DeletionCount() >= kLeastDeletions &&
          background_error_.ok() && !inheritance_.is_inherited() &&
-         !IsEndingLocked() && !options_.disable_auto_compactions &&
-         !ExperimentFlagsOf(options_).ignores_waste;
+         !IsEndingLocked() && CleansLocked();
 }
 
 // Called by the thread of quiet_watch_. A flush drops what the memtable's

@@ -89,7 +89,7 @@ Status DBImpl::SwitchMemTableLocked() {
     Log(LogLevel::kInfo, &log_, "the log is written by: %s",
         wals_.WritePathLocked().c_str());
   }
-  dead_walks_.Leading()->DropUnused();
+  dead_walks_.leader_ranges()->DropUnused();
   dead_walks_.BeginMemTable();
   wals_.AddLocked(std::move(next.wal));
   family_.SwitchLocked(memtable, scheduler_.JobsLocked(JobKind::kFlush) > 0);

@@ -370,7 +370,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     versions_->SetLastSequence(next - 1);
   } else {
     // Its numbers will be used again, for updates that may be in the memtable.
-    dead_walks_.Leading()->Clear();
+    dead_walks_.leader_ranges()->Clear();
     // The log's end is unknown: nothing may be written after it.
     MutexLock lock(&mutex_);
     if (!refused) wals_.FailLocked();

@@ -26,9 +26,9 @@ uint64_t CountDead(const DeadEntries& dead, bool deletions_too) {
 // Returns bytes * part / whole. REQUIRES: part <= whole.
 uint64_t Share(uint64_t bytes, uint64_t part, uint64_t whole) {
   if (whole == 0) return 0;
-  return static_cast<uint64_t>(static_cast<double>(bytes) *
-                               (static_cast<double>(part) /
-                                static_cast<double>(whole)));
+  return static_cast<uint64_t>(
+      static_cast<double>(bytes) *
+      (static_cast<double>(part) / static_cast<double>(whole)));
 }
 
 }  // namespace
@@ -48,15 +48,12 @@ bool HasManyDead(const FileMetaData& file, bool deletions_too) {
   return count != 0 && count >= dead.entries / kManyPart;
 }
 
-uint64_t EstimateDeadInRange(const InternalKeyComparator& comparator,
-                             const FileMetaData& file,
-                             const UserKeyRange& range) {
+double PartInRange(const InternalKeyComparator& comparator,
+                   const FileMetaData& file, const Table* table,
+                   const UserKeyRange& range) {
   if (!FileOverlaps(comparator, file, range)) return 0;
-  const DeadEntries dead = file.FindDead();
-  // acquire: as in TableCache::Find.
-  const Table* const table = file.table.table.load(std::memory_order_acquire);
   const uint64_t bytes = DataBytes(file);
-  if (table == nullptr || bytes == 0) return dead.Dead();
+  if (table == nullptr || bytes == 0) return 1;
   const auto offset_of = [&](const Slice& user_key, uint64_t trailer) {
     return std::min(
         table->ApproximateOffsetOf(MakeInternalKey(user_key, trailer)), bytes);
@@ -71,7 +68,8 @@ uint64_t EstimateDeadInRange(const InternalKeyComparator& comparator,
     end = offset_of(*range.end, 0);
     end += std::min(bytes - end, kBlockBytes);
   }
-  return end > begin ? Share(dead.Dead(), end - begin, bytes) : 0;
+  if (end <= begin) return 0;
+  return static_cast<double>(end - begin) / static_cast<double>(bytes);
 }
 
 }  // namespace varve

@@ -23,11 +23,11 @@ uint64_t OwnDeadBytes(const FileMetaData& file, bool deletions_too);
 // `deletions_too`, hidden or deletions.
 bool HasManyDead(const FileMetaData& file, bool deletions_too);
 
-// Returns about how many of the file's entries in the range are deletions or
-// hidden. Dead entries are assumed to be spread evenly. If the table is not
-// open, returns the file's count if its keys overlap the range.
-uint64_t EstimateDeadInRange(const InternalKeyComparator& comparator,
-                             const FileMetaData& file,
-                             const UserKeyRange& range);
+// Returns about which part of the file's data lies in the range, from 0 to 1.
+// `table` is the file's. If it is null, returns 1 if the file overlaps the
+// range.
+double PartInRange(const InternalKeyComparator& comparator,
+                   const FileMetaData& file, const Table* table,
+                   const UserKeyRange& range);
 
 }  // namespace varve

@@ -78,7 +78,8 @@ class RangeTombstoneFilter final : public InternalIterator {
     source_->SkipHidden(deletions, walk);
     SkipForward();
   }
-  // A deletion that a range deletion hides hides other versions all the same.
+  // Of deletions that a range deletion hides, too: all that they hide is older,
+  // so it is hidden as well.
   void CollectDeletions(const DeadWalk& walk,
                         DeletionBatch* deletions) const override {
     source_->CollectDeletions(walk, deletions);

@@ -360,7 +360,7 @@ int BlockIterator::SplitAtPrefix(const Slice& user_key, Slice* rest) const {
   *rest = user_key;
   if (prefix_size_ == 0) return 0;
   const size_t common = std::min(prefix_size_, user_key.size());
-  const int r = memcmp(user_key.data(), buffer_, common);
+  const int r = common == 0 ? 0 : memcmp(user_key.data(), buffer_, common);
   if (r != 0) return r;
   if (common < prefix_size_) return -1;
   rest->remove_prefix(prefix_size_);

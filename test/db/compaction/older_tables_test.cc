@@ -102,6 +102,13 @@ TEST(OlderTablesTest, AgreesWithASearchOfAllTables) {
   }
 }
 
+// Returns how many dead entries lie in the range, if they are spread evenly.
+uint64_t DeadIn(const FileMetaData& file, const Table* table,
+                const UserKeyRange& range) {
+  return static_cast<uint64_t>(static_cast<double>(file.FindDead().Dead()) *
+                               PartInRange(kComparator, file, table, range));
+}
+
 TEST(DeadBytesTest, FollowTheCounts) {
   FileMetaData* const file = NewFile(1, "c", "m");
   EXPECT_EQ(AverageEntryBytes(*file), 0u);
@@ -121,11 +128,10 @@ TEST(DeadBytesTest, FollowTheCounts) {
   const Slice b("b");
   const Slice d("d");
   const Slice x("x");
-  EXPECT_EQ(EstimateDeadInRange(kComparator, *file, {nullptr, nullptr}), 50u);
-  EXPECT_EQ(EstimateDeadInRange(kComparator, *file, {&d, &x}), 50u)
-      << "it is not open";
-  EXPECT_EQ(EstimateDeadInRange(kComparator, *file, {nullptr, &b}), 0u);
-  EXPECT_EQ(EstimateDeadInRange(kComparator, *file, {&x, nullptr}), 0u);
+  EXPECT_EQ(DeadIn(*file, nullptr, {nullptr, nullptr}), 50u);
+  EXPECT_EQ(DeadIn(*file, nullptr, {&d, &x}), 50u) << "it is not open";
+  EXPECT_EQ(DeadIn(*file, nullptr, {nullptr, &b}), 0u);
+  EXPECT_EQ(DeadIn(*file, nullptr, {&x, nullptr}), 0u);
   // Damaged sizes.
   file->tail_size = 5000;
   EXPECT_EQ(OwnDeadBytes(*file, true), 0u);
@@ -177,11 +183,9 @@ TEST(DeadBytesTest, AnOpenTableTellsWhereTheyAre) {
       const Slice from(begin);
       const Slice to(end);
       const double expected = 5000.0 / part;
-      EXPECT_NEAR(static_cast<double>(EstimateDeadInRange(kComparator, *known,
-                                                          {&from, nullptr})),
+      EXPECT_NEAR(static_cast<double>(DeadIn(*known, table, {&from, nullptr})),
                   expected, 100);
-      EXPECT_NEAR(static_cast<double>(
-                      EstimateDeadInRange(kComparator, *known, {nullptr, &to})),
+      EXPECT_NEAR(static_cast<double>(DeadIn(*known, table, {nullptr, &to})),
                   expected, 100);
     }
   }

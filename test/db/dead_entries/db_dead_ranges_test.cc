@@ -43,7 +43,6 @@ class DeadRangeListener : public EventListener {
 class DbDeadRangesTest : public DbTestBase {
  protected:
   void SetUp() override {
-    // The test says what happens with waste=ignored itself.
     options_.statistics = NewTestStatistics();
     options_.write_buffer_size = 4 << 20;
     options_.listeners = {listener_};
@@ -134,7 +133,7 @@ class DbDeadRangesTest : public DbTestBase {
 };
 
 TEST_F(DbDeadRangesTest, DeadEntriesInMemoryAreDropped) {
-  if (!Cleans()) GTEST_SKIP() << "the ablation";
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
   PutAll();
   DeleteAll();
   EXPECT_GE(PassedBySeek(), uint64_t{kDead});
@@ -142,7 +141,7 @@ TEST_F(DbDeadRangesTest, DeadEntriesInMemoryAreDropped) {
 }
 
 TEST_F(DbDeadRangesTest, DeletionsOfLevel0AreCompacted) {
-  if (!Cleans()) GTEST_SKIP() << "the ablation";
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
   PutAll();
   Flush();
   DeleteAll();
@@ -152,7 +151,7 @@ TEST_F(DbDeadRangesTest, DeletionsOfLevel0AreCompacted) {
 }
 
 TEST_F(DbDeadRangesTest, DeletionsAboveValuesGoDownToThem) {
-  if (!Cleans()) GTEST_SKIP() << "the ablation";
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
   PutAll();
   CompactAll();
   DeleteAll();
@@ -170,7 +169,7 @@ TEST_F(DbDeadRangesTest, DeletionsAboveValuesGoDownToThem) {
 }
 
 TEST_F(DbDeadRangesTest, BackwardWalksReportToo) {
-  if (!Cleans()) GTEST_SKIP() << "the ablation";
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
   PutAll();
   DeleteAll();
   EXPECT_GE(PassedBackward(), uint64_t{kDead});
@@ -178,7 +177,7 @@ TEST_F(DbDeadRangesTest, BackwardWalksReportToo) {
 }
 
 TEST_F(DbDeadRangesTest, ASnapshotThatNeedsThemKeepsThem) {
-  if (!Cleans()) GTEST_SKIP() << "the ablation";
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
   PutAll();
   const Snapshot* const snapshot = db_->GetSnapshot();
   DeleteAll();
@@ -211,7 +210,7 @@ TEST_F(DbDeadRangesTest, ASnapshotThatNeedsThemKeepsThem) {
 }
 
 TEST_F(DbDeadRangesTest, AQueueIsPoppedWithoutWalking) {
-  if (!Cleans()) GTEST_SKIP() << "the ablation";
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
   options_.write_buffer_size = 64 << 20;
   Reopen();
   constexpr int kQueue = 10000;

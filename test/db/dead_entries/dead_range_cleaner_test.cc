@@ -91,7 +91,7 @@ TEST_F(DeadRangeCleanerTest, CleansFromMemoryToTheDeepestLevel) {
   EXPECT_EQ(PlanNow(), Plan::kFlush);
   EXPECT_TRUE(cleaner_.WantsFlushLocked());
   EXPECT_FALSE(cleaner_.WantsCompactionLocked());
-  cleaner_.FlushBeginsLocked(0);
+  cleaner_.AwaitFlushLocked(0);
   EXPECT_FALSE(cleaner_.MustExamineLocked());
   cleaner_.WakeLocked();
   Find(InTables(0, 1000, 1000, kMiB));

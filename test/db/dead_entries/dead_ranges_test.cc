@@ -27,7 +27,7 @@ namespace {
 bool IsIn(const DeadRange& range, const std::string& key) {
   if (range.end && key >= *range.end) return false;
   return !range.begin || key > *range.begin ||
-         (key == *range.begin && range.has_begin_in);
+         (key == *range.begin && range.includes_begin);
 }
 
 // Versions of keys: sequence number, and whether it is a value.
@@ -57,7 +57,7 @@ class Model {
     begin_ = it->first;
     walk.begin = begin_;
     walk.has_begin = true;
-    walk.has_begin_in = true;
+    walk.includes_begin = true;
     walk.sequence = at;
     for (++it; it != versions_.end() && !IsLive(it->first, at); ++it) {
       ++walk.dead;
@@ -150,7 +150,7 @@ TEST_F(DeadRangesTest, NeighboursBecomeOne) {
     WalkedRange walk;
     walk.begin = begin;
     walk.has_begin = !begin.empty();
-    walk.has_begin_in = in;
+    walk.includes_begin = in;
     walk.end = end;
     walk.has_end = !end.empty();
     walk.dead = 100;
@@ -404,7 +404,7 @@ TEST_F(DeadRangesTest, ReadersSeeCutsBeforeTheNumber) {
     const std::string bound = Key(end);
     walk.begin = begin;
     walk.has_begin = true;
-    walk.has_begin_in = true;
+    walk.includes_begin = true;
     walk.end = bound;
     walk.has_end = end < kKeys;
     walk.sequence = next;

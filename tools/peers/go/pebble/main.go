@@ -8,22 +8,10 @@ import (
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"varve/peers/bench"
+	"varve/peers/pebbleoptions"
 )
-
-// manyFiles is a number of open files that is never reached.
-const manyFiles = 1 << 20
-
-type quiet struct{}
-
-func (quiet) Infof(string, ...interface{})  {}
-func (quiet) Errorf(string, ...interface{}) {}
-func (quiet) Fatalf(format string, arguments ...interface{}) {
-	pebble.DefaultLogger.Fatalf(format, arguments...)
-}
 
 type engine struct {
 	db     *pebble.DB
@@ -43,31 +31,8 @@ func (e *engine) Remarks() string {
 func (e *engine) Open(config *bench.Config) error {
 	e.config = config
 	e.cache = pebble.NewCache(config.CacheBytes)
-	options := &pebble.Options{
-		Cache:              e.cache,
-		FormatMajorVersion: pebble.FormatNewest,
-		MemTableSize:       uint64(config.WriteBufferBytes),
-		MaxOpenFiles:       manyFiles,
-		Logger:             quiet{},
-		CompactionConcurrencyRange: func() (int, int) {
-			return 1, config.BackgroundJobs
-		},
-	}
-	for i := range options.Levels {
-		level := &options.Levels[i]
-		level.BlockSize = config.BlockBytes
-		level.Compression = func() *sstable.CompressionProfile {
-			if config.Compression == "none" {
-				return sstable.NoCompression
-			}
-			return sstable.SnappyCompression
-		}
-		if config.BloomBits >= 1 {
-			level.FilterPolicy = bloom.FilterPolicy(config.BloomBits)
-		}
-	}
 	var err error
-	e.db, err = pebble.Open(config.Path, options)
+	e.db, err = pebble.Open(config.Path, pebbleoptions.New(config, e.cache))
 	return err
 }
 

@@ -21,22 +21,10 @@ import (
 	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"varve/peers/bench"
+	"varve/peers/pebbleoptions"
 )
-
-// manyFiles is a number of open files that is never reached.
-const manyFiles = 1 << 20
-
-type quiet struct{}
-
-func (quiet) Infof(string, ...interface{})  {}
-func (quiet) Errorf(string, ...interface{}) {}
-func (quiet) Fatalf(format string, arguments ...interface{}) {
-	pebble.DefaultLogger.Fatalf(format, arguments...)
-}
 
 type database struct {
 	db       *pebble.DB
@@ -102,26 +90,14 @@ func PebbleDestroy(path *C.char) C.int {
 func PebbleOpen(path *C.char, cacheBytes, writeBufferBytes C.uint64_t,
 	blockBytes, bloomBits, jobs C.int, handle *C.uintptr_t) C.int {
 	d := &database{cache: pebble.NewCache(int64(cacheBytes))}
-	options := &pebble.Options{
-		Cache:              d.cache,
-		FormatMajorVersion: pebble.FormatNewest,
-		MemTableSize:       uint64(writeBufferBytes),
-		MaxOpenFiles:       manyFiles,
-		Logger:             quiet{},
-		CompactionConcurrencyRange: func() (int, int) {
-			return 1, int(jobs)
-		},
-	}
-	for i := range options.Levels {
-		level := &options.Levels[i]
-		level.BlockSize = int(blockBytes)
-		level.Compression = func() *sstable.CompressionProfile {
-			return sstable.SnappyCompression
-		}
-		level.FilterPolicy = bloom.FilterPolicy(int(bloomBits))
+	config := &bench.Config{
+		WriteBufferBytes: int64(writeBufferBytes),
+		BlockBytes:       int(blockBytes),
+		BloomBits:        int(bloomBits),
+		BackgroundJobs:   int(jobs),
 	}
 	var err error
-	d.db, err = pebble.Open(C.GoString(path), options)
+	d.db, err = pebble.Open(C.GoString(path), pebbleoptions.New(config, d.cache))
 	if err != nil {
 		d.cache.Unref()
 		return failed(err)
