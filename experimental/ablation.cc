@@ -59,8 +59,7 @@ constexpr Switch kSwitches[] = {
     MakeSwitch<&AblationOptions::key_case>("key_case", "ascii_first",
                                            "unicode"),
     MakeSwitch<&AblationOptions::catalog>("catalog", "name_cache", "folding"),
-    MakeSwitch<&AblationOptions::waste>("waste", "mended", "ignored",
-                                        "always"),
+    MakeSwitch<&AblationOptions::waste>("waste", "mended", "ignored", "always"),
 };
 
 Status ParseOne(std::string_view item, AblationOptions* options) {

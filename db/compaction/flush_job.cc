@@ -39,10 +39,10 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
       tombstones.get(), snapshots, older_tables ? &*older_tables : nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
-  CompactionIterator iterator(
-      input.get(), context.comparator, snapshots, tombstones.get(),
-      older_tables ? &*older_tables : nullptr,
-      CompactionIterator::Output::kLevel0);
+  CompactionIterator iterator(input.get(), context.comparator, snapshots,
+                              tombstones.get(),
+                              older_tables ? &*older_tables : nullptr,
+                              CompactionIterator::Output::kLevel0);
   iterator.SeekToFirst();
   if (!iterator.Valid() && (!iterator.status().ok() || surviving.empty())) {
     *drops = iterator.drops();

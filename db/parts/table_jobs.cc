@@ -39,10 +39,9 @@ Status TableJobs::FlushLocked(FlushJobInfo* info)
   LocalSpan step("write table");
   Status status = parts_.place->Verify();
   if (status.ok() && !memtables.empty()) {
-    status =
-        FlushMemTables(output_context_, *version, {}, memtables,
-                       ScanSnapshots(), number, &edit, &drops,
-                       parts_.family->flush_pace());
+    status = FlushMemTables(output_context_, *version, {}, memtables,
+                            ScanSnapshots(), number, &edit, &drops,
+                            parts_.family->flush_pace());
   }
   CountDrops(parts_.stats, drops);
   step.Next("directory sync");

@@ -22,8 +22,7 @@ constexpr size_t kFilesPerTurn = 16;
 
 class Preload {
  public:
-  Preload(TableCache* table_cache,
-          const std::vector<FileMetaData*>& files)
+  Preload(TableCache* table_cache, const std::vector<FileMetaData*>& files)
       : table_cache_(table_cache), files_(files), first_failed_(files.size()) {}
 
   Status Run() {

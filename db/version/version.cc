@@ -131,9 +131,9 @@ uint64_t Version::GainBytes(const FileMetaData& file) const {
   if (!file.points_are_estimated) {
     const uint64_t deletions = file.FindDead().deletions;
     const uint64_t limit = UINT64_MAX - bytes;
-    bytes += entry_bytes_ == 0 ? 0
-                               : std::min(deletions, limit / entry_bytes_) *
-                                     entry_bytes_;
+    bytes += entry_bytes_ == 0
+                 ? 0
+                 : std::min(deletions, limit / entry_bytes_) * entry_bytes_;
   }
   return bytes;
 }
@@ -162,8 +162,8 @@ bool Version::FreesMuch(int level, std::span<FileMetaData* const> files,
   uint64_t enough = 0;
   for (const FileMetaData* file : files) {
     const uint64_t space = UINT64_MAX - enough;
-    enough += std::min(GainBytes(*file), space / kReclaimedPart) *
-              kReclaimedPart;
+    enough +=
+        std::min(GainBytes(*file), space / kReclaimedPart) * kReclaimedPart;
   }
   if (enough == 0) return false;
   uint64_t bytes = 0;

@@ -71,9 +71,8 @@ bool WriteQueue::TryLead(Writer* writer) {
   writer->leader_ = nullptr;
   Writer* expected = nullptr;
   // T1. seq_cst: as in Join. relaxed if it fails: nothing is read.
-  return tail_.compare_exchange_strong(expected, writer,
-                                       std::memory_order_seq_cst,
-                                       std::memory_order_relaxed);
+  return tail_.compare_exchange_strong(
+      expected, writer, std::memory_order_seq_cst, std::memory_order_relaxed);
 }
 
 WriteQueue::Group WriteQueue::Form(Writer* leader) const {
