@@ -5,6 +5,7 @@
 #include "db/parts/common_errors.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
+#include "util/base/probe.h"
 
 namespace varve {
 
@@ -45,6 +46,7 @@ void DBImpl::ScheduleLocked(JobKind kind, void (DBImpl::*job)(), bool urgent) {
 
 void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   ++background_error_count_;
+  VARVE_PROBE(background_error, where, static_cast<int>(status.code()));
   RecordTick(stats_, Ticker::kBackgroundErrors);
   if (status.IsIOError()) RecordTick(stats_, Ticker::kBackgroundIoErrors);
   Log(LogLevel::kError, &log_, "%s: %s", where, status.ToString().c_str());

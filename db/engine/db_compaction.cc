@@ -10,6 +10,7 @@
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "util/base/probe.h"
 
 namespace varve {
 
@@ -94,6 +95,8 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   events_.Add(
       [info](EventListener* listener) { listener->OnCompactionBegin(info); });
   events_.DeliverLocked();
+  VARVE_PROBE(compaction_begin, compaction->level, compaction->output_level,
+              compaction->InputBytes(), compaction->reason);
   const Stopwatch compacting(env_);
   Status status;
   {
@@ -103,6 +106,8 @@ Status DBImpl::RunCompactionLocked(Compaction* compaction) {
   CompactionStats& stats =
       family_.compactions().stats[compaction->output_level];
   info.micros = compacting.ElapsedMicros();
+  VARVE_PROBE(compaction_end, compaction->level, compaction->output_level,
+              info.micros, status.ok());
   stats.micros += info.micros;
   ++stats.count;
   Log(LogLevel::kInfo, &log_,

@@ -15,6 +15,7 @@
 #include "monitoring/statistics.h"
 #include "monitoring/trace_collector.h"
 #include "util/base/experiment.h"
+#include "util/base/probe.h"
 #include "util/threads/memory_account.h"
 
 namespace varve {
@@ -460,6 +461,7 @@ bool DBImpl::WorkRunsLocked() const {
 }
 
 void DBImpl::InstallSuperVersionLocked() {
+  VARVE_PROBE(super_version_install, family_.immutable().size());
   family_.InstallSuperVersionLocked(IsClosedLocked());
   UpdateStallLocked();
   scheduler_.SignalLocked();

@@ -7,6 +7,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
+#include "util/base/probe.h"
 
 namespace varve {
 
@@ -91,6 +92,7 @@ Status DBImpl::SwitchMemTableLocked() {
   }
   dead_walks_.leader_ranges()->DropUnused();
   dead_walks_.BeginMemTable();
+  VARVE_PROBE(memtable_switch, next.wal.number);
   wals_.AddLocked(std::move(next.wal));
   family_.SwitchLocked(memtable, scheduler_.JobsLocked(JobKind::kFlush) > 0);
   InstallSuperVersionLocked();

@@ -13,6 +13,7 @@
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "util/base/probe.h"
 #include "util/bytes/hash.h"
 
 namespace varve {
@@ -283,8 +284,11 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
     if (!counted) family_.CountStallLocked(cause, WritePressure::kStop);
     counted = true;
     const Stopwatch stopped(env_);
+    VARVE_PROBE(stall_begin, static_cast<int>(cause));
     scheduler_.WaitLocked();
-    family_.AddStallMicrosLocked(stopped.ElapsedMicros());
+    const uint64_t stopped_us = stopped.ElapsedMicros();
+    VARVE_PROBE(stall_end, static_cast<int>(cause), stopped_us);
+    family_.AddStallMicrosLocked(stopped_us);
   }
   if (*delayed || family_.stall().pressure != WritePressure::kSlow)
     return Status::OK();
@@ -377,6 +381,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     SetBackgroundErrorLocked(status, "writing the log");
     events_.DeliverLocked();
   }
+  VARVE_PROBE(group_commit, next - first, bytes, leader->sync, status.ok());
   CountGroup(stats_, *leader, next - first, bytes);
   family_.CountWritten(bytes, !leader->disable_wal);
   write_queue_.Leave(group, status);

@@ -11,6 +11,7 @@
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "util/base/probe.h"
 
 namespace varve {
 
@@ -33,6 +34,7 @@ Status TableJobs::FlushLocked(FlushJobInfo* info)
   parts_.family->flush_pace()->Begin(entries, flushing.start_us());
   CompactionIterator::Drops drops;
   info->memtables = memtables.size();
+  VARVE_PROBE(flush_begin, number, memtables.size(), entries);
   Version* const version = versions_->current();
   version->RefLocked();
   parts_.mutex->Unlock();
@@ -49,6 +51,7 @@ Status TableJobs::FlushLocked(FlushJobInfo* info)
   step.Next("install");
   parts_.mutex->Lock();
   versions_->UnrefVersionLocked(version);
+  VARVE_PROBE(flush_end, number, status.ok());
   if (status.ok()) {
     AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
   } else if (!memtables.empty()) {

@@ -9,6 +9,7 @@
 #include "env/stopwatch.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/measured_operation.h"
+#include "util/base/probe.h"
 
 namespace varve {
 
@@ -172,7 +173,9 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 Status WalSet::SyncForGroupLocked() {
   const Stopwatch syncing(db_directory_->env());
   Status status = SyncLocked();
-  group_sync_us_ = std::min(syncing.ElapsedMicros(), kMaxGroupCommitDelayUs);
+  const uint64_t sync_us = syncing.ElapsedMicros();
+  VARVE_PROBE(wal_sync, sync_us, status.ok());
+  group_sync_us_ = std::min(sync_us, kMaxGroupCommitDelayUs);
   return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "util/base/probe.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
 #include "util/threads/thread_scratch.h"
@@ -69,6 +70,8 @@ Status BlockLoader::ReadDataBody(const BlockHandle& handle, bool verify,
     const LocalSpan span("block read", TraceBlocks());
     s = ReadRaw(handle, readahead, body);
   }
+  VARVE_PROBE(block_read, file_name_.c_str(), handle.offset, handle.size,
+              s.ok());
   if (s.ok()) s = TakeDataBody(handle, verify, body->raw, body);
   return s;
 }

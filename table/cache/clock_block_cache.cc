@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "util/base/probe.h"
 #include "util/threads/epoch.h"
 
 namespace varve {
@@ -104,6 +105,7 @@ BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
   shard->ring.push_back(block);
   shard->usage_bytes += charge;
   ++shard->filled_slots;
+  VARVE_PROBE(cache_insert, charge, shard->usage_bytes);
   // T1. release pairs with the acquire of readers: they see the block.
   place.slot->store(block, std::memory_order_release);
   return ref;
@@ -118,6 +120,7 @@ void ClockBlockCache::RemoveFromRing(Shard* shard, Block* block) {
 }
 
 void ClockBlockCache::Evict(Shard* shard, Block* block) {
+  VARVE_PROBE(cache_evict, block->ApproximateMemoryUsage(), shard->usage_bytes);
   // T3. release pairs with the acquire of EraseTable: after this store the
   // thread does not access the slot.
   block->slot_->store(nullptr, std::memory_order_release);

@@ -10,6 +10,7 @@
 
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"
+#include "util/base/probe.h"
 
 namespace varve {
 
@@ -290,6 +291,7 @@ Status FilePool::OpenTarget(PooledFile* file, bool waits) {
     if (!waits) no_wait.emplace();
     Status s = file->env_->NewRandomAccessFile(file->path_, file_options_,
                                                &file->target_);
+    VARVE_PROBE(file_open, file->path_.c_str(), s.ok());
     if (s.ok()) {
       // relaxed: it is the same each time.
       file->alignment_.store(file->target_->RequiredAlignment(),
@@ -366,6 +368,7 @@ std::unique_ptr<RandomAccessFile> FilePool::TakeVictim() {
     }
     if (!file->TakeOpenBit()) continue;
     RemoveFromRing(file);
+    VARVE_PROBE(file_close, file->path_.c_str());
     return std::move(file->target_);
   }
   return nullptr;
@@ -397,6 +400,7 @@ void FilePool::Forget(PooledFile* file) {
     }
     RemoveFromRing(file);
   }
+  VARVE_PROBE(file_close, file->path_.c_str());
   file->target_.reset();
   GivePlacesBack(1);
 }

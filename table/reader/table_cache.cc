@@ -15,6 +15,7 @@
 #include "table/reader/file_pool.h"
 #include "table/reader/table_iterator.h"
 #include "util/base/mutex.h"
+#include "util/base/probe.h"
 #include "util/threads/path_counter.h"
 
 namespace varve {
@@ -293,6 +294,8 @@ Status TableCache::Rep::OpenTable(const TableFile& table_file,
                                   std::shared_ptr<Table>* table) {
   const LocalSpan span("table open");
   Status s = TryOpenTable(table_file, loading, table);
+  VARVE_PROBE(table_open, table_file.number, table_file.size,
+              table_file.tail_size, s.ok());
   if (!s.ok()) RecordTick(base.statistics, Ticker::kNoFileErrors, 1);
   return s;
 }

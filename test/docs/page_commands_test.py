@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# Varve: a key-value storage engine. MIT licence, see LICENSE.
+"""Goal: the pages that look at Varve with the system's own tools are right: each
+command runs as it is printed, and docs/probes.md lists just the probes that the
+programs have, with as many arguments. Method: run the commands of a page in its
+order, in a directory where build/release is the build; read the notes of the
+program with readelf.
+
+A tool that this machine or kernel does not permit is said to be not run. Which
+these are is found out by the simplest use of each, so that a wrong command is a
+failure.
+
+Usage: page_commands_test.py DB_BENCH
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DB_BENCH = Path()
+FENCE = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# The first words of a command, and what shows that it can be run here.
+NEEDS = {
+    ("bpftrace",): "bpftrace -e 'BEGIN { exit(); }'",
+    ("perf", "probe"): "perf probe --list",
+    ("perf", "trace"): "perf trace -s -o /dev/null true",
+    ("perf", "record"): "perf record -e cpu-clock -o /dev/null true",
+    ("perf",): "perf --version",
+    ("strace",): "strace -o /dev/null true",
+    ("gdb",): "gdb -batch -ex 'run' --args true",
+}
+PROGRAMS = ("build/", "perf ", "strace ", "bpftrace ", "gdb ", "grep ", "rm ")
+
+
+def commands(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [line for block in FENCE.findall(text)
+            for line in block.splitlines() if line.startswith(PROGRAMS)]
+
+
+def run(command, directory):
+    return subprocess.run(["bash", "-c", command], cwd=directory,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", timeout=120,
+                          check=False)
+
+
+class PageCommandsTest(unittest.TestCase):
+    def run_page(self, page):
+        permitted = {words: run(simplest, "/").returncode == 0
+                     for words, simplest in NEEDS.items()}
+        with tempfile.TemporaryDirectory() as directory:
+            place = Path(directory)
+            (place / "build").mkdir()
+            (place / "build" / "release").symlink_to(DB_BENCH.parent)
+            os.environ["TEST_TMPDIR"] = directory
+            given_up = False
+            for command in commands(page):
+                words = tuple(command.split())
+                refused = next((need for need, works in permitted.items()
+                                if not works and words[:len(need)] == need),
+                               None)
+                # Later ones of the kind read what a refused one wrote.
+                if refused or (given_up and words[0] == "perf"):
+                    given_up = True
+                    print(f"not run, {words[0]} is not permitted: {command}")
+                    continue
+                # Another program's files are not to be touched.
+                here = command.replace("/tmp/varve-open", f"{place}/open")
+                done = run(here, place)
+                self.assertEqual(done.returncode, 0,
+                                 f"{command}\n{done.stdout}")
+                self.assertNotIn("unknown command line flag", done.stdout)
+
+    def test_probes(self):
+        self.run_page("probes.md")
+
+    def test_a_table_open_from_outside(self):
+        self.run_page("table_open_outside.md")
+        
+
+
+class ProbesTest(unittest.TestCase):
+    def test_the_page_lists_the_probes(self):
+        notes = subprocess.run(["readelf", "-n", DB_BENCH], text=True,
+                               capture_output=True, check=True).stdout
+        found = {}
+        for name, arguments in re.findall(
+                r"Provider: varve\n\s+Name: (\w+)\n.*\n\s+Arguments: (.*)",
+                notes):
+            found[name] = len(re.findall(r"-?\d@", arguments))
+        self.assertTrue(found, "the program has no probes: was sys/sdt.h "
+                        "there when it was compiled?")
+        text = (ROOT / "docs" / "probes.md").read_text(encoding="utf-8")
+        listed = {}
+        for name, arguments in re.findall(
+                r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|$", text, re.MULTILINE):
+            # Parts in parentheses have commas of their own.
+            plain = re.sub(r"\([^)]*\)", "", arguments)
+            listed[name] = plain.count(",") + 1
+        self.assertEqual(listed, found)
+
+
+if __name__ == "__main__":
+    DB_BENCH = Path(sys.argv.pop(1)).resolve()
+    unittest.main()
