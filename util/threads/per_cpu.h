@@ -89,6 +89,9 @@ PerCpuPath BestPerCpuPath();
 // Returns a number above every index that a thread of this process can get. It
 // counts the processors that exist or may be plugged in.
 size_t PossibleCpus();
+// Replaces that number in this process, for a simulation of another machine.
+// REQUIRES: PossibleCpus was not called before.
+void PretendPossibleCpus(size_t count);
 
 // A restartable sequence, in the kernel's format.
 struct alignas(32) RseqSequence {

@@ -1,0 +1,272 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// What many cores would make of the engine's memory traffic: see
+// docs/cores.md.
+
+#include <gflags/gflags.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/cores_bench/code_names.h"
+#include "tools/cores_bench/coherence_model.h"
+#include "tools/cores_bench/step_tracer.h"
+#include "tools/cores_bench/topics.h"
+#include "tools/db_bench/json_writer.h"
+#include "util/threads/per_cpu.h"
+
+DEFINE_int32(cores, 128, "The most that are simulated: 1 to 256");
+DEFINE_int32(rounds, 4, "Operations of each core that are recorded");
+DEFINE_int32(operations, 60, "Operations of each core that are counted");
+DEFINE_int32(seeds, 3, "Schedules of each number of cores");
+DEFINE_string(topics, "", "Separated by commas; all without any");
+DEFINE_bool(list, false, "List the topics and their variants, and end");
+DEFINE_double(seconds, .2,
+              "Of each measurement on this machine, by 1 and by 2 threads; 0: "
+              "none");
+DEFINE_string(report_json, "", "File to write all results to, as JSON");
+DEFINE_string(db, "",
+              "Empty directory for databases. Default: one in $TEST_TMPDIR or "
+              "/tmp");
+
+namespace varve::cores {
+namespace {
+
+constexpr const char* kAnotherTopic = ",";
+
+bool IsChosen(const std::string& name) {
+  if (FLAGS_topics.empty()) return true;
+  const std::string all = kAnotherTopic + FLAGS_topics + kAnotherTopic;
+  return all.find(kAnotherTopic + name + kAnotherTopic) != std::string::npos;
+}
+
+template <typename Value>
+Value Median(std::vector<Value> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// ---- On this machine --------------------------------------------------------
+
+// Returns the operations a second of all threads together.
+double Measure(Fixture* fixture, int threads) {
+  std::atomic<bool> stop = false;
+  std::atomic<int> ready = 0;
+  std::vector<uint64_t> counts(static_cast<size_t>(threads));
+  std::vector<std::thread> all;
+  for (int i = 0; i < threads; ++i) {
+    all.emplace_back([&, i] {
+      const std::unique_ptr<Worker> worker(
+          fixture->NewWorker(static_cast<size_t>(i)));
+      for (size_t round = 0; round < 8; ++round) worker->Run(round);
+      ++ready;
+      while (ready < threads) sched_yield();
+      uint64_t count = 0;
+      // relaxed: a flag alone.
+      while (!stop.load(std::memory_order_relaxed)) {
+        for (size_t round = 0; round < 64; ++round) worker->Run(round);
+        count += 64;
+      }
+      counts[static_cast<size_t>(i)] = count;
+    });
+  }
+  while (ready < threads) sched_yield();
+  const auto start = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(FLAGS_seconds));
+  stop = true;
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - start;
+  for (std::thread& thread : all) thread.join();
+  uint64_t sum = 0;
+  for (const uint64_t count : counts) sum += count;
+  return static_cast<double>(sum) / took.count();
+}
+
+void MeasureHere(Fixture* fixture, JsonWriter* json) {
+  json->Open("measured", '[');
+  for (const int threads : {1, 2}) {
+    std::vector<double> rates;
+    for (int i = 0; i < 3; ++i) rates.push_back(Measure(fixture, threads));
+    json->Open(nullptr, '{');
+    json->Integer("threads", static_cast<uint64_t>(threads));
+    json->Number("operations_a_second", Median(rates));
+    json->Number("least", *std::min_element(rates.begin(), rates.end()));
+    json->Number("most", *std::max_element(rates.begin(), rates.end()));
+    json->Close('}');
+  }
+  json->Close(']');
+}
+
+// ---- Simulated --------------------------------------------------------------
+
+// Several schedules of one number of cores. The one of the median rate stands
+// for all, with the range of rates.
+void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
+                 const CodeNames& names, JsonWriter* json) {
+  std::vector<ModelReport> reports;
+  for (int seed = 1; seed <= FLAGS_seeds; ++seed) {
+    const Schedule schedule = {
+        .cores = cores,
+        .sockets = sockets,
+        .seed = static_cast<uint64_t>(seed),
+        .warm_operations = 3 * static_cast<size_t>(FLAGS_rounds),
+        .operations = static_cast<size_t>(FLAGS_operations)};
+    reports.push_back(Simulate({}, recording, schedule));
+  }
+  std::sort(reports.begin(), reports.end(),
+            [](const ModelReport& a, const ModelReport& b) {
+              return a.operations_a_second < b.operations_a_second;
+            });
+  const ModelReport& report = reports[reports.size() / 2];
+  json->Open(nullptr, '{');
+  json->Integer("cores", cores);
+  json->Integer("sockets", sockets);
+  json->Number("operations_a_second", report.operations_a_second);
+  json->Number("least", reports.front().operations_a_second);
+  json->Number("most", reports.back().operations_a_second);
+  json->Number("nanoseconds", report.nanoseconds);
+  json->Number("p99_ns", report.p99_ns);
+  json->Number("transfers", report.transfers);
+  json->Number("invalidations", report.invalidations);
+  json->Number("cold_misses", report.cold_misses);
+  json->Number("coherence_misses", report.coherence_misses);
+  json->Number("capacity_misses", report.capacity_misses);
+  json->Number("sleeps", report.sleeps);
+  json->Number("atomics", report.atomics);
+  json->Number("serial_bound", report.serial_bound);
+  json->Open("hottest", '[');
+  for (const LineReport& line : report.hottest) {
+    json->Open(nullptr, '{');
+    json->Text("variable", names.NameOf(line.line * kLineBytes));
+    json->Text("function", names.NameOf(line.code));
+    json->Number("transfers", line.transfers);
+    json->Number("busy_ns", line.busy_ns);
+    json->Close('}');
+  }
+  json->Close(']');
+  json->Close('}');
+  if (cores == 1 || cores == 32 || cores == recording.threads.size()) {
+    printf(
+        "  %3zu cores, %zu sockets: %12.0f a second, P99 %8.1f ns, %6.3f "
+        "lines transferred, %6.3f invalidations, bound %.3g\n",
+        cores, sockets, report.operations_a_second, report.p99_ns,
+        report.transfers, report.invalidations, report.serial_bound);
+    fflush(stdout);
+  }
+}
+
+void Run(const Topic& topic, const Variant& variant, StepTracer* tracer,
+         const CodeNames& names, JsonWriter* json) {
+  printf("%s, %s\n", topic.name.c_str(), variant.name.c_str());
+  const std::unique_ptr<Fixture> fixture = variant.make();
+  json->Open(nullptr, '{');
+  json->Text("variant", variant.name);
+  if (FLAGS_seconds > 0) MeasureHere(fixture.get(), json);
+  const RecordingPlan plan = {.cores = static_cast<size_t>(FLAGS_cores),
+                              .rounds = static_cast<size_t>(FLAGS_rounds)};
+  const Recording recording = {
+      .name = topic.name,
+      .threads = RecordWorkers(
+          plan, tracer, [&](size_t core) { return fixture->NewWorker(core); })};
+  double instructions = 0;
+  double accesses = 0;
+  for (const OperationTrace& trace : recording.threads[0]) {
+    instructions += trace.instructions;
+    accesses += static_cast<double>(trace.accesses.size());
+  }
+  json->Number("instructions", instructions / FLAGS_rounds);
+  json->Number("accesses", accesses / FLAGS_rounds);
+  json->Open("simulated", '[');
+  for (size_t sockets = 1; sockets <= 2; ++sockets) {
+    for (size_t cores = sockets; cores <= plan.cores; cores *= 2) {
+      SimulateAll(recording, cores, sockets, names, json);
+    }
+  }
+  json->Close(']');
+  json->Close('}');
+}
+
+int Main() {
+  if (!FLAGS_list && BestPerCpuPath() == PerCpuPath::kAtomic) {
+    fprintf(stderr,
+            "cores_bench: needs restartable sequences, which this kernel or C "
+            "library does not have\n");
+    return 1;
+  }
+  std::string directory = FLAGS_db;
+  if (directory.empty()) {
+    directory = (std::filesystem::temp_directory_path() / "varve-cores-XXXXXX")
+                    .string();
+    if (mkdtemp(directory.data()) == nullptr) {
+      perror("cores_bench: a directory");
+      return 1;
+    }
+  }
+  std::vector<Topic> topics = KernelTopics();
+  for (Topic& topic : EngineTopics(directory))
+    topics.push_back(std::move(topic));
+  JsonWriter json;
+  json.Open(nullptr, '{');
+  json.Open("topics", '[');
+  {
+    // Before the first statistics, which have a set for each of them.
+    PretendPossibleCpus(static_cast<size_t>(FLAGS_cores));
+    StepTracer tracer;
+    const CodeNames names;
+    for (const Topic& topic : topics) {
+      if (!IsChosen(topic.name)) continue;
+      if (FLAGS_list) {
+        printf("%s: %s\n", topic.name.c_str(), topic.operation.c_str());
+        for (const Variant& variant : topic.variants) {
+          printf("  %s\n", variant.name.c_str());
+        }
+        continue;
+      }
+      json.Open(nullptr, '{');
+      json.Text("topic", topic.name);
+      json.Text("operation", topic.operation);
+      json.Open("variants", '[');
+      for (const Variant& variant : topic.variants) {
+        Run(topic, variant, &tracer, names, &json);
+      }
+      json.Close(']');
+      json.Close('}');
+    }
+  }
+  json.Close(']');
+  json.Close('}');
+  std::error_code ignored;  // A leftover is harmless.
+  if (FLAGS_db.empty()) std::filesystem::remove_all(directory, ignored);
+  if (FLAGS_report_json.empty()) return 0;
+  FILE* const file = fopen(FLAGS_report_json.c_str(), "w");
+  const std::string text = json.Finish();
+  if (file == nullptr || fputs(text.c_str(), file) < 0 || fclose(file) != 0) {
+    perror("cores_bench: --report_json");
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace varve::cores
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage(
+      "simulates many cores that execute operations of the engine.\n\n"
+      "  cores_bench [FLAG...]");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (argc != 1 || FLAGS_cores < 1 || FLAGS_cores > 256 || FLAGS_rounds < 1 ||
+      FLAGS_operations < 1 || FLAGS_seeds < 1) {
+    fprintf(stderr, "cores_bench: see --help\n");
+    return 2;
+  }
+  return varve::cores::Main();
+}

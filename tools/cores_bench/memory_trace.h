@@ -1,0 +1,42 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// What the processors of a thread would see of its operations: the memory that
+// they load and store, in order.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace varve::cores {
+
+inline constexpr uint64_t kLineBytes = 64;
+
+enum class AccessKind : uint8_t {
+  kLoad,
+  kStore,
+  kAtomic,   // A locked read-modify-write, which is also a fence.
+  kLock,     // The atomic that takes a pthread mutex.
+  kRelease,  // The atomic that gives it back.
+};
+
+struct Access {
+  uint64_t line;         // The address divided by kLineBytes.
+  uint64_t code;         // The address of the instruction.
+  uint32_t instruction;  // Instructions of the operation before this one.
+  AccessKind kind;
+};
+
+struct OperationTrace {
+  std::vector<Access> accesses;
+  uint32_t instructions = 0;
+  uint32_t system_calls = 0;
+};
+
+// What each of the simulated cores does again and again.
+struct Recording {
+  std::string name;
+  std::vector<std::vector<OperationTrace>> threads;  // One list for each core.
+};
+
+}  // namespace varve::cores
