@@ -16,9 +16,9 @@ constexpr int kMaxAttempts = 100;
 
 std::string FindHolder(const CommandLine& line) {
   const std::string db = line.Text("db");
-  std::string holder;
+  LockHolder holder;
   if (db.empty() || !FindLockHolder(LockFileName(db), &holder)) return "";
-  return holder;
+  return holder.description;
 }
 
 Status ReadUnlocked(const std::string& db_path,
