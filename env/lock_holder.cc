@@ -4,28 +4,24 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <cstdint>
-
 #include "env/descriptor_supply.h"
+#include "env/process_name.h"
 
 namespace varve {
 
 namespace {
 
-// Reads the pid that the holder of an open file description lock wrote at the
-// beginning of the file. Returns 0 if there is none.
-int64_t ReadPid(int descriptor) {
-  char text[32];
+// Reads the name that the holder of an open file description lock wrote into
+// the file.
+std::string ReadName(int descriptor) {
+  char text[64];
   const ssize_t size = pread(descriptor, text, sizeof(text), 0);
-  int64_t pid = 0;
-  if (size > 0) std::from_chars(text, text + size, pid);
-  return pid;
+  return {text, size > 0 ? static_cast<size_t>(size) : 0};
 }
 
 }  // namespace
 
-bool FindLockHolder(const std::string& lock_path, std::string* holder) {
+bool FindLockHolder(const std::string& lock_path, LockHolder* holder) {
   const int descriptor = OpenDescriptor([&lock_path] {
     return open(lock_path.c_str(),
                 O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -44,9 +40,13 @@ bool FindLockHolder(const std::string& lock_path, std::string* holder) {
     result = fcntl(descriptor, F_GETLK, &query);
   }
   const bool held = result == 0 && query.l_type != F_UNLCK;
-  if (held) {
-    const int64_t pid = query.l_pid > 0 ? query.l_pid : ReadPid(descriptor);
-    *holder = pid > 0 ? "process " + std::to_string(pid) : "another process";
+  if (held && query.l_pid > 0) {
+    holder->pid = static_cast<uint64_t>(query.l_pid);
+    holder->description = DescribePid(holder->pid);
+  } else if (held) {
+    const std::string name = ReadName(descriptor);
+    holder->pid = PidOfName(name);
+    holder->description = DescribeProcess(name);
   }
   close(descriptor);
   return held;

@@ -88,12 +88,6 @@ Status HeldBy(const std::string& path, const std::string& holder) {
   return Status::Busy("lock " + path, "held by " + holder);
 }
 
-std::string NameOfPid(pid_t pid) {
-  std::string name = "process " + std::to_string(pid);
-  if (pid == getpid()) name += ", this one";
-  return name;
-}
-
 // Returns the holder's text.
 std::string ReadHolder(int descriptor) {
   char text[64];
@@ -123,7 +117,7 @@ Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
   if (fcntl(descriptor, query, &request) == 0 && request.l_type != F_UNLCK &&
       request.l_pid > 0) {
     *is_own = request.l_pid == getpid();
-    return HeldBy(path, NameOfPid(request.l_pid));
+    return HeldBy(path, DescribePid(static_cast<uint64_t>(request.l_pid)));
   }
   // -1: an open file description lock, whose holder wrote its name. 0: a
   // process of another namespace. Or the holder has just unlocked it.
@@ -167,7 +161,8 @@ class Attempt {
   Status Open(LockTable* table) VARVE_REQUIRES(table->mu) {
     if (Named(&info_)) {
       if (table->held.contains(IdentityOf(info_))) {
-        return HeldBy(place_.path, NameOfPid(getpid()));
+        return HeldBy(place_.path,
+                      DescribePid(static_cast<uint64_t>(getpid())));
       }
       const auto deferred = table->deferred.find(IdentityOf(info_));
       if (deferred != table->deferred.end()) {

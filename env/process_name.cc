@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <span>
 
 #include "env/descriptor_supply.h"
 
@@ -25,6 +26,31 @@ uint64_t TakeNumber(std::string_view* text) {
   return error == std::errc() ? number : 0;
 }
 
+// Reads the beginning of a file of a process in /proc. Returns the bytes, or an
+// empty view.
+std::string_view ReadOf(uint64_t pid, const char* file,
+                        std::span<char> buffer) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/" + file;
+  const int descriptor =
+      OpenDescriptor([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (descriptor < 0) return {};
+  const ssize_t size = read(descriptor, buffer.data(), buffer.size());
+  close(descriptor);
+  return {buffer.data(), size > 0 ? static_cast<size_t>(size) : 0};
+}
+
+// Returns the name that the kernel has for a process. A process chooses it, so
+// bytes that a terminal may interpret are replaced.
+std::string CommandOf(uint64_t pid) {
+  char bytes[64];
+  std::string name(ReadOf(pid, "comm", bytes));
+  if (name.ends_with('\n')) name.pop_back();
+  for (char& c : name) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return name;
+}
+
 struct ProcessState {
   char state = 0;      // See proc(5). 0 if /proc has none.
   uint64_t start = 0;  // In clock ticks since boot.
@@ -32,14 +58,8 @@ struct ProcessState {
 
 ProcessState StateOf(uint64_t pid) {
   ProcessState result;
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const int descriptor =
-      OpenDescriptor([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-  if (descriptor < 0) return result;
   char bytes[1024];
-  const ssize_t size = read(descriptor, bytes, sizeof(bytes));
-  close(descriptor);
-  std::string_view text(bytes, size > 0 ? static_cast<size_t>(size) : 0);
+  std::string_view text = ReadOf(pid, "stat", bytes);
   // The second field is in parentheses and may hold any text. The start is the
   // 22nd.
   constexpr int kFieldsAfterName = 20;
@@ -70,18 +90,29 @@ std::string NameThisProcess() {
 }
 
 std::string DescribeProcess(std::string_view name) {
-  const uint64_t pid = TakeNumber(&name);
-  if (pid == 0 || !name.starts_with(' ')) return "another process";
-  name.remove_prefix(1);
+  const uint64_t pid = PidOfName(name);
+  if (pid == 0) return "another process";
+  name.remove_prefix(name.find(' ') + 1);
   const uint64_t start = TakeNumber(&name);
-  std::string text = "process " + std::to_string(pid);
   const ProcessState state = StateOf(pid);
   if (state.start != start || HasEnded(state)) {
-    return text +
+    return "process " + std::to_string(pid) +
            ", which has ended or is not seen from here, or by a child of "
            "it";
   }
-  return pid == static_cast<uint64_t>(getpid()) ? text + ", this one" : text;
+  return DescribePid(pid);
+}
+
+std::string DescribePid(uint64_t pid) {
+  const std::string text = "process " + std::to_string(pid);
+  if (pid == static_cast<uint64_t>(getpid())) return text + ", this one";
+  const std::string command = CommandOf(pid);
+  return command.empty() ? text : text + " (" + command + ")";
+}
+
+uint64_t PidOfName(std::string_view name) {
+  const uint64_t pid = TakeNumber(&name);
+  return name.starts_with(' ') ? pid : 0;
 }
 
 bool HasProcessEnded(int pid) {

@@ -5,6 +5,7 @@
 // The start time distinguishes it from a later process with the same pid.
 // Thread-safety: thread-safe.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,11 +15,20 @@ namespace varve {
 // ticks since boot (or 0), and a newline.
 std::string NameThisProcess();
 
-// Describes the process of a name from NameThisProcess: "process 17", with ",
-// this one" added for the calling process. If it does not run here any more,
-// the text says that it has ended or is out of sight, and that a forked child
-// may still hold the resource. Returns "another process" for any other text.
+// Describes the process of a name from NameThisProcess as DescribePid does. If
+// it does not run here any more, the text says that it has ended or is out of
+// sight, and that a forked child may still hold the resource. Returns "another
+// process" for any other text.
 std::string DescribeProcess(std::string_view name);
+
+// Describes a process that runs: "process 17 (mysqld)" with the name that the
+// kernel has for it, at most 15 printable characters, or "process 17" without
+// /proc. The calling process is "process 17, this one".
+std::string DescribePid(uint64_t pid);
+
+// Returns the pid of a name from NameThisProcess, or 0 for any other text. The
+// process may have ended.
+uint64_t PidOfName(std::string_view name);
 
 // Returns true if no process of that pid runs. It has ended, though its parent
 // may not have waited for it. A later process of the same pid is mistaken for

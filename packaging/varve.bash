@@ -4,9 +4,9 @@
 _varve() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local name='' option='' i
-  local commands='get put delete scan batchput ingest-from export-to levels
-    stats check repair compact checkpoint dump-sst dump-manifest dump-wal trace
-    help'
+  local commands='get put delete delete-range scan count batchput ingest-from
+    export-to levels stats check repair compact checkpoint dump-sst
+    dump-manifest dump-wal trace help'
   local command=''
   COMPREPLY=()
 
@@ -14,7 +14,8 @@ _varve() {
   for ((i = 1; i < COMP_CWORD; ++i)); do
     name=${COMP_WORDS[i]}
     case $name in
-      --db | --from | --to | --limit | --property | --html)
+      --db | --from | --to | --prefix | --limit | --open_files | --property | \
+        --html)
         # The value, behind a "=" that bash makes a word of, or at once.
         ((++i))
         [[ ${COMP_WORDS[i]} == = ]] && ((++i))
@@ -43,7 +44,7 @@ _varve() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --from | --to | --limit) return ;;
+    --from | --to | --prefix | --limit | --open_files) return ;;
     --property)
       mapfile -t COMPREPLY < <(compgen -W 'varve.stats varve.levelstats
         varve.sstables varve.statistics varve.prometheus
@@ -55,29 +56,47 @@ _varve() {
 
   local options='--db --help --version'
   case $command in
-    get) options='--db --hex --json --ignore_case --help' ;;
-    put) options='--db --hex --create_if_missing --ignore_case --help' ;;
-    delete) options='--db --hex --ignore_case --help' ;;
+    get)
+      options='--db --hex --escaped --raw --json --ignore_case --open_files
+        --help'
+      ;;
+    put)
+      options='--db --hex --escaped --create_if_missing --ignore_case
+        --open_files --help'
+      ;;
+    delete | delete-range)
+      options='--db --hex --escaped --ignore_case --open_files --help'
+      ;;
     scan)
-      options='--db --from --to --limit --hex --json --ignore_case --help'
+      options='--db --from --to --prefix --reverse --limit --keys --values --hex
+        --escaped --raw --json --ignore_case --open_files --help'
+      ;;
+    count)
+      options='--db --from --to --prefix --hex --escaped --ignore_case
+        --open_files --progress --help'
       ;;
     batchput)
-      options='--db --hex --create_if_missing --ignore_case --progress --help'
+      options='--db --hex --escaped --create_if_missing --ignore_case
+        --open_files --progress --help'
       ;;
     ingest-from)
-      options='--db --create_if_missing --ignore_case --progress --help'
+      options='--db --create_if_missing --ignore_case --open_files --progress
+        --help'
       ;;
     export-to)
-      options='--db --from --to --hex --ldb --ignore_case --progress --help'
+      options='--db --from --to --prefix --hex --escaped --ldb --ignore_case
+        --open_files --progress --help'
       ;;
     levels) options='--db --hex --help' ;;
-    stats) options='--db --property --ignore_case --help' ;;
-    check) options='--db --progress --help' ;;
-    repair) options='--db --ignore_case --progress --help' ;;
+    stats) options='--db --property --ignore_case --open_files --help' ;;
+    check) options='--db --open_files --progress --help' ;;
+    repair) options='--db --ignore_case --open_files --progress --help' ;;
     compact)
-      options='--db --from --to --hex --ignore_case --progress --help'
+      options='--db --from --to --hex --escaped --ignore_case --open_files
+        --progress --help'
       ;;
-    checkpoint) options='--db --ignore_case --help' ;;
+    checkpoint) options='--db --ignore_case --open_files --help' ;;
+    help) options='--help' ;;
     dump-sst)
       options='--footer --properties --index --blocks --keys --verify --hex
         --progress --help'

@@ -34,6 +34,11 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   if (!status.ok()) return status;
   cut->version = versions_->current();
   cut->version->RefLocked();
+  for (int level = 0; level < kNumLevels; ++level) {
+    for (const FileMetaData* file : cut->version->files(level)) {
+      cut->tables.emplace_back(file->number, file->file_size);
+    }
+  }
   cut->wals = wals_.SizesFromLocked(versions_->log_number());
   return status;
 }

@@ -57,12 +57,25 @@ Status CheckpointBuilder::Build(const CheckpointCut& cut) {
   return status;
 }
 
+Status CheckpointBuilder::RemoveAttempt() {
+  // Under another name, nothing is added to it, and it cannot become the
+  // target.
+  const std::string found = temporary_;
+  for (int i = 1; i <= kMaxTemporaryNames; ++i) {
+    temporary_ = found + ".removed" + std::to_string(i);
+    if (env_->FileExists(temporary_).ok()) continue;
+    const Status status = env_->RenameFile(found, temporary_);
+    if (status.IsNotFound()) return Status::OK();
+    return status.ok() ? RemoveTemporary() : status;
+  }
+  return Status::InvalidArgument(temporary_, "is in use");
+}
+
 Status CheckpointBuilder::Fill(const CheckpointCut& cut) {
   Status status = env_->CreateDirIfMissing(temporary_);
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : cut.version->files(level)) {
-      if (status.ok()) status = LinkTable(*file);
-    }
+  for (const auto& [number, size] : cut.tables) {
+    if (!status.ok()) break;
+    status = LinkTable(number, size);
   }
   for (const auto& [number, size] : cut.wals) {
     if (!status.ok()) break;
@@ -92,17 +105,17 @@ Status CheckpointBuilder::Fill(const CheckpointCut& cut) {
   return status;
 }
 
-Status CheckpointBuilder::LinkTable(const FileMetaData& file) {
-  std::string from = TableFileName(source_, file.number);
-  std::string to = TableFileName(temporary_, file.number);
+Status CheckpointBuilder::LinkTable(uint64_t number, uint64_t size) {
+  std::string from = TableFileName(source_, number);
+  std::string to = TableFileName(temporary_, number);
   Status status = env_->LinkFile(from, to);
   if (status.IsNotFound()) {
-    from = LevelDbTableFileName(source_, file.number);
-    to = LevelDbTableFileName(temporary_, file.number);
+    from = LevelDbTableFileName(source_, number);
+    to = LevelDbTableFileName(temporary_, number);
     status = env_->LinkFile(from, to);
   }
   if (!status.IsNotSupported()) return status;
-  return Copy(from, to, file.file_size);
+  return Copy(from, to, size);
 }
 
 Status CheckpointBuilder::Copy(const std::string& from, const std::string& to,

@@ -15,8 +15,10 @@ namespace varve {
 // The files of a database at one moment. They must exist until the checkpoint
 // is built. Logs and the MANIFEST may grow.
 struct CheckpointCut {
-  // Referenced, or null.
+  // Keeps the tables in being: referenced, or null if the caller builds beside
+  // the process that has the database open.
   Version* version = nullptr;
+  std::vector<std::pair<uint64_t, uint64_t>> tables;  // Numbers and sizes.
   uint64_t manifest_number = 0;
   uint64_t manifest_size = 0;
   std::vector<std::pair<uint64_t, uint64_t>> wals;  // Numbers and sizes.
@@ -37,9 +39,18 @@ class CheckpointBuilder {
   Status Begin();
   Status Build(const CheckpointCut& cut);
 
+  // For a program that ends in the middle of an attempt, by another object or
+  // process than the one that builds. ForeseeAttempt, called before it, notes
+  // the name that the attempt will build under. RemoveAttempt removes what has
+  // that name, and the attempt then fails. If the attempt has just come to its
+  // end, the target stays, and it is complete. The caller makes sure that the
+  // attempt does not begin afterwards.
+  Status ForeseeAttempt() { return ChooseTemporary(); }
+  Status RemoveAttempt();
+
  private:
   Status Fill(const CheckpointCut& cut);
-  Status LinkTable(const FileMetaData& file);
+  Status LinkTable(uint64_t number, uint64_t size);
   // Copies the first `size` bytes of a file of the source, and syncs them.
   Status Copy(const std::string& from, const std::string& to, uint64_t size);
   // Sets temporary_, the directory to build in, to a usable name. Either no

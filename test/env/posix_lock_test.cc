@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <string>
 
+#include "env/lock_holder.h"
 #include "env/process_name.h"
 #include "test/testing/forked.h"
 #include "test/testing/temp_dir.h"
@@ -115,17 +116,21 @@ TEST_F(PosixLockTest, MessageNamesTheHolderOfEitherKind) {
       std::unique_ptr<FileLock> lock;
       const bool got = ours ? Lock(&lock).ok() : TakeRecordLock(path_) >= 0;
       static_cast<void>(lock.release());  // As long as the process runs.
-      return got;
+      // The kernel keeps 15 bytes of it.
+      return prctl(PR_SET_NAME, "a b)\n\xFF the holder") == 0 && got;
     });
     ASSERT_TRUE(holder.ok());
     std::unique_ptr<FileLock> lock;
     const Status status = Lock(&lock);
     EXPECT_TRUE(status.IsBusy());
-    EXPECT_NE(
-        status.ToString().find("by process " + std::to_string(holder.pid())),
-        std::string::npos)
+    const std::string name =
+        "process " + std::to_string(holder.pid()) + " (a b)?? the hold)";
+    EXPECT_TRUE(status.ToString().ends_with(": held by " + name))
         << status.ToString();
-    EXPECT_EQ(status.ToString().find("ended"), std::string::npos);
+    LockHolder found;
+    ASSERT_TRUE(FindLockHolder(path_, &found));
+    EXPECT_EQ(found.description, name);
+    EXPECT_EQ(found.pid, static_cast<uint64_t>(holder.pid()));
   }
 }
 
@@ -153,6 +158,9 @@ TEST_F(PosixLockTest, TextOfOthersIsNotTakenForAHolder) {
             std::string::npos);
   EXPECT_EQ(DescribeProcess(NameThisProcess()),
             "process " + std::to_string(getpid()) + ", this one");
+  // Another process whose name has the pid only.
+  EXPECT_EQ(DescribePid(uint64_t{1} << 40),
+            "process " + std::to_string(uint64_t{1} << 40));
 }
 
 TEST_F(PosixLockTest, LinkedCopyHasALockOfItsOwn) {

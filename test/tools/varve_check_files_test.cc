@@ -25,7 +25,7 @@ class VarveCheckFilesTest : public VarveCommandTest {
 
   void ExpectDamaged() {
     const CommandOutcome outcome = RunHere({"check"});
-    EXPECT_EQ(outcome.exit_code, kExitFailure) << outcome.out;
+    EXPECT_EQ(outcome.exit_code, kExitDamage) << outcome.out;
     EXPECT_NE(
         outcome.out.find("damaged: " +
                          std::string(std::filesystem::path(log_).filename())),

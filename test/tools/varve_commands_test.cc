@@ -5,12 +5,16 @@
 #include "tools/varve/varve_commands.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
+#include "tools/varve/varve_text.h"
 
 namespace varve {
 namespace {
@@ -40,7 +44,7 @@ TEST_F(VarveCommandsTest, DoesNotGetDeletedKeys) {
   Put("0x61", "0x62");
   EXPECT_EQ(RunHere({"delete", "a"}).out, "OK\n");
   const Outcome outcome = RunHere({"get", "a"});
-  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_EQ(outcome.exit_code, kExitAbsent);
   EXPECT_EQ(outcome.out, "");
   EXPECT_NE(outcome.error.find("NotFound"), std::string::npos);
 }
@@ -58,8 +62,13 @@ TEST_F(VarveCommandsTest, ScansInTheFormOfLdb) {
   EXPECT_EQ(RunHere({"scan"}).out,
             " : \n"
             "ab :  1\n"
-            "ab : \n"
-            "\xFF : \xAB\xCD\n");
+            "ab\\x00c : \\x00\\x7F\n"
+            "\\xFF : \\xAB\\xCD\n");
+  EXPECT_EQ(RunHere({"scan", "--raw"}).out, std::string(" : \n"
+                                                        "ab :  1\n"
+                                                        "ab\0c : \0\x7F\n"
+                                                        "\xFF : \xAB\xCD\n",
+                                                        29));
 }
 
 TEST_F(VarveCommandsTest, ScansFromInclusiveToExclusive) {
@@ -75,6 +84,7 @@ TEST_F(VarveCommandsTest, TakesDashesAsKeyAfterTwoDashes) {
   ASSERT_EQ(RunHere({"put", "--create_if_missing", "--", "--hex", "1"}).out,
             "OK\n");
   EXPECT_EQ(RunHere({"scan"}).out, "--hex : 1\n");
+  EXPECT_EQ(RunHere({"get", "--", "-h"}).exit_code, kExitAbsent);
 }
 
 TEST_F(VarveCommandsTest, FailsWithoutDatabase) {
@@ -105,8 +115,9 @@ TEST_F(VarveCommandsTest, AdvisesIfTheDatabaseIsInUse) {
   std::unique_ptr<DB> db;
   ASSERT_TRUE(DB::Open(Options(), Db(), &db).ok());
   const Outcome outcome = RunHere({"put", "a", "b"});
-  EXPECT_EQ(outcome.exit_code, kExitFailure);
-  EXPECT_NE(outcome.error.find(Db() + " is in use by another process"),
+  EXPECT_EQ(outcome.exit_code, kExitBusy);
+  EXPECT_NE(outcome.error.find(Db() + " is in use by process " +
+                               std::to_string(getpid()) + ", this one"),
             std::string::npos)
       << outcome.error;
 }
@@ -116,6 +127,221 @@ TEST_F(VarveCommandsTest, TakesCommandAndOptionsInAnyOrder) {
   EXPECT_EQ(RunCommand({"get", "--db", Db(), "a"}).out, "b\n");
   EXPECT_EQ(RunCommand({"get", "a", "--db", Db()}).out, "b\n");
   EXPECT_EQ(RunCommand({"--db", Db(), "scan", "--limit", "1"}).out, "a : b\n");
+}
+
+// The output has everything, but no byte that a terminal obeys.
+TEST_F(VarveCommandsTest, PrintsEveryByteVisibly) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  const std::vector<std::string> texts = {
+      "",
+      all,
+      std::string(1000, '\0'),
+      std::string(300000, '\xFF'),
+      std::string(131071, 'a') + "\\\xC3\xA9",
+      "\\x41",
+      "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80",  // Visible.
+      "\xC2\x9B"
+      "31m\xE2\x80\xAE\xE2\x81\xA6\xEF\xBB\xBF\xD8\x9C",
+      "\xC3",
+      "\xE2\x82",
+      "\xF0\x9F\x98",
+      "a\xC3"};
+  for (const std::string& text : texts) {
+    ASSERT_EQ(RunHere({"put", "--create_if_missing", "k", "-"}, text).out,
+              "OK\n");
+    std::string printed = Succeed({"get", "k"});
+    ASSERT_TRUE(printed.ends_with('\n'));
+    printed.pop_back();
+    for (const char c : printed) {
+      ASSERT_TRUE(static_cast<uint8_t>(c) >= ' ' && c != '\x7F');
+    }
+    std::string decoded;
+    ASSERT_TRUE(DecodeText(printed, &decoded));
+    EXPECT_TRUE(decoded == text) << printed.substr(0, 100);
+    EXPECT_TRUE(Succeed({"get", "--raw", "k"}) == text);
+    EXPECT_TRUE(Succeed({"scan", "--raw", "--values"}) == text + "\n");
+    EXPECT_TRUE(Succeed({"scan"}) == "k : " + printed + "\n");
+  }
+  EXPECT_EQ(Printable(texts[6]), texts[6]);
+  EXPECT_EQ(Printable(texts[7]),
+            "\\xC2\\x9B31m\\xE2\\x80\\xAE\\xE2\\x81\\xA6\\xEF\\xBB\\xBF"
+            "\\xD8\\x9C");
+  ASSERT_EQ(RunHere({"put", "k", "-"}, texts[7]).out, "OK\n");
+  EXPECT_EQ(Succeed({"get", "--json", "k"}),
+            "{\"value\":\"\\u009B31m\\u202E\\u2066\\uFEFF\\u061C\"}\n");
+}
+
+TEST_F(VarveCommandsTest, TakesItsOutputAsInput) {
+  const std::string key("\\\0\t\xFF", 4);
+  std::string hex = "0x" + Slice(key).ToString(true);
+  Put(hex, hex);
+  const std::string printed = Printable(key);
+  EXPECT_EQ(Succeed({"get", "--escaped", printed}), printed + "\n");
+  EXPECT_EQ(Succeed({"scan", "--escaped", "--prefix=" + printed}),
+            printed + " : " + printed + "\n");
+  EXPECT_EQ(Succeed({"batchput", "--escaped"}, printed + "\t1\\x0A\n"), "OK\n");
+  EXPECT_EQ(Succeed({"scan", "--hex"}), hex + " : 0x310A\n");
+  EXPECT_EQ(Succeed({"put", "--escaped", printed, "\\x00"}), "OK\n");
+  EXPECT_EQ(Succeed({"get", "--hex", "--raw", hex}), std::string(1, '\0'));
+  EXPECT_EQ(Succeed({"delete", "--escaped", printed}), "OK\n");
+  EXPECT_EQ(Succeed({"count"}), "0\n");
+  EXPECT_EQ(RunHere({"batchput", "--escaped"}, "a\t\\z\n").exit_code,
+            kExitFailure);
+}
+
+TEST_F(VarveCommandsTest, PutsStandardInput) {
+  const std::string value(5000000, '\0');
+  EXPECT_EQ(RunHere({"put", "--create_if_missing", "k", "-"}, value).out,
+            "OK\n");
+  EXPECT_TRUE(Succeed({"get", "--raw", "k"}) == value);
+  // Neither a hexadecimal value nor an option.
+  EXPECT_EQ(Succeed({"put", "--hex", "0x6B", "-"}, "0x"), "OK\n");
+  EXPECT_EQ(Succeed({"get", "k"}), "0x\n");
+  EXPECT_EQ(Succeed({"put", "-", "-"}, ""), "OK\n");
+  EXPECT_EQ(Succeed({"get", "-"}), "\n");
+  EXPECT_EQ(Succeed({"put", "--hex", "0x6B", "0x2D"}), "OK\n");
+  EXPECT_EQ(Succeed({"get", "k"}), "-\n");
+  EXPECT_EQ(Succeed({"batchput", "k", "-"}), "OK\n");
+  EXPECT_EQ(Succeed({"get", "k"}), "-\n");
+  // Input that cannot be read makes no database.
+  FILE* const directory = fopen("/", "r");
+  ASSERT_NE(directory, nullptr);
+  FILE* const error = tmpfile();
+  EXPECT_EQ(
+      RunVarve({"--db=" + Db() + "2", "--create_if_missing", "put", "k", "-"},
+               error, error, directory),
+      kExitFailure);
+  fclose(directory);
+  fclose(error);
+  EXPECT_FALSE(std::filesystem::exists(Db() + "2"));
+}
+
+TEST_F(VarveCommandsTest, ScansAndCountsParts) {
+  for (const char* key :
+       {"0x", "0x61", "0x6161", "0x61FF", "0x62", "0xFE", "0xFF", "0xFFFF"}) {
+    Put(key, "0x31");
+  }
+  const auto keys = [this](std::vector<std::string> options) {
+    std::vector<std::string> count = options;
+    options.insert(options.begin(), {"scan", "--keys", "--hex"});
+    std::string text = Succeed(options);
+    const auto lines = std::count(text.begin(), text.end(), '\n');
+    count.insert(count.begin(), {"count", "--hex"});
+    if (std::find(count.begin(), count.end(), "--reverse") == count.end()) {
+      EXPECT_EQ(Succeed(count), std::to_string(lines) + "\n");
+    }
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  };
+  EXPECT_EQ(keys({"--prefix=0x61"}), "0x61 0x6161 0x61FF ");
+  EXPECT_EQ(keys({"--prefix=0x61", "--reverse"}), "0x61FF 0x6161 0x61 ");
+  EXPECT_EQ(keys({"--prefix=0xFF"}), "0xFF 0xFFFF ");
+  EXPECT_EQ(keys({"--prefix=0xFE"}), "0xFE ");
+  EXPECT_EQ(keys({"--prefix=0x61FF"}), "0x61FF ");
+  EXPECT_EQ(keys({"--prefix=0x63"}), "");
+  EXPECT_EQ(keys({"--prefix=0x"}),
+            "0x 0x61 0x6161 0x61FF 0x62 0xFE 0xFF 0xFFFF ");
+  EXPECT_EQ(keys({"--prefix=0x61", "--from=0x6161"}), "0x6161 0x61FF ");
+  EXPECT_EQ(keys({"--prefix=0x61", "--from=0x", "--to=0x61FF"}),
+            "0x61 0x6161 ");
+  EXPECT_EQ(keys({"--prefix=0x61", "--from=0x62"}), "");
+  EXPECT_EQ(keys({"--reverse", "--from=0x62", "--to=0xFF"}), "0xFE 0x62 ");
+  EXPECT_EQ(Succeed({"scan", "--reverse", "--limit=2", "--hex"}),
+            "0xFFFF : 0x31\n0xFF : 0x31\n");
+  EXPECT_EQ(Succeed({"scan", "--reverse", "--limit=0"}), "");
+  EXPECT_EQ(Succeed({"scan", "--values", "--prefix=b"}), "1\n");
+  EXPECT_EQ(Succeed({"scan", "--keys", "--values", "--prefix=b"}), "b : 1\n");
+  EXPECT_EQ(Succeed({"scan", "--keys", "--json", "--prefix=b"}),
+            "{\"key\":\"b\"}\n");
+  EXPECT_EQ(Succeed({"scan", "--values", "--json", "--prefix=b"}),
+            "{\"value\":\"1\"}\n");
+  EXPECT_EQ(Succeed({"count", "--open-files=16", "--progress"}), "8\n");
+}
+
+TEST_F(VarveCommandsTest, FindsPrefixesOfKeysWithoutCase) {
+  for (const char* key : {"Stra\xC3\x9F"
+                          "e",
+                          "STRASSE 2", "Stra", "strb"}) {
+    ASSERT_EQ(
+        RunHere({"put", "--create_if_missing", "--ignore_case", key, "1"}).out,
+        "OK\n");
+  }
+  EXPECT_EQ(Succeed({"count", "--ignore_case", "--prefix=STRA"}), "3\n");
+  EXPECT_EQ(Succeed({"scan", "--ignore_case", "--keys", "--prefix=strass"}),
+            "strasse\nstrasse 2\n");
+}
+
+TEST_F(VarveCommandsTest, DeletesRanges) {
+  for (const char* key : {"0x61", "0x62", "0x63", "0x6300"}) Put(key, "0x31");
+  EXPECT_EQ(Succeed({"delete-range", "b", "c"}), "OK\n");
+  EXPECT_EQ(Succeed({"scan", "--keys"}), "a\nc\nc\\x00\n");
+  EXPECT_EQ(Succeed({"delete-range", "c", "c"}), "OK\n");
+  EXPECT_EQ(Succeed({"delete-range", "--hex", "0x63", "0x6300"}), "OK\n");
+  EXPECT_EQ(Succeed({"scan", "--keys"}), "a\nc\\x00\n");
+  const Outcome outcome = RunHere({"delete-range", "b", "a"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_EQ(outcome.error,
+            "varve: FROM comes after TO\nvarve help delete-range tells "
+            "more.\n");
+  EXPECT_EQ(Succeed({"count"}), "2\n");
+}
+
+TEST_F(VarveCommandsTest, NamesTheUnknownOption) {
+  for (const char* option : {"-x", "-", "--nosuch", "--nosuch=1", "--", "-1"}) {
+    const Outcome outcome = RunHere({"get", option});
+    const std::string text = outcome.error;
+    if (option == std::string("-")) {
+      EXPECT_NE(text.find("no database"), std::string::npos) << text;
+      continue;
+    }
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
+    const std::string name =
+        option == std::string("--nosuch=1") ? "--nosuch" : option;
+    EXPECT_NE(text.find(name == "--" ? "takes 1 arguments, not 0"
+                                     : "there is no option " + name),
+              std::string::npos)
+        << text;
+  }
+}
+
+TEST_F(VarveCommandsTest, ExitCodesTellFailuresApart) {
+  EXPECT_EQ(kExitOk, 0);
+  EXPECT_EQ(kExitAbsent, 1);
+  EXPECT_EQ(kExitUsage, 2);
+  EXPECT_EQ(kExitDamage, 3);
+  EXPECT_EQ(kExitBusy, 4);
+  EXPECT_EQ(kExitFailure, 5);
+  EXPECT_EQ(RunHere({"get", "a"}).exit_code, kExitFailure);
+  Put("0x61", "0x62");
+  EXPECT_EQ(RunHere({"get", "b"}).exit_code, kExitAbsent);
+  EXPECT_EQ(RunHere({"get", "b", "--json", "--raw"}).exit_code, kExitUsage);
+  EXPECT_EQ(RunHere({"stats", "--property=nosuch"}).exit_code, kExitUsage);
+  EXPECT_EQ(RunHere({"export-to", Db() + "/no/such"}).exit_code, kExitFailure);
+  EXPECT_EQ(RunHere({"checkpoint", Db()}).exit_code, kExitFailure);
+  EXPECT_EQ(RunCommand({"dump-sst", "/no/such"}).exit_code, kExitFailure);
+  EXPECT_EQ(RunCommand({"dump-sst", VARVE_TOOL_PATH}).exit_code, kExitDamage);
+  {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(Options(), Db(), &db).ok());
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"put", "a", "b"},
+                                               {"delete", "a"},
+                                               {"delete-range", "a", "b"},
+                                               {"batchput", "a", "b"},
+                                               {"compact"},
+                                               {"repair"}}) {
+      EXPECT_EQ(RunHere(arguments).exit_code, kExitBusy) << arguments[0];
+    }
+    EXPECT_EQ(RunHere({"get", "b"}).exit_code, kExitAbsent);
+  }
+  UseFixture("damaged-data-block");
+  EXPECT_EQ(RunHere({"scan"}).exit_code, kExitDamage);
+  EXPECT_EQ(RunHere({"count"}).exit_code, kExitDamage);
+  EXPECT_EQ(RunHere({"check"}).exit_code, kExitDamage);
+  UseFixture("refuse-partitioned-index");
+  EXPECT_EQ(RunHere({"scan"}).exit_code, kExitFailure);
+  EXPECT_EQ(RunHere({"check"}).exit_code, kExitFailure);
 }
 
 TEST_F(VarveCommandsTest, PutsManyAtOnce) {
@@ -214,6 +440,20 @@ TEST_F(VarveCommandsTest, RefusesWrongCommandLines) {
       {"--hex", "get", "0x6"},
       {"--hex", "get", "0x6g"},
       {"--hex", "scan", "--from=a"},
+      {"get", "-x"},
+      {"put", "a", "-1"},
+      {"scan", "--=1"},
+      {"get", "a", "--raw", "--json"},
+      {"get", "a", "--hex", "--escaped"},
+      {"get", "--escaped", "a\\"},
+      {"get", "--escaped", "\\x4"},
+      {"scan", "--prefix"},
+      {"scan", "--open_files=4194305"},
+      {"scan", "--open_files=-1"},
+      {"count", "--limit=1"},
+      {"delete-range", "a"},
+      {"levels", "--open_files=1"},
+      {"help", "help", "help"},
   };
   for (const std::vector<std::string>& arguments : wrong) {
     const Outcome outcome = RunHere(arguments);

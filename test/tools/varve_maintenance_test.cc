@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
 #include "test/testing/fixtures.h"
 #include "test/testing/varve_command.h"
 
@@ -21,7 +27,7 @@ TEST_F(VarveMaintenanceTest, RepairsDamagedDatabases) {
                            "damaged-manifest-missing", "damaged-manifest-empty",
                            "damaged-data-block", "damaged-sst-truncated"}) {
     UseFixture(name);
-    EXPECT_EQ(RunHere({"check"}).exit_code, kExitFailure) << name;
+    EXPECT_EQ(RunHere({"check"}).exit_code, kExitDamage) << name;
     const Outcome outcome = RunHere({"repair", "--progress"});
     EXPECT_EQ(outcome.exit_code, kExitOk) << name << outcome.error;
     EXPECT_THAT(outcome.out, HasSubstr(Db() + "/lost\n")) << name;
@@ -40,7 +46,7 @@ TEST_F(VarveMaintenanceTest, KeepsAllWhenAHealthyDatabaseIsRepaired) {
 TEST_F(VarveMaintenanceTest, SaysWhereToLookForDamage) {
   UseFixture("damaged-data-block");
   const Outcome outcome = RunHere({"scan"});
-  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_EQ(outcome.exit_code, kExitDamage);
   EXPECT_THAT(outcome.error, HasSubstr("varve check --db=" + Db()));
 }
 
@@ -78,6 +84,97 @@ TEST_F(VarveMaintenanceTest, MakesCheckpoints) {
   const Outcome again = RunHere({"checkpoint", copy});
   EXPECT_EQ(again.exit_code, kExitFailure);
   EXPECT_THAT(again.error, HasSubstr(copy));
+}
+
+// A checkpoint beside a writer is a state of the database: all keys up to some
+// number, at least those that were there when the command began.
+TEST_F(VarveMaintenanceTest, MakesCheckpointsBesideAWriter) {
+  Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 64 << 10;  // Logs and tables come and go.
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, Db(), &db).ok());
+  const auto key_of = [](uint64_t i) {
+    char text[16];
+    snprintf(text, sizeof(text), "%08" PRIu64, i);
+    return std::string(text);
+  };
+  std::atomic<uint64_t> written = 0;
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    while (!stop.load()) {
+      const std::string key = key_of(written.load());
+      ASSERT_TRUE(
+          db->Put(WriteOptions(), key, key + std::string(300, 'v')).ok());
+      ++written;
+      // Each state has it, with the number of the newest key.
+      if (written.load() % 100 == 0) {
+        ASSERT_TRUE(db->Put(WriteOptions(), "newest", key).ok());
+      }
+    }
+  });
+  int copies = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::string copy = directory_.Sub("copy" + std::to_string(i));
+    const uint64_t before = written.load();
+    const Outcome outcome = RunHere({"checkpoint", copy});
+    // A writer that does nothing else may be too fast.
+    if (outcome.exit_code != kExitOk) {
+      EXPECT_FALSE(std::filesystem::exists(copy)) << outcome.error;
+      EXPECT_THAT(outcome.error, HasSubstr("changed")) << outcome.error;
+      continue;
+    }
+    EXPECT_TRUE(RunCommand({"check", "--db=" + copy}).exit_code == kExitOk);
+    std::unique_ptr<DB> read;
+    ASSERT_TRUE(DB::Open(Options(), copy, &read).ok());
+    std::unique_ptr<Iterator> iterator = read->NewIterator(ReadOptions());
+    uint64_t count = 0;
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+      if (iterator->key() == Slice("newest")) break;
+      ASSERT_EQ(iterator->key().ToString(), key_of(count));
+      ++count;
+    }
+    EXPECT_TRUE(iterator->status().ok());
+    EXPECT_GE(count, before);
+    iterator.reset();
+    std::string newest;
+    if (count >= 100) {
+      ASSERT_TRUE(read->Get(ReadOptions(), "newest", &newest).ok());
+      EXPECT_GE(newest, key_of(count / 100 * 100 - 101));
+    }
+    ASSERT_TRUE(read->Put(WriteOptions(), "more", "1").ok());
+    ASSERT_TRUE(read->Close().ok());
+    ++copies;
+  }
+  stop.store(true);
+  writer.join();
+  EXPECT_GE(copies, 5);
+  EXPECT_TRUE(db->Close().ok());
+  EXPECT_EQ(RunHere({"count"}).out, std::to_string(written.load() + 1) + "\n");
+}
+
+TEST_F(VarveMaintenanceTest, RefusesCheckpointsBesideOtherEngines) {
+  UseFixture("leveldb-default");
+  Put("0x61", "0x62");
+  const std::string copy = directory_.Sub("copy");
+  {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(Options(), Db(), &db).ok());
+    EXPECT_EQ(RunHere({"checkpoint", copy}).exit_code, kExitOk);
+    const Outcome again = RunHere({"checkpoint", copy});
+    EXPECT_EQ(again.exit_code, kExitFailure);
+    EXPECT_THAT(again.error, HasSubstr("exists already"));
+    EXPECT_EQ(RunCommand({"get", "--db=" + copy, "a"}).out, "b\n");
+  }
+  // As RocksDB and LevelDB hold it.
+  UseFixture("leveldb-wal-only");
+  std::unique_ptr<FileLock> lock;
+  ASSERT_TRUE(Env::Default()->LockFile(Db() + "/LOCK", &lock).ok());
+  const Outcome outcome = RunHere({"checkpoint", copy + "2"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.error, HasSubstr("in use by another engine"));
+  EXPECT_TRUE(Env::Default()->UnlockFile(std::move(lock)).ok());
+  EXPECT_FALSE(std::filesystem::exists(copy + "2"));
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST_F(VarveTraceTest, PageDoesNotReplaceTheTrace) {
   for (const std::string& page : {path_, link}) {
     const CommandOutcome outcome =
         RunCommand({"trace", path_, "--html=" + page});
-    EXPECT_EQ(outcome.exit_code, kExitFailure);
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
     EXPECT_THAT(outcome.error, ::testing::HasSubstr("is the trace itself"));
     std::string text;
     ASSERT_TRUE(Ok(ReadFileToString(Env::Default(), path_, &text)));

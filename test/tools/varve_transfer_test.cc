@@ -55,7 +55,7 @@ class VarveTransferTest : public test::VarveCommandTest {
     test::WriteWholeFile(file, dump);
     const Outcome outcome =
         RunThere({"ingest-from", "--create_if_missing", file});
-    EXPECT_EQ(outcome.exit_code, kExitFailure) << what;
+    EXPECT_EQ(outcome.exit_code, kExitDamage) << what;
     EXPECT_NE(outcome.error, "") << what;
     EXPECT_FALSE(std::filesystem::exists(There())) << what;
   }
@@ -113,7 +113,7 @@ TEST_F(VarveTransferTest, AnExportThatFailsLeavesTheOldOne) {
   UseFixture("damaged-data-block");
   const std::string file = directory_.Sub("dump");
   test::WriteWholeFile(file, "the old one");
-  EXPECT_EQ(RunHere({"export-to", file}).exit_code, kExitFailure);
+  EXPECT_EQ(RunHere({"export-to", file}).exit_code, kExitDamage);
   EXPECT_EQ(test::ReadWholeFile(file), "the old one");
   for (const auto& [name, bytes] : test::ReadDirectory(directory_.path())) {
     EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;

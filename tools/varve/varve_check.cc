@@ -19,6 +19,7 @@
 #include "table/reader/table_verifier.h"
 #include "tools/varve/varve_dump_sst.h"
 #include "tools/varve/varve_live.h"
+#include "tools/varve/varve_text.h"
 
 namespace varve {
 
@@ -89,7 +90,8 @@ class Checker {
     const std::string line = std::string(foreign  ? "refused"
                                          : unread ? "unreadable"
                                                   : "damaged") +
-                             ": " + file + ": " + status.ToString() + "\n";
+                             ": " + file + ": " + Printable(status.ToString()) +
+                             "\n";
     fputs(line.c_str(), out_);
     damage_ += line;
     ++damages_;
@@ -97,7 +99,7 @@ class Checker {
     unreadable_ += unread;
   }
   void Note(const std::string& file, const std::string& what) {
-    fprintf(out_, "note: %s: %s\n", file.c_str(), what.c_str());
+    fprintf(out_, "note: %s: %s\n", file.c_str(), Printable(what).c_str());
   }
 
   Status List() {

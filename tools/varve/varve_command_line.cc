@@ -3,11 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include "env/file_names.h"
 #include "env/stopwatch.h"
+#include "tools/varve/varve_commands.h"
 #include "tools/varve/varve_text.h"
 
 namespace varve {
@@ -17,25 +20,41 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"db", OptionKind::kText},
     {"hex", OptionKind::kFlag},
+    {"escaped", OptionKind::kFlag},
     {"json", OptionKind::kFlag},
+    {"raw", OptionKind::kFlag},
     {"from", OptionKind::kKey},
     {"to", OptionKind::kKey},
+    {"prefix", OptionKind::kKey},
+    {"reverse", OptionKind::kFlag},
     {"limit", OptionKind::kNumber},
     {"create_if_missing", OptionKind::kFlag},
     {"ignore_case", OptionKind::kFlag},
+    {"open_files", OptionKind::kNumber},
     {"progress", OptionKind::kFlag},
     {"footer", OptionKind::kFlag},
     {"properties", OptionKind::kFlag},
     {"index", OptionKind::kFlag},
     {"blocks", OptionKind::kFlag},
     {"keys", OptionKind::kFlag},
+    {"values", OptionKind::kFlag},
     {"verify", OptionKind::kFlag},
     {"property", OptionKind::kText},
     {"ldb", OptionKind::kFlag},
     {"html", OptionKind::kText},
 };
 
+// Read ahead of long scans from the first block on.
+constexpr size_t kLongReadahead = 1 << 20;
+
 constexpr uint64_t kProgressIntervalUs = 500000;
+
+// The bound of Options::max_open_files.
+constexpr uint64_t kMaxOpenFiles = uint64_t{4} << 20;
+
+// Options that contradict each other.
+constexpr std::pair<const char*, const char*> kExclusive[] = {
+    {"hex", "escaped"}, {"json", "raw"}};
 
 const OptionSpec* FindOption(const std::string& name) {
   for (const OptionSpec& option : kOptions) {
@@ -55,13 +74,17 @@ std::string ParseOption(const std::vector<std::string>& arguments, size_t* i,
                         CommandLine* line) {
   const std::string& argument = arguments[*i];
   const size_t equals = argument.find('=');
-  const std::string name = argument.substr(2, equals - 2);
+  std::string name = argument.substr(2, equals - 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (name.empty()) return "there is no option " + argument;
   if (name == "help" || name == "version") {
     (name == "help" ? line->wants_help : line->wants_version) = true;
     return "";
   }
   const OptionSpec* const spec = FindOption(name);
-  if (spec == nullptr) return "there is no option --" + name;
+  if (spec == nullptr) {
+    return "there is no option " + argument.substr(0, equals);
+  }
   std::string value;
   if (spec->kind == OptionKind::kFlag) {
     if (equals != std::string::npos) return "--" + name + " takes no value";
@@ -80,20 +103,46 @@ std::string ParseOption(const std::vector<std::string>& arguments, size_t* i,
   return "";
 }
 
-std::string DecodeHexArguments(CommandLine* line) {
+// Decodes keys and values of the command line.
+std::string DecodeArguments(CommandLine* line) {
+  if (!line->Has("hex") && !line->Has("escaped")) return "";
+  const bool hex = line->Has("hex");
   std::vector<std::string*> texts;
   if (line->command->operands == OperandKind::kBytes) {
-    for (std::string& operand : line->operands) texts.push_back(&operand);
+    for (size_t i = 0; i < line->operands.size(); ++i) {
+      if (i != 1 || !line->value_is_input) texts.push_back(&line->operands[i]);
+    }
   }
   for (auto& [name, value] : line->options) {
     if (FindOption(name)->kind == OptionKind::kKey) texts.push_back(&value);
   }
   for (std::string* text : texts) {
     std::string bytes;
-    if (!DecodeHex(*text, &bytes)) {
-      return "'" + *text + "' is not hexadecimal, such as 0x61";
+    if (!(hex ? DecodeHex : DecodeText)(*text, &bytes)) {
+      return "'" + *text +
+             (hex ? "' is not hexadecimal, such as 0x61"
+                  : "' has a backslash that begins neither \\\\ nor \\xHH");
     }
     *text = bytes;
+  }
+  return "";
+}
+
+// Checks the options against the command and each other.
+std::string CheckOptions(const CommandLine& line) {
+  for (const auto& [option, value] : line.options) {
+    if (!ListsOption(line.command->options, option)) {
+      return std::string(line.command->name) + " takes no --" + option;
+    }
+  }
+  for (const auto& [one, other] : kExclusive) {
+    if (line.Has(one) && line.Has(other)) {
+      return std::string("--") + one + " and --" + other +
+             " exclude each other";
+    }
+  }
+  if (line.Number("open_files", 0) > kMaxOpenFiles) {
+    return "--open_files is at most " + std::to_string(kMaxOpenFiles);
   }
   return "";
 }
@@ -111,6 +160,21 @@ std::string CheckOperands(const CommandLine& line) {
   }
   return std::string(command.name) + " takes " + wanted + " arguments, not " +
          std::to_string(count);
+}
+
+// Returns false if there is no end: no key sorts after all that have the
+// prefix.
+bool EndOfPrefix(std::string* prefix, bool ignore_case) {
+  if (ignore_case) {
+    // The largest character of Unicode, which no key has. The database folds
+    // the rest, and keeps this.
+    *prefix += "\xF4\x8F\xBF\xBF";
+    return true;
+  }
+  while (prefix->ends_with('\xFF')) prefix->pop_back();
+  if (prefix->empty()) return false;
+  prefix->back() = static_cast<char>(prefix->back() + 1);
+  return true;
 }
 
 }  // namespace
@@ -141,17 +205,18 @@ std::string ParseCommandLine(const std::vector<std::string>& arguments,
     } else if (!options_ended && argument.starts_with("--")) {
       const std::string complaint = ParseOption(arguments, &i, line);
       if (wrong.empty()) wrong = complaint;
-    } else if (name.empty() && argument == "-h") {
+    } else if (!options_ended && argument == "-h") {
       line->wants_help = true;
+    } else if (!options_ended && argument.size() > 1 && argument[0] == '-') {
+      if (wrong.empty()) {
+        wrong = "there is no option " + argument +
+                "; put -- before a key or file of that name";
+      }
     } else if (name.empty()) {
       name = argument;
     } else {
       line->operands.push_back(argument);
     }
-  }
-  if (name == "help") {
-    line->wants_help = true;
-    name = line->operands.empty() ? "" : line->operands[0];
   }
   line->command = FindCommand(name);
   if (!name.empty() && line->command == nullptr) {
@@ -160,11 +225,8 @@ std::string ParseCommandLine(const std::vector<std::string>& arguments,
   if (line->wants_help || line->wants_version) return "";
   if (!wrong.empty()) return wrong;
   if (line->command == nullptr) return "a command is missing";
-  for (const auto& [option, value] : line->options) {
-    if (!ListsOption(line->command->options, option)) {
-      return name + " takes no --" + option;
-    }
-  }
+  wrong = CheckOptions(*line);
+  if (!wrong.empty()) return wrong;
   const bool has_file = line->command->operands == OperandKind::kFileOrDb &&
                         !line->operands.empty();
   const bool has_db = !line->Text("db").empty();
@@ -173,8 +235,24 @@ std::string ParseCommandLine(const std::vector<std::string>& arguments,
   }
   if (has_db && has_file) return name + " takes --db=DIR or a file, not both";
   wrong = CheckOperands(*line);
-  if (!wrong.empty() || !line->Has("hex")) return wrong;
-  return DecodeHexArguments(line);
+  line->value_is_input =
+      wrong.empty() && line->command->reads_value && line->operands[1] == "-";
+  return wrong.empty() ? DecodeArguments(line) : wrong;
+}
+
+Status Session::Absent(const std::string& what) {
+  exit_code = kExitAbsent;
+  return Status::NotFound(what);
+}
+
+Status Session::WrongUse(const std::string& what) {
+  exit_code = kExitUsage;
+  return Status::InvalidArgument(what);
+}
+
+Status Session::DamagedInput(const Status& status) {
+  if (status.IsInvalidArgument()) exit_code = kExitDamage;
+  return status;
 }
 
 bool OutputFailed(Session* session) {
@@ -182,6 +260,17 @@ bool OutputFailed(Session* session) {
   if (ferror(session->out) == 0) return false;
   if (session->output_errno == 0) session->output_errno = error;
   return true;
+}
+
+bool FlushOutput(TextOutput* output, Session* session) {
+  output->Flush();
+  if (session->output_errno == 0) session->output_errno = output->error();
+  return output->error() != 0;
+}
+
+Form FormOf(const CommandLine& line) {
+  if (line.Has("raw")) return Form::kRaw;
+  return line.Has("hex") ? Form::kHex : Form::kText;
 }
 
 // ---- Progress --------------------------------------------------------------
@@ -215,6 +304,9 @@ Options OptionsOf(const CommandLine& line) {
   Options options;
   options.create_if_missing = line.Has("create_if_missing");
   if (line.Has("ignore_case")) options.key_case = KeyCase::kInsensitive;
+  if (line.Has("open_files")) {
+    options.max_open_files = static_cast<int>(line.Number("open_files", 0));
+  }
   return options;
 }
 
@@ -256,13 +348,29 @@ Status OpenToWrite(const CommandLine& line, std::unique_ptr<DB>* db) {
 
 BoundedScan::BoundedScan(const CommandLine& line)
     : has_from_(line.Has("from")), has_to_(line.Has("to")) {
-  if (has_from_) from_ = *line.Find("from");
-  if (has_to_) to_ = *line.Find("to");
+  if (has_from_) from_text_ = *line.Find("from");
+  if (has_to_) to_text_ = *line.Find("to");
+  const std::string* const prefix = line.Find("prefix");
+  if (prefix != nullptr) {
+    std::string end = *prefix;
+    if (EndOfPrefix(&end, line.Has("ignore_case")) &&
+        (!has_to_ || Slice(end).compare(to_text_) < 0)) {
+      to_text_ = end;
+      has_to_ = true;
+    }
+    if (!has_from_ || Slice(*prefix).compare(from_text_) > 0) {
+      from_text_ = *prefix;
+      has_from_ = true;
+    }
+  }
+  from_ = from_text_;
+  to_ = to_text_;
 }
 
-std::unique_ptr<Iterator> BoundedScan::NewIterator(DB* db) const {
+std::unique_ptr<Iterator> BoundedScan::NewIterator(DB* db, bool is_long) const {
   ReadOptions options;
   options.fill_cache = false;
+  if (is_long) options.readahead_size = kLongReadahead;
   options.iterate_lower_bound = from();
   options.iterate_upper_bound = to();
   return db->NewIterator(options);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/varve/varve_text.h"
 #include "varve/db.h"
 #include "varve/options.h"
 #include "varve/status.h"
@@ -23,7 +24,7 @@ struct Session;
 inline constexpr size_t kPairsOfOperands = SIZE_MAX;
 
 enum class OperandKind : uint8_t {
-  kBytes,  // Keys and values, hexadecimal under --hex.
+  kBytes,  // Keys and values, encoded under --hex and --escaped.
   kFile,
   kFileOrDb,  // A file, or a database in place of --db.
 };
@@ -41,17 +42,23 @@ struct Command {
   Status (*run)(Session* session);
   // The command changes nothing and takes no lock on the database of --db.
   bool only_reads = false;
+  // The second operand may be -, for bytes from standard input.
+  bool reads_value = false;
 };
 
 // Returns all commands, in the order of the overview.
 std::span<const Command> Commands();
+// Prints the overview of the commands.
+void PrintOverview(FILE* out);
+// The command `help`.
+Status RunHelp(Session* session);
 // Returns null if no command has this name.
 const Command* FindCommand(const std::string& name);
 
 enum class OptionKind : uint8_t {
   kFlag,
   kText,
-  kKey,  // Hexadecimal under --hex.
+  kKey,  // Encoded under --hex and --escaped.
   kNumber,
 };
 
@@ -71,6 +78,8 @@ struct CommandLine {
   std::map<std::string, std::string> options;
   bool wants_help = false;
   bool wants_version = false;
+  // The second operand is a value that standard input has.
+  bool value_is_input = false;
 
   bool Has(const std::string& name) const { return options.contains(name); }
   // Returns null if the option was not given.
@@ -98,14 +107,35 @@ struct Session {
   FILE* err;
   // errno of the first write to `out` that failed; see OutputFailed.
   int output_errno = 0;
+  // If not 0, the exit code of a command that fails, in place of the one that
+  // belongs to its status.
+  int exit_code = 0;
 
   const std::string& operand(size_t i) const { return line.operands[i]; }
   std::string db() const { return line.Text("db"); }
+
+  // Each returns an error with an exit code of its own: a key that the database
+  // does not have, and arguments that make no sense for it.
+  Status Absent(const std::string& what);
+  Status WrongUse(const std::string& what);
+  // Returns the status of a text that was read, such as a dump. InvalidArgument
+  // means that the text is damaged.
+  Status DamagedInput(const Status& status);
 };
 
 // Returns whether the last write to `out` failed, so that the command can stop.
 // Call it right after printing.
 bool OutputFailed(Session* session);
+
+// Passes everything to the output's file, and keeps the first error, as
+// OutputFailed does. Returns whether there was one.
+bool FlushOutput(TextOutput* output, Session* session);
+
+// Returns the form in which keys and values are printed.
+Form FormOf(const CommandLine& line);
+
+// How often a loop over entries looks at the clock for its progress.
+inline constexpr uint64_t kEntriesPerLook = 1024;
 
 // Shows the progress of long work on stderr. A terminal has one line, which is
 // overwritten and removed in the end. Otherwise, --progress prints lines.
@@ -136,7 +166,7 @@ Status RequireDatabase(const CommandLine& line);
 Status OpenToRead(const CommandLine& line, std::unique_ptr<DB>* db);
 Status OpenToWrite(const CommandLine& line, std::unique_ptr<DB>* db);
 
-// The key range of --from and --to, and iterators over it.
+// The key range of --from, --to and --prefix, and iterators over it.
 class BoundedScan {
  public:
   explicit BoundedScan(const CommandLine& line);
@@ -146,10 +176,13 @@ class BoundedScan {
   // Null means no bound.
   const Slice* from() const { return has_from_ ? &from_ : nullptr; }
   const Slice* to() const { return has_to_ ? &to_ : nullptr; }
-  // The iterator must not outlive this.
-  std::unique_ptr<Iterator> NewIterator(DB* db) const;
+  // The iterator must not outlive this. `is_long`: it is expected to read
+  // megabytes.
+  std::unique_ptr<Iterator> NewIterator(DB* db, bool is_long) const;
 
  private:
+  std::string from_text_;
+  std::string to_text_;
   Slice from_;
   Slice to_;
   bool has_from_ = false;

@@ -4,11 +4,13 @@
 // for bash in packaging/ list the same commands; a test compares them.
 
 #include "tools/varve/varve_check.h"
+#include "tools/varve/varve_checkpoint.h"
 #include "tools/varve/varve_command_line.h"
 #include "tools/varve/varve_dump_log.h"
 #include "tools/varve/varve_dump_sst.h"
 #include "tools/varve/varve_entries.h"
 #include "tools/varve/varve_maintenance.h"
+#include "tools/varve/varve_scan.h"
 #include "tools/varve/varve_transfer.h"
 
 namespace varve {
@@ -17,30 +19,38 @@ namespace {
 
 constexpr char kGetHelp[] = R"(usage: varve get --db=DIR [OPTION...] KEY
 
-Prints the value of a key. Exit code 1 if the key is not there.
+Prints the value of a key, and exits with 1 if the key is not there. Bytes
+that are not visible text are printed as \xHH, and a backslash as two.
 
   --db=DIR             the database
-  --hex                keys and values are hexadecimal, as 0x61
+  --hex                the key and the output are hexadecimal, as 0x61
+  --escaped            the key is in the form of the output
+  --raw                print the bytes of the value, and no line end
   --json               print {"value":...}; bytes that are not UTF-8 as
                        {"value_hex":"FF00"}
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --                   what follows is no option
 
 Changes nothing and takes no lock. Beside a process that writes it shows one
 moment of the database.
-Without --hex and --json, output of a key or value ends at its first zero
-byte, as ldb's does.
 )";
 
-constexpr char kPutHelp[] = R"(usage: varve put --db=DIR [OPTION...] KEY VALUE
+constexpr char kPutHelp[] =
+    R"(usage: varve put --db=DIR [OPTION...] KEY {VALUE | -}
 
-Sets a key to a value, and prints OK.
+Sets a key to a value, and prints OK. With - the value is what standard
+input has, byte for byte, up to almost 3 GiB.
 
   --db=DIR             the database
-  --hex                keys and values are hexadecimal, as 0x61
+  --hex                key and value are hexadecimal, as 0x61
+  --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --                   what follows is no option
+
+The value - itself is --hex 0x2D.
 )";
 
 constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
@@ -48,29 +58,71 @@ constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
 Removes a key, and prints OK, also if it was not there.
 
   --db=DIR             the database
-  --hex                keys and values are hexadecimal, as 0x61
+  --hex                the key is hexadecimal, as 0x61
+  --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --                   what follows is no option
+)";
+
+constexpr char kDeleteRangeHelp[] =
+    R"(usage: varve delete-range --db=DIR [OPTION...] FROM TO
+
+Removes all keys from FROM on and before TO, and prints OK. It costs no more
+for many keys than for one; varve compact then gives their space back.
+
+  --db=DIR             the database
+  --hex                both are hexadecimal, as 0x61
+  --escaped            \xHH is a byte, and two backslashes are one
+  --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
+  --                   what follows is no option
+
+varve count --from=FROM --to=TO tells how many keys there are.
 )";
 
 constexpr char kScanHelp[] = R"(usage: varve scan --db=DIR [OPTION...]
 
-Prints the entries in the order of keys, a line each, as KEY : VALUE.
+Prints the entries in the order of keys, a line each, as KEY : VALUE. Bytes
+that are not visible text are printed as \xHH, and a backslash as two.
 
   --db=DIR             the database
   --from=KEY           begin at this key
   --to=KEY             end before this key
+  --prefix=KEY         only keys that begin with it
+  --reverse            the last key first
   --limit=N            print at most N entries
+  --keys               print the keys only
+  --values             print the values only
   --hex                keys and values are hexadecimal, as 0x61
-  --json               print {"key":...,"value":...} a line; bytes that
-                       are not UTF-8 as "key_hex" and "value_hex", which
-                       with --hex all are
+  --escaped            --from, --to and --prefix are in the output's form
+  --raw                print the bytes of keys and values
+  --json               print {"key":...,"value":...} a line; bytes that are
+                       not UTF-8, with --hex all, as "key_hex", "value_hex"
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
 
 Changes nothing and takes no lock. Beside a process that writes it shows one
 moment of the database.
-Without --hex and --json, output of a key or value ends at its first zero
-byte, as ldb's does.
+)";
+
+constexpr char kCountHelp[] = R"(usage: varve count --db=DIR [OPTION...]
+
+Prints how many keys there are, by reading all of them.
+
+  --db=DIR             the database
+  --from=KEY           begin at this key
+  --to=KEY             end before this key
+  --prefix=KEY         only keys that begin with it
+  --hex                these three are hexadecimal, as 0x61
+  --escaped            in these three, \xHH is a byte
+  --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
+  --progress           say how far it is, also if stderr is no terminal
+
+Changes nothing and takes no lock. Beside a process that writes it counts one
+moment of the database. varve stats --property=varve.estimate-num-keys
+estimates the number at once.
 )";
 
 constexpr char kBatchPutHelp[] =
@@ -83,12 +135,15 @@ that is wrong ends it, and batches before it stay written.
 
   --db=DIR             the database
   --hex                keys and values are hexadecimal, as 0x61
+  --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
   --                   what follows is no option
 
-For values with line ends use --hex, or ingest-from.
+For keys with tabs and values with line ends use --hex, --escaped, or
+ingest-from.
 )";
 
 constexpr char kDumpSstHelp[] = R"(usage: varve dump-sst [OPTION...] FILE
@@ -106,7 +161,7 @@ properties and index, or what the options say.
   --hex                keys and values in hexadecimal, as 0x61
   --progress           say how far it is, also if stderr is no terminal
 
-Exit code 1 if something of what was asked for is damaged; what can be
+Exit code 3 if something of what was asked for is damaged; what can be
 read is shown all the same.
 )";
 
@@ -147,6 +202,7 @@ compactions) and varve.statistics (what was counted since it was opened).
   --property=NAME      print this property instead, such as varve.sstables
                        or varve.estimate-num-keys
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
 
 Changes nothing and takes no lock. Beside a process that writes it shows one
 moment of the database.
@@ -161,11 +217,12 @@ file is named with what is wrong with it. A note is no damage: a write that
 a crash cut off, a file that is left over.
 
   --db=DIR             the database
+  --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
 Changes nothing and takes no lock. Beside a process that writes, what that
 process removes in the meantime is not looked at.
-Exit code 1 if there is damage.
+Exit code 3 if there is damage, 5 if files are refused or cannot be read.
 )";
 
 constexpr char kRepairHelp[] = R"(usage: varve repair --db=DIR [OPTION...]
@@ -176,6 +233,7 @@ may come back. Make a copy of the directory first.
 
   --db=DIR             the database
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
 
@@ -187,7 +245,9 @@ Writes the tables anew, without what was deleted or written over.
   --from=KEY           begin at this key
   --to=KEY             end at this key, which is the last
   --hex                these two are hexadecimal, as 0x61
+  --escaped            in these two, \xHH is a byte
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
 
@@ -200,15 +260,20 @@ depend on each other.
 
   --db=DIR             the database
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
+
+Beside a process that has the database open, the copy has all writes that
+this process had passed to the system, up to some point. If it changes the
+database faster than it can be copied, try again.
 )";
 
 constexpr char kIngestFromHelp[] =
     R"(usage: varve ingest-from --db=DIR [OPTION...] FILE
 
-Puts the entries of a dump into the database; FILE may be -, standard
-input. A file is read to its end first, and nothing is written if it is
-damaged or cut off; standard input is written as it comes, and then the
-exit code says so.
+Puts the entries of a dump of any size into the database; FILE may be -,
+standard input. A file is read to its end first, and nothing is written if
+it is damaged or cut off: exit code 3. Standard input is written as it
+comes, a megabyte at a time, up to the damage.
 
 It understands what varve export-to, ldb dump --hex and, up to RocksDB
 8.6, ldb scan --hex print; the last has no end mark by which to see that
@@ -217,6 +282,7 @@ it is whole.
   --db=DIR             the database
   --create_if_missing  make the database if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
 
@@ -226,15 +292,19 @@ constexpr char kExportToHelp[] =
 Writes the entries as text, a line each; FILE may be -, standard output.
 The first line is "varve-dump 1". Then come lines of key, tab, value, in
 which a backslash is two and all but printable ASCII is \xHH. The last is
-"varve-dump-end COUNT CRC", with the CRC-32C of the entries' lines.
+"varve-dump-end COUNT CRC", with the CRC-32C of the entries' lines. A file
+gets its name when all is in it.
 
   --db=DIR             the database
   --from=KEY           begin at this key
   --to=KEY             end before this key
-  --hex                these two are hexadecimal, as 0x61
+  --prefix=KEY         only keys that begin with it
+  --hex                these three are hexadecimal, as 0x61
+  --escaped            in these three, \xHH is a byte
   --ldb                write what ldb dump --hex prints and ldb load --hex
                        reads
   --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
 Changes nothing and takes no lock. Beside a process that writes it shows one
@@ -250,38 +320,56 @@ wrote, in Chrome's format, and makes a page with a flame chart of it.
   --html=FILE          the page (default: FILE.html)
 )";
 
+constexpr char kHelpHelp[] = R"(usage: varve help [COMMAND]
+
+Tells how to use a command; without one, which commands there are. The
+option --help of each command does the same, and man varve tells more.
+)";
+
 constexpr Command kCommands[] = {
-    {"get", 1, 1, OperandKind::kBytes, "db hex json ignore_case",
+    {"get", 1, 1, OperandKind::kBytes,
+     "db hex escaped raw json ignore_case open_files",
      "print the value of a key", kGetHelp, RunGet, true},
-    {"put", 2, 2, OperandKind::kBytes, "db hex create_if_missing ignore_case",
-     "set a key to a value", kPutHelp, RunPut},
-    {"delete", 1, 1, OperandKind::kBytes, "db hex ignore_case", "remove a key",
-     kDeleteHelp, RunDelete},
-    {"scan", 0, 0, OperandKind::kBytes, "db from to limit hex json ignore_case",
+    {"put", 2, 2, OperandKind::kBytes,
+     "db hex escaped create_if_missing ignore_case open_files",
+     "set a key to a value, or to standard input", kPutHelp, RunPut, false,
+     true},
+    {"delete", 1, 1, OperandKind::kBytes,
+     "db hex escaped ignore_case open_files", "remove a key", kDeleteHelp,
+     RunDelete},
+    {"delete-range", 2, 2, OperandKind::kBytes,
+     "db hex escaped ignore_case open_files", "remove the keys of a range",
+     kDeleteRangeHelp, RunDeleteRange},
+    {"scan", 0, 0, OperandKind::kBytes,
+     "db from to prefix reverse limit keys values hex escaped raw json "
+     "ignore_case open_files",
      "print the entries in key order", kScanHelp, RunScan, true},
+    {"count", 0, 0, OperandKind::kBytes,
+     "db from to prefix hex escaped ignore_case open_files progress",
+     "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
-     "db hex create_if_missing ignore_case progress",
+     "db hex escaped create_if_missing ignore_case open_files progress",
      "set many keys, from the command line or standard input", kBatchPutHelp,
      RunBatchPut},
     {"ingest-from", 1, 1, OperandKind::kFile,
-     "db create_if_missing ignore_case progress",
+     "db create_if_missing ignore_case open_files progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
     {"export-to", 1, 1, OperandKind::kFile,
-     "db from to hex ldb ignore_case progress",
+     "db from to prefix hex escaped ldb ignore_case open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
     {"levels", 0, 0, OperandKind::kBytes, "db hex",
      "print the tables of each level", kLevelsHelp, RunLevels, true},
-    {"stats", 0, 0, OperandKind::kBytes, "db property ignore_case",
+    {"stats", 0, 0, OperandKind::kBytes, "db property ignore_case open_files",
      "print what the database says of itself", kStatsHelp, RunStats, true},
-    {"check", 0, 0, OperandKind::kBytes, "db progress",
+    {"check", 0, 0, OperandKind::kBytes, "db open_files progress",
      "look for damage everywhere", kCheckHelp, RunCheck, true},
-    {"repair", 0, 0, OperandKind::kBytes, "db ignore_case progress",
+    {"repair", 0, 0, OperandKind::kBytes, "db ignore_case open_files progress",
      "rebuild a damaged database from what can be read", kRepairHelp,
      RunRepair},
     {"compact", 0, 0, OperandKind::kBytes,
-     "db from to hex ignore_case progress",
+     "db from to hex escaped ignore_case open_files progress",
      "drop what was deleted or written over", kCompactHelp, RunCompact},
-    {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case",
+    {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case open_files",
      "make a copy of the database", kCheckpointHelp, RunCheckpoint},
     {"dump-sst", 1, 1, OperandKind::kFile,
      "footer properties index blocks keys verify hex progress",
@@ -292,6 +380,8 @@ constexpr Command kCommands[] = {
      "show a write-ahead log, record by record", kDumpWalHelp, RunDumpWal},
     {"trace", 1, 1, OperandKind::kFile, "limit html",
      "show what took how long in a trace", kTraceHelp, RunTrace},
+    {"help", 0, 1, OperandKind::kFile, "", "tell how to use a command",
+     kHelpHelp, RunHelp},
 };
 
 }  // namespace

@@ -6,25 +6,12 @@
 
 #include "tools/varve/varve_command_line.h"
 #include "tools/varve/varve_live.h"
+#include "tools/varve/varve_text.h"
 #include "varve/version.h"
 
 namespace varve {
 
 namespace {
-
-constexpr char kOverviewEnd[] =
-    "\n"
-    "varve help COMMAND tells more. Exit code: 0 for success, 1 if the key was "
-    "not\n"
-    "found or something failed or is damaged, 2 for a wrong command line.\n";
-
-void PrintOverview(FILE* out) {
-  fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n\n", out);
-  for (const Command& command : Commands()) {
-    fprintf(out, "  %-14s%s\n", command.name, command.summary);
-  }
-  fputs(kOverviewEnd, out);
-}
 
 // The first line of a command's help.
 std::string UsageLine(const Command& command) {
@@ -37,10 +24,12 @@ std::string Advice(const Status& status, const CommandLine& line) {
   const std::string db = line.Text("db");
   const std::string_view command = line.command->name;
   if (status.IsBusy() && !db.empty() && !line.command->only_reads) {
-    return db + " is in use by another process: end that first";
+    const std::string holder = DescribeHolder(line);
+    const std::string who = holder.empty() ? "another process" : holder;
+    return db + " is in use by " + who + ": end that first";
   }
   if (!status.IsCorruption() || db.empty() || command == "repair") return "";
-  const std::string holder = FindHolder(line);
+  const std::string holder = DescribeHolder(line);
   if (!holder.empty()) {
     return db + " is open in " + holder + ": end that before varve repair";
   }
@@ -51,17 +40,30 @@ std::string Advice(const Status& status, const CommandLine& line) {
          " names what is damaged; varve repair\n       saves what can be read";
 }
 
-int Finish(const Status& status, Session* session) {
-  if (!status.ok()) {
-    fflush(session->out);  // Both may go to the same place.
-    fprintf(session->err, "varve: %s\n", status.ToString().c_str());
-    const std::string advice = Advice(status, session->line);
-    if (!advice.empty()) fprintf(session->err, "varve: %s\n", advice.c_str());
-    return kExitFailure;
+int ExitCodeOf(const Status& status) {
+  if (status.IsCorruption()) return kExitDamage;
+  return status.IsBusy() ? kExitBusy : kExitFailure;
+}
+
+int Fail(const Status& status, Session* session) {
+  fflush(session->out);  // Both may go to the same place.
+  if (session->exit_code == kExitUsage) {
+    fprintf(session->err, "varve: %s\nvarve help %s tells more.\n",
+            Printable(status.message()).c_str(), session->line.command->name);
+    return kExitUsage;
   }
+  fprintf(session->err, "varve: %s\n", Printable(status.ToString()).c_str());
+  const std::string advice = Advice(status, session->line);
+  if (!advice.empty()) fprintf(session->err, "varve: %s\n", advice.c_str());
+  return session->exit_code != 0 ? session->exit_code : ExitCodeOf(status);
+}
+
+int Finish(const Status& status, Session* session) {
+  if (!status.ok()) return Fail(status, session);
   // The output may not have been written.
   fflush(session->out);
-  if (!OutputFailed(session)) return kExitOk;
+  OutputFailed(session);
+  if (session->output_errno == 0) return kExitOk;
   // EPIPE means that the reader has stopped reading.
   if (session->output_errno != EPIPE) {
     fprintf(session->err, "varve: cannot write the output: %s\n",
@@ -72,12 +74,37 @@ int Finish(const Status& status, Session* session) {
 
 }  // namespace
 
+void PrintOverview(FILE* out) {
+  fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n\n", out);
+  for (const Command& command : Commands()) {
+    fprintf(out, "  %-14s%s\n", command.name, command.summary);
+  }
+  fputs(
+      "varve help COMMAND tells more. Exit codes: 0 success, 1 no such key, 2 "
+      "wrong\nuse, 3 damage, 4 database in use, 5 other failure.\n",
+      out);
+}
+
+Status RunHelp(Session* session) {
+  const std::vector<std::string>& operands = session->line.operands;
+  if (operands.empty()) {
+    PrintOverview(session->out);
+    return Status();
+  }
+  const Command* const command = FindCommand(operands[0]);
+  if (command == nullptr) {
+    return session->WrongUse("unknown command '" + operands[0] + "'");
+  }
+  fputs(command->help, session->out);
+  return Status();
+}
+
 int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
              FILE* in) {
   CommandLine line;
   const std::string wrong = ParseCommandLine(arguments, &line);
   if (!wrong.empty()) {
-    fprintf(err, "varve: %s\n", wrong.c_str());
+    fprintf(err, "varve: %s\n", Printable(wrong).c_str());
     if (line.command == nullptr) {
       PrintOverview(err);
     } else {
@@ -89,7 +116,7 @@ int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
   if (!line.wants_help && !line.wants_version) {
     Session session{line, in, out, err};
     if (line.command->only_reads) {
-      const std::string holder = FindHolder(line);
+      const std::string holder = DescribeHolder(line);
       if (!holder.empty()) {
         fprintf(err, "varve: note: %s is open in %s\n", line.Text("db").c_str(),
                 holder.c_str());

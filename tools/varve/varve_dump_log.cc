@@ -37,7 +37,7 @@ Status EndOf(wal::ReadOutcome outcome, wal::Reader* reader, FILE* out) {
   if (outcome == wal::ReadOutcome::kEnd) return Status();
   if (reader->EndIsTorn(outcome)) {
     fprintf(out, "the last record was cut off: %s\n",
-            reader->status().message().ToString().c_str());
+            Printable(reader->status().message()).c_str());
     return Status();
   }
   return reader->status();

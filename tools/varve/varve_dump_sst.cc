@@ -190,7 +190,7 @@ class TableDump {
     for (size_t i = 0; i < count && !OutputFailed(&session_); ++i) {
       const Status status = PrintBlock(i);
       if (!status.ok()) {
-        fprintf(out_, "  damaged: %s\n", status.ToString().c_str());
+        fprintf(out_, "  damaged: %s\n", Printable(status.ToString()).c_str());
         if (first.ok()) first = status;
       }
       if (progress.Due()) {

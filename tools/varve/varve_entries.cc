@@ -2,7 +2,9 @@
 #include "tools/varve/varve_entries.h"
 
 #include <algorithm>
+#include <cerrno>
 
+#include "table/block/internal_key.h"
 #include "tools/varve/varve_lines.h"
 #include "tools/varve/varve_text.h"
 #include "varve/write_batch.h"
@@ -14,14 +16,19 @@ namespace {
 // A batch of many entries is written when it reaches this size.
 constexpr size_t kBatchBytes = 1 << 20;
 
-void PrintJson(const Slice* key, const Slice& value, bool hex, FILE* out) {
-  fputc('{', out);
-  if (key != nullptr) {
-    PrintJsonField("key", *key, hex, out);
-    fputc(',', out);
+// Reads a value from standard input, up to the size that the database takes.
+Status ReadValue(FILE* in, size_t key_size, std::string* value) {
+  char piece[65536];
+  size_t size;
+  while ((size = fread(piece, 1, sizeof(piece), in)) > 0) {
+    value->append(piece, size);
+    if (!EntryFits(key_size, value->size())) {
+      return Status::InvalidArgument(
+          "standard input", "is longer than the largest value, almost 3 GiB");
+    }
   }
-  PrintJsonField("value", value, hex, out);
-  fputs("}\n", out);
+  if (ferror(in) != 0) return Status::FromErrno("standard input", errno);
+  return Status();
 }
 
 Status WriteAndClose(DB* db, WriteBatch* batch, Session* session) {
@@ -32,20 +39,26 @@ Status WriteAndClose(DB* db, WriteBatch* batch, Session* session) {
 }
 
 // Takes a line apart at its first tab.
-Status ParsePair(const LineReader& reader, const Slice& line, bool hex,
-                 std::string* key, std::string* value) {
+Status ParsePair(const LineReader& reader, const Slice& line,
+                 const CommandLine& command_line, std::string* key,
+                 std::string* value) {
   const char* const tab = std::find(line.data(), line.end(), '\t');
   if (tab == line.end()) {
     return reader.Wrong("there is no tab between key and value");
   }
   const Slice left(line.data(), static_cast<size_t>(tab - line.data()));
   const Slice right(tab + 1, static_cast<size_t>(line.end() - tab) - 1);
-  if (!hex) {
-    *key = left.ToString();
-    *value = right.ToString();
-  } else if (!DecodeHex(left, key) || !DecodeHex(right, value)) {
+  if (command_line.Has("hex")) {
+    if (DecodeHex(left, key) && DecodeHex(right, value)) return Status();
     return reader.Wrong("not hexadecimal, such as 0x61, on both sides");
   }
+  if (command_line.Has("escaped")) {
+    if (DecodeText(left, key) && DecodeText(right, value)) return Status();
+    return reader.Wrong(
+        "there is a backslash that begins neither \\\\ nor \\xHH");
+  }
+  *key = left.ToString();
+  *value = right.ToString();
   return Status();
 }
 
@@ -58,8 +71,7 @@ Status PutLines(DB* db, Session* session) {
   std::string value;
   Slice line;
   while (reader.Next(&line)) {
-    Status status =
-        ParsePair(reader, line, session->line.Has("hex"), &key, &value);
+    Status status = ParsePair(reader, line, session->line, &key, &value);
     if (!status.ok()) return status;
     batch.Put(key, value);
     ++count;
@@ -81,28 +93,39 @@ Status RunGet(Session* session) {
   PinnableSlice value;
   if (status.ok()) status = db->Get(ReadOptions(), session->operand(0), &value);
   if (status.IsNotFound() && status.message().empty()) {
-    return Status::NotFound("the key is not in the database");
+    return session->Absent("the key is not in the database");
   }
   if (!status.ok()) return status;
-  const bool hex = session->line.Has("hex");
+  TextOutput out(session->out);
   if (session->line.Has("json")) {
-    PrintJson(nullptr, value, hex, session->out);
+    out.Add("{");
+    out.AddJsonField("value", value, session->line.Has("hex"));
+    out.Add("}\n");
   } else {
-    PrintLdb(value, hex, session->out);
-    fputc('\n', session->out);
+    out.Add(value, FormOf(session->line));
+    if (!session->line.Has("raw")) out.Add("\n");
   }
-  OutputFailed(session);
+  FlushOutput(&out, session);
   value.Reset();
   return db->Close();
 }
 
 Status RunPut(Session* session) {
-  std::unique_ptr<DB> db;
-  const Status status = OpenToWrite(session->line, &db);
-  if (!status.ok()) return status;
+  const std::string& key = session->operand(0);
   WriteBatch batch;
-  batch.Put(session->operand(0), session->operand(1));
-  return WriteAndClose(db.get(), &batch, session);
+  Status status;
+  if (session->line.value_is_input) {
+    // Before anything is created, since the input may fail.
+    std::string value;
+    status = RequireDatabase(session->line);
+    if (status.ok()) status = ReadValue(session->in, key.size(), &value);
+    batch.Put(key, value);
+  } else {
+    batch.Put(key, session->operand(1));
+  }
+  std::unique_ptr<DB> db;
+  if (status.ok()) status = OpenToWrite(session->line, &db);
+  return status.ok() ? WriteAndClose(db.get(), &batch, session) : status;
 }
 
 Status RunDelete(Session* session) {
@@ -114,32 +137,19 @@ Status RunDelete(Session* session) {
   return WriteAndClose(db.get(), &batch, session);
 }
 
-Status RunScan(Session* session) {
-  std::unique_ptr<DB> db;
-  Status status = OpenToRead(session->line, &db);
-  if (!status.ok()) return status;
-  const bool hex = session->line.Has("hex");
-  const bool json = session->line.Has("json");
-  const BoundedScan scan(session->line);
-  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get());
-  uint64_t left = session->line.Number("limit", UINT64_MAX);
-  if (left > 0) iterator->SeekToFirst();
-  for (; left > 0 && iterator->Valid(); --left) {
-    const Slice key = iterator->key();
-    if (json) {
-      PrintJson(&key, iterator->value(), hex, session->out);
-    } else {
-      PrintLdb(key, hex, session->out);
-      fputs(" : ", session->out);
-      PrintLdb(iterator->value(), hex, session->out);
-      fputc('\n', session->out);
-    }
-    if (OutputFailed(session)) break;
-    iterator->Next();
+Status RunDeleteRange(Session* session) {
+  const std::string& from = session->operand(0);
+  const std::string& to = session->operand(1);
+  // Case-insensitive keys may have another order.
+  if (!session->line.Has("ignore_case") && Slice(to).compare(from) < 0) {
+    return session->WrongUse("FROM comes after TO");
   }
-  status = iterator->status();
-  iterator.reset();
-  return status.ok() ? db->Close() : status;
+  std::unique_ptr<DB> db;
+  const Status status = OpenToWrite(session->line, &db);
+  if (!status.ok()) return status;
+  WriteBatch batch;
+  batch.DeleteRange(from, to);
+  return WriteAndClose(db.get(), &batch, session);
 }
 
 Status RunBatchPut(Session* session) {

@@ -11,7 +11,7 @@ namespace varve {
 Status RunGet(Session* session);
 Status RunPut(Session* session);
 Status RunDelete(Session* session);
-Status RunScan(Session* session);
+Status RunDeleteRange(Session* session);
 Status RunBatchPut(Session* session);
 
 }  // namespace varve

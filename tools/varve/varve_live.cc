@@ -1,9 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve/varve_live.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "db/recovery/directory_observation.h"
 #include "env/file_names.h"
 #include "env/lock_holder.h"
+#include "tools/varve/varve_text.h"
 #include "varve/env.h"
 
 namespace varve {
@@ -12,13 +16,41 @@ namespace {
 
 constexpr int kMaxAttempts = 100;
 
+constexpr size_t kMaxCommandBytes = 200;
+
+bool Find(const CommandLine& line, LockHolder* holder) {
+  const std::string db = line.Text("db");
+  return !db.empty() && FindLockHolder(LockFileName(db), holder);
+}
+
+// Returns the words of a process's command line, or an empty string.
+std::string CommandLineOf(uint64_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/cmdline";
+  FILE* const file = fopen(path.c_str(), "re");
+  if (file == nullptr) return "";
+  char bytes[kMaxCommandBytes];
+  std::string words(bytes, fread(bytes, 1, sizeof(bytes), file));
+  fclose(file);
+  const bool is_whole = words.ends_with('\0');
+  if (is_whole) words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return Printable(words) + (is_whole || words.empty() ? "" : "...");
+}
+
 }  // namespace
 
 std::string FindHolder(const CommandLine& line) {
-  const std::string db = line.Text("db");
-  std::string holder;
-  if (db.empty() || !FindLockHolder(LockFileName(db), &holder)) return "";
-  return holder;
+  LockHolder holder;
+  return Find(line, &holder) ? holder.description : "";
+}
+
+std::string DescribeHolder(const CommandLine& line) {
+  LockHolder holder;
+  if (!Find(line, &holder)) return "";
+  // Only of a process that runs: the pid may belong to another one by now.
+  if (!holder.description.ends_with(')')) return holder.description;
+  const std::string command = CommandLineOf(holder.pid);
+  return holder.description + (command.empty() ? "" : ": " + command);
 }
 
 Status ReadUnlocked(const std::string& db_path,

@@ -11,9 +11,13 @@
 
 namespace varve {
 
-// Returns the process that has the command's database open, such as "process
-// 17". Returns an empty string if there is none, or if it cannot be found.
+// Returns the process that has the command's database open, such as "process 17
+// (python3)". Returns an empty string if there is none, or if it cannot be
+// found.
 std::string FindHolder(const CommandLine& line);
+// Like FindHolder, with the beginning of the process's command line, as in
+// "process 17 (python3): python3 serve.py --port 80".
+std::string DescribeHolder(const CommandLine& line);
 
 // Repeats attempt() while it finds a missing or damaged file and the database's
 // files have changed since the call began. The number of attempts is bounded.

@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "tools/varve/varve_trace.h"
-#include "varve/checkpoint.h"
 #include "varve/listener.h"
 
 namespace varve {
@@ -81,11 +80,11 @@ Status RunStats(Session* session) {
   for (const std::string& name : names) {
     std::string text;
     if (!db->GetProperty(name, &text)) {
-      return Status::InvalidArgument("there is no property '" + name +
-                                     "'; varve/db.h lists them");
+      return session->WrongUse("there is no property '" + name +
+                               "'; varve/db.h lists them");
     }
     if (!text.ends_with('\n')) text += '\n';
-    fputs(text.c_str(), session->out);
+    fwrite(text.data(), 1, text.size(), session->out);
   }
   return db->Close();
 }
@@ -125,24 +124,13 @@ Status RunCompact(Session* session) {
   return status;
 }
 
-Status RunCheckpoint(Session* session) {
-  std::unique_ptr<DB> db;
-  Status status = OpenToWrite(session->line, &db);
-  std::unique_ptr<Checkpoint> checkpoint;
-  if (status.ok()) status = Checkpoint::Create(db.get(), &checkpoint);
-  if (status.ok()) status = checkpoint->CreateCheckpoint(session->operand(0));
-  if (status.ok()) status = db->Close();
-  if (status.ok()) fputs("OK\n", session->out);
-  return status;
-}
-
 Status RunTrace(Session* session) {
   const std::string& path = session->operand(0);
   const std::string* const html = session->line.Find("html");
   const std::string page = html == nullptr ? path + ".html" : *html;
   std::error_code none_there_yet;
   if (std::filesystem::equivalent(path, page, none_there_yet)) {
-    return Status::InvalidArgument(page + " is the trace itself");
+    return session->WrongUse(page + " is the trace itself");
   }
   std::string text;
   errno = 0;

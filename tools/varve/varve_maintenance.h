@@ -11,7 +11,6 @@ namespace varve {
 Status RunStats(Session* session);
 Status RunRepair(Session* session);
 Status RunCompact(Session* session);
-Status RunCheckpoint(Session* session);
 Status RunTrace(Session* session);
 
 }  // namespace varve

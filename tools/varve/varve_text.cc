@@ -2,70 +2,86 @@
 #include "tools/varve/varve_text.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <cerrno>
 #include <cstring>
+#include <iterator>
+
+#include "util/bytes/checksum.h"
 
 namespace varve {
 
 namespace {
 
-// The bytes that are converted to text at once.
-constexpr size_t kPieceBytes = 4096;
+constexpr size_t kBufferBytes = 128 << 10;
+// Room for the longest text of one character: six characters for one byte in
+// JSON, and \xHH for each of the four bytes of an invisible character.
+constexpr size_t kLongestText = 16;
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+constexpr char kDigits[] = "0123456789ABCDEF";
+
+// Two hexadecimal digits for each byte.
+constexpr auto kHexPairs = [] {
+  std::array<char, 512> pairs{};
+  for (size_t i = 0; i < 256; ++i) {
+    pairs[2 * i] = kDigits[i >> 4];
+    pairs[2 * i + 1] = kDigits[i & 15];
+  }
+  return pairs;
+}();
+
+// The values of hexadecimal digits; -1 for other characters.
+constexpr auto kHexValues = [] {
+  std::array<int8_t, 256> values{};
+  for (int8_t& value : values) value = -1;
+  for (int i = 0; i < 16; ++i) {
+    values[static_cast<uint8_t>(kDigits[i])] = static_cast<int8_t>(i);
+    if (i >= 10)
+      values[static_cast<size_t>('a' + i - 10)] = static_cast<int8_t>(i);
+  }
+  return values;
+}();
+
+// Adds the two digits' value to *bytes. Returns false if they are none.
+bool DecodePair(const char* digits, char* byte) {
+  const int high = kHexValues[static_cast<uint8_t>(digits[0])];
+  const int low = kHexValues[static_cast<uint8_t>(digits[1])];
+  *byte = static_cast<char>(high << 4 | low);
+  return (high | low) >= 0;
 }
 
 bool IsPlain(char c) { return c >= ' ' && c <= '~'; }
 
-void AppendByte(const char* before, char c, std::string* text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  const auto byte = static_cast<uint8_t>(c);
-  *text += before;
-  *text += kDigits[byte >> 4];
-  *text += kDigits[byte & 15];
-}
-
-void AppendJson(const Slice& bytes, std::string* text) {
-  for (const char c : std::string_view(bytes.data(), bytes.size())) {
-    if (c == '"' || c == '\\') {
-      *text += '\\';
-      *text += c;
-    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
-      AppendByte("\\u00", c, text);
-    } else {
-      *text += c;
-    }
+// Returns the length of the run of printable ASCII without backslashes at the
+// beginning of a text.
+size_t PlainRun(const char* from, const char* end) {
+  const char* p = from;
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kTops = 0x8080808080808080;
+  // Eight bytes at a time. A byte is out of range if its top bit is set in one
+  // of: the byte itself, the byte less a space, the byte plus one (0x7F), and
+  // the difference to a backslash less one, where the difference is small.
+  for (; end - p >= 8; p += 8) {
+    uint64_t word;
+    memcpy(&word, p, sizeof(word));
+    const uint64_t backslash = word ^ (kOnes * '\\');
+    const uint64_t odd = word | ((word - kOnes * ' ') & ~word) |
+                         (word + kOnes) | ((backslash - kOnes) & ~backslash);
+    if ((odd & kTops) != 0) break;
   }
+  while (p < end && IsPlain(*p) && *p != '\\') ++p;
+  return static_cast<size_t>(p - from);
 }
 
-void AppendHex(const Slice& bytes, std::string* text) {
-  *text += bytes.ToString(true);
+char* AppendHexPair(char c, char* to) {
+  memcpy(to, &kHexPairs[size_t{2} * static_cast<uint8_t>(c)], 2);
+  return to + 2;
 }
 
-void AppendQuotable(const Slice& bytes, std::string* text) {
-  for (const char c : std::string_view(bytes.data(), bytes.size())) {
-    if (IsPlain(c) && c != '\'' && c != '\\') {
-      *text += c;
-    } else {
-      AppendByte("\\x", c, text);
-    }
-  }
-}
-
-template <typename Append>
-void PrintPieces(Slice bytes, FILE* out, const Append& append) {
-  std::string text;
-  while (!bytes.empty()) {
-    const size_t size = std::min(bytes.size(), kPieceBytes);
-    text.clear();
-    append(Slice(bytes.data(), size), &text);
-    fwrite(text.data(), 1, text.size(), out);
-    bytes.remove_prefix(size);
-  }
+char* AppendByte(char c, char* to) {
+  *to++ = '\\';
+  *to++ = 'x';
+  return AppendHexPair(c, to);
 }
 
 // Returns the length of the UTF-8 character at p, or 0 if there is none.
@@ -85,41 +101,277 @@ size_t CharacterSize(const uint8_t* p, size_t left) {
   return size;
 }
 
-}  // namespace
+// Returns whether a terminal shows a character of two bytes or more, and shows
+// it in its place: not U+0080 to U+009F, the marks of direction, the line and
+// paragraph separators, and U+FEFF.
+bool IsVisible(const uint8_t* p) {
+  if (p[0] == 0xC2) return p[1] >= 0xA0;
+  if (p[0] == 0xD8) return p[1] != 0x9C;
+  if (p[0] == 0xE2 && p[1] == 0x80) {
+    return !((p[2] >= 0x8B && p[2] <= 0x8F) || (p[2] >= 0xA8 && p[2] <= 0xAE));
+  }
+  if (p[0] == 0xE2 && p[1] == 0x81) return p[2] < 0xA6 || p[2] > 0xA9;
+  return !(p[0] == 0xEF && p[1] == 0xBB && p[2] == 0xBF);
+}
 
-bool DecodeHex(const Slice& text, std::string* bytes) {
-  if (!text.starts_with("0x") || text.size() % 2 != 0) return false;
+// Returns the length of the visible character of several bytes at `from`, or 0.
+size_t VisibleCharacter(const char* from, const char* end) {
+  const auto* const p = reinterpret_cast<const uint8_t*>(from);
+  if (p[0] < 0x80) return 0;
+  const size_t size = CharacterSize(p, static_cast<size_t>(end - from));
+  return size > 0 && IsVisible(p) ? size : 0;
+}
+
+// ---- Encoders of one byte or character, as TextOutput::AddPieces has them ---
+
+struct EncodeHex {
+  char* operator()(const char** from, const char* /*end*/, char* to) const {
+    return AppendHexPair(*(*from)++, to);
+  }
+};
+
+struct EncodeEscaped {
+  char* operator()(const char** from, const char* /*end*/, char* to) const {
+    const char c = *(*from)++;
+    if (c != '\\' && IsPlain(c)) {
+      *to++ = c;
+      return to;
+    }
+    if (c != '\\') return AppendByte(c, to);
+    *to++ = c;
+    *to++ = c;
+    return to;
+  }
+};
+
+struct EncodeText {
+  char* operator()(const char** from, const char* end, char* to) const {
+    const size_t size = VisibleCharacter(*from, end);
+    if (size == 0) return EncodeEscaped()(from, end, to);
+    memcpy(to, *from, size);
+    *from += size;
+    return to + size;
+  }
+};
+
+struct EncodeQuoted {
+  char* operator()(const char** from, const char* /*end*/, char* to) const {
+    const char c = *(*from)++;
+    if (!IsPlain(c) || c == '\'' || c == '\\') return AppendByte(c, to);
+    *to++ = c;
+    return to;
+  }
+};
+
+// Of valid UTF-8.
+struct EncodeJson {
+  char* operator()(const char** from, const char* end, char* to) const {
+    const auto* const p = reinterpret_cast<const uint8_t*>(*from);
+    if (p[0] >= 0x80 && !IsVisible(p)) {
+      const size_t size = CharacterSize(p, static_cast<size_t>(end - *from));
+      *from += size;
+      const uint32_t code =
+          size == 2
+              ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)
+              : (p[0] & 0x0Fu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu);
+      memcpy(to, "\\u", 2);
+      to = AppendHexPair(static_cast<char>(code >> 8), to + 2);
+      return AppendHexPair(static_cast<char>(code & 0xFF), to);
+    }
+    const char c = *(*from)++;
+    if (c == '"' || c == '\\') {
+      *to++ = '\\';
+    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
+      memcpy(to, "\\u00", 4);
+      return AppendHexPair(c, to + 4);
+    }
+    *to++ = c;
+    return to;
+  }
+};
+
+template <typename Encode>
+std::string Encoded(const Slice& bytes) {
+  std::string text;
+  char piece[kLongestText];
+  for (const char* from = bytes.begin(); from < bytes.end();) {
+    text.append(piece, Encode()(&from, bytes.end(), piece));
+  }
+  return text;
+}
+
+// Decodes backslashes. plain(c) tells which other characters may be there.
+template <typename Plain>
+bool DecodeBackslashes(const Slice& text, const Plain& plain,
+                       std::string* bytes) {
   bytes->clear();
-  for (size_t i = 2; i < text.size(); i += 2) {
-    const int high = HexDigit(text[i]);
-    const int low = HexDigit(text[i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes->push_back(static_cast<char>(high << 4 | low));
+  const char* from = text.begin();
+  const char* const end = text.end();
+  while (from < end) {
+    const size_t run = PlainRun(from, end);
+    bytes->append(from, run);
+    from += run;
+    if (from == end) break;
+    if (*from != '\\') {
+      if (!plain(*from)) return false;
+      bytes->push_back(*from++);
+      continue;
+    }
+    if (end - from >= 2 && from[1] == '\\') {
+      bytes->push_back('\\');
+      from += 2;
+      continue;
+    }
+    char byte;
+    if (end - from < 4 || from[1] != 'x' || !DecodePair(from + 2, &byte)) {
+      return false;
+    }
+    bytes->push_back(byte);
+    from += 4;
   }
   return true;
 }
 
-void PrintHex(const Slice& bytes, FILE* out) {
-  fputs("0x", out);
-  PrintPieces(bytes, out, AppendHex);
+}  // namespace
+
+// ---- TextOutput ------------------------------------------------------------
+
+TextOutput::TextOutput(FILE* file)
+    : file_(file), buffer_(std::make_unique<char[]>(kBufferBytes)) {}
+
+void TextOutput::Flush() {
+  if (has_crc_) crc_ = Crc32cExtend(crc_, buffer_.get(), size_);
+  if (fwrite(buffer_.get(), 1, size_, file_) < size_ && error_ == 0) {
+    error_ = errno;
+  }
+  size_ = 0;
 }
 
-void PrintLdb(const Slice& bytes, bool hex, FILE* out) {
-  if (hex) {
-    PrintHex(bytes, out);
-  } else {
-    fwrite(bytes.data(), 1, strnlen(bytes.data(), bytes.size()), out);
+void TextOutput::BeginCrc() {
+  Flush();
+  has_crc_ = true;
+  crc_ = 0;
+}
+
+uint32_t TextOutput::Crc() {
+  Flush();
+  return crc_;
+}
+
+void TextOutput::Add(std::string_view text) {
+  while (!text.empty()) {
+    if (size_ == kBufferBytes) Flush();
+    const size_t size = std::min(text.size(), kBufferBytes - size_);
+    memcpy(buffer_.get() + size_, text.data(), size);
+    size_ += size;
+    text.remove_prefix(size);
   }
+}
+
+template <typename Encode>
+void TextOutput::AddPieces(const Slice& bytes, const Encode& encode) {
+  const char* from = bytes.begin();
+  const char* const end = bytes.end();
+  while (from < end) {
+    if (kBufferBytes - size_ < kLongestText) Flush();
+    char* to = buffer_.get() + size_;
+    char* const last = buffer_.get() + kBufferBytes - kLongestText;
+    while (from < end && to <= last) to = encode(&from, end, to);
+    size_ = static_cast<size_t>(to - buffer_.get());
+  }
+}
+
+void TextOutput::Add(const Slice& bytes, Form form) {
+  // Encodes single characters only where a run of plain text ends.
+  const auto runs = [this, &bytes](const auto& encode) {
+    Slice rest = bytes;
+    while (!rest.empty()) {
+      const size_t run = PlainRun(rest.begin(), rest.end());
+      Add(std::string_view(rest.data(), run));
+      rest.remove_prefix(run);
+      if (rest.empty()) return;
+      // Up to eight bytes that are not plain, since more of them often follow.
+      if (kBufferBytes - size_ < 8 * kLongestText) Flush();
+      char* to = buffer_.get() + size_;
+      const char* from = rest.begin();
+      for (int i = 0; i < 8 && from < rest.end(); ++i) {
+        to = encode(&from, rest.end(), to);
+      }
+      rest.remove_prefix(static_cast<size_t>(from - rest.begin()));
+      size_ = static_cast<size_t>(to - buffer_.get());
+    }
+  };
+  switch (form) {
+    case Form::kText:
+      runs(EncodeText());
+      break;
+    case Form::kEscaped:
+      runs(EncodeEscaped());
+      break;
+    case Form::kRaw:
+      Add(bytes.ToStringView());
+      break;
+    case Form::kHex:
+      Add("0x");
+      AddPieces(bytes, EncodeHex());
+      break;
+  }
+}
+
+void TextOutput::AddJsonField(std::string_view name, const Slice& bytes,
+                              bool hex) {
+  hex = hex || !IsUtf8(bytes);
+  Add("\"");
+  Add(name);
+  Add(hex ? "_hex\":\"" : "\":\"");
+  if (hex) {
+    AddPieces(bytes, EncodeHex());
+  } else {
+    AddPieces(bytes, EncodeJson());
+  }
+  Add("\"");
 }
 
 void PrintQuoted(const Slice& bytes, bool hex, FILE* out) {
+  const auto pieces = [&bytes, out](const auto& encode) {
+    char piece[4096];
+    for (const char* from = bytes.begin(); from < bytes.end();) {
+      char* to = piece;
+      while (from < bytes.end() && to <= std::end(piece) - kLongestText) {
+        to = encode(&from, bytes.end(), to);
+      }
+      fwrite(piece, 1, static_cast<size_t>(to - piece), out);
+    }
+  };
+  fputs(hex ? "0x" : "'", out);
   if (hex) {
-    PrintHex(bytes, out);
-    return;
+    pieces(EncodeHex());
+  } else {
+    pieces(EncodeQuoted());
+    fputc('\'', out);
   }
-  fputc('\'', out);
-  PrintPieces(bytes, out, AppendQuotable);
-  fputc('\'', out);
+}
+
+// ---- Strings ---------------------------------------------------------------
+
+bool DecodeHex(const Slice& text, std::string* bytes) {
+  if (!text.starts_with("0x") || text.size() % 2 != 0) return false;
+  bytes->resize(text.size() / 2 - 1);
+  const char* from = text.begin() + 2;
+  for (char& byte : *bytes) {
+    if (!DecodePair(from, &byte)) return false;
+    from += 2;
+  }
+  return true;
+}
+
+bool DecodeEscaped(const Slice& text, std::string* bytes) {
+  return DecodeBackslashes(text, IsPlain, bytes);
+}
+
+bool DecodeText(const Slice& text, std::string* bytes) {
+  return DecodeBackslashes(
+      text, [](char) { return true; }, bytes);
 }
 
 bool IsUtf8(const Slice& bytes) {
@@ -133,56 +385,10 @@ bool IsUtf8(const Slice& bytes) {
   return true;
 }
 
-void PrintJsonField(const char* name, const Slice& bytes, bool hex, FILE* out) {
-  hex = hex || !IsUtf8(bytes);
-  fprintf(out, "\"%s%s\":\"", name, hex ? "_hex" : "");
-  if (hex) {
-    PrintPieces(bytes, out, AppendHex);
-  } else {
-    PrintPieces(bytes, out, AppendJson);
-  }
-  fputc('"', out);
-}
-
-void AppendEscaped(const Slice& bytes, std::string* text) {
-  for (const char c : std::string_view(bytes.data(), bytes.size())) {
-    if (c == '\\') {
-      *text += "\\\\";
-    } else if (IsPlain(c)) {
-      *text += c;
-    } else {
-      AppendByte("\\x", c, text);
-    }
-  }
-}
+std::string Printable(const Slice& bytes) { return Encoded<EncodeText>(bytes); }
 
 std::string Escaped(const Slice& bytes) {
-  std::string text;
-  AppendEscaped(bytes, &text);
-  return text;
-}
-
-bool DecodeEscaped(const Slice& text, std::string* bytes) {
-  bytes->clear();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (!IsPlain(text[i])) return false;
-    if (text[i] != '\\') {
-      bytes->push_back(text[i]);
-      continue;
-    }
-    if (++i == text.size()) return false;
-    if (text[i] == '\\') {
-      bytes->push_back('\\');
-      continue;
-    }
-    if (text[i] != 'x' || i + 2 >= text.size()) return false;
-    const int high = HexDigit(text[i + 1]);
-    const int low = HexDigit(text[i + 2]);
-    if (high < 0 || low < 0) return false;
-    bytes->push_back(static_cast<char>(high << 4 | low));
-    i += 2;
-  }
-  return true;
+  return Encoded<EncodeEscaped>(bytes);
 }
 
 }  // namespace varve

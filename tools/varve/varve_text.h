@@ -1,39 +1,85 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Bytes as text, and back. Print functions write to the file piece by piece, so
-// long values need no copy.
+// Bytes as text, and back.
 
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "varve/slice.h"
 
 namespace varve {
 
-// Decodes 0x6162 to ab. Returns false if the text has another form.
-bool DecodeHex(const Slice& text, std::string* bytes);
-void PrintHex(const Slice& bytes, FILE* out);
+// How keys and values are printed. All but kRaw keep a line a line.
+enum class Form : uint8_t {
+  // For terminals: UTF-8 as it is, but two backslashes for one, and \xHH for
+  // control characters, for characters that change the direction of text, and
+  // for bytes that are not UTF-8.
+  kText,
+  kRaw,      // The bytes.
+  kHex,      // 0x6162.
+  kEscaped,  // Like kText, but \xHH for all that is not printable ASCII.
+};
 
-// Prints like ldb: hexadecimal, or the bytes as they are up to the first zero.
-void PrintLdb(const Slice& bytes, bool hex, FILE* out);
+// Writes text to a file in large pieces, so that neither long values nor many
+// short ones cost much.
+// Thread-safety: owned by one thread.
+class TextOutput {
+ public:
+  // `file` must outlive this.
+  explicit TextOutput(FILE* file);
+  TextOutput(const TextOutput&) = delete;
+  TextOutput& operator=(const TextOutput&) = delete;
+  ~TextOutput() { Flush(); }
 
-// Prints for people: in quotes, with \xHH for a quote, a backslash, and bytes
-// that are not printable ASCII; or hexadecimal.
+  void Add(std::string_view text);
+  void Add(const Slice& bytes, Form form);
+  // Adds `"name":"text"`, or `"name_hex":"6162"` if the bytes are not UTF-8 or
+  // `hex` is set.
+  void AddJsonField(std::string_view name, const Slice& bytes, bool hex);
+
+  // Passes everything to the file. Its buffer may still hold a part.
+  void Flush();
+  // Returns the errno of the first error of the file, or 0.
+  int error() const { return error_; }
+  // Returns the CRC-32C of everything that was added since the call.
+  void BeginCrc();
+  uint32_t Crc();
+
+ private:
+  // Adds the bytes piece by piece, each encoded by encode(from, end, to), which
+  // moves `from` and returns the end of its output.
+  template <typename Encode>
+  void AddPieces(const Slice& bytes, const Encode& encode);
+
+  FILE* const file_;
+  const std::unique_ptr<char[]> buffer_;
+  size_t size_ = 0;
+  int error_ = 0;
+  bool has_crc_ = false;
+  uint32_t crc_ = 0;
+};
+
+// Prints `'text'`, with \xHH for a quote, a backslash, and all that is not
+// printable ASCII; or hexadecimal.
 void PrintQuoted(const Slice& bytes, bool hex, FILE* out);
 
-bool IsUtf8(const Slice& bytes);
-// Prints `"name":"text"`, or `"name_hex":"6162"` if the bytes are not UTF-8 or
-// `hex` is set.
-void PrintJsonField(const char* name, const Slice& bytes, bool hex, FILE* out);
-
-// Appends the bytes without tabs and newlines. Printable ASCII is unchanged, a
-// backslash becomes two, and any other byte becomes \xHH.
-void AppendEscaped(const Slice& bytes, std::string* text);
-// Escapes names that come from a file, since a terminal may interpret other
-// bytes.
-std::string Escaped(const Slice& bytes);
-// Returns false if AppendEscaped cannot have produced the text.
+// Decodes 0x6162 to ab. Returns false if the text has another form.
+bool DecodeHex(const Slice& text, std::string* bytes);
+// Decodes Form::kEscaped. Returns false if the text has another form.
 bool DecodeEscaped(const Slice& text, std::string* bytes);
+// Decodes Form::kText, which includes Form::kEscaped. Returns false if a
+// backslash has no meaning.
+bool DecodeText(const Slice& text, std::string* bytes);
+
+bool IsUtf8(const Slice& bytes);
+
+// Returns the bytes in Form::kText or Form::kEscaped. Use these for names and
+// messages that come from a file, since a terminal may interpret other bytes.
+std::string Printable(const Slice& bytes);
+std::string Escaped(const Slice& bytes);
 
 }  // namespace varve

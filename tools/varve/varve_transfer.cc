@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "env/file_names.h"
+#include "tools/varve/varve_cleanup.h"
 #include "tools/varve/varve_lines.h"
 #include "tools/varve/varve_text.h"
 #include "util/bytes/checksum.h"
@@ -91,7 +92,7 @@ class DumpReader {
         ldb_ ? kLdbTrailer + std::to_string(count_) : TrailerOf(count_, crc_);
     if (line != Slice(expected)) {
       status_ =
-          lines_.Wrong("the dump is damaged: it ends in '" + line.ToString() +
+          lines_.Wrong("the dump is damaged: it ends in '" + Escaped(line) +
                        "', its entries make '" + expected + "'");
     }
   }
@@ -179,7 +180,8 @@ class DumpInput {
 // through a link, or to a file, which is replaced when all is there and synced.
 class DumpOutput {
  public:
-  DumpOutput(const std::string& path, FILE* standard) : path_(path) {
+  DumpOutput(const std::string& path, FILE* standard)
+      : path_(path), cleanup_([this] { RemoveTemporary(); }) {
     if (path == "-") {
       file_ = standard;
       return;
@@ -189,9 +191,7 @@ class DumpOutput {
     if (exists && !S_ISREG(info.st_mode)) {
       opened_ = fopen(path.c_str(), "we");
     } else {
-      // A unique name in the same directory.
-      temporary_ = path + ".tmp.XXXXXX";
-      const int descriptor = mkostemp(temporary_.data(), O_CLOEXEC);
+      const int descriptor = CreateTemporary();
       if (descriptor >= 0) opened_ = fdopen(descriptor, "w");
       const mode_t mask = umask(0);
       umask(mask);
@@ -209,7 +209,7 @@ class DumpOutput {
   ~DumpOutput() {
     if (opened_ == nullptr) return;
     fclose(opened_);
-    if (!temporary_.empty()) unlink(temporary_.c_str());
+    RemoveTemporary();
   }
 
   const Status& status() const { return status_; }
@@ -236,95 +236,102 @@ class DumpOutput {
   }
 
  private:
+  int CreateTemporary() {
+    MutexLock guard(SignalCleanup::mutex());
+    // A unique name in the same directory.
+    std::string name = path_ + ".tmp.XXXXXX";
+    const int descriptor = mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor >= 0) temporary_ = name;
+    return descriptor;
+  }
+  void RemoveTemporary() {
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+
   const std::string path_;
   std::string temporary_;  // Empty if the path itself is written.
   FILE* opened_ = nullptr;
   FILE* file_ = nullptr;
   Status status_;
+  const SignalCleanup cleanup_;  // Ends first.
 };
 
-Status Ingest(DumpReader* reader, DB* db, const Session& session) {
-  Progress progress(session);
-  WriteBatch batch;
+// Fills a batch from the dump. Returns false at its end and after an error.
+bool FillBatch(DumpReader* reader, WriteBatch* batch) {
   std::string key;
   std::string value;
-  while (reader->Next(&key, &value)) {
-    batch.Put(key, value);
-    if (batch.ApproximateSize() < kBatchBytes) continue;
-    const Status status = db->Write(WriteOptions(), &batch);
-    if (!status.ok()) return status;
-    batch.Clear();
-    if (progress.Due()) {
-      progress.Show(std::to_string(reader->count()) + " entries written");
-    }
+  batch->Clear();
+  while (batch->ApproximateSize() < kBatchBytes) {
+    if (!reader->Next(&key, &value)) return false;
+    batch->Put(key, value);
   }
-  if (!reader->status().ok()) return reader->status();
-  return db->Write(WriteOptions(), &batch);
+  return true;
 }
 
-// Writes the lines of a dump, piece by piece.
+// Writes the entries of a dump to the database, which is opened when the first
+// batch of them is there.
+Status Ingest(DumpReader* reader, Session* session, std::unique_ptr<DB>* db) {
+  Progress progress(*session);
+  WriteBatch batch;
+  Status status;
+  for (bool more = true; more;) {
+    more = FillBatch(reader, &batch);
+    if (!reader->status().ok()) return reader->status();
+    if (*db == nullptr) status = OpenToWrite(session->line, db);
+    if (status.ok()) status = (*db)->Write(WriteOptions(), &batch);
+    if (!status.ok()) return status;
+    if (progress.Due()) {
+      progress.Show(std::to_string(reader->count()) + " entries");
+    }
+  }
+  return status;
+}
+
+// Writes the lines of a dump.
 class DumpWriter {
  public:
-  DumpWriter(bool ldb, FILE* out) : ldb_(ldb), out_(out) {
-    if (!ldb) fprintf(out, "%s\n", kHeader);
+  DumpWriter(bool ldb, FILE* file) : ldb_(ldb), out_(file) {
+    if (ldb) return;
+    out_.Add(kHeader);
+    out_.Add("\n");
+    out_.BeginCrc();
   }
 
   void Add(const Slice& key, const Slice& value) {
+    const Form form = ldb_ ? Form::kHex : Form::kEscaped;
     ++count_;
-    if (ldb_) {
-      PrintHex(key, out_);
-      fputs(" ==> ", out_);
-      PrintHex(value, out_);
-      fputc('\n', out_);
-      return;
-    }
-    AddEscaped(key);
-    AddText("\t");
-    AddEscaped(value);
-    AddText("\n");
+    out_.Add(key, form);
+    out_.Add(ldb_ ? " ==> " : "\t");
+    out_.Add(value, form);
+    out_.Add("\n");
   }
 
   void Finish() {
-    const std::string trailer =
-        ldb_ ? kLdbTrailer + std::to_string(count_) : TrailerOf(count_, crc_);
-    fprintf(out_, "%s\n", trailer.c_str());
+    out_.Add((ldb_ ? kLdbTrailer + std::to_string(count_)
+                   : TrailerOf(count_, out_.Crc())) +
+             "\n");
+    out_.Flush();
   }
 
+  TextOutput* out() { return &out_; }
   uint64_t count() const { return count_; }
 
  private:
-  void AddEscaped(Slice bytes) {
-    std::string text;
-    while (!bytes.empty()) {
-      const size_t size = std::min<size_t>(bytes.size(), 4096);
-      text.clear();
-      AppendEscaped(Slice(bytes.data(), size), &text);
-      AddText(text);
-      bytes.remove_prefix(size);
-    }
-  }
-  void AddText(const Slice& text) {
-    crc_ = Crc32cExtend(crc_, text.data(), text.size());
-    fwrite(text.data(), 1, text.size(), out_);
-  }
-
   const bool ldb_;
-  FILE* const out_;
+  TextOutput out_;
   uint64_t count_ = 0;
-  uint32_t crc_ = 0;
 };
 
-Status Export(Iterator* iterator, bool ldb, FILE* out, Session* session) {
-  Progress progress(*session);
-  DumpWriter writer(ldb, out);
+Status Export(Iterator* iterator, DumpWriter* writer, const Session& session) {
+  Progress progress(session);
   iterator->SeekToFirst();
-  for (; iterator->Valid() && ferror(out) == 0; iterator->Next()) {
-    writer.Add(iterator->key(), iterator->value());
-    if (progress.Due()) {
-      progress.Show(std::to_string(writer.count()) + " entries");
+  for (; iterator->Valid() && writer->out()->error() == 0; iterator->Next()) {
+    writer->Add(iterator->key(), iterator->value());
+    if (writer->count() % kEntriesPerLook == 0 && progress.Due()) {
+      progress.Show(std::to_string(writer->count()) + " entries");
     }
   }
-  if (iterator->status().ok()) writer.Finish();
+  if (iterator->status().ok()) writer->Finish();
   return iterator->status();
 }
 
@@ -337,10 +344,10 @@ Status RunExportTo(Session* session) {
   DumpOutput file(session->operand(0), session->out);
   if (!file.status().ok()) return file.status();
   const BoundedScan scan(session->line);
-  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get());
-  status =
-      Export(iterator.get(), session->line.Has("ldb"), file.get(), session);
-  if (file.standard()) OutputFailed(session);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get(), true);
+  DumpWriter writer(session->line.Has("ldb"), file.get());
+  status = Export(iterator.get(), &writer, *session);
+  if (file.standard()) FlushOutput(writer.out(), session);
   iterator.reset();
   if (status.ok()) status = file.Finish();
   return status.ok() ? db->Close() : status;
@@ -349,13 +356,15 @@ Status RunExportTo(Session* session) {
 Status RunIngestFrom(Session* session) {
   const DumpInput file(session->operand(0), session->in);
   Status status = file.status();
-  // Half a dump is better noticed before anything is written.
-  if (status.ok()) status = file.Check();
-  std::unique_ptr<DB> db;
-  if (status.ok()) status = OpenToWrite(session->line, &db);
+  if (status.ok()) status = RequireDatabase(session->line);
+  // A damaged dump is better noticed before anything is written. One that can
+  // be read only once is read as far as a batch.
+  if (status.ok()) status = session->DamagedInput(file.Check());
   if (!status.ok()) return status;
   DumpReader reader(file.get(), file.name());
-  status = Ingest(&reader, db.get(), *session);
+  std::unique_ptr<DB> db;
+  status = Ingest(&reader, session, &db);
+  if (!reader.status().ok()) return session->DamagedInput(reader.status());
   if (status.ok()) status = db->Close();
   if (status.ok()) {
     fprintf(session->out, "OK, %" PRIu64 " entries\n", reader.count());

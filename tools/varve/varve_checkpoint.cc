@@ -1,0 +1,152 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve/varve_checkpoint.h"
+
+#include <map>
+
+#include "db/recovery/checkpoint_builder.h"
+#include "db/recovery/directory_observation.h"
+#include "db/version/manifest_reader.h"
+#include "db/wal/wal_reader.h"
+#include "env/file_names.h"
+#include "tools/varve/varve_cleanup.h"
+#include "tools/varve/varve_live.h"
+#include "varve/checkpoint.h"
+
+namespace varve {
+
+namespace {
+
+// Creates no directory after the cleanup of a signal has run.
+class CheckpointEnv final : public EnvWrapper {
+ public:
+  CheckpointEnv() : EnvWrapper(Env::Default()) {}
+
+  Status CreateDirIfMissing(const std::string& path) override {
+    MutexLock guard(SignalCleanup::mutex());
+    return EnvWrapper::CreateDirIfMissing(path);
+  }
+};
+
+// Finds the size of a log up to the end of its last complete record. Bytes
+// before that do not change, whatever the writer appends.
+Status MeasureLog(const std::string& path, uint64_t number, bool is_newest,
+                  uint64_t* size) {
+  std::unique_ptr<SequentialFile> file;
+  const Status status =
+      Env::Default()->NewSequentialFile(path, FileOptions(), &file);
+  if (!status.ok()) return status;
+  wal::Reader reader(std::move(file), path, number);
+  Slice record;
+  wal::ReadOutcome outcome;
+  do {
+    outcome = reader.ReadRecord(&record);
+  } while (outcome == wal::ReadOutcome::kRecord);
+  *size = reader.RecordEnd();
+  if (outcome == wal::ReadOutcome::kEnd) return Status();
+  // The last record of the newest log may be in the middle of being written. An
+  // older log may have lost its end in a crash before the writer began.
+  if (reader.EndIsTorn(outcome, is_newest)) return Status();
+  return reader.status();
+}
+
+// Finds the files of a database that another process may be changing. Returns
+// Corruption or NotFound if it changed them.
+//
+// The MANIFEST is the same before and after, so it named the tables during all
+// of the time, and no log that it needs was removed. Logs are measured from the
+// newest to the oldest. A log is complete before its successor has a record, so
+// together they are a state of the database: all writes up to the last record
+// of the newest one.
+Status CutBeside(const std::string& path, CheckpointCut* cut) {
+  Env* const env = Env::Default();
+  const DirectoryObservation before = ObserveDirectory(env, path);
+  const InternalKeyComparator comparator(BytewiseComparator());
+  ManifestState state;
+  Status status = ReadManifest(env, path, comparator, &state);
+  if (!status.ok()) return status;
+  if (!state.logs_are_files) {
+    return Status::NotSupported(
+        path,
+        "is in use by another engine, or Varve has not written to it yet");
+  }
+  *cut = CheckpointCut();
+  cut->manifest_number = state.manifest_number;
+  cut->manifest_size = before.manifest_bytes;
+  for (const auto& files : state.levels) {
+    for (const FileMetaData* file : files) {
+      cut->tables.emplace_back(file->number, file->file_size);
+    }
+  }
+  std::vector<std::string> names;
+  status = env->GetChildren(path, &names);
+  std::map<uint64_t, std::string> logs;
+  for (const std::string& name : names) {
+    uint64_t number;
+    FileType type;
+    if (ParseFileName(name, &number, &type) && type == FileType::kWal &&
+        state.ReplaysLog(number)) {
+      logs[number] = path + "/" + name;
+    }
+  }
+  for (auto log = logs.rbegin(); log != logs.rend() && status.ok(); ++log) {
+    uint64_t size = 0;
+    status = MeasureLog(log->second, log->first, log == logs.rbegin(), &size);
+    cut->wals.emplace_back(log->first, size);
+  }
+  if (!status.ok()) return status;
+  const DirectoryObservation after = ObserveDirectory(env, path);
+  if (state.torn_tail || before.current != after.current ||
+      before.identity != after.identity ||
+      before.manifest_bytes != after.manifest_bytes ||
+      before.manifest_crc != after.manifest_crc) {
+    return Status::Corruption(path, "changed while it was read");
+  }
+  return status;
+}
+
+// Makes the checkpoint beside the process that has the database open. A table
+// or log that it removes before the copy has it makes this begin again.
+Status CheckpointBeside(const std::string& path, CheckpointBuilder* builder) {
+  return ReadUnlocked(path, [&] {
+    CheckpointCut cut;
+    Status status = builder->Begin();
+    if (status.ok()) status = CutBeside(path, &cut);
+    return status.ok() ? builder->Build(cut) : status;
+  });
+}
+
+}  // namespace
+
+Status RunCheckpoint(Session* session) {
+  const std::string path = session->db();
+  Status status = RequireDatabase(session->line);
+  CheckpointEnv env;
+  CheckpointBuilder builder(&env, path, session->operand(0));
+  CheckpointBuilder remover(Env::Default(), path, session->operand(0));
+  if (status.ok()) status = builder.Begin();
+  if (status.ok()) status = remover.ForeseeAttempt();
+  if (!status.ok()) return status;
+  const SignalCleanup cleanup(
+      [&remover] { remover.RemoveAttempt().IgnoreError(); });
+  Options options = OptionsOf(session->line);
+  options.env = &env;
+  std::unique_ptr<DB> db;
+  status = DB::Open(options, path, &db);
+  std::unique_ptr<Checkpoint> checkpoint;
+  if (status.ok()) {
+    status = Checkpoint::Create(db.get(), &checkpoint);
+    if (status.ok()) status = checkpoint->CreateCheckpoint(session->operand(0));
+    if (status.ok()) status = db->Close();
+  } else if (status.IsBusy()) {
+    const std::string holder = DescribeHolder(session->line);
+    if (!holder.empty()) {
+      fprintf(session->err, "varve: note: %s is open in %s\n", path.c_str(),
+              holder.c_str());
+    }
+    status = CheckpointBeside(path, &builder);
+  }
+  if (status.ok()) fputs("OK\n", session->out);
+  return status;
+}
+
+}  // namespace varve

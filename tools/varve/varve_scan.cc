@@ -1,0 +1,102 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve/varve_scan.h"
+
+#include <cinttypes>
+
+namespace varve {
+
+namespace {
+
+// Prints entries in the form that the command line asks for.
+class EntryPrinter {
+ public:
+  explicit EntryPrinter(Session* session)
+      : session_(session),
+        form_(FormOf(session->line)),
+        hex_(session->line.Has("hex")),
+        json_(session->line.Has("json")),
+        keys_(session->line.Has("keys") || !session->line.Has("values")),
+        values_(session->line.Has("values") || !session->line.Has("keys")),
+        out_(session->out) {}
+
+  void Print(const Iterator& iterator) {
+    if (json_) out_.Add("{");
+    if (keys_) PrintPart("key", iterator.key());
+    if (keys_ && values_) out_.Add(json_ ? "," : " : ");
+    if (values_) PrintPart("value", iterator.value());
+    out_.Add(json_ ? "}\n" : "\n");
+  }
+  // Returns whether the output has failed, so that more is for nobody.
+  bool failed() const { return out_.error() != 0; }
+  void Finish() { FlushOutput(&out_, session_); }
+
+ private:
+  void PrintPart(std::string_view name, const Slice& bytes) {
+    if (json_) {
+      out_.AddJsonField(name, bytes, hex_);
+    } else {
+      out_.Add(bytes, form_);
+    }
+  }
+
+  Session* const session_;
+  const Form form_;
+  const bool hex_;
+  const bool json_;
+  const bool keys_;
+  const bool values_;
+  TextOutput out_;
+};
+
+}  // namespace
+
+Status RunScan(Session* session) {
+  std::unique_ptr<DB> db;
+  Status status = OpenToRead(session->line, &db);
+  if (!status.ok()) return status;
+  const BoundedScan scan(session->line);
+  const bool reverse = session->line.Has("reverse");
+  const bool is_long = !session->line.Has("limit") && !reverse;
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get(), is_long);
+  EntryPrinter printer(session);
+  uint64_t left = session->line.Number("limit", UINT64_MAX);
+  if (left > 0 && reverse) iterator->SeekToLast();
+  if (left > 0 && !reverse) iterator->SeekToFirst();
+  for (; left > 0 && iterator->Valid() && !printer.failed(); --left) {
+    printer.Print(*iterator);
+    if (reverse) {
+      iterator->Prev();
+    } else {
+      iterator->Next();
+    }
+  }
+  printer.Finish();
+  status = iterator->status();
+  iterator.reset();
+  return status.ok() ? db->Close() : status;
+}
+
+Status RunCount(Session* session) {
+  std::unique_ptr<DB> db;
+  Status status = OpenToRead(session->line, &db);
+  if (!status.ok()) return status;
+  const BoundedScan scan(session->line);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get(), true);
+  uint64_t count = 0;
+  {
+    Progress progress(*session);
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+      ++count;
+      if (count % kEntriesPerLook == 0 && progress.Due()) {
+        progress.Show(std::to_string(count) + " entries");
+      }
+    }
+  }
+  status = iterator->status();
+  iterator.reset();
+  if (status.ok()) status = db->Close();
+  if (status.ok()) fprintf(session->out, "%" PRIu64 "\n", count);
+  return status;
+}
+
+}  // namespace varve
