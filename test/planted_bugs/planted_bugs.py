@@ -21,7 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUGS = Path(__file__).resolve().parent / "bugs.toml"
-TARGETS = ("crash_test", "db_test", "stress_test", "table_test", "util_test")
+TARGETS = ("crash_test", "db_test", "dead_range_steps_test", "stress_test",
+           "table_test", "util_test")
 LIMIT_SECONDS = 600
 LEAST_BUGS = 8
 
