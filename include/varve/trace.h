@@ -75,10 +75,10 @@ class VARVE_EXPORT Sink {
   std::mutex mutex_;  // Held while it is called.
 };
 
-// Writes a file of Chrome's trace format, which ui.perfetto.dev,
-// chrome://tracing and `varve trace` open, or of OpenTelemetry's OTLP in JSON
-// (a line for some hundred spans, as its file exporter has them). The file is
-// complete when the sink is destroyed.
+// Writes a file of Chrome's trace format, which ui.perfetto.dev and
+// chrome://tracing open, or of OpenTelemetry's OTLP in JSON (a line for some
+// hundred spans, as its file exporter has them). `varve trace` opens both. The
+// file is complete when the sink is destroyed.
 VARVE_EXPORT Status NewChromeSink(const std::string& path,
                                   std::shared_ptr<Sink>* sink);
 VARVE_EXPORT Status NewOtlpSink(const std::string& path,

@@ -30,8 +30,8 @@ PROBE = """<script>
 const root = document.documentElement;
 const wide = [...document.querySelectorAll("figure svg, h1, h2, p, nav")]
     .filter(e => e.getBoundingClientRect().right > root.clientWidth + 1);
-const tables = [...document.querySelectorAll(".wide")];
-// A table that is wider than its place can be scrolled by keys, and shows it.
+const tables = [...document.querySelectorAll(".wide, pre")];
+// What is wider than its place can be scrolled by keys, and shows it.
 const scrolled = tables.filter(e => e.scrollWidth > e.clientWidth);
 const hidden = scrolled.filter(e => e.tabIndex !== 0 ||
     !getComputedStyle(e).backgroundAttachment.includes("local") ||

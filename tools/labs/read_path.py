@@ -35,8 +35,8 @@ def run(lab):
             zip(samples["production", setting], samples[form, setting]))
 
     first = next(iter(settings))
-    report.heading(f"Reads a second ({len(samples['production', first])} "
-                   "rounds)")
+    report.heading("Reads a second (" + pages.rounds(
+        len(samples["production", first])) + ")")
     report.table(
         ["form", *(word for name in settings
                    for word in (name, "production / it"))],

@@ -96,6 +96,10 @@ def errors(values):
              for value in values]]
 
 
+def rounds(count):
+    return f"{count} round{'s' * (count != 1)}"
+
+
 def ratio(new, old):
     new, old = middle(new), middle(old)
     if not old:
@@ -138,7 +142,7 @@ class Report:
 
     def code(self, text, folded=None):
         print(f"\n```\n{text}\n```")
-        block = f"<pre>{html.escape(text)}</pre>"
+        block = f'<pre tabindex="0">{html.escape(text)}</pre>'
         if folded is not None:
             block = (f"<details><summary>{html.escape(folded)}</summary>"
                      f"{block}</details>")
@@ -412,14 +416,17 @@ nav { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 1rem 0; }
 .wide, pre { overflow-x: auto; max-width: 100%; }
 /* A shadow at the side where more is to be seen. The first two layers move with
    the content and cover the shadows at its ends. */
-.wide {
+.wide, pre {
   background:
-    linear-gradient(90deg, var(--page) 50%, transparent) 0 0 / 2.5rem 100%,
-    linear-gradient(270deg, var(--page) 50%, transparent) 100% 0 / 2.5rem 100%,
+    linear-gradient(90deg, var(--below) 50%, transparent) 0 0 / 2.5rem 100%,
+    linear-gradient(270deg, var(--below) 50%, transparent) 100% 0 / 2.5rem 100%,
     linear-gradient(90deg, var(--fade), transparent) 0 0 / 1rem 100%,
-    linear-gradient(270deg, var(--fade), transparent) 100% 0 / 1rem 100%;
+    linear-gradient(270deg, var(--fade), transparent) 100% 0 / 1rem 100%,
+    var(--below);
   background-attachment: local, local, scroll, scroll;
   background-repeat: no-repeat; }
+.wide { --below: var(--page); }
+pre { --below: var(--box); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums;
         font-size: .9rem; margin: .6rem 0; overflow-wrap: normal; }
 th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line);
@@ -428,7 +435,7 @@ th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; white-space: normal;
                                  min-width: 8.5rem; }
 th.text, td.text { text-align: left; }
-pre { background: var(--box); padding: .7rem; font-size: 12.5px;
+pre { padding: .7rem; font-size: 12.5px;
       border-radius: 6px; overflow-wrap: normal; }
 summary { cursor: pointer; color: var(--soft); }
 .charts { display: grid; gap: 1rem; align-items: start;

@@ -180,7 +180,8 @@ def show(lab, runner, samples, rounds):
     page.text(
         f"{lab.num:,} keys of 16 bytes with values of 100 bytes, Snappy, Bloom "
         "filters of 10 bits, write buffers of 64 MB, 2 background jobs; "
-        f"medians of {rounds} round{'s' * (rounds > 1)}. "
+        f"medians of {pages.rounds(rounds)}, where there are parentheses with "
+        "the least and the most of them. "
         f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} processors, "
         f"{bench.device_of(lab.directory)}, load at the end "
         f"{os.getloadavg()[0]:.1f}.")

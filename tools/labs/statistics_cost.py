@@ -112,6 +112,6 @@ def whole_reads(lab):
                      pages.figure(bench.spread(values, "ops_per_sec"))])
     report.heading(f"A program of {threads} readers that counts")
     report.text(f"{2 * threads * reads:,} reads, "
-                f"{len(samples['off', threads])} rounds, medians.")
+                f"{pages.rounds(len(samples['off', threads]))}, medians.")
     report.table(["form", "seconds of user code", "against off",
                   "reads a second"], rows)

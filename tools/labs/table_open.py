@@ -206,7 +206,7 @@ def run(lab):
         "it asks for the device and its block size, sets flags one by one, "
         "and reads each part of the metadata by itself. "
         f"{tables} tables of {lab.num:,} entries; random reads by one thread, "
-        f"{rounds} round{'s' * (rounds > 1)}, medians. The page cache is empty "
+        f"{pages.rounds(rounds)}, medians. The page cache is empty "
         "when a run begins. See docs/table_open.md.")
     report.heading("Reads a second, when all has been read once")
     rate = {key: values[0] for key, values in medians.items()}

@@ -45,7 +45,7 @@ def run(lab):
     names = list(summary["engines"])
     report.text(f"{num:,} entries, no compression, Bloom filters of 10 bits, "
                 "everything in the cache and read once before; "
-                f"{rounds} round{'s' * (rounds > 1)}, medians. What db_bench "
+                f"{pages.rounds(rounds)}, medians. What db_bench "
                 "does on each engine, and why: docs/performance.md.")
     report.table(["engine", "version"], list(summary["engines"].items()))
     labels = [f"{row['benchmark']} × {row['threads']}"
