@@ -172,7 +172,9 @@ void TraceCollector::HandBack(SpanQueue* queue) {
 void TraceCollector::Identify(SpanQueue* queue) {
   queue->thread_id_ = static_cast<uint32_t>(gettid());
   // Like pthread_getname_np, which opens no file for the calling thread.
-  prctl(PR_GET_NAME, queue->thread_name_);
+  if (prctl(PR_GET_NAME, queue->thread_name_) != 0) {
+    queue->thread_name_[0] = '\0';  // A sandbox may refuse it.
+  }
 }
 
 std::string TraceCollector::ThreadName(uint32_t thread_id) {
