@@ -281,9 +281,8 @@ class Report:
             print_table(header, [row[1:] for row in self.summary])
             body.append("<p>Before is the baseline, now is production, and the "
                         "factor is how many times as good that is. Figures are "
-                        "medians, with the least and the most of the rounds in "
-                        "parentheses, here and in all tables; error bars show "
-                        "the same.</p>")
+                        "medians. The parentheses and error bars are from the "
+                        "least to the most of the rounds.</p>")
             body.append(html_table(header, [
                 [f'<a href="#{row[0]}">{html.escape(row[1])}</a>',
                  *map(html.escape, row[2:])] for row in self.summary]))
