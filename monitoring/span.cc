@@ -27,7 +27,7 @@ uint32_t SpanQueue::BeginFor(const char* name) {
   const uint32_t index = BeginShared(name);
   if (this == active_spans || index == kNoSpan) return index;
   records_[index].begin = Now();
-  records_[index].done_by = TraceCollector::Get().OwnQueue()->thread_number_;
+  records_[index].done_by = TraceCollector::Get().OwnQueue()->thread_id_;
   return index;
 }
 

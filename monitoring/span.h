@@ -27,6 +27,8 @@
 namespace varve {
 
 inline constexpr uint32_t kNoSpan = UINT32_MAX;
+// Linux's limit, with the zero at the end.
+inline constexpr size_t kThreadNameBytes = 16;
 
 struct SpanRecord {
   const char* name;
@@ -91,7 +93,8 @@ class SpanQueue {
   const SpanRecord* records() const { return records_; }
   uint32_t count() const { return count_; }
   uint64_t last_reading() const { return last_; }
-  uint32_t thread_number() const { return thread_number_; }
+  // The kernel's id of the thread that owns the queue.
+  uint32_t thread_id() const { return thread_id_; }
   ClockKind kind() const { return kind_; }
   // Returns true if each loaded block gets spans.
   bool wants_blocks() const { return wants_blocks_; }
@@ -156,7 +159,7 @@ class SpanQueue {
   uint32_t random_ = 1;
   uint64_t keep_ticks_ = 0;
   TraceCollectMode collect_ = {};
-  uint32_t thread_number_ = 0;
+  uint32_t thread_id_ = 0;
   uint32_t space_ = 0;  // Records in the chunk from records_ on.
   uint64_t held_readings_ = 0;
 
@@ -164,6 +167,8 @@ class SpanQueue {
   std::atomic<SpanChunk*> chunk_{nullptr};
   std::atomic<uint64_t> discarded_{0};
   std::atomic<uint64_t> finished_[4][3] = {};  // By ClockKind, collect mode.
+  // The owner's name, ended by a zero. Guarded by the collector's mutex.
+  char thread_name_[kThreadNameBytes] = "";
   SpanQueue* next_queue_ = nullptr;  // Immutable once it is in the list.
   SpanQueue* next_free_ = nullptr;   // Guarded by the collector's mutex.
 };

@@ -133,7 +133,7 @@ namespace {
 std::shared_ptr<const Batch> MakeBatch(const LocalTrace& local) {
   auto batch = std::make_shared<Batch>();
   batch->kind = local.kind();
-  batch->thread = local.queue()->thread_number();
+  batch->thread = local.queue()->thread_id();
   const uint32_t first = local.first();
   std::vector<uint32_t> places(local.count(), kNoSpan);
   for (uint32_t i = 0; i < local.count(); ++i) {
@@ -219,6 +219,9 @@ Status Flush() { return TraceCollector::Get().Flush(); }
 Status Stop() { return TraceCollector::Get().Stop(); }
 Counts GetCounts() { return TraceCollector::Get().GetCounts(); }
 std::string ClockName() { return CurrentClockName(); }
+std::string ThreadName(uint32_t thread) {
+  return TraceCollector::Get().ThreadName(thread);
+}
 Status MeasureClockOffsets() { return varve::MeasureClockOffsets(); }
 
 // ---- Local spans ------------------------------------------------------------
@@ -327,7 +330,7 @@ void Span::End() {
   auto node = std::make_unique<Node>();
   node->parent = parent_;
   node->id = id_;
-  node->thread = TraceCollector::Get().OwnQueue()->thread_number();
+  node->thread = TraceCollector::Get().OwnQueue()->thread_id();
   node->span = {name_, begin_, ReadClock(trace_->kind), kNoSpan, 0};
   trace_->Push(std::move(node), 1);
   trace_ = nullptr;

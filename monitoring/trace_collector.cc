@@ -2,6 +2,8 @@
 #include "monitoring/trace_collector.h"
 
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,6 +25,8 @@ constexpr size_t kPortion = 4096;
 constexpr uint64_t kLookUs = 100 * 1000;
 // A channel of single spans fills up soon.
 constexpr uint64_t kLookForLooseUs = 2 * 1000;
+// Ended threads whose names are kept.
+constexpr size_t kEndedThreads = 4096;
 constexpr uint32_t kMaxSpans = 2000;
 static_assert(kMaxSpans + kMinSpace <= SpanChunk::kRecords);
 
@@ -131,8 +135,8 @@ SpanQueue* TraceCollector::OwnQueue() {
       // release: pairs with the acquire of the threads that walk the list.
       queues_.store(queue, std::memory_order_release);
     }
-    queue->thread_number_ = ++last_thread_number_;
-    queue->random_ = 2654435761u * queue->thread_number_ | 1;
+    queue->random_ = 2654435761u * ++queues_taken_ | 1;
+    Identify(queue);
   }
   own_queue = queue;
   CallAtThreadExit(&HandBackOwnQueue, queue);
@@ -156,8 +160,36 @@ void TraceCollector::HandBack(SpanQueue* queue) {
   queue->space_ = 0;
   own_queue = nullptr;
   MutexLock lock(&mutex_);
+  EndedThread& ended = ended_threads_.emplace_back();
+  ended.id = queue->thread_id_;
+  memcpy(ended.name, queue->thread_name_, sizeof(ended.name));
+  if (ended_threads_.size() > kEndedThreads) ended_threads_.pop_front();
+  queue->thread_id_ = 0;
   queue->next_free_ = free_queues_;
   free_queues_ = queue;
+}
+
+void TraceCollector::Identify(SpanQueue* queue) {
+  queue->thread_id_ = static_cast<uint32_t>(gettid());
+  // Like pthread_getname_np, which opens no file for the calling thread.
+  if (prctl(PR_GET_NAME, queue->thread_name_) != 0) {
+    queue->thread_name_[0] = '\0';  // A sandbox may refuse it.
+  }
+}
+
+std::string TraceCollector::ThreadName(uint32_t thread_id) {
+  if (thread_id == 0) return "";
+  MutexLock lock(&mutex_);
+  // acquire: pairs with the release in OwnQueue.
+  const SpanQueue* queue = queues_.load(std::memory_order_acquire);
+  for (; queue != nullptr; queue = queue->next_queue_) {
+    if (queue->thread_id_ == thread_id) return queue->thread_name_;
+  }
+  // The last one with this id.
+  for (auto it = ended_threads_.rbegin(); it != ended_threads_.rend(); ++it) {
+    if (it->id == thread_id) return it->name;
+  }
+  return "";
 }
 
 void TraceCollector::Adopt(SpanQueue* queue) {
@@ -165,6 +197,9 @@ void TraceCollector::Adopt(SpanQueue* queue) {
   {
     MutexLock lock(&mutex_);
     settings = settings_;
+    // Again: the thread may have a name by now, or may be the copy that fork
+    // made.
+    Identify(queue);
   }
   queue->epoch_ = settings.epoch;
   queue->sampling_ = settings.sampling;
@@ -222,7 +257,7 @@ void TraceCollector::SendLoose(SpanQueue* queue) {
   LooseSpan span;
   span.trace = NewTraceId();
   span.count = queue->count_;
-  span.thread_number = queue->thread_number_;
+  span.thread_id = queue->thread_id_;
   span.epoch = queue->epoch_;
   for (span.index = 0; span.index < span.count; ++span.index) {
     span.record = queue->records_[span.index];
@@ -261,7 +296,7 @@ bool TraceCollector::RotateChunk(SpanQueue* queue) {
 
 void TraceCollector::TakeChunk(SpanQueue* queue) {
   SpanChunk* const fresh = NewChunk();
-  fresh->thread_number = queue->thread_number_;
+  fresh->thread_id = queue->thread_id_;
   fresh->epoch = queue->epoch_;
   fresh->kind = queue->kind_;
   fresh->anchor = AnchorClock(queue->kind_);
@@ -430,6 +465,7 @@ void TraceCollector::SetCollectMode(TraceCollectMode mode) {
 }
 
 void* TraceCollector::ThreadMain(void* collector) {
+  (void)pthread_setname_np(pthread_self(), "varve:trace");
   static_cast<TraceCollector*>(collector)->Run();
   return nullptr;
 }
@@ -539,7 +575,7 @@ void TraceCollector::Export(SpanChunk* chunk, uint32_t epoch) {
     }
     records_.push_back(maker.Make(span, trace_id, i - root + 1,
                                   is_root ? 0 : span.parent + 1,
-                                  chunk->thread_number));
+                                  chunk->thread_id));
   }
   CountCollected(end - chunk->consumed, traces);
   chunk->consumed = end;
@@ -562,7 +598,7 @@ void TraceCollector::ExportLoose(uint32_t epoch) {
   // become complete. An earlier one has lost spans to a full buffer.
   std::map<uint32_t, uint64_t> last_traces;
   for (const LooseSpan& span : unfinished_) {
-    last_traces[span.thread_number] = span.trace;
+    last_traces[span.thread_id] = span.trace;
   }
   const RecordMaker maker(session_kind_, session_anchor_,
                           AnchorClock(session_kind_), epoch_offset_ns_);
@@ -581,10 +617,10 @@ void TraceCollector::ExportLoose(uint32_t epoch) {
         const bool is_root = span.record.parent == kNoSpan;
         records_.push_back(maker.Make(span.record, span.trace, span.index + 1,
                                       is_root ? 0 : span.record.parent + 1,
-                                      span.thread_number));
+                                      span.thread_id));
       }
       CountCollected(end - i, 1);
-    } else if (last_traces[first.thread_number] == first.trace) {
+    } else if (last_traces[first.thread_id] == first.trace) {
       left.insert(left.end(), unfinished_.begin() + static_cast<long>(i),
                   unfinished_.begin() + static_cast<long>(end));
     } else {

@@ -55,8 +55,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "monitoring/bounded_channel.h"
@@ -74,7 +76,7 @@ struct alignas(64) SpanChunk {
   uint32_t consumed = 0;               // I3.
   SpanChunk* next = nullptr;           // Written by the pusher, then by T4.
   // Written by its thread when it takes the chunk.
-  uint32_t thread_number = 0;
+  uint32_t thread_id = 0;
   uint32_t epoch = 0;
   ClockKind kind = ClockKind::kSteady;
   ClockAnchor anchor;
@@ -88,8 +90,14 @@ struct LooseSpan {
   uint64_t trace = 0;  // Unique.
   uint32_t index = 0;
   uint32_t count = 0;  // Spans of the trace.
-  uint32_t thread_number = 0;
+  uint32_t thread_id = 0;
   uint32_t epoch = 0;
+};
+
+// The name of a thread, kept for spans that are exported after its end.
+struct EndedThread {
+  uint32_t id = 0;
+  char name[kThreadNameBytes] = "";
 };
 
 // Why a span was dropped.
@@ -159,6 +167,8 @@ class TraceCollector {
   Status Flush();
   Status Stop();
   trace::Counts GetCounts();
+  // See trace::ThreadName.
+  std::string ThreadName(uint32_t thread_id);
   // Applies to later sessions.
   void SetCollectMode(TraceCollectMode mode);
   // Returns the number of traces that ended with that clock or collect mode.
@@ -189,6 +199,8 @@ class TraceCollector {
   TraceCollector() = default;
 
   void Adopt(SpanQueue* queue);
+  // Stores the id and the name of the calling thread, which owns the queue.
+  void Identify(SpanQueue* queue) VARVE_REQUIRES(mutex_);
   void HandOver(SpanQueue* queue);
   SpanChunk* NewChunk();
   void SendLoose(SpanQueue* queue);
@@ -232,7 +244,9 @@ class TraceCollector {
   TraceSettings settings_ VARVE_GUARDED_BY(mutex_);
   TraceCollectMode collect_mode_ VARVE_GUARDED_BY(mutex_) = {};
   uint32_t last_epoch_ VARVE_GUARDED_BY(mutex_) = 0;
-  uint32_t last_thread_number_ VARVE_GUARDED_BY(mutex_) = 0;
+  uint32_t queues_taken_ VARVE_GUARDED_BY(mutex_) = 0;
+  // Of threads that have ended, the oldest first.
+  std::deque<EndedThread> ended_threads_ VARVE_GUARDED_BY(mutex_);
   SpanQueue* free_queues_ VARVE_GUARDED_BY(mutex_) = nullptr;
   SpanChunk* free_chunks_ VARVE_GUARDED_BY(mutex_) = nullptr;
   bool stopping_ VARVE_GUARDED_BY(mutex_) = false;

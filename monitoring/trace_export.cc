@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "env/descriptor_supply.h"
 #include "monitoring/tsc_clock.h"
@@ -46,13 +48,13 @@ void AppendHex(std::string* out, uint64_t number) {
   }
 }
 
-void AppendQuoted(std::string* out, const char* text) {
+void AppendQuoted(std::string* out, const std::string& text) {
   out->push_back('"');
-  for (const char* p = text; *p != '\0'; ++p) {
-    const auto c = static_cast<unsigned char>(*p);
+  for (const char byte : text) {
+    const auto c = static_cast<unsigned char>(byte);
     if (c == '"' || c == '\\') out->push_back('\\');
     if (c >= ' ') {
-      out->push_back(*p);
+      out->push_back(byte);
     } else {
       out->append("\\u00").push_back("01"[c >> 4]);
       out->push_back("0123456789abcdef"[c & 15]);
@@ -121,10 +123,16 @@ class ChromeSink final : public FileSink {
   ChromeSink()
       // Programs read times as floating-point microseconds, which cannot hold
       // nanoseconds since 1970.
-      : base_ns_(EpochOffsetNs() + ReadSlowClock(ClockKind::kSteady)) {
+      : monotonic_ns_(ReadSlowClock(ClockKind::kSteady)),
+        base_ns_(EpochOffsetNs() + monotonic_ns_),
+        process_(static_cast<uint64_t>(getpid())) {
     text_ = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"epoch_ns\":\"";
     AppendNumber(&text_, base_ns_);
+    text_ += "\",\"monotonic_ns\":\"";
+    AppendNumber(&text_, monotonic_ns_);
     text_ += "\"},\"traceEvents\":[";
+    BeginEvent();
+    AddName("process_name", process_, program_invocation_short_name);
   }
   ~ChromeSink() override {
     text_ += "\n]}\n";
@@ -133,24 +141,55 @@ class ChromeSink final : public FileSink {
 
   void Add(const Record* records, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
-      text_ += is_first_ ? "\n" : ",\n";
-      is_first_ = false;
+      AddThread(records[i].thread);
+      if (records[i].done_by != records[i].thread) {
+        AddThread(records[i].done_by);
+      }
+      BeginEvent();
       AddOne(records[i]);
       WriteOutIfMuch();
     }
   }
 
  private:
+  void BeginEvent() {
+    text_ += is_first_ ? "\n" : ",\n";
+    is_first_ = false;
+  }
+  // Writes a thread's name before its first span.
+  void AddThread(uint32_t thread) {
+    if (!named_threads_.insert(thread).second) return;
+    const std::string name = ThreadName(thread);
+    if (name.empty()) return;
+    BeginEvent();
+    AddName("thread_name", thread, name);
+  }
+  void AddName(const char* event, uint64_t thread, const std::string& name) {
+    text_ += "{\"name\":\"";
+    text_ += event;
+    text_ += "\",\"ph\":\"M\",\"pid\":";
+    AppendNumber(&text_, process_);
+    text_ += ",\"tid\":";
+    AppendNumber(&text_, thread);
+    text_ += ",\"args\":{\"name\":";
+    AppendQuoted(&text_, name);
+    text_ += "}}";
+  }
   void AddOne(const Record& record) {
     const uint64_t begin =
         record.begin_ns > base_ns_ ? record.begin_ns - base_ns_ : 0;
     text_ += "{\"name\":";
     AppendQuoted(&text_, record.name);
-    text_ += ",\"cat\":\"varve\",\"ph\":\"X\",\"ts\":";
+    // Programs can leave out the copies of work that a group shares.
+    text_ += record.done_by == record.thread ? ",\"cat\":\"varve\""
+                                             : ",\"cat\":\"varve.shared\"";
+    text_ += ",\"ph\":\"X\",\"ts\":";
     AppendMicros(&text_, begin);
     text_ += ",\"dur\":";
     AppendMicros(&text_, record.end_ns - record.begin_ns);
-    text_ += ",\"pid\":1,\"tid\":";
+    text_ += ",\"pid\":";
+    AppendNumber(&text_, process_);
+    text_ += ",\"tid\":";
     AppendNumber(&text_, record.thread);
     text_ += ",\"args\":{\"trace\":";
     AppendNumber(&text_, record.trace_id);
@@ -165,7 +204,11 @@ class ChromeSink final : public FileSink {
     text_ += "}}";
   }
 
+  // The time of the start of the file, by CLOCK_MONOTONIC and since 1970.
+  const uint64_t monotonic_ns_;
   const uint64_t base_ns_;
+  const uint64_t process_;
+  std::unordered_set<uint32_t> named_threads_;
   bool is_first_ = true;
 };
 
@@ -174,16 +217,24 @@ class OtlpSink final : public FileSink {
   OtlpSink() {
     std::random_device random;
     process_ = uint64_t{random()} << 32 | random();
+    resource_ =
+        "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":"
+        "\"service.name\",\"value\":{\"stringValue\":\"varve\"}},{\"key\":"
+        "\"process.pid\",\"value\":{\"intValue\":\"";
+    AppendNumber(&resource_, static_cast<uint64_t>(getpid()));
+    resource_ +=
+        "\"}},{\"key\":\"process.executable.name\",\"value\":{"
+        "\"stringValue\":";
+    AppendQuoted(&resource_, program_invocation_short_name);
+    resource_ +=
+        "}}]},\"scopeSpans\":[{\"scope\":{\"name\":\"varve\"},\"spans\":[";
   }
   ~OtlpSink() override { Finish(); }
 
   void Add(const Record* records, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
       if (i % kSpansInALine == 0) {
-        text_ +=
-            "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":"
-            "\"service.name\",\"value\":{\"stringValue\":\"varve\"}}]},"
-            "\"scopeSpans\":[{\"scope\":{\"name\":\"varve\"},\"spans\":[";
+        text_ += resource_;
       } else {
         text_ += ',';
       }
@@ -206,6 +257,14 @@ class OtlpSink final : public FileSink {
     AppendNumber(&text_, thread);
     text_ += "\"}}";
   }
+  void AppendThreadName(uint32_t thread) {
+    const auto [known, is_new] = names_.try_emplace(thread);
+    if (is_new) known->second = ThreadName(thread);
+    if (known->second.empty()) return;
+    text_ += ",{\"key\":\"thread.name\",\"value\":{\"stringValue\":";
+    AppendQuoted(&text_, known->second);
+    text_ += "}}";
+  }
   void AddOne(const Record& record) {
     text_ += "{\"traceId\":\"";
     AppendHex(&text_, process_);
@@ -222,6 +281,7 @@ class OtlpSink final : public FileSink {
     AppendNumber(&text_, record.end_ns);
     text_ += "\",\"attributes\":[";
     AppendThread("thread.id", record.thread);
+    AppendThreadName(record.thread);
     if (record.done_by != record.thread) {
       text_ += ',';
       AppendThread("varve.done_by", record.done_by);
@@ -229,7 +289,9 @@ class OtlpSink final : public FileSink {
     text_ += "]}";
   }
 
-  uint64_t process_;
+  uint64_t process_;  // The upper half of all trace ids.
+  std::string resource_;
+  std::unordered_map<uint32_t, std::string> names_;
 };
 
 template <typename Kind>

@@ -31,8 +31,7 @@ void GroupSpans::MountAll() {
       return;
     }
     writer->spans->Mount(writer->span, "queue", local_->records(),
-                         local_->first(), count,
-                         local_->queue()->thread_number());
+                         local_->first(), count, local_->queue()->thread_id());
   });
   local_.reset();
 }

@@ -47,7 +47,8 @@ struct Record {
   // span on its own thread are within it.
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
-  // Threads are numbered from 1 in the order of their first spans.
+  // The kernel's thread ids, as gettid returns them and perf shows them. An id
+  // may be that of a later thread after its thread has ended.
   uint32_t thread = 0;   // The request's thread.
   uint32_t done_by = 0;  // The working thread; differs for shared work.
 };
@@ -74,10 +75,10 @@ class VARVE_EXPORT Sink {
   std::mutex mutex_;  // Held while it is called.
 };
 
-// Writes a file of Chrome's trace format, which ui.perfetto.dev,
-// chrome://tracing and `varve trace` open, or of OpenTelemetry's OTLP in JSON
-// (a line for some hundred spans, as its file exporter has them). The file is
-// complete when the sink is destroyed.
+// Writes a file of Chrome's trace format, which ui.perfetto.dev and
+// chrome://tracing open, or of OpenTelemetry's OTLP in JSON (a line for some
+// hundred spans, as its file exporter has them). `varve trace` opens both. The
+// file is complete when the sink is destroyed.
 VARVE_EXPORT Status NewChromeSink(const std::string& path,
                                   std::shared_ptr<Sink>* sink);
 VARVE_EXPORT Status NewOtlpSink(const std::string& path,
@@ -137,6 +138,12 @@ VARVE_EXPORT Counts GetCounts();
 // The clock in use and why, such as "tsc (constant, nonstop, and the kernel's
 // own clock source)".
 VARVE_EXPORT std::string ClockName();
+
+// Returns the name of the thread with that id, which must have had a span. It
+// is the name that the thread had at its first span, or at its first span after
+// the last Start, such as "varve:low0". Returns "" for other ids, and for
+// threads after whose end 4,096 others have ended.
+VARVE_EXPORT std::string ThreadName(uint32_t thread);
 
 // Enables time stamps on machines where they may differ between cores. Two
 // threads move from core to core and measure the differences; time stamps are

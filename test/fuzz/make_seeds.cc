@@ -163,6 +163,14 @@ void AddTexts(Seeds* seeds) {
              R"("parent":0}},{"name":"b","cat":"varve","ph":"X","ts":1.6,)"
              R"("dur":0.1,"pid":1,"tid":3,"args":{"trace":7,"span":2,)"
              R"("parent":1,"by":5}}]})");
+  seeds->Add("trace_file", "otlp",
+             R"({"resourceSpans":[{"resource":{"attributes":[{"key":)"
+             R"("service.name","value":{"stringValue":"a"}}]},"scopeSpans":)"
+             R"([{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c",)"
+             R"("spanId":"0000000000700001","parentSpanId":"","name":"\u00e9",)"
+             R"("startTimeUnixNano":"9","endTimeUnixNano":12,"attributes":)"
+             R"([{"key":"thread.id","value":{"intValue":"3"}},{"key":)"
+             R"("varve.done_by","value":{"intValue":5}}]}]}]}]})");
   for (uint32_t i = 1; i <= 6; ++i) {
     Random random(i);
     std::string bytes(500, '\0');

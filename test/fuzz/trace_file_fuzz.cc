@@ -9,7 +9,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace varve;
-  std::vector<TraceSpan> spans;
-  static_cast<void>(ParseChromeTrace(fuzz::Bytes(data, size), &spans).ok());
+  TraceFile file;
+  static_cast<void>(ParseTrace(fuzz::Bytes(data, size), &file).ok());
+  const auto trees = BuildTraceTrees(file.spans);
+  static_cast<void>(FormatTraces(file, trees, 10));
+  static_cast<void>(FormatTracePage(file, trees, 10));
   return 0;
 }

@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "test/testing/temp_dir.h"
 #include "varve/trace.h"
@@ -55,6 +57,7 @@ class TraceExportTest : public ::testing::Test {
 
   TempDir dir_;
   std::string path_ = dir_.Sub("trace.json");
+  const std::string pid_ = std::to_string(getpid());
 };
 
 TEST_F(TraceExportTest, ChromeFileIsJsonOfCompleteEvents) {
@@ -73,19 +76,25 @@ TEST_F(TraceExportTest, ChromeFileIsJsonOfCompleteEvents) {
                       "\"ph\":\"X\",\"ts\":"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("\"dur\":12.345,\"pid\":1,\"tid\":3,\"args\":{\"trace\":7"
-                      ",\"span\":1,\"parent\":0}}"),
+  EXPECT_NE(text.find("\"dur\":12.345,\"pid\":" + pid_ +
+                      ",\"tid\":3,\"args\":{\"trace\":7,\"span\":1,"
+                      "\"parent\":0}}"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("\"dur\":0.009,\"pid\":1,\"tid\":3,\"args\":{\"trace\":7,"
-                      "\"span\":2,\"parent\":1,\"by\":5}}"),
+  EXPECT_NE(text.find("\"dur\":0.009,\"pid\":" + pid_ +
+                      ",\"tid\":3,\"args\":{\"trace\":7,\"span\":2,"
+                      "\"parent\":1,\"by\":5}}"),
             std::string::npos)
       << text;
-  EXPECT_TRUE(Holds("len(json.loads(text)[\"traceEvents\"]) == 3"));
+  EXPECT_TRUE(Holds("len(json.loads(text)[\"traceEvents\"]) == 4"));
+  // The copy of another thread's work has a category of its own.
+  EXPECT_TRUE(
+      Holds("[e.get(\"cat\") for e in json.loads(text)[\"traceEvents\"]] == "
+            "[None, \"varve\", \"varve.shared\", \"varve\"]"));
   // The time of the span.
   EXPECT_TRUE(
       Holds("abs(int(json.loads(text)[\"otherData\"][\"epoch_ns\"]) + "
-            "round(json.loads(text)[\"traceEvents\"][1][\"ts\"] * 1000) - " +
+            "round(json.loads(text)[\"traceEvents\"][2][\"ts\"] * 1000) - " +
             std::to_string(now + 1) + ") < 2"));
 }
 
@@ -93,7 +102,55 @@ TEST_F(TraceExportTest, EmptyChromeFileIsJson) {
   std::shared_ptr<trace::Sink> sink;
   ASSERT_TRUE(trace::NewChromeSink(path_, &sink).ok());
   sink.reset();
-  EXPECT_TRUE(Holds("json.loads(text)[\"traceEvents\"] == []"));
+  EXPECT_TRUE(
+      Holds("[e[\"name\"] for e in json.loads(text)[\"traceEvents\"]] "
+            "== [\"process_name\"]"));
+}
+
+// Other programs, such as perf, show the same ids and names.
+TEST_F(TraceExportTest, FilesHaveTheKernelsIdsAndNames) {
+  const std::string otlp_path = dir_.Sub("trace.otlp.json");
+  std::shared_ptr<trace::Sink> chrome;
+  std::shared_ptr<trace::Sink> otlp;
+  ASSERT_TRUE(trace::NewChromeSink(path_, &chrome).ok());
+  ASSERT_TRUE(trace::NewOtlpSink(otlp_path, &otlp).ok());
+  pid_t id = 0;
+  const auto work = [&](std::shared_ptr<trace::Sink>* sink) {
+    std::thread([&] {
+      pthread_setname_np(pthread_self(), "work \"1\"");
+      id = gettid();
+      trace::TraceOptions options;
+      options.sink = *sink;
+      auto [root, collector] = trace::Root("request", options);
+      root.End();
+    }).join();
+    sink->reset();
+  };
+  work(&chrome);
+  EXPECT_TRUE(Holds(
+      "[(e[\"name\"], e[\"ph\"], e[\"pid\"], e[\"tid\"], "
+      "e[\"args\"].get(\"name\")) for e in json.loads(text)[\"traceEvents\"]] "
+      "== "
+      "[(\"process_name\", \"M\", " +
+      pid_ + ", " + pid_ + ", \"" + program_invocation_short_name +
+      "\"), (\"thread_name\", \"M\", " + pid_ + ", " + std::to_string(id) +
+      ", \"work \\\"1\\\"\"), (\"request\", \"X\", " + pid_ + ", " +
+      std::to_string(id) + ", None)]"))
+      << ReadBack();
+  work(&otlp);
+  path_ = otlp_path;
+  EXPECT_TRUE(Holds(
+      "{a[\"key\"]: list(a[\"value\"].values())[0] for a in "
+      "json.loads(text)[\"resourceSpans\"][0][\"scopeSpans\"][0][\"spans\"]"
+      "[0][\"attributes\"]} == {\"thread.id\": \"" +
+      std::to_string(id) + "\", \"thread.name\": \"work \\\"1\\\"\"}"))
+      << ReadBack();
+  EXPECT_TRUE(
+      Holds("[list(a[\"value\"].values())[0] for a in json.loads(text)"
+            "[\"resourceSpans\"][0][\"resource\"][\"attributes\"]] == "
+            "[\"varve\", \"" +
+            pid_ + "\", \"" + program_invocation_short_name + "\"]"))
+      << ReadBack();
 }
 
 TEST_F(TraceExportTest, OtlpFileHasALineForSomeHundredSpans) {

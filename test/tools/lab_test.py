@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 """Goal: tools/lab measures what each lab is about, and its page loads nothing,
-fits a phone and draws without an error. Method: run all labs on a few entries;
-look through the page, and have a browser without a screen lay it out.
+fits a phone, draws without an error, and says of each chart which direction is
+better. Method: run all labs on a few entries; look through the page, and have a
+browser without a screen lay it out; give the parts of a report known figures.
 
 Usage: lab_test.py DB_BENCH [CLASS...]
 """
 
+import html
 import html.parser
+import itertools
 import json
 import re
 import subprocess
@@ -17,7 +20,8 @@ import unittest
 import xml.dom.minidom
 from pathlib import Path
 
-LAB = Path(__file__).resolve().parents[2] / "tools" / "lab"
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "tools" / "lab"
 DB_BENCH = ""
 NAMES = ["superversion", "read-path", "statistics", "table-open", "tracing",
          "transactions", "cores", "versus"]
@@ -26,10 +30,17 @@ PROBE = """<script>
 const root = document.documentElement;
 const wide = [...document.querySelectorAll("figure svg, h1, h2, p, nav")]
     .filter(e => e.getBoundingClientRect().right > root.clientWidth + 1);
-const flat = [...document.querySelectorAll("figure svg")]
+const tables = [...document.querySelectorAll(".wide, pre")];
+// What is wider than its place can be scrolled by keys, and shows it.
+const scrolled = tables.filter(e => e.scrollWidth > e.clientWidth);
+const hidden = scrolled.filter(e => e.tabIndex !== 0 ||
+    !getComputedStyle(e).backgroundAttachment.includes("local") ||
+    !getComputedStyle(e).backgroundImage.includes("gradient"));
+const flat = [...document.querySelectorAll("figure > svg")]
     .filter(e => e.getBoundingClientRect().height < 60);
 document.title = `scroll=${root.scrollWidth} client=${root.clientWidth} ` +
-    `wide=${wide.length} flat=${flat.length}`;
+    `wide=${wide.length} flat=${flat.length} hidden=${hidden.length} ` +
+    `scrolled=${scrolled.length}`;
 </script></body>"""
 
 
@@ -55,6 +66,16 @@ class Page(html.parser.HTMLParser):
 def run_lab(*arguments):
     return subprocess.run([str(LAB), *arguments], capture_output=True,
                           text=True, check=False)
+
+
+def in_labs(code):
+    """What a program with the labs' modules prints."""
+    with LAB.open(encoding="utf-8") as script:
+        python = script.readline().strip("#!\n")
+    return subprocess.run(
+        [python, "-c", "import sys; sys.dont_write_bytecode = True\n"
+         f"sys.path.insert(0, {str(ROOT / 'tools' / 'labs')!r})\n{code}"],
+        capture_output=True, text=True, check=True).stdout
 
 
 def browse(directory, text, width):
@@ -96,9 +117,53 @@ class LabTest(unittest.TestCase):
             self.assertRegex(section, "(db|cores)_bench", name)
         self.assertGreaterEqual(self.page.tags.count("figure"), 7)
         self.assertEqual(self.page.tags.count("figure"),
-                         self.page.tags.count("svg"))
+                         self.text.count("<svg role="))
         self.assertIn("|---", self.done.stdout)
         self.assertIn("round 1", self.done.stderr)
+
+    def test_says_which_direction_is_better(self):
+        figures = re.findall(r"<figure>.*?</figure>", self.text, re.DOTALL)
+        self.assertGreater(len(figures), 7)
+        for figure in figures:
+            caption = re.search(r"<figcaption>(.*?)</figcaption>", figure)[1]
+            # What takes which share of a whole is neither.
+            directed = "Share of the processor" not in caption
+            self.assertEqual(
+                len(re.findall(r"\((?:more|less) is better\)</text>", figure)),
+                int(directed), caption)
+
+    def summary(self):
+        """{(what, baseline): (before, now)} on top of the page."""
+        table = next(part for part in self.text.split("<table>")
+                     if ">measured<" in part).split("</table>")[0]
+        rows = [re.findall(r"<td[^>]*>(.*?)</td>", row)
+                for row in table.split("<tr>")[2:]]
+        return {(re.sub("<.*?>", "", html.unescape(row[0])), row[1]):
+                (row[2], row[3]) for row in rows}
+
+    def test_names_each_baseline(self):
+        summary = self.summary()
+        for what, baseline in summary:
+            self.assertNotEqual(baseline, "", what)
+        # One lab, two baselines.
+        baselines = [baseline for _, baseline in summary]
+        self.assertIn("statistics=global", baselines)
+        self.assertIn("statistics=thread", baselines)
+        self.assertEqual(baselines.count("table_open=uncached"), 3)
+
+    def test_calls_of_an_open_are_those_of_readme(self):
+        summary = self.summary()
+        readme = re.search(r"\[system calls\]\S* of a table's first open "
+                           r"\| `table_open=uncached` \| (\d+) \| (\d+) \|",
+                           (ROOT / "README.md").read_text("utf-8"))
+        before, now = summary["system calls of a table's first open",
+                              "table_open=uncached"]
+        self.assertEqual(float(now), float(readme[2]))
+        # The path to the device has a call for each component.
+        self.assertAlmostEqual(float(before), float(readme[1]), delta=10)
+        _, now = summary["system calls of a table's later open",
+                         "table_open=uncached"]
+        self.assertEqual(float(now), 1)
 
     def test_loads_nothing(self):
         self.assertTrue(self.text.startswith("<!DOCTYPE html>"))
@@ -120,18 +185,150 @@ class LabTest(unittest.TestCase):
                 document, said = browse(directory, probed, width)
             self.assertEqual(said, [])
             match = re.search(r"<title>scroll=(\d+) client=(\d+) wide=(\d+) "
-                              r"flat=(\d+)</title>", document)
+                              r"flat=(\d+) hidden=(\d+) scrolled=(\d+)"
+                              "</title>", document)
             self.assertIsNotNone(match, document[:2000])
-            scroll, client, wide, flat = map(int, match.groups())
+            scroll, client, wide, flat, hidden, scrolled = map(
+                int, match.groups())
             self.assertEqual(client, width)
             self.assertLessEqual(scroll, client)
-            self.assertEqual((wide, flat), (0, 0))
+            self.assertEqual((wide, flat, hidden), (0, 0, 0))
+            if width < 400:
+                self.assertGreater(scrolled, 0)
 
     def test_console_is_heard(self):
         with tempfile.TemporaryDirectory() as directory:
             _, said = browse(directory, "<script>nothing.at.all()</script>",
                              390)
         self.assertNotEqual(said, [])
+
+
+class ReportTest(unittest.TestCase):
+    """Parts of a report."""
+
+    def test_figures_have_their_spread(self):
+        printed = in_labs("""
+from report import Spread, figure, ratio, errors, is_text
+for value in (Spread([3, 1, 2]), Spread([2_345_678]), 43_210.0,
+              Spread([1_200_000, 900_000, 1_100_000]), Spread([.56, .55, .58]),
+              Spread([12_345, 9_876, 13_000]), None, 0, 27.04):
+    print(figure(value))
+print(ratio(Spread([10, 30, 20]), Spread([5])))
+print(errors([Spread([3, 1, 2]), 7]), errors([1, 2]))
+print(is_text(["1.10 M (0.90 to 1.20)", "2.00 (1.00 to 3.00)", "-"]),
+      is_text(["1 (0 to 2)", "mutex"]))
+""").splitlines()
+        self.assertEqual(printed, [
+            "2.00 (1.00 to 3.00)", "2.35 M", "43.2 k", "1.10 M (0.90 to 1.20)",
+            "0.56 (0.55 to 0.58)", "12.3 k (9.9 to 13.0)", "-", "0.000", "27.0",
+            "4.00", "[[1, 0], [1, 0]] None", "False True"])
+
+    def test_charts_have_error_bars(self):
+        code = """
+from report import Report, Spread
+report = Report("x")
+values = [Spread([{}]), Spread([{}])]
+print(report.bars("b", ["r", "s"], {{"now": values}}, "ns", "less").count("<use"))
+report.lines("l", [1, 2], {{"now": values}}, "threads", "a second", "more")
+print(report.preface[-1].count("<use"))
+"""
+        with_bars = in_labs(code.format("1, 2, 3", "4, 5, 6")).splitlines()
+        without = in_labs(code.format("2", "5")).splitlines()
+        # Each of two bars and of two points has two caps.
+        for one, other in zip(with_bars, without):
+            self.assertGreaterEqual(int(one) - int(other), 4)
+
+    def test_colours_differ_for_all_and_are_legible(self):
+        colours = in_labs("import report; print(*report.COLOURS)").split()
+        self.assertEqual(len(colours), 6)
+        for colour in colours:
+            for page in ("#ffffff", "#14181d"):
+                self.assertGreaterEqual(contrast(colour, page), 3, colour)
+        for kind in DEFICIENCIES:
+            for one, other in itertools.combinations(colours, 2):
+                self.assertGreater(distance(one, other, kind), .085,
+                                   f"{one} {other} {kind}")
+        # A pair that is alike without green cones.
+        self.assertLess(distance("#7f8f1b", "#b07a1f", "green"), .085)
+        self.assertGreater(distance("#7f8f1b", "#b07a1f", "none"), .085)
+
+    def test_calls_are_told_apart_by_what_they_are_for(self):
+        printed = in_labs(f"lines = {STRACE!r}.splitlines()\n" + """
+import table_open
+calls = table_open.Calls()
+calls.add(table_open.parse(lines), {"000007.sst": 900, "000008.sst": 900})
+print(calls.opens, calls.of_an_open(0), calls.of_an_open(1))
+for what, count in sorted(calls.counts[0].items()):
+    print(count, what)
+""").splitlines()
+        self.assertEqual(printed, [
+            "[2, 1] 2.5 1.0", "1 close a table, to make space",
+            "2 open the table", "1 read a data block",
+            "2 read footer, properties, index and filter",
+            "1 walk the path to the device"])
+
+
+# Two threads open tables; other files of sysfs have nothing to do with that.
+STRACE = """\
+1 1.0 openat(AT_FDCWD</>, "/sys/devices/system/cpu/online", 0) = 3</sys/x> <0.1>
+1 1.0 read(3</sys/devices/system/cpu/online>, ""..., 1024) = 4 <0.1>
+1 1.0 newfstatat(AT_FDCWD</>, "/sys/dev/block/1:0", {}, 0) = 0 <0.1>
+1 1.0 openat(3</d>, "000007.sst", O_RDONLY) = 5</d/000007.sst> <0.1>
+2 1.0 openat(3</d>, "000008.sst", O_RDONLY <unfinished ...>
+1 1.0 newfstatat(AT_FDCWD</>, "/sys/devices/pci0/block/vda", {}, 0) = 0 <0.1>
+2 1.0 <... openat resumed>) = 6</d/000008.sst> <0.1>
+1 1.0 pread64(5</d/000007.sst>, ""..., 54, 900) = 53 <0.1>
+2 1.0 pread64(6</d/000008.sst>, ""..., 54, 900) = 53 <0.1>
+1 1.0 pread64(5</d/000007.sst>, ""..., 54, 100) = 53 <0.1>
+1 1.0 read(7</sys/devices/system/clocksource/x>, ""..., 9) = 4 <0.1>
+1 1.0 close(5</d/000007.sst>) = 0 <0.1>
+1 1.0 openat(3</d>, "000007.sst", O_RDONLY) = 5</d/000007.sst> <0.1>
+"""
+
+# ---- Colours as people see them ---------------------------------------------
+
+# Machado, Oliveira and Fernandes (2009), full strength, for linear sRGB; which
+# cones are missing.
+DEFICIENCIES = {
+    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "red": ((.152286, 1.052583, -.204868), (.114503, .786281, .099216),
+            (-.003882, -.048116, 1.051998)),
+    "green": ((.367322, .860646, -.227968), (.280085, .672501, .047413),
+              (-.011820, .042940, .968881)),
+    "blue": ((1.255528, -.076749, -.178779), (-.078411, .930809, .147602),
+             (.004733, .691367, .303900)),
+}
+
+
+def linear(colour):
+    values = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [v / 12.92 if v <= .04045 else ((v + .055) / 1.055) ** 2.4
+            for v in values]
+
+
+def contrast(one, other):
+    """As WCAG has it."""
+    luminances = [sum(a * b for a, b in zip((.2126, .7152, .0722),
+                                            linear(colour)))
+                  for colour in (one, other)]
+    return (max(luminances) + .05) / (min(luminances) + .05)
+
+
+def times(matrix, vector):
+    return [sum(a * b for a, b in zip(row, vector)) for row in matrix]
+
+
+def distance(one, other, kind):
+    """In Oklab, for a deficiency."""
+    def lab(colour):
+        seen = [min(max(v, 0), 1) for v in times(DEFICIENCIES[kind],
+                                                 linear(colour))]
+        cones = times(((.4122, .5363, .0514), (.2119, .6807, .1074),
+                       (.0883, .2817, .6300)), seen)
+        return times(((.2105, .7936, -.0041), (1.9780, -2.4286, .4506),
+                      (.0259, .7828, -.8087)),
+                     [max(v, 0) ** (1 / 3) for v in cones])
+    return sum((a - b) ** 2 for a, b in zip(lab(one), lab(other))) ** .5
 
 
 class ScaleTest(unittest.TestCase):

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
@@ -118,96 +119,325 @@ TEST_F(VarveTraceTest, PageDoesNotReplaceTheTrace) {
 }
 
 TEST_F(VarveTraceTest, PageLoadsNothingAndCannotBeBrokenByNames) {
-  std::vector<TraceSpan> spans;
-  ASSERT_TRUE(Ok(ParseChromeTrace(text_, &spans)));
-  const std::string page = FormatTracePage(BuildTraceTrees(spans), 10);
+  TraceFile file;
+  ASSERT_TRUE(Ok(ParseTrace(text_, &file)));
+  const std::string page =
+      FormatTracePage(file, BuildTraceTrees(file.spans), 10);
   for (const char* reference : {"http:", "https:", "src=", "href=", "import"}) {
     EXPECT_EQ(page.find(reference), std::string::npos) << reference;
   }
   EXPECT_EQ(page.find("decompress </script>"), std::string::npos);
 }
 
-TEST_F(VarveTraceTest, BrowserDrawsEachSpan) {
+// What the page says of its own layout.
+constexpr char kProbe[] = R"(<script>
+const root = document.documentElement;
+const amount = /^[\d.]+ (ns|µs|ms|s)$/;
+const numbers = [...document.querySelectorAll(".box b")]
+    .filter(e => e.textContent.match(amount));
+const axis = [...document.querySelectorAll("#axis span")];
+document.title = `scroll=${root.scrollWidth} client=${root.clientWidth} ` +
+    `numbers=${numbers.length} ticks=${axis.length} ` +
+    `inside=${axis.every(e => e.getBoundingClientRect().right <=
+                              root.clientWidth)} ` +
+    `colours=${["WAL sync", "WAL append"].map(colourOf)}`;
+</script></body>)";
+
+TEST_F(VarveTraceTest, BrowserDrawsEachSpanOnPhoneAndDesktop) {
   RunOrFail({VARVE_TOOL_PATH, "trace", path_});
-  const std::string dom =
-      RunOrFail({"chromium-headless-shell", "--no-sandbox", "--disable-gpu",
-                 "--user-data-dir=" + dir_.Sub("profile"), "--dump-dom",
-                 "file://" + path_ + ".html"});
-  for (const char* name : {"DB::Get", "DB::Write", "WAL append", "block read",
-                           "decompress &lt;/script&gt;"}) {
-    EXPECT_NE(dom.find(">" + std::string(name) + "</div>"), std::string::npos)
-        << name << " is not in\n"
-        << dom;
+  std::string page;
+  ASSERT_TRUE(Ok(ReadFileToString(Env::Default(), path_ + ".html", &page)));
+  page.replace(page.rfind("</body>"), 7, kProbe);
+  ASSERT_TRUE(
+      Ok(WriteStringToFile(Env::Default(), page, path_ + ".html", false)));
+  for (const char* width : {"390", "1280"}) {
+    const std::string dom = RunOrFail(
+        {"chromium-headless-shell", "--no-sandbox", "--disable-gpu",
+         "--hide-scrollbars", "--user-data-dir=" + dir_.Sub("profile"),
+         "--window-size=" + std::string(width) + ",900", "--dump-dom",
+         "file://" + path_ + ".html"});
+    for (const char* name : {"DB::Get", "DB::Write", "WAL append", "block read",
+                             "decompress &lt;/script&gt;"}) {
+      EXPECT_NE(dom.find("<span>" + std::string(name) + "</span>"),
+                std::string::npos)
+          << name << " is not in\n"
+          << dom;
+    }
+    EXPECT_NE(dom.find("3 traces; the 3 slowest"), std::string::npos);
+    // Writes before reads, side by side.
+    EXPECT_NE(dom.find("left: 65.57"), std::string::npos) << dom;
+    // All boxes have numbers, the axis has marks and a unit, and nothing is
+    // wider than the page.
+    EXPECT_NE(dom.find("<title>scroll=" + std::string(width) +
+                       " client=" + width + " numbers=5 "),
+              std::string::npos)
+        << dom.substr(0, 400);
+    EXPECT_EQ(dom.find("ticks=0"), std::string::npos);
+    EXPECT_EQ(dom.find("ticks=1 "), std::string::npos);
+    EXPECT_NE(dom.find("inside=true"), std::string::npos) << dom.substr(0, 400);
+    EXPECT_NE(dom.find("in µs</p>"), std::string::npos) << dom;
+    EXPECT_NE(dom.find("colours=#e8743b,#56b4e9"), std::string::npos)
+        << dom.substr(0, 400);
+    // The table has the figures as well.
+    EXPECT_NE(dom.find("52.5 µs"), std::string::npos) << dom;
   }
-  EXPECT_NE(dom.find("3 traces; the 3 slowest"), std::string::npos);
-  // Writes before reads, side by side.
-  EXPECT_NE(dom.find("left: 65.57"), std::string::npos) << dom;
+}
+
+TEST_F(VarveTraceTest, NamesOfThreadsAreShown) {
+  TraceFile file;
+  ASSERT_TRUE(Ok(ParseTrace(
+      R"({"traceEvents":[
+          {"ph":"M","name":"thread_name","pid":1,"tid":5,"args":{"name":"one"}},
+          {"ph":"M","name":"thread_name","pid":1,"tid":7,"args":{"name":"two"}},
+          {"ph":"M","name":"thread_sort_index","pid":1,"tid":5,
+           "args":{"sort_index":1}},
+          {"ph":"X","name":"a","ts":1,"dur":2,"tid":5,
+           "args":{"trace":4,"span":1,"by":7}}]})",
+      &file)));
+  const std::string text = FormatTraces(file, BuildTraceTrees(file.spans), 1);
+  EXPECT_NE(text.find("\ntrace 4, thread 5 (one)\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  a (by thread 7 (two))\n"), std::string::npos) << text;
+}
+
+// A group's leader writes the log once, for all of them.
+TEST_F(VarveTraceTest, WorkForAGroupIsCountedOnce) {
+  std::vector<TraceSpan> spans;
+  const auto add = [&](uint64_t trace, uint64_t id, const char* name,
+                       uint64_t begin_ns, uint64_t ns, uint64_t by) {
+    TraceSpan span;
+    span.name = name;
+    span.trace = trace;
+    span.id = id;
+    span.parent = id == 1 ? 0 : 1;
+    span.thread = 100 + trace;
+    span.done_by = by;
+    span.begin_ns = begin_ns;
+    span.duration_ns = ns;
+    spans.push_back(span);
+  };
+  for (uint64_t group = 0; group < 2; ++group) {
+    const uint64_t at = 1'000'000 + group * 10'000;
+    for (uint64_t writer = 1; writer <= 4; ++writer) {
+      const uint64_t trace = group * 10 + writer;
+      // The third one leads the first group. The second group's leader has no
+      // trace.
+      const bool leads = group == 0 && writer == 3;
+      const uint64_t by = leads ? 0 : group == 0 ? 103 : 199;
+      add(trace, 1, "DB::Write", at, 9'000, 0);
+      // Times were converted for each thread by itself.
+      add(trace, 2, "WAL sync", at + 1'000 + 30 * (writer % 2),
+          5'000 - 30 * (writer % 2), by);
+    }
+  }
+  const std::string text = FormatTraces({}, BuildTraceTrees(spans), 0);
+  EXPECT_EQ(text, R"(8 traces, 16 spans
+
+       count     total ms      mean us       max us
+           8        0.072        9.000        9.000  DB::Write
+           6        0.030        4.985        5.000    WAL sync (shared)
+           2        0.010        4.985        5.000    WAL sync
+
+shared: the wait for another thread's work that is counted in its own line.
+)");
+  const std::string page = FormatTracePage({}, BuildTraceTrees(spans), 0);
+  EXPECT_NE(page.find(R"(["WAL sync",1,2,)"), std::string::npos);
+  EXPECT_NE(page.find(R"(["WAL sync",1,6,)"), std::string::npos);
+}
+
+// ---- OTLP -------------------------------------------------------------------
+
+TEST_F(VarveTraceTest, ReadsTheOtlpThatVarveWrites) {
+  const std::string otlp = dir_.Sub("trace.otlp.json");
+  std::shared_ptr<trace::Sink> sink;
+  ASSERT_TRUE(Ok(trace::NewOtlpSink(otlp, &sink)));
+  std::vector<trace::Record> records;
+  for (uint64_t trace = 1; trace <= 600; ++trace) {
+    records.push_back(Make(trace, 1, 0, "DB::Write", 10, 200 + trace));
+    records.push_back(Make(trace, 2, 1, "WAL append", 50, 60));
+    records.back().done_by = 7;
+  }
+  sink->Add(records.data(), records.size());
+  sink.reset();  // Three lines.
+  const std::string out =
+      RunOrFail({VARVE_TOOL_PATH, "trace", otlp, "--limit=1"});
+  EXPECT_NE(out.find("600 traces, 1200 spans\n"), std::string::npos) << out;
+  EXPECT_THAT(
+      out, ::testing::ContainsRegex("\ntrace [0-9a-f]{32}, varve, thread 1\n"
+                                    "       at us           us\n"
+                                    "       0.000      800.000  DB::Write\n"
+                                    "      40.000       60.000    WAL append "
+                                    "\\(by thread 7\\)\n"))
+      << out;
+}
+
+// As a collector's file exporter or a program's SDK writes it.
+TEST_F(VarveTraceTest, ReadsTheOtlpOfOtherPrograms) {
+  const std::string otlp = dir_.Sub("shop.json");
+  ASSERT_TRUE(Ok(WriteStringToFile(Env::Default(), R"({
+  "resourceSpans": [
+    { "scopeSpans": [
+        { "scope": { "name": "shop.http", "version": "1.2" },
+          "spans": [
+            { "traceId": "5B8EFFF798038103D269B633813FC60C",
+              "spanId": "EEE19B7EC3C1B174",
+              "parentSpanId": "EEE19B7EC3C1B173",
+              "name": "GET /caf\u00e9", "kind": "SPAN_KIND_SERVER",
+              "startTimeUnixNano": "1544712660000000000",
+              "endTimeUnixNano": 1544712660000250000,
+              "attributes": [
+                { "key": "thread.id", "value": { "intValue": 17 } },
+                { "key": "thread.name", "value": { "stringValue": "http-1" } },
+                { "key": "cached", "value": { "boolValue": true } },
+                { "key": "tags", "value": { "arrayValue": { "values": [
+                    { "stringValue": "x" }, { "doubleValue": -1.5e3 } ] } } }
+              ],
+              "events": [ { "timeUnixNano": "1", "name": "e" } ],
+              "status": {} },
+            { "traceId": "5b8efff798038103d269b633813fc60c",
+              "spanId": "0000000000000002",
+              "parentSpanId": "eee19b7ec3c1b174", "name": "query",
+              "startTimeUnixNano": "1544712660000010000",
+              "endTimeUnixNano": "1544712660000110000" } ] } ],
+      "resource": { "attributes": [
+          { "key": "service.name", "value": { "stringValue": "shop" } } ] } } ]
+}
+{"resourceSpans":[{"instrumentationLibrarySpans":[{"spans":[
+{"traceId":"5b8efff798038103d269b633813fc60d","spanId":"0000000000000001",
+"name":"unfinished","startTimeUnixNano":"1544712660000000000"}]}]}]}
+)",
+                                   otlp, false)));
+  const std::string out = RunOrFail({VARVE_TOOL_PATH, "trace", otlp});
+  EXPECT_EQ(out, R"(2 traces, 3 spans
+
+       count     total ms      mean us       max us
+           1        0.250      250.000      250.000  GET /caf\xC3\xA9
+           1        0.100      100.000      100.000    query
+           1        0.000        0.000        0.000  unfinished
+
+trace 5B8EFFF798038103D269B633813FC60C, shop, thread 17 (http-1)
+       at us           us
+       0.000      250.000  GET /caf\xC3\xA9
+      10.000      100.000    query
+
+trace 5b8efff798038103d269b633813fc60d
+       at us           us
+       0.000        0.000  unfinished
+
+Flame chart: )" + otlp +
+                     ".html\n");
+}
+
+TEST_F(VarveTraceTest, RefusesOtlpThatIsNone) {
+  const auto parse = [](const std::string& span) {
+    TraceFile file;
+    return ParseTrace(
+        R"({"resourceSpans":[{"scopeSpans":[{"spans":[)" + span + "]}]}]}",
+        &file);
+  };
+  const std::string trace = R"("traceId":"5b8efff798038103d269b633813fc60c",)";
+  const std::string id = R"("spanId":"0000000000000001",)";
+  const std::string begin = R"("startTimeUnixNano":"9")";
+  EXPECT_TRUE(Ok(parse("{" + trace + id + begin + "}")));
+  for (const auto& [span, reason] : std::map<std::string, std::string>{
+           {"{" + id + begin + "}", "traceId"},
+           {R"({"traceId":"5b",)" + id + begin + "}", "traceId"},
+           // As some programs have it: base64.
+           {R"({"traceId":"W47/95gDgQPSabYzgT/GDA==",)" + id + begin + "}",
+            "traceId"},
+           {"{" + trace + begin + "}", "without a spanId"},
+           {"{" + trace + R"("spanId":"1",)" + begin + "}", "16 hexadecimal"},
+           {"{" + trace + id + R"("name":"a"})", "startTimeUnixNano"},
+           {"{" + trace + id + R"("startTimeUnixNano":"soon"})",
+            "startTimeUnixNano"}}) {
+    const Status status = parse(span);
+    EXPECT_TRUE(status.IsCorruption()) << span;
+    EXPECT_THAT(status.ToString(), ::testing::HasSubstr(reason)) << span;
+  }
+  TraceFile file;
+  EXPECT_TRUE(ParseTrace(R"({"resourceMetrics":[]})", &file).IsCorruption());
+  EXPECT_TRUE(ParseTrace("", &file).IsCorruption());
+}
+
+TEST_F(VarveTraceTest, EscapesInNamesAreDecoded) {
+  TraceFile file;
+  const std::string name = R"(a\"\\\/\n\u0041\u20ac\ud83d\ude00\ud83d)";
+  ASSERT_TRUE(Ok(ParseTrace(
+      R"({"traceEvents":[{"ph":"X","ts":1,"dur":2,"tid":5,"name":")" + name +
+          R"(","args":{"trace":4,"span":1}}]})",
+      &file)));
+  EXPECT_EQ(file.spans[0].name, "a\"\\/\nA\xe2\x82\xac\xf0\x9f\x98\x80?");
+  for (const char* name : {R"(\u12)", R"(\u12x4)", R"(\)"}) {
+    EXPECT_FALSE(ParseTrace(R"({"traceEvents":[{"name":")" + std::string(name) +
+                                R"("}]})",
+                            &file)
+                     .ok());
+  }
 }
 
 TEST_F(VarveTraceTest, AcceptsFieldsOfOtherPrograms) {
-  std::vector<TraceSpan> spans;
-  ASSERT_TRUE(Ok(ParseChromeTrace(
+  TraceFile file;
+  ASSERT_TRUE(Ok(ParseTrace(
       R"({ "x" : [1, -2.5e3, {"a": null}, true, "\u00e9\"" ],
            "traceEvents": [ {"ph":"M","name":"thread_name","args":{"name":"a"}},
            {"args":{"span":1,"trace":4,"other":[]},"dur":1.5,"ts":7,"tid":2,
             "name":"n","ph":"X"} ] })",
-      &spans)));
-  ASSERT_EQ(spans.size(), 1u);
-  EXPECT_EQ(spans[0].begin_ns, 7000u);
-  EXPECT_EQ(spans[0].duration_ns, 1500u);
+      &file)));
+  ASSERT_EQ(file.spans.size(), 1u);
+  EXPECT_EQ(file.spans[0].begin_ns, 7000u);
+  EXPECT_EQ(file.spans[0].duration_ns, 1500u);
 }
 
 // A terminal would obey them.
 TEST_F(VarveTraceTest, ControlCharactersOfNamesAreNotPrinted) {
   std::vector<TraceSpan> spans(1);
   spans[0].name = "red \x1b[31m";
-  const std::string text = FormatTraces(BuildTraceTrees(spans), 10);
+  const std::string text = FormatTraces({}, BuildTraceTrees(spans), 10);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_NE(text.find("red \\x1B[31m"), std::string::npos) << text;
 }
 
 TEST_F(VarveTraceTest, RefusesFilesThatAreNoTrace) {
-  std::vector<TraceSpan> spans;
+  TraceFile file;
   for (size_t size = 0; size + 3 < text_.size(); ++size) {
-    ASSERT_FALSE(ParseChromeTrace(Slice(text_.data(), size), &spans).ok());
+    ASSERT_FALSE(ParseTrace(Slice(text_.data(), size), &file).ok());
   }
-  EXPECT_TRUE(ParseChromeTrace("{}", &spans).IsCorruption());
+  EXPECT_TRUE(ParseTrace("{}", &file).IsCorruption());
   const CommandOutcome outcome =
       RunCommand({"trace", std::filesystem::temp_directory_path()});
   EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_THAT(outcome.error, ::testing::HasSubstr("Is a directory"));
-  EXPECT_TRUE(
-      ParseChromeTrace(std::string(100000, '['), &spans).IsCorruption());
+  EXPECT_TRUE(ParseTrace(std::string(100000, '['), &file).IsCorruption());
   Rng rng(TestSeed());
   for (int i = 0; i < 3000; ++i) {
     std::string spoilt = text_;
     for (int j = 0; j < 3; ++j) {
       spoilt[rng.Below(spoilt.size())] = static_cast<char>(rng.Between(0, 127));
     }
-    spans.clear();
-    ParseChromeTrace(spoilt, &spans).IgnoreError();  // Must only come back.
-    FormatTracePage(BuildTraceTrees(spans), 10);
-    FormatTraces(BuildTraceTrees(spans), 10);
+    file = TraceFile();
+    ParseTrace(spoilt, &file).IgnoreError();  // Must only come back.
+    FormatTracePage(file, BuildTraceTrees(file.spans), 10);
+    FormatTraces(file, BuildTraceTrees(file.spans), 10);
   }
 }
 
 TEST_F(VarveTraceTest, NumbersAreWholeOrRefused) {
   const auto parse = [](const std::string& ts, const std::string& span,
-                        std::vector<TraceSpan>* spans) {
-    return ParseChromeTrace(R"({"traceEvents":[{"args":{"span":)" + span +
-                                R"(,"trace":4},"dur":1,"ts":)" + ts +
-                                R"(,"tid":2,"name":"n","ph":"X"}]})",
-                            spans);
+                        TraceFile* file) {
+    return ParseTrace(R"({"traceEvents":[{"args":{"span":)" + span +
+                          R"(,"trace":4},"dur":1,"ts":)" + ts +
+                          R"(,"tid":2,"name":"n","ph":"X"}]})",
+                      file);
   };
-  std::vector<TraceSpan> spans;
-  ASSERT_TRUE(Ok(parse("1234567890.1239", "18446744073709551615", &spans)));
-  EXPECT_EQ(spans[0].begin_ns, 1234567890123u);
-  EXPECT_EQ(spans[0].id, UINT64_MAX);
+  TraceFile file;
+  ASSERT_TRUE(Ok(parse("1234567890.1239", "18446744073709551615", &file)));
+  EXPECT_EQ(file.spans[0].begin_ns, 1234567890123u);
+  EXPECT_EQ(file.spans[0].id, UINT64_MAX);
   for (const char* ts : {"1.5e6", "-1", "99999999999999999999", "1.2.3", "x"}) {
-    EXPECT_TRUE(parse(ts, "1", &spans).IsCorruption()) << ts;
+    EXPECT_TRUE(parse(ts, "1", &file).IsCorruption()) << ts;
   }
   for (const char* id : {"18446744073709551616", "1.0", "-1", "1e3", ""}) {
-    EXPECT_TRUE(parse("1", id, &spans).IsCorruption()) << id;
+    EXPECT_TRUE(parse("1", id, &file).IsCorruption()) << id;
   }
 }
 

@@ -9,12 +9,13 @@ import platform
 import re
 import shlex
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import report as pages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 THREADS = [1, 2, 4, 8, 32]
@@ -130,8 +131,8 @@ class Lab:
         return results
 
     def google(self, name, pattern, *flags):
-        """{name of benchmark: figures} of a program of Google Benchmark's;
-        empty if there is none."""
+        """{name of benchmark: figures of each round} of a program of Google
+        Benchmark's; empty if there is none."""
         path = self.program(name)
         if path is None:
             self.report.text(f"{name} is not there: tools/quickstart lab "
@@ -142,6 +143,9 @@ class Lab:
             command = [path, f"--benchmark_filter={pattern}", *flags]
             if self.quick:
                 command.append("--benchmark_min_time=0.001")
+            else:
+                command.append("--benchmark_repetitions="
+                               f"{self.options.rounds}")
             self.note(command)
             done = subprocess.run(
                 [*map(str, command), "--benchmark_out_format=json",
@@ -150,8 +154,13 @@ class Lab:
             if done.returncode != 0:
                 raise LabError(f"{name}: {done.stderr}")
             benchmarks = json.load(output).get("benchmarks", [])
-        return {re.sub(r"/(real_time|manual_time|iterations:\d+)|threads:", "",
-                       entry["name"]): entry for entry in benchmarks}
+        found = collections.defaultdict(list)
+        for entry in benchmarks:
+            if entry.get("run_type") != "aggregate":
+                found[re.sub(r"/(real_time|manual_time|iterations:\d+|"
+                             r"repeats:\d+)|threads:", "",
+                             entry["name"])].append(entry)
+        return dict(found)
 
     # ---- Databases and comparisons ----------------------------------------
 
@@ -239,7 +248,7 @@ class Lab:
             "Share of the processor's time by function (%)",
             [name if len(name) < 27 else name[:25] + "…" for name in names],
             {form: [shares[form][name] for name in names]
-             for form in shares}, "percent of all samples")
+             for form in shares}, "percent of all samples", None)
 
     def finish(self):
         """Returns the commands that were run, so that they can be repeated."""
@@ -257,12 +266,11 @@ def short_name(function):
                                                    "").split("(")[0]
 
 
-def median(samples, field):
+def spread(samples, field):
     """Of a field of results; "p99" and the like are of latency_ns."""
-    if field.startswith("p"):
-        return statistics.median(sample["latency_ns"][field]
-                                 for sample in samples)
-    return statistics.median(sample[field] for sample in samples)
+    if re.fullmatch(r"p[\d.]+", field) and "latency_ns" in samples[0]:
+        samples = [sample["latency_ns"] for sample in samples]
+    return pages.Spread(sample[field] for sample in samples)
 
 
 # ---- The machine ----------------------------------------------------------

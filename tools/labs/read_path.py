@@ -25,32 +25,35 @@ def run(lab):
                 for count in (1, 2)}
     samples = lab.compare(FORMS, settings, "readseq,readrandom", path,
                           until=.5, flags=lab.length())
-    rate = {key: bench.median(values, "ops_per_sec")
+    rate = {key: bench.spread(values, "ops_per_sec")
             for key, values in samples.items()}
 
     def factor(form, setting):
-        return rate["production", setting] / rate[form, setting]
+        """Of each round, since the two runs of a round had the same load."""
+        return pages.Spread(
+            now["ops_per_sec"] / before["ops_per_sec"] for now, before in
+            zip(samples["production", setting], samples[form, setting]))
 
     first = next(iter(settings))
-    report.heading(f"Reads a second ({len(samples['production', first])} "
-                   "rounds)")
+    report.heading("Reads a second (" + pages.rounds(
+        len(samples["production", first])) + ")")
     report.table(
         ["form", *(word for name in settings
                    for word in (name, "production / it"))],
         [[form, *(word for name in settings
-                  for word in (f"{rate[form, name]:,.0f}",
-                               f"{factor(form, name):.2f}"))]
+                  for word in (pages.figure(rate[form, name]),
+                               pages.figure(factor(form, name))))]
          for form in FORMS])
     ablations = [form for form in FORMS if form != "production"]
     report.bars("How many times as fast production is", ablations,
                 {name: [factor(form, name) for form in ablations]
-                 for name in settings}, "times (the line: no difference)",
-                mark=1)
+                 for name in settings}, "times, the line: no difference",
+                "more", mark=1)
     for name in settings:
-        report.result(f"reads by {name}, all parts",
-                      pages.human(rate["all of these", name]),
-                      pages.human(rate["production", name]),
-                      f"{factor('all of these', name):.2f}")
+        report.result(f"reads a second by {name}", "all parts switched back",
+                      pages.figure(rate["all of these", name]),
+                      pages.figure(rate["production", name]),
+                      f"{factor('all of these', name).median:.2f}")
 
     two = {form: FORMS[form] for form in ("production", "all of these")}
     times = lab.compare(two, settings, "readseq,readrandom", path, until=.65,
@@ -58,7 +61,7 @@ def run(lab):
     report.heading("Latency, in microseconds")
     report.table(
         ["form", "threads", "median", "P99", "P99.9"],
-        [[form, name, *(f"{bench.median(values, field) / 1e3:.2f}"
+        [[form, name, *(pages.figure(bench.spread(values, field).scaled(1e-3))
                         for field in ("p50", "p99", "p99.9"))]
          for (form, name), values in times.items()])
     writes(lab)
@@ -81,13 +84,13 @@ def writes(lab):
             rates[form].append(results[-1])
             bench.say(f"fillrandom, {form}: "
                       f"{results[-1]['ops_per_sec']:,.0f} a second")
-    speed = {form: bench.median(values, "ops_per_sec")
+    speed = {form: bench.spread(values, "ops_per_sec")
              for form, values in rates.items()}
     lab.report.heading("Random writes: what orders the memtable")
     lab.report.table(["form", "writes a second"],
-                     [[form, f"{value:,.0f}"]
+                     [[form, pages.figure(value)]
                       for form, value in speed.items()])
-    lab.report.result("random writes a second, memtable",
-                      pages.human(speed["skiplist"]),
-                      pages.human(speed["production"]),
+    lab.report.result("random writes a second", "memtable=skiplist",
+                      pages.figure(speed["skiplist"]),
+                      pages.figure(speed["production"]),
                       pages.ratio(speed["production"], speed["skiplist"]))

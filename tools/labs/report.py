@@ -5,6 +5,7 @@ page that loads nothing."""
 import html
 import io
 import re
+import statistics
 import textwrap
 
 try:
@@ -15,8 +16,16 @@ except ModuleNotFoundError:
     raise SystemExit("lab: needs matplotlib of this python3; "
                      "tools/install_deps installs Debian's") from None
 
-# Production first: what it is compared with follows.
-COLOURS = ["#1b9e77", "#e0701f", "#7a6fd0", "#3f8fd0", "#c9468b", "#93a01f"]
+# Production first: what it is compared with follows. Each is legible on a light
+# and on a dark page, and differs from the others for people with any kind of
+# colour vision. Lines have a shape each as well.
+COLOURS = ["#2a7fd4", "#d96a14", "#91509b", "#4b6e4b", "#968c96", "#c8280f"]
+SHAPES = ["o", "s", "^", "D", "v", "P"]
+# The same shapes for the keys, in a square from -5 to 5.
+SHAPE_PATHS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0", "M-4-4H4V4H-4Z",
+               "M0-4.5L4.5 4H-4.5Z", "M0-5L5 0L0 5L-5 0Z",
+               "M0 4.5L4.5-4H-4.5Z",
+               "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3Z"]
 # Drawn with this colour, then replaced by that of the page's text, so that a
 # chart is readable on a dark page as well.
 INK = "#010203"
@@ -38,11 +47,70 @@ def human(value, _=None):
     return "0" if abs(value) < .005 else f"{value:.3g}"
 
 
+class Spread:
+    """The median of some rounds, with the least and the most of them."""
+
+    def __init__(self, values):
+        values = list(values)
+        self.median = statistics.median(values)
+        self.low, self.high = min(values), max(values)
+        self.count = len(values)
+
+    def scaled(self, factor):
+        return Spread(each * factor for each in
+                      ([self.low, self.median, self.high]
+                       if self.count > 1 else [self.median]))
+
+
+def middle(value):
+    """The median of a Spread; a number is its own."""
+    return value.median if isinstance(value, Spread) else value
+
+
+def figure(value):
+    """Three digits of the median, and the range if there is one:
+    "2.29 M (2.20 to 2.35)"."""
+    if value is None:
+        return "-"
+    unit, factor = next(((unit, factor) for factor, unit in (
+        (1e9, " G"), (1e6, " M"), (1e4, " k"))
+        if abs(middle(value)) >= factor), ("", 1))
+    factor = 1e3 if unit == " k" else factor
+    digits = next((count for least, count in ((100, 0), (10, 1), (.1, 2))
+                   if abs(middle(value)) / factor >= least), 3)
+    text = f"{middle(value) / factor:,.{digits}f}{unit}"
+    if isinstance(value, Spread) and value.count > 1:
+        text += (f" ({value.low / factor:,.{digits}f} to "
+                 f"{value.high / factor:,.{digits}f})")
+    return text
+
+
+def errors(values):
+    """The parts of error bars below and above the medians; None without a
+    range."""
+    if not any(isinstance(value, Spread) and value.count > 1
+               for value in values):
+        return None
+    return [[middle(value) - getattr(value, "low", value) for value in values],
+            [getattr(value, "high", value) - middle(value)
+             for value in values]]
+
+
+def rounds(count):
+    return f"{count} round{'s' * (count != 1)}"
+
+
 def ratio(new, old):
+    new, old = middle(new), middle(old)
     if not old:
         return "-"
     factor = new / old
     return f"{factor:.2f}" if factor < 100 else f"{factor:,.0f}"
+
+
+def directed(label, better):
+    """A label of an axis that says which direction is better."""
+    return f"{label} ({better} is better)" if better else label
 
 
 class Report:
@@ -74,15 +142,17 @@ class Report:
 
     def code(self, text, folded=None):
         print(f"\n```\n{text}\n```")
-        block = f"<pre>{html.escape(text)}</pre>"
+        block = f'<pre tabindex="0">{html.escape(text)}</pre>'
         if folded is not None:
             block = (f"<details><summary>{html.escape(folded)}</summary>"
                      f"{block}</details>")
         self._add(block)
 
-    def result(self, what, before, now, factor):
-        """A line of the table on top of the page."""
-        self.summary.append((self.sections[-1][0], what, before, now, factor))
+    def result(self, what, baseline, before, now, factor):
+        """A line of the table on top of the page: what was measured, what it is
+        compared with, and both figures."""
+        self.summary.append((self.sections[-1][0], what, baseline, before, now,
+                             factor))
 
     def table(self, header, rows):
         print_table(header, rows)
@@ -92,14 +162,17 @@ class Report:
 
     # ---- Charts ---------------------------------------------------------
 
-    def chart(self, caption, draw, height, names=()):
-        """draw(axes) draws with matplotlib. Names of what has which colour
-        are text of the page, so that they are of its size and wrap. Returns
-        the chart as a file of its own, with the names in it."""
+    def chart(self, caption, draw, height, names=(), shapes=False):
+        """draw(axes) draws with matplotlib. Names of what has which colour, and
+        with `shapes` which shape, are text of the page, so that they are of its
+        size and wrap. Returns the chart as a file of its own, with the names in
+        it."""
         svg = self.drawn(caption, draw, height, ())
-        keys = "".join(f'<span><b style="background:{colour}"></b>'
-                       f"{html.escape(str(name))}</span>"
-                       for name, colour in zip(names, COLOURS))
+        keys = "".join(
+            f'<span><svg viewBox="-6 -6 12 12" aria-hidden="true">'
+            f'<path fill="{colour}" d="{path if shapes else SHAPE_PATHS[1]}"/>'
+            f"</svg>{html.escape(str(name))}</span>"
+            for name, colour, path in zip(names, COLOURS, SHAPE_PATHS))
         self._add(f"<figure><figcaption>{html.escape(caption)}</figcaption>"
                   f'<div class="keys">{keys}</div>{svg}</figure>')
         return self.drawn(caption, draw, height, names)
@@ -126,25 +199,29 @@ class Report:
         return svg.replace("<svg", f'<svg role="img" aria-label='
                            f'"{html.escape(caption, quote=True)}"', 1)
 
-    def series(self, caption, series, xlabel, ylabel):
+    def series(self, caption, series, xlabel, ylabel, better):
         """{name: values}, of which one follows the other; each name may have
-        another number of them."""
+        another number of them. `better` is "more" or "less"."""
         def draw(axes):
             for values in series.values():
                 axes.plot(range(1, len(values) + 1), values, linewidth=1)
             axes.set_ylim(bottom=0)
             axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
             axes.set_xlabel(xlabel)
-            axes.set_ylabel(ylabel)
+            axes.set_ylabel(directed(ylabel, better))
             axes.grid(True, axis="y")
         return self.chart(caption, draw, 2.6, series)
 
-    def lines(self, caption, labels, series, xlabel, ylabel, log=False):
-        """series: {name: values}, a value for each label."""
+    def lines(self, caption, labels, series, xlabel, ylabel, better, log=False):
+        """series: {name: values}, a number or Spread for each label. A bar
+        through a point is from the least to the most of the rounds."""
         def draw(axes):
-            for values in series.values():
-                axes.plot([str(label) for label in labels], values, "o-",
-                          linewidth=2, markersize=5)
+            for values, shape in zip(series.values(), SHAPES):
+                axes.errorbar([str(label) for label in labels],
+                              [middle(value) for value in values],
+                              yerr=errors(values), fmt=f"{shape}-",
+                              linewidth=2, markersize=6, elinewidth=1.2,
+                              capsize=3)
             if log:
                 axes.set_yscale("log")
                 axes.yaxis.set_minor_formatter(ticker.NullFormatter())
@@ -155,20 +232,26 @@ class Report:
                 axes.set_ylim(bottom=0)
             axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
             axes.set_xlabel(xlabel)
-            axes.set_ylabel(ylabel)
+            axes.set_ylabel(directed(ylabel, better))
             axes.grid(True, axis="y")
-        self.chart(caption, draw, 2.6, series)
+        self.chart(caption, draw, 2.8, series, shapes=True)
 
-    def bars(self, caption, labels, series, xlabel, mark=None, log=False):
+    def bars(self, caption, labels, series, xlabel, better, mark=None,
+             log=False):
         """The same lying down, which leaves space for long labels; a line
-        where the value is `mark`."""
+        where the value is `mark`. `better` is "more", "less", or None if
+        neither is."""
         thick = .8 / len(series)
 
         def draw(axes):
             for index, values in enumerate(series.values()):
                 places = [row + index * thick for row in range(len(labels))]
-                drawn = axes.barh(places, values, thick * .92)
-                axes.bar_label(drawn, [human(value) for value in values],
+                medians = [middle(value) for value in values]
+                drawn = axes.barh(places, medians, thick * .92,
+                                  xerr=errors(values),
+                                  error_kw={"ecolor": INK, "elinewidth": 1,
+                                            "capsize": 2})
+                axes.bar_label(drawn, [human(value) for value in medians],
                                padding=2, fontsize=8)
             axes.set_yticks([row + .4 - thick / 2
                              for row in range(len(labels))],
@@ -181,11 +264,12 @@ class Report:
             else:
                 axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
             axes.xaxis.set_major_formatter(ticker.FuncFormatter(human))
-            axes.set_xlabel(xlabel)
+            # Of the whole width: long labels leave little to the axis.
+            axes.figure.supxlabel(directed(xlabel, better), fontsize="medium")
             if mark is not None:
                 axes.axvline(mark, color=INK, linewidth=1, linestyle=":")
         return self.chart(caption, draw,
-                          .6 + .17 * len(labels) * (len(series) + .5),
+                          .8 + .17 * len(labels) * (len(series) + .5),
                           series if len(series) > 1 else ())
 
     # ---- The page --------------------------------------------------------
@@ -193,8 +277,12 @@ class Report:
     def write(self, directory):
         body = list(self.preface)
         if self.summary:
-            header = ["", "before", "now", "factor"]
+            header = ["measured", "baseline", "before", "now", "factor"]
             print_table(header, [row[1:] for row in self.summary])
+            body.append("<p>Before is the baseline, now is production, and the "
+                        "factor is how many times as good that is. Figures are "
+                        "medians. The parentheses and error bars are from the "
+                        "least to the most of the rounds.</p>")
             body.append(html_table(header, [
                 [f'<a href="#{row[0]}">{html.escape(row[1])}</a>',
                  *map(html.escape, row[2:])] for row in self.summary]))
@@ -263,7 +351,8 @@ def print_table(header, rows):
 
 
 def is_text(column):
-    return not all(re.fullmatch(r"[-+]?[\d.,]*( ?[kMG%])?|nan|-", cell)
+    return not all(re.fullmatch(
+        r"[-+]?[\d.,]*( ?[kMG%])?( \([-\d.,]+ to [-\d.,]+\))?|nan|-", cell)
                    for cell in column)
 
 
@@ -277,7 +366,8 @@ def html_table(header, rows):
 
     head = line("th", header)
     body = "".join(line("td", row) for row in rows)
-    return ('<div class="wide"><table><thead>'
+    return ('<div class="wide" tabindex="0" role="region" aria-label="table">'
+            "<table><thead>"
             f"{head}</thead><tbody>{body}</tbody></table></div>")
 
 
@@ -306,10 +396,10 @@ PAGE = """<!DOCTYPE html>
 <title>@title@</title>
 <style>
 :root { --ink: #1f2328; --soft: #5b6470; --line: #d9dee3; --box: #f5f7f9;
-        --page: #fff; --link: #0f6b52; }
+        --page: #fff; --link: #0b5cad; --fade: rgba(0, 0, 0, .35); }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e4e8ec; --soft: #9aa5b1; --line: #333b44; --box: #1d232a;
-          --page: #14181d; --link: #56c9a5; }
+          --page: #14181d; --link: #7ab8f5; --fade: rgba(255, 255, 255, .4); }
 }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 0 auto;
@@ -323,6 +413,19 @@ p { max-width: 44rem; }
 a { color: var(--link); }
 nav { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 1rem 0; }
 .wide, pre { overflow-x: auto; max-width: 100%; }
+/* A shadow at the side where more is to be seen. The first two layers move with
+   the content and cover the shadows at its ends. */
+.wide, pre {
+  background:
+    linear-gradient(90deg, var(--below) 50%, transparent) 0 0 / 2.5rem 100%,
+    linear-gradient(270deg, var(--below) 50%, transparent) 100% 0 / 2.5rem 100%,
+    linear-gradient(90deg, var(--fade), transparent) 0 0 / 1rem 100%,
+    linear-gradient(270deg, var(--fade), transparent) 100% 0 / 1rem 100%,
+    var(--below);
+  background-attachment: local, local, scroll, scroll;
+  background-repeat: no-repeat; }
+.wide { --below: var(--page); }
+pre { --below: var(--box); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums;
         font-size: .9rem; margin: .6rem 0; overflow-wrap: normal; }
 th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line);
@@ -331,17 +434,17 @@ th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; white-space: normal;
                                  min-width: 8.5rem; }
 th.text, td.text { text-align: left; }
-pre { background: var(--box); padding: .7rem; font-size: 12.5px;
+pre { padding: .7rem; font-size: 12.5px;
       border-radius: 6px; overflow-wrap: normal; }
 summary { cursor: pointer; color: var(--soft); }
 .charts { display: grid; gap: 1rem; align-items: start;
           grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
 figure { margin: .8rem 0; max-width: 34rem; min-width: 0; }
-figure svg { display: block; width: 100%; height: auto; }
+figure > svg { display: block; width: 100%; height: auto; }
 .keys { display: flex; flex-wrap: wrap; gap: 0 1rem; font-size: .85rem;
         color: var(--soft); }
-.keys b { display: inline-block; width: .8em; height: .8em; margin-right: .4em;
-          border-radius: 2px; }
+.keys svg { display: inline-block; width: .9em; height: .9em;
+            margin-right: .35em; vertical-align: -.1em; }
 figcaption { font-weight: 600; font-size: .92rem; margin-bottom: .3rem; }
 </style></head><body><h1>@title@</h1>
 @body@

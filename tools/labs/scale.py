@@ -386,8 +386,8 @@ def show(lab, state, engines, steps):
         for name, _, _ in steps:
             own, other = (figures[engine][name]["ops_per_sec"]
                           for engine in (first, second))
-            lab.report.result(f"{name}, a second: {second} and {first}",
-                              pages.human(other), pages.human(own),
+            lab.report.result(f"{name}, operations a second", second,
+                              pages.figure(other), pages.figure(own),
                               pages.ratio(own, other))
     # Without the flags that only say where things are put.
     command = ["tools/lab", "scale", f"--num={lab.num}",
@@ -454,7 +454,7 @@ def show_writes(page, name, figures, engines):
     caption = f"{name.capitalize()}: operations in each second"
     svg = page.report.series(
         caption, {engine: step["series"] for engine, step in by_engine.items()},
-        "second", "operations")
+        "second", "operations a second", "more")
     page.chart(f"scale_{name}.svg", caption, svg)
 
 
@@ -488,5 +488,5 @@ def show_reads(page, figures, engines, steps):
     svg = page.report.bars(
         caption, [name for name, _, _ in steps],
         {engine: [figures[engine][name]["ops_per_sec"] for name, _, _ in steps]
-         for engine in engines}, "reads a second")
+         for engine in engines}, "reads a second", "more")
     page.chart("scale_read.svg", caption, svg)

@@ -180,7 +180,8 @@ def show(lab, runner, samples, rounds):
     page.text(
         f"{lab.num:,} keys of 16 bytes with values of 100 bytes, Snappy, Bloom "
         "filters of 10 bits, write buffers of 64 MB, 2 background jobs; "
-        f"medians of {rounds} round{'s' * (rounds > 1)}. "
+        f"medians of {pages.rounds(rounds)}, where there are parentheses with "
+        "the least and the most of them. "
         f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} processors, "
         f"{bench.device_of(lab.directory)}, load at the end "
         f"{os.getloadavg()[0]:.1f}.")
@@ -201,9 +202,10 @@ def show(lab, runner, samples, rounds):
 
 
 def against_clean(results, phase):
-    """The median of a seek, as a multiple of that in the clean database."""
-    return (middle(results, "dead", phase, "p50_ns") /
-            middle(results, "clean", phase, "p50_ns"))
+    """A seek as a multiple of that in the clean database, over the rounds."""
+    return pages.Spread(
+        result["dead"][phase]["p50_ns"] / result["clean"][phase]["p50_ns"]
+        for result in results)
 
 
 def last_space(results):
@@ -242,10 +244,10 @@ def show_goals(page, forms, samples):
                 max(middle(by_form[BEFORE], "table_bytes"), 1))
 
     add(f"seek after a second of quiet, at most {SEEK_GOAL} times clean",
-        "seeks", max, lambda each, _: against_clean(each, "after_quiet"))
+        "seeks", max, lambda each, _: against_clean(each, "after_quiet").median)
     add("seek after 1,000 operations under load, at most "
         f"{SEEK_GOAL} times clean",
-        "seeks", max, lambda each, _: against_clean(each, "after_load"))
+        "seeks", max, lambda each, _: against_clean(each, "after_load").median)
     add("first walk over all deleted keys in memory, at most "
         f"{WALK_GOAL_MS} ms", "seeks", max, first_walk)
     add(f"pops a second, in the last tenth too, at least {POPS_GOAL:,}", "queue", min,
@@ -285,9 +287,9 @@ def show_seeks(page, forms, found):
                 workload, form, micros(of("dead", "at_once", "first_ns")),
                 micros(of("dead", "at_once")),
                 micros(of("dead", "after_quiet")),
-                micros(of("clean", "after_quiet")), digits(quiet),
+                micros(of("clean", "after_quiet")), pages.figure(quiet),
                 micros(of("dead", "after_load")),
-                micros(of("clean", "after_load")), digits(load)])
+                micros(of("clean", "after_load")), pages.figure(load)])
             made, later, user = (middle(results, "dead", name) for name in (
                 "make_table_bytes", "quiet_table_bytes", "user_bytes"))
             tails.append([
@@ -323,7 +325,7 @@ def show_seeks(page, forms, found):
     caption = "A seek after a second of quiet, against the clean database"
     page.chart("seeks_quiet.svg", caption, page.report.bars(
         caption, list(found), complete,
-        f"times, logarithmic (the line: {SEEK_GOAL})", mark=SEEK_GOAL,
+        f"times, logarithmic, the line: {SEEK_GOAL}", "less", mark=SEEK_GOAL,
         log=True))
     missed = sum(result[side]["missed_tables"]
                  for by_form in found.values()
@@ -336,10 +338,14 @@ def show_seeks(page, forms, found):
         for index, workload in enumerate(found):
             page.report.result(
                 f"{workload}: seek after a second, times clean",
-                f"{complete[BEFORE][index]:.1f}",
-                f"{complete['varve'][index]:.1f}",
+                "waste=ignored", pages.figure(complete[BEFORE][index]),
+                pages.figure(complete["varve"][index]),
                 pages.ratio(complete[BEFORE][index],
                             complete["varve"][index]))
+
+
+def pops_of(results):
+    return pages.Spread(result["pops_per_sec"] for result in results)
 
 
 def show_queues(page, forms, found):
@@ -356,7 +362,7 @@ def show_queues(page, forms, found):
             amplification = (middle(results, "table_bytes") /
                              max(middle(results, "user_bytes"), 1))
             rows.append([
-                workload, form, f"{middle(results, 'pops_per_sec'):,.0f}",
+                workload, form, pages.figure(pops_of(results)),
                 f"{middle(results, 'last_tenth_pops_per_sec'):,.0f}",
                 f"{100 * middle(results, 'pops') / results[0]['num']:.0f}",
                 micros(middle(results, "pop", "p50_ns")),
@@ -366,19 +372,18 @@ def show_queues(page, forms, found):
     page.table(["workload", "engine", "pops a second", "in the last tenth",
                 "popped (%)", "P50 (us)", "P99 (us)", "CPU of a pop (us)",
                 "write amplification"], rows)
-    complete = {form: [middle(by_form[form], "pops_per_sec")
-                       for by_form in found.values()]
+    complete = {form: [pops_of(by_form[form]) for by_form in found.values()]
                 for form in forms
                 if all(form in by_form for by_form in found.values())}
     caption = "Pops a second"
     page.chart("seeks_queue.svg", caption, page.report.bars(
-        caption, list(found), complete, "pops a second, logarithmic",
+        caption, list(found), complete, "pops a second, logarithmic", "more",
         log=True))
     if "varve" in complete and BEFORE in complete:
         for index, workload in enumerate(found):
             before, now = complete[BEFORE][index], complete["varve"][index]
-            page.report.result(f"{workload}: pops a second",
-                               pages.human(before), pages.human(now),
+            page.report.result(f"{workload}: pops a second", "waste=ignored",
+                               pages.figure(before), pages.figure(now),
                                pages.ratio(now, before))
 
 
@@ -412,10 +417,11 @@ def show_space(page, forms, found):
             caption, [f"{first['cases'][case]['keys']:,}, "
                       f"{first['cases'][case]['case'].split(',')[0]}"
                       for case in cases],
-            {form: [middle(results, "cases", case, "samples", last,
-                           "tables_to_live") for case in cases]
+            {form: [pages.Spread(
+                result["cases"][case]["samples"][last]["tables_to_live"]
+                for result in results) for case in cases]
              for form, results in by_form.items()},
-            f"times (the line: {SPACE_GOAL})", mark=SPACE_GOAL))
+            f"times, the line: {SPACE_GOAL}", "less", mark=SPACE_GOAL))
 
 
 def show_worst(page, forms, found):

@@ -2,8 +2,6 @@
 """What it costs to count: one counter for all threads, one for each thread,
 one for each processor."""
 
-import statistics
-
 import bench
 import report as pages
 
@@ -37,25 +35,31 @@ def updates(lab):
     names = "|".join(map(str, threads))
     found = lab.google("statistics_bench",
                        f"^(Update/.*|PrivateAtomic/)threads:({names})$|"
-                       "^PrivateAtomic/|^RecordInHistogram/")
+                       "^PrivateAtomic/|^RecordInHistogram/",
+                       "--benchmark_min_time=0.15")
     if not found:
         return
-    series = {name: [found[f"Update/{form}/{count}"]["cpu_time"]
-                     for count in threads] for form, name in NAMES.items()}
+
+
+    def ns(name):
+        return bench.spread(found[name], "cpu_time")
+
+    series = {name: [ns(f"Update/{form}/{count}") for count in threads]
+              for form, name in NAMES.items()}
     series["atomic, on a private line"] = [
-        found[f"PrivateAtomic/{count}"]["cpu_time"] for count in threads]
+        ns(f"PrivateAtomic/{count}") for count in threads]
     report.heading("An update, in nanoseconds of processor time")
     report.table(["threads", *map(str, threads)],
-                 [[name, *(f"{value:.2f}" for value in values)]
+                 [[name, *map(pages.figure, values)]
                   for name, values in series.items()])
-    report.lines("Nanoseconds an update against threads", threads, series,
-                 "threads", "nanoseconds", log=True)
+    report.lines("Processor time of an update against threads", threads,
+                 series, "threads", "nanoseconds", "less", log=True)
     report.table(["a value into a histogram", "nanoseconds"],
-                 [[name, f"{found[f'RecordInHistogram/{form}']['cpu_time']:.1f}"]
+                 [[name, pages.figure(ns(f"RecordInHistogram/{form}"))]
                   for form, name in NAMES.items()])
     report.result(f"a count with {threads[-1]} threads, ns",
-                  f"{series['global'][-1]:.2f}",
-                  f"{series['production'][-1]:.2f}",
+                  "statistics=global", pages.figure(series["global"][-1]),
+                  pages.figure(series["production"][-1]),
                   pages.ratio(series["global"][-1], series["production"][-1]))
 
 
@@ -73,17 +77,18 @@ def queries(lab):
     report.heading("A query of all counters, in microseconds")
     report.table(["threads that counted", "form", "min", "average", "P95",
                   "max"],
-                 [[count, name, *(f"{figures[field]:,.2f}" for field in
-                                  ("min", "avg", "p95", "max"))]
+                 [[count, name, *(pages.figure(bench.spread(figures, field))
+                                  for field in ("min", "avg", "p95", "max"))]
                   for count, name, figures in rows])
     series = {}
     for _, name, figures in rows:
-        series.setdefault(name, []).append(figures["avg"])
-    report.lines("Microseconds a query against threads that counted", threads,
-                 series, "threads", "microseconds", log=True)
+        series.setdefault(name, []).append(
+            bench.spread(figures, "avg"))
+    report.lines("Time of a query against threads that counted", threads,
+                 series, "threads", "microseconds", "less", log=True)
     report.result(f"a query after {threads[-1]} threads, us",
-                  f"{series['thread'][-1]:,.2f}",
-                  f"{series['production'][-1]:,.2f}",
+                  "statistics=thread", pages.figure(series["thread"][-1]),
+                  pages.figure(series["production"][-1]),
                   pages.ratio(series["thread"][-1], series["production"][-1]))
 
 
@@ -96,17 +101,17 @@ def whole_reads(lab):
     samples = lab.compare(
         FORMS, {threads: [f"--threads={threads}", f"--reads={reads}"]},
         "readrandom,readrandom", lab.database(), until=.85)
-    off = bench.median(samples["off", threads], "user_seconds")
+    off = bench.spread(samples["off", threads], "user_seconds").median
     rows = []
     for form in FORMS:
         values = samples[form, threads]
-        seconds = statistics.median(
-            sample["user_seconds"] for sample in values)
-        rows.append([form, f"{seconds:.3f}",
-                     f"{100 * (seconds / off - 1):+.1f} %" if off else "-",
-                     f"{bench.median(values, 'ops_per_sec'):,.0f}"])
+        seconds = bench.spread(values, "user_seconds")
+        rows.append([form, pages.figure(seconds),
+                     f"{100 * (seconds.median / off - 1):+.1f} %" if off
+                     else "-",
+                     pages.figure(bench.spread(values, "ops_per_sec"))])
     report.heading(f"A program of {threads} readers that counts")
     report.text(f"{2 * threads * reads:,} reads, "
-                f"{len(samples['off', threads])} rounds, medians.")
+                f"{pages.rounds(len(samples['off', threads]))}, medians.")
     report.table(["form", "seconds of user code", "against off",
                   "reads a second"], rows)

@@ -23,32 +23,34 @@ def run(lab):
                         until=.45, flags=lab.length())
     times = lab.compare(FORMS, settings, "readseq,readrandom", path,
                         until=.8, flags=[*lab.length(), "--histogram"])
-    rate = {key: bench.median(samples, "ops_per_sec")
+    rate = {key: bench.spread(samples, "ops_per_sec")
             for key, samples in rates.items()}
-    p99 = {key: bench.median(samples, "p99") / 1e3
+    p99 = {key: bench.spread(samples, "p99").scaled(1e-3)
            for key, samples in times.items()}
     report.heading("Throughput and the slowest of a hundred")
     report.table(
         ["threads", "mutex, reads/s", "production, reads/s", "factor",
          "mutex, P99 (us)", "production, P99 (us)"],
-        [[count, f"{rate['mutex', count]:,.0f}",
-          f"{rate['production', count]:,.0f}",
+        [[count, pages.figure(rate["mutex", count]),
+          pages.figure(rate["production", count]),
           pages.ratio(rate["production", count], rate["mutex", count]),
-          f"{p99['mutex', count]:.2f}", f"{p99['production', count]:.2f}"]
+          pages.figure(p99["mutex", count]),
+          pages.figure(p99["production", count])]
          for count in lab.threads])
     report.text(f"Rounds of the rate: {len(rates['mutex', lab.threads[0]])}; "
                 f"of the latency: {len(times['mutex', lab.threads[0]])}, apart "
                 "from the rate, since to read the clock costs time.")
     report.lines("Reads a second against threads", lab.threads,
                  {form: [rate[form, count] for count in lab.threads]
-                  for form in FORMS}, "threads", "reads a second")
+                  for form in FORMS}, "threads", "reads a second", "more")
     report.lines("P99 against threads", lab.threads,
                  {form: [p99[form, count] for count in lab.threads]
-                  for form in FORMS}, "threads", "microseconds", log=True)
+                  for form in FORMS}, "threads", "microseconds", "less",
+                 log=True)
     most = lab.threads[-1]
-    report.result(f"reads by {most} threads, a second",
-                  pages.human(rate["mutex", most]),
-                  pages.human(rate["production", most]),
+    report.result(f"reads by {most} threads, a second", "superversion=mutex",
+                  pages.figure(rate["mutex", most]),
+                  pages.figure(rate["production", most]),
                   pages.ratio(rate["production", most], rate["mutex", most]))
     lab.profiles(f"Where {most} readers spend their time", {
         form: [*lab.shape(path), "--use_existing_db", *lab.length(),

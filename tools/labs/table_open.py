@@ -1,9 +1,15 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
-"""What it costs to open a table, and how to see it."""
+"""What it costs to open a table, and how to see it.
+
+A call of an open is a system call that makes a table ready for lookups: it
+names the table or the device below it, and comes after the decision to open the
+table and before the first lookup in it. Reads of data blocks are calls of
+lookups. The close of a table makes space for another one, and is counted by
+itself. docs/table_open.md has the same definition.
+"""
 
 import collections
 import re
-import statistics
 import tempfile
 from pathlib import Path
 
@@ -12,23 +18,28 @@ import report as pages
 
 TITLE = "What it costs to open a table"
 FORMS = {"production": [], "uncached": ["--ablate=table_open=uncached"]}
-CALL = re.compile(r"^(?:\d+\s+)?[\d.]+ (\w+)\((.*)\)\s+= (.*) <([\d.]+)>$")
+CALL = re.compile(r"^(\d+) +[\d.]+ (\w+)\((.*)\) += (.*) <([\d.]+)>$")
+# strace tells of a call in two lines if another thread made one meanwhile.
+UNFINISHED = re.compile(r"^(\d+) +[\d.]+ (.*) <unfinished \.\.\.>$")
+RESUMED = re.compile(r"^(\d+) +[\d.]+ <\.\.\. \w+ resumed>(.*)$")
 TABLE = re.compile(r"\d{6,}\.sst")
+# A file of sysfs about a disk, or a part of the path to it. The library and
+# others read files about processors and clocks as well.
+DEVICE = re.compile(r"/sys/dev/block/|/sys/devices/\S*/block/|"
+                    r"\"/sys(/dev|/dev/block|/devices)?\"|"
+                    r"\"/sys/devices/(?!system/)[^\"]*\"")
 FEW_READS = 2000  # So few that they stay cold, and can be traced.
 TABLE_BYTES = 130_000  # A table's, so that a million entries make hundreds.
 
-EXPLAINED = {
-    "openat": "opens the file",
-    "pread64": "reads",
-    "fcntl": "flags, one by one",
-    "fstat": "asks for size and device",
-    "newfstatat": "one component of the path to the device",
-    "lstat": "one component of the path to the device",
-    "readlink": "a symbolic link on that path",
-    "read": "the device's block size, from sysfs",
-    "fadvise64": "advice to the kernel",
-    "close": "closes",
-}
+OPEN = "open the table"
+METADATA = "read footer, properties, index and filter"
+DATA = "read a data block"
+CLOSE = "close a table, to make space"
+# In the order of an open.
+OF_AN_OPEN = [OPEN, "set the close-on-exec flag", "find size and device",
+              "walk the path to the device", "read the device's block size",
+              "advise the kernel", METADATA]
+NOT_OF_AN_OPEN = [DATA, CLOSE]
 
 
 def flags(lab, database, files, form, benchmarks):
@@ -38,7 +49,8 @@ def flags(lab, database, files, form, benchmarks):
 
 
 def measure(lab, database, settings):
-    """Medians by form and setting: rate, first reads, and opening the DB."""
+    """Spreads by form and setting: rate, opening the database in seconds, and
+    micros of a first read."""
     samples = collections.defaultdict(list)
     for _ in lab.rounds(.5):
         for files in settings:
@@ -55,50 +67,120 @@ def measure(lab, database, settings):
                 samples[form, files].append(
                     (steady["ops_per_sec"], first["open_seconds"],
                      first["micros_per_op"]))
-    return ({key: [statistics.median(column) for column in zip(*values)]
+    return ({key: [pages.Spread(column) for column in zip(*values)]
              for key, values in samples.items()},
             len(next(iter(samples.values()))))
 
 
+# ---- System calls ------------------------------------------------------------
+
+
+def parse(lines):
+    """[(thread, call, arguments, result, seconds)] of strace's output."""
+    pending = {}
+    calls = []
+    for line in lines:
+        match = UNFINISHED.match(line)
+        if match:
+            pending[match[1]] = match[2]
+            continue
+        match = RESUMED.match(line)
+        if match and match[1] in pending:
+            line = f"{match[1]} 0 {pending.pop(match[1])}{match[2]}"
+        match = CALL.match(line)
+        if match:
+            calls.append((*match.groups()[:4], float(match[5])))
+    return calls
+
+
+def purpose(name, arguments, result, first_metadata):
+    """What a call about a table is for; None if it is about something else."""
+    table = TABLE.search(arguments) or TABLE.search(result)
+    if not table:
+        if not DEVICE.search(arguments):
+            return None
+        return ("read the device's block size"
+                if "logical_block_size" in arguments
+                else "walk the path to the device")
+    if name == "pread64":
+        offset = int(arguments.rsplit(",", 1)[1])
+        return DATA if offset < first_metadata.get(table[0], 0) else METADATA
+    return {"openat": OPEN, "open": OPEN, "close": CLOSE,
+            "fadvise64": "advise the kernel",
+            "fcntl": "set the close-on-exec flag",
+            "fstat": "find size and device",
+            "newfstatat": "find size and device",
+            "statx": "find size and device"}.get(name, f"other: {name}")
+
+
+class Calls:
+    """Counts of calls by purpose, in first opens and in later ones."""
+
+    def __init__(self):
+        self.opens = [0, 0]
+        self.counts = [collections.Counter(), collections.Counter()]
+        self.seconds = collections.Counter()
+        self.names = collections.defaultdict(set)
+        self.sample = []
+
+    def add(self, calls, first_metadata):
+        """In the database's open each table is opened once."""
+        opened = set()
+        later = {}  # Of the table that a thread opened last.
+        sequence = {}
+        for thread, name, arguments, result, seconds in calls:
+            what = purpose(name, arguments, result, first_metadata)
+            if what is None:
+                continue
+            if what == OPEN:
+                table = TABLE.search(arguments)[0]
+                later[thread] = table in opened
+                opened.add(table)
+                self.opens[later[thread]] += 1
+                self.sample = sequence.get(thread) or self.sample
+                sequence[thread] = []
+            elif thread not in later:
+                continue  # The device of the database's directory.
+            if what not in (DATA, CLOSE):
+                sequence[thread].append(
+                    (name, arguments, result, seconds, what))
+            self.counts[later[thread]][what] += 1
+            self.seconds[what] += seconds
+            self.names[what].add(name)
+
+    def each(self, what, later):
+        return self.counts[later][what] / max(self.opens[later], 1)
+
+    def of_an_open(self, later):
+        """Calls of an open, as they are defined above."""
+        return sum(self.each(what, later) for what in self.counts[later]
+                   if what not in NOT_OF_AN_OPEN)
+
+
 def trace(lab, database, files, form):
-    """Counts and times of the system calls about tables, after DB::Open has
-    opened each once; and those of one open, in order."""
-    with tempfile.NamedTemporaryFile("r") as output:
-        lab.db_bench(
-            [*flags(lab, database, files, form, "readrandom"),
-             f"--reads={FEW_READS}"],
-            ["strace", "-f", "-T", "-ttt", "-y", "-s", "0", "-o",
-             output.name])
-        calls = [CALL.match(line) for line in output.read().splitlines()]
-    counts = collections.Counter()
-    seconds = collections.Counter()
-    opens = 0
-    sequence = []
-    sample = []
-    about_table = False
-    for call in calls:
-        if call is None:
-            continue
-        name, arguments, result, time = call.groups()
-        on_table = TABLE.search(arguments) or TABLE.search(result)
-        if name == "openat":
-            about_table = bool(on_table) or "/sys/" in arguments
-            if on_table:
-                opens += 1
-                # The sequence of the second-last open is whole.
-                if sequence:
-                    sample = sequence
-                sequence = []
-        if not (on_table or "/sys/" in arguments or
-                (about_table and name == "readlink")):
-            continue
-        counts[name] += 1
-        seconds[name] += float(time)
-        sequence.append((name, arguments, result, float(time)))
-    return counts, seconds, opens, sample
+    """The calls of first opens, by a run without lookups, and of later ones."""
+    def run_traced(benchmark, *more):
+        with tempfile.NamedTemporaryFile("r") as output:
+            lab.db_bench(
+                [*flags(lab, database, files, form, benchmark), *more],
+                ["strace", "-f", "-T", "-ttt", "-y", "-s", "0", "-o",
+                 output.name])
+            return parse(output.read().splitlines())
+
+    first = run_traced("stats")
+    first_metadata = {}
+    for _, name, arguments, _, _ in first:
+        table = TABLE.search(arguments)
+        if name == "pread64" and table:
+            offset = int(arguments.rsplit(",", 1)[1])
+            first_metadata[table[0]] = min(
+                offset, first_metadata.get(table[0], offset))
+    calls = Calls()
+    calls.add(run_traced("readrandom", f"--reads={FEW_READS}"), first_metadata)
+    return calls
 
 
-def describe(name, arguments, result, seconds):
+def describe(name, arguments, result, seconds, what):
     """One call of an open on a line that is not too long."""
     if name == "openat":
         path = re.search(r'"([^"]*)"', arguments)
@@ -106,7 +188,7 @@ def describe(name, arguments, result, seconds):
         result = result.split("<")[0]
     arguments = re.sub(r"<[^>]*/", "<", arguments)
     return (f"{name}({arguments[:56]}) = {result[:16]}  "
-            f"{1e6 * seconds:.0f} us: {EXPLAINED.get(name, '')}")
+            f"{1e6 * seconds:.0f} us: {what}")
 
 
 def run(lab):
@@ -124,67 +206,89 @@ def run(lab):
         "it asks for the device and its block size, sets flags one by one, "
         "and reads each part of the metadata by itself. "
         f"{tables} tables of {lab.num:,} entries; random reads by one thread, "
-        f"{rounds} rounds, medians. The page cache is empty when a run "
-        "begins. See docs/table_open.md.")
+        f"{pages.rounds(rounds)}, medians. The page cache is empty "
+        "when a run begins. See docs/table_open.md.")
     report.heading("Reads a second, when all has been read once")
     rate = {key: values[0] for key, values in medians.items()}
     report.table(
         ["open_files", "uncached", "production", "factor"],
-        [[files, f"{rate['uncached', files]:,.0f}",
-          f"{rate['production', files]:,.0f}",
+        [[files, pages.figure(rate["uncached", files]),
+          pages.figure(rate["production", files]),
           pages.ratio(rate["production", files], rate["uncached", files])]
          for files in settings])
     names = ["all" if files < 0 else files for files in settings]
     report.lines("Random reads a second against max_open_files", names,
                  {form: [rate[form, files] for files in settings]
                   for form in FORMS}, "max_open_files", "reads a second",
-                 log=True)
+                 "more", log=True)
     few = settings[0]
     report.result(f"reads a second, max_open_files = {few}",
-                  pages.human(rate["uncached", few]),
-                  pages.human(rate["production", few]),
+                  "table_open=uncached", pages.figure(rate["uncached", few]),
+                  pages.figure(rate["production", few]),
                   pages.ratio(rate["production", few], rate["uncached", few]))
     report.heading("To open the database, and to read then")
     report.text(f"Cold reads are the first {FEW_READS:,} random ones after the "
                 "database was opened.")
     report.table(
         ["open_files", "form", "open (ms)", "read, cold (us)"],
-        [[files, form, f"{1e3 * medians[form, files][1]:.0f}",
-          f"{medians[form, files][2]:.2f}"]
+        [[files, form, pages.figure(medians[form, files][1].scaled(1e3)),
+          pages.figure(medians[form, files][2])]
          for files in settings for form in FORMS])
-    calls = {form: system_calls(lab, database, few, form) for form in FORMS}
-    kinds = sorted(set().union(*calls.values()),
-                   key=lambda name: -calls["uncached"].get(name, 0))
-    report.bars("Calls about tables, for each open of one", kinds,
-                {form: [calls[form].get(name, 0) for name in kinds]
-                 for form in FORMS}, "calls an open")
-    sums = {form: sum(values.values()) for form, values in calls.items()}
-    report.result("system calls about tables, an open",
-                  f"{sums['uncached']:.1f}", f"{sums['production']:.1f}",
-                  pages.ratio(sums["uncached"], sums["production"]))
+    system_calls(lab, database, few)
     lab.profiles("Where random reads spend their time", {
         form: [*flags(lab, database, few, form, "readseq,readrandom"),
                *lab.length()] for form in FORMS})
 
 
-def system_calls(lab, database, files, form):
-    """Reports what strace sees, and returns {call: times an open}."""
+def system_calls(lab, database, files):
+    """Reports what strace sees."""
     report = lab.report
-    bench.say(f"strace: {form}, --open_files={files}")
-    report.heading(f"System calls about tables: {form}, --open_files={files}")
-    try:
-        counts, seconds, opens, sample = trace(lab, database, files, form)
-    except bench.LabError as error:
-        report.text("No trace: strace is not installed or not permitted here. "
-                    f"It said: {str(error).splitlines()[-1]}")
-        return {}
-    report.text(f"{opens} opens in {FEW_READS} reads and the opening of "
-                f"the database: {opens / FEW_READS:.2f} opens a read.")
+    report.heading(f"System calls of an open, --open_files={files}")
+    calls = {}
+    for form in FORMS:
+        bench.say(f"strace: {form}, --open_files={files}")
+        try:
+            calls[form] = trace(lab, database, files, form)
+        except bench.LabError as error:
+            report.text("No trace: strace is not installed or not permitted "
+                        f"here. It said: {str(error).splitlines()[-1]}")
+            return
+    report.text(
+        "A call of an open makes a table ready for lookups. It names the table "
+        "or the device below it. Reads of data blocks and closes of other "
+        "tables are not among them; they are the last two lines. The first "
+        "opens are those of the database's open, the later ones those of "
+        f"{FEW_READS:,} random reads: " + ", ".join(
+            f"{each.opens[0]:,} and {each.opens[1]:,} in {form}"
+            for form, each in calls.items()) + ".")
+    kinds = OF_AN_OPEN + sorted(
+        {what for each in calls.values() for count in each.counts
+         for what in count} - set(OF_AN_OPEN) - set(NOT_OF_AN_OPEN))
+    columns = [(form, later) for later in (0, 1) for form in FORMS]
+
+    def cells(what):
+        return [f"{calls[form].each(what, later):.1f}"
+                for form, later in columns]
+
     report.table(
-        ["call", "times", "an open", "us each, traced", "what for"],
-        [[name, count, f"{count / max(opens, 1):.1f}",
-          f"{1e6 * seconds[name] / count:.0f}", EXPLAINED.get(name, "")]
-         for name, count in counts.most_common()])
-    report.code("\n".join(describe(*call) for call in sample[:40]),
-                folded="One open, call by call")
-    return {name: count / max(opens, 1) for name, count in counts.items()}
+        ["what for", "calls", *(f"{'later' if later else 'first'}, {form}"
+                                for form, later in columns)],
+        [*([what, ", ".join(sorted(set().union(
+            *(each.names[what] for each in calls.values())))), *cells(what)]
+           for what in kinds),
+         ["all calls of an open", "", *(f"{calls[form].of_an_open(later):.1f}"
+                                        for form, later in columns)],
+         *([f"besides: {what}", "pread64" if what == DATA else "close",
+            *cells(what)] for what in NOT_OF_AN_OPEN)])
+    report.bars("System calls of a first open by what they are for", kinds,
+                {form: [calls[form].each(what, 0) for what in kinds]
+                 for form in FORMS}, "calls of an open", "less")
+    for later, name in enumerate(("first", "later")):
+        before, now = (calls[form].of_an_open(later)
+                       for form in ("uncached", "production"))
+        report.result(f"system calls of a table's {name} open",
+                      "table_open=uncached", f"{before:.1f}", f"{now:.1f}",
+                      pages.ratio(before, now))
+    for form, each in calls.items():
+        report.code("\n".join(describe(*call) for call in each.sample[:40]),
+                    folded=f"One open, call by call: {form}")

@@ -28,7 +28,7 @@ def run(lab):
 def micro(lab):
     report = lab.report
     spans = [1, 10] if lab.quick else [1, 10, 100, 1000]
-    flags = [] if lab.quick else ["--benchmark_min_time=0.2"]
+    flags = [] if lab.quick else ["--benchmark_min_time=0.07"]
     found = lab.google(
         "tracing_bench", "^(Clock|TwoReadings|Span|Push|Off)|"
         f"^(Request/.*|Root)/({'|'.join(map(str, spans))})$", *flags)
@@ -36,7 +36,13 @@ def micro(lab):
         return
 
     def ns(name):
-        return found[name]["cpu_time"] if name in found else float("nan")
+        return (bench.spread(found[name], "cpu_time") if name in found
+                else float("nan"))
+
+    def of_each(name, count):
+        value = ns(f"{name}/{count}")
+        return (value.scaled(1 / count) if isinstance(value, pages.Spread)
+                else value)
 
     rows = {"a reading, TSC": "Clock/Tsc",
             "a reading, clock_gettime": "Clock/Steady",
@@ -47,24 +53,25 @@ def micro(lab):
             "a span, coarse": "Span/Coarse", "a span without a clock": "Push",
             "a request while nothing is traced": "Off"}
     report.heading("Nanoseconds of processor time")
-    report.table(["", "ns"], [[name, f"{ns(key):.1f}"]
+    report.table(["", "ns"], [[name, pages.figure(ns(key))]
                               for name, key in rows.items()])
     report.bars("Nanoseconds of processor time", list(rows),
-                {"ns": [ns(key) for key in rows.values()]}, "nanoseconds")
-    series = {name: [ns(f"Request/{form}/{count}") / count for count in spans]
+                {"ns": [ns(key) for key in rows.values()]}, "nanoseconds",
+                "less")
+    series = {name: [of_each(f"Request/{form}", count) for count in spans]
               for form, name in FORMS.items()}
-    series["one request alone"] = [ns(f"Root/{count}") / count
-                                   for count in spans]
+    series["one request alone"] = [of_each("Root", count) for count in spans]
     report.heading("A span of a whole trace, collected, in nanoseconds")
     report.table(["spans in the trace", *map(str, spans)],
-                 [[name, *(f"{value:.1f}" for value in values)]
+                 [[name, *map(pages.figure, values)]
                   for name, values in series.items()])
     report.lines("Cost per span against spans in a trace", spans, series,
-                 "spans", "nanoseconds a span", log=True)
+                 "spans in the trace", "nanoseconds a span", "less", log=True)
     report.text("A channel that does not keep up drops spans and so looks "
                 "cheap; one request alone is trace::Root and Collect.")
-    report.result("a span, ns, by clock_gettime and by the TSC",
-                  f"{ns('Span/Steady'):.1f}", f"{ns('Span/Tsc'):.1f}",
+    report.result("a span, ns of processor time", "trace_clock=steady",
+                  pages.figure(ns("Span/Steady")),
+                  pages.figure(ns("Span/Tsc")),
                   pages.ratio(ns("Span/Steady"), ns("Span/Tsc")))
 
 
@@ -78,13 +85,13 @@ def whole(lab):
     samples = lab.compare(forms, {
         name: [*flags, "--threads=2"] for name, flags in caches.items()},
         "readseq,readrandom", lab.database(), until=.75, flags=lab.length())
-    rate = {key: bench.median(values, "ops_per_sec")
+    rate = {key: bench.spread(values, "ops_per_sec")
             for key, values in samples.items()}
     lab.report.heading("Reads a second by two threads, every one traced")
     lab.report.table(
         ["", "not traced", "traced", "traced / not"],
-        [[name, f"{rate['not traced', name]:,.0f}",
-          f"{rate['traced', name]:,.0f}",
+        [[name, pages.figure(rate["not traced", name]),
+          pages.figure(rate["traced", name]),
           pages.ratio(rate["traced", name], rate["not traced", name])]
          for name in caches])
 

@@ -26,7 +26,7 @@ def snapshots(lab):
     names = "|".join(map(str, threads))
     found = lab.google("transaction_bench",
                        f"^(Transaction|GetSnapshot)/.*threads:({names})$",
-                       "--benchmark_min_time=0.1")
+                       "--benchmark_min_time=0.05")
     if not found:
         return
     forms = {"ReadTransaction": "Transaction/per_thread",
@@ -35,23 +35,23 @@ def snapshots(lab):
              "GetSnapshot, snapshots=mutex": "GetSnapshot/mutex"}
     peer = found.get(f"GetSnapshot/rocksdb/{threads[0]}")
     if peer is not None:
-        forms[f"GetSnapshot of {peer['label']}"] = "GetSnapshot/rocksdb"
+        forms[f"GetSnapshot of {peer[0]['label']}"] = "GetSnapshot/rocksdb"
     for field, title in (("real_time", "by the wall's clock, all threads "
                           "together"), ("cpu_time", "of processor time")):
-        series = {name: [found[f"{key}/{count}"][field] for count in threads]
-                  for name, key in forms.items()}
+        series = {name: [bench.spread(found[f"{key}/{count}"], field)
+                         for count in threads] for name, key in forms.items()}
         report.heading(f"To begin and end, nanoseconds {title}")
         report.table(["threads", *map(str, threads)],
-                     [[name, *(f"{value:.1f}" for value in values)]
+                     [[name, *map(pages.figure, values)]
                       for name, values in series.items()])
         report.lines(f"To begin and end, {title}", threads, series, "threads",
-                     "nanoseconds", log=True)
+                     "nanoseconds", "less", log=True)
         if field == "real_time":
             before = series["ReadTransaction, snapshots=mutex"][-1]
             now = series["ReadTransaction"][-1]
             report.result(f"a read transaction of {threads[-1]} threads, ns",
-                          f"{before:.1f}", f"{now:.1f}",
-                          pages.ratio(before, now))
+                          "snapshots=mutex", pages.figure(before),
+                          pages.figure(now), pages.ratio(before, now))
 
 
 def iterators(lab):
@@ -62,7 +62,7 @@ def iterators(lab):
     samples = lab.compare(forms, settings, "seekrandom",
                           lab.database("small", num), num, until=.6,
                           flags=lab.length())
-    rate = {key: bench.median(values, "ops_per_sec")
+    rate = {key: bench.spread(values, "ops_per_sec")
             for key, values in samples.items()}
     lab.report.heading("To make an iterator, seek and destroy it")
     lab.report.text(f"{num:,} entries: small enough that the seek itself does "
@@ -70,13 +70,14 @@ def iterators(lab):
                     "iterator of new memory.")
     lab.report.table(
         ["", "fresh, a second", "kept, a second", "factor"],
-        [[name, f"{rate['fresh', name]:,.0f}", f"{rate['kept', name]:,.0f}",
+        [[name, pages.figure(rate["fresh", name]),
+          pages.figure(rate["kept", name]),
           pages.ratio(rate["kept", name], rate["fresh", name])]
          for name in settings])
     first = next(iter(settings))
-    lab.report.result("iterators a second",
-                      pages.human(rate["fresh", first]),
-                      pages.human(rate["kept", first]),
+    lab.report.result("iterators a second", "arena=fresh",
+                      pages.figure(rate["fresh", first]),
+                      pages.figure(rate["kept", first]),
                       pages.ratio(rate["kept", first], rate["fresh", first]))
 
 
@@ -93,24 +94,24 @@ def catalogs(lab):
                     [f"--db={path}", "--num=1000", *with_setting,
                      *lab.length(), "--benchmarks=cataloglookup", *with_form])
                 rates.setdefault((form, setting), []).append(results[-1])
-    rate = {key: bench.median(values, "ops_per_sec")
+    rate = {key: bench.spread(values, "ops_per_sec")
             for key, values in rates.items()}
     lab.report.heading("To find a database by its name")
     lab.report.table(
         ["threads", "catalog=folding, a second", "production, a second",
          "factor"],
-        [[count, f"{rate['folding', count]:,.0f}",
-          f"{rate['production', count]:,.0f}",
+        [[count, pages.figure(rate["folding", count]),
+          pages.figure(rate["production", count]),
           pages.ratio(rate["production", count], rate["folding", count])]
          for count in settings])
     lab.report.lines("Lookups a second against threads", list(settings),
                      {form: [rate[form, count] for count in settings]
                       for form in forms}, "threads", "lookups a second",
-                     log=True)
+                     "more", log=True)
     most = list(settings)[-1]
     lab.report.result(f"lookups of a name by {most} threads, a second",
-                      pages.human(rate["folding", most]),
-                      pages.human(rate["production", most]),
+                      "catalog=folding", pages.figure(rate["folding", most]),
+                      pages.figure(rate["production", most]),
                       pages.ratio(rate["production", most],
                                   rate["folding", most]))
 
@@ -118,7 +119,7 @@ def catalogs(lab):
 def small_pieces(lab):
     """Keys of any case, and the accounts of memory."""
     found = lab.google("micro_bench", "FoldAscii|FoldGreek|MemoryPair",
-                       "--benchmark_min_time=0.05")
+                       "--benchmark_min_time=0.02")
     if not found:
         return
     report = lab.report
@@ -126,27 +127,28 @@ def small_pieces(lab):
     for name, figures in found.items():
         match = re.search(r"FoldAscii<.*::(\w+)>/bytes:(\d+)", name)
         if match:
-            folds[match[1], int(match[2])] = figures["cpu_time"]
+            folds[match[1], int(match[2])] = bench.spread(figures, "cpu_time")
     sizes = sorted({size for _, size in folds})
     report.heading("To fold a key's case, nanoseconds of processor time")
     report.table(
         ["bytes of ASCII", "key_case=unicode", "production"],
-        [[size, f"{folds['kUnicode', size]:.1f}",
-          f"{folds['kAsciiFirst', size]:.1f}"] for size in sizes])
+        [[size, pages.figure(folds["kUnicode", size]),
+          pages.figure(folds["kAsciiFirst", size])] for size in sizes])
     if sizes:
         before, now = (folds[form, 16] for form in ("kUnicode", "kAsciiFirst"))
-        report.result("to fold a key of 16 bytes, ns", f"{before:.1f}",
-                      f"{now:.1f}", pages.ratio(before, now))
+        report.result("to fold a key of 16 bytes, ns", "key_case=unicode",
+                      pages.figure(before), pages.figure(now),
+                      pages.ratio(before, now))
     pairs = {}
     for name, figures in found.items():
         match = re.search(r"MemoryPair<(\w+)>/(\d+)", name)
         if match:
-            pairs[match[1], int(match[2])] = figures["cpu_time"]
+            pairs[match[1], int(match[2])] = bench.spread(figures, "cpu_time")
     counts = sorted({count for _, count in pairs})
     report.heading("To allocate and free 512 bytes, nanoseconds")
     report.table(
         ["threads", "nothing counted", "memory_accounting=atomic",
          "production"],
-        [[count, *(f"{pairs[form, count]:.1f}"
+        [[count, *(pages.figure(pairs[form, count])
                    for form in ("kNone", "kAtomic", "kOwner"))]
          for count in counts])

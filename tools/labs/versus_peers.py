@@ -45,28 +45,28 @@ def run(lab):
     names = list(summary["engines"])
     report.text(f"{num:,} entries, no compression, Bloom filters of 10 bits, "
                 "everything in the cache and read once before; "
-                f"{rounds} round{'s' * (rounds > 1)}, medians. What db_bench "
+                f"{pages.rounds(rounds)}, medians. What db_bench "
                 "does on each engine, and why: docs/performance.md.")
     report.table(["engine", "version"], list(summary["engines"].items()))
     labels = [f"{row['benchmark']} × {row['threads']}"
               for row in summary["rows"]]
-    speed = {name: [row["engines"][name]["median_ops_per_sec"]
+    speed = {name: [pages.Spread(row["engines"][name]["ops_per_sec"])
                     for row in summary["rows"]] for name in names}
     report.heading("Operations a second")
     report.table(["benchmark × threads", *names],
-                 [[label, *(f"{speed[name][index]:,.0f}" for name in names)]
+                 [[label, *(pages.figure(speed[name][index]) for name in names)]
                   for index, label in enumerate(labels)])
     if len(names) > 1:
         times = {f"than {name}": [
-            own / max(other, 1) for own, other in zip(speed[names[0]],
-                                                      speed[name])]
+            own.median / max(other.median, 1)
+            for own, other in zip(speed[names[0]], speed[name])]
                  for name in names[1:]}
         report.bars(f"How many times as fast {names[0]} is", labels, times,
-                    "times (the line: no difference)", mark=1)
+                    "times, the line: no difference", "more", mark=1)
         for name in names[1:]:
-            report.result(f"{labels[0]} a second, {name} and {names[0]}",
-                          pages.human(speed[name][0]),
-                          pages.human(speed[names[0]][0]),
+            report.result(f"{labels[0]} a second", name,
+                          pages.figure(speed[name][0]),
+                          pages.figure(speed[names[0]][0]),
                           pages.ratio(speed[names[0]][0], speed[name][0]))
     if not lab.quick:
         latency(lab, num)

@@ -314,7 +314,9 @@ moment of the database.
 constexpr char kTraceHelp[] = R"(usage: varve trace [OPTION...] FILE
 
 Prints what took how long in a file that db_bench --trace or a program
-wrote, in Chrome's format, and makes a page with a flame chart of it.
+wrote, in Chrome's format or in OTLP's JSON, and makes a page with a flame
+chart of it. OTLP may be of another program. Work for a group of writers is
+counted once.
 
   --limit=N            print the N slowest traces (default: 3)
   --html=FILE          the page (default: FILE.html)

@@ -135,13 +135,13 @@ Status RunTrace(Session* session) {
   std::string text;
   errno = 0;
   if (!ReadText(path, &text)) return Status::FromErrno("read " + path, errno);
-  std::vector<TraceSpan> spans;
-  const Status status = ParseChromeTrace(text, &spans);
+  TraceFile file;
+  const Status status = ParseTrace(text, &file);
   if (!status.ok()) return status.Annotate(path);
-  const std::vector<TraceTree> trees = BuildTraceTrees(std::move(spans));
+  const std::vector<TraceTree> trees = BuildTraceTrees(std::move(file.spans));
   const uint64_t limit = session->line.Number("limit", kTracesToPrint);
-  fputs(FormatTraces(trees, limit).c_str(), session->out);
-  if (!WriteText(page, FormatTracePage(trees, kTracesInPage))) {
+  fputs(FormatTraces(file, trees, limit).c_str(), session->out);
+  if (!WriteText(page, FormatTracePage(file, trees, kTracesInPage))) {
     return Status::FromErrno("write " + page, errno);
   }
   fprintf(session->out, "\nFlame chart: %s\n", page.c_str());

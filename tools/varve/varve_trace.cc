@@ -2,10 +2,11 @@
 #include "tools/varve/varve_trace.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <map>
 #include <memory>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "tools/varve/varve_text.h"
@@ -15,171 +16,7 @@ namespace varve {
 
 namespace {
 
-// Nesting beyond this is no trace of ours.
-constexpr int kMaxDepth = 64;
 constexpr uint32_t kMaxSpanDepth = 500;
-
-// Reads JSON from front to back. After an error every call fails.
-class JsonReader {
- public:
-  explicit JsonReader(const Slice& text) : text_(text) {}
-
-  bool failed() const { return failed_; }
-  size_t offset() const { return at_; }
-  bool Fail() {
-    failed_ = true;
-    return false;
-  }
-
-  // Calls member(key) for each, which must read the value.
-  template <typename Member>
-  bool ReadObject(Member member) {
-    return ReadList('{', '}', [&] {
-      std::string key;
-      return ReadString(&key) && Take(':') && member(key);
-    });
-  }
-  template <typename Element>
-  bool ReadArray(Element element) {
-    return ReadList('[', ']', element);
-  }
-  bool ReadString(std::string* out) {
-    out->clear();
-    if (!Take('"')) return Fail();
-    while (at_ < text_.size() && text_[at_] != '"') {
-      char c = text_[at_++];
-      if (c == '\\') {
-        if (at_ == text_.size()) return Fail();
-        c = text_[at_++];
-        if (c == 'u') {
-          // Names are ASCII; anything else is shown as a mark.
-          if (text_.size() - at_ < 4) return Fail();
-          at_ += 4;
-          c = '?';
-        }
-      }
-      out->push_back(c);
-    }
-    return Take('"') || Fail();
-  }
-  // A number that is not negative, in thousandths; what is smaller is cut off.
-  bool ReadThousandths(uint64_t* out) {
-    SkipSpace();
-    uint64_t value = 0;
-    int places = -1;
-    const size_t start = at_;
-    for (; at_ < text_.size() && places < 3; ++at_) {
-      const char c = text_[at_];
-      if (c == '.' && places < 0) {
-        places = 0;
-      } else if (c >= '0' && c <= '9' && value < UINT64_MAX / 10) {
-        value = value * 10 + static_cast<uint64_t>(c - '0');
-        if (places >= 0) ++places;
-      } else {
-        break;
-      }
-    }
-    if (at_ == start) return Fail();
-    if (places == 3) SkipDigits();
-    for (; places < 3; ++places) {
-      if (places < 0) places = 0;
-      if (value > UINT64_MAX / 10) return Fail();
-      value *= 10;
-    }
-    // One that is too large, or has an exponent.
-    if (at_ < text_.size() && IsNumber(text_[at_])) return Fail();
-    *out = value;
-    return true;
-  }
-  bool ReadInteger(uint64_t* out) {
-    SkipSpace();
-    const size_t start = at_;
-    SkipDigits();
-    const auto [end, error] =
-        std::from_chars(text_.data() + start, text_.data() + at_, *out);
-    if (error != std::errc() || (at_ < text_.size() && IsNumber(text_[at_]))) {
-      return Fail();
-    }
-    return true;
-  }
-  bool Skip(int depth = 0) {
-    if (depth > kMaxDepth) return Fail();
-    SkipSpace();
-    if (at_ == text_.size()) return Fail();
-    const char c = text_[at_];
-    std::string ignored;
-    if (c == '"') return ReadString(&ignored);
-    if (c == '{') {
-      return ReadObject([&](const std::string&) { return Skip(depth + 1); });
-    }
-    if (c == '[') return ReadArray([&] { return Skip(depth + 1); });
-    const size_t start = at_;
-    while (at_ < text_.size() &&
-           (IsNumber(text_[at_]) || (text_[at_] >= 'a' && text_[at_] <= 'z'))) {
-      ++at_;
-    }
-    return at_ > start || Fail();
-  }
-
- private:
-  static bool IsNumber(char c) {
-    return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' ||
-           c == 'e' || c == 'E';
-  }
-  void SkipDigits() {
-    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
-  }
-  void SkipSpace() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||
-                                  text_[at_] == '\t' || text_[at_] == '\r')) {
-      ++at_;
-    }
-  }
-  bool Take(char c) {
-    SkipSpace();
-    if (failed_ || at_ == text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  template <typename Element>
-  bool ReadList(char open, char close, Element element) {
-    if (!Take(open)) return Fail();
-    if (Take(close)) return true;
-    do {
-      if (!element()) return Fail();
-    } while (Take(','));
-    return Take(close) || Fail();
-  }
-
-  const Slice text_;
-  size_t at_ = 0;
-  bool failed_ = false;
-};
-
-bool ReadEvent(JsonReader* json, std::vector<TraceSpan>* spans) {
-  TraceSpan span;
-  std::string phase;
-  const bool read = json->ReadObject([&](const std::string& key) {
-    if (key == "name") return json->ReadString(&span.name);
-    if (key == "ph") return json->ReadString(&phase);
-    if (key == "ts") return json->ReadThousandths(&span.begin_ns);
-    if (key == "dur") return json->ReadThousandths(&span.duration_ns);
-    if (key == "tid") return json->ReadInteger(&span.thread);
-    if (key != "args") return json->Skip();
-    return json->ReadObject([&](const std::string& name) {
-      if (name == "trace") return json->ReadInteger(&span.trace);
-      if (name == "span") return json->ReadInteger(&span.id);
-      if (name == "parent") return json->ReadInteger(&span.parent);
-      if (name == "by") return json->ReadInteger(&span.done_by);
-      return json->Skip();
-    });
-  });
-  if (!read) return false;
-  if (phase != "X") return true;
-  if (span.trace == 0 || span.id == 0) return json->Fail();
-  spans->push_back(std::move(span));
-  return true;
-}
 
 // Appends the spans below `parent`.
 void AppendBelow(const std::multimap<uint64_t, TraceSpan*>& by_parent,
@@ -220,14 +57,66 @@ TraceTree BuildTree(TraceSpan* spans, size_t count) {
   return tree;
 }
 
+uint64_t DoerOf(const TraceSpan& span) {
+  return span.done_by != 0 ? span.done_by : span.thread;
+}
+
+// Copies of one piece of work differ by the conversion of their clocks only.
+bool IsSameWork(const TraceSpan& a, const TraceSpan& b) {
+  if (DoerOf(a) != DoerOf(b) || a.name != b.name) return false;
+  const uint64_t begin = std::max(a.begin_ns, b.begin_ns);
+  const uint64_t end =
+      std::min(a.begin_ns + a.duration_ns, b.begin_ns + b.duration_ns);
+  const uint64_t longest = std::max(a.duration_ns, b.duration_ns);
+  return end >= begin && end - begin >= longest / 2;
+}
+
+// The leader of a group of writers adds its spans to the trace of each. Marks
+// all copies but one. The remaining one is the leader's, if its trace is there.
+void MarkShared(std::vector<TraceTree>* trees) {
+  std::set<std::pair<uint64_t, std::string>> copied;
+  for (const TraceTree& tree : *trees) {
+    for (const TraceSpan& span : tree.spans) {
+      if (span.done_by != 0) copied.emplace(span.done_by, span.name);
+    }
+  }
+  if (copied.empty()) return;
+  std::vector<TraceSpan*> candidates;
+  for (TraceTree& tree : *trees) {
+    for (TraceSpan& span : tree.spans) {
+      if (copied.contains({DoerOf(span), span.name})) {
+        candidates.push_back(&span);
+      }
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const TraceSpan* a, const TraceSpan* b) {
+                     const uint64_t a_doer = DoerOf(*a);
+                     const uint64_t b_doer = DoerOf(*b);
+                     return std::tie(a_doer, a->name, a->begin_ns) <
+                            std::tie(b_doer, b->name, b->begin_ns);
+                   });
+  TraceSpan* counted = nullptr;
+  for (TraceSpan* span : candidates) {
+    if (counted == nullptr || !IsSameWork(*counted, *span)) {
+      counted = span;
+    } else if (counted->done_by != 0 && span->done_by == 0) {
+      counted->is_shared = true;
+      counted = span;
+    } else {
+      span->is_shared = span->done_by != 0;
+    }
+  }
+}
+
 struct MergedNode {
   MergedSpan span;
-  std::map<std::string, std::unique_ptr<MergedNode>> children;
+  std::map<std::pair<std::string, bool>, std::unique_ptr<MergedNode>> children;
 };
 
 void Flatten(MergedNode* node, uint32_t depth, std::vector<MergedSpan>* out) {
   std::vector<MergedNode*> children;
-  for (auto& [name, child] : node->children) children.push_back(child.get());
+  for (auto& [key, child] : node->children) children.push_back(child.get());
   std::stable_sort(children.begin(), children.end(),
                    [](const MergedNode* a, const MergedNode* b) {
                      return a->span.total_ns > b->span.total_ns;
@@ -243,21 +132,6 @@ double Micros(uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
 }  // namespace
 
-Status ParseChromeTrace(const Slice& text, std::vector<TraceSpan>* spans) {
-  JsonReader json(text);
-  bool found = false;
-  const bool read = json.ReadObject([&](const std::string& key) {
-    if (key != "traceEvents") return json.Skip();
-    found = true;
-    return json.ReadArray([&] { return ReadEvent(&json, spans); });
-  });
-  if (!read) {
-    return Status::Corruption("no trace in Chrome's format, at offset " +
-                              std::to_string(json.offset()));
-  }
-  return found ? Status::OK() : Status::Corruption("there are no traceEvents");
-}
-
 std::vector<TraceTree> BuildTraceTrees(std::vector<TraceSpan> spans) {
   std::stable_sort(
       spans.begin(), spans.end(),
@@ -270,6 +144,7 @@ std::vector<TraceTree> BuildTraceTrees(std::vector<TraceSpan> spans) {
     if (!tree.spans.empty()) trees.push_back(std::move(tree));
     begin = end;
   }
+  MarkShared(&trees);
   std::stable_sort(trees.begin(), trees.end(),
                    [](const TraceTree& a, const TraceTree& b) {
                      return a.spans[0].duration_ns > b.spans[0].duration_ns;
@@ -285,10 +160,11 @@ std::vector<MergedSpan> MergeTraces(const std::vector<TraceTree>& trees) {
       const TraceSpan& span = tree.spans[i];
       path.resize(tree.depths[i]);
       MergedNode* const parent = path.empty() ? &root : path.back();
-      auto& child = parent->children[span.name];
+      auto& child = parent->children[{span.name, span.is_shared}];
       if (child == nullptr) {
         child = std::make_unique<MergedNode>();
         child->span.name = span.name;
+        child->span.is_shared = span.is_shared;
       }
       ++child->span.count;
       child->span.total_ns += span.duration_ns;
@@ -301,25 +177,52 @@ std::vector<MergedSpan> MergeTraces(const std::vector<TraceTree>& trees) {
   return merged;
 }
 
-std::string FormatTraces(const std::vector<TraceTree>& trees, size_t count) {
+std::string DescribeThread(const TraceFile& file, uint64_t thread) {
+  std::string text = std::to_string(thread);
+  const auto name = file.thread_names.find(thread);
+  if (name != file.thread_names.end() && !name->second.empty()) {
+    text += " (" + Escaped(name->second) + ")";
+  }
+  return text;
+}
+
+std::string DescribeTrace(const TraceFile& file, const TraceSpan& root) {
+  std::string text = "trace ";
+  text += root.trace - 1 < file.trace_names.size()
+              ? file.trace_names[root.trace - 1]
+              : std::to_string(root.trace);
+  if (!root.service.empty()) text += ", " + Escaped(root.service);
+  if (root.thread != 0) text += ", thread " + DescribeThread(file, root.thread);
+  return text;
+}
+
+std::string FormatTraces(const TraceFile& file,
+                         const std::vector<TraceTree>& trees, size_t count) {
   std::string text;
   size_t spans = 0;
   for (const TraceTree& tree : trees) spans += tree.spans.size();
   AppendFormat(&text, "%zu traces, %zu spans\n\n", trees.size(), spans);
   AppendFormat(&text, "%12s %12s %12s %12s\n", "count", "total ms", "mean us",
                "max us");
+  bool has_shared = false;
   for (const MergedSpan& span : MergeTraces(trees)) {
-    AppendFormat(&text, "%12" PRIu64 " %12.3f %12.3f %12.3f  %*s%.100s\n",
+    AppendFormat(&text, "%12" PRIu64 " %12.3f %12.3f %12.3f  %*s%.100s%s\n",
                  span.count, Micros(span.total_ns) / 1000,
                  Micros(span.total_ns) / static_cast<double>(span.count),
                  Micros(span.max_ns),
                  static_cast<int>(2 * std::min(span.depth, 40u)), "",
-                 Escaped(span.name).c_str());
+                 Escaped(span.name).c_str(), span.is_shared ? " (shared)" : "");
+    has_shared |= span.is_shared;
+  }
+  if (has_shared) {
+    text +=
+        "\nshared: the wait for another thread's work that is counted in its "
+        "own line.\n";
   }
   for (size_t i = 0; i < std::min(count, trees.size()); ++i) {
     const TraceTree& tree = trees[i];
-    AppendFormat(&text, "\ntrace %" PRIu64 ", thread %" PRIu64 "\n%12s %12s\n",
-                 tree.spans[0].trace, tree.spans[0].thread, "at us", "us");
+    AppendFormat(&text, "\n%s\n%12s %12s\n",
+                 DescribeTrace(file, tree.spans[0]).c_str(), "at us", "us");
     for (size_t j = 0; j < tree.spans.size(); ++j) {
       const TraceSpan& span = tree.spans[j];
       const uint64_t base = std::min(tree.spans[0].begin_ns, span.begin_ns);
@@ -328,7 +231,7 @@ std::string FormatTraces(const std::vector<TraceTree>& trees, size_t count) {
                    static_cast<int>(2 * std::min(tree.depths[j], 40u)), "",
                    Escaped(span.name).c_str());
       if (span.done_by != 0) {
-        AppendFormat(&text, " (by thread %" PRIu64 ")", span.done_by);
+        text += " (by thread " + DescribeThread(file, span.done_by) + ")";
       }
       text.push_back('\n');
     }
