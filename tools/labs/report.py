@@ -113,6 +113,36 @@ def directed(label, better):
     return f"{label} ({better} is better)" if better else label
 
 
+# Of a section: the idea, what is claimed for it, and its place. Where a claim
+# has figures of others, they are of a database of this kind on 40 cores.
+IDEAS = {
+    "superversion": (
+        "Each thread keeps a reference to what it reads from",
+        "a Get takes no lock and writes to no shared line",
+        "db/snapshot/super_version_cache.h"),
+    "statistics": (
+        "Counters of each processor",
+        "counting takes 30.2 % of cycles before and 2.96 after, a query 27.9 "
+        "ms before and 4.5 after (published)", "util/threads/per_cpu.h"),
+    "table-open": (
+        "A table opened by one call and one read",
+        "no call of an open is for what is known already",
+        "table/reader/file_pool.h"),
+    "tracing": (
+        "Spans timed by the time stamp counter",
+        "a span costs two readings of a register", "monitoring/span.h"),
+    "transactions": (
+        "Reads that begin without a lock",
+        "snapshots, iterators, names and accounts belong to their thread",
+        "db/snapshot/snapshot_registry.h, util/threads/thread_arena.h, "
+        "catalog/"),
+    "cores": (
+        "No line moves between cores",
+        "what scales on two cores scales on 128 (simulated)",
+        "tools/cores_bench/coherence_model.h"),
+}
+
+
 class Report:
     """Gathers sections; prints tables as Markdown and writes the page."""
 
@@ -274,8 +304,23 @@ class Report:
 
     # ---- The page --------------------------------------------------------
 
+    def tell_story(self, body):
+        """What the sections of the page are about: each idea, what is claimed
+        for it, where it is in the code, and how to repeat its section."""
+        shown = [name for name, _, _ in self.sections if name in IDEAS]
+        if len(shown) < 2:
+            return
+        rows = [[f'<a href="#{name}">{html.escape(IDEAS[name][0])}</a>',
+                 *map(html.escape, IDEAS[name][1:]),
+                 f"<code>tools/quickstart lab {name}</code>"]
+                for name in shown]
+        body.append("<h3>The ideas</h3>")
+        body.append(html_table(["idea", "claim", "where it is in the code",
+                                "to repeat"], rows))
+
     def write(self, directory):
         body = list(self.preface)
+        self.tell_story(body)
         if self.summary:
             header = ["measured", "baseline", "before", "now", "factor"]
             print_table(header, [row[1:] for row in self.summary])
