@@ -4,6 +4,7 @@
 // target, as they lie in corpus/. To be run again when a target's input changes
 // its form.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +21,7 @@
 #include "test/fuzz/string_sequential_file.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
+#include "util/bytes/compression.h"
 #include "varve/comparator.h"
 
 namespace varve::fuzz {
@@ -89,8 +91,14 @@ class Seeds {
     const std::string index_body = Body(file, footer.index).ToString();
     Add("index", name, static_cast<char>(flags) + index_body);
     static const InternalKeyComparator comparator(BytewiseComparator());
+    BlockContents contents;
+    char* const place = contents.buffer.Reserve(index_body.size());
+    std::copy(index_body.begin(), index_body.end(), place);
+    contents.size = index_body.size();
     TableIndex index;
-    if (!index.Decode(index_body, properties, file.size(), &comparator, false)
+    if (!index
+             .Decode(std::move(contents), properties, file.size(), &comparator,
+                     false)
              .ok()) {
       return;
     }
