@@ -281,7 +281,7 @@ TEST(CompressionTest, ReadsZlibWithDictionaryInAllFormats) {
   }
 }
 
-// A few bytes of BZip2 hold very much. What they claim is what they hold.
+// A few bytes of BZip2 hold very much. They must claim their true size.
 TEST(CompressionTest, ChecksLargeClaimsOfBzip2ByDecoding) {
   const std::string raw(20 << 20, 'x');
   const std::string packed = PackBzip2(raw, 9);
