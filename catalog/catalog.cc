@@ -104,7 +104,7 @@ Status CatalogImpl::Find(const Slice& name, DatabaseRef* ref) {
 Status CatalogImpl::FindSlowly(const Slice& name, DatabaseRef* ref) {
   if (folds_names_) CountPath(PathCounter::kCatalogFold);
   const FoldedKey folded(name, folding_);
-  if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
+  if (!folded.ok()) return UnfoldableText("name: it", Slice());
   ThreadRecord* const record = CurrentThreadRecord();
   for (;;) {
     uint32_t index;

@@ -105,7 +105,7 @@ void CatalogImpl::EraseLocked(CatalogEntry* entry) {
 
 Status CatalogImpl::Create(const Slice& name) {
   const FoldedKey folded(name, folding_);
-  if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
+  if (!folded.ok()) return UnfoldableText("name: it", Slice());
   Status status = CheckDatabaseName(folded.slice());
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);
@@ -146,7 +146,7 @@ Status CatalogImpl::MakeDirectory(const std::string& path) {
 
 Status CatalogImpl::Drop(const Slice& name) {
   const FoldedKey folded(name, folding_);
-  if (!folded.ok()) return Status::InvalidArgument("name: it is not UTF-8");
+  if (!folded.ok()) return UnfoldableText("name: it", Slice());
   CatalogEntry* entry;
   {
     MutexLock lock(&mutex_);

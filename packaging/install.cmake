@@ -10,8 +10,9 @@ set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 # ---- The libraries ----------------------------------------------------------
 
-install(TARGETS varve EXPORT varve-static-targets
-        ARCHIVE COMPONENT dev FILE_SET HEADERS COMPONENT dev)
+install(TARGETS varve EXPORT varve-static-targets ARCHIVE COMPONENT dev)
+install(FILES ${public_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/varve"
+        COMPONENT dev)
 install(EXPORT varve-static-targets NAMESPACE varve::
         DESTINATION "${cmake_dir}" COMPONENT dev)
 if(VARVE_BUILD_SHARED)
@@ -21,7 +22,9 @@ if(VARVE_BUILD_SHARED)
           DESTINATION "${cmake_dir}" COMPONENT dev)
 endif()
 install(TARGETS varve_testing EXPORT varve-testing-targets
-        ARCHIVE COMPONENT dev FILE_SET HEADERS COMPONENT dev)
+        ARCHIVE COMPONENT dev)
+install(FILES include/varve/testing/fault_injection_env.h
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/varve/testing" COMPONENT dev)
 install(EXPORT varve-testing-targets NAMESPACE varve::
         DESTINATION "${cmake_dir}" COMPONENT dev)
 
@@ -33,13 +36,40 @@ configure_package_config_file(
 # Before 1.0, a new minor version may change the interface.
 write_basic_package_version_file(varve-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/varve-config.cmake"
+install(FILES packaging/varve-libraries.cmake
+              "${PROJECT_BINARY_DIR}/varve-config.cmake"
               "${PROJECT_BINARY_DIR}/varve-config-version.cmake"
         DESTINATION "${cmake_dir}" COMPONENT dev)
 
 # The prefix is found from where the file lies, so that the tree can be moved.
 file(RELATIVE_PATH prefix_from_pkgconfig "/${pkgconfig_dir}" "/")
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
+# The libraries, for the linker: a folder is named only if the compiler does not
+# know it. Snappy is in C++, and comes before C++'s library where all is static.
+set(VARVE_LINKER_ARGUMENTS "")
+foreach(name IN LISTS VARVE_LIBRARIES_IN_USE)
+  list(GET VARVE_LIBRARY_${name} 2 library)
+  set(folders "${VARVE_${name}_LIBRARY_DIRS}")
+  if(VARVE_${name}_FILE)
+    get_filename_component(folders "${VARVE_${name}_FILE}" DIRECTORY)
+  endif()
+  list(REMOVE_ITEM folders ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
+  foreach(folder IN LISTS folders)
+    # Below a sysroot is where the target looks by itself.
+    if(NOT CMAKE_SYSROOT OR NOT folder MATCHES "^${CMAKE_SYSROOT}")
+      string(APPEND VARVE_LINKER_ARGUMENTS "-L${folder} ")
+    endif()
+  endforeach()
+  string(APPEND VARVE_LINKER_ARGUMENTS "-l${library} ")
+endforeach()
+string(APPEND VARVE_LINKER_ARGUMENTS "-pthread -lstdc++ -lm")
+# What the static library needs, as Debian names it: "liblz4-dev, libzstd-dev".
+set(VARVE_DEBIAN_PACKAGES "")
+foreach(name IN LISTS VARVE_LIBRARIES_IN_USE)
+  list(GET VARVE_LIBRARY_${name} 3 package)
+  list(APPEND VARVE_DEBIAN_PACKAGES ${package})
+endforeach()
+list(JOIN VARVE_DEBIAN_PACKAGES ", " VARVE_DEBIAN_PACKAGES)
 foreach(file IN ITEMS varve.pc varve-static.pc varve-testing.pc)
   configure_file(packaging/${file}.in ${file} @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${file}" DESTINATION "${pkgconfig_dir}"
@@ -101,8 +131,7 @@ set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libvarve-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-    "libsnappy-dev, liblz4-dev, libzstd-dev, libxxhash-dev, libisal-dev, liburing-dev, libutf8proc-dev"
-)
+    "${VARVE_DEBIAN_PACKAGES}")
 if(VARVE_BUILD_SHARED)
   string(PREPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
          "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION}), ")

@@ -47,8 +47,8 @@ Status CheckIsFolded(const Slice& key, KeyFolding folding) {
 }
 
 Status UnfoldableKey(const Slice& key) {
-  return Status::InvalidArgument(
-      "a key of a case-insensitive database is not UTF-8", key.ToString(true));
+  return UnfoldableText("a key of a case-insensitive database",
+                        key.ToString(true));
 }
 
 }  // namespace varve

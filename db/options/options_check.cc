@@ -43,6 +43,19 @@ Status CheckEnum(const char* name, Enum value, Enum last) {
   return CheckBounds(name, static_cast<int>(value), 0, static_cast<int>(last));
 }
 
+// 0 stands for the library's default.
+Status CheckCompressionLevel(int level, CompressionType type) {
+  constexpr const char* kName = "compression_level";
+  switch (type) {
+    case CompressionType::kLZ4HC:
+      return CheckBounds(kName, level, 0, 12);
+    case CompressionType::kZlib:
+      return CheckBounds(kName, level, 0, 9);
+    default:
+      return CheckBounds(kName, level, -7, 22);
+  }
+}
+
 }  // namespace
 
 void RaiseNumbers(Options* options) {
@@ -109,17 +122,16 @@ Status CheckOptions(const Options& given) {
     return Status::InvalidArgument("listeners: one is null");
   }
   if (!CompressionSupported(o.compression)) {
-    return Status::InvalidArgument("compression: tables cannot be written with",
-                                   CompressionName(o.compression));
+    return Status::InvalidArgument("compression",
+                                   NotBuiltInText(o.compression));
   }
   std::vector<CompressionType> types = o.compression_per_level;
   if (o.bottommost_compression) types.push_back(*o.bottommost_compression);
   for (const CompressionType type : types) {
     if (!CompressionSupported(type)) {
       return Status::InvalidArgument(
-          "compression_per_level or bottommost_compression: tables cannot be "
-          "written with",
-          CompressionName(type));
+          "compression_per_level or bottommost_compression",
+          NotBuiltInText(type));
     }
   }
   const Status checks[] = {
@@ -131,9 +143,7 @@ Status CheckOptions(const Options& given) {
       CheckBounds("block_size", o.block_size, kBlockSizeBounds),
       CheckBounds("block_restart_interval", o.block_restart_interval,
                   kBlockRestartIntervalBounds),
-      CheckBounds("compression_level", o.compression_level,
-                  o.compression == CompressionType::kLZ4HC ? 0 : -7,
-                  o.compression == CompressionType::kLZ4HC ? 12 : 22),
+      CheckCompressionLevel(o.compression_level, o.compression),
       CheckBounds("max_background_jobs", o.max_background_jobs, 1, 64),
       CheckBounds("max_subcompactions", o.max_subcompactions, 1, 64),
       CheckBounds("level0_file_num_compaction_trigger",

@@ -173,6 +173,7 @@ bool Parse(std::string_view text, StatsLevel* value) {
 bool Parse(std::string_view text, CompressionType* value) {
   constexpr std::pair<const char*, CompressionType> kTypes[] = {
       {"none", CompressionType::kNone}, {"snappy", CompressionType::kSnappy},
+      {"zlib", CompressionType::kZlib}, {"bzip2", CompressionType::kBZip2},
       {"lz4", CompressionType::kLZ4},   {"lz4hc", CompressionType::kLZ4HC},
       {"zstd", CompressionType::kZSTD},
   };

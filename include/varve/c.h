@@ -293,11 +293,16 @@ VARVE_EXPORT void varve_options_set_max_file_size(varve_options_t*, size_t);
 enum {
   varve_no_compression = 0,
   varve_snappy_compression = 1,
+  varve_zlib_compression = 2,
+  varve_bzip2_compression = 3,
   varve_lz4_compression = 4,
   varve_lz4hc_compression = 5,
   varve_zstd_compression = 7
 };
-/** Sets one of the above. varve_open refuses any other value. */
+/**
+ * Sets one of the above. varve_open refuses any other value, and one that the
+ * library was built without.
+ */
 VARVE_EXPORT void varve_options_set_compression(varve_options_t*, int);
 
 /* ---- Comparators ---- */

@@ -5,11 +5,14 @@
 
 #include <cstdint>
 
+#include "varve/export.h"
+
 namespace varve {
 
 // The byte stored with each block. On disk: never renumber. Varve writes and
-// reads kNone, kSnappy, kLZ4, kLZ4HC and kZSTD; it reads kZSTDNotFinal. A
-// block of another type gives NotSupported.
+// reads all types except that it only reads kZSTDNotFinal, and does neither
+// with kXpress. A build may leave types out (docs/building.md). A block of a
+// type that cannot be read gives NotSupported, which names the type.
 enum class CompressionType : uint8_t {
   kNone = 0,
   kSnappy = 1,
@@ -22,7 +25,15 @@ enum class CompressionType : uint8_t {
   kZSTDNotFinal = 0x40,  // Files from before ZSTD had its number.
 };
 
-// Leaves the level to the algorithm: 9 for LZ4HC, 3 for ZSTD.
+// Returns true if blocks of this type can be both written and read. `type` may
+// be any byte. Thread-safe.
+VARVE_EXPORT bool CompressionSupported(CompressionType type);
+
+// Returns the first of kSnappy, kLZ4 and kZSTD that is supported, otherwise
+// kNone. Thread-safe.
+VARVE_EXPORT CompressionType DefaultCompression();
+
+// Leaves the level to the algorithm: 9 for LZ4HC, 3 for ZSTD, 6 for Zlib.
 inline constexpr int kDefaultCompressionLevel = 32767;
 
 }  // namespace varve

@@ -165,8 +165,9 @@ struct Options {
   int block_restart_interval = 16;
 
   // Compression of blocks. A block that would not become at least an eighth
-  // smaller is stored uncompressed. Default: Snappy.
-  CompressionType compression = CompressionType::kSnappy;
+  // smaller is stored uncompressed. Default: Snappy, or what DefaultCompression
+  // returns if the library was built without it.
+  CompressionType compression = DefaultCompression();
 
   // Compression for each level. The first entry is for level 0, the second for
   // the base level (the level that level 0 is compacted into), and so on. The
@@ -180,8 +181,8 @@ struct Options {
   std::optional<CompressionType> bottommost_compression;
 
   // Compression level for tables that use `compression`: [1, 12] for LZ4HC,
-  // [-7, 22] for ZSTD. 0 selects the compression library's default.
-  // Default: 0.
+  // [1, 9] for Zlib, [-7, 22] for ZSTD. 0 selects the compression library's
+  // default. Default: 0.
   int compression_level = 0;
 
   // Creates the filters in tables. A Bloom filter with 10 bits per key saves
@@ -283,8 +284,8 @@ struct Options {
 // Sets the field `name` of *options from text. The syntax of the value is:
 // - for a number: decimal; an integer can have a suffix K, M, G or T;
 // - for a boolean: true, false, 1 or 0;
-// - for a compression type: none, snappy, lz4, lz4hc or zstd. A list of them is
-//   separated by colons. bottommost_compression can be empty;
+// - for a compression type: none, snappy, zlib, bzip2, lz4, lz4hc or zstd. A
+//   list of them is separated by colons. bottommost_compression can be empty;
 // - for key_case: sensitive or insensitive;
 // - for wal_recovery_mode: absolute_consistency or point_in_time;
 // - for wal_write: call, map or auto;

@@ -23,7 +23,7 @@ struct TableBuilderOptions {
   const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
   size_t block_size = 4096;
   int block_restart_interval = 16;
-  CompressionType compression = CompressionType::kSnappy;
+  CompressionType compression = DefaultCompression();
   int compression_level = 0;
   ChecksumType checksum = ChecksumType::kXxh3;
   std::shared_ptr<const FilterPolicy> filter_policy;

@@ -10,6 +10,7 @@
 
 #include "table/block/comparator_mismatch.h"
 #include "table/block/entry_scanner.h"
+#include "util/bytes/compression.h"
 
 namespace varve {
 
@@ -270,10 +271,14 @@ Status TableOpener::CheckProperties() const {
                         "', not by '" + expected + "'");
   }
   if (properties.num_merge_operands > 0) return NotSupported("merge operands");
-  for (const char* compression : {"Zlib", "BZip2", "Xpress"}) {
-    if (properties.compression == compression) {
-      return NotSupported(properties.compression +
-                          " compression is not built in");
+  // Otherwise the table's first compressed block would tell.
+  for (const CompressionType type :
+       {CompressionType::kSnappy, CompressionType::kZlib,
+        CompressionType::kBZip2, CompressionType::kLZ4, CompressionType::kLZ4HC,
+        CompressionType::kXpress, CompressionType::kZSTD}) {
+    if (properties.compression == CompressionName(type) &&
+        !CompressionSupported(type)) {
+      return NotSupported(NotBuiltInText(type));
     }
   }
   return Status();

@@ -21,7 +21,9 @@ VARVE = ROOT / "include/varve"
 NOTATIONS = {"None": "nullptr", "null": "nullptr", "none": "nullptr",
              "not": "nullptr", "empty": "nullptr",
              "kDisableCompressionOption": "nullptr",
-             "kSnappyCompression": "kSnappy"}
+             "kSnappyCompression": "kSnappy",
+             # Of a build that leaves no compression out.
+             "DefaultCompression()": "kSnappy"}
 
 
 def code_of(text):

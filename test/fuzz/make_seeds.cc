@@ -4,6 +4,7 @@
 // target, as they lie in corpus/. To be run again when a target's input changes
 // its form.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +21,7 @@
 #include "test/fuzz/string_sequential_file.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
+#include "util/bytes/compression.h"
 #include "varve/comparator.h"
 
 namespace varve::fuzz {
@@ -89,8 +91,14 @@ class Seeds {
     const std::string index_body = Body(file, footer.index).ToString();
     Add("index", name, static_cast<char>(flags) + index_body);
     static const InternalKeyComparator comparator(BytewiseComparator());
+    BlockContents contents;
+    char* const place = contents.buffer.Reserve(index_body.size());
+    std::copy(index_body.begin(), index_body.end(), place);
+    contents.size = index_body.size();
     TableIndex index;
-    if (!index.Decode(index_body, properties, file.size(), &comparator, false)
+    if (!index
+             .Decode(std::move(contents), properties, file.size(), &comparator,
+                     false)
              .ok()) {
       return;
     }
@@ -155,6 +163,21 @@ void AddTexts(Seeds* seeds) {
   seeds->Add("key_fold", "mixed",
              "Stra\xC3\x9F"
              "e \xC7\x85 \xE1\xBA\x9E \xC4\xB0 e\xCC\x81 K\xE2\x84\xAA");
+  std::string raw;
+  for (int i = 0; i < 40; ++i) raw += "key" + std::to_string(i % 7) + " value ";
+  for (const CompressionType type :
+       {CompressionType::kSnappy, CompressionType::kZlib,
+        CompressionType::kBZip2, CompressionType::kLZ4,
+        CompressionType::kZSTD}) {
+    std::string body;
+    if (!Compressor(type).Compress(raw, &body)) continue;
+    const char number = static_cast<char>(type);
+    seeds->Add("compression", CompressionName(type),
+               std::string({number, '\5'}) + body);
+    // Without the size in front, as in old tables.
+    seeds->Add("compression", std::string(CompressionName(type)) + ".old",
+               std::string({number, '\1'}) + body.substr(2));
+  }
   seeds->Add("key_fold", "broken", "abc\xC3(\xF0\x9F\x98");
   seeds->Add("trace_file", "two",
              R"({"displayTimeUnit":"ns","otherData":{"epoch_ns":"1"},)"

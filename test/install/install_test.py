@@ -85,6 +85,56 @@ class Installed(unittest.TestCase):
                 run("cmake", "--build", build)
                 self.check_program(build / "layers", kind == "shared", name)
 
+    def test_other_cmakes(self):
+        """Those that VARVE_TEST_CMAKES names, from 3.16 on."""
+        for cmake in os.environ.get("VARVE_TEST_CMAKES", "").split():
+            version = run(cmake, "--version").split()[2]
+            for language, kind in itertools.product(("cpp", "c"),
+                                                    ("static", "shared")):
+                name = f"cmake-{version}-{language}-{kind}"
+                with self.subTest(name):
+                    build = WORK / name
+                    run(cmake, "-S", SOURCE / "examples" / language, "-B",
+                        build, f"-DCMAKE_PREFIX_PATH={PREFIX}",
+                        f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}")
+                    run(cmake, "--build", build)
+                    self.check_program(build / "layers", kind == "shared", name)
+
+    def test_targets_serve_old_cmakes(self):
+        """CMake below 3.23 ignores file sets."""
+        for kind in ("static", "shared", "testing"):
+            text = next(PREFIX.rglob(f"varve-{kind}-targets.cmake")).read_text()
+            self.assertNotIn("FILE_SET", text)
+            self.assertIn("INTERFACE_INCLUDE_DIRECTORIES "
+                          '"${_IMPORT_PREFIX}/include"', text)
+
+    def test_cflags_are_what_programs_need(self):
+        for module in ("varve", "varve-static"):
+            flags = pkg_config("--cflags", module)
+            self.assertEqual([f for f in flags if not f.startswith("-I")], [])
+
+    def test_unknown_components_are_named(self):
+        for component, said in (
+                ("python", "Varve has no component 'python': its components are"
+                           " static and shared."),
+                ("OPTIONAL_COMPONENTS python", None)):
+            source = WORK / "unknown-component"
+            shutil.rmtree(source, ignore_errors=True)
+            source.mkdir()
+            text = (SOURCE / "examples/cpp/CMakeLists.txt").read_text()
+            component = (component if "OPTIONAL" in component
+                         else f"COMPONENTS {component}")
+            (source / "CMakeLists.txt").write_text(
+                text.replace("REQUIRED", f"REQUIRED {component}"))
+            shutil.copy(SOURCE / "examples/cpp/layers.cc", source)
+            done = subprocess.run(
+                ["cmake", "-S", source, "-B", source / "build",
+                 f"-DCMAKE_PREFIX_PATH={PREFIX}"], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode == 0, said is None, done.stdout)
+            self.assertIn(said or "", " ".join(done.stdout.split()))
+            self.assertLessEqual(done.stdout.count("CMake Error"), 1)
+
     def test_varve_testing(self):
         """A program links it beside either library, by either way."""
         for kind in ("static", "shared"):

@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, RocksDbAfterDbBenchTest,
     ::testing::Values(Case{"none", false}, Case{"none", true},
                       Case{"snappy", false}, Case{"snappy", true},
+                      Case{"zlib", false}, Case{"bzip2", true},
                       Case{"lz4", false}, Case{"lz4", true},
                       Case{"lz4hc", false}, Case{"lz4hc", true},
                       Case{"zstd", false}, Case{"zstd", true}),

@@ -148,7 +148,8 @@ KeysAndValues ManyEntries(int count) {
 TEST_F(TableInteropTest, RocksDbReadsEveryCompressionAndChecksum) {
   const KeysAndValues entries = ManyEntries(2000);
   for (const CompressionType compression :
-       {CompressionType::kNone, CompressionType::kSnappy, CompressionType::kLZ4,
+       {CompressionType::kNone, CompressionType::kSnappy,
+        CompressionType::kZlib, CompressionType::kBZip2, CompressionType::kLZ4,
         CompressionType::kLZ4HC, CompressionType::kZSTD}) {
     SCOPED_TRACE(static_cast<int>(compression));
     TableBuilderOptions options = Options();

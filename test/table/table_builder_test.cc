@@ -165,7 +165,8 @@ TEST(TableBuilderTest, SeparatesVersionsOfAKeyLikeRocksDb) {
 TEST(TableBuilderTest, WritesEveryCompressionAndChecksum) {
   const KeysAndValues entries = ManyEntries(2000, 100);
   for (const CompressionType compression :
-       {CompressionType::kNone, CompressionType::kSnappy, CompressionType::kLZ4,
+       {CompressionType::kNone, CompressionType::kSnappy,
+        CompressionType::kZlib, CompressionType::kBZip2, CompressionType::kLZ4,
         CompressionType::kLZ4HC, CompressionType::kZSTD}) {
     for (const ChecksumType checksum :
          {ChecksumType::kNone, ChecksumType::kCrc32c, ChecksumType::kXxHash32,
@@ -455,7 +456,7 @@ TEST(TableBuilderTest, RefusesEntriesThatWouldBreakATable) {
 TEST(TableBuilderTest, RefusesCompressionItCannotWrite) {
   StringFile file;
   TableBuilderOptions options = Options();
-  options.compression = CompressionType::kZlib;
+  options.compression = CompressionType::kXpress;
   TableBuilder builder(options, &file);
   EXPECT_TRUE(builder.status().IsNotSupported());
   builder.Add(Key("a"), "value");

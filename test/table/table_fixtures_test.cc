@@ -69,10 +69,6 @@ constexpr Refusal kRefusedAtOpen[] = {
      "'leveldb.BytewiseComparator'"},
     {"rocksdb-bloom-partitioned/db/000012.sst", "partitioned filter"},
     {"rocksdb-bloom-partitioned/db/000014.sst", "partitioned filter"},
-    {"rocksdb-bzip2/db/000012.sst", "Not supported: 000012.sst: BZip2"},
-    {"rocksdb-bzip2/db/000014.sst", "Not supported: 000014.sst: BZip2"},
-    {"rocksdb-zlib/db/000012.sst", "Not supported: 000012.sst: Zlib"},
-    {"rocksdb-zlib/db/000014.sst", "Not supported: 000014.sst: Zlib"},
 };
 
 constexpr Refusal kRefusedAtRead[] = {

@@ -155,10 +155,10 @@ TEST(TableTest, GivesBackRandomEntries) {
     TableBuilderOptions options;
     options.block_size = random.Pick({256, 1024, 4096});
     options.block_restart_interval = random.Pick({1, 2, 16});
-    options.compression =
-        random.Pick({CompressionType::kNone, CompressionType::kSnappy,
-                     CompressionType::kLZ4, CompressionType::kLZ4HC,
-                     CompressionType::kZSTD});
+    options.compression = random.Pick(
+        {CompressionType::kNone, CompressionType::kSnappy,
+         CompressionType::kZlib, CompressionType::kBZip2, CompressionType::kLZ4,
+         CompressionType::kLZ4HC, CompressionType::kZSTD});
     options.checksum =
         random.Pick({ChecksumType::kNone, ChecksumType::kCrc32c,
                      ChecksumType::kXxHash64, ChecksumType::kXxh3});

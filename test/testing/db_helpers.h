@@ -81,16 +81,25 @@ inline Options TinyOptions() {
   return options;
 }
 
-// Returns the compression types that Varve writes.
+// Returns the compression types that this build of Varve writes.
 inline const std::vector<std::pair<const char*, CompressionType>>&
 AllCompressions() {
-  static const std::vector<std::pair<const char*, CompressionType>> all = {
-      {"none", CompressionType::kNone},
-      {"snappy", CompressionType::kSnappy},
-      {"lz4", CompressionType::kLZ4},
-      {"lz4hc", CompressionType::kLZ4HC},
-      {"zstd", CompressionType::kZSTD}};
-  return all;
+  static const auto* const all = [] {
+    auto* const types =
+        new std::vector<std::pair<const char*, CompressionType>>{
+            {"none", CompressionType::kNone},
+            {"snappy", CompressionType::kSnappy},
+            {"zlib", CompressionType::kZlib},
+            {"bzip2", CompressionType::kBZip2},
+            {"lz4", CompressionType::kLZ4},
+            {"lz4hc", CompressionType::kLZ4HC},
+            {"zstd", CompressionType::kZSTD}};
+    std::erase_if(*types, [](const auto& type) {
+      return !CompressionSupported(type.second);
+    });
+    return types;
+  }();
+  return *all;
 }
 
 inline std::string Key(int number) {

@@ -223,7 +223,7 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--keys_per_prefix=1001",
                             "--value_size=-1",
                             "--batch_size=0",
-                            "--compression_type=zlib",
+                            "--compression_type=brotli",
                             "--compression_ratio=0",
                             "--block_size=0",
                             "--cache_size=-1",

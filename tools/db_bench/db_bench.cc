@@ -83,7 +83,8 @@ DEFINE_int64(benchmark_write_rate_limit, 0,
 
 // ---- The engine -------------------------------------------------------------
 
-DEFINE_string(compression_type, "snappy", "none, snappy, lz4, lz4hc or zstd");
+DEFINE_string(compression_type, "snappy",
+              "none, snappy, zlib, bzip2, lz4, lz4hc or zstd");
 DEFINE_int64(cache_size, 256 << 20,
              "Bytes of the block cache. The default holds a million entries");
 DEFINE_int64(block_size, 4096, "Bytes of a data block before compression");

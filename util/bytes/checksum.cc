@@ -1,38 +1,20 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "util/bytes/checksum.h"
 
-#include <isa-l/crc.h>
 // For hash states on the stack. Their layout is part of the library's ABI.
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#if __has_include(<xxh_x86dispatch.h>)
+#include "util/bytes/upper_halves.h"
+
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 // Makes XXH3_64bits choose the machine's widest vectors at run time.
 #include <xxh_x86dispatch.h>
 #endif
-#endif
-
-#include <algorithm>
 
 namespace varve {
 
 namespace {
-
-// ISA-L's CRC and the wide forms of XXH3 return with dirty upper halves of the
-// vector registers. Until these are cleared, every SSE instruction of the
-// thread, in Varve or in its caller, depends on them and is slow.
-#if defined(__x86_64__)
-__attribute__((target("avx"))) void ClearUpperHalvesWithAvx() {
-  _mm256_zeroupper();
-}
-void ClearUpperHalves() {
-  if (__builtin_cpu_supports("avx")) ClearUpperHalvesWithAvx();
-}
-#else
-void ClearUpperHalves() {}
-#endif
 
 uint64_t Xxh3(const char* data, size_t size) {
   const uint64_t hash = XXH3_64bits(data, size);
@@ -48,23 +30,6 @@ uint32_t MixType(uint64_t body_hash, char block_type) {
 }
 
 }  // namespace
-
-uint32_t Crc32cExtend(uint32_t crc, const char* data, size_t size) {
-  // The library takes an int, leaves both inversions to its caller, and reads
-  // through its pointer although that is not const.
-  constexpr size_t kMaxPieceBytes = size_t{1} << 30;
-  auto* p =
-      const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(data));
-  uint32_t state = ~crc;
-  while (size > 0) {
-    const size_t piece_bytes = std::min(size, kMaxPieceBytes);
-    state = crc32_iscsi(p, static_cast<int>(piece_bytes), state);
-    p += piece_bytes;
-    size -= piece_bytes;
-  }
-  ClearUpperHalves();
-  return ~state;
-}
 
 uint32_t Crc32c(const char* data, size_t size) {
   return Crc32cExtend(0, data, size);

@@ -16,6 +16,9 @@
 // text then goes through utf8proc, since a combining character acts on an ASCII
 // letter before it.
 //
+// A build without utf8proc folds ASCII to the same bytes, and refuses any other
+// text: it would otherwise store keys that a build with it does not find.
+//
 // Thread-safety: all functions are thread-safe.
 
 #include <cstddef>
@@ -29,6 +32,7 @@
 #endif
 
 #include "varve/slice.h"
+#include "varve/status.h"
 
 namespace varve {
 
@@ -141,8 +145,15 @@ inline bool FoldShortAscii(const char* text, size_t size, char* out) {
 }
 
 // Folds any text by utf8proc, including ASCII. Returns false if it is not UTF-8
-// or too large to be folded. *out is then unchanged.
+// or too large to be folded, or not ASCII where utf8proc is not built in. *out
+// is then unchanged.
 bool FoldUnicode(const Slice& text, std::string* out);
+
+// Returns the error of a text for which a function below or above returned
+// false: InvalidArgument, or NotSupported where utf8proc is not built in. The
+// message begins with `what`, such as "a key", and ends with the text if that
+// is not empty.
+[[gnu::cold]] Status UnfoldableText(const std::string& what, const Slice& text);
 
 // Folds to *out. Returns false as FoldUnicode. REQUIRES: folding is not kNone.
 bool FoldText(const Slice& text, KeyFolding folding, std::string* out);
@@ -166,7 +177,7 @@ class FoldedKey {
   FoldedKey(const FoldedKey&) = delete;
   FoldedKey& operator=(const FoldedKey&) = delete;
 
-  // Returns false if the key is not UTF-8, or too large.
+  // Returns false if the key cannot be folded, as FoldUnicode.
   bool ok() const { return data_ != nullptr; }
   // Valid as long as *this. REQUIRES: ok().
   Slice slice() const { return Slice(data_, size_); }

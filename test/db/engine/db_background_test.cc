@@ -219,7 +219,7 @@ TEST_F(DbBackgroundTest, CompressionFollowsTheLevel) {
   EXPECT_LT(Number("varve.live-sst-files-size"), raw / 4);
   const std::string table = ReadWholeFile(FilesEndingIn(path_, ".sst").back());
   EXPECT_TRUE(Contains(table, "ZSTD"));
-  options_.bottommost_compression = CompressionType::kBZip2;
+  options_.bottommost_compression = CompressionType::kXpress;
   db_.reset();
   const Status s = TryOpen();
   EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();

@@ -553,12 +553,14 @@ TEST_P(DbCompressionTest, KeepsEverythingThroughLevels) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, DbCompressionTest,
-    ::testing::Values(std::pair(0, false), std::pair(0, true),
-                      std::pair(1, false), std::pair(1, true),
-                      std::pair(2, false), std::pair(2, true),
-                      std::pair(3, false), std::pair(3, true),
-                      std::pair(4, false), std::pair(4, true)),
+    All, DbCompressionTest, ::testing::ValuesIn([] {
+      std::vector<std::pair<int, bool>> all;
+      for (size_t i = 0; i < AllCompressions().size(); ++i) {
+        all.emplace_back(static_cast<int>(i), false);
+        all.emplace_back(static_cast<int>(i), true);
+      }
+      return all;
+    }()),
     [](const auto& test) {
       return AllCompressions()[static_cast<size_t>(test.param.first)].first +
              std::string(test.param.second ? "Bloom" : "");

@@ -36,8 +36,6 @@ constexpr Refusal kRefusals[] = {
     {"refuse-reverse-comparator", "comparator"},
     {"refuse-wide-columns-sst", "wide"},
     {"rocksdb-bloom-partitioned", "partition|two-level"},
-    {"rocksdb-bzip2", "bzip2"},
-    {"rocksdb-zlib", "zlib"},
 };
 
 const char* RefusedFeature(const std::string& fixture) {

@@ -46,9 +46,9 @@ class DbBadOptionTest : public DbTestBase,
         {"block_restart_interval",
          [](Options* o) { o->block_restart_interval = 1025; }},
         {"compression",
-         [](Options* o) { o->compression = CompressionType::kZlib; }},
+         [](Options* o) { o->compression = CompressionType::kXpress; }},
         {"compression",
-         [](Options* o) { o->compression = CompressionType::kBZip2; }},
+         [](Options* o) { o->compression = CompressionType::kZSTDNotFinal; }},
         {"compression",
          [](Options* o) { o->compression = static_cast<CompressionType>(99); }},
         {"compression_level",
@@ -66,6 +66,11 @@ class DbBadOptionTest : public DbTestBase,
            o->compression = CompressionType::kLZ4HC;
            o->compression_level = 13;
          }},
+        {"compression_level",
+         [](Options* o) {
+           o->compression = CompressionType::kZlib;
+           o->compression_level = 10;
+         }},
         {"max_background_jobs", [](Options* o) { o->max_background_jobs = 0; }},
         {"max_background_jobs",
          [](Options* o) { o->max_background_jobs = 65; }},
@@ -78,7 +83,7 @@ class DbBadOptionTest : public DbTestBase,
         {"compression_per_level",
          [](Options* o) {
            o->compression_per_level = {CompressionType::kSnappy,
-                                       CompressionType::kZlib};
+                                       CompressionType::kXpress};
          }},
         {"bottommost_compression",
          [](Options* o) {
@@ -408,7 +413,7 @@ TEST_F(DbOptionsTest, InvalidValuesChangeNoOption) {
       {"compression", ""},
       {"compression_per_level", "none,snappy"},
       {"compression_per_level", "none::snappy"},
-      {"bottommost_compression", "zlib"},
+      {"bottommost_compression", "xpress"},
       {"filter_policy", "ribbonfilter:10"},
       {"filter_policy", "bloomfilter:"},
       {"block_cache", "large"},

@@ -5,8 +5,10 @@
 // built by hand with the codecs' own libraries, truncations and bit flips.
 #include "util/bytes/compression.h"
 
+#include <bzlib.h>
 #include <gtest/gtest.h>
 #include <lz4.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include <memory>
@@ -24,8 +26,8 @@ constexpr uint32_t kFormat = 5;
 constexpr size_t kGiB = size_t{1} << 30;
 
 constexpr CompressionType kWritable[] = {
-    CompressionType::kSnappy, CompressionType::kLZ4, CompressionType::kLZ4HC,
-    CompressionType::kZSTD};
+    CompressionType::kSnappy, CompressionType::kZlib,  CompressionType::kBZip2,
+    CompressionType::kLZ4,    CompressionType::kLZ4HC, CompressionType::kZSTD};
 
 std::string Compressible(size_t size, uint64_t seed) {
   Random random(seed);
@@ -67,6 +69,41 @@ std::string PackLz4(const Slice& raw) {
       LZ4_compress_default(raw.data(), out.data(), static_cast<int>(raw.size()),
                            static_cast<int>(out.size()));
   out.resize(static_cast<size_t>(size));
+  return out;
+}
+
+// A raw deflate stream, of which the dictionary may be empty.
+std::string PackZlib(const std::string& raw, const std::string& dictionary) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, -14, 8, Z_DEFAULT_STRATEGY),
+            Z_OK);
+  const auto bytes = [](const std::string& text) {
+    return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  };
+  if (!dictionary.empty()) {
+    deflateSetDictionary(&stream, bytes(dictionary),
+                         static_cast<uInt>(dictionary.size()));
+  }
+  std::string out(deflateBound(&stream, raw.size()), '\0');
+  stream.next_in = bytes(raw);
+  stream.avail_in = static_cast<uInt>(raw.size());
+  stream.next_out = bytes(out);
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// `level`: the block size in units of 100 kB.
+std::string PackBzip2(const std::string& raw, int level) {
+  std::string out(raw.size() + raw.size() / 100 + 600, '\0');
+  auto size = static_cast<unsigned>(out.size());
+  EXPECT_EQ(
+      BZ2_bzBuffToBuffCompress(out.data(), &size, const_cast<char*>(raw.data()),
+                               static_cast<unsigned>(raw.size()), level, 0, 0),
+      BZ_OK);
+  out.resize(size);
   return out;
 }
 
@@ -157,9 +194,8 @@ TEST(CompressionTest, RefusesToWriteOtherTypes) {
   const std::string raw = Compressible(4096, 1);
   std::string body;
   for (const CompressionType type :
-       {CompressionType::kNone, CompressionType::kZlib, CompressionType::kBZip2,
-        CompressionType::kXpress, CompressionType::kZSTDNotFinal,
-        static_cast<CompressionType>(0x99)}) {
+       {CompressionType::kNone, CompressionType::kXpress,
+        CompressionType::kZSTDNotFinal, static_cast<CompressionType>(0x99)}) {
     EXPECT_FALSE(Compressor(type, 1).Compress(raw, &body));
   }
 }
@@ -193,6 +229,73 @@ TEST(CompressionTest, ReadsLz4OfOldFormats) {
   EXPECT_FALSE(Read(CompressionType::kLZ4, 2, body, &back).ok());
   EXPECT_TRUE(Read(CompressionType::kLZ4, 1, Slice(body.data(), 7), &back)
                   .IsCorruption());
+}
+
+// Nothing but the stream tells the size there.
+TEST(CompressionTest, ReadsZlibAndBzip2OfOldFormats) {
+  for (const size_t size : {1u, 5000u, 32768u, 65536u, 200001u, 1000000u}) {
+    const std::string raw = Compressible(size, 3);
+    const std::pair<CompressionType, std::string> kBodies[] = {
+        {CompressionType::kZlib, PackZlib(raw, "")},
+        {CompressionType::kBZip2, PackBzip2(raw, 1)},
+        {CompressionType::kBZip2, PackBzip2(raw, 9)}};
+    for (const auto& [type, body] : kBodies) {
+      SCOPED_TRACE(std::string(CompressionName(type)) + std::to_string(size));
+      for (const uint32_t format_version : {0u, 1u}) {
+        std::string back;
+        Status s = Read(type, format_version, body, &back);
+        ASSERT_TRUE(s.ok()) << s.ToString();
+        EXPECT_EQ(back, raw);
+        for (const size_t less : {size_t{1}, size_t{2}, body.size() - 1}) {
+          s = Read(type, format_version, Slice(body.data(), body.size() - less),
+                   &back);
+          EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+        }
+        s = Read(type, format_version, body + "x", &back);
+        EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+      }
+      std::string back;
+      ASSERT_TRUE(Read(type, kFormat,
+                       WithVarintSize(static_cast<uint32_t>(size), body), &back)
+                      .ok());
+      EXPECT_EQ(back, raw);
+    }
+  }
+}
+
+TEST(CompressionTest, ReadsZlibWithDictionaryInAllFormats) {
+  const std::string dictionary = Compressible(2000, 8);
+  const std::string raw = dictionary.substr(500, 1000);
+  const std::string packed = PackZlib(raw, dictionary);
+  ASSERT_LT(packed.size(), 100u);
+  for (const uint32_t format_version : {1u, 2u, 5u}) {
+    const std::string body =
+        format_version < 2 ? packed : WithVarintSize(1000, packed);
+    std::string back;
+    const Status s =
+        Read(CompressionType::kZlib, format_version, body, &back, dictionary);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(back, raw);
+    EXPECT_TRUE(Read(CompressionType::kZlib, format_version, body, &back)
+                    .IsCorruption());
+  }
+}
+
+// A few bytes of BZip2 hold very much. They must claim their true size.
+TEST(CompressionTest, ChecksLargeClaimsOfBzip2ByDecoding) {
+  const std::string raw(20 << 20, 'x');
+  const std::string packed = PackBzip2(raw, 9);
+  ASSERT_LT(packed.size(), 200u);
+  const auto length_of = [&](uint32_t claim) {
+    size_t length = 0;
+    return UncompressedLength(CompressionType::kBZip2, kFormat,
+                              WithVarintSize(claim, packed), &length);
+  };
+  EXPECT_TRUE(length_of(20 << 20).ok());
+  EXPECT_TRUE(length_of((20 << 20) - 1).IsCorruption());
+  EXPECT_TRUE(length_of((20 << 20) + 1).IsCorruption());
+  EXPECT_TRUE(length_of(1 << 30).IsCorruption());
+  EXPECT_TRUE(length_of(UINT32_MAX).IsCorruption());
 }
 
 TEST(CompressionTest, ReadsZstdUnderBothNumbersInAllFormats) {
@@ -272,7 +375,7 @@ TEST(CompressionTest, NamesTypesThatAreNotBuiltIn) {
   const struct {
     unsigned type;
     const char* name;
-  } kTypes[] = {{2, "Zlib"}, {3, "BZip2"}, {6, "Xpress"}, {0x99, "0x99"}};
+  } kTypes[] = {{6, "Xpress"}, {0x99, "0x99"}};
   for (const auto& expected : kTypes) {
     const auto type = static_cast<CompressionType>(expected.type);
     std::string back;
@@ -288,8 +391,7 @@ TEST(CompressionTest, NamesTypesThatAreNotBuiltIn) {
 
 TEST(CompressionTest, ReportsSupportedTypes) {
   for (unsigned value = 0; value < 256; value++) {
-    const bool expected =
-        value == 0 || value == 1 || value == 4 || value == 5 || value == 7;
+    const bool expected = value <= 5 || value == 7;
     EXPECT_EQ(CompressionSupported(static_cast<CompressionType>(value)),
               expected);
   }
@@ -315,6 +417,17 @@ TEST(CompressionTest, RefusesImpossibleSizes) {
       {CompressionType::kLZ4, 0, "\xff\xff\xff\xff\xff\xff\xff\xff body"},
       {CompressionType::kSnappy, 5, WithVarintSize(UINT32_MAX, "0123456789")},
       {CompressionType::kSnappy, 5, WithVarintSize(70000, "0123456789")},
+      {CompressionType::kZlib, 5, WithVarintSize(UINT32_MAX, "0123456789")},
+      {CompressionType::kZlib, 5, WithVarintSize(70000, "0123456789")},
+      {CompressionType::kZlib, 5, ""},
+      {CompressionType::kZlib, 1, ""},
+      {CompressionType::kZlib, 1, std::string("\x07garbage", 8)},
+      {CompressionType::kBZip2, 5, WithVarintSize(UINT32_MAX, "0123456789")},
+      {CompressionType::kBZip2, 5, WithVarintSize(70000, "BZh9456789")},
+      {CompressionType::kBZip2, 5, ""},
+      {CompressionType::kBZip2, 0, ""},
+      {CompressionType::kBZip2, 0, "BZh9"},
+      {CompressionType::kBZip2, 0, "garbage"},
       {CompressionType::kZSTD, 5, WithVarintSize(UINT32_MAX, zstd_frame)},
       {CompressionType::kZSTD, 5, WithVarintSize(999, zstd_frame)},
       {CompressionType::kZSTD, 5, WithVarintSize(1001, zstd_frame)},

@@ -1,0 +1,17 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// In the place of io_ring.cc in a build without liburing.
+#include "env/io_ring.h"
+
+namespace varve {
+
+bool IoRingUsable() { return false; }
+
+std::string IoRingPath() { return "pread (io_uring: not built in)"; }
+
+void ReadInRing(RingRead* /*reads*/, size_t /*count*/,
+                const std::function<void(size_t)>& /*done*/) {}
+
+RingSubmit TEST_SetRingSubmit(RingSubmit /*submit*/) { return nullptr; }
+
+}  // namespace varve
