@@ -89,8 +89,14 @@ if(VARVE_BUILD_TOOLS)
   # The name db_bench is taken, by Debian's rocksdb-tools.
   install(PROGRAMS "$<TARGET_FILE:db_bench>" TYPE BIN RENAME varve-bench
           COMPONENT bench)
-  install(FILES packaging/varve-bench.1 DESTINATION "${man_dir}"
-          COMPONENT bench)
+  install(PROGRAMS packaging/varve-lab TYPE BIN COMPONENT bench)
+  install(PROGRAMS tools/lab tools/versus COMPONENT bench
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/varve-bench/tools")
+  install(DIRECTORY tools/labs COMPONENT bench
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/varve-bench/tools"
+          FILES_MATCHING PATTERN "*.py")
+  install(FILES packaging/varve-bench.1 packaging/varve-lab.1
+          DESTINATION "${man_dir}" COMPONENT bench)
 endif()
 
 include("${CMAKE_CURRENT_LIST_DIR}/debian.cmake")

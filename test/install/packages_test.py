@@ -231,6 +231,25 @@ class Packages(unittest.TestCase):
         for flag in flags:
             self.assertRegex(page, rf"(?m)^\.BI? \\-\\-{flag}(= \w+)?$")
 
+    def test_varve_lab(self):
+        """It runs where it is installed, with the programs beside it."""
+        launcher = root("varve-bench") / "usr/bin/varve-lab"
+        out = run(launcher, "superversion", "--quick", f"--out={WORK / 'lab'}")
+        self.assertIn("reads by 2 threads", out)
+        self.assertTrue((WORK / "lab/report.html").exists())
+        self.assertFalse(list(root("varve-bench").rglob("__pycache__")))
+        # Each name that it knows is a lab, and is in its man page.
+        known = re.search(r'(?m)^labs="(.*)"$', launcher.read_text())[1].split()
+        page = (SOURCE / "packaging/varve-lab.1").read_text()
+        all_labs = (SOURCE / "tools/lab").read_text()
+        for name in known:
+            self.assertIn(f"\n.B {name}\n", page)
+            self.assertIn(f'"{name}": ', all_labs)
+        refused = subprocess.run([launcher, "seeks"], text=True, check=False,
+                                 stderr=subprocess.PIPE)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("usage", refused.stderr)
+
     def test_a_tree_without_an_engine_makes_no_packages(self):
         tree = WORK / "no-lmdb"
         run("cmake", "-S", SOURCE, "-B", tree, "-DVARVE_BUILD_TESTS=OFF",
