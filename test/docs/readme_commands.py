@@ -58,7 +58,9 @@ def table(scratch):
             (ROOT, None),
         "cmake --install build/release": (
             ROOT, f"cmake --install build/release --prefix {scratch}/prefix"),
-        "cpack": (ROOT / "build/release", f"cpack -B {scratch}/packages"),
+        "cpack": (ROOT / "build/release",
+                  "VARVE_DPKG_DEB_OPTIONS='-Zgzip -z1' "
+                  f"cpack -B {scratch}/packages"),
         "tools/versus": (
             ROOT, f"tools/versus {small} --duration=1 "
                   "--benchmarks=fillseq,readrandom"),

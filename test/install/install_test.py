@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
-"""Goal: what `cmake --install` and `cpack` leave behind can be built with.
-Method: installs a built tree into an empty prefix, moves that elsewhere, and
-there builds and runs the examples by CMake and by pkg-config, with the static
-and with the shared library, with and without RTTI; compares the symbols of the
-shared library with what the headers declare; makes the packages and builds
-against their contents.
+"""Goal: what `cmake --install` leaves behind can be built with. Method: installs
+a built tree into an empty prefix, moves that elsewhere, and there builds and runs
+the examples by CMake and by pkg-config, with the static and with the shared
+library, with and without RTTI; compares the symbols of the shared library with
+what the headers declare. packages_test.py is for the packages.
 
 usage: install_test.py SOURCE_DIR BUILD_DIR WORK_DIR"""
 
@@ -295,49 +294,6 @@ int main() {
             PREFIX / "bin/varve-bench", "fillseq", "--num=10",
             f"--db={WORK / 'bench'}"))
         self.assertTrue((PREFIX / "share/man/man1/varve.1").exists())
-
-    def check_leveldb(self, root):
-        """A program for LevelDB runs on the library of the package."""
-        directory = next(root.rglob("libleveldb.so.1d")).parent
-        self.assertEqual(directory.name, "varve-leveldb")
-        self.assertTrue((directory / "libleveldb.so.1").is_symlink())
-        self.assertLess((directory / "libleveldb.so.1d").stat().st_size,
-                        8 << 20, "not stripped")
-        source = WORK / "leveldb.c"
-        source.write_text("""#include <leveldb/c.h>
-            int main(int argc, char** argv) {
-              char* error = 0;
-              leveldb_options_t* options = leveldb_options_create();
-              leveldb_options_set_create_if_missing(options, 1);
-              leveldb_t* db = leveldb_open(options, argv[argc - 1], &error);
-              return db == 0 || leveldb_property_value(db, "varve.stats") == 0;
-            }""")
-        program = WORK / "leveldb"
-        run("cc", source, "-o", program, "-lleveldb")
-        launcher = root / "usr/bin/varve-leveldb"
-        self.assertIn(str(directory), run(launcher, "--check", program))
-        run(launcher, program, WORK / "leveldb-db")
-
-    def test_debian_packages(self):
-        packages = WORK / "packages"
-        run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake",
-            "-B", packages)
-        root = WORK / "root"
-        names = set()
-        for package in packages.glob("*.deb"):
-            fields = run("dpkg-deb", "--field", package, "Package", "Depends")
-            names.add(fields.split()[1])
-            self.assertIn("Depends:", fields)
-            run("dpkg-deb", "--extract", package, root)
-        self.assertEqual(names, {f"libvarve{VERSION}", "libvarve-dev",
-                                 "varve-tools", "varve-leveldb"})
-        self.check_leveldb(root)
-        for kind, module in (("shared", "varve"), ("static", "varve-static")):
-            run("cc", SOURCE / "examples/c/layers.c", "-o",
-                WORK / f"package-{kind}",
-                *pkg_config("--cflags", "--libs", module, prefix=root / "usr"))
-            self.check_program(WORK / f"package-{kind}", kind == "shared",
-                               f"package-{kind}", root / "usr")
 
 
 if __name__ == "__main__":
