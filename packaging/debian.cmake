@@ -43,7 +43,7 @@ set(deb_library "libvarve${deb_soname_version}")
 set(deb_dev_depends libc6-dev)
 foreach(name IN LISTS VARVE_LIBRARIES_IN_USE)
   list(GET VARVE_LIBRARY_${name} 3 package)
-  list(APPEND deb_dev_depends "${package}")
+  list(APPEND deb_dev_depends ${package})
 endforeach()
 list(JOIN deb_dev_depends ",\n         " deb_dev_depends)
 
@@ -63,6 +63,11 @@ if(NOT VARVE_BUILD_TOOLS OR NOT VARVE_BUILD_SHARED OR NOT TARGET varve_leveldb)
   )
 elseif(VARVE_SANITIZE)
   set(deb_refusal "This tree is built with sanitizers (VARVE_SANITIZE).")
+elseif(VARVE_LIBRARIES_LEFT_OUT)
+  list(JOIN VARVE_LIBRARIES_LEFT_OUT ", " left_out)
+  set(deb_refusal
+      "The packages contain all of Varve, and this tree was built without ${left_out}. Install these libraries (tools/install_deps bench) and configure with VARVE_WITH_... of AUTO or ON."
+  )
 elseif(missing)
   set(deb_refusal
       "varve-bench promises to compare with ${missing}, which this tree was built without. Install the engines (tools/install_deps test) and configure with VARVE_BENCH_ENGINES=auto, or change VARVE_PACKAGE_BENCH_ENGINES."
