@@ -3,8 +3,8 @@
 // Goal: what a reader learns about dead ranges is true, wherever another thread
 // switches the memtable and writes into the range while the reader begins (bad
 // interleaving B5 of db/dead_entries/dead_ranges.h). Method: the reader is
-// stopped before each instruction of NewIterator in turn. What it then learns
-// must not hide the value from a later reader.
+// stopped before each instruction of NewIterator in turn. A later reader must
+// find the value, whatever the first one learns.
 
 #include <gtest/gtest.h>
 

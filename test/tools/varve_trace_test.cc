@@ -129,7 +129,7 @@ TEST_F(VarveTraceTest, PageLoadsNothingAndCannotBeBrokenByNames) {
   EXPECT_EQ(page.find("decompress </script>"), std::string::npos);
 }
 
-// What the page says of its own layout.
+// The page reports its own layout.
 constexpr char kProbe[] = R"(<script>
 const root = document.documentElement;
 const amount = /^[\d.]+ (ns|µs|ms|s)$/;
@@ -361,9 +361,9 @@ TEST_F(VarveTraceTest, RefusesOtlpThatIsNone) {
 
 TEST_F(VarveTraceTest, EscapesInNamesAreDecoded) {
   TraceFile file;
-  const std::string name = R"(a\"\\\/\n\u0041\u20ac\ud83d\ude00\ud83d)";
+  const std::string escaped = R"(a\"\\\/\n\u0041\u20ac\ud83d\ude00\ud83d)";
   ASSERT_TRUE(Ok(ParseTrace(
-      R"({"traceEvents":[{"ph":"X","ts":1,"dur":2,"tid":5,"name":")" + name +
+      R"({"traceEvents":[{"ph":"X","ts":1,"dur":2,"tid":5,"name":")" + escaped +
           R"(","args":{"trace":4,"span":1}}]})",
       &file)));
   EXPECT_EQ(file.spans[0].name, "a\"\\/\nA\xe2\x82\xac\xf0\x9f\x98\x80?");

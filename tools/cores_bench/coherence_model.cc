@@ -310,7 +310,7 @@ class Machine {
     const double end = Fetch(c, step, &line, now);
     if (line.owner != kNobody) {
       line.owner = kNobody;
-      // What was modified is written to the shared cache.
+      // The shared cache gets the modified line.
       line.modified = false;
       line.in_l3[SocketOf(c)] = true;
     } else if (line.sharers.none()) {
@@ -408,7 +408,7 @@ class Machine {
     return now + p_.memory_ns;
   }
 
-  // Of the copies of others, for a core that has one.
+  // Ends the copies of others, for a core that has one.
   double Invalidate(uint16_t c, const Step& step, Line* line, double now) {
     double ns = 0;
     for (size_t other = 0; other < cores_.size(); ++other) {

@@ -9,8 +9,7 @@
 // store buffer, unless it is full. Atomic instructions wait for both. A line
 // serves one transfer at a time, so that cores that want the same line wait for
 // each other. A mutex that is taken puts a core to sleep until it is woken.
-//
-// What it leaves out: overlap of misses, prefetching by hardware, the
+// It leaves out the overlap of misses, prefetching by hardware, the
 // instruction cache, the TLB, bandwidth of links, what the kernel touches, and
 // that a core which waits would take another path through the code.
 

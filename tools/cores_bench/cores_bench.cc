@@ -1,6 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-//
-// What many cores would make of the engine's memory traffic: see
+// Simulates many cores that execute operations of the engine: see
 // docs/cores.md.
 
 #include <gflags/gflags.h>
@@ -107,8 +106,8 @@ void MeasureHere(Fixture* fixture, JsonWriter* json) {
 
 // ---- Simulated --------------------------------------------------------------
 
-// Several schedules of one number of cores. The one of the median rate stands
-// for all, with the range of rates.
+// Simulates several schedules of one number of cores. Reports the one of the
+// median rate, and the range of rates.
 void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
                  const CodeNames& names, JsonWriter* json) {
   std::vector<ModelReport> reports;

@@ -1,6 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-//
-// Textbook cases. What they cost is known without a model: see the test.
+// Textbook cases, whose traffic is known without a model: see the test.
 
 #include <atomic>
 #include <mutex>

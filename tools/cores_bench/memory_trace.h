@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the processors of a thread would see of its operations: the memory that
-// they load and store, in order.
+// The memory that operations of a thread load and store, in order.
 
 #include <cstdint>
 #include <string>
@@ -33,7 +32,7 @@ struct OperationTrace {
   uint32_t system_calls = 0;
 };
 
-// What each of the simulated cores does again and again.
+// The operations that each of the simulated cores repeats.
 struct Recording {
   std::string name;
   std::vector<std::vector<OperationTrace>> threads;  // One list for each core.

@@ -21,7 +21,7 @@ namespace varve::cores {
 // such a processor (PossibleCpus).
 bool PretendToRunOn(size_t number);
 
-// What a core does. Made, used and destroyed on the core's thread.
+// The work of a core. Made, used and destroyed on the core's thread.
 class Worker {
  public:
   virtual ~Worker() = default;

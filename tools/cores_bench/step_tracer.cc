@@ -157,7 +157,7 @@ struct State {
   };
   std::array<Held, 16> held = {};
   size_t held_count = 0;
-  uint64_t caller = 0;  // Of the latest call that locks.
+  uint64_t caller = 0;  // The latest one of a function that locks.
 };
 
 State* state = nullptr;
@@ -170,8 +170,8 @@ State* state = nullptr;
 }
 
 // pthread takes a mutex by the first atomic instruction on it inside the
-// functions that lock, and gives it back by the next one. The caller stands for
-// the code of both.
+// functions that lock, and gives it back by the next one. The code of both is
+// the caller.
 AccessKind KindOf(const Instruction& instruction, const Operand& operand,
                   uint64_t address, uint64_t* code) {
   if (!operand.writes) return AccessKind::kLoad;

@@ -6,7 +6,7 @@
 //
 // A thread that is traced must not be registered for restartable sequences
 // (SimulatedCore takes care of that), since each trap would abort a sequence.
-// What the kernel does in a system call is not recorded.
+// The work of the kernel in a system call is not recorded.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What cores_bench runs: operations of the engine, each in its production form
-// and in the forms that share more between threads, and kernels whose traffic
-// is known beforehand.
+// The operations that cores_bench runs. Operations of the engine have a
+// production form and forms that share more between threads. Kernels have
+// traffic that is known beforehand.
 
 #include <cstddef>
 #include <functional>
@@ -30,7 +30,7 @@ struct Variant {
 
 struct Topic {
   std::string name;
-  std::string operation;  // What one operation is.
+  std::string operation;  // Describes one operation.
   std::vector<Variant> variants;
 };
 

@@ -10,7 +10,7 @@ namespace varve {
 namespace {
 
 constexpr size_t kFirstCapacity = 256 << 10;
-// Of the largest key and value, 3 GiB together, \xHH for each byte.
+// Holds the largest key and value, 3 GiB together, \xHH for each byte.
 constexpr size_t kMaxCapacity = (size_t{12} << 30) + kFirstCapacity;
 
 }  // namespace
