@@ -253,9 +253,10 @@ namespace {
 
 // Optimizations that a cycle may do without.
 constexpr const char* kAblations[] = {
-    "superversion=mutex", "block_index=binary_search", "block_cache=hash",
-    "memtable=skiplist",  "table_open=uncached",       "snapshots=mutex",
-    "arena=fresh"};
+    "superversion=mutex",  "block_index=binary_search",
+    "block_cache=hash",    "memtable=skiplist",
+    "table_open=uncached", "snapshots=mutex",
+    "arena=fresh",         "waste=always"};
 
 AblationOptions DrawAblations(Random* random, CyclePlan* plan) {
   AblationOptions ablation;
