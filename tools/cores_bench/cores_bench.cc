@@ -116,7 +116,7 @@ void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
         .cores = cores,
         .sockets = sockets,
         .seed = static_cast<uint64_t>(seed),
-        .warm_operations = 3 * static_cast<size_t>(FLAGS_rounds),
+        .warm_operations = 8 * static_cast<size_t>(FLAGS_rounds),
         .operations = static_cast<size_t>(FLAGS_operations)};
     reports.push_back(Simulate({}, recording, schedule));
   }
