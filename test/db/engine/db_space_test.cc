@@ -340,6 +340,14 @@ TEST_P(DbSpaceTest, ResumeStartsCompactionsThatPaused) {
   }
   device_.SetCapacity(device_.UsedBytes() + (500 << 10));
   ASSERT_TRUE(Ok(write_table(3, 400)));
+  // Until the compaction has failed, its output takes the space of flushes.
+  for (int idle = 0; idle < 50; ++idle) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    uint64_t running = 0;
+    ASSERT_TRUE(
+        db_->GetIntProperty("rocksdb.num-running-compactions", &running));
+    if (running != 0) idle = 0;
+  }
   Status status;
   for (int table = 4; status.ok() && table < 20; ++table) {
     status = write_table(table, 1);
