@@ -2,6 +2,7 @@
 #include <bzlib.h>
 
 #include "util/bytes/codec.h"
+#include "util/bytes/codec_stream.h"
 
 namespace varve {
 
@@ -74,27 +75,8 @@ class Decompressor {
 };
 
 DecodeResult Measure(const Slice& packed, uint64_t* raw_bytes) {
-  const std::unique_ptr<char[]> out =
-      std::make_unique_for_overwrite<char[]>(kMeasureBytes);
   Decompressor decompressor(packed);
-  DecodeResult result = decompressor.result();
-  uint64_t total = 0;
-  while (result == DecodeResult::kDone && !decompressor.ended()) {
-    size_t made = 0;
-    result = decompressor.Next(out.get(), kMeasureBytes, &made);
-    total += made;
-    // Without output and without an end, the body is truncated.
-    if (result == DecodeResult::kDone && !decompressor.ended() &&
-        (made == 0 || total > kMaxRawBytes)) {
-      result = DecodeResult::kDamaged;
-    }
-  }
-  if (result == DecodeResult::kDone &&
-      (!decompressor.complete() || total > kMaxRawBytes)) {
-    result = DecodeResult::kDamaged;
-  }
-  if (result == DecodeResult::kDone) *raw_bytes = total;
-  return result;
+  return MeasureStream(&decompressor, kMeasureBytes, raw_bytes);
 }
 
 bool IsPlausible(const Slice& packed, uint64_t raw_bytes) {

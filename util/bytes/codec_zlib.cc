@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "util/bytes/codec.h"
+#include "util/bytes/codec_stream.h"
 
 namespace varve {
 
@@ -88,7 +89,19 @@ class Inflater {
 
   // Decodes up to `size` bytes to `out` and sets *made to their number. Returns
   // kDone while there is more, and at the end. REQUIRES: result() is kDone.
-  DecodeResult Next(char* out, size_t size, int flush, size_t* made) {
+  DecodeResult Next(char* out, size_t size, size_t* made) {
+    return Inflate(out, size, Z_NO_FLUSH, made);
+  }
+  // The same, for a caller that has space for all that is left: faster.
+  DecodeResult Finish(char* out, size_t size, size_t* made) {
+    return Inflate(out, size, Z_FINISH, made);
+  }
+  // Returns true if the stream has ended with the body.
+  bool complete() const { return ended_ && stream_.avail_in == 0; }
+  bool ended() const { return ended_; }
+
+ private:
+  DecodeResult Inflate(char* out, size_t size, int flush, size_t* made) {
     stream_.next_out = reinterpret_cast<unsigned char*>(out);
     stream_.avail_out = static_cast<uInt>(size);
     const int error = inflate(&stream_, flush);
@@ -100,11 +113,7 @@ class Inflater {
                ? DecodeResult::kDone
                : DecodeResult::kDamaged;
   }
-  // Returns true if the stream has ended with the body.
-  bool complete() const { return ended_ && stream_.avail_in == 0; }
-  bool ended() const { return ended_; }
 
- private:
   z_stream stream_{};
   bool ready_ = false;
   bool ended_ = false;
@@ -118,26 +127,8 @@ bool IsPlausible(const Slice& packed, uint64_t raw_bytes) {
 DecodeResult Measure(const Slice& packed, uint64_t* raw_bytes) {
   // The table may have a dictionary. Any bytes in its place give the same size.
   const std::unique_ptr<char[]> zeros = std::make_unique<char[]>(kWindowBytes);
-  const std::unique_ptr<char[]> out =
-      std::make_unique_for_overwrite<char[]>(kWindowBytes);
   Inflater inflater(packed, Slice(zeros.get(), kWindowBytes));
-  DecodeResult result = inflater.result();
-  uint64_t total = 0;
-  while (result == DecodeResult::kDone && !inflater.ended()) {
-    size_t made = 0;
-    result = inflater.Next(out.get(), kWindowBytes, Z_NO_FLUSH, &made);
-    total += made;
-    if (result == DecodeResult::kDone && !inflater.ended() &&
-        (made == 0 || total > kMaxRawBytes)) {
-      result = DecodeResult::kDamaged;
-    }
-  }
-  if (result == DecodeResult::kDone &&
-      (!inflater.complete() || total > kMaxRawBytes)) {
-    result = DecodeResult::kDamaged;
-  }
-  if (result == DecodeResult::kDone) *raw_bytes = total;
-  return result;
+  return MeasureStream(&inflater, kWindowBytes, raw_bytes);
 }
 
 DecodeResult Decode(const Slice& packed, const Slice& dictionary, char* out,
@@ -146,7 +137,7 @@ DecodeResult Decode(const Slice& packed, const Slice& dictionary, char* out,
   Inflater inflater(packed, dictionary);
   if (inflater.result() != DecodeResult::kDone) return inflater.result();
   size_t made = 0;
-  const DecodeResult result = inflater.Next(out, length, Z_FINISH, &made);
+  const DecodeResult result = inflater.Finish(out, length, &made);
   if (result != DecodeResult::kDone) return result;
   return inflater.complete() && made == length ? DecodeResult::kDone
                                                : DecodeResult::kDamaged;
