@@ -120,14 +120,14 @@ void ClockBlockCache::RemoveFromRing(Shard* shard, Block* block) {
 }
 
 void ClockBlockCache::Evict(Shard* shard, Block* block) {
-  VARVE_PROBE(cache_evict, block->ApproximateMemoryUsage(), shard->usage_bytes);
+  const size_t bytes = block->ApproximateMemoryUsage();
+  VARVE_PROBE(cache_evict, bytes, shard->usage_bytes);
   // T3. release pairs with the acquire of EraseTable: after this store the
   // thread does not access the slot.
   block->slot_->store(nullptr, std::memory_order_release);
   RemoveFromRing(shard, block);
   // relaxed: see TooMuchIsRetired.
-  retired_bytes.fetch_add(block->ApproximateMemoryUsage(),
-                          std::memory_order_relaxed);
+  retired_bytes.fetch_add(bytes, std::memory_order_relaxed);
   Retire(block, &FreeBlock);
 }
 

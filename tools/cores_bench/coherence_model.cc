@@ -16,7 +16,6 @@ namespace varve::cores {
 
 namespace {
 
-constexpr size_t kMaxCores = 256;
 constexpr uint16_t kNobody = UINT16_MAX;
 using LineId = uint32_t;
 constexpr LineId kNoLine = UINT32_MAX;

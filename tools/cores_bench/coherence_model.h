@@ -8,7 +8,9 @@
 // the order of its instructions. Loads wait for their line. Stores wait in the
 // store buffer, unless it is full. Atomic instructions wait for both. A line
 // serves one transfer at a time, so that cores that want the same line wait for
-// each other. A mutex that is taken puts a core to sleep until it is woken.
+// each other. A mutex that is taken puts a core to sleep until it is woken. Two
+// mutexes in one line are treated as one.
+//
 // It leaves out the overlap of misses, prefetching by hardware, the
 // instruction cache, the TLB, bandwidth of links, what the kernel touches, and
 // that a core which waits would take another path through the code.
@@ -66,7 +68,7 @@ struct Schedule {
   size_t operations = 60;
 };
 
-// REQUIRES: schedule.cores is at most recording.threads.size(), and 256.
+// REQUIRES: schedule.cores is at most recording.threads.size() and kMaxCores.
 ModelReport Simulate(const ModelParameters& parameters,
                      const Recording& recording, const Schedule& schedule);
 

@@ -262,8 +262,9 @@ int main(int argc, char** argv) {
       "simulates many cores that execute operations of the engine.\n\n"
       "  cores_bench [FLAG...]");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  if (argc != 1 || FLAGS_cores < 1 || FLAGS_cores > 256 || FLAGS_rounds < 1 ||
-      FLAGS_operations < 1 || FLAGS_seeds < 1) {
+  if (argc != 1 || FLAGS_cores < 1 ||
+      static_cast<size_t>(FLAGS_cores) > varve::cores::kMaxCores ||
+      FLAGS_rounds < 1 || FLAGS_operations < 1 || FLAGS_seeds < 1) {
     fprintf(stderr, "cores_bench: see --help\n");
     return 2;
   }

@@ -11,8 +11,6 @@ namespace varve::cores {
 
 namespace {
 
-constexpr size_t kMaxCores = 256;
-
 // A fixture of one object, and workers that call a function with it.
 template <typename Shared>
 class Kernel final : public Fixture {

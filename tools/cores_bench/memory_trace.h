@@ -3,6 +3,7 @@
 
 // The memory that operations of a thread load and store, in order.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 namespace varve::cores {
 
 inline constexpr uint64_t kLineBytes = 64;
+// The most that can be simulated.
+inline constexpr size_t kMaxCores = 256;
 
 enum class AccessKind : uint8_t {
   kLoad,

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <semaphore>
 #include <thread>
@@ -74,7 +76,12 @@ class CoreThread {
     done_.acquire();
   }
   void Main() {
-    PretendToRunOn(core_);
+    if (!PretendToRunOn(core_) && BestPerCpuPath() != PerCpuPath::kAtomic) {
+      // The counters of one processor would be recorded for all.
+      fprintf(stderr, "cores_bench: a thread cannot pretend to run on %zu\n",
+              core_);
+      abort();
+    }
     std::unique_ptr<Worker> worker(new_worker_(core_));
     for (;;) {
       go_.acquire();
