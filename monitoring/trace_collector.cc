@@ -152,8 +152,9 @@ void TraceCollector::HandBack(SpanQueue* queue) {
   SpanChunk* const chunk = queue->chunk_.load(std::memory_order_relaxed);
   if (chunk != nullptr &&
       chunk->committed.load(std::memory_order_relaxed) == 0) {
+    // relaxed: the collector may see the chunk for a while (B4).
     queue->chunk_.store(nullptr, std::memory_order_relaxed);
-    FreeChunk(chunk);  // B4
+    FreeChunk(chunk);
   }
   HandOver(queue);
   queue->count_ = 0;
@@ -197,8 +198,8 @@ void TraceCollector::Adopt(SpanQueue* queue) {
   {
     MutexLock lock(&mutex_);
     settings = settings_;
-    // Again: the thread may have a name by now, or may be the copy that fork
-    // made.
+    // Again: the thread may have been renamed since, and fork gives the child's
+    // copy of it another id.
     Identify(queue);
   }
   queue->epoch_ = settings.epoch;
@@ -387,8 +388,8 @@ Status TraceCollector::Stop() {
     MutexLock drain_lock(&drain_mutex_);
     if (sink_ == nullptr) return Status::OK();
     MutexLock lock(&mutex_);
-    // release: order does not matter; a trace that begins late is dropped.
-    trace_epoch.store(0, std::memory_order_release);
+    // relaxed: a trace that begins late is dropped.
+    trace_epoch.store(0, std::memory_order_relaxed);
     stopping_ = true;
     thread = thread_;
   }

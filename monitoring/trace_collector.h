@@ -156,8 +156,9 @@ struct SinkCalls {
 Status CheckTraceOptions(const trace::TraceOptions& options);
 
 // Thread-safety: thread-safe, except for the functions that are marked as being
-// for a queue's thread. Lock ranks: stop_mutex_, drain_mutex_, then mutex_,
-// loose_mutex_ or the sink's. No lock is taken under the last three.
+// for a queue's thread. Lock ranks: stop_mutex_, drain_mutex_, the sink's, then
+// mutex_ or loose_mutex_. A sink calls ThreadName, which takes mutex_. No lock
+// is taken under the last two.
 class TraceCollector {
  public:
   // Never destroyed.

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -48,7 +49,7 @@ void AppendHex(std::string* out, uint64_t number) {
   }
 }
 
-void AppendQuoted(std::string* out, const std::string& text) {
+void AppendQuoted(std::string* out, std::string_view text) {
   out->push_back('"');
   for (const char byte : text) {
     const auto c = static_cast<unsigned char>(byte);
@@ -121,8 +122,6 @@ class FileSink : public Sink {
 class ChromeSink final : public FileSink {
  public:
   ChromeSink()
-      // Programs read times as floating-point microseconds, which cannot hold
-      // nanoseconds since 1970.
       : monotonic_ns_(ReadSlowClock(ClockKind::kSteady)),
         base_ns_(EpochOffsetNs() + monotonic_ns_),
         process_(static_cast<uint64_t>(getpid())) {
@@ -164,7 +163,7 @@ class ChromeSink final : public FileSink {
     BeginEvent();
     AddName("thread_name", thread, name);
   }
-  void AddName(const char* event, uint64_t thread, const std::string& name) {
+  void AddName(const char* event, uint64_t thread, std::string_view name) {
     text_ += "{\"name\":\"";
     text_ += event;
     text_ += "\",\"ph\":\"M\",\"pid\":";
@@ -204,7 +203,9 @@ class ChromeSink final : public FileSink {
     text_ += "}}";
   }
 
-  // The time of the start of the file, by CLOCK_MONOTONIC and since 1970.
+  // The time of the start of the file, by CLOCK_MONOTONIC and since 1970. Spans
+  // are relative to it: programs read times as floating-point microseconds,
+  // which cannot hold nanoseconds since 1970.
   const uint64_t monotonic_ns_;
   const uint64_t base_ns_;
   const uint64_t process_;
@@ -216,7 +217,7 @@ class OtlpSink final : public FileSink {
  public:
   OtlpSink() {
     std::random_device random;
-    process_ = uint64_t{random()} << 32 | random();
+    upper_half_ = uint64_t{random()} << 32 | random();
     resource_ =
         "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":"
         "\"service.name\",\"value\":{\"stringValue\":\"varve\"}},{\"key\":"
@@ -267,7 +268,7 @@ class OtlpSink final : public FileSink {
   }
   void AddOne(const Record& record) {
     text_ += "{\"traceId\":\"";
-    AppendHex(&text_, process_);
+    AppendHex(&text_, upper_half_);
     AppendHex(&text_, record.trace_id);
     text_ += "\",\"spanId\":\"";
     AppendSpanId(record, record.span_id);
@@ -289,8 +290,8 @@ class OtlpSink final : public FileSink {
     text_ += "]}";
   }
 
-  uint64_t process_;  // The upper half of all trace ids.
-  std::string resource_;
+  uint64_t upper_half_;   // Of all trace ids, so that processes differ.
+  std::string resource_;  // The beginning of each line.
   std::unordered_map<uint32_t, std::string> names_;
 };
 

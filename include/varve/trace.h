@@ -47,8 +47,8 @@ struct Record {
   // span on its own thread are within it.
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
-  // The kernel's thread ids, as gettid returns them and perf shows them. An id
-  // may be that of a later thread after its thread has ended.
+  // The kernel's thread ids, as gettid returns them and perf shows them. The
+  // kernel reuses the id of a thread that has ended.
   uint32_t thread = 0;   // The request's thread.
   uint32_t done_by = 0;  // The working thread; differs for shared work.
 };
@@ -139,10 +139,10 @@ VARVE_EXPORT Counts GetCounts();
 // own clock source)".
 VARVE_EXPORT std::string ClockName();
 
-// Returns the name of the thread with that id, which must have had a span. It
-// is the name that the thread had at its first span, or at its first span after
-// the last Start, such as "varve:low0". Returns "" for other ids, and for
-// threads after whose end 4,096 others have ended.
+// Returns the name of a thread that has had a span, such as "varve:low0". The
+// name is read at the thread's first span, and again at its first span after
+// each Start. Returns "" for other ids. Of the threads that have ended, the
+// last 4,096 have names. Thread-safe; a sink may call it.
 VARVE_EXPORT std::string ThreadName(uint32_t thread);
 
 // Enables time stamps on machines where they may differ between cores. Two

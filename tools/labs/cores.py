@@ -2,12 +2,16 @@
 """What 1 to 128 cores would make of the engine's memory traffic: operations are
 recorded instruction by instruction and simulated (tools/cores_bench)."""
 
+import itertools
 import json
 import tempfile
 
 import report as pages
 
 TITLE = "Many cores, simulated"
+IDEA = ("No line moves between cores",
+        "what scales on two cores scales on 128 (simulated)",
+        "tools/cores_bench/coherence_model.h")
 LIMITS = ("A simulation: order and shape count, not the nanoseconds. It knows "
           "no overlap of misses, no prefetching, no instruction cache, no "
           "bandwidth, and nothing of the kernel.")
@@ -42,7 +46,8 @@ def run(lab):
         lab.run([program, f"--db={made(lab.directory / 'cores')}", *flags,
                  f"--report_json={output.name}"])
         topics = json.load(output)["topics"]
-    most = max(run["cores"] for run in topics[0]["variants"][0]["simulated"])
+    most = max(each["cores"]
+               for each in topics[0]["variants"][0]["simulated"])
     at = min(32, most)
     report.text(
         "Each thread of the engine executes its operations one instruction at "
@@ -63,14 +68,14 @@ def made(path):
 
 
 def simulated(variant, cores, sockets=1):
-    return next(run for run in variant["simulated"]
-                if run["cores"] == cores and run["sockets"] == sockets)
+    return next(each for each in variant["simulated"]
+                if each["cores"] == cores and each["sockets"] == sockets)
 
 
-def rate(run):
+def rate(figures):
     """Of all schedules, for the error bar."""
-    return pages.Spread([run["least"], run["operations_a_second"],
-                         run["most"]])
+    return pages.Spread([figures["least"], figures["operations_a_second"],
+                         figures["most"]])
 
 
 def show(report, topic, at):
@@ -93,8 +98,8 @@ def show(report, topic, at):
     report.table(["form", "instructions", "lines moved", "invalidations",
                   "coherence misses", "cold", "capacity", "atomics", "sleeps",
                   "operations a second", "P99 (ns)", "bound"], rows)
-    counts = [run["cores"] for run in topic["variants"][0]["simulated"]
-              if run["sockets"] == 1]
+    counts = [each["cores"] for each in topic["variants"][0]["simulated"]
+              if each["sockets"] == 1]
     report.lines(f"{topic['topic']}: operations a second", counts,
                  {variant["variant"]: [rate(simulated(variant, count))
                                        for count in counts]
@@ -166,25 +171,22 @@ def validate(report, topics, at):
     for topic in topics:
         here, model = {}, {}
         for variant in topic["variants"]:
-            rate = {run["threads"]: run["operations_a_second"]
-                    for run in variant.get("measured", [])}
-            if len(rate) < 2:
+            by_threads = {each["threads"]: each["operations_a_second"]
+                          for each in variant.get("measured", [])}
+            if len(by_threads) < 2:
                 continue
             name = variant["variant"]
-            here[name] = rate[2] / rate[1]
+            here[name] = by_threads[2] / by_threads[1]
             model[name] = (simulated(variant, 2)["operations_a_second"] /
                            simulated(variant, 1)["operations_a_second"])
             rows.append([f"{topic['topic']}, {name}", f"{here[name]:.2f}",
                          f"{model[name]:.2f}"])
-        names = list(here)
-        for first in range(len(names)):
-            for second in range(first + 1, len(names)):
-                a, b = names[first], names[second]
-                # Forms that are this close have no order.
-                if max(here[a], here[b]) < 1.25 * min(here[a], here[b]):
-                    continue
-                compared += 1
-                agreed += (here[a] > here[b]) == (model[a] > model[b])
+        for a, b in itertools.combinations(here, 2):
+            # Forms that are this close have no order.
+            if max(here[a], here[b]) < 1.25 * min(here[a], here[b]):
+                continue
+            compared += 1
+            agreed += (here[a] > here[b]) == (model[a] > model[b])
     if rows:
         report.text("How many times as much 2 threads do as 1, on this "
                     f"machine and in the model. Of {compared} pairs of forms "

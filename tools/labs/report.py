@@ -51,15 +51,13 @@ class Spread:
     """The median of some rounds, with the least and the most of them."""
 
     def __init__(self, values):
-        values = list(values)
-        self.median = statistics.median(values)
-        self.low, self.high = min(values), max(values)
-        self.count = len(values)
+        self.values = list(values)
+        self.median = statistics.median(self.values)
+        self.low, self.high = min(self.values), max(self.values)
+        self.has_range = len(self.values) > 1
 
     def scaled(self, factor):
-        return Spread(each * factor for each in
-                      ([self.low, self.median, self.high]
-                       if self.count > 1 else [self.median]))
+        return Spread(value * factor for value in self.values)
 
 
 def middle(value):
@@ -72,14 +70,14 @@ def figure(value):
     "2.29 M (2.20 to 2.35)"."""
     if value is None:
         return "-"
-    unit, factor = next(((unit, factor) for factor, unit in (
-        (1e9, " G"), (1e6, " M"), (1e4, " k"))
-        if abs(middle(value)) >= factor), ("", 1))
-    factor = 1e3 if unit == " k" else factor
+    # Thousands keep their digits up to 10,000.
+    factor, unit = next(((factor, unit) for least, factor, unit in (
+        (1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k"))
+        if abs(middle(value)) >= least), (1, ""))
     digits = next((count for least, count in ((100, 0), (10, 1), (.1, 2))
                    if abs(middle(value)) / factor >= least), 3)
     text = f"{middle(value) / factor:,.{digits}f}{unit}"
-    if isinstance(value, Spread) and value.count > 1:
+    if isinstance(value, Spread) and value.has_range:
         text += (f" ({value.low / factor:,.{digits}f} to "
                  f"{value.high / factor:,.{digits}f})")
     return text
@@ -88,7 +86,7 @@ def figure(value):
 def errors(values):
     """The parts of error bars below and above the medians; None without a
     range."""
-    if not any(isinstance(value, Spread) and value.count > 1
+    if not any(isinstance(value, Spread) and value.has_range
                for value in values):
         return None
     return [[middle(value) - getattr(value, "low", value) for value in values],
@@ -113,51 +111,26 @@ def directed(label, better):
     return f"{label} ({better} is better)" if better else label
 
 
-# Of a section: the idea, what is claimed for it, and its place. Where a claim
-# has figures of others, they are of a database of this kind on 40 cores.
-IDEAS = {
-    "superversion": (
-        "Each thread keeps a reference to what it reads from",
-        "a Get takes no lock and writes to no shared line",
-        "db/snapshot/super_version_cache.h"),
-    "statistics": (
-        "Counters of each processor",
-        "counting takes 30.2 % of cycles before and 2.96 after, a query 27.9 "
-        "ms before and 4.5 after (published)", "util/threads/per_cpu.h"),
-    "table-open": (
-        "A table opened by one call and one read",
-        "no call of an open is for what is known already",
-        "table/reader/file_pool.h"),
-    "tracing": (
-        "Spans timed by the time stamp counter",
-        "a span costs two readings of a register", "monitoring/span.h"),
-    "transactions": (
-        "Reads that begin without a lock",
-        "snapshots, iterators, names and accounts belong to their thread",
-        "db/snapshot/snapshot_registry.h, util/threads/thread_arena.h, "
-        "catalog/"),
-    "cores": (
-        "No line moves between cores",
-        "what scales on two cores scales on 128 (simulated)",
-        "tools/cores_bench/coherence_model.h"),
-}
-
-
 class Report:
     """Gathers sections; prints tables as Markdown and writes the page."""
 
     def __init__(self, title):
         self.title = title
         self.sections = []  # [(id, title, parts)]
+        self.ideas = []  # [(id, idea, claim, place)]
         self.summary = []
         self.preface = []
         self.profiles = 0
 
     # ---- What it is made of --------------------------------------------
 
-    def section(self, name, title):
+    def section(self, name, title, idea=None):
+        """`idea`: what the section is about, what is claimed for it, and where
+        it is in the code."""
         print(f"\n# {title}")
         self.sections.append((name, title, []))
+        if idea is not None:
+            self.ideas.append((name, *idea))
 
     def _add(self, part):
         (self.sections[-1][2] if self.sections else self.preface).append(part)
@@ -305,15 +278,13 @@ class Report:
     # ---- The page --------------------------------------------------------
 
     def tell_story(self, body):
-        """What the sections of the page are about: each idea, what is claimed
-        for it, where it is in the code, and how to repeat its section."""
-        shown = [name for name, _, _ in self.sections if name in IDEAS]
-        if len(shown) < 2:
+        """The ideas of the sections, and how to repeat each section."""
+        if len(self.ideas) < 2:
             return
-        rows = [[f'<a href="#{name}">{html.escape(IDEAS[name][0])}</a>',
-                 *map(html.escape, IDEAS[name][1:]),
+        rows = [[f'<a href="#{name}">{html.escape(idea)}</a>',
+                 html.escape(claim), html.escape(place),
                  f"<code>tools/quickstart lab {name}</code>"]
-                for name in shown]
+                for name, idea, claim, place in self.ideas]
         body.append("<h3>The ideas</h3>")
         body.append(html_table(["idea", "claim", "where it is in the code",
                                 "to repeat"], rows))

@@ -6,6 +6,10 @@ import bench
 import report as pages
 
 TITLE = "Counters of each processor"
+# The figures are those of another database of this kind, on 40 cores.
+IDEA = ("Counters of each processor",
+        "counting takes 30.2 % of cycles before and 2.96 after, a query 27.9 "
+        "ms before and 4.5 after (published)", "util/threads/per_cpu.h")
 NAMES = {"per_cpu": "production", "thread": "thread", "global": "global"}
 FORMS = {"off": ["--stats_level=0"], "production": ["--stats_level=3"],
          "thread": ["--ablate=statistics=thread"],
@@ -39,7 +43,6 @@ def updates(lab):
                        "--benchmark_min_time=0.15")
     if not found:
         return
-
 
     def ns(name):
         return bench.spread(found[name], "cpu_time")
@@ -82,8 +85,7 @@ def queries(lab):
                   for count, name, figures in rows])
     series = {}
     for _, name, figures in rows:
-        series.setdefault(name, []).append(
-            bench.spread(figures, "avg"))
+        series.setdefault(name, []).append(bench.spread(figures, "avg"))
     report.lines("Time of a query against threads that counted", threads,
                  series, "threads", "microseconds", "less", log=True)
     report.result(f"a query after {threads[-1]} threads, us",

@@ -6,6 +6,9 @@ import bench
 import report as pages
 
 TITLE = "A reference in each thread instead of a mutex"
+IDEA = ("Each thread keeps a reference to what it reads from",
+        "a Get takes no lock and writes to no shared line",
+        "db/snapshot/super_version_cache.h")
 FORMS = {"production": [], "mutex": ["--ablate=superversion=mutex"]}
 
 

@@ -17,14 +17,18 @@ import bench
 import report as pages
 
 TITLE = "What it costs to open a table"
+IDEA = ("A table opened by one call and one read",
+        "no call of an open is for what is known already",
+        "table/reader/file_pool.h")
 FORMS = {"production": [], "uncached": ["--ablate=table_open=uncached"]}
 CALL = re.compile(r"^(\d+) +[\d.]+ (\w+)\((.*)\) += (.*) <([\d.]+)>$")
-# strace tells of a call in two lines if another thread made one meanwhile.
+# strace splits a call into two lines if another thread makes one before it
+# returns.
 UNFINISHED = re.compile(r"^(\d+) +[\d.]+ (.*) <unfinished \.\.\.>$")
 RESUMED = re.compile(r"^(\d+) +[\d.]+ <\.\.\. \w+ resumed>(.*)$")
 TABLE = re.compile(r"\d{6,}\.sst")
-# A file of sysfs about a disk, or a part of the path to it. The library and
-# others read files about processors and clocks as well.
+# A file of sysfs about a disk, or a part of the path to it. Other files of sysfs,
+# about processors and clocks, are not read for an open.
 DEVICE = re.compile(r"/sys/dev/block/|/sys/devices/\S*/block/|"
                     r"\"/sys(/dev|/dev/block|/devices)?\"|"
                     r"\"/sys/devices/(?!system/)[^\"]*\"")
@@ -32,14 +36,19 @@ FEW_READS = 2000  # So few that they stay cold, and can be traced.
 TABLE_BYTES = 130_000  # A table's, so that a million entries make hundreds.
 
 OPEN = "open the table"
+FLAG = "set the close-on-exec flag"
+FIND = "find size and device"
+WALK = "walk the path to the device"
+BLOCK_SIZE = "read the device's block size"
+ADVISE = "advise the kernel"
 METADATA = "read footer, properties, index and filter"
 DATA = "read a data block"
 CLOSE = "close a table, to make space"
 # In the order of an open.
-OF_AN_OPEN = [OPEN, "set the close-on-exec flag", "find size and device",
-              "walk the path to the device", "read the device's block size",
-              "advise the kernel", METADATA]
+OF_AN_OPEN = [OPEN, FLAG, FIND, WALK, BLOCK_SIZE, ADVISE, METADATA]
 NOT_OF_AN_OPEN = [DATA, CLOSE]
+PURPOSES = {"openat": OPEN, "open": OPEN, "close": CLOSE, "fadvise64": ADVISE,
+            "fcntl": FLAG, "fstat": FIND, "newfstatat": FIND, "statx": FIND}
 
 
 def flags(lab, database, files, form, benchmarks):
@@ -93,24 +102,21 @@ def parse(lines):
     return calls
 
 
+def offset_of(pread_arguments):
+    return int(pread_arguments.rsplit(",", 1)[1])
+
+
 def purpose(name, arguments, result, first_metadata):
     """What a call about a table is for; None if it is about something else."""
     table = TABLE.search(arguments) or TABLE.search(result)
     if not table:
         if not DEVICE.search(arguments):
             return None
-        return ("read the device's block size"
-                if "logical_block_size" in arguments
-                else "walk the path to the device")
+        return BLOCK_SIZE if "logical_block_size" in arguments else WALK
     if name == "pread64":
-        offset = int(arguments.rsplit(",", 1)[1])
-        return DATA if offset < first_metadata.get(table[0], 0) else METADATA
-    return {"openat": OPEN, "open": OPEN, "close": CLOSE,
-            "fadvise64": "advise the kernel",
-            "fcntl": "set the close-on-exec flag",
-            "fstat": "find size and device",
-            "newfstatat": "find size and device",
-            "statx": "find size and device"}.get(name, f"other: {name}")
+        return (DATA if offset_of(arguments) < first_metadata.get(table[0], 0)
+                else METADATA)
+    return PURPOSES.get(name, f"other: {name}")
 
 
 class Calls:
@@ -141,7 +147,7 @@ class Calls:
                 sequence[thread] = []
             elif thread not in later:
                 continue  # The device of the database's directory.
-            if what not in (DATA, CLOSE):
+            if what not in NOT_OF_AN_OPEN:
                 sequence[thread].append(
                     (name, arguments, result, seconds, what))
             self.counts[later[thread]][what] += 1
@@ -172,7 +178,7 @@ def trace(lab, database, files, form):
     for _, name, arguments, _, _ in first:
         table = TABLE.search(arguments)
         if name == "pread64" and table:
-            offset = int(arguments.rsplit(",", 1)[1])
+            offset = offset_of(arguments)
             first_metadata[table[0]] = min(
                 offset, first_metadata.get(table[0], offset))
     calls = Calls()
@@ -266,20 +272,19 @@ def system_calls(lab, database, files):
          for what in count} - set(OF_AN_OPEN) - set(NOT_OF_AN_OPEN))
     columns = [(form, later) for later in (0, 1) for form in FORMS]
 
-    def cells(what):
-        return [f"{calls[form].each(what, later):.1f}"
-                for form, later in columns]
+    def row(what, title):
+        names = set().union(*(each.names[what] for each in calls.values()))
+        return [title, ", ".join(sorted(names)),
+                *(f"{calls[form].each(what, later):.1f}"
+                  for form, later in columns)]
 
     report.table(
         ["what for", "calls", *(f"{'later' if later else 'first'}, {form}"
                                 for form, later in columns)],
-        [*([what, ", ".join(sorted(set().union(
-            *(each.names[what] for each in calls.values())))), *cells(what)]
-           for what in kinds),
+        [*(row(what, what) for what in kinds),
          ["all calls of an open", "", *(f"{calls[form].of_an_open(later):.1f}"
                                         for form, later in columns)],
-         *([f"besides: {what}", "pread64" if what == DATA else "close",
-            *cells(what)] for what in NOT_OF_AN_OPEN)])
+         *(row(what, f"besides: {what}") for what in NOT_OF_AN_OPEN)])
     report.bars("System calls of a first open by what they are for", kinds,
                 {form: [calls[form].each(what, 0) for what in kinds]
                  for form in FORMS}, "calls of an open", "less")

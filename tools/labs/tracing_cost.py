@@ -7,6 +7,8 @@ import bench
 import report as pages
 
 TITLE = "A span for two readings of a clock"
+IDEA = ("Spans timed by the time stamp counter",
+        "a span costs two readings of a register", "monitoring/span.h")
 FORMS = {"Tsc": "production", "Steady": "trace_clock=steady",
          "Coarse": "trace_clock=coarse", "Mutex": "trace_collect=mutex",
          "Channel": "trace_collect=channel"}
@@ -28,21 +30,20 @@ def run(lab):
 def micro(lab):
     report = lab.report
     spans = [1, 10] if lab.quick else [1, 10, 100, 1000]
-    flags = [] if lab.quick else ["--benchmark_min_time=0.07"]
     found = lab.google(
         "tracing_bench", "^(Clock|TwoReadings|Span|Push|Off)|"
-        f"^(Request/.*|Root)/({'|'.join(map(str, spans))})$", *flags)
+        f"^(Request/.*|Root)/({'|'.join(map(str, spans))})$",
+        "--benchmark_min_time=0.07")
     if not found:
         return
 
     def ns(name):
+        # Not every processor has each of the clocks.
         return (bench.spread(found[name], "cpu_time") if name in found
-                else float("nan"))
+                else pages.Spread([float("nan")]))
 
     def of_each(name, count):
-        value = ns(f"{name}/{count}")
-        return (value.scaled(1 / count) if isinstance(value, pages.Spread)
-                else value)
+        return ns(f"{name}/{count}").scaled(1 / count)
 
     rows = {"a reading, TSC": "Clock/Tsc",
             "a reading, clock_gettime": "Clock/Steady",

@@ -8,6 +8,10 @@ import bench
 import report as pages
 
 TITLE = "Starting to read"
+IDEA = ("Reads that begin without a lock",
+        "snapshots, iterators, names and accounts belong to their thread",
+        "db/snapshot/snapshot_registry.h, util/threads/thread_arena.h, "
+        "catalog/")
 
 
 def run(lab):
