@@ -137,7 +137,7 @@ class Report:
 
     def text(self, text):
         print(f"\n{text}")
-        self._add(f"<p>{html.escape(text)}</p>")
+        self._add(f"<p>{html_text(text)}</p>")
 
     def heading(self, text):
         print(f"\n## {text}")
@@ -370,6 +370,11 @@ def is_text(column):
     return not all(re.fullmatch(
         r"[-+]?[\d.,]*( ?[kMG%])?( \([-\d.,]+ to [-\d.,]+\))?|nan|-", cell)
                    for cell in column)
+
+
+def html_text(text):
+    """Text with `names` in backquotes."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
 
 
 def html_table(header, rows):
