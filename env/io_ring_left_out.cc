@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// In the place of io_ring.cc in a build without liburing.
+// Replaces io_ring.cc in a build without liburing.
 #include "env/io_ring.h"
 
 namespace varve {

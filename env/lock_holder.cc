@@ -9,18 +9,6 @@
 
 namespace varve {
 
-namespace {
-
-// Reads the name that the holder of an open file description lock wrote into
-// the file.
-std::string ReadName(int descriptor) {
-  char text[64];
-  const ssize_t size = pread(descriptor, text, sizeof(text), 0);
-  return {text, size > 0 ? static_cast<size_t>(size) : 0};
-}
-
-}  // namespace
-
 bool FindLockHolder(const std::string& lock_path, LockHolder* holder) {
   const int descriptor = OpenDescriptor([&lock_path] {
     return open(lock_path.c_str(),
@@ -44,8 +32,9 @@ bool FindLockHolder(const std::string& lock_path, LockHolder* holder) {
     holder->pid = static_cast<uint64_t>(query.l_pid);
     holder->description = DescribePid(holder->pid);
   } else if (held) {
-    const std::string name = ReadName(descriptor);
-    holder->pid = PidOfName(name);
+    // The holder of an open file description lock wrote its name.
+    const std::string name = ReadProcessName(descriptor);
+    holder->pid = RunningPidOfName(name);
     holder->description = DescribeProcess(name);
   }
   close(descriptor);

@@ -10,7 +10,7 @@ namespace varve {
 struct LockHolder {
   // Such as "process 17 (mysqld)", or "another process"; see process_name.h.
   std::string description;
-  uint64_t pid = 0;  // 0 if it is not known. The process may have ended.
+  uint64_t pid = 0;  // 0 if it is not known to run.
 };
 
 // Returns true if a process holds the lock on a database's LOCK file, and sets

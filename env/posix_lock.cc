@@ -88,14 +88,6 @@ Status HeldBy(const std::string& path, const std::string& holder) {
   return Status::Busy("lock " + path, "held by " + holder);
 }
 
-// Returns the holder's text.
-std::string ReadHolder(int descriptor) {
-  char text[64];
-  const ssize_t size = pread(descriptor, text, sizeof(text), 0);
-  return DescribeProcess(
-      std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0));
-}
-
 // Takes a lock on an open file, or returns an error that names the holder. Sets
 // *is_own if the holder is a record lock of this process.
 Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
@@ -121,7 +113,7 @@ Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
   }
   // -1: an open file description lock, whose holder wrote its name. 0: a
   // process of another namespace. Or the holder has just unlocked it.
-  return HeldBy(path, ReadHolder(descriptor));
+  return HeldBy(path, DescribeProcess(ReadProcessName(descriptor)));
 }
 
 // One attempt to lock. again() is true if the file lost its name during it.

@@ -82,6 +82,24 @@ bool HasEnded(const ProcessState& state) {
   return state.state == 'Z' || state.state == 'X';
 }
 
+// The process of a name from NameThisProcess.
+struct NamedProcess {
+  uint64_t pid = 0;  // 0 for any other text.
+  bool runs = false;
+};
+
+NamedProcess FindProcess(std::string_view name) {
+  NamedProcess result;
+  const uint64_t pid = TakeNumber(&name);
+  if (!name.starts_with(' ')) return result;
+  result.pid = pid;
+  name.remove_prefix(1);
+  const uint64_t start = TakeNumber(&name);
+  const ProcessState state = StateOf(pid);
+  result.runs = pid != 0 && state.start == start && !HasEnded(state);
+  return result;
+}
+
 }  // namespace
 
 std::string NameThisProcess() {
@@ -89,18 +107,21 @@ std::string NameThisProcess() {
   return std::to_string(pid) + " " + std::to_string(StateOf(pid).start) + "\n";
 }
 
+std::string ReadProcessName(int descriptor) {
+  char text[64];
+  const ssize_t size = pread(descriptor, text, sizeof(text), 0);
+  return {text, size > 0 ? static_cast<size_t>(size) : 0};
+}
+
 std::string DescribeProcess(std::string_view name) {
-  const uint64_t pid = PidOfName(name);
-  if (pid == 0) return "another process";
-  name.remove_prefix(name.find(' ') + 1);
-  const uint64_t start = TakeNumber(&name);
-  const ProcessState state = StateOf(pid);
-  if (state.start != start || HasEnded(state)) {
-    return "process " + std::to_string(pid) +
+  const NamedProcess process = FindProcess(name);
+  if (process.pid == 0) return "another process";
+  if (!process.runs) {
+    return "process " + std::to_string(process.pid) +
            ", which has ended or is not seen from here, or by a child of "
            "it";
   }
-  return DescribePid(pid);
+  return DescribePid(process.pid);
 }
 
 std::string DescribePid(uint64_t pid) {
@@ -110,9 +131,9 @@ std::string DescribePid(uint64_t pid) {
   return command.empty() ? text : text + " (" + command + ")";
 }
 
-uint64_t PidOfName(std::string_view name) {
-  const uint64_t pid = TakeNumber(&name);
-  return name.starts_with(' ') ? pid : 0;
+uint64_t RunningPidOfName(std::string_view name) {
+  const NamedProcess process = FindProcess(name);
+  return process.runs ? process.pid : 0;
 }
 
 bool HasProcessEnded(int pid) {

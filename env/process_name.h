@@ -15,6 +15,10 @@ namespace varve {
 // ticks since boot (or 0), and a newline.
 std::string NameThisProcess();
 
+// Reads the name of a process from the beginning of an open file, or whatever
+// text is there. Returns an empty string if it cannot be read.
+std::string ReadProcessName(int descriptor);
+
 // Describes the process of a name from NameThisProcess as DescribePid does. If
 // it does not run here any more, the text says that it has ended or is out of
 // sight, and that a forked child may still hold the resource. Returns "another
@@ -26,9 +30,9 @@ std::string DescribeProcess(std::string_view name);
 // /proc. The calling process is "process 17, this one".
 std::string DescribePid(uint64_t pid);
 
-// Returns the pid of a name from NameThisProcess, or 0 for any other text. The
-// process may have ended.
-uint64_t PidOfName(std::string_view name);
+// Returns the pid of the process of a name from NameThisProcess. Returns 0 if
+// it does not run here any more, and for any other text.
+uint64_t RunningPidOfName(std::string_view name);
 
 // Returns true if no process of that pid runs. It has ended, though its parent
 // may not have waited for it. A later process of the same pid is mistaken for

@@ -15,12 +15,6 @@ constexpr size_t kCopyBytes = 1 << 20;
 // Names to build under that are tried, should others' directories have them.
 constexpr int kMaxTemporaryNames = 100;
 
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 }  // namespace
 
 CheckpointBuilder::CheckpointBuilder(Env* env, std::string source,
@@ -42,7 +36,7 @@ Status CheckpointBuilder::Build(const CheckpointCut& cut) {
   Status status = ChooseTemporary();
   if (!status.ok()) return status;
   std::unique_ptr<Directory> parent;
-  status = env_->NewDirectory(ParentOf(target_), &parent);
+  status = env_->NewDirectory(ParentDirectory(target_), &parent);
   if (!status.ok()) return status;
   status = Fill(cut);
   if (status.ok()) {
@@ -58,7 +52,7 @@ Status CheckpointBuilder::Build(const CheckpointCut& cut) {
 }
 
 Status CheckpointBuilder::RemoveAttempt() {
-  // Under another name, nothing is added to it, and it cannot become the
+  // The attempt cannot add to a directory of another name, nor rename it to the
   // target.
   const std::string found = temporary_;
   for (int i = 1; i <= kMaxTemporaryNames; ++i) {

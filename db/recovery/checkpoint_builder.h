@@ -15,8 +15,8 @@ namespace varve {
 // The files of a database at one moment. They must exist until the checkpoint
 // is built. Logs and the MANIFEST may grow.
 struct CheckpointCut {
-  // Keeps the tables in being: referenced, or null if the caller builds beside
-  // the process that has the database open.
+  // Holds a reference that keeps the tables from being removed. Null if another
+  // process has the database open, which may remove them.
   Version* version = nullptr;
   std::vector<std::pair<uint64_t, uint64_t>> tables;  // Numbers and sizes.
   uint64_t manifest_number = 0;
@@ -39,12 +39,12 @@ class CheckpointBuilder {
   Status Begin();
   Status Build(const CheckpointCut& cut);
 
-  // For a program that ends in the middle of an attempt, by another object or
-  // process than the one that builds. ForeseeAttempt, called before it, notes
-  // the name that the attempt will build under. RemoveAttempt removes what has
-  // that name, and the attempt then fails. If the attempt has just come to its
-  // end, the target stays, and it is complete. The caller makes sure that the
-  // attempt does not begin afterwards.
+  // Remove the unfinished attempt of another object, for a program that a
+  // signal ends. ForeseeAttempt, called before that attempt begins, chooses the
+  // directory name that it will use. RemoveAttempt removes the directory of
+  // that name, so the attempt fails. If the attempt has just finished, the
+  // target stays and is complete.
+  // REQUIRES: no attempt begins after the call of RemoveAttempt.
   Status ForeseeAttempt() { return ChooseTemporary(); }
   Status RemoveAttempt();
 

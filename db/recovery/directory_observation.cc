@@ -49,13 +49,16 @@ void ObserveManifest(Env* env, const std::string& path,
 
 }  // namespace
 
+bool DirectoryObservation::SameManifest(
+    const DirectoryObservation& other) const {
+  return identity == other.identity && current == other.current &&
+         manifest_bytes == other.manifest_bytes &&
+         manifest_crc == other.manifest_crc;
+}
+
 bool DirectoryObservation::SameUpTo(const DirectoryObservation& other,
                                     uint64_t first, uint64_t last) const {
-  if (identity != other.identity || current != other.current ||
-      manifest_bytes != other.manifest_bytes ||
-      manifest_crc != other.manifest_crc) {
-    return false;
-  }
+  if (!SameManifest(other)) return false;
   const auto part = [first, last](const std::map<uint64_t, uint64_t>& logs) {
     return std::map<uint64_t, uint64_t>(logs.lower_bound(first),
                                         logs.lower_bound(last));

@@ -22,6 +22,9 @@ struct DirectoryObservation {
 
   bool operator==(const DirectoryObservation&) const = default;
 
+  // Returns true if the other one is of the same database, with the same
+  // CURRENT and MANIFEST.
+  bool SameManifest(const DirectoryObservation& other) const;
   // Returns true if the other one has the same MANIFEST, and the same unchanged
   // logs from `first` up to, not including, `last`.
   bool SameUpTo(const DirectoryObservation& other, uint64_t first,

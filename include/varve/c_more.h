@@ -433,7 +433,8 @@ VARVE_EXPORT varve_trace_t* varve_trace_begin(const char* name);
 /**
  * Ends the trace on the same thread, after all its spans have ended. Returns
  * the spans, root first, as a JSON array of objects with trace, span, parent,
- * name, begin_ns, end_ns, thread and done_by, which are the kernel's ids.
+ * name, begin_ns, end_ns, thread and done_by. The last two are kernel thread
+ * ids.
  */
 VARVE_EXPORT char* varve_trace_end(varve_trace_t* trace);
 /** Begins a span of the calling thread, inside its current one. */

@@ -10,9 +10,9 @@
 namespace varve {
 
 // The byte stored with each block. On disk: never renumber. Varve writes and
-// reads all types except that it only reads kZSTDNotFinal, and does neither
-// with kXpress. A build may leave types out (docs/building.md). A block of a
-// type that cannot be read gives NotSupported, which names the type.
+// reads all types but two: it only reads kZSTDNotFinal, and it neither writes
+// nor reads kXpress. A build may leave types out (docs/building.md). Reading a
+// block of a type that is not supported returns NotSupported with its name.
 enum class CompressionType : uint8_t {
   kNone = 0,
   kSnappy = 1,

@@ -95,17 +95,14 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   }
   if (!status.ok()) return status;
   const DirectoryObservation after = ObserveDirectory(env, path);
-  if (state.torn_tail || before.current != after.current ||
-      before.identity != after.identity ||
-      before.manifest_bytes != after.manifest_bytes ||
-      before.manifest_crc != after.manifest_crc) {
+  if (state.torn_tail || !before.SameManifest(after)) {
     return Status::Corruption(path, "changed while it was read");
   }
   return status;
 }
 
-// Makes the checkpoint beside the process that has the database open. A table
-// or log that it removes before the copy has it makes this begin again.
+// Makes the checkpoint while another process has the database open. Begins
+// again if that process removes a table or log before it is in the copy.
 Status CheckpointBeside(const std::string& path, CheckpointBuilder* builder) {
   return ReadUnlocked(path, [&] {
     CheckpointCut cut;
@@ -122,6 +119,8 @@ Status RunCheckpoint(Session* session) {
   Status status = RequireDatabase(session->line);
   CheckpointEnv env;
   CheckpointBuilder builder(&env, path, session->operand(0));
+  // Removes what `builder`, or the database's own builder, has built when a
+  // signal arrives. Its Env takes no mutex, since the cleanup holds it.
   CheckpointBuilder remover(Env::Default(), path, session->operand(0));
   if (status.ok()) status = builder.Begin();
   if (status.ok()) status = remover.ForeseeAttempt();
@@ -138,11 +137,7 @@ Status RunCheckpoint(Session* session) {
     if (status.ok()) status = checkpoint->CreateCheckpoint(session->operand(0));
     if (status.ok()) status = db->Close();
   } else if (status.IsBusy()) {
-    const std::string holder = DescribeHolder(session->line);
-    if (!holder.empty()) {
-      fprintf(session->err, "varve: note: %s is open in %s\n", path.c_str(),
-              holder.c_str());
-    }
+    NoteHolder(*session);
     status = CheckpointBeside(path, &builder);
   }
   if (status.ok()) fputs("OK\n", session->out);

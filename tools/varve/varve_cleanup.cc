@@ -30,10 +30,10 @@ void WaitForSignal(const sigset_t& signals) {
     (*cleanup)();
   }
   signal(number, SIG_DFL);
-  sigset_t just_it;
-  sigemptyset(&just_it);
-  sigaddset(&just_it, number);
-  pthread_sigmask(SIG_UNBLOCK, &just_it, nullptr);
+  sigset_t this_one;
+  sigemptyset(&this_one);
+  sigaddset(&this_one, number);
+  pthread_sigmask(SIG_UNBLOCK, &this_one, nullptr);
   raise(number);
 }
 

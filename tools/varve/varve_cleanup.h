@@ -28,8 +28,8 @@ class SignalCleanup {
   SignalCleanup& operator=(const SignalCleanup&) = delete;
   ~SignalCleanup();
 
-  // Cleanups run with this held. Hold it to change what a cleanup uses, and to
-  // create a file together with the note of it.
+  // Cleanups run with this held. Hold it to change data that a cleanup uses,
+  // and to create a file and record its name in one step.
   static Mutex* mutex();
 
  private:

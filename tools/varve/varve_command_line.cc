@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
+#include "db/options/options_check.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "tools/varve/varve_commands.h"
@@ -44,13 +44,9 @@ constexpr OptionSpec kOptions[] = {
     {"html", OptionKind::kText},
 };
 
-// Read ahead of long scans from the first block on.
-constexpr size_t kLongReadahead = 1 << 20;
+constexpr size_t kLongReadaheadBytes = 1 << 20;
 
 constexpr uint64_t kProgressIntervalUs = 500000;
-
-// The bound of Options::max_open_files.
-constexpr uint64_t kMaxOpenFiles = uint64_t{4} << 20;
 
 // Options that contradict each other.
 constexpr std::pair<const char*, const char*> kExclusive[] = {
@@ -61,12 +57,6 @@ const OptionSpec* FindOption(const std::string& name) {
     if (name == option.name) return &option;
   }
   return nullptr;
-}
-
-bool ParseNumber(const std::string& text, uint64_t* number) {
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, *number);
-  return error == std::errc() && rest == end;
 }
 
 // Takes the option arguments[*i], and its value if that is the next argument.
@@ -96,14 +86,14 @@ std::string ParseOption(const std::vector<std::string>& arguments, size_t* i,
     return "--" + name + " needs a value";
   }
   uint64_t number;
-  if (spec->kind == OptionKind::kNumber && !ParseNumber(value, &number)) {
+  if (spec->kind == OptionKind::kNumber && !ParseNumber(value, 10, &number)) {
     return "--" + name + " needs a number, not '" + value + "'";
   }
   line->options[name] = value;
   return "";
 }
 
-// Decodes keys and values of the command line.
+// Decodes the keys and values of --hex and --escaped in place.
 std::string DecodeArguments(CommandLine* line) {
   if (!line->Has("hex") && !line->Has("escaped")) return "";
   const bool hex = line->Has("hex");
@@ -141,6 +131,7 @@ std::string CheckOptions(const CommandLine& line) {
              " exclude each other";
     }
   }
+  constexpr uint64_t kMaxOpenFiles = kMaxOpenFilesBounds.high;
   if (line.Number("open_files", 0) > kMaxOpenFiles) {
     return "--open_files is at most " + std::to_string(kMaxOpenFiles);
   }
@@ -162,12 +153,12 @@ std::string CheckOperands(const CommandLine& line) {
          std::to_string(count);
 }
 
-// Returns false if there is no end: no key sorts after all that have the
-// prefix.
+// Changes a prefix to the end of the range of keys that have it. Returns false
+// if no key can sort after that range.
 bool EndOfPrefix(std::string* prefix, bool ignore_case) {
   if (ignore_case) {
     // The largest character of Unicode, which no key has. The database folds
-    // the rest, and keeps this.
+    // the bound, and this character folds to itself.
     *prefix += "\xF4\x8F\xBF\xBF";
     return true;
   }
@@ -189,7 +180,7 @@ bool ListsOption(const char* options, const std::string& name) {
 uint64_t CommandLine::Number(const std::string& name,
                              uint64_t otherwise) const {
   const std::string* const text = Find(name);
-  if (text != nullptr) ParseNumber(*text, &otherwise);
+  if (text != nullptr) ParseNumber(*text, 10, &otherwise);
   return otherwise;
 }
 
@@ -262,10 +253,9 @@ bool OutputFailed(Session* session) {
   return true;
 }
 
-bool FlushOutput(TextOutput* output, Session* session) {
+void FlushOutput(TextOutput* output, Session* session) {
   output->Flush();
   if (session->output_errno == 0) session->output_errno = output->error();
-  return output->error() != 0;
 }
 
 Form FormOf(const CommandLine& line) {
@@ -370,7 +360,7 @@ BoundedScan::BoundedScan(const CommandLine& line)
 std::unique_ptr<Iterator> BoundedScan::NewIterator(DB* db, bool is_long) const {
   ReadOptions options;
   options.fill_cache = false;
-  if (is_long) options.readahead_size = kLongReadahead;
+  if (is_long) options.readahead_size = kLongReadaheadBytes;
   options.iterate_lower_bound = from();
   options.iterate_upper_bound = to();
   return db->NewIterator(options);

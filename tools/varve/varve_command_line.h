@@ -48,8 +48,6 @@ struct Command {
 
 // Returns all commands, in the order of the overview.
 std::span<const Command> Commands();
-// Prints the overview of the commands.
-void PrintOverview(FILE* out);
 // The command `help`.
 Status RunHelp(Session* session);
 // Returns null if no command has this name.
@@ -78,7 +76,7 @@ struct CommandLine {
   std::map<std::string, std::string> options;
   bool wants_help = false;
   bool wants_version = false;
-  // The second operand is a value that standard input has.
+  // The second operand is -: the value comes from standard input.
   bool value_is_input = false;
 
   bool Has(const std::string& name) const { return options.contains(name); }
@@ -114,12 +112,12 @@ struct Session {
   const std::string& operand(size_t i) const { return line.operands[i]; }
   std::string db() const { return line.Text("db"); }
 
-  // Each returns an error with an exit code of its own: a key that the database
-  // does not have, and arguments that make no sense for it.
+  // Each sets exit_code and returns an error: for a key that the database does
+  // not have, and for arguments that make no sense for it.
   Status Absent(const std::string& what);
   Status WrongUse(const std::string& what);
-  // Returns the status of a text that was read, such as a dump. InvalidArgument
-  // means that the text is damaged.
+  // Returns the status of reading a text, such as a dump, unchanged. If it is
+  // InvalidArgument, the text is damaged, and exit_code says so.
   Status DamagedInput(const Status& status);
 };
 
@@ -128,13 +126,13 @@ struct Session {
 bool OutputFailed(Session* session);
 
 // Passes everything to the output's file, and keeps the first error, as
-// OutputFailed does. Returns whether there was one.
-bool FlushOutput(TextOutput* output, Session* session);
+// OutputFailed does.
+void FlushOutput(TextOutput* output, Session* session);
 
 // Returns the form in which keys and values are printed.
 Form FormOf(const CommandLine& line);
 
-// How often a loop over entries looks at the clock for its progress.
+// A loop over entries looks at the clock for its progress once in this many.
 inline constexpr uint64_t kEntriesPerLook = 1024;
 
 // Shows the progress of long work on stderr. A terminal has one line, which is
@@ -176,8 +174,8 @@ class BoundedScan {
   // Null means no bound.
   const Slice* from() const { return has_from_ ? &from_ : nullptr; }
   const Slice* to() const { return has_to_ ? &to_ : nullptr; }
-  // The iterator must not outlive this. `is_long`: it is expected to read
-  // megabytes.
+  // The iterator must not outlive this. `is_long` means that it is expected to
+  // read megabytes; it then reads ahead from the first block on.
   std::unique_ptr<Iterator> NewIterator(DB* db, bool is_long) const;
 
  private:

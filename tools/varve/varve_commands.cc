@@ -72,8 +72,6 @@ int Finish(const Status& status, Session* session) {
   return kExitFailure;
 }
 
-}  // namespace
-
 void PrintOverview(FILE* out) {
   fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n\n", out);
   for (const Command& command : Commands()) {
@@ -84,6 +82,8 @@ void PrintOverview(FILE* out) {
       "wrong\nuse, 3 damage, 4 database in use, 5 other failure.\n",
       out);
 }
+
+}  // namespace
 
 Status RunHelp(Session* session) {
   const std::vector<std::string>& operands = session->line.operands;
@@ -115,13 +115,7 @@ int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
   }
   if (!line.wants_help && !line.wants_version) {
     Session session{line, in, out, err};
-    if (line.command->only_reads) {
-      const std::string holder = DescribeHolder(line);
-      if (!holder.empty()) {
-        fprintf(err, "varve: note: %s is open in %s\n", line.Text("db").c_str(),
-                holder.c_str());
-      }
-    }
+    if (line.command->only_reads) NoteHolder(session);
     const Status status = line.command->run(&session);
     return Finish(status, &session);
   }

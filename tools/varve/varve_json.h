@@ -33,7 +33,8 @@ class JsonReader {
     return failed_ || at_ == text_.size() ? '\0' : text_[at_];
   }
 
-  // Calls member(key) for each, which must read the value.
+  // Calls member(key) for each member; it must read the value. It returns false
+  // to end the reading.
   template <typename Member>
   bool ReadObject(Member member) {
     return ReadList('{', '}', [&] {
@@ -59,7 +60,7 @@ class JsonReader {
     }
     return Take('"') || Fail();
   }
-  // A string, or the text of a number or literal. Skips anything else and
+  // Reads a string, or the text of a number or literal. Skips anything else and
   // leaves `out` empty.
   bool ReadScalar(std::string* out) {
     out->clear();
@@ -70,7 +71,7 @@ class JsonReader {
     if (c != '{' && c != '[') out->assign(text_.data() + start, at_ - start);
     return true;
   }
-  // A number that is not negative, in thousandths; what is smaller is cut off.
+  // Reads a number that is not negative, in thousandths, rounded down.
   bool ReadThousandths(uint64_t* out) {
     SkipSpace();
     uint64_t value = 0;
@@ -94,7 +95,7 @@ class JsonReader {
       if (value > UINT64_MAX / 10) return Fail();
       value *= 10;
     }
-    // One that is too large, or has an exponent.
+    // The number is too large, or has an exponent.
     if (at_ < text_.size() && IsNumber(text_[at_])) return Fail();
     *out = value;
     return true;
@@ -110,6 +111,7 @@ class JsonReader {
     }
     return true;
   }
+  // Skips any value. `depth` is its nesting within the skipped one.
   bool Skip(int depth = 0) {
     if (depth > kMaxDepth) return Fail();
     SkipSpace();
@@ -130,10 +132,11 @@ class JsonReader {
   }
 
  private:
-  // Nesting beyond this is no trace.
+  // Bounds the recursion. Traces are nested less deeply.
   static constexpr int kMaxDepth = 64;
 
-  // The character after a backslash.
+  // Appends the character that an escape stands for. `c` is the character after
+  // the backslash.
   bool ReadEscape(char c, std::string* out) {
     constexpr char kShort[] = "b\bf\fn\nr\rt\t";
     for (const char* p = kShort; *p != '\0'; p += 2) {
@@ -147,7 +150,7 @@ class JsonReader {
     }
     uint32_t code = 0;
     if (!ReadHex4(&code)) return false;
-    // Two halves of a character.
+    // A surrogate pair.
     if (code >= 0xd800 && code < 0xdc00 && text_.size() - at_ >= 6 &&
         text_[at_] == '\\' && text_[at_ + 1] == 'u') {
       at_ += 2;
@@ -170,7 +173,7 @@ class JsonReader {
       out->push_back(static_cast<char>(0x80 | (code >> shift & 0x3f)));
     };
     if (code >= 0xd800 && code < 0xe000) {
-      out->push_back('?');  // Half of a character.
+      out->push_back('?');  // A surrogate without its other half.
     } else if (code < 0x80) {
       out->push_back(static_cast<char>(code));
     } else if (code < 0x800) {

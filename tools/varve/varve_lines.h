@@ -38,8 +38,8 @@ class LineReader {
     void operator()(char* buffer) const { free(buffer); }
   };
 
-  // Reads more behind the bytes that are left. Returns false at the end of the
-  // file and after an error.
+  // Appends bytes of the file to those that are left in the buffer. Returns
+  // false at the end of the file and after an error.
   bool ReadMore();
 
   FILE* const file_;

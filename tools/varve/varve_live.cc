@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve/varve_live.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -47,10 +49,18 @@ std::string FindHolder(const CommandLine& line) {
 std::string DescribeHolder(const CommandLine& line) {
   LockHolder holder;
   if (!Find(line, &holder)) return "";
-  // Only of a process that runs: the pid may belong to another one by now.
-  if (!holder.description.ends_with(')')) return holder.description;
+  if (holder.pid == 0 || holder.pid == static_cast<uint64_t>(getpid())) {
+    return holder.description;
+  }
   const std::string command = CommandLineOf(holder.pid);
   return holder.description + (command.empty() ? "" : ": " + command);
+}
+
+void NoteHolder(const Session& session) {
+  const std::string holder = DescribeHolder(session.line);
+  if (holder.empty()) return;
+  fprintf(session.err, "varve: note: %s is open in %s\n", session.db().c_str(),
+          holder.c_str());
 }
 
 Status ReadUnlocked(const std::string& db_path,

@@ -18,6 +18,8 @@ std::string FindHolder(const CommandLine& line);
 // Like FindHolder, with the beginning of the process's command line, as in
 // "process 17 (python3): python3 serve.py --port 80".
 std::string DescribeHolder(const CommandLine& line);
+// Prints a note to stderr if a process has the command's database open.
+void NoteHolder(const Session& session);
 
 // Repeats attempt() while it finds a missing or damaged file and the database's
 // files have changed since the call began. The number of attempts is bounded.

@@ -13,7 +13,6 @@ class EntryPrinter {
   explicit EntryPrinter(Session* session)
       : session_(session),
         form_(FormOf(session->line)),
-        hex_(session->line.Has("hex")),
         json_(session->line.Has("json")),
         keys_(session->line.Has("keys") || !session->line.Has("values")),
         values_(session->line.Has("values") || !session->line.Has("keys")),
@@ -26,14 +25,14 @@ class EntryPrinter {
     if (values_) PrintPart("value", iterator.value());
     out_.Add(json_ ? "}\n" : "\n");
   }
-  // Returns whether the output has failed, so that more is for nobody.
+  // Returns true if the output has failed, so that the scan can stop.
   bool failed() const { return out_.error() != 0; }
   void Finish() { FlushOutput(&out_, session_); }
 
  private:
   void PrintPart(std::string_view name, const Slice& bytes) {
     if (json_) {
-      out_.AddJsonField(name, bytes, hex_);
+      out_.AddJsonField(name, bytes, form_ == Form::kHex);
     } else {
       out_.Add(bytes, form_);
     }
@@ -41,7 +40,6 @@ class EntryPrinter {
 
   Session* const session_;
   const Form form_;
-  const bool hex_;
   const bool json_;
   const bool keys_;
   const bool values_;

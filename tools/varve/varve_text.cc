@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
-#include <iterator>
 
 #include "util/bytes/checksum.h"
 
@@ -14,9 +14,8 @@ namespace varve {
 namespace {
 
 constexpr size_t kBufferBytes = 128 << 10;
-// Room for the longest text of one character: six characters for one byte in
-// JSON, and \xHH for each of the four bytes of an invisible character.
-constexpr size_t kLongestText = 16;
+// The longest output of one call of an encoder: \uHHHH in JSON.
+constexpr size_t kLongestText = 6;
 
 constexpr char kDigits[] = "0123456789ABCDEF";
 
@@ -36,13 +35,15 @@ constexpr auto kHexValues = [] {
   for (int8_t& value : values) value = -1;
   for (int i = 0; i < 16; ++i) {
     values[static_cast<uint8_t>(kDigits[i])] = static_cast<int8_t>(i);
-    if (i >= 10)
+    if (i >= 10) {
       values[static_cast<size_t>('a' + i - 10)] = static_cast<int8_t>(i);
+    }
   }
   return values;
 }();
 
-// Adds the two digits' value to *bytes. Returns false if they are none.
+// Sets *byte to the value of two hexadecimal digits. Returns false if they are
+// other characters.
 bool DecodePair(const char* digits, char* byte) {
   const int high = kHexValues[static_cast<uint8_t>(digits[0])];
   const int low = kHexValues[static_cast<uint8_t>(digits[1])];
@@ -122,7 +123,10 @@ size_t VisibleCharacter(const char* from, const char* end) {
   return size > 0 && IsVisible(p) ? size : 0;
 }
 
-// ---- Encoders of one byte or character, as TextOutput::AddPieces has them ---
+// ---- Encoders --------------------------------------------------------------
+//
+// encode(from, end, to) encodes a byte or character, moves *from beyond it, and
+// returns the end of its output.
 
 struct EncodeHex {
   char* operator()(const char** from, const char* /*end*/, char* to) const {
@@ -133,12 +137,8 @@ struct EncodeHex {
 struct EncodeEscaped {
   char* operator()(const char** from, const char* /*end*/, char* to) const {
     const char c = *(*from)++;
-    if (c != '\\' && IsPlain(c)) {
-      *to++ = c;
-      return to;
-    }
-    if (c != '\\') return AppendByte(c, to);
-    *to++ = c;
+    if (!IsPlain(c)) return AppendByte(c, to);
+    if (c == '\\') *to++ = c;
     *to++ = c;
     return to;
   }
@@ -163,7 +163,7 @@ struct EncodeQuoted {
   }
 };
 
-// Of valid UTF-8.
+// REQUIRES: the bytes are UTF-8.
 struct EncodeJson {
   char* operator()(const char** from, const char* end, char* to) const {
     const auto* const p = reinterpret_cast<const uint8_t*>(*from);
@@ -190,13 +190,33 @@ struct EncodeJson {
   }
 };
 
+// Encodes from *from on while `size` bytes at `to` are enough, and moves *from.
+// Returns the end of the output. REQUIRES: `size` is at least kLongestText.
+template <typename Encode>
+char* EncodePiece(const Encode& encode, const char** from, const char* end,
+                  char* to, size_t size) {
+  char* const last = to + size - kLongestText;
+  const char* at = *from;
+  while (at < end && to <= last) to = encode(&at, end, to);
+  *from = at;
+  return to;
+}
+
+// Calls use(piece) for one piece of the output after the other.
+template <typename Encode, typename Use>
+void EncodePieces(const Encode& encode, const Slice& bytes, const Use& use) {
+  char piece[4096];
+  for (const char* from = bytes.begin(); from < bytes.end();) {
+    const char* const end =
+        EncodePiece(encode, &from, bytes.end(), piece, sizeof(piece));
+    use(std::string_view(piece, static_cast<size_t>(end - piece)));
+  }
+}
+
 template <typename Encode>
 std::string Encoded(const Slice& bytes) {
   std::string text;
-  char piece[kLongestText];
-  for (const char* from = bytes.begin(); from < bytes.end();) {
-    text.append(piece, Encode()(&from, bytes.end(), piece));
-  }
+  EncodePieces(Encode(), bytes, [&](std::string_view piece) { text += piece; });
   return text;
 }
 
@@ -270,13 +290,11 @@ void TextOutput::Add(std::string_view text) {
 
 template <typename Encode>
 void TextOutput::AddPieces(const Slice& bytes, const Encode& encode) {
-  const char* from = bytes.begin();
-  const char* const end = bytes.end();
-  while (from < end) {
+  for (const char* from = bytes.begin(); from < bytes.end();) {
     if (kBufferBytes - size_ < kLongestText) Flush();
-    char* to = buffer_.get() + size_;
-    char* const last = buffer_.get() + kBufferBytes - kLongestText;
-    while (from < end && to <= last) to = encode(&from, end, to);
+    const char* const to =
+        EncodePiece(encode, &from, bytes.end(), buffer_.get() + size_,
+                    kBufferBytes - size_);
     size_ = static_cast<size_t>(to - buffer_.get());
   }
 }
@@ -333,26 +351,25 @@ void TextOutput::AddJsonField(std::string_view name, const Slice& bytes,
 }
 
 void PrintQuoted(const Slice& bytes, bool hex, FILE* out) {
-  const auto pieces = [&bytes, out](const auto& encode) {
-    char piece[4096];
-    for (const char* from = bytes.begin(); from < bytes.end();) {
-      char* to = piece;
-      while (from < bytes.end() && to <= std::end(piece) - kLongestText) {
-        to = encode(&from, bytes.end(), to);
-      }
-      fwrite(piece, 1, static_cast<size_t>(to - piece), out);
-    }
+  const auto print = [out](std::string_view piece) {
+    fwrite(piece.data(), 1, piece.size(), out);
   };
   fputs(hex ? "0x" : "'", out);
   if (hex) {
-    pieces(EncodeHex());
+    EncodePieces(EncodeHex(), bytes, print);
   } else {
-    pieces(EncodeQuoted());
+    EncodePieces(EncodeQuoted(), bytes, print);
     fputc('\'', out);
   }
 }
 
 // ---- Strings ---------------------------------------------------------------
+
+bool ParseNumber(std::string_view text, int base, uint64_t* number) {
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, *number, base);
+  return error == std::errc() && rest == end;
+}
 
 bool DecodeHex(const Slice& text, std::string* bytes) {
   if (!text.starts_with("0x") || text.size() % 2 != 0) return false;

@@ -13,7 +13,8 @@
 
 namespace varve {
 
-// How keys and values are printed. All but kRaw keep a line a line.
+// How keys and values are printed. All but kRaw encode line ends, so that an
+// entry stays on one line.
 enum class Form : uint8_t {
   // For terminals: UTF-8 as it is, but two backslashes for one, and \xHH for
   // control characters, for characters that change the direction of text, and
@@ -45,13 +46,12 @@ class TextOutput {
   void Flush();
   // Returns the errno of the first error of the file, or 0.
   int error() const { return error_; }
-  // Returns the CRC-32C of everything that was added since the call.
+  // Crc returns the CRC-32C of everything that was added after BeginCrc.
   void BeginCrc();
   uint32_t Crc();
 
  private:
-  // Adds the bytes piece by piece, each encoded by encode(from, end, to), which
-  // moves `from` and returns the end of its output.
+  // Adds the output of one of the encoders in varve_text.cc.
   template <typename Encode>
   void AddPieces(const Slice& bytes, const Encode& encode);
 
@@ -66,6 +66,10 @@ class TextOutput {
 // Prints `'text'`, with \xHH for a quote, a backslash, and all that is not
 // printable ASCII; or hexadecimal.
 void PrintQuoted(const Slice& bytes, bool hex, FILE* out);
+
+// Parses all of the text as a number without a sign. Returns false if it has
+// another form or does not fit. `base`: 10 or 16.
+bool ParseNumber(std::string_view text, int base, uint64_t* number);
 
 // Decodes 0x6162 to ab. Returns false if the text has another form.
 bool DecodeHex(const Slice& text, std::string* bytes);

@@ -20,13 +20,14 @@ struct TraceSpan {
   std::string name;
   uint64_t begin_ns = 0;
   uint64_t duration_ns = 0;
-  uint64_t thread = 0;   // 0: unknown.
+  uint64_t thread = 0;   // 0 if unknown.
   uint64_t done_by = 0;  // 0 means `thread`.
   uint64_t trace = 0;
   uint64_t id = 0;
   uint64_t parent = 0;
   std::string service;  // Of a file in OTLP.
-  // Another thread's work that another trace has too, and is counted there.
+  // This is another thread's work, which is also in another trace and is
+  // counted there.
   bool is_shared = false;
 };
 
@@ -34,7 +35,7 @@ struct TraceSpan {
 struct TraceFile {
   std::vector<TraceSpan> spans;
   std::map<uint64_t, std::string> thread_names;
-  // For TraceSpan::trace - 1. Empty for a file in Chrome's format.
+  // By TraceSpan::trace - 1. Empty for a file in Chrome's format.
   std::vector<std::string> trace_names;
 };
 
@@ -56,7 +57,8 @@ struct MergedSpan {
 };
 
 // Returns Corruption with the offset if the text is not JSON or a span lacks a
-// required field. Skips events of other kinds. Spans read before stay.
+// required field; *file then has the spans before it. Skips events of other
+// kinds.
 Status ParseTrace(const Slice& text, TraceFile* file);
 // Returns the trees, the slowest first. A span without a parent in its trace
 // becomes a root.
@@ -65,9 +67,9 @@ std::vector<TraceTree> BuildTraceTrees(std::vector<TraceSpan> spans);
 // largest first.
 std::vector<MergedSpan> MergeTraces(const std::vector<TraceTree>& trees);
 
-// How a trace is called, such as "trace 7, thread 4711 (varve:low0)".
+// Returns the title of a trace, such as "trace 7, thread 4711 (varve:low0)".
 std::string DescribeTrace(const TraceFile& file, const TraceSpan& root);
-// A thread with its name, such as "4711 (varve:low0)".
+// Returns the id of a thread with its name, such as "4711 (varve:low0)".
 std::string DescribeThread(const TraceFile& file, uint64_t thread);
 // Returns the merged tree, and then `count` of the slowest traces. `file` is
 // the trees' file, whose spans are not used.

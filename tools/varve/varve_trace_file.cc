@@ -3,12 +3,11 @@
 // Files of traces: Chrome's trace format, and OTLP in JSON.
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <unordered_map>
 #include <utility>
 
 #include "tools/varve/varve_json.h"
+#include "tools/varve/varve_text.h"
 #include "tools/varve/varve_trace.h"
 
 namespace varve {
@@ -18,9 +17,7 @@ namespace {
 // Returns 0 if the text is no number.
 uint64_t ToNumber(const std::string& text) {
   uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && last == end ? number : 0;
+  return ParseNumber(text, 10, &number) ? number : 0;
 }
 
 // ---- Chrome's trace format --------------------------------------------------
@@ -76,7 +73,8 @@ class OtlpReader {
                                       : json_->Skip();
         });
       }
-      // The second is the name before version 0.15 of the protocol.
+      // "instrumentationLibrarySpans" is the name before version 0.15 of the
+      // protocol.
       if (key != "scopeSpans" && key != "instrumentationLibrarySpans") {
         return json_->Skip();
       }
@@ -109,7 +107,7 @@ class OtlpReader {
         if (key == "key") return json_->ReadString(&name);
         if (key != "value" || json_->Peek() != '{') return json_->Skip();
         return json_->ReadObject([&](const std::string& kind) {
-          // Integers are strings, or numbers in files of some programs.
+          // An integer is a string; some programs write a number.
           return kind == "stringValue" || kind == "intValue"
                      ? json_->ReadScalar(&value)
                      : json_->Skip();
@@ -142,8 +140,8 @@ class OtlpReader {
     if (!read) return false;
     uint64_t upper = 0;
     uint64_t lower = 0;
-    if (trace.size() != 32 || !FromHex(trace.substr(0, 16), &upper) ||
-        !FromHex(trace.substr(16), &lower)) {
+    if (trace.size() != 32 || !ParseNumber(trace.substr(0, 16), 16, &upper) ||
+        !ParseNumber(trace.substr(16), 16, &lower)) {
       return json_->Fail("a traceId that is not 32 hexadecimal digits");
     }
     if (span.id == 0) return json_->Fail("a span without a spanId");
@@ -171,13 +169,8 @@ class OtlpReader {
     std::string text;
     if (!json_->ReadScalar(&text)) return false;
     if (text.empty() || text == "null") return true;  // No parent.
-    return (text.size() == 16 && FromHex(text, id)) ||
+    return (text.size() == 16 && ParseNumber(text, 16, id)) ||
            json_->Fail("a spanId that is not 16 hexadecimal digits");
-  }
-  static bool FromHex(const std::string& text, uint64_t* number) {
-    const char* const end = text.data() + text.size();
-    const auto [last, error] = std::from_chars(text.data(), end, *number, 16);
-    return error == std::errc() && last == end;
   }
 
   JsonReader* const json_;
@@ -204,7 +197,7 @@ Status ParseTrace(const Slice& text, TraceFile* file) {
       return json.Skip();
     });
   };
-  // OTLP files have a document on each line, or one on many lines.
+  // An OTLP file has a document on each line, or one on many lines.
   do {
     if (!read_document()) break;
   } while (json.Peek() != '\0');
@@ -216,8 +209,7 @@ Status ParseTrace(const Slice& text, TraceFile* file) {
   }
   return found ? Status::OK()
                : Status::Corruption(
-                     "there are no traceEvents and no "
-                     "resourceSpans");
+                     "there are no traceEvents and no resourceSpans");
 }
 
 }  // namespace varve

@@ -253,7 +253,7 @@ class DumpOutput {
   FILE* opened_ = nullptr;
   FILE* file_ = nullptr;
   Status status_;
-  const SignalCleanup cleanup_;  // Ends first.
+  const SignalCleanup cleanup_;  // Destroyed first: it uses the others.
 };
 
 // Fills a batch from the dump. Returns false at its end and after an error.
@@ -268,8 +268,8 @@ bool FillBatch(DumpReader* reader, WriteBatch* batch) {
   return true;
 }
 
-// Writes the entries of a dump to the database, which is opened when the first
-// batch of them is there.
+// Writes the entries of a dump to the database. Opens it after the first batch
+// has been read, so that damage in that batch creates no database.
 Status Ingest(DumpReader* reader, Session* session, std::unique_ptr<DB>* db) {
   Progress progress(*session);
   WriteBatch batch;
@@ -357,8 +357,8 @@ Status RunIngestFrom(Session* session) {
   const DumpInput file(session->operand(0), session->in);
   Status status = file.status();
   if (status.ok()) status = RequireDatabase(session->line);
-  // A damaged dump is better noticed before anything is written. One that can
-  // be read only once is read as far as a batch.
+  // Finds damage before anything is written. Of a dump that can be read only
+  // once, just the first batch is read before the database is opened.
   if (status.ok()) status = session->DamagedInput(file.Check());
   if (!status.ok()) return status;
   DumpReader reader(file.get(), file.name());
