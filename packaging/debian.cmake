@@ -13,7 +13,7 @@ set(VARVE_PACKAGE_BENCH_ENGINES rocksdb leveldb lmdb CACHE STRING
     "Engines that the package varve-bench promises")
 mark_as_advanced(VARVE_PACKAGE_BENCH_ENGINES)
 
-# ---- Who answers for the packages -------------------------------------------
+# ---- The maintainer of the packages -----------------------------------------
 
 set(deb_maintainer "${VARVE_PACKAGE_MAINTAINER}")
 if(NOT deb_maintainer AND DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
@@ -39,15 +39,37 @@ varve_install_libraries("lib/${deb_multiarch}" debian- EXCLUDE_FROM_ALL)
 set(deb_soname_version "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(deb_library "libvarve${deb_soname_version}")
 
-# What a program needs to link the static library.
-set(deb_dev_depends libc6-dev)
+# The packages that linking the static library needs, and the options that demand
+# their libraries. xxHash has no option.
+set(deb_library_packages "")
+set(deb_library_options "")
 foreach(name IN LISTS VARVE_LIBRARIES_IN_USE)
   list(GET VARVE_LIBRARY_${name} 3 package)
-  list(APPEND deb_dev_depends ${package})
+  list(APPEND deb_library_packages ${package})
+  if(DEFINED CACHE{VARVE_WITH_${name}})
+    list(APPEND deb_library_options -DVARVE_WITH_${name}=ON)
+  endif()
 endforeach()
-list(JOIN deb_dev_depends ",\n         " deb_dev_depends)
+list(JOIN deb_library_options " " deb_library_options)
 
-# Why no packages can be made of this tree; empty: they can.
+# The engines of varve-bench: their packages, the value of VARVE_BENCH_ENGINES, and
+# a phrase of their names.
+set(deb_engine_packages ${VARVE_PACKAGE_BENCH_ENGINES})
+list(TRANSFORM deb_engine_packages REPLACE ".+" "lib\\0-dev")
+list(JOIN VARVE_PACKAGE_BENCH_ENGINES "\\;" deb_engines)
+set(deb_engine_names Varve ${VARVE_PACKAGE_BENCH_ENGINES})
+list(TRANSFORM deb_engine_names REPLACE "rocksdb" "RocksDB")
+list(TRANSFORM deb_engine_names REPLACE "leveldb" "LevelDB")
+list(TRANSFORM deb_engine_names REPLACE "lmdb" "LMDB")
+list(JOIN deb_engine_names ", " deb_engine_names)
+string(REGEX REPLACE "(.*), " "\\1 and " deb_engine_names "${deb_engine_names}")
+
+set(deb_build_depends ${deb_library_packages} ${deb_engine_packages})
+list(JOIN deb_build_depends ",\n         " deb_build_depends)
+list(JOIN deb_library_packages ",\n         " deb_dev_depends)
+
+# Why no packages can be made of this tree, or nothing if they can. Sanitizers and
+# libraries that are left out come first, since parts are missing because of them.
 set(deb_refusal "")
 get_property(engines GLOBAL PROPERTY VARVE_BENCH_ENGINES_BUILT)
 get_property(jemalloc GLOBAL PROPERTY VARVE_TOOLS_JEMALLOC_BUILT)
@@ -57,16 +79,17 @@ set(unasked ${engines})
 list(REMOVE_ITEM unasked ${VARVE_PACKAGE_BENCH_ENGINES})
 list(JOIN missing ", " missing)
 list(JOIN unasked ", " unasked)
-if(NOT VARVE_BUILD_TOOLS OR NOT VARVE_BUILD_SHARED OR NOT TARGET varve_leveldb)
-  set(deb_refusal
-      "The packages contain the shared library, the tools and LevelDB's library: configure with VARVE_BUILD_SHARED, VARVE_BUILD_TOOLS and VARVE_BUILD_COMPAT."
-  )
-elseif(VARVE_SANITIZE)
+if(VARVE_SANITIZE)
   set(deb_refusal "This tree is built with sanitizers (VARVE_SANITIZE).")
 elseif(VARVE_LIBRARIES_LEFT_OUT)
   list(JOIN VARVE_LIBRARIES_LEFT_OUT ", " left_out)
   set(deb_refusal
       "The packages contain all of Varve, and this tree was built without ${left_out}. Install these libraries (tools/install_deps bench) and configure with VARVE_WITH_... of AUTO or ON."
+  )
+elseif(NOT VARVE_BUILD_TOOLS OR NOT VARVE_BUILD_SHARED
+       OR NOT TARGET varve_leveldb)
+  set(deb_refusal
+      "The packages contain the shared library, the tools and LevelDB's library: configure with VARVE_BUILD_SHARED, VARVE_BUILD_TOOLS and VARVE_BUILD_COMPAT."
   )
 elseif(missing)
   set(deb_refusal
@@ -88,7 +111,6 @@ endif()
 
 # ---- The folder debian/ of this tree ----------------------------------------
 
-list(JOIN VARVE_PACKAGE_BENCH_ENGINES "\\;" deb_engines)
 set(deb_folder "${PROJECT_BINARY_DIR}/packaging/debian")
 file(REMOVE_RECURSE "${deb_folder}")
 file(GLOB templates CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_LIST_DIR}"

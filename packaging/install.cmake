@@ -3,6 +3,7 @@
 # What `cmake --install` puts where, in components: runtime (the shared library),
 # dev, tools, bench and leveldb. debian.cmake makes packages of them.
 
+include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The libraries, for the linker: a folder is named only if the compiler does not
@@ -32,12 +33,13 @@ function(varve_install_libraries libdir prefix)
   set(cmake_dir "${libdir}/cmake/varve")
   set(pkgconfig_dir "${libdir}/pkgconfig")
   set(dev COMPONENT ${prefix}dev ${ARGN})
+  set(headers INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
   set(generated "${PROJECT_BINARY_DIR}/packaging/${prefix}files")
 
   # ---- The libraries --------------------------------------------------------
 
   install(TARGETS varve EXPORT ${prefix}varve-static-targets
-          ARCHIVE DESTINATION "${libdir}" ${dev})
+          ARCHIVE DESTINATION "${libdir}" ${dev} ${headers})
   install(FILES ${public_headers}
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/varve" ${dev})
   install(EXPORT ${prefix}varve-static-targets NAMESPACE varve::
@@ -45,14 +47,13 @@ function(varve_install_libraries libdir prefix)
   if(VARVE_BUILD_SHARED)
     install(TARGETS varve_shared EXPORT ${prefix}varve-shared-targets
             LIBRARY DESTINATION "${libdir}" COMPONENT ${prefix}runtime
-                    NAMELINK_COMPONENT ${prefix}dev ${ARGN})
+                    NAMELINK_COMPONENT ${prefix}dev ${ARGN} ${headers})
     install(EXPORT ${prefix}varve-shared-targets NAMESPACE varve::
             FILE varve-shared-targets.cmake DESTINATION "${cmake_dir}" ${dev})
   endif()
   install(TARGETS varve_testing EXPORT ${prefix}varve-testing-targets
-          ARCHIVE DESTINATION "${libdir}" ${dev})
-  install(FILES
-          "${PROJECT_SOURCE_DIR}/include/varve/testing/fault_injection_env.h"
+          ARCHIVE DESTINATION "${libdir}" ${dev} ${headers})
+  install(FILES ${testing_headers}
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/varve/testing" ${dev})
   install(EXPORT ${prefix}varve-testing-targets NAMESPACE varve::
           FILE varve-testing-targets.cmake DESTINATION "${cmake_dir}" ${dev})
@@ -74,7 +75,6 @@ function(varve_install_libraries libdir prefix)
   # The prefix is found from where the file lies, so that the tree can be moved.
   file(RELATIVE_PATH prefix_from_pkgconfig "/${pkgconfig_dir}" "/")
   string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
-  set(CMAKE_INSTALL_LIBDIR "${libdir}")
   foreach(file IN ITEMS varve.pc varve-static.pc varve-testing.pc)
     configure_file("${PROJECT_SOURCE_DIR}/packaging/${file}.in"
                    "${generated}/${file}" @ONLY)

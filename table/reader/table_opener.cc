@@ -271,7 +271,7 @@ Status TableOpener::CheckProperties() const {
                         "', not by '" + expected + "'");
   }
   if (properties.num_merge_operands > 0) return NotSupported("merge operands");
-  // Otherwise the table's first compressed block would tell.
+  // Otherwise only the read of a compressed block would report it.
   for (const CompressionType type :
        {CompressionType::kSnappy, CompressionType::kZlib,
         CompressionType::kBZip2, CompressionType::kLZ4, CompressionType::kLZ4HC,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
-"""Goal: docs/building.md lists every option of the build and every library.
-Method: collects the options of all CMakeLists.txt and the libraries of
-packaging/varve-libraries.cmake, and compares them with the page's tables. Each
-comparison must first find the fault in a bad page.
+"""Goal: docs/building.md lists every option of the build and every library, and
+tools/install_deps installs the libraries. Method: collects the options of all
+CMakeLists.txt and the libraries of packaging/varve-libraries.cmake, and compares
+them with the page's tables and the tool's list. Each comparison of the page must
+first find the fault in a bad page.
 
 usage: building_test.py"""
 
@@ -76,6 +77,12 @@ class BuildingTest(unittest.TestCase):
         for name, package in libraries().items():
             with self.subTest(name):
                 self.assertIn(f"| `{package}` |", PAGE)
+
+    def test_install_deps_installs_every_library(self):
+        text = (ROOT / "tools/install_deps").read_text(encoding="utf-8")
+        installed = re.search(r"^libraries=\(([^)]*)\)", text, re.MULTILINE)[1]
+        self.assertEqual(sorted(installed.split()),
+                         sorted(libraries().values()))
 
     def test_page_tells_the_least_versions(self):
         top = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")

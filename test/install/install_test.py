@@ -15,27 +15,11 @@ import shutil
 import subprocess
 import sys
 import unittest
-from pathlib import Path
 
-SOURCE, BUILD, WORK = (Path(a).resolve() for a in sys.argv[1:4])
+from installed import (BUILD, FULL_VERSION, SONAME, SOURCE, VERSION, WORK,
+                       ExampleCase, build_by_cmake, needs_libvarve, run)
+
 PREFIX = WORK / "moved"
-FULL_VERSION = ".".join(re.findall(
-    r"^#define VARVE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$",
-    (SOURCE / "include/varve/version.h").read_text(), re.MULTILINE))
-# What the soname ends in, and the node of varve.map: "0.1" of "0.1.0".
-VERSION = FULL_VERSION.rpartition(".")[0]
-SONAME = f"libvarve.so.{VERSION}"
-
-
-def run(*command, **options):
-    """What the command prints. Its errors end the test, and are shown."""
-    done = subprocess.run([str(c) for c in command], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          **options)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} ended with {done.returncode}:\n"
-                             f"{done.stdout}")
-    return done.stdout
 
 
 def pkg_config(*arguments, prefix=PREFIX):
@@ -44,29 +28,17 @@ def pkg_config(*arguments, prefix=PREFIX):
                env={**os.environ, "PKG_CONFIG_PATH": path}).split()
 
 
-def library_dir(prefix=PREFIX):
-    return next(prefix.rglob(SONAME)).parent
+def library_dir():
+    return next(PREFIX.rglob(SONAME)).parent
 
 
-def needs_libvarve(program):
-    return SONAME in run("readelf", "-d", program)
-
-
-class Installed(unittest.TestCase):
+class Installed(ExampleCase):
     @classmethod
     def setUpClass(cls):
         shutil.rmtree(WORK, ignore_errors=True)
         run("cmake", "--install", BUILD, "--prefix", WORK / "first", "--strip")
         # Nothing in it may know where it was.
         (WORK / "first").rename(PREFIX)
-
-    def check_program(self, program, shared, name, prefix=PREFIX):
-        self.assertEqual(needs_libvarve(program), shared)
-        environment = dict(os.environ)
-        if shared:
-            environment["LD_LIBRARY_PATH"] = str(library_dir(prefix))
-        out = run(program, WORK / f"db-{name}", env=environment)
-        self.assertTrue(out.endswith("2024 silt\n2025 clay\n"), out)
 
     def test_cmake(self):
         for language, kind, rtti in itertools.product(
@@ -76,13 +48,13 @@ class Installed(unittest.TestCase):
             name = f"cmake-{language}-{kind}{rtti}"
             with self.subTest(name):
                 build = WORK / name
-                run("cmake", "-S", SOURCE / "examples" / language, "-B", build,
-                    f"-DCMAKE_PREFIX_PATH={PREFIX}", "-DCMAKE_CXX_STANDARD=20",
-                    f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}",
+                build_by_cmake(
+                    SOURCE / "examples" / language, build, PREFIX, kind,
+                    "-DCMAKE_CXX_STANDARD=20",
                     f"-DCMAKE_CXX_FLAGS={rtti} -Wall -Wextra -Werror",
                     "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
-                run("cmake", "--build", build)
-                self.check_program(build / "layers", kind == "shared", name)
+                self.check_example(build / "layers", kind == "shared",
+                                   library_dir())
 
     def test_other_cmakes(self):
         """Those that VARVE_TEST_CMAKES names, from 3.16 on."""
@@ -93,11 +65,10 @@ class Installed(unittest.TestCase):
                 name = f"cmake-{version}-{language}-{kind}"
                 with self.subTest(name):
                     build = WORK / name
-                    run(cmake, "-S", SOURCE / "examples" / language, "-B",
-                        build, f"-DCMAKE_PREFIX_PATH={PREFIX}",
-                        f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}")
-                    run(cmake, "--build", build)
-                    self.check_program(build / "layers", kind == "shared", name)
+                    build_by_cmake(SOURCE / "examples" / language, build,
+                                   PREFIX, kind, cmake=cmake)
+                    self.check_example(build / "layers", kind == "shared",
+                                       library_dir())
 
     def test_targets_serve_old_cmakes(self):
         """CMake below 3.23 ignores file sets."""
@@ -139,10 +110,8 @@ class Installed(unittest.TestCase):
         for kind in ("static", "shared"):
             environment = {**os.environ, "LD_LIBRARY_PATH": str(library_dir())}
             build = WORK / f"testing-{kind}"
-            run("cmake", "-S", SOURCE / "test/install", "-B", build,
-                f"-DCMAKE_PREFIX_PATH={PREFIX}", "-DCMAKE_CXX_STANDARD=20",
-                f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}")
-            run("cmake", "--build", build)
+            build_by_cmake(SOURCE / "test/install", build, PREFIX, kind,
+                           "-DCMAKE_CXX_STANDARD=20")
             module = "varve" if kind == "shared" else "varve-static"
             run("c++", "-std=c++20", SOURCE / "test/install/power_loss.cc", "-o",
                 build / "by_pkg_config",
@@ -178,8 +147,8 @@ class Installed(unittest.TestCase):
             run("cmake", "-S", source, "-B", source / "build",
                 f"-DCMAKE_PREFIX_PATH={PREFIX}")
             run("cmake", "--build", source / "build")
-            self.check_program(source / "build/layers", kind == "shared",
-                               f"component-{kind}")
+            self.check_example(source / "build/layers", kind == "shared",
+                               library_dir())
 
     def test_pkg_config(self):
         for language, kind, rtti in itertools.product(
@@ -193,7 +162,7 @@ class Installed(unittest.TestCase):
                             if language == "cpp" else ["cc", "layers.c"])
                 run(*compiler, *pkg_config("--cflags", "--libs", module), "-o",
                     WORK / name, cwd=SOURCE / "examples" / language)
-                self.check_program(WORK / name, kind == "shared", name)
+                self.check_example(WORK / name, kind == "shared", library_dir())
 
     def test_pkg_config_static_where_there_is_no_shared_library(self):
         prefix = WORK / "static-only"
@@ -203,7 +172,7 @@ class Installed(unittest.TestCase):
         run("cc", SOURCE / "examples/c/layers.c", "-o", WORK / "static-only.c",
             *pkg_config("--static", "--cflags", "--libs", "varve",
                         prefix=prefix))
-        self.check_program(WORK / "static-only.c", False, "static-only")
+        self.check_example(WORK / "static-only.c", False, prefix)
 
     def test_nothing_says_where_it_was_built(self):
         for file in PREFIX.rglob("*"):

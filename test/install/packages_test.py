@@ -15,26 +15,14 @@ import sys
 import unittest
 from pathlib import Path
 
-SOURCE, BUILD, WORK = (Path(a).resolve() for a in sys.argv[1:4])
+from installed import (BUILD, SONAME, SOURCE, VERSION, WORK, ExampleCase,
+                       build_by_cmake, run)
+
 PACKAGES = WORK / "packages"
-VERSION = ".".join(re.findall(
-    r"^#define VARVE_VERSION_(?:MAJOR|MINOR) (\d+)$",
-    (SOURCE / "include/varve/version.h").read_text(), re.MULTILINE))
 LIBRARY = f"libvarve{VERSION}"
 ENGINES = ("rocksdb", "leveldb", "lmdb")
 # Which packages have programs or shared libraries, and so debugging information.
 WITH_DEBUG = {LIBRARY, "varve", "varve-bench", "varve-leveldb"}
-
-
-def run(*command, **options):
-    """What the command prints. Its errors end the test, and are shown."""
-    done = subprocess.run([str(c) for c in command], text=True, check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          **options)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} ended with {done.returncode}:\n"
-                             f"{done.stdout}")
-    return done.stdout
 
 
 def root(package):
@@ -59,7 +47,7 @@ def names(depends):
     return {part.split()[0] for part in depends.split(",")}
 
 
-class Packages(unittest.TestCase):
+class Packages(ExampleCase):
     @classmethod
     def setUpClass(cls):
         shutil.rmtree(WORK, ignore_errors=True)
@@ -76,7 +64,7 @@ class Packages(unittest.TestCase):
             {f"{name}-dbgsym" for name in WITH_DEBUG})
 
     def test_lintian_finds_nothing(self):
-        # Who builds without a name of their own gets a placeholder.
+        # What is found fails the comparison, which shows it.
         found = run("lintian", "--allow-root", "--fail-on", "none",
                     *sorted(PACKAGES.glob("*.deb")))
         self.assertEqual(found, "")
@@ -124,7 +112,7 @@ class Packages(unittest.TestCase):
         self.assertRegex((control / "shlibs").read_text(),
                          rf"(?m)^libvarve {VERSION} {LIBRARY}\b")
         symbols = (control / "symbols").read_text()
-        self.assertIn(f"libvarve.so.{VERSION} {LIBRARY}", symbols)
+        self.assertIn(f"{SONAME} {LIBRARY}", symbols)
         self.assertIn(f" varve_open@VARVE_{VERSION} ", symbols)
         self.assertFalse((control / "postinst").exists())
         # The folder of varve-leveldb is not the dynamic linker's.
@@ -144,7 +132,7 @@ class Packages(unittest.TestCase):
                                  f"{program.name}.1.gz").exists(), program)
 
     def test_debugging_information_is_apart(self):
-        library = root(LIBRARY) / self.libdir / f"libvarve.so.{VERSION}"
+        library = root(LIBRARY) / self.libdir / SONAME
         programs = {
             LIBRARY: library, "varve": root("varve") / "usr/bin/varve",
             "varve-bench": root("varve-bench") / "usr/bin/varve-bench",
@@ -169,13 +157,6 @@ class Packages(unittest.TestCase):
                 run("dpkg-deb", "--extract", archive(package), directory)
         return directory
 
-    def check_example(self, program, shared):
-        self.assertEqual(f"libvarve.so.{VERSION}" in run("readelf", "-d", program),
-                         shared)
-        out = run(program, f"{program}-db", env={
-            **os.environ, "LD_LIBRARY_PATH": str(self.prefix() / self.libdir)})
-        self.assertTrue(out.endswith("2024 silt\n2025 clay\n"), out)
-
     def test_examples_build_with_pkg_config(self):
         path = self.prefix() / self.libdir / "pkgconfig"
         source = self.prefix() / "usr/share/doc/libvarve-dev/examples/c/layers.c"
@@ -183,17 +164,16 @@ class Packages(unittest.TestCase):
             flags = run("pkg-config", "--cflags", "--libs", module,
                         env={**os.environ, "PKG_CONFIG_PATH": str(path)})
             run("cc", source, "-o", WORK / kind, *flags.split())
-            self.check_example(WORK / kind, kind == "shared")
+            self.check_example(WORK / kind, kind == "shared",
+                               self.prefix() / self.libdir)
 
     def test_examples_build_with_cmake(self):
         source = self.prefix() / "usr/share/doc/libvarve-dev/examples/c"
         for kind in ("static", "shared"):
             build = WORK / f"cmake-{kind}"
-            run("cmake", "-S", source, "-B", build,
-                f"-DCMAKE_PREFIX_PATH={self.prefix() / 'usr'}",
-                f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}")
-            run("cmake", "--build", build)
-            self.check_example(build / "layers", kind == "shared")
+            build_by_cmake(source, build, self.prefix() / "usr", kind)
+            self.check_example(build / "layers", kind == "shared",
+                               self.prefix() / self.libdir)
 
     def test_leveldb(self):
         """A program for LevelDB runs on the library of the package."""
@@ -260,6 +240,36 @@ class Packages(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("varve-bench promises to compare with lmdb", done.stdout)
         self.assertEqual(list(tree.glob("*.deb")), [])
+
+    def test_the_source_package_needs_what_the_packages_promise(self):
+        control = (BUILD / "packaging/debian/control").read_text()
+        depends = names(re.search(r"^Build-Depends: ((?:.*\n )*.*)$", control,
+                                  re.MULTILINE)[1])
+        self.assertLess({"libxxhash-dev", "zlib1g-dev", "librocksdb-dev",
+                         "libleveldb-dev", "liblmdb-dev"}, depends)
+        self.assertIn("benchmark of Varve, RocksDB, LevelDB and LMDB\n", control)
+        rules = (BUILD / "packaging/debian/rules").read_text()
+        self.assertEqual(len(re.findall(r"-DVARVE_WITH_\w+=ON", rules)), 8)
+        self.assertNotIn("XXHASH", rules)
+        tree = WORK / "one-engine"
+        run("cmake", "-S", SOURCE, "-B", tree, "-DVARVE_BUILD_TESTS=OFF",
+            "-DVARVE_BENCH_ENGINES=lmdb", "-DVARVE_PACKAGE_BENCH_ENGINES=lmdb")
+        control = (tree / "packaging/debian/control").read_text()
+        self.assertNotRegex(control, "librocksdb-dev|libleveldb-dev")
+        self.assertIn("benchmark of Varve and LMDB\n", control)
+        self.assertIn("refusal=\n",
+                      (tree / "packaging/settings").read_text())
+
+    def test_a_refusal_names_the_cause(self):
+        for option, said in (
+                ("-DVARVE_WITH_SNAPPY=OFF", "built without SNAPPY."),
+                ("-DVARVE_SANITIZE=address", "built with sanitizers"),
+                ("-DVARVE_BUILD_SHARED=OFF", "configure with VARVE_BUILD_SHARED")):
+            with self.subTest(option):
+                tree = WORK / f"refused{option}"
+                run("cmake", "-S", SOURCE, "-B", tree, "-DVARVE_BUILD_TESTS=OFF",
+                    option)
+                self.assertIn(said, (tree / "packaging/settings").read_text())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ namespace varve {
 // Returns true if characters outside ASCII can be folded.
 bool UnicodeFoldingSupported();
 
-// Folds one text and holds the result. It has about 1 KiB, for the stack.
+// Folds one text and holds the result. An object has about 1 KiB, and is meant
+// for the stack.
 // Thread-safety: owned by one thread.
 class UnicodeFolder {
  public:
