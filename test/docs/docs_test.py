@@ -141,8 +141,9 @@ class Names:
                        for folder in folders} |
                       {f"ablation.{name}" for name in re.findall(
                           r"\b\w+=\w+\b", self.source)} |
-                      set(re.findall(r'add_test\(\s*NAME\s+"?([\w.]+)',
-                                     self.source)))
+                      set(re.findall(
+                          r'add_(?:python_test\(|test\(\s*NAME\s+)"?([\w.]+)',
+                          self.source)))
         self.tests |= {f"fuzz.{path.stem}" for path in ROOT.glob(
             "test/fuzz/*_fuzz.cc")}
         text = self.help("db_bench")
