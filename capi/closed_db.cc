@@ -65,6 +65,105 @@ class Closed final : public DB {
   // This DB creates none.
   const Snapshot* GetSnapshot() override { return nullptr; }
   void ReleaseSnapshot(const Snapshot* /*snapshot*/) override {}
+  Status CreateColumnFamily(const ColumnFamilyOptions& /*options*/,
+                            const std::string& /*name*/,
+                            ColumnFamilyHandle** handle) override {
+    *handle = nullptr;
+    return Error();
+  }
+  Status DropColumnFamily(ColumnFamilyHandle* /*family*/) override {
+    return Error();
+  }
+  ColumnFamilyHandle* DefaultColumnFamily() const override { return nullptr; }
+  Status Put(const WriteOptions& options, ColumnFamilyHandle* /*family*/,
+             const Slice& key, const Slice& value) override {
+    return Put(options, key, value);
+  }
+  Status Delete(const WriteOptions& options, ColumnFamilyHandle* /*family*/,
+                const Slice& key) override {
+    return Delete(options, key);
+  }
+  Status SingleDelete(const WriteOptions& options,
+                      ColumnFamilyHandle* /*family*/,
+                      const Slice& key) override {
+    return SingleDelete(options, key);
+  }
+  Status DeleteRange(const WriteOptions& options,
+                     ColumnFamilyHandle* /*family*/, const Slice& begin,
+                     const Slice& end) override {
+    return DeleteRange(options, begin, end);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* /*family*/,
+             const Slice& key, PinnableSlice* value) override {
+    return Get(options, key, value);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* /*family*/,
+             const Slice& key, std::string* value) override {
+    return Get(options, key, value);
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* /*family*/,
+                size_t count, const Slice* keys, PinnableSlice* values,
+                Status* statuses) override {
+    MultiGet(options, count, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* /*family*/,
+                size_t count, const Slice* keys, std::string* values,
+                Status* statuses) override {
+    MultiGet(options, count, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, size_t count,
+                ColumnFamilyHandle* const* /*families*/, const Slice* keys,
+                PinnableSlice* values, Status* statuses) override {
+    MultiGet(options, count, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, size_t count,
+                ColumnFamilyHandle* const* /*families*/, const Slice* keys,
+                std::string* values, Status* statuses) override {
+    MultiGet(options, count, keys, values, statuses);
+  }
+  std::unique_ptr<Iterator> NewIterator(
+      const ReadOptions& options, ColumnFamilyHandle* /*family*/) override {
+    return NewIterator(options);
+  }
+  Status NewIterators(
+      const ReadOptions& /*options*/,
+      const std::vector<ColumnFamilyHandle*>& /*families*/,
+      std::vector<std::unique_ptr<Iterator>>* iterators) override {
+    iterators->clear();
+    return Error();
+  }
+  bool GetProperty(ColumnFamilyHandle* /*family*/, const Slice& property,
+                   std::string* value) override {
+    return GetProperty(property, value);
+  }
+  bool GetIntProperty(ColumnFamilyHandle* /*family*/, const Slice& property,
+                      uint64_t* value) override {
+    return GetIntProperty(property, value);
+  }
+  Status GetApproximateSizes(ColumnFamilyHandle* /*family*/,
+                             const Range* ranges, size_t count,
+                             uint64_t* sizes) override {
+    return GetApproximateSizes(ranges, count, sizes);
+  }
+  Status Flush(const FlushOptions& options,
+               ColumnFamilyHandle* /*family*/) override {
+    return Flush(options);
+  }
+  Status Flush(
+      const FlushOptions& options,
+      const std::vector<ColumnFamilyHandle*>& /*families*/) override {
+    return Flush(options);
+  }
+  Status CompactRange(const CompactRangeOptions& options,
+                      ColumnFamilyHandle* /*family*/, const Slice* begin,
+                      const Slice* end) override {
+    return CompactRange(options, begin, end);
+  }
+  Status SetOptions(
+      ColumnFamilyHandle* /*family*/,
+      const std::map<std::string, std::string>& changes) override {
+    return SetOptions(changes);
+  }
   bool GetProperty(const Slice& /*property*/, std::string* value) override {
     value->clear();
     return false;

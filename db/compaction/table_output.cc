@@ -82,6 +82,8 @@ Status TableOutput::Open() {
   options.filter_policy = context_.options->filter_policy;
   options.db_identity = context_.db_identity;
   options.session_identity = context_.session_identity;
+  options.column_family_id = context_.family_id;
+  options.column_family_name = context_.family_name;
   options.file_number = metadata_.number;
   // A date.
   options.file_creation_time_s = context_.env->NowMicros() / 1000000;

@@ -27,7 +27,7 @@ std::string NewSessionIdentity();
 // seconds since 1970, as in the MANIFEST. Returns 0 if unknown.
 uint64_t OldestAncestorTime(const FileMetaData& file);
 
-// The settings shared by all tables that a database writes.
+// The settings shared by all tables that a column family writes.
 struct TableOutputContext {
   std::string db_path;
   Env* env = nullptr;
@@ -35,6 +35,8 @@ struct TableOutputContext {
   const InternalKeyComparator* comparator = nullptr;
   std::string db_identity;
   std::string session_identity;
+  uint32_t family_id = 0;
+  std::string family_name = "default";
   // The tables are written under temporary names and renamed later.
   bool temporary_names = false;
   // Whether the tables must survive a power failure.

@@ -1,5 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
+#include <algorithm>
+
 #include "db/engine/db_impl.h"
 #include "db/options/options_check.h"
 #include "db/parts/common_errors.h"
@@ -14,24 +16,56 @@ void DBImpl::MaybeScheduleLocked() {
       inheritance_.is_inherited()) {
     return;
   }
-  if (!family_.immutable().empty() &&
-      scheduler_.JobsLocked(JobKind::kFlush) == 0) {
+  const int flushes =
+      std::min(FlushesDueLocked(), MaxFlushes(options_));
+  while (scheduler_.JobsLocked(JobKind::kFlush) < flushes &&
+         background_error_.ok()) {
     ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
-  if ((dead_walks_.reports()->Any() || dead_walks_.ReadsRangeDeletions() ||
-       cleaner_.MustExamineLocked()) &&
-      CleansLocked() && scheduler_.JobsLocked(JobKind::kCleanup) == 0) {
+  const bool cleans = std::any_of(
+      families_.live().begin(), families_.live().end(),
+      [this](ColumnFamily* family)
+          VARVE_NO_THREAD_SAFETY_ANALYSIS { return CleanupDueLocked(*family); });
+  if (cleans && scheduler_.JobsLocked(JobKind::kCleanup) == 0) {
     // Without a thread, nothing but this is left undone.
     scheduler_
         .ScheduleLocked(JobKind::kCleanup, [this] { BackgroundCleanup(); })
         .IgnoreError();
   }
-  if (!family_.compactions().is_exclusive && family_.compactions().error.ok() &&
+  if (!compaction_gate_.is_exclusive && compaction_gate_.error.ok() &&
       scheduler_.JobsLocked(JobKind::kCompaction) < MaxCompactions(options_) &&
       CompactionDueLocked()) {
+    const bool is_urgent =
+        std::any_of(families_.live().begin(), families_.live().end(),
+                    [](const ColumnFamily* family) {
+                      return family->CompactionsAreUrgentLocked();
+                    });
     ScheduleLocked(JobKind::kCompaction, &DBImpl::BackgroundCompaction,
-                   family_.CompactionsAreUrgentLocked());
+                   is_urgent);
   }
+}
+
+// Returns how many flushes can run: one a family, or one of all families.
+int DBImpl::FlushesDueLocked() const {
+  int due = 0;
+  for (const ColumnFamily* family : families_.live()) {
+    if (!family->immutable().empty()) ++due;
+  }
+  return options_.atomic_flush ? std::min(due, 1) : due;
+}
+
+std::vector<ColumnFamily*> DBImpl::PickFlushLocked() {
+  std::vector<ColumnFamily*> waiting = families_.live();
+  std::erase_if(waiting, [](const ColumnFamily* family) {
+    return family->immutable().empty() || family->flush_runs();
+  });
+  if (waiting.empty() || options_.atomic_flush) return waiting;
+  // The one that keeps the oldest log.
+  return {*std::min_element(waiting.begin(), waiting.end(),
+                            [](const ColumnFamily* a, const ColumnFamily* b) {
+                              return a->OldestLogLocked() <
+                                     b->OldestLogLocked();
+                            })};
 }
 
 // Sets background_error_ if no thread can be started. The event waits for the
@@ -53,7 +87,7 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
   if (background_error_.ok()) {
     background_error_ = status.Annotate(
         std::string("the database is read-only since ") + where + " failed");
-    UpdateStallStateLocked();
+    UpdateGateLocked();
     const std::string what = where;
     events_.Add([what, status](EventListener* listener) {
       listener->OnBackgroundError(what, status);
@@ -66,48 +100,75 @@ void DBImpl::SetBackgroundErrorLocked(const Status& status, const char* where) {
 
 void DBImpl::BackgroundFlush() {
   const TimedMutexLock lock(&mutex_, stats_, env_);
-  if (!scheduler_.is_stopping() && background_error_.ok() &&
-      !family_.immutable().empty()) {
-    size_t count = 0;
-    const Status status = FlushImmutablesLocked(&count);
-    if (!status.ok()) SetBackgroundErrorLocked(status, "a flush");
+  std::vector<ColumnFamily*> families;
+  if (!scheduler_.is_stopping() && background_error_.ok()) {
+    families = PickFlushLocked();
+  }
+  if (!families.empty()) {
+    for (ColumnFamily* const family : families) family->Ref();
+    std::vector<size_t> counts;
+    const Status status = FlushImmutablesLocked(families, &counts);
+    if (!status.ok() && !status.IsShutdownInProgress()) {
+      SetBackgroundErrorLocked(status, "a flush");
+    }
     PurgeObsoleteLocked();
-    if (status.ok()) family_.CountFlushedLocked(count);
-    cleaner_.WakeLocked();
+    for (size_t i = 0; i < families.size(); ++i) {
+      if (status.ok()) families[i]->CountFlushedLocked(counts[i]);
+      families[i]->cleaner()->WakeLocked();
+      families_.UnrefLocked(families[i]);
+    }
     events_.DeliverLocked();
   }
   scheduler_.FinishLocked(JobKind::kFlush);
   MaybeScheduleLocked();
+  FreeLaterLocked();
 }
 
-// Sets *count to the number of memtables in the flush, also if it fails.
-Status DBImpl::FlushImmutablesLocked(size_t* count) {
-  FlushJobInfo info;
-  info.db_path = db_directory_.path();
-  info.memtables = family_.immutable().size();
-  events_.Add(
-      [info](EventListener* listener) { listener->OnFlushBegin(info); });
+Status DBImpl::FlushImmutablesLocked(
+    const std::vector<ColumnFamily*>& families, std::vector<size_t>* counts) {
+  std::vector<FlushJobInfo> infos(families.size());
+  for (size_t i = 0; i < families.size(); ++i) {
+    FlushJobInfo& info = infos[i];
+    info.db_path = db_directory_.path();
+    info.cf_id = families[i]->id();
+    info.cf_name = families[i]->name();
+    info.memtables = families[i]->immutable().size();
+    families[i]->SetFlushRunsLocked(true);
+    events_.Add(
+        [info](EventListener* listener) { listener->OnFlushBegin(info); });
+  }
   events_.DeliverLocked();
   const Stopwatch flushing(env_);
+  Status status;
   {
     const HistogramTimer timer(stats_, HistogramType::kFlushTime, env_);
-    info.status = table_jobs_.FlushLocked(&info);
+    status = table_jobs_.FlushLocked(families, &infos);
   }
-  if (info.status.ok()) {
-    family_.MeasureFlushLocked(info.memtables, flushing.ElapsedMicros());
-    const std::vector<MemTable*> flushed =
-        family_.RemoveFlushedLocked(info.memtables);
-    InstallSuperVersionLocked();
-    family_.RetireLocked(flushed);
-    wals_.ReleaseLocked(versions_->log_number());
+  for (size_t i = 0; i < families.size(); ++i) {
+    ColumnFamily* const family = families[i];
+    FlushJobInfo& info = infos[i];
+    info.status = status;
+    family->SetFlushRunsLocked(false);
+    if (status.ok()) {
+      family->MeasureFlushLocked(info.memtables, flushing.ElapsedMicros());
+      const std::vector<MemTable*> flushed =
+          family->RemoveFlushedLocked(info.memtables);
+      if (family->IsAllFlushedLocked()) {
+        family->versions()->SkipLogsLocked(family->memtable()->wal_number());
+      }
+      InstallSuperVersionLocked(family);
+      family->RetireLocked(flushed);
+    }
+    family->cleaner()->CountFlushedLocked(info.file_bytes);
+    info.micros = flushing.ElapsedMicros();
+    counts->push_back(info.memtables);
+    events_.Add([info](EventListener* listener) {
+      listener->OnFlushCompleted(info);
+    });
   }
-  cleaner_.CountFlushedLocked(info.file_bytes);
-  info.micros = flushing.ElapsedMicros();
-  *count = info.memtables;
-  events_.Add(
-      [info](EventListener* listener) { listener->OnFlushCompleted(info); });
+  if (status.ok()) wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
   events_.DeliverLocked();
-  return info.status;
+  return status;
 }
 
 void DBImpl::PurgeObsoleteLocked() {

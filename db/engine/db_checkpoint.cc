@@ -17,14 +17,13 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   Status status = background_error_;
   // Unlogged updates would be missing from the copy, although it has later
   // updates.
-  if (status.ok() && family_.HasUnloggedLocked())
-    status = FlushAsLeaderLocked();
+  if (status.ok() && HasUnloggedLocked()) status = FlushAsLeaderLocked();
   if (status.ok()) status = FlushLogLocked(false);
   while (status.ok() &&
          !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
     // Nothing was written since the database was opened.
     VersionEdit edit;
-    status = versions_->LogAndApply(&edit);
+    status = versions_->LogAndApply(family_.versions(), &edit);
     if (!status.ok()) {
       // A failed sync of the directory is sticky until Resume.
       SetBackgroundErrorLocked(status, "writing the MANIFEST");
@@ -32,14 +31,17 @@ Status DBImpl::Cut(CheckpointCut* cut) {
     }
   }
   if (!status.ok()) return status;
-  cut->version = versions_->current();
-  cut->version->RefLocked();
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : cut->version->files(level)) {
-      cut->tables.emplace_back(file->number, file->file_size);
+  for (const ColumnFamily* family : families_.live()) {
+    Version* const version = family->version();
+    version->RefLocked();
+    cut->versions.push_back(version);
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* file : version->files(level)) {
+        cut->tables.emplace_back(file->number, file->file_size);
+      }
     }
   }
-  cut->wals = wals_.SizesFromLocked(versions_->log_number());
+  cut->wals = wals_.SizesFromLocked(versions_->FirstLogNumberLocked());
   return status;
 }
 
@@ -51,14 +53,31 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   CheckpointBuilder builder(env_, db_directory_.path(), directory);
   Status status = builder.Begin();
   // Logged updates then need no replay, and unlogged ones are in the copy.
-  if (status.ok()) status = Flush(FlushOptions());
+  if (status.ok()) {
+    std::vector<ColumnFamily*> families;
+    {
+      MutexLock lock(&mutex_);
+      families = families_.live();
+      for (ColumnFamily* const family : families) family->Ref();
+    }
+    status = FlushFamilies(FlushOptions(), families);
+    MutexLock lock(&mutex_);
+    for (ColumnFamily* const family : families) {
+      // What was dropped meanwhile is not part of the copy.
+      if (family->is_dropped()) status = Status::OK();
+      families_.UnrefLocked(family);
+    }
+    FreeLaterLocked();
+  }
   if (!status.ok()) return status;
   CheckpointCut cut;
   status = Cut(&cut);
   if (status.ok()) status = builder.Build(cut);
   MutexLock lock(&mutex_);
   obsolete_.LetGoLocked();
-  if (cut.version != nullptr) versions_->UnrefVersionLocked(cut.version);
+  for (Version* const version : cut.versions) {
+    versions_->UnrefVersionLocked(version);
+  }
   PurgeObsoleteLocked();
   Log(LogLevel::kInfo, &log_, "checkpoint %s: %s", directory.c_str(),
       status.ToString().c_str());

@@ -3,6 +3,8 @@
 // Dead entries that readers walk over: what is remembered of them is cut by
 // writes, and what is reported is removed by flushes and compactions.
 
+#include <algorithm>
+
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/level_targets.h"
 #include "db/engine/db_impl.h"
@@ -15,27 +17,48 @@ namespace varve {
 // For the leader, before the numbers of its group become visible: takes the
 // keys of the group's values out of the ranges that are known to have none.
 void DBImpl::CutDeadRanges(const WriteQueue::Group& group) {
-  DeadRanges* const ranges = dead_walks_.leader_ranges();
-  group.ForEach([ranges](const WriteQueue::Writer* writer) {
-    if (writer->update != nullptr) {
-      if (writer->update->type == ValueType::kValue) {
-        ranges->Cut(writer->update->key);
-      }
-      return;
-    }
-    BatchReader reader;
-    BatchRecord record;
-    bool done = false;
-    // A batch that cannot be read fails when it is inserted.
-    if (!reader.Init(writer->batch->Data()).ok()) return;
-    while (reader.NextOfOurs(&record, &done).ok() && !done) {
-      if (record.type == ValueType::kValue) ranges->Cut(record.key);
-    }
+  const auto& live = families_.live();
+  const bool any = std::any_of(live.begin(), live.end(),
+                               [](const ColumnFamily* family) {
+                                 return !family->dead_walks()->ranges().empty();
+                               });
+  if (!any) return;
+  group.ForEach([this](const WriteQueue::Writer* writer) {
+    if (!writer->is_refused) CutDeadRangesOf(*writer);
   });
 }
 
-bool DBImpl::CleansLocked() const {
-  return !read_only_ && !options_.disable_auto_compactions && !ignores_waste_;
+void DBImpl::CutDeadRangesOf(const WriteQueue::Writer& writer) {
+  if (writer.update != nullptr) {
+    if (writer.update->type == ValueType::kValue) {
+      writer.update->family->dead_walks()->leader_ranges()->Cut(
+          writer.update->key);
+    }
+    return;
+  }
+  BatchReader reader;
+  BatchRecord record;
+  bool done = false;
+  // A batch that cannot be read fails when it is inserted.
+  if (!reader.Init(writer.batch->Data()).ok()) return;
+  ColumnFamily* family = &family_;
+  while (reader.NextOfOurs(&record, &done).ok() && !done) {
+    if (record.type != ValueType::kValue || record.is_log_data) continue;
+    if (record.family != family->id()) family = families_.Find(record.family);
+    family->dead_walks()->leader_ranges()->Cut(record.key);
+  }
+}
+
+bool DBImpl::CleansLocked(const ColumnFamily& family) const {
+  return !read_only_ && !family.options().disable_auto_compactions &&
+         !ignores_waste_;
+}
+
+bool DBImpl::CleanupDueLocked(ColumnFamily& family) const {
+  return (family.dead_walks()->reports()->Any() ||
+          family.dead_walks()->ReadsRangeDeletions() ||
+          family.cleaner()->MustExamineLocked()) &&
+         CleansLocked(family);
 }
 
 // For readers: lets background work look at a new report. If the mutex is
@@ -48,45 +71,64 @@ void DBImpl::WakeCleaner() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 
 void DBImpl::BackgroundCleanup() {
   const Stopwatch job(env_);
+  std::vector<ColumnFamily*> families;
+  {
+    MutexLock lock(&mutex_);
+    for (ColumnFamily* const family : families_.live()) {
+      if (!CleanupDueLocked(*family)) continue;
+      family->Ref();
+      families.push_back(family);
+    }
+  }
+  for (ColumnFamily* const family : families) CleanUp(family, job);
+  MutexLock lock(&mutex_);
+  for (ColumnFamily* const family : families) families_.UnrefLocked(family);
+  events_.DeliverLocked();
+  scheduler_.FinishLocked(JobKind::kCleanup);
+  MaybeScheduleLocked();
+  FreeLaterLocked();
+}
+
+void DBImpl::CleanUp(ColumnFamily* family, const Stopwatch& job) {
+  DeadRangeCleaner* const cleaner = family->cleaner();
   std::vector<DeadRangeCleaner::Target> targets;
   uint64_t wakes = 0;
   {
     MutexLock lock(&mutex_);
-    cleaner_.AddLocked(dead_walks_.reports()->Take());
-    if (CleansLocked() && !scheduler_.is_stopping() && background_error_.ok()) {
-      targets = cleaner_.ToExamineLocked();
+    cleaner->AddLocked(family->dead_walks()->reports()->Take());
+    if (CleansLocked(*family) && !scheduler_.is_stopping() &&
+        background_error_.ok()) {
+      targets = cleaner->ToExamineLocked();
     }
-    wakes = cleaner_.wakes();
+    wakes = cleaner->wakes();
   }
   for (const DeadRangeCleaner::Target& target : targets) {
-    if (target.is_new) RememberAround(target.report.range, job);
+    if (target.is_new) RememberAround(family, target.report.range, job);
   }
-  SuperVersion* const super_version = family_.super_versions().Reference();
+  SuperVersion* const super_version = family->super_versions().Reference();
   std::vector<DeadRangeFindings> found;
   for (const DeadRangeCleaner::Target& target : targets) {
     if (scheduler_.is_stopping()) break;
     found.push_back(ExamineDeadRange(*super_version, target.report.range,
-                                     cleaner_.LeastDead(target)));
+                                     cleaner->LeastDead(target)));
   }
   bool flushes = false;
   {
     MutexLock lock(&mutex_);
     targets.resize(found.size());
-    PlanCleanupLocked(targets, found, wakes);
-    flushes = cleaner_.WantsFlushLocked() || FlushesRangeDeletionsLocked();
+    PlanCleanupLocked(family, targets, found, wakes);
+    flushes =
+        cleaner->WantsFlushLocked() || FlushesRangeDeletionsLocked(family);
   }
-  if (flushes) FlushForReaders(super_version->memtable);
-  family_.super_versions().Release(super_version);
-  MutexLock lock(&mutex_);
-  events_.DeliverLocked();
-  scheduler_.FinishLocked(JobKind::kCleanup);
-  MaybeScheduleLocked();
+  if (flushes) FlushForReaders(family, super_version->memtable);
+  family->super_versions().Release(super_version);
 }
 
 // Walks on from a reported range in both directions, over the next results of
 // iterators. So the neighbouring ranges are remembered before readers come to
 // them, as long as there are some.
-void DBImpl::RememberAround(const DeadRange& range, const Stopwatch& job) {
+void DBImpl::RememberAround(ColumnFamily* family, const DeadRange& range,
+                            const Stopwatch& job) {
   constexpr int kResults = 300;
   constexpr uint64_t kMaxMicros = 50000;
   for (const bool forward : {true, false}) {
@@ -96,7 +138,7 @@ void DBImpl::RememberAround(const DeadRange& range, const Stopwatch& job) {
          ++i) {
       // A new one each time. What it finds dead is so now, and can be
       // remembered beside writers.
-      const auto it = NewOwnIterator();
+      const auto it = NewOwnIterator(family);
       if (position) {
         it->Seek(*position);
       } else {
@@ -118,30 +160,31 @@ void DBImpl::RememberAround(const DeadRange& range, const Stopwatch& job) {
 
 // Decides, once for each memtable, whether to flush it because iterators often
 // meet range deletions in it, which a flush would apply.
-bool DBImpl::FlushesRangeDeletionsLocked() {
-  if (!dead_walks_.ReadsRangeDeletions()) return false;
-  dead_walks_.DecideRangeDeletions();
-  const MemTable& memtable = *family_.memtable();
-  return CleansLocked() && !memtable.tombstones().empty() &&
-         family_.snapshots()->FindOldestLocked().sequence == kNoSnapshot &&
-         cleaner_.CanPayLocked(memtable.ApproximateMemoryUsage());
+bool DBImpl::FlushesRangeDeletionsLocked(ColumnFamily* family) {
+  if (!family->dead_walks()->ReadsRangeDeletions()) return false;
+  family->dead_walks()->DecideRangeDeletions();
+  const MemTable& memtable = *family->memtable();
+  return CleansLocked(*family) && !memtable.tombstones().empty() &&
+         family->snapshots()->FindOldestLocked().sequence == kNoSnapshot &&
+         family->cleaner()->CanPayLocked(memtable.ApproximateMemoryUsage());
 }
 
 void DBImpl::PlanCleanupLocked(
-    const std::vector<DeadRangeCleaner::Target>& targets,
+    ColumnFamily* family, const std::vector<DeadRangeCleaner::Target>& targets,
     const std::vector<DeadRangeFindings>& found, uint64_t wakes) {
   if (targets.empty()) return;
   const SequenceNumber oldest =
-      family_.snapshots()->FindOldestLocked().sequence;
-  const uint64_t memtable_bytes = family_.memtable()->ApproximateMemoryUsage();
+      family->snapshots()->FindOldestLocked().sequence;
+  const uint64_t memtable_bytes = family->memtable()->ApproximateMemoryUsage();
   for (size_t i = 0; i < targets.size(); ++i) {
-    cleaner_.PlanLocked(targets[i].id, found[i], oldest, memtable_bytes, wakes);
+    family->cleaner()->PlanLocked(targets[i].id, found[i], oldest,
+                                  memtable_bytes, wakes);
   }
 }
 
 // Switches the memtable, unless it is another one by now. Does not wait for a
 // leader, who may wait for this job: it tries for some milliseconds.
-void DBImpl::FlushForReaders(const MemTable* memtable) {
+void DBImpl::FlushForReaders(ColumnFamily* family, const MemTable* memtable) {
   constexpr int kTries = 50;
   constexpr int kPauseUs = 100;
   WriteQueue::Writer leader;
@@ -153,47 +196,53 @@ void DBImpl::FlushForReaders(const MemTable* memtable) {
   {
     MutexLock lock(&mutex_);
     bool switched = false;
-    if (family_.memtable() == memtable && !memtable->empty() &&
-        family_.SlotFreeLocked() && WritableLocked().ok() &&
-        family_.compactions().error.ok() && !IsEndingLocked()) {
-      for (const DeadRangeCleaner::Target& target : cleaner_.targets()) {
+    if (family->memtable() == memtable && !memtable->empty() &&
+        !family->is_dropped() && family->SlotFreeLocked() &&
+        WritableLocked().ok() && compaction_gate_.error.ok() &&
+        !IsEndingLocked()) {
+      for (const DeadRangeCleaner::Target& target :
+           family->cleaner()->targets()) {
         if (target.plan == DeadRangeCleaner::Plan::kFlush) {
           AddDeadRangeEventLocked(target, "flush", -1);
         }
       }
       // An error is background_error_ by now, or the memtable stays.
-      switched = SwitchMemTableLocked().ok();
+      switched = SwitchLocked({family}).ok();
     }
     // Otherwise another flush is under way, whose end wakes the cleaner.
     uint64_t cost_bytes = 0;
     if (switched) {
       RecordTick(stats_, Ticker::kDeadRangeFlushes);
-      const Version& version = *versions_->current();
-      const int base = ComputeLevelTargets(options_, version).base_level;
-      cost_bytes = cleaner_.FlushCost(version.NumBytes(base));
+      const Version& version = *family->version();
+      const int base =
+          ComputeLevelTargets(family->options(), version).base_level;
+      cost_bytes = family->cleaner()->FlushCost(version.NumBytes(base));
     }
-    cleaner_.AwaitFlushLocked(cost_bytes);
+    family->cleaner()->AwaitFlushLocked(cost_bytes);
   }
   write_queue_.Leave(WriteQueue::Group(&leader), Status::OK());
 }
 
-std::unique_ptr<Compaction> DBImpl::PickForReadersLocked() {
-  if (!CleansLocked()) return nullptr;
+std::unique_ptr<Compaction> DBImpl::PickForReadersLocked(
+    ColumnFamily* family) {
+  if (!CleansLocked(*family)) return nullptr;
+  DeadRangeCleaner* const cleaner = family->cleaner();
   while (const DeadRangeCleaner::Target* const target =
-             cleaner_.NextToCompactLocked()) {
-    auto compaction = PickForReaders(PickerContextLocked(), target->found.level,
-                                     target->found.file_number);
+             cleaner->NextToCompactLocked()) {
+    auto compaction =
+        PickForReaders(PickerContextLocked(*family), target->found.level,
+                       target->found.file_number);
     if (compaction != nullptr) {
       RecordTick(stats_, Ticker::kDeadRangeCompactions);
       AddDeadRangeEventLocked(*target, "compaction", target->found.level);
-      cleaner_.CompactionBeginsLocked(target->id);
+      cleaner->CompactionBeginsLocked(target->id);
       return compaction;
     }
     // Another compaction is in the way, or was there before.
-    if (family_.compactions().running.empty()) {
-      cleaner_.ExamineAgainLocked(target->id);
+    if (family->compactions().running.empty()) {
+      cleaner->ExamineAgainLocked(target->id);
     } else {
-      cleaner_.WaitForJobLocked(target->id);
+      cleaner->WaitForJobLocked(target->id);
     }
   }
   return nullptr;

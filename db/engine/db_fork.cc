@@ -23,10 +23,11 @@ namespace {
 // State of the parent's databases that a child never frees. Freeing it could
 // wait for locks that threads of the parent held.
 struct Abandoned {
-  std::unique_ptr<TableCache> table_cache;
   std::unique_ptr<VersionSet> versions;
   std::shared_ptr<Cache> block_cache;
-  ColumnFamily::AbandonedState family;
+  std::vector<ColumnFamily::AbandonedState> families;
+  // Never freed: their options and comparators are still pointed to.
+  std::vector<ColumnFamily*> others;
 };
 
 }  // namespace
@@ -38,10 +39,10 @@ void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   if (closed_ || read_only_) return;
   inheritance_.Inherit(
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
-      family_.compactions().manual_count == 0 && obsolete_.running() == 0 &&
+      compaction_gate_.manual_count == 0 && obsolete_.running() == 0 &&
       !obsolete_.is_held() && !events_.IsDeliveringLocked() &&
       !auto_resume_.is_running());
-  family_.StopWritesInChild();
+  gate_.StopInChild();
 }
 
 // Makes an inherited database this process's own if no other process has a
@@ -55,7 +56,7 @@ void DBImpl::TakeOverLocked(bool waits) {
         "process %d goes on, after those that it was "
         "forked from",
         static_cast<int>(getpid()));
-    UpdateStallStateLocked();
+    UpdateGateLocked();
     MaybeScheduleLocked();
     return;
   }
@@ -102,8 +103,15 @@ void DBImpl::AbandonLocked() {
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   // Kept reachable for leak checkers.
   static auto* const kept = new std::vector<Abandoned>;
-  kept->push_back({std::move(table_cache_), std::move(versions_),
-                   std::move(options_.block_cache), family_.Abandon()});
+  Abandoned abandoned;
+  abandoned.block_cache = options_.block_cache;
+  abandoned.families.push_back(family_.Abandon());
+  for (auto& family : families_.TakeAllLocked()) {
+    abandoned.families.push_back(family->Abandon());
+    abandoned.others.push_back(family.release());
+  }
+  abandoned.versions = std::move(versions_);
+  kept->push_back(std::move(abandoned));
 }
 
 }  // namespace varve

@@ -90,7 +90,7 @@ bool DbProperties::ParseLevelProperty(const Slice& name, const char* prefix,
   if (!digits.starts_with(prefix)) return false;
   digits.remove_prefix(Slice(prefix).size());
   if (digits.size() != 1 || digits[0] < '0' ||
-      digits[0] >= '0' + sources_.options.num_levels) {
+      digits[0] >= '0' + sources_.family.options().num_levels) {
     return false;
   }
   *level = digits[0] - '0';
@@ -109,7 +109,7 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
   if (GetTableProperty(name, value)) return true;
   std::vector<DeadRange> dead_ranges;
   // Before the mutex is taken, because it is a read-side critical section.
-  if (name == Slice("dead-ranges")) dead_ranges = sources_.dead_ranges.Known();
+  if (name == Slice("dead-ranges")) dead_ranges = sources_.family.dead_walks()->ranges().Known();
   MutexLock lock(&sources_.mutex);
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
@@ -122,16 +122,20 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-path-counts") &&
-             sources_.options.experiment != nullptr) {
-    *value = sources_.options.experiment->PathCountsText(
+             sources_.family.options().experiment != nullptr) {
+    *value = sources_.family.options().experiment->PathCountsText(
         {sources_.family.super_versions(), *sources_.family.snapshots(),
-         static_cast<const BlockCache&>(*sources_.options.block_cache),
+         static_cast<const BlockCache&>(*sources_.family.options().block_cache),
          sources_.stats});
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
+  } else if (name == Slice("oldest-log")) {
+    *value = sources_.oldest_log();
+  } else if (name == Slice("column-families")) {
+    *value = sources_.families();
   } else if (name == Slice("dead-ranges")) {
     *value = DeadRangesTextLocked(
-        sources_.cleaner, dead_ranges,
+        *sources_.family.cleaner(), dead_ranges,
         sources_.family.snapshots()->FindOldestLocked().sequence);
   } else if (name == Slice("statistics") ||
              name == Slice("options-statistics")) {
@@ -148,7 +152,7 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     *value = trace::ClockName();
   } else if (name == Slice("io-path")) {
     *value = sources_.env->IoPath() +
-             (sources_.options.use_direct_reads ? ", direct" : "");
+             (sources_.family.options().use_direct_reads ? ", direct" : "");
   } else if (name == Slice("wal-path")) {
     *value = sources_.wals.WritePathLocked();
   } else {
@@ -169,7 +173,7 @@ bool DbProperties::GetInt(const Slice& property, uint64_t* value) {
 }
 
 bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
-  const Version& version = *sources_.versions.current();
+  const Version& version = *sources_.family.version();
   const auto is = [&name](const char* other) { return name == Slice(other); };
   int level;
   if (ParseLevelProperty(name, "num-files-at-level", &level)) {
@@ -206,7 +210,7 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("compaction-pending")) {
     *value = sources_.facts().compaction_is_due ? 1 : 0;
   } else if (is("num-running-flushes")) {
-    *value = sources_.scheduler.JobsLocked(JobKind::kFlush) > 0 ? 1 : 0;
+    *value = sources_.family.flush_runs() ? 1 : 0;
   } else if (is("num-running-compactions")) {
     *value = sources_.family.compactions().running.size();
   } else if (is("background-errors")) {
@@ -222,15 +226,15 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("num-immutable-mem-table-flushed")) {
     *value = sources_.family.flushed().size();
   } else if (is("estimate-table-readers-mem")) {
-    *value = sources_.table_cache.ApproximateMemoryUsage();
+    *value = sources_.family.table_cache()->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
-    *value = memtable_bytes + sources_.table_cache.ApproximateMemoryUsage() +
-             sources_.options.block_cache->GetUsage();
+    *value = memtable_bytes + sources_.family.table_cache()->ApproximateMemoryUsage() +
+             sources_.family.options().block_cache->GetUsage();
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
-        ComputeLevelTargets(sources_.options, version).base_level);
+        ComputeLevelTargets(sources_.family.options(), version).base_level);
   } else if (is("estimate-pending-compaction-bytes")) {
-    *value = EstimatePendingCompactionBytes(sources_.options, version);
+    *value = EstimatePendingCompactionBytes(sources_.family.options(), version);
   } else if (is("num-snapshots")) {
     *value = sources_.family.snapshots()->CountLocked();
   } else if (is("oldest-snapshot-sequence")) {
@@ -245,10 +249,10 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
                  ? 0
                  : DateBefore(sources_.env->NowMicros(), oldest.age_ns / 1000);
   } else if (is("min-log-number-to-keep")) {
-    *value = sources_.wals.EmptyLocked() ? sources_.versions.log_number()
+    *value = sources_.wals.EmptyLocked() ? sources_.versions.FirstLogNumberLocked()
                                          : sources_.wals.OldestLocked();
   } else if (is("num-live-versions")) {
-    *value = static_cast<uint64_t>(sources_.versions.live_version_count());
+    *value = static_cast<uint64_t>(sources_.versions.CountVersionsLocked(*sources_.family.versions()));
   } else if (is("current-super-version-number")) {
     *value = sources_.family.super_versions().current()->number;
   } else if (is("estimate-oldest-key-time")) {
@@ -262,11 +266,11 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("total-sst-files-size")) {
     *value = sources_.versions.TotalTableBytesLocked();
   } else if (is("block-cache-capacity")) {
-    *value = sources_.options.block_cache->GetCapacity();
+    *value = sources_.family.options().block_cache->GetCapacity();
   } else if (is("block-cache-usage")) {
-    *value = sources_.options.block_cache->GetUsage();
+    *value = sources_.family.options().block_cache->GetUsage();
   } else if (is("block-cache-pinned-usage")) {
-    *value = sources_.options.block_cache->GetPinnedUsage();
+    *value = sources_.family.options().block_cache->GetPinnedUsage();
   } else if (is("statistics-memory")) {
     *value = sources_.stats != nullptr ? sources_.stats->MemoryUsage() : 0;
   } else if (is("statistics-memory-reserved")) {
@@ -285,17 +289,17 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
 
 std::string DbProperties::LevelStatsLocked() const {
   std::string out = "Level Files Size(MB)\n--------------------\n";
-  for (int level = 0; level < sources_.options.num_levels; ++level) {
+  for (int level = 0; level < sources_.family.options().num_levels; ++level) {
     AppendFormat(&out, "%5d %5d %8.0f\n", level,
-                 sources_.versions.current()->NumFiles(level),
-                 MiB(sources_.versions.current()->NumBytes(level)));
+                 sources_.family.version()->NumFiles(level),
+                 MiB(sources_.family.version()->NumBytes(level)));
   }
   return out;
 }
 
 void DbProperties::AppendCompactionTableLocked(std::string* out) const {
-  const Version& version = *sources_.versions.current();
-  const LevelTargets targets = ComputeLevelTargets(sources_.options, version);
+  const Version& version = *sources_.family.version();
+  const LevelTargets targets = ComputeLevelTargets(sources_.family.options(), version);
   *out +=
       "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
       "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
@@ -328,7 +332,7 @@ void DbProperties::AppendCompactionTableLocked(std::string* out) const {
     append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
            version.NumBytes(level),
            level < targets.last_level
-               ? CompactionScore(sources_.options, targets, version,
+               ? CompactionScore(sources_.family.options(), targets, version,
                                  sources_.family.compactions().running, level)
                : 0.0,
            stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
@@ -343,7 +347,7 @@ void DbProperties::AppendCompactionTableLocked(std::string* out) const {
                MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
                targets.base_level);
   AppendFormat(out, "Pending compaction: %.1f MB\n",
-               MiB(EstimatePendingCompactionBytes(sources_.options, version)));
+               MiB(EstimatePendingCompactionBytes(sources_.family.options(), version)));
 }
 
 void DbProperties::AppendDbStatsLocked(std::string* out) const {
@@ -377,8 +381,8 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
                "; reads that took the mutex for what they read: %" PRIu64 "\n",
                sources_.facts().background_errors,
                sources_.family.super_versions().LockedAcquires());
-  if (sources_.options.experiment != nullptr) {
-    *out += "Experiment: " + sources_.options.experiment->text + "\n";
+  if (sources_.family.options().experiment != nullptr) {
+    *out += "Experiment: " + sources_.family.options().experiment->text + "\n";
   }
 }
 
@@ -397,7 +401,7 @@ std::string DbProperties::OldestSnapshotLocked() {
   uint64_t entry_bytes = 0;
   std::set<uint64_t> live;
   for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : sources_.versions.current()->files(level)) {
+    for (const FileMetaData* file : sources_.family.version()->files(level)) {
       live.insert(file->number);
       const auto kept = file->kept_bytes.find(oldest.sequence);
       if (kept != file->kept_bytes.end()) entry_bytes += kept->second;
@@ -438,9 +442,9 @@ std::string DbProperties::OldestSnapshotLocked() {
 
 std::string DbProperties::TablesLocked() const {
   std::string out;
-  for (int level = 0; level < sources_.options.num_levels; ++level) {
+  for (int level = 0; level < sources_.family.options().num_levels; ++level) {
     AppendFormat(&out, "--- level %d ---\n", level);
-    for (const FileMetaData* file : sources_.versions.current()->files(level)) {
+    for (const FileMetaData* file : sources_.family.version()->files(level)) {
       AppendFormat(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,
                    file->file_size);
       out += DescribeInternalKey(file->smallest) + " to " +

@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Computes the properties of DB::GetProperty from the parts of the database.
+// Computes the properties of a column family, and of the database, for
+// DB::GetProperty from the parts of the database.
 // db_table_properties.cc has the properties computed from tables.
 // Thread-safety: owned by one thread.
 
@@ -9,12 +10,9 @@
 #include <functional>
 #include <string>
 
-#include "db/dead_entries/dead_range_cleaner.h"
-#include "db/dead_entries/dead_ranges.h"
 #include "db/parts/background_scheduler.h"
 #include "db/parts/column_family.h"
 #include "db/parts/wal_set.h"
-#include "table/reader/table_cache.h"
 #include "util/base/mutex.h"
 #include "varve/options.h"
 #include "varve/slice.h"
@@ -31,18 +29,16 @@ class DbProperties {
     bool compaction_is_due = false;
   };
   struct Sources {
-    const Options& options;
     Env* env;
     StatisticsImpl* stats;  // May be null.
     ColumnFamily& family;
     VersionSet& versions;
-    TableCache& table_cache;
     const WalSet& wals;
     const BackgroundScheduler& scheduler;
-    const DeadRangeCleaner& cleaner;
-    const DeadRanges& dead_ranges;
     Mutex& mutex;  // The DB's.
     std::function<Facts()> facts;
+    std::function<std::string()> oldest_log;
+    std::function<std::string()> families;
   };
 
   explicit DbProperties(Sources sources) : sources_(std::move(sources)) {}

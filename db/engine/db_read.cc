@@ -3,6 +3,8 @@
 // Reads: of a key, of several, and iterators; and how they are counted.
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -180,14 +182,16 @@ SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
                                      : versions_->LastSequence();
 }
 
-SuperVersionCache::Read DBImpl::BeginRead(const ReadOptions& options) {
-  if (options.snapshot != nullptr) {
+SuperVersionCache::Read DBImpl::BeginRead(ColumnFamily* family,
+                                          const ReadOptions& options) {
+  // A read transaction pins the SuperVersion of the default family.
+  if (options.snapshot != nullptr && family == &family_) {
     const auto* const snapshot =
         static_cast<const SnapshotImpl*>(options.snapshot);
     SuperVersion* const pin = snapshot->pin();
     if (pin != nullptr) return SuperVersionCache::BeginPinned(pin);
   }
-  return family_.super_versions().Begin();
+  return family->super_versions().Begin();
 }
 
 const Snapshot* DBImpl::GetSnapshot() {
@@ -207,37 +211,51 @@ void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    PinnableSlice* value) {
   ReadTarget target(value);
-  return GetInto(options, key, &target);
+  return GetInto(&family_, options, key, &target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    std::string* value) {
   ReadTarget target(value);
-  return GetInto(options, key, &target);
+  return GetInto(&family_, options, key, &target);
 }
 
-Status DBImpl::GetInto(const ReadOptions& options, const Slice& key,
-                       ReadTarget* target) {
+Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, PinnableSlice* value) {
+  ReadTarget target(value);
+  return GetInto(FamilyOf(family), options, key, &target);
+}
+
+Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, std::string* value) {
+  ReadTarget target(value);
+  return GetInto(FamilyOf(family), options, key, &target);
+}
+
+Status DBImpl::GetInto(ColumnFamily* family, const ReadOptions& options,
+                       const Slice& key, ReadTarget* target) {
   if (TraceWanted()) [[unlikely]]
-    return TracedGet(options, key, target);
+    return TracedGet(family, options, key, target);
   if (IsOperationMeasured(stats_)) [[unlikely]] {
-    return MeasuredGet(options, key, target);
+    return MeasuredGet(family, options, key, target);
   }
-  return LookUp<false>(options, key, target);
+  return LookUp<false>(family, options, key, target);
 }
 
-Status DBImpl::TracedGet(const ReadOptions& options, const Slice& key,
-                         ReadTarget* target) {
+Status DBImpl::TracedGet(ColumnFamily* family, const ReadOptions& options,
+                         const Slice& key, ReadTarget* target) {
   const RequestSpan span("DB::Get");
-  if (IsOperationMeasured(stats_)) return MeasuredGet(options, key, target);
-  return TraceSteps() ? LookUp<true>(options, key, target)
-                      : LookUp<false>(options, key, target);
+  if (IsOperationMeasured(stats_)) {
+    return MeasuredGet(family, options, key, target);
+  }
+  return TraceSteps() ? LookUp<true>(family, options, key, target)
+                      : LookUp<false>(family, options, key, target);
 }
 
-Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
-                           ReadTarget* target) {
+Status DBImpl::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
+                           const Slice& key, ReadTarget* target) {
   MeasuredOperation operation(stats_, HistogramType::kDbGet, env_);
-  Status status = LookUp<true>(options, key, target);
+  Status status = LookUp<true>(family, options, key, target);
   if (status.ok()) {
     operation.Record(HistogramType::kBytesPerRead, target->size());
     if (PerfCounts()) GetPerfContext()->get_read_bytes += target->size();
@@ -248,14 +266,14 @@ Status DBImpl::MeasuredGet(const ReadOptions& options, const Slice& key,
 // kMeasured: adds to the thread's PerfContext, and records the steps in its
 // trace.
 template <bool kMeasured>
-Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
-                      ReadTarget* target) {
+Status DBImpl::LookUp(ColumnFamily* family, const ReadOptions& options,
+                      const Slice& key, ReadTarget* target) {
   LookupResult result;
   result.target = target;
   TableLookup lookup;
   lookup.user_key = key;
   lookup.hash = PreviewXxh3(key);
-  const SuperVersionCache::Read read = BeginRead(options);
+  const SuperVersionCache::Read read = BeginRead(family, options);
   const SuperVersion& super_version = *read.super_version;
   // After the SuperVersion is held: a flush and a compaction in between could
   // drop the version of the key that an earlier number needs.
@@ -274,7 +292,7 @@ Status DBImpl::LookUp(const ReadOptions& options, const Slice& key,
     step.Next("tables");
     status = super_version.version->Get<kMeasured>(options, lookup, &result);
   }
-  if (!family_.super_versions().End(read)) [[unlikely]] {
+  if (!family->super_versions().End(read)) [[unlikely]] {
     target->Clear();
     return ClosedError();
   }
@@ -314,18 +332,82 @@ void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
                       const Slice* keys, PinnableSlice* values,
                       Status* statuses) {
-  MultiGetInto(options, count, keys, values, statuses);
+  MultiGetInto(&family_, options, count, keys, values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
                       const Slice* keys, std::string* values,
                       Status* statuses) {
-  MultiGetInto(options, count, keys, values, statuses);
+  MultiGetInto(&family_, options, count, keys, values, statuses);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                      size_t count, const Slice* keys, PinnableSlice* values,
+                      Status* statuses) {
+  MultiGetInto(FamilyOf(family), options, count, keys, values, statuses);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                      size_t count, const Slice* keys, std::string* values,
+                      Status* statuses) {
+  MultiGetInto(FamilyOf(family), options, count, keys, values, statuses);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      ColumnFamilyHandle* const* families, const Slice* keys,
+                      PinnableSlice* values, Status* statuses) {
+  MultiGetFamilies(options, count, families, keys, values, statuses);
+}
+
+void DBImpl::MultiGet(const ReadOptions& options, size_t count,
+                      ColumnFamilyHandle* const* families, const Slice* keys,
+                      std::string* values, Status* statuses) {
+  MultiGetFamilies(options, count, families, keys, values, statuses);
+}
+
+// Takes a snapshot, unless the caller has one, and reads family after family.
+template <typename Value>
+void DBImpl::MultiGetFamilies(const ReadOptions& options, size_t count,
+                              ColumnFamilyHandle* const* families,
+                              const Slice* keys, Value* values,
+                              Status* statuses) {
+  std::vector<size_t> order(count);
+  for (size_t i = 0; i < count; ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::less<>()(FamilyOf(families[a]), FamilyOf(families[b]));
+  });
+  const bool is_single =
+      count == 0 ||
+      FamilyOf(families[order.front()]) == FamilyOf(families[order.back()]);
+  ReadOptions at_one_moment = options;
+  const Snapshot* snapshot = nullptr;
+  if (!is_single && options.snapshot == nullptr) {
+    snapshot = GetSnapshot();
+    at_one_moment.snapshot = snapshot;
+  }
+  std::vector<Slice> some_keys;
+  for (size_t begin = 0, end = 0; begin < count; begin = end) {
+    ColumnFamily* const family = FamilyOf(families[order[begin]]);
+    some_keys.clear();
+    for (; end < count && FamilyOf(families[order[end]]) == family; ++end) {
+      some_keys.push_back(keys[order[end]]);
+    }
+    const auto some_values = std::make_unique<Value[]>(end - begin);
+    std::vector<Status> some_statuses(end - begin);
+    MultiGetInto(family, at_one_moment, end - begin, some_keys.data(),
+                 some_values.get(), some_statuses.data());
+    for (size_t i = begin; i < end; ++i) {
+      values[order[i]] = std::move(some_values[i - begin]);
+      statuses[order[i]] = std::move(some_statuses[i - begin]);
+    }
+  }
+  if (snapshot != nullptr) ReleaseSnapshot(snapshot);
 }
 
 template <typename Value>
-void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
-                          const Slice* keys, Value* values, Status* statuses) {
+void DBImpl::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
+                          size_t count, const Slice* keys, Value* values,
+                          Status* statuses) {
   const RequestSpan span("DB::MultiGet");
   std::optional<MeasuredOperation> operation;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
@@ -335,7 +417,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   const ScopedArena arena(ArenaKind::kMultiGet, renews_arenas_);
   if (arena.memory() == nullptr) CountPath(PathCounter::kFreshArena);
   MultiGetScratch scratch(std::min(count, kMultiGetBatch), arena.memory());
-  SuperVersionCache::Read read = BeginRead(options);
+  SuperVersionCache::Read read = BeginRead(family, options);
   const SequenceNumber sequence = ReadSequence(options);
   // One epoch per batch: blocks evicted during it stay until its end.
   SuperVersion* const counted =
@@ -345,7 +427,7 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
     const size_t batch = std::min(count - done, kMultiGetBatch);
     if (done > 0) {
-      open &= family_.super_versions().End(read);
+      open &= family->super_versions().End(read);
       read = SuperVersionCache::BeginPinned(counted);
     }
     scratch.targets.clear();
@@ -355,8 +437,8 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
     bytes += MultiGetSome(options, stats_, *read.super_version, sequence,
                           keys + done, &scratch, statuses + done);
   }
-  open &= family_.super_versions().End(read);
-  if (counted != nullptr) family_.super_versions().Release(counted);
+  open &= family->super_versions().End(read);
+  if (counted != nullptr) family->super_versions().Release(counted);
   for (size_t i = 0; i < count && !open; ++i) {
     ReadTarget(&values[i]).Clear();
     statuses[i] = ClosedError();
@@ -369,29 +451,60 @@ void DBImpl::MultiGetInto(const ReadOptions& options, size_t count,
 
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
   const RequestSpan span("DB::NewIterator");
-  return NewIteratorFor<false>(options);
+  return NewIteratorFor<false>(&family_, options);
+}
+
+std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options,
+                                              ColumnFamilyHandle* family) {
+  const RequestSpan span("DB::NewIterator");
+  return NewIteratorFor<false>(FamilyOf(family), options);
+}
+
+// The snapshot is taken before any SuperVersion. Otherwise a memtable could be
+// switched in between, and the iterator of one family would see an older moment
+// than that of another.
+Status DBImpl::NewIterators(const ReadOptions& options,
+                            const std::vector<ColumnFamilyHandle*>& families,
+                            std::vector<std::unique_ptr<Iterator>>* iterators) {
+  iterators->clear();
+  if (IsClosed()) return ClosedError();
+  ReadOptions at_one_moment = options;
+  const Snapshot* snapshot = nullptr;
+  if (options.snapshot == nullptr) {
+    snapshot = GetSnapshot();
+    at_one_moment.snapshot = snapshot;
+  }
+  Status status;
+  for (ColumnFamilyHandle* const family : families) {
+    iterators->push_back(NewIterator(at_one_moment, family));
+    if (status.ok()) status = iterators->back()->status();
+  }
+  if (snapshot != nullptr) ReleaseSnapshot(snapshot);
+  if (!status.ok()) iterators->clear();
+  return status;
 }
 
 // An iterator for the database's own jobs: Close does not wait for it, and its
 // walks are remembered, but not reported.
-std::unique_ptr<Iterator> DBImpl::NewOwnIterator() {
-  return NewIteratorFor<true>(ReadOptions());
+std::unique_ptr<Iterator> DBImpl::NewOwnIterator(ColumnFamily* family) {
+  return NewIteratorFor<true>(family, ReadOptions());
 }
 
 // For a reader that holds the SuperVersion and has then loaded its sequence
 // number. Returns whether the SuperVersion has all writes up to that number. It
 // has not if the memtable was switched between the two, and then written to.
 // The reader sees the moment of the switch in that case.
-bool DBImpl::SeesAllUpTo(const ReadOptions& options,
-                         const SuperVersion& super_version) const {
+bool DBImpl::SeesAllUpTo(const ColumnFamily& family, const ReadOptions& options,
+                         const SuperVersion& super_version) {
   // A snapshot's number is older than the SuperVersion, or belongs to it.
   return options.snapshot != nullptr ||
-         family_.super_versions().IsCurrent(super_version.number);
+         family.super_versions().IsCurrent(super_version.number);
 }
 
 template <bool kOwn>
-std::unique_ptr<Iterator> DBImpl::NewIteratorFor(const ReadOptions& options) {
-  const SuperVersionCache::Read read = BeginRead(options);
+std::unique_ptr<Iterator> DBImpl::NewIteratorFor(ColumnFamily* family,
+                                                 const ReadOptions& options) {
+  const SuperVersionCache::Read read = BeginRead(family, options);
   SuperVersion* const super_version = read.super_version;
   super_version->Ref();
   RecordTick(stats_, Ticker::kSuperVersionAcquires);
@@ -400,47 +513,57 @@ std::unique_ptr<Iterator> DBImpl::NewIteratorFor(const ReadOptions& options) {
   parts.sequence = ReadSequence(options);
   std::shared_ptr<const VersionRangeTombstones> tombstones;
   Status status;
-  if (family_.super_versions().End(read)) [[likely]] {
+  if (family->super_versions().End(read)) [[likely]] {
     status = super_version->version->FindRangeTombstones(&tombstones);
   } else {
     status = ClosedError();
   }
   if (!status.ok()) {
-    family_.super_versions().Release(super_version);
+    family->super_versions().Release(super_version);
     RecordTick(stats_, Ticker::kSuperVersionReleases);
     return NewErrorIterator(std::move(status));
   }
   const IteratorTreeKey key =
       TreeKey(*super_version, tombstones.get(), instance_id_, options);
-  parts.comparator = &comparator_;
+  parts.comparator = &family->comparator();
   // Range deletions that a table failed to yield may be readable the next time.
   const bool fresh = renews_arenas_ ||
                      (tombstones != nullptr && tombstones->unread != nullptr);
   parts.state = IteratorState::Take(fresh, key);
   if (parts.state->tree() == nullptr) {
-    BuildIterator(&comparator_, options, *super_version, parts.sequence,
-                  tombstones.get(), parts.state);
+    BuildIterator(&family->comparator(), options, *super_version,
+                  parts.sequence, tombstones.get(), parts.state);
   }
   parts.statistics = stats_;
   parts.env = env_;
   if (!ignores_waste_) {
-    if (SeesAllUpTo(options, *super_version)) [[likely]]
-      parts.dead_walks = &dead_walks_;
+    if (SeesAllUpTo(*family, options, *super_version)) [[likely]]
+      parts.dead_walks = family->dead_walks();
     if (!super_version->memtable->tombstones().empty()) [[unlikely]]
-      dead_walks_.NoteRangeDeletions();
+      family->dead_walks()->NoteRangeDeletions();
   }
   RecordTick(stats_, Ticker::kIteratorsCreated);
   // relaxed: a count for Close, which no iterator's life overlaps.
   if (!kOwn) live_iterators_.fetch_add(1, std::memory_order_relaxed);
   parts.reports_walks = !kOwn;
-  parts.cleanup = [this, super_version] {
-    family_.super_versions().Release(super_version);
-    RecordTick(stats_, Ticker::kSuperVersionReleases);
-    RecordTick(stats_, Ticker::kIteratorsDeleted);
+  if (family != &family_) family->Ref();
+  parts.cleanup = [this, family, super_version] {
+    ReleaseOfIterator(family, super_version);
     // relaxed: as above.
     if (!kOwn) live_iterators_.fetch_sub(1, std::memory_order_relaxed);
   };
   return NewDbIterator(std::move(parts), options);
+}
+
+void DBImpl::ReleaseOfIterator(ColumnFamily* family,
+                               SuperVersion* super_version) {
+  family->super_versions().Release(super_version);
+  RecordTick(stats_, Ticker::kSuperVersionReleases);
+  RecordTick(stats_, Ticker::kIteratorsDeleted);
+  if (family == &family_ || !family->Unref()) return;
+  MutexLock lock(&mutex_);
+  families_.BuryLocked(family);
+  FreeLaterLocked();
 }
 
 }  // namespace varve

@@ -15,6 +15,7 @@
 // A database that is not written to for some seconds also frees space: see
 // FlushInQuiet.
 
+#include <algorithm>
 #include <vector>
 
 #include "db/engine/db_impl.h"
@@ -56,8 +57,12 @@ bool DBImpl::TakesDeletionsLocked() const {
   // fork() has inherited the error, and not the log.
   return background_error_.IsNoSpace() && !inheritance_.is_inherited() &&
          wals_.AreGoodLocked() &&
-         family_.memtable()->ApproximateMemoryUsage() <=
-             options_.write_buffer_size + kDeletionBytes;
+         std::all_of(families_.live().begin(), families_.live().end(),
+                     [](const ColumnFamily* family) {
+                       return family->memtable()->ApproximateMemoryUsage() <=
+                              family->options().write_buffer_size +
+                                  kDeletionBytes;
+                     });
 }
 
 // Returns OK if a batch that only deletes may be written although
@@ -89,10 +94,10 @@ Status DBImpl::ResumeIfFull() {
 
 // Called after a compaction that found no space.
 void DBImpl::PauseCompactionsLocked(const Status& status) {
-  if (family_.compactions().error.ok()) {
+  if (compaction_gate_.error.ok()) {
     Log(LogLevel::kWarn, &log_, "compactions pause: %s",
         status.ToString().c_str());
-    family_.compactions().error = status.Annotate(
+    compaction_gate_.error = status.Annotate(
         "writes are stopped: no space for the compactions that they wait for");
   }
   if (!IsEndingLocked()) auto_resume_.StartLocked();
@@ -100,8 +105,8 @@ void DBImpl::PauseCompactionsLocked(const Status& status) {
 }
 
 void DBImpl::ResumeCompactionsLocked() {
-  if (family_.compactions().error.ok()) return;
-  family_.compactions().error = Status::OK();
+  if (compaction_gate_.error.ok()) return;
+  compaction_gate_.error = Status::OK();
   MaybeScheduleLocked();
   scheduler_.SignalLocked();
 }
@@ -111,7 +116,7 @@ void DBImpl::ResumeCompactionsLocked() {
 void DBImpl::RetryCompactionsLocked() {
   ResumeCompactionsLocked();
   while (scheduler_.JobsLocked(JobKind::kCompaction) > 0 &&
-         family_.compactions().error.ok() && background_error_.ok() &&
+         compaction_gate_.error.ok() && background_error_.ok() &&
          !scheduler_.is_stopping()) {
     scheduler_.WaitLocked();
   }
@@ -135,34 +140,52 @@ void DBImpl::TryToResume() {
 
 // Returns whether a flush may be worth its cost when no one writes: the
 // memtable's deletions hide entries of tables, or entries in the log.
-bool DBImpl::WatchesQuietLocked() const {
-  return family_.memtable() != nullptr &&
-         family_.memtable()->DeletionCount() >= kLeastDeletions &&
+bool DBImpl::WatchesQuietLocked(const ColumnFamily& family) const {
+  return family.memtable() != nullptr &&
+         family.memtable()->DeletionCount() >= kLeastDeletions &&
          background_error_.ok() && !inheritance_.is_inherited() &&
-         !IsEndingLocked() && CleansLocked();
+         !IsEndingLocked() && CleansLocked(family);
+}
+
+bool DBImpl::WatchesQuietLocked() const {
+  return std::any_of(
+      families_.live().begin(), families_.live().end(),
+      [this](const ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+        return WatchesQuietLocked(*family);
+      });
 }
 
 // Called by the thread of quiet_watch_. A flush drops what the memtable's
 // deletions hide in memory, and the log becomes obsolete. A compaction can then
 // drop what they hide in tables.
 void DBImpl::FlushInQuiet() {
+  std::vector<ColumnFamily*> families;
   {
     MutexLock lock(&mutex_);
-    if (!WatchesQuietLocked()) return;
-    const MemTable& memtable = *family_.memtable();
-    const uint64_t entries =
-        memtable.EntryCount() + versions_->current()->KnownEntries();
-    if (memtable.DeletionCount() < entries / kDeletionPart) return;
+    for (ColumnFamily* const family : families_.live()) {
+      if (!WatchesQuietLocked(*family)) continue;
+      const MemTable& memtable = *family->memtable();
+      const uint64_t entries =
+          memtable.EntryCount() + family->version()->KnownEntries();
+      if (memtable.DeletionCount() < entries / kDeletionPart) continue;
+      family->Ref();
+      families.push_back(family);
+    }
   }
   FlushOptions options;
   options.wait = false;
-  // An error is in background_error_. Close may have come first.
-  Flush(options).IgnoreError();
+  for (ColumnFamily* const family : families) {
+    // An error is in background_error_. Close may have come first.
+    FlushFamilies(options, {family}).IgnoreError();
+  }
+  MutexLock lock(&mutex_);
+  for (ColumnFamily* const family : families) families_.UnrefLocked(family);
+  FreeLaterLocked();
 }
 
 // Removes tables whose entries are all hidden by range deletions, by an edit
 // alone. Sets *dropped if there were any.
-Status DBImpl::DropCovered(bool* dropped) {
+Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   *dropped = false;
   {
     // In a child made by fork() the queue may never come to its end.
@@ -182,22 +205,22 @@ Status DBImpl::DropCovered(bool* dropped) {
     Status status = FlushLogLocked(true);
     if (!status.ok()) return status;
     wals_.ReleaseSpaceLocked();
-    memtables = family_.immutable();
-    memtables.push_back(family_.memtable());
+    memtables = family->immutable();
+    memtables.push_back(family->memtable());
   }
-  RangeTombstoneCollector collector(&comparator_);
+  RangeTombstoneCollector collector(&family->comparator());
   for (const MemTable* memtable : memtables) {
     // A kill would lose unlogged updates.
     if (!memtable->has_unlogged()) collector.AddMemTable(*memtable);
   }
-  Version* const version = versions_->current();
+  Version* const version = family->version();
   version->RefLocked();
   mutex_.Unlock();
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* file : version->files(level)) {
       // If a table cannot be read, its deletions are ignored, and less is
       // dropped.
-      collector.AddFile(table_cache_.get(), *file).IgnoreError();
+      collector.AddFile(family->table_cache(), *file).IgnoreError();
     }
   }
   const auto tombstones = collector.Build();
@@ -208,14 +231,15 @@ Status DBImpl::DropCovered(bool* dropped) {
   }
   mutex_.Lock();
   versions_->UnrefVersionLocked(version);
-  return RemoveTablesLocked(covered, dropped);
+  return RemoveTablesLocked(family, covered, dropped);
 }
 
-Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
+Status DBImpl::RemoveTablesLocked(ColumnFamily* family,
+                                  const std::vector<CoveredTable>& tables,
                                   bool* removed) {
   VersionEdit edit;
   std::vector<FileMetaData*> removed_files;
-  Version* const version = versions_->current();
+  Version* const version = family->version();
   for (const CoveredTable& table : tables) {
     for (FileMetaData* file : version->files(table.level)) {
       if (file->number != table.number || file->being_compacted) continue;
@@ -233,7 +257,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
   };
   mark(true);
   version->RefLocked();
-  Status status = versions_->LogAndApply(&edit);
+  Status status = versions_->LogAndApply(family->versions(), &edit);
   mark(false);
   versions_->UnrefVersionLocked(version);
   scheduler_.SignalLocked();
@@ -241,7 +265,7 @@ Status DBImpl::RemoveTablesLocked(const std::vector<CoveredTable>& tables,
   *removed = true;
   Log(LogLevel::kInfo, &log_, "dropped %zu tables, all of it deleted",
       edit.deleted_files().size());
-  InstallSuperVersionLocked();
+  InstallSuperVersionLocked(family);
   PurgeObsoleteLocked();
   obsolete_.AwaitLocked();
   events_.DeliverLocked();

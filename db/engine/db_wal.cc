@@ -38,15 +38,17 @@ Status DBImpl::SyncLogAtClose() {
 void DBImpl::NoteLogsEndLocked() {
   if (read_only_ || !family_.HasBegunLocked() || !background_error_.ok())
     return;
-  const bool any =
-      std::any_of(family_.immutable().begin(), family_.immutable().end(),
-                  [](const MemTable* m) { return !m->empty(); });
+  bool any = false;
+  for (const ColumnFamily* family : families_.live()) {
+    any |= !family->memtable()->empty() ||
+           std::any_of(family->immutable().begin(), family->immutable().end(),
+                       [](const MemTable* m) { return !m->empty(); });
+  }
   // The last update may then be in no log.
-  if ((!any && family_.memtable()->empty()) || family_.HasUnloggedLocked())
-    return;
+  if (!any || HasUnloggedLocked()) return;
   VersionEdit edit;
   edit.SetLogsEnd(versions_->LastSequence());
-  const Status status = versions_->LogAndApply(&edit);
+  const Status status = versions_->LogAndApply(family_.versions(), &edit);
   if (!status.ok()) {
     // No update depends on it: the logs are synced.
     Log(LogLevel::kWarn, &log_, "the end of the logs is not noted: %s",
@@ -67,14 +69,23 @@ Status DBImpl::FlushLogLocked(bool sync) {
   return status;
 }
 
-// Starts a new log and memtable.
-Status DBImpl::SwitchMemTableLocked() {
+Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
+  if (options_.atomic_flush && !families.empty()) {
+    families = families_.live();
+    std::erase_if(families, [](const ColumnFamily* family) {
+      return family->memtable()->empty();
+    });
+  }
+  AddHoldersOfLogsLocked(&families);
   mutex_.Unlock();
   WalSet::Next next = wals_.CreateNext(versions_->NewFileNumber(),
                                        versions_->LastSequence() + 1,
-                                       family_.StallStateHasError());
-  MemTable* const memtable =
-      next.status.ok() ? family_.NewMemTable(next.wal.number) : nullptr;
+                                       gate_.HasError());
+  std::vector<MemTable*> memtables;
+  for (const ColumnFamily* family : families) {
+    if (!next.status.ok()) break;
+    memtables.push_back(family->NewMemTable(next.wal.number));
+  }
   mutex_.Lock();
   if (!next.status.ok()) {
     // Making a file may be tried again.
@@ -90,39 +101,144 @@ Status DBImpl::SwitchMemTableLocked() {
     Log(LogLevel::kInfo, &log_, "the log is written by: %s",
         wals_.WritePathLocked().c_str());
   }
-  dead_walks_.leader_ranges()->DropUnused();
-  dead_walks_.BeginMemTable();
   VARVE_PROBE(memtable_switch, next.wal.number);
+  const uint64_t wal_number = next.wal.number;
   wals_.AddLocked(std::move(next.wal));
-  family_.SwitchLocked(memtable, scheduler_.JobsLocked(JobKind::kFlush) > 0);
-  InstallSuperVersionLocked();
+  for (size_t i = 0; i < families.size(); ++i) {
+    families[i]->dead_walks()->leader_ranges()->DropUnused();
+    families[i]->dead_walks()->BeginMemTable();
+    families[i]->SwitchLocked(memtables[i], families[i]->flush_runs());
+    InstallSuperVersionLocked(families[i]);
+  }
+  for (ColumnFamily* const family : families_.live()) {
+    if (!family->IsAllFlushedLocked()) continue;
+    family->memtable()->SetWalNumber(wal_number);
+    family->versions()->SkipLogsLocked(wal_number);
+  }
   MaybeScheduleLocked();
   events_.DeliverLocked();
   return Status::OK();
 }
 
+// Returns the bound for the bytes of all logs.
+uint64_t DBImpl::MaxLogBytesLocked() const {
+  constexpr uint64_t kBuffers = 4;
+  if (options_.max_total_wal_size != 0) return options_.max_total_wal_size;
+  uint64_t most = 0;
+  for (const ColumnFamily* family : families_.live()) {
+    most = std::max(most,
+                    family->options().write_buffer_size *
+                        static_cast<uint64_t>(
+                            family->options().max_write_buffer_number));
+  }
+  return kBuffers * most;
+}
+
+// Call it when families or options have changed. A log of one family's updates
+// alone is about as large as their memtable, or smaller.
+void DBImpl::UpdateLogLimitLocked() {
+  constexpr uint64_t kLeastBytes = 64 << 10;
+  constexpr uint64_t kLogs = 4;  // At least so many make up the bound.
+  uint64_t largest = 0;
+  for (const ColumnFamily* family : families_.live()) {
+    largest =
+        std::max<uint64_t>(largest, family->options().write_buffer_size);
+  }
+  wals_.SetMaxLogBytesLocked(std::max(
+      kLeastBytes,
+      std::min(largest + largest / 4, MaxLogBytesLocked() / kLogs)));
+}
+
+// Adds the families because of which the logs would soon exceed their bound:
+// those with the oldest updates that no table has. Their flush frees all logs
+// before the next family's oldest one.
+void DBImpl::AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families) {
+  // The newest log grows while they are flushed.
+  const uint64_t bound = MaxLogBytesLocked();
+  const uint64_t limit = bound - std::min(bound, wals_.max_log_bytes());
+  uint64_t bytes = wals_.TotalBytesLocked();
+  if (bytes <= limit || !families_.HasOthers()) return;
+  std::vector<ColumnFamily*> holders = families_.live();
+  std::erase_if(holders, [](const ColumnFamily* family) {
+    return family->IsAllFlushedLocked();
+  });
+  std::sort(holders.begin(), holders.end(),
+            [](const ColumnFamily* a, const ColumnFamily* b) {
+              return a->OldestLogLocked() < b->OldestLogLocked();
+            });
+  for (size_t i = 0; i < holders.size() && bytes > limit; ++i) {
+    ColumnFamily* const family = holders[i];
+    const uint64_t next = i + 1 < holders.size()
+                              ? holders[i + 1]->OldestLogLocked()
+                              : UINT64_MAX;
+    if (!family->memtable()->empty() && family->SlotFreeLocked() &&
+        family->memtable()->wal_number() < next &&
+        std::find(families->begin(), families->end(), family) ==
+            families->end()) {
+      families->push_back(family);
+      Log(LogLevel::kInfo, &log_,
+          "%s is flushed: it needs log %llu, and the logs take %llu bytes, "
+          "bound %llu",
+          family->name().c_str(),
+          static_cast<unsigned long long>(family->OldestLogLocked()),
+          static_cast<unsigned long long>(wals_.TotalBytesLocked()),
+          static_cast<unsigned long long>(bound));
+    }
+    bytes = wals_.BytesFromLocked(next);
+  }
+}
+
 Status DBImpl::Flush(const FlushOptions& options) {
+  return FlushFamilies(options, {&family_});
+}
+
+Status DBImpl::Flush(const FlushOptions& options, ColumnFamilyHandle* family) {
+  return FlushFamilies(options, {FamilyOf(family)});
+}
+
+Status DBImpl::Flush(const FlushOptions& options,
+                     const std::vector<ColumnFamilyHandle*>& families) {
+  return FlushFamilies(options, FamiliesOf(families));
+}
+
+Status DBImpl::FlushFamilies(const FlushOptions& options,
+                             std::vector<ColumnFamily*> families) {
   if (read_only_) return ReadOnlyError();
-  Status resumed = ResumeIfFull();
-  if (!resumed.ok()) return resumed;
-  uint64_t target = 0;
+  Status status = ResumeIfFull();
+  if (!status.ok()) return status;
+  std::vector<uint64_t> targets;
   for (bool switched = false; !switched;) {
     WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
     if (IsClosedLocked()) return ClosedError();
     if (!background_error_.ok()) return background_error_;
     // A log that no memtable accounts for is freed by a switch too.
-    switched = family_.memtable()->empty() && wals_.UpdateBytes() == 0;
+    const bool frees_log = !families_.HasOthers() && wals_.UpdateBytes() > 0;
+    std::vector<ColumnFamily*> filled;
+    bool has_slots = true;
+    for (ColumnFamily* const family : families) {
+      if (family->is_dropped()) {
+        return Status::InvalidArgument("column family " + family->name(),
+                                       "was dropped");
+      }
+      if (family->memtable()->empty() && !frees_log) continue;
+      filled.push_back(family);
+      has_slots &= family->SlotFreeLocked();
+    }
+    switched = filled.empty();
     // No job is started any more that would write it.
     if (!switched && scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
-    if (!switched && family_.SlotFreeLocked()) {
-      Status status = SwitchMemTableLocked();
+    if (!switched && has_slots) {
+      status = SwitchLocked(std::move(filled));
       if (!status.ok()) return status;
       switched = true;
     }
-    target = family_.switched_count();
+    targets.clear();
+    for (const ColumnFamily* family : families) {
+      targets.push_back(family->switched_count());
+    }
     if (!switched) {
       // Others may write during the wait.
       leader.Leave();
@@ -131,19 +247,29 @@ Status DBImpl::Flush(const FlushOptions& options) {
   }
   if (!options.wait) return Status::OK();
   MutexLock lock(&mutex_);
-  return AwaitFlushLocked(target);
+  for (size_t i = 0; i < families.size() && status.ok(); ++i) {
+    status = AwaitFlushLocked(*families[i], targets[i]);
+  }
+  return status;
+}
+
+bool DBImpl::HasUnloggedLocked() const {
+  return std::any_of(
+      families_.live().begin(), families_.live().end(),
+      [](const ColumnFamily* family) { return family->HasUnloggedLocked(); });
 }
 
 Status DBImpl::FlushUnlogged() {
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  if (!family_.HasUnloggedLocked()) return Status::OK();
+  if (!HasUnloggedLocked()) return Status::OK();
   return background_error_.ok() ? FlushAsLeaderLocked() : background_error_;
 }
 
-// Waits until `target` memtables have been flushed since Open.
-Status DBImpl::AwaitFlushLocked(uint64_t target) {
-  while (family_.flushed_count() < target && background_error_.ok()) {
+// Waits until `target` memtables of the family have been flushed since Open.
+Status DBImpl::AwaitFlushLocked(const ColumnFamily& family, uint64_t target) {
+  while (family.flushed_count() < target && background_error_.ok() &&
+         !family.is_dropped()) {
     // No job is started any more that would end the wait.
     if (scheduler_.JobsLocked(JobKind::kFlush) == 0 &&
         scheduler_.is_stopping()) {
@@ -151,17 +277,26 @@ Status DBImpl::AwaitFlushLocked(uint64_t target) {
     }
     scheduler_.WaitLocked();
   }
-  return family_.flushed_count() < target ? background_error_ : Status::OK();
+  return family.flushed_count() < target ? background_error_ : Status::OK();
 }
 
 // Flushes all memtables. Writers wait until this is done.
 Status DBImpl::FlushAsLeaderLocked() {
-  if (!family_.memtable()->empty()) {
-    Status status = AwaitFlushLocked(family_.switched_count());
-    if (status.ok()) status = SwitchMemTableLocked();
+  std::vector<ColumnFamily*> filled;
+  for (ColumnFamily* const family : families_.live()) {
+    if (family->memtable()->empty()) continue;
+    filled.push_back(family);
+    Status status = AwaitFlushLocked(*family, family->switched_count());
     if (!status.ok()) return status;
   }
-  return AwaitFlushLocked(family_.switched_count());
+  Status status;
+  if (!filled.empty()) status = SwitchLocked(std::move(filled));
+  for (const ColumnFamily* family : families_.live()) {
+    if (status.ok()) {
+      status = AwaitFlushLocked(*family, family->switched_count());
+    }
+  }
+  return status;
 }
 
 Status DBImpl::Resume() {
@@ -215,13 +350,22 @@ Status DBImpl::ResumeAsLeaderLocked() {
   if (background_error_.IsNoSpace()) wals_.ReleaseSpaceLocked();
   // An earlier Resume may have failed to write the rest of a log, above.
   if (!wals_.AreGoodLocked()) wals_.FailLocked();
-  if (wals_.has_failed() || !family_.memtable()->empty())
-    status = SwitchMemTableLocked();
-  size_t count = 0;
-  if (status.ok()) status = FlushImmutablesLocked(&count);
+  std::vector<ColumnFamily*> filled = families_.live();
+  std::erase_if(filled, [](const ColumnFamily* family) {
+    return family->memtable()->empty();
+  });
+  if (wals_.has_failed() || !filled.empty()) {
+    status = SwitchLocked(std::move(filled));
+  }
+  // As one: no updates of a batch are left behind.
+  const std::vector<ColumnFamily*> families = families_.live();
+  std::vector<size_t> counts;
+  if (status.ok()) status = FlushImmutablesLocked(families, &counts);
   PurgeObsoleteLocked();  // This may free space, even after a failure.
   if (status.ok()) {
-    family_.CountFlushedLocked(count);
+    for (size_t i = 0; i < families.size(); ++i) {
+      families[i]->CountFlushedLocked(counts[i]);
+    }
     // Checks that the new log can be synced. The earlier logs are not needed.
     status = wals_.SyncLocked();
     if (!status.ok()) wals_.FailLocked();
@@ -233,7 +377,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   }
   background_error_ = Status::OK();
   Log(LogLevel::kInfo, &log_, "writable again");
-  UpdateStallStateLocked();
+  UpdateGateLocked();
   ResumeCompactionsLocked();
   MaybeScheduleLocked();
   scheduler_.SignalLocked();
@@ -243,7 +387,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
 
 bool DBImpl::JobsRunLocked() const {
   return scheduler_.JobsLocked(JobKind::kFlush) > 0 ||
-         !family_.compactions().running.empty();
+         AnyCompactionRunsLocked();
 }
 
 }  // namespace varve

@@ -2,6 +2,8 @@
 //
 // Writes: through the queue into the log and the memtable.
 
+#include <algorithm>
+
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
@@ -27,21 +29,33 @@ using SingleUpdateBatch = ScratchBatch<SingleUpdateTag>;
 // Prefetches the memory that the insert of the first update accesses first.
 void Prefetch(const WriteQueue::Writer& writer, const MemTable& memtable) {
   if (writer.update != nullptr) {
-    memtable.Prefetch(writer.update->hash);
+    writer.update->family->memtable()->Prefetch(writer.update->hash);
   } else {
     WriteBatchInternal::PrefetchFirst(*writer.batch, memtable);
   }
 }
 
-Status Insert(const WriteQueue::Writer& writer, MemTable* memtable) {
-  const WriteQueue::SingleUpdate* const update = writer.update;
-  if (update == nullptr) {
-    return InsertBatchInto(writer.batch->Data(), memtable);
-  }
-  memtable->Add(WriteBatchInternal::Sequence(*writer.batch), update->type,
-                update->key, update->value, update->hash);
-  return Status::OK();
+bool HasFamilies(const WriteQueue::Writer& writer) {
+  return !WriteBatchInternal::Families(*writer.batch).empty();
 }
+
+Status DroppedFamilyError() {
+  return Status::InvalidArgument(
+      "the batch updates a column family that was dropped or never existed");
+}
+
+// Finds the active memtables of a batch's families. REQUIRES: no memtable is
+// switched meanwhile.
+class ActiveMemTables final : public MemTableChooser {
+ public:
+  explicit ActiveMemTables(const FamilySet& families) : families_(families) {}
+  MemTable* Choose(uint32_t family) override {
+    return families_.Find(family)->memtable();
+  }
+
+ private:
+  const FamilySet& families_;
+};
 
 // Once for each group, by its leader.
 void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
@@ -60,8 +74,9 @@ void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
   if (logged) stats->TickCounted(Ticker::kWalFileBytes, bytes);
 }
 
-Status CheckBatch(const WriteOptions& options, const WriteBatch* batch,
-                  const InternalKeyComparator& comparator) {
+}  // namespace
+
+Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch) {
   if (batch == nullptr) return Status::InvalidArgument("batch is null");
   if (options.sync && options.disable_wal) {
     return Status::InvalidArgument("sync and disable_wal are both set");
@@ -71,51 +86,101 @@ Status CheckBatch(const WriteOptions& options, const WriteBatch* batch,
         "an update of more than 3 GiB, log data of 4 GiB, or more than "
         "4294967295 updates");
   }
-  if (!WriteBatchInternal::Unchecked(*batch)) return Status::OK();
+  return WriteBatchInternal::Unchecked(*batch) ? CheckUpdates(batch)
+                                               : Status::OK();
+}
+
+// Checks a batch that was made from bytes, or that has range deletions. Counts
+// the families of the former.
+Status DBImpl::CheckUpdates(WriteBatch* batch) {
+  const bool counts = WriteBatchInternal::Families(*batch).empty();
   BatchReader reader;
   Status status = reader.Init(batch->Data());
   BatchRecord record;
   bool done = false;
-  while (status.ok() && !done) {
-    status = reader.NextOfOurs(&record, &done);
-    if (status.ok() && !done && record.type == ValueType::kRangeDeletion &&
-        comparator.CompareUser(record.key, record.value) > 0) {
+  const InternalKeyComparator* comparator = nullptr;
+  uint32_t family = 0;  // Whose comparator that is.
+  for (;;) {
+    if (status.ok()) status = reader.NextOfOurs(&record, &done);
+    if (!status.ok() || done) return status.Annotate("batch");
+    if (record.is_log_data) continue;
+    if (counts && record.family != 0) {
+      WriteBatchInternal::CountFamily(batch, record.family,
+                                      record.key.size() + record.value.size());
+    }
+    if (record.type != ValueType::kRangeDeletion) continue;
+    if (comparator == nullptr || family != record.family) {
+      MutexLock lock(&mutex_);
+      const ColumnFamily* const found = families_.Find(record.family);
+      if (found == nullptr) return DroppedFamilyError();
+      family = record.family;
+      comparator = &found->comparator();
+    }
+    if (comparator->CompareUser(record.key, record.value) > 0) {
       return Status::InvalidArgument("range deletion",
                                      "its end comes before its begin");
     }
   }
-  return status.Annotate("batch");
 }
-
-}  // namespace
 
 Status DBImpl::Put(const WriteOptions& options, const Slice& key,
                    const Slice& value) {
   SingleUpdateBatch batch(key.size() + value.size());
   batch->Put(key, value);
-  const WriteQueue::SingleUpdate update{ValueType::kValue, key, value,
+  const WriteQueue::SingleUpdate update{&family_, ValueType::kValue, key, value,
                                         PreviewXxh3(key)};
+  return MeasureWrite(options, batch.get(), &update);
+}
+
+Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, const Slice& value) {
+  SingleUpdateBatch batch(key.size() + value.size());
+  batch->Put(family, key, value);
+  const WriteQueue::SingleUpdate update{FamilyOf(family), ValueType::kValue,
+                                        key, value, PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
   SingleUpdateBatch batch(key.size());
   batch->Delete(key);
-  const WriteQueue::SingleUpdate update{ValueType::kDeletion, key, Slice(),
-                                        PreviewXxh3(key)};
+  const WriteQueue::SingleUpdate update{&family_, ValueType::kDeletion, key,
+                                        Slice(), PreviewXxh3(key)};
+  return MeasureWrite(options, batch.get(), &update);
+}
+
+Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* family,
+                      const Slice& key) {
+  SingleUpdateBatch batch(key.size());
+  batch->Delete(family, key);
+  const WriteQueue::SingleUpdate update{FamilyOf(family), ValueType::kDeletion,
+                                        key, Slice(), PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
+  return SingleDelete(options, nullptr, key);
+}
+
+Status DBImpl::SingleDelete(const WriteOptions& options,
+                            ColumnFamilyHandle* family, const Slice& key) {
   WriteBatch batch;
-  batch.SingleDelete(key);
+  batch.SingleDelete(family, key);
   return Write(options, &batch);
 }
 
 Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
                            const Slice& end) {
+  return DeleteRange(options, nullptr, begin, end);
+}
+
+Status DBImpl::DeleteRange(const WriteOptions& options,
+                           ColumnFamilyHandle* family, const Slice& begin,
+                           const Slice& end) {
   WriteBatch batch;
-  if (comparator_.CompareUser(begin, end) != 0) batch.DeleteRange(begin, end);
+  if (FamilyOf(family)->comparator().CompareUser(begin, end) != 0) {
+    batch.DeleteRange(family, begin, end);
+  }
   return Write(options, &batch);
 }
 
@@ -146,24 +211,25 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
                                  const WriteQueue::SingleUpdate* update) {
   const RequestSpan span("DB::Write");
   if (read_only_) return ReadOnlyError();
-  Status status = CheckBatch(options, batch, comparator_);
+  Status status = CheckBatch(options, batch);
   if (!status.ok()) return status;
+  const Touched touched{*batch, update};
   WriteQueue::Writer writer(options, batch, update);
   writer.spans = span.queue();
   writer.span = span.index();
   bool delayed = false;
   uint64_t paused_us = 0;
   bool frees = false;
-  bool wait = !family_.StallStateIsClear();
+  bool wait = !gate_.IsClear();
   for (;;) {
     if (wait) [[unlikely]] {
-      status = DelayWrite(options, *batch, &delayed, &frees);
+      status = DelayWrite(options, touched, &delayed, &frees);
       if (!status.ok()) return status;
     }
     switch (write_queue_.Join(&writer)) {
       case WriteQueue::Role::kInsert: {
         const LocalSpan insert("memtable insert");
-        writer.status = Insert(writer, writer.memtable);
+        writer.status = Insert(writer);
         write_queue_.FinishInsert(&writer);
         break;
       }
@@ -171,15 +237,18 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
         break;
       case WriteQueue::Role::kLeader:
         wait = false;
-        if (!family_.HasSpace()) [[unlikely]] {
-          status = MakeSpace(frees, &wait);
+        if (!gate_.LetsLeaderPass() || family_.MemTableIsFull()) [[unlikely]] {
+          status = MakeSpace(touched, frees, &wait);
         }
-        if (family_.PaceIsDue() && !wait && !frees && status.ok())
-            [[unlikely]] {
+        if (HasFamilies(writer) && !FamiliesAreLive(writer)) [[unlikely]] {
+          status = DroppedFamilyError();
+        }
+        if ((HasFamilies(writer) ? PaceIsDue(touched) : family_.PaceIsDue()) &&
+            !wait && !frees && status.ok()) [[unlikely]] {
           uint64_t pause_us = 0;
           status = PaceOrSwitch(
-              paused_us < DebtPace::kMaxWaitUs && !options.no_slowdown, &wait,
-              &pause_us);
+              touched, paused_us < DebtPace::kMaxWaitUs && !options.no_slowdown,
+              &wait, &pause_us);
           if (pause_us > 0) {
             paused_us += pause_us;
             write_queue_.Leave(WriteQueue::Group(&writer), status);
@@ -195,45 +264,128 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
     }
     RecordTick(stats_, Ticker::kWriteDoneByOther);
     if (!options.disable_wal) RecordTick(stats_, Ticker::kWriteWithWal);
+    if (writer.is_refused) [[unlikely]]
+      return DroppedFamilyError();
     return std::move(writer.status);
   }
+}
+
+inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
+  const WriteQueue::SingleUpdate* const update = writer.update;
+  if (writer.is_refused) [[unlikely]]
+    return Status::OK();
+  if (update != nullptr) {
+    update->family->memtable()->Add(
+        WriteBatchInternal::Sequence(*writer.batch), update->type, update->key,
+        update->value, update->hash);
+    return Status::OK();
+  }
+  if (!HasFamilies(writer)) {
+    return InsertBatchInto(writer.batch->Data(), family_.memtable());
+  }
+  ActiveMemTables memtables(families_);
+  return InsertBatch(writer.batch->Data(), &memtables);
+}
+
+// The default family counts as touched by a batch that updates no other.
+template <typename Visit>
+void DBImpl::ForEachTouched(const Touched& touched, Visit visit) {
+  if (touched.update != nullptr) {
+    visit(touched.update->family);
+    return;
+  }
+  const auto& families = WriteBatchInternal::Families(touched.batch);
+  size_t bytes = 0;
+  for (const auto& [id, family_bytes] : families) {
+    bytes += family_bytes;
+    ColumnFamily* const family = families_.Find(id);
+    if (family != nullptr) visit(family);
+  }
+  if (families.empty() ||
+      BatchReader::kHeaderSize + bytes < touched.batch.ApproximateSize()) {
+    visit(&family_);
+  }
+}
+
+// For the leader. Returns whether a pause is due for a family that the write
+// touches.
+bool DBImpl::PaceIsDue(const Touched& touched) {
+  bool is_due = false;
+  ForEachTouched(touched, [&is_due](const ColumnFamily* family) {
+    is_due |= family->PaceIsDue();
+  });
+  return is_due;
+}
+
+// Returns the family whose state holds the write up most.
+ColumnFamily* DBImpl::MostPressedLocked(const Touched& touched) {
+  ColumnFamily* most = nullptr;
+  int most_rank = -1;
+  ForEachTouched(touched, [&](ColumnFamily* family) {
+    const int rank = family->StopCauseLocked() != StallCause::kNone
+                         ? 3
+                         : static_cast<int>(family->stall().pressure);
+    if (rank <= most_rank) return;
+    most = family;
+    most_rank = rank;
+  });
+  return most != nullptr ? most : &family_;
 }
 
 // For a leader without HasSpace: makes space, or sets *wait if the writer has
 // to wait outside of the queue. `frees`: the batch only deletes, and DelayWrite
 // has admitted it.
-Status DBImpl::MakeSpace(bool frees, bool* wait) {
+Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
   const LocalSpan span("make space");
+  const bool looks = gate_.TakeRequest();
   const TimedMutexLock lock(&mutex_, stats_, env_);
   Status status = WritableLocked();
   if (!status.ok()) {
     return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
                                                                  : status;
   }
-  *wait = family_.StopCauseLocked() != StallCause::kNone &&
-          (!frees || family_.compactions().error.ok());
+  const StallCause cause = MostPressedLocked(touched)->StopCauseLocked();
   // Deletions may pass although no further memtable may wait.
-  if (*wait || !family_.MustSwitchLocked() ||
-      (frees && !family_.SlotFreeLocked())) {
-    return Status::OK();
+  *wait =
+      cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
+  std::vector<ColumnFamily*> full;
+  for (ColumnFamily* const family : families_.live()) {
+    if (!family->MustSwitchLocked()) continue;
+    if (family->SlotFreeLocked()) {
+      full.push_back(family);
+    } else if (looks && family->stall().pressure != WritePressure::kStop) {
+      UpdateStallLocked(family);  // Its writers have to wait.
+    }
   }
-  return SwitchMemTableLocked();
+  return full.empty() ? Status::OK() : SwitchLocked(std::move(full));
 }
 
-// For a leader whose pace is due: switches the memtable if the log has no
-// space. Otherwise sets *pause_us to the time to wait.
-Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
+// For a leader whose pace is due: replaces the log if it has no space.
+// Otherwise sets *pause_us to the time to wait.
+Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
+                            uint64_t* pause_us) {
   const uint64_t log_space = wals_.SpaceForUpdates();
   if (log_space == 0) {
-    {
-      MutexLock lock(&mutex_);
-      family_.SetLogFullLocked();
+    MutexLock lock(&mutex_);
+    Status status = WritableLocked();
+    if (!status.ok()) return status;
+    std::vector<ColumnFamily*> families;
+    if (!families_.HasOthers() && !family_.memtable()->empty()) {
+      // The log is full of updates of this memtable.
+      family_.RequestSwitchLocked();
+      *wait = family_.StopCauseLocked() != StallCause::kNone;
+      if (*wait) return status;
+      families = {&family_};
     }
-    return MakeSpace(/*frees=*/false, wait);
+    return SwitchLocked(std::move(families));
   }
   MutexLock lock(&mutex_);
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();
-  *pause_us = family_.PauseMicrosLocked(log_space, may_pause);
+  ForEachTouched(touched, [&](ColumnFamily* family) {
+    if (!family->PaceIsDue()) return;
+    *pause_us = std::max(*pause_us,
+                         family->PauseMicrosLocked(log_space, may_pause));
+  });
   return Status::OK();
 }
 
@@ -241,8 +393,9 @@ Status DBImpl::PaceOrSwitch(bool may_pause, bool* wait, uint64_t* pause_us) {
 // then for the delay of writers that are slowed down, at most once. Returns
 // Incomplete if the options forbid that. Sets *frees if the batch only deletes
 // and is admitted for that reason.
-Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
+Status DBImpl::DelayWrite(const WriteOptions& options, const Touched& touched,
                           bool* delayed, bool* frees) {
+  const WriteBatch& batch = touched.batch;
   const LocalSpan span("stall");
   const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
   const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
@@ -250,6 +403,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
   bool counted = false;
   bool tried = false;
   *frees = false;
+  ColumnFamily* family = nullptr;
   for (;;) {
     Status status = WritableLocked();
     if (!status.ok()) {
@@ -263,14 +417,15 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
       if (*frees) return status;
       continue;
     }
-    const StallCause cause = family_.StopCauseLocked();
+    family = MostPressedLocked(touched);
+    const StallCause cause = family->StopCauseLocked();
     if (cause == StallCause::kNone) break;
-    if (!family_.compactions().error.ok() && cause != StallCause::kMemTables) {
+    if (!compaction_gate_.error.ok() && cause != StallCause::kMemTables) {
       *frees = WriteBatchInternal::OnlyDeletes(batch);
-      return *frees ? Status::OK() : family_.compactions().error;
+      return *frees ? Status::OK() : compaction_gate_.error;
     }
-    if (family_.stall().pressure != WritePressure::kStop) {
-      UpdateStallLocked();  // Listeners hear of it.
+    if (family->stall().pressure != WritePressure::kStop) {
+      UpdateStallLocked(family);  // Listeners hear of it.
       events_.DeliverLocked();
       continue;
     }
@@ -281,49 +436,69 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const WriteBatch& batch,
     if (scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
     }
-    if (!counted) family_.CountStallLocked(cause, WritePressure::kStop);
+    if (!counted) family->CountStallLocked(cause, WritePressure::kStop);
     counted = true;
     const Stopwatch stopped(env_);
     VARVE_PROBE(stall_begin, static_cast<int>(cause));
     scheduler_.WaitLocked();
     const uint64_t stopped_us = stopped.ElapsedMicros();
     VARVE_PROBE(stall_end, static_cast<int>(cause), stopped_us);
-    family_.AddStallMicrosLocked(stopped_us);
+    // The family may have been dropped, and be gone.
+    MostPressedLocked(touched)->AddStallMicrosLocked(stopped_us);
   }
-  if (*delayed || family_.stall().pressure != WritePressure::kSlow)
+  if (*delayed || family->stall().pressure != WritePressure::kSlow)
     return Status::OK();
   *delayed = true;
-  const uint64_t delay_us = family_.DelayMicrosLocked(batch.ApproximateSize());
+  const uint64_t delay_us = family->DelayMicrosLocked(batch.ApproximateSize());
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
     return Status::Incomplete("writes are slowed down",
-                              StallCauseName(family_.stall().cause));
+                              StallCauseName(family->stall().cause));
   }
-  family_.CountStallLocked(family_.stall().cause, WritePressure::kSlow);
-  family_.AddStallMicrosLocked(delay_us);
+  family->CountStallLocked(family->stall().cause, WritePressure::kSlow);
+  family->AddStallMicrosLocked(delay_us);
   mutex_.Unlock();
   env_->SleepForMicroseconds(delay_us);
   mutex_.Lock();
   return Status::OK();
 }
 
-// Call it when the causes of write delays have changed.
-void DBImpl::UpdateStallLocked() {
-  const WriteStallState before = family_.stall();
-  const WriteDebt debt = family_.UpdateStallLocked();
-  ReportStall(db_directory_.path(), before, family_.stall(), debt, &log_,
-              &events_);
-  UpdateStallStateLocked();
+// Call it when the causes of a family's write delays have changed.
+void DBImpl::UpdateStallLocked(ColumnFamily* family) {
+  const WriteStallState before = family->stall();
+  const WriteDebt debt = family->UpdateStallLocked();
+  ReportStall(db_directory_.path(), family->name(), before, family->stall(),
+              debt, &log_, &events_);
+  UpdateGateLocked();
 }
 
-// Call it when the stall state or background_error_ has changed.
-void DBImpl::UpdateStallStateLocked() {
-  family_.UpdateStallStateLocked(!background_error_.ok() ||
-                                 inheritance_.is_inherited() ||
-                                 IsClosedLocked());
+// Call it when a stall state or background_error_ has changed.
+void DBImpl::UpdateGateLocked() {
+  bool stops = false;
+  bool slows = false;
+  for (const ColumnFamily* family : families_.live()) {
+    stops |= family->stall().pressure == WritePressure::kStop;
+    slows |= family->stall().pressure == WritePressure::kSlow;
+  }
+  gate_.Update(!background_error_.ok() || inheritance_.is_inherited() ||
+                   IsClosedLocked(),
+               stops, slows);
 }
 
-// Writes the group to the log and the memtable, and leaves the queue.
+// For the leader, after the inserts of a batch that updates families beside the
+// default one. Subtracts their bytes from *default_bytes.
+void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
+                             size_t* default_bytes) {
+  for (const auto& [id, bytes] :
+       WriteBatchInternal::Families(*writer.batch)) {
+    ColumnFamily* const family = families_.Find(id);
+    family->CountWritten(bytes, !writer.disable_wal);
+    *default_bytes -= std::min(*default_bytes, bytes);
+    if (family->MemTableIsFull()) gate_.RequestLook();
+  }
+}
+
+// Writes the group to the log and the memtables, and leaves the queue.
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (leader->sync)
     write_queue_.DelayGroupCommit(leader, wals_.group_sync_us() / 2);
@@ -334,7 +509,13 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   const SequenceNumber first = versions_->LastSequence() + 1;
   SequenceNumber next = first;
   size_t bytes = 0;
+  bool has_families = false;
   group.ForEach([&](WriteQueue::Writer* writer) {
+    if (HasFamilies(*writer)) [[unlikely]] {
+      writer->is_refused = !FamiliesAreLive(*writer);
+      if (writer->is_refused) return;
+      has_families = true;
+    }
     WriteBatchInternal::SetSequence(writer->batch, next);
     next += writer->batch->Count();
     // While the log is written.
@@ -344,7 +525,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   Status status;
   bool refused = false;  // Refused by the log, which is unchanged.
   if (leader->disable_wal) {
-    memtable->SetHasUnlogged();
+    MarkUnlogged(group);
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
@@ -357,15 +538,14 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     status = wals_.SyncForGroupLocked();
   }
   spans.Mount();
-  if (!dead_walks_.ranges().empty()) [[unlikely]]
+  if (!family_.dead_walks()->ranges().empty() || has_families) [[unlikely]]
     CutDeadRanges(group);
   if (status.ok()) {
     const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
-    write_queue_.InsertAll(
-        group, memtable, [memtable](WriteQueue::Writer* writer) {
-          const LocalSpan span(writer->spans, "memtable insert");
-          writer->status = Insert(*writer, memtable);
-        });
+    write_queue_.InsertAll(group, [this](WriteQueue::Writer* writer) {
+      const LocalSpan span(writer->spans, "memtable insert");
+      writer->status = Insert(*writer);
+    });
     group.ForEach([&status](WriteQueue::Writer* writer) {
       if (!writer->status.ok()) status = writer->status;
     });
@@ -374,7 +554,9 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     versions_->SetLastSequence(next - 1);
   } else {
     // Its numbers will be used again, for updates that may be in the memtable.
-    dead_walks_.leader_ranges()->Clear();
+    for (ColumnFamily* const family : families_.live()) {
+      family->dead_walks()->leader_ranges()->Clear();
+    }
     // The log's end is unknown: nothing may be written after it.
     MutexLock lock(&mutex_);
     if (!refused) wals_.FailLocked();
@@ -383,9 +565,30 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   }
   VARVE_PROBE(group_commit, next - first, bytes, leader->sync, status.ok());
   CountGroup(stats_, *leader, next - first, bytes);
+  if (has_families) [[unlikely]] {
+    group.ForEach([&](const WriteQueue::Writer* writer) {
+      if (!writer->is_refused) CountInFamilies(*writer, &bytes);
+    });
+  }
   family_.CountWritten(bytes, !leader->disable_wal);
   write_queue_.Leave(group, status);
   return status;
+}
+
+// Records that the group's families have updates that are in no log.
+void DBImpl::MarkUnlogged(const WriteQueue::Group& group) {
+  group.ForEach([this](const WriteQueue::Writer* writer) {
+    if (writer->update != nullptr) {
+      writer->update->family->memtable()->SetHasUnlogged();
+      return;
+    }
+    family_.memtable()->SetHasUnlogged();
+    if (writer->is_refused) return;
+    for (const auto& [id, bytes] :
+         WriteBatchInternal::Families(*writer->batch)) {
+      families_.Find(id)->memtable()->SetHasUnlogged();
+    }
+  });
 }
 
 }  // namespace varve

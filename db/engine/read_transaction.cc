@@ -20,33 +20,42 @@ Status ReadTransaction::Prepare(const ReadOptions& options,
 }
 
 template <typename Value>
-Status ReadTransaction::GetInto(const ReadOptions& options, const Slice& key,
+Status ReadTransaction::GetInto(const ReadOptions& options,
+                                ColumnFamilyHandle* family, const Slice& key,
                                 Value* value) const {
   ReadOptions mine;
   Status status = Prepare(options, &mine);
-  if (status.ok()) return db_->Get(mine, key, value);
+  if (status.ok()) {
+    return family == nullptr ? db_->Get(mine, key, value)
+                             : db_->Get(mine, family, key, value);
+  }
   ReadTarget(value).Clear();
   return status;
 }
 
 Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
                             PinnableSlice* value) const {
-  return GetInto(options, key, value);
+  return GetInto(options, nullptr, key, value);
 }
 
 Status ReadTransaction::Get(const ReadOptions& options, const Slice& key,
                             std::string* value) const {
-  return GetInto(options, key, value);
+  return GetInto(options, nullptr, key, value);
 }
 
 template <typename Value>
-void ReadTransaction::MultiGetInto(const ReadOptions& options, size_t count,
+void ReadTransaction::MultiGetInto(const ReadOptions& options,
+                                   ColumnFamilyHandle* family, size_t count,
                                    const Slice* keys, Value* values,
                                    Status* statuses) const {
   ReadOptions mine;
   const Status status = Prepare(options, &mine);
   if (status.ok()) {
-    db_->MultiGet(mine, count, keys, values, statuses);
+    if (family == nullptr) {
+      db_->MultiGet(mine, count, keys, values, statuses);
+    } else {
+      db_->MultiGet(mine, family, count, keys, values, statuses);
+    }
     return;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -58,21 +67,53 @@ void ReadTransaction::MultiGetInto(const ReadOptions& options, size_t count,
 void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
                                const Slice* keys, PinnableSlice* values,
                                Status* statuses) const {
-  MultiGetInto(options, count, keys, values, statuses);
+  MultiGetInto(options, nullptr, count, keys, values, statuses);
 }
 
 void ReadTransaction::MultiGet(const ReadOptions& options, size_t count,
                                const Slice* keys, std::string* values,
                                Status* statuses) const {
-  MultiGetInto(options, count, keys, values, statuses);
+  MultiGetInto(options, nullptr, count, keys, values, statuses);
 }
 
 std::unique_ptr<Iterator> ReadTransaction::NewIterator(
     const ReadOptions& options) const {
+  return NewIterator(options, nullptr);
+}
+
+Status ReadTransaction::Get(const ReadOptions& options,
+                            ColumnFamilyHandle* family, const Slice& key,
+                            PinnableSlice* value) const {
+  return GetInto(options, family, key, value);
+}
+
+Status ReadTransaction::Get(const ReadOptions& options,
+                            ColumnFamilyHandle* family, const Slice& key,
+                            std::string* value) const {
+  return GetInto(options, family, key, value);
+}
+
+void ReadTransaction::MultiGet(const ReadOptions& options,
+                               ColumnFamilyHandle* family, size_t count,
+                               const Slice* keys, PinnableSlice* values,
+                               Status* statuses) const {
+  MultiGetInto(options, family, count, keys, values, statuses);
+}
+
+void ReadTransaction::MultiGet(const ReadOptions& options,
+                               ColumnFamilyHandle* family, size_t count,
+                               const Slice* keys, std::string* values,
+                               Status* statuses) const {
+  MultiGetInto(options, family, count, keys, values, statuses);
+}
+
+std::unique_ptr<Iterator> ReadTransaction::NewIterator(
+    const ReadOptions& options, ColumnFamilyHandle* family) const {
   ReadOptions mine;
   Status status = Prepare(options, &mine);
   if (!status.ok()) return NewErrorIterator(std::move(status));
-  return db_->NewIterator(mine);
+  return family == nullptr ? db_->NewIterator(mine)
+                           : db_->NewIterator(mine, family);
 }
 
 }  // namespace varve

@@ -40,21 +40,14 @@ Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
     }
     const FoldedKey key(record.key, folding);
     if (!key.ok()) return UnfoldableKey(record.key);
-    switch (record.type) {
-      case ValueType::kValue:
-        folded->Put(key.slice(), record.value);
-        break;
-      case ValueType::kRangeDeletion: {
-        const FoldedKey end(record.value, folding);
-        if (!end.ok()) return UnfoldableKey(record.value);
-        folded->DeleteRange(key.slice(), end.slice());
-        break;
-      }
-      case ValueType::kSingleDeletion:
-        folded->SingleDelete(key.slice());
-        break;
-      default:
-        folded->Delete(key.slice());
+    if (record.type == ValueType::kRangeDeletion) {
+      const FoldedKey end(record.value, folding);
+      if (!end.ok()) return UnfoldableKey(record.value);
+      WriteBatchInternal::Add(folded, record.family, record.type, key.slice(),
+                              end.slice());
+    } else {
+      WriteBatchInternal::Add(folded, record.family, record.type, key.slice(),
+                              record.value);
     }
   }
   return status.Annotate("batch");
@@ -135,12 +128,13 @@ struct FoldedKeysTag;
 // Folds the targets of seeks. Has the bounds that the inner iterator points to.
 class FoldingIterator final : public Iterator {
  public:
-  FoldingIterator(KeyFolding folding, DB* db, const ReadOptions& options)
+  FoldingIterator(KeyFolding folding, DB* db, const ReadOptions& options,
+                  ColumnFamilyHandle* family)
       : folding_(folding) {
     ReadOptions folded = options;
     Status status = bounds_.Fold(folding_, &folded.iterate_lower_bound,
                                  &folded.iterate_upper_bound);
-    it_ = status.ok() ? db->NewIterator(folded)
+    it_ = status.ok() ? db->NewIterator(folded, family)
                       : NewErrorIterator(std::move(status));
   }
 
@@ -254,11 +248,104 @@ class FoldingDb final : public StackableDB {
     MultiGetInto(options, count, keys, values, statuses);
   }
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override {
-    return std::make_unique<FoldingIterator>(folding_, db_, options);
+    return NewIterator(options, nullptr);
+  }
+
+  Status Put(const WriteOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, const Slice& value) override {
+    const FoldedKey folded(key, folding_);
+    return folded.ok() ? db_->Put(options, family, folded.slice(), value)
+                       : UnfoldableKey(key);
+  }
+  Status Delete(const WriteOptions& options, ColumnFamilyHandle* family,
+                const Slice& key) override {
+    const FoldedKey folded(key, folding_);
+    return folded.ok() ? db_->Delete(options, family, folded.slice())
+                       : UnfoldableKey(key);
+  }
+  Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family,
+                      const Slice& key) override {
+    const FoldedKey folded(key, folding_);
+    return folded.ok() ? db_->SingleDelete(options, family, folded.slice())
+                       : UnfoldableKey(key);
+  }
+  Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,
+                     const Slice& begin, const Slice& end) override {
+    const FoldedKey folded_begin(begin, folding_);
+    if (!folded_begin.ok()) return UnfoldableKey(begin);
+    const FoldedKey folded_end(end, folding_);
+    if (!folded_end.ok()) return UnfoldableKey(end);
+    return db_->DeleteRange(options, family, folded_begin.slice(),
+                            folded_end.slice());
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, PinnableSlice* value) override {
+    return GetFromFamily(options, family, key, value);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, std::string* value) override {
+    return GetFromFamily(options, family, key, value);
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t count, const Slice* keys, PinnableSlice* values,
+                Status* statuses) override {
+    MultiGetFolded(count, keys, values, statuses, [&](const Slice* folded) {
+      db_->MultiGet(options, family, count, folded, values, statuses);
+    });
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t count, const Slice* keys, std::string* values,
+                Status* statuses) override {
+    MultiGetFolded(count, keys, values, statuses, [&](const Slice* folded) {
+      db_->MultiGet(options, family, count, folded, values, statuses);
+    });
+  }
+  void MultiGet(const ReadOptions& options, size_t count,
+                ColumnFamilyHandle* const* families, const Slice* keys,
+                PinnableSlice* values, Status* statuses) override {
+    MultiGetFolded(count, keys, values, statuses, [&](const Slice* folded) {
+      db_->MultiGet(options, count, families, folded, values, statuses);
+    });
+  }
+  void MultiGet(const ReadOptions& options, size_t count,
+                ColumnFamilyHandle* const* families, const Slice* keys,
+                std::string* values, Status* statuses) override {
+    MultiGetFolded(count, keys, values, statuses, [&](const Slice* folded) {
+      db_->MultiGet(options, count, families, folded, values, statuses);
+    });
+  }
+  std::unique_ptr<Iterator> NewIterator(const ReadOptions& options,
+                                        ColumnFamilyHandle* family) override {
+    return std::make_unique<FoldingIterator>(folding_, db_, options, family);
+  }
+  // All of them read at one snapshot.
+  Status NewIterators(
+      const ReadOptions& options,
+      const std::vector<ColumnFamilyHandle*>& families,
+      std::vector<std::unique_ptr<Iterator>>* iterators) override {
+    iterators->clear();
+    ReadOptions at_one_moment = options;
+    const Snapshot* snapshot = nullptr;
+    if (options.snapshot == nullptr) {
+      snapshot = db_->GetSnapshot();
+      at_one_moment.snapshot = snapshot;
+    }
+    Status status;
+    for (ColumnFamilyHandle* const family : families) {
+      iterators->push_back(NewIterator(at_one_moment, family));
+      if (status.ok()) status = iterators->back()->status();
+    }
+    if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+    if (!status.ok()) iterators->clear();
+    return status;
   }
 
   Status GetApproximateSizes(const Range* ranges, size_t count,
                              uint64_t* sizes) override {
+    return GetApproximateSizes(nullptr, ranges, count, sizes);
+  }
+  Status GetApproximateSizes(ColumnFamilyHandle* family, const Range* ranges,
+                             size_t count, uint64_t* sizes) override {
     std::vector<Range> folded;
     std::deque<FoldedBounds> bounds;
     for (size_t i = 0; i < count; ++i) {
@@ -268,13 +355,19 @@ class FoldingDb final : public StackableDB {
       if (!status.ok()) return status;
       folded.push_back({*start, *limit});
     }
-    return db_->GetApproximateSizes(folded.data(), count, sizes);
+    return db_->GetApproximateSizes(family, folded.data(), count, sizes);
   }
   Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
                       const Slice* end) override {
+    return CompactRange(options, nullptr, begin, end);
+  }
+  Status CompactRange(const CompactRangeOptions& options,
+                      ColumnFamilyHandle* family, const Slice* begin,
+                      const Slice* end) override {
     FoldedBounds bounds;
     Status status = bounds.Fold(folding_, &begin, &end);
-    return status.ok() ? db_->CompactRange(options, begin, end) : status;
+    return status.ok() ? db_->CompactRange(options, family, begin, end)
+                       : status;
   }
 
  private:
@@ -297,11 +390,27 @@ class FoldingDb final : public StackableDB {
     return UnfoldableKey(key);
   }
   template <typename Value>
+  Status GetFromFamily(const ReadOptions& options, ColumnFamilyHandle* family,
+                       const Slice& key, Value* value) {
+    const FoldedKey folded(key, folding_);
+    if (folded.ok()) return db_->Get(options, family, folded.slice(), value);
+    ReadTarget(value).Clear();
+    return UnfoldableKey(key);
+  }
+  template <typename Value>
   void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
                     Value* values, Status* statuses) {
+    MultiGetFolded(count, keys, values, statuses, [&](const Slice* folded) {
+      db_->MultiGet(options, count, folded, values, statuses);
+    });
+  }
+  // Calls read(keys) with the folded keys.
+  template <typename Value, typename Read>
+  void MultiGetFolded(size_t count, const Slice* keys, Value* values,
+                      Status* statuses, Read read) {
     const ThreadScratch<FoldedKeys, FoldedKeysTag> folded;
     folded->Fold(folding_, count, keys);
-    db_->MultiGet(options, count, folded->keys(), values, statuses);
+    read(folded->keys());
     for (const size_t i : folded->unfoldable()) {
       ReadTarget(&values[i]).Clear();
       statuses[i] = UnfoldableKey(keys[i]);

@@ -29,7 +29,7 @@ namespace varve {
 class MemTable {
  public:
   // `comparator` must outlive the memtable. `wal_number` is the first log that
-  // has its updates. `write_buffer_size` is the expected size in bytes.
+  // may have its updates. `write_buffer_size` is the expected size in bytes.
   // `new_order`, if not null, creates the structure that replaces the tree
   // (ablation memtable).
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
@@ -98,6 +98,9 @@ class MemTable {
   }
   bool empty() const { return EntryCount() == 0 && tombstones_.empty(); }
   uint64_t wal_number() const { return wal_number_; }
+  // REQUIRES: the memtable is empty; the DB mutex is held by the leader of the
+  // write queue.
+  void SetWalNumber(uint64_t number) { wal_number_ = number; }
   // Returns whether the memtable has updates that are in no log. The leader of
   // the write queue sets it. It is read by the leader, or after all writes to
   // the memtable have ended.
@@ -125,9 +128,9 @@ class MemTable {
   LookupState FindOrdered(const LookupKey& key, SequenceNumber cover,
                           Slice* value) const;
 
-  // Immutable after construction.
+  // Immutable after construction, but for the number: see SetWalNumber.
   const InternalKeyComparator* const comparator_;
-  const uint64_t wal_number_;
+  uint64_t wal_number_;
 
   // Read by every lookup and rarely written, except inside the entries' memory.
   Arena arena_;

@@ -34,24 +34,71 @@ double PaceTargetFiles(const Options& options) {
 
 }  // namespace
 
-ColumnFamily::ColumnFamily(const Options* options,
-                           const InternalKeyComparator* comparator, Env* env,
-                           StatisticsImpl* stats, Mutex* mutex,
-                           std::function<void()> free_later)
-    : options_(options),
-      comparator_(comparator),
-      env_(env),
-      stats_(stats),
-      mutex_(mutex),
-      free_later_(std::move(free_later)),
-      snapshots_(new SnapshotRegistry(
-          ExperimentFlagsOf(*options).lists_snapshots, mutex, this)),
-      super_versions_(ExperimentFlagsOf(*options).locks_reads, mutex, this,
-                      snapshots_) {}
+ColumnFamily::ColumnFamily(std::string name, Options* options,
+                           const Shared& shared)
+    : ColumnFamily(std::move(name), nullptr, options, shared) {}
 
-void ColumnFamily::SetVersions(VersionSet* versions) {
-  versions_ = versions;
-  snapshots_->SetLastSequence(versions->last_sequence());
+ColumnFamily::ColumnFamily(std::string name, std::unique_ptr<Options> options,
+                           const Shared& shared)
+    : ColumnFamily(std::move(name), std::move(options), nullptr, shared) {}
+
+ColumnFamily::ColumnFamily(std::string name, std::unique_ptr<Options> owned,
+                           Options* options, const Shared& shared)
+    : name_(std::move(name)),
+      owned_options_(std::move(owned)),
+      options_(options != nullptr ? options : owned_options_.get()),
+      comparator_(options_->comparator),
+      env_(shared.env),
+      stats_(shared.stats),
+      mutex_(shared.mutex),
+      free_later_(shared.free_later),
+      owns_snapshots_(shared.snapshots == nullptr),
+      snapshots_(owns_snapshots_
+                     ? new SnapshotRegistry(
+                           ExperimentFlagsOf(*options_).lists_snapshots,
+                           shared.mutex, this)
+                     : shared.snapshots),
+      super_versions_(ExperimentFlagsOf(*options_).locks_reads, shared.mutex,
+                      this, owns_snapshots_ ? snapshots_ : nullptr),
+      dead_walks_(&comparator_, shared.write_queue, shared.stats,
+                  ExperimentFlagsOf(*options_).cleans_always,
+                  shared.last_sequence, shared.wake_cleaner),
+      cleaner_(options_, &comparator_,
+               ExperimentFlagsOf(*options_).cleans_always) {}
+
+void ColumnFamily::MakeTables(const std::string& db_path,
+                              const FileOptions& file_options,
+                              FilePool* file_pool, Logger* info_log,
+                              VersionSet* versions) {
+  const bool searches_binary = ExperimentFlagsOf(*options_).searches_binary;
+  TableReaderOptions table_options;
+  table_options.comparator = &comparator_;
+  table_options.filter_policy = options_->filter_policy;
+  table_options.block_cache =
+      static_cast<BlockCache*>(options_->block_cache.get());
+  table_options.statistics = stats_;
+  table_options.info_log = info_log;
+  table_options.binary_search = searches_binary;
+  table_cache_ = std::make_unique<TableCache>(
+      db_path, env_, file_options, table_options, options_->max_open_files,
+      options_->cache_index_and_filter_blocks, file_pool);
+  version_set_ = versions;
+  versions_ = std::make_unique<FamilyVersions>(
+      name_, &comparator_, table_cache_.get(), !searches_binary);
+  if (owns_snapshots_) snapshots_->SetLastSequence(versions->last_sequence());
+}
+
+void ColumnFamily::SetOutputContext(const std::string& db_path,
+                                    const std::string& db_identity,
+                                    const std::string& session_identity) {
+  output_context_.db_path = db_path;
+  output_context_.env = env_;
+  output_context_.options = options_;
+  output_context_.comparator = &comparator_;
+  output_context_.db_identity = db_identity;
+  output_context_.session_identity = session_identity;
+  output_context_.family_id = id();
+  output_context_.family_name = name_;
 }
 
 void ColumnFamily::BeginLocked(MemTable* memtable,
@@ -61,7 +108,7 @@ void ColumnFamily::BeginLocked(MemTable* memtable,
 }
 
 void ColumnFamily::Close() {
-  snapshots_->Close();
+  if (owns_snapshots_) snapshots_->Close();
   super_versions_.Close();
   MutexLock lock(mutex_);
   for (MemTable* memtable : obsolete_) delete memtable;
@@ -74,8 +121,9 @@ void ColumnFamily::Close() {
 ColumnFamily::AbandonedState ColumnFamily::Abandon() {
   immutable_.push_back(memtable_);
   AbandonedState remains = {snapshots_, super_versions_.current(),
-                            std::move(immutable_)};
-  snapshots_->Abandon();
+                            std::move(immutable_), std::move(table_cache_),
+                            std::move(versions_)};
+  if (owns_snapshots_) snapshots_->Abandon();
   super_versions_.Abandon();
   return remains;
 }
@@ -112,7 +160,7 @@ void ColumnFamily::DisposeLocked(SuperVersion* super_version) {
   for (MemTable* memtable : super_version->immutable) {
     UnrefMemTableLocked(memtable);
   }
-  versions_->UnrefVersionLocked(super_version->version);
+  version_set_->UnrefVersionLocked(super_version->version);
   delete super_version;
 }
 
@@ -126,7 +174,7 @@ void ColumnFamily::UnrefMemTableLocked(MemTable* memtable) {
 // ---------------------------------------------------------------
 
 MemTable* ColumnFamily::NewMemTable(uint64_t wal_number) const {
-  return new MemTable(comparator_, wal_number, options_->write_buffer_size,
+  return new MemTable(&comparator_, wal_number, options_->write_buffer_size,
                       MemTableOrderOf(*options_));
 }
 
@@ -144,7 +192,7 @@ bool ColumnFamily::HasUnloggedLocked() const {
 }
 
 void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
-  log_is_full_ = false;
+  wants_switch_ = false;
   immutable_.push_back(memtable_);
   ++switched_count_;
   full_bytes_ = written_bytes_;
@@ -288,14 +336,6 @@ WriteDebt ColumnFamily::UpdateStallLocked() {
       {.flushes = flush_rate_,
        .compactions = drain_rate > 0 ? drain_rate : flush_rate_});
   return debt;
-}
-
-void ColumnFamily::UpdateStallStateLocked(bool has_error) {
-  uint32_t bits = has_error ? kStallError : 0;
-  if (stall_.pressure == WritePressure::kStop) bits |= kStallStop;
-  if (stall_.pressure == WritePressure::kSlow) bits |= kStallSlow;
-  // relaxed: see StallStateIsClear.
-  stall_bits_.store(bits, std::memory_order_relaxed);
 }
 
 StallCause ColumnFamily::StopCauseLocked() const {

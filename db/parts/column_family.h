@@ -1,27 +1,34 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The state of one sorted set of keys. A database has one. It holds the
-// memtables, the SuperVersion that reads use, the write stall state and the
-// state of compactions. The tables are the current version of the shared
-// VersionSet.
+// All that is one column family's: its options, memtables and tables, the
+// SuperVersion that reads use, the write stall state and the state of
+// compactions. The log, the sequence numbers and the snapshots are the
+// database's.
 //
-// DBImpl holds it by value, so that a read finds its SuperVersionCache without
-// a dependent load.
+// DBImpl holds the default family by value, so that a read finds its
+// SuperVersionCache without a dependent load. A handle points to its family.
 //
 // Thread-safety: functions called ...Locked require the DB mutex. Only the
 // leader of the write queue may call the functions marked "for the leader". The
 // leader changes the current memtable with the mutex held, so either of the two
-// suffices to read it.
+// suffices to read it. Options change with both held.
+// Lifetime: counted. FamilySet frees a family that was dropped when nobody uses
+// it any more.
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_stats.h"
+#include "db/compaction/table_output.h"
+#include "db/dead_entries/dead_range_cleaner.h"
+#include "db/dead_entries/dead_walks.h"
 #include "db/memtable/memtable.h"
 #include "db/options/level_limit.h"
 #include "db/snapshot/snapshot_registry.h"
@@ -31,6 +38,8 @@
 #include "db/write/flush_pace.h"
 #include "db/write/write_stall.h"
 #include "monitoring/statistics.h"
+#include "table/reader/file_pool.h"
+#include "table/reader/table_cache.h"
 #include "util/base/mutex.h"
 #include "varve/options.h"
 
@@ -40,7 +49,11 @@ namespace varve {
 struct CompactionState {
   std::vector<const Compaction*> running;
   CompactionStats stats[kNumLevels];
-  uint64_t space_debt = 0;    // See CompactionPickerContext.
+  uint64_t space_debt = 0;  // See CompactionPickerContext.
+};
+
+// The state of the database's compactions. Guarded by the DB mutex.
+struct CompactionGate {
   int manual_count = 0;       // Calls of CompactRange.
   bool is_exclusive = false;  // One of them runs alone.
   // The error that pauses compactions: no space. Writes continue.
@@ -54,21 +67,40 @@ class ColumnFamily final : private SuperVersionDisposer {
     const SnapshotRegistry* snapshots;
     const SuperVersion* super_version;
     std::vector<MemTable*> memtables;
+    std::unique_ptr<TableCache> table_cache;
+    std::unique_ptr<FamilyVersions> versions;
   };
 
-  // `mutex` is the DB's. `free_later` is called with it held when a reader has
-  // released memory that another thread is to free. All must outlive this
-  // object.
-  ColumnFamily(const Options* options, const InternalKeyComparator* comparator,
-               Env* env, StatisticsImpl* stats, Mutex* mutex,
-               std::function<void()> free_later);
+  // What the database's families share. All must outlive them.
+  struct Shared {
+    Env* env;
+    StatisticsImpl* stats;  // May be null.
+    Mutex* mutex;           // The DB's.
+    WriteQueue* write_queue;
+    // Called with the mutex held when a reader has released memory that another
+    // thread is to free.
+    std::function<void()> free_later;
+    // Returns the newest visible sequence number.
+    std::function<SequenceNumber()> last_sequence;
+    // Called after a reader has reported dead entries. Must not wait.
+    std::function<void()> wake_cleaner;
+    // The registry of snapshots. The default family creates it.
+    SnapshotRegistry* snapshots = nullptr;
+  };
+
+  // `options` must outlive this object, unless the family owns them.
+  ColumnFamily(std::string name, Options* options, const Shared& shared);
+  ColumnFamily(std::string name, std::unique_ptr<Options> options,
+               const Shared& shared);
   // REQUIRES: Close or Abandon was called.
   ~ColumnFamily() = default;
   ColumnFamily(const ColumnFamily&) = delete;
   ColumnFamily& operator=(const ColumnFamily&) = delete;
 
-  // REQUIRES: called once, before all other functions.
-  void SetVersions(VersionSet* versions);
+  // Creates the family's table cache on the database's pool of files. REQUIRES:
+  // called once, before all other functions.
+  void MakeTables(const std::string& db_path, const FileOptions& file_options,
+                  FilePool* file_pool, Logger* info_log, VersionSet* versions);
   // Sets the first memtable to write to, and the immutable memtables.
   void BeginLocked(MemTable* memtable, std::vector<MemTable*> immutable);
   bool HasBegunLocked() const { return memtable_ != nullptr; }
@@ -77,12 +109,50 @@ class ColumnFamily final : private SuperVersionDisposer {
   // Replaces Close in a child created by fork().
   AbandonedState Abandon();
 
+  // ---- Identity ----
+
+  const std::string& name() const { return name_; }
+  uint32_t id() const { return versions_->id(); }
+  const Options& options() const { return *options_; }
+  Options* mutable_options() { return options_; }
+  const InternalKeyComparator& comparator() const { return comparator_; }
+  TableCache* table_cache() const { return table_cache_.get(); }
+  FamilyVersions* versions() const { return versions_.get(); }
+  Version* version() const { return versions_->current(); }
+  // The settings of its tables. Set them when the id is known, before the first
+  // job.
+  void SetOutputContext(const std::string& db_path,
+                        const std::string& db_identity,
+                        const std::string& session_identity);
+  const TableOutputContext* output_context() const { return &output_context_; }
+  // Changes with leadership and the mutex held, so either suffices.
+  bool is_dropped() const { return is_dropped_; }
+  void SetDroppedLocked() { is_dropped_ = true; }
+
+  // A new family has one reference.
+  void Ref() {
+    // relaxed: the caller holds a reference, or the mutex of a live family.
+    refs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Releases a reference. If it was the last one, returns true, and the caller
+  // must give the family to FamilySet::BuryLocked.
+  [[nodiscard]] bool Unref() {
+    // acq_rel pairs with itself: all uses happen before the end.
+    return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+
   // ---- Reads ----
 
   // Usually takes no mutex.
   SuperVersionCache& super_versions() { return super_versions_; }
   const SuperVersionCache& super_versions() const { return super_versions_; }
   SnapshotRegistry* snapshots() const { return snapshots_; }
+  // What iterators remember and report of dead entries, and what is done about
+  // it.
+  DeadWalks* dead_walks() { return &dead_walks_; }
+  const DeadWalks* dead_walks() const { return &dead_walks_; }
+  DeadRangeCleaner* cleaner() { return &cleaner_; }
+  const DeadRangeCleaner* cleaner() const { return &cleaner_; }
   // Makes the current memtables and version visible to reads.
   void InstallSuperVersionLocked(bool closed);
   // Returns true if MemTable::Overlaps is true for any memtable.
@@ -104,7 +174,21 @@ class ColumnFamily final : private SuperVersionDisposer {
            !memtable_->empty();
   }
   // Returns true if a new memtable is due.
-  bool MustSwitchLocked() const { return MemTableIsFull() || log_is_full_; }
+  bool MustSwitchLocked() const {
+    return MemTableIsFull() || (wants_switch_ && !memtable_->empty());
+  }
+  // Makes a new memtable due, although the present one is not full.
+  void RequestSwitchLocked() { wants_switch_ = true; }
+  // Returns true if no memtable has an update.
+  bool IsAllFlushedLocked() const {
+    return memtable_->empty() && immutable_.empty();
+  }
+  // Returns the first log that the family needs. REQUIRES: the family has
+  // memtables.
+  uint64_t OldestLogLocked() const {
+    return immutable_.empty() ? memtable_->wal_number()
+                              : immutable_.front()->wal_number();
+  }
   // Returns true if one more memtable may wait for flush.
   bool SlotFreeLocked() const;
   // Returns true if the next writer has to wait for a flush.
@@ -131,36 +215,11 @@ class ColumnFamily final : private SuperVersionDisposer {
   uint64_t switched_count() const { return switched_count_; }
   uint64_t flushed_count() const { return flushed_count_; }
   void CountFlushedLocked(uint64_t count) { flushed_count_ += count; }
+  // Whether a flush of the family runs. There is one at a time.
+  bool flush_runs() const { return flush_runs_; }
+  void SetFlushRunsLocked(bool runs) { flush_runs_ = runs; }
 
   // ---- Writers ----
-
-  // State that writers read without the mutex. relaxed everywhere: a writer
-  // that sees it late writes once more, as if it had come earlier. The next
-  // leader does see a failure to write the log, since this leader stores it
-  // before it leaves the queue.
-  bool StallStateIsClear() const {
-    // relaxed: as above.
-    return stall_bits_.load(std::memory_order_relaxed) == 0;
-  }
-  bool StallStateHasError() const {
-    // relaxed: as above.
-    return (stall_bits_.load(std::memory_order_relaxed) & kStallError) != 0;
-  }
-  // For the leader. Returns true if it may write without a check under the
-  // mutex.
-  bool HasSpace() const {
-    // relaxed: as above.
-    const uint32_t bits = stall_bits_.load(std::memory_order_relaxed);
-    return (bits & ~kStallSlow) == 0 && !MemTableIsFull();
-  }
-  // REQUIRES: called after each change of stall() or of the error state.
-  void UpdateStallStateLocked(bool has_error);
-  // Stops writes in a child created by fork(). Every writer then takes the
-  // mutex.
-  void StopWritesInChild() {
-    // relaxed: there is no other thread.
-    stall_bits_.store(kStallError, std::memory_order_relaxed);
-  }
 
   // For the leader. Counts `bytes` of batches written to the memtable.
   void CountWritten(uint64_t bytes, bool logged) {
@@ -189,8 +248,6 @@ class ColumnFamily final : private SuperVersionDisposer {
     return debt_pace_.IsBinding() || stall_.pressure != WritePressure::kNone;
   }
   FlushPace* flush_pace() { return &flush_pace_; }
-  // Marks the log as full until the next switch.
-  void SetLogFullLocked() { log_is_full_ = true; }
 
   const WriteStallState& stall() const { return stall_; }
   // Updates stall() after its causes changed, and returns the causes.
@@ -222,10 +279,8 @@ class ColumnFamily final : private SuperVersionDisposer {
                           uint64_t micros);
 
  private:
-  // The bits of the stall state.
-  static constexpr uint32_t kStallError = 1;
-  static constexpr uint32_t kStallStop = 2;
-  static constexpr uint32_t kStallSlow = 4;
+  ColumnFamily(std::string name, std::unique_ptr<Options> owned,
+               Options* options, const Shared& shared);
 
   // Adds to a count that only this thread changes.
   static void Add(std::atomic<uint64_t>* count, uint64_t bytes) {
@@ -244,16 +299,26 @@ class ColumnFamily final : private SuperVersionDisposer {
                                   uint64_t* step_bytes);
 
   // Immutable.
-  const Options* const options_;  // See DB::SetOptions.
-  const InternalKeyComparator* const comparator_;
+  const std::string name_;
+  const std::unique_ptr<Options> owned_options_;  // May be null.
+  Options* const options_;                        // See DB::SetOptions.
+  const InternalKeyComparator comparator_;
   Env* const env_;
   StatisticsImpl* const stats_;
   Mutex* const mutex_;
   const std::function<void()> free_later_;
-  VersionSet* versions_ = nullptr;
-  // Deletes itself. It pins entries of this family.
+  VersionSet* version_set_ = nullptr;
+  std::unique_ptr<TableCache> table_cache_;
+  std::unique_ptr<FamilyVersions> versions_;
+  TableOutputContext output_context_;
+  // Deletes itself. It pins SuperVersions of the default family.
+  const bool owns_snapshots_;
   SnapshotRegistry* const snapshots_;
   SuperVersionCache super_versions_;
+  DeadWalks dead_walks_;
+  DeadRangeCleaner cleaner_;
+  std::atomic<int> refs_{1};
+  bool is_dropped_ = false;
 
   MemTable* memtable_ = nullptr;  // Written to; see above.
   std::vector<MemTable*> immutable_;
@@ -262,7 +327,8 @@ class ColumnFamily final : private SuperVersionDisposer {
   std::vector<MemTable*> obsolete_;
   uint64_t switched_count_ = 0;
   uint64_t flushed_count_ = 0;
-  bool log_is_full_ = false;
+  bool wants_switch_ = false;
+  bool flush_runs_ = false;
 
   FlushPace flush_pace_;
   DebtPace debt_pace_;
@@ -288,9 +354,6 @@ class ColumnFamily final : private SuperVersionDisposer {
   // Changed by the leader; any thread may read.
   std::atomic<uint64_t> user_bytes_{0};
   std::atomic<uint64_t> logged_bytes_{0};
-  // Bits of kStall..., stored with the mutex.
-  std::atomic<uint32_t> stall_bits_{0};
-
   CompactionState compactions_;
 };
 

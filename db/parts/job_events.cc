@@ -39,21 +39,22 @@ CompactionJobInfo DescribeCompaction(const Compaction& compaction,
   return info;
 }
 
-void ReportStall(const std::string& db_path, const WriteStallState& before,
-                 const WriteStallState& now, const WriteDebt& debt, Logger* log,
-                 EventQueue* events) {
+void ReportStall(const std::string& db_path, const std::string& family,
+                 const WriteStallState& before, const WriteStallState& now,
+                 const WriteDebt& debt, Logger* log, EventQueue* events) {
   if (now.pressure == before.pressure && now.cause == before.cause) return;
   static constexpr const char* kNames[] = {"normal", "slowed down", "stopped"};
   Log(now.pressure == WritePressure::kNone ? LogLevel::kInfo : LogLevel::kWarn,
       log,
-      "writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
+      "%s: writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
       "memtables to be flushed",
-      kNames[static_cast<int>(now.pressure)], StallCauseName(now.cause),
-      debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
+      family.c_str(), kNames[static_cast<int>(now.pressure)],
+      StallCauseName(now.cause), debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
       debt.immutable_memtables);
   if (now.pressure == before.pressure) return;
   WriteStallInfo info;
   info.db_path = db_path;
+  info.cf_name = family;
   info.previous = static_cast<WriteStallCondition>(before.pressure);
   info.current = static_cast<WriteStallCondition>(now.pressure);
   info.cause = StallCauseName(now.cause);

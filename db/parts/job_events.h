@@ -26,8 +26,8 @@ void AddTablesCreated(EventQueue* events, const std::string& db_path,
 CompactionJobInfo DescribeCompaction(const Compaction& compaction,
                                      const std::string& db_path);
 // Reports to the log and the listeners that the write stall state changed.
-void ReportStall(const std::string& db_path, const WriteStallState& before,
-                 const WriteStallState& now, const WriteDebt& debt, Logger* log,
+void ReportStall(const std::string& db_path, const std::string& family,
+                 const WriteStallState& before, const WriteStallState& now, const WriteDebt& debt, Logger* log,
                  EventQueue* events);
 void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops);
 

@@ -15,16 +15,21 @@ namespace {
 constexpr size_t kInfoLogsToKeep = 10;
 
 // Moves a table that the MANIFEST does not know to lost/, if it is whole.
-bool KeepUnknownTable(const DbDirectory& place, TableCache* table_cache,
-                      Logger* log, const std::string& name, uint64_t number) {
+bool KeepUnknownTable(const DbDirectory& place,
+                      const std::vector<TableCache*>& table_caches, Logger* log, const std::string& name, uint64_t number) {
   Env* const env = place.env();
   const std::string path = place.path() + "/" + name;
   TableFile file;
   file.number = number;
-  std::shared_ptr<Table> table;
-  const bool whole = env->GetFileSize(path, &file.size).ok() &&
-                     table_cache->Find(file, &table).ok();
-  table_cache->Evict(number);
+  bool whole = false;
+  if (env->GetFileSize(path, &file.size).ok()) {
+    // It is not known whose it is. A family of another comparator refuses it.
+    for (TableCache* const table_cache : table_caches) {
+      std::shared_ptr<Table> table;
+      whole |= table_cache->Find(file, &table).ok();
+      table_cache->Evict(number);
+    }
+  }
   if (!whole) return false;
   const std::string lost = place.path() + "/lost";
   Log(LogLevel::kWarn, log, "%s is not in the MANIFEST: to lost/",
@@ -46,8 +51,9 @@ bool KeepUnknownTable(const DbDirectory& place, TableCache* table_cache,
 
 }  // namespace
 
-void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
-                     Logger* log, const LiveFiles& live) {
+void RemoveLeftovers(const DbDirectory& place,
+                     const std::vector<TableCache*>& table_caches, Logger* log,
+                     const LiveFiles& live) {
   Env* const env = place.env();
   const LocalSpan span("remove leftovers");
   std::vector<std::string> names;
@@ -66,7 +72,7 @@ void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
         keep = std::binary_search(live.tables.begin(), live.tables.end(),
                                   number) ||
                (number >= live.next_file_number &&
-                KeepUnknownTable(place, table_cache, log, name, number));
+                KeepUnknownTable(place, table_caches, log, name, number));
         break;
       case FileType::kWal:
         keep = number >= live.log_number;

@@ -26,8 +26,10 @@ struct LiveFiles {
 
 // Removes the files that are not live. A complete table with a number of at
 // least next_file_number is moved to lost/.
-void RemoveLeftovers(const DbDirectory& place, TableCache* table_cache,
-                     Logger* log, const LiveFiles& live);
+// `table_caches` are those of the column families.
+void RemoveLeftovers(const DbDirectory& place,
+                     const std::vector<TableCache*>& table_caches, Logger* log,
+                     const LiveFiles& live);
 
 // Removes all but the newest of these info logs.
 void RemoveOldInfoLogs(const DbDirectory& place,

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/parts/obsolete_files.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,24 +11,47 @@
 namespace varve {
 
 bool ObsoleteFiles::AnyLocked() const {
-  return parts_.family->HasObsoleteLocked() ||
-         (!is_held() && (parts_.wals->HasObsoleteLocked() ||
-                         !versions_->obsolete_files()->empty() ||
-                         !versions_->obsolete_manifests()->empty()));
+  for (const ColumnFamily* family : parts_.families->live()) {
+    if (family->HasObsoleteLocked()) return true;
+  }
+  return !is_held() && (parts_.families->HasDeadLocked() ||
+                        parts_.wals->HasObsoleteLocked() ||
+                        !versions_->obsolete_files()->empty() ||
+                        !versions_->obsolete_manifests()->empty());
+}
+
+std::vector<MemTable*> ObsoleteFiles::TakeMemTablesLocked() {
+  std::vector<MemTable*> memtables;
+  for (ColumnFamily* const family : parts_.families->live()) {
+    const std::vector<MemTable*> taken = family->TakeObsoleteLocked();
+    memtables.insert(memtables.end(), taken.begin(), taken.end());
+  }
+  return memtables;
 }
 
 // The analysis cannot tell that the mutex is the DB's.
 void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  std::vector<FileMetaData*> files;
+  std::vector<VersionSet::ObsoleteTable> files;
   std::vector<uint64_t> manifests;
   std::vector<WalSet::Wal> wals;
+  std::vector<std::unique_ptr<ColumnFamily>> families;
+  ++running_;
   if (!is_held()) {
+    families = parts_.families->TakeDeadLocked();
+    if (!families.empty()) {
+      // Their tables are obsolete when their last versions are released.
+      parts_.mutex->Unlock();
+      for (const auto& family : families) family->Close();
+      parts_.mutex->Lock();
+      for (const auto& family : families) {
+        versions_->RemoveFamilyLocked(family->versions());
+      }
+    }
     files.swap(*versions_->obsolete_files());
     manifests.swap(*versions_->obsolete_manifests());
     wals = parts_.wals->TakeObsoleteLocked();
   }
-  const std::vector<MemTable*> memtables = parts_.family->TakeObsoleteLocked();
-  ++running_;
+  const std::vector<MemTable*> memtables = TakeMemTablesLocked();
   parts_.mutex->Unlock();
   for (MemTable* memtable : memtables) delete memtable;
   // A file that cannot be removed now is found at the next open.
@@ -36,8 +60,8 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     return place.ok() ? parts_.place->env()->RemoveFile(path) : place;
   };
   std::vector<TableFileInfo> deleted;
-  for (FileMetaData* file : files) {
-    table_cache_->Evict(file->number);
+  for (const auto& [file, table_cache] : files) {
+    table_cache->Evict(file->number);
     TableFileInfo info = {parts_.place->path(),
                           TableFileName(parts_.place->path(), file->number),
                           file->number, file->file_size, Status()};
@@ -57,6 +81,7 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     wal.writer.reset();
     remove(WalFileName(parts_.place->path(), wal.number)).IgnoreError();
   }
+  families.clear();  // After their tables.
   parts_.mutex->Lock();
   for (const TableFileInfo& info : deleted) {
     parts_.events->Add([info](EventListener* listener) {

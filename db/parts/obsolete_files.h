@@ -2,15 +2,15 @@
 #pragma once
 
 // Removes obsolete files: tables that no version holds, replaced MANIFESTs, and
-// logs whose updates are in tables. Also frees memtables that no reader uses.
+// logs whose updates are in tables. Also frees memtables that no reader uses,
+// and column families that were dropped and are not used any more.
 // Thread-safety: guarded by the DB mutex.
 
 #include "db/parts/background_scheduler.h"
-#include "db/parts/column_family.h"
 #include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
+#include "db/parts/family_set.h"
 #include "db/parts/wal_set.h"
-#include "table/reader/table_cache.h"
 
 namespace varve {
 
@@ -20,7 +20,7 @@ class ObsoleteFiles {
   struct Parts {
     DbDirectory* place;
     WalSet* wals;
-    ColumnFamily* family;
+    FamilySet* families;
     EventQueue* events;
     BackgroundScheduler* scheduler;  // Signalled when a removal ends.
     StatisticsImpl* stats;
@@ -31,10 +31,7 @@ class ObsoleteFiles {
   ObsoleteFiles(const ObsoleteFiles&) = delete;
   ObsoleteFiles& operator=(const ObsoleteFiles&) = delete;
   // REQUIRES: called once, before all other functions.
-  void SetTables(VersionSet* versions, TableCache* table_cache) {
-    versions_ = versions;
-    table_cache_ = table_cache;
-  }
+  void SetTables(VersionSet* versions) { versions_ = versions; }
 
   bool AnyLocked() const;
   // Removes them. May release the mutex and reacquire it.
@@ -58,8 +55,9 @@ class ObsoleteFiles {
 
  private:
   const Parts parts_;
+  std::vector<MemTable*> TakeMemTablesLocked();
+
   VersionSet* versions_ = nullptr;
-  TableCache* table_cache_ = nullptr;
   int running_ = 0;
   int holds_ = 0;
   bool has_removed_ = false;

@@ -18,76 +18,125 @@ namespace varve {
 std::vector<SequenceNumber> TableJobs::ScanSnapshots() const {
   const HistogramTimer timer(parts_.stats, HistogramType::kSnapshotScan,
                              parts_.place->env());
-  return parts_.family->snapshots()->Scan();
+  return parts_.snapshots->Scan();
 }
 
-// The analysis cannot tell that the mutex is the DB's, here and below.
-Status TableJobs::FlushLocked(FlushJobInfo* info)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  const RequestSpan span("flush");
-  const std::vector<MemTable*> memtables = parts_.family->immutable();
-  const uint64_t number = versions_->NewFileNumber();
-  const Stopwatch flushing(parts_.place->env());
-  VersionEdit edit;
+TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
+                                                   FlushJobInfo* info,
+                                                   uint64_t now_us) {
+  FamilyFlush flush{family, family->immutable(), versions_->NewFileNumber(),
+                    family->version(), {}};
   uint64_t entries = 0;
-  for (const MemTable* memtable : memtables) entries += memtable->EntryCount();
-  parts_.family->flush_pace()->Begin(entries, flushing.start_us());
-  CompactionIterator::Drops drops;
-  info->memtables = memtables.size();
-  VARVE_PROBE(flush_begin, number, memtables.size(), entries);
-  Version* const version = versions_->current();
-  version->RefLocked();
-  parts_.mutex->Unlock();
-  LocalSpan step("write table");
+  for (const MemTable* memtable : flush.memtables) {
+    entries += memtable->EntryCount();
+  }
+  family->flush_pace()->Begin(entries, now_us);
+  info->memtables = flush.memtables.size();
+  flush.version->RefLocked();
+  VARVE_PROBE(flush_begin, flush.number, flush.memtables.size(), entries);
+  return flush;
+}
+
+Status TableJobs::WriteTable(FamilyFlush* flush) const {
   Status status = parts_.place->Verify();
-  if (status.ok() && !memtables.empty()) {
-    status = FlushMemTables(output_context_, *version, {}, memtables,
-                            ScanSnapshots(), number, &edit, &drops,
-                            parts_.family->flush_pace());
-  }
+  if (!status.ok() || flush->memtables.empty()) return status;
+  CompactionIterator::Drops drops;
+  status = FlushMemTables(*flush->family->output_context(), *flush->version, {},
+                          flush->memtables, ScanSnapshots(), flush->number,
+                          &flush->edit, &drops, flush->family->flush_pace());
   CountDrops(parts_.stats, drops);
-  step.Next("directory sync");
-  if (status.ok()) status = SyncOutputs(edit);
-  step.Next("install");
-  parts_.mutex->Lock();
-  versions_->UnrefVersionLocked(version);
-  VARVE_PROBE(flush_end, number, status.ok());
-  if (status.ok()) {
-    AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
-  } else if (!memtables.empty()) {
-    AddTableCreated(parts_.events, parts_.place->path(), number, 0, status);
-  }
-  if (!status.ok()) return status;
-
-  const auto& immutable = parts_.family->immutable();
-  const MemTable* const next = immutable.size() > memtables.size()
-                                   ? immutable[memtables.size()]
-                                   : parts_.family->memtable();
-  edit.SetLogNumber(next->wal_number());
-  status = versions_->LogAndApply(&edit);
-  if (!status.ok()) return status;
-
-  for (const auto& [level, file] : edit.new_files()) {
-    parts_.family->compactions().space_debt -=
-        std::min(parts_.family->compactions().space_debt, file.file_size);
-    info->file_number = file.number;
-    info->file_bytes = file.file_size;
-    Log(LogLevel::kInfo, parts_.log,
-        "flushed %zu memtables to table %llu, %llu bytes", memtables.size(),
-        static_cast<unsigned long long>(file.number),
-        static_cast<unsigned long long>(file.file_size));
-  }
-  parts_.family->flush_pace()->End(MonotonicMicros(parts_.place->env()));
-  parts_.family->CountFlushesLocked(edit, 1, flushing.ElapsedMicros());
   return status;
 }
 
-Status TableJobs::CompactLocked(const Compaction& compaction,
+void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
+                               FlushJobInfo* info) {
+  ColumnFamily* const family = flush.family;
+  for (const auto& [level, file] : flush.edit.new_files()) {
+    uint64_t* const debt = &family->compactions().space_debt;
+    *debt -= std::min(*debt, file.file_size);
+    info->file_number = file.number;
+    info->file_bytes = file.file_size;
+    Log(LogLevel::kInfo, parts_.log,
+        "%s: flushed %zu memtables to table %llu, %llu bytes",
+        family->name().c_str(), flush.memtables.size(),
+        static_cast<unsigned long long>(file.number),
+        static_cast<unsigned long long>(file.file_size));
+  }
+  family->flush_pace()->End(MonotonicMicros(parts_.place->env()));
+  family->CountFlushesLocked(flush.edit, 1, micros);
+}
+
+// The analysis cannot tell that the mutex is the DB's, here and below.
+Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
+                              std::vector<FlushJobInfo>* infos)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  const RequestSpan span("flush");
+  const Stopwatch flushing(parts_.place->env());
+  std::vector<FamilyFlush> flushes;
+  for (size_t i = 0; i < families.size(); ++i) {
+    flushes.push_back(
+        BeginFlushLocked(families[i], &(*infos)[i], flushing.start_us()));
+  }
+  parts_.mutex->Unlock();
+  LocalSpan step("write table");
+  Status status;
+  for (FamilyFlush& flush : flushes) {
+    if (status.ok()) status = WriteTable(&flush);
+  }
+  step.Next("directory sync");
+  if (status.ok()) status = SyncOutputs();
+  if (!status.ok()) {
+    for (const FamilyFlush& flush : flushes) {
+      RemoveOutputs(flush.family, flush.edit);
+    }
+  }
+  step.Next("install");
+  parts_.mutex->Lock();
+  std::vector<VersionSet::FamilyEdit> edits;
+  for (FamilyFlush& flush : flushes) {
+    versions_->UnrefVersionLocked(flush.version);
+    VARVE_PROBE(flush_end, flush.number, status.ok());
+    if (status.ok()) {
+      AddTablesCreated(parts_.events, parts_.place->path(), flush.edit, status);
+    } else if (!flush.memtables.empty()) {
+      AddTableCreated(parts_.events, parts_.place->path(), flush.number, 0,
+                      status);
+    }
+    const auto& immutable = flush.family->immutable();
+    const MemTable* const next = immutable.size() > flush.memtables.size()
+                                     ? immutable[flush.memtables.size()]
+                                     : flush.family->memtable();
+    flush.edit.SetLogNumber(next->wal_number());
+    edits.push_back({flush.family->versions(), &flush.edit});
+  }
+  if (!status.ok()) return status;
+  status = versions_->LogAndApply(edits);
+  if (!status.ok()) {
+    if (status.IsShutdownInProgress()) RemoveUnnamedLocked(flushes);
+    return status;
+  }
+  for (size_t i = 0; i < flushes.size(); ++i) {
+    EndFlushLocked(flushes[i], flushing.ElapsedMicros(), &(*infos)[i]);
+  }
+  return status;
+}
+
+// Of families that were dropped meanwhile.
+void TableJobs::RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  parts_.mutex->Unlock();
+  for (const FamilyFlush& flush : flushes) {
+    RemoveOutputs(flush.family, flush.edit);
+  }
+  parts_.mutex->Lock();
+}
+
+Status TableJobs::CompactLocked(ColumnFamily* family,
+                                const Compaction& compaction,
                                 CompactionJobInfo* info)
     VARVE_NO_THREAD_SAFETY_ANALYSIS {
   VersionEdit edit;
-  CompactionStats& stats =
-      parts_.family->compactions().stats[compaction.output_level];
+  CompactionStats& stats = family->compactions().stats[compaction.output_level];
   RecordInHistogram(parts_.stats, HistogramType::kCompactionFiles,
                     compaction.inputs[0].size() + compaction.inputs[1].size());
   if (compaction.trivial_move) {
@@ -96,7 +145,7 @@ Status TableJobs::CompactLocked(const Compaction& compaction,
       edit.AddFile(compaction.output_level, *file);
     }
     stats.moved_bytes += compaction.InputBytes();
-    return versions_->LogAndApply(&edit);
+    return versions_->LogAndApply(family->versions(), &edit);
   }
   CompactionResult result;
   parts_.mutex->Unlock();
@@ -104,11 +153,14 @@ Status TableJobs::CompactLocked(const Compaction& compaction,
   Status status = parts_.place->Verify();
   if (status.ok()) {
     status = RunCompaction(
-        output_context_, compaction, table_cache_, snapshots,
+        *family->output_context(), compaction, family->table_cache(), snapshots,
         [this] { return versions_->NewFileNumber(); },
         parts_.scheduler->stop_flag(), &edit, &result);
   }
-  if (status.ok()) status = SyncOutputs(edit);
+  if (status.ok()) {
+    status = SyncOutputs();
+    if (!status.ok()) RemoveOutputs(family, edit);
+  }
   const uint64_t upper_bytes =
       TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
   const uint64_t level_bytes =
@@ -133,24 +185,29 @@ Status TableJobs::CompactLocked(const Compaction& compaction,
     reclaimable_bytes += file.reclaimable_bytes;
   }
   info->output_bytes = result.bytes_written;
-  if (status.ok()) status = versions_->LogAndApply(&edit);
+  if (status.ok()) {
+    status = versions_->LogAndApply(family->versions(), &edit);
+    if (status.IsShutdownInProgress()) {
+      parts_.mutex->Unlock();
+      RemoveOutputs(family, edit);
+      parts_.mutex->Lock();
+    }
+  }
   if (status.ok() && compaction.for_space) {
-    parts_.family->compactions().space_debt +=
+    family->compactions().space_debt +=
         RewrittenInVain(compaction, result.bytes_written, reclaimable_bytes);
   }
   return status;
 }
 
-Status TableJobs::SyncOutputs(const VersionEdit& edit) const {
-  Status status = parts_.place->directory()->Sync();
-  if (status.ok()) return status;
+void TableJobs::RemoveOutputs(ColumnFamily* family,
+                              const VersionEdit& edit) const {
   for (const auto& [level, file] : edit.new_files()) {
-    table_cache_->Evict(file.number);
+    family->table_cache()->Evict(file.number);
     parts_.place->env()
         ->RemoveFile(TableFileName(parts_.place->path(), file.number))
         .IgnoreError();
   }
-  return status;
 }
 
 }  // namespace varve

@@ -15,7 +15,6 @@
 #include "db/parts/column_family.h"
 #include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
-#include "table/reader/table_cache.h"
 #include "util/base/mutex.h"
 
 namespace varve {
@@ -25,7 +24,7 @@ class TableJobs {
   // Parts of the database. All must outlive this object.
   struct Parts {
     const DbDirectory* place;
-    ColumnFamily* family;
+    SnapshotRegistry* snapshots;
     EventQueue* events;
     const BackgroundScheduler* scheduler;
     Logger* log;
@@ -37,33 +36,45 @@ class TableJobs {
   TableJobs(const TableJobs&) = delete;
   TableJobs& operator=(const TableJobs&) = delete;
   // REQUIRES: called once, before all other functions.
-  void SetTables(VersionSet* versions, TableCache* table_cache) {
-    versions_ = versions;
-    table_cache_ = table_cache;
-  }
-  // Returns the settings of all tables. Set them before the first job.
-  TableOutputContext* output_context() { return &output_context_; }
+  void SetTables(VersionSet* versions) { versions_ = versions; }
 
-  // Writes all immutable memtables to one table, and sets info->memtables to
-  // their number. They stay in the list of immutable memtables. May release the
+  // Writes all immutable memtables of each family to one table, and sets
+  // memtables in the family's info to their number. They stay in the lists of
+  // immutable memtables. The tables of several families are named in one step.
+  // `infos` is parallel to `families`. May release the mutex and reacquire it.
+  Status FlushLocked(const std::vector<ColumnFamily*>& families,
+                     std::vector<FlushJobInfo>* infos);
+  // Writes or moves the tables of a compaction of the family. May release the
   // mutex and reacquire it.
-  Status FlushLocked(FlushJobInfo* info);
-  // Writes or moves the tables of a compaction. May release the mutex and
-  // reacquire it.
-  Status CompactLocked(const Compaction& compaction, CompactionJobInfo* info);
+  Status CompactLocked(ColumnFamily* family, const Compaction& compaction,
+                       CompactionJobInfo* info);
   // Returns the snapshots whose versions a job must keep, after it chose its
   // inputs. REQUIRES: the mutex is not held.
   std::vector<SequenceNumber> ScanSnapshots() const;
 
  private:
-  // Makes the names of new tables durable. Removes the tables if that fails,
-  // since no edit names them then.
-  Status SyncOutputs(const VersionEdit& edit) const;
+  // The flush of one family.
+  struct FamilyFlush {
+    ColumnFamily* family;
+    std::vector<MemTable*> memtables;
+    uint64_t number;   // Of the table.
+    Version* version;  // A reference is held while the table is written.
+    VersionEdit edit;
+  };
+
+  FamilyFlush BeginFlushLocked(ColumnFamily* family, FlushJobInfo* info,
+                               uint64_t now_us);
+  Status WriteTable(FamilyFlush* flush) const;
+  void EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
+                      FlushJobInfo* info);
+  void RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes);
+  // Makes the names of new tables durable.
+  Status SyncOutputs() const { return parts_.place->directory()->Sync(); }
+  // Removes new tables that no edit names.
+  void RemoveOutputs(ColumnFamily* family, const VersionEdit& edit) const;
 
   const Parts parts_;
   VersionSet* versions_ = nullptr;
-  TableCache* table_cache_ = nullptr;
-  TableOutputContext output_context_;
 };
 
 }  // namespace varve

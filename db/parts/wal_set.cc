@@ -49,6 +49,7 @@ Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
       static_cast<uint32_t>(count), header);
   parts_.assign(1, Slice(header, kHeader));
   group.ForEach([this](const WriteQueue::Writer* writer) {
+    if (writer->is_refused) return;
     Slice body = writer->batch->Data();
     body.remove_prefix(kHeader);
     parts_.push_back(body);
@@ -56,16 +57,9 @@ Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
   return newest_->AddRecord(parts_);
 }
 
-uint64_t WalSet::SpaceForUpdates() const {
-  // A log of updates alone is about as large as their memtable, or smaller.
-  const uint64_t limit =
-      options_->write_buffer_size + options_->write_buffer_size / 4;
-  const uint64_t size = UpdateBytes();
-  return size < limit ? limit - size : 0;
-}
-
 Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   wal->number = number;
+  wal->created_us = MonotonicMicros(db_directory_->env());
   FileOptions file_options;
   file_options.bytes_per_sync = options_->wal_bytes_per_sync;
   if (!options_->manual_wal_flush) {
@@ -219,6 +213,21 @@ std::vector<std::pair<uint64_t, uint64_t>> WalSet::SizesFromLocked(
     }
   }
   return sizes;
+}
+
+uint64_t WalSet::OldestAgeMicrosLocked() const {
+  if (wals_.empty()) return 0;
+  const uint64_t now_us = MonotonicMicros(db_directory_->env());
+  const uint64_t created_us = wals_.front().created_us;
+  return now_us > created_us ? now_us - created_us : 0;
+}
+
+uint64_t WalSet::BytesFromLocked(uint64_t number) const {
+  uint64_t bytes = 0;
+  for (const Wal& wal : wals_) {
+    if (wal.number >= number) bytes += wal.writer->Size();
+  }
+  return bytes;
 }
 
 void WalSet::ReleaseLocked(uint64_t number) {

@@ -43,6 +43,7 @@ class WalSet {
     uint64_t number = 0;
     std::shared_ptr<wal::Writer> writer;
     bool synced = false;  // Completely; never set for the newest log.
+    uint64_t created_us = 0;
   };
   // A log to be added after the newest one.
   struct Next {
@@ -70,10 +71,18 @@ class WalSet {
   Status Flush() { return newest_->Flush(); }
   // Returns the size of the newest log without its first records.
   uint64_t UpdateBytes() const { return newest_->Size() - begin_bytes_; }
-  // Returns how many more bytes may be written before the newest log is too
-  // large for a write buffer. Log data and empty ranges are in no memtable, so
-  // a full memtable never ends a log of them.
-  uint64_t SpaceForUpdates() const;
+  // Returns how many more bytes may be written before the newest log should be
+  // replaced. Log data and empty ranges are in no memtable, so a full memtable
+  // never ends a log of them. Nor need a log that several column families share
+  // fill any memtable.
+  uint64_t SpaceForUpdates() const {
+    const uint64_t size = UpdateBytes();
+    return size < max_log_bytes_ ? max_log_bytes_ - size : 0;
+  }
+  // Sets the size at which a log should be replaced. REQUIRES: leadership, and
+  // the mutex.
+  void SetMaxLogBytesLocked(uint64_t bytes) { max_log_bytes_ = bytes; }
+  uint64_t max_log_bytes() const { return max_log_bytes_; }
   // Creates a log, which replaces a file of that name. `space_is_short`:
   // allocates no more space than needed.
   Status Create(uint64_t number, bool space_is_short, Wal* wal);
@@ -117,6 +126,12 @@ class WalSet {
   bool EmptyLocked() const { return wals_.empty(); }
   // REQUIRES: there is a log.
   uint64_t OldestLocked() const { return wals_.front().number; }
+  uint64_t NewestLocked() const { return wals_.back().number; }
+  // Returns the time since the oldest log was created.
+  uint64_t OldestAgeMicrosLocked() const;
+  uint64_t TotalBytesLocked() const { return BytesFromLocked(0); }
+  // Returns the bytes of the logs from `number` on.
+  uint64_t BytesFromLocked(uint64_t number) const;
   // Returns the numbers and sizes of the logs from `number` on.
   std::vector<std::pair<uint64_t, uint64_t>> SizesFromLocked(
       uint64_t number) const;
@@ -140,6 +155,7 @@ class WalSet {
   std::deque<Wal> wals_;           // Oldest first.
   wal::Writer* newest_ = nullptr;  // The last log's.
   uint64_t begin_bytes_ = 0;  // The newest log's size before its first update.
+  uint64_t max_log_bytes_ = UINT64_MAX;
   bool has_failed_ = false;
   bool directory_synced_ = false;
   std::string last_write_path_ = "write";

@@ -15,9 +15,9 @@ namespace varve {
 // The files of a database at one moment. They must exist until the checkpoint
 // is built. Logs and the MANIFEST may grow.
 struct CheckpointCut {
-  // Holds a reference that keeps the tables from being removed. Null if another
+  // Held references that keep the tables from being removed. None if another
   // process has the database open, which may remove them.
-  Version* version = nullptr;
+  std::vector<Version*> versions;
   std::vector<std::pair<uint64_t, uint64_t>> tables;  // Numbers and sizes.
   uint64_t manifest_number = 0;
   uint64_t manifest_size = 0;

@@ -2,6 +2,7 @@
 #include "db/recovery/recovery.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "db/folding/key_case.h"
 #include "db/recovery/foreign_files.h"
@@ -37,23 +38,24 @@ bool EndsInDamage(wal::ReadOutcome outcome) {
 }  // namespace
 
 RecoveredState::~RecoveredState() {
-  for (MemTable* memtable : memtables) {
-    if (memtable->Unref()) delete memtable;
+  for (const RecoveredFamily& family : families) {
+    for (MemTable* memtable : family.memtables) {
+      if (memtable->Unref()) delete memtable;
+    }
   }
 }
 
 Recovery::Recovery(const Options& options, std::string db_path,
-                   const InternalKeyComparator* comparator,
-                   TableCache* table_cache, Logger* logger,
+                   std::span<const RecoveryFamily> families, Logger* logger,
                    UnlockedRead* unlocked)
     : options_(options),
       db_path_(std::move(db_path)),
-      comparator_(comparator),
-      table_cache_(table_cache),
+      families_(families),
       logger_(logger),
       unlocked_(unlocked) {}
 
 Status Recovery::ReadTables(RecoveredState* state) {
+  state->families.resize(families_.size());
   LocalSpan step("list directory");
   Status status = ListDirectory(state);
   if (!status.ok()) return status;
@@ -75,7 +77,16 @@ Status Recovery::ReadTables(RecoveredState* state) {
   // Created while the MANIFEST is read.
   const DescriptorTableGrowth growth(FilesToOpen());
   step.Next("read MANIFEST");
-  status = ReadManifest(options_.env, db_path_, *comparator_, &state->manifest);
+  status = ReadManifest(
+      options_.env, db_path_,
+      [this](const std::string& name) -> const InternalKeyComparator* {
+        for (const RecoveryFamily& family : families_) {
+          if (family.name == name) return family.comparator;
+        }
+        return nullptr;
+      },
+      &state->manifest);
+  if (status.ok()) status = MatchFamilies(state);
   if (status.ok() && unlocked_ != nullptr) status = HoldLogs(*state);
   if (!status.ok()) return status;
   PassForeignFiles(state);
@@ -101,6 +112,31 @@ Status Recovery::ReadTables(RecoveredState* state) {
   return status;
 }
 
+Status Recovery::MatchFamilies(RecoveredState* state) const {
+  std::string missing;
+  for (size_t i = 0; i < families_.size(); ++i) {
+    state->families[i].manifest = state->manifest.FindFamily(families_[i].name);
+    if (state->families[i].manifest != nullptr ||
+        (unlocked_ == nullptr && options_.create_missing_column_families)) {
+      continue;
+    }
+    missing += (missing.empty() ? "" : ", ") + families_[i].name;
+  }
+  if (!missing.empty()) {
+    return Status::InvalidArgument("Column family not found: " + missing,
+                                   db_path_);
+  }
+  if (unlocked_ != nullptr) return Status::OK();
+  std::string unopened;
+  for (const auto& family : state->manifest.families) {
+    if (family->comparator != nullptr) continue;
+    unopened += (unopened.empty() ? "" : ", ") + family->name;
+  }
+  if (unopened.empty()) return Status::OK();
+  return Status::InvalidArgument("Column families not opened: " + unopened,
+                                 db_path_);
+}
+
 Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
   const LocalSpan span("replay logs");
   if (!state->exists) return Status::OK();
@@ -114,13 +150,16 @@ Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
 
 bool Recovery::IsClean(const RecoveredState& state) const {
   const ManifestState& manifest = state.manifest;
-  const auto is_empty = [](const MemTable* m) { return m->empty(); };
-  return std::all_of(state.memtables.begin(), state.memtables.end(),
-                     is_empty) &&
+  const auto is_unchanged = [](const RecoveredFamily& family) {
+    return family.manifest != nullptr &&
+           std::all_of(family.memtables.begin(), family.memtables.end(),
+                       [](const MemTable* m) { return m->empty(); });
+  };
+  return std::all_of(state.families.begin(), state.families.end(),
+                     is_unchanged) &&
          !sink_used_ && !after_damage_ && !state.logs_incomplete &&
          !manifest.torn_tail && state.wal_numbers.size() == 1 &&
-         state.wal_numbers[0] == manifest.log_number &&
-         manifest.log_number == manifest.FirstLogNumber() &&
+         state.wal_numbers[0] == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
          manifest_count_ == 1 && state.temporary_files.empty() &&
          !has_unknown_tables_;
@@ -165,7 +204,7 @@ bool Recovery::IsNamed(const ManifestState& manifest,
                        const Entry& entry) const {
   switch (entry.type) {
     case FileType::kWal:
-      return entry.number == manifest.log_number ||
+      return entry.number == manifest.FirstLogNumber() ||
              entry.number == manifest.prev_log_number;
     case FileType::kTable:
     case FileType::kLevelDbTable:
@@ -179,9 +218,9 @@ bool Recovery::IsNamed(const ManifestState& manifest,
 
 void Recovery::PassForeignFiles(RecoveredState* state) {
   const ManifestState& manifest = state->manifest;
-  for (const auto& files : manifest.levels) {
-    for (const FileMetaData* file : files) live_tables_.push_back(file->number);
-  }
+  manifest.ForEachFile([this](const FileMetaData* file) {
+    live_tables_.push_back(file->number);
+  });
   std::sort(live_tables_.begin(), live_tables_.end());
   for (const Entry& entry : entries_) {
     if (!IsNamed(manifest, entry) &&
@@ -232,19 +271,28 @@ size_t Recovery::FilesToOpen() const {
 Status Recovery::CheckTables(RecoveredState* state) {
   if (unlocked_ != nullptr) unlocked_->on_manifest(state->manifest);
   if (!options_.paranoid_checks && unlocked_ == nullptr) return Status::OK();
-  std::vector<FileMetaData*> all;
-  for (const auto& files : state->manifest.levels) {
-    all.insert(all.end(), files.begin(), files.end());
+  for (size_t i = 0; i < families_.size(); ++i) {
+    if (state->families[i].manifest == nullptr) continue;
+    std::vector<FileMetaData*> all;
+    for (const auto& files : state->families[i].manifest->levels) {
+      all.insert(all.end(), files.begin(), files.end());
+    }
+    TableCache* const table_cache = families_[i].table_cache;
+    if (options_.paranoid_checks) {
+      Status status = PreloadTables(table_cache, all);
+      if (!status.ok()) return status;
+    } else {
+      HoldTables(table_cache, all);
+    }
   }
-  if (options_.paranoid_checks) return PreloadTables(table_cache_, all);
-  HoldTables(all);
   return Status::OK();
 }
 
-void Recovery::HoldTables(const std::vector<FileMetaData*>& files) {
+void Recovery::HoldTables(TableCache* table_cache,
+                          const std::vector<FileMetaData*>& files) {
   for (const FileMetaData* file : files) {
     std::shared_ptr<Table> table;
-    if (table_cache_->FindDescription(file->table_file(), &table).ok()) {
+    if (table_cache->FindDescription(file->table_file(), &table).ok()) {
       continue;
     }
     // Reads report a damaged table.
@@ -274,12 +322,13 @@ Status Recovery::HoldLogs(const RecoveredState& state) {
   return Status::OK();
 }
 
-Status Recovery::ScanSequences(const TableFile& file, SequenceNumber* smallest,
+Status Recovery::ScanSequences(TableCache* table_cache, const TableFile& file,
+                               SequenceNumber* smallest,
                                SequenceNumber* largest) {
   const NoBlockSpans quiet;
   ReadOptions read_options;
   read_options.fill_cache = false;
-  const auto iterator = table_cache_->NewIterator(read_options, file);
+  const auto iterator = table_cache->NewIterator(read_options, file);
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
     const SequenceNumber sequence = ExtractSequence(iterator->key());
     *smallest = std::min(*smallest, sequence);
@@ -289,8 +338,17 @@ Status Recovery::ScanSequences(const TableFile& file, SequenceNumber* smallest,
 }
 
 Status Recovery::FindSequences(RecoveredState* state) {
+  for (size_t i = 0; i < families_.size(); ++i) {
+    if (state->families[i].manifest != nullptr) {
+      FindSequencesOf(i, state);
+    }
+  }
+  return Status::OK();
+}
+
+void Recovery::FindSequencesOf(size_t index, RecoveredState* state) {
   for (int level = 0; level < kNumLevels; ++level) {
-    for (FileMetaData* file : state->manifest.levels[level]) {
+    for (FileMetaData* file : state->families[index].manifest->levels[level]) {
       if (!file->sequences_unknown) continue;
       if (level > 0) {
         // Only level 0 needs the exact number, for its order. A bound suffices
@@ -303,7 +361,8 @@ Status Recovery::FindSequences(RecoveredState* state) {
       SequenceNumber smallest = kMaxSequenceNumber;
       SequenceNumber largest = 0;
       const Status status =
-          ScanSequences(file->table_file(), &smallest, &largest);
+          ScanSequences(families_[index].table_cache, file->table_file(),
+                        &smallest, &largest);
       if (!status.ok()) {
         // Reads report the damaged place. Files of level 0 remain ordered by
         // their numbers.
@@ -319,7 +378,6 @@ Status Recovery::FindSequences(RecoveredState* state) {
       state->last_sequence = std::max(state->last_sequence, largest);
     }
   }
-  return Status::OK();
 }
 
 Status Recovery::ReplayAll(RecoveredState* state) {
@@ -444,15 +502,30 @@ std::optional<bool> Recovery::FoundPredecessor(const Slice& record) const {
 
 Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
                             RecoveredState* state) {
+  class Chooser final : public MemTableChooser {
+   public:
+    Chooser(Recovery* recovery, uint64_t wal, RecoveredState* its_state)
+        : recovery_(recovery), wal_number_(wal), state_(its_state) {}
+    MemTable* Choose(uint32_t family) override {
+      return status.ok() ? recovery_->MemTableFor(family, wal_number_, state_,
+                                                  &status)
+                         : nullptr;
+    }
+
+    Status status;
+
+   private:
+    Recovery* const recovery_;
+    const uint64_t wal_number_;
+    RecoveredState* const state_;
+  };
   BatchReader batch;
   Status status = batch.Init(record);
   if (!status.ok()) return status;
-  if (state->memtables.empty() ||
-      state->memtables.back()->ApproximateMemoryUsage() > memtable_bytes_) {
-    status = AddMemTable(wal_number, state);
-    if (!status.ok()) return status;
-  }
-  status = InsertBatchInto(record, state->memtables.back());
+  ++records_;
+  Chooser chooser(this, wal_number, state);
+  status = InsertBatch(record, &chooser);
+  if (status.ok()) status = std::move(chooser.status);
   if (!status.ok()) return status;
   replayed_bytes_ += record.size();
   if (batch.count() > 0) {
@@ -462,19 +535,50 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
   return status;
 }
 
-Status Recovery::AddMemTable(uint64_t wal_number, RecoveredState* state) {
-  if (sink_ && !state->memtables.empty()) {
-    MemTable* const full = state->memtables.back();
-    state->memtables.pop_back();
+MemTable* Recovery::MemTableFor(uint32_t family, uint64_t wal_number,
+                                RecoveredState* state, Status* status) {
+  const FamilyManifest* const wanted = state->manifest.FindFamily(family);
+  if (wanted == nullptr && family > state->manifest.max_column_family) {
+    *status = Status::Corruption("an update of column family " +
+                                 std::to_string(family) +
+                                 ", which never existed");
+  }
+  // Dropped, or not opened, or in tables.
+  if (wanted == nullptr || wanted->comparator == nullptr ||
+      wal_number < wanted->log_number) {
+    return nullptr;
+  }
+  size_t index = 0;
+  while (state->families[index].manifest != wanted) ++index;
+  RecoveredFamily& found = state->families[index];
+  // A record's updates of a family go to one memtable.
+  const bool begins = std::exchange(found.last_record, records_) != records_;
+  if (found.memtables.empty() ||
+      (begins && found.memtables.back()->ApproximateMemoryUsage() >
+                     found.memtable_bytes)) {
+    *status = AddMemTable(index, wal_number, state);
+    if (!status->ok()) return nullptr;
+  }
+  return found.memtables.back();
+}
+
+Status Recovery::AddMemTable(size_t index, uint64_t wal_number,
+                             RecoveredState* state) {
+  RecoveredFamily& family = state->families[index];
+  if (sink_ && !family.memtables.empty()) {
+    MemTable* const full = family.memtables.back();
+    family.memtables.pop_back();
     sink_used_ = true;
-    Status status = sink_(full);
+    Status status = sink_(index, full);
     if (!status.ok()) return status;
   }
-  memtable_bytes_ =
-      std::max(options_.write_buffer_size,
+  const Options& options = *families_[index].options;
+  family.memtable_bytes =
+      std::max(options.write_buffer_size,
                std::min(replayed_bytes_ / kReplayedPart, kMaxGrownBytes));
-  state->memtables.push_back(new MemTable(
-      comparator_, wal_number, memtable_bytes_, MemTableOrderOf(options_)));
+  family.memtables.push_back(new MemTable(families_[index].comparator,
+                                          wal_number, family.memtable_bytes,
+                                          MemTableOrderOf(options)));
   return Status::OK();
 }
 

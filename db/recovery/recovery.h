@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,24 @@
 
 namespace varve {
 
+// A column family to open. The pointers must outlive the recovery.
+struct RecoveryFamily {
+  std::string name;
+  const Options* options = nullptr;
+  const InternalKeyComparator* comparator = nullptr;
+  TableCache* table_cache = nullptr;
+};
+
+// What was found of such a family.
+struct RecoveredFamily {
+  // Null if the database does not have the family.
+  FamilyManifest* manifest = nullptr;
+  // The updates in the logs, oldest first, except memtables given to the sink.
+  std::vector<MemTable*> memtables;
+  size_t memtable_bytes = 0;  // Size of a full last memtable.
+  uint64_t last_record = 0;   // The last one that updated the family.
+};
+
 // The checked contents of a database directory. Recovery writes nothing, so a
 // refused database is not changed.
 struct RecoveredState {
@@ -31,8 +50,7 @@ struct RecoveredState {
 
   bool exists = false;  // False: there is no database.
   ManifestState manifest;
-  // The updates in the logs, oldest first, except memtables given to the sink.
-  std::vector<MemTable*> memtables;
+  std::vector<RecoveredFamily> families;  // Parallel to the families to open.
   SequenceNumber last_sequence = 0;
   // The logs in the directory, in increasing order.
   std::vector<uint64_t> wal_numbers;
@@ -71,18 +89,20 @@ struct UnlockedRead {
   uint64_t torn_at = 0;
 };
 
-// Takes a full memtable and the reference to it, also on failure.
-using MemTableSink = std::function<Status(MemTable*)>;
+// Takes a full memtable of a family, by its place in the families to open, and
+// the reference to it, also on failure.
+using MemTableSink = std::function<Status(size_t family, MemTable*)>;
 
 // Reads the MANIFEST, the tables' metadata and the logs in two calls. Between
 // them the caller may refuse the database or prepare to write tables.
 // Thread-safety: owned by one thread.
 class Recovery {
  public:
-  // All must outlive it. Without `unlocked` the database is locked.
+  // All must outlive it. The default family is the first one to open. Without
+  // `unlocked` the database is locked, and all of its families must be opened.
   Recovery(const Options& options, std::string db_path,
-           const InternalKeyComparator* comparator, TableCache* table_cache,
-           Logger* logger, UnlockedRead* unlocked = nullptr);
+           std::span<const RecoveryFamily> families, Logger* logger,
+           UnlockedRead* unlocked = nullptr);
 
   // Reads all but the logs.
   Status ReadTables(RecoveredState* state);
@@ -104,6 +124,9 @@ class Recovery {
   // Classifies the files that are not named, and removes the foreign ones from
   // the lists.
   void PassForeignFiles(RecoveredState* state);
+  // Sets the manifests in state->families. Returns InvalidArgument if the
+  // families to open are not those of the database.
+  Status MatchFamilies(RecoveredState* state) const;
   // Sets *has_data if there are tables or nonempty logs.
   Status FindData(const RecoveredState& state, bool* has_data) const;
   Status CheckLevels(const RecoveredState& state) const;
@@ -116,14 +139,16 @@ class Recovery {
   size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
   // Opens the tables so that a writer may remove them. Ignores other errors.
-  void HoldTables(const std::vector<FileMetaData*>& files);
+  void HoldTables(TableCache* table_cache,
+                  const std::vector<FileMetaData*>& files);
   // Opens the logs that will be replayed, so that a writer may remove them.
   Status HoldLogs(const RecoveredState& state);
   // Sets UnlockedRead::inconsistency, if it is empty.
   void NoteInconsistency(const std::string& what);
   Status FindSequences(RecoveredState* state);
-  Status ScanSequences(const TableFile& file, SequenceNumber* smallest,
-                       SequenceNumber* largest);
+  void FindSequencesOf(size_t index, RecoveredState* state);
+  Status ScanSequences(TableCache* table_cache, const TableFile& file,
+                       SequenceNumber* smallest, SequenceNumber* largest);
   Status ReplayAll(RecoveredState* state);
   bool IsClean(const RecoveredState& state) const;
   Status ReplayLog(uint64_t number, RecoveredState* state, bool* stop);
@@ -143,13 +168,16 @@ class Recovery {
   Status MissUpdates(const Status& status, RecoveredState* state);
   Status ApplyBatch(const Slice& record, uint64_t wal_number,
                     RecoveredState* state);
+  // Returns the memtable for updates of a family in that log, or null if they
+  // are in tables, or the family is not opened.
+  MemTable* MemTableFor(uint32_t family, uint64_t wal_number,
+                        RecoveredState* state, Status* status);
   // Begins a memtable. Gives the previous one, if any, to the sink.
-  Status AddMemTable(uint64_t wal_number, RecoveredState* state);
+  Status AddMemTable(size_t index, uint64_t wal_number, RecoveredState* state);
 
   const Options& options_;
   const std::string db_path_;
-  const InternalKeyComparator* const comparator_;
-  TableCache* const table_cache_;
+  const std::span<const RecoveryFamily> families_;
   Logger* const logger_;
   std::vector<Entry> entries_;  // Files named like the engine's.
   UnlockedRead* const unlocked_;
@@ -163,7 +191,7 @@ class Recovery {
   MemTableSink sink_;
   bool sink_used_ = false;
   size_t replayed_bytes_ = 0;
-  size_t memtable_bytes_ = 0;  // Size of a full last memtable.
+  uint64_t records_ = 0;  // Number of replayed records.
   // A log ended in damage. The next one counts only if it continues directly.
   bool after_damage_ = false;
   SequenceNumber last_replayed_ = 0;  // 0: nothing yet.

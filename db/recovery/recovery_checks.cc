@@ -11,12 +11,16 @@
 namespace varve {
 
 Status Recovery::CheckLevels(const RecoveredState& state) const {
-  for (int level = options_.num_levels; level < kNumLevels; ++level) {
-    if (state.manifest.levels[level].empty()) continue;
-    return Status::InvalidArgument(
-        db_path_, "has tables in level " + std::to_string(level) +
-                      ", and num_levels is " +
-                      std::to_string(options_.num_levels));
+  for (size_t i = 0; i < families_.size(); ++i) {
+    if (state.families[i].manifest == nullptr) continue;
+    const int num_levels = families_[i].options->num_levels;
+    for (int level = num_levels; level < kNumLevels; ++level) {
+      if (state.families[i].manifest->levels[level].empty()) continue;
+      return Status::InvalidArgument(
+          db_path_, (i == 0 ? "" : "column family " + families_[i].name + " ") +
+                        "has tables in level " + std::to_string(level) +
+                        ", and num_levels is " + std::to_string(num_levels));
+    }
   }
   return Status::OK();
 }
@@ -26,9 +30,10 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
   const auto& wals = state.wal_numbers;
   // An edit that makes a log obsolete names a later one, and only then is the
   // log removed. So the log that the MANIFEST names must exist.
+  const uint64_t named_log = manifest.FirstLogNumber();
   const bool log_is_gone =
-      manifest.log_number != 0 &&
-      !std::binary_search(wals.begin(), wals.end(), manifest.log_number);
+      named_log != 0 &&
+      !std::binary_search(wals.begin(), wals.end(), named_log);
   if (manifest.torn_tail && log_is_gone) {
     return Status::Corruption(manifest.torn_tail_message,
                               "and the log that it replaced is gone");
@@ -41,7 +46,7 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
     // A table whose number the MANIFEST has not allocated was being written
     // when the process died. An older log must then exist.
     const auto wal =
-        std::lower_bound(wals.begin(), wals.end(), manifest.FirstLogNumber());
+        std::lower_bound(wals.begin(), wals.end(), named_log);
     const bool no_older_log = wal == wals.end() || *wal > table;
     // (A log that is named may never have been there, if RocksDB named it.)
     if ((log_is_gone && manifest.logs_are_files) ||
@@ -59,11 +64,12 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
 Status Recovery::CheckNamedLog(RecoveredState* state) {
   const ManifestState& manifest = state->manifest;
   const auto& wals = state->wal_numbers;
-  if (!manifest.logs_are_files || manifest.log_number == 0 ||
-      std::binary_search(wals.begin(), wals.end(), manifest.log_number)) {
+  const uint64_t named_log = manifest.FirstLogNumber();
+  if (!manifest.logs_are_files || named_log == 0 ||
+      std::binary_search(wals.begin(), wals.end(), named_log)) {
     return Status::OK();
   }
-  const std::string path = WalFileName(db_path_, manifest.log_number);
+  const std::string path = WalFileName(db_path_, named_log);
   // A reader beside a writer has listed the directory before.
   if (options_.env->FileExists(path).ok()) return Status::OK();
   // Treated as if it were damaged from its first byte on.
@@ -91,7 +97,8 @@ Status Recovery::CheckLogsEnd(RecoveredState* state) {
   return MissUpdates(
       Status::Corruption(
           WalFileName(db_path_,
-                      wals.empty() ? state->manifest.log_number : wals.back()),
+                      wals.empty() ? state->manifest.FirstLogNumber()
+                                   : wals.back()),
           "has lost its end, or a later log is missing: the database was "
           "closed with updates up to number " +
               std::to_string(end) + " in its logs, which now end at " +
@@ -107,9 +114,16 @@ Status Recovery::CheckUnknownTables(RecoveredState* state) {
     const std::string path = TableFileName(db_path_, number);
     SequenceNumber smallest = kMaxSequenceNumber;
     SequenceNumber largest = 0;
-    const bool is_whole = options_.env->GetFileSize(path, &file.size).ok() &&
-                          ScanSequences(file, &smallest, &largest).ok();
-    table_cache_->Evict(number);
+    bool is_whole = false;
+    if (options_.env->GetFileSize(path, &file.size).ok()) {
+      // It is not known whose it is. A family of another comparator refuses it.
+      for (const RecoveryFamily& family : families_) {
+        is_whole |= ScanSequences(family.table_cache, file, &smallest, &largest)
+                        .ok();
+        family.table_cache->Evict(number);
+        if (is_whole) break;
+      }
+    }
     if (!is_whole || largest <= state->last_sequence) continue;
     return MissUpdates(
         Status::Corruption(

@@ -9,26 +9,29 @@
 
 namespace varve {
 
-RecoveryFlush::RecoveryFlush(const TableOutputContext* context,
-                             VersionSet* versions)
-    : given_context_(context), versions_(versions) {}
+RecoveryFlush::RecoveryFlush(std::vector<Family> families, VersionSet* versions)
+    : families_(std::move(families)),
+      versions_(versions),
+      tables_(families_.size()) {}
 
-Status RecoveryFlush::Add(MemTable* memtable) {
+Status RecoveryFlush::Add(size_t family, MemTable* memtable) {
+  TableOutputContext context = *families_[family].context;
+  context.temporary_names = true;
   if (flush_count_ == 0) {
-    context_ = *given_context_;
-    context_.temporary_names = true;
+    db_path_ = context.db_path;
+    env_ = context.env;
     RemoveLeftovers();
   }
-  const Stopwatch stopwatch(context_.env);
+  const Stopwatch stopwatch(env_);
   VersionEdit edit;
   CompactionIterator::Drops drops;
   // The tables of earlier memtables are in no version yet.
-  Status status =
-      FlushMemTables(context_, *versions_->current(), tables_, {memtable}, {},
-                     versions_->NewFileNumber(), &edit, &drops);
+  Status status = FlushMemTables(
+      context, *families_[family].versions->current(), tables_[family],
+      {memtable}, {}, versions_->NewFileNumber(), &edit, &drops);
   if (memtable->Unref()) delete memtable;
   for (auto& [level, file] : *edit.mutable_new_files()) {
-    tables_.push_back(std::move(file));
+    tables_[family].push_back(std::move(file));
   }
   ++flush_count_;
   micros_ += stopwatch.ElapsedMicros();
@@ -36,38 +39,39 @@ Status RecoveryFlush::Add(MemTable* memtable) {
   return status;
 }
 
-Status RecoveryFlush::Publish(VersionEdit* edit) {
+Status RecoveryFlush::Publish(std::span<VersionEdit> edits) {
   published_ = true;
-  for (const FileMetaData& table : tables_) {
-    Status status =
-        context_.env->RenameFile(TempFileName(context_.db_path, table.number),
-                                 TableFileName(context_.db_path, table.number));
-    if (!status.ok()) return status;
-    edit->AddFile(0, table);
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    for (const FileMetaData& table : tables_[i]) {
+      Status status = env_->RenameFile(TempFileName(db_path_, table.number),
+                                       TableFileName(db_path_, table.number));
+      if (!status.ok()) return status;
+      edits[i].AddFile(0, table);
+    }
   }
   return Status::OK();
 }
 
 void RecoveryFlush::Abandon() {
-  for (const FileMetaData& table : tables_) {
-    // The next Open tries again to remove a file that stays.
-    context_.env->RemoveFile(TempFileName(context_.db_path, table.number))
-        .IgnoreError();
-    if (!published_) continue;
-    // The table has one of the two names.
-    context_.env->RemoveFile(TableFileName(context_.db_path, table.number))
-        .IgnoreError();
+  for (const std::vector<FileMetaData>& tables : tables_) {
+    for (const FileMetaData& table : tables) {
+      // The next Open tries again to remove a file that stays.
+      env_->RemoveFile(TempFileName(db_path_, table.number)).IgnoreError();
+      if (!published_) continue;
+      // The table has one of the two names.
+      env_->RemoveFile(TableFileName(db_path_, table.number)).IgnoreError();
+    }
   }
-  tables_.clear();
+  Commit();
 }
 
 void RecoveryFlush::RemoveLeftovers() {
   for (const std::string& name : leftovers_) {
-    const std::string path = context_.db_path + "/" + name;
+    const std::string path = db_path_ + "/" + name;
     // Until the first edit, this file marks the database as not clean.
-    if (path == TempFileName(context_.db_path, 0)) continue;
+    if (path == TempFileName(db_path_, 0)) continue;
     // A file that stays is removed after recovery.
-    context_.env->RemoveFile(path).IgnoreError();
+    env_->RemoveFile(path).IgnoreError();
   }
   leftovers_.clear();
 }

@@ -1,7 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +25,15 @@ namespace varve {
 // Thread-safety: owned by one thread.
 class RecoveryFlush {
  public:
-  // Both must outlive it, and need not be initialized before the first Add.
-  RecoveryFlush(const TableOutputContext* context, VersionSet* versions);
+  // What is needed of a column family. It must outlive the flush, and need not
+  // be initialized before the first Add.
+  struct Family {
+    const TableOutputContext* context;
+    FamilyVersions* versions;
+  };
+
+  // `versions` must outlive it.
+  RecoveryFlush(std::vector<Family> families, VersionSet* versions);
   RecoveryFlush(const RecoveryFlush&) = delete;
   RecoveryFlush& operator=(const RecoveryFlush&) = delete;
   ~RecoveryFlush() { Abandon(); }
@@ -35,13 +44,14 @@ class RecoveryFlush {
     leftovers_ = std::move(names);
   }
 
-  // Writes a memtable and drops the caller's reference to it, also on failure.
-  Status Add(MemTable* memtable);
+  // Writes a memtable of a family, and drops the caller's reference to it, also
+  // on failure.
+  Status Add(size_t family, MemTable* memtable);
 
-  // Gives the tables their final names and adds them to the edit.
-  Status Publish(VersionEdit* edit);
+  // Gives the tables their final names and adds them to their families' edits.
+  Status Publish(std::span<VersionEdit> edits);
   // The tables belong to the edit from now on.
-  void Commit() { tables_.clear(); }
+  void Commit() { tables_.assign(families_.size(), {}); }
   // Removes the tables.
   void Abandon();
 
@@ -52,11 +62,12 @@ class RecoveryFlush {
  private:
   void RemoveLeftovers();
 
-  const TableOutputContext* const given_context_;
+  const std::vector<Family> families_;
   VersionSet* const versions_;
-  TableOutputContext context_;  // With temporary names.
+  std::string db_path_;  // Set by the first Add, like env_.
+  Env* env_ = nullptr;
   std::vector<std::string> leftovers_;
-  std::vector<FileMetaData> tables_;
+  std::vector<std::vector<FileMetaData>> tables_;  // Parallel to families_.
   bool published_ = false;
   size_t flush_count_ = 0;
   uint64_t micros_ = 0;

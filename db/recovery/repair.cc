@@ -46,7 +46,11 @@ class Repairer {
         comparator_(options.comparator),
         block_cache_(NewBlockCache(kCacheBytes)),
         deletions_(&comparator_, 0, 64 << 10, MemTableOrderOf(options)) {
-    context_ = {path_, env_, &options_, &comparator_, "", NewSessionIdentity()};
+    context_.db_path = path_;
+    context_.env = env_;
+    context_.options = &options_;
+    context_.comparator = &comparator_;
+    context_.session_identity = NewSessionIdentity();
     table_options_.comparator = &comparator_;
     table_options_.filter_policy = options_.filter_policy;
     table_options_.block_cache = static_cast<BlockCache*>(block_cache_.get());
@@ -476,18 +480,19 @@ class Repairer {
     if (status.ok()) status = directory_->Sync();
     if (!status.ok()) return status;
     Mutex mutex;
-    VersionSet versions(path_, env_, &comparator_, table_cache_.get(), true,
-                        &mutex);
+    FamilyVersions family("default", &comparator_, table_cache_.get(), true);
+    VersionSet versions(path_, env_, &mutex);
     ManifestState empty;
     empty.next_file_number = next_number_;
     empty.last_sequence = last_sequence_;
     empty.key_folding = KeyFoldingName(options_.key_case);
     MutexLock lock(&mutex);
     versions.Initialize(&empty, directory_.get());
+    versions.AddFamilyLocked(&family, &empty.default_family());
     edit_.SetComparatorName(options_.comparator->Name());
     edit_.SetLogNumber(log_number);
     if (!manifest_.db_id.empty()) edit_.SetDbId(manifest_.db_id);
-    return versions.LogAndApply(&edit_);
+    return versions.LogAndApply(&family, &edit_);
   }
 
   // From the new MANIFEST on, an Open may remove the old files. So they get

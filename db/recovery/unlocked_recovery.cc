@@ -26,12 +26,10 @@ constexpr uint64_t kTailWaitUs = 1000;
 class UnlockedRecovery {
  public:
   UnlockedRecovery(const Options& options, const std::string& db_path,
-                   const InternalKeyComparator* comparator,
-                   TableCache* table_cache, Logger* logger)
+                   std::span<const RecoveryFamily> families, Logger* logger)
       : options_(options),
         db_path_(db_path),
-        comparator_(comparator),
-        table_cache_(table_cache),
+        families_(families),
         logger_(logger) {}
 
   Status Run(std::unique_ptr<RecoveredState>* state) {
@@ -58,8 +56,7 @@ class UnlockedRecovery {
       ForgetOtherTables(manifest);
     };
     read.tail_is_in_flight = tail_is_in_flight_;
-    Recovery recovery(options_, db_path_, comparator_, table_cache_, logger_,
-                      &read);
+    Recovery recovery(options_, db_path_, families_, logger_, &read);
     Status status = recovery.ReadTables(state);
     if (status.ok()) status = recovery.ReplayLogs(state, nullptr);
     const DirectoryObservation after = ObserveDirectory(options_.env, db_path_);
@@ -113,15 +110,15 @@ class UnlockedRecovery {
   // Tables of earlier attempts are still open.
   void ForgetOtherTables(const ManifestState& manifest) {
     std::map<uint64_t, TableIdentity> tables;
-    for (const auto& files : manifest.levels) {
-      for (const FileMetaData* file : files) {
-        tables[file->number] = file->Identity();
-      }
-    }
+    manifest.ForEachFile([&tables](const FileMetaData* file) {
+      tables[file->number] = file->Identity();
+    });
     for (const auto& [number, table] : tables_) {
       const auto now = tables.find(number);
       if (!replaced_ && now != tables.end() && now->second == table) continue;
-      table_cache_->Evict(number);
+      for (const RecoveryFamily& family : families_) {
+        family.table_cache->Evict(number);
+      }
     }
     replaced_ = false;
     tables_ = std::move(tables);
@@ -129,8 +126,7 @@ class UnlockedRecovery {
 
   const Options& options_;
   const std::string& db_path_;
-  const InternalKeyComparator* const comparator_;
-  TableCache* const table_cache_;
+  const std::span<const RecoveryFamily> families_;
   Logger* const logger_;
   DirectoryObservation before_;
   // From the last attempt.
@@ -146,11 +142,9 @@ class UnlockedRecovery {
 }  // namespace
 
 Status RecoverUnlocked(const Options& options, const std::string& db_path,
-                       const InternalKeyComparator* comparator,
-                       TableCache* table_cache, Logger* logger,
+                       std::span<const RecoveryFamily> families, Logger* logger,
                        std::unique_ptr<RecoveredState>* state) {
-  return UnlockedRecovery(options, db_path, comparator, table_cache, logger)
-      .Run(state);
+  return UnlockedRecovery(options, db_path, families, logger).Run(state);
 }
 
 }  // namespace varve

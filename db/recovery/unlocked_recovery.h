@@ -39,8 +39,7 @@ namespace varve {
 // another process repeatedly changed the files during the read. The arguments
 // must outlive *state.
 Status RecoverUnlocked(const Options& options, const std::string& db_path,
-                       const InternalKeyComparator* comparator,
-                       TableCache* table_cache, Logger* logger,
+                       std::span<const RecoveryFamily> families, Logger* logger,
                        std::unique_ptr<RecoveredState>* state);
 
 }  // namespace varve

@@ -75,7 +75,7 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   current_ = next;
   // relaxed: ScrapeSlots begins with a barrier.
   current_number_.store(next->number, std::memory_order_relaxed);
-  snapshots_->PublishLocked(next);
+  if (snapshots_ != nullptr) snapshots_->PublishLocked(next);
   if (!locks_reads_) {
     // Its barrier is also the barrier of T26.
     ScrapeSlots(slot_id_,
@@ -84,7 +84,7 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   } else {
     HeavyBarrier();
   }
-  snapshots_->CountPinsLocked(old);
+  if (snapshots_ != nullptr) snapshots_->CountPinsLocked(old);
   UnrefLocked(old);
 }
 

@@ -41,8 +41,8 @@ class SuperVersionCache final : public SlotOwner {
 
   // With `locks_reads`, each read takes the mutex to get a reference (ablation
   // superversion=mutex). `mutex` is the DB mutex. It is held when the disposer
-  // is called. `snapshots` may pin installed SuperVersions. All arguments must
-  // outlive this object.
+  // is called. `snapshots`, if not null, may pin installed SuperVersions. All
+  // arguments must outlive this object.
   SuperVersionCache(bool locks_reads, Mutex* mutex,
                     SuperVersionDisposer* disposer,
                     SnapshotRegistry* snapshots);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "db/version/version_builder.h"
@@ -15,12 +16,17 @@ namespace varve {
 
 namespace {
 
+// A bound for damaged MANIFESTs. RocksDB becomes unusable with far fewer.
+constexpr size_t kMaxFamilies = 1 << 16;
+
 class ManifestReplay {
  public:
-  ManifestReplay(const InternalKeyComparator& comparator, ManifestState* state)
-      : comparator_(comparator),
-        builder_(&comparator, nullptr),
-        state_(state) {}
+  ManifestReplay(FamilyComparator comparator_of, ManifestState* state)
+      : comparator_of_(std::move(comparator_of)), state_(state) {
+    names_.insert(state->default_family().name);
+    Begin(std::move(state->families.front()));
+    state->families.clear();
+  }
 
   Status Add(const Slice& record) {
     VersionEdit edit;
@@ -40,24 +46,67 @@ class ManifestReplay {
   }
 
   Status Finish() {
-    if (!families_.empty()) {
-      return Status::NotSupported("column families (" +
-                                  families_.begin()->second + ")");
-    }
-    if (!log_number_ || !next_file_number_ || !last_sequence_) {
+    const Family& first = families_.at(0);
+    if (!first.log_number || !next_file_number_ || !last_sequence_) {
       return Status::Corruption(
           "no log number, next file number or last sequence entry");
     }
-    state_->log_number = *log_number_;
     state_->next_file_number = *next_file_number_;
     state_->last_sequence = *last_sequence_;
-    return builder_.Finish(state_->levels);
+    for (auto& [id, family] : families_) {
+      family.state->log_number = family.log_number.value_or(0);
+      Status status;
+      if (family.builder != nullptr) {
+        status = family.builder->Finish(family.state->levels);
+      }
+      if (!status.ok()) return AnnotateWith(*family.state, std::move(status));
+      state_->max_column_family = std::max(state_->max_column_family, id);
+      state_->families.push_back(std::move(family.state));
+    }
+    return CheckNumbers();
   }
 
  private:
+  struct Family {
+    std::unique_ptr<FamilyManifest> state;
+    std::unique_ptr<VersionBuilder> builder;  // Null if it is not opened.
+    std::optional<uint64_t> log_number;
+  };
+
+  // A table of two families would be removed with the first one.
+  Status CheckNumbers() const {
+    if (state_->families.size() < 2) return Status::OK();
+    std::vector<uint64_t> numbers;
+    state_->ForEachFile([&numbers](const FileMetaData* file) {
+      numbers.push_back(file->number);
+    });
+    std::sort(numbers.begin(), numbers.end());
+    const auto twice = std::adjacent_find(numbers.begin(), numbers.end());
+    if (twice == numbers.end()) return Status::OK();
+    return Status::Corruption("table " + std::to_string(*twice) +
+                              " is in two column families");
+  }
+
+  static Status AnnotateWith(const FamilyManifest& family, Status status) {
+    return family.id == 0 ? std::move(status)
+                          : status.Annotate("column family " + family.name);
+  }
+
+  void Begin(std::unique_ptr<FamilyManifest> state) {
+    Family family;
+    state->comparator = comparator_of_(state->name);
+    if (state->comparator != nullptr) {
+      family.builder =
+          std::make_unique<VersionBuilder>(state->comparator, nullptr);
+    }
+    const uint32_t id = state->id;
+    family.state = std::move(state);
+    families_.insert_or_assign(id, std::move(family));
+  }
+
   Status Apply(VersionEdit edit) {
     state_->logs_end = edit.logs_end();
-    if (edit.max_column_family()) {
+    if (edit.max_column_family().value_or(0) > state_->max_column_family) {
       state_->max_column_family = *edit.max_column_family();
     }
     if (edit.min_log_number_to_keep().value_or(0) >
@@ -73,45 +122,90 @@ class ManifestReplay {
         !last_sequence_) {
       last_sequence_ = edit.last_sequence();
     }
-    if (edit.column_family() != 0) return ApplyToOtherFamily(edit);
-    if (!edit.key_folding().empty()) state_->key_folding = edit.key_folding();
-    if (edit.comparator() &&
-        *edit.comparator() != comparator_.user_comparator()->Name()) {
-      const std::string feature = FeatureOfComparator(
-          *edit.comparator(), comparator_.user_comparator()->Name());
-      if (!feature.empty()) return Status::NotSupported(feature);
-      return Status::InvalidArgument(
-          "comparator: the database was written with " + *edit.comparator() +
-          ", Options::comparator is " + comparator_.user_comparator()->Name());
-    }
-    if (edit.logs_are_files()) state_->logs_are_files = true;
-    if (edit.log_number()) log_number_ = edit.log_number();
     if (edit.prev_log_number()) {
       state_->prev_log_number = *edit.prev_log_number();
     }
-    return builder_.Apply(std::move(edit));
+    if (edit.logs_are_files()) state_->logs_are_files = true;
+    if (!edit.key_folding().empty()) state_->key_folding = edit.key_folding();
+    return ApplyToFamily(std::move(edit));
   }
 
-  Status ApplyToOtherFamily(const VersionEdit& edit) {
+  Status ApplyToFamily(VersionEdit edit) {
     const uint32_t id = edit.column_family();
-    if (edit.adds_column_family()) families_[id] = edit.column_family_name();
-    if (edit.drops_column_family()) families_.erase(id);
+    if (edit.adds_column_family()) {
+      Status status = Add(id, edit.column_family_name());
+      if (!status.ok()) return status;
+    }
+    const auto place = families_.find(id);
+    if (place == families_.end()) {
+      return Status::Corruption("an edit of the unknown column family " +
+                                std::to_string(id));
+    }
+    if (edit.drops_column_family()) {
+      if (id == 0) {
+        return Status::Corruption("an edit drops the default column family");
+      }
+      names_.erase(place->second.state->name);
+      families_.erase(place);
+      return Status::OK();
+    }
+    Family& family = place->second;
+    if (edit.comparator()) {
+      family.state->comparator_name = *edit.comparator();
+      Status status = CheckComparator(*family.state);
+      if (!status.ok()) return AnnotateWith(*family.state, std::move(status));
+    }
+    if (edit.log_number()) family.log_number = edit.log_number();
+    if (family.builder == nullptr) return Status::OK();
+    Status status = family.builder->Apply(std::move(edit));
+    return status.ok() ? status
+                       : AnnotateWith(*family.state, std::move(status));
+  }
+
+  Status Add(uint32_t id, const std::string& name) {
+    if (families_.contains(id)) {
+      return Status::Corruption("an edit adds column family " +
+                                std::to_string(id) + ", which exists");
+    }
+    if (!names_.insert(name).second) {
+      return Status::Corruption("two column families have the name " + name);
+    }
+    if (families_.size() >= kMaxFamilies) {
+      return Status::NotSupported("more than " + std::to_string(kMaxFamilies) +
+                                  " column families");
+    }
+    auto state = std::make_unique<FamilyManifest>();
+    state->id = id;
+    state->name = name;
+    state_->max_column_family = std::max(state_->max_column_family, id);
+    Begin(std::move(state));
     return Status::OK();
   }
 
-  const InternalKeyComparator& comparator_;
-  VersionBuilder builder_;
+  static Status CheckComparator(const FamilyManifest& family) {
+    if (family.comparator == nullptr) return Status::OK();
+    const char* const mine = family.comparator->user_comparator()->Name();
+    if (family.comparator_name == mine) return Status::OK();
+    const std::string feature =
+        FeatureOfComparator(family.comparator_name, mine);
+    if (!feature.empty()) return Status::NotSupported(feature);
+    return Status::InvalidArgument(
+        "comparator: the database was written with " + family.comparator_name +
+        ", Options::comparator is " + mine);
+  }
+
+  const FamilyComparator comparator_of_;
   ManifestState* const state_;
-  std::optional<uint64_t> log_number_;
+  std::map<uint32_t, Family> families_;  // The live ones, by id.
+  std::set<std::string> names_;          // Theirs.
   std::optional<uint64_t> next_file_number_;
   std::optional<SequenceNumber> last_sequence_;
-  std::map<uint32_t, std::string> families_;  // Live ones, by id.
   std::vector<VersionEdit> group_;
 };
 
 }  // namespace
 
-ManifestState::~ManifestState() {
+FamilyManifest::~FamilyManifest() {
   for (const auto& files : levels) {
     for (FileMetaData* file : files) {
       if (file->refs == 0) delete file;
@@ -119,8 +213,38 @@ ManifestState::~ManifestState() {
   }
 }
 
+ManifestState::ManifestState() {
+  families.push_back(std::make_unique<FamilyManifest>());
+}
+
+const FamilyManifest* ManifestState::FindFamily(uint32_t id) const {
+  const auto place = std::lower_bound(
+      families.begin(), families.end(), id,
+      [](const auto& family, uint32_t wanted) { return family->id < wanted; });
+  return place != families.end() && (*place)->id == id ? place->get() : nullptr;
+}
+
+FamilyManifest* ManifestState::FindFamily(const std::string& name) const {
+  for (const auto& family : families) {
+    if (family->name == name) return family.get();
+  }
+  return nullptr;
+}
+
+uint64_t ManifestState::FirstLogNumber() const {
+  uint64_t first = families.front()->log_number;
+  for (const auto& family : families) {
+    first = std::min(first, family->log_number);
+  }
+  return std::max(first, min_log_number_to_keep);
+}
+
+FamilyComparator ForAllFamilies(const InternalKeyComparator* comparator) {
+  return [comparator](const std::string&) { return comparator; };
+}
+
 Status ReadManifest(Env* env, const std::string& db_path,
-                    const InternalKeyComparator& comparator,
+                    const FamilyComparator& comparator_of,
                     ManifestState* state) {
   std::string name;
   Status status = ReadCurrentFile(env, db_path, &name);
@@ -139,7 +263,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
   if (!status.ok()) return status;
 
   wal::Reader reader(std::move(file), path, state->manifest_number);
-  ManifestReplay replay(comparator, state);
+  ManifestReplay replay(comparator_of, state);
   Slice record;
   wal::ReadOutcome outcome = reader.ReadRecord(&record);
   for (; outcome == wal::ReadOutcome::kRecord;
@@ -161,16 +285,17 @@ Status ReadManifest(Env* env, const std::string& db_path,
   // Make every number in use smaller than the next one, whatever the edits say.
   // A new log must not seem older than the logs that are kept.
   uint64_t in_use =
-      std::max({state->manifest_number, state->log_number,
-                state->prev_log_number, state->min_log_number_to_keep});
-  for (const auto& files : state->levels) {
-    for (const FileMetaData* f : files) {
-      if (f->number > in_use) in_use = f->number;
-      if (!f->sequences_unknown && f->largest_sequence > state->last_sequence) {
-        state->last_sequence = f->largest_sequence;
-      }
-    }
+      std::max({state->manifest_number, state->prev_log_number,
+                state->min_log_number_to_keep});
+  for (const auto& family : state->families) {
+    in_use = std::max(in_use, family->log_number);
   }
+  state->ForEachFile([state, &in_use](const FileMetaData* f) {
+    in_use = std::max(in_use, f->number);
+    if (!f->sequences_unknown && f->largest_sequence > state->last_sequence) {
+      state->last_sequence = f->largest_sequence;
+    }
+  });
   if (in_use > kMaxFileNumber || state->next_file_number > kMaxFileNumber) {
     return Status::Corruption(path, "has a file number that none can have");
   }

@@ -1,7 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,13 +16,34 @@
 
 namespace varve {
 
+// A column family, as read from the MANIFEST.
+struct FamilyManifest {
+  FamilyManifest() = default;
+  FamilyManifest(const FamilyManifest&) = delete;
+  FamilyManifest& operator=(const FamilyManifest&) = delete;
+  ~FamilyManifest();  // Frees files that no version has taken over.
+
+  uint32_t id = 0;
+  std::string name = "default";
+  std::string comparator_name;  // Empty if no edit has it.
+  // Its logs before this one are in tables.
+  uint64_t log_number = 0;
+  // Null if the caller does not open the family. `levels` is empty then.
+  const InternalKeyComparator* comparator = nullptr;
+  // Level 0 is sorted newest first, the other levels by key. Owned until a
+  // version takes them over.
+  std::vector<FileMetaData*> levels[kNumLevels];
+};
+
 // The state of a database, as read from CURRENT and the MANIFEST.
 struct ManifestState {
+  ManifestState();
+  ManifestState(const ManifestState&) = delete;
+  ManifestState& operator=(const ManifestState&) = delete;
+
+  // The live column families by increasing id. The first is the default one.
+  std::vector<std::unique_ptr<FamilyManifest>> families;
   uint64_t manifest_number = 0;
-  // Level 0 is sorted newest first, the other levels by key. The state owns the
-  // files until a version takes them over.
-  std::vector<FileMetaData*> levels[kNumLevels];
-  uint64_t log_number = 0;
   uint64_t prev_log_number = 0;
   uint64_t min_log_number_to_keep = 0;
   uint64_t next_file_number = 0;
@@ -36,34 +59,48 @@ struct ManifestState {
   bool torn_tail = false;
   std::string torn_tail_message;
 
-  // Returns the number of the first log to replay.
-  uint64_t FirstLogNumber() const {
-    return min_log_number_to_keep > log_number ? min_log_number_to_keep
-                                               : log_number;
-  }
+  FamilyManifest& default_family() { return *families.front(); }
+  const FamilyManifest& default_family() const { return *families.front(); }
+  // Returns the live family with that id or name, or null.
+  const FamilyManifest* FindFamily(uint32_t id) const;
+  FamilyManifest* FindFamily(const std::string& name) const;
 
+  // Returns the number of the first log to replay. A family ignores the updates
+  // of logs before its own log number.
+  uint64_t FirstLogNumber() const;
   // Returns whether the log of that number is replayed.
   bool ReplaysLog(uint64_t number) const {
     return number >= FirstLogNumber() ||
            (number == prev_log_number && number != 0);
   }
-
   // Returns whether RocksDB still needs a log before the first one to replay.
   bool KeepsLog(uint64_t number) const {
     return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;
   }
-
-  ManifestState() = default;
-  ManifestState(const ManifestState&) = delete;
-  ManifestState& operator=(const ManifestState&) = delete;
-  ~ManifestState();  // Frees files that no version has taken over.
+  // Calls visit(file) for every table of the families that are opened.
+  template <typename Visit>
+  void ForEachFile(Visit visit) const {
+    for (const auto& family : families) {
+      for (const auto& files : family->levels) {
+        for (FileMetaData* file : files) visit(file);
+      }
+    }
+  }
 };
+
+// Returns the comparator to read a column family's tables with, or null if the
+// family is not to be opened.
+using FamilyComparator =
+    std::function<const InternalKeyComparator*(const std::string& name)>;
+
+// Returns the given comparator for each family.
+FamilyComparator ForAllFamilies(const InternalKeyComparator* comparator);
 
 // Reads CURRENT and the MANIFEST that it names. Writes nothing. Returns
 // Corruption or NotSupported, with the file's name. Returns InvalidArgument if
-// the comparator is not the database's.
+// the comparator is not a family's.
 Status ReadManifest(Env* env, const std::string& db_path,
-                    const InternalKeyComparator& comparator,
+                    const FamilyComparator& comparator_of,
                     ManifestState* state);
 
 }  // namespace varve

@@ -231,6 +231,19 @@ void VersionEdit::EncodeTo(std::string* out) const {
     PutVarint64(out, number);
   }
   for (const auto& [level, file] : new_files_) EncodeFile(out, level, file);
+  if (column_family_ != 0) {
+    PutVarint32(out, kColumnFamily);
+    PutVarint32(out, column_family_);
+  }
+  if (column_family_name_) {
+    PutVarint32(out, kColumnFamilyAdd);
+    PutLengthPrefixedSlice(out, *column_family_name_);
+  }
+  if (drops_column_family_) PutVarint32(out, kColumnFamilyDrop);
+  if (atomic_group_remaining_) {
+    PutVarint32(out, kInAtomicGroup);
+    PutVarint32(out, *atomic_group_remaining_);
+  }
 }
 
 Status VersionEdit::DecodeFrom(const Slice& bytes) {

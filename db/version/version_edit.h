@@ -152,9 +152,14 @@ class VersionEdit {
   // The column family to which the edit applies, and whether the edit adds or
   // drops it.
   uint32_t column_family() const { return column_family_; }
+  void SetColumnFamily(uint32_t id) { column_family_ = id; }
   bool adds_column_family() const { return column_family_name_.has_value(); }
   const std::string& column_family_name() const { return *column_family_name_; }
+  void AddColumnFamily(std::string name) {
+    column_family_name_ = std::move(name);
+  }
   bool drops_column_family() const { return drops_column_family_; }
+  void DropColumnFamily() { drops_column_family_ = true; }
   std::optional<uint32_t> max_column_family() const {
     return max_column_family_;
   }
@@ -163,6 +168,9 @@ class VersionEdit {
   // that follow.
   std::optional<uint32_t> atomic_group_remaining() const {
     return atomic_group_remaining_;
+  }
+  void SetAtomicGroupRemaining(uint32_t count) {
+    atomic_group_remaining_ = count;
   }
 
   // Appends the encoded edit in the format of RocksDB 7.8.

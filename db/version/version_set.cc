@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "db/version/version_builder.h"
 #include "env/file_names.h"
@@ -17,22 +18,19 @@ namespace {
 // than edits, for any number of tables and length of keys.
 constexpr uint64_t kMinEditBytes = 64 << 20;
 
+Status FamilyDropped(const std::string& name) {
+  return Status::ShutdownInProgress("column family " + name + " was dropped");
+}
+
 }  // namespace
 
-VersionSet::VersionSet(std::string db_path, Env* env,
-                       const InternalKeyComparator* comparator,
-                       TableCache* table_cache, bool prefixes, Mutex* db_mutex)
-    : db_path_(std::move(db_path)),
-      env_(env),
-      comparator_(comparator),
-      table_cache_(table_cache),
-      prefixes_(prefixes),
-      mutex_(db_mutex) {}
+VersionSet::VersionSet(std::string db_path, Env* env, Mutex* db_mutex)
+    : db_path_(std::move(db_path)), env_(env), mutex_(db_mutex) {}
 
 VersionSet::~VersionSet() {
-  if (current_ != nullptr) UnrefVersionLocked(current_);
-  for (FileMetaData* file : obsolete_files_) delete file;
-  for (FileMetaData* file : doubtful_files_) delete file;
+  while (!families_.empty()) RemoveFamilyLocked(families_.back());
+  for (const ObsoleteTable& table : obsolete_files_) delete table.file;
+  for (const ObsoleteTable& table : doubtful_files_) delete table.file;
 }
 
 void VersionSet::Initialize(ManifestState* state, Directory* directory) {
@@ -42,28 +40,52 @@ void VersionSet::Initialize(ManifestState* state, Directory* directory) {
   // relaxed: no other thread has the object yet.
   next_file_number_.store(state->next_file_number, std::memory_order_relaxed);
   SetLastSequence(state->last_sequence);
-  log_number_ = state->log_number;
   min_log_number_to_keep_ = state->min_log_number_to_keep;
   max_column_family_ = state->max_column_family;
   manifest_number_ = state->manifest_number;
   db_id_ = state->db_id;
   key_folding_ = state->key_folding;
-  InstallLocked(
-      new Version(comparator_, table_cache_, prefixes_, state->levels));
 }
 
-void VersionSet::InstallLocked(Version* version) {
+void VersionSet::AddFamilyLocked(FamilyVersions* family,
+                                 FamilyManifest* state) {
+  mutex_->AssertHeld();
+  family->id_ = state->id;
+  family->log_number_ = state->log_number;
+  const auto place = std::lower_bound(
+      families_.begin(), families_.end(), family->id_,
+      [](const FamilyVersions* f, uint32_t id) { return f->id_ < id; });
+  families_.insert(place, family);
+  InstallLocked(family, new Version(family->comparator_, family->table_cache_,
+                                    family->prefixes_, state->levels));
+}
+
+void VersionSet::RemoveFamilyLocked(FamilyVersions* family) {
+  std::erase(families_, family);
+  Version* const current = std::exchange(family->current_, nullptr);
+  if (current != nullptr) UnrefVersionLocked(current);
+}
+
+void VersionSet::InstallLocked(FamilyVersions* family, Version* version) {
   version->RefLocked();
   live_versions_.push_back(version);
-  Version* const old = current_;
-  current_ = version;
+  Version* const old = std::exchange(family->current_, version);
   if (old != nullptr) UnrefVersionLocked(old);
 }
 
 void VersionSet::UnrefVersionLocked(Version* version) {
+  UnrefLocked(version, &obsolete_files_);
+}
+
+void VersionSet::UnrefLocked(Version* version,
+                             std::vector<ObsoleteTable>* unused) {
   const auto place =
       std::find(live_versions_.begin(), live_versions_.end(), version);
-  if (version->UnrefLocked(&obsolete_files_)) live_versions_.erase(place);
+  TableCache* const table_cache = version->table_cache();
+  std::vector<FileMetaData*> files;
+  if (!version->UnrefLocked(&files)) return;
+  if (place != live_versions_.end()) live_versions_.erase(place);
+  for (FileMetaData* file : files) unused->push_back({file, table_cache});
 }
 
 void VersionSet::MarkFileNumberUsed(uint64_t number) {
@@ -79,45 +101,82 @@ bool VersionSet::EditsOutgrowSnapshot() const {
   return edit_bytes > std::max(kMinEditBytes, snapshot_bytes_);
 }
 
-Status VersionSet::LogAndApply(VersionEdit* edit) {
+Status VersionSet::LogAndApply(FamilyVersions* family, VersionEdit* edit) {
+  const FamilyEdit one{family, edit};
+  return LogAndApply(std::span(&one, 1));
+}
+
+// The edits' counters must not decrease from one record to the next, and each
+// must be true even if the records after it are lost. So the first log to keep
+// is what is true before the edits, but in the last one.
+void VersionSet::CompleteEdits(std::span<const FamilyEdit> edits) {
+  // relaxed: this thread numbered the edits' own files before.
+  const uint64_t next_file_number =
+      next_file_number_.load(std::memory_order_relaxed);
+  const SequenceNumber last_sequence = LastSequence();
+  uint64_t first_log = UINT64_MAX;
+  for (const FamilyVersions* family : families_) {
+    uint64_t log_number = family->log_number_;
+    for (const FamilyEdit& part : edits) {
+      if (part.family != family) continue;
+      if (part.edit->drops_column_family()) log_number = UINT64_MAX;
+      if (!part.edit->log_number()) continue;
+      part.edit->SetLogNumber(std::max(*part.edit->log_number(), log_number));
+      log_number = *part.edit->log_number();
+    }
+    first_log = std::min(first_log, log_number);
+  }
+  for (size_t i = 0; i < edits.size(); ++i) {
+    VersionEdit* const edit = edits[i].edit;
+    const bool is_last = i + 1 == edits.size();
+    edit->SetColumnFamily(edits[i].family->id_);
+    edit->SetPrevLogNumber(0);
+    edit->SetNextFileNumber(next_file_number);
+    edit->SetLastSequence(last_sequence);
+    if (is_last && first_log > min_log_number_to_keep_) {
+      edit->SetMinLogNumberToKeep(first_log);
+    }
+    if (edits.size() > 1) {
+      edit->SetAtomicGroupRemaining(
+          static_cast<uint32_t>(edits.size() - i - 1));
+    }
+  }
+}
+
+Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
   mutex_->AssertHeld();
   const LocalSpan span("MANIFEST");
   while (writing_) writing_done_.Wait(mutex_);
-  writing_ = true;
-
-  if (edit->log_number()) {
-    if (*edit->log_number() < log_number_) {
-      edit->SetLogNumber(log_number_);
-    }
-    edit->SetMinLogNumberToKeep(*edit->log_number());
+  for (const FamilyEdit& part : edits) {
+    if (part.family->is_dropped_) return FamilyDropped(part.family->name_);
   }
+  writing_ = true;
   const bool fresh = manifest_ == nullptr || EditsOutgrowSnapshot();
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
-  edit->SetPrevLogNumber(0);
-  // relaxed: this thread numbered the edit's own files before.
-  edit->SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
-  const SequenceNumber last_sequence = LastSequence();
-  edit->SetLastSequence(last_sequence);
+  CompleteEdits(edits);
 
-  std::vector<FileMetaData*> levels[kNumLevels];
-  Version* version = nullptr;
+  std::vector<Version*> versions;  // Parallel to the edits.
   bool in_doubt = false;
   Status status;
-  {
-    VersionBuilder builder(comparator_, current_);
-    status = builder.Apply(*edit);
+  for (const FamilyEdit& part : edits) {
+    std::vector<FileMetaData*> levels[kNumLevels];
+    VersionBuilder builder(part.family->comparator_, part.family->current_);
+    status = builder.Apply(*part.edit);
     if (status.ok()) status = builder.Finish(levels);
-    if (status.ok()) {
-      version = new Version(comparator_, table_cache_, prefixes_, levels);
-      version->RefLocked();
-    }
+    if (!status.ok()) break;
+    versions.push_back(new Version(part.family->comparator_,
+                                   part.family->table_cache_,
+                                   part.family->prefixes_, levels));
+    versions.back()->RefLocked();
   }
   if (status.ok()) {
-    std::string record, snapshot;
-    edit->EncodeTo(&record);
-    if (fresh) snapshot = EncodeCurrent(last_sequence);
+    std::vector<std::string> records(edits.size()), snapshot;
+    for (size_t i = 0; i < edits.size(); ++i) {
+      edits[i].edit->EncodeTo(&records[i]);
+    }
+    if (fresh) snapshot = EncodeCurrent(*edits[0].edit->last_sequence());
     mutex_->Unlock();
-    status = WriteEdit(number, snapshot, record, &in_doubt);
+    status = WriteEdits(number, snapshot, records, &in_doubt);
     mutex_->Lock();
   }
   if (status.ok() && fresh) {
@@ -131,30 +190,85 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
                            doubtful_files_.end());
     doubtful_manifests_.clear();
     doubtful_files_.clear();
+  } else if (!status.ok() && !versions.empty() && fresh) {
+    (in_doubt ? doubtful_manifests_ : obsolete_manifests_).push_back(number);
   }
-  if (status.ok()) {
-    if (edit->log_number()) {
-      log_number_ = *edit->log_number();
-      min_log_number_to_keep_ = log_number_;
-    }
-    InstallLocked(version);
-    // It is not the last reference.
-    (void)version->UnrefLocked(&obsolete_files_);
-  } else if (version != nullptr) {
-    (void)version->UnrefLocked(in_doubt ? &doubtful_files_ : &obsolete_files_);
-    if (fresh) {
-      (in_doubt ? doubtful_manifests_ : obsolete_manifests_).push_back(number);
-    }
-  }
+  FinishEdit(edits, versions, status, in_doubt);
   writing_ = false;
   writing_done_.SignalAll();
   return status;
 }
 
+void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
+                            const std::vector<Version*>& versions,
+                            const Status& status, bool in_doubt) {
+  for (size_t i = 0; i < versions.size(); ++i) {
+    if (status.ok()) {
+      FamilyVersions* const family = edits[i].family;
+      const VersionEdit& edit = *edits[i].edit;
+      if (edit.log_number()) family->SkipLogsLocked(*edit.log_number());
+      min_log_number_to_keep_ =
+          std::max(min_log_number_to_keep_,
+                   edit.min_log_number_to_keep().value_or(0));
+      InstallLocked(family, versions[i]);
+      // It is not the last reference.
+      UnrefVersionLocked(versions[i]);
+    } else {
+      UnrefLocked(versions[i], in_doubt ? &doubtful_files_ : &obsolete_files_);
+    }
+  }
+}
+
+Status VersionSet::CreateFamilyLocked(FamilyVersions* family,
+                                      uint64_t log_number) {
+  mutex_->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex_);
+  // RocksDB expects the files of a family in later edits than the one that adds
+  // it, so this edit has none.
+  FamilyManifest state;
+  state.id = ++max_column_family_;
+  state.log_number = log_number;
+  VersionEdit edit;
+  edit.AddColumnFamily(family->name());
+  edit.SetComparatorName(family->comparator_->user_comparator()->Name());
+  edit.SetLogNumber(log_number);
+  edit.SetMaxColumnFamily(max_column_family_);
+  // A MANIFEST that begins with this edit must not have the family before it.
+  family->id_ = state.id;
+  family->log_number_ = log_number;
+  family->current_ = new Version(family->comparator_, family->table_cache_,
+                                 family->prefixes_, state.levels);
+  family->current_->RefLocked();
+  live_versions_.push_back(family->current_);
+  Status status = LogAndApply(family, &edit);
+  if (status.ok()) families_.push_back(family);
+  return status;
+}
+
+Status VersionSet::DropFamilyLocked(FamilyVersions* family) {
+  mutex_->AssertHeld();
+  VersionEdit edit;
+  edit.DropColumnFamily();
+  edit.SetMaxColumnFamily(max_column_family_);
+  Status status = LogAndApply(family, &edit);
+  if (!status.ok()) return status;
+  family->is_dropped_ = true;
+  std::erase(families_, family);
+  return status;
+}
+
+size_t VersionSet::CountVersionsLocked(const FamilyVersions& family) const {
+  return static_cast<size_t>(
+      std::count_if(live_versions_.begin(), live_versions_.end(),
+                    [&family](const Version* version) {
+                      return version->table_cache() == family.table_cache();
+                    }));
+}
+
 uint64_t VersionSet::TotalTableBytesLocked() const {
   std::unordered_set<const FileMetaData*> files;
   for (const auto* list : {&obsolete_files_, &doubtful_files_}) {
-    files.insert(list->begin(), list->end());
+    for (const ObsoleteTable& table : *list) files.insert(table.file);
   }
   for (const Version* version : live_versions_) {
     for (int level = 0; level < kNumLevels; ++level) {
@@ -175,8 +289,10 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
   return true;
 }
 
-Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
-                             const std::string& record, bool* in_doubt) {
+Status VersionSet::WriteEdits(uint64_t number,
+                              const std::vector<std::string>& snapshot,
+                              const std::vector<std::string>& records,
+                              bool* in_doubt) {
   Status status;
   const std::string path = ManifestFileName(db_path_, number);
   *in_doubt = snapshot.empty();  // Otherwise CURRENT still has the old name.
@@ -186,11 +302,15 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
     status = env_->NewWritableFile(path, FileOptions(), &file);
     if (status.ok()) {
       manifest_ = std::make_unique<wal::Writer>(std::move(file), number);
-      status = manifest_->AddRecord(snapshot);
+      for (const std::string& record : snapshot) {
+        if (status.ok()) status = manifest_->AddRecord(record);
+      }
       snapshot_bytes_ = manifest_->Size();
     }
   }
-  if (status.ok()) status = manifest_->AddRecord(record);
+  for (const std::string& record : records) {
+    if (status.ok()) status = manifest_->AddRecord(record);
+  }
   if (status.ok()) status = manifest_->Sync();
   if (status.ok() && !snapshot.empty()) {
     // Sync the names of the MANIFEST and of its files before CURRENT is
@@ -210,29 +330,43 @@ Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
   return status;
 }
 
-std::string VersionSet::EncodeCurrent(SequenceNumber last_sequence) const {
-  VersionEdit snapshot;
-  snapshot.SetDbId(db_id_);
-  snapshot.SetKeyFolding(key_folding_);
-  snapshot.SetComparatorName(comparator_->user_comparator()->Name());
-  snapshot.SetLogsAreFiles();
-  snapshot.SetLogNumber(log_number_);
-  snapshot.SetPrevLogNumber(0);
-  snapshot.SetMinLogNumberToKeep(min_log_number_to_keep_);
-  // relaxed: the next record has the numbers that count.
-  snapshot.SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
-  // RocksDB requires that it does not decrease from one edit to the next.
-  // Writers may have continued since the edit was created.
-  snapshot.SetLastSequence(last_sequence);
-  if (max_column_family_ != 0) snapshot.SetMaxColumnFamily(max_column_family_);
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* f : current_->files(level)) {
-      snapshot.AddFile(level, *f);
+std::vector<std::string> VersionSet::EncodeCurrent(
+    SequenceNumber last_sequence) const {
+  std::vector<std::string> records;
+  for (const FamilyVersions* family : families_) {
+    VersionEdit edit;
+    if (family->id_ == 0) {
+      edit.SetDbId(db_id_);
+      edit.SetKeyFolding(key_folding_);
+      edit.SetLogsAreFiles();
+      edit.SetPrevLogNumber(0);
+      edit.SetMinLogNumberToKeep(min_log_number_to_keep_);
+      // relaxed: the next record has the numbers that count.
+      edit.SetNextFileNumber(next_file_number_.load(std::memory_order_relaxed));
+      // RocksDB requires that it does not decrease from one edit to the next.
+      // Writers may have continued since the edit was created.
+      edit.SetLastSequence(last_sequence);
+      if (max_column_family_ != 0) edit.SetMaxColumnFamily(max_column_family_);
+    } else {
+      // RocksDB ignores the tables of the edit that adds a family.
+      VersionEdit add;
+      add.SetColumnFamily(family->id_);
+      add.AddColumnFamily(family->name_);
+      add.SetComparatorName(family->comparator_->user_comparator()->Name());
+      add.SetLogNumber(family->log_number_);
+      add.EncodeTo(&records.emplace_back());
+      edit.SetColumnFamily(family->id_);
     }
+    edit.SetComparatorName(family->comparator_->user_comparator()->Name());
+    edit.SetLogNumber(family->log_number_);
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* f : family->current_->files(level)) {
+        edit.AddFile(level, *f);
+      }
+    }
+    edit.EncodeTo(&records.emplace_back());
   }
-  std::string record;
-  snapshot.EncodeTo(&record);
-  return record;
+  return records;
 }
 
 }  // namespace varve

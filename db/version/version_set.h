@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "db/version/family_versions.h"
 #include "db/version/manifest_reader.h"
 #include "db/version/version.h"
 #include "db/version/version_edit.h"
@@ -17,38 +19,62 @@
 
 namespace varve {
 
-// Holds the current Version and the database's counters, and writes the
-// MANIFEST that makes both durable.
+// Holds the current Version of each column family and the database's counters,
+// and writes the MANIFEST that makes them durable.
 //
 // Thread-safety: the DB mutex guards all functions that do not say otherwise.
 // Debug builds check this at run time, because the compiler's analysis cannot
 // tell that the caller's mutex and `mutex_` here are the same.
 class VersionSet {
  public:
-  VersionSet(std::string db_path, Env* env,
-             const InternalKeyComparator* comparator, TableCache* table_cache,
-             bool prefixes, Mutex* db_mutex);
+  // A table that no version references any more.
+  struct ObsoleteTable {
+    FileMetaData* file;  // Owned.
+    TableCache* table_cache;
+  };
+  // A part of a change of several families.
+  struct FamilyEdit {
+    FamilyVersions* family;
+    VersionEdit* edit;
+  };
+
+  VersionSet(std::string db_path, Env* env, Mutex* db_mutex);
   VersionSet(const VersionSet&) = delete;
   VersionSet& operator=(const VersionSet&) = delete;
   ~VersionSet();
 
-  // Takes over the state that was read from a MANIFEST. Must be called once,
+  // Takes over the counters that were read from a MANIFEST. Must be called once,
   // before any other function. `directory` may be null if the database is
   // opened only for reading.
   void Initialize(ManifestState* state, Directory* directory);
+  // Adds a family of that state, and takes over its files. The default family
+  // comes first. The family must outlive its versions; see RemoveFamilyLocked.
+  void AddFamilyLocked(FamilyVersions* family, FamilyManifest* state);
 
   // Applies the edit: writes it to the MANIFEST, syncs the MANIFEST, and
-  // installs the resulting version as the current one. Fills in the edit's
-  // counters. Edits of several threads are applied one after another.
-  // May release the mutex and reacquire it.
+  // installs the resulting version as the family's current one. Fills in the
+  // edit's counters. Edits of several threads are applied one after another.
+  // May release the mutex and reacquire it. Returns ShutdownInProgress if the
+  // family was dropped.
   //
   // On failure the current version does not change. After a failed write, the
   // MANIFEST is not used again, and the next edit creates a new one. A later
   // Open may still find the failed edit. So the tables that it adds are kept
   // until a MANIFEST without the edit is durable.
-  Status LogAndApply(VersionEdit* edit) VARVE_NO_THREAD_SAFETY_ANALYSIS;
-
-  Version* current() const { return current_; }
+  Status LogAndApply(FamilyVersions* family, VersionEdit* edit);
+  // Does so for several families with one sync. After a crash, either all of
+  // the edits are found or none.
+  Status LogAndApply(std::span<const FamilyEdit> edits)
+      VARVE_NO_THREAD_SAFETY_ANALYSIS;
+  // Creates a family. It gets the next id, and needs logs from `log_number` on.
+  Status CreateFamilyLocked(FamilyVersions* family, uint64_t log_number);
+  // Drops a family. It keeps its current version until RemoveFamilyLocked.
+  Status DropFamilyLocked(FamilyVersions* family);
+  // Releases the current version of a family that was dropped, or whose
+  // creation failed.
+  void RemoveFamilyLocked(FamilyVersions* family);
+  // The live families, by increasing id.
+  const std::vector<FamilyVersions*>& families() const { return families_; }
 
   // Returns a file number that was not returned before. Thread-safe.
   uint64_t NewFileNumber() {
@@ -80,7 +106,9 @@ class VersionSet {
   // May release the mutex and reacquire it.
   bool FindManifest(uint64_t* number, uint64_t* size);
 
-  uint64_t log_number() const { return log_number_; }
+  // Returns the number of the first log that recovery needs, by the MANIFEST. A
+  // family may need only later ones by now.
+  uint64_t FirstLogNumberLocked() const { return min_log_number_to_keep_; }
   uint64_t manifest_number() const { return manifest_number_; }
   const std::string& db_id() const { return db_id_; }
   // Sets the id for the next MANIFEST, unless the database has one.
@@ -88,56 +116,60 @@ class VersionSet {
     if (db_id_.empty()) db_id_ = id;
   }
 
-  // Returns the files that no version references any more. The caller owns them
-  // and must remove them.
-  std::vector<FileMetaData*>* obsolete_files() { return &obsolete_files_; }
+  // The caller owns them and must remove them.
+  std::vector<ObsoleteTable>* obsolete_files() { return &obsolete_files_; }
   // Returns the numbers of the MANIFESTs that were replaced.
   std::vector<uint64_t>* obsolete_manifests() { return &obsolete_manifests_; }
 
   void UnrefVersionLocked(Version* version);
-  size_t live_version_count() const { return live_versions_.size(); }
+  // Returns the number of the family's versions that exist.
+  size_t CountVersionsLocked(const FamilyVersions& family) const;
   // Returns the bytes of all tables on disk: the tables of all live versions,
   // obsolete tables whose removal has not begun, and tables kept for failed
   // edits.
   uint64_t TotalTableBytesLocked() const;
 
  private:
-  // Writes the record to the MANIFEST and syncs it. If `snapshot` is not empty,
+  // Writes the records to the MANIFEST and syncs it. If `snapshot` is not empty,
   // first creates a new MANIFEST with that number and begins it with
-  // `snapshot`. Sets *in_doubt to whether an Open may find the record even
+  // `snapshot`. Sets *in_doubt to whether an Open may find the records even
   // after a failure.
   // REQUIRES: the mutex is not held.
-  Status WriteEdit(uint64_t number, const std::string& snapshot,
-                   const std::string& record, bool* in_doubt);
-  // Encodes the current version and counters as the first record of a MANIFEST.
-  std::string EncodeCurrent(SequenceNumber last_sequence) const;
+  Status WriteEdits(uint64_t number, const std::vector<std::string>& snapshot,
+                    const std::vector<std::string>& records, bool* in_doubt);
+  // Sets the counters of the edits, after the mutex was last released.
+  void CompleteEdits(std::span<const FamilyEdit> edits);
+  // Encodes the current versions and counters as the first records of a
+  // MANIFEST.
+  std::vector<std::string> EncodeCurrent(SequenceNumber last_sequence) const;
   // Returns whether the MANIFEST's edits exceed its snapshot so far that a new
   // MANIFEST is due.
   bool EditsOutgrowSnapshot() const;
-  void InstallLocked(Version* version);
+  void InstallLocked(FamilyVersions* family, Version* version);
+  // Ends the part of an edit that was tried.
+  void FinishEdit(std::span<const FamilyEdit> edits,
+                  const std::vector<Version*>& versions, const Status& status,
+                  bool in_doubt);
+  void UnrefLocked(Version* version, std::vector<ObsoleteTable>* unused);
 
   const std::string db_path_;
   Env* const env_;
-  const InternalKeyComparator* const comparator_;
-  TableCache* const table_cache_;
-  const bool prefixes_;  // See Version.
   Mutex* const mutex_;
   Directory* directory_ = nullptr;
 
   std::atomic<uint64_t> next_file_number_{2};
   std::atomic<SequenceNumber> last_sequence_{0};
-  uint64_t log_number_ = 0;
   uint64_t min_log_number_to_keep_ = 0;
   uint32_t max_column_family_ = 0;
   std::string db_id_;
   std::string key_folding_;
 
-  Version* current_ = nullptr;
-  std::vector<Version*> live_versions_;  // The current one and older ones.
-  std::vector<FileMetaData*> obsolete_files_;
+  std::vector<FamilyVersions*> families_;  // The live ones, by increasing id.
+  std::vector<Version*> live_versions_;    // Current ones and older ones.
+  std::vector<ObsoleteTable> obsolete_files_;
   std::vector<uint64_t> obsolete_manifests_;
   // Belong to failed edits that may have reached the disk.
-  std::vector<FileMetaData*> doubtful_files_;
+  std::vector<ObsoleteTable> doubtful_files_;
   std::vector<uint64_t> doubtful_manifests_;
 
   // True while one thread writes the MANIFEST without the mutex. That thread

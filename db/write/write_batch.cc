@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "db/memtable/memtable.h"
@@ -10,6 +12,7 @@
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
 #include "util/threads/memory_account.h"
+#include "varve/column_family.h"
 
 namespace varve {
 
@@ -59,6 +62,16 @@ inline void AppendRecord(std::string* out, BatchTag tag, const Slice& key,
   }
 }
 
+uint32_t IdOf(const ColumnFamilyHandle* family) {
+  return family == nullptr ? 0 : family->GetID();
+}
+
+Status NotDefault(uint32_t family) {
+  return Status::InvalidArgument(
+      "the batch has an update of column family " + std::to_string(family) +
+      ", and its handler knows only the default one");
+}
+
 }  // namespace
 
 void WriteBatch::Charge::Set(size_t bytes) {
@@ -88,6 +101,7 @@ WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   charge_ = std::move(other.charge_);
   too_long_ = other.too_long_;
   unchecked_ = other.unchecked_;
+  families_ = std::move(other.families_);
   other.Clear();
   return *this;
 }
@@ -96,6 +110,7 @@ void WriteBatch::Clear() {
   representation_.assign(kHeaderSize, '\0');
   too_long_ = false;
   unchecked_ = false;
+  families_.clear();
 }
 
 uint32_t WriteBatch::Count() const {
@@ -135,6 +150,115 @@ void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
   unchecked_ = true;
 }
 
+// ---- Updates of column families ----
+
+// Appends a record with the family's id before the key. The slices may point
+// into the batch.
+void WriteBatchInternal::AddFamilyUpdate(WriteBatch* batch, BatchTag tag,
+                                         uint32_t family, const Slice& key,
+                                         const Slice* value) {
+  const uint32_t count = batch->Count();
+  if (count == kMaxCount ||
+      !EntryFits(key.size(), value != nullptr ? value->size() : 0)) {
+    batch->too_long_ = true;
+    return;
+  }
+  std::string& out = batch->representation_;
+  const size_t before = out.size();
+  const size_t size = before + kMaxRecordOverhead + kMaxVarint32Bytes +
+                      key.size() + (value != nullptr ? value->size() : 0);
+  const auto append = [&](std::string* to) {
+    char start[1 + 2 * kMaxVarint32Bytes];
+    start[0] = static_cast<char>(tag);
+    const char* const end =
+        EncodeVarint32(EncodeVarint32(start + 1, family),
+                       static_cast<uint32_t>(key.size()));
+    to->append(start, static_cast<size_t>(end - start));
+    to->append(key.data(), key.size());
+    if (value != nullptr) PutLengthPrefixedSlice(to, *value);
+  };
+  if (size > out.capacity()) {
+    // The old memory stays until the slices are copied.
+    std::string grown;
+    grown.reserve(std::max(size, 2 * out.capacity()));
+    grown.append(out);
+    append(&grown);
+    out.swap(grown);
+  } else {
+    append(&out);
+  }
+  SetCount(batch, count + 1);
+  batch->charge_.Update(out);
+  CountFamily(batch, family, out.size() - before);
+}
+
+void WriteBatchInternal::Add(WriteBatch* batch, uint32_t family,
+                             ValueType type, const Slice& key,
+                             const Slice& value) {
+  const bool is_range = type == ValueType::kRangeDeletion;
+  const bool has_value = is_range || type == ValueType::kValue;
+  if (is_range) batch->unchecked_ = true;
+  if (family == 0) {
+    AddUpdate(batch,
+              is_range                             ? BatchTag::kRangeDelete
+              : type == ValueType::kValue          ? BatchTag::kPut
+              : type == ValueType::kSingleDeletion ? BatchTag::kSingleDelete
+                                                   : BatchTag::kDelete,
+              key, has_value ? &value : nullptr);
+    return;
+  }
+  AddFamilyUpdate(batch,
+                  is_range                    ? BatchTag::kRangeDeleteInFamily
+                  : type == ValueType::kValue ? BatchTag::kPutInFamily
+                  : type == ValueType::kSingleDeletion
+                      ? BatchTag::kSingleDeleteInFamily
+                      : BatchTag::kDeleteInFamily,
+                  family, key, has_value ? &value : nullptr);
+}
+
+void WriteBatchInternal::CountFamily(WriteBatch* batch, uint32_t id,
+                                     size_t bytes) {
+  auto& families = batch->families_;
+  // Usually the last one.
+  for (auto family = families.rbegin(); family != families.rend(); ++family) {
+    if (family->first != id) continue;
+    family->second += bytes;
+    return;
+  }
+  families.emplace_back(id, bytes);
+}
+
+void WriteBatch::Put(ColumnFamilyHandle* family, const Slice& key,
+                     const Slice& value) {
+  const uint32_t id = IdOf(family);
+  if (id == 0) return Put(key, value);
+  WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kPutInFamily, id, key,
+                                      &value);
+}
+
+void WriteBatch::Delete(ColumnFamilyHandle* family, const Slice& key) {
+  const uint32_t id = IdOf(family);
+  if (id == 0) return Delete(key);
+  WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kDeleteInFamily, id, key,
+                                      nullptr);
+}
+
+void WriteBatch::SingleDelete(ColumnFamilyHandle* family, const Slice& key) {
+  const uint32_t id = IdOf(family);
+  if (id == 0) return SingleDelete(key);
+  WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kSingleDeleteInFamily, id,
+                                      key, nullptr);
+}
+
+void WriteBatch::DeleteRange(ColumnFamilyHandle* family, const Slice& begin,
+                             const Slice& end) {
+  const uint32_t id = IdOf(family);
+  if (id == 0) return DeleteRange(begin, end);
+  WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kRangeDeleteInFamily, id,
+                                      begin, &end);
+  unchecked_ = true;
+}
+
 void WriteBatch::PutLogData(const Slice& blob) {
   if (blob.size() > std::numeric_limits<uint32_t>::max()) {
     too_long_ = true;
@@ -159,16 +283,42 @@ Status WriteBatch::Iterate(Handler* handler) const {
     if (record.is_log_data) {
       handler->LogData(record.key);
     } else if (record.type == ValueType::kValue) {
-      handler->Put(record.key, record.value);
+      status = handler->PutCF(record.family, record.key, record.value);
     } else if (record.type == ValueType::kDeletion) {
-      handler->Delete(record.key);
+      status = handler->DeleteCF(record.family, record.key);
     } else if (record.type == ValueType::kRangeDeletion) {
-      handler->DeleteRange(record.key, record.value);
+      status = handler->DeleteRangeCF(record.family, record.key, record.value);
     } else {
-      handler->SingleDelete(record.key);
+      status = handler->SingleDeleteCF(record.family, record.key);
     }
   }
   return status;
+}
+
+Status WriteBatch::Handler::PutCF(uint32_t family, const Slice& key,
+                                  const Slice& value) {
+  if (family != 0) return NotDefault(family);
+  Put(key, value);
+  return Status::OK();
+}
+
+Status WriteBatch::Handler::DeleteCF(uint32_t family, const Slice& key) {
+  if (family != 0) return NotDefault(family);
+  Delete(key);
+  return Status::OK();
+}
+
+Status WriteBatch::Handler::SingleDeleteCF(uint32_t family, const Slice& key) {
+  if (family != 0) return NotDefault(family);
+  SingleDelete(key);
+  return Status::OK();
+}
+
+Status WriteBatch::Handler::DeleteRangeCF(uint32_t family, const Slice& begin,
+                                          const Slice& end) {
+  if (family != 0) return NotDefault(family);
+  DeleteRange(begin, end);
+  return Status::OK();
 }
 
 Status BatchReader::Init(const Slice& representation) {
@@ -212,8 +362,8 @@ Status BatchReader::Next(BatchRecord* record, bool* done) {
 
 Status BatchReader::NextOfOurs(BatchRecord* record, bool* done) {
   Status status = Next(record, done);
-  if (status.ok() && !*done && record->other_family) {
-    return Status::NotSupported("column families in a write batch");
+  if (status.ok() && !*done && record->unsupported != nullptr) {
+    return Status::NotSupported(record->unsupported);
   }
   return status;
 }
@@ -302,10 +452,13 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
       (has_value && !GetLengthPrefixedSlice(&rest_, &record->value))) {
     return cut_short();
   }
-  record->other_family = family != 0;
+  record->family = family;
+  record->unsupported = unknown;
   if (!EntryFits(record->key.size(), record->value.size()) &&
-      !record->is_log_data && !record->other_family) [[unlikely]] {
-    return Status::NotSupported("an update of more than 3 GiB");
+      !record->is_log_data) [[unlikely]] {
+    constexpr const char* kTooLong = "an update of more than 3 GiB";
+    if (family == 0) return Status::NotSupported(kTooLong);
+    record->unsupported = kTooLong;
   }
   return Status::OK();
 }
@@ -362,6 +515,12 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
   target->charge_.Update(target->representation_);
   target->too_long_ |= source.too_long_;
   target->unchecked_ |= source.unchecked_;
+  // Also if the two are the same batch.
+  const size_t count_of_families = source.families_.size();
+  for (size_t i = 0; i < count_of_families; ++i) {
+    const auto [id, bytes] = source.families_[i];
+    CountFamily(target, id, bytes);
+  }
 }
 
 Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
@@ -375,10 +534,37 @@ Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
     status = reader.Next(&record, &done);
     if (!status.ok() || done) return status;
     if (record.is_log_data) continue;
-    if (!record.other_family) {
+    if (record.family == 0) {
       memtable->Add(sequence, record.type, record.key, record.value);
     }
     ++sequence;
+  }
+}
+
+Status InsertBatch(const Slice& representation, MemTableChooser* chooser) {
+  BatchReader reader;
+  Status status = reader.Init(representation);
+  if (!status.ok()) return status;
+  SequenceNumber sequence = reader.sequence();
+  BatchRecord record;
+  bool done = false;
+  // Of the last update: updates of a family often come together.
+  std::optional<uint32_t> family;
+  MemTable* memtable = nullptr;
+  for (;; ++sequence) {
+    do {
+      status = reader.Next(&record, &done);
+      if (!status.ok() || done) return status;
+    } while (record.is_log_data);
+    if (record.family != family) {
+      family = record.family;
+      memtable = chooser->Choose(record.family);
+    }
+    if (memtable == nullptr) continue;
+    if (record.unsupported != nullptr) [[unlikely]] {
+      return Status::NotSupported(record.unsupported);
+    }
+    memtable->Add(sequence, record.type, record.key, record.value);
   }
 }
 

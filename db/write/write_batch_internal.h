@@ -6,6 +6,8 @@
 // by the tag's fields.
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "table/block/internal_key.h"
 #include "varve/slice.h"
@@ -45,12 +47,14 @@ enum class BatchTag : uint8_t {
   kPreferredTimeInFamily = 0x19,
 };
 
-// One decoded record. `other_family` is set for updates of other column
-// families than the default one. They count as updates, but are not applied.
+// One decoded record.
 struct BatchRecord {
   ValueType type = ValueType::kValue;
   bool is_log_data = false;
-  bool other_family = false;
+  uint32_t family = 0;  // The column family's id.
+  // For an update of another family than the default one: a feature that Varve
+  // does not have, or null. It does not matter if the family was dropped.
+  const char* unsupported = nullptr;
   Slice key;    // For log data the blob, for a range deletion its begin.
   Slice value;  // For a range deletion its end.
 };
@@ -70,11 +74,12 @@ class BatchReader {
   // Decodes the next record. Sets *done after the last one. Returns Corruption
   // for damaged bytes and if the number of updates differs from the header's.
   // Returns NotSupported for an update that Varve does not have or that is too
-  // long for a table.
+  // long for a table, except in other families than the default one: see
+  // BatchRecord::unsupported.
   Status Next(BatchRecord* record, bool* done);
-  // Like Next, but also returns NotSupported for an update of another column
-  // family. Used for a caller's batch, whose updates must all be applied. In a
-  // log, updates of other families are ignored.
+  // Like Next, but returns NotSupported in all families. Used for a caller's
+  // batch, whose updates must all be applied. In a log, updates of dropped
+  // families are ignored.
   Status NextOfOurs(BatchRecord* record, bool* done);
 
  private:
@@ -99,6 +104,12 @@ class WriteBatchInternal {
   // into the batch.
   static void AddUpdate(WriteBatch* batch, BatchTag tag, const Slice& key,
                         const Slice* value);
+  // Adds an update of a kind of type. The value of a deletion is ignored.
+  static void Add(WriteBatch* batch, uint32_t family, ValueType type,
+                  const Slice& key, const Slice& value);
+  // As AddUpdate, for another family than the default one.
+  static void AddFamilyUpdate(WriteBatch* batch, BatchTag tag, uint32_t family,
+                              const Slice& key, const Slice* value);
   // Returns whether an update was left out because it or the batch would have
   // been too long.
   static bool TooLong(const WriteBatch& batch) { return batch.too_long_; }
@@ -106,6 +117,14 @@ class WriteBatchInternal {
   // damaged because they came from outside, or the end of a range may be before
   // its begin.
   static bool Unchecked(const WriteBatch& batch) { return batch.unchecked_; }
+  // Returns the families other than the default one that the batch updates, by
+  // id, and the bytes of their updates.
+  static const std::vector<std::pair<uint32_t, size_t>>& Families(
+      const WriteBatch& batch) {
+    return batch.families_;
+  }
+  // Adds to these bytes.
+  static void CountFamily(WriteBatch* batch, uint32_t id, size_t bytes);
   // Returns whether the batch has updates and all of them are deletions.
   static bool OnlyDeletes(const WriteBatch& batch);
   // Appends the records of `source` to `target`.
@@ -114,8 +133,21 @@ class WriteBatchInternal {
   static void PrefetchFirst(const WriteBatch& batch, const MemTable& memtable);
 };
 
-// Adds the updates of an encoded batch to a memtable. The first update has the
-// sequence number in the header. On error, the updates before it remain added.
+// Chooses the memtables for the updates of a batch.
+class MemTableChooser {
+ public:
+  // Returns the memtable for the family's updates, or null to ignore them.
+  virtual MemTable* Choose(uint32_t family) = 0;
+
+ protected:
+  ~MemTableChooser() = default;
+};
+
+// Adds the updates of an encoded batch to the chosen memtables. The first
+// update has the sequence number in the header. On error, the updates before it
+// remain added.
+Status InsertBatch(const Slice& representation, MemTableChooser* chooser);
+// Adds the default family's updates to a memtable, and ignores the others.
 Status InsertBatchInto(const Slice& representation, MemTable* memtable);
 
 }  // namespace varve

@@ -175,7 +175,7 @@ void WriteQueue::YieldDuringDelay(uint64_t deadline_ns) {
   if (++good_yields_ % kYieldsToResetBackoff == 0) yield_backoff_ = 0;
 }
 
-void WriteQueue::AssignInserts(const Group& group, MemTable* memtable) {
+void WriteQueue::AssignInserts(const Group& group) {
   uint32_t assigned = 0;
   group.ForEach([&](Writer* writer) {
     if (writer == group.first) return;
@@ -184,7 +184,6 @@ void WriteQueue::AssignInserts(const Group& group, MemTable* memtable) {
         writer->batch->ApproximateSize() < kWorthWakingBytes) {
       return;
     }
-    writer->memtable = memtable;
     writer->leader_ = group.first;
     ++assigned;
   });

@@ -100,19 +100,20 @@
 
 namespace varve {
 
-class MemTable;
+class ColumnFamily;
 class SpanQueue;
 
 class WriteQueue {
  public:
   enum class Role : uint8_t {
     kLeader,  // Lead until Leave.
-    kInsert,  // Insert the batch into `memtable`, then call FinishInsert.
+    kInsert,  // Insert the batch into memtables, then call FinishInsert.
     kDone,    // A leader has done the work; `status` is the outcome.
   };
 
   // The only update of a batch, for which the batch need not be decoded.
   struct SingleUpdate {
+    ColumnFamily* family;  // The queue only carries it.
     ValueType type;
     Slice key;
     Slice value;
@@ -139,7 +140,9 @@ class WriteQueue {
     const SingleUpdate* const update = nullptr;
     const bool sync = false;
     const bool disable_wal = false;
-    MemTable* memtable = nullptr;  // Set with kInsert.
+    // Set by the leader: the batch updates a column family that was dropped, so
+    // nothing of it is written.
+    bool is_refused = false;
     Status status;
     bool waited = false;  // Whether Join had to wait.
     // The trace of the write, and the write's span in it. While the writer
@@ -229,9 +232,9 @@ class WriteQueue {
   // leader calls this. Each insert runs on the follower's thread or on the
   // leader's. Waits for all of them; then the status of each writer is set.
   template <typename Insert>
-  void InsertAll(const Group& group, MemTable* memtable, Insert insert) {
+  void InsertAll(const Group& group, Insert insert) {
     if (group.count == 1) return insert(group.first);
-    AssignInserts(group, memtable);
+    AssignInserts(group);
     group.ForEach([&](Writer* writer) {
       if (writer->leader_ == nullptr) insert(writer);
     });
@@ -251,7 +254,7 @@ class WriteQueue {
     return writer->next_.load(std::memory_order_acquire);
   }
   static void Give(Writer* writer, uint32_t state);
-  void AssignInserts(const Group& group, MemTable* memtable);
+  void AssignInserts(const Group& group);
   void AwaitInserts(Writer* leader);
   void AnnounceArrival();
   void YieldDuringDelay(uint64_t deadline_ns);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "varve/column_family.h"
 #include "varve/export.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
@@ -92,6 +93,31 @@ class VARVE_EXPORT DB {
   static Status OpenForReadOnly(const Options& options, const std::string& path,
                                 std::unique_ptr<DB>* db);
 
+  // Open a database with several column families, and store their handles in
+  // *handles, in the order of `families`. The families must include the default
+  // one. Open must be given all families that the database has; OpenForReadOnly
+  // can be given some of them.
+  //
+  // Errors: as above, and
+  // - InvalidArgument: a family of the database is missing in `families` (the
+  //   message names it), a name is given twice, the default family is not
+  //   given, or the database does not have a family that is given and
+  //   create_missing_column_families is false.
+  static Status Open(const DBOptions& options, const std::string& path,
+                     const std::vector<ColumnFamilyDescriptor>& families,
+                     std::vector<ColumnFamilyHandle*>* handles,
+                     std::unique_ptr<DB>* db);
+  static Status OpenForReadOnly(
+      const DBOptions& options, const std::string& path,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db);
+
+  // Stores the names of the database's column families in *names, the default
+  // one first. The database can be open. Errors: as OpenForReadOnly.
+  static Status ListColumnFamilies(const DBOptions& options,
+                                   const std::string& path,
+                                   std::vector<std::string>* names);
+
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
@@ -165,6 +191,98 @@ class VARVE_EXPORT DB {
   // null, the read transaction has already ended.
   virtual PinnedSnapshot* BeginReadTransaction() = 0;
 
+  // ---- Column families ----
+
+  // Creates families, and stores their handles in *handle, or appends them to
+  // *handles in the given order. CreateColumnFamilies stops at the first error.
+  // Errors: InvalidArgument if there is a family of that name, the name is
+  // empty, or an option is out of bounds; as Put otherwise.
+  virtual Status CreateColumnFamily(const ColumnFamilyOptions& options,
+                                    const std::string& name,
+                                    ColumnFamilyHandle** handle) = 0;
+  Status CreateColumnFamilies(const ColumnFamilyOptions& options,
+                              const std::vector<std::string>& names,
+                              std::vector<ColumnFamilyHandle*>* handles);
+  Status CreateColumnFamilies(
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles);
+
+  // Removes a family with all its keys. The drop is durable when the call
+  // returns. Updates of the family return InvalidArgument from then on. Errors:
+  // InvalidArgument for the default family and for one that was dropped before.
+  virtual Status DropColumnFamily(ColumnFamilyHandle* family) = 0;
+  Status DropColumnFamilies(const std::vector<ColumnFamilyHandle*>& families);
+
+  // Releases a handle. Same as `delete family`.
+  Status DestroyColumnFamilyHandle(ColumnFamilyHandle* family);
+
+  // Returns a handle of the default family, which belongs to the DB.
+  virtual ColumnFamilyHandle* DefaultColumnFamily() const = 0;
+
+  // As the calls without `family`, for a column family. Null is the default
+  // one.
+  virtual Status Put(const WriteOptions& options, ColumnFamilyHandle* family,
+                     const Slice& key, const Slice& value) = 0;
+  virtual Status Delete(const WriteOptions& options, ColumnFamilyHandle* family,
+                        const Slice& key) = 0;
+  virtual Status SingleDelete(const WriteOptions& options,
+                              ColumnFamilyHandle* family, const Slice& key) = 0;
+  virtual Status DeleteRange(const WriteOptions& options,
+                             ColumnFamilyHandle* family, const Slice& begin,
+                             const Slice& end) = 0;
+  virtual Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+                     const Slice& key, PinnableSlice* value) = 0;
+  virtual Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+                     const Slice& key, std::string* value) = 0;
+  virtual void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                        size_t count, const Slice* keys, PinnableSlice* values,
+                        Status* statuses) = 0;
+  virtual void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                        size_t count, const Slice* keys, std::string* values,
+                        Status* statuses) = 0;
+  // Reads keys[i] from families[i]. All are read at one moment.
+  virtual void MultiGet(const ReadOptions& options, size_t count,
+                        ColumnFamilyHandle* const* families, const Slice* keys,
+                        PinnableSlice* values, Status* statuses) = 0;
+  virtual void MultiGet(const ReadOptions& options, size_t count,
+                        ColumnFamilyHandle* const* families, const Slice* keys,
+                        std::string* values, Status* statuses) = 0;
+  std::vector<Status> MultiGet(const ReadOptions& options,
+                               const std::vector<ColumnFamilyHandle*>& families,
+                               const std::vector<Slice>& keys,
+                               std::vector<std::string>* values);
+  virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options,
+                                                ColumnFamilyHandle* family) = 0;
+  // Stores an iterator over each family in *iterators, in the order of
+  // `families`. All see the same moment.
+  virtual Status NewIterators(
+      const ReadOptions& options,
+      const std::vector<ColumnFamilyHandle*>& families,
+      std::vector<std::unique_ptr<Iterator>>* iterators) = 0;
+  virtual bool GetProperty(ColumnFamilyHandle* family, const Slice& property,
+                           std::string* value) = 0;
+  virtual bool GetIntProperty(ColumnFamilyHandle* family, const Slice& property,
+                              uint64_t* value) = 0;
+  virtual Status GetApproximateSizes(ColumnFamilyHandle* family,
+                                     const Range* ranges, size_t count,
+                                     uint64_t* sizes) = 0;
+  // Flush without a family flushes the default one; the second form flushes
+  // several, as of one moment of the log.
+  virtual Status Flush(const FlushOptions& options,
+                       ColumnFamilyHandle* family) = 0;
+  virtual Status Flush(const FlushOptions& options,
+                       const std::vector<ColumnFamilyHandle*>& families) = 0;
+  virtual Status CompactRange(const CompactRangeOptions& options,
+                              ColumnFamilyHandle* family, const Slice* begin,
+                              const Slice* end) = 0;
+  // Changes options of one family. SetOptions without a family changes those of
+  // the default family.
+  virtual Status SetOptions(
+      ColumnFamilyHandle* family,
+      const std::map<std::string, std::string>& changes) = 0;
+
+  // ---- Properties ----
+
   // Stores the value of a property of the DB in *value. Returns false if there
   // is no such property. The properties are:
   //   varve.num-files-at-level<N>     number of tables on level N
@@ -218,6 +336,10 @@ class VARVE_EXPORT DB {
   //   varve.estimate-live-data-size   bytes of tables that no table on a deeper
   //                                   level overlaps
   //   varve.min-log-number-to-keep    number of the oldest log still needed
+  //   varve.oldest-log                its number, the family that needs it, the
+  //                                   bytes of all logs and their bound, and
+  //                                   its age in seconds
+  //   varve.column-families           ids, names, tables, bytes and memtables
   //   varve.is-file-deletions-enabled  0 while a checkpoint is created
   //   varve.block-cache-capacity, varve.block-cache-usage,
   //   varve.block-cache-pinned-usage  bytes
@@ -248,7 +370,7 @@ class VARVE_EXPORT DB {
   virtual Status GetApproximateSizes(const Range* ranges, size_t count,
                                      uint64_t* sizes) = 0;
 
-  // Flushes all memtables to tables.
+  // Flushes the memtables of the default family to tables.
   virtual Status Flush(const FlushOptions& options) = 0;
 
   // Syncs the log, as a write with WriteOptions::sync does. All earlier writes

@@ -26,6 +26,7 @@ class EventListener;
 struct Experiment;
 class RateLimiter;
 class Snapshot;
+class WriteBufferManager;
 
 // How recovery treats a damaged write-ahead log.
 enum class WalRecoveryMode : uint8_t {
@@ -49,13 +50,19 @@ enum class KeyCase : uint8_t {
   kInsensitive,
 };
 
-struct Options {
+// Options of a database as a whole.
+struct DBOptions {
   // ---- Behaviour ----
 
   // Create the database if it does not exist. Its parent directory must exist.
   // Without this option, Open returns InvalidArgument for a missing database.
   // Default: false.
   bool create_if_missing = false;
+
+  // Create the column families that the call of Open names and the database does
+  // not have. Without this option, Open returns InvalidArgument for them.
+  // Default: false.
+  bool create_missing_column_families = false;
 
   // Return InvalidArgument from Open if the database already exists.
   // Default: false.
@@ -65,10 +72,6 @@ struct Options {
   // and index. Filters are checked at their first use. Without this option the
   // rest is checked at its first use, too. Default: true.
   bool paranoid_checks = true;
-
-  // Defines the order of keys. Must be the comparator that the database was
-  // created with. Must outlive the DB. Default: bytewise order.
-  const Comparator* comparator = BytewiseComparator();
 
   // Whether keys are case-sensitive. The database records this setting when it
   // is created. Opening it with another value returns InvalidArgument. RocksDB
@@ -93,22 +96,18 @@ struct Options {
   // and are still in a memtable are then lost. Default: false.
   bool avoid_flush_during_shutdown = false;
 
+  // Flush the memtables of all column families together, and name their tables in
+  // one step. After a crash, either all of them are there or none, so updates
+  // that were written with disable_wal are kept or lost for all families as of
+  // one moment. Without this option, the log has this effect. Default: false.
+  bool atomic_flush = false;
+
   // ---- Memory ----
 
-  // Size of a memtable in bytes. A memtable that reaches this size is flushed
-  // to a table. A larger memtable makes fewer and larger tables, and makes
-  // recovery take longer. Values below 64 KiB are raised to 64 KiB.
-  // [0, 64 GiB]. Default: 64 MiB.
-  size_t write_buffer_size = 64 << 20;
-
-  // Maximum number of memtables, including the active one. When all are full,
-  // writers wait for a flush. Values below 2 are raised to 2. At most 64.
-  // Default: 2.
-  int max_write_buffer_number = 2;
-
-  // Cache for uncompressed blocks. DBs can share one. If null, the DB creates
-  // its own cache of 32 MiB. Default: null.
-  std::shared_ptr<Cache> block_cache;
+  // Bounds the memory of memtables. Any number of DBs, column families and
+  // catalogs can share one; see varve/write_buffer_manager.h. If null, only
+  // write_buffer_size and max_write_buffer_number bound it. Default: null.
+  std::shared_ptr<WriteBufferManager> write_buffer_manager;
 
   // ---- Files ----
 
@@ -116,13 +115,6 @@ struct Options {
   // many as the process's descriptor limit, less a reserve. Values from 0 to 15
   // are raised to 16. [-1, 4 Mi]. Default: -1.
   int max_open_files = -1;
-
-  // Charge the metadata of tables, mainly index and filter, to the block cache.
-  // If it takes more than half of the cache, the metadata of the least recently
-  // used tables is evicted and read again when it is needed. A lookup then
-  // takes a mutex for each table that it searches. If false, all metadata stays
-  // in memory and does not count against the cache. Default: false.
-  bool cache_index_and_filter_blocks = false;
 
   // Read tables with O_DIRECT, which bypasses the page cache. Default: false.
   bool use_direct_reads = false;
@@ -152,6 +144,82 @@ struct Options {
 
   // Like bytes_per_sync, but for logs. Default: 0.
   uint64_t wal_bytes_per_sync = 0;
+
+  // Bound for the total size of the logs in bytes. When the logs approach it,
+  // the column family that needs the oldest one is flushed, even if its memtable
+  // is small, so that a family which is seldom written to cannot keep the logs
+  // of the others. 0 selects four times the largest family's write_buffer_size
+  // times its max_write_buffer_number. The property varve.oldest-log tells which
+  // family needs the oldest log. Default: 0.
+  uint64_t max_total_wal_size = 0;
+
+  // ---- Flush and compaction ----
+
+  // Maximum number of concurrent flushes and compactions. The threads are
+  // shared by all DBs of an Env. [1, 64]. Default: 2.
+  int max_background_jobs = 2;
+
+  // Maximum number of key ranges into which a large compaction of level 0, or a
+  // large manual compaction, is split. The ranges are compacted concurrently,
+  // in threads that do not count against max_background_jobs.
+  // [1, 64]. Default: 1.
+  int max_subcompactions = 1;
+
+  // Limits the rate at which flushes and compactions write. DBs can share one.
+  // If null, there is no limit. Default: null.
+  std::shared_ptr<RateLimiter> rate_limiter;
+
+  // ---- Observation ----
+
+  // Collects counters and histograms. DBs can share one. If null, the DB has
+  // its own, which the property varve.stats shows. Default: null.
+  std::shared_ptr<Statistics> statistics;
+
+  // The level of detail of the DB's own statistics. With kDisableAll the DB has
+  // none. Default: kExceptDetailedTimers.
+  StatsLevel stats_level = StatsLevel::kExceptDetailedTimers;
+
+  // Notified of flushes, compactions, stalls, errors and table files.
+  // Default: none.
+  std::vector<std::shared_ptr<EventListener>> listeners;
+
+  // ---- Measurement ----
+
+  // Used by Varve's own measurements in its build tree. Default: null.
+  std::shared_ptr<const Experiment> experiment;
+};
+
+// Options of one column family (varve/column_family.h). A database that is
+// opened without naming families has one, the default family.
+struct ColumnFamilyOptions {
+  // Defines the order of keys. Must be the comparator that the database was
+  // created with. Must outlive the DB. Default: bytewise order.
+  const Comparator* comparator = BytewiseComparator();
+
+  // ---- Memory ----
+
+  // Size of a memtable in bytes. A memtable that reaches this size is flushed
+  // to a table. A larger memtable makes fewer and larger tables, and makes
+  // recovery take longer. Values below 64 KiB are raised to 64 KiB.
+  // [0, 64 GiB]. Default: 64 MiB.
+  size_t write_buffer_size = 64 << 20;
+
+  // Maximum number of memtables, including the active one. When all are full,
+  // writers wait for a flush. Values below 2 are raised to 2. At most 64.
+  // Default: 2.
+  int max_write_buffer_number = 2;
+
+  // Cache for uncompressed blocks. DBs and column families can share one. If
+  // null, the default family has its own cache of 32 MiB, and another family
+  // uses the default family's. Default: null.
+  std::shared_ptr<Cache> block_cache;
+
+  // Charge the metadata of tables, mainly index and filter, to the block cache.
+  // If it takes more than half of the cache, the metadata of the least recently
+  // used tables is evicted and read again when it is needed. A lookup then
+  // takes a mutex for each table that it searches. If false, all metadata stays
+  // in memory and does not count against the cache. Default: false.
+  bool cache_index_and_filter_blocks = false;
 
   // ---- Tables ----
 
@@ -190,17 +258,7 @@ struct Options {
   // Default: null.
   std::shared_ptr<const FilterPolicy> filter_policy;
 
-  // ---- Flush and compaction ----
-
-  // Maximum number of concurrent flushes and compactions. The threads are
-  // shared by all DBs of an Env. [1, 64]. Default: 2.
-  int max_background_jobs = 2;
-
-  // Maximum number of key ranges into which a large compaction of level 0, or a
-  // large manual compaction, is split. The ranges are compacted concurrently,
-  // in threads that do not count against max_background_jobs.
-  // [1, 64]. Default: 1.
-  int max_subcompactions = 1;
+  // ---- Compaction ----
 
   // Number of level-0 tables that starts a compaction. At least 1. Default: 4.
   int level0_file_num_compaction_trigger = 4;
@@ -256,29 +314,14 @@ struct Options {
   // Run compactions only in CompactRange. Writers are never slowed down or
   // stopped because of pending compactions. Default: false.
   bool disable_auto_compactions = false;
+};
 
-  // Limits the rate at which flushes and compactions write. DBs can share one.
-  // If null, there is no limit. Default: null.
-  std::shared_ptr<RateLimiter> rate_limiter;
-
-  // ---- Observation ----
-
-  // Collects counters and histograms. DBs can share one. If null, the DB has
-  // its own, which the property varve.stats shows. Default: null.
-  std::shared_ptr<Statistics> statistics;
-
-  // The level of detail of the DB's own statistics. With kDisableAll the DB has
-  // none. Default: kExceptDetailedTimers.
-  StatsLevel stats_level = StatsLevel::kExceptDetailedTimers;
-
-  // Notified of flushes, compactions, stalls, errors and table files.
-  // Default: none.
-  std::vector<std::shared_ptr<EventListener>> listeners;
-
-  // ---- Measurement ----
-
-  // Used by Varve's own measurements in its build tree. Default: null.
-  std::shared_ptr<const Experiment> experiment;
+// Options of a database and its default column family.
+struct Options : DBOptions, ColumnFamilyOptions {
+  Options() = default;
+  Options(const DBOptions& db_options,
+          const ColumnFamilyOptions& family_options)
+      : DBOptions(db_options), ColumnFamilyOptions(family_options) {}
 };
 
 // Sets the field `name` of *options from text. The syntax of the value is:

@@ -82,14 +82,31 @@ class VARVE_EXPORT ReadTransaction {
   void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                 std::string* values, Status* statuses) const;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) const;
+  // As above, for a column family (varve/column_family.h). All families are
+  // read as of the moment at which the transaction began. The memtables and
+  // tables of other families than the default one are not pinned; the versions
+  // of keys that the transaction sees are kept all the same.
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, PinnableSlice* value) const;
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, std::string* value) const;
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t count, const Slice* keys, PinnableSlice* values,
+                Status* statuses) const;
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t count, const Slice* keys, std::string* values,
+                Status* statuses) const;
+  std::unique_ptr<Iterator> NewIterator(const ReadOptions& options,
+                                        ColumnFamilyHandle* family) const;
 
  private:
   template <typename Value>
-  Status GetInto(const ReadOptions& options, const Slice& key,
-                 Value* value) const;
+  Status GetInto(const ReadOptions& options, ColumnFamilyHandle* family,
+                 const Slice& key, Value* value) const;
   template <typename Value>
-  void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
-                    Value* values, Status* statuses) const;
+  void MultiGetInto(const ReadOptions& options, ColumnFamilyHandle* family,
+                    size_t count, const Slice* keys, Value* values,
+                    Status* statuses) const;
   // Sets *mine to the options for a read of this transaction.
   Status Prepare(const ReadOptions& options, ReadOptions* mine) const;
 

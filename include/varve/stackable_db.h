@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "varve/db.h"
 #include "varve/export.h"
@@ -90,6 +91,101 @@ class VARVE_EXPORT StackableDB : public DB {
   }
   PinnedSnapshot* BeginReadTransaction() override {
     return db_->BeginReadTransaction();
+  }
+  Status CreateColumnFamily(const ColumnFamilyOptions& options,
+                            const std::string& name,
+                            ColumnFamilyHandle** handle) override {
+    return db_->CreateColumnFamily(options, name, handle);
+  }
+  Status DropColumnFamily(ColumnFamilyHandle* family) override {
+    return db_->DropColumnFamily(family);
+  }
+  ColumnFamilyHandle* DefaultColumnFamily() const override {
+    return db_->DefaultColumnFamily();
+  }
+  Status Put(const WriteOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, const Slice& value) override {
+    return db_->Put(options, family, key, value);
+  }
+  Status Delete(const WriteOptions& options, ColumnFamilyHandle* family,
+                const Slice& key) override {
+    return db_->Delete(options, family, key);
+  }
+  Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family,
+                      const Slice& key) override {
+    return db_->SingleDelete(options, family, key);
+  }
+  Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,
+                     const Slice& begin, const Slice& end) override {
+    return db_->DeleteRange(options, family, begin, end);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, PinnableSlice* value) override {
+    return db_->Get(options, family, key, value);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, std::string* value) override {
+    return db_->Get(options, family, key, value);
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t count, const Slice* keys, PinnableSlice* values,
+                Status* statuses) override {
+    db_->MultiGet(options, family, count, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t count, const Slice* keys, std::string* values,
+                Status* statuses) override {
+    db_->MultiGet(options, family, count, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, size_t count,
+                ColumnFamilyHandle* const* families, const Slice* keys,
+                PinnableSlice* values, Status* statuses) override {
+    db_->MultiGet(options, count, families, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, size_t count,
+                ColumnFamilyHandle* const* families, const Slice* keys,
+                std::string* values, Status* statuses) override {
+    db_->MultiGet(options, count, families, keys, values, statuses);
+  }
+  std::unique_ptr<Iterator> NewIterator(const ReadOptions& options,
+                                        ColumnFamilyHandle* family) override {
+    return db_->NewIterator(options, family);
+  }
+  Status NewIterators(
+      const ReadOptions& options,
+      const std::vector<ColumnFamilyHandle*>& families,
+      std::vector<std::unique_ptr<Iterator>>* iterators) override {
+    return db_->NewIterators(options, families, iterators);
+  }
+  bool GetProperty(ColumnFamilyHandle* family, const Slice& property,
+                   std::string* value) override {
+    return db_->GetProperty(family, property, value);
+  }
+  bool GetIntProperty(ColumnFamilyHandle* family, const Slice& property,
+                      uint64_t* value) override {
+    return db_->GetIntProperty(family, property, value);
+  }
+  Status GetApproximateSizes(ColumnFamilyHandle* family, const Range* ranges,
+                             size_t count, uint64_t* sizes) override {
+    return db_->GetApproximateSizes(family, ranges, count, sizes);
+  }
+  Status Flush(const FlushOptions& options,
+               ColumnFamilyHandle* family) override {
+    return db_->Flush(options, family);
+  }
+  Status Flush(const FlushOptions& options,
+               const std::vector<ColumnFamilyHandle*>& families) override {
+    return db_->Flush(options, families);
+  }
+  Status CompactRange(const CompactRangeOptions& options,
+                      ColumnFamilyHandle* family, const Slice* begin,
+                      const Slice* end) override {
+    return db_->CompactRange(options, family, begin, end);
+  }
+  Status SetOptions(
+      ColumnFamilyHandle* family,
+      const std::map<std::string, std::string>& changes) override {
+    return db_->SetOptions(family, changes);
   }
   bool GetProperty(const Slice& property, std::string* value) override {
     return db_->GetProperty(property, value);

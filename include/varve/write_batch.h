@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "varve/export.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
 namespace varve {
+
+class ColumnFamilyHandle;
 
 // A sequence of updates that is applied atomically by DB::Write. If a batch has
 // several updates of a key, the last one wins.
@@ -31,6 +34,14 @@ class VARVE_EXPORT WriteBatch {
     virtual void DeleteRange(const Slice& begin, const Slice& end) = 0;
     // See PutLogData. The default does nothing.
     virtual void LogData(const Slice& /*blob*/) {}
+    // Are called for updates of column families, with the family's id. The
+    // defaults call the functions above for the default family, whose id is 0,
+    // and return InvalidArgument for others. An error ends the iteration.
+    virtual Status PutCF(uint32_t family, const Slice& key, const Slice& value);
+    virtual Status DeleteCF(uint32_t family, const Slice& key);
+    virtual Status SingleDeleteCF(uint32_t family, const Slice& key);
+    virtual Status DeleteRangeCF(uint32_t family, const Slice& begin,
+                                 const Slice& end);
     // Called before each update. Returning false stops the iteration.
     virtual bool Continue() { return true; }
   };
@@ -60,6 +71,14 @@ class VARVE_EXPORT WriteBatch {
   // does not depend on the number of keys. If `begin` equals `end`, nothing is
   // deleted. If `end` is before `begin`, DB::Write returns InvalidArgument.
   void DeleteRange(const Slice& begin, const Slice& end);
+  // As above, for a column family (varve/column_family.h). Null is the default
+  // one. The batch keeps the family's id, so it must be written to the DB of the
+  // handle. DB::Write returns InvalidArgument if the family was dropped.
+  void Put(ColumnFamilyHandle* family, const Slice& key, const Slice& value);
+  void Delete(ColumnFamilyHandle* family, const Slice& key);
+  void SingleDelete(ColumnFamilyHandle* family, const Slice& key);
+  void DeleteRange(ColumnFamilyHandle* family, const Slice& begin,
+                   const Slice& end);
   // Adds bytes that are stored in the log only, for example for replication.
   // DB::Write returns InvalidArgument for more than 4 GiB - 1 bytes.
   void PutLogData(const Slice& blob);
@@ -75,10 +94,10 @@ class VARVE_EXPORT WriteBatch {
   size_t ApproximateSize() const { return representation_.size(); }
   const std::string& Data() const { return representation_; }
 
-  // Calls the handler for each update. Returns Corruption if the bytes are
-  // damaged; the updates before the damage have been passed to the handler.
-  // Returns NotSupported for kinds of updates that Varve does not have, such as
-  // updates of column families, and for updates that exceed the limits above.
+  // Calls the handler for each update, and returns its error, if any. Returns
+  // Corruption if the bytes are damaged; the updates before the damage have been
+  // passed to the handler. Returns NotSupported for kinds of updates that Varve
+  // does not have, and for updates that exceed the limits above.
   Status Iterate(Handler* handler) const;
 
  private:
@@ -121,6 +140,9 @@ class VARVE_EXPORT WriteBatch {
   // DB::Write must check the batch: it was created from bytes, or it has range
   // deletions.
   bool unchecked_ = false;
+  // The bytes of the updates of each family other than the default one, by id.
+  // Incomplete if unchecked_.
+  std::vector<std::pair<uint32_t, size_t>> families_;
 };
 
 }  // namespace varve

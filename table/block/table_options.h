@@ -30,6 +30,8 @@ struct TableBuilderOptions {
   // Written to the properties.
   std::string db_identity;
   std::string session_identity;
+  uint32_t column_family_id = 0;
+  std::string column_family_name = "default";
   uint64_t file_number = 0;
   // Creation times of the oldest data and of the file.
   uint64_t creation_time_s = 0;

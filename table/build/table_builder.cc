@@ -311,7 +311,8 @@ void TableBuilder::Rep::WriteProperties() {
   properties.creation_time_s = options.creation_time_s;
   properties.file_creation_time_s = options.file_creation_time_s;
   properties.original_file_number = options.file_number;
-  properties.column_family_name = "default";
+  properties.column_family_id = options.column_family_id;
+  properties.column_family_name = options.column_family_name;
   properties.comparator = options.comparator->user_comparator()->Name();
   // RocksDB does not decompress any block of a table that claims to have no
   // compressed block, so this must be true.

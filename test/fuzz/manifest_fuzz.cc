@@ -22,12 +22,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   write("MANIFEST-000005\n", "/db/CURRENT");
   write(Bytes(data, size), "/db/MANIFEST-000005");
   ManifestState state;
-  if (!ReadManifest(env.get(), "/db", comparator, &state).ok()) return 0;
-  for (int level = 1; level < kNumLevels; ++level) {
-    const auto& files = state.levels[level];
-    for (size_t i = 1; i < files.size(); ++i) {
-      Require(comparator.Compare(files[i - 1]->largest, files[i]->smallest) < 0,
-              "the files of a level do not overlap");
+  if (!ReadManifest(env.get(), "/db", ForAllFamilies(&comparator), &state)
+           .ok()) {
+    return 0;
+  }
+  Require(state.default_family().id == 0, "the default family comes first");
+  for (const auto& family : state.families) {
+    for (int level = 1; level < kNumLevels; ++level) {
+      const auto& files = family->levels[level];
+      for (size_t i = 1; i < files.size(); ++i) {
+        Require(
+            comparator.Compare(files[i - 1]->largest, files[i]->smallest) < 0,
+            "the files of a level do not overlap");
+      }
     }
   }
   return 0;

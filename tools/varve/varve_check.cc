@@ -123,10 +123,10 @@ class Checker {
   // Skips files that the MANIFEST does not name and that belong to another
   // program.
   void PassForeignFiles() {
-    std::set<uint64_t> live = {manifest_.log_number, manifest_.prev_log_number};
-    for (const auto& level : manifest_.levels) {
-      for (const FileMetaData* file : level) live.insert(file->number);
-    }
+    std::set<uint64_t> live = {manifest_.FirstLogNumber(),
+                               manifest_.prev_log_number};
+    manifest_.ForEachFile(
+        [&live](const FileMetaData* file) { live.insert(file->number); });
     const uint64_t next =
         has_manifest_ ? manifest_.next_file_number : kMaxFileNumber;
     for (auto* files : {&logs_, &tables_}) {
@@ -152,7 +152,8 @@ class Checker {
       Damage("CURRENT", status);
       return;
     }
-    status = ReadManifest(Env::Default(), path_, comparator_, &manifest_);
+    status = ReadManifest(Env::Default(), path_, ForAllFamilies(&comparator_),
+                          &manifest_);
     if (!status.ok()) {
       Damage(name, status);
       return;
@@ -165,9 +166,8 @@ class Checker {
 
   void CheckTables() {
     std::map<uint64_t, const FileMetaData*> live;
-    for (const auto& level : manifest_.levels) {
-      for (const FileMetaData* file : level) live[file->number] = file;
-    }
+    manifest_.ForEachFile(
+        [&live](const FileMetaData* file) { live[file->number] = file; });
     for (const auto& [number, file] : live) {
       if (tables_.contains(number)) continue;
       const std::string name = TableFileName("", number).substr(1);
@@ -206,15 +206,15 @@ class Checker {
   // process has removed it since the check began.
   bool IsSuperseded(uint64_t table) const {
     ManifestState now;
-    if (!ReadManifest(Env::Default(), path_, comparator_, &now).ok()) {
+    if (!ReadManifest(Env::Default(), path_, ForAllFamilies(&comparator_), &now)
+             .ok()) {
       return false;
     }
-    for (const auto& level : now.levels) {
-      for (const FileMetaData* file : level) {
-        if (file->number == table) return false;
-      }
-    }
-    return true;
+    bool is_named = false;
+    now.ForEachFile([&](const FileMetaData* file) {
+      is_named |= file->number == table;
+    });
+    return !is_named;
   }
 
   // Notes the largest sequence number of an intact table that is newer than the
@@ -316,8 +316,9 @@ class Checker {
   // Checks for logs that are missing as a whole.
   void CheckLogsAreThere() {
     if (!has_manifest_) return;
-    const std::string named = WalFileName("", manifest_.log_number).substr(1);
-    if (manifest_.logs_are_files && !logs_.contains(manifest_.log_number)) {
+    const uint64_t first = manifest_.FirstLogNumber();
+    const std::string named = WalFileName("", first).substr(1);
+    if (manifest_.logs_are_files && !logs_.contains(first)) {
       Damage(named,
              Status::NotFound("the MANIFEST names it, and it is missing"));
     } else if (manifest_.logs_end.value_or(0) >=

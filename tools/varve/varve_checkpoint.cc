@@ -62,7 +62,7 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   const DirectoryObservation before = ObserveDirectory(env, path);
   const InternalKeyComparator comparator(BytewiseComparator());
   ManifestState state;
-  Status status = ReadManifest(env, path, comparator, &state);
+  Status status = ReadManifest(env, path, ForAllFamilies(&comparator), &state);
   if (!status.ok()) return status;
   if (!state.logs_are_files) {
     return Status::NotSupported(
@@ -72,11 +72,9 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   *cut = CheckpointCut();
   cut->manifest_number = state.manifest_number;
   cut->manifest_size = before.manifest_bytes;
-  for (const auto& files : state.levels) {
-    for (const FileMetaData* file : files) {
-      cut->tables.emplace_back(file->number, file->file_size);
-    }
-  }
+  state.ForEachFile([cut](const FileMetaData* file) {
+    cut->tables.emplace_back(file->number, file->file_size);
+  });
   std::vector<std::string> names;
   status = env->GetChildren(path, &names);
   std::map<uint64_t, std::string> logs;

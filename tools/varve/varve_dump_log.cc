@@ -98,7 +98,8 @@ void PrintEdit(const VersionEdit& edit, bool hex, FILE* out) {
 
 void PrintLevels(const ManifestState& state, bool hex, FILE* out) {
   for (int level = 0; level < kNumLevels; ++level) {
-    const std::vector<FileMetaData*>& files = state.levels[level];
+    const std::vector<FileMetaData*>& files =
+        state.default_family().levels[level];
     uint64_t bytes = 0;
     for (const FileMetaData* file : files) bytes += file->file_size;
     fprintf(out, "level %d: %zu files, %" PRIu64 " bytes\n", level,
@@ -125,7 +126,7 @@ Status FindManifest(const CommandLine& line, std::string* path) {
 
 void PrintUpdate(const BatchRecord& update, bool hex, FILE* out) {
   fputs("  ", out);
-  if (update.other_family) fputs("in another column family: ", out);
+  if (update.family != 0) fprintf(out, "family %u: ", update.family);
   if (update.is_log_data) {
     fputs("note ", out);
     PrintQuoted(update.key, hex, out);
@@ -224,7 +225,7 @@ Status RunDumpManifest(Session* session) {
   if (!status.ok()) return status;
   if (count == 0) return Status::Corruption(path, "holds no edit");
   ManifestState state;
-  if (applied.ok()) applied = builder.Finish(state.levels);
+  if (applied.ok()) applied = builder.Finish(state.default_family().levels);
   if (!applied.ok()) return applied.Annotate(path);
   fputs("in the end\n", out);
   PrintLevels(state, hex, out);
@@ -255,7 +256,8 @@ Status RunLevels(Session* session) {
   std::unique_ptr<ManifestState> state;
   status = ReadUnlocked(session->db(), [&] {
     state = std::make_unique<ManifestState>();
-    return ReadManifest(Env::Default(), session->db(), comparator, state.get());
+    return ReadManifest(Env::Default(), session->db(), ForAllFamilies(&comparator),
+                        state.get());
   });
   if (status.ok()) PrintLevels(*state, session->line.Has("hex"), session->out);
   return status;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "db/write/write_batch_internal.h"
-#include "test/testing/db/table_parts.h"
+#include "test/testing/db/family_parts.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -22,10 +22,8 @@ namespace {
 class ColumnFamilyTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    family_.SetVersions(&versions_);
+    parts_.Begin(nullptr);
     MutexLock lock(&mutex_);
-    ManifestState state;
-    versions_.Initialize(&state, nullptr);
     family_.BeginLocked(family_.NewMemTable(1), {});
     family_.InstallSuperVersionLocked(false);
   }
@@ -63,15 +61,11 @@ class ColumnFamilyTest : public ::testing::Test {
 
   Options options_ = TinyOptions();
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  Mutex mutex_;
-  TableParts tables_{options_, env_.get()};
-  VersionSet versions_{
-      "/db", env_.get(), &tables_.comparator, &tables_.table_cache,
-      true,  &mutex_};
   int asked_to_free_ = 0;
-  ColumnFamily family_{&options_,  &tables_.comparator,
-                       env_.get(), nullptr,
-                       &mutex_,    [this] { ++asked_to_free_; }};
+  FamilyParts parts_{&options_, env_.get(), [this] { ++asked_to_free_; }};
+  Mutex& mutex_ = parts_.mutex;
+  VersionSet& versions_ = parts_.versions;
+  ColumnFamily& family_ = parts_.family;
   SequenceNumber sequence_ = 0;
   uint64_t wal_ = 1;
 };
@@ -128,37 +122,23 @@ TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
   options_.max_write_buffer_number = 2;
   EXPECT_FALSE(family_.MustSwitchLocked());
   while (!family_.MemTableIsFull()) Put(std::to_string(sequence_), 1000);
-  EXPECT_FALSE(family_.HasSpace());
+  EXPECT_TRUE(family_.MustSwitchLocked());
   EXPECT_FALSE(family_.AwaitsFlushLocked());
   Switch();
-  EXPECT_TRUE(family_.HasSpace());
-  // A log without space asks for a switch as well.
+  EXPECT_FALSE(family_.MustSwitchLocked());
+  // A memtable that is not full can be switched as well, if it is not empty.
+  family_.RequestSwitchLocked();
+  EXPECT_FALSE(family_.MustSwitchLocked());
   Put("k");
-  family_.SetLogFullLocked();
   EXPECT_TRUE(family_.MustSwitchLocked());
   EXPECT_TRUE(family_.AwaitsFlushLocked());
   EXPECT_EQ(family_.StopCauseLocked(), StallCause::kMemTables);
   EXPECT_TRUE(family_.UpdateStallLocked().no_memtable);
-  family_.UpdateStallStateLocked(false);
-  EXPECT_FALSE(family_.StallStateIsClear());
-  EXPECT_FALSE(family_.StallStateHasError());
+  EXPECT_EQ(family_.stall().pressure, WritePressure::kStop);
   Flush(1);
   EXPECT_FALSE(family_.AwaitsFlushLocked());
   family_.UpdateStallLocked();
-  family_.UpdateStallStateLocked(false);
-  EXPECT_TRUE(family_.StallStateIsClear());
-}
-
-TEST_F(ColumnFamilyTest, AnErrorStopsWriters) {
-  EXPECT_TRUE(family_.StallStateIsClear());
-  EXPECT_TRUE(family_.HasSpace());
-  family_.UpdateStallStateLocked(true);
-  EXPECT_TRUE(family_.StallStateHasError());
-  EXPECT_FALSE(family_.HasSpace());
-  family_.UpdateStallStateLocked(false);
-  EXPECT_TRUE(family_.StallStateIsClear());
-  family_.StopWritesInChild();
-  EXPECT_TRUE(family_.StallStateHasError());
+  EXPECT_EQ(family_.stall().pressure, WritePressure::kNone);
 }
 
 TEST_F(ColumnFamilyTest, CountsWrittenBytes) {

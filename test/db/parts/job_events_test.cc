@@ -62,10 +62,10 @@ TEST_F(JobEventsTest, TellsOfAStallThatChanges) {
   WriteStallState stop = slow;
   stop.pressure = WritePressure::kStop;
   const WriteDebt debt;
-  ReportStall("/db", none, none, debt, nullptr, &events_);
-  ReportStall("/db", none, slow, debt, nullptr, &events_);
-  ReportStall("/db", slow, slow, debt, nullptr, &events_);
-  ReportStall("/db", slow, stop, debt, nullptr, &events_);
+  ReportStall("/db", "default", none, none, debt, nullptr, &events_);
+  ReportStall("/db", "default", none, slow, debt, nullptr, &events_);
+  ReportStall("/db", "default", slow, slow, debt, nullptr, &events_);
+  ReportStall("/db", "default", slow, stop, debt, nullptr, &events_);
   const std::string cause = StallCauseName(slow.cause);
   const std::vector<std::string> expected = {"0>1 " + cause, "1>2 " + cause};
   EXPECT_EQ(Heard(), expected);

@@ -59,7 +59,7 @@ TEST_F(LeftoversTest, RemovesObsoleteFiles) {
   live.log_number = 7;
   live.next_file_number = 12;
   live.foreign = {"000006.sst"};
-  RemoveLeftovers(place_, &tables_.table_cache, nullptr, live);
+  RemoveLeftovers(place_, {&tables_.table_cache}, nullptr, live);
   std::vector<std::string> expected = kept;
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(Names(), expected);
@@ -69,7 +69,7 @@ TEST_F(LeftoversTest, RemovesAnUnknownTableThatIsDamaged) {
   Make("000012.sst");
   LiveFiles live;
   live.next_file_number = 12;
-  RemoveLeftovers(place_, &tables_.table_cache, nullptr, live);
+  RemoveLeftovers(place_, {&tables_.table_cache}, nullptr, live);
   EXPECT_EQ(Names(), std::vector<std::string>{});
 }
 

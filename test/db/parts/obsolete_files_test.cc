@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "env/file_names.h"
-#include "test/testing/db/table_parts.h"
+#include "test/testing/db/family_parts.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -23,11 +23,9 @@ class ObsoleteFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
-    family_.SetVersions(&versions_);
-    obsolete_.SetTables(&versions_, &tables_.table_cache);
+    parts_.Begin(nullptr);
+    obsolete_.SetTables(&parts_.versions);
     MutexLock lock(&mutex_);
-    ManifestState state;
-    versions_.Initialize(&state, nullptr);
     for (uint64_t number : {1, 2, 3}) {
       WalSet::Wal wal;
       ASSERT_TRUE(Ok(wals_.Create(number, false, &wal)));
@@ -39,7 +37,7 @@ class ObsoleteFilesTest : public ::testing::Test {
     wals_.CloseLocked().IgnoreError();
     place_.Unlock().IgnoreError();
     mutex_.Unlock();
-    family_.Close();
+    parts_.family.Close();
     mutex_.Lock();
   }
 
@@ -51,21 +49,17 @@ class ObsoleteFilesTest : public ::testing::Test {
     return env_->FileExists(WalFileName("/db", number)).ok();
   }
 
-  const Options options_ = TinyOptions();
+  Options options_ = TinyOptions();
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  Mutex mutex_;
-  TableParts tables_{options_, env_.get()};
-  VersionSet versions_{
-      "/db", env_.get(), &tables_.comparator, &tables_.table_cache,
-      true,  &mutex_};
+  FamilyParts parts_{&options_, env_.get()};
+  Mutex& mutex_ = parts_.mutex;
   DbDirectory place_{env_.get(), "/db"};
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   EventQueue events_{{}, &mutex_};
-  ColumnFamily family_{
-      &options_, &tables_.comparator, env_.get(), nullptr, &mutex_, [] {}};
-  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{
-      &place_, &wals_, &family_, &events_, &scheduler_, nullptr, &mutex_}};
+  ObsoleteFiles obsolete_{
+      ObsoleteFiles::Parts{&place_, &wals_, &parts_.families, &events_,
+                           &scheduler_, nullptr, &mutex_}};
 };
 
 TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {

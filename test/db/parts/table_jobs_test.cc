@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "test/testing/db/table_parts.h"
+#include "test/testing/db/family_parts.h"
 #include "test/testing/db_helpers.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -32,14 +32,9 @@ class TableJobsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
-    family_.SetVersions(&versions_);
-    jobs_.SetTables(&versions_, &tables_.table_cache);
-    *jobs_.output_context() = {"/db",     env_.get(),
-                               &options_, &tables_.comparator,
-                               "id",      NewSessionIdentity()};
+    jobs_.SetTables(&versions_);
+    parts_.Begin(place_.directory());
     MutexLock lock(&mutex_);
-    ManifestState state;
-    versions_.Initialize(&state, place_.directory());
     family_.BeginLocked(family_.NewMemTable(0), {});
     family_.InstallSuperVersionLocked(false);
   }
@@ -58,36 +53,33 @@ class TableJobsTest : public ::testing::Test {
     family_.memtable()->Add(sequence, ValueType::kValue, key, "value");
     versions_.SetLastSequence(sequence);
     family_.SwitchLocked(family_.NewMemTable(sequence), false);
-    FlushJobInfo info;
-    Status status = jobs_.FlushLocked(&info);
-    EXPECT_EQ(info.memtables, family_.immutable().size());
+    std::vector<FlushJobInfo> infos(1);
+    Status status = jobs_.FlushLocked({&family_}, &infos);
+    EXPECT_EQ(infos[0].memtables, family_.immutable().size());
     if (!status.ok()) return status;
-    const auto flushed = family_.RemoveFlushedLocked(info.memtables);
+    const auto flushed = family_.RemoveFlushedLocked(infos[0].memtables);
     family_.InstallSuperVersionLocked(false);
     family_.RetireLocked(flushed);
     return status;
   }
   size_t FileCount(int level) {
-    return versions_.current()->files(level).size();
+    return family_.version()->files(level).size();
   }
 
   Options options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   const std::unique_ptr<FaultInjectionEnv> env_ =
       std::make_unique<FaultInjectionEnv>(memory_.get());
-  Mutex mutex_;
-  TableParts tables_{options_, env_.get()};
-  VersionSet versions_{
-      "/db", env_.get(), &tables_.comparator, &tables_.table_cache,
-      true,  &mutex_};
+  FamilyParts parts_{&options_, env_.get()};
+  Mutex& mutex_ = parts_.mutex;
+  VersionSet& versions_ = parts_.versions;
+  ColumnFamily& family_ = parts_.family;
   DbDirectory place_{env_.get(), "/db"};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   EventQueue events_{{recorder_}, &mutex_};
-  ColumnFamily family_{
-      &options_, &tables_.comparator, env_.get(), nullptr, &mutex_, [] {}};
-  TableJobs jobs_{TableJobs::Parts{&place_, &family_, &events_, &scheduler_,
-                                   nullptr, nullptr, &mutex_}};
+  TableJobs jobs_{TableJobs::Parts{&place_, family_.snapshots(), &events_,
+                                   &scheduler_, nullptr, nullptr, &mutex_}};
 };
 
 TEST_F(TableJobsTest, FlushesAndMoves) {
@@ -97,10 +89,10 @@ TEST_F(TableJobsTest, FlushesAndMoves) {
   compaction.level = 0;
   compaction.output_level = 6;
   compaction.trivial_move = true;
-  compaction.inputs[0] = {versions_.current()->files(0)[0]};
+  compaction.inputs[0] = {family_.version()->files(0)[0]};
   CompactionJobInfo info;
   MutexLock lock(&mutex_);
-  ASSERT_TRUE(Ok(jobs_.CompactLocked(compaction, &info)));
+  ASSERT_TRUE(Ok(jobs_.CompactLocked(&family_, compaction, &info)));
   EXPECT_EQ(FileCount(0), 0u);
   EXPECT_EQ(FileCount(6), 1u);
 }
@@ -108,10 +100,10 @@ TEST_F(TableJobsTest, FlushesAndMoves) {
 // As when a database resumes that has nothing in memory.
 TEST_F(TableJobsTest, TellsOfNoTableWithoutMemTables) {
   MutexLock lock(&mutex_);
-  FlushJobInfo info;
+  std::vector<FlushJobInfo> infos(1);
   env_->FailAfter(0, Status::IOError("test"), kSyncDirectoryOperation);
-  EXPECT_TRUE(jobs_.FlushLocked(&info).IsIOError());
-  EXPECT_EQ(info.memtables, 0u);
+  EXPECT_TRUE(jobs_.FlushLocked({&family_}, &infos).IsIOError());
+  EXPECT_EQ(infos[0].memtables, 0u);
   events_.DeliverLocked();
   EXPECT_TRUE(recorder_->created.empty());
 }

@@ -188,7 +188,7 @@ TEST_F(WriteQueueTest, MembersInsertTheirOwnAndTheLeaderTheRest) {
     StartJoin(large, leader, 3);
     const WriteQueue::Group group = queue_.Form(&leader.writer);
     std::vector<WriteQueue::Writer*> by_leader;
-    queue_.InsertAll(group, nullptr, [&](WriteQueue::Writer* writer) {
+    queue_.InsertAll(group, [&](WriteQueue::Writer* writer) {
       by_leader.push_back(writer);
     });
     ASSERT_FALSE(by_leader.empty());
@@ -362,7 +362,7 @@ TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
             group.ForEach([&](WriteQueue::Writer* w) {
               log.push_back(static_cast<int>(w->batch->Count()));
             });
-            queue_.InsertAll(group, nullptr,
+            queue_.InsertAll(group,
                              [&](WriteQueue::Writer* w) { insert(*w->batch); });
             published += group.count;
             grouped += group.count - 1;

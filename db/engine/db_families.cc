@@ -1,0 +1,235 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Column families: created, dropped, and described.
+
+#include <algorithm>
+#include <cinttypes>
+
+#include "db/engine/db_impl.h"
+#include "db/options/options_check.h"
+#include "db/parts/common_errors.h"
+#include "db/write/write_batch_internal.h"
+#include "util/base/append_format.h"
+
+namespace varve {
+
+// ---- Calls of DB that others implement --------------------------------------
+
+Status DB::CreateColumnFamilies(const ColumnFamilyOptions& options,
+                                const std::vector<std::string>& names,
+                                std::vector<ColumnFamilyHandle*>* handles) {
+  std::vector<ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, options);
+  return CreateColumnFamilies(families, handles);
+}
+
+Status DB::CreateColumnFamilies(
+    const std::vector<ColumnFamilyDescriptor>& families,
+    std::vector<ColumnFamilyHandle*>* handles) {
+  for (const ColumnFamilyDescriptor& family : families) {
+    ColumnFamilyHandle* handle = nullptr;
+    Status status = CreateColumnFamily(family.options, family.name, &handle);
+    if (!status.ok()) return status;
+    handles->push_back(handle);
+  }
+  return Status::OK();
+}
+
+Status DB::DropColumnFamilies(
+    const std::vector<ColumnFamilyHandle*>& families) {
+  for (ColumnFamilyHandle* const family : families) {
+    Status status = DropColumnFamily(family);
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
+}
+
+Status DB::DestroyColumnFamilyHandle(ColumnFamilyHandle* family) {
+  if (family == DefaultColumnFamily()) {
+    return Status::InvalidArgument("the handle belongs to the DB");
+  }
+  delete family;
+  return Status::OK();
+}
+
+std::vector<Status> DB::MultiGet(
+    const ReadOptions& options,
+    const std::vector<ColumnFamilyHandle*>& families,
+    const std::vector<Slice>& keys, std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size());
+  values->resize(keys.size());
+  if (families.size() != keys.size()) {
+    std::fill(statuses.begin(), statuses.end(),
+              Status::InvalidArgument("not as many families as keys"));
+    return statuses;
+  }
+  MultiGet(options, keys.size(), families.data(), keys.data(), values->data(),
+           statuses.data());
+  return statuses;
+}
+
+// ---- DBImpl -----------------------------------------------------------------
+
+Status DBImpl::CheckFamilyOptions(const ColumnFamilyOptions& options) const {
+  return CheckOptions(Options(options_, options));
+}
+
+Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
+                                  const std::string& name,
+                                  ColumnFamilyHandle** handle) {
+  *handle = nullptr;
+  if (read_only_) return ReadOnlyError();
+  if (name.empty()) {
+    return Status::InvalidArgument("a column family has no name");
+  }
+  Status status = CheckFamilyOptions(options);
+  if (status.ok()) status = ResumeIfFull();
+  if (!status.ok()) return status;
+  std::unique_ptr<ColumnFamily> family = NewFamily(name, options);
+  {
+    const WriteQueue::Exclusive leader(&write_queue_);
+    MutexLock lock(&mutex_);
+    status = WritableLocked();
+    if (status.ok() && families_.Find(name) != nullptr) {
+      status = Status::InvalidArgument("column family " + name, "exists");
+    }
+    if (status.ok()) {
+      status = AddFamilyLocked(std::move(family));
+      events_.DeliverLocked();
+    }
+  }
+  if (status.ok()) *handle = NewHandle(name);
+  if (family != nullptr) family->Close();
+  return status;
+}
+
+// For the leader of the queue, and for Open.
+Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
+  const uint64_t log_number = wals_.NewestLocked();
+  ColumnFamily* const added = family.get();
+  Status status = versions_->CreateFamilyLocked(added->versions(), log_number);
+  if (!status.ok()) {
+    SetBackgroundErrorLocked(status, "creating a column family");
+    mutex_.Unlock();
+    added->Close();
+    mutex_.Lock();
+    versions_->RemoveFamilyLocked(added->versions());
+    return status;
+  }
+  const TableOutputContext& context = *family_.output_context();
+  added->SetOutputContext(context.db_path, context.db_identity,
+                          context.session_identity);
+  added->BeginLocked(added->NewMemTable(log_number), {});
+  families_.AddLocked(std::move(family));
+  InstallSuperVersionLocked(added);
+  UpdateLogLimitLocked();
+  Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
+      added->name().c_str(), added->id());
+  return status;
+}
+
+Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
+  if (read_only_) return ReadOnlyError();
+  ColumnFamily* const family = FamilyOf(handle);
+  if (family == &family_) {
+    return Status::InvalidArgument("the default column family stays");
+  }
+  Status status = ResumeIfFull();
+  if (!status.ok()) return status;
+  const WriteQueue::Exclusive leader(&write_queue_);
+  MutexLock lock(&mutex_);
+  status = WritableLocked();
+  if (!status.ok()) return status;
+  if (family->is_dropped()) {
+    return Status::InvalidArgument("column family " + family->name(),
+                                   "was dropped before");
+  }
+  status = versions_->DropFamilyLocked(family->versions());
+  if (!status.ok()) {
+    SetBackgroundErrorLocked(status, "dropping a column family");
+    events_.DeliverLocked();
+    return status;
+  }
+  Log(LogLevel::kInfo, &log_, "dropped column family %s, id %u",
+      family->name().c_str(), family->id());
+  family->SetDroppedLocked();
+  families_.DropLocked(family);
+  // Logs that only this family needed go now, its tables with the last user.
+  wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
+  UpdateLogLimitLocked();
+  UpdateGateLocked();
+  scheduler_.SignalLocked();
+  PurgeObsoleteLocked();
+  events_.DeliverLocked();
+  return status;
+}
+
+std::vector<ColumnFamily*> DBImpl::FamiliesOf(
+    const std::vector<ColumnFamilyHandle*>& handles) {
+  std::vector<ColumnFamily*> families;
+  for (ColumnFamilyHandle* const handle : handles) {
+    families.push_back(FamilyOf(handle));
+  }
+  std::sort(families.begin(), families.end());
+  families.erase(std::unique(families.begin(), families.end()),
+                 families.end());
+  return families;
+}
+
+bool DBImpl::FamiliesAreLive(const WriteQueue::Writer& writer) const {
+  if (writer.update != nullptr) {
+    return writer.update->family == nullptr ||
+           !writer.update->family->is_dropped();
+  }
+  for (const auto& [id, bytes] :
+       WriteBatchInternal::Families(*writer.batch)) {
+    if (families_.Find(id) == nullptr) return false;
+  }
+  return true;
+}
+
+std::string DBImpl::OldestLogLocked() {
+  if (wals_.EmptyLocked()) return "none";
+  const ColumnFamily* holder = &family_;
+  for (const ColumnFamily* family : families_.live()) {
+    if (!family->IsAllFlushedLocked() &&
+        (holder->IsAllFlushedLocked() ||
+         family->OldestLogLocked() < holder->OldestLogLocked())) {
+      holder = family;
+    }
+  }
+  const bool is_held = !holder->IsAllFlushedLocked();
+  std::string out;
+  AppendFormat(&out, "log %" PRIu64 ", needed by %s, ", wals_.OldestLocked(),
+               is_held ? holder->name().c_str() : "no column family");
+  AppendFormat(&out,
+               "age %.1f s; %" PRIu64 " bytes in all logs, bound %" PRIu64,
+               static_cast<double>(wals_.OldestAgeMicrosLocked()) / 1e6,
+               wals_.TotalBytesLocked(), MaxLogBytesLocked());
+  return out;
+}
+
+std::string DBImpl::DescribeFamiliesLocked() {
+  std::string out;
+  for (const ColumnFamily* family : families_.live()) {
+    uint64_t tables = 0;
+    uint64_t table_bytes = 0;
+    for (int level = 0; level < kNumLevels; ++level) {
+      tables += static_cast<uint64_t>(family->version()->NumFiles(level));
+      table_bytes += family->version()->NumBytes(level);
+    }
+    uint64_t memtable_bytes = family->memtable()->ApproximateMemoryUsage();
+    for (const MemTable* memtable : family->immutable()) {
+      memtable_bytes += memtable->ApproximateMemoryUsage();
+    }
+    AppendFormat(&out,
+                 "%u %s: %" PRIu64 " tables, %" PRIu64
+                 " bytes; memtables %" PRIu64 " bytes; needs logs from %" PRIu64
+                 "\n",
+                 family->id(), family->name().c_str(), tables, table_bytes,
+                 memtable_bytes, family->OldestLogLocked());
+  }
+  return out;
+}
+
+}  // namespace varve

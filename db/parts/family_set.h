@@ -1,0 +1,60 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The column families of an open database. The default family belongs to
+// DBImpl, the others to this. A family that was dropped leaves the list at once,
+// and is freed when its last handle, iterator and job have gone.
+//
+// Thread-safety: the list changes with leadership of the write queue and the DB
+// mutex held, so either suffices to read it. The rest requires the mutex.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/parts/column_family.h"
+
+namespace varve {
+
+class FamilySet {
+ public:
+  explicit FamilySet(ColumnFamily* default_family) : live_{default_family} {}
+  FamilySet(const FamilySet&) = delete;
+  FamilySet& operator=(const FamilySet&) = delete;
+
+  // The live families by increasing id. The first is the default one.
+  const std::vector<ColumnFamily*>& live() const { return live_; }
+  bool HasOthers() const { return live_.size() > 1; }
+  // Returns the live family with that id or name, or null.
+  ColumnFamily* Find(uint32_t id) const;
+  ColumnFamily* Find(const std::string& name) const;
+
+  // Adds a family, whose id is known.
+  void AddLocked(std::unique_ptr<ColumnFamily> family);
+  // Removes a family from the list, and the reference of the list.
+  void DropLocked(ColumnFamily* family);
+  // Records that nobody uses a dropped family any more.
+  void BuryLocked(ColumnFamily* family);
+  // Releases a reference to a family.
+  void UnrefLocked(ColumnFamily* family) {
+    if (family->Unref()) BuryLocked(family);
+  }
+  // Families to close and free without the mutex.
+  bool HasDeadLocked() const { return !dead_.empty(); }
+  std::vector<std::unique_ptr<ColumnFamily>> TakeDeadLocked() {
+    return std::exchange(dead_, {});
+  }
+  // Returns the families that are not the default one, the dropped and the dead
+  // ones too, at the end of the database.
+  std::vector<std::unique_ptr<ColumnFamily>> TakeAllLocked();
+
+ private:
+  std::vector<ColumnFamily*> live_;
+  std::vector<std::unique_ptr<ColumnFamily>> others_;  // Owned, not dead.
+  std::vector<std::unique_ptr<ColumnFamily>> dead_;
+};
+
+}  // namespace varve

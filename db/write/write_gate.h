@@ -1,0 +1,68 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Tells writers, without a mutex, whether they may write at once. One word for
+// all column families: a writer that does not find it clear takes the DB mutex
+// and looks at the families that its batch updates.
+
+#include <atomic>
+#include <cstdint>
+
+namespace varve {
+
+// relaxed everywhere: a writer that sees a change late writes once more, as if
+// it had come earlier. The next leader does see a failure to write the log,
+// since this leader stores it before it leaves the queue.
+//
+// Thread-safety: readers need nothing. Update requires the DB mutex. Some
+// functions are for the leader of the write queue.
+class WriteGate {
+ public:
+  // Returns true if no family stops or slows down its writers.
+  bool IsClear() const { return (Bits() & ~kLook) == 0; }
+  bool HasError() const { return (Bits() & kError) != 0; }
+  // For the leader. Returns true if it may write without a look at the families
+  // under the mutex.
+  bool LetsLeaderPass() const { return (Bits() & ~kSlow) == 0; }
+
+  void Update(bool has_error, bool stops, bool slows) {
+    const uint32_t bits =
+        (has_error ? kError : 0) | (stops ? kStop : 0) | (slows ? kSlow : 0);
+    uint32_t old = Bits();
+    // relaxed: as above.
+    while (!bits_.compare_exchange_weak(old, bits | (old & kLook),
+                                        std::memory_order_relaxed)) {
+    }
+  }
+  // Makes the next leader look at all families: one of their memtables is full,
+  // or a pause is due. For any thread.
+  void RequestLook() {
+    // relaxed: as above.
+    bits_.fetch_or(kLook, std::memory_order_relaxed);
+  }
+  // For the leader, before it looks. Returns whether that was requested.
+  bool TakeRequest() {
+    // relaxed: as above.
+    return (bits_.fetch_and(~kLook, std::memory_order_relaxed) & kLook) != 0;
+  }
+  // Stops writes in a child created by fork(). Every writer then takes the
+  // mutex.
+  void StopInChild() {
+    // relaxed: there is no other thread.
+    bits_.store(kError, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint32_t kError = 1;
+  static constexpr uint32_t kStop = 2;
+  static constexpr uint32_t kSlow = 4;
+  static constexpr uint32_t kLook = 8;
+
+  uint32_t Bits() const {
+    return bits_.load(std::memory_order_relaxed);  // relaxed: as above.
+  }
+
+  std::atomic<uint32_t> bits_{0};
+};
+
+}  // namespace varve
