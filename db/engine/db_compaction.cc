@@ -156,7 +156,7 @@ Status DBImpl::RunCompactionLocked(ColumnFamily* family,
   stats.micros += info.micros;
   ++stats.count;
   Log(LogLevel::kInfo, &log_,
-      "%s: %s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
+      "[%s] %s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
       family->name().c_str(), compaction->trivial_move ? "moved" : "compacted",
       compaction->inputs[0].size(), compaction->inputs[1].size(),
       compaction->level, compaction->output_level, compaction->reason,
@@ -338,7 +338,7 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
   UpdateLogLimitLocked();
   family->MakePaceDueLocked();  // The log may have less space.
   for (const auto& [name, value] : changes) {
-    Log(LogLevel::kInfo, &log_, "%s: option %s is now %s",
+    Log(LogLevel::kInfo, &log_, "[%s] option %s is now %s",
         family->name().c_str(), name.c_str(), value.c_str());
   }
   UpdateStallLocked(family);

@@ -77,6 +77,14 @@ Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
     });
   }
   AddHoldersOfLogsLocked(&families);
+  if (families.empty() && family_.SlotFreeLocked() &&
+      std::all_of(families_.live().begin(), families_.live().end(),
+                  [](const ColumnFamily* family) {
+                    return family->IsAllFlushedLocked();
+                  })) {
+    // Nobody needs the old log. The flush of an empty memtable says so.
+    families.push_back(&family_);
+  }
   mutex_.Unlock();
   WalSet::Next next = wals_.CreateNext(versions_->NewFileNumber(),
                                        versions_->LastSequence() + 1,
@@ -111,9 +119,11 @@ Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
     InstallSuperVersionLocked(families[i]);
   }
   for (ColumnFamily* const family : families_.live()) {
-    if (!family->IsAllFlushedLocked()) continue;
+    if (!family->memtable()->empty()) continue;
     family->memtable()->SetWalNumber(wal_number);
-    family->versions()->SkipLogsLocked(wal_number);
+    if (family->immutable().empty()) {
+      family->versions()->SkipLogsLocked(wal_number);
+    }
   }
   MaybeScheduleLocked();
   events_.DeliverLocked();
@@ -177,7 +187,7 @@ void DBImpl::AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families) {
             families->end()) {
       families->push_back(family);
       Log(LogLevel::kInfo, &log_,
-          "%s is flushed: it needs log %llu, and the logs take %llu bytes, "
+          "[%s] is flushed: it needs log %llu, and the logs take %llu bytes, "
           "bound %llu",
           family->name().c_str(),
           static_cast<unsigned long long>(family->OldestLogLocked()),

@@ -57,7 +57,7 @@ void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
     info->file_number = file.number;
     info->file_bytes = file.file_size;
     Log(LogLevel::kInfo, parts_.log,
-        "%s: flushed %zu memtables to table %llu, %llu bytes",
+        "[%s] flushed %zu memtables to table %llu, %llu bytes",
         family->name().c_str(), flush.memtables.size(),
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));

@@ -98,9 +98,9 @@ TEST_F(DbWriteTest, LoggerMayPutDuringAPut) {
   StartWaiting("second", Ticker::kStallMemTableStops);
   ExpectEnd();
   const auto it = log_db->NewIterator({});
-  it->Seek("writes are ");
+  it->Seek("[%s] writes are ");
   ASSERT_TRUE(it->Valid());
-  EXPECT_TRUE(it->key().starts_with("writes are "));
+  EXPECT_TRUE(it->key().starts_with("[%s] writes are "));
   db_.reset();
 }
 
