@@ -192,6 +192,11 @@ class WriteBufferBudget final : private ForkWatch {
 
   // Returns once no client is being asked.
   void TEST_WaitForRequests() { pool_.WaitForIdle(); }
+  // Returns the time at which a waiting writer last looked, or 0.
+  uint64_t TEST_LastWaitUs() VARVE_EXCLUDES(stall_mutex_) {
+    MutexLock lock(&stall_mutex_);
+    return last_wait_us_;
+  }
 
  private:
   friend class WriteBufferAccount;
