@@ -46,7 +46,7 @@ class VARVE_EXPORT WriteBufferManager final {
   bool cost_to_cache() const;
 
   // Returns the bytes of all memtables, including those that were flushed but
-  // are still in use by iterators or snapshots of memory. It is counted in
+  // are still in use by iterators. It is counted in
   // blocks of 4 to 256 KiB that memtables take from the system.
   size_t memory_usage() const;
   // Returns the bytes of active memtables, which are those that writes go to.

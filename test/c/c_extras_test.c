@@ -52,6 +52,7 @@ static void TestNothingIsDestroyedByNull(void) {
   varve_env_destroy(NULL);
   varve_logger_destroy(NULL);
   varve_ratelimiter_destroy(NULL);
+  varve_write_buffer_manager_destroy(NULL);
   varve_statistics_destroy(NULL);
   varve_pinnableslice_destroy(NULL);
   varve_checkpoint_object_destroy(NULL);

@@ -18,6 +18,7 @@
 
 #include "db/memtable/memtable.h"
 #include "db/memtable/write_buffer_budget.h"
+#include "test/testing/sanitizers.h"
 #include "test/testing/seed.h"
 
 namespace varve::test {
@@ -25,7 +26,11 @@ namespace {
 
 constexpr size_t kBudget = 4 << 20;
 constexpr int kWriters = 4;
+#ifdef VARVE_TEST_SANITIZED
+constexpr int kWrites = 4000;
+#else
 constexpr int kWrites = 20000;
+#endif
 
 // Memtables whose flush is due.
 class Flusher {

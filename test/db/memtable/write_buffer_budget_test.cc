@@ -289,7 +289,7 @@ TEST_F(WriteBufferBudgetTest, OneClient) {
 
 TEST_F(WriteBufferBudgetTest, ThousandClientsStayWithinTheBudget) {
   constexpr size_t kFamilies = 1000;
-  constexpr size_t kBlock = 16 * kKiB;
+  constexpr size_t kBlock = 64 * kKiB;
   Open(64 * kMiB);
   auto families = NewFamilies(kFamilies);
   size_t freed = 0;
@@ -305,7 +305,7 @@ TEST_F(WriteBufferBudgetTest, ThousandClientsStayWithinTheBudget) {
   const uint64_t seed = test::TestSeed();
   Rng rng(seed);
   size_t most = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 5000; ++i) {
     families[rng.Below(kFamilies)]->Grow(kBlock);
     most = std::max(most, budget_->usage());
     Settle();
@@ -781,7 +781,7 @@ TEST_F(WriteBufferMemTableTest, IsSmallIfItsShareIsSmall) {
   EXPECT_LT(small->ApproximateMemoryUsage(), 32 * kKiB);
   EXPECT_GT(alone->ApproximateMemoryUsage(), 512 * kKiB);
   // It may still become as large as any.
-  Add(small.get(), 50000);
+  Add(small.get(), 20000);
   for (SequenceNumber number = 21; number <= 40; ++number) {
     EXPECT_FALSE(Has(*small, number));
   }
