@@ -75,10 +75,11 @@ bool WriteBufferBudget::ShouldFlush() const {
 // ---- Counting ---------------------------------------------------------------
 
 void WriteBufferBudget::AddToState(ChargeState state, int64_t bytes) {
-  // seq_cst, both: F of the header.
   if (state == ChargeState::kActive) {
+    // seq_cst: F of the header.
     active_.fetch_add(bytes, std::memory_order_seq_cst);
   } else if (state == ChargeState::kImmutable) {
+    // seq_cst: F of the header.
     immutable_.fetch_add(bytes, std::memory_order_seq_cst);
   }
 }
@@ -131,7 +132,7 @@ void WriteBufferBudget::ChargeCache() {
 
 void WriteBufferBudget::AskIfNeeded() {
   if (!ShouldFlush()) return;
-  // acq_rel: B4 of the header.
+  // acquire and release: B4 of the header.
   if (asks_.fetch_add(1, std::memory_order_acq_rel) > 0) return;
   const Status status = pool_.Schedule([this] { RunAsks(); });
   // Without a thread, the next growth tries again.
@@ -140,10 +141,11 @@ void WriteBufferBudget::AskIfNeeded() {
 }
 
 void WriteBufferBudget::RunAsks() {
-  // acquire, and acq_rel below: B4 of the header.
+  // acquire: B4 of the header.
   uint64_t seen = asks_.load(std::memory_order_acquire);
   while (seen > 0) {
     AskAll();
+    // acquire and release: B4 of the header.
     seen = asks_.fetch_sub(seen, std::memory_order_acq_rel) - seen;
   }
   WakeWaiters();
@@ -357,6 +359,7 @@ void WriteBufferCharge::Update(size_t bytes) {
   uint64_t word = word_.load(std::memory_order_relaxed);
   do {
     if (bytes < BytesOf(word) + kStepBytes) return;
+    // relaxed: as above.
   } while (!word_.compare_exchange_weak(word, Pack(bytes, StateOf(word)),
                                         std::memory_order_relaxed));
   const auto growth = static_cast<int64_t>(bytes - BytesOf(word));
