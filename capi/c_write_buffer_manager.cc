@@ -76,4 +76,10 @@ void varve_write_buffer_manager_set_allow_stall(
   if (manager != nullptr) manager->rep->SetAllowStall(new_allow_stall != 0);
 }
 
+void varve_options_set_write_buffer_manager(
+    varve_options_t* options, varve_write_buffer_manager_t* manager) {
+  varve::capi::Set(options, &varve::Options::write_buffer_manager,
+                   manager != nullptr ? manager->rep : nullptr);
+}
+
 }  // extern "C"

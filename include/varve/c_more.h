@@ -308,6 +308,9 @@ VARVE_EXPORT void varve_options_set_manual_wal_flush(varve_options_t*, uint8_t);
 /** Limits the writes of flushes and compactions; NULL for no limit. */
 VARVE_EXPORT void varve_options_set_ratelimiter(varve_options_t*,
                                                 varve_ratelimiter_t*);
+/** A budget shared with other databases; NULL for none. */
+VARVE_EXPORT void varve_options_set_write_buffer_manager(
+    varve_options_t*, varve_write_buffer_manager_t*);
 /** Statistics to use; NULL for the database's own. */
 VARVE_EXPORT void varve_options_set_statistics(varve_options_t*,
                                                varve_statistics_t*);

@@ -26,6 +26,7 @@ class EventListener;
 struct Experiment;
 class RateLimiter;
 class Snapshot;
+class WriteBufferManager;
 
 // How recovery treats a damaged write-ahead log.
 enum class WalRecoveryMode : uint8_t {
@@ -109,6 +110,11 @@ struct Options {
   // Cache for uncompressed blocks. DBs can share one. If null, the DB creates
   // its own cache of 32 MiB. Default: null.
   std::shared_ptr<Cache> block_cache;
+
+  // Bounds the memory of memtables. Any number of DBs, column families and
+  // catalogs can share one; see varve/write_buffer_manager.h. If null, only
+  // write_buffer_size and max_write_buffer_number bound it. Default: null.
+  std::shared_ptr<WriteBufferManager> write_buffer_manager;
 
   // ---- Files ----
 

@@ -449,6 +449,7 @@ static void TestOptionsThatAreNull(void) {
   varve_options_set_wal_bytes_per_sync(NULL, 1);
   varve_options_set_manual_wal_flush(NULL, 1);
   varve_options_set_ratelimiter(NULL, NULL);
+  varve_options_set_write_buffer_manager(NULL, NULL);
   varve_write_buffer_manager_set_buffer_size(NULL, 1);
   varve_write_buffer_manager_set_allow_stall(NULL, 1);
   CHECK(varve_write_buffer_manager_enabled(NULL) == 0);
