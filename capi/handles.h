@@ -26,6 +26,7 @@
 #include "varve/rate_limiter.h"
 #include "varve/statistics.h"
 #include "varve/write_batch.h"
+#include "varve/write_buffer_manager.h"
 
 struct varve_checkpoint_t;
 
@@ -115,6 +116,10 @@ struct varve_comparator_t final : varve::Comparator {
 
 struct varve_ratelimiter_t {
   std::shared_ptr<varve::RateLimiter> rep;
+};
+
+struct varve_write_buffer_manager_t {
+  std::shared_ptr<varve::WriteBufferManager> rep;
 };
 
 struct varve_statistics_t {

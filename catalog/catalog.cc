@@ -3,6 +3,8 @@
 // Finding, opening and closing databases. catalog_files.cc handles their
 // directories.
 
+#include <algorithm>
+
 #include "catalog/catalog_impl.h"
 #include "catalog/catalog_names.h"
 #include "db/folding/folding_db.h"
@@ -10,6 +12,7 @@
 #include "env/file_names.h"
 #include "util/base/experiment.h"
 #include "util/threads/path_counter.h"
+#include "varve/write_buffer_manager.h"
 
 namespace varve {
 
@@ -17,12 +20,23 @@ namespace {
 
 constexpr uint64_t kReferencePollUs = 1000;
 
+// The default budget is this many write buffers, so that one or two busy
+// databases do not notice it.
+constexpr size_t kBudgetBuffers = 4;
+constexpr size_t kMinBudgetBytes = size_t{64} << 20;
+
 // Returns the options of each database.
 Options Share(const Options& given) {
   Options options = given;
   options.create_if_missing = true;
   options.error_if_exists = false;
   MakeSharedParts(&options);
+  if (options.write_buffer_manager == nullptr) {
+    const size_t budget_bytes =
+        std::max(kMinBudgetBytes, kBudgetBuffers * options.write_buffer_size);
+    options.write_buffer_manager = std::make_shared<WriteBufferManager>(
+        budget_bytes, nullptr, /*allow_stall=*/true);
+  }
   return options;
 }
 
@@ -275,6 +289,9 @@ Catalog::Counts CatalogImpl::GetCounts() {
   }
   counts.cached_names = name_cache_.size();
   counts.open_table_files = file_pool_->open_files();
+  const WriteBufferManager& manager = *options_.write_buffer_manager;
+  counts.memtable_bytes = manager.memory_usage();
+  counts.memtable_budget_bytes = manager.buffer_size();
   return counts;
 }
 

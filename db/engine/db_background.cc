@@ -134,6 +134,7 @@ Status DBImpl::FlushImmutablesLocked(
     info.cf_name = families[i]->name();
     info.memtables = families[i]->immutable().size();
     families[i]->SetFlushRunsLocked(true);
+    families[i]->MarkFlushExpectedLocked(true);
     events_.Add(
         [info](EventListener* listener) { listener->OnFlushBegin(info); });
   }
@@ -158,6 +159,8 @@ Status DBImpl::FlushImmutablesLocked(
       }
       InstallSuperVersionLocked(family);
       family->RetireLocked(flushed);
+    } else {
+      family->MarkFlushExpectedLocked(false);
     }
     family->cleaner()->CountFlushedLocked(info.file_bytes);
     info.micros = flushing.ElapsedMicros();
@@ -169,6 +172,56 @@ Status DBImpl::FlushImmutablesLocked(
   if (status.ok()) wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
   events_.DeliverLocked();
   return status;
+}
+
+// Called by the budget of write buffers, on its own thread: the memtable of
+// this family frees most. A leader who writes switches it, or a job if there is
+// none.
+void DBImpl::RequestSwitch(ColumnFamily* family) {
+  MutexLock lock(&mutex_);
+  if (IsEndingLocked() || read_only_ || inheritance_.is_inherited() ||
+      family->is_dropped() || !background_error_.ok() ||
+      family->memtable()->empty() || !family->SlotFreeLocked()) {
+    family->account()->Decline();
+    return;
+  }
+  family->RequestSwitchLocked();
+  gate_.RequestLook();
+  if (scheduler_.JobsLocked(JobKind::kSwitch) == 0) {
+    // Without a thread, a leader does it.
+    scheduler_
+        .ScheduleLocked(JobKind::kSwitch, [this] { BackgroundSwitch(); })
+        .IgnoreError();
+  }
+}
+
+// Switches the memtables that are to be switched, if nobody writes. Does not
+// wait for a leader, who may wait for background work: he, or the next one,
+// does it otherwise.
+void DBImpl::BackgroundSwitch() {
+  constexpr int kTries = 50;
+  constexpr int kPauseUs = 100;
+  WriteQueue::Writer leader;
+  bool leads = false;
+  for (int i = 0; i < kTries && !scheduler_.is_stopping(); ++i) {
+    leads = write_queue_.TryLead(&leader);
+    if (leads) break;
+    env_->SleepForMicroseconds(kPauseUs);
+  }
+  {
+    MutexLock lock(&mutex_);
+    if (leads && !IsEndingLocked() && WritableLocked().ok()) {
+      std::vector<ColumnFamily*> full = families_.live();
+      std::erase_if(full, [](const ColumnFamily* family) {
+        return !family->MustSwitchLocked() || !family->SlotFreeLocked();
+      });
+      // An error is background_error_ by now, or the memtables stay.
+      if (!full.empty()) SwitchLocked(std::move(full)).IgnoreError();
+    }
+  }
+  if (leads) write_queue_.Leave(WriteQueue::Group(&leader), Status::OK());
+  MutexLock lock(&mutex_);
+  scheduler_.FinishLocked(JobKind::kSwitch);
 }
 
 void DBImpl::PurgeObsoleteLocked() {

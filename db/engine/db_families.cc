@@ -86,6 +86,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
   if (status.ok()) status = ResumeIfFull();
   if (!status.ok()) return status;
   std::unique_ptr<ColumnFamily> family = NewFamily(name, options);
+  ColumnFamily* added = nullptr;
   {
     const WriteQueue::Exclusive leader(&write_queue_);
     MutexLock lock(&mutex_);
@@ -94,11 +95,17 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
       status = Status::InvalidArgument("column family " + name, "exists");
     }
     if (status.ok()) {
+      added = family.get();
       status = AddFamilyLocked(std::move(family));
+      // Nobody can drop it before its handle exists.
       events_.DeliverLocked();
     }
   }
-  if (status.ok()) *handle = NewHandle(name);
+  if (status.ok()) {
+    auto* const created = new FamilyHandle(added, &handles_, true);
+    created->family()->JoinBudget();
+    *handle = created;
+  }
   if (family != nullptr) family->Close();
   return status;
 }

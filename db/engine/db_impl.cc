@@ -85,6 +85,10 @@ Status DBImpl::CloseLocked() {
   }
   scheduler_.StopLocked();
   scheduler_.DropQueuedLocked();
+  const std::vector<ColumnFamily*> families = families_.live();
+  mutex_.Unlock();
+  for (ColumnFamily* const family : families) family->LeaveBudget();
+  mutex_.Lock();
   WaitForBackgroundLocked();
   if (status.ok()) NoteLogsEndLocked();
   const Status wals_status = wals_.CloseLocked();

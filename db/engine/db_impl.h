@@ -268,6 +268,7 @@ class DBImpl final : public DB, private ForkWatch {
                            const WriteQueue::SingleUpdate* update = nullptr);
   Status CheckBatch(const WriteOptions& options, WriteBatch* batch);
   [[gnu::noinline]] Status CheckUpdates(WriteBatch* batch);
+  [[gnu::noinline]] Status AwaitBudget(const WriteOptions& options);
   Status DelayWrite(const WriteOptions& options, const Touched& touched,
                     bool* delayed, bool* frees);
   ColumnFamily* MostPressedLocked(const Touched& touched)
@@ -342,6 +343,8 @@ class DBImpl final : public DB, private ForkWatch {
   Status FlushImmutablesLocked(const std::vector<ColumnFamily*>& families,
                                std::vector<size_t>* counts)
       VARVE_REQUIRES(mutex_);
+  void RequestSwitch(ColumnFamily* family) VARVE_EXCLUDES(mutex_);
+  void BackgroundSwitch();
   // May release the mutex and reacquire it.
   void PurgeObsoleteLocked() VARVE_REQUIRES(mutex_);
   void FreeLaterLocked() VARVE_REQUIRES(mutex_);

@@ -294,6 +294,7 @@ ColumnFamily::Shared DBImpl::SharedParts(SnapshotRegistry* snapshots) {
           [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); },
           [this] { return versions_->LastSequence(); },
           [this] { WakeCleaner(); },
+          [this](ColumnFamily* family) { RequestSwitch(family); },
           snapshots};
 }
 
@@ -558,6 +559,7 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
   MaybeScheduleLocked();
   events_.DeliverLocked();
+  for (ColumnFamily* const family : families_.live()) family->JoinBudget();
   return status;
 }
 

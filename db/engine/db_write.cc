@@ -220,6 +220,11 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
   bool delayed = false;
   uint64_t paused_us = 0;
   bool frees = false;
+  if (family_.account() != nullptr && family_.account()->ShouldStall())
+      [[unlikely]] {
+    status = AwaitBudget(options);
+    if (!status.ok()) return status;
+  }
   bool wait = !gate_.IsClear();
   for (;;) {
     if (wait) [[unlikely]] {
@@ -386,6 +391,25 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
     *pause_us = std::max(*pause_us,
                          family->PauseMicrosLocked(log_space, may_pause));
   });
+  return Status::OK();
+}
+
+// For a writer that is not in the queue: waits until the memtables of all
+// databases that share the budget take less than it allows.
+Status DBImpl::AwaitBudget(const WriteOptions& options) {
+  constexpr uint64_t kSliceUs = 100000;
+  if (options.no_slowdown) {
+    return Status::Incomplete("writes are stopped",
+                              "the budget of write buffers is used up");
+  }
+  const LocalSpan span("stall");
+  const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
+  while (!family_.account()->AwaitSpace(kSliceUs)) {
+    MutexLock lock(&mutex_);
+    Status status = WritableLocked();
+    if (!status.ok()) return status;
+    if (IsEndingLocked()) return Status::ShutdownInProgress();
+  }
   return Status::OK();
 }
 

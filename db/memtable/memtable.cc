@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "db/memtable/memtable_iterator.h"
+#include "db/memtable/write_buffer_budget.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
 #include "util/threads/path_counter.h"
@@ -39,17 +41,65 @@ LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
 
 }  // namespace
 
+// Thread-safety: thread-safe.
+class MemTable::Counter final : public ArenaObserver {
+ public:
+  Counter(const MemTable* memtable, std::shared_ptr<WriteBufferAccount> account)
+      : memtable_(memtable), charge_(std::move(account)) {}
+
+  void OnGrowth() override {
+    charge_.Update(memtable_->ApproximateMemoryUsage());
+  }
+  WriteBufferCharge& charge() { return charge_; }
+
+ private:
+  const MemTable* const memtable_;
+  WriteBufferCharge charge_;
+};
+
+// The sizes that follow from the expected size of a memtable.
+struct MemTable::Sizes {
+  // `expected_bytes` may be less than `write_buffer_size`.
+  Sizes(size_t write_buffer_size, size_t expected_bytes)
+      : block_bytes(ArenaBlockBytes(write_buffer_size)),
+        node_block_bytes(NodeArenaBlockBytes(write_buffer_size)),
+        first_block_bytes(ArenaBlockBytes(expected_bytes)),
+        first_node_block_bytes(NodeArenaBlockBytes(expected_bytes)),
+        bucket_count(PointIndex::BucketCountFor(expected_bytes)) {}
+
+  size_t block_bytes;
+  size_t node_block_bytes;
+  size_t first_block_bytes;
+  size_t first_node_block_bytes;
+  size_t bucket_count;
+};
+
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-                   size_t write_buffer_size, NewMemTableOrder* new_order)
-    : comparator_(comparator),
+                   size_t write_buffer_size, NewMemTableOrder* new_order,
+                   const std::shared_ptr<WriteBufferAccount>& account)
+    : MemTable(
+          comparator, wal_number,
+          Sizes(write_buffer_size,
+                account == nullptr ? write_buffer_size
+                                   : account->ExpectedBytes(write_buffer_size)),
+          new_order,
+          account == nullptr ? nullptr
+                             : std::make_unique<Counter>(this, account)) {}
+
+MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
+                   const Sizes& sizes, NewMemTableOrder* new_order,
+                   std::unique_ptr<Counter> counter)
+    : counter_(std::move(counter)),
+      comparator_(comparator),
       wal_number_(wal_number),
-      arena_(ArenaBlockBytes(write_buffer_size)),
-      node_arena_(NodeArenaBlockBytes(write_buffer_size)),
+      arena_(sizes.block_bytes, MemoryKind::kMemTable,
+             {.first_block_bytes = sizes.first_block_bytes,
+              .observer = counter_.get()}),
+      node_arena_(sizes.node_block_bytes, MemoryKind::kMemTable,
+                  {.first_block_bytes = sizes.first_node_block_bytes,
+                   .observer = counter_.get()}),
       // Another comparator may consider different bytes equal.
-      index_(comparator->bytewise()
-                 ? PointIndex::BucketCountFor(write_buffer_size)
-                 : 0,
-             &entry_count_),
+      index_(comparator->bytewise() ? sizes.bucket_count : 0, &entry_count_),
       tombstones_(comparator) {
   if (new_order == nullptr) {
     tree_.emplace(comparator, &arena_, &node_arena_);
@@ -57,6 +107,18 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
   } else {
     baseline_ = new_order(comparator, &arena_);
   }
+}
+
+MemTable::~MemTable() = default;
+
+void MemTable::MarkImmutable() {
+  if (counter_ == nullptr) return;
+  counter_->OnGrowth();
+  counter_->charge().MarkImmutable();
+}
+
+void MemTable::MarkHeld() {
+  if (counter_ != nullptr) counter_->charge().MarkHeld();
 }
 
 template <bool kDeletion>
@@ -111,6 +173,7 @@ void MemTable::AddDeletion(SequenceNumber sequence, ValueType type,
                            uint64_t hash) {
   if (type == ValueType::kRangeDeletion) {
     tombstones_.Add(user_key, value, sequence);
+    if (counter_ != nullptr) counter_->OnGrowth();
     return;
   }
   AddPoint<true>(sequence, type, user_key, value, hash);

@@ -18,6 +18,8 @@
 
 namespace varve {
 
+class WriteBufferAccount;
+
 // Holds updates in memory until a flush writes them to a table. An ordered
 // structure, by default a B-link tree, holds the entries. If user keys are
 // ordered bytewise, a hash index answers point reads. Range deletions are kept
@@ -31,9 +33,13 @@ class MemTable {
   // `comparator` must outlive the memtable. `wal_number` is the first log that
   // may have its updates. `write_buffer_size` is the expected size in bytes.
   // `new_order`, if not null, creates the structure that replaces the tree
-  // (ablation memtable).
+  // (ablation memtable). `account`, if not null, counts the memory; see
+  // db/memtable/write_buffer_budget.h. The memtable then begins with small
+  // blocks and a small index, for the size that its share of the budget allows.
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-           size_t write_buffer_size, NewMemTableOrder* new_order = nullptr);
+           size_t write_buffer_size, NewMemTableOrder* new_order = nullptr,
+           const std::shared_ptr<WriteBufferAccount>& account = nullptr);
+  ~MemTable();
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
@@ -88,6 +94,10 @@ class MemTable {
     return arena_.MemoryUsage() + node_arena_.MemoryUsage() +
            index_.MemoryUsage() + tombstones_.MemoryUsage();
   }
+  // Report to the account: see WriteBufferCharge. They do nothing without one.
+  // Any thread may call them.
+  void MarkImmutable();
+  void MarkHeld();
   uint64_t EntryCount() const {
     // relaxed: a statistic.
     return entry_count_.load(std::memory_order_relaxed);
@@ -108,6 +118,14 @@ class MemTable {
   void SetHasUnlogged() { has_unlogged_ = true; }
 
  private:
+  // Counts the memory of a memtable with an account.
+  class Counter;
+  struct Sizes;
+
+  MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
+           const Sizes& sizes, NewMemTableOrder* new_order,
+           std::unique_ptr<Counter> counter);
+
   // Returns true until the first Add begins.
   bool NeverAdded() const {
     // relaxed: a reader that must see an entry is ordered after its Add, and so
@@ -129,17 +147,22 @@ class MemTable {
                           Slice* value) const;
 
   // Immutable after construction, but for the number: see SetWalNumber.
+  // The counter is null without an account. It is destroyed last, when the memory
+  // has been freed.
+  const std::unique_ptr<Counter> counter_;
   const InternalKeyComparator* const comparator_;
   uint64_t wal_number_;
 
   // Read by every lookup and rarely written, except inside the entries' memory.
   Arena arena_;
   Arena node_arena_;
-  std::optional<BlinkTree> tree_;  // Empty if a baseline is used.
+  alignas(64) std::optional<BlinkTree> tree_;  // Empty if a baseline is used.
   std::unique_ptr<MemTableOrder> baseline_;
-  PointIndex index_;
-  RangeTombstoneMemTable tombstones_;
+  // From here to the list of tombstones_, a lookup of an absent key reads one
+  // cache line.
+  alignas(64) PointIndex index_;
   std::atomic<bool> never_added_{true};
+  RangeTombstoneMemTable tombstones_;
 
   // Atomic (writers: every Add, Ref and Unref), so on a cache line that lookups
   // do not read.

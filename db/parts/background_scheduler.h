@@ -28,7 +28,13 @@
 
 namespace varve {
 
-enum class JobKind : uint8_t { kFlush, kCompaction, kPurge, kCleanup };
+enum class JobKind : uint8_t {
+  kFlush,
+  kCompaction,
+  kPurge,
+  kCleanup,
+  kSwitch,
+};
 
 class BackgroundScheduler final : private ForkWatch {
  public:
@@ -102,7 +108,7 @@ class BackgroundScheduler final : private ForkWatch {
   Mutex* const mutex_;
   const std::shared_ptr<ShutdownFlag> shutdown_flag_ =
       std::make_shared<ShutdownFlag>();
-  std::array<Counts, 4> counts_;
+  std::array<Counts, 5> counts_;
   CondVar changed_;
   std::atomic<bool> stopping_{false};
 };

@@ -52,6 +52,8 @@ ColumnFamily::ColumnFamily(std::string name, std::unique_ptr<Options> owned,
       stats_(shared.stats),
       mutex_(shared.mutex),
       free_later_(shared.free_later),
+      request_switch_(shared.request_switch),
+      account_(WriteBufferAccount::New(options_->write_buffer_manager)),
       owns_snapshots_(shared.snapshots == nullptr),
       snapshots_(owns_snapshots_
                      ? new SnapshotRegistry(
@@ -108,6 +110,7 @@ void ColumnFamily::BeginLocked(MemTable* memtable,
 }
 
 void ColumnFamily::Close() {
+  LeaveBudget();
   if (owns_snapshots_) snapshots_->Close();
   super_versions_.Close();
   MutexLock lock(mutex_);
@@ -175,7 +178,7 @@ void ColumnFamily::UnrefMemTableLocked(MemTable* memtable) {
 
 MemTable* ColumnFamily::NewMemTable(uint64_t wal_number) const {
   return new MemTable(&comparator_, wal_number, options_->write_buffer_size,
-                      MemTableOrderOf(*options_));
+                      MemTableOrderOf(*options_), account_);
 }
 
 bool ColumnFamily::SlotFreeLocked() const {
@@ -194,6 +197,7 @@ bool ColumnFamily::HasUnloggedLocked() const {
 void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
   wants_switch_ = false;
   immutable_.push_back(memtable_);
+  memtable_->MarkImmutable();
   ++switched_count_;
   full_bytes_ = written_bytes_;
   immutable_bytes_.push_back(written_bytes_);
@@ -204,6 +208,16 @@ void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
     flush_pace_.Begin(memtable_->EntryCount(), MonotonicMicros(env_));
   }
   memtable_ = next;
+}
+
+void ColumnFamily::MarkFlushExpectedLocked(bool is_expected) {
+  for (MemTable* const memtable : immutable_) {
+    if (is_expected) {
+      memtable->MarkImmutable();
+    } else {
+      memtable->MarkHeld();
+    }
+  }
 }
 
 std::vector<MemTable*> ColumnFamily::RemoveFlushedLocked(size_t count) {
@@ -220,6 +234,7 @@ std::vector<MemTable*> ColumnFamily::RemoveFlushedLocked(size_t count) {
 
 void ColumnFamily::RetireLocked(const std::vector<MemTable*>& flushed) {
   for (MemTable* memtable : flushed) {
+    memtable->MarkHeld();
     flushed_.push_back(memtable);
     UnrefMemTableLocked(memtable);
   }

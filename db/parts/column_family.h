@@ -30,6 +30,7 @@
 #include "db/dead_entries/dead_range_cleaner.h"
 #include "db/dead_entries/dead_walks.h"
 #include "db/memtable/memtable.h"
+#include "db/memtable/write_buffer_budget.h"
 #include "db/options/level_limit.h"
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version_cache.h"
@@ -60,7 +61,8 @@ struct CompactionGate {
   Status error;
 };
 
-class ColumnFamily final : private SuperVersionDisposer {
+class ColumnFamily final : private SuperVersionDisposer,
+                           private WriteBufferClient {
  public:
   // The remains of an abandoned family, which are never freed.
   struct AbandonedState {
@@ -84,6 +86,9 @@ class ColumnFamily final : private SuperVersionDisposer {
     std::function<SequenceNumber()> last_sequence;
     // Called after a reader has reported dead entries. Must not wait.
     std::function<void()> wake_cleaner;
+    // Called when the budget of write buffers is exceeded and the family's
+    // memtable is to be switched. Must not wait for a flush.
+    std::function<void(ColumnFamily*)> request_switch;
     // The registry of snapshots. The default family creates it.
     SnapshotRegistry* snapshots = nullptr;
   };
@@ -104,6 +109,17 @@ class ColumnFamily final : private SuperVersionDisposer {
   // Sets the first memtable to write to, and the immutable memtables.
   void BeginLocked(MemTable* memtable, std::vector<MemTable*> immutable);
   bool HasBegunLocked() const { return memtable_ != nullptr; }
+  // The account of its memtables in the budget of write buffers; null without
+  // one.
+  WriteBufferAccount* account() const { return account_.get(); }
+  // Call them when the memtable can be switched, and before it cannot any more.
+  // REQUIRES: the mutex is not held, for the second.
+  void JoinBudget() {
+    if (account_ != nullptr) account_->Register(this);
+  }
+  void LeaveBudget() {
+    if (account_ != nullptr) account_->Unregister();
+  }
   // Releases everything. REQUIRES: all reads have ended; the mutex is not held.
   void Close() VARVE_EXCLUDES(*mutex_);
   // Replaces Close in a child created by fork().
@@ -218,6 +234,8 @@ class ColumnFamily final : private SuperVersionDisposer {
   // Whether a flush of the family runs. There is one at a time.
   bool flush_runs() const { return flush_runs_; }
   void SetFlushRunsLocked(bool runs) { flush_runs_ = runs; }
+  // Tells the budget whether a flush is about to free the immutable memtables.
+  void MarkFlushExpectedLocked(bool is_expected);
 
   // ---- Writers ----
 
@@ -289,6 +307,7 @@ class ColumnFamily final : private SuperVersionDisposer {
                  std::memory_order_relaxed);
   }
 
+  void RequestSwitch() override { request_switch_(this); }
   void DisposeLocked(SuperVersion* super_version) override;
   void FreeLaterLocked() override { free_later_(); }
   void UnrefMemTableLocked(MemTable* memtable);
@@ -307,6 +326,8 @@ class ColumnFamily final : private SuperVersionDisposer {
   StatisticsImpl* const stats_;
   Mutex* const mutex_;
   const std::function<void()> free_later_;
+  const std::function<void(ColumnFamily*)> request_switch_;
+  const std::shared_ptr<WriteBufferAccount> account_;  // May be null.
   VersionSet* version_set_ = nullptr;
   std::unique_ptr<TableCache> table_cache_;
   std::unique_ptr<FamilyVersions> versions_;

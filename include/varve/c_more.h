@@ -39,6 +39,8 @@ typedef struct varve_trace_t varve_trace_t;
 typedef struct varve_traceoptions_t varve_traceoptions_t;
 /** A step of a traced request. */
 typedef struct varve_tracespan_t varve_tracespan_t;
+/** Bounds the memory of write buffers of several databases. */
+typedef struct varve_write_buffer_manager_t varve_write_buffer_manager_t;
 
 /**
  * Returns the version of Varve that the program runs with, such as "1.2.3". Do
@@ -306,6 +308,9 @@ VARVE_EXPORT void varve_options_set_manual_wal_flush(varve_options_t*, uint8_t);
 /** Limits the writes of flushes and compactions; NULL for no limit. */
 VARVE_EXPORT void varve_options_set_ratelimiter(varve_options_t*,
                                                 varve_ratelimiter_t*);
+/** A budget shared with other databases; NULL for none. */
+VARVE_EXPORT void varve_options_set_write_buffer_manager(
+    varve_options_t*, varve_write_buffer_manager_t*);
 /** Statistics to use; NULL for the database's own. */
 VARVE_EXPORT void varve_options_set_statistics(varve_options_t*,
                                                varve_statistics_t*);
@@ -378,6 +383,46 @@ VARVE_EXPORT varve_ratelimiter_t* varve_ratelimiter_create(
     int64_t rate_bytes_per_sec, int64_t refill_period_us, int32_t fairness);
 /** Databases that use the limiter keep it until they are closed. */
 VARVE_EXPORT void varve_ratelimiter_destroy(varve_ratelimiter_t*);
+
+/**
+ * Creates a budget of buffer_size bytes for the write buffers of all databases
+ * that use it; 0 for none. With allow_stall, writes wait while it is exceeded
+ * and a flush frees memory. varve/write_buffer_manager.h has the details.
+ */
+VARVE_EXPORT varve_write_buffer_manager_t* varve_write_buffer_manager_create(
+    size_t buffer_size, uint8_t allow_stall);
+/** Also charges the memory to a cache; NULL for none. */
+VARVE_EXPORT varve_write_buffer_manager_t*
+varve_write_buffer_manager_create_with_cache(size_t buffer_size,
+                                             const varve_cache_t* cache,
+                                             uint8_t allow_stall);
+/** Databases that use the manager keep it until they are closed. */
+VARVE_EXPORT void varve_write_buffer_manager_destroy(
+    varve_write_buffer_manager_t*);
+/** Returns 1 if there is a budget. */
+VARVE_EXPORT uint8_t
+varve_write_buffer_manager_enabled(const varve_write_buffer_manager_t*);
+/** Returns 1 if memory is charged to a cache. */
+VARVE_EXPORT uint8_t
+varve_write_buffer_manager_cost_to_cache(const varve_write_buffer_manager_t*);
+/** Returns the bytes of all write buffers. */
+VARVE_EXPORT size_t
+varve_write_buffer_manager_memory_usage(const varve_write_buffer_manager_t*);
+/** Returns the bytes of those that writes go to. */
+VARVE_EXPORT size_t varve_write_buffer_manager_mutable_memtable_memory_usage(
+    const varve_write_buffer_manager_t*);
+/** Returns the bytes that are charged to the cache. */
+VARVE_EXPORT size_t varve_write_buffer_manager_dummy_entries_in_cache_usage(
+    const varve_write_buffer_manager_t*);
+/** Returns the budget in bytes. */
+VARVE_EXPORT size_t
+varve_write_buffer_manager_buffer_size(const varve_write_buffer_manager_t*);
+/** Changes the budget, also while it is in use. */
+VARVE_EXPORT void varve_write_buffer_manager_set_buffer_size(
+    varve_write_buffer_manager_t*, size_t new_size);
+/** Allows or forbids that writes wait. */
+VARVE_EXPORT void varve_write_buffer_manager_set_allow_stall(
+    varve_write_buffer_manager_t*, uint8_t new_allow_stall);
 
 /* ---- Statistics ---- */
 

@@ -3,7 +3,8 @@
 
 // A catalog holds many databases under one directory and finds them by name. A
 // database is opened on first use. All share a block cache, statistics,
-// background threads and a limit on open table files.
+// background threads, a budget for write buffers and a limit on open table
+// files.
 //
 // Names are case-insensitive. Names that fold to the same text (see
 // KeyCase::kInsensitive) name the same database. A name is UTF-8. After folding
@@ -75,8 +76,12 @@ class VARVE_EXPORT DatabaseRef {
 struct CatalogOptions {
   // Options of each database. create_if_missing and error_if_exists are
   // ignored. If block_cache and statistics are null, the catalog creates shared
-  // ones. max_open_files limits the table files of all databases together.
-  // max_background_jobs applies to all databases of an Env together.
+  // ones. If write_buffer_manager is null, the catalog creates one for all
+  // databases. Its budget is four times write_buffer_size, at least 64 MiB, and
+  // writes wait while it is exceeded. For databases without a common budget,
+  // set a WriteBufferManager of size 0. max_open_files limits the table files
+  // of all databases together. max_background_jobs applies to all databases of
+  // an Env together.
   Options options;
 
   // Create the catalog's directory if it does not exist. Its parent must exist.
@@ -103,6 +108,9 @@ class VARVE_EXPORT Catalog {
     size_t open = 0;
     size_t cached_names = 0;      // In the name cache.
     size_t open_table_files = 0;  // Of all databases.
+    // Bytes of memtables that the write buffer manager counts, and its budget.
+    size_t memtable_bytes = 0;
+    size_t memtable_budget_bytes = 0;
   };
 
   // Opens the catalog in the directory `root`, and none of its databases.

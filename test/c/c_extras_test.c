@@ -52,6 +52,7 @@ static void TestNothingIsDestroyedByNull(void) {
   varve_env_destroy(NULL);
   varve_logger_destroy(NULL);
   varve_ratelimiter_destroy(NULL);
+  varve_write_buffer_manager_destroy(NULL);
   varve_statistics_destroy(NULL);
   varve_pinnableslice_destroy(NULL);
   varve_checkpoint_object_destroy(NULL);
@@ -523,6 +524,8 @@ static void TestTypedOptions(void) {
   varve_options_t* copy;
   varve_ratelimiter_t* const limiter =
       varve_ratelimiter_create(1 << 30, 100000, 10);
+  varve_write_buffer_manager_t* const buffers =
+      varve_write_buffer_manager_create(8 << 20, 1);
   uint64_t sizes[2];
   char* error = NULL;
   varve_t* db;
@@ -549,6 +552,8 @@ static void TestTypedOptions(void) {
   varve_options_set_manual_wal_flush(options, 1);
   varve_options_set_ratelimiter(options, limiter);
   varve_ratelimiter_destroy(limiter);
+  varve_options_set_write_buffer_manager(options, buffers);
+  varve_write_buffer_manager_destroy(buffers);
   copy = varve_options_create_copy(options);
   varve_options_destroy(options);
   db = varve_open(copy, PathOf("typed"), &error);

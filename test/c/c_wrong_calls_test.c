@@ -449,6 +449,15 @@ static void TestOptionsThatAreNull(void) {
   varve_options_set_wal_bytes_per_sync(NULL, 1);
   varve_options_set_manual_wal_flush(NULL, 1);
   varve_options_set_ratelimiter(NULL, NULL);
+  varve_options_set_write_buffer_manager(NULL, NULL);
+  varve_write_buffer_manager_set_buffer_size(NULL, 1);
+  varve_write_buffer_manager_set_allow_stall(NULL, 1);
+  CHECK(varve_write_buffer_manager_enabled(NULL) == 0);
+  CHECK(varve_write_buffer_manager_cost_to_cache(NULL) == 0);
+  CHECK(varve_write_buffer_manager_memory_usage(NULL) == 0);
+  CHECK(varve_write_buffer_manager_mutable_memtable_memory_usage(NULL) == 0);
+  CHECK(varve_write_buffer_manager_dummy_entries_in_cache_usage(NULL) == 0);
+  CHECK(varve_write_buffer_manager_buffer_size(NULL) == 0);
   varve_options_set_statistics(NULL, NULL);
   varve_readoptions_set_verify_checksums(NULL, 1);
   varve_readoptions_set_fill_cache(NULL, 1);

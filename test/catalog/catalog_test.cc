@@ -19,6 +19,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "util/threads/epoch.h"
+#include "varve/write_buffer_manager.h"
 
 namespace varve::test {
 namespace {
@@ -377,6 +378,29 @@ TEST_F(CatalogTest, DatabasesShareCacheAndDescriptors) {
   ASSERT_TRUE(
       Find("db5")->GetIntProperty("varve.block-cache-usage", usage + 1));
   EXPECT_EQ(usage[0], usage[1]);
+}
+
+TEST_F(CatalogTest, DatabasesShareABudgetByDefault) {
+  options_.options.write_buffer_size = 32 << 20;
+  Open();
+  EXPECT_EQ(catalog_->GetCounts().memtable_budget_bytes, 128u << 20);
+  options_.options.write_buffer_size = 64 << 10;
+  Open();
+  EXPECT_EQ(catalog_->GetCounts().memtable_budget_bytes, 64u << 20);
+}
+
+TEST_F(CatalogTest, UsesTheGivenBudget) {
+  const auto manager = std::make_shared<WriteBufferManager>(0);
+  options_.options.write_buffer_manager = manager;
+  Open();
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  Put("a", "key", "value");
+  EXPECT_EQ(catalog_->GetCounts().memtable_budget_bytes, 0u);
+  manager->SetBufferSize(100 << 20);
+  EXPECT_EQ(catalog_->GetCounts().memtable_budget_bytes, 100u << 20);
+  EXPECT_EQ(catalog_->GetCounts().memtable_bytes, manager->memory_usage());
+  catalog_.reset();
+  EXPECT_EQ(manager->memory_usage(), 0u);
 }
 
 TEST_F(CatalogTest, WorksInMemory) {

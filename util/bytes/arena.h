@@ -32,6 +32,24 @@
 
 namespace varve {
 
+// Is told when an arena takes memory from the system.
+class ArenaObserver {
+ public:
+  // Called by the thread that allocates, after the arena's mutex is released.
+  virtual void OnGrowth() = 0;
+
+ protected:
+  ~ArenaObserver() = default;
+};
+
+// The blocks of an arena that should be small at first.
+struct ArenaGrowth {
+  // Size of the first block. Each further block is twice as large, up to the
+  // arena's block size. 0: all blocks have that size.
+  size_t first_block_bytes = 0;
+  ArenaObserver* observer = nullptr;  // May be null. Outlives the arena's use.
+};
+
 class Arena {
  public:
   static constexpr size_t kDefaultBlockBytes = size_t{256} << 10;
@@ -41,7 +59,8 @@ class Arena {
   // The first block is allocated at the first allocation. `block_bytes` is
   // raised to at least kMinBlockBytes.
   explicit Arena(size_t block_bytes = kDefaultBlockBytes,
-                 MemoryKind kind = MemoryKind::kMemTable);
+                 MemoryKind kind = MemoryKind::kMemTable,
+                 const ArenaGrowth& growth = {});
   // REQUIRES: no other thread uses the arena any more.
   ~Arena();
   Arena(const Arena&) = delete;
@@ -78,6 +97,11 @@ class Arena {
   };
   static_assert(sizeof(Block) % kAlignment == 0);
 
+  // Returns the largest allocation that does not get a block of its own.
+  static size_t LargestShared(size_t block_bytes) {
+    return (block_bytes - sizeof(Block)) / 4;
+  }
+
   char* AllocateWith(size_t bytes, size_t alignment) {
     // acquire: pairs with the release store in AllocateSlow (A1).
     Block* block = current_.load(std::memory_order_acquire);
@@ -87,11 +111,15 @@ class Arena {
     return AllocateSlow(bytes, alignment);
   }
   char* AllocateSlow(size_t bytes, size_t alignment) VARVE_EXCLUDES(mu_);
+  // Sets *grew if it takes a block from the system.
+  char* AllocateLocked(size_t bytes, size_t alignment, bool* grew)
+      VARVE_REQUIRES(mu_);
   Block* AddBlock(size_t capacity) VARVE_REQUIRES(mu_);
 
   // Immutable after construction.
   const size_t block_bytes_;
   const MemoryKind kind_;
+  ArenaObserver* const observer_;
 
   // Atomic (written under mu_, read by all).
   std::atomic<Block*> current_{nullptr};
@@ -99,6 +127,7 @@ class Arena {
 
   // Guarded by mu_.
   Mutex mu_;
+  size_t next_block_bytes_ VARVE_GUARDED_BY(mu_);
   Block* blocks_ VARVE_GUARDED_BY(mu_) = nullptr;  // All of them, newest first.
 };
 

@@ -29,7 +29,7 @@ struct FamilyParts {
                ColumnFamily::Shared{env, nullptr, &mutex, &queue,
                                     std::move(free_later),
                                     [this] { return versions.LastSequence(); },
-                                    [] {}}),
+                                    [] {}, [](ColumnFamily*) {}}),
         families(&family) {
     family.MakeTables("/db", FileOptions(), &file_pool, nullptr, &versions);
   }

@@ -5,6 +5,7 @@
 // count is compared with what its documentation implies.
 #include "util/bytes/arena.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -110,6 +111,44 @@ TEST(ArenaTest, RaisesBlockSizeWhenTooSmall) {
   Arena arena(1);
   arena.Allocate(1);
   EXPECT_EQ(arena.MemoryUsage(), Arena::kMinBlockBytes);
+}
+
+// Blocks of 4, 8, 16, 32 and then 32 KiB.
+TEST(ArenaTest, BlocksGrowFromASmallFirstOne) {
+  Arena arena(size_t{32} << 10, MemoryKind::kMemTable,
+              {.first_block_bytes = 4 << 10});
+  size_t least = 0;
+  for (const size_t next_kib : {4, 8, 16, 32, 32}) {
+    while (arena.MemoryUsage() == least) arena.Allocate(100);
+    EXPECT_EQ(arena.MemoryUsage() - least, next_kib << 10);
+    least = arena.MemoryUsage();
+  }
+}
+
+// Otherwise each such piece would take a block of its own.
+TEST(ArenaTest, SmallBlocksGrowForLargePieces) {
+  Arena arena(size_t{256} << 10, MemoryKind::kMemTable,
+              {.first_block_bytes = 4 << 10});
+  arena.Allocate(3000);
+  EXPECT_EQ(arena.MemoryUsage(), 16u << 10);
+  arena.Allocate(100000);
+  EXPECT_LT(arena.MemoryUsage(), (16u << 10) + 101000);
+}
+
+TEST(ArenaTest, TellsItsObserverOfEachBlock) {
+  struct Observer final : ArenaObserver {
+    void OnGrowth() override { bytes.push_back(arena->MemoryUsage()); }
+    const Arena* arena = nullptr;
+    std::vector<size_t> bytes;
+  } observer;
+  Arena arena(4096, MemoryKind::kMemTable, {.observer = &observer});
+  observer.arena = &arena;
+  arena.Allocate(10);
+  arena.Allocate(10);
+  EXPECT_THAT(observer.bytes, testing::ElementsAre(4096));
+  arena.Allocate(10000);
+  EXPECT_EQ(observer.bytes.size(), 2u);
+  EXPECT_EQ(observer.bytes.back(), arena.MemoryUsage());
 }
 
 TEST(ArenaTest, KeepsPiecesApart) {
