@@ -293,6 +293,7 @@ class DBImpl final : public DB, private ForkWatch {
   void AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families)
       VARVE_REQUIRES(mutex_);
   uint64_t MaxLogBytesLocked() const VARVE_REQUIRES(mutex_);
+  bool AreAllFlushedLocked() const VARVE_REQUIRES(mutex_);
   void UpdateLogLimitLocked() VARVE_REQUIRES(mutex_);
   Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);

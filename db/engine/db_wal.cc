@@ -77,14 +77,6 @@ Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
     });
   }
   AddHoldersOfLogsLocked(&families);
-  if (families.empty() && family_.SlotFreeLocked() &&
-      std::all_of(families_.live().begin(), families_.live().end(),
-                  [](const ColumnFamily* family) {
-                    return family->IsAllFlushedLocked();
-                  })) {
-    // Nobody needs the old log. The flush of an empty memtable says so.
-    families.push_back(&family_);
-  }
   mutex_.Unlock();
   WalSet::Next next = wals_.CreateNext(versions_->NewFileNumber(),
                                        versions_->LastSequence() + 1,
@@ -128,6 +120,12 @@ Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
   MaybeScheduleLocked();
   events_.DeliverLocked();
   return Status::OK();
+}
+
+bool DBImpl::AreAllFlushedLocked() const {
+  return std::all_of(
+      families_.live().begin(), families_.live().end(),
+      [](const ColumnFamily* family) { return family->IsAllFlushedLocked(); });
 }
 
 // Returns the bound for the bytes of all logs.

@@ -374,15 +374,11 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    std::vector<ColumnFamily*> families;
-    if (!families_.HasOthers() && !family_.memtable()->empty()) {
-      // The log is full of updates of this memtable.
-      family_.RequestSwitchLocked();
-      *wait = family_.StopCauseLocked() != StallCause::kNone;
-      if (*wait) return status;
-      families = {&family_};
-    }
-    return SwitchLocked(std::move(families));
+    if (families_.HasOthers() && !AreAllFlushedLocked()) return SwitchLocked({});
+    // Nobody but this family's memtable can need the log.
+    family_.SetLogFullLocked();
+    *wait = family_.StopCauseLocked() != StallCause::kNone;
+    return *wait ? status : SwitchLocked({&family_});
   }
   MutexLock lock(&mutex_);
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();

@@ -196,6 +196,7 @@ bool ColumnFamily::HasUnloggedLocked() const {
 
 void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
   wants_switch_ = false;
+  log_is_full_ = false;
   immutable_.push_back(memtable_);
   memtable_->MarkImmutable();
   ++switched_count_;

@@ -191,10 +191,13 @@ class ColumnFamily final : private SuperVersionDisposer,
   }
   // Returns true if a new memtable is due.
   bool MustSwitchLocked() const {
-    return MemTableIsFull() || (wants_switch_ && !memtable_->empty());
+    return MemTableIsFull() || log_is_full_ ||
+           (wants_switch_ && !memtable_->empty());
   }
-  // Makes a new memtable due, although the present one is not full.
+  // Makes a new memtable due, unless the present one is empty.
   void RequestSwitchLocked() { wants_switch_ = true; }
+  // Makes a new memtable due in any case: its flush frees the log.
+  void SetLogFullLocked() { log_is_full_ = true; }
   // Returns true if no memtable has an update.
   bool IsAllFlushedLocked() const {
     return memtable_->empty() && immutable_.empty();
@@ -349,6 +352,7 @@ class ColumnFamily final : private SuperVersionDisposer,
   uint64_t switched_count_ = 0;
   uint64_t flushed_count_ = 0;
   bool wants_switch_ = false;
+  bool log_is_full_ = false;
   bool flush_runs_ = false;
 
   FlushPace flush_pace_;

@@ -131,6 +131,8 @@ TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
   EXPECT_FALSE(family_.MustSwitchLocked());
   Put("k");
   EXPECT_TRUE(family_.MustSwitchLocked());
+  // So is a log without space.
+  family_.SetLogFullLocked();
   EXPECT_TRUE(family_.AwaitsFlushLocked());
   EXPECT_EQ(family_.StopCauseLocked(), StallCause::kMemTables);
   EXPECT_TRUE(family_.UpdateStallLocked().no_memtable);
