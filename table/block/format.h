@@ -96,6 +96,9 @@ constexpr char kPropertiesBlockName[] = "rocksdb.properties";
 constexpr char kOldPropertiesBlockName[] = "rocksdb.stats";
 constexpr char kFullBloomBlockName[] = "fullfilter.rocksdb.BuiltinBloomFilter";
 constexpr char kLevelDbBloomBlockName[] = "filter.leveldb.BuiltinBloomFilter2";
+constexpr char kPartitionedBloomBlockName[] =
+    "partitionedfilter.rocksdb.BuiltinBloomFilter";
+// Prefix of the names of all partitioned filters.
 constexpr char kPartitionedFilterPrefix[] = "partitionedfilter.";
 constexpr char kCompressionDictionaryBlockName[] = "rocksdb.compression_dict";
 constexpr char kRangeTombstoneBlockName[] = "rocksdb.range_del";

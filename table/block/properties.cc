@@ -37,6 +37,12 @@ bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
   return true;
 }
 
+// A number that is not written.
+template <uint64_t TableProperties::*kMember>
+bool ParseVarint(Slice value, uint64_t /*offset*/, TableProperties* result) {
+  return GetVarint64(&value, &(result->*kMember));
+}
+
 // Any other text is false: a filter may be used only for keys that it was
 // certainly built for.
 template <bool TableProperties::*kMember>
@@ -102,6 +108,8 @@ constexpr Field kFields[] = {
     {"rocksdb.format.version", &TableProperties::format_version},
     {kIndexKeyIsUserKey,
      &ParseVarintFlag<&TableProperties::index_key_is_user_key>},
+    {"rocksdb.index.partitions",
+     &ParseVarint<&TableProperties::index_partitions>},
     {"rocksdb.index.size", &TableProperties::index_size},
     {kIndexValueIsDeltaEncoded,
      &ParseVarintFlag<&TableProperties::index_value_is_delta_encoded>},
@@ -114,6 +122,8 @@ constexpr Field kFields[] = {
     {"rocksdb.original.file.number", &TableProperties::original_file_number},
     {"rocksdb.raw.key.size", &TableProperties::raw_key_size},
     {"rocksdb.raw.value.size", &TableProperties::raw_value_size},
+    {"rocksdb.top-level.index.size",
+     &ParseVarint<&TableProperties::top_level_index_size>},
     {"varve.hidden.entries", &TableProperties::num_hidden_entries},
     {"varve.longest.dead.run", &TableProperties::longest_dead_run},
 };

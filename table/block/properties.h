@@ -12,6 +12,9 @@
 
 namespace varve {
 
+// The type of an index whose entries name index blocks, in the properties.
+constexpr uint32_t kTwoLevelIndexType = 2;
+
 // The contents of a table's properties block. Fields that a file lacks keep
 // these defaults.
 struct TableProperties {
@@ -34,10 +37,13 @@ struct TableProperties {
   uint64_t raw_key_size = 0;
   uint64_t raw_value_size = 0;
   uint64_t data_size = 0;
-  uint64_t index_size = 0;
+  uint64_t index_size = 0;  // With all partitions.
   uint64_t filter_size = 0;
   uint64_t num_data_blocks = 0;
   uint64_t num_filter_entries = 0;
+  // Of a partitioned index, which only other programs write; otherwise 0.
+  uint64_t index_partitions = 0;
+  uint64_t top_level_index_size = 0;
   // Varve's own. Entries whose user key is the one of the entry before, and the
   // most successive entries that are deletions or such entries.
   uint64_t num_hidden_entries = 0;
@@ -82,8 +88,8 @@ struct DeadEntries {
 DeadEntries DeadEntriesOf(const TableProperties& properties);
 
 // Returns the body of the properties block. Omits empty texts, and properties
-// that only ingested files have. REQUIRES: no name in `other` is the name of a
-// field.
+// that only ingested files or partitioned indexes have. REQUIRES: no name in
+// `other` is the name of a field.
 std::string EncodeProperties(const TableProperties& properties);
 
 // Whether to keep properties without a field, and texts that only people read.

@@ -124,9 +124,11 @@ class Salvager {
       any = any || status.ok();
       end = std::max(end, handle.offset + handle.size + kBlockTrailerSize);
     }
-    if (core_.names_meta_blocks) return Status::OK();
+    if (core_.names_meta_blocks && (any || core_.index.size() == 0)) {
+      return Status::OK();
+    }
     // The form of the index was guessed, and the place of the range deletions
-    // is unknown.
+    // may be unknown.
     Scan(core_.footer, any ? end : 0, !any);
     return Status::OK();
   }

@@ -202,11 +202,13 @@ Status BlockLoader::CheckMetaCompression(MetaKind kind,
   const Slice stored(raw.data(), static_cast<size_t>(handle.size));
   const auto type = static_cast<CompressionType>(raw[stored.size()]);
   if (type == CompressionType::kNone) return Status();
-  if (kind == MetaKind::kIndex) {
+  if (kind == MetaKind::kIndex || kind == MetaKind::kIndexPartition) {
+    // A file has one index, but any number of partitions.
+    const size_t always =
+        kind == MetaKind::kIndex ? kAlwaysAllowedIndexBytes : 0;
     size_t size = 0;
     Status s = UncompressedLength(type, format_version_, stored, &size);
-    if (s.ok() &&
-        size > kAlwaysAllowedIndexBytes + kMaxIndexRatio * stored.size()) {
+    if (s.ok() && size > always + kMaxIndexRatio * stored.size()) {
       s = Status::Corruption("an index with an impossible raw size");
     }
     return s.ok() ? s : s.Annotate(Describe(handle));

@@ -100,9 +100,10 @@ class BlockLoader {
   // Corruption if the block is compressed in a way that its kind never is.
   // Otherwise a file of a few KiB could name a GiB any number of times.
   enum class MetaKind : uint8_t {
-    kIndex,      // Like data blocks, up to a bounded ratio.
-    kMetaindex,  // LevelDB compresses it with Snappy.
-    kOther,      // Never. RocksDB does not decompress these.
+    kIndex,           // Like data blocks, up to a bounded ratio.
+    kIndexPartition,  // The same, but small blocks have no other bound.
+    kMetaindex,       // LevelDB compresses it with Snappy.
+    kOther,           // Never. RocksDB does not decompress these.
   };
   Status ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
                        ReadaheadBuffer* readahead, FileBody* body) const;

@@ -58,13 +58,13 @@ class ReadaheadBuffer {
   // caller should read the part itself.
   // REQUIRES: the part is inside the file.
   Status Serve(uint64_t offset, size_t size, Slice* result);
-
- private:
+  // Returns whether the contents include this part of the file.
   bool Holds(uint64_t offset, size_t size) const {
     return offset >= offset_ && offset - offset_ <= data_.size() &&
            size <= data_.size() - (offset - offset_);
   }
 
+ private:
   const RandomAccessFile* file_ = nullptr;
   uint64_t file_size_ = 0;
   const size_t fixed_bytes_;

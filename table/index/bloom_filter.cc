@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "table/block/format.h"
+#include "table/index/partitioned_filter.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
 
@@ -163,6 +164,12 @@ void FilterReader::Init(const Slice& metaindex_name, const Slice& body,
   }
 }
 
+void FilterReader::Init(const PartitionedFilter* partitions) {
+  *this = FilterReader();
+  kind_ = Kind::kPartitioned;
+  partitions_ = partitions;
+}
+
 void FilterReader::InitFullFilter(const Slice& body) {
   if (body.empty() || body.size() == kMetadataBytes) {
     kind_ = Kind::kMatchesNothing;
@@ -217,7 +224,7 @@ void FilterReader::InitLevelDb(const Slice& body) {
   offsets_ = Slice(body.data() + array, body.size() - array - 1);
 }
 
-bool FilterReader::OtherMayMatch(const Slice& user_key) const {
+bool FilterReader::OtherMayMatch(uint64_t hash, const Slice& user_key) const {
   switch (kind_) {
     case Kind::kMatchesNothing:
       return false;
@@ -225,6 +232,8 @@ bool FilterReader::OtherMayMatch(const Slice& user_key) const {
       return OldLocalMayMatch(user_key);
     case Kind::kCustom:
       return policy_->KeyMayMatch(user_key, data_);
+    case Kind::kPartitioned:
+      return partitions_->MayMatch(hash, user_key);
     case Kind::kAlwaysMaybe:
     case Kind::kFastLocal:
     case Kind::kLevelDb:

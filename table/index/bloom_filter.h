@@ -18,6 +18,8 @@
 
 namespace varve {
 
+class PartitionedFilter;
+
 // Collects the filter hashes (PreviewXxh3) of a table's user keys and builds
 // the filter.
 // Thread-safety: owned by one thread at a time.
@@ -56,6 +58,7 @@ class FilterReader {
     kOldLocal,        // Bloom, earlier format versions.
     kLevelDb,         // One filter for each 2 KiB of data blocks.
     kCustom,          // A FilterPolicy of the user.
+    kPartitioned,     // Bloom, with a filter for each range of keys.
   };
 
   // Attaches the filter stored under `metaindex_name`. `body` must outlive
@@ -63,6 +66,8 @@ class FilterReader {
   // filters that have its name.
   void Init(const Slice& metaindex_name, const Slice& body,
             const FilterPolicy* policy);
+  // Attaches a partitioned filter, which must outlive this.
+  void Init(const PartitionedFilter* partitions);
 
   Kind kind() const { return kind_; }
   // Returns whether MayMatch can exclude keys.
@@ -75,7 +80,7 @@ class FilterReader {
   bool MayMatch(uint64_t hash, const Slice& user_key) const {
     if (kind_ == Kind::kFastLocal) return FastLocalMayMatch(hash);
     if (kind_ == Kind::kAlwaysMaybe) return true;
-    return OtherMayMatch(user_key);
+    return OtherMayMatch(hash, user_key);
   }
   // Prefetches the memory that MayMatch(hash) will read.
   void Prefetch(uint64_t hash) const {
@@ -114,7 +119,7 @@ class FilterReader {
     if ((probes_ & 1) != 0) test();
     return (all & 1) != 0;
   }
-  bool OtherMayMatch(const Slice& user_key) const;
+  bool OtherMayMatch(uint64_t hash, const Slice& user_key) const;
   bool OldLocalMayMatch(const Slice& user_key) const;
 
   Kind kind_ = Kind::kAlwaysMaybe;
@@ -127,6 +132,7 @@ class FilterReader {
   Slice offsets_;
   uint32_t range_log2_ = 0;
   const FilterPolicy* policy_ = nullptr;
+  const PartitionedFilter* partitions_ = nullptr;
 };
 
 }  // namespace varve

@@ -2,6 +2,7 @@
 #include "table/index/table_index.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "table/block/entry_scanner.h"
 #include "util/bytes/coding.h"
@@ -13,8 +14,8 @@ namespace {
 
 // Index types of the properties. The binary index (0) and the hash index (1)
 // have the same entries. The hash index has further blocks, which are not
-// needed.
-constexpr uint32_t kTwoLevel = 2;
+// needed. The partitions of a two-level index (2), and the block that names
+// them, have these entries as well.
 constexpr uint32_t kBinarySearchWithFirstKey = 3;
 
 // Keys that share many bytes with the key before grow when they are decoded.
@@ -40,12 +41,85 @@ bool DecodeHandle(bool relative, Slice* input, BlockHandle* handle) {
   return true;
 }
 
+// Returns the maximum size of separators that are copied from blocks with
+// `entries_size` bytes of entries. A compressed index may be larger than the
+// file once decompressed.
+size_t MaxArenaSize(size_t entries_size, uint64_t file_size) {
+  const size_t grown_size =
+      kAlwaysAllowedArenaSize +
+      kMaxArenaGrowth * std::min<size_t>(entries_size, file_size);
+  return std::min<size_t>(UINT32_MAX, std::max(entries_size, grown_size));
+}
+
 }  // namespace
 
-Status TableIndex::CheckSupported(const TableProperties& properties) {
-  if (properties.index_type == kTwoLevel) {
-    return Status::NotSupported("partitioned index");
+// Iterates over the entries of an index block of any form, and checks each.
+class TableIndex::Scanner {
+ public:
+  // `blocks` is the budget for the blocks that the entries name. It must
+  // outlive the scanner.
+  Scanner(const Slice& entries, const TableProperties& properties,
+          uint64_t file_size, ByteBudget* blocks)
+      : user_keys_(properties.index_key_is_user_key),
+        delta_(properties.index_value_is_delta_encoded),
+        with_first_key_(properties.index_type == kBinarySearchWithFirstKey),
+        file_size_(file_size),
+        blocks_(*blocks),
+        entry_(entries, delta_ ? EntryScanner::ValueLength::kLeftOut
+                               : EntryScanner::ValueLength::kStored) {}
+
+  // Moves to the next entry. Returns false at the end and at damage; see
+  // status().
+  bool Next() {
+    if (!entry_.Next()) {
+      status_ = entry_.status();
+      return false;
+    }
+    Slice value = entry_.value();
+    Slice* const input = delta_ ? entry_.rest() : &value;
+    // The handle is relative if the key shares bytes, even at a restart point.
+    const bool relative = delta_ && entry_.shared() != 0;
+    Slice first_key;
+    if (!DecodeHandle(relative, input, &handle_) ||
+        (with_first_key_ && !GetLengthPrefixedSlice(input, &first_key))) {
+      return Fail("bad block handle");
+    }
+    if (!handle_.FitsIn(file_size_)) {
+      const std::string place = std::to_string(handle_.offset) + " size " +
+                                std::to_string(handle_.size);
+      return Fail("block handle beyond the file: offset " + place);
+    }
+    if (!blocks_.Take(handle_)) {
+      return Fail("more blocks than the file has space for");
+    }
+    if (!user_keys_ && separator().size() < kTrailerSize) {
+      return Fail("the separator has no trailer");
+    }
+    return true;
   }
+
+  // Valid until the next step.
+  Slice separator() const { return entry_.key(); }
+  const BlockHandle& handle() const { return handle_; }
+  const Status& status() const { return status_; }
+  // Sets a status that describes the current entry. Returns false.
+  bool Fail(const Slice& problem) {
+    status_ = entry_.EntryError(problem);
+    return false;
+  }
+
+ private:
+  const bool user_keys_;
+  const bool delta_;
+  const bool with_first_key_;
+  const uint64_t file_size_;
+  ByteBudget& blocks_;
+  EntryScanner entry_;
+  BlockHandle handle_;
+  Status status_;
+};
+
+Status TableIndex::CheckSupported(const TableProperties& properties) {
   if (properties.index_type > kBinarySearchWithFirstKey) {
     return Status::NotSupported("index type " +
                                 std::to_string(properties.index_type));
@@ -56,16 +130,20 @@ Status TableIndex::CheckSupported(const TableProperties& properties) {
 Status TableIndex::Decode(BlockContents body, const TableProperties& properties,
                           uint64_t file_size,
                           const InternalKeyComparator* comparator,
-                          bool binary_search) {
+                          bool binary_search,
+                          const ReadPartition& read_partition) {
   comparator_ = comparator;
   user_keys_ = properties.index_key_is_user_key;
   Status s = CheckSupported(properties);
   if (!s.ok()) return s;
   BlockTail tail;
   s = DecodeBlockTail(body.AsSlice(), &tail);
-  if (s.ok() && properties.index_value_is_delta_encoded &&
-      properties.index_type != kBinarySearchWithFirstKey &&
-      UseEntries(body.AsSlice(), tail, file_size)) {
+  if (s.ok() && IsPartitioned(properties)) {
+    s = CopyPartitions(body.AsSlice(), tail, properties, file_size,
+                       read_partition);
+  } else if (s.ok() && properties.index_value_is_delta_encoded &&
+             properties.index_type != kBinarySearchWithFirstKey &&
+             UseEntries(body.AsSlice(), tail, file_size)) {
     body_ = std::move(body);
   } else if (s.ok()) {
     s = CopyEntries(Slice(body.buffer.data(), tail.entries_size), properties,
@@ -75,6 +153,7 @@ Status TableIndex::Decode(BlockContents body, const TableProperties& properties,
     // An assignment would keep the memory.
     std::string().swap(arena_);
     std::vector<uint32_t>().swap(starts_);
+    UseCopies();
     return s.Annotate("index");
   }
   MakeNodes(comparator->bytewise() && !binary_search && size() > 0);
@@ -160,69 +239,114 @@ bool TableIndex::UseEntries(const Slice& body, const BlockTail& tail,
   return true;
 }
 
+Status TableIndex::ListHandles(const Slice& body,
+                               const TableProperties& properties,
+                               uint64_t file_size,
+                               std::vector<BlockHandle>* handles) {
+  handles->clear();
+  BlockTail tail;
+  Status s = DecodeBlockTail(body, &tail);
+  if (!s.ok()) return s.Annotate("index");
+  ByteBudget blocks(file_size);
+  Scanner entry(Slice(body.data(), tail.entries_size), properties, file_size,
+                &blocks);
+  while (entry.Next()) handles->push_back(entry.handle());
+  return entry.status().ok() ? Status() : entry.status().Annotate("index");
+}
+
 Status TableIndex::CopyEntries(const Slice& entries,
                                const TableProperties& properties,
                                uint64_t file_size) {
-  const bool with_first_key =
-      properties.index_type == kBinarySearchWithFirstKey;
-  const bool delta = properties.index_value_is_delta_encoded;
-  // A compressed index may be larger than the file once decompressed.
-  const size_t grown_size =
-      kAlwaysAllowedArenaSize +
-      kMaxArenaGrowth * std::min<size_t>(entries.size(), file_size);
-  const size_t max_arena_size =
-      std::min<size_t>(UINT32_MAX, std::max(entries.size(), grown_size));
   // Minimum sizes of entries and blocks, whatever the properties say.
   const size_t expected =
       std::min({static_cast<size_t>(properties.num_data_blocks),
                 entries.size() / 3, file_size / kBlockTrailerSize});
   starts_.reserve(expected);
   arena_.reserve(entries.size());
-  BlockHandle handle;
   ByteBudget blocks(file_size);
-  EntryScanner entry(entries, delta ? EntryScanner::ValueLength::kLeftOut
-                                    : EntryScanner::ValueLength::kStored);
-  while (entry.Next()) {
-    Slice value = entry.value();
-    Slice* input = delta ? entry.rest() : &value;
-    // The handle is relative if the key shares bytes, even at a restart point.
-    const bool relative = delta && entry.shared() != 0;
-    Slice first_key;
-    if (!DecodeHandle(relative, input, &handle) ||
-        (with_first_key && !GetLengthPrefixedSlice(input, &first_key))) {
-      return entry.EntryError("bad block handle");
+  Scanner entry(entries, properties, file_size, &blocks);
+  Status s = CopyFrom(&entry, MaxArenaSize(entries.size(), file_size));
+  if (s.ok()) ShrinkCopies();
+  return s;
+}
+
+Status TableIndex::CopyPartitions(const Slice& body, const BlockTail& tail,
+                                  const TableProperties& properties,
+                                  uint64_t file_size,
+                                  const ReadPartition& read_partition) {
+  // Partitions and data blocks do not overlap, so they share a budget.
+  ByteBudget blocks(file_size);
+  size_t entries_size = 0;
+  // The separator of the partition before.
+  std::optional<std::string> previous;
+  Scanner top(Slice(body.data(), tail.entries_size), properties, file_size,
+              &blocks);
+  const auto compare = [this](const Slice& a, const Slice& b) {
+    return user_keys_ ? comparator_->CompareUser(a, b)
+                      : comparator_->Compare(a, b);
+  };
+  while (top.Next()) {
+    Slice partition;
+    Status s = read_partition(top.handle(), &partition);
+    if (!s.ok()) return s;
+    BlockTail partition_tail;
+    s = DecodeBlockTail(partition, &partition_tail);
+    if (s.ok()) {
+      entries_size += partition_tail.entries_size;
+      Scanner entry(Slice(partition.data(), partition_tail.entries_size),
+                    properties, file_size, &blocks);
+      const size_t first = starts_.size();
+      s = CopyFrom(&entry, MaxArenaSize(entries_size, file_size));
+      // A partition without entries has nothing to compare.
+      if (s.ok() && first < starts_.size()) {
+        UseCopies();
+        // Otherwise the partitions are not in the order of their keys, or are
+        // the wrong ones.
+        if ((previous && compare(Separator(first), *previous) < 0) ||
+            compare(Separator(starts_.size() - 1), top.separator()) > 0) {
+          s = Status::Corruption("the keys are not inside the partition");
+        }
+      }
     }
-    if (!handle.FitsIn(file_size)) {
-      const std::string place = std::to_string(handle.offset) + " size " +
-                                std::to_string(handle.size);
-      return entry.EntryError("block handle beyond the file: offset " + place);
+    if (!s.ok()) {
+      return s.Annotate("partition at offset " +
+                        std::to_string(top.handle().offset) + " size " +
+                        std::to_string(top.handle().size));
     }
-    if (!blocks.Take(handle)) {
-      return entry.EntryError("more blocks than the file has space for");
-    }
-    if (!user_keys_ && entry.key().size() < kTrailerSize) {
-      return entry.EntryError("the separator has no trailer");
-    }
-    if (entry.key().size() + kMaxEntryOverhead >
+    previous = top.separator().ToString();
+  }
+  if (top.status().ok()) ShrinkCopies();
+  return top.status();
+}
+
+Status TableIndex::CopyFrom(Scanner* entry, size_t max_arena_size) {
+  while (entry->Next()) {
+    if (entry->separator().size() + kMaxEntryOverhead >
         max_arena_size - std::min(arena_.size(), max_arena_size)) {
-      return entry.EntryError("the separators take too much memory");
+      entry->Fail("the separators take too much memory");
+      break;
     }
     starts_.push_back(static_cast<uint32_t>(arena_.size()));
     arena_.push_back('\0');
-    PutLengthPrefixedSlice(&arena_, entry.key());
-    handle.EncodeTo(&arena_);
+    PutLengthPrefixedSlice(&arena_, entry->separator());
+    entry->handle().EncodeTo(&arena_);
   }
-  Status s = entry.status();
-  if (!s.ok()) return s;
+  return entry->status();
+}
+
+void TableIndex::ShrinkCopies() {
   // Shrinking by a few bytes saves less than the copy costs.
   if (arena_.capacity() - arena_.size() > kMaxArenaSlack) {
     arena_.shrink_to_fit();
   }
   starts_.shrink_to_fit();
+  UseCopies();
+}
+
+void TableIndex::UseCopies() {
   size_ = starts_.size();
   entries_ = arena_.data();
   offsets_ = reinterpret_cast<const char*>(starts_.data());
-  return s;
 }
 
 BlockHandle TableIndex::handle(size_t i) const {

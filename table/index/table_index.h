@@ -9,7 +9,8 @@
 // The index keeps the block's body as it is in the file if each entry is there
 // in full, as in the indexes that Varve and RocksDB write by default. Decode
 // checks each entry once, and computes the prefixes. Other formats are copied
-// to that form.
+// to that form. A partitioned index, whose entries name further index blocks,
+// is copied from all of its partitions, so lookups find one index in any table.
 //
 // In bytewise order it can be searched in two steps without touching a key.
 // Nodes of 16 separators hold a prefix of each separator beside the slots. A
@@ -28,6 +29,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,14 +66,33 @@ class TableIndex {
   // Returns NotSupported if Decode cannot decode this kind of index.
   static Status CheckSupported(const TableProperties& properties);
 
+  // Reads the body of a partition, decompressed. It is valid until the next
+  // call. An error names the file and the block.
+  using ReadPartition =
+      std::function<Status(const BlockHandle& handle, Slice* body)>;
+
   // Decodes an index block's body, in the format that the properties give, and
   // takes it over. All handles will be inside `file_size`. Corruption and
   // NotSupported do not name the file, which the caller adds. With
-  // `binary_search` only Find is used (ablation block_index=binary_search). A
-  // call that fails may be repeated. REQUIRES: no call has succeeded.
+  // `binary_search` only Find is used (ablation block_index=binary_search).
+  // Partitions are read in the order of their keys. A call that fails may be
+  // repeated. REQUIRES: no call has succeeded; `read_partition` is set if
+  // IsPartitioned(properties).
   Status Decode(BlockContents body, const TableProperties& properties,
                 uint64_t file_size, const InternalKeyComparator* comparator,
-                bool binary_search);
+                bool binary_search, const ReadPartition& read_partition = {});
+
+  // Returns whether the entries of the table's index name partitions.
+  static bool IsPartitioned(const TableProperties& properties) {
+    return properties.index_type == kTwoLevelIndexType;
+  }
+  // Replaces *handles by the handles of an index block's entries, in their
+  // order. Partitioned filters have such a block too. All handles are inside
+  // `file_size`, and together not larger. Errors as from Decode.
+  static Status ListHandles(const Slice& body,
+                            const TableProperties& properties,
+                            uint64_t file_size,
+                            std::vector<BlockHandle>* handles);
 
   // Returns the number of data blocks.
   size_t size() const { return size_; }
@@ -143,6 +164,8 @@ class TableIndex {
   }
 
  private:
+  class Scanner;
+
   static constexpr size_t kTopFanout = 32;
 
   void MakeNodes(bool with_prefixes);
@@ -156,6 +179,14 @@ class TableIndex {
   // Decodes entries of any form into arena_ and starts_.
   Status CopyEntries(const Slice& entries, const TableProperties& properties,
                      uint64_t file_size);
+  // Decodes the entries of all partitions into arena_ and starts_.
+  Status CopyPartitions(const Slice& body, const BlockTail& tail,
+                        const TableProperties& properties, uint64_t file_size,
+                        const ReadPartition& read_partition);
+  // Copies the rest of one index block's entries, up to a size of arena_.
+  Status CopyFrom(Scanner* entry, size_t max_arena_size);
+  void UseCopies();
+  void ShrinkCopies();
   // REQUIRES: i < size().
   Slice Separator(size_t i) const {
     // Decode checked it. After the entry's first byte there are the size, the

@@ -77,6 +77,9 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
 size_t TableCore::ApproximateMemoryUsage() const {
   size_t bytes = sizeof(*this) + index.ApproximateMemoryUsage() +
                  filter_contents.buffer.capacity();
+  if (filter_partitions != nullptr) {
+    bytes += filter_partitions->ApproximateMemoryUsage();
+  }
   if (tombstones != nullptr) bytes += tombstones->ApproximateMemoryUsage();
   for (const auto& [name, value] : properties.other) {
     bytes += 2 * sizeof(name) + name.capacity() + value.capacity();

@@ -19,6 +19,7 @@
 #include "table/cache/block_cache.h"
 #include "table/cache/block_loader.h"
 #include "table/index/bloom_filter.h"
+#include "table/index/partitioned_filter.h"
 #include "table/index/table_index.h"
 #include "varve/env.h"
 #include "varve/options.h"
@@ -84,6 +85,8 @@ struct TableCore {
   uint64_t cache_id = 0;  // The table's number in the block cache.
   // Null if nothing remains to be loaded.
   std::unique_ptr<DeferredBlocks> deferred;
+  // Null unless `filter` is partitioned.
+  std::unique_ptr<PartitionedFilter> filter_partitions;
 
  private:
   size_t ApproximateMemoryUsage() const;

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "table/block/comparator_mismatch.h"
 #include "table/block/entry_scanner.h"
+#include "table/reader/partition_run.h"
 #include "util/bytes/compression.h"
 
 namespace varve {
@@ -24,7 +26,7 @@ constexpr uint64_t kGuessedTailBytes = uint64_t{64} << 10;
 // covers footer, metaindex and properties.
 constexpr uint64_t kDescriptionBytes = uint64_t{4} << 10;
 // Longer tails are read block by block.
-constexpr uint64_t kMaxTailBytes = uint64_t{16} << 20;
+constexpr uint64_t kMaxTailBytes = PartitionRun::kMaxBytes;
 
 // Since this version, ingested tables have a sequence number of their own.
 constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
@@ -71,8 +73,8 @@ struct MetaBlocks {
   // The filter for the policy in the options.
   std::optional<BlockHandle> policy_filter;
   std::optional<BlockHandle> full_filter;
+  std::optional<BlockHandle> partitioned_filter;
   std::optional<BlockHandle> leveldb_filter;
-  bool has_partitioned_filter = false;
   // The begin of the first metadata block and the end of the last, without
   // properties.
   uint64_t begin = UINT64_MAX;
@@ -85,12 +87,12 @@ class TableOpener {
   explicit TableOpener(TableCore* core)
       : core_(*core),
         name_(core->options.file_name),
-        tail_(core->file.get(), core->options.file_size, 0) {}
+        tail_(core->file.get(), core->options.file_size, 0),
+        run_(core->file.get(), core->options.file_size, &tail_) {}
 
   Status Run() {
     Status s = ReadFooter();
     if (s.ok()) s = FindMetaBlocks();
-    if (s.ok()) s = RefuseMetaBlocks();
     if (s.ok()) s = ReadTableProperties();
     if (s.ok()) s = CheckProperties();
     if (s.ok()) s = FindGlobalSequence();
@@ -128,7 +130,18 @@ class TableOpener {
   // Reads the remaining metadata blocks, if the first read did not include
   // them.
   Status ReadRestOfTail();
-  Status RefuseMetaBlocks() const;
+  bool HasPartitionedFilter() const {
+    return filter_name_ == kPartitionedBloomBlockName;
+  }
+  // Returns the offset of the first partition of index and filter, as the
+  // properties suggest it; UINT64_MAX if nothing is partitioned.
+  uint64_t GuessPartitions() const;
+  // Prepares for reading these partitions.
+  Status ExpectPartitions(std::span<const BlockHandle> handles);
+  // Returns the buffer that may serve the read of a partition, or null.
+  ReadaheadBuffer* PartitionSource(const BlockHandle& handle) {
+    return core_.options.separate_reads ? nullptr : run_.SourceOf(handle);
+  }
   Status ReadTableProperties();
   Status CheckProperties() const;
   Status FindGlobalSequence();
@@ -139,9 +152,15 @@ class TableOpener {
   Status Defer();
   Status ReadDictionary();
   Status ReadFilter();
+  Status ReadPartitionedFilter(FileBody* body);
+  void LogDamagedFilter(const char* part, const Status& damage) const;
   Status ReadRangeTombstones();
   Status DecodeRangeTombstones(const Slice& block_body);
   Status ReadIndex();
+  // Reads the block that names the partitions of the index, and their handles.
+  Status ListIndexPartitions(std::vector<BlockHandle>* handles);
+  Status CheckIndex();
+  bool LooksPartitioned();
 
   TableCore& core_;
   const std::string& name_;
@@ -151,6 +170,7 @@ class TableOpener {
   std::string filter_name_;
   ReadaheadBuffer tail_;
   uint64_t tail_begin_ = 0;  // Offset of tail_, which extends to the end.
+  PartitionRun run_;
 };
 
 uint64_t TableOpener::FirstReadBytes() const {
@@ -208,6 +228,7 @@ void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
       {kCompressionDictionaryBlockName, &blocks_.dictionary},
       {kRangeTombstoneBlockName, &blocks_.range_deletions},
       {kFullBloomBlockName, &blocks_.full_filter},
+      {kPartitionedBloomBlockName, &blocks_.partitioned_filter},
       {kLevelDbBloomBlockName, &blocks_.leveldb_filter},
   };
   for (const auto& [known_name, place] : known) {
@@ -219,9 +240,6 @@ void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
       name.ToStringView().substr(strlen(kCustomFilterPrefix)) ==
           policy->Name()) {
     blocks_.policy_filter = handle;
-  }
-  if (name.starts_with(kPartitionedFilterPrefix)) {
-    blocks_.has_partitioned_filter = true;
   }
   if (name != kPropertiesBlockName) {
     blocks_.begin = std::min(blocks_.begin, handle.offset);
@@ -240,15 +258,27 @@ Status TableOpener::ReadRestOfTail() {
     begin = std::min(begin, index.offset);
     end = std::max(end, index.offset + index.size + kBlockTrailerSize);
   }
+  const uint64_t partitions = GuessPartitions();
+  if (partitions < begin && end - partitions <= kMaxTailBytes) {
+    begin = partitions;
+  }
   if (begin >= tail_begin_ || end <= begin || end - begin > kMaxTailBytes) {
     return Status();
   }
   return tail_.Fill(begin, static_cast<size_t>(end - begin));
 }
 
-Status TableOpener::RefuseMetaBlocks() const {
-  return blocks_.has_partitioned_filter ? NotSupported("partitioned filter")
-                                        : Status();
+uint64_t TableOpener::GuessPartitions() const {
+  if (!TableIndex::IsPartitioned(core_.properties) && !HasPartitionedFilter()) {
+    return UINT64_MAX;
+  }
+  // RocksDB writes them right after the data blocks.
+  const uint64_t data_size = core_.properties.data_size;
+  return data_size != 0 ? data_size : UINT64_MAX;
+}
+
+Status TableOpener::ExpectPartitions(std::span<const BlockHandle> handles) {
+  return core_.options.separate_reads ? Status() : run_.Read(handles);
 }
 
 Status TableOpener::ReadTableProperties() {
@@ -323,6 +353,9 @@ void TableOpener::FindFilter() {
   } else if (blocks_.full_filter) {
     filter_name_ = kFullBloomBlockName;
     filter_ = blocks_.full_filter;
+  } else if (blocks_.partitioned_filter) {
+    filter_name_ = kPartitionedBloomBlockName;
+    filter_ = blocks_.partitioned_filter;
   } else {
     filter_name_ = kLevelDbBloomBlockName;
     filter_ = blocks_.leveldb_filter;
@@ -340,6 +373,12 @@ bool TableOpener::MustDefer() const {
     // A handle may be wrong.
     if (handle) bytes += std::min(handle->size, core_.options.file_size);
   }
+  if (TableIndex::IsPartitioned(core_.properties)) {
+    bytes += std::min(core_.properties.index_size, core_.options.file_size);
+  }
+  if (HasPartitionedFilter()) {
+    bytes += std::min(core_.properties.filter_size, core_.options.file_size);
+  }
   return bytes > core_.options.min_deferred_bytes;
 }
 
@@ -352,7 +391,7 @@ Status TableOpener::Defer() {
   if (s.ok()) s = core_.loader->CheckPlace(core_.footer.index);
   if (s.ok() &&
       core_.options.index_loading == IndexLoading::kVerifiedAtFirstUse) {
-    s = core_.loader->CheckBlock(core_.footer.index, nullptr);
+    s = CheckIndex();
   }
   if (!s.ok()) return s;
   core_.deferred = std::make_unique<DeferredBlocks>(
@@ -360,29 +399,53 @@ Status TableOpener::Defer() {
   return s;
 }
 
+Status TableOpener::CheckIndex() {
+  if (!TableIndex::IsPartitioned(core_.properties)) {
+    return core_.loader->CheckBlock(core_.footer.index, nullptr);
+  }
+  std::vector<BlockHandle> handles;
+  Status s = ListIndexPartitions(&handles);
+  if (s.ok()) s = ExpectPartitions(handles);
+  for (size_t i = 0; s.ok() && i < handles.size(); ++i) {
+    s = core_.loader->CheckBlock(handles[i], PartitionSource(handles[i]));
+  }
+  return s;
+}
+
 Status TableOpener::RunDeferred() {
   blocks_.dictionary = core_.deferred->dictionary;
   filter_ = core_.deferred->filter;
   filter_name_ = core_.deferred->filter_name;
-  Status s = ReadDictionary();
+  const BlockHandle& index = core_.footer.index;
+  const uint64_t begin = GuessPartitions();
+  const uint64_t end = index.offset + index.size + kBlockTrailerSize;
+  Status s = run_.Read(begin, end);
+  if (s.ok()) s = ReadDictionary();
   if (s.ok()) s = ReadFilter();
   if (s.ok()) s = ReadIndex();
   if (s.ok()) core_.deferred.reset();
   return s;
 }
 
+void TableOpener::LogDamagedFilter(const char* part,
+                                   const Status& damage) const {
+  Log(LogLevel::kWarn, core_.options.info_log,
+      "reading without %s, which is damaged: %s", part,
+      damage.ToString().c_str());
+}
+
 Status TableOpener::ReadFilter() {
   if (!filter_) return Status();
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther,
-                                         *filter_, tail(), &body);
+  Status s = core_.loader->ReadMetaBlock(
+      BlockLoader::MetaKind::kOther, *filter_,
+      HasPartitionedFilter() ? PartitionSource(*filter_) : tail(), &body);
+  if (s.ok() && HasPartitionedFilter()) s = ReadPartitionedFilter(&body);
   if (s.IsCorruption() || s.IsNotSupported()) {
-    Log(LogLevel::kWarn, core_.options.info_log,
-        "reading without the filter, which is damaged: %s",
-        s.ToString().c_str());
+    LogDamagedFilter("the filter", s);
     return Status();
   }
-  if (!s.ok()) return s;
+  if (!s.ok() || HasPartitionedFilter()) return s;
   core_.filter_contents = body.TakeContents();
   core_.filter = FilterReader();
   core_.filter.Init(filter_name_, core_.filter_contents.AsSlice(),
@@ -391,6 +454,39 @@ Status TableOpener::ReadFilter() {
     core_.filter_contents = BlockContents();
   }
   return s;
+}
+
+Status TableOpener::ReadPartitionedFilter(FileBody* body) {
+  auto filter = std::make_unique<PartitionedFilter>();
+  Status s = filter->Init(body->TakeContents(), core_.properties,
+                          core_.options.file_size, core_.options.comparator);
+  if (!s.ok()) return s.Annotate(core_.loader->Describe(*filter_));
+  std::vector<BlockHandle> handles(filter->size());
+  for (size_t i = 0; i < handles.size(); ++i) handles[i] = filter->handle(i);
+  s = ExpectPartitions(handles);
+  if (!s.ok()) return s;
+  Status damage;
+  const auto partition = std::make_unique<FileBody>();
+  for (const BlockHandle& handle : handles) {
+    s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, handle,
+                                    PartitionSource(handle), partition.get());
+    if (s.ok()) {
+      filter->Add(partition->contents);
+    } else if (s.IsCorruption() || s.IsNotSupported()) {
+      filter->AddDamaged();
+      if (damage.ok()) damage = s;
+    } else {
+      return s;
+    }
+  }
+  if (!damage.ok()) LogDamagedFilter("a partition of the filter", damage);
+  core_.filter = FilterReader();
+  core_.filter_partitions.reset();
+  if (filter->CanExclude()) {
+    core_.filter_partitions = std::move(filter);
+    core_.filter.Init(core_.filter_partitions.get());
+  }
+  return Status();
 }
 
 Status TableOpener::ReadRangeTombstones() {
@@ -447,13 +543,66 @@ Status TableOpener::DecodeRangeTombstones(const Slice& block_body) {
 
 Status TableOpener::ReadIndex() {
   FileBody body;
-  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kIndex,
-                                         core_.footer.index, tail(), &body);
+  const bool partitioned = TableIndex::IsPartitioned(core_.properties);
+  Status s = core_.loader->ReadMetaBlock(
+      BlockLoader::MetaKind::kIndex, core_.footer.index,
+      partitioned ? PartitionSource(core_.footer.index) : tail(), &body);
   if (!s.ok()) return s;
-  s = core_.index.Decode(body.TakeContents(), core_.properties,
-                         core_.options.file_size, core_.options.comparator,
-                         core_.options.binary_search);
+  // Reads of partitions may replace what the body points to.
+  BlockContents contents = body.TakeContents();
+  TableIndex::ReadPartition read_partition;
+  std::unique_ptr<FileBody> partition;
+  if (partitioned) {
+    std::vector<BlockHandle> handles;
+    s = TableIndex::ListHandles(contents.AsSlice(), core_.properties,
+                                core_.options.file_size, &handles);
+    if (s.ok()) s = ExpectPartitions(handles);
+    partition = std::make_unique<FileBody>();
+    read_partition = [this, &partition](const BlockHandle& handle,
+                                        Slice* entries) {
+      Status read = core_.loader->ReadMetaBlock(
+          BlockLoader::MetaKind::kIndexPartition, handle,
+          PartitionSource(handle), partition.get());
+      *entries = partition->contents;
+      return read;
+    };
+  }
+  if (s.ok()) {
+    s = core_.index.Decode(std::move(contents), core_.properties,
+                           core_.options.file_size, core_.options.comparator,
+                           core_.options.binary_search, read_partition);
+  }
   return s.ok() ? s : s.Annotate(core_.loader->Describe(core_.footer.index));
+}
+
+Status TableOpener::ListIndexPartitions(std::vector<BlockHandle>* handles) {
+  const BlockHandle& index = core_.footer.index;
+  FileBody body;
+  Status s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kIndex, index,
+                                         PartitionSource(index), &body);
+  if (!s.ok()) return s;
+  s = TableIndex::ListHandles(body.contents, core_.properties,
+                              core_.options.file_size, handles);
+  return s.ok() ? s : s.Annotate(core_.loader->Describe(index));
+}
+
+// Whether the index names blocks that name blocks, for a table without
+// properties. A data block can look as if it named blocks, but the checksums of
+// those do not match.
+bool TableOpener::LooksPartitioned() {
+  std::vector<BlockHandle> partitions;
+  std::vector<BlockHandle> blocks;
+  const auto body = std::make_unique<FileBody>();
+  return core_.footer.checksum != ChecksumType::kNone &&
+         ListIndexPartitions(&partitions).ok() && !partitions.empty() &&
+         core_.loader
+             ->ReadMetaBlock(BlockLoader::MetaKind::kIndexPartition,
+                             partitions[0], nullptr, body.get())
+             .ok() &&
+         TableIndex::ListHandles(body->contents, core_.properties,
+                                 core_.options.file_size, &blocks)
+             .ok() &&
+         !blocks.empty() && core_.loader->CheckBlock(blocks[0], nullptr).ok();
 }
 
 Status TableOpener::RunOnDamaged(bool* index_is_whole) {
@@ -462,8 +611,7 @@ Status TableOpener::RunOnDamaged(bool* index_is_whole) {
   if (!footer.ok()) return Status();
   const bool described = FindMetaBlocks().ok() && ReadTableProperties().ok();
   if (described) {
-    Status s = RefuseMetaBlocks();
-    if (s.ok()) s = CheckProperties();
+    Status s = CheckProperties();
     if (!s.ok()) return s;
     FindGlobalSequence().IgnoreError();  // Then keys keep their own.
   } else {
@@ -472,6 +620,7 @@ Status TableOpener::RunOnDamaged(bool* index_is_whole) {
     core_.properties.index_key_is_user_key = core_.footer.format_version >= 3;
     core_.properties.index_value_is_delta_encoded =
         core_.footer.format_version >= 4;
+    if (LooksPartitioned()) core_.properties.index_type = kTwoLevelIndexType;
   }
   // Without the dictionary, no block that needs it can be read, and only range
   // deletions remain.

@@ -35,6 +35,10 @@ class TableVerifier {
   Status VerifyEntry(const Slice& key, size_t block_index);
   Status VerifyEntryCount() const;
   Status VerifyMetaBlocks();
+  // Verifies the partitions of a block that names them. Sets their number.
+  Status VerifyPartitions(BlockLoader::MetaKind kind, const BlockHandle& handle,
+                          uint64_t* count);
+  Status VerifyIndex();
 
   const TableCore& core_;
   ReadaheadBuffer readahead_;
@@ -106,9 +110,47 @@ Status TableVerifier::VerifyMetaBlocks() {
     } else {
       s = loader.CheckBlock(block.second, &readahead_);
     }
+    if (s.ok() && name.starts_with(kPartitionedFilterPrefix)) {
+      uint64_t count = 0;
+      s = VerifyPartitions(BlockLoader::MetaKind::kOther, block.second, &count);
+    }
     if (!s.ok()) return s;
   }
-  return loader.CheckBlock(core_.footer.index, &readahead_);
+  return VerifyIndex();
+}
+
+Status TableVerifier::VerifyPartitions(BlockLoader::MetaKind kind,
+                                       const BlockHandle& handle,
+                                       uint64_t* count) {
+  const BlockLoader& loader = *core_.loader;
+  FileBody body;
+  Status s = loader.ReadMetaBlock(kind, handle, &readahead_, &body);
+  if (!s.ok()) return s;
+  std::vector<BlockHandle> partitions;
+  s = TableIndex::ListHandles(body.contents, core_.properties,
+                              core_.options.file_size, &partitions);
+  if (!s.ok()) return s.Annotate(loader.Describe(handle));
+  for (size_t i = 0; s.ok() && i < partitions.size(); ++i) {
+    s = loader.CheckBlock(partitions[i], &readahead_);
+  }
+  *count = partitions.size();
+  return s;
+}
+
+Status TableVerifier::VerifyIndex() {
+  const BlockHandle& index = core_.footer.index;
+  Status s = core_.loader->CheckBlock(index, &readahead_);
+  if (!s.ok() || !TableIndex::IsPartitioned(core_.properties)) return s;
+  uint64_t found = 0;
+  s = VerifyPartitions(BlockLoader::MetaKind::kIndex, index, &found);
+  if (!s.ok()) return s;
+  const uint64_t expected = core_.properties.index_partitions;
+  // Not all writers record the number.
+  if (expected == 0 || expected == found) return s;
+  return Status::Corruption(core_.loader->Describe(index),
+                            "the index has " + std::to_string(found) +
+                                " partitions, the properties say " +
+                                std::to_string(expected));
 }
 
 }  // namespace

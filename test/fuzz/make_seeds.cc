@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "db/wal/wal_reader.h"
+#include "table/block/block_builder.h"
 #include "table/block/entry_scanner.h"
 #include "table/block/format.h"
 #include "table/block/properties.h"
@@ -43,6 +44,22 @@ Slice Body(const std::string& file, const BlockHandle& handle) {
   return Slice(file.data() + handle.offset, handle.size);
 }
 
+// Empty if it cannot be decompressed.
+std::string RawBody(const std::string& file, const BlockHandle& handle,
+                    uint32_t format_version) {
+  if (!handle.FitsIn(file.size())) return "";
+  const Slice stored(file.data() + handle.offset, handle.size);
+  const auto type =
+      static_cast<CompressionType>(file[handle.offset + handle.size]);
+  if (type == CompressionType::kNone) return stored.ToString();
+  size_t size = 0;
+  if (!UncompressedLength(type, format_version, stored, &size).ok()) return "";
+  std::string raw(size, '\0');
+  const Status s =
+      UncompressInto(type, format_version, stored, raw.data(), size);
+  return s.ok() ? raw : "";
+}
+
 Slice Entries(const Slice& body) {
   BlockTail tail;
   return DecodeBlockTail(body, &tail).ok()
@@ -70,6 +87,7 @@ class Seeds {
     PutFixed32(&tail, static_cast<uint32_t>(file.size()));
     Add("footer", name, tail + file.substr(file.size() - footer.size));
     TableProperties properties;
+    std::string filter_partitions;
     EntryScanner metas(Entries(Body(file, footer.metaindex)));
     while (metas.Next()) {
       BlockHandle handle;
@@ -83,7 +101,18 @@ class Seeds {
         Add("filter", name, std::string("\2\3key", 5) + body);
       } else if (metas.key() == kLevelDbBloomBlockName) {
         Add("filter", name, std::string("\1\3key", 5) + body);
+      } else if (metas.key() == kPartitionedBloomBlockName) {
+        filter_partitions = body;
       }
+    }
+    if (!filter_partitions.empty()) {
+      AddPartitions(file, name + ".filter", footer.format_version, properties,
+                    filter_partitions, 4);
+    }
+    if (TableIndex::IsPartitioned(properties)) {
+      AddPartitions(file, name, footer.format_version, properties,
+                    RawBody(file, footer.index, footer.format_version), 0);
+      return;
     }
     const int flags = (properties.index_key_is_user_key ? 1 : 0) |
                       (properties.index_value_is_delta_encoded ? 2 : 0) |
@@ -109,6 +138,39 @@ class Seeds {
         Add("block", name + "." + std::to_string(i), '\1' + body.ToString());
       }
     }
+  }
+
+  // The first partitions that a block names, and such a block for them.
+  void AddPartitions(const std::string& file, const std::string& name,
+                     uint32_t format_version, const TableProperties& properties,
+                     const Slice& top, int flags) {
+    constexpr size_t kMaxPartitions = 4;
+    const bool delta = properties.index_value_is_delta_encoded;
+    EntryScanner entry(Entries(top), delta
+                                         ? EntryScanner::ValueLength::kLeftOut
+                                         : EntryScanner::ValueLength::kStored);
+    BlockBuilder builder(1, delta ? BlockBuilder::ValueLength::kLeftOut
+                                  : BlockBuilder::ValueLength::kStored);
+    std::string partitions;
+    for (size_t i = 0; i < kMaxPartitions && entry.Next(); ++i) {
+      Slice value = entry.value();
+      BlockHandle handle;
+      if (!handle.DecodeFrom(delta ? entry.rest() : &value)) break;
+      const std::string partition = RawBody(file, handle, format_version);
+      const BlockHandle moved{partitions.size(), partition.size()};
+      partitions += partition;
+      partitions.append(kBlockTrailerSize, '\0');
+      std::string encoded;
+      moved.EncodeTo(&encoded);
+      builder.Add(entry.key(), encoded);
+    }
+    const std::string& body = *builder.Finish();
+    const int form =
+        flags | (properties.index_key_is_user_key ? 1 : 0) | (delta ? 2 : 0);
+    Add("partitions", name,
+        std::string({static_cast<char>(form), static_cast<char>(body.size()),
+                     static_cast<char>(body.size() >> 8)}) +
+            body + partitions);
   }
 
   // Each record of a log or MANIFEST by itself.

@@ -202,7 +202,8 @@ TEST(TableOpenTest, ForeignTablesTakeThreeCallsAtMost) {
   int tables = 0;
   for (const char* fixture :
        {"rocksdb-default-levels", "rocksdb-big-values", "rocksdb-bloom-xxh3",
-        "rocksdb-fv2", "dbbench-default"}) {
+        "rocksdb-fv2", "rocksdb-index-partitioned", "rocksdb-bloom-partitioned",
+        "rocksdb-index-hash-large", "dbbench-default"}) {
     TempDir dir;
     std::filesystem::copy(
         std::string(VARVE_FIXTURES_DIR) + "/" + fixture + "/db", dir.Sub("db"),

@@ -59,16 +59,12 @@ constexpr Refusal kRefusedAtOpen[] = {
      "Not supported: 000005.sst: format_version 6"},
     {"refuse-merge-sst/db/000009.sst",
      "Not supported: 000009.sst: merge operands"},
-    {"refuse-partitioned-index/db/000012.sst", "partitioned index"},
-    {"refuse-partitioned-index/db/000014.sst", "partitioned index"},
     {"refuse-plain-table/db/000009.sst",
      "Not supported: 000009.sst: a plain table"},
     {"refuse-reverse-comparator/db/000009.sst",
      "Not supported: 000009.sst: the keys are ordered by "
      "'rocksdb.ReverseBytewiseComparator', not by "
      "'leveldb.BytewiseComparator'"},
-    {"rocksdb-bloom-partitioned/db/000012.sst", "partitioned filter"},
-    {"rocksdb-bloom-partitioned/db/000014.sst", "partitioned filter"},
 };
 
 constexpr Refusal kRefusedAtRead[] = {
@@ -338,6 +334,53 @@ TEST(TableFixturesTest, TablesHaveTheExpectedContents) {
     ++count;
   }
   EXPECT_GT(count, 30);
+}
+
+// A database of several column families, two of which have partitioned indexes
+// and filters. Only their tables are read here.
+TEST(TableFixturesTest, TablesOfFamiliesHaveTheExpectedContents) {
+  const std::string fixture = "cf-partitioned";
+  std::map<std::string, std::map<std::string, std::string>> expected;
+  std::ifstream in(PathOf(fixture + "/expected.txt"));
+  for (std::string line; std::getline(in, line);) {
+    const size_t key = line.find('\t') + 1;
+    const size_t value = line.find('\t', key) + 1;
+    expected[line.substr(0, key - 1)]
+            [FromHex(line.substr(key, value - key - 1))] =
+                FromHex(line.substr(value));
+  }
+  ASSERT_EQ(expected.size(), 3u);
+  // The last updates are in the log.
+  const std::string log =
+      test::ReadWholeFile(PathOf(fixture + "/db/000012.log"));
+  size_t partitioned = 0;
+  for (const std::string& file : AllTables(fixture)) {
+    SCOPED_TRACE(file);
+    std::unique_ptr<Table> table;
+    Entries entries;
+    ASSERT_TRUE(Open(file, &table).ok());
+    ASSERT_TRUE(Scan(*table, &entries).ok());
+    partitioned += TableIndex::IsPartitioned(table->properties()) ? 1 : 0;
+    const testing::TableBytes parts(test::ReadWholeFile(PathOf(file)));
+    auto family = expected.extract(parts.properties().column_family_name);
+    ASSERT_FALSE(family.empty());
+    size_t differing = 0;
+    for (const auto& [key, value] : entries) {
+      const std::string user_key = ExtractUserKey(key).ToString();
+      const auto it = family.mapped().find(user_key);
+      if (it != family.mapped().end() && it->second == value) {
+        family.mapped().erase(it);
+        continue;
+      }
+      ++differing;
+      EXPECT_NE(log.find(user_key), std::string::npos) << user_key;
+    }
+    EXPECT_LE(differing, 10u);
+    for (const auto& [key, value] : family.mapped()) {
+      EXPECT_NE(log.find(key), std::string::npos) << Slice(key).ToString(true);
+    }
+  }
+  EXPECT_EQ(partitioned, 2u);
 }
 
 TEST(TableFixturesTest, DamagedDataBlockSparesOtherKeys) {

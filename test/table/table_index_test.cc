@@ -136,6 +136,57 @@ TEST(TableIndexTest, EmptyIndexHasNoBlocks) {
   EXPECT_TRUE(index.nodes().empty());
 }
 
+// Of a partitioned index, one of whose partitions cannot be read at first.
+TEST(TableIndexTest, FlattensPartitions) {
+  const std::vector<std::string> all = {"bb", "bd", "d", "da", "x", "xy"};
+  for (const bool user_keys : {false, true}) {
+    for (const bool delta : {false, true}) {
+      const Form form{user_keys, delta, 2, 1};
+      const std::vector<std::string> partitions = {
+          MakeIndex(form, {all[0], all[1]}), MakeIndex(form, {}),
+          MakeIndex(form, {all[2]}), MakeIndex(form, {all[3], all[4], all[5]})};
+      const std::string top = MakeIndex(form, {"bd", "c", "d", "xy"});
+      int readable = 2;
+      const TableIndex::ReadPartition read = [&](const BlockHandle& handle,
+                                                 Slice* body) {
+        // The n-th has n times 100 bytes.
+        const auto i = static_cast<int>(handle.size / 100) - 1;
+        if (i >= readable) return Status::IOError("no partition");
+        *body = partitions[static_cast<size_t>(i)];
+        return Status();
+      };
+      TableIndex index;
+      const auto decode = [&] {
+        return index.Decode(Contents(top), PropertiesOf(form), kFileSize,
+                            Comparator(), false, read);
+      };
+      EXPECT_EQ(decode().ToString(), "IO error: index: no partition");
+      EXPECT_EQ(index.size(), 0u);
+      readable = 4;
+      const Status s = decode();
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_EQ(index.size(), all.size());
+      for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(index.SeparatorUserKey(i), Slice(all[i]));
+        EXPECT_EQ(index.Find(Target(all[i], 9)), i);
+        EXPECT_EQ(index.Search(Target(all[i], 9)), i);
+      }
+      EXPECT_EQ(index.handle(1).size, 200u);
+      EXPECT_EQ(index.handle(3).size, 100u);
+      std::vector<BlockHandle> handles;
+      ASSERT_TRUE(
+          TableIndex::ListHandles(top, PropertiesOf(form), kFileSize, &handles)
+              .ok());
+      ASSERT_EQ(handles.size(), partitions.size());
+      EXPECT_EQ(handles[3].size, 400u);
+      EXPECT_THAT(
+          TableIndex::ListHandles(top, PropertiesOf(form), 1000, &handles)
+              .ToString(),
+          HasSubstr("block handle beyond the file"));
+    }
+  }
+}
+
 TEST(TableIndexTest, TakesAnyTypeInSeparators) {
   BlockBuilder builder(1);
   std::string value;
@@ -151,8 +202,6 @@ TEST(TableIndexTest, RefusesUnreadableTables) {
     TableIndex index;
     return Decode(form, body, &index).ToString();
   };
-  EXPECT_THAT(refusal({true, true, 2, 1}, MakeIndex({}, {"a"})),
-              HasSubstr("Not supported: partitioned index"));
   EXPECT_THAT(refusal({true, true, 4, 1}, MakeIndex({}, {"a"})),
               HasSubstr("Not supported: index type 4"));
   EXPECT_THAT(refusal({}, ""), HasSubstr("Corruption: index: "));

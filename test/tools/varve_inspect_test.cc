@@ -63,6 +63,20 @@ TEST_F(VarveInspectTest, ShowsTablesOfOtherEngines) {
                         "'user00000030' sequence 61\n"));
 }
 
+TEST_F(VarveInspectTest, ShowsPartitions) {
+  UseFixture("rocksdb-bloom-partitioned");
+  const Outcome outcome = RunCommand({"dump-sst", Db() + "/000012.sst"});
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.error;
+  EXPECT_THAT(outcome.out, HasSubstr("  index type: two-level\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("  index partitions: "));
+  EXPECT_THAT(outcome.out, HasSubstr(" blocks, filter: "));
+  EXPECT_EQ(RunCommand({"dump-sst", "--verify", Db() + "/000012.sst"}).out,
+            "all blocks and keys are in order\n");
+  UseFixture("rocksdb-index-hash");
+  EXPECT_THAT(RunCommand({"dump-sst", "--properties", Table()}).out,
+              HasSubstr("  index type: hash search\n"));
+}
+
 TEST_F(VarveInspectTest, ShowsTheRestOfADamagedTable) {
   UseFixture("damaged-data-block");
   const std::string table = Db() + "/000009.sst";

@@ -33,6 +33,21 @@ const char* ChecksumName(ChecksumType type) {
   return "unknown";
 }
 
+const char* IndexTypeName(uint32_t type) {
+  switch (type) {
+    case 0:
+      return "binary search";
+    case 1:
+      return "hash search";
+    case kTwoLevelIndexType:
+      return "two-level";
+    case 3:
+      return "binary search with first keys";
+    default:
+      return "unknown";
+  }
+}
+
 const char* TypeName(ValueType type) {
   switch (type) {
     case ValueType::kValue:
@@ -150,7 +165,12 @@ class TableDump {
     number("raw value bytes", p.raw_value_size);
     number("data blocks", p.num_data_blocks);
     number("data bytes", p.data_size);
+    text("index type", IndexTypeName(p.index_type));
     number("index bytes", p.index_size);
+    if (TableIndex::IsPartitioned(p)) {
+      number("index partitions", p.index_partitions);
+      number("index bytes that name partitions", p.top_level_index_size);
+    }
     number("filter bytes", p.filter_size);
     number("filter entries", p.num_filter_entries);
     number("format version", p.format_version);
@@ -171,7 +191,12 @@ class TableDump {
   }
 
   void PrintIndex() {
-    fprintf(out_, "index: %zu blocks\n", core_->index.size());
+    fprintf(out_, "index: %zu blocks", core_->index.size());
+    if (core_->filter_partitions != nullptr) {
+      fprintf(out_, ", filter: %zu partitions",
+              core_->filter_partitions->size());
+    }
+    fputc('\n', out_);
     for (size_t i = 0; i < core_->index.size() && !OutputFailed(&session_);
          ++i) {
       const BlockHandle& handle = core_->index.handle(i);

@@ -13,6 +13,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/pausing_env.h"
+#include "test/testing/fixtures.h"
 #include "varve/compression_type.h"
 #include "varve/env.h"
 
@@ -112,6 +113,18 @@ TEST_F(DbPropertyTest, TablePropertiesAreSummed) {
   EXPECT_EQ(Text("rocksdb.aggregated-table-properties-at-level0"), all);
   EXPECT_THAT(Text("rocksdb.aggregated-table-properties-at-level6"),
               HasSubstr("tables=0; "));
+  EXPECT_EQ(all.find("partitions"), std::string::npos);
+}
+
+using DbPropertyFixtureTest = FixtureTest;
+
+TEST_F(DbPropertyFixtureTest, PartitionsOfRocksDbsIndexesAreSummed) {
+  CopyFixture("rocksdb-index-partitioned");
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  std::string all;
+  ASSERT_TRUE(db_->GetProperty("rocksdb.aggregated-table-properties", &all));
+  EXPECT_THAT(all, HasSubstr("tables=2; "));
+  EXPECT_THAT(all, HasSubstr("; index partitions="));
 }
 
 TEST_F(DbPropertyTest, StalledIsSlowedDownOrStopped) {

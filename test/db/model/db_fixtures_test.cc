@@ -23,19 +23,17 @@ struct Refusal {
 };
 
 constexpr Refusal kRefusals[] = {
+    {"cf-partitioned", "column famil"},
     {"refuse-blob-files", "blob"},
     {"refuse-column-family-sst", "column famil"},
     {"refuse-format-version-6", "version.*6"},
-    {"refuse-hash-index", "hash"},
     {"refuse-merge-sst", "merge"},
     {"refuse-merge-wal", "merge"},
-    {"refuse-partitioned-index", "partition|two-level"},
     {"refuse-plain-table", "plain"},
     {"refuse-prepared-txn", "two-phase|prepare|transaction"},
     {"refuse-prepared-txn-old-log", "two-phase|prepare|transaction"},
     {"refuse-reverse-comparator", "comparator"},
     {"refuse-wide-columns-sst", "wide"},
-    {"rocksdb-bloom-partitioned", "partition|two-level"},
 };
 
 const char* RefusedFeature(const std::string& fixture) {
@@ -189,11 +187,6 @@ TEST_P(FixtureRefusedTest, NamesTheFeatureAndShowsNothing) {
     SCOPED_TRACE(read_only ? "read-only" : "for writing");
     EntryList entries;
     Status s = OpenAndScan(read_only, &entries);
-    if (s.ok() && GetParam() == "refuse-hash-index") {
-      // Such an index can be read like any other.
-      EXPECT_TRUE(SameEntries(ReadExpected(), entries));
-      continue;
-    }
     // An order of keys is also an option, which can be set right.
     const bool by_option = GetParam() == "refuse-reverse-comparator";
     EXPECT_TRUE(s.IsNotSupported() || (by_option && s.IsInvalidArgument()))

@@ -570,7 +570,6 @@ std::vector<std::string> RefusedFixtures() {
   auto names = FixtureNames("refuse-");
   // Its footer looks like a damaged one.
   std::erase(names, "refuse-format-version-6");
-  std::erase(names, "refuse-hash-index");  // Its blocks can be read.
   return names;
 }
 
@@ -604,7 +603,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values("leveldb-default", "leveldb-nocompression",
                       "rocksdb-block-align", "rocksdb-bloom-xxhash",
                       "rocksdb-bloom-xxhash64", "rocksdb-bloom-crc32c",
-                      "rocksdb-default-levels", "rocksdb-index-first-key",
+                      "rocksdb-bloom-partitioned", "rocksdb-default-levels",
+                      "rocksdb-index-first-key", "rocksdb-index-partitioned",
                       "rocksdb-rangedel-sst", "rocksdb-mixed-compression"));
 
 }  // namespace

@@ -1,0 +1,74 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "table/index/partitioned_filter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace varve {
+
+Status PartitionedFilter::Init(BlockContents body,
+                               const TableProperties& properties,
+                               uint64_t file_size,
+                               const InternalKeyComparator* comparator) {
+  // The entries have the form of the index's, but never a first key.
+  TableProperties form;
+  form.index_key_is_user_key = properties.index_key_is_user_key;
+  form.index_value_is_delta_encoded = properties.index_value_is_delta_encoded;
+  Status s = separators_.Decode(std::move(body), form, file_size, comparator,
+                                /*binary_search=*/false);
+  if (!s.ok()) return s;
+  for (size_t i = 0; i < size(); ++i) {
+    if (i > 0 && comparator->CompareUser(separators_.SeparatorUserKey(i - 1),
+                                         separators_.SeparatorUserKey(i)) > 0) {
+      return Status::Corruption("the separators are out of order");
+    }
+    line_count_ += (handle(i).size + sizeof(Line) - 1) / sizeof(Line);
+  }
+  lines_ = std::make_unique_for_overwrite<Line[]>(line_count_);
+  filters_.reserve(size());
+  return s;
+}
+
+void PartitionedFilter::Add(const Slice& body) {
+  char* const data = reinterpret_cast<char*>(lines_.get() + used_lines_);
+  used_lines_ += (body.size() + sizeof(Line) - 1) / sizeof(Line);
+  memcpy(data, body.data(), body.size());
+  filters_.emplace_back().Init(kFullBloomBlockName, Slice(data, body.size()),
+                               nullptr);
+}
+
+size_t PartitionedFilter::Find(const Slice& user_key) const {
+  TableIndex::Place place;
+  size_t i = 0;
+  if (separators_.has_prefixes() &&
+      (!separators_.FindNode(user_key, &place, &i) ||
+       separators_.FindInNode(place, &i))) {
+    return i;
+  }
+  const LookupKey key(user_key, kMaxSequenceNumber);
+  return separators_.Find(key.internal_key());
+}
+
+bool PartitionedFilter::MayMatch(uint64_t hash, const Slice& user_key) const {
+  for (size_t i = Find(user_key); i < size(); ++i) {
+    if (filters_[i].MayMatch(hash, user_key)) return true;
+    // Versions of a key that is a separator may continue in the next partition.
+    if (!separators_.MayContinue(i, user_key)) return false;
+  }
+  return true;
+}
+
+bool PartitionedFilter::CanExclude() const {
+  return std::any_of(filters_.begin(), filters_.end(),
+                     [](const FilterReader& filter) {
+                       return filter.kind() != FilterReader::Kind::kAlwaysMaybe;
+                     });
+}
+
+size_t PartitionedFilter::ApproximateMemoryUsage() const {
+  return sizeof(*this) + separators_.ApproximateMemoryUsage() +
+         filters_.capacity() * sizeof(filters_[0]) + line_count_ * sizeof(Line);
+}
+
+}  // namespace varve

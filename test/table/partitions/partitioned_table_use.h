@@ -1,0 +1,106 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Entries for partitioned tables, and checks that a table has them.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "table/reader/table.h"
+#include "test/table/partitions/partitioned_table.h"
+#include "test/testing/env/string_random_access_file.h"
+#include "test/testing/table_lookup.h"
+
+namespace varve::testing {
+
+using test::GetAt;
+
+inline const InternalKeyComparator kTableComparator(BytewiseComparator());
+
+inline std::string Key(const Slice& user_key, SequenceNumber sequence = 5) {
+  return MakeInternalKey(user_key, PackTrailer(sequence, ValueType::kValue));
+}
+
+inline std::string Numbered(int i) {
+  char text[16];
+  snprintf(text, sizeof(text), "key%06d", i);
+  return text;
+}
+
+// Every second number, so that the others are absent.
+inline KeysAndValues NumberedEntries(int count) {
+  KeysAndValues entries;
+  for (int i = 0; i < count; ++i) {
+    entries.emplace_back(Key(Numbered(2 * i)), "value " + std::to_string(i));
+  }
+  return entries;
+}
+
+inline TableReaderOptions ReaderOptions(const std::string& bytes) {
+  TableReaderOptions options;
+  options.comparator = &kTableComparator;
+  options.file_name = "000007.sst";
+  options.file_size = bytes.size();
+  return options;
+}
+
+inline Status Open(const TableReaderOptions& options, const std::string& bytes,
+                   std::unique_ptr<Table>* table, ReadLog* log = nullptr) {
+  return Table::Open(
+      options, std::make_unique<StringRandomAccessFile>(bytes, log), table);
+}
+
+inline std::string Lookup(const Table& table, const Slice& user_key,
+                          SequenceNumber sequence = kMaxSequenceNumber) {
+  LookupState state;
+  std::string value;
+  const Status s = GetAt(table, user_key, sequence, &state, &value);
+  if (!s.ok()) return s.ToString();
+  return state == LookupState::kFound ? value : "absent";
+}
+
+inline Status Scan(const Table& table, KeysAndValues* entries) {
+  const auto it = table.NewIterator(ReadOptions());
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    entries->emplace_back(it->key().ToString(), it->value().ToString());
+  }
+  return it->status();
+}
+
+inline void CheckTable(const Table& table, const KeysAndValues& entries) {
+  KeysAndValues found;
+  Status s = Scan(table, &found);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_EQ(found, entries);
+  const auto it = table.NewIterator(ReadOptions());
+  size_t i = entries.size();
+  for (it->SeekToLast(); it->Valid(); it->Prev()) {
+    ASSERT_EQ(it->key(), entries[--i].first);
+  }
+  ASSERT_EQ(i, 0u);
+  for (i = 0; i < entries.size(); ++i) {
+    const auto& [key, value] = entries[i];
+    const Slice user_key = ExtractUserKey(key);
+    ASSERT_EQ(Lookup(table, user_key, ExtractSequence(key)), value);
+    const std::string absent = user_key.ToString() + "/";
+    ASSERT_EQ(Lookup(table, absent), "absent");
+    it->Seek(key);
+    ASSERT_TRUE(it->Valid());
+    ASSERT_EQ(it->key(), key);
+    it->SeekForPrev(Key(absent));
+    ASSERT_TRUE(it->Valid());
+    ASSERT_EQ(ExtractUserKey(it->key()), user_key);
+  }
+  ASSERT_EQ(Lookup(table, ""), "absent");
+  ASSERT_EQ(Lookup(table, "zzz"), "absent");
+  it->Seek(Key("zzz"));
+  ASSERT_FALSE(it->Valid());
+  ASSERT_TRUE(it->status().ok());
+  s = table.VerifyChecksum();
+  ASSERT_TRUE(s.ok()) << s.ToString();
+}
+
+}  // namespace varve::testing
