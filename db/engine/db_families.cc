@@ -210,9 +210,10 @@ std::string DBImpl::OldestLogLocked() {
   AppendFormat(&out, "log %" PRIu64 ", needed by %s, ", wals_.OldestLocked(),
                is_held ? holder->name().c_str() : "no column family");
   AppendFormat(&out,
-               "age %.1f s; %" PRIu64 " bytes in all logs, bound %" PRIu64,
+               "age %.1f s; %" PRIu64
+               " bytes in logs before the newest, bound %" PRIu64,
                static_cast<double>(wals_.OldestAgeMicrosLocked()) / 1e6,
-               wals_.TotalBytesLocked(), MaxLogBytesLocked());
+               wals_.OlderBytesLocked(), MaxLogBytesLocked());
   return out;
 }
 

@@ -294,6 +294,7 @@ class DBImpl final : public DB, private ForkWatch {
       VARVE_REQUIRES(mutex_);
   uint64_t MaxLogBytesLocked() const VARVE_REQUIRES(mutex_);
   bool AreAllFlushedLocked() const VARVE_REQUIRES(mutex_);
+  bool LogsHoldUpLocked() VARVE_REQUIRES(mutex_);
   void UpdateLogLimitLocked() VARVE_REQUIRES(mutex_);
   Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);
@@ -434,6 +435,7 @@ class DBImpl final : public DB, private ForkWatch {
   ObsoleteFiles obsolete_;
   TableJobs table_jobs_;
   CompactionGate compaction_gate_;
+  bool logs_hold_up_ = false;  // See LogsHoldUpLocked.
   size_t next_family_ = 0;  // Where the search for a compaction begins.
   Status background_error_;
   uint64_t background_error_count_ = 0;

@@ -133,13 +133,29 @@ uint64_t DBImpl::MaxLogBytesLocked() const {
   constexpr uint64_t kBuffers = 4;
   if (options_.max_total_wal_size != 0) return options_.max_total_wal_size;
   uint64_t most = 0;
+  uint64_t sum = 0;
   for (const ColumnFamily* family : families_.live()) {
+    const Options& options = family->options();
+    sum += options.write_buffer_size;
     most = std::max(most,
-                    family->options().write_buffer_size *
-                        static_cast<uint64_t>(
-                            family->options().max_write_buffer_number));
+                    options.write_buffer_size *
+                        static_cast<uint64_t>(options.max_write_buffer_number));
   }
-  return kBuffers * most;
+  // The sum, so that families which are written to evenly can fill their
+  // memtables.
+  return std::max(kBuffers * most, sum);
+}
+
+// Returns whether writers have to wait because the logs have reached their
+// bound, and a flush is about to free some.
+bool DBImpl::LogsHoldUpLocked() {
+  if (!logs_hold_up_) return false;
+  logs_hold_up_ =
+      wals_.OlderBytesLocked() + 2 * wals_.max_log_bytes() >
+          MaxLogBytesLocked() &&
+      FlushesDueLocked() > 0 && background_error_.ok();
+  if (!logs_hold_up_) UpdateGateLocked();
+  return logs_hold_up_;
 }
 
 // Call it when families or options have changed. A log of one family's updates
@@ -164,7 +180,8 @@ void DBImpl::AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families) {
   // The newest log grows while they are flushed.
   const uint64_t bound = MaxLogBytesLocked();
   const uint64_t limit = bound - std::min(bound, wals_.max_log_bytes());
-  uint64_t bytes = wals_.TotalBytesLocked();
+  const uint64_t newest_bytes = wals_.NewestBytes();
+  uint64_t bytes = wals_.OlderBytesLocked() + newest_bytes;
   if (bytes <= limit || !families_.HasOthers()) return;
   std::vector<ColumnFamily*> holders = families_.live();
   std::erase_if(holders, [](const ColumnFamily* family) {
@@ -189,10 +206,10 @@ void DBImpl::AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families) {
           "bound %llu",
           family->name().c_str(),
           static_cast<unsigned long long>(family->OldestLogLocked()),
-          static_cast<unsigned long long>(wals_.TotalBytesLocked()),
+          static_cast<unsigned long long>(bytes),
           static_cast<unsigned long long>(bound));
     }
-    bytes = wals_.BytesFromLocked(next);
+    bytes = wals_.OlderBytesLocked(next) + newest_bytes;
   }
 }
 

@@ -349,7 +349,8 @@ Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
     return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
                                                                  : status;
   }
-  const StallCause cause = MostPressedLocked(touched)->StopCauseLocked();
+  StallCause cause = MostPressedLocked(touched)->StopCauseLocked();
+  if (LogsHoldUpLocked()) cause = StallCause::kLogs;
   // Deletions may pass although no further memtable may wait.
   *wait =
       cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
@@ -374,7 +375,12 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    if (families_.HasOthers() && !AreAllFlushedLocked()) return SwitchLocked({});
+    if (families_.HasOthers() && !AreAllFlushedLocked()) {
+      logs_hold_up_ = true;
+      *wait = LogsHoldUpLocked();
+      if (*wait) UpdateGateLocked();
+      return *wait ? status : SwitchLocked({});
+    }
     // Nobody but this family's memtable can need the log.
     family_.SetLogFullLocked();
     *wait = family_.StopCauseLocked() != StallCause::kNone;
@@ -438,13 +444,18 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const Touched& touched,
       continue;
     }
     family = MostPressedLocked(touched);
-    const StallCause cause = family->StopCauseLocked();
+    StallCause cause = family->StopCauseLocked();
+    if (cause == StallCause::kNone && LogsHoldUpLocked()) {
+      cause = StallCause::kLogs;
+    }
     if (cause == StallCause::kNone) break;
-    if (!compaction_gate_.error.ok() && cause != StallCause::kMemTables) {
+    if (!compaction_gate_.error.ok() && cause != StallCause::kMemTables &&
+        cause != StallCause::kLogs) {
       *frees = WriteBatchInternal::OnlyDeletes(batch);
       return *frees ? Status::OK() : compaction_gate_.error;
     }
-    if (family->stall().pressure != WritePressure::kStop) {
+    if (family->stall().pressure != WritePressure::kStop &&
+        cause != StallCause::kLogs) {
       UpdateStallLocked(family);  // Listeners hear of it.
       events_.DeliverLocked();
       continue;
@@ -500,6 +511,7 @@ void DBImpl::UpdateGateLocked() {
     stops |= family->stall().pressure == WritePressure::kStop;
     slows |= family->stall().pressure == WritePressure::kSlow;
   }
+  stops |= logs_hold_up_;
   gate_.Update(!background_error_.ok() || inheritance_.is_inherited() ||
                    IsClosedLocked(),
                stops, slows);

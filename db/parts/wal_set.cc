@@ -124,6 +124,7 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
 }
 
 void WalSet::AddLocked(Wal wal) {
+  if (newest_ != nullptr) wals_.back().bytes = newest_->Size();
   newest_ = wal.writer.get();
   begin_bytes_ = newest_->Size();
   wals_.push_back(std::move(wal));
@@ -222,10 +223,10 @@ uint64_t WalSet::OldestAgeMicrosLocked() const {
   return now_us > created_us ? now_us - created_us : 0;
 }
 
-uint64_t WalSet::BytesFromLocked(uint64_t number) const {
+uint64_t WalSet::OlderBytesLocked(uint64_t number) const {
   uint64_t bytes = 0;
   for (const Wal& wal : wals_) {
-    if (wal.number >= number) bytes += wal.writer->Size();
+    if (wal.number >= number) bytes += wal.bytes;
   }
   return bytes;
 }

@@ -44,6 +44,7 @@ class WalSet {
     std::shared_ptr<wal::Writer> writer;
     bool synced = false;  // Completely; never set for the newest log.
     uint64_t created_us = 0;
+    uint64_t bytes = 0;  // Its size, once it is not the newest.
   };
   // A log to be added after the newest one.
   struct Next {
@@ -71,6 +72,7 @@ class WalSet {
   Status Flush() { return newest_->Flush(); }
   // Returns the size of the newest log without its first records.
   uint64_t UpdateBytes() const { return newest_->Size() - begin_bytes_; }
+  uint64_t NewestBytes() const { return newest_->Size(); }
   // Returns how many more bytes may be written before the newest log should be
   // replaced. Log data and empty ranges are in no memtable, so a full memtable
   // never ends a log of them. Nor need a log that several column families share
@@ -129,9 +131,8 @@ class WalSet {
   uint64_t NewestLocked() const { return wals_.back().number; }
   // Returns the time since the oldest log was created.
   uint64_t OldestAgeMicrosLocked() const;
-  uint64_t TotalBytesLocked() const { return BytesFromLocked(0); }
-  // Returns the bytes of the logs from `number` on.
-  uint64_t BytesFromLocked(uint64_t number) const;
+  // Returns the bytes of the logs from `number` on, but for the newest.
+  uint64_t OlderBytesLocked(uint64_t number = 0) const;
   // Returns the numbers and sizes of the logs from `number` on.
   std::vector<std::pair<uint64_t, uint64_t>> SizesFromLocked(
       uint64_t number) const;

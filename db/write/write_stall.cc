@@ -81,6 +81,8 @@ const char* StallCauseName(StallCause cause) {
       return "level-0 files";
     case StallCause::kPendingBytes:
       return "pending compaction bytes";
+    case StallCause::kLogs:
+      return "logs that wait for flushes";
     case StallCause::kMemTables:
       return "memtables waiting for flush";
   }

@@ -13,7 +13,13 @@ namespace varve {
 
 enum class WritePressure : uint8_t { kNone, kSlow, kStop };
 
-enum class StallCause : uint8_t { kNone, kLevel0, kPendingBytes, kMemTables };
+enum class StallCause : uint8_t {
+  kNone,
+  kLevel0,
+  kPendingBytes,
+  kMemTables,
+  kLogs,  // They have reached their bound. Counted as kMemTables.
+};
 
 struct WriteStallState {
   WritePressure pressure = WritePressure::kNone;

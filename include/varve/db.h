@@ -336,9 +336,9 @@ class VARVE_EXPORT DB {
   //   varve.estimate-live-data-size   bytes of tables that no table on a deeper
   //                                   level overlaps
   //   varve.min-log-number-to-keep    number of the oldest log still needed
-  //   varve.oldest-log                its number, the family that needs it, the
-  //                                   bytes of all logs and their bound, and
-  //                                   its age in seconds
+  //   varve.oldest-log                its number, the family that needs it, its
+  //                                   age in seconds, the bytes of the logs
+  //                                   before the newest, and the bound of all
   //   varve.column-families           ids, names, tables, bytes and memtables
   //   varve.is-file-deletions-enabled  0 while a checkpoint is created
   //   varve.block-cache-capacity, varve.block-cache-usage,

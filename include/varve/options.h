@@ -148,9 +148,12 @@ struct DBOptions {
   // Bound for the total size of the logs in bytes. When the logs approach it,
   // the column family that needs the oldest one is flushed, even if its memtable
   // is small, so that a family which is seldom written to cannot keep the logs
-  // of the others. 0 selects four times the largest family's write_buffer_size
-  // times its max_write_buffer_number. The property varve.oldest-log tells which
-  // family needs the oldest log. Default: 0.
+  // of the others. While such a flush runs and the bound is reached, writers
+  // wait. 0 selects the larger of the sum of the families' write_buffer_size,
+  // and four times the largest family's write_buffer_size times its
+  // max_write_buffer_number. With one family, its memtables bound the logs. The
+  // property varve.oldest-log tells which family needs the oldest log.
+  // Default: 0.
   uint64_t max_total_wal_size = 0;
 
   // ---- Flush and compaction ----
