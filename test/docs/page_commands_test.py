@@ -110,6 +110,32 @@ class ProbesTest(unittest.TestCase):
             listed[name] = plain.count(",") + 1
         self.assertEqual(listed, found)
 
+    def test_probes_have_the_system_calls_of_tables(self):
+        if run(NEEDS[("gdb",)], "/").returncode != 0:
+            print("not run, gdb is not permitted")
+            return
+        with tempfile.TemporaryDirectory() as directory:
+            make = run(f"{DB_BENCH} --db=db --benchmarks=fillrandom,compact "
+                       "--num=20000 --write_buffer_size=200000 "
+                       "--target_file_size_base=20000", directory)
+            self.assertEqual(make.returncode, 0, make.stdout)
+            # Few files may be open, so that reads close and open them.
+            done = run(
+                "gdb -batch -ex 'set breakpoint pending on' "
+                "-ex 'break -probe-stap varve:table_open' -ex run "
+                "-ex 'printf \"opened %d %d\\n\", $_probe_arg3, "
+                "$_probe_arg4' -ex delete "
+                "-ex 'break -probe-stap varve:file_close' -ex continue "
+                "-ex 'printf \"closed %d\\n\", $_probe_arg1' -ex kill "
+                f"--args {DB_BENCH} --db=db --use_existing_db "
+                "--benchmarks=readrandom --num=20000 --reads=2000 "
+                "--open_files=4 --cache_size=100000", directory)
+        # One openat and one pread, and success.
+        self.assertRegex(done.stdout, r"(?m)^opened 2 1$")
+        closed = re.search(r"^closed (\d+)$", done.stdout, re.MULTILINE)
+        self.assertIsNotNone(closed, done.stdout)
+        self.assertGreaterEqual(int(closed[1]), 2)
+
 
 if __name__ == "__main__":
     DB_BENCH = Path(sys.argv.pop(1)).resolve()
