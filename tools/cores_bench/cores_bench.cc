@@ -107,7 +107,7 @@ void MeasureHere(Fixture* fixture, JsonWriter* json) {
 // ---- Simulated --------------------------------------------------------------
 
 // Simulates several schedules of one number of cores. Reports the one of the
-// median rate, and the range of rates.
+// median rate, and the ranges of rates and P99.
 void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
                  const CodeNames& names, JsonWriter* json) {
   std::vector<ModelReport> reports;
@@ -133,6 +133,13 @@ void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
   json->Number("most", reports.back().operations_a_second);
   json->Number("nanoseconds", report.nanoseconds);
   json->Number("p99_ns", report.p99_ns);
+  const auto [least, most] =
+      std::minmax_element(reports.begin(), reports.end(),
+                          [](const ModelReport& a, const ModelReport& b) {
+                            return a.p99_ns < b.p99_ns;
+                          });
+  json->Number("p99_least_ns", least->p99_ns);
+  json->Number("p99_most_ns", most->p99_ns);
   json->Number("transfers", report.transfers);
   json->Number("invalidations", report.invalidations);
   json->Number("cold_misses", report.cold_misses);
