@@ -177,7 +177,7 @@ class LabTest(unittest.TestCase):
         found = {}
         for row in table.split("<tr>")[2:]:
             what, before, now = re.findall(r"<td[^>]*>(.*?)</td>", row)[:3]
-            what, baseline = (re.sub("<.*?>", "", html.unescape(part))
+            what, baseline = (html.unescape(re.sub("<.*?>", "", part))
                               for part in what.split("<br>"))
             found[what, baseline] = (before, now)
         return found

@@ -257,8 +257,8 @@ class Lab:
         """Returns the commands that were run, so that they can be repeated."""
         minutes = (time.monotonic() - self.begin) / 60
         self.report.code("\n".join(self.commands),
-                         folded=f"The {len(self.commands)} commands of this "
-                         f"section ({minutes:.1f} minutes)")
+                         folded="The commands of this section: "
+                         f"{len(self.commands)} in {minutes:.1f} minutes")
 
 
 def short_name(function):

@@ -105,7 +105,8 @@ def p99(figures):
 def show(page, topic, at):
     name = topic["topic"]
     variants = {variant["variant"]: variant for variant in topic["variants"]}
-    page.heading(f"{topic['operation'].capitalize()}: {name}")
+    operation = topic["operation"]
+    page.heading(f"{operation[0].upper()}{operation[1:]} ({name})")
     counts = sorted({each["cores"] for each in topic["variants"][0]["simulated"]
                      if each["sockets"] == 1})
     two = max(each["cores"] for each in topic["variants"][0]["simulated"])
@@ -221,6 +222,10 @@ def counting(page, variants, at):
                statistics_cost.PUBLISHED)
 
 
+def differ_little(one, other):
+    return max(one, other) < 1.25 * min(one, other)
+
+
 def validate(page, topics, at):
     page.heading("How far the model can be trusted")
     page.text("Kernels whose traffic is known without a model:")
@@ -231,7 +236,7 @@ def validate(page, topics, at):
           f"{simulated(variant, at)['transfers']:.2f}"]
          for topic in topics if topic["topic"].startswith("kernel")
          for variant in topic["variants"]])
-    rows, agreed, compared = [], 0, 0
+    rows, compared, alike, opposite = [], 0, [], []
     for topic in topics:
         here, model = {}, {}
         for variant in topic["variants"]:
@@ -247,13 +252,21 @@ def validate(page, topics, at):
                          f"{model[name]:.2f}"])
         for a, b in itertools.combinations(here, 2):
             # Forms that are this close have no order.
-            if max(here[a], here[b]) < 1.25 * min(here[a], here[b]):
+            if differ_little(here[a], here[b]):
                 continue
             compared += 1
-            agreed += (here[a] > here[b]) == (model[a] > model[b])
+            if (here[a] > here[b]) == (model[a] > model[b]):
+                continue
+            pair = f"{topic['topic']}, {a} and {b}"
+            (alike if differ_little(model[a], model[b])
+             else opposite).append(pair)
     if rows:
         page.text("How many times as much 2 threads do as 1, on this "
-                    f"machine and in the model. Of {compared} pairs of forms "
-                    f"that differ by 25 % or more here, the model puts {agreed} "
-                    "in the same order.")
+                  f"machine and in the model. Of {compared} pairs of forms "
+                  "that differ by 25 % or more here, the model puts "
+                  f"{compared - len(alike) - len(opposite)} in the same order."
+                  + (f" It has less of a difference, and the opposite order, "
+                     f"for {'; '.join(alike)}." if alike else "") +
+                  (f" It has the opposite order for {'; '.join(opposite)}."
+                   if opposite else ""))
         page.table(["form", "measured here", "simulated"], rows)

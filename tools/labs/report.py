@@ -330,8 +330,8 @@ class Report:
                 # How it is known is below, so that a row fits a phone.
                 body.append(html_table(
                     ["figure", "before", "after", "factor"],
-                    [[f"{html.escape(what)}<br><small>{html.escape(known)}"
-                      "</small>", *map(html.escape, cells)]
+                    [[f"{html.escape(what)}{html_below(known)}",
+                      *map(html_figure, cells)]
                      for what, known, *cells in rows], is_aligned=True))
             if not simulated:
                 body.append("<p>Not simulated: the model of many cores does "
@@ -357,12 +357,12 @@ class Report:
             print_table(header, [row[1:] for row in self.summary])
             body.append("<p>Before is the baseline, now is production, and the "
                         "factor is how many times as good that is. Figures are "
-                        "medians. The parentheses and error bars are from the "
-                        "least to the most of the rounds.</p>")
+                        "medians. Ranges and error bars are from the least to "
+                        "the most of the rounds.</p>")
             body.append(html_table(
                 ["measured, and its baseline", *header[2:]],
-                [[f'<a href="#{section}">{html.escape(what)}</a><br><small>'
-                  f"{html.escape(baseline)}</small>", *map(html.escape, cells)]
+                [[f'<a href="#{section}">{html.escape(what)}</a>'
+                  f"{html_below(baseline)}", *map(html_figure, cells)]
                  for section, what, baseline, *cells in self.summary],
                 is_aligned=True))
         if len(self.sections) > 1:
@@ -391,7 +391,10 @@ class Results:
 
     def text(self, text):
         self.report.text(text)
-        self.parts.append(textwrap.fill(text, 80))
+        # The page is in docs/results.
+        linked = re.sub(r"\bdocs/(\w+\.md)", r"[\1](../\1)", text)
+        self.parts.append(textwrap.fill(linked, 80, break_long_words=False,
+                                        break_on_hyphens=False))
 
     def heading(self, text):
         self.report.heading(text)
@@ -440,6 +443,17 @@ def is_text(column):
 def html_text(text):
     """Text with `names` in backquotes."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
+
+
+def html_below(text):
+    """A smaller line, which may be broken after an equals sign."""
+    return f"<br><small>{html.escape(text).replace('=', '=<wbr>')}</small>"
+
+
+def html_figure(text):
+    """A figure with its range below it, so that a row fits a phone."""
+    return re.sub(r" \((.* to .*)\)$", r"<br><small>\1</small>",
+                  html.escape(text))
 
 
 def html_table(header, rows, is_aligned=False):
@@ -536,6 +550,7 @@ figure > svg { display: block; width: 100%; height: auto; }
 .keys svg { display: inline-block; width: .9em; height: .9em;
             margin-right: .35em; vertical-align: -.1em; }
 small { color: var(--soft); }
+@media (max-width: 30rem) { th, td { padding-right: .45rem; } }
 .note { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; }
 .idea { margin-top: 1.6rem; padding-top: .2rem;
         border-top: 1px solid var(--line); }
