@@ -279,6 +279,28 @@ print(report.preface[-1].count("<use"))
         for one, other in zip(with_bars, without):
             self.assertGreaterEqual(int(one) - int(other), 4)
 
+    def test_legends_fit_into_charts(self):
+        printed = in_labs("""
+import re
+from report import Report
+report = Report("x")
+for names in (["production", "no statistics", "statistics=thread",
+               "statistics=global", "block_cache=hash", "superversion=mutex"],
+              ["production", "memory_accounting=atomic"], ["varve"],
+              ["GetSnapshot of 7.8.3 (built with assertions)", "a" * 44]):
+    svg = report.lines("l", [1, 2], {name: [1, 2] for name in names},
+                       "threads", "a second", "more")
+    places = [(float(x), name) for x, name in re.findall(
+        r'<text [^>]*translate\\(([-0-9.]+) [^>]*>([^<]+)</text>', svg)
+        + re.findall(r'<text [^>]*x="([-0-9.]+)"[^>]*>([^<]+)</text>', svg)
+        if name in names]
+    width = float(re.search(r'width="([0-9.]+)pt"', svg)[1])
+    print(len(places) == len(names), all(
+        x >= 0 and x + 5.2 * len(name) <= width for x, name in places))
+""").splitlines()
+        marks = [line for line in printed if line.startswith(("True", "False"))]
+        self.assertEqual(marks, ["True True"] * 4)
+
     def test_colours_differ_for_all_and_are_legible(self):
         colours = in_labs("import report; print(*report.COLOURS)").split()
         self.assertEqual(len(colours), 6)

@@ -29,6 +29,8 @@ SHAPE_PATHS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0", "M-4-4H4V4H-4Z",
 # Drawn with this colour, then replaced by that of the page's text, so that a
 # chart is readable on a dark page as well.
 INK = "#010203"
+# That fit into the width of a chart, with six for the colour of each name.
+LEGEND_CHARACTERS = 56
 STYLE = {
     "svg.fonttype": "none", "font.size": 9.5, "text.color": INK,
     "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
@@ -218,16 +220,20 @@ class Report:
                 f'<div class="keys">{keys}</div>{svg}{below}</figure>')
 
     def drawn(self, caption, draw, height, names):
-        """The chart, as text; with a legend if there are names."""
+        """The chart, as text; with a legend above it if there are names."""
+        longest = max((len(str(name)) for name in names), default=0)
+        columns = max(LEGEND_CHARACTERS // (longest + 6), 1)
+        rows = -(-len(names) // columns)
         with matplotlib.rc_context(STYLE):
-            figure, axes = pyplot.subplots(figsize=(4.6, height))
+            figure, axes = pyplot.subplots(figsize=(4.6, height + .2 * rows))
             draw(axes)
             if names:
                 axes.legend(handles=[
                     patches.Patch(color=colour, label=str(name))
                     for name, colour in zip(names, COLOURS)],
-                    loc="lower right", bbox_to_anchor=(1, 1), ncols=3,
-                    borderaxespad=0, frameon=False)
+                    loc="lower right", bbox_to_anchor=(1, 1), ncols=columns,
+                    borderaxespad=0, handlelength=1, handleheight=.7,
+                    columnspacing=1, frameon=False)
             text = io.StringIO()
             figure.savefig(text, format="svg", transparent=True,
                            metadata={"Date": None, "Creator": None})
