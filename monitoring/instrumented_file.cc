@@ -22,6 +22,7 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
 
   Status ReadAtLeast(uint64_t offset, size_t least, size_t count, Slice* result,
                      char* scratch) const override {
+    ++table_file_calls;
     IOStatsContext* const io = GetIOStatsContext();
     PerfTimer io_timer(env_, &io->read_nanos);
     HistogramTimer timer(statistics_, HistogramType::kSstRead, env_);
@@ -31,6 +32,7 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
   }
 
   void MultiRead(ReadRequest* requests, size_t count) const override {
+    table_file_calls += count;
     IOStatsContext* const io = GetIOStatsContext();
     PerfTimer io_timer(env_, &io->read_nanos);
     HistogramTimer timer(statistics_, HistogramType::kSstRead, env_);
@@ -153,6 +155,8 @@ class InstrumentedWritableFile final : public WritableFile {
 };
 
 }  // namespace
+
+constinit thread_local uint64_t table_file_calls = 0;
 
 FileWaits::FileWaits() : begin_(AnchorClock(ClockKind::kTsc)) {}
 

@@ -14,6 +14,12 @@
 
 namespace varve {
 
+// Calls that the calling thread has made on table files: opens by FilePool and
+// TableCache, and reads of wrapped files. Each is one system call with the
+// default Env and options.
+[[gnu::tls_model(
+    "initial-exec")]] extern constinit thread_local uint64_t table_file_calls;
+
 // Wraps a table file. `statistics` may be null. Otherwise it must outlive the
 // file, as must `env`, whose clock is read.
 std::unique_ptr<RandomAccessFile> NewInstrumentedFile(

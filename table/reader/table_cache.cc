@@ -265,6 +265,7 @@ Status TableCache::Rep::OpenFile(const std::string& path,
     s = pool->Open(path, file, env);
   } else {
     const LocalSpan span("open file");
+    ++table_file_calls;
     s = env->NewRandomAccessFile(path, file_options, file);
     if (s.ok()) RecordTick(base.statistics, Ticker::kNoFileOpens, 1);
   }
@@ -293,9 +294,10 @@ Status TableCache::Rep::OpenTable(const TableFile& table_file,
                                   IndexLoading loading,
                                   std::shared_ptr<Table>* table) {
   const LocalSpan span("table open");
+  [[maybe_unused]] const uint64_t calls_before = table_file_calls;
   Status s = TryOpenTable(table_file, loading, table);
   VARVE_PROBE(table_open, table_file.number, table_file.size,
-              table_file.tail_size, s.ok());
+              table_file.tail_size, table_file_calls - calls_before, s.ok());
   if (!s.ok()) RecordTick(base.statistics, Ticker::kNoFileErrors, 1);
   return s;
 }

@@ -29,7 +29,7 @@ NEEDS = {
     ("bpftrace",): "bpftrace -e 'BEGIN { exit(); }'",
     ("perf", "probe"): "perf probe --list",
     ("perf", "trace"): "perf trace -s -o /dev/null true",
-    ("perf", "record"): "perf record -e cpu-clock -o /dev/null true",
+    ("perf", "record"): "perf record -N -e cpu-clock -o /dev/null true",
     ("perf",): "perf --version",
     ("strace",): "strace -o /dev/null true",
     ("gdb",): "gdb -batch -ex 'run' --args true",
@@ -109,6 +109,77 @@ class ProbesTest(unittest.TestCase):
             plain = re.sub(r"\([^)]*\)", "", arguments)
             listed[name] = plain.count(",") + 1
         self.assertEqual(listed, found)
+
+    def hits(self, directory, *flags):
+        """How often each probe is passed in a run of db_bench."""
+        notes = subprocess.run(["readelf", "-n", DB_BENCH], text=True,
+                               capture_output=True, check=True).stdout
+        names = sorted(set(re.findall(r"Provider: varve\n\s+Name: (\w+)",
+                                      notes)))
+        lines = ["set breakpoint pending on", "set confirm off"]
+        for number, name in enumerate(names, start=1):
+            lines += [f"break -probe-stap varve:{name}",
+                      f"ignore {number} 100000000"]
+        script = Path(directory) / "script"
+        script.write_text("\n".join([*lines, "run", "info breakpoints"]),
+                          encoding="utf-8")
+        done = subprocess.run(
+            ["gdb", "-batch", "-x", script, "--args", DB_BENCH,
+             f"--db={directory}/db", *flags], capture_output=True, text=True,
+            timeout=200, check=False)
+        self.assertIn("exited normally", done.stdout)
+        found = dict.fromkeys(names, 0)
+        for number, count in re.findall(
+                r"^(\d+) +breakpoint(?:.*\n(?!\d))*?.*already hit (\d+) time",
+                done.stdout, re.MULTILINE):
+            found[names[int(number) - 1]] = int(count)
+        return found
+
+    def test_a_cached_get_passes_no_probe_and_a_write_one(self):
+        if run(NEEDS[("gdb",)], "/").returncode != 0:
+            print("not run, gdb is not permitted")
+            return
+        with tempfile.TemporaryDirectory() as directory:
+            few, many = (self.hits(directory, "--benchmarks=fillrandom",
+                                   f"--num={count}") for count in (100, 600))
+            more = {name: many[name] - few[name] for name in few
+                    if many[name] != few[name]}
+            self.assertEqual(more, {"group_commit": 500})
+            made = run(f"{DB_BENCH} --db=db --use_existing_db --num=600 "
+                       "--benchmarks=compact", directory)
+            self.assertEqual(made.returncode, 0, made.stdout)
+            few, many = (self.hits(
+                directory, "--use_existing_db", "--num=600",
+                "--benchmarks=readseq,readrandom", f"--reads={count}")
+                for count in (2000, 20000))
+            self.assertGreater(sum(few.values()), 0)
+            self.assertEqual(many, few)
+
+    def test_probes_have_the_system_calls_of_tables(self):
+        if run(NEEDS[("gdb",)], "/").returncode != 0:
+            print("not run, gdb is not permitted")
+            return
+        with tempfile.TemporaryDirectory() as directory:
+            make = run(f"{DB_BENCH} --db=db --benchmarks=fillrandom,compact "
+                       "--num=20000 --write_buffer_size=200000 "
+                       "--target_file_size_base=20000", directory)
+            self.assertEqual(make.returncode, 0, make.stdout)
+            # Few files may be open, so that reads close and open them.
+            done = run(
+                "gdb -batch -ex 'set breakpoint pending on' "
+                "-ex 'break -probe-stap varve:table_open' -ex run "
+                "-ex 'printf \"opened %d %d\\n\", $_probe_arg3, "
+                "$_probe_arg4' -ex delete "
+                "-ex 'break -probe-stap varve:file_close' -ex continue "
+                "-ex 'printf \"closed %d\\n\", $_probe_arg1' -ex kill "
+                f"--args {DB_BENCH} --db=db --use_existing_db "
+                "--benchmarks=readrandom --num=20000 --reads=2000 "
+                "--open_files=4 --cache_size=100000", directory)
+        # One openat and one pread, and success.
+        self.assertRegex(done.stdout, r"(?m)^opened 2 1$")
+        closed = re.search(r"^closed (\d+)$", done.stdout, re.MULTILINE)
+        self.assertIsNotNone(closed, done.stdout)
+        self.assertGreaterEqual(int(closed[1]), 2)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,18 @@ project({name} LANGUAGES {languages})
 
 
 class ConfigureTest(unittest.TestCase):
+    def test_frame_pointers_are_kept_on_request(self):
+        for name, choice in (("plain", "OFF"), ("framed", "ON")):
+            code, output = configure(
+                SOURCE, name, *LIBRARY_ALONE,
+                "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                f"-DVARVE_FRAME_POINTERS={choice}")
+            self.assertEqual(code, 0, output)
+            kept = ["-fno-omit-frame-pointer" in command and
+                    "-mno-omit-leaf-frame-pointer" in command
+                    for command in compiled(name).values()]
+            self.assertEqual(set(kept), {choice == "ON"})
+
     def test_everything_can_be_left_out(self):
         code, output = configure(SOURCE, "minimal", "--preset", "minimal")
         self.assertEqual(code, 0, output)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "env/file_names.h"
+#include "monitoring/instrumented_file.h"
 #include "monitoring/statistics.h"
 #include "table/build/table_builder.h"
 #include "table/cache/block_cache.h"
@@ -185,6 +186,29 @@ TEST_F(TableCacheTest, OpensLevelDbNames) {
   const TableFile file = Write(7, true);
   const auto cache = NewCache(-1);
   EXPECT_EQ(Read(cache.get(), file), "7");
+}
+
+// table_file_calls is what the probe table_open has.
+TEST_F(TableCacheTest, CallsOfAnOpeningAreCounted) {
+  const std::vector<TableFile> files = {Write(7), Write(8)};
+  for (const bool uncached : {false, true}) {
+    const auto cache = NewCache(1, uncached);
+    for (int round = 0; round < 3; ++round) {
+      for (const TableFile& file : files) {
+        const uint64_t calls = table_file_calls;
+        const int done = env_.opens + env_.reads;
+        Read(cache.get(), file);
+        EXPECT_GT(table_file_calls, calls);
+        EXPECT_EQ(table_file_calls - calls,
+                  static_cast<uint64_t>(env_.opens + env_.reads - done));
+      }
+    }
+  }
+  const auto cache = NewCache(-1);
+  std::shared_ptr<Table> table;
+  const uint64_t calls = table_file_calls;
+  ASSERT_TRUE(cache->Find(files[0], &table).ok());
+  EXPECT_EQ(table_file_calls - calls, 2u);
 }
 
 TEST_F(TableCacheTest, RefusesFilesThatAreNotTheManifests) {

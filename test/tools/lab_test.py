@@ -25,6 +25,9 @@ LAB = ROOT / "tools" / "lab"
 DB_BENCH = ""
 NAMES = ["superversion", "read-path", "statistics", "table-open", "tracing",
          "transactions", "cores", "versus"]
+# The labs that are about an idea, in the order of the page.
+IDEAS = ["superversion", "statistics", "table-open", "tracing", "transactions",
+         "cores"]
 # What the page says of its own layout.
 PROBE = """<script>
 const root = document.documentElement;
@@ -132,14 +135,52 @@ class LabTest(unittest.TestCase):
                 len(re.findall(r"\((?:more|less) is better\)</text>", figure)),
                 int(directed), caption)
 
+    def test_tells_of_each_idea_what_is_known(self):
+        ideas = [part.split("</div>\n<h2>")[0] for part in
+                 self.text.split('<div class="idea">')[1:]]
+        self.assertEqual(len(ideas), len(IDEAS))
+        for name, idea in zip(IDEAS, ideas):
+            self.assertIn(f"<code>tools/quickstart lab {name}</code>", idea)
+            self.assertIn(f'<a href="#{name}">', idea)
+            for place in re.search("In the code: (.*?)All figures", idea,
+                                   re.DOTALL)[1].split(", "):
+                file = re.search("<code>(.*)</code>", place)[1]
+                self.assertTrue((ROOT / file).exists(), file)
+            self.assertEqual("published: " in idea, name != "cores", name)
+            self.assertEqual("measured, " in idea, name != "cores", name)
+            simulated = name != "table-open"
+            self.assertEqual("simulated, " in idea, simulated, name)
+            self.assertEqual("<figure>" in idea, simulated, name)
+
+    def test_limits_are_beside_each_simulated_chart(self):
+        figures = re.findall(r"<figure>.*?</figure>", self.text, re.DOTALL)
+        simulated = [each for each in figures if "(simulated)<" in each]
+        self.assertGreater(len(simulated), 12)
+        for figure in simulated:
+            self.assertRegex(figure, '<p class="note">A simulation: .*</p>')
+        page = (Path(self.place.name) / "cores.md").read_text("utf-8")
+        for chart in re.findall(r"^!\[.*\n\n(.*)$", page, re.MULTILINE):
+            self.assertTrue(chart.startswith("A simulation: "), chart)
+        for name in re.findall(r"\((\w+\.svg)\)", page):
+            self.assertTrue((Path(self.place.name) / name).exists(), name)
+
+    def test_published_figures_have_one_place(self):
+        texts = [path.read_text("utf-8") for path in
+                 (ROOT / "tools" / "labs").glob("*.py")]
+        for figure in ("30.2", "19.5", "27.9"):
+            self.assertEqual(sum(text.count(figure) for text in texts), 1)
+
     def summary(self):
         """{(what, baseline): (before, now)} on top of the page."""
         table = next(part for part in self.text.split("<table>")
-                     if ">measured<" in part).split("</table>")[0]
-        rows = [re.findall(r"<td[^>]*>(.*?)</td>", row)
-                for row in table.split("<tr>")[2:]]
-        return {(re.sub("<.*?>", "", html.unescape(row[0])), row[1]):
-                (row[2], row[3]) for row in rows}
+                     if ">measured, and its" in part).split("</table>")[0]
+        found = {}
+        for row in table.split("<tr>")[2:]:
+            what, before, now = re.findall(r"<td[^>]*>(.*?)</td>", row)[:3]
+            what, baseline = (html.unescape(re.sub("<.*?>", "", part))
+                              for part in what.split("<br>"))
+            found[what, baseline] = (before, now)
+        return found
 
     def test_names_each_baseline(self):
         summary = self.summary()
@@ -237,6 +278,28 @@ print(report.preface[-1].count("<use"))
         # Each of two bars and of two points has two caps.
         for one, other in zip(with_bars, without):
             self.assertGreaterEqual(int(one) - int(other), 4)
+
+    def test_legends_fit_into_charts(self):
+        printed = in_labs("""
+import re
+from report import Report
+report = Report("x")
+for names in (["production", "no statistics", "statistics=thread",
+               "statistics=global", "block_cache=hash", "superversion=mutex"],
+              ["production", "memory_accounting=atomic"], ["varve"],
+              ["GetSnapshot of 7.8.3 (built with assertions)", "a" * 44]):
+    svg = report.lines("l", [1, 2], {name: [1, 2] for name in names},
+                       "threads", "a second", "more")
+    places = [(float(x), name) for x, name in re.findall(
+        r'<text [^>]*translate\\(([-0-9.]+) [^>]*>([^<]+)</text>', svg)
+        + re.findall(r'<text [^>]*x="([-0-9.]+)"[^>]*>([^<]+)</text>', svg)
+        if name in names]
+    width = float(re.search(r'width="([0-9.]+)pt"', svg)[1])
+    print(len(places) == len(names), all(
+        x >= 0 and x + 5.2 * len(name) <= width for x, name in places))
+""").splitlines()
+        marks = [line for line in printed if line.startswith(("True", "False"))]
+        self.assertEqual(marks, ["True True"] * 4)
 
     def test_colours_differ_for_all_and_are_legible(self):
         colours = in_labs("import report; print(*report.COLOURS)").split()

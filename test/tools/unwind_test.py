@@ -84,7 +84,7 @@ class UnwindTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             data = Path(directory) / "data"
             done = subprocess.run(
-                ["perf", "record", "-o", data, "-e", "cpu-clock",
+                ["perf", "record", "-N", "-o", data, "-e", "cpu-clock",
                  "--call-graph", "dwarf,16384", DB_BENCH,
                  f"--db={directory}/db", "--benchmarks=fillrandom,readrandom",
                  "--num=50000"], capture_output=True, text=True, timeout=200,

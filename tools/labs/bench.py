@@ -200,7 +200,8 @@ class Lab:
         """{function: percent} by the clock; a string that says why not."""
         with tempfile.NamedTemporaryFile() as data:
             try:
-                self.db_bench(flags, ["perf", "record", "-q", "-e",
+                # -N: without it the program is copied to ~/.debug.
+                self.db_bench(flags, ["perf", "record", "-q", "-N", "-e",
                                       "cpu-clock", "-o", data.name])
             except LabError as error:
                 return ("No profile: perf is not installed or not permitted "
@@ -221,9 +222,10 @@ class Lab:
 
     def profiles(self, title, by_form, count=12):
         """Where the processor's time goes, function by function, in each of
-        {form: flags of db_bench}."""
+        {form: flags of db_bench}. Returns {form: {function: percent}}, None if
+        there is no profile."""
         if self.quick and self.report.profiles > 0:
-            return
+            return None
         self.report.profiles += 1
         self.report.heading(title)
         shares = {}
@@ -232,7 +234,7 @@ class Lab:
             shares[form] = self.profile(flags)
             if isinstance(shares[form], str):
                 self.report.text(shares[form])
-                return
+                return None
         # The largest of each form: time that is spread over many functions
         # would have none among the largest of all.
         names = []
@@ -249,13 +251,14 @@ class Lab:
             [name if len(name) < 27 else name[:25] + "…" for name in names],
             {form: [shares[form][name] for name in names]
              for form in shares}, "percent of all samples", None)
+        return shares
 
     def finish(self):
         """Returns the commands that were run, so that they can be repeated."""
         minutes = (time.monotonic() - self.begin) / 60
         self.report.code("\n".join(self.commands),
-                         folded=f"The {len(self.commands)} commands of this "
-                         f"section ({minutes:.1f} minutes)")
+                         folded="The commands of this section: "
+                         f"{len(self.commands)} in {minutes:.1f} minutes")
 
 
 def short_name(function):

@@ -4,13 +4,16 @@ recorded instruction by instruction and simulated (tools/cores_bench)."""
 
 import itertools
 import json
+import os
 import tempfile
+import time
 
 import report as pages
+import statistics_cost
 
 TITLE = "Many cores, simulated"
 IDEA = ("No line moves between cores",
-        "what scales on two cores scales on 128 (simulated)",
+        "What scales on two cores scales on 128.",
         "tools/cores_bench/coherence_model.h")
 LIMITS = ("A simulation: order and shape count, not the nanoseconds. It knows "
           "no overlap of misses, no prefetching, no instruction cache, no "
@@ -26,11 +29,13 @@ KNOWN = {
     ("kernel-reader", "sharded lock"): "0",
     ("kernel-reader", "one lock"): "1 or more",
 }
-# Published for a database of this kind on 40 cores, before and after its
-# counters were made core-local.
-PUBLISHED = [["cycles in the function that counts (%)", "30.2", "2.96"],
-             ["cache misses in it (%)", "19.5", "1.21"],
-             ["a query of all counters (ms)", "27.9", "4.5"]]
+# The labs whose ideas a topic is about, and the baseline that is theirs.
+IDEAS = {"get": ("superversion", "superversion=mutex"),
+         "counter": ("statistics", "statistics=global"),
+         "span": ("tracing", "trace_collect=mutex"),
+         "snapshot": ("transactions", "snapshots=mutex"),
+         "catalog": ("transactions", "catalog=folding"),
+         "accounting": ("transactions", "memory_accounting=atomic")}
 
 
 def run(lab):
@@ -40,6 +45,9 @@ def run(lab):
         report.text("cores_bench is not there: it needs x86-64, Zydis and "
                     "libdw. tools/quickstart lab builds it.")
         return
+    page = pages.Results(report, "cores")
+    load = os.getloadavg()[0]
+    begin = time.monotonic()
     with tempfile.NamedTemporaryFile(suffix=".json") as output:
         flags = (["--cores=4", "--rounds=2", "--operations=10", "--seeds=1",
                   "--seconds=0.01"] if lab.quick else [])
@@ -49,17 +57,28 @@ def run(lab):
     most = max(each["cores"]
                for each in topics[0]["variants"][0]["simulated"])
     at = min(32, most)
-    report.text(
+    page.text(
         "Each thread of the engine executes its operations one instruction at "
         "a time, as if it ran on a processor of its own. Their loads, stores "
         f"and locked instructions then go through a model of {most} cores with "
         "private caches, kept coherent by MESI. docs/cores.md has the model "
         f"and its limits. {LIMITS}")
+    page.text(
+        f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} processors, load "
+        f"{load:.1f}. The recording, the simulations of 1 to {most} cores and "
+        "the measurements with 1 and 2 threads took "
+        f"{(time.monotonic() - begin) / 60:.1f} minutes.")
+    page.text(f"In the tables are {at} cores of one socket, and figures of one "
+              "operation. Lines moved came from another core. Invalidations "
+              "are copies in other cores that a write ended. Misses are by "
+              "kind, atomics are locked instructions, sleeps wait for a mutex. "
+              "The bound is what the busiest line or mutex allows, for any "
+              "number of cores.")
     for topic in topics:
-        if topic["topic"].startswith("kernel"):
-            continue
-        show(report, topic, at)
-    validate(report, topics, at)
+        if not topic["topic"].startswith("kernel"):
+            show(page, topic, at)
+    validate(page, topics, at)
+    page.write(lab.options.out, "tools/lab cores")
 
 
 def made(path):
@@ -78,57 +97,96 @@ def rate(figures):
                          figures["most"]])
 
 
-def show(report, topic, at):
-    report.heading(f"{topic['operation'].capitalize()}: {topic['topic']}")
+def p99(figures):
+    return pages.Spread([figures["p99_least_ns"], figures["p99_ns"],
+                         figures["p99_most_ns"]])
+
+
+def show(page, topic, at):
+    name = topic["topic"]
+    variants = {variant["variant"]: variant for variant in topic["variants"]}
+    operation = topic["operation"]
+    page.heading(f"{operation[0].upper()}{operation[1:]} ({name})")
+    counts = sorted({each["cores"] for each in topic["variants"][0]["simulated"]
+                     if each["sockets"] == 1})
+    two = max(each["cores"] for each in topic["variants"][0]["simulated"])
     rows = []
-    for variant in topic["variants"]:
+    for form, variant in variants.items():
         one = simulated(variant, at)
         rows.append([
-            variant["variant"], f"{variant['instructions']:,.0f}",
+            form, f"{variant['instructions']:,.0f}",
             f"{one['transfers']:.2f}", f"{one['invalidations']:.2f}",
             f"{one['coherence_misses']:.2f}", f"{one['cold_misses']:.2f}",
             f"{one['capacity_misses']:.2f}", f"{one['atomics']:.1f}",
             f"{one['sleeps']:.2f}", pages.human(one["operations_a_second"]),
             f"{one['p99_ns']:,.0f}",
-            pages.human(one["serial_bound"]) if one["serial_bound"] else "none"])
-    report.text(f"{at} cores of one socket, of one operation: lines that came "
-                "from another core, copies in other cores that a write ended, "
-                "misses by kind, locked instructions, and sleeps for a mutex. "
-                "The bound is what the busiest line or mutex allows.")
-    report.table(["form", "instructions", "lines moved", "invalidations",
-                  "coherence misses", "cold", "capacity", "atomics", "sleeps",
-                  "operations a second", "P99 (ns)", "bound"], rows)
-    counts = [each["cores"] for each in topic["variants"][0]["simulated"]
-              if each["sockets"] == 1]
-    report.lines(f"{topic['topic']}: operations a second", counts,
-                 {variant["variant"]: [rate(simulated(variant, count))
-                                       for count in counts]
-                  for variant in topic["variants"]},
-                 "simulated cores of one socket", "operations a second",
-                 "more", log=True)
-    report.lines(f"{topic['topic']}: P99", counts,
-                 {variant["variant"]: [simulated(variant, count)["p99_ns"]
-                                       for count in counts]
-                  for variant in topic["variants"]},
-                 "simulated cores of one socket", "nanoseconds", "less",
-                 log=True)
-    report.text(LIMITS)
-    busiest(report, topic, at)
-    production = simulated(topic["variants"][0], at)
-    slowest = min(topic["variants"], key=lambda variant: simulated(
-        variant, at)["operations_a_second"])
-    worst = simulated(slowest, at)
-    report.result(
-        f"{topic['topic']}, {at} simulated cores, a second",
-        slowest["variant"], pages.human(worst["operations_a_second"]),
-        pages.human(production["operations_a_second"]),
-        pages.ratio(production["operations_a_second"],
-                    worst["operations_a_second"]))
-    if topic["topic"] == "get":
-        counting(report, topic, at)
+            pages.human(one["serial_bound"]) if one["serial_bound"] else "none",
+            pages.human(simulated(variant, two, 2)["operations_a_second"])])
+    page.table(["form", "instructions", "lines moved", "invalidations",
+                "coherence misses", "cold", "capacity", "atomics", "sleeps",
+                "operations a second", "P99 (ns)", "bound",
+                f"a second, {two} cores of two sockets"], rows)
+
+    def curve(what, draw, forms):
+        """A chart of the rate or the P99 against cores, with its limits."""
+        value, ylabel, better = {
+            "operations a second": (rate, "a second", "more"),
+            "P99": (p99, "nanoseconds", "less")}[what]
+        return draw(f"{name}: {what} (simulated)", counts,
+                    {form: [value(simulated(variants[form], count))
+                            for count in counts] for form in forms},
+                    "simulated cores of one socket", ylabel, better, log=True,
+                    note=LIMITS)
+
+    caption = f"{name}: operations a second (simulated)"
+    page.chart(f"cores_{name}.svg", caption,
+               curve("operations a second", page.report.lines, variants),
+               note=LIMITS)
+    curve("P99", page.report.lines, variants)
+    busiest(page, topic, at)
+    slowest = min(variants, key=lambda form: simulated(
+        variants[form], at)["operations_a_second"])
+    add_to_ideas(page.report, name, variants, slowest, at, curve)
+    if name == "get":
+        counting(page, variants, at)
 
 
-def busiest(report, topic, at):
+def add_to_ideas(report, name, variants, slowest, at, curve):
+    """The rows and curves of the page's first part."""
+    def compared(what, baseline, field):
+        before, now = (simulated(variants[form], at)[field]
+                       for form in (baseline, "production"))
+        show_one = (lambda value: f"{value:.2f}") if field == "transfers" \
+            else pages.figure
+        return [what, baseline, show_one(before), show_one(now),
+                pages.ratio(now, before) if field == "operations_a_second"
+                else pages.ratio(before, now)]
+
+    rates = compared(f"{name}, {at} cores, a second", slowest,
+                     "operations_a_second")
+    report.result(*rates)
+    moved = compared(f"{name}, {at} cores, lines moved by an operation",
+                     slowest, "transfers")
+    draw = report.lines_apart
+    charts = ([curve("operations a second", draw, variants),
+               curve("P99", draw, variants)] if name == "get" else [])
+    report.simulation("cores", [rates, moved], charts)
+    idea, baseline = IDEAS[name]
+    two_forms = [form for form in variants
+                 if form in ("production", baseline) or name == "counter"]
+    rows = [compared(f"{name}, {at} cores, a second", baseline,
+                     "operations_a_second"),
+            compared(f"{name}, {at} cores, lines moved by an operation",
+                     baseline, "transfers")]
+    charts = [curve("operations a second", draw, two_forms)]
+    if name == "get":
+        rows.append(compared(f"{name}, {at} cores, P99 (ns)", baseline,
+                             "p99_ns"))
+        charts.append(curve("P99", draw, two_forms))
+    report.simulation(idea, rows, charts)
+
+
+def busiest(page, topic, at):
     rows = []
     for variant in topic["variants"]:
         for line in simulated(variant, at)["hottest"]:
@@ -136,38 +194,49 @@ def busiest(report, topic, at):
             rows.append([variant["variant"], owner.replace("varve::", ""),
                          f"{line['transfers']:.2f}", f"{line['busy_ns']:.1f}"])
     if not rows:
-        report.text("No line moves between cores in any form.")
+        page.text("No line moves between cores in any form.")
         return
-    report.table(["form", "the five busiest lines: variable, or function that "
+    page.table(["form", "the five busiest lines: variable, or function that "
                   "moves it", "moves an operation",
                   "busy (ns an operation)"], rows)
 
 
-def counting(report, topic, at):
+def counting(page, variants, at):
     """The part of a Get that its counters take."""
-    by_name = {variant["variant"]: simulated(variant, at)
-               for variant in topic["variants"]}
+    by_name = {name: simulated(variant, at)
+               for name, variant in variants.items()}
     off = by_name["no statistics"]["nanoseconds"]
-    report.table(
-        [f"statistics, {at} simulated cores", "part of a Get's time (%)"],
-        [[name, f"{100 * (1 - off / by_name[name]['nanoseconds']):.1f}"]
-         for name in ("statistics=global", "statistics=thread", "production")])
-    report.text("Published measurements of another engine on 40 cores, before "
-                "and after it counted in core-local memory:")
-    report.table(["published", "before", "after"], PUBLISHED)
+    part = {name: f"{100 * (1 - off / by_name[name]['nanoseconds']):.1f}"
+            for name in ("statistics=global", "statistics=thread",
+                         "production")}
+    page.table([f"statistics, {at} simulated cores",
+                "part of a Get's time (%)"], list(part.items()))
+    page.report.simulation("statistics", [
+        [f"part of a Get's time that counts, {at} cores (%)",
+         "statistics=global", part["statistics=global"], part["production"],
+         pages.ratio(float(part["statistics=global"]),
+                     float(part["production"]))]], [])
+    page.text("Published measurements of another engine, before and after it "
+              "changed how it counts:")
+    page.table(["published", "before", "after", "where"],
+               statistics_cost.PUBLISHED)
 
 
-def validate(report, topics, at):
-    report.heading("How far the model can be trusted")
-    report.text("Kernels whose traffic is known without a model:")
-    report.table(
+def differ_little(one, other):
+    return max(one, other) < 1.25 * min(one, other)
+
+
+def validate(page, topics, at):
+    page.heading("How far the model can be trusted")
+    page.text("Kernels whose traffic is known without a model:")
+    page.table(
         ["kernel", "lines moved, as is known", f"simulated, {at} cores"],
         [[f"{topic['topic']}, {variant['variant']}",
           KNOWN[topic["topic"], variant["variant"]],
           f"{simulated(variant, at)['transfers']:.2f}"]
          for topic in topics if topic["topic"].startswith("kernel")
          for variant in topic["variants"]])
-    rows, agreed, compared = [], 0, 0
+    rows, compared, alike, opposite = [], 0, [], []
     for topic in topics:
         here, model = {}, {}
         for variant in topic["variants"]:
@@ -183,13 +252,21 @@ def validate(report, topics, at):
                          f"{model[name]:.2f}"])
         for a, b in itertools.combinations(here, 2):
             # Forms that are this close have no order.
-            if max(here[a], here[b]) < 1.25 * min(here[a], here[b]):
+            if differ_little(here[a], here[b]):
                 continue
             compared += 1
-            agreed += (here[a] > here[b]) == (model[a] > model[b])
+            if (here[a] > here[b]) == (model[a] > model[b]):
+                continue
+            pair = f"{topic['topic']}, {a} and {b}"
+            (alike if differ_little(model[a], model[b])
+             else opposite).append(pair)
     if rows:
-        report.text("How many times as much 2 threads do as 1, on this "
-                    f"machine and in the model. Of {compared} pairs of forms "
-                    f"that differ by 25 % or more here, the model puts {agreed} "
-                    "in the same order.")
-        report.table(["form", "measured here", "simulated"], rows)
+        page.text("How many times as much 2 threads do as 1, on this "
+                  f"machine and in the model. Of {compared} pairs of forms "
+                  "that differ by 25 % or more here, the model puts "
+                  f"{compared - len(alike) - len(opposite)} in the same order."
+                  + (f" It has less of a difference, and the opposite order, "
+                     f"for {'; '.join(alike)}." if alike else "") +
+                  (f" It has the opposite order for {'; '.join(opposite)}."
+                   if opposite else ""))
+        page.table(["form", "measured here", "simulated"], rows)

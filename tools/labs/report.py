@@ -29,6 +29,8 @@ SHAPE_PATHS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0", "M-4-4H4V4H-4Z",
 # Drawn with this colour, then replaced by that of the page's text, so that a
 # chart is readable on a dark page as well.
 INK = "#010203"
+# That fit into the width of a chart, with six for the colour of each name.
+LEGEND_CHARACTERS = 56
 STYLE = {
     "svg.fonttype": "none", "font.size": 9.5, "text.color": INK,
     "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
@@ -111,26 +113,51 @@ def directed(label, better):
     return f"{label} ({better} is better)" if better else label
 
 
+def line_drawer(labels, series, xlabel, ylabel, better, log):
+    """What draws a chart of lines."""
+    def draw(axes):
+        for values, shape in zip(series.values(), SHAPES):
+            axes.errorbar([str(label) for label in labels],
+                          [middle(value) for value in values],
+                          yerr=errors(values), fmt=f"{shape}-", linewidth=2,
+                          markersize=6, elinewidth=1.2, capsize=3)
+        if log:
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+            least, most = axes.get_ylim()
+            axes.yaxis.set_major_locator(ticker.LogLocator(
+                subs=(1, 2, 5) if most < 100 * least else (1,)))
+        else:
+            axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(directed(ylabel, better))
+        axes.grid(True, axis="y")
+    return draw
+
+
 class Report:
     """Gathers sections; prints tables as Markdown and writes the page."""
 
     def __init__(self, title):
         self.title = title
         self.sections = []  # [(id, title, parts)]
-        self.ideas = []  # [(id, idea, claim, place)]
+        self.ideas = []  # [(id, idea, claim, place, published)]
+        self.simulated = {}  # {id: ([row], [figure])}
         self.summary = []
         self.preface = []
         self.profiles = 0
 
     # ---- What it is made of --------------------------------------------
 
-    def section(self, name, title, idea=None):
+    def section(self, name, title, idea=None, published=()):
         """`idea`: what the section is about, what is claimed for it, and where
-        it is in the code."""
+        it is in the code. `published`: rows of what others measured, before,
+        after, and where."""
         print(f"\n# {title}")
         self.sections.append((name, title, []))
         if idea is not None:
-            self.ideas.append((name, *idea))
+            self.ideas.append((name, *idea, published))
 
     def _add(self, part):
         (self.sections[-1][2] if self.sections else self.preface).append(part)
@@ -157,6 +184,13 @@ class Report:
         self.summary.append((self.sections[-1][0], what, baseline, before, now,
                              factor))
 
+    def simulation(self, section, rows, figures):
+        """Rows as of result(), and charts, that the idea of another section
+        has from a simulation."""
+        known = self.simulated.setdefault(section, ([], []))
+        known[0].extend(rows)
+        known[1].extend(figures)
+
     def table(self, header, rows):
         print_table(header, rows)
         self._add(html_table([html.escape(cell) for cell in header],
@@ -165,32 +199,41 @@ class Report:
 
     # ---- Charts ---------------------------------------------------------
 
-    def chart(self, caption, draw, height, names=(), shapes=False):
+    def chart(self, caption, draw, height, names=(), shapes=False, note=None):
         """draw(axes) draws with matplotlib. Names of what has which colour, and
         with `shapes` which shape, are text of the page, so that they are of its
-        size and wrap. Returns the chart as a file of its own, with the names in
-        it."""
+        size and wrap. A note stands below the chart. Returns the chart as a
+        file of its own, with the names in it."""
+        self._add(self.figure(caption, draw, height, names, shapes, note))
+        return self.drawn(caption, draw, height, names)
+
+    def figure(self, caption, draw, height, names, shapes, note):
+        """The chart as a part of the page."""
         svg = self.drawn(caption, draw, height, ())
         keys = "".join(
             f'<span><svg viewBox="-6 -6 12 12" aria-hidden="true">'
             f'<path fill="{colour}" d="{path if shapes else SHAPE_PATHS[1]}"/>'
             f"</svg>{html.escape(str(name))}</span>"
             for name, colour, path in zip(names, COLOURS, SHAPE_PATHS))
-        self._add(f"<figure><figcaption>{html.escape(caption)}</figcaption>"
-                  f'<div class="keys">{keys}</div>{svg}</figure>')
-        return self.drawn(caption, draw, height, names)
+        below = f'<p class="note">{html_text(note)}</p>' if note else ""
+        return (f"<figure><figcaption>{html.escape(caption)}</figcaption>"
+                f'<div class="keys">{keys}</div>{svg}{below}</figure>')
 
     def drawn(self, caption, draw, height, names):
-        """The chart, as text; with a legend if there are names."""
+        """The chart, as text; with a legend above it if there are names."""
+        longest = max((len(str(name)) for name in names), default=0)
+        columns = max(LEGEND_CHARACTERS // (longest + 6), 1)
+        rows = -(-len(names) // columns)
         with matplotlib.rc_context(STYLE):
-            figure, axes = pyplot.subplots(figsize=(4.6, height))
+            figure, axes = pyplot.subplots(figsize=(4.6, height + .2 * rows))
             draw(axes)
             if names:
                 axes.legend(handles=[
                     patches.Patch(color=colour, label=str(name))
                     for name, colour in zip(names, COLOURS)],
-                    loc="lower right", bbox_to_anchor=(1, 1), ncols=3,
-                    borderaxespad=0, frameon=False)
+                    loc="lower right", bbox_to_anchor=(1, 1), ncols=columns,
+                    borderaxespad=0, handlelength=1, handleheight=.7,
+                    columnspacing=1, frameon=False)
             text = io.StringIO()
             figure.savefig(text, format="svg", transparent=True,
                            metadata={"Date": None, "Creator": None})
@@ -215,29 +258,20 @@ class Report:
             axes.grid(True, axis="y")
         return self.chart(caption, draw, 2.6, series)
 
-    def lines(self, caption, labels, series, xlabel, ylabel, better, log=False):
+    def lines(self, caption, labels, series, xlabel, ylabel, better, log=False,
+              note=None):
         """series: {name: values}, a number or Spread for each label. A bar
         through a point is from the least to the most of the rounds."""
-        def draw(axes):
-            for values, shape in zip(series.values(), SHAPES):
-                axes.errorbar([str(label) for label in labels],
-                              [middle(value) for value in values],
-                              yerr=errors(values), fmt=f"{shape}-",
-                              linewidth=2, markersize=6, elinewidth=1.2,
-                              capsize=3)
-            if log:
-                axes.set_yscale("log")
-                axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-                least, most = axes.get_ylim()
-                axes.yaxis.set_major_locator(ticker.LogLocator(
-                    subs=(1, 2, 5) if most < 100 * least else (1,)))
-            else:
-                axes.set_ylim(bottom=0)
-            axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
-            axes.set_xlabel(xlabel)
-            axes.set_ylabel(directed(ylabel, better))
-            axes.grid(True, axis="y")
-        self.chart(caption, draw, 2.8, series, shapes=True)
+        return self.chart(
+            caption, line_drawer(labels, series, xlabel, ylabel, better, log),
+            2.8, series, shapes=True, note=note)
+
+    def lines_apart(self, caption, labels, series, xlabel, ylabel, better,
+                    log=False, note=None):
+        """The same chart as a part for simulation(), which is not added."""
+        return self.figure(
+            caption, line_drawer(labels, series, xlabel, ylabel, better, log),
+            2.8, series, True, note)
 
     def bars(self, caption, labels, series, xlabel, better, mark=None,
              log=False):
@@ -278,30 +312,65 @@ class Report:
     # ---- The page --------------------------------------------------------
 
     def tell_story(self, body):
-        """The ideas of the sections, and how to repeat each section."""
+        """Each idea with its figures: published, measured here, simulated."""
         if len(self.ideas) < 2:
             return
-        rows = [[f'<a href="#{name}">{html.escape(idea)}</a>',
-                 html.escape(claim), html.escape(place),
-                 f"<code>tools/quickstart lab {name}</code>"]
-                for name, idea, claim, place in self.ideas]
-        body.append("<h3>The ideas</h3>")
-        body.append(html_table(["idea", "claim", "where it is in the code",
-                                "to repeat"], rows))
+        body.append("<h2>The ideas</h2>")
+        body.append("<p>Each idea with its claim and its figures: as others "
+                    "published them, as measured on this machine, and as "
+                    "simulated for many cores. Before is the baseline, after "
+                    "is production. The factor is how many times as good that "
+                    "is.</p>")
+        for name, idea, claim, place, published in self.ideas:
+            rows = [(what, f"published: {where}", before, after, "")
+                    for what, before, after, where in published]
+            rows += [(what, f"measured, {baseline}", before, after, factor)
+                     for section, what, baseline, before, after, factor
+                     in self.summary if section == name != "cores"]
+            simulated, figures = self.simulated.get(name, ([], []))
+            rows += [(what, f"simulated, {baseline}", before, after, factor)
+                     for what, baseline, before, after, factor in simulated]
+            body.append(f'<div class="idea"><h3>{html.escape(idea)}</h3>'
+                        f"<p>{html_text(claim)}</p>")
+            if rows:
+                # How it is known is below, so that a row fits a phone.
+                body.append(html_table(
+                    ["figure", "before", "after", "factor"],
+                    [[f"{html.escape(what)}{html_below(known)}",
+                      *map(html_figure, cells)]
+                     for what, known, *cells in rows], is_aligned=True))
+            if not simulated:
+                body.append("<p>Not simulated: the model of many cores does "
+                            "not know what system calls cost.</p>")
+            body.append(beside_each_other(figures))
+            places = ", ".join(f"<code>{html.escape(each)}</code>"
+                               for each in place.split(", "))
+            body.append(f'<p>In the code: {places}. All figures: <a href="#'
+                        f'{name}">{html.escape(self.title_of(name))}</a>. To '
+                        f"repeat: <code>tools/quickstart lab {name}</code></p>"
+                        "</div>")
+
+    def title_of(self, name):
+        return next(title for section, title, _ in self.sections
+                    if section == name)
 
     def write(self, directory):
         body = list(self.preface)
         self.tell_story(body)
         if self.summary:
+            body.append("<h2>All in one table</h2>")
             header = ["measured", "baseline", "before", "now", "factor"]
             print_table(header, [row[1:] for row in self.summary])
             body.append("<p>Before is the baseline, now is production, and the "
                         "factor is how many times as good that is. Figures are "
-                        "medians. The parentheses and error bars are from the "
-                        "least to the most of the rounds.</p>")
-            body.append(html_table(header, [
-                [f'<a href="#{row[0]}">{html.escape(row[1])}</a>',
-                 *map(html.escape, row[2:])] for row in self.summary]))
+                        "medians. Ranges and error bars are from the least to "
+                        "the most of the rounds.</p>")
+            body.append(html_table(
+                ["measured, and its baseline", *header[2:]],
+                [[f'<a href="#{section}">{html.escape(what)}</a>'
+                  f"{html_below(baseline)}", *map(html_figure, cells)]
+                 for section, what, baseline, *cells in self.summary],
+                is_aligned=True))
         if len(self.sections) > 1:
             body.append("<nav>" + " ".join(
                 f'<a href="#{name}">{html.escape(title)}</a>'
@@ -328,7 +397,10 @@ class Results:
 
     def text(self, text):
         self.report.text(text)
-        self.parts.append(textwrap.fill(text, 80))
+        # The page is in docs/results.
+        linked = re.sub(r"\bdocs/(\w+\.md)", r"[\1](../\1)", text)
+        self.parts.append(textwrap.fill(linked, 80, break_long_words=False,
+                                        break_on_hyphens=False))
 
     def heading(self, text):
         self.report.heading(text)
@@ -338,9 +410,11 @@ class Results:
         self.report.table(header, rows)
         self.parts.append("\n".join(markdown_lines(header, rows)))
 
-    def chart(self, name, caption, svg):
+    def chart(self, name, caption, svg, note=None):
         self.charts[name] = svg
         self.parts.append(f"![{caption}]({name})")
+        if note is not None:
+            self.parts.append(textwrap.fill(note, 80))
 
     def write(self, directory, command):
         directory.mkdir(parents=True, exist_ok=True)
@@ -377,8 +451,23 @@ def html_text(text):
     return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
 
 
-def html_table(header, rows):
+def html_below(text):
+    """A smaller line, which may be broken after an equals sign."""
+    return f"<br><small>{html.escape(text).replace('=', '=<wbr>')}</small>"
+
+
+def html_figure(text):
+    """A figure with its range below it, so that a row fits a phone."""
+    return re.sub(r" \((.* to .*)\)$", r"<br><small>\1</small>",
+                  html.escape(text))
+
+
+def html_table(header, rows, is_aligned=False):
+    """With `is_aligned` all columns but the first are figures, even where a
+    word stands for one."""
     columns = [is_text(column) for column in zip(*rows)]
+    if is_aligned:
+        columns[1:] = [False] * (len(columns) - 1)
 
     def line(tag, cells):
         return "<tr>" + "".join(
@@ -466,6 +555,11 @@ figure > svg { display: block; width: 100%; height: auto; }
         color: var(--soft); }
 .keys svg { display: inline-block; width: .9em; height: .9em;
             margin-right: .35em; vertical-align: -.1em; }
+small { color: var(--soft); }
+@media (max-width: 30rem) { th, td { padding-right: .45rem; } }
+.note { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; }
+.idea { margin-top: 1.6rem; padding-top: .2rem;
+        border-top: 1px solid var(--line); }
 figcaption { font-weight: 600; font-size: .92rem; margin-bottom: .3rem; }
 </style></head><body><h1>@title@</h1>
 @body@

@@ -18,8 +18,12 @@ import report as pages
 
 TITLE = "What it costs to open a table"
 IDEA = ("A table opened by one call and one read",
-        "no call of an open is for what is known already",
+        "No call of an open is for what is known already.",
         "table/reader/file_pool.h")
+PUBLISHED = [
+    ("system time of a processor to find the device's block size, for seconds, "
+     "while a database of many tables is opened (%)", "100", "0",
+     "RocksDB in 2020, with the block size kept")]
 FORMS = {"production": [], "uncached": ["--ablate=table_open=uncached"]}
 CALL = re.compile(r"^(\d+) +[\d.]+ (\w+)\((.*)\) += (.*) <([\d.]+)>$")
 # strace splits a call into two lines if another thread makes one before it

@@ -9,9 +9,13 @@ import report as pages
 
 TITLE = "Starting to read"
 IDEA = ("Reads that begin without a lock",
-        "snapshots, iterators, names and accounts belong to their thread",
+        "Snapshots, iterators, names and accounts belong to their thread.",
         "db/snapshot/snapshot_registry.h, util/threads/thread_arena.h, "
         "catalog/")
+PUBLISHED = [
+    ("a request that reads a document (us)", "42", "35", "RavenDB in 2016"),
+    ("part of a request that folds the case of its key (%)", "5.89", "0.60",
+     "RavenDB in 2016")]
 
 
 def run(lab):

@@ -57,8 +57,10 @@ def run(lab):
                  [[label, *(pages.figure(speed[name][index]) for name in names)]
                   for index, label in enumerate(labels)])
     if len(names) > 1:
+        # Of each round, since the engines of a round had the same load.
         times = {f"than {name}": [
-            own.median / max(other.median, 1)
+            pages.Spread(mine / max(theirs, 1) for mine, theirs in
+                         zip(own.values, other.values))
             for own, other in zip(speed[names[0]], speed[name])]
                  for name in names[1:]}
         report.bars(f"How many times as fast {names[0]} is", labels, times,

@@ -6,7 +6,7 @@
 // instruction, and a note in the file that says where it and its arguments
 // are. docs/probes.md lists all of them.
 //
-//   VARVE_PROBE(table_open, number, bytes, ok);
+//   VARVE_PROBE(flush_end, number, ok);
 //
 // Arguments are integers or pointers, at most 12, which the surrounding code
 // has anyway: they are evaluated each time. Without <sys/sdt.h> (Debian's
