@@ -60,6 +60,8 @@ void Must(const Status& s) {
 
 struct Database {
   std::unique_ptr<DB> db;
+  // Of a column family with the same entries.
+  std::unique_ptr<ColumnFamilyHandle> family;
   std::unique_ptr<Iterator> iterator;
   std::vector<std::string> keys;  // kBatch for each piece.
   std::vector<Slice> slices;
@@ -70,8 +72,8 @@ struct Database {
 
 enum class Place { kTable, kMemtable };
 
-void Prepare(const std::string& path, Place place, const char* suffix,
-             Database* database) {
+void Prepare(const std::string& path, Place place, bool in_family,
+             const char* suffix, Database* database) {
   Options options;
   options.create_if_missing = true;
   options.compression = CompressionType::kNone;
@@ -81,13 +83,18 @@ void Prepare(const std::string& path, Place place, const char* suffix,
   // makes them slow.
   options.wal_write = WriteMethod::kCall;
   Must(DB::Open(options, path, &database->db));
+  ColumnFamilyHandle* family = nullptr;
+  if (in_family) {
+    Must(database->db->CreateColumnFamily(options, "other", &family));
+    database->family.reset(family);
+  }
   const std::string value(100, 'v');
   for (int i = 0; i < kEntries; ++i) {
-    Must(database->db->Put({}, KeyOf(i), value));
+    Must(database->db->Put({}, family, KeyOf(i), value));
   }
   if (place == Place::kTable) {
-    Must(database->db->Flush({}));
-    Must(database->db->CompactRange({}, nullptr, nullptr));
+    Must(database->db->Flush({}, family));
+    Must(database->db->CompactRange({}, family, nullptr, nullptr));
     Must(database->db->WaitForCompact());
   }
   std::minstd_rand random(20);
@@ -97,7 +104,7 @@ void Prepare(const std::string& path, Place place, const char* suffix,
   }
   database->slices.assign(database->keys.begin(), database->keys.end());
   database->value.reserve(1000);
-  database->iterator = database->db->NewIterator({});
+  database->iterator = database->db->NewIterator({}, family);
 }
 
 struct Operation {
@@ -109,6 +116,7 @@ struct Operation {
   std::function<void(Database*, const Slice*)> before;
   // One piece, of the keys at the pointer. Returns false if it failed.
   std::function<bool(Database*, const Slice*)> run;
+  bool in_family = false;  // In a column family beside the default one.
 };
 
 bool GetKey(Database* d, const Slice* keys) {
@@ -145,6 +153,17 @@ const Operation kOperations[] = {
        }
        return d->iterator->status().ok();
      }},
+    {"Get in a column family", Place::kTable, "", 1, nullptr,
+     [](Database* d, const Slice* keys) {
+       return d->db->Get({}, d->family.get(), *keys, &d->value).ok() &&
+              d->value.size() == 100;
+     },
+     true},
+    {"Put in a column family", Place::kMemtable, "", 1, nullptr,
+     [](Database* d, const Slice* keys) {
+       return d->db->Put({}, d->family.get(), *keys, *keys).ok();
+     },
+     true},
 };
 
 // The instructions of one operation. ISA-L selects its CRC by the processor and
@@ -156,7 +175,8 @@ double Count(const Operation& operation) {
   const StepReport report =
       stepper.Run(pieces, [&](const std::function<void()>& ready) {
         Database database;
-        Prepare(dir.Sub("db"), operation.place, operation.suffix, &database);
+        Prepare(dir.Sub("db"), operation.place, operation.in_family,
+                operation.suffix, &database);
         bool good = true;
         const auto run_all = [&] {
           for (uint64_t i = 0; i < pieces; ++i) {
