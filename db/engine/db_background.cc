@@ -16,16 +16,16 @@ void DBImpl::MaybeScheduleLocked() {
       inheritance_.is_inherited()) {
     return;
   }
-  const int flushes =
-      std::min(FlushesDueLocked(), MaxFlushes(options_));
+  const int flushes = std::min(FlushesDueLocked(), MaxFlushes(options_));
   while (scheduler_.JobsLocked(JobKind::kFlush) < flushes &&
          background_error_.ok()) {
     ScheduleLocked(JobKind::kFlush, &DBImpl::BackgroundFlush);
   }
-  const bool cleans = std::any_of(
-      families_.live().begin(), families_.live().end(),
-      [this](ColumnFamily* family)
-          VARVE_NO_THREAD_SAFETY_ANALYSIS { return CleanupDueLocked(*family); });
+  const bool cleans =
+      std::any_of(families_.live().begin(), families_.live().end(),
+                  [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                    return CleanupDueLocked(*family);
+                  });
   if (cleans && scheduler_.JobsLocked(JobKind::kCleanup) == 0) {
     // Without a thread, nothing but this is left undone.
     scheduler_
@@ -124,8 +124,8 @@ void DBImpl::BackgroundFlush() {
   FreeLaterLocked();
 }
 
-Status DBImpl::FlushImmutablesLocked(
-    const std::vector<ColumnFamily*>& families, std::vector<size_t>* counts) {
+Status DBImpl::FlushImmutablesLocked(const std::vector<ColumnFamily*>& families,
+                                     std::vector<size_t>* counts) {
   std::vector<FlushJobInfo> infos(families.size());
   for (size_t i = 0; i < families.size(); ++i) {
     FlushJobInfo& info = infos[i];
@@ -165,9 +165,8 @@ Status DBImpl::FlushImmutablesLocked(
     family->cleaner()->CountFlushedLocked(info.file_bytes);
     info.micros = flushing.ElapsedMicros();
     counts->push_back(info.memtables);
-    events_.Add([info](EventListener* listener) {
-      listener->OnFlushCompleted(info);
-    });
+    events_.Add(
+        [info](EventListener* listener) { listener->OnFlushCompleted(info); });
   }
   if (status.ok()) wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
   events_.DeliverLocked();
@@ -175,8 +174,8 @@ Status DBImpl::FlushImmutablesLocked(
 }
 
 // Called by the budget of write buffers, on its own thread: the memtable of
-// this family frees most. A leader who writes switches it, or a job if there is
-// none.
+// this family frees most. The leader of the queue switches it, or a job if
+// there is none.
 void DBImpl::RequestSwitch(ColumnFamily* family) {
   MutexLock lock(&mutex_);
   if (IsEndingLocked() || read_only_ || inheritance_.is_inherited() ||
@@ -189,15 +188,14 @@ void DBImpl::RequestSwitch(ColumnFamily* family) {
   gate_.RequestLook();
   if (scheduler_.JobsLocked(JobKind::kSwitch) == 0) {
     // Without a thread, a leader does it.
-    scheduler_
-        .ScheduleLocked(JobKind::kSwitch, [this] { BackgroundSwitch(); })
+    scheduler_.ScheduleLocked(JobKind::kSwitch, [this] { BackgroundSwitch(); })
         .IgnoreError();
   }
 }
 
 // Switches the memtables that are to be switched, if nobody writes. Does not
-// wait for a leader, who may wait for background work: he, or the next one,
-// does it otherwise.
+// wait for a leader, because a leader may wait for background work. That
+// leader, or the next one, switches them otherwise.
 void DBImpl::BackgroundSwitch() {
   constexpr int kTries = 50;
   constexpr int kPauseUs = 100;

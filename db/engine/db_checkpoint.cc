@@ -63,7 +63,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
     status = FlushFamilies(FlushOptions(), families);
     MutexLock lock(&mutex_);
     for (ColumnFamily* const family : families) {
-      // What was dropped meanwhile is not part of the copy.
+      // A family that was dropped since then is not part of the copy.
       if (family->is_dropped()) status = Status::OK();
       families_.UnrefLocked(family);
     }

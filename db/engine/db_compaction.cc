@@ -42,11 +42,11 @@ Status FindOutputLevel(const Options& options, const Version& version,
 }  // namespace
 
 bool DBImpl::CompactionDueLocked() const {
-  return std::any_of(
-      families_.live().begin(), families_.live().end(),
-      [this](const ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-        return CompactionDueLocked(*family);
-      });
+  return std::any_of(families_.live().begin(), families_.live().end(),
+                     [this](const ColumnFamily* family)
+                         VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                           return CompactionDueLocked(*family);
+                         });
 }
 
 bool DBImpl::CompactionDueLocked(const ColumnFamily& family) const {
@@ -271,7 +271,8 @@ Status DBImpl::CompactRangeLocked(ColumnFamily* family,
 }
 
 // Compacts a level of the request into the next level, or into `last` if that
-// is not deeper. `exclusive`: CompactionGate::is_exclusive was set by this call.
+// is not deeper. `exclusive`: CompactionGate::is_exclusive was set by this
+// call.
 Status DBImpl::CompactLevelLocked(ColumnFamily* family, ManualRequest request,
                                   int last, bool exclusive) {
   std::string done;

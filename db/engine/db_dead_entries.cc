@@ -18,10 +18,10 @@ namespace varve {
 // keys of the group's values out of the ranges that are known to have none.
 void DBImpl::CutDeadRanges(const WriteQueue::Group& group) {
   const auto& live = families_.live();
-  const bool any = std::any_of(live.begin(), live.end(),
-                               [](const ColumnFamily* family) {
-                                 return !family->dead_walks()->ranges().empty();
-                               });
+  const bool any =
+      std::any_of(live.begin(), live.end(), [](const ColumnFamily* family) {
+        return !family->dead_walks()->ranges().empty();
+      });
   if (!any) return;
   group.ForEach([this](const WriteQueue::Writer* writer) {
     if (!writer->is_refused) CutDeadRangesOf(*writer);
@@ -223,8 +223,7 @@ void DBImpl::FlushForReaders(ColumnFamily* family, const MemTable* memtable) {
   write_queue_.Leave(WriteQueue::Group(&leader), Status::OK());
 }
 
-std::unique_ptr<Compaction> DBImpl::PickForReadersLocked(
-    ColumnFamily* family) {
+std::unique_ptr<Compaction> DBImpl::PickForReadersLocked(ColumnFamily* family) {
   if (!CleansLocked(*family)) return nullptr;
   DeadRangeCleaner* const cleaner = family->cleaner();
   while (const DeadRangeCleaner::Target* const target =

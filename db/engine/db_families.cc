@@ -178,8 +178,7 @@ std::vector<ColumnFamily*> DBImpl::FamiliesOf(
     families.push_back(FamilyOf(handle));
   }
   std::sort(families.begin(), families.end());
-  families.erase(std::unique(families.begin(), families.end()),
-                 families.end());
+  families.erase(std::unique(families.begin(), families.end()), families.end());
   return families;
 }
 
@@ -188,8 +187,7 @@ bool DBImpl::FamiliesAreLive(const WriteQueue::Writer& writer) const {
     return writer.update->family == nullptr ||
            !writer.update->family->is_dropped();
   }
-  for (const auto& [id, bytes] :
-       WriteBatchInternal::Families(*writer.batch)) {
+  for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
     if (families_.Find(id) == nullptr) return false;
   }
   return true;

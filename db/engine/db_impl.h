@@ -53,8 +53,8 @@ struct CoveredTable;
 class DBImpl final : public DB, private ForkWatch {
  public:
   // `others` are the column families to open beside the default one. If
-  // `file_pool` is not null, it is used for the table files in place of the DB's
-  // own pool. It must outlive the DB.
+  // `file_pool` is not null, it is used for the table files in place of the
+  // DB's own pool. It must outlive the DB.
   DBImpl(const Options& options, const std::string& path, bool read_only,
          FilePool* file_pool = nullptr,
          const std::vector<ColumnFamilyDescriptor>& others = {});
@@ -164,7 +164,7 @@ class DBImpl final : public DB, private ForkWatch {
   uint64_t GetLatestSequenceNumber() const override;
 
  private:
-  // What a write updates: the families of a batch, or of its only update.
+  // Tells what a write updates: the families of a batch, or of its only update.
   struct Touched {
     const WriteBatch& batch;
     const WriteQueue::SingleUpdate* update;
@@ -197,9 +197,8 @@ class DBImpl final : public DB, private ForkWatch {
   // ---- Column families (db_families.cc) ----
   // Null is the default family.
   ColumnFamily* FamilyOf(ColumnFamilyHandle* handle) {
-    return handle == nullptr
-               ? &family_
-               : static_cast<FamilyHandle*>(handle)->family();
+    return handle == nullptr ? &family_
+                             : static_cast<FamilyHandle*>(handle)->family();
   }
   Status AddFamilyLocked(std::unique_ptr<ColumnFamily> family)
       VARVE_REQUIRES(mutex_);
@@ -390,8 +389,7 @@ class DBImpl final : public DB, private ForkWatch {
                          uint64_t wakes) VARVE_REQUIRES(mutex_);
   void RememberAround(ColumnFamily* family, const DeadRange& range,
                       const Stopwatch& job);
-  bool FlushesRangeDeletionsLocked(ColumnFamily* family)
-      VARVE_REQUIRES(mutex_);
+  bool FlushesRangeDeletionsLocked(ColumnFamily* family) VARVE_REQUIRES(mutex_);
   void FlushForReaders(ColumnFamily* family, const MemTable* memtable);
   std::unique_ptr<Compaction> PickForReadersLocked(ColumnFamily* family)
       VARVE_REQUIRES(mutex_);
@@ -436,7 +434,7 @@ class DBImpl final : public DB, private ForkWatch {
   TableJobs table_jobs_;
   CompactionGate compaction_gate_;
   bool logs_hold_up_ = false;  // See LogsHoldUpLocked.
-  size_t next_family_ = 0;  // Where the search for a compaction begins.
+  size_t next_family_ = 0;     // Where the search for a compaction begins.
   Status background_error_;
   uint64_t background_error_count_ = 0;
   bool closed_ = false;

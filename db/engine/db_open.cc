@@ -233,11 +233,11 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       db_directory_(options_.env, path),
       env_(db_directory_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
-      own_file_pool_(file_pool != nullptr
-                         ? nullptr
-                         : std::make_unique<FilePool>(
-                               env_, TableFileOptions(options_),
-                               options_.max_open_files, stats_)),
+      own_file_pool_(
+          file_pool != nullptr
+              ? nullptr
+              : std::make_unique<FilePool>(env_, TableFileOptions(options_),
+                                           options_.max_open_files, stats_)),
       file_pool_(file_pool != nullptr ? file_pool : own_file_pool_.get()),
       wals_(&db_directory_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
@@ -275,8 +275,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   SetClockMode(ExperimentFlagsOf(options_).trace_clock);
   TraceCollector::Get().SetCollectMode(
       ExperimentFlagsOf(options_).trace_collect);
-  versions_ =
-      std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_);
+  versions_ = std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_);
   obsolete_.SetTables(versions_.get());
   table_jobs_.SetTables(versions_.get());
   MakeTables(&family_);
@@ -504,8 +503,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   }
   CountDrops(stats_, flush->drops());
   WalSet::Wal wal;
-  const uint64_t wal_number = writes ? versions_->NewFileNumber()
-                                     : state->manifest.FirstLogNumber();
+  const uint64_t wal_number =
+      writes ? versions_->NewFileNumber() : state->manifest.FirstLogNumber();
   if (status.ok()) status = wals_.Create(wal_number, gate_.HasError(), &wal);
   if (status.ok()) wals_.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
@@ -562,6 +561,5 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   for (ColumnFamily* const family : families_.live()) family->JoinBudget();
   return status;
 }
-
 
 }  // namespace varve

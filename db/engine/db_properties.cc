@@ -109,7 +109,8 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
   if (GetTableProperty(name, value)) return true;
   std::vector<DeadRange> dead_ranges;
   // Before the mutex is taken, because it is a read-side critical section.
-  if (name == Slice("dead-ranges")) dead_ranges = sources_.family.dead_walks()->ranges().Known();
+  if (name == Slice("dead-ranges"))
+    dead_ranges = sources_.family.dead_walks()->ranges().Known();
   MutexLock lock(&sources_.mutex);
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
@@ -228,7 +229,8 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("estimate-table-readers-mem")) {
     *value = sources_.family.table_cache()->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
-    *value = memtable_bytes + sources_.family.table_cache()->ApproximateMemoryUsage() +
+    *value = memtable_bytes +
+             sources_.family.table_cache()->ApproximateMemoryUsage() +
              sources_.family.options().block_cache->GetUsage();
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
@@ -249,10 +251,12 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
                  ? 0
                  : DateBefore(sources_.env->NowMicros(), oldest.age_ns / 1000);
   } else if (is("min-log-number-to-keep")) {
-    *value = sources_.wals.EmptyLocked() ? sources_.versions.FirstLogNumberLocked()
-                                         : sources_.wals.OldestLocked();
+    *value = sources_.wals.EmptyLocked()
+                 ? sources_.versions.FirstLogNumberLocked()
+                 : sources_.wals.OldestLocked();
   } else if (is("num-live-versions")) {
-    *value = static_cast<uint64_t>(sources_.versions.CountVersionsLocked(*sources_.family.versions()));
+    *value = static_cast<uint64_t>(
+        sources_.versions.CountVersionsLocked(*sources_.family.versions()));
   } else if (is("current-super-version-number")) {
     *value = sources_.family.super_versions().current()->number;
   } else if (is("estimate-oldest-key-time")) {
@@ -299,7 +303,8 @@ std::string DbProperties::LevelStatsLocked() const {
 
 void DbProperties::AppendCompactionTableLocked(std::string* out) const {
   const Version& version = *sources_.family.version();
-  const LevelTargets targets = ComputeLevelTargets(sources_.family.options(), version);
+  const LevelTargets targets =
+      ComputeLevelTargets(sources_.family.options(), version);
   *out +=
       "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
       "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
@@ -346,8 +351,9 @@ void DbProperties::AppendCompactionTableLocked(std::string* out) const {
                "amplification %.2f; base level %d\n",
                MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
                targets.base_level);
-  AppendFormat(out, "Pending compaction: %.1f MB\n",
-               MiB(EstimatePendingCompactionBytes(sources_.family.options(), version)));
+  AppendFormat(
+      out, "Pending compaction: %.1f MB\n",
+      MiB(EstimatePendingCompactionBytes(sources_.family.options(), version)));
 }
 
 void DbProperties::AppendDbStatsLocked(std::string* out) const {

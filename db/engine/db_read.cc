@@ -376,9 +376,8 @@ void DBImpl::MultiGetFamilies(const ReadOptions& options, size_t count,
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::less<>()(FamilyOf(families[a]), FamilyOf(families[b]));
   });
-  const bool is_single =
-      count == 0 ||
-      FamilyOf(families[order.front()]) == FamilyOf(families[order.back()]);
+  const bool is_single = count == 0 || FamilyOf(families[order.front()]) ==
+                                           FamilyOf(families[order.back()]);
   ReadOptions at_one_moment = options;
   const Snapshot* snapshot = nullptr;
   if (!is_single && options.snapshot == nullptr) {
@@ -461,8 +460,8 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options,
 }
 
 // The snapshot is taken before any SuperVersion. Otherwise a memtable could be
-// switched in between, and the iterator of one family would see an older moment
-// than that of another.
+// switched in between, and the iterators of two families would see different
+// moments.
 Status DBImpl::NewIterators(const ReadOptions& options,
                             const std::vector<ColumnFamilyHandle*>& families,
                             std::vector<std::unique_ptr<Iterator>>* iterators) {

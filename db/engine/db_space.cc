@@ -148,11 +148,11 @@ bool DBImpl::WatchesQuietLocked(const ColumnFamily& family) const {
 }
 
 bool DBImpl::WatchesQuietLocked() const {
-  return std::any_of(
-      families_.live().begin(), families_.live().end(),
-      [this](const ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-        return WatchesQuietLocked(*family);
-      });
+  return std::any_of(families_.live().begin(), families_.live().end(),
+                     [this](const ColumnFamily* family)
+                         VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                           return WatchesQuietLocked(*family);
+                         });
 }
 
 // Called by the thread of quiet_watch_. A flush drops what the memtable's

@@ -82,7 +82,8 @@ void DbProperties::VisitTables(int only_level, Visit visit) {
     if (only_level != kAllLevels && level != only_level) continue;
     for (const FileMetaData* file : super_version->version->files(level)) {
       std::shared_ptr<Table> table;
-      if (!sources_.family.table_cache()->FindDescription(file->table_file(), &table)
+      if (!sources_.family.table_cache()
+               ->FindDescription(file->table_file(), &table)
                .ok()) {
         continue;
       }

@@ -78,9 +78,9 @@ Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
   }
   AddHoldersOfLogsLocked(&families);
   mutex_.Unlock();
-  WalSet::Next next = wals_.CreateNext(versions_->NewFileNumber(),
-                                       versions_->LastSequence() + 1,
-                                       gate_.HasError());
+  WalSet::Next next =
+      wals_.CreateNext(versions_->NewFileNumber(),
+                       versions_->LastSequence() + 1, gate_.HasError());
   std::vector<MemTable*> memtables;
   for (const ColumnFamily* family : families) {
     if (!next.status.ok()) break;
@@ -150,10 +150,9 @@ uint64_t DBImpl::MaxLogBytesLocked() const {
 // bound, and a flush is about to free some.
 bool DBImpl::LogsHoldUpLocked() {
   if (!logs_hold_up_) return false;
-  logs_hold_up_ =
-      wals_.OlderBytesLocked() + 2 * wals_.max_log_bytes() >
-          MaxLogBytesLocked() &&
-      FlushesDueLocked() > 0 && background_error_.ok();
+  logs_hold_up_ = wals_.OlderBytesLocked() + 2 * wals_.max_log_bytes() >
+                      MaxLogBytesLocked() &&
+                  FlushesDueLocked() > 0 && background_error_.ok();
   if (!logs_hold_up_) UpdateGateLocked();
   return logs_hold_up_;
 }
@@ -165,12 +164,11 @@ void DBImpl::UpdateLogLimitLocked() {
   constexpr uint64_t kLogs = 4;  // At least so many make up the bound.
   uint64_t largest = 0;
   for (const ColumnFamily* family : families_.live()) {
-    largest =
-        std::max<uint64_t>(largest, family->options().write_buffer_size);
+    largest = std::max<uint64_t>(largest, family->options().write_buffer_size);
   }
-  wals_.SetMaxLogBytesLocked(std::max(
-      kLeastBytes,
-      std::min(largest + largest / 4, MaxLogBytesLocked() / kLogs)));
+  wals_.SetMaxLogBytesLocked(
+      std::max(kLeastBytes,
+               std::min(largest + largest / 4, MaxLogBytesLocked() / kLogs)));
 }
 
 // Adds the families because of which the logs would soon exceed their bound:
@@ -193,9 +191,8 @@ void DBImpl::AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families) {
             });
   for (size_t i = 0; i < holders.size() && bytes > limit; ++i) {
     ColumnFamily* const family = holders[i];
-    const uint64_t next = i + 1 < holders.size()
-                              ? holders[i + 1]->OldestLogLocked()
-                              : UINT64_MAX;
+    const uint64_t next =
+        i + 1 < holders.size() ? holders[i + 1]->OldestLogLocked() : UINT64_MAX;
     if (!family->memtable()->empty() && family->SlotFreeLocked() &&
         family->memtable()->wal_number() < next &&
         std::find(families->begin(), families->end(), family) ==
@@ -382,7 +379,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   if (wals_.has_failed() || !filled.empty()) {
     status = SwitchLocked(std::move(filled));
   }
-  // As one: no updates of a batch are left behind.
+  // Together, so that no part of a batch is left out.
   const std::vector<ColumnFamily*> families = families_.live();
   std::vector<size_t> counts;
   if (status.ok()) status = FlushImmutablesLocked(families, &counts);

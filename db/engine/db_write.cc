@@ -45,7 +45,7 @@ Status DroppedFamilyError() {
 }
 
 // Finds the active memtables of a batch's families. REQUIRES: no memtable is
-// switched meanwhile.
+// switched as long as this exists.
 class ActiveMemTables final : public MemTableChooser {
  public:
   explicit ActiveMemTables(const FamilySet& families) : families_(families) {}
@@ -280,9 +280,9 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
   if (writer.is_refused) [[unlikely]]
     return Status::OK();
   if (update != nullptr) {
-    update->family->memtable()->Add(
-        WriteBatchInternal::Sequence(*writer.batch), update->type, update->key,
-        update->value, update->hash);
+    update->family->memtable()->Add(WriteBatchInternal::Sequence(*writer.batch),
+                                    update->type, update->key, update->value,
+                                    update->hash);
     return Status::OK();
   }
   if (!HasFamilies(writer)) {
@@ -352,8 +352,7 @@ Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
   StallCause cause = MostPressedLocked(touched)->StopCauseLocked();
   if (LogsHoldUpLocked()) cause = StallCause::kLogs;
   // Deletions may pass although no further memtable may wait.
-  *wait =
-      cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
+  *wait = cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
   std::vector<ColumnFamily*> full;
   for (ColumnFamily* const family : families_.live()) {
     if (!family->MustSwitchLocked()) continue;
@@ -390,8 +389,8 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();
   ForEachTouched(touched, [&](ColumnFamily* family) {
     if (!family->PaceIsDue()) return;
-    *pause_us = std::max(*pause_us,
-                         family->PauseMicrosLocked(log_space, may_pause));
+    *pause_us =
+        std::max(*pause_us, family->PauseMicrosLocked(log_space, may_pause));
   });
   return Status::OK();
 }
@@ -521,8 +520,7 @@ void DBImpl::UpdateGateLocked() {
 // default one. Subtracts their bytes from *default_bytes.
 void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
                              size_t* default_bytes) {
-  for (const auto& [id, bytes] :
-       WriteBatchInternal::Families(*writer.batch)) {
+  for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
     ColumnFamily* const family = families_.Find(id);
     family->CountWritten(bytes, !writer.disable_wal);
     *default_bytes -= std::min(*default_bytes, bytes);

@@ -147,8 +147,8 @@ class MemTable {
                           Slice* value) const;
 
   // Immutable after construction, but for the number: see SetWalNumber.
-  // The counter is null without an account. It is destroyed last, when the memory
-  // has been freed.
+  // The counter is null without an account. It is destroyed last, when the
+  // memory has been freed.
   const std::unique_ptr<Counter> counter_;
   const InternalKeyComparator* const comparator_;
   uint64_t wal_number_;

@@ -177,7 +177,7 @@ WriteBufferAccount* WriteBufferBudget::PickLocked() {
   size_t largest_late_bytes = 0;
   for (WriteBufferAccount* const account : accounts_) {
     const size_t bytes = account->ActiveBytes();
-    // relaxed: a request that is answered meanwhile is seen next time.
+    // relaxed: a request that is answered at the same time is seen next time.
     Request request = account->request_.load(std::memory_order_relaxed);
     const uint64_t waited_us = now_us - account->asked_us_;
     if (request == Request::kAsked) {

@@ -73,7 +73,7 @@ class ColumnFamily final : private SuperVersionDisposer,
     std::unique_ptr<FamilyVersions> versions;
   };
 
-  // What the database's families share. All must outlive them.
+  // The parts that the database's families share. All must outlive them.
   struct Shared {
     Env* env;
     StatisticsImpl* stats;  // May be null.
@@ -163,8 +163,8 @@ class ColumnFamily final : private SuperVersionDisposer,
   SuperVersionCache& super_versions() { return super_versions_; }
   const SuperVersionCache& super_versions() const { return super_versions_; }
   SnapshotRegistry* snapshots() const { return snapshots_; }
-  // What iterators remember and report of dead entries, and what is done about
-  // it.
+  // Dead entries that iterators remember and report, and what is done about
+  // them.
   DeadWalks* dead_walks() { return &dead_walks_; }
   const DeadWalks* dead_walks() const { return &dead_walks_; }
   DeadRangeCleaner* cleaner() { return &cleaner_; }

@@ -33,9 +33,9 @@ void FamilySet::DropLocked(ColumnFamily* family) {
 }
 
 void FamilySet::BuryLocked(ColumnFamily* family) {
-  const auto place =
-      std::find_if(others_.begin(), others_.end(),
-                   [family](const auto& owned) { return owned.get() == family; });
+  const auto place = std::find_if(
+      others_.begin(), others_.end(),
+      [family](const auto& owned) { return owned.get() == family; });
   dead_.push_back(std::move(*place));
   others_.erase(place);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 // The column families of an open database. The default family belongs to
-// DBImpl, the others to this. A family that was dropped leaves the list at once,
-// and is freed when its last handle, iterator and job have gone.
+// DBImpl, the others to this. A family that was dropped leaves the list at
+// once, and is freed when its last handle, iterator and job have gone.
 //
 // Thread-safety: the list changes with leadership of the write queue and the DB
 // mutex held, so either suffices to read it. The rest requires the mutex.

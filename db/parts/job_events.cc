@@ -46,10 +46,12 @@ void ReportStall(const std::string& db_path, const std::string& family,
   static constexpr const char* kNames[] = {"normal", "slowed down", "stopped"};
   Log(now.pressure == WritePressure::kNone ? LogLevel::kInfo : LogLevel::kWarn,
       log,
-      "[%s] writes are %s: %s; %d level-0 files, %llu bytes to be compacted, %d "
+      "[%s] writes are %s: %s; %d level-0 files, %llu bytes to be compacted, "
+      "%d "
       "memtables to be flushed",
       family.c_str(), kNames[static_cast<int>(now.pressure)],
-      StallCauseName(now.cause), debt.level0_files, static_cast<unsigned long long>(debt.pending_bytes),
+      StallCauseName(now.cause), debt.level0_files,
+      static_cast<unsigned long long>(debt.pending_bytes),
       debt.immutable_memtables);
   if (now.pressure == before.pressure) return;
   WriteStallInfo info;

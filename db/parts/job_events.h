@@ -27,8 +27,8 @@ CompactionJobInfo DescribeCompaction(const Compaction& compaction,
                                      const std::string& db_path);
 // Reports to the log and the listeners that the write stall state changed.
 void ReportStall(const std::string& db_path, const std::string& family,
-                 const WriteStallState& before, const WriteStallState& now, const WriteDebt& debt, Logger* log,
-                 EventQueue* events);
+                 const WriteStallState& before, const WriteStallState& now,
+                 const WriteDebt& debt, Logger* log, EventQueue* events);
 void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops);
 
 }  // namespace varve

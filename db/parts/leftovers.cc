@@ -16,7 +16,8 @@ constexpr size_t kInfoLogsToKeep = 10;
 
 // Moves a table that the MANIFEST does not know to lost/, if it is whole.
 bool KeepUnknownTable(const DbDirectory& place,
-                      const std::vector<TableCache*>& table_caches, Logger* log, const std::string& name, uint64_t number) {
+                      const std::vector<TableCache*>& table_caches, Logger* log,
+                      const std::string& name, uint64_t number) {
   Env* const env = place.env();
   const std::string path = place.path() + "/" + name;
   TableFile file;

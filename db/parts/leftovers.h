@@ -26,7 +26,7 @@ struct LiveFiles {
 
 // Removes the files that are not live. A complete table with a number of at
 // least next_file_number is moved to lost/.
-// `table_caches` are those of the column families.
+// `table_caches`: of all column families.
 void RemoveLeftovers(const DbDirectory& place,
                      const std::vector<TableCache*>& table_caches, Logger* log,
                      const LiveFiles& live);

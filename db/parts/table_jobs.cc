@@ -24,8 +24,11 @@ std::vector<SequenceNumber> TableJobs::ScanSnapshots() const {
 TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
                                                    FlushJobInfo* info,
                                                    uint64_t now_us) {
-  FamilyFlush flush{family, family->immutable(), versions_->NewFileNumber(),
-                    family->version(), {}};
+  FamilyFlush flush{family,
+                    family->immutable(),
+                    versions_->NewFileNumber(),
+                    family->version(),
+                    {}};
   uint64_t entries = 0;
   for (const MemTable* memtable : flush.memtables) {
     entries += memtable->EntryCount();
@@ -121,7 +124,7 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
   return status;
 }
 
-// Of families that were dropped meanwhile.
+// For families that were dropped while their tables were written.
 void TableJobs::RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes)
     VARVE_NO_THREAD_SAFETY_ANALYSIS {
   parts_.mutex->Unlock();
@@ -131,10 +134,9 @@ void TableJobs::RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes)
   parts_.mutex->Lock();
 }
 
-Status TableJobs::CompactLocked(ColumnFamily* family,
-                                const Compaction& compaction,
-                                CompactionJobInfo* info)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+Status TableJobs::CompactLocked(
+    ColumnFamily* family, const Compaction& compaction,
+    CompactionJobInfo* info) VARVE_NO_THREAD_SAFETY_ANALYSIS {
   VersionEdit edit;
   CompactionStats& stats = family->compactions().stats[compaction.output_level];
   RecordInHistogram(parts_.stats, HistogramType::kCompactionFiles,

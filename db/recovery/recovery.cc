@@ -507,9 +507,9 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
     Chooser(Recovery* recovery, uint64_t wal, RecoveredState* its_state)
         : recovery_(recovery), wal_number_(wal), state_(its_state) {}
     MemTable* Choose(uint32_t family) override {
-      return status.ok() ? recovery_->MemTableFor(family, wal_number_, state_,
-                                                  &status)
-                         : nullptr;
+      return status.ok()
+                 ? recovery_->MemTableFor(family, wal_number_, state_, &status)
+                 : nullptr;
     }
 
     Status status;
@@ -539,9 +539,9 @@ MemTable* Recovery::MemTableFor(uint32_t family, uint64_t wal_number,
                                 RecoveredState* state, Status* status) {
   const FamilyManifest* const wanted = state->manifest.FindFamily(family);
   if (wanted == nullptr && family > state->manifest.max_column_family) {
-    *status = Status::Corruption("an update of column family " +
-                                 std::to_string(family) +
-                                 ", which never existed");
+    *status =
+        Status::Corruption("an update of column family " +
+                           std::to_string(family) + ", which never existed");
   }
   // Dropped, or not opened, or in tables.
   if (wanted == nullptr || wanted->comparator == nullptr ||

@@ -30,7 +30,7 @@ struct RecoveryFamily {
   TableCache* table_cache = nullptr;
 };
 
-// What was found of such a family.
+// The state of such a family on disk.
 struct RecoveredFamily {
   // Null if the database does not have the family.
   FamilyManifest* manifest = nullptr;
@@ -125,7 +125,7 @@ class Recovery {
   // the lists.
   void PassForeignFiles(RecoveredState* state);
   // Sets the manifests in state->families. Returns InvalidArgument if the
-  // families to open are not those of the database.
+  // families to open are not the database's families.
   Status MatchFamilies(RecoveredState* state) const;
   // Sets *has_data if there are tables or nonempty logs.
   Status FindData(const RecoveredState& state, bool* has_data) const;

@@ -45,8 +45,7 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
     has_unknown_tables_ = true;
     // A table whose number the MANIFEST has not allocated was being written
     // when the process died. An older log must then exist.
-    const auto wal =
-        std::lower_bound(wals.begin(), wals.end(), named_log);
+    const auto wal = std::lower_bound(wals.begin(), wals.end(), named_log);
     const bool no_older_log = wal == wals.end() || *wal > table;
     // (A log that is named may never have been there, if RocksDB named it.)
     if ((log_is_gone && manifest.logs_are_files) ||
@@ -96,9 +95,8 @@ Status Recovery::CheckLogsEnd(RecoveredState* state) {
   // Any later open has written a new MANIFEST.
   return MissUpdates(
       Status::Corruption(
-          WalFileName(db_path_,
-                      wals.empty() ? state->manifest.FirstLogNumber()
-                                   : wals.back()),
+          WalFileName(db_path_, wals.empty() ? state->manifest.FirstLogNumber()
+                                             : wals.back()),
           "has lost its end, or a later log is missing: the database was "
           "closed with updates up to number " +
               std::to_string(end) + " in its logs, which now end at " +
@@ -118,8 +116,8 @@ Status Recovery::CheckUnknownTables(RecoveredState* state) {
     if (options_.env->GetFileSize(path, &file.size).ok()) {
       // It is not known whose it is. A family of another comparator refuses it.
       for (const RecoveryFamily& family : families_) {
-        is_whole |= ScanSequences(family.table_cache, file, &smallest, &largest)
-                        .ok();
+        is_whole |=
+            ScanSequences(family.table_cache, file, &smallest, &largest).ok();
         family.table_cache->Evict(number);
         if (is_whole) break;
       }

@@ -25,8 +25,8 @@ namespace varve {
 // Thread-safety: owned by one thread.
 class RecoveryFlush {
  public:
-  // What is needed of a column family. It must outlive the flush, and need not
-  // be initialized before the first Add.
+  // The parts of a column family that are needed. They must outlive the flush,
+  // and need not be initialized before the first Add.
   struct Family {
     const TableOutputContext* context;
     FamilyVersions* versions;

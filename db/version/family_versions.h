@@ -11,7 +11,7 @@
 
 namespace varve {
 
-// What the VersionSet knows of one column family: who it is, its current
+// A column family as the VersionSet knows it: its identity, its current
 // version, and which logs it needs. Thread-safety: guarded by the DB mutex, but
 // for the immutable part.
 class FamilyVersions {

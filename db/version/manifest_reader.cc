@@ -284,9 +284,8 @@ Status ReadManifest(Env* env, const std::string& db_path,
 
   // Make every number in use smaller than the next one, whatever the edits say.
   // A new log must not seem older than the logs that are kept.
-  uint64_t in_use =
-      std::max({state->manifest_number, state->prev_log_number,
-                state->min_log_number_to_keep});
+  uint64_t in_use = std::max({state->manifest_number, state->prev_log_number,
+                              state->min_log_number_to_keep});
   for (const auto& family : state->families) {
     in_use = std::max(in_use, family->log_number);
   }

@@ -207,9 +207,8 @@ void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
       FamilyVersions* const family = edits[i].family;
       const VersionEdit& edit = *edits[i].edit;
       if (edit.log_number()) family->SkipLogsLocked(*edit.log_number());
-      min_log_number_to_keep_ =
-          std::max(min_log_number_to_keep_,
-                   edit.min_log_number_to_keep().value_or(0));
+      min_log_number_to_keep_ = std::max(
+          min_log_number_to_keep_, edit.min_log_number_to_keep().value_or(0));
       InstallLocked(family, versions[i]);
       // It is not the last reference.
       UnrefVersionLocked(versions[i]);

@@ -43,8 +43,8 @@ class VersionSet {
   VersionSet& operator=(const VersionSet&) = delete;
   ~VersionSet();
 
-  // Takes over the counters that were read from a MANIFEST. Must be called once,
-  // before any other function. `directory` may be null if the database is
+  // Takes over the counters that were read from a MANIFEST. Must be called
+  // once, before any other function. `directory` may be null if the database is
   // opened only for reading.
   void Initialize(ManifestState* state, Directory* directory);
   // Adds a family of that state, and takes over its files. The default family
@@ -130,8 +130,8 @@ class VersionSet {
   uint64_t TotalTableBytesLocked() const;
 
  private:
-  // Writes the records to the MANIFEST and syncs it. If `snapshot` is not empty,
-  // first creates a new MANIFEST with that number and begins it with
+  // Writes the records to the MANIFEST and syncs it. If `snapshot` is not
+  // empty, first creates a new MANIFEST with that number and begins it with
   // `snapshot`. Sets *in_doubt to whether an Open may find the records even
   // after a failure.
   // REQUIRES: the mutex is not held.

@@ -170,9 +170,8 @@ void WriteBatchInternal::AddFamilyUpdate(WriteBatch* batch, BatchTag tag,
   const auto append = [&](std::string* to) {
     char start[1 + 2 * kMaxVarint32Bytes];
     start[0] = static_cast<char>(tag);
-    const char* const end =
-        EncodeVarint32(EncodeVarint32(start + 1, family),
-                       static_cast<uint32_t>(key.size()));
+    const char* const end = EncodeVarint32(EncodeVarint32(start + 1, family),
+                                           static_cast<uint32_t>(key.size()));
     to->append(start, static_cast<size_t>(end - start));
     to->append(key.data(), key.size());
     if (value != nullptr) PutLengthPrefixedSlice(to, *value);
@@ -192,9 +191,8 @@ void WriteBatchInternal::AddFamilyUpdate(WriteBatch* batch, BatchTag tag,
   CountFamily(batch, family, out.size() - before);
 }
 
-void WriteBatchInternal::Add(WriteBatch* batch, uint32_t family,
-                             ValueType type, const Slice& key,
-                             const Slice& value) {
+void WriteBatchInternal::Add(WriteBatch* batch, uint32_t family, ValueType type,
+                             const Slice& key, const Slice& value) {
   const bool is_range = type == ValueType::kRangeDeletion;
   const bool has_value = is_range || type == ValueType::kValue;
   if (is_range) batch->unchecked_ = true;

@@ -275,8 +275,8 @@ class VARVE_EXPORT DB {
   virtual Status CompactRange(const CompactRangeOptions& options,
                               ColumnFamilyHandle* family, const Slice* begin,
                               const Slice* end) = 0;
-  // Changes options of one family. SetOptions without a family changes those of
-  // the default family.
+  // Changes options of one family. SetOptions without a family changes the
+  // default family's options.
   virtual Status SetOptions(
       ColumnFamilyHandle* family,
       const std::map<std::string, std::string>& changes) = 0;

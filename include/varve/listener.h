@@ -16,8 +16,8 @@ namespace varve {
 // A flush that begins or has ended. Times are 0 before its end.
 struct FlushJobInfo {
   std::string db_path;
-  uint32_t cf_id = 0;   // The column family's.
-  std::string cf_name;  // Also its.
+  uint32_t cf_id = 0;      // The column family's.
+  std::string cf_name;     // Also its.
   uint64_t memtables = 0;  // Written by the flush.
   // The table's number; 0 before it is created, or if none was needed.
   uint64_t file_number = 0;

@@ -59,8 +59,8 @@ struct DBOptions {
   // Default: false.
   bool create_if_missing = false;
 
-  // Create the column families that the call of Open names and the database does
-  // not have. Without this option, Open returns InvalidArgument for them.
+  // Create the column families that the call of Open names and the database
+  // does not have. Without this option, Open returns InvalidArgument for them.
   // Default: false.
   bool create_missing_column_families = false;
 
@@ -96,10 +96,11 @@ struct DBOptions {
   // and are still in a memtable are then lost. Default: false.
   bool avoid_flush_during_shutdown = false;
 
-  // Flush the memtables of all column families together, and name their tables in
-  // one step. After a crash, either all of them are there or none, so updates
-  // that were written with disable_wal are kept or lost for all families as of
-  // one moment. Without this option, the log has this effect. Default: false.
+  // Flush the memtables of all column families together, and name their tables
+  // in one step. After a crash, either all of them are there or none, so
+  // updates that were written with disable_wal are kept or lost for all
+  // families as of one moment. Without this option, the log has this effect.
+  // Default: false.
   bool atomic_flush = false;
 
   // ---- Memory ----
@@ -146,14 +147,14 @@ struct DBOptions {
   uint64_t wal_bytes_per_sync = 0;
 
   // Bound for the total size of the logs in bytes. When the logs approach it,
-  // the column family that needs the oldest one is flushed, even if its memtable
-  // is small, so that a family which is seldom written to cannot keep the logs
-  // of the others. While such a flush runs and the bound is reached, writers
-  // wait. 0 selects the larger of the sum of the families' write_buffer_size,
-  // and four times the largest family's write_buffer_size times its
-  // max_write_buffer_number. With one family, its memtables bound the logs. The
-  // property varve.oldest-log tells which family needs the oldest log.
-  // Default: 0.
+  // the column family that needs the oldest one is flushed, even if its
+  // memtable is small, so that a family which is seldom written to cannot keep
+  // the logs of the others. While such a flush runs and the bound is reached,
+  // writers wait. 0 selects the larger of the sum of the families'
+  // write_buffer_size, and four times the largest family's write_buffer_size
+  // times its max_write_buffer_number. With one family, its memtables bound the
+  // logs. The property varve.oldest-log tells which family needs the oldest
+  // log. Default: 0.
   uint64_t max_total_wal_size = 0;
 
   // ---- Flush and compaction ----

@@ -72,8 +72,8 @@ class VARVE_EXPORT WriteBatch {
   // deleted. If `end` is before `begin`, DB::Write returns InvalidArgument.
   void DeleteRange(const Slice& begin, const Slice& end);
   // As above, for a column family (varve/column_family.h). Null is the default
-  // one. The batch keeps the family's id, so it must be written to the DB of the
-  // handle. DB::Write returns InvalidArgument if the family was dropped.
+  // one. The batch keeps the family's id, so it must be written to the DB of
+  // the handle. DB::Write returns InvalidArgument if the family was dropped.
   void Put(ColumnFamilyHandle* family, const Slice& key, const Slice& value);
   void Delete(ColumnFamilyHandle* family, const Slice& key);
   void SingleDelete(ColumnFamilyHandle* family, const Slice& key);
@@ -95,9 +95,9 @@ class VARVE_EXPORT WriteBatch {
   const std::string& Data() const { return representation_; }
 
   // Calls the handler for each update, and returns its error, if any. Returns
-  // Corruption if the bytes are damaged; the updates before the damage have been
-  // passed to the handler. Returns NotSupported for kinds of updates that Varve
-  // does not have, and for updates that exceed the limits above.
+  // Corruption if the bytes are damaged; the updates before the damage have
+  // been passed to the handler. Returns NotSupported for kinds of updates that
+  // Varve does not have, and for updates that exceed the limits above.
   Status Iterate(Handler* handler) const;
 
  private:

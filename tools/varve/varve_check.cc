@@ -211,9 +211,8 @@ class Checker {
       return false;
     }
     bool is_named = false;
-    now.ForEachFile([&](const FileMetaData* file) {
-      is_named |= file->number == table;
-    });
+    now.ForEachFile(
+        [&](const FileMetaData* file) { is_named |= file->number == table; });
     return !is_named;
   }
 

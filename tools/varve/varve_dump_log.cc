@@ -256,8 +256,8 @@ Status RunLevels(Session* session) {
   std::unique_ptr<ManifestState> state;
   status = ReadUnlocked(session->db(), [&] {
     state = std::make_unique<ManifestState>();
-    return ReadManifest(Env::Default(), session->db(), ForAllFamilies(&comparator),
-                        state.get());
+    return ReadManifest(Env::Default(), session->db(),
+                        ForAllFamilies(&comparator), state.get());
   });
   if (status.ok()) PrintLevels(*state, session->line.Has("hex"), session->out);
   return status;

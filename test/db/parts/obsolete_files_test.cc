@@ -57,9 +57,9 @@ class ObsoleteFilesTest : public ::testing::Test {
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   EventQueue events_{{}, &mutex_};
-  ObsoleteFiles obsolete_{
-      ObsoleteFiles::Parts{&place_, &wals_, &parts_.families, &events_,
-                           &scheduler_, nullptr, &mutex_}};
+  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{&place_, &wals_,
+                                               &parts_.families, &events_,
+                                               &scheduler_, nullptr, &mutex_}};
 };
 
 TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {

@@ -62,9 +62,7 @@ class TableJobsTest : public ::testing::Test {
     family_.RetireLocked(flushed);
     return status;
   }
-  size_t FileCount(int level) {
-    return family_.version()->files(level).size();
-  }
+  size_t FileCount(int level) { return family_.version()->files(level).size(); }
 
   Options options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());

@@ -19,8 +19,9 @@ namespace varve::test {
 
 struct FamilyParts {
   // The directory is "/db".
-  FamilyParts(Options* its_options, Env* its_env,
-              std::function<void()> free_later = [] {})
+  FamilyParts(
+      Options* its_options, Env* its_env,
+      std::function<void()> free_later = [] {})
       : options(its_options),
         env(its_env),
         file_pool(env, FileOptions(), 10, nullptr),
