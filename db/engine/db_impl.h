@@ -426,7 +426,7 @@ class DBImpl final : public DB, private ForkWatch {
   EventQueue events_;
   ColumnFamily family_;  // The default one. Reads of it take no mutex.
   FamilySet families_;
-  FamilyHandles handles_;
+  const std::shared_ptr<FamilyHandles> handles_;
   const std::unique_ptr<FamilyHandle> default_handle_;
   // Families that Open is to open or create.
   std::vector<std::unique_ptr<ColumnFamily>> unopened_;

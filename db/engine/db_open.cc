@@ -244,13 +244,14 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       events_(options_.listeners, &mutex_),
       family_(kDefaultColumnFamilyName, &options_, SharedParts(nullptr)),
       families_(&family_),
-      handles_(&mutex_,
-               [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-                 families_.UnrefLocked(family);
-                 FreeLaterLocked();
-               }),
+      handles_(std::make_shared<FamilyHandles>(
+          &mutex_,
+          [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+            families_.UnrefLocked(family);
+            FreeLaterLocked();
+          })),
       default_handle_(
-          std::make_unique<FamilyHandle>(&family_, &handles_, false)),
+          std::make_unique<FamilyHandle>(&family_, handles_, false)),
       obsolete_({&db_directory_, &wals_, &families_, &events_, &scheduler_,
                  stats_, &mutex_}),
       table_jobs_({&db_directory_, family_.snapshots(), &events_, &scheduler_,
@@ -321,7 +322,7 @@ ColumnFamilyHandle* DBImpl::NewHandle(const std::string& name) {
     MutexLock lock(&mutex_);
     family = families_.Find(name);
   }
-  return new FamilyHandle(family, &handles_, true);
+  return new FamilyHandle(family, handles_, true);
 }
 
 // Returns the families that Open is to open, the default one first.

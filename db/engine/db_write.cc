@@ -91,20 +91,25 @@ Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch) {
 }
 
 // Checks a batch that was made from bytes, or that has range deletions. Counts
-// the families of the former.
+// the families of the former, beside those that were added by handle.
 Status DBImpl::CheckUpdates(WriteBatch* batch) {
-  const bool counts = WriteBatchInternal::Families(*batch).empty();
+  const auto counted = WriteBatchInternal::Families(*batch);
   BatchReader reader;
   Status status = reader.Init(batch->Data());
   BatchRecord record;
   bool done = false;
-  const InternalKeyComparator* comparator = nullptr;
+  // Outlives the family, which another thread may drop meanwhile.
+  const Comparator* comparator = nullptr;
   uint32_t family = 0;  // Whose comparator that is.
   for (;;) {
     if (status.ok()) status = reader.NextOfOurs(&record, &done);
     if (!status.ok() || done) return status.Annotate("batch");
     if (record.is_log_data) continue;
-    if (counts && record.family != 0) {
+    if (record.family != 0 && std::none_of(counted.begin(), counted.end(),
+                                           [&record](const auto& known) {
+                                             return known.first ==
+                                                    record.family;
+                                           })) {
       WriteBatchInternal::CountFamily(batch, record.family,
                                       record.key.size() + record.value.size());
     }
@@ -114,9 +119,9 @@ Status DBImpl::CheckUpdates(WriteBatch* batch) {
       const ColumnFamily* const found = families_.Find(record.family);
       if (found == nullptr) return DroppedFamilyError();
       family = record.family;
-      comparator = &found->comparator();
+      comparator = found->options().comparator;
     }
-    if (comparator->CompareUser(record.key, record.value) > 0) {
+    if (comparator->Compare(record.key, record.value) > 0) {
       return Status::InvalidArgument("range deletion",
                                      "its end comes before its begin");
     }

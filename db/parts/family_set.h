@@ -32,6 +32,14 @@ class FamilySet {
   ColumnFamily* Find(uint32_t id) const;
   ColumnFamily* Find(const std::string& name) const;
 
+  // Calls visit(family) for the live families, and for the dropped ones that
+  // still have a user.
+  template <typename Visit>
+  void ForEachUsedLocked(Visit visit) const {
+    visit(live_.front());
+    for (const auto& family : others_) visit(family.get());
+  }
+
   // Adds a family, whose id is known.
   void AddLocked(std::unique_ptr<ColumnFamily> family);
   // Removes a family from the list, and the reference of the list.
