@@ -529,9 +529,11 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
     InstallSuperVersionLocked(family);
   }
   UpdateLogLimitLocked();
-  for (auto& family : std::exchange(unopened_, {})) {
-    status = AddFamilyLocked(std::move(family));
-    if (!status.ok()) return status;
+  while (!unopened_.empty()) {
+    std::unique_ptr<ColumnFamily> created = std::move(unopened_.front());
+    unopened_.erase(unopened_.begin());
+    status = AddFamilyLocked(std::move(created));
+    if (!status.ok()) return status;  // The rest is closed with the DB.
   }
   LiveFiles live;
   if (writes) {
