@@ -149,9 +149,8 @@ class Closed final : public DB {
                ColumnFamilyHandle* /*family*/) override {
     return Flush(options);
   }
-  Status Flush(
-      const FlushOptions& options,
-      const std::vector<ColumnFamilyHandle*>& /*families*/) override {
+  Status Flush(const FlushOptions& options,
+               const std::vector<ColumnFamilyHandle*>& /*families*/) override {
     return Flush(options);
   }
   Status CompactRange(const CompactRangeOptions& options,
