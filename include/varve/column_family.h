@@ -29,7 +29,9 @@ struct ColumnFamilyDescriptor {
                          const ColumnFamilyOptions& its_options)
       : name(std::move(its_name)), options(its_options) {}
 
+  // The family's name.
   std::string name = kDefaultColumnFamilyName;
+  // Its options.
   ColumnFamilyOptions options;
 };
 
@@ -50,10 +52,12 @@ class VARVE_EXPORT ColumnFamilyHandle {
   ColumnFamilyHandle& operator=(const ColumnFamilyHandle&) = delete;
   virtual ~ColumnFamilyHandle() = default;
 
+  // Returns the family's name.
   virtual const std::string& GetName() const = 0;
   // Returns the family's number in the database's files. The default family's
   // is 0. A number is never used again for another family.
   virtual uint32_t GetID() const = 0;
+  // Returns the comparator that orders the family's keys.
   virtual const Comparator* GetComparator() const = 0;
   // Stores the family's name and its present options in *descriptor.
   virtual Status GetDescriptor(ColumnFamilyDescriptor* descriptor) = 0;
