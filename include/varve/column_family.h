@@ -29,9 +29,9 @@ struct ColumnFamilyDescriptor {
                          const ColumnFamilyOptions& its_options)
       : name(std::move(its_name)), options(its_options) {}
 
-  // The family's name. Not empty.
+  // The family's name.
   std::string name = kDefaultColumnFamilyName;
-  // The options to open or create it with.
+  // Its options.
   ColumnFamilyOptions options;
 };
 
