@@ -15,10 +15,11 @@ DBImpl::~DBImpl() {
   const bool is_abandoned = inheritance_.is_abandoned();
   mutex_.Unlock();
   if (is_abandoned) {
+    handles_->Abandon();
     KeepAbandoned();
     return;
   }
-  handles_.Orphan();
+  handles_->Orphan();
   mutex_.Lock();
   std::vector<std::unique_ptr<ColumnFamily>> others = families_.TakeAllLocked();
   for (auto& family : unopened_) others.push_back(std::move(family));
@@ -94,9 +95,9 @@ Status DBImpl::CloseLocked() {
   const Status wals_status = wals_.CloseLocked();
   if (status.ok()) status = wals_status;
   UpdateGateLocked();
-  for (ColumnFamily* const family : families_.live()) {
+  families_.ForEachUsedLocked([](ColumnFamily* family) {
     if (family->HasBegunLocked()) family->InstallSuperVersionLocked(true);
-  }
+  });
   PurgeObsoleteLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());

@@ -53,8 +53,8 @@ struct CoveredTable;
 class DBImpl final : public DB, private ForkWatch {
  public:
   // `others` are the column families to open beside the default one. If
-  // `file_pool` is not null, it is used for the table files in place of the DB's
-  // own pool. It must outlive the DB.
+  // `file_pool` is not null, it is used for the table files in place of the
+  // DB's own pool. It must outlive the DB.
   DBImpl(const Options& options, const std::string& path, bool read_only,
          FilePool* file_pool = nullptr,
          const std::vector<ColumnFamilyDescriptor>& others = {});
@@ -197,9 +197,8 @@ class DBImpl final : public DB, private ForkWatch {
   // ---- Column families (db_families.cc) ----
   // Null is the default family.
   ColumnFamily* FamilyOf(ColumnFamilyHandle* handle) {
-    return handle == nullptr
-               ? &family_
-               : static_cast<FamilyHandle*>(handle)->family();
+    return handle == nullptr ? &family_
+                             : static_cast<FamilyHandle*>(handle)->family();
   }
   Status AddFamilyLocked(std::unique_ptr<ColumnFamily> family)
       VARVE_REQUIRES(mutex_);
@@ -389,8 +388,7 @@ class DBImpl final : public DB, private ForkWatch {
                          uint64_t wakes) VARVE_REQUIRES(mutex_);
   void RememberAround(ColumnFamily* family, const DeadRange& range,
                       const Stopwatch& job);
-  bool FlushesRangeDeletionsLocked(ColumnFamily* family)
-      VARVE_REQUIRES(mutex_);
+  bool FlushesRangeDeletionsLocked(ColumnFamily* family) VARVE_REQUIRES(mutex_);
   void FlushForReaders(ColumnFamily* family, const MemTable* memtable);
   std::unique_ptr<Compaction> PickForReadersLocked(ColumnFamily* family)
       VARVE_REQUIRES(mutex_);
@@ -427,7 +425,7 @@ class DBImpl final : public DB, private ForkWatch {
   EventQueue events_;
   ColumnFamily family_;  // The default one. Reads of it take no mutex.
   FamilySet families_;
-  FamilyHandles handles_;
+  const std::shared_ptr<FamilyHandles> handles_;
   const std::unique_ptr<FamilyHandle> default_handle_;
   // Families that Open is to open or create.
   std::vector<std::unique_ptr<ColumnFamily>> unopened_;

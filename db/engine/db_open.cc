@@ -233,24 +233,25 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       db_directory_(options_.env, path),
       env_(db_directory_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
-      own_file_pool_(file_pool != nullptr
-                         ? nullptr
-                         : std::make_unique<FilePool>(
-                               env_, TableFileOptions(options_),
-                               options_.max_open_files, stats_)),
+      own_file_pool_(
+          file_pool != nullptr
+              ? nullptr
+              : std::make_unique<FilePool>(env_, TableFileOptions(options_),
+                                           options_.max_open_files, stats_)),
       file_pool_(file_pool != nullptr ? file_pool : own_file_pool_.get()),
       wals_(&db_directory_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
       family_(kDefaultColumnFamilyName, &options_, SharedParts(nullptr)),
       families_(&family_),
-      handles_(&mutex_,
-               [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-                 families_.UnrefLocked(family);
-                 FreeLaterLocked();
-               }),
+      handles_(std::make_shared<FamilyHandles>(
+          &mutex_,
+          [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+            families_.UnrefLocked(family);
+            FreeLaterLocked();
+          })),
       default_handle_(
-          std::make_unique<FamilyHandle>(&family_, &handles_, false)),
+          std::make_unique<FamilyHandle>(&family_, handles_, false)),
       obsolete_({&db_directory_, &wals_, &families_, &events_, &scheduler_,
                  stats_, &mutex_}),
       table_jobs_({&db_directory_, family_.snapshots(), &events_, &scheduler_,
@@ -275,8 +276,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   SetClockMode(ExperimentFlagsOf(options_).trace_clock);
   TraceCollector::Get().SetCollectMode(
       ExperimentFlagsOf(options_).trace_collect);
-  versions_ =
-      std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_);
+  versions_ = std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_);
   obsolete_.SetTables(versions_.get());
   table_jobs_.SetTables(versions_.get());
   MakeTables(&family_);
@@ -322,7 +322,7 @@ ColumnFamilyHandle* DBImpl::NewHandle(const std::string& name) {
     MutexLock lock(&mutex_);
     family = families_.Find(name);
   }
-  return new FamilyHandle(family, &handles_, true);
+  return new FamilyHandle(family, handles_, true);
 }
 
 // Returns the families that Open is to open, the default one first.
@@ -504,8 +504,8 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   }
   CountDrops(stats_, flush->drops());
   WalSet::Wal wal;
-  const uint64_t wal_number = writes ? versions_->NewFileNumber()
-                                     : state->manifest.FirstLogNumber();
+  const uint64_t wal_number =
+      writes ? versions_->NewFileNumber() : state->manifest.FirstLogNumber();
   if (status.ok()) status = wals_.Create(wal_number, gate_.HasError(), &wal);
   if (status.ok()) wals_.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
@@ -562,6 +562,5 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   for (ColumnFamily* const family : families_.live()) family->JoinBudget();
   return status;
 }
-
 
 }  // namespace varve

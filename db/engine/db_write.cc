@@ -91,20 +91,25 @@ Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch) {
 }
 
 // Checks a batch that was made from bytes, or that has range deletions. Counts
-// the families of the former.
+// the families of the former, beside those that were added by handle.
 Status DBImpl::CheckUpdates(WriteBatch* batch) {
-  const bool counts = WriteBatchInternal::Families(*batch).empty();
+  const auto counted = WriteBatchInternal::Families(*batch);
   BatchReader reader;
   Status status = reader.Init(batch->Data());
   BatchRecord record;
   bool done = false;
-  const InternalKeyComparator* comparator = nullptr;
+  // Outlives the family, which another thread may drop meanwhile.
+  const Comparator* comparator = nullptr;
   uint32_t family = 0;  // Whose comparator that is.
   for (;;) {
     if (status.ok()) status = reader.NextOfOurs(&record, &done);
     if (!status.ok() || done) return status.Annotate("batch");
     if (record.is_log_data) continue;
-    if (counts && record.family != 0) {
+    if (record.family != 0 && std::none_of(counted.begin(), counted.end(),
+                                           [&record](const auto& known) {
+                                             return known.first ==
+                                                    record.family;
+                                           })) {
       WriteBatchInternal::CountFamily(batch, record.family,
                                       record.key.size() + record.value.size());
     }
@@ -114,9 +119,9 @@ Status DBImpl::CheckUpdates(WriteBatch* batch) {
       const ColumnFamily* const found = families_.Find(record.family);
       if (found == nullptr) return DroppedFamilyError();
       family = record.family;
-      comparator = &found->comparator();
+      comparator = found->options().comparator;
     }
-    if (comparator->CompareUser(record.key, record.value) > 0) {
+    if (comparator->Compare(record.key, record.value) > 0) {
       return Status::InvalidArgument("range deletion",
                                      "its end comes before its begin");
     }
@@ -280,9 +285,9 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
   if (writer.is_refused) [[unlikely]]
     return Status::OK();
   if (update != nullptr) {
-    update->family->memtable()->Add(
-        WriteBatchInternal::Sequence(*writer.batch), update->type, update->key,
-        update->value, update->hash);
+    update->family->memtable()->Add(WriteBatchInternal::Sequence(*writer.batch),
+                                    update->type, update->key, update->value,
+                                    update->hash);
     return Status::OK();
   }
   if (!HasFamilies(writer)) {
@@ -351,8 +356,7 @@ Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
   }
   const StallCause cause = MostPressedLocked(touched)->StopCauseLocked();
   // Deletions may pass although no further memtable may wait.
-  *wait =
-      cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
+  *wait = cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
   std::vector<ColumnFamily*> full;
   for (ColumnFamily* const family : families_.live()) {
     if (!family->MustSwitchLocked()) continue;
@@ -384,8 +388,8 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();
   ForEachTouched(touched, [&](ColumnFamily* family) {
     if (!family->PaceIsDue()) return;
-    *pause_us = std::max(*pause_us,
-                         family->PauseMicrosLocked(log_space, may_pause));
+    *pause_us =
+        std::max(*pause_us, family->PauseMicrosLocked(log_space, may_pause));
   });
   return Status::OK();
 }
@@ -509,8 +513,7 @@ void DBImpl::UpdateGateLocked() {
 // default one. Subtracts their bytes from *default_bytes.
 void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
                              size_t* default_bytes) {
-  for (const auto& [id, bytes] :
-       WriteBatchInternal::Families(*writer.batch)) {
+  for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
     ColumnFamily* const family = families_.Find(id);
     family->CountWritten(bytes, !writer.disable_wal);
     *default_bytes -= std::min(*default_bytes, bytes);

@@ -1,12 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/family_handle.h"
 
+#include <utility>
+
 namespace varve {
 
-FamilyHandle::FamilyHandle(ColumnFamily* family, FamilyHandles* owner,
+FamilyHandle::FamilyHandle(ColumnFamily* family,
+                           std::shared_ptr<FamilyHandles> owner,
                            bool is_counted)
     : family_(family),
-      owner_(owner),
+      owner_(std::move(owner)),
       is_counted_(is_counted),
       name_(family->name()),
       id_(is_counted ? family->id() : 0),
@@ -18,14 +21,14 @@ FamilyHandle::FamilyHandle(ColumnFamily* family, FamilyHandles* owner,
 }
 
 FamilyHandle::~FamilyHandle() {
-  if (!is_counted_ || owner_ == nullptr) return;
+  if (!is_counted_ || owner_ == nullptr || owner_->is_abandoned_) return;
   MutexLock lock(owner_->mutex_);
   owner_->handles_.erase(this);
   owner_->release_(family_);
 }
 
 Status FamilyHandle::GetDescriptor(ColumnFamilyDescriptor* descriptor) {
-  if (family_ == nullptr) {
+  if (family_ == nullptr || owner_->is_abandoned_) {
     return Status::ShutdownInProgress("the handle's DB is gone");
   }
   descriptor->name = name_;

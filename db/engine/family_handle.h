@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -19,7 +20,8 @@ class FamilyHandles;
 class FamilyHandle final : public ColumnFamilyHandle {
  public:
   // Without `is_counted`, it is the DB's own and holds no reference.
-  FamilyHandle(ColumnFamily* family, FamilyHandles* owner, bool is_counted);
+  FamilyHandle(ColumnFamily* family, std::shared_ptr<FamilyHandles> owner,
+               bool is_counted);
   ~FamilyHandle() override;
 
   const std::string& GetName() const override { return name_; }
@@ -32,15 +34,16 @@ class FamilyHandle final : public ColumnFamilyHandle {
  private:
   friend class FamilyHandles;
 
-  ColumnFamily* family_;  // Null once the DB was destroyed.
-  FamilyHandles* owner_;  // Null then, too.
+  ColumnFamily* family_;                  // Null once the DB was destroyed.
+  std::shared_ptr<FamilyHandles> owner_;  // Null then, too.
   const bool is_counted_;
   const std::string name_;
   const uint32_t id_;
   const Comparator* const comparator_;
 };
 
-// The handles that a DB has given out. Thread-safety: thread-safe.
+// The handles that a DB has given out. Handles that are left keep this object.
+// Thread-safety: thread-safe.
 class FamilyHandles {
  public:
   // `mutex` is the DB's. `release` is called with it held, to release a
@@ -52,6 +55,9 @@ class FamilyHandles {
 
   // Makes the remaining handles dead.
   void Orphan();
+  // Replaces Orphan in a child created by fork(): another thread of the parent
+  // may have been adding a handle. Nothing of the DB is used any more.
+  void Abandon() { is_abandoned_ = true; }
 
  private:
   friend class FamilyHandle;
@@ -59,6 +65,7 @@ class FamilyHandles {
   Mutex* const mutex_;
   const std::function<void(ColumnFamily*)> release_;
   std::unordered_set<FamilyHandle*> handles_;  // Guarded by *mutex_.
+  bool is_abandoned_ = false;  // No call overlaps the end of a DB.
 };
 
 }  // namespace varve

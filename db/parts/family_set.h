@@ -2,8 +2,8 @@
 #pragma once
 
 // The column families of an open database. The default family belongs to
-// DBImpl, the others to this. A family that was dropped leaves the list at once,
-// and is freed when its last handle, iterator and job have gone.
+// DBImpl, the others to this. A family that was dropped leaves the list at
+// once, and is freed when its last handle, iterator and job have gone.
 //
 // Thread-safety: the list changes with leadership of the write queue and the DB
 // mutex held, so either suffices to read it. The rest requires the mutex.
@@ -31,6 +31,14 @@ class FamilySet {
   // Returns the live family with that id or name, or null.
   ColumnFamily* Find(uint32_t id) const;
   ColumnFamily* Find(const std::string& name) const;
+
+  // Calls visit(family) for the live families, and for the dropped ones that
+  // still have a user.
+  template <typename Visit>
+  void ForEachUsedLocked(Visit visit) const {
+    visit(live_.front());
+    for (const auto& family : others_) visit(family.get());
+  }
 
   // Adds a family, whose id is known.
   void AddLocked(std::unique_ptr<ColumnFamily> family);

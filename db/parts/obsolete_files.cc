@@ -11,9 +11,11 @@
 namespace varve {
 
 bool ObsoleteFiles::AnyLocked() const {
-  for (const ColumnFamily* family : parts_.families->live()) {
-    if (family->HasObsoleteLocked()) return true;
-  }
+  bool any_memtables = false;
+  parts_.families->ForEachUsedLocked([&](const ColumnFamily* family) {
+    any_memtables |= family->HasObsoleteLocked();
+  });
+  if (any_memtables) return true;
   return !is_held() && (parts_.families->HasDeadLocked() ||
                         parts_.wals->HasObsoleteLocked() ||
                         !versions_->obsolete_files()->empty() ||
@@ -22,10 +24,10 @@ bool ObsoleteFiles::AnyLocked() const {
 
 std::vector<MemTable*> ObsoleteFiles::TakeMemTablesLocked() {
   std::vector<MemTable*> memtables;
-  for (ColumnFamily* const family : parts_.families->live()) {
+  parts_.families->ForEachUsedLocked([&](ColumnFamily* family) {
     const std::vector<MemTable*> taken = family->TakeObsoleteLocked();
     memtables.insert(memtables.end(), taken.begin(), taken.end());
-  }
+  });
   return memtables;
 }
 

@@ -265,12 +265,15 @@ size_t VersionSet::CountVersionsLocked(const FamilyVersions& family) const {
                     }));
 }
 
-uint64_t VersionSet::TotalTableBytesLocked() const {
+uint64_t VersionSet::TotalTableBytesLocked(const FamilyVersions& family) const {
   std::unordered_set<const FileMetaData*> files;
   for (const auto* list : {&obsolete_files_, &doubtful_files_}) {
-    for (const ObsoleteTable& table : *list) files.insert(table.file);
+    for (const ObsoleteTable& table : *list) {
+      if (table.table_cache == family.table_cache()) files.insert(table.file);
+    }
   }
   for (const Version* version : live_versions_) {
+    if (version->table_cache() != family.table_cache()) continue;
     for (int level = 0; level < kNumLevels; ++level) {
       files.insert(version->files(level).begin(), version->files(level).end());
     }

@@ -124,10 +124,10 @@ class VersionSet {
   void UnrefVersionLocked(Version* version);
   // Returns the number of the family's versions that exist.
   size_t CountVersionsLocked(const FamilyVersions& family) const;
-  // Returns the bytes of all tables on disk: the tables of all live versions,
-  // obsolete tables whose removal has not begun, and tables kept for failed
-  // edits.
-  uint64_t TotalTableBytesLocked() const;
+  // Returns the bytes of all of the family's tables on disk: the tables of its
+  // live versions, obsolete tables whose removal has not begun, and tables kept
+  // for failed edits.
+  uint64_t TotalTableBytesLocked(const FamilyVersions& family) const;
 
  private:
   // Writes the records to the MANIFEST and syncs it. If `snapshot` is not empty,
