@@ -102,7 +102,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
     }
   }
   if (status.ok()) {
-    auto* const created = new FamilyHandle(added, &handles_, true);
+    auto* const created = new FamilyHandle(added, handles_, true);
     created->family()->JoinBudget();
     *handle = created;
   }

@@ -432,6 +432,8 @@ class DBImpl final : public DB, private ForkWatch {
   ObsoleteFiles obsolete_;
   TableJobs table_jobs_;
   CompactionGate compaction_gate_;
+  // Of the last update in a log since Open. Owned by the leader.
+  SequenceNumber last_logged_sequence_ = 0;
   size_t next_family_ = 0;  // Where the search for a compaction begins.
   Status background_error_;
   uint64_t background_error_count_ = 0;
