@@ -268,8 +268,8 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("live-sst-files-size")) {
     *value = table_bytes;
   } else if (is("total-sst-files-size")) {
-    *value = sources_.versions.TotalTableBytesLocked(
-        *sources_.family.versions());
+    *value =
+        sources_.versions.TotalTableBytesLocked(*sources_.family.versions());
   } else if (is("block-cache-capacity")) {
     *value = sources_.family.options().block_cache->GetCapacity();
   } else if (is("block-cache-usage")) {

@@ -47,7 +47,8 @@ void DBImpl::NoteLogsEndLocked() {
   // The last update may then be in no log.
   if (!any || HasUnloggedLocked()) return;
   VersionEdit edit;
-  edit.SetLogsEnd(versions_->LastSequence());
+  // Later updates were in no log, and are in tables.
+  edit.SetLogsEnd(last_logged_sequence_);
   const Status status = versions_->LogAndApply(family_.versions(), &edit);
   if (!status.ok()) {
     // No update depends on it: the logs are synced.

@@ -587,6 +587,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   }
   if (status.ok()) {
     versions_->SetLastSequence(next - 1);
+    if (!leader->disable_wal) last_logged_sequence_ = next - 1;
   } else {
     // Its numbers will be used again, for updates that may be in the memtable.
     for (ColumnFamily* const family : families_.live()) {

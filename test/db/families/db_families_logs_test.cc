@@ -201,7 +201,7 @@ TEST_F(DbFamiliesLogsTest, StallOfOneFamilyStopsNoOther) {
     }
     return Status::OK();
   };
-  options_.max_background_jobs = 4;
+  options_.max_background_jobs = 16;  // Several flushes at a time.
   OpenNew({"stuck", "free"});
   holds = true;
   WriteOptions impatient;

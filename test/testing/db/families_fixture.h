@@ -150,6 +150,8 @@ class FamiliesTest : public DbTestBase {
   // Opens, in place of the database, a copy of its files as a kill would leave
   // them.
   void ReopenAsKilled() {
+    // No job may remove what is being copied.
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
     const std::string copy = dir_.Sub("killed");
     CopyDirectory(path_, copy);
     ReleaseHandles();
