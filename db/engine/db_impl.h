@@ -437,7 +437,6 @@ class DBImpl final : public DB, private ForkWatch {
   size_t next_family_ = 0;     // Where the search for a compaction begins.
   // Of the last update in a log since Open. Owned by the leader.
   SequenceNumber last_logged_sequence_ = 0;
-  size_t next_family_ = 0;  // Where the search for a compaction begins.
   Status background_error_;
   uint64_t background_error_count_ = 0;
   bool closed_ = false;
