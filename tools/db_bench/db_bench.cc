@@ -76,6 +76,13 @@ DEFINE_double(compression_ratio, 0.5,
 DEFINE_int64(batch_size, 1,
              "Updates written at once, and keys of a MultiGet (there 32 if "
              "this flag is not given)");
+DEFINE_int32(num_column_families, 1,
+             "Column families, which key number n is spread over by n modulo "
+             "this. The database has them from the start: with "
+             "--use_existing_db give the same number");
+DEFINE_int32(batch_families, 0,
+             "Column families that the updates of a batch take turns in; 0: "
+             "each key's own");
 DEFINE_int64(seek_nexts, 0, "Entries that seekrandom walks after each seek");
 DEFINE_int64(benchmark_write_rate_limit, 0,
              "Bytes a second that writing benchmarks and the writer of "
@@ -182,6 +189,9 @@ Status CheckBounds() {
       {"value_size", static_cast<double>(FLAGS_value_size), 0, 1 << 30},
       {"compression_ratio", FLAGS_compression_ratio, 0.01, 1},
       {"batch_size", static_cast<double>(FLAGS_batch_size), 1, 1 << 20},
+      {"num_column_families", static_cast<double>(FLAGS_num_column_families), 1,
+       10000},
+      {"batch_families", static_cast<double>(FLAGS_batch_families), 0, 10000},
       {"seek_nexts", static_cast<double>(FLAGS_seek_nexts), 0, 1e9},
       {"benchmark_write_rate_limit",
        static_cast<double>(FLAGS_benchmark_write_rate_limit), 0, 1e15},
@@ -219,6 +229,12 @@ Status CheckTogether() {
   }
   if (FLAGS_keys_per_prefix > FLAGS_num) {
     return Invalid("--keys_per_prefix must be at most --num");
+  }
+  if (FLAGS_num_column_families > FLAGS_num) {
+    return Invalid("--num_column_families must be at most --num");
+  }
+  if (FLAGS_batch_families > FLAGS_num_column_families) {
+    return Invalid("--batch_families must be at most --num_column_families");
   }
   const int64_t prefix_bytes =
       FLAGS_keys_per_prefix > 0 ? FLAGS_prefix_size : 0;
@@ -318,7 +334,9 @@ WorkloadConfig MakeWorkloadConfig() {
   config.text_keys = FLAGS_text_keys;
   config.value_bytes = static_cast<size_t>(FLAGS_value_size);
   config.compression_ratio = FLAGS_compression_ratio;
+  config.column_families = static_cast<uint32_t>(FLAGS_num_column_families);
   config.write_batch = static_cast<uint64_t>(FLAGS_batch_size);
+  config.batch_families = static_cast<uint32_t>(FLAGS_batch_families);
   config.read_batch =
       gflags::GetCommandLineFlagInfoOrDie("batch_size").is_default
           ? kDefaultReadBatch
@@ -352,6 +370,7 @@ EngineConfig MakeEngineConfig() {
   config.entries = static_cast<uint64_t>(FLAGS_num);
   config.key_bytes = static_cast<size_t>(FLAGS_key_size);
   config.value_bytes = static_cast<size_t>(FLAGS_value_size);
+  config.column_families = static_cast<uint32_t>(FLAGS_num_column_families);
   config.compression = FLAGS_compression_type;
   config.cache_bytes = static_cast<size_t>(FLAGS_cache_size);
   config.block_bytes = static_cast<size_t>(FLAGS_block_size);

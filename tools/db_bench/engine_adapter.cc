@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/db_bench/engine_adapter.h"
 
+#include <cstdio>
+
 namespace varve {
 
 namespace {
@@ -31,6 +33,13 @@ const Entry kEngines[] = {
 };
 
 }  // namespace
+
+std::string FamilyName(uint32_t number) {
+  if (number == 0) return "default";
+  char name[40];
+  snprintf(name, sizeof(name), "column_family_name_%06u", number);
+  return name;
+}
 
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;

@@ -27,6 +27,9 @@ struct EngineConfig {
   size_t key_bytes = 0;
   size_t value_bytes = 0;
 
+  // The number of column families; see FamilyName.
+  uint32_t column_families = 1;
+
   // none, snappy, lz4, lz4hc or zstd.
   std::string compression = "snappy";
   size_t cache_bytes = 0;
@@ -63,11 +66,17 @@ struct EngineConfig {
   AblationOptions ablation;
 };
 
+// Returns the name of column family number `number`, which is the one that
+// RocksDB's db_bench uses.
+std::string FamilyName(uint32_t number);
+
 // An iterator. Each move returns whether the cursor is on an entry.
 class EngineCursor {
  public:
   virtual ~EngineCursor() = default;
 
+  // Selects the column family of Renew. The first one is selected at first.
+  void SelectFamily(uint32_t number) { family_ = number; }
   // Creates a new iterator of the engine, over the current contents.
   virtual void Renew() = 0;
   virtual bool SeekToFirst() = 0;
@@ -80,6 +89,9 @@ class EngineCursor {
   // The current entry. Valid until the next move.
   Slice key;
   Slice value;
+
+ protected:
+  uint32_t family_ = 0;
 };
 
 enum class Lookup : uint8_t { kFound, kMissing, kError };
@@ -90,12 +102,22 @@ class EngineSession {
  public:
   virtual ~EngineSession() = default;
 
+  // Selects the column family of the calls that take keys. The first one is
+  // selected at first.
+  void SelectFamily(uint32_t number) { family_ = number; }
+
   // *value is valid until the next call. For kError see error().
   virtual Lookup Get(const Slice& key, Slice* value) = 0;
   // Looks up all keys at once. Sets *found to the number of keys found, and
   // *value_bytes to the total size of their values. Returns false on an error.
   virtual bool MultiGet(const std::vector<Slice>& keys, size_t* found,
                         uint64_t* value_bytes) = 0;
+  // Looks up keys[i] in column family families[i].
+  virtual bool MultiGet(const std::vector<uint32_t>& /*families*/,
+                        const std::vector<Slice>& keys, size_t* found,
+                        uint64_t* value_bytes) {
+    return MultiGet(keys, found, value_bytes);
+  }
   virtual std::unique_ptr<EngineCursor> NewCursor() = 0;
 
   // Collects updates. Commit writes them atomically.
@@ -136,6 +158,7 @@ class EngineSession {
   }
 
   Status error_;
+  uint32_t family_ = 0;
 };
 
 // Thread-safety: thread-safe once open.

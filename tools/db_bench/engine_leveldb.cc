@@ -25,6 +25,8 @@ struct LevelApi {
   using WriteOptions = leveldb::WriteOptions;
   using WriteBatch = leveldb::WriteBatch;
   using Value = std::string;
+  // There are none.
+  using Family = const void*;
 
   static leveldb::Slice ToSlice(const Slice& slice) {
     return leveldb::Slice(slice.data(), slice.size());
@@ -37,20 +39,23 @@ struct LevelApi {
     return Status::IOError("leveldb: " + status.ToString());
   }
   static std::unique_ptr<Iterator> NewIterator(DB* db,
-                                               const ReadOptions& options) {
+                                               const ReadOptions& options,
+                                               Family /*family*/) {
     return std::unique_ptr<Iterator>(db->NewIterator(options));
   }
   static leveldb::Status Get(DB* db, const ReadOptions& options,
-                             const leveldb::Slice& key, Value* value) {
+                             Family /*family*/, const leveldb::Slice& key,
+                             Value* value) {
     return db->Get(options, key, value);
   }
   // Get replaces it.
   static void Clear(Value* /*value*/) {}
-  static void Put(WriteBatch* batch, const leveldb::Slice& key,
-                  const leveldb::Slice& value) {
+  static void Put(WriteBatch* batch, Family /*family*/,
+                  const leveldb::Slice& key, const leveldb::Slice& value) {
     batch->Put(key, value);
   }
-  static void Delete(WriteBatch* batch, const leveldb::Slice& key) {
+  static void Delete(WriteBatch* batch, Family /*family*/,
+                     const leveldb::Slice& key) {
     batch->Delete(key);
   }
 };
@@ -60,6 +65,7 @@ class LevelSession final : public LsmSession<LevelApi> {
   using LsmSession::LsmSession;
 
   // It has no such call.
+  using EngineSession::MultiGet;
   bool MultiGet(const std::vector<Slice>& keys, size_t* found,
                 uint64_t* value_bytes) override {
     return GetEach(
@@ -89,6 +95,10 @@ class LevelEngine final : public Engine {
     }
     if (config.use_direct_reads) {
       return Status::NotSupported("use_direct_reads: leveldb has none");
+    }
+    if (config.column_families > 1) {
+      return Status::NotSupported(
+          "num_column_families: leveldb has no column families");
     }
     return Status::OK();
   }

@@ -120,6 +120,7 @@ class LmdbSession final : public EngineSession {
   }
 
   // One transaction for all keys.
+  using EngineSession::MultiGet;
   bool MultiGet(const std::vector<Slice>& keys, size_t* found,
                 uint64_t* value_bytes) override {
     const int result = reads_.Renew();
@@ -215,6 +216,10 @@ class LmdbEngine final : public Engine {
     }
     if (config.use_direct_reads) {
       return Status::NotSupported("use_direct_reads: lmdb reads a map");
+    }
+    if (config.column_families > 1) {
+      return Status::NotSupported(
+          "num_column_families: lmdb has no column families");
     }
     return Status::OK();
   }

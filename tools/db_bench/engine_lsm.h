@@ -5,33 +5,58 @@
 // it.
 //
 // `Api` names an engine's types: DB, Iterator, ReadOptions, WriteOptions,
-// WriteBatch, and Value, which a Get fills. It also has:
+// WriteBatch, Value, which a Get fills, and Family, a pointer that is null for
+// the family of a database that has only one. It also has:
 //   ToSlice(Slice), FromSlice(engine's slice), FromStatus(engine's status);
-//   NewIterator(DB*, const ReadOptions&), a std::unique_ptr<Iterator>;
-//   Get(DB*, const ReadOptions&, key, Value*);
+//   NewIterator(DB*, const ReadOptions&, Family), a std::unique_ptr<Iterator>;
+//   Get(DB*, const ReadOptions&, Family, key, Value*);
 //   Clear(Value*), which releases its contents;
-//   Put(WriteBatch*, key, value) and Delete(WriteBatch*, key);
-//   DeleteRange(WriteBatch*, begin, end), if the engine has range deletions.
+//   Put(WriteBatch*, Family, key, value) and Delete(WriteBatch*, Family, key);
+//   DeleteRange(WriteBatch*, Family, begin, end), if the engine has range
+//   deletions.
 // For LsmMultiGetSession it also has:
 //   Status, and Keys, whose From(const std::vector<Slice>&) gives the engine's;
-//   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*).
+//   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*);
+//   MultiGet(DB*, const ReadOptions&, count, Family*, keys, Value*, Status*).
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tools/db_bench/engine_adapter.h"
 
 namespace varve {
 
+// The handles of an engine's column families by number. Empty if the database
+// has only one.
+template <typename Api>
+class LsmFamilies {
+ public:
+  using Family = typename Api::Family;
+
+  explicit LsmFamilies(std::vector<Family> handles = {})
+      : handles_(std::move(handles)) {}
+
+  Family At(uint32_t number) const {
+    return handles_.empty() ? nullptr : handles_[number];
+  }
+
+ private:
+  std::vector<Family> handles_;
+};
+
 template <typename Api>
 class LsmCursor final : public EngineCursor {
  public:
-  LsmCursor(typename Api::DB* db, const typename Api::ReadOptions& options)
-      : db_(db), options_(options) {}
+  LsmCursor(typename Api::DB* db, const typename Api::ReadOptions& options,
+            const LsmFamilies<Api>& families)
+      : db_(db), options_(options), families_(families) {}
 
-  void Renew() override { iterator_ = Api::NewIterator(db_, options_); }
+  void Renew() override {
+    iterator_ = Api::NewIterator(db_, options_, families_.At(family_));
+  }
   bool SeekToFirst() override {
     iterator_->SeekToFirst();
     return Arrive();
@@ -66,6 +91,7 @@ class LsmCursor final : public EngineCursor {
 
   typename Api::DB* const db_;
   const typename Api::ReadOptions options_;
+  const LsmFamilies<Api> families_;
   std::unique_ptr<typename Api::Iterator> iterator_;
 };
 
@@ -74,13 +100,17 @@ class LsmSession : public EngineSession {
  public:
   LsmSession(typename Api::DB* db,
              const typename Api::ReadOptions& read_options,
-             const typename Api::WriteOptions& write_options)
-      : db_(db), read_options_(read_options), write_options_(write_options) {}
+             const typename Api::WriteOptions& write_options,
+             const std::vector<typename Api::Family>& families = {})
+      : db_(db),
+        read_options_(read_options),
+        families_(families),
+        write_options_(write_options) {}
 
   Lookup Get(const Slice& key, Slice* value) override {
     Api::Clear(&value_);
     const auto status =
-        Api::Get(db_, read_options_, Api::ToSlice(key), &value_);
+        Api::Get(db_, read_options_, family(), Api::ToSlice(key), &value_);
     if (status.ok()) {
       *value = Api::FromSlice(value_);
       return Lookup::kFound;
@@ -91,21 +121,22 @@ class LsmSession : public EngineSession {
   }
 
   std::unique_ptr<EngineCursor> NewCursor() override {
-    return std::make_unique<LsmCursor<Api>>(db_, read_options_);
+    return std::make_unique<LsmCursor<Api>>(db_, read_options_, families_);
   }
 
   void Put(const Slice& key, const Slice& value) override {
-    Api::Put(&batch_, Api::ToSlice(key), Api::ToSlice(value));
+    Api::Put(&batch_, family(), Api::ToSlice(key), Api::ToSlice(value));
   }
   void Delete(const Slice& key) override {
-    Api::Delete(&batch_, Api::ToSlice(key));
+    Api::Delete(&batch_, family(), Api::ToSlice(key));
   }
   bool DeleteRange(const Slice& begin, const Slice& end) override {
     if constexpr (requires {
-                    Api::DeleteRange(&batch_, Api::ToSlice(begin),
+                    Api::DeleteRange(&batch_, family(), Api::ToSlice(begin),
                                      Api::ToSlice(end));
                   }) {
-      Api::DeleteRange(&batch_, Api::ToSlice(begin), Api::ToSlice(end));
+      Api::DeleteRange(&batch_, family(), Api::ToSlice(begin),
+                       Api::ToSlice(end));
       return true;
     } else {
       return false;
@@ -118,8 +149,11 @@ class LsmSession : public EngineSession {
   }
 
  protected:
+  typename Api::Family family() const { return families_.At(family_); }
+
   typename Api::DB* const db_;
   const typename Api::ReadOptions read_options_;
+  const LsmFamilies<Api> families_;
 
  private:
   const typename Api::WriteOptions write_options_;
@@ -135,15 +169,35 @@ class LsmMultiGetSession : public LsmSession<Api> {
 
   bool MultiGet(const std::vector<Slice>& keys, size_t* found,
                 uint64_t* value_bytes) override {
-    if (values_.size() < keys.size()) {
-      values_ = std::vector<typename Api::Value>(keys.size());
-      statuses_.resize(keys.size());
-    }
+    Prepare(keys.size());
     Api::MultiGet(this->db_, this->read_options_, keys.size(), keys_.From(keys),
                   values_.data(), statuses_.data());
+    return Finish(keys.size(), found, value_bytes);
+  }
+  bool MultiGet(const std::vector<uint32_t>& families,
+                const std::vector<Slice>& keys, size_t* found,
+                uint64_t* value_bytes) override {
+    Prepare(keys.size());
+    families_of_keys_.clear();
+    for (const uint32_t family : families) {
+      families_of_keys_.push_back(this->families_.At(family));
+    }
+    Api::MultiGet(this->db_, this->read_options_, keys.size(),
+                  families_of_keys_.data(), keys_.From(keys), values_.data(),
+                  statuses_.data());
+    return Finish(keys.size(), found, value_bytes);
+  }
+
+ private:
+  void Prepare(size_t count) {
+    if (values_.size() >= count) return;
+    values_ = std::vector<typename Api::Value>(count);
+    statuses_.resize(count);
+  }
+  bool Finish(size_t count, size_t* found, uint64_t* value_bytes) {
     *found = 0;
     *value_bytes = 0;
-    for (size_t i = 0; i < keys.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       if (statuses_[i].ok()) {
         ++*found;
         *value_bytes += values_[i].size();
@@ -156,8 +210,8 @@ class LsmMultiGetSession : public LsmSession<Api> {
     return true;
   }
 
- private:
   typename Api::Keys keys_;
+  std::vector<typename Api::Family> families_of_keys_;
   std::vector<typename Api::Value> values_;
   std::vector<typename Api::Status> statuses_;
 };

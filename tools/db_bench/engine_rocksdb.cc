@@ -29,6 +29,7 @@ struct RocksApi {
   using WriteBatch = rocksdb::WriteBatch;
   using Value = rocksdb::PinnableSlice;
   using Status = rocksdb::Status;
+  using Family = rocksdb::ColumnFamilyHandle*;
 
   class Keys {
    public:
@@ -55,13 +56,18 @@ struct RocksApi {
     }
     return varve::Status::IOError("rocksdb: " + status.ToString());
   }
-  static std::unique_ptr<Iterator> NewIterator(DB* db,
-                                               const ReadOptions& options) {
-    return std::unique_ptr<Iterator>(db->NewIterator(options));
+  static Family OrDefault(DB* db, Family family) {
+    return family != nullptr ? family : db->DefaultColumnFamily();
   }
-  static Status Get(DB* db, const ReadOptions& options,
+  static std::unique_ptr<Iterator> NewIterator(DB* db,
+                                               const ReadOptions& options,
+                                               Family family) {
+    return std::unique_ptr<Iterator>(
+        db->NewIterator(options, OrDefault(db, family)));
+  }
+  static Status Get(DB* db, const ReadOptions& options, Family family,
                     const rocksdb::Slice& key, Value* value) {
-    return db->Get(options, db->DefaultColumnFamily(), key, value);
+    return db->Get(options, OrDefault(db, family), key, value);
   }
   static void MultiGet(DB* db, const ReadOptions& options, size_t count,
                        const rocksdb::Slice* keys, Value* values,
@@ -69,18 +75,26 @@ struct RocksApi {
     db->MultiGet(options, db->DefaultColumnFamily(), count, keys, values,
                  statuses);
   }
+  static void MultiGet(DB* db, const ReadOptions& options, size_t count,
+                       Family* families, const rocksdb::Slice* keys,
+                       Value* values, Status* statuses) {
+    db->MultiGet(options, count, families, keys, values, statuses);
+  }
   static void Clear(Value* value) { value->Reset(); }
   // An update of a batch in memory fails only where Write does as well.
-  static void Put(WriteBatch* batch, const rocksdb::Slice& key,
+  // A batch takes null as the default family.
+  static void Put(WriteBatch* batch, Family family, const rocksdb::Slice& key,
                   const rocksdb::Slice& value) {
-    batch->Put(key, value).PermitUncheckedError();
+    batch->Put(family, key, value).PermitUncheckedError();
   }
-  static void Delete(WriteBatch* batch, const rocksdb::Slice& key) {
-    batch->Delete(key).PermitUncheckedError();
+  static void Delete(WriteBatch* batch, Family family,
+                     const rocksdb::Slice& key) {
+    batch->Delete(family, key).PermitUncheckedError();
   }
-  static void DeleteRange(WriteBatch* batch, const rocksdb::Slice& begin,
+  static void DeleteRange(WriteBatch* batch, Family family,
+                          const rocksdb::Slice& begin,
                           const rocksdb::Slice& end) {
-    batch->DeleteRange(begin, end).PermitUncheckedError();
+    batch->DeleteRange(family, begin, end).PermitUncheckedError();
   }
 };
 
@@ -116,13 +130,18 @@ void SetDeletionOptions(RocksOptions* options) {
 
 // Hands out a unique_ptr, or before RocksDB 11 a plain one.
 template <typename Owner>
-rocksdb::Status OpenRocks(const rocksdb::Options& options,
-                          const std::string& path, Owner* db) {
-  if constexpr (requires { rocksdb::DB::Open(options, path, db); }) {
-    return rocksdb::DB::Open(options, path, db);
+rocksdb::Status OpenRocks(
+    const rocksdb::Options& options, const std::string& path,
+    const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, Owner* db) {
+  if constexpr (requires {
+                  rocksdb::DB::Open(options, path, families, handles, db);
+                }) {
+    return rocksdb::DB::Open(options, path, families, handles, db);
   } else {
     typename Owner::pointer opened = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options, path, &opened);
+    const rocksdb::Status status =
+        rocksdb::DB::Open(options, path, families, handles, &opened);
     db->reset(opened);
     return status;
   }
@@ -186,11 +205,19 @@ class RocksEngine final : public Engine {
     read_options_.verify_checksums = config.verify_checksums;
     write_options_.sync = config.sync;
     write_options_.disableWAL = config.disable_wal;
-    return RocksApi::FromStatus(OpenRocks(options, config.path, &db_));
+    options.create_missing_column_families = config.create_if_missing;
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (uint32_t i = 0; i < config.column_families; ++i) {
+      families.emplace_back(FamilyName(i), options);
+    }
+    return RocksApi::FromStatus(
+        OpenRocks(options, config.path, families, &families_, &db_));
   }
 
   Status Close() override {
     ReleaseSnapshot();
+    for (rocksdb::ColumnFamilyHandle* const family : families_) delete family;
+    families_.clear();
     const rocksdb::Status status = db_->Close();
     db_.reset();
     return RocksApi::FromStatus(status);
@@ -198,7 +225,7 @@ class RocksEngine final : public Engine {
 
   std::unique_ptr<EngineSession> NewSession() override {
     return std::make_unique<RocksSession>(db_.get(), read_options_,
-                                          write_options_);
+                                          write_options_, families_);
   }
 
   Status TakeSnapshot() override {
@@ -212,11 +239,16 @@ class RocksEngine final : public Engine {
   }
 
   Status Flush() override {
-    return RocksApi::FromStatus(db_->Flush(rocksdb::FlushOptions()));
+    return RocksApi::FromStatus(db_->Flush(rocksdb::FlushOptions(), families_));
   }
   Status Compact() override {
-    return RocksApi::FromStatus(
-        db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    rocksdb::Status status;
+    for (rocksdb::ColumnFamilyHandle* const family : families_) {
+      status = db_->CompactRange(rocksdb::CompactRangeOptions(), family,
+                                 nullptr, nullptr);
+      if (!status.ok()) break;
+    }
+    return RocksApi::FromStatus(status);
   }
 
   Status WaitForCompaction() override {
@@ -243,8 +275,12 @@ class RocksEngine final : public Engine {
     for (const char* name :
          {"rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending",
           "rocksdb.num-running-flushes", "rocksdb.num-running-compactions"}) {
-      uint64_t value = 0;
-      if (db_->GetIntProperty(name, &value) && value != 0) return true;
+      for (rocksdb::ColumnFamilyHandle* const family : families_) {
+        uint64_t value = 0;
+        if (db_->GetIntProperty(family, name, &value) && value != 0) {
+          return true;
+        }
+      }
     }
     return false;
   }
@@ -254,6 +290,7 @@ class RocksEngine final : public Engine {
   rocksdb::WriteOptions write_options_;
   std::shared_ptr<rocksdb::Statistics> statistics_;
   std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
   const rocksdb::Snapshot* snapshot_ = nullptr;
 };
 

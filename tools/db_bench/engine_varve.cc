@@ -24,6 +24,7 @@ struct VarveApi {
   using WriteBatch = varve::WriteBatch;
   using Value = PinnableSlice;
   using Status = varve::Status;
+  using Family = ColumnFamilyHandle*;
 
   struct Keys {
     static const Slice* From(const std::vector<Slice>& keys) {
@@ -35,27 +36,44 @@ struct VarveApi {
   static Slice FromSlice(const Slice& slice) { return slice; }
   static const Status& FromStatus(const Status& status) { return status; }
   static std::unique_ptr<Iterator> NewIterator(DB* db,
-                                               const ReadOptions& options) {
-    return db->NewIterator(options);
+                                               const ReadOptions& options,
+                                               Family family) {
+    return family == nullptr ? db->NewIterator(options)
+                             : db->NewIterator(options, family);
   }
-  static Status Get(DB* db, const ReadOptions& options, const Slice& key,
-                    Value* value) {
-    return db->Get(options, key, value);
+  static Status Get(DB* db, const ReadOptions& options, Family family,
+                    const Slice& key, Value* value) {
+    return family == nullptr ? db->Get(options, key, value)
+                             : db->Get(options, family, key, value);
   }
   static void MultiGet(DB* db, const ReadOptions& options, size_t count,
                        const Slice* keys, Value* values, Status* statuses) {
     db->MultiGet(options, count, keys, values, statuses);
   }
+  static void MultiGet(DB* db, const ReadOptions& options, size_t count,
+                       const Family* families, const Slice* keys, Value* values,
+                       Status* statuses) {
+    db->MultiGet(options, count, families, keys, values, statuses);
+  }
   static void Clear(Value* value) { value->Reset(); }
-  static void Put(WriteBatch* batch, const Slice& key, const Slice& value) {
-    batch->Put(key, value);
+  static void Put(WriteBatch* batch, Family family, const Slice& key,
+                  const Slice& value) {
+    if (family == nullptr) {
+      batch->Put(key, value);
+    } else {
+      batch->Put(family, key, value);
+    }
   }
-  static void Delete(WriteBatch* batch, const Slice& key) {
-    batch->Delete(key);
+  static void Delete(WriteBatch* batch, Family family, const Slice& key) {
+    if (family == nullptr) {
+      batch->Delete(key);
+    } else {
+      batch->Delete(family, key);
+    }
   }
-  static void DeleteRange(WriteBatch* batch, const Slice& begin,
+  static void DeleteRange(WriteBatch* batch, Family family, const Slice& begin,
                           const Slice& end) {
-    batch->DeleteRange(begin, end);
+    batch->DeleteRange(family, begin, end);
   }
 };
 
@@ -63,8 +81,9 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
  public:
   // `catalog` may be null.
   VarveSession(DB* db, Catalog* catalog, const ReadOptions& read_options,
-               const WriteOptions& write_options)
-      : LsmMultiGetSession(db, read_options, write_options),
+               const WriteOptions& write_options,
+               const std::vector<ColumnFamilyHandle*>& families)
+      : LsmMultiGetSession(db, read_options, write_options, families),
         catalog_(catalog) {}
 
   Lookup FindDatabase(const Slice& name) override {
@@ -138,7 +157,15 @@ class VarveEngine final : public Engine {
     read_options_.verify_checksums = config.verify_checksums;
     write_options_.sync = config.sync;
     write_options_.disable_wal = config.disable_wal;
-    return DB::Open(options, config.path, &db_);
+    if (config.column_families <= 1) {
+      return DB::Open(options, config.path, &db_);
+    }
+    options.create_missing_column_families = config.create_if_missing;
+    std::vector<ColumnFamilyDescriptor> families;
+    for (uint32_t i = 0; i < config.column_families; ++i) {
+      families.emplace_back(FamilyName(i), options);
+    }
+    return DB::Open(options, config.path, families, &families_, &db_);
   }
 
   Status OpenCatalog(const EngineConfig& config,
@@ -161,14 +188,16 @@ class VarveEngine final : public Engine {
   Status Close() override {
     ReleaseSnapshot();
     catalog_.reset();
+    for (ColumnFamilyHandle* const family : families_) delete family;
+    families_.clear();
     Status status = db_->Close();
     db_.reset();
     return status;
   }
 
   std::unique_ptr<EngineSession> NewSession() override {
-    return std::make_unique<VarveSession>(db_.get(), catalog_.get(),
-                                          read_options_, write_options_);
+    return std::make_unique<VarveSession>(
+        db_.get(), catalog_.get(), read_options_, write_options_, families_);
   }
 
   Status TakeSnapshot() override {
@@ -181,9 +210,19 @@ class VarveEngine final : public Engine {
     snapshot_ = nullptr;
   }
 
-  Status Flush() override { return db_->Flush(FlushOptions()); }
+  Status Flush() override {
+    return families_.empty() ? db_->Flush(FlushOptions())
+                             : db_->Flush(FlushOptions(), families_);
+  }
   Status Compact() override {
-    return db_->CompactRange(CompactRangeOptions(), nullptr, nullptr);
+    Status status;
+    for (size_t i = 0; i < std::max<size_t>(1, families_.size()); ++i) {
+      if (!status.ok()) break;
+      status = db_->CompactRange(CompactRangeOptions(),
+                                 families_.empty() ? nullptr : families_[i],
+                                 nullptr, nullptr);
+    }
+    return status;
   }
   Status WaitForCompaction() override { return db_->WaitForCompact(); }
   Status VerifyChecksum() override { return db_->VerifyChecksum(); }
@@ -200,6 +239,8 @@ class VarveEngine final : public Engine {
   WriteOptions write_options_;
   std::shared_ptr<Statistics> statistics_;
   std::unique_ptr<DB> db_;
+  // Empty if there is only the default one.
+  std::vector<ColumnFamilyHandle*> families_;
   std::unique_ptr<Catalog> catalog_;
   const Snapshot* snapshot_ = nullptr;
 };

@@ -43,8 +43,13 @@ struct WorkloadConfig {
   bool text_keys = false;
   size_t value_bytes = 0;
   double compression_ratio = 0.5;
+  // Column families. Key number n belongs to family n % column_families.
+  uint32_t column_families = 1;
   // Updates per write.
   uint64_t write_batch = 1;
+  // Families that the updates of a write take turns in, from the family of its
+  // first key on. 0 leaves each key in the family of its number.
+  uint32_t batch_families = 0;
   // Keys per MultiGet.
   uint64_t read_batch = 1;
   // Entries that seekrandom reads after each seek.

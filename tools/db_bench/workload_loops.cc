@@ -160,27 +160,61 @@ void SetKey(const WorkloadConfig& config, uint64_t number, size_t key_bytes,
   }
 }
 
-void SetKey(const LoopContext& context, LoopThread* thread, uint64_t number) {
-  SetKey(context.config, number, thread->key.size(), thread->key.data());
+uint32_t FamilyOf(const WorkloadConfig& config, uint64_t number) {
+  return static_cast<uint32_t>(number % config.column_families);
 }
 
-// Walks the data once, with `first` and then `next` of a cursor.
+void SetKey(const LoopContext& context, LoopThread* thread, uint64_t number) {
+  const WorkloadConfig& config = context.config;
+  SetKey(config, number, thread->key.size(), thread->key.data());
+  if (config.column_families > 1) {
+    thread->session->SelectFamily(FamilyOf(config, number));
+  }
+}
+
+// Moves the keys of a batch to the families of WorkloadConfig::batch_families.
+class BatchFamilies {
+ public:
+  explicit BatchFamilies(const WorkloadConfig& config) : config_(config) {}
+
+  void Begin() { count_ = 0; }
+  // Returns the number of the key to use in place of the next one.
+  uint64_t Move(uint64_t number) {
+    if (config_.batch_families == 0) return number;
+    const uint64_t families = config_.column_families;
+    if (count_ == 0) first_ = number;
+    const uint64_t family =
+        (first_ + count_++ % config_.batch_families) % families;
+    const uint64_t moved = number - number % families + family;
+    // The last numbers may not make up a full round of the families.
+    return moved < config_.entries ? moved : family;
+  }
+
+ private:
+  const WorkloadConfig& config_;
+  uint64_t first_ = 0;
+  uint64_t count_ = 0;
+};
+
+// Walks the data once, family by family, with `first` and then `next` of a
+// cursor.
 template <typename First, typename Step>
 void Scan(LoopContext* context, LoopThread* thread, First first, Step next) {
   const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
-  bool started = false;
+  const uint32_t families = context->config.column_families;
+  uint32_t begun = 0;
   Repeat(context, thread, [&]() -> uint64_t {
-    if (!started) {
-      started = true;
+    bool valid = begun > 0 && next(cursor.get());
+    while (!valid) {
+      if (begun > 0) thread->status = cursor->status();
+      if (!thread->status.ok() || begun == families) return 0;
+      cursor->SelectFamily(begun++);
       cursor->Renew();
-      if (!first(cursor.get())) return 0;
-    } else if (!next(cursor.get())) {
-      return 0;
+      valid = first(cursor.get());
     }
     thread->bytes += cursor->key.size() + cursor->value.size();
     return 1;
   });
-  thread->status = cursor->status();
 }
 
 }  // namespace
@@ -200,6 +234,7 @@ LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
 void WriteLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
   BatchSizes sizes(*context);
+  BatchFamilies families(context->config);
   const Pacer pacer(context->config.write_bytes_per_second, context->threads);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
@@ -207,8 +242,9 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
   };
   const auto write = [&]() -> uint64_t {
     const uint64_t batch = sizes.Next();
+    families.Begin();
     for (uint64_t i = 0; i < batch; ++i) {
-      SetKey(*context, thread, numbers.Next());
+      SetKey(*context, thread, families.Move(numbers.Next()));
       const Slice value = thread->values.Next();
       thread->session->Put(thread->key, value);
       thread->bytes += thread->key.size() + value.size();
@@ -223,10 +259,12 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
 void DeleteLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
   BatchSizes sizes(*context);
+  BatchFamilies families(context->config);
   Repeat(context, thread, [&]() -> uint64_t {
     const uint64_t batch = sizes.Next();
+    families.Begin();
     for (uint64_t i = 0; i < batch; ++i) {
-      SetKey(*context, thread, numbers.Next());
+      SetKey(*context, thread, families.Move(numbers.Next()));
       thread->session->Delete(thread->key);
     }
     thread->status = thread->session->Commit();
@@ -281,14 +319,19 @@ void MultiReadLoop(LoopContext* context, LoopThread* thread) {
   for (size_t i = 0; i < batch; ++i) {
     keys.emplace_back(buffer.data() + i * key_bytes, key_bytes);
   }
+  const bool has_families = context->config.column_families > 1;
+  std::vector<uint32_t> families(batch);
   Repeat(context, thread, [&]() -> uint64_t {
     for (size_t i = 0; i < batch; ++i) {
-      SetKey(context->config, numbers.Next(), key_bytes,
-             buffer.data() + i * key_bytes);
+      const uint64_t number = numbers.Next();
+      SetKey(context->config, number, key_bytes, buffer.data() + i * key_bytes);
+      if (has_families) families[i] = FamilyOf(context->config, number);
     }
     size_t found = 0;
     uint64_t value_bytes = 0;
-    if (!thread->session->MultiGet(keys, &found, &value_bytes)) {
+    EngineSession* const session = thread->session.get();
+    if (!(has_families ? session->MultiGet(families, keys, &found, &value_bytes)
+                       : session->MultiGet(keys, &found, &value_bytes))) {
       thread->status = thread->session->error();
       return 0;
     }
@@ -307,7 +350,9 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
   // Values are copied so that reading them is paid for.
   char copy[256];
   Repeat(context, thread, [&]() -> uint64_t {
-    SetKey(*context, thread, numbers.Next());
+    const uint64_t number = numbers.Next();
+    SetKey(context->config, number, key.size(), thread->key.data());
+    cursor->SelectFamily(FamilyOf(context->config, number));
     cursor->Renew();
     bool valid = cursor->Seek(key);
     thread->found += valid && cursor->key == key;
@@ -330,7 +375,9 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
 
 void SeekFirstLoop(LoopContext* context, LoopThread* thread) {
   const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
+  uint64_t turn = 0;
   Repeat(context, thread, [&]() -> uint64_t {
+    cursor->SelectFamily(FamilyOf(context->config, turn++));
     cursor->Renew();
     if (!cursor->SeekToFirst()) {
       thread->status = cursor->status();
@@ -344,12 +391,23 @@ void SeekFirstLoop(LoopContext* context, LoopThread* thread) {
 
 void PopFirstLoop(LoopContext* context, LoopThread* thread) {
   const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
-  Repeat(context, thread, [&]() -> uint64_t {
-    cursor->Renew();
-    if (!cursor->SeekToFirst()) {
+  const uint32_t families = context->config.column_families;
+  uint64_t turn = 0;
+  // Goes to the first key of the next family that has one.
+  const auto seek = [&] {
+    for (uint32_t i = 0; i < families; ++i) {
+      const uint32_t family = FamilyOf(context->config, turn++);
+      cursor->SelectFamily(family);
+      thread->session->SelectFamily(family);
+      cursor->Renew();
+      if (cursor->SeekToFirst()) return true;
       thread->status = cursor->status();
-      return 0;
+      if (!thread->status.ok()) break;
     }
+    return false;
+  };
+  Repeat(context, thread, [&]() -> uint64_t {
+    if (!seek()) return 0;
     thread->session->Delete(cursor->key);
     thread->bytes += cursor->key.size();
     thread->status = thread->session->Commit();
