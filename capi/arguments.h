@@ -46,12 +46,28 @@ struct Bound : Bytes {
   bool ok() const { return data == nullptr || size <= kMaxLength; }
 };
 
+// A handle of a column family of `db`. Also refuses handles that were left over
+// by a closed database.
+struct OwnFamily {
+  const varve_column_family_handle_t* family;
+  const varve_t* db;
+  const char* name = "column_family";
+
+  bool ok() const {
+    return family != nullptr && (db == nullptr || family->db == db->db);
+  }
+  const char* Problem() const {
+    return family == nullptr ? "is NULL"
+                             : "is of another database, or of a closed one";
+  }
+};
+
 // Returns InvalidArgument that names the argument.
 Status BadArgument(const char* name, const char* problem);
 
+// Returns InvalidArgument that names the first invalid argument, if any.
 template <typename... Arguments>
-[[gnu::cold, gnu::noinline]] void RefuseArguments(char** errptr,
-                                                  Arguments... arguments) {
+Status Check(Arguments... arguments) {
   Status status;
   const auto look = [&status](const auto& argument) {
     if (status.ok() && !argument.ok()) {
@@ -59,7 +75,13 @@ template <typename... Arguments>
     }
   };
   (look(arguments), ...);
-  ReplaceError(errptr, status);
+  return status;
+}
+
+template <typename... Arguments>
+[[gnu::cold, gnu::noinline]] void RefuseArguments(char** errptr,
+                                                  Arguments... arguments) {
+  ReplaceError(errptr, Check(arguments...));
 }
 
 // Returns whether all arguments are valid. Otherwise the error names the first

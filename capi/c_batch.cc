@@ -10,6 +10,7 @@
 #include "util/bytes/coding.h"
 
 using varve::Slice;
+using varve::Status;
 using varve::capi::Bytes;
 using varve::capi::Given;
 using varve::capi::SaveError;
@@ -57,6 +58,74 @@ struct Visitor final : varve::WriteBatch::Handler {
   OnKey log_data = nullptr;
 };
 
+// Passes the updates of all families to callbacks, each of which may be null.
+struct FamilyVisitor final : varve::WriteBatch::Handler {
+  using OnKey = void (*)(void*, uint32_t cfid, const char* k, size_t klen);
+  using OnTwo = void (*)(void*, uint32_t cfid, const char* a, size_t alen,
+                         const char* b, size_t blen);
+  using OnBlob = void (*)(void*, const char* blob, size_t len);
+
+  FamilyVisitor(void* callers_state, OnTwo on_put, OnKey on_deleted)
+      : state(callers_state),
+        put(on_put),
+        deleted(on_deleted),
+        single_deleted(on_deleted) {}
+
+  Status PutCF(uint32_t family, const Slice& key, const Slice& value) override {
+    return Call(put, family, key, value);
+  }
+  Status DeleteCF(uint32_t family, const Slice& key) override {
+    return Call(deleted, family, key);
+  }
+  Status SingleDeleteCF(uint32_t family, const Slice& key) override {
+    return Call(single_deleted, family, key);
+  }
+  Status DeleteRangeCF(uint32_t family, const Slice& begin,
+                       const Slice& end) override {
+    return Call(range_deleted, family, begin, end);
+  }
+  void LogData(const Slice& blob) override {
+    if (log_data != nullptr) log_data(state, blob.data(), blob.size());
+  }
+  // Those above are called in their place.
+  void Put(const Slice& /*key*/, const Slice& /*value*/) override {}
+  void Delete(const Slice& /*key*/) override {}
+  void DeleteRange(const Slice& /*begin*/, const Slice& /*end*/) override {}
+
+  Status Call(OnKey callback, uint32_t family, const Slice& key) const {
+    if (callback != nullptr) callback(state, family, key.data(), key.size());
+    return Status::OK();
+  }
+  Status Call(OnTwo callback, uint32_t family, const Slice& a,
+              const Slice& b) const {
+    if (callback != nullptr) {
+      callback(state, family, a.data(), a.size(), b.data(), b.size());
+    }
+    return Status::OK();
+  }
+
+  void* const state;
+  const OnTwo put;
+  const OnKey deleted;
+  OnKey single_deleted;
+  OnTwo range_deleted = nullptr;
+  OnBlob log_data = nullptr;
+};
+
+// Makes DB::Write refuse the batch.
+void Spoil(varve_writebatch_t* batch) {
+  batch->rep.PutLogData(ToUpdate(nullptr, 1));
+}
+
+// Returns whether the batch can take an update of the family.
+bool CanAdd(varve_writebatch_t* batch,
+            const varve_column_family_handle_t* family) {
+  if (batch == nullptr) return false;
+  if (family != nullptr && family->handle != nullptr) return true;
+  Spoil(batch);
+  return false;
+}
+
 }  // namespace
 
 extern "C" {
@@ -102,8 +171,7 @@ void varve_writebatch_append(varve_writebatch_t* destination,
 varve_writebatch_t* varve_writebatch_create_from(const char* rep, size_t size) {
   if (!Usable(nullptr, Bytes{rep, size, "rep"})) {
     auto* const batch = new varve_writebatch_t;
-    // Rejected when it is written.
-    batch->rep.PutLogData(ToUpdate(nullptr, 1));
+    Spoil(batch);
     return batch;
   }
   return new varve_writebatch_t{
@@ -175,6 +243,71 @@ void varve_writebatch_iterate_all(
   Visitor visitor(state, put, deleted);
   visitor.single_deleted = single_deleted;
   visitor.range_deleted = range_deleted;
+  visitor.log_data = log_data;
+  SaveError(errptr, batch->rep.Iterate(&visitor));
+}
+
+// ---- Column families --------------------------------------------------------
+
+void varve_writebatch_put_cf(varve_writebatch_t* batch,
+                             varve_column_family_handle_t* column_family,
+                             const char* key, size_t klen, const char* val,
+                             size_t vlen) {
+  if (!CanAdd(batch, column_family)) return;
+  batch->rep.Put(column_family->rep.get(), ToUpdate(key, klen),
+                 ToUpdate(val, vlen));
+}
+
+void varve_writebatch_delete_cf(varve_writebatch_t* batch,
+                                varve_column_family_handle_t* column_family,
+                                const char* key, size_t klen) {
+  if (!CanAdd(batch, column_family)) return;
+  batch->rep.Delete(column_family->rep.get(), ToUpdate(key, klen));
+}
+
+void varve_writebatch_singledelete_cf(
+    varve_writebatch_t* batch, varve_column_family_handle_t* column_family,
+    const char* key, size_t klen) {
+  if (!CanAdd(batch, column_family)) return;
+  batch->rep.SingleDelete(column_family->rep.get(), ToUpdate(key, klen));
+}
+
+void varve_writebatch_delete_range_cf(
+    varve_writebatch_t* batch, varve_column_family_handle_t* column_family,
+    const char* start_key, size_t start_key_len, const char* end_key,
+    size_t end_key_len) {
+  if (!CanAdd(batch, column_family)) return;
+  batch->rep.DeleteRange(column_family->rep.get(),
+                         ToUpdate(start_key, start_key_len),
+                         ToUpdate(end_key, end_key_len));
+}
+
+void varve_writebatch_iterate_cf(
+    varve_writebatch_t* batch, void* state,
+    void (*put_cf)(void*, uint32_t cfid, const char* k, size_t klen,
+                   const char* v, size_t vlen),
+    void (*deleted_cf)(void*, uint32_t cfid, const char* k, size_t klen),
+    void (* /*merge_cf*/)(void*, uint32_t cfid, const char* k, size_t klen,
+                          const char* v, size_t vlen)) {
+  if (batch == nullptr) return;
+  FamilyVisitor visitor(state, put_cf, deleted_cf);
+  // As in varve_writebatch_iterate.
+  batch->rep.Iterate(&visitor).IgnoreError();
+}
+
+void varve_writebatch_iterate_all_cf(
+    const varve_writebatch_t* batch, void* state,
+    void (*put_cf)(void*, uint32_t cfid, const char* k, size_t klen,
+                   const char* v, size_t vlen),
+    void (*deleted_cf)(void*, uint32_t cfid, const char* k, size_t klen),
+    void (*single_deleted_cf)(void*, uint32_t cfid, const char* k, size_t klen),
+    void (*range_deleted_cf)(void*, uint32_t cfid, const char* begin,
+                             size_t begin_len, const char* end, size_t end_len),
+    void (*log_data)(void*, const char* blob, size_t len), char** errptr) {
+  if (!Usable(errptr, Given{batch, "batch"})) return;
+  FamilyVisitor visitor(state, put_cf, deleted_cf);
+  visitor.single_deleted = single_deleted_cf;
+  visitor.range_deleted = range_deleted_cf;
   visitor.log_data = log_data;
   SaveError(errptr, batch->rep.Iterate(&visitor));
 }

@@ -2,6 +2,10 @@
 //
 // C functions of iterators.
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "capi/arguments.h"
 #include "capi/handles.h"
 #include "capi/lifetime.h"
@@ -9,13 +13,42 @@
 #include "util/bytes/coding.h"
 
 using varve::Slice;
+using varve::Status;
 using varve::capi::Bytes;
+using varve::capi::Given;
+using varve::capi::OwnFamily;
 
 namespace {
+
+// Maximum entries of an array. A larger number is a negative one converted to
+// size_t.
+constexpr size_t kMaxIterators =
+    varve::capi::kMaxLength / sizeof(varve_iterator_t*);
 
 // Makes the iterator invalid with this error.
 void SetError(varve_iterator_t* iterator, const varve::Status& status) {
   iterator->rep = varve::NewErrorIterator(status);
+}
+
+// Sets *read to the options, with bounds that are copied to *bounds.
+Status KeepBounds(const varve_readoptions_t& options,
+                  varve::capi::KeptBounds* bounds, varve::ReadOptions* read) {
+  if (!options.lower.is_usable || !options.upper.is_usable) {
+    return varve::capi::BadArgument("the key of a bound",
+                                    "has a length of no memory");
+  }
+  *read = options.rep;
+  if (options.lower.is_set) {
+    bounds->lower = options.lower.key;
+    bounds->lower_slice = bounds->lower;
+    read->iterate_lower_bound = &bounds->lower_slice;
+  }
+  if (options.upper.is_set) {
+    bounds->upper = options.upper.key;
+    bounds->upper_slice = bounds->upper;
+    read->iterate_upper_bound = &bounds->upper_slice;
+  }
+  return Status::OK();
 }
 
 // Returns whether the iterator can seek to the key. Sets its error if the key
@@ -58,26 +91,69 @@ varve_iterator_t* varve_create_iterator(varve_t* db,
                            db == nullptr ? "db" : "options", "is NULL"));
     return iterator;
   }
-  if (!options->lower.is_usable || !options->upper.is_usable) {
-    SetError(iterator, varve::capi::BadArgument("the key of a bound",
-                                                "has a length of no memory"));
+  varve::ReadOptions read;
+  const Status status = KeepBounds(*options, &iterator->bounds, &read);
+  if (!status.ok()) {
+    SetError(iterator, status);
     return iterator;
-  }
-  varve::ReadOptions read = options->rep;
-  if (options->lower.is_set) {
-    iterator->lower = options->lower.key;
-    iterator->lower_slice = iterator->lower;
-    read.iterate_lower_bound = &iterator->lower_slice;
-  }
-  if (options->upper.is_set) {
-    iterator->upper = options->upper.key;
-    iterator->upper_slice = iterator->upper;
-    read.iterate_upper_bound = &iterator->upper_slice;
   }
   iterator->rep = db->db->NewIterator(read);
   // An iterator that could not be created does not keep the database open.
   if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
   return iterator;
+}
+
+varve_iterator_t* varve_create_iterator_cf(
+    varve_t* db, const varve_readoptions_t* options,
+    varve_column_family_handle_t* column_family) {
+  auto* const iterator = new varve_iterator_t;
+  varve::ReadOptions read;
+  Status status = varve::capi::Check(Given{db, "db"}, Given{options, "options"},
+                                     OwnFamily{column_family, db});
+  if (status.ok()) status = KeepBounds(*options, &iterator->bounds, &read);
+  if (!status.ok()) {
+    SetError(iterator, status);
+    return iterator;
+  }
+  iterator->rep = db->db->NewIterator(read, column_family->rep.get());
+  // As above.
+  if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
+  return iterator;
+}
+
+void varve_create_iterators(varve_t* db, varve_readoptions_t* options,
+                            varve_column_family_handle_t** column_families,
+                            varve_iterator_t** iterators, size_t size,
+                            char** errptr) {
+  if (iterators == nullptr || size > kMaxIterators) {
+    varve::capi::SaveError(
+        errptr, varve::capi::BadArgument(
+                    iterators == nullptr ? "iterators" : "size",
+                    iterators == nullptr ? "is NULL" : "is no length"));
+    return;
+  }
+  for (size_t i = 0; i < size; ++i) iterators[i] = nullptr;
+  Status status = varve::capi::Check(Given{db, "db"}, Given{options, "options"},
+                                     Given{column_families, "column_families"});
+  std::vector<varve::ColumnFamilyHandle*> families;
+  for (size_t i = 0; status.ok() && i < size; ++i) {
+    status = varve::capi::Check(OwnFamily{column_families[i], db});
+    if (status.ok()) families.push_back(column_families[i]->rep.get());
+  }
+  const auto bounds = std::make_shared<varve::capi::KeptBounds>();
+  varve::ReadOptions read;
+  if (status.ok()) status = KeepBounds(*options, bounds.get(), &read);
+  std::vector<std::unique_ptr<varve::Iterator>> created;
+  if (status.ok()) status = db->db->NewIterators(read, families, &created);
+  if (varve::capi::SaveError(errptr, status)) return;
+  for (size_t i = 0; i < size; ++i) {
+    iterators[i] = new varve_iterator_t;
+    iterators[i]->shared_bounds = bounds;
+    iterators[i]->rep = std::move(created[i]);
+    if (iterators[i]->rep->status().ok()) {
+      iterators[i]->owner = varve::capi::OwnerOf(db);
+    }
+  }
 }
 
 void varve_iter_destroy(varve_iterator_t* iterator) {

@@ -9,6 +9,7 @@
 #include "capi/arguments.h"
 #include "capi/handles.h"
 #include "capi/lifetime.h"
+#include "capi/requests.h"
 #include "varve/pinnable_slice.h"
 #include "varve/read_transaction.h"
 #include "varve/version.h"
@@ -26,31 +27,11 @@ using varve::capi::Set;
 using varve::capi::ToSlice;
 using varve::capi::Usable;
 
-struct varve_pinnableslice_t {
-  PinnableSlice rep;
-};
-
-struct varve_flushoptions_t {
-  varve::FlushOptions rep;
-};
-
-struct varve_compactoptions_t {
-  varve::CompactRangeOptions rep;
-};
-
 struct varve_readtransaction_t {
   varve::ReadTransaction rep;
   varve_t* owner;  // See OwnerOf.
   varve_snapshot_t snapshot;
 };
-
-namespace {
-
-// Maximum entries of an array. A larger number is a negative one converted to
-// size_t.
-constexpr size_t kMaxArray = varve::capi::kMaxLength / sizeof(PinnableSlice);
-
-}  // namespace
 
 extern "C" {
 
@@ -113,39 +94,16 @@ void varve_multi_get(varve_t* db, const varve_readoptions_t* options,
                      size_t num_keys, const char* const* keys_list,
                      const size_t* keys_list_sizes, char** values_list,
                      size_t* values_list_sizes, char** errs) {
-  // No array is that long. Without an array for errors there is no way to
-  // return one.
-  if (num_keys > kMaxArray || errs == nullptr) return;
-  std::vector<Slice> keys(num_keys);
-  for (size_t i = 0; i < num_keys; ++i) {
-    errs[i] = nullptr;
-    if (values_list != nullptr) values_list[i] = nullptr;
-    if (values_list_sizes != nullptr) values_list_sizes[i] = 0;
-  }
-  bool usable = true;
-  for (size_t i = 0; i < num_keys; ++i) {
-    usable = Usable(&errs[i], Given{db, "db"}, Given{options, "options"},
-                    Given{keys_list, "keys_list"},
-                    Given{keys_list_sizes, "keys_list_sizes"},
-                    Given{values_list, "values_list"},
-                    Given{values_list_sizes, "values_list_sizes"}) &&
-             usable;
-    if (!usable) continue;
-    // An invalid key is looked up as the empty key, and the result is not used.
-    if (Usable(&errs[i], Bytes{keys_list[i], keys_list_sizes[i], "key"})) {
-      keys[i] = ToSlice(keys_list[i], keys_list_sizes[i]);
-    }
-  }
-  if (!usable) return;
+  const varve::capi::ManyReads reads = {
+      db,          options,           num_keys, keys_list, keys_list_sizes,
+      values_list, values_list_sizes, errs};
+  std::vector<Slice> keys;
+  if (!reads.Prepare(&keys)) return;
   std::vector<PinnableSlice> values(num_keys);
   std::vector<Status> statuses(num_keys);
   db->db->MultiGet(options->rep, num_keys, keys.data(), values.data(),
                    statuses.data());
-  for (size_t i = 0; i < num_keys; ++i) {
-    if (errs[i] != nullptr) continue;
-    values_list[i] = varve::capi::TakeValue(statuses[i], values[i],
-                                            &values_list_sizes[i], &errs[i]);
-  }
+  reads.Finish(values, statuses);
 }
 
 varve_pinnableslice_t* varve_get_pinned(varve_t* db,
@@ -176,24 +134,16 @@ uint8_t varve_get_into_buffer(varve_t* db, const varve_readoptions_t* options,
                               const char* key, size_t keylen, char* buffer,
                               size_t buffer_size, size_t* vallen,
                               uint8_t* found, char** errptr) {
+  const varve::capi::Target target = {buffer, buffer_size, vallen, found};
   if (!Usable(errptr, Given{db, "db"}, Given{options, "options"},
               Bytes{key, keylen, "key"}, Bytes{buffer, buffer_size, "buffer"},
               Given{vallen, "vallen"}, Given{found, "found"})) {
-    if (vallen != nullptr) *vallen = 0;
-    if (found != nullptr) *found = 0;
+    target.SetNothing();
     return 0;
   }
   PinnableSlice value;
   const Status status = db->db->Get(options->rep, ToSlice(key, keylen), &value);
-  *found = status.ok() ? 1 : 0;
-  *vallen = status.ok() ? value.size() : 0;
-  if (!status.ok()) {
-    if (!status.IsNotFound()) SaveError(errptr, status);
-    return 0;
-  }
-  if (value.size() > buffer_size) return 0;
-  if (!value.empty()) memcpy(buffer, value.data(), value.size());
-  return 1;
+  return target.Store(status, value, errptr);
 }
 
 int varve_property_int(varve_t* db, const char* propname, uint64_t* out_val) {
@@ -253,14 +203,9 @@ void varve_set_options(varve_t* db, int count, const char* const keys[],
                        const char* const values[], char** errptr) {
   if (!Usable(errptr, Given{db, "db"})) return;
   std::map<std::string, std::string> changes;
-  for (int i = 0; i < count; ++i) {
-    if (!Usable(errptr, Given{keys, "keys"}, Given{values, "values"}) ||
-        !Usable(errptr, Given{keys[i], "a key"}, Given{values[i], "a value"})) {
-      return;
-    }
-    changes[keys[i]] = values[i];
-  }
-  SaveError(errptr, db->db->SetOptions(changes));
+  Status status = varve::capi::ToChanges(count, keys, values, &changes);
+  if (status.ok()) status = db->db->SetOptions(changes);
+  SaveError(errptr, status);
 }
 
 void varve_resume(varve_t* db, char** errptr) {
@@ -279,8 +224,8 @@ varve_checkpoint_t* varve_checkpoint_object_create(varve_t* db, char** errptr) {
     SaveError(errptr, db->db->Close());
     return nullptr;
   }
-  auto* const checkpoint = new varve_checkpoint_t{db->db, db};
-  varve::capi::AddCheckpoint(checkpoint);
+  auto* const checkpoint = new varve_checkpoint_t(db->db, db);
+  varve::capi::AddDependent(checkpoint);
   return checkpoint;
 }
 
@@ -296,7 +241,7 @@ void varve_checkpoint_create(varve_checkpoint_t* checkpoint,
 
 void varve_checkpoint_object_destroy(varve_checkpoint_t* checkpoint) {
   if (checkpoint == nullptr) return;
-  varve::capi::RemoveCheckpoint(checkpoint);
+  varve::capi::RemoveDependent(checkpoint);
   delete checkpoint;
 }
 

@@ -211,6 +211,20 @@ void varve_options_set_statistics(varve_options_t* options,
       statistics != nullptr ? statistics->rep : nullptr);
 }
 
+void varve_options_set_create_missing_column_families(varve_options_t* options,
+                                                      uint8_t value) {
+  Set(options, &Options::create_missing_column_families, value != 0);
+}
+
+void varve_options_set_max_total_wal_size(varve_options_t* options,
+                                          uint64_t bytes) {
+  Set(options, &Options::max_total_wal_size, bytes);
+}
+
+void varve_options_set_atomic_flush(varve_options_t* options, uint8_t value) {
+  Set(options, &Options::atomic_flush, value != 0);
+}
+
 // ---- Options of reads and writes --------------------------------------------
 
 void varve_readoptions_set_iterate_lower_bound(varve_readoptions_t* options,

@@ -16,6 +16,7 @@
 #include "varve/c.h"
 #include "varve/cache.h"
 #include "varve/catalog.h"
+#include "varve/column_family.h"
 #include "varve/comparator.h"
 #include "varve/compression_type.h"
 #include "varve/db.h"
@@ -23,12 +24,30 @@
 #include "varve/filter_policy.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
+#include "varve/pinnable_slice.h"
 #include "varve/rate_limiter.h"
 #include "varve/statistics.h"
 #include "varve/write_batch.h"
 #include "varve/write_buffer_manager.h"
 
-struct varve_checkpoint_t;
+namespace varve::capi {
+
+// An object of a handle that can outlive it, and then cannot be used. See
+// AddDependent in capi/lifetime.h.
+struct Dependent {
+  Dependent(DB* its_db, varve_t* its_handle) : db(its_db), handle(its_handle) {}
+  Dependent(const Dependent&) = delete;
+  Dependent& operator=(const Dependent&) = delete;
+  virtual ~Dependent() = default;
+  // Releases what it has of the database.
+  virtual void CutOff() {}
+
+  // ClosedDb() after its handle is closed.
+  DB* db;
+  varve_t* handle;  // Null after its handle is closed.
+};
+
+}  // namespace varve::capi
 
 // A handle of a database that it owns, or of a catalog's reference. See
 // capi/lifetime.h.
@@ -41,13 +60,22 @@ struct varve_t {
   std::atomic<bool> closing{false};
   // Held while such an object is destroyed.
   varve::Mutex mutex;
-  std::vector<varve_checkpoint_t*> checkpoints;
+  std::vector<varve::capi::Dependent*> dependents;
 };
 
-struct varve_checkpoint_t {
-  // ClosedDb() after its handle is closed.
-  varve::DB* db;
-  varve_t* handle;  // Null after its handle is closed.
+struct varve_checkpoint_t final : varve::capi::Dependent {
+  using Dependent::Dependent;
+};
+
+struct varve_column_family_handle_t final : varve::capi::Dependent {
+  using Dependent::Dependent;
+  void CutOff() override { rep.reset(); }
+
+  // Null for the default family, and after the handle of the database is
+  // closed.
+  std::unique_ptr<varve::ColumnFamilyHandle> rep;
+  uint32_t id = 0;
+  std::string name = varve::kDefaultColumnFamilyName;
 };
 
 struct varve_snapshot_t {
@@ -58,14 +86,36 @@ struct varve_snapshot_t {
   bool borrowed;
 };
 
-struct varve_iterator_t {
-  varve_t* owner = nullptr;  // See OwnerOf.
-  // Memory of the iterator's bounds.
+namespace varve::capi {
+
+// Memory of the bounds of iterators.
+struct KeptBounds {
   std::string lower;
   std::string upper;
-  varve::Slice lower_slice;
-  varve::Slice upper_slice;
+  Slice lower_slice;
+  Slice upper_slice;
+};
+
+}  // namespace varve::capi
+
+struct varve_iterator_t {
+  varve_t* owner = nullptr;  // See OwnerOf.
+  varve::capi::KeptBounds bounds;
+  // In place of `bounds`, if several iterators have the same.
+  std::shared_ptr<varve::capi::KeptBounds> shared_bounds;
   std::unique_ptr<varve::Iterator> rep;
+};
+
+struct varve_pinnableslice_t {
+  varve::PinnableSlice rep;
+};
+
+struct varve_flushoptions_t {
+  varve::FlushOptions rep;
+};
+
+struct varve_compactoptions_t {
+  varve::CompactRangeOptions rep;
 };
 
 struct varve_writebatch_t {

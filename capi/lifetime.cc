@@ -31,8 +31,8 @@ Ring& RingOf(const varve_t* handle) {
   return (*rings)[number * 0x9E3779B97F4A7C15 >> 48 & (kRings - 1)];
 }
 
-// Held while a list of checkpoint objects is changed.
-Mutex& CheckpointMutex() {
+// Held while a list of dependents is changed.
+Mutex& DependentsMutex() {
   static auto* const mutex = new Mutex;
   return *mutex;
 }
@@ -40,11 +40,12 @@ Mutex& CheckpointMutex() {
 // Detaches the handle, and the objects created from it later, from its
 // database.
 void CutOff(varve_t* handle) {
-  for (varve_checkpoint_t* checkpoint : handle->checkpoints) {
-    checkpoint->db = ClosedDb();
-    checkpoint->handle = nullptr;
+  for (Dependent* dependent : handle->dependents) {
+    dependent->CutOff();
+    dependent->db = ClosedDb();
+    dependent->handle = nullptr;
   }
-  handle->checkpoints.clear();
+  handle->dependents.clear();
   handle->db = ClosedDb();
 }
 
@@ -88,16 +89,16 @@ void RetireHandle(varve_t* handle) {
   ring.next = (ring.next + 1) % kHandlesOfRing;
 }
 
-void AddCheckpoint(varve_checkpoint_t* checkpoint) {
-  MutexLock lock(&CheckpointMutex());
-  checkpoint->handle->checkpoints.push_back(checkpoint);
+void AddDependent(Dependent* dependent) {
+  MutexLock lock(&DependentsMutex());
+  dependent->handle->dependents.push_back(dependent);
 }
 
-void RemoveCheckpoint(varve_checkpoint_t* checkpoint) {
-  MutexLock lock(&CheckpointMutex());
-  if (checkpoint->handle == nullptr) return;
-  auto& all = checkpoint->handle->checkpoints;
-  all.erase(std::find(all.begin(), all.end(), checkpoint));
+void RemoveDependent(Dependent* dependent) {
+  MutexLock lock(&DependentsMutex());
+  if (dependent->handle == nullptr) return;
+  auto& all = dependent->handle->dependents;
+  all.erase(std::find(all.begin(), all.end(), dependent));
 }
 
 }  // namespace varve::capi

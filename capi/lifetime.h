@@ -53,9 +53,9 @@ void CloseHandle(varve_t* handle);
 // Retires the handle of a database that is closed, or of a catalog's reference.
 void RetireHandle(varve_t* handle);
 
-// Register a checkpoint object with its handle, so that it learns when the
-// handle is closed, and unregister it.
-void AddCheckpoint(varve_checkpoint_t* checkpoint);
-void RemoveCheckpoint(varve_checkpoint_t* checkpoint);
+// Register an object with its handle, so that it is cut off when the handle is
+// closed, and unregister it. No effect on the lifetime of the database.
+void AddDependent(Dependent* dependent);
+void RemoveDependent(Dependent* dependent);
 
 }  // namespace varve::capi

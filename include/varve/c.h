@@ -6,8 +6,8 @@
  * Varve for C, and for languages that call C. The first part has every function
  * of LevelDB 1.23's C interface under the prefix varve_, with the same
  * parameters and behaviour. To move a program, replace leveldb_ by varve_. The
- * second part, varve/c_more.h, is included and has the rest of Varve's
- * functions, under RocksDB's names where RocksDB has them.
+ * second part, varve/c_more.h and varve/c_families.h, is included and has the
+ * rest of Varve's functions, under RocksDB's names where RocksDB has them.
  *
  * Objects are pointers to types that are not defined here. Pass each object
  * that a _create, _begin or _open function returns exactly once to the
@@ -40,7 +40,8 @@
  *
  * Threads: many threads may use a varve_t, a varve_cache_t, a varve_env_t, a
  * varve_catalog_t, and the objects that a varve_t was opened with. This also
- * holds for snapshots, including a read transaction's. Options may be used by
+ * holds for snapshots, including a read transaction's, and for handles of
+ * column families. Options may be used by
  * many threads while no thread changes them. All other objects may be used by
  * one thread at a time. The engine calls callbacks on any thread of the program
  * and on its own threads, many at the same time. A callback must return, and
@@ -239,7 +240,8 @@ VARVE_EXPORT void varve_writebatch_delete(varve_writebatch_t*, const char* key,
 /**
  * Calls put(state, ...) and deleted(state, ...) for the updates, in order. A
  * single delete counts as a delete. Range deletions are skipped: see
- * varve_writebatch_iterate_all.
+ * varve_writebatch_iterate_all. Stops at an update of another column family
+ * than the default one: see varve_writebatch_iterate_cf.
  */
 VARVE_EXPORT void varve_writebatch_iterate(
     const varve_writebatch_t*, void* state,

@@ -118,7 +118,7 @@ VARVE_EXPORT int varve_property_int(varve_t* db, const char* propname,
 /** Returns the sequence number of the newest update. */
 VARVE_EXPORT uint64_t varve_get_latest_sequence_number(varve_t* db);
 
-/** Writes all memtables to tables. */
+/** Writes the memtables of the default family to tables. */
 VARVE_EXPORT void varve_flush(varve_t* db, const varve_flushoptions_t* options,
                               char** errptr);
 /** Writes the log to the operating system; with `sync`, to the device. */
@@ -555,3 +555,5 @@ VARVE_EXPORT size_t varve_catalog_close_idle(varve_catalog_t*, uint64_t idle_us,
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "varve/c_families.h"
