@@ -5,11 +5,10 @@
 
 namespace varve {
 
-ColumnFamily* FamilySet::Find(uint32_t id) const {
-  const auto place = std::lower_bound(
-      live_.begin(), live_.end(), id,
-      [](const ColumnFamily* f, uint32_t wanted) { return f->id() < wanted; });
-  return place != live_.end() && (*place)->id() == id ? *place : nullptr;
+ColumnFamily* FamilySet::Search(uint32_t id) const {
+  const auto place = std::lower_bound(ids_.begin(), ids_.end(), id);
+  return place != ids_.end() && *place == id ? live_[place - ids_.begin()]
+                                             : nullptr;
 }
 
 ColumnFamily* FamilySet::Find(const std::string& name) const {
@@ -20,15 +19,15 @@ ColumnFamily* FamilySet::Find(const std::string& name) const {
 }
 
 void FamilySet::AddLocked(std::unique_ptr<ColumnFamily> family) {
-  const auto place = std::lower_bound(
-      live_.begin(), live_.end(), family->id(),
-      [](const ColumnFamily* f, uint32_t id) { return f->id() < id; });
-  live_.insert(place, family.get());
+  const auto place = std::lower_bound(ids_.begin(), ids_.end(), family->id());
+  live_.insert(live_.begin() + (place - ids_.begin()), family.get());
+  ids_.insert(place, family->id());
   others_.push_back(std::move(family));
 }
 
 void FamilySet::DropLocked(ColumnFamily* family) {
   std::erase(live_, family);
+  std::erase(ids_, family->id());
   UnrefLocked(family);
 }
 
@@ -42,6 +41,7 @@ void FamilySet::BuryLocked(ColumnFamily* family) {
 
 std::vector<std::unique_ptr<ColumnFamily>> FamilySet::TakeAllLocked() {
   live_.resize(1);
+  ids_.resize(1);
   std::vector<std::unique_ptr<ColumnFamily>> all = std::exchange(others_, {});
   std::move(dead_.begin(), dead_.end(), std::back_inserter(all));
   dead_.clear();

@@ -21,15 +21,19 @@ namespace varve {
 
 class FamilySet {
  public:
-  explicit FamilySet(ColumnFamily* default_family) : live_{default_family} {}
+  explicit FamilySet(ColumnFamily* default_family)
+      : live_{default_family}, ids_{0} {}
   FamilySet(const FamilySet&) = delete;
   FamilySet& operator=(const FamilySet&) = delete;
 
   // The live families by increasing id. The first is the default one.
   const std::vector<ColumnFamily*>& live() const { return live_; }
   bool HasOthers() const { return live_.size() > 1; }
-  // Returns the live family with that id or name, or null.
-  ColumnFamily* Find(uint32_t id) const;
+  // Returns the live family with that id or name, or null. Without dropped
+  // families, an id is found at once.
+  ColumnFamily* Find(uint32_t id) const {
+    return id < ids_.size() && ids_[id] == id ? live_[id] : Search(id);
+  }
   ColumnFamily* Find(const std::string& name) const;
 
   // Calls visit(family) for the live families, and for the dropped ones that
@@ -60,7 +64,10 @@ class FamilySet {
   std::vector<std::unique_ptr<ColumnFamily>> TakeAllLocked();
 
  private:
+  ColumnFamily* Search(uint32_t id) const;
+
   std::vector<ColumnFamily*> live_;
+  std::vector<uint32_t> ids_;                          // Of live_.
   std::vector<std::unique_ptr<ColumnFamily>> others_;  // Owned, not dead.
   std::vector<std::unique_ptr<ColumnFamily>> dead_;
 };
