@@ -141,6 +141,60 @@ TEST_F(DbBenchTest, MakesKeysThatShareAPrefix) {
   }
 }
 
+// Whether each key is found where it was written, in every family.
+TEST_F(DbBenchTest, SpreadsKeysOverColumnFamilies) {
+  for (const char* engine : {"varve", "rocksdb", "leveldb", "lmdb"}) {
+    std::unique_ptr<Engine> built_in;
+    if (!NewEngine(engine, &built_in).ok()) continue;
+    const std::string name = std::string("--engine=") + engine;
+    const ToolResult result =
+        RunBench({name, "--num_column_families=7", "--batch_size=5", "fillseq",
+                  "readseq", "readreverse", "readrandom", "multireadrandom",
+                  "seekrandom", "readwhilewriting", "overwrite", "flush",
+                  "compact", "verifychecksum", "readrandom", "popfirst"});
+    if (name.ends_with("leveldb") || name.ends_with("lmdb")) {
+      EXPECT_NE(result.error.find("num_column_families"), std::string::npos)
+          << result.Summary();
+      continue;
+    }
+    ASSERT_EQ(result.exit_code, 0) << result.Summary();
+    // All entries are walked, looked up, and popped, whatever their family.
+    for (const char* line :
+         {"readseq +:[^\n]* 1000 operations;", "readreverse +:[^\n]* 1000 op",
+          "readrandom +:[^\n]*\\(1000 of 1000 found\\)",
+          "multireadrandom +:[^\n]*\\(1000 of 1000 found\\)",
+          "seekrandom +:[^\n]*\\(1000 of 1000 found\\)",
+          "popfirst +:[^\n]* 1000 operations;"}) {
+      EXPECT_TRUE(std::regex_search(result.out, std::regex(line)))
+          << line << "\n"
+          << result.Summary();
+    }
+  }
+}
+
+TEST_F(DbBenchTest, SpreadsBatchesOverColumnFamilies) {
+  for (const char* batch_families : {"1", "3", "4"}) {
+    // Each number is written once if the families take turns in the order of
+    // the keys, and batches of 3 leave out every fourth.
+    const ToolResult result =
+        RunBench({"--num_column_families=4", "--batch_size=4",
+                  std::string("--batch_families=") + batch_families, "fillseq",
+                  "readseq", "stats"});
+    ASSERT_EQ(result.exit_code, 0) << result.Summary();
+    const std::string expected = std::string(batch_families) == "4"   ? "1000"
+                                 : std::string(batch_families) == "3" ? "750"
+                                                                      : "250";
+    EXPECT_TRUE(std::regex_search(
+        result.out,
+        std::regex("readseq +:[^\n]* " + expected + " operations;")))
+        << result.Summary();
+  }
+  // The families are there, and must be named.
+  const ToolResult fewer = RunBench({"--use_existing_db", "readrandom"});
+  EXPECT_NE(fewer.error.find("column_family_name_000003"), std::string::npos)
+      << fewer.Summary();
+}
+
 TEST_F(DbBenchTest, DoesNotMakeADatabaseThatShouldExist) {
   const ToolResult result = RunBench({"--use_existing_db", "readrandom"});
   EXPECT_NE(result.exit_code, 0);
@@ -223,6 +277,10 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--keys_per_prefix=1001",
                             "--value_size=-1",
                             "--batch_size=0",
+                            "--num_column_families=0",
+                            "--num_column_families=1001",
+                            "--batch_families=-1",
+                            "--batch_families=2",
                             "--compression_type=brotli",
                             "--compression_ratio=0",
                             "--block_size=0",
