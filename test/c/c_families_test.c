@@ -1,9 +1,10 @@
 /* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 
 /*
- * Goal: the functions of varve/c_families.h do for a column family what those
- * of varve/c.h and varve/c_more.h do for a database. Method: every function, in
- * a database of three families that hold the same keys with other values.
+ * Goal: the functions of varve/c_families.h work on a column family as the
+ * functions of varve/c.h and varve/c_more.h work on a database. Method: every
+ * function, in a database of three families that hold the same keys with other
+ * values.
  */
 
 #include "test/c/check.h"

@@ -111,7 +111,10 @@ class FromRocksDbTest(unittest.TestCase):
         theirs = fields_of(ROCKSDB / header[0], header[1])
         for path, struct in header[2:]:
             theirs.update(fields_of(ROCKSDB / path, struct))
-        ours = fields_of(VARVE / "options.h", varve)
+        ours = fields_of(VARVE / "options.h", *(
+            # It has nothing of its own.
+            ("DBOptions", "ColumnFamilyOptions") if varve == "Options"
+            else (varve,)))
         self.assertEqual(self.names(table), set(theirs))
         for names, verdict, remark in self.tables[table]:
             for name in names:
