@@ -59,9 +59,10 @@ def code(cell):
 
 
 def field_list(cell):
-    """[(name, type)] of a list such as `lp key, lp value`."""
+    """[(name, type)] of a list such as `lp key, lp value`, or of none."""
     return [(name, kind) for kind, name in
-            (part.split(" ", 1) for part in code(cell).split(", "))]
+            (part.split(" ", 1) for part in code(cell).split(", ")
+             if part != "none")]
 
 
 # ---- Integers and checksums --------------------------------------------------

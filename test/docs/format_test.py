@@ -32,7 +32,7 @@ class Varve:
         self.c = ctypes.CDLL(str(library))
         for name in ("options_create", "open", "writeoptions_create",
                      "flushoptions_create", "filterpolicy_create",
-                     "catalog_open"):
+                     "catalog_open", "create_column_family"):
             getattr(self.c, f"varve_{name}").restype = ctypes.c_void_p
         self.c.varve_get_latest_sequence_number.restype = ctypes.c_uint64
         self.write = ctypes.c_void_p(self.c.varve_writeoptions_create())
@@ -73,6 +73,17 @@ class Varve:
     def delete(self, db, key):
         self.call("delete", db, self.write, key,
                   ctypes.c_size_t(len(key)))
+
+    def family(self, db, name):
+        """A new column family."""
+        return ctypes.c_void_p(self.call("create_column_family", db,
+                                         self.options(), name))
+
+    def update(self, db, family, kind, *parts):
+        """Calls varve_<kind>_cf, such as put_cf, with keys and values."""
+        arguments = [argument for part in parts
+                     for argument in (part, ctypes.c_size_t(len(part)))]
+        self.call(f"{kind}_cf", db, self.write, family, *arguments)
 
     def flush(self, db):
         self.call("flush", db, self.wait)
@@ -232,6 +243,61 @@ class FormatTest(unittest.TestCase):
                 self.assertEqual(int.from_bytes(file["largest"][-8:], "little"),
                                  ((1 << 56) - 1) << 8 | self.page.tag(
                                      "batch_tags", "range delete"))
+
+    def test_column_families(self):
+        """Their updates in logs, edits in the MANIFEST, and tables."""
+        db = self.open(atomic_flush=True)
+        red = self.varve.family(db, b"red")
+        blue = self.varve.family(db, b"blue")
+        self.varve.put(db, b"key", b"value")
+        self.varve.update(db, red, "put", b"key", b"red")
+        self.varve.update(db, blue, "put", b"key", b"blue")
+        self.varve.update(db, red, "delete", b"a")
+        self.varve.update(db, red, "singledelete", b"b")
+        self.varve.update(db, blue, "delete_range", b"c", b"d")
+        updates = [update for records in self.db.logs().values()
+                   for record, _ in records
+                   for update in decoder.batch(self.page, record)[1]]
+        self.assertEqual([update for update in updates if update[2]], [
+            ("put", {"key": b"key", "value": b"value"}, 1),
+            ("put in a family", {"family": 1, "key": b"key", "value": b"red"},
+             2),
+            ("put in a family", {"family": 2, "key": b"key", "value": b"blue"},
+             3),
+            ("delete in a family", {"family": 1, "key": b"a"}, 4),
+            ("single delete in a family", {"family": 1, "key": b"b"}, 5),
+            ("range delete in a family",
+             {"family": 2, "begin": b"c", "end": b"d"}, 6)])
+        self.varve.flush(db)
+        # The three edits of the flush are one group.
+        edits = [dict(edit) for edit in self.db.manifest()]
+        group = [edit for edit in edits if "atomic group" in edit]
+        self.assertEqual([edit["atomic group"]["remaining"] for edit in group],
+                         [2, 1, 0])
+        self.assertEqual(
+            [edit.get("column family", {"id": 0})["id"] for edit in group],
+            [0, 1, 2])
+        for edit, name in zip(group, (b"default", b"red", b"blue")):
+            properties = self.db.table(edit["new file"]["number"]).properties()
+            self.assertEqual(properties["rocksdb.column.family.name"], name)
+            self.assertEqual(decoder.Bytes(
+                properties["rocksdb.column.family.id"]).value("v64"),
+                edit.get("column family", {"id": 0})["id"])
+        self.varve.call("drop_column_family", db, red)
+        added = {edit["column family added"]["name"]: edit
+                 for edit in edits if "column family added" in edit}
+        self.assertEqual(set(added), {b"red", b"blue"})
+        for name, number in ((b"red", 1), (b"blue", 2)):
+            self.assertEqual(added[name]["column family"]["id"], number)
+            self.assertEqual(added[name]["comparator"]["name"],
+                             b"leveldb.BytewiseComparator")
+            self.assertIn("log number", added[name])
+        last = dict(self.db.manifest()[-1])
+        self.assertIn("column family dropped", last)
+        self.assertEqual(last["column family"]["id"], 1)
+        for family in (red, blue):
+            self.varve.c.varve_column_family_handle_destroy(family)
+        self.varve.close(db)
 
     def test_properties_of_a_table(self):
         db = self.open()
