@@ -55,6 +55,10 @@ class Installed(ExampleCase):
                     "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
                 self.check_example(build / "layers", kind == "shared",
                                    library_dir())
+                if language == "cpp":
+                    self.check_example(
+                        build / "column_families", kind == "shared",
+                        library_dir(), "lake 17: a shell\nlake 19: a leaf\n")
 
     def test_other_cmakes(self):
         """Those that VARVE_TEST_CMAKES names, from 3.16 on."""
@@ -96,7 +100,8 @@ class Installed(ExampleCase):
                          else f"COMPONENTS {component}")
             (source / "CMakeLists.txt").write_text(
                 text.replace("REQUIRED", f"REQUIRED {component}"))
-            shutil.copy(SOURCE / "examples/cpp/layers.cc", source)
+            for name in ("layers.cc", "column_families.cc"):
+                shutil.copy(SOURCE / "examples/cpp" / name, source)
             done = subprocess.run(
                 ["cmake", "-S", source, "-B", source / "build",
                  f"-DCMAKE_PREFIX_PATH={PREFIX}"], text=True,
@@ -143,7 +148,8 @@ class Installed(ExampleCase):
             text = (SOURCE / "examples/cpp/CMakeLists.txt").read_text()
             text = text.replace("REQUIRED", f"{VERSION} REQUIRED COMPONENTS {kind}")
             (source / "CMakeLists.txt").write_text(text)
-            shutil.copy(SOURCE / "examples/cpp/layers.cc", source)
+            for name in ("layers.cc", "column_families.cc"):
+                shutil.copy(SOURCE / "examples/cpp" / name, source)
             run("cmake", "-S", source, "-B", source / "build",
                 f"-DCMAKE_PREFIX_PATH={PREFIX}")
             run("cmake", "--build", source / "build")

@@ -170,7 +170,7 @@ TEST_F(DbFamiliesLogsTest, IdleFamilyDoesNotHoldTheLogs) {
             std::string(100, 'x'));
       if (i % 100 == 0) most = std::max(most, LogBytes());
     }
-    // What flushes run for is still there while they do.
+    // The reason for a flush still exists while the flush runs.
     EXPECT_LE(most, allowed + (128 << 10));
     printf("bound %llu: at most %llu bytes in logs\n",
            static_cast<unsigned long long>(allowed),

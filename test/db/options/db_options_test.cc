@@ -318,11 +318,13 @@ TEST_F(DbOptionsTest, DefaultOptionsWork) {
 TEST_F(DbOptionsTest, OptionsAreSetByName) {
   const std::pair<const char*, const char*> all[] = {
       {"create_if_missing", "true"},
+      {"create_missing_column_families", "true"},
       {"error_if_exists", "0"},
       {"paranoid_checks", "false"},
       {"key_case", "insensitive"},
       {"wal_recovery_mode", "absolute_consistency"},
       {"avoid_flush_during_shutdown", "1"},
+      {"atomic_flush", "1"},
       {"write_buffer_size", "1m"},
       {"max_write_buffer_number", "3"},
       {"max_open_files", "-1"},
@@ -332,6 +334,7 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
       {"manual_wal_flush", "true"},
       {"use_mmap_writes", "false"},
       {"wal_bytes_per_sync", "64K"},
+      {"max_total_wal_size", "2G"},
       {"block_size", "8K"},
       {"block_restart_interval", "4"},
       {"compression", "lz4"},
