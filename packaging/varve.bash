@@ -5,7 +5,7 @@ _varve() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local name='' option='' i
   local commands='get put delete delete-range scan count batchput ingest-from
-    export-to levels stats check repair compact checkpoint dump-sst
+    export-to levels families stats check repair compact checkpoint dump-sst
     dump-manifest dump-wal trace help'
   local command=''
   COMPREPLY=()
@@ -14,8 +14,8 @@ _varve() {
   for ((i = 1; i < COMP_CWORD; ++i)); do
     name=${COMP_WORDS[i]}
     case $name in
-      --db | --from | --to | --prefix | --limit | --open_files | --property | \
-        --html)
+      --db | --family | --from | --to | --prefix | --limit | --open_files | \
+        --property | --html)
         # The value, behind a "=" that bash makes a word of, or at once.
         ((++i))
         [[ ${COMP_WORDS[i]} == = ]] && ((++i))
@@ -44,7 +44,7 @@ _varve() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --from | --to | --prefix | --limit | --open_files) return ;;
+    --family | --from | --to | --prefix | --limit | --open_files) return ;;
     --property)
       mapfile -t COMPREPLY < <(compgen -W 'varve.stats varve.levelstats
         varve.sstables varve.statistics varve.prometheus
@@ -57,42 +57,47 @@ _varve() {
   local options='--db --help --version'
   case $command in
     get)
-      options='--db --hex --escaped --raw --json --ignore_case --open_files
+      options='--db --family --hex --escaped --raw --json --ignore_case --open_files
         --help'
       ;;
     put)
-      options='--db --hex --escaped --create_if_missing --ignore_case
+      options='--db --family --hex --escaped --create_if_missing --ignore_case
         --open_files --help'
       ;;
     delete | delete-range)
-      options='--db --hex --escaped --ignore_case --open_files --help'
+      options='--db --family --hex --escaped --ignore_case --open_files --help'
       ;;
     scan)
-      options='--db --from --to --prefix --reverse --limit --keys --values --hex
+      options='--db --family --from --to --prefix --reverse --limit --keys --values --hex
         --escaped --raw --json --ignore_case --open_files --help'
       ;;
     count)
-      options='--db --from --to --prefix --hex --escaped --ignore_case
+      options='--db --family --from --to --prefix --hex --escaped --ignore_case
         --open_files --progress --help'
       ;;
     batchput)
-      options='--db --hex --escaped --create_if_missing --ignore_case
+      options='--db --family --hex --escaped --create_if_missing --ignore_case
         --open_files --progress --help'
       ;;
     ingest-from)
-      options='--db --create_if_missing --ignore_case --open_files --progress
+      options='--db --family --create_if_missing --ignore_case --open_files --progress
         --help'
       ;;
     export-to)
-      options='--db --from --to --prefix --hex --escaped --ldb --ignore_case
+      options='--db --family --from --to --prefix --hex --escaped --ldb --ignore_case
         --open_files --progress --help'
       ;;
-    levels) options='--db --hex --help' ;;
-    stats) options='--db --property --ignore_case --open_files --help' ;;
+    levels) options='--db --family --hex --help' ;;
+    families)
+      options='--db --json --create_if_missing --ignore_case --open_files --help'
+      ;;
+    stats)
+      options='--db --family --property --ignore_case --open_files --help'
+      ;;
     check) options='--db --open_files --progress --help' ;;
     repair) options='--db --ignore_case --open_files --progress --help' ;;
     compact)
-      options='--db --from --to --hex --escaped --ignore_case --open_files
+      options='--db --family --from --to --hex --escaped --ignore_case --open_files
         --progress --help'
       ;;
     checkpoint) options='--db --ignore_case --open_files --help' ;;
@@ -112,6 +117,9 @@ _varve() {
   fi
   case $command in
     '' | help) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
+    families)
+      mapfile -t COMPREPLY < <(compgen -W 'list create drop' -- "$word")
+      ;;
     checkpoint) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
     ingest-from | export-to | dump-* | trace)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -12,9 +12,6 @@ namespace varve {
 
 namespace {
 
-// Memtables that are kept as they are, in all.
-constexpr size_t kMaxMemTableBytes = size_t{16} << 20;
-
 // Memory limit of one merge. Each run needs memory for its open table, a block
 // and the readahead. The table's index takes about this fraction of the file's
 // size.
@@ -24,7 +21,6 @@ constexpr size_t kBlockBytes = size_t{64} << 10;
 constexpr size_t kReadaheadBytes = size_t{128} << 10;
 
 constexpr uint64_t kTemporaryTableBytes = uint64_t{16} << 20;
-constexpr int kMaxOpenFiles = 256;
 
 }  // namespace
 
@@ -120,12 +116,12 @@ class RepairInputs::Merge final : public InternalIterator {
 
 RepairInputs::RepairInputs(const TableOutputContext& context,
                            const TableReaderOptions& table_options,
-                           uint64_t* next_number)
+                           FilePool* pool, uint64_t* next_number)
     : options_(*context.options),
       context_(context),
       table_options_(table_options),
       next_number_(next_number),
-      pool_(context.env, FileOptions(), kMaxOpenFiles, nullptr) {
+      pool_(pool) {
   options_.filter_policy = nullptr;
   context_.options = &options_;
   context_.temporary_names = true;
@@ -147,7 +143,7 @@ void RepairInputs::RemoveFile(const Input& input) const {
 Status RepairInputs::OpenTable(const std::string& path, const TableFile& file,
                                std::shared_ptr<Table>* table) {
   std::unique_ptr<RandomAccessFile> opened;
-  Status status = pool_.Open(path, &opened);
+  Status status = pool_->Open(path, &opened);
   if (!status.ok()) return status;
   TableReaderOptions options = table_options_;
   options.file_name = path;
@@ -171,20 +167,19 @@ void RepairInputs::AddTable(const std::string& path, const TableFile& file,
   inputs_.push_back(std::move(input));
 }
 
-Status RepairInputs::AddMemTable(std::unique_ptr<MemTable> memtable,
-                                 uint64_t rank) {
+void RepairInputs::AddMemTable(std::unique_ptr<MemTable> memtable,
+                               uint64_t rank) {
   Input input;
   input.rank = rank;
   const auto iterator = memtable->NewIterator();
   iterator->SeekToFirst();
-  if (!iterator->Valid()) return Status::OK();
+  if (!iterator->Valid()) return;
   input.smallest = iterator->key().ToString();
   iterator->SeekToLast();
   input.largest = iterator->key().ToString();
   memtable_bytes_ += memtable->ApproximateMemoryUsage();
   input.memtable = std::move(memtable);
   inputs_.push_back(std::move(input));
-  return memtable_bytes_ > kMaxMemTableBytes ? WriteMemTables() : Status::OK();
 }
 
 Status RepairInputs::WriteMemTables() {

@@ -22,19 +22,23 @@ namespace varve {
 
 // The sorted entries that a repair found: complete tables, and memtables with
 // the entries salvaged from damaged tables and logs. They are merged in bounded
-// memory, however many there are. Memtables beyond a bound are written to
-// temporary tables (NNNNNN.dbtmp). If too many inputs overlap, some of them are
-// first merged into temporary tables. The caller keeps the range deletions.
+// memory, however many there are. The caller bounds the memtables: see
+// WriteMemTables. If too many inputs overlap, some of them are first merged
+// into temporary tables (NNNNNN.dbtmp). The caller keeps the range deletions.
 // Thread-safety: owned by one thread.
 class RepairInputs {
  public:
+  // Bytes that all memtables may hold before the caller writes them to
+  // temporary tables.
+  static constexpr size_t kMaxMemTableBytes = size_t{16} << 20;
   // Bytes that a memtable may hold before the caller adds it.
   static constexpr size_t kMemTableBytes = size_t{8} << 20;
 
-  // *next_number is the next file number. It is incremented for each file. All
-  // must outlive it.
+  // Files are opened through `pool`. *next_number is the next file number. It
+  // is incremented for each file. All must outlive it.
   RepairInputs(const TableOutputContext& context,
-               const TableReaderOptions& table_options, uint64_t* next_number);
+               const TableReaderOptions& table_options, FilePool* pool,
+               uint64_t* next_number);
   RepairInputs(const RepairInputs&) = delete;
   RepairInputs& operator=(const RepairInputs&) = delete;
   // Removes the temporary files.
@@ -54,7 +58,11 @@ class RepairInputs {
   void AddTable(const std::string& path, const TableFile& file, uint64_t rank,
                 std::string smallest, std::string largest);
   // Adds a memtable, if it has entries.
-  Status AddMemTable(std::unique_ptr<MemTable> memtable, uint64_t rank);
+  void AddMemTable(std::unique_ptr<MemTable> memtable, uint64_t rank);
+  // Bytes of the memtables here.
+  size_t memtable_bytes() const { return memtable_bytes_; }
+  // Moves all memtables to temporary tables.
+  Status WriteMemTables();
 
   // Returns an iterator over the entries of all inputs, each internal key once.
   // Never null; errors are in its status(). Only Next may be called, after
@@ -83,8 +91,6 @@ class RepairInputs {
   std::vector<Run> MakeRuns(size_t begin, size_t end) const;
   // Returns about how much memory a merge of the runs takes.
   static size_t MergeBytes(const std::vector<Run>& runs);
-  // Moves all memtables to temporary tables.
-  Status WriteMemTables();
   Status WriteMemTable(Input* input);
   // Merges inputs until the rest can be merged at once.
   Status Reduce();
@@ -98,7 +104,7 @@ class RepairInputs {
   TableOutputContext context_;  // Of temporary tables.
   TableReaderOptions table_options_;
   uint64_t* const next_number_;
-  FilePool pool_;
+  FilePool* const pool_;
   uint64_t rank_ = 0;
   std::vector<Input> inputs_;  // By rank, when they are merged.
   size_t memtable_bytes_ = 0;  // Of all memtables.

@@ -40,4 +40,8 @@ class VARVE_EXPORT Comparator {
 // The comparator is never destroyed.
 VARVE_EXPORT const Comparator* BytewiseComparator();
 
+// Returns the comparator "rocksdb.ReverseBytewiseComparator". It has the
+// reverse order of BytewiseComparator. The comparator is never destroyed.
+VARVE_EXPORT const Comparator* ReverseBytewiseComparator();
+
 }  // namespace varve

@@ -447,10 +447,11 @@ class VARVE_EXPORT DB {
   virtual uint64_t GetLatestSequenceNumber() const = 0;
 };
 
-// Deletes the files of the database in `path`, and the directory if nothing
-// else is in it. Files that do not belong to a database are kept. Returns OK if
-// there is no database. Returns Busy if it is open, except if it is only open
-// for reading; its readers will then get errors.
+// Deletes the files of the database in `path`, of all its column families, and
+// the directory if nothing else is in it. Files that do not belong to a
+// database are kept. Returns OK if there is no database. Returns Busy if it is
+// open, except if it is only open for reading; its readers will then get
+// errors.
 VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 
 // Rebuilds a database whose CURRENT, MANIFEST, logs or tables are missing or
@@ -463,14 +464,39 @@ VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 // data cannot be read, or if there is no MANIFEST. The comparator and key_case
 // must be those that the database was written with.
 //
+// Column families keep their ids and names, and families that were dropped stay
+// so, as far as the MANIFEST can be read. Otherwise the tables tell the ids and
+// names. A family that only updates in a log show gets the name "family-<id>".
+// If other families exist, a table that does not show its own becomes a family
+// "table-<number>". DBOptions::info_log receives these names. The options are
+// used for all families, but a family other than the default one that was
+// written with another comparator of the library keeps that.
+//
 // Errors. After an error nothing is lost, and the repair can be repeated.
 // - Busy: the database is open.
-// - InvalidArgument: there is no database, it has another comparator, or its
-//   key_case is different. If no MANIFEST records the key_case, kInsensitive is
-//   refused when there are keys that folding would change.
+// - InvalidArgument: there is no database, a column family has another
+//   comparator, or its key_case is different. If no MANIFEST records the
+//   key_case, kInsensitive is refused when there are keys that folding would
+//   change.
 // - NotSupported: the database uses a feature that Varve does not have, or no
 //   MANIFEST records the comparator and it is not the given one.
 // - IOError and others: a file could not be opened or written.
 VARVE_EXPORT Status RepairDB(const std::string& path, const Options& options);
+
+// As above, with the options of single column families. The default family must
+// be among `families`; otherwise returns InvalidArgument. Families that are not
+// given are left out of the repaired database, and their files are only in
+// lost/. DBOptions::info_log receives their names.
+VARVE_EXPORT Status
+RepairDB(const std::string& path, const DBOptions& options,
+         const std::vector<ColumnFamilyDescriptor>& families);
+
+// As above, but repairs families that are not given with the options
+// `unknown_families`, or with the comparator of the library that they were
+// written with.
+VARVE_EXPORT Status
+RepairDB(const std::string& path, const DBOptions& options,
+         const std::vector<ColumnFamilyDescriptor>& families,
+         const ColumnFamilyOptions& unknown_families);
 
 }  // namespace varve

@@ -1,12 +1,24 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Error texts for files whose keys were ordered by another comparator.
+// Files whose keys may be ordered by another comparator: error texts, and
+// comparators by name.
 
 #include <string>
 #include <string_view>
 
+#include "varve/comparator.h"
+
 namespace varve {
+
+// Returns the library's comparator of that name, or null.
+inline const Comparator* BuiltInComparator(std::string_view name) {
+  for (const Comparator* comparator :
+       {BytewiseComparator(), ReverseBytewiseComparator()}) {
+    if (name == comparator->Name()) return comparator;
+  }
+  return nullptr;
+}
 
 // Returns whether the comparator orders keys that end in a timestamp: RocksDB's
 // have such names.

@@ -107,6 +107,11 @@ class TableOpener {
     return s;
   }
 
+  Status RunForProperties() {
+    Status s = ReadFooter();
+    if (s.ok()) s = FindMetaBlocks();
+    return s.ok() ? ReadTableProperties() : s;
+  }
   Status RunDeferred();
   Status RunOnDamaged(bool* index_is_whole);
 
@@ -650,6 +655,20 @@ Status OpenTable(const TableReaderOptions& options,
   if (s.ok() && options.block_cache != nullptr) {
     core->cache_id = options.block_cache->NewTableId();
   }
+  return s;
+}
+
+Status ReadPropertiesOf(const TableReaderOptions& options,
+                        std::unique_ptr<RandomAccessFile> file,
+                        TableProperties* properties) {
+  TableCore core;
+  core.options.file_name = options.file_name;
+  core.options.file_size = options.file_size;
+  core.options.index_loading = IndexLoading::kAtFirstUse;
+  core.options.other_properties = OtherProperties::kKept;
+  core.file = std::move(file);
+  Status s = TableOpener(&core).RunForProperties();
+  if (s.ok()) *properties = std::move(core.properties);
   return s;
 }
 

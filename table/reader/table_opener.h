@@ -34,6 +34,14 @@ Status OpenDamagedTable(const TableReaderOptions& options,
                         std::unique_ptr<RandomAccessFile> file, TableCore* core,
                         bool* index_is_whole);
 
+// Reads only the properties of a table, whatever comparator and features it was
+// written with. They keep their defaults if it has none. Returns Corruption if
+// the footer or one of the blocks on the way is damaged. Only the file's name
+// and size in `options` are used.
+Status ReadPropertiesOf(const TableReaderOptions& options,
+                        std::unique_ptr<RandomAccessFile> file,
+                        TableProperties* properties);
+
 // Reads a metaindex block: names and handles, in their order. All handles are
 // inside the file.
 Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,

@@ -10,6 +10,7 @@
 
 #include "db/recovery/directory_observation.h"
 #include "db/recovery/foreign_files.h"
+#include "db/version/best_effort_manifest.h"
 #include "db/version/manifest_reader.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
@@ -17,6 +18,7 @@
 #include "env/file_names.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_verifier.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_dump_sst.h"
 #include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
@@ -50,7 +52,6 @@ class Checker {
         live_(live),
         good_(*good),
         path_(session->db()),
-        comparator_(BytewiseComparator()),
         progress_(*session) {}
 
   // A line for each damage.
@@ -63,7 +64,7 @@ class Checker {
     PassForeignFiles();
     CheckTables();
     CheckLogs();
-    if (damages_ == 0) CheckOpening();
+    if (damages_ == refused_families_) CheckOpening();
     fprintf(out_,
             "%zu tables, %" PRIu64 " bytes; %zu logs, %" PRIu64 " records\n",
             tables_.size(), table_bytes_, logs_.size(), records_);
@@ -83,6 +84,12 @@ class Checker {
   }
 
  private:
+  // A table by the MANIFEST.
+  struct LiveTable {
+    const FileMetaData* file = nullptr;
+    const FamilyManifest* family = nullptr;
+  };
+
   void Damage(const std::string& file, const Status& status) {
     // An unsupported feature need not be damage.
     const bool foreign = status.IsNotSupported() || status.IsInvalidArgument();
@@ -152,23 +159,59 @@ class Checker {
       Damage("CURRENT", status);
       return;
     }
-    status = ReadManifest(Env::Default(), path_, ForAllFamilies(&comparator_),
-                          &manifest_);
+    status = ReadAll(&manifest_);
     if (!status.ok()) {
       Damage(name, status);
       return;
     }
     has_manifest_ = true;
+    FindRefusedFamilies(name);
     if (manifest_.torn_tail && !live_) {
       Note(name, "the last edit was cut off: " + manifest_.torn_tail_message);
     }
   }
 
+  Status ReadAll(ManifestState* state) {
+    FamilyList list;
+    Status status = list.Read(path_);
+    if (!status.ok()) return status;
+    return ReadManifest(Env::Default(), path_, list.Comparators(), state);
+  }
+
+  // Families whose comparator the library does not have. Their tables are known
+  // without it, but not checked.
+  void FindRefusedFamilies(const std::string& manifest_name) {
+    for (const auto& family : manifest_.families) {
+      if (family->comparator != nullptr) continue;
+      ++refused_families_;
+      Damage(manifest_name, UnknownComparator({family->id, family->name,
+                                               family->comparator_name}));
+    }
+    std::vector<std::string> names;
+    if (refused_families_ == 0 ||
+        !Env::Default()->GetChildren(path_, &names).ok()) {
+      return;
+    }
+    BestEffortManifest all;
+    ReadBestEffortManifest(Env::Default(), path_, names, &all);
+    for (const auto& [number, table] : all.tables) {
+      const FamilyManifest* const family = manifest_.FindFamily(table.family);
+      if (family != nullptr && family->comparator == nullptr) {
+        refused_tables_.insert(number);
+      }
+    }
+  }
+
   void CheckTables() {
-    std::map<uint64_t, const FileMetaData*> live;
-    manifest_.ForEachFile(
-        [&live](const FileMetaData* file) { live[file->number] = file; });
-    for (const auto& [number, file] : live) {
+    std::map<uint64_t, LiveTable> live;
+    for (const auto& family : manifest_.families) {
+      for (const auto& files : family->levels) {
+        for (const FileMetaData* file : files) {
+          live[file->number] = {file, family.get()};
+        }
+      }
+    }
+    for (const auto& [number, table] : live) {
       if (tables_.contains(number)) continue;
       const std::string name = TableFileName("", number).substr(1);
       if (Env::Default()->FileExists(path_ + "/" + name).ok()) {
@@ -186,15 +229,16 @@ class Checker {
       }
       ++i;
       const auto it = live.find(number);
-      const FileMetaData* const file = it == live.end() ? nullptr : it->second;
-      if (has_manifest_ && file == nullptr) {
+      const LiveTable table = it == live.end() ? LiveTable() : it->second;
+      if (refused_tables_.contains(number)) continue;
+      if (has_manifest_ && table.file == nullptr) {
         // A process that writes makes it, or is about to remove it.
         if (live_) continue;
         Note(name, "no part of the database, the MANIFEST does not name it");
         if (number >= manifest_.next_file_number) NoteSequences(name);
         continue;
       }
-      const Status status = CheckTable(path_ + "/" + name, file);
+      const Status status = CheckTable(path_ + "/" + name, table);
       if (status.ok() || (status.IsNotFound() && IsSuperseded(number))) {
         continue;
       }
@@ -204,12 +248,9 @@ class Checker {
 
   // Whether the MANIFEST, read again, does not name the table: then another
   // process has removed it since the check began.
-  bool IsSuperseded(uint64_t table) const {
+  bool IsSuperseded(uint64_t table) {
     ManifestState now;
-    if (!ReadManifest(Env::Default(), path_, ForAllFamilies(&comparator_), &now)
-             .ok()) {
-      return false;
-    }
+    if (!ReadAll(&now).ok()) return false;
     bool is_named = false;
     now.ForEachFile(
         [&](const FileMetaData* file) { is_named |= file->number == table; });
@@ -220,7 +261,8 @@ class Checker {
   // MANIFEST's last edit.
   void NoteSequences(const std::string& name) {
     std::unique_ptr<TableCore> core;
-    if (!OpenTableFile(path_ + "/" + name, &comparator_, &core).ok()) return;
+    const std::string path = path_ + "/" + name;
+    if (!OpenTableFile(path, ComparatorOfTable(path), &core).ok()) return;
     TableIterator iterator(ReadOptions(), core.get(), nullptr);
     SequenceNumber largest = 0;
     for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
@@ -232,8 +274,9 @@ class Checker {
     }
   }
 
-  // Without a MANIFEST `file` is null.
-  Status CheckTable(const std::string& path, const FileMetaData* file) {
+  // Without a MANIFEST, the table's members are null.
+  Status CheckTable(const std::string& path, const LiveTable& table) {
+    const FileMetaData* const file = table.file;
     if (file != nullptr) {
       const auto good = good_.find(file->number);
       if (good != good_.end() && good->second == file->Identity()) {
@@ -241,12 +284,13 @@ class Checker {
         return Status();
       }
     }
-    const Status status = CheckTableFile(path, file);
+    const Status status = CheckTableFile(path, table);
     if (status.ok() && file != nullptr) good_[file->number] = file->Identity();
     return status;
   }
 
-  Status CheckTableFile(const std::string& path, const FileMetaData* file) {
+  Status CheckTableFile(const std::string& path, const LiveTable& table) {
+    const FileMetaData* const file = table.file;
     uint64_t size = 0;
     Status status = Env::Default()->GetFileSize(path, &size);
     if (!status.ok()) return status;
@@ -257,25 +301,56 @@ class Checker {
                                 std::to_string(file->file_size));
     }
     std::unique_ptr<TableCore> core;
-    status = OpenTableFile(path, &comparator_, &core);
+    status = OpenTableFile(
+        path,
+        file != nullptr ? table.family->comparator : ComparatorOfTable(path),
+        &core);
     if (status.ok()) status = VerifyTable(*core);
-    if (status.ok() && file != nullptr) status = CheckKeyRange(*core, *file);
+    if (status.ok() && file != nullptr) status = CheckKeyRange(*core, table);
+    if (status.ok() && file != nullptr) status = CheckFamily(*core, table);
     return status;
   }
 
+  // Whether the table says the family that the MANIFEST gives it to. Tables
+  // that were ingested, or written for another database, may say another.
+  Status CheckFamily(const TableCore& core, const LiveTable& table) {
+    const TableProperties& properties = core.properties;
+    const FamilyManifest& family = *table.family;
+    if (properties.column_family_name.empty() ||
+        properties.column_family_id == kUnknownColumnFamilyId ||
+        properties.external_version != 0 ||
+        (properties.column_family_id == family.id &&
+         properties.column_family_name == family.name)) {
+      return Status();
+    }
+    const std::string what =
+        "of column family " + std::to_string(properties.column_family_id) +
+        " " + properties.column_family_name + " by its properties, of " +
+        std::to_string(family.id) + " " + family.name + " by the MANIFEST";
+    if (!properties.db_identity.empty() && !manifest_.db_id.empty() &&
+        properties.db_identity != manifest_.db_id) {
+      Note(TableFileName("", table.file->number).substr(1),
+           "from another database, and " + what);
+      return Status();
+    }
+    return Status::Corruption(what);
+  }
+
   // Whether all keys are between those that the MANIFEST gives.
-  Status CheckKeyRange(const TableCore& core, const FileMetaData& file) {
+  static Status CheckKeyRange(const TableCore& core, const LiveTable& table) {
+    const FileMetaData& file = *table.file;
+    const InternalKeyComparator& comparator = *table.family->comparator;
     TableIterator iterator(ReadOptions(), &core, nullptr);
     iterator.SeekToFirst();
     if (iterator.Valid() &&
-        comparator_.CompareUser(ExtractUserKey(iterator.key()),
-                                file.smallest_user_key()) < 0) {
+        comparator.CompareUser(ExtractUserKey(iterator.key()),
+                               file.smallest_user_key()) < 0) {
       return Outside(iterator.key());
     }
     iterator.SeekToLast();
     if (!iterator.Valid()) return iterator.status();
-    const int r = comparator_.CompareUser(ExtractUserKey(iterator.key()),
-                                          file.largest_user_key());
+    const int r = comparator.CompareUser(ExtractUserKey(iterator.key()),
+                                         file.largest_user_key());
     if (r > 0 || (r == 0 && file.EndIsExclusive())) {
       return Outside(iterator.key());
     }
@@ -402,13 +477,19 @@ class Checker {
   }
 
   // *next is the least sequence number that may come.
-  static Status CheckRecord(const Slice& record, SequenceNumber* next) {
+  Status CheckRecord(const Slice& record, SequenceNumber* next) const {
     BatchReader batch;
     Status status = batch.Init(record);
     bool done = false;
     while (status.ok() && !done) {
       BatchRecord update;
       status = batch.Next(&update, &done);
+      if (status.ok() && !done && has_manifest_ &&
+          update.family > manifest_.max_column_family) {
+        status = Status::Corruption("an update of column family " +
+                                    std::to_string(update.family) +
+                                    ", which never existed");
+      }
     }
     if (!status.ok() || batch.count() == 0) return status;
     if (batch.sequence() < *next) {
@@ -426,9 +507,9 @@ class Checker {
     if (!manifest_.key_folding.empty()) {
       options.key_case = KeyCase::kInsensitive;
     }
-    std::unique_ptr<DB> db;
-    Status status = DB::OpenForReadOnly(options, path_, &db);
-    if (status.ok()) status = db->Close();
+    Database db;
+    Status status = db.Open(session_.line, options, true);
+    if (status.ok()) status = db.Close();
     if (!status.ok()) Damage(path_, status);
   }
 
@@ -437,10 +518,11 @@ class Checker {
   const bool live_;
   GoodTables& good_;
   const std::string path_;
-  const InternalKeyComparator comparator_;
   Progress progress_;
   bool has_manifest_ = false;
   ManifestState manifest_;
+  std::set<uint64_t> refused_tables_;  // Of families that are refused.
+  uint64_t refused_families_ = 0;
   std::map<uint64_t, std::string> tables_;  // Names, by number.
   std::map<uint64_t, std::string> logs_;
   std::map<uint64_t, uint64_t> log_ends_;  // End of the last record.

@@ -9,6 +9,7 @@
 #include "db/wal/wal_reader.h"
 #include "env/file_names.h"
 #include "tools/varve/varve_cleanup.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_live.h"
 #include "varve/checkpoint.h"
 
@@ -60,9 +61,13 @@ Status MeasureLog(const std::string& path, uint64_t number, bool is_newest,
 Status CutBeside(const std::string& path, CheckpointCut* cut) {
   Env* const env = Env::Default();
   const DirectoryObservation before = ObserveDirectory(env, path);
-  const InternalKeyComparator comparator(BytewiseComparator());
+  FamilyList families;
   ManifestState state;
-  Status status = ReadManifest(env, path, ForAllFamilies(&comparator), &state);
+  Status status = families.Read(path);
+  if (status.ok()) status = families.RequireComparators();
+  if (status.ok()) {
+    status = ReadManifest(env, path, families.Comparators(), &state);
+  }
   if (!status.ok()) return status;
   if (!state.logs_are_files) {
     return Status::NotSupported(
@@ -127,13 +132,13 @@ Status RunCheckpoint(Session* session) {
       [&remover] { remover.RemoveAttempt().IgnoreError(); });
   Options options = OptionsOf(session->line);
   options.env = &env;
-  std::unique_ptr<DB> db;
-  status = DB::Open(options, path, &db);
+  Database db;
+  status = db.Open(session->line, options, false);
   std::unique_ptr<Checkpoint> checkpoint;
   if (status.ok()) {
     status = Checkpoint::Create(db.get(), &checkpoint);
     if (status.ok()) status = checkpoint->CreateCheckpoint(session->operand(0));
-    if (status.ok()) status = db->Close();
+    if (status.ok()) status = db.Close();
   } else if (status.IsBusy()) {
     NoteHolder(*session);
     status = CheckpointBeside(path, &builder);

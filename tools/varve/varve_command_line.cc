@@ -11,6 +11,7 @@
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "tools/varve/varve_commands.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_text.h"
 
 namespace varve {
@@ -19,6 +20,7 @@ namespace {
 
 constexpr OptionSpec kOptions[] = {
     {"db", OptionKind::kText},
+    {"family", OptionKind::kText},
     {"hex", OptionKind::kFlag},
     {"escaped", OptionKind::kFlag},
     {"json", OptionKind::kFlag},
@@ -324,18 +326,6 @@ Status RequireDatabase(const CommandLine& line) {
   return Status::NotFound(what);
 }
 
-Status OpenToRead(const CommandLine& line, std::unique_ptr<DB>* db) {
-  const Status status = RequireDatabase(line);
-  if (!status.ok()) return status;
-  return DB::OpenForReadOnly(OptionsOf(line), line.Text("db"), db);
-}
-
-Status OpenToWrite(const CommandLine& line, std::unique_ptr<DB>* db) {
-  const Status status = RequireDatabase(line);
-  if (!status.ok()) return status;
-  return DB::Open(OptionsOf(line), line.Text("db"), db);
-}
-
 BoundedScan::BoundedScan(const CommandLine& line)
     : has_from_(line.Has("from")), has_to_(line.Has("to")) {
   if (has_from_) from_text_ = *line.Find("from");
@@ -357,13 +347,14 @@ BoundedScan::BoundedScan(const CommandLine& line)
   to_ = to_text_;
 }
 
-std::unique_ptr<Iterator> BoundedScan::NewIterator(DB* db, bool is_long) const {
+std::unique_ptr<Iterator> BoundedScan::NewIterator(const Database& db,
+                                                   bool is_long) const {
   ReadOptions options;
   options.fill_cache = false;
   if (is_long) options.readahead_size = kLongReadaheadBytes;
   options.iterate_lower_bound = from();
   options.iterate_upper_bound = to();
-  return db->NewIterator(options);
+  return db->NewIterator(options, db.family());
 }
 
 }  // namespace varve

@@ -18,6 +18,7 @@
 
 namespace varve {
 
+class Database;
 struct Session;
 
 // A value of Command::max_operands: any number of pairs.
@@ -161,10 +162,9 @@ class Progress {
 Options OptionsOf(const CommandLine& line);
 // Returns NotFound, with advice, if there are no files of a database.
 Status RequireDatabase(const CommandLine& line);
-Status OpenToRead(const CommandLine& line, std::unique_ptr<DB>* db);
-Status OpenToWrite(const CommandLine& line, std::unique_ptr<DB>* db);
 
-// The key range of --from, --to and --prefix, and iterators over it.
+// The key range of --from, --to and --prefix, and iterators over it in the
+// column family of --family.
 class BoundedScan {
  public:
   explicit BoundedScan(const CommandLine& line);
@@ -176,7 +176,7 @@ class BoundedScan {
   const Slice* to() const { return has_to_ ? &to_ : nullptr; }
   // The iterator must not outlive this. `is_long` means that it is expected to
   // read megabytes; it then reads ahead from the first block on.
-  std::unique_ptr<Iterator> NewIterator(DB* db, bool is_long) const;
+  std::unique_ptr<Iterator> NewIterator(const Database& db, bool is_long) const;
 
  private:
   std::string from_text_;

@@ -9,6 +9,7 @@
 #include "tools/varve/varve_dump_log.h"
 #include "tools/varve/varve_dump_sst.h"
 #include "tools/varve/varve_entries.h"
+#include "tools/varve/varve_families.h"
 #include "tools/varve/varve_maintenance.h"
 #include "tools/varve/varve_scan.h"
 #include "tools/varve/varve_transfer.h"
@@ -23,6 +24,7 @@ Prints the value of a key, and exits with 1 if the key is not there. Bytes
 that are not visible text are printed as \xHH, and a backslash as two.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --hex                the key and the output are hexadecimal, as 0x61
   --escaped            the key is in the form of the output
   --raw                print the bytes of the value, and no line end
@@ -43,9 +45,10 @@ Sets a key to a value, and prints OK. With - the value is what standard
 input has, byte for byte, up to almost 3 GiB.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --hex                key and value are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
-  --create_if_missing  make the database if there is none
+  --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
   --open_files=N       open at most N tables at once
   --                   what follows is no option
@@ -58,6 +61,7 @@ constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
 Removes a key, and prints OK, also if it was not there.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --hex                the key is hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
@@ -72,6 +76,7 @@ Removes all keys from FROM on and before TO, and prints OK. It costs no more
 for many keys than for one; varve compact then gives their space back.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --hex                both are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
@@ -87,6 +92,7 @@ Prints the entries in the order of keys, a line each, as KEY : VALUE. Bytes
 that are not visible text are printed as \xHH, and a backslash as two.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end before this key
   --prefix=KEY         only keys that begin with it
@@ -111,6 +117,7 @@ constexpr char kCountHelp[] = R"(usage: varve count --db=DIR [OPTION...]
 Prints how many keys there are, by reading all of them.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end before this key
   --prefix=KEY         only keys that begin with it
@@ -134,9 +141,10 @@ a key, a tab and a value, and writes them in batches of a megabyte; a line
 that is wrong ends it, and batches before it stay written.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --hex                keys and values are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
-  --create_if_missing  make the database if there is none
+  --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
@@ -168,8 +176,8 @@ read is shown all the same.
 constexpr char kDumpManifestHelp[] =
     R"(usage: varve dump-manifest {--db=DIR | FILE} [OPTION...]
 
-Shows a MANIFEST edit by edit, and then the tables of each level that the
-edits come to.
+Shows a MANIFEST edit by edit, and then the tables of each level and column
+family that the edits come to.
 
   --db=DIR             the database whose MANIFEST in force is shown
   --hex                keys and values in hexadecimal, as 0x61
@@ -178,8 +186,9 @@ edits come to.
 constexpr char kDumpWalHelp[] = R"(usage: varve dump-wal [OPTION...] FILE
 
 Shows a write-ahead log record by record: the sequence number of the first
-update, how many there are, the bytes, and each update. A record at the
-end that was cut off is no failure.
+update, how many there are, the bytes, and each update with the column family
+if it is not the default one. The MANIFEST beside the log tells the names. A
+record at the end that was cut off is no failure.
 
   --hex                keys and values in hexadecimal, as 0x61
 )";
@@ -187,10 +196,32 @@ end that was cut off is no failure.
 constexpr char kLevelsHelp[] = R"(usage: varve levels --db=DIR [OPTION...]
 
 Prints the tables of each level: number, bytes, key range and sequence
-numbers. Reads the MANIFEST only: what the logs hold is not in it.
+numbers. Of several column families, all. Reads the MANIFEST only: what the
+logs hold is not in it.
 
   --db=DIR             the database
+  --family=NAME        only this column family
   --hex                keys and values in hexadecimal, as 0x61
+)";
+
+constexpr char kFamiliesHelp[] =
+    R"(usage: varve families --db=DIR [OPTION...] [create NAME | drop NAME]
+
+Lists the column families, a line each: id, name, comparator, tables and their
+bytes, by the MANIFEST. Data in logs only is not counted. With create, adds an
+empty family in the order of bytes; with drop, removes a family with all its
+keys. Both print OK.
+
+  --db=DIR             the database
+  --json               print {"id":...,"name":...,"comparator":...,
+                       "tables":...,"bytes":...} a line
+  --create_if_missing  make the database if there is none
+  --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
+  --                   what follows is no option
+
+The list takes no lock. Families whose comparator Varve does not have are
+listed, but not read. A database that has one is not written to.
 )";
 
 constexpr char kStatsHelp[] = R"(usage: varve stats --db=DIR [OPTION...]
@@ -199,6 +230,7 @@ Opens the database and prints its properties varve.stats (levels, sizes,
 compactions) and varve.statistics (what was counted since it was opened).
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --property=NAME      print this property instead, such as varve.sstables
                        or varve.estimate-num-keys
   --ignore_case        the keys of the database are case-insensitive
@@ -212,9 +244,9 @@ constexpr char kCheckHelp[] = R"(usage: varve check --db=DIR [OPTION...]
 
 Looks for damage everywhere: the MANIFEST and what it says of tables; each
 table's size, the checksums of all its blocks, the order of its keys; the
-records of the logs; and whether the engine opens all of it. Each damaged
-file is named with what is wrong with it. A note is no damage: a write that
-a crash cut off, a file that is left over.
+records of the logs; and whether the engine opens all of it. All column
+families are checked. Each damaged file is named with what is wrong with it. A
+note is no damage: a write that a crash cut off, a file that is left over.
 
   --db=DIR             the database
   --open_files=N       open at most N tables at once
@@ -229,7 +261,8 @@ constexpr char kRepairHelp[] = R"(usage: varve repair --db=DIR [OPTION...]
 
 Rebuilds a database from all that can be read of its tables and logs. The
 files that it had go to the directory lost/ in it. What had been deleted
-may come back. Make a copy of the directory first.
+may come back. Column families keep their names where anything tells them;
+notes say the new names of the others. Make a copy of the directory first.
 
   --db=DIR             the database
   --ignore_case        the keys of the database are case-insensitive
@@ -242,6 +275,7 @@ constexpr char kCompactHelp[] = R"(usage: varve compact --db=DIR [OPTION...]
 Writes the tables anew, without what was deleted or written over.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end at this key, which is the last
   --hex                these two are hexadecimal, as 0x61
@@ -254,9 +288,9 @@ Writes the tables anew, without what was deleted or written over.
 constexpr char kCheckpointHelp[] =
     R"(usage: varve checkpoint --db=DIR [OPTION...] DIRECTORY
 
-Makes a copy of the database in a directory that does not exist yet. On the
-same file system it shares the tables, which costs little; they do not
-depend on each other.
+Makes a copy of the database, of all its column families, in a directory
+that does not exist yet. On the same file system it shares the tables, which
+costs little; they do not depend on each other.
 
   --db=DIR             the database
   --ignore_case        the keys of the database are case-insensitive
@@ -280,7 +314,8 @@ It understands what varve export-to, ldb dump --hex and, up to RocksDB
 it is whole.
 
   --db=DIR             the database
-  --create_if_missing  make the database if there is none
+  --family=NAME        the column family (default: the default one)
+  --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
@@ -296,6 +331,7 @@ which a backslash is two and all but printable ASCII is \xHH. The last is
 gets its name when all is in it.
 
   --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end before this key
   --prefix=KEY         only keys that begin with it
@@ -330,38 +366,42 @@ option --help of each command does the same, and man varve tells more.
 
 constexpr Command kCommands[] = {
     {"get", 1, 1, OperandKind::kBytes,
-     "db hex escaped raw json ignore_case open_files",
+     "db family hex escaped raw json ignore_case open_files",
      "print the value of a key", kGetHelp, RunGet, true},
     {"put", 2, 2, OperandKind::kBytes,
-     "db hex escaped create_if_missing ignore_case open_files",
+     "db family hex escaped create_if_missing ignore_case open_files",
      "set a key to a value, or to standard input", kPutHelp, RunPut,
      /*only_reads=*/false, /*reads_value=*/true},
     {"delete", 1, 1, OperandKind::kBytes,
-     "db hex escaped ignore_case open_files", "remove a key", kDeleteHelp,
-     RunDelete},
+     "db family hex escaped ignore_case open_files", "remove a key",
+     kDeleteHelp, RunDelete},
     {"delete-range", 2, 2, OperandKind::kBytes,
-     "db hex escaped ignore_case open_files", "remove the keys of a range",
-     kDeleteRangeHelp, RunDeleteRange},
+     "db family hex escaped ignore_case open_files",
+     "remove the keys of a range", kDeleteRangeHelp, RunDeleteRange},
     {"scan", 0, 0, OperandKind::kBytes,
-     "db from to prefix reverse limit keys values hex escaped raw json "
+     "db family from to prefix reverse limit keys values hex escaped raw json "
      "ignore_case open_files",
      "print the entries in key order", kScanHelp, RunScan, true},
     {"count", 0, 0, OperandKind::kBytes,
-     "db from to prefix hex escaped ignore_case open_files progress",
+     "db family from to prefix hex escaped ignore_case open_files progress",
      "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
-     "db hex escaped create_if_missing ignore_case open_files progress",
+     "db family hex escaped create_if_missing ignore_case open_files progress",
      "set many keys, from the command line or standard input", kBatchPutHelp,
      RunBatchPut},
     {"ingest-from", 1, 1, OperandKind::kFile,
-     "db create_if_missing ignore_case open_files progress",
+     "db family create_if_missing ignore_case open_files progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
     {"export-to", 1, 1, OperandKind::kFile,
-     "db from to prefix hex escaped ldb ignore_case open_files progress",
+     "db family from to prefix hex escaped ldb ignore_case open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
-    {"levels", 0, 0, OperandKind::kBytes, "db hex",
+    {"levels", 0, 0, OperandKind::kBytes, "db family hex",
      "print the tables of each level", kLevelsHelp, RunLevels, true},
-    {"stats", 0, 0, OperandKind::kBytes, "db property ignore_case open_files",
+    {"families", 0, 2, OperandKind::kFile,
+     "db json create_if_missing ignore_case open_files",
+     "list, create or drop column families", kFamiliesHelp, RunFamilies},
+    {"stats", 0, 0, OperandKind::kBytes,
+     "db family property ignore_case open_files",
      "print what the database says of itself", kStatsHelp, RunStats, true},
     {"check", 0, 0, OperandKind::kBytes, "db open_files progress",
      "look for damage everywhere", kCheckHelp, RunCheck, true},
@@ -369,7 +409,7 @@ constexpr Command kCommands[] = {
      "rebuild a damaged database from what can be read", kRepairHelp,
      RunRepair},
     {"compact", 0, 0, OperandKind::kBytes,
-     "db from to hex escaped ignore_case open_files progress",
+     "db family from to hex escaped ignore_case open_files progress",
      "drop what was deleted or written over", kCompactHelp, RunCompact},
     {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case open_files",
      "make a copy of the database", kCheckpointHelp, RunCheckpoint},

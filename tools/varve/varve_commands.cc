@@ -73,7 +73,7 @@ int Finish(const Status& status, Session* session) {
 }
 
 void PrintOverview(FILE* out) {
-  fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n\n", out);
+  fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n", out);
   for (const Command& command : Commands()) {
     fprintf(out, "  %-14s%s\n", command.name, command.summary);
   }

@@ -2,13 +2,16 @@
 #include "tools/varve/varve_dump_log.h"
 
 #include <cinttypes>
+#include <map>
 
+#include "db/version/best_effort_manifest.h"
 #include "db/version/manifest_reader.h"
 #include "db/version/version_builder.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
 
@@ -63,7 +66,11 @@ void PrintFile(const FileMetaData& file, bool hex, FILE* out) {
   fputc('\n', out);
 }
 
-void PrintEdit(const VersionEdit& edit, bool hex, FILE* out) {
+// Names of column families, by id.
+using FamilyNames = std::map<uint32_t, std::string>;
+
+void PrintEdit(const VersionEdit& edit, const FamilyNames& names, bool hex,
+               FILE* out) {
   const auto number = [&](const char* name, std::optional<uint64_t> value) {
     if (value) fprintf(out, "  %s: %" PRIu64 "\n", name, *value);
   };
@@ -74,7 +81,12 @@ void PrintEdit(const VersionEdit& edit, bool hex, FILE* out) {
   text("comparator", edit.comparator().value_or(""));
   text("database id", edit.db_id());
   text("key folding", edit.key_folding());
-  if (edit.column_family() != 0) number("column family", edit.column_family());
+  if (edit.column_family() != 0) {
+    const auto name = names.find(edit.column_family());
+    fprintf(out, "  column family: %" PRIu32 "%s%s\n", edit.column_family(),
+            name == names.end() ? "" : " ",
+            name == names.end() ? "" : Escaped(name->second).c_str());
+  }
   if (edit.adds_column_family()) {
     text("add column family", edit.column_family_name());
   }
@@ -96,10 +108,38 @@ void PrintEdit(const VersionEdit& edit, bool hex, FILE* out) {
   }
 }
 
-void PrintLevels(const ManifestState& state, bool hex, FILE* out) {
+// The tables of a column family, as edits change them.
+struct FamilyTables {
+  std::string name;
+  std::string comparator;                   // Its name.
+  std::unique_ptr<VersionBuilder> builder;  // Null before the first table.
+  Status status;  // Edits are shown even when they do not fit together.
+
+  void Apply(const VersionEdit& edit) {
+    if (edit.comparator()) comparator = *edit.comparator();
+    if (edit.new_files().empty() && edit.deleted_files().empty()) return;
+    if (builder == nullptr) {
+      const InternalKeyComparator* const known = KnownComparator(comparator);
+      if (known == nullptr) return;
+      builder = std::make_unique<VersionBuilder>(known, nullptr);
+    }
+    if (status.ok()) status = builder->Apply(edit);
+  }
+};
+
+void PrintLevels(const FamilyManifest& family, bool is_only, bool hex,
+                 FILE* out) {
+  if (!is_only) {
+    fprintf(out, "column family %" PRIu32 " %s\n", family.id,
+            Escaped(family.name).c_str());
+  }
+  if (KnownComparator(family.comparator_name) == nullptr) {
+    fprintf(out, "  not shown: its comparator %s is unknown\n",
+            Escaped(family.comparator_name).c_str());
+    return;
+  }
   for (int level = 0; level < kNumLevels; ++level) {
-    const std::vector<FileMetaData*>& files =
-        state.default_family().levels[level];
+    const std::vector<FileMetaData*>& files = family.levels[level];
     uint64_t bytes = 0;
     for (const FileMetaData* file : files) bytes += file->file_size;
     fprintf(out, "level %d: %zu files, %" PRIu64 " bytes\n", level,
@@ -110,6 +150,59 @@ void PrintLevels(const ManifestState& state, bool hex, FILE* out) {
     }
   }
 }
+
+// Applies edits, and shows in the end what they come to.
+class EditReplay {
+ public:
+  EditReplay() { families_[0].name = kDefaultColumnFamilyName; }
+
+  void Apply(const VersionEdit& edit) {
+    const uint32_t id = edit.column_family();
+    if (edit.adds_column_family()) {
+      families_[id].name = names_[id] = edit.column_family_name();
+    }
+    if (edit.drops_column_family() && id != 0) {
+      families_.erase(id);
+      return;
+    }
+    const auto family = families_.find(id);
+    if (family != families_.end()) {
+      family->second.Apply(edit);
+    } else if (status_.ok()) {
+      status_ = Status::Corruption("an edit of the unknown column family " +
+                                   std::to_string(id));
+    }
+  }
+  // Keeps the names of families that were dropped.
+  const FamilyNames& names() const { return names_; }
+
+  Status Print(bool hex, FILE* out) {
+    Status status = status_;
+    std::vector<std::unique_ptr<FamilyManifest>> all;
+    for (auto& [id, family] : families_) {
+      auto manifest = std::make_unique<FamilyManifest>();
+      manifest->id = id;
+      manifest->name = family.name;
+      manifest->comparator_name = family.comparator;
+      if (status.ok()) status = family.status;
+      if (status.ok() && family.builder != nullptr) {
+        status = family.builder->Finish(manifest->levels);
+      }
+      all.push_back(std::move(manifest));
+    }
+    if (!status.ok()) return status;
+    fputs("in the end\n", out);
+    for (const auto& family : all) {
+      PrintLevels(*family, all.size() == 1, hex, out);
+    }
+    return status;
+  }
+
+ private:
+  std::map<uint32_t, FamilyTables> families_;
+  FamilyNames names_;
+  Status status_;
+};
 
 // The path of the MANIFEST in force.
 Status FindManifest(const CommandLine& line, std::string* path) {
@@ -124,9 +217,31 @@ Status FindManifest(const CommandLine& line, std::string* path) {
 
 // ---- Write-ahead log -------------------------------------------------------
 
-void PrintUpdate(const BatchRecord& update, bool hex, FILE* out) {
+// Returns the names of the column families of the database that the file is in,
+// as far as its MANIFEST can be read.
+FamilyNames FindNames(const std::string& path) {
+  const std::string directory = ParentDirectory(path);
+  std::vector<std::string> files;
+  BestEffortManifest manifest;
+  if (Env::Default()->GetChildren(directory, &files).ok()) {
+    ReadBestEffortManifest(Env::Default(), directory, files, &manifest);
+  }
+  FamilyNames names;
+  for (const auto& [id, family] : manifest.families) {
+    if (!family.name.empty()) names[id] = family.name;
+  }
+  return names;
+}
+
+void PrintUpdate(const BatchRecord& update, const FamilyNames& names, bool hex,
+                 FILE* out) {
   fputs("  ", out);
-  if (update.family != 0) fprintf(out, "family %u: ", update.family);
+  if (update.family != 0) {
+    const auto name = names.find(update.family);
+    fprintf(out, "family %" PRIu32 "%s%s: ", update.family,
+            name == names.end() ? "" : " ",
+            name == names.end() ? "" : Escaped(name->second).c_str());
+  }
   if (update.is_log_data) {
     fputs("note ", out);
     PrintQuoted(update.key, hex, out);
@@ -159,7 +274,7 @@ void PrintUpdate(const BatchRecord& update, bool hex, FILE* out) {
 }
 
 Status PrintBatch(const Slice& record, uint64_t number, uint64_t end,
-                  Session* session) {
+                  const FamilyNames& names, Session* session) {
   BatchReader batch;
   Status status = batch.Init(record);
   if (!status.ok()) return status;
@@ -178,7 +293,7 @@ Status PrintBatch(const Slice& record, uint64_t number, uint64_t end,
     BatchRecord update;
     status = batch.Next(&update, &done);
     if (!status.ok() || done) break;
-    PrintUpdate(update, session->line.Has("hex"), session->out);
+    PrintUpdate(update, names, session->line.Has("hex"), session->out);
   }
   return status;
 }
@@ -202,9 +317,7 @@ Status RunDumpManifest(Session* session) {
   }
   if (!status.ok()) return status;
   fprintf(out, "%s\n", path.c_str());
-  const InternalKeyComparator comparator(BytewiseComparator());
-  VersionBuilder builder(&comparator, nullptr);
-  Status applied;  // Edits are shown even when they do not fit together.
+  EditReplay replay;
   Slice record;
   uint64_t count = 0;
   wal::ReadOutcome outcome;
@@ -215,21 +328,15 @@ Status RunDumpManifest(Session* session) {
     fprintf(out, "edit %" PRIu64 ", to byte %" PRIu64 ", %zu bytes\n", ++count,
             reader->RecordEnd(), record.size());
     if (!status.ok()) return status.Annotate(path);
-    PrintEdit(edit, hex, out);
-    if (applied.ok() && edit.column_family() == 0) {
-      applied = builder.Apply(edit);
-    }
+    replay.Apply(edit);
+    PrintEdit(edit, replay.names(), hex, out);
   }
   if (OutputFailed(session)) return Status();
   status = EndOf(outcome, reader.get(), out);
   if (!status.ok()) return status;
   if (count == 0) return Status::Corruption(path, "holds no edit");
-  ManifestState state;
-  if (applied.ok()) applied = builder.Finish(state.default_family().levels);
-  if (!applied.ok()) return applied.Annotate(path);
-  fputs("in the end\n", out);
-  PrintLevels(state, hex, out);
-  return Status();
+  status = replay.Print(hex, out);
+  return status.ok() ? status : status.Annotate(path);
 }
 
 Status RunDumpWal(Session* session) {
@@ -237,11 +344,12 @@ Status RunDumpWal(Session* session) {
   std::unique_ptr<wal::Reader> reader;
   Status status = OpenLog(path, &reader);
   if (!status.ok()) return status;
+  const FamilyNames names = FindNames(path);
   Slice record;
   uint64_t count = 0;
   wal::ReadOutcome outcome;
   while ((outcome = reader->ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
-    status = PrintBatch(record, ++count, reader->RecordEnd(), session);
+    status = PrintBatch(record, ++count, reader->RecordEnd(), names, session);
     if (!status.ok()) return status.Annotate(path);
     if (OutputFailed(session)) return status;
   }
@@ -252,15 +360,28 @@ Status RunDumpWal(Session* session) {
 Status RunLevels(Session* session) {
   Status status = RequireDatabase(session->line);
   if (!status.ok()) return status;
-  const InternalKeyComparator comparator(BytewiseComparator());
+  FamilyList list;
   std::unique_ptr<ManifestState> state;
   status = ReadUnlocked(session->db(), [&] {
     state = std::make_unique<ManifestState>();
-    return ReadManifest(Env::Default(), session->db(),
-                        ForAllFamilies(&comparator), state.get());
+    const Status read = list.Read(session->db());
+    return read.ok() ? ReadManifest(Env::Default(), session->db(),
+                                    list.Comparators(), state.get())
+                     : read;
   });
-  if (status.ok()) PrintLevels(*state, session->line.Has("hex"), session->out);
-  return status;
+  if (!status.ok()) return status;
+  // A database of another order is refused as by the engine.
+  if (list.entries().size() == 1) status = list.RequireComparators();
+  if (!status.ok()) return status;
+  const std::string* const wanted = session->line.Find("family");
+  bool any = false;
+  for (const auto& family : state->families) {
+    if (wanted != nullptr && family->name != *wanted) continue;
+    any = true;
+    PrintLevels(*family, state->families.size() == 1, session->line.Has("hex"),
+                session->out);
+  }
+  return any ? status : NoFamily(*wanted, session->db());
 }
 
 }  // namespace varve

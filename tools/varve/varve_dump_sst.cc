@@ -7,6 +7,7 @@
 #include "table/reader/file_block_iterator.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_text.h"
 #include "util/bytes/compression.h"
 
@@ -67,8 +68,7 @@ class TableDump {
       : session_(*session),
         out_(session->out),
         hex_(session->line.Has("hex")),
-        path_(session->operand(0)),
-        comparator_(BytewiseComparator()) {
+        path_(session->operand(0)) {
     const auto given = [this](const char* section) {
       return session_.line.Has(section);
     };
@@ -80,7 +80,8 @@ class TableDump {
     Status status = ReadFooter();
     if (!status.ok()) return status;
     if (Wants("footer", true)) PrintFooter();
-    status = OpenTableFile(path_, &comparator_, &core_);
+    comparator_ = ComparatorOfTable(path_);
+    status = OpenTableFile(path_, comparator_, &core_);
     if (!status.ok()) return status;
     if (Wants("footer", true)) status = PrintMetaBlocks();
     if (!status.ok()) return status;
@@ -178,6 +179,8 @@ class TableDump {
     number("file created, seconds", p.file_creation_time_s);
     number("original file number", p.original_file_number);
     if (p.has_global_sequence) number("global sequence", p.global_sequence);
+    number("column family id", p.column_family_id);
+    text("column family name", p.column_family_name);
     text("comparator", p.comparator);
     text("compression", p.compression);
     text("filter policy", p.filter_policy);
@@ -242,7 +245,7 @@ class TableDump {
             body.contents.size());
     IteratorPosition position;
     FileBlockIterator iterator(&position);
-    iterator.Reset(body.contents, &comparator_, core_->global_sequence);
+    iterator.Reset(body.contents, comparator_, core_->global_sequence);
     uint64_t entries = 0;
     if (iterator.status().ok()) iterator.SeekToFirst();
     for (; position.valid && !OutputFailed(&session_); iterator.Next()) {
@@ -283,7 +286,7 @@ class TableDump {
   FILE* const out_;
   const bool hex_;
   const std::string path_;
-  const InternalKeyComparator comparator_;
+  const InternalKeyComparator* comparator_ = nullptr;
   bool some_ = false;  // Only requested sections.
   uint64_t file_size_ = 0;
   Footer footer_;
@@ -310,6 +313,20 @@ Status OpenTableFile(const std::string& path,
   status = OpenTable(options, std::move(file), opened.get());
   if (status.ok()) *core = std::move(opened);
   return status;
+}
+
+const InternalKeyComparator* ComparatorOfTable(const std::string& path) {
+  TableReaderOptions options;
+  options.file_name = path;
+  std::unique_ptr<RandomAccessFile> file;
+  TableProperties properties;
+  const InternalKeyComparator* known = nullptr;
+  if (Env::Default()->GetFileSize(path, &options.file_size).ok() &&
+      Env::Default()->NewRandomAccessFile(path, FileOptions(), &file).ok() &&
+      ReadPropertiesOf(options, std::move(file), &properties).ok()) {
+    known = KnownComparator(properties.comparator);
+  }
+  return known != nullptr ? known : KnownComparator("");
 }
 
 Status RunDumpSst(Session* session) { return TableDump(session).Run(); }

@@ -17,6 +17,10 @@ Status OpenTableFile(const std::string& path,
                      const InternalKeyComparator* comparator,
                      std::unique_ptr<TableCore>* core);
 
+// Returns the comparator that the table names, or the bytewise one if it names
+// none that the library has. It is never destroyed.
+const InternalKeyComparator* ComparatorOfTable(const std::string& path);
+
 // The command of `varve` that prints the contents of a table file.
 Status RunDumpSst(Session* session);
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "table/block/internal_key.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_lines.h"
 #include "tools/varve/varve_text.h"
 #include "varve/write_batch.h"
@@ -31,8 +32,8 @@ Status ReadValue(FILE* in, size_t key_size, std::string* value) {
   return Status();
 }
 
-Status WriteAndClose(DB* db, WriteBatch* batch, Session* session) {
-  Status status = db->Write(WriteOptions(), batch);
+Status WriteAndClose(Database* db, WriteBatch* batch, Session* session) {
+  Status status = db->get()->Write(WriteOptions(), batch);
   if (status.ok()) status = db->Close();
   if (status.ok()) fputs("OK\n", session->out);
   return status;
@@ -62,7 +63,7 @@ Status ParsePair(const LineReader& reader, const Slice& line,
   return Status();
 }
 
-Status PutLines(DB* db, Session* session) {
+Status PutLines(Database* db, Session* session) {
   LineReader reader(session->in, "standard input");
   Progress progress(*session);
   WriteBatch batch;
@@ -73,10 +74,10 @@ Status PutLines(DB* db, Session* session) {
   while (reader.Next(&line)) {
     Status status = ParsePair(reader, line, session->line, &key, &value);
     if (!status.ok()) return status;
-    batch.Put(key, value);
+    batch.Put(db->family(), key, value);
     ++count;
     if (batch.ApproximateSize() < kBatchBytes) continue;
-    status = db->Write(WriteOptions(), &batch);
+    status = db->get()->Write(WriteOptions(), &batch);
     if (!status.ok()) return status;
     batch.Clear();
     if (progress.Due()) progress.Show(std::to_string(count) + " entries");
@@ -88,10 +89,11 @@ Status PutLines(DB* db, Session* session) {
 }  // namespace
 
 Status RunGet(Session* session) {
-  std::unique_ptr<DB> db;
-  Status status = OpenToRead(session->line, &db);
+  Database db;
+  Status status = db.OpenToRead(session->line);
+  if (!status.ok()) return status;
   PinnableSlice value;
-  if (status.ok()) status = db->Get(ReadOptions(), session->operand(0), &value);
+  status = db->Get(ReadOptions(), db.family(), session->operand(0), &value);
   if (status.IsNotFound() && status.message().empty()) {
     return session->Absent("the key is not in the database");
   }
@@ -107,62 +109,64 @@ Status RunGet(Session* session) {
   }
   FlushOutput(&out, session);
   value.Reset();
-  return db->Close();
+  return db.Close();
 }
 
 Status RunPut(Session* session) {
   const std::string& key = session->operand(0);
-  WriteBatch batch;
+  std::string value;
   Status status;
   if (session->line.value_is_input) {
     // Before anything is created, since the input may fail.
-    std::string value;
     status = RequireDatabase(session->line);
     if (status.ok()) status = ReadValue(session->in, key.size(), &value);
-    batch.Put(key, value);
   } else {
-    batch.Put(key, session->operand(1));
+    value = session->operand(1);
   }
-  std::unique_ptr<DB> db;
-  if (status.ok()) status = OpenToWrite(session->line, &db);
-  return status.ok() ? WriteAndClose(db.get(), &batch, session) : status;
+  Database db;
+  if (status.ok()) status = db.OpenToWrite(session->line);
+  if (!status.ok()) return status;
+  WriteBatch batch;
+  batch.Put(db.family(), key, value);
+  return WriteAndClose(&db, &batch, session);
 }
 
 Status RunDelete(Session* session) {
-  std::unique_ptr<DB> db;
-  const Status status = OpenToWrite(session->line, &db);
+  Database db;
+  const Status status = db.OpenToWrite(session->line);
   if (!status.ok()) return status;
   WriteBatch batch;
-  batch.Delete(session->operand(0));
-  return WriteAndClose(db.get(), &batch, session);
+  batch.Delete(db.family(), session->operand(0));
+  return WriteAndClose(&db, &batch, session);
 }
 
 Status RunDeleteRange(Session* session) {
   const std::string& from = session->operand(0);
   const std::string& to = session->operand(1);
+  Database db;
+  const Status status = db.OpenToWrite(session->line);
+  if (!status.ok()) return status;
   // Case-insensitive keys may have another order.
-  if (!session->line.Has("ignore_case") && Slice(to).compare(from) < 0) {
+  if (!session->line.Has("ignore_case") &&
+      db.family()->GetComparator()->Compare(to, from) < 0) {
     return session->WrongUse("FROM comes after TO");
   }
-  std::unique_ptr<DB> db;
-  const Status status = OpenToWrite(session->line, &db);
-  if (!status.ok()) return status;
   WriteBatch batch;
-  batch.DeleteRange(from, to);
-  return WriteAndClose(db.get(), &batch, session);
+  batch.DeleteRange(db.family(), from, to);
+  return WriteAndClose(&db, &batch, session);
 }
 
 Status RunBatchPut(Session* session) {
   const std::vector<std::string>& operands = session->line.operands;
-  std::unique_ptr<DB> db;
-  const Status status = OpenToWrite(session->line, &db);
+  Database db;
+  const Status status = db.OpenToWrite(session->line);
   if (!status.ok()) return status;
-  if (operands.empty()) return PutLines(db.get(), session);
+  if (operands.empty()) return PutLines(&db, session);
   WriteBatch batch;
   for (size_t i = 0; i < operands.size(); i += 2) {
-    batch.Put(operands[i], operands[i + 1]);
+    batch.Put(db.family(), operands[i], operands[i + 1]);
   }
-  return WriteAndClose(db.get(), &batch, session);
+  return WriteAndClose(&db, &batch, session);
 }
 
 }  // namespace varve

@@ -3,11 +3,15 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
 
+#include "tools/varve/varve_database.h"
+#include "tools/varve/varve_text.h"
 #include "tools/varve/varve_trace.h"
 #include "varve/listener.h"
 
@@ -69,36 +73,66 @@ class CompactionProgress final : public EventListener {
   uint64_t bytes_ = 0;
 };
 
+// Keeps the warnings of a repair.
+class WarningList final : public Logger {
+ public:
+  void Logv(LogLevel level, const char* format, va_list arguments) override {
+    if (level < LogLevel::kWarn) return;
+    char line[kMaxLineBytes];
+    vsnprintf(line, sizeof(line), format, arguments);
+    lines_.emplace_back(line);
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  static constexpr size_t kMaxLineBytes = 1024;
+
+  std::vector<std::string> lines_;
+};
+
 }  // namespace
 
 Status RunStats(Session* session) {
-  std::unique_ptr<DB> db;
-  const Status status = OpenToRead(session->line, &db);
+  Database db;
+  const Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
   std::vector<std::string> names = {"varve.stats", "varve.statistics"};
   if (session->line.Has("property")) names = {session->line.Text("property")};
   for (const std::string& name : names) {
     std::string text;
-    if (!db->GetProperty(name, &text)) {
+    if (!db->GetProperty(db.family(), name, &text)) {
       return session->WrongUse("there is no property '" + name +
                                "'; varve/db.h lists them");
     }
     if (!text.ends_with('\n')) text += '\n';
     fwrite(text.data(), 1, text.size(), session->out);
   }
-  return db->Close();
+  return db.Close();
 }
 
 Status RunRepair(Session* session) {
   const std::string path = session->db();
   Status status = RequireDatabase(session->line);
   if (!status.ok()) return status;
+  Options options = OptionsOf(session->line);
+  const auto notes = std::make_shared<WarningList>();
+  options.info_log = notes;
+  FamilyList list;
+  ColumnFamilyDescriptor default_family(kDefaultColumnFamilyName, options);
+  // The MANIFEST may be damaged.
+  if (list.Read(path).ok() && list.entries()[0].known != nullptr) {
+    default_family.options.comparator =
+        list.entries()[0].known->user_comparator();
+  }
   {
     Progress progress(*session);
     progress.Show("repairing " + path);
-    status = RepairDB(path, OptionsOf(session->line));
+    status = RepairDB(path, options, {default_family}, options);
   }
   if (!status.ok()) return status;
+  for (const std::string& line : notes->lines()) {
+    fprintf(session->out, "note: %s\n", Printable(line).c_str());
+  }
   std::vector<std::string> names;
   // Nothing was moved if it is not there.
   if (!Env::Default()->GetChildren(path + "/lost", &names).ok()) names.clear();
@@ -112,14 +146,15 @@ Status RunCompact(Session* session) {
   Options options = OptionsOf(session->line);
   options.listeners.push_back(listener);
   Status status = RequireDatabase(session->line);
-  std::unique_ptr<DB> db;
-  if (status.ok()) status = DB::Open(options, session->db(), &db);
+  Database db;
+  if (status.ok()) status = db.Open(session->line, options, false);
   if (!status.ok()) return status;
   const BoundedScan range(session->line);
   CompactRangeOptions compact_options;
   compact_options.rewrite_bottommost_level = true;
-  status = db->CompactRange(compact_options, range.from(), range.to());
-  if (status.ok()) status = db->Close();
+  status =
+      db->CompactRange(compact_options, db.family(), range.from(), range.to());
+  if (status.ok()) status = db.Close();
   if (status.ok()) fputs("OK\n", session->out);
   return status;
 }

@@ -3,6 +3,8 @@
 
 #include <cinttypes>
 
+#include "tools/varve/varve_database.h"
+
 namespace varve {
 
 namespace {
@@ -49,13 +51,13 @@ class EntryPrinter {
 }  // namespace
 
 Status RunScan(Session* session) {
-  std::unique_ptr<DB> db;
-  Status status = OpenToRead(session->line, &db);
+  Database db;
+  Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
   const BoundedScan scan(session->line);
   const bool reverse = session->line.Has("reverse");
   const bool is_long = !session->line.Has("limit") && !reverse;
-  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get(), is_long);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db, is_long);
   EntryPrinter printer(session);
   uint64_t left = session->line.Number("limit", UINT64_MAX);
   if (left > 0 && reverse) iterator->SeekToLast();
@@ -71,15 +73,15 @@ Status RunScan(Session* session) {
   printer.Finish();
   status = iterator->status();
   iterator.reset();
-  return status.ok() ? db->Close() : status;
+  return status.ok() ? db.Close() : status;
 }
 
 Status RunCount(Session* session) {
-  std::unique_ptr<DB> db;
-  Status status = OpenToRead(session->line, &db);
+  Database db;
+  Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
   const BoundedScan scan(session->line);
-  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get(), true);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db, true);
   uint64_t count = 0;
   {
     Progress progress(*session);
@@ -92,7 +94,7 @@ Status RunCount(Session* session) {
   }
   status = iterator->status();
   iterator.reset();
-  if (status.ok()) status = db->Close();
+  if (status.ok()) status = db.Close();
   if (status.ok()) fprintf(session->out, "%" PRIu64 "\n", count);
   return status;
 }

@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "env/file_names.h"
 #include "tools/varve/varve_cleanup.h"
+#include "tools/varve/varve_database.h"
 #include "tools/varve/varve_lines.h"
 #include "tools/varve/varve_text.h"
 #include "util/bytes/checksum.h"
@@ -26,6 +29,7 @@ constexpr char kHeader[] = "varve-dump 1";
 constexpr char kTrailer[] = "varve-dump-end ";
 constexpr char kLdbTrailer[] = "Keys in range: ";
 constexpr size_t kBatchBytes = 1 << 20;
+constexpr size_t kEntryBytes = 8;  // Besides its key and value.
 
 std::string TrailerOf(uint64_t count, uint32_t crc) {
   char text[64];
@@ -256,29 +260,40 @@ class DumpOutput {
   const SignalCleanup cleanup_;  // Destroyed first: it uses the others.
 };
 
-// Fills a batch from the dump. Returns false at its end and after an error.
-bool FillBatch(DumpReader* reader, WriteBatch* batch) {
-  std::string key;
-  std::string value;
-  batch->Clear();
-  while (batch->ApproximateSize() < kBatchBytes) {
+// Entries of a dump, about as many as a batch has.
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+// Reads them. Returns false at the end of the dump and after an error.
+bool ReadSome(DumpReader* reader, Entries* entries) {
+  entries->clear();
+  size_t bytes = 0;
+  while (bytes < kBatchBytes) {
+    std::string key;
+    std::string value;
     if (!reader->Next(&key, &value)) return false;
-    batch->Put(key, value);
+    bytes += key.size() + value.size() + kEntryBytes;
+    entries->emplace_back(std::move(key), std::move(value));
   }
   return true;
 }
 
-// Writes the entries of a dump to the database. Opens it after the first batch
-// has been read, so that damage in that batch creates no database.
-Status Ingest(DumpReader* reader, Session* session, std::unique_ptr<DB>* db) {
+// Writes the entries of a dump to the database. Opens it after the first ones
+// have been read, so that damage in them creates no database.
+Status Ingest(DumpReader* reader, Session* session, Database* db) {
   Progress progress(*session);
+  Entries entries;
   WriteBatch batch;
   Status status;
   for (bool more = true; more;) {
-    more = FillBatch(reader, &batch);
+    more = ReadSome(reader, &entries);
     if (!reader->status().ok()) return reader->status();
-    if (*db == nullptr) status = OpenToWrite(session->line, db);
-    if (status.ok()) status = (*db)->Write(WriteOptions(), &batch);
+    if (db->get() == nullptr) status = db->OpenToWrite(session->line);
+    if (!status.ok()) return status;
+    batch.Clear();
+    for (const auto& [key, value] : entries) {
+      batch.Put(db->family(), key, value);
+    }
+    status = db->get()->Write(WriteOptions(), &batch);
     if (!status.ok()) return status;
     if (progress.Due()) {
       progress.Show(std::to_string(reader->count()) + " entries");
@@ -338,19 +353,19 @@ Status Export(Iterator* iterator, DumpWriter* writer, const Session& session) {
 }  // namespace
 
 Status RunExportTo(Session* session) {
-  std::unique_ptr<DB> db;
-  Status status = OpenToRead(session->line, &db);
+  Database db;
+  Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
   DumpOutput file(session->operand(0), session->out);
   if (!file.status().ok()) return file.status();
   const BoundedScan scan(session->line);
-  std::unique_ptr<Iterator> iterator = scan.NewIterator(db.get(), true);
+  std::unique_ptr<Iterator> iterator = scan.NewIterator(db, true);
   DumpWriter writer(session->line.Has("ldb"), file.get());
   status = Export(iterator.get(), &writer, *session);
   if (file.standard()) FlushOutput(writer.out(), session);
   iterator.reset();
   if (status.ok()) status = file.Finish();
-  return status.ok() ? db->Close() : status;
+  return status.ok() ? db.Close() : status;
 }
 
 Status RunIngestFrom(Session* session) {
@@ -362,10 +377,10 @@ Status RunIngestFrom(Session* session) {
   if (status.ok()) status = session->DamagedInput(file.Check());
   if (!status.ok()) return status;
   DumpReader reader(file.get(), file.name());
-  std::unique_ptr<DB> db;
+  Database db;
   status = Ingest(&reader, session, &db);
   if (!reader.status().ok()) return session->DamagedInput(reader.status());
-  if (status.ok()) status = db->Close();
+  if (status.ok()) status = db.Close();
   if (status.ok()) {
     fprintf(session->out, "OK, %" PRIu64 " entries\n", reader.count());
   }

@@ -61,12 +61,44 @@ class BytewiseComparatorImpl : public Comparator {
   }
 };
 
+class ReverseBytewiseComparatorImpl : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    return b.compare(a);
+  }
+
+  const char* Name() const override {
+    return "rocksdb.ReverseBytewiseComparator";
+  }
+
+  // The first byte in which *start differs from the limit, or which only *start
+  // has, keeps it before the limit. A prefix comes after the key itself.
+  void FindShortestSeparator(std::string* start,
+                             const Slice& limit) const override {
+    if (Slice(*start).compare(limit) <= 0) return;  // They are not in order.
+    size_t common = 0;
+    while (common < limit.size() && (*start)[common] == limit[common]) {
+      ++common;
+    }
+    if (common + 1 < start->size()) start->resize(common + 1);
+  }
+
+  // The prefixes of a key come after it. The shortest is empty.
+  void FindShortSuccessor(std::string*) const override {}
+};
+
 }  // namespace
 
 const Comparator* BytewiseComparator() {
   // Never destroyed, so it outlives every static object.
   static const BytewiseComparatorImpl* const kComparator =
       new BytewiseComparatorImpl;
+  return kComparator;
+}
+
+const Comparator* ReverseBytewiseComparator() {
+  static const ReverseBytewiseComparatorImpl* const kComparator =
+      new ReverseBytewiseComparatorImpl;
   return kComparator;
 }
 

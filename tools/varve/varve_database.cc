@@ -1,0 +1,174 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "tools/varve/varve_database.h"
+
+#include <utility>
+
+#include "table/block/comparator_mismatch.h"
+#include "tools/varve/varve_live.h"
+
+namespace varve {
+
+namespace {
+
+// Another process may create and drop families between the reading of their
+// names and the opening.
+constexpr int kMaxAttempts = 10;
+
+}  // namespace
+
+const InternalKeyComparator* KnownComparator(const std::string& name) {
+  static const auto* const kBytewise =
+      new InternalKeyComparator(BytewiseComparator());
+  static const auto* const kReverse =
+      new InternalKeyComparator(ReverseBytewiseComparator());
+  if (name.empty()) return kBytewise;
+  const Comparator* const found = BuiltInComparator(name);
+  if (found == nullptr) return nullptr;
+  return found == BytewiseComparator() ? kBytewise : kReverse;
+}
+
+Status UnknownComparator(const FamilyList::Entry& family) {
+  return Status::NotSupported("column family " + family.name +
+                              " has the unknown comparator " +
+                              family.comparator);
+}
+
+Status NoFamily(const std::string& name, const std::string& db_path) {
+  return Status::NotFound("no column family " + name + " in " + db_path +
+                          ": varve families lists them");
+}
+
+// ---- FamilyList -------------------------------------------------------------
+
+Status FamilyList::Read(const std::string& db_path) {
+  entries_.clear();
+  ManifestState state;
+  Status status =
+      ReadManifest(Env::Default(), db_path, ForAllFamilies(nullptr), &state);
+  if (!status.ok()) return status;
+  for (const auto& family : state.families) {
+    entries_.push_back({family->id, family->name, family->comparator_name,
+                        KnownComparator(family->comparator_name)});
+  }
+  return status;
+}
+
+const FamilyList::Entry* FamilyList::Find(const std::string& name) const {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+const FamilyList::Entry* FamilyList::Find(uint32_t id) const {
+  for (const Entry& entry : entries_) {
+    if (entry.id == id) return &entry;
+  }
+  return nullptr;
+}
+
+FamilyComparator FamilyList::Comparators() const {
+  std::map<std::string, const InternalKeyComparator*> known;
+  for (const Entry& entry : entries_) known[entry.name] = entry.known;
+  return [known = std::move(known)](const std::string& name) {
+    const auto place = known.find(name);
+    return place == known.end() ? nullptr : place->second;
+  };
+}
+
+Status FamilyList::RequireComparators() const {
+  for (const Entry& entry : entries_) {
+    if (entry.known == nullptr) return UnknownComparator(entry);
+  }
+  return Status::OK();
+}
+
+// ---- Database ---------------------------------------------------------------
+
+Status Database::OpenToRead(const CommandLine& line) {
+  const Status status = RequireDatabase(line);
+  return status.ok() ? Open(line, OptionsOf(line), true) : status;
+}
+
+Status Database::OpenToWrite(const CommandLine& line) {
+  const Status status = RequireDatabase(line);
+  return status.ok() ? Open(line, OptionsOf(line), false) : status;
+}
+
+Status Database::Open(const CommandLine& line, const Options& options,
+                      bool read_only) {
+  const std::string path = line.Text("db");
+  FamilyList list;
+  // If it cannot be read, the opening says why.
+  ReadUnlocked(path, [&] { return list.Read(path); }).IgnoreError();
+  for (int i = 1;; ++i) {
+    const Status status = OpenOnce(line, options, read_only, list);
+    if (!status.IsInvalidArgument() || i == kMaxAttempts) return status;
+    const FamilyList before = list;
+    ReadUnlocked(path, [&] { return list.Read(path); }).IgnoreError();
+    if (list == before) return status;
+  }
+}
+
+Status Database::OpenOnce(const CommandLine& line, const Options& options,
+                          bool read_only, const FamilyList& list) {
+  const std::string path = line.Text("db");
+  const std::string wanted =
+      line.Has("family") ? line.Text("family") : kDefaultColumnFamilyName;
+  std::vector<ColumnFamilyDescriptor> families;
+  for (const FamilyList::Entry& entry : list.entries()) {
+    const bool is_default = entry.id == 0;
+    if (entry.known == nullptr && !is_default) {
+      if (read_only && entry.name != wanted) continue;
+      return UnknownComparator(entry).Annotate(path);
+    }
+    families.emplace_back(entry.name, options);
+    if (entry.known != nullptr) {
+      families.back().options.comparator = entry.known->user_comparator();
+    }
+  }
+  if (families.empty()) {
+    families.emplace_back(kDefaultColumnFamilyName, options);
+  }
+  DBOptions db_options = options;
+  const bool exists =
+      wanted == kDefaultColumnFamilyName || list.Find(wanted) != nullptr;
+  if (!exists) {
+    if (!options.create_if_missing && !list.entries().empty()) {
+      return NoFamily(wanted, path);
+    }
+    families.emplace_back(wanted, options);
+    db_options.create_missing_column_families = options.create_if_missing;
+  }
+  std::vector<ColumnFamilyHandle*> handles;
+  const Status status =
+      read_only
+          ? DB::OpenForReadOnly(db_options, path, families, &handles, &db_)
+          : DB::Open(db_options, path, families, &handles, &db_);
+  if (!status.ok()) return status;
+  for (ColumnFamilyHandle* const handle : handles) {
+    handles_.emplace_back(handle);
+    if (handle->GetName() == wanted) family_ = handle;
+  }
+  if (line.Has("prefix") && family_->GetComparator() != BytewiseComparator()) {
+    return Status::NotSupported(
+        "--prefix",
+        "the order of column family " + wanted + " is not the order of bytes");
+  }
+  return status;
+}
+
+ColumnFamilyHandle* Database::Find(const std::string& name) const {
+  for (const auto& handle : handles_) {
+    if (handle->GetName() == name) return handle.get();
+  }
+  return nullptr;
+}
+
+Status Database::Close() {
+  family_ = nullptr;
+  handles_.clear();
+  return db_->Close();
+}
+
+}  // namespace varve

@@ -1,0 +1,98 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The database of a command: its column families, and how it is opened.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/version/manifest_reader.h"
+#include "table/block/internal_key.h"
+#include "tools/varve/varve_command_line.h"
+#include "varve/column_family.h"
+#include "varve/db.h"
+#include "varve/options.h"
+#include "varve/status.h"
+
+namespace varve {
+
+// Returns the library's comparator of that name, or null. An empty name means
+// the bytewise one. It is never destroyed.
+const InternalKeyComparator* KnownComparator(const std::string& name);
+
+// The column families of a database by its MANIFEST.
+// Thread-safety: thread-compatible.
+class FamilyList {
+ public:
+  struct Entry {
+    uint32_t id = 0;
+    std::string name;
+    std::string comparator;  // Its name.
+    // Null if the library does not have it.
+    const InternalKeyComparator* known = nullptr;
+    bool operator==(const Entry&) const = default;
+  };
+
+  // Reads the MANIFEST in force once. On failure the list is empty.
+  Status Read(const std::string& db_path);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  // Return null if there is no such family.
+  const Entry* Find(const std::string& name) const;
+  const Entry* Find(uint32_t id) const;
+  // Returns the comparators for ReadManifest.
+  FamilyComparator Comparators() const;
+  // Returns NotSupported, with its name, if a family's comparator is unknown.
+  Status RequireComparators() const;
+  bool operator==(const FamilyList&) const = default;
+
+ private:
+  std::vector<Entry> entries_;  // By id. The first is the default family.
+};
+
+// Returns NotFound for a family that the database does not have.
+Status NoFamily(const std::string& name, const std::string& db_path);
+// Returns NotSupported for a family whose comparator is unknown.
+Status UnknownComparator(const FamilyList::Entry& family);
+
+// The open database of a command, with all of its column families.
+// Thread-safety: owned by one thread.
+class Database {
+ public:
+  Database() = default;
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Opens the database for reading only. Families whose comparator is unknown
+  // are left out, unless --family names one.
+  Status OpenToRead(const CommandLine& line);
+  // Opens it for writing. With --create_if_missing, creates the database and
+  // the family of --family if they do not exist. Returns NotSupported if a
+  // family's comparator is unknown.
+  Status OpenToWrite(const CommandLine& line);
+  // Opens it with other options than the command line's, of the database and of
+  // all families but for the comparator.
+  Status Open(const CommandLine& line, const Options& options, bool read_only);
+
+  DB* get() const { return db_.get(); }
+  DB* operator->() const { return db_.get(); }
+  // The family of --family, or else the default one.
+  ColumnFamilyHandle* family() const { return family_; }
+  // Returns null if there is none of that name.
+  ColumnFamilyHandle* Find(const std::string& name) const;
+  // Releases the handles, and closes the database.
+  Status Close();
+
+ private:
+  Status OpenOnce(const CommandLine& line, const Options& options,
+                  bool read_only, const FamilyList& list);
+
+  std::unique_ptr<DB> db_;
+  std::vector<std::unique_ptr<ColumnFamilyHandle>> handles_;
+  ColumnFamilyHandle* family_ = nullptr;
+};
+
+}  // namespace varve
