@@ -59,11 +59,13 @@ class CrashTest {
            " while opening; %" PRIu64 " writes kept, %" PRIu64
            " lost that might be; %" PRIu64 " moments and %" PRIu64
            " checkpoints right; %" PRIu64 " flushes and %" PRIu64
-           " compactions asked for; 0 failures\n",
+           " compactions asked for; %d families, %" PRIu64
+           " others dropped; 0 failures\n",
            seed_, cycles, killed_early_, writes, lost_,
            progress_->moments.load(),
            progress_->checkpoints.load() + checkpoints_,
-           progress_->flushes.load(), progress_->compactions.load());
+           progress_->flushes.load(), progress_->compactions.load(),
+           PlanCycle(seed_, 0).families, progress_->drops.load());
     if (writes > 0) return true;
     fprintf(stderr,
             "crash_test: no write was kept, so nothing was tested; all is left "
@@ -128,25 +130,23 @@ class CrashTest {
   // Returns an error in the state that the worker left, or an empty string.
   std::string Check(uint64_t cycle) {
     const CyclePlan plan = PlanCycle(seed_, cycle);
-    std::unique_ptr<DB> db;
-    Status status = DB::Open(plan.options, directory_ + "/db", &db);
+    OpenedDb opened;
+    Status status = OpenDatabase(plan, directory_ + "/db", false, &opened);
     if (!status.ok()) return status.ToString();
     Moment found, backwards;
-    std::string problem = ReadMoment(db->NewIterator({}).get(), false, &found);
-    if (problem.empty()) {
-      problem = ReadMoment(db->NewIterator({}).get(), true, &backwards);
-    }
+    std::string problem = ReadMoment(opened, {}, false, &found);
+    if (problem.empty()) problem = ReadMoment(opened, {}, true, &backwards);
     if (!problem.empty()) return problem;
     if (found != backwards) return "forwards is not backwards";
     problem = CheckMoment(found, {});
     for (int t = 0; problem.empty() && t < kThreads; ++t) {
       problem = CheckThread(cycle, t, plan.KeepsAll(), found);
     }
-    if (problem.empty()) problem = CheckLookups(db.get(), {}, found);
+    if (problem.empty()) problem = CheckLookups(opened, {}, found);
     if (problem.empty()) problem = CheckCheckpoints(plan);
     if (!problem.empty()) return problem;
-    status = db->VerifyChecksum();
-    if (status.ok()) status = db->Close();
+    status = opened.db->VerifyChecksum();
+    if (status.ok()) status = opened.db->Close();
     return status.ok() ? "" : status.ToString();
   }
 
@@ -192,12 +192,11 @@ class CrashTest {
     for (int i = 0; i < 2; ++i) {
       const std::string place = CheckpointPath(directory_, i);
       if (!std::filesystem::exists(place)) continue;
-      std::unique_ptr<DB> db;
-      const Status status = DB::OpenForReadOnly(plan.options, place, &db);
+      OpenedDb opened;
+      const Status status = OpenDatabase(plan, place, true, &opened);
       if (!status.ok()) return status.ToString();
       Moment found;
-      std::string problem =
-          ReadMoment(db->NewIterator({}).get(), false, &found);
+      std::string problem = ReadMoment(opened, {}, false, &found);
       if (problem.empty()) problem = CheckMoment(found, {});
       if (!problem.empty()) return place + ": " + problem;
       ++checkpoints_;

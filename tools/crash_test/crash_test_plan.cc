@@ -169,8 +169,16 @@ uint64_t Moment::LeastOfUnsealed() const {
   return least;
 }
 
-std::string ReadMoment(Iterator* iterator, bool backwards, Moment* moment) {
-  *moment = {};
+namespace {
+
+size_t PlaceOf(const Slice& key, size_t families) {
+  return PreviewXxh3(key) % families;
+}
+
+std::string NameOf(int family) { return "family" + std::to_string(family); }
+
+std::string AddToMoment(Iterator* iterator, bool backwards, size_t place,
+                        size_t families, Moment* moment) {
   if (backwards) {
     iterator->SeekToLast();
   } else {
@@ -183,6 +191,9 @@ std::string ReadMoment(Iterator* iterator, bool backwards, Moment* moment) {
                       ? key[1] - '0'
                       : kThreads;
     if (t < 0 || t >= kThreads) return "nobody wrote " + key;
+    if (PlaceOf(key, families) != place) {
+      return key + " is in family " + std::to_string(place);
+    }
     if (t < kSealedThreads && key == SealKey(t)) {
       moment->seals[t] = value;
       moment->last[t] = strtoull(value.c_str(), nullptr, 10);
@@ -198,6 +209,95 @@ std::string ReadMoment(Iterator* iterator, bool backwards, Moment* moment) {
     }
   }
   return iterator->status().ok() ? "" : iterator->status().ToString();
+}
+
+}  // namespace
+
+OpenedDb::~OpenedDb() {
+  for (ColumnFamilyHandle* const handle : families) delete handle;
+  for (ColumnFamilyHandle* const handle : passing) delete handle;
+}
+
+Status OpenDatabase(const CyclePlan& plan, const std::string& path,
+                    bool read_only, OpenedDb* opened) {
+  const auto count = static_cast<size_t>(plan.families);
+  std::vector<std::string> names = {kDefaultColumnFamilyName};
+  for (int i = 1; i < plan.families; ++i) names.push_back(NameOf(i));
+  std::vector<std::string> found;
+  // Without a database there are none.
+  DB::ListColumnFamilies(plan.options, path, &found).IgnoreError();
+  for (const std::string& name : found) {
+    if (std::find(names.begin(), names.begin() + plan.families, name) ==
+        names.begin() + plan.families) {
+      names.push_back(name);
+    }
+  }
+  std::vector<ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) {
+    families.emplace_back(name, plan.options);
+  }
+  std::vector<ColumnFamilyHandle*> handles;
+  Status status =
+      read_only ? DB::OpenForReadOnly(plan.options, path, families, &handles,
+                                      &opened->db)
+                : DB::Open(plan.options, path, families, &handles, &opened->db);
+  if (!status.ok()) return status;
+  const auto end_of_fixed = handles.begin() + static_cast<ptrdiff_t>(count);
+  opened->families.assign(handles.begin(), end_of_fixed);
+  opened->passing.assign(end_of_fixed, handles.end());
+  return status;
+}
+
+void Spread(const WriteBatch& batch,
+            const std::vector<ColumnFamilyHandle*>& families,
+            WriteBatch* spread) {
+  class Spreader final : public WriteBatch::Handler {
+   public:
+    Spreader(const std::vector<ColumnFamilyHandle*>& families, WriteBatch* out)
+        : families_(families), out_(out) {}
+    void Put(const Slice& key, const Slice& value) override {
+      out_->Put(families_[PlaceOf(key, families_.size())], key, value);
+    }
+    void Delete(const Slice& key) override {
+      out_->Delete(families_[PlaceOf(key, families_.size())], key);
+    }
+    void DeleteRange(const Slice& begin, const Slice& end) override {
+      for (ColumnFamilyHandle* const family : families_) {
+        out_->DeleteRange(family, begin, end);
+      }
+    }
+
+   private:
+    const std::vector<ColumnFamilyHandle*>& families_;
+    WriteBatch* const out_;
+  };
+  Spreader spreader(families, spread);
+  batch.Iterate(&spreader).IgnoreError();  // It was made here.
+}
+
+std::string MakeIterators(const OpenedDb& opened, const ReadOptions& options,
+                          Iterators* iterators) {
+  const Status status =
+      opened.db->NewIterators(options, opened.families, iterators);
+  return status.ok() ? "" : status.ToString();
+}
+
+std::string ReadMoment(const Iterators& iterators, bool backwards,
+                       Moment* moment) {
+  *moment = {};
+  std::string problem;
+  for (size_t i = 0; i < iterators.size() && problem.empty(); ++i) {
+    problem =
+        AddToMoment(iterators[i].get(), backwards, i, iterators.size(), moment);
+  }
+  return problem;
+}
+
+std::string ReadMoment(const OpenedDb& opened, const ReadOptions& options,
+                       bool backwards, Moment* moment) {
+  Iterators iterators;
+  std::string problem = MakeIterators(opened, options, &iterators);
+  return problem.empty() ? ReadMoment(iterators, backwards, moment) : problem;
 }
 
 std::string CheckMoment(const Moment& moment, const Counts& least) {
@@ -223,7 +323,7 @@ std::string CheckMoment(const Moment& moment, const Counts& least) {
   return "";
 }
 
-std::string CheckLookups(DB* db, const ReadOptions& options,
+std::string CheckLookups(const OpenedDb& opened, const ReadOptions& options,
                          const Moment& expected) {
   for (int t = 0; t < kThreads; ++t) {
     std::vector<std::string> names;
@@ -231,11 +331,17 @@ std::string CheckLookups(DB* db, const ReadOptions& options,
     const std::vector<Slice> keys(names.begin(), names.end());
     std::vector<std::string> values(keys.size());
     std::vector<Status> statuses(keys.size());
-    db->MultiGet(options, keys.size(), keys.data(), values.data(),
-                 statuses.data());
+    std::vector<ColumnFamilyHandle*> families;
+    for (const Slice& key : keys) {
+      families.push_back(opened.families[PlaceOf(key, opened.families.size())]);
+    }
+    opened.db->MultiGet(options, keys.size(), families.data(), keys.data(),
+                        values.data(), statuses.data());
     for (size_t i = 0; i < keys.size(); ++i) {
       // Some by themselves.
-      if (i % 8 == 0) statuses[i] = db->Get(options, keys[i], &values[i]);
+      if (i % 8 == 0) {
+        statuses[i] = opened.db->Get(options, families[i], keys[i], &values[i]);
+      }
       const auto wanted = expected.entries[t].find(names[i]);
       const bool is_there = wanted != expected.entries[t].end();
       if (is_there ? !statuses[i].ok() || values[i] != wanted->second
@@ -315,6 +421,14 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
   options.max_subcompactions = 1 + static_cast<int>(random.Uniform(2));
   options.level0_file_num_compaction_trigger =
       1 + static_cast<int>(random.Uniform(4));
+  Random of_seed(seed);
+  plan.families = 1 + static_cast<int>(of_seed.Uniform(8));
+  say("families", plan.families);
+  options.create_missing_column_families = true;
+  options.atomic_flush =
+      random.OneIn(4) || (plan.disable_wal && plan.families > 1);
+  say("atomic_flush", options.atomic_flush ? 1 : 0);
+  if (random.OneIn(3)) options.max_total_wal_size = 256 << 10;
   return plan;
 }
 

@@ -16,13 +16,20 @@
 //           the batch is present, all those writes must be: no write may appear
 //           without the writes that had returned before it.
 // The last thread calls Put, Delete and DeleteRange, for one entry each.
+//
+// The keys are spread over 1 to 8 column families. So most batches update
+// several of them, and a batch that was torn shows in the seals. Other families
+// are created and dropped meanwhile.
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "varve/column_family.h"
 #include "varve/db.h"
 #include "varve/options.h"
 #include "varve/write_batch.h"
@@ -49,6 +56,7 @@ struct Progress {
   std::atomic<uint64_t> checkpoints;
   std::atomic<uint64_t> flushes;
   std::atomic<uint64_t> compactions;
+  std::atomic<uint64_t> drops;
 
   Counts Acknowledged() const;
   // From now on, these writes and all before them must survive a kill.
@@ -107,20 +115,49 @@ struct Moment {
   uint64_t LeastOfUnsealed() const;
 };
 
+struct CyclePlan;
+
+// A database with its families.
+struct OpenedDb {
+  ~OpenedDb();
+
+  std::unique_ptr<DB> db;
+  // The families that have keys. The default one comes first.
+  std::vector<ColumnFamilyHandle*> families;
+  std::vector<ColumnFamilyHandle*> passing;  // Those that come and go.
+};
+// Opens it with all of its families, and creates those that are missing.
+Status OpenDatabase(const CyclePlan& plan, const std::string& path,
+                    bool read_only, OpenedDb* opened);
+
+// Adds the updates of `batch` to *spread, each in the family of its key. A
+// range deletion is added in all families.
+void Spread(const WriteBatch& batch,
+            const std::vector<ColumnFamilyHandle*>& families,
+            WriteBatch* spread);
+
 // Each of the following functions returns the first error, or an empty string.
 
-// Reads all entries of the iterator, forwards or backwards.
-std::string ReadMoment(Iterator* iterator, bool backwards, Moment* moment);
+using Iterators = std::vector<std::unique_ptr<Iterator>>;
+// Creates an iterator over each family.
+std::string MakeIterators(const OpenedDb& opened, const ReadOptions& options,
+                          Iterators* iterators);
+// Reads all entries of the iterators, forwards or backwards.
+std::string ReadMoment(const Iterators& iterators, bool backwards,
+                       Moment* moment);
+std::string ReadMoment(const OpenedDb& opened, const ReadOptions& options,
+                       bool backwards, Moment* moment);
 // Checks seals and clocks, and that each sealed thread is at `least` or later.
 std::string CheckMoment(const Moment& moment, const Counts& least);
 // Looks up all keys that may exist.
-std::string CheckLookups(DB* db, const ReadOptions& options,
+std::string CheckLookups(const OpenedDb& opened, const ReadOptions& options,
                          const Moment& expected);
 
 // The settings that vary between cycles.
 struct CyclePlan {
   Options options;
   bool disable_wal = false;  // In all writes.
+  int families = 1;          // The same in all cycles of a seed.
   std::string names;         // The settings that differ from the default.
 
   // Returns whether each acknowledged write survives the death of the process.

@@ -37,20 +37,32 @@ void MustBeEmpty(const std::string& problem, const char* where) {
 // Makes each update of a batch by the call for it.
 class SingleCalls : public WriteBatch::Handler {
  public:
-  SingleCalls(DB* db, const WriteOptions& options)
-      : db_(db), options_(options) {}
-  void Put(const Slice& key, const Slice& value) override {
-    Must(db_->Put(options_, key, value), "put");
+  SingleCalls(const OpenedDb& opened, const WriteOptions& options)
+      : opened_(opened), options_(options) {}
+  Status PutCF(uint32_t id, const Slice& key, const Slice& value) override {
+    return opened_.db->Put(options_, Find(id), key, value);
   }
-  void Delete(const Slice& key) override {
-    Must(db_->Delete(options_, key), "delete");
+  Status DeleteCF(uint32_t id, const Slice& key) override {
+    return opened_.db->Delete(options_, Find(id), key);
   }
-  void DeleteRange(const Slice& begin, const Slice& end) override {
-    Must(db_->DeleteRange(options_, begin, end), "range deletion");
+  Status DeleteRangeCF(uint32_t id, const Slice& begin,
+                       const Slice& end) override {
+    return opened_.db->DeleteRange(options_, Find(id), begin, end);
   }
+  // The others are not called.
+  void Put(const Slice& /*key*/, const Slice& /*value*/) override {}
+  void Delete(const Slice& /*key*/) override {}
+  void DeleteRange(const Slice& /*begin*/, const Slice& /*end*/) override {}
 
  private:
-  DB* const db_;
+  ColumnFamilyHandle* Find(uint32_t id) const {
+    for (ColumnFamilyHandle* const family : opened_.families) {
+      if (family->GetID() == id) return family;
+    }
+    Die("an update of another family");
+  }
+
+  const OpenedDb& opened_;
   const WriteOptions options_;
 };
 
@@ -64,9 +76,9 @@ class Worker {
         progress_(MapProgress(directory_ + "/progress")) {}
 
   [[noreturn]] void Run() {
-    Must(DB::Open(plan_.options, directory_ + "/db", &db_), "open");
+    Must(OpenDatabase(plan_, directory_ + "/db", false, &opened_), "open");
     Moment start;
-    MustBeEmpty(ReadMoment(db_->NewIterator({}).get(), false, &start), "start");
+    MustBeEmpty(ReadMoment(opened_, {}, false, &start), "start");
     MustBeEmpty(CheckMoment(start, progress_->Acknowledged()), "start");
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
@@ -83,6 +95,8 @@ class Worker {
   }
 
  private:
+  DB* db() const { return opened_.db.get(); }
+
   void Write(int t, ThreadModel model) {
     Progress::PerThread& mine = progress_->threads[t];
     Random random(seed_ ^ cycle_ << 8 ^ static_cast<uint64_t>(t));
@@ -98,10 +112,15 @@ class Worker {
       if (t < kSealedThreads) {
         batch.Put(SealKey(t), model.Seal());
         batch.Put(ClockKey(t), MakeClock(before));
-        Must(db_->Write(options, &batch), "write");
+      }
+      WriteBatch spread;
+      Spread(batch, opened_.families, &spread);
+      // A range deletion is one update in each family, which must not be torn.
+      if (t < kSealedThreads || spread.Count() != 1) {
+        Must(opened_.db->Write(options, &spread), "write");
       } else {
-        SingleCalls calls(db_.get(), options);
-        Must(batch.Iterate(&calls), "iterate");
+        SingleCalls calls(opened_, options);
+        Must(spread.Iterate(&calls), "a single update");
       }
       mine.acknowledged.store(model.last());
       if (options.sync || plan_.KeepsAll()) {
@@ -120,24 +139,23 @@ class Worker {
       const Counts before = progress_->Acknowledged();
       const bool as_transaction = random.OneIn(2);
       ReadTransaction transaction;
-      if (as_transaction) transaction = ReadTransaction(db_.get());
+      if (as_transaction) transaction = ReadTransaction(opened_.db.get());
       const Snapshot* const snapshot =
-          as_transaction ? transaction.snapshot() : db_->GetSnapshot();
+          as_transaction ? transaction.snapshot() : db()->GetSnapshot();
       ReadOptions options;
       options.snapshot = snapshot;
       Moment first, second;
-      MustBeEmpty(ReadMoment(db_->NewIterator(options).get(), false, &first),
-                  "snapshot");
+      MustBeEmpty(ReadMoment(opened_, options, false, &first), "snapshot");
       MustBeEmpty(CheckMoment(first, before), "snapshot");
       if (random.OneIn(2)) {
         std::this_thread::sleep_for(
             std::chrono::milliseconds(random.Uniform(30)));
       }
-      MustBeEmpty(ReadMoment(db_->NewIterator(options).get(), true, &second),
+      MustBeEmpty(ReadMoment(opened_, options, true, &second),
                   "snapshot, backwards");
       if (first != second) Die("a snapshot changed");
-      MustBeEmpty(CheckLookups(db_.get(), options, first), "snapshot");
-      if (!as_transaction) db_->ReleaseSnapshot(snapshot);
+      MustBeEmpty(CheckLookups(opened_, options, first), "snapshot");
+      if (!as_transaction) db()->ReleaseSnapshot(snapshot);
       progress_->moments.fetch_add(1);
     }
   }
@@ -149,13 +167,12 @@ class Worker {
       const Counts before = progress_->Acknowledged();
       ReadOptions options;
       options.fill_cache = random.OneIn(2);
-      const std::unique_ptr<Iterator> iterator = db_->NewIterator(options);
+      Iterators iterators;
+      MustBeEmpty(MakeIterators(opened_, options, &iterators), "iterators");
       Moment first, second;
-      MustBeEmpty(ReadMoment(iterator.get(), random.OneIn(2), &first),
-                  "iterator");
+      MustBeEmpty(ReadMoment(iterators, random.OneIn(2), &first), "iterator");
       MustBeEmpty(CheckMoment(first, before), "iterator");
-      MustBeEmpty(ReadMoment(iterator.get(), random.OneIn(2), &second),
-                  "iterator");
+      MustBeEmpty(ReadMoment(iterators, random.OneIn(2), &second), "iterator");
       if (first != second) Die("an iterator changed its mind");
       progress_->moments.fetch_add(1);
     }
@@ -167,32 +184,70 @@ class Worker {
       std::this_thread::sleep_for(
           std::chrono::milliseconds(1 + random.Uniform(20)));
       const Counts before = progress_->Acknowledged();
-      switch (random.Uniform(5)) {
+      switch (random.Uniform(6)) {
         case 0:
-          Must(db_->Flush({}), "flush");
+          Must(db()->Flush({}, opened_.families), "flush");
           progress_->RaiseSafe(before);
           progress_->flushes.fetch_add(1);
           break;
         case 1: {
           const std::string from = "t" + std::to_string(random.Uniform(4));
           const Slice begin(from);
-          Must(db_->CompactRange({}, random.OneIn(2) ? nullptr : &begin,
-                                 nullptr),
-               "compaction");
+          Must(
+              db()->CompactRange(
+                  {}, opened_.families[random.Uniform(opened_.families.size())],
+                  random.OneIn(2) ? nullptr : &begin, nullptr),
+              "compaction");
           progress_->compactions.fetch_add(1);
           break;
         }
         case 2:
-          Must(db_->SyncWAL(), "sync");
+          Must(db()->SyncWAL(), "sync");
           if (!plan_.disable_wal) progress_->RaiseSafe(before);
           break;
         case 3:
-          Must(db_->FlushWAL(random.OneIn(2)), "flush of the log");
+          Must(db()->FlushWAL(random.OneIn(2)), "flush of the log");
           if (!plan_.disable_wal) progress_->RaiseSafe(before);
+          break;
+        case 4:
+          PassFamilies(&random);
           break;
         default:
           CheckCheckpoint(i, before);
       }
+    }
+  }
+
+  // Creates a family or drops one, and writes to those that are there.
+  void PassFamilies(Random* random) {
+    auto& passing = opened_.passing;
+    WriteOptions options;
+    options.disable_wal = plan_.disable_wal;
+    if (passing.size() < 3) {
+      ColumnFamilyHandle* made = nullptr;
+      Must(db()->CreateColumnFamily(plan_.options,
+                                    "passing" + std::to_string(cycle_) + "." +
+                                        std::to_string(++made_),
+                                    &made),
+           "create a family");
+      passing.push_back(made);
+    }
+    WriteBatch batch;
+    for (ColumnFamilyHandle* const family : passing) {
+      batch.Put(family, "k", std::string(random->Uniform(3000), 'p'));
+    }
+    Must(db()->Write(options, &batch), "write to passing families");
+    if (random->OneIn(2)) Must(db()->Flush({}, passing), "flush them");
+    if (passing.size() >= 3 || random->OneIn(3)) {
+      ColumnFamilyHandle* const gone = passing[random->Uniform(passing.size())];
+      Must(db()->DropColumnFamily(gone), "drop a family");
+      std::erase(passing, gone);
+      std::string value;
+      Must(db()->Get({}, gone, "k", &value), "read a dropped family");
+      if (db()->Write(options, &batch).ok())
+        Die("a dropped family was written");
+      delete gone;
+      progress_->drops.fetch_add(1);
     }
   }
 
@@ -203,13 +258,12 @@ class Worker {
     std::filesystem::remove_all(old);
     if (std::filesystem::exists(place)) std::filesystem::rename(place, old);
     std::unique_ptr<Checkpoint> checkpoint;
-    Must(Checkpoint::Create(db_.get(), &checkpoint), "checkpoint");
+    Must(Checkpoint::Create(db(), &checkpoint), "checkpoint");
     Must(checkpoint->CreateCheckpoint(place), "checkpoint");
-    std::unique_ptr<DB> copy;
-    Must(DB::OpenForReadOnly(plan_.options, place, &copy), "open a checkpoint");
+    OpenedDb copy;
+    Must(OpenDatabase(plan_, place, true, &copy), "open a checkpoint");
     Moment moment;
-    MustBeEmpty(ReadMoment(copy->NewIterator({}).get(), false, &moment),
-                "checkpoint");
+    MustBeEmpty(ReadMoment(copy, {}, false, &moment), "checkpoint");
     MustBeEmpty(CheckMoment(moment, before), "checkpoint");
     progress_->checkpoints.fetch_add(1);
   }
@@ -219,7 +273,8 @@ class Worker {
   const uint64_t cycle_;
   const CyclePlan plan_;
   Progress* const progress_;
-  std::unique_ptr<DB> db_;
+  OpenedDb opened_;
+  int made_ = 0;  // Passing families.
 };
 
 }  // namespace
