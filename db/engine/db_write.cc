@@ -367,7 +367,21 @@ Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
       UpdateStallLocked(family);  // Its writers have to wait.
     }
   }
-  return full.empty() ? Status::OK() : SwitchLocked(std::move(full));
+  if (!full.empty()) return SwitchLocked(std::move(full));
+  return looks && !*wait && wals_.SpaceForUpdates() == 0 &&
+                 families_.HasOthers()
+             ? ReplaceLogLocked(wait)
+             : Status::OK();
+}
+
+// For a leader: replaces a log that several families share, or sets *wait if
+// the logs have reached their bound.
+Status DBImpl::ReplaceLogLocked(bool* wait) {
+  logs_hold_up_ = true;
+  *wait = LogsHoldUpLocked();
+  if (!*wait) return SwitchLocked({});
+  UpdateGateLocked();
+  return Status::OK();
 }
 
 // For a leader whose pace is due: replaces the log if it has no space.
@@ -380,10 +394,7 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
     Status status = WritableLocked();
     if (!status.ok()) return status;
     if (families_.HasOthers() && !AreAllFlushedLocked()) {
-      logs_hold_up_ = true;
-      *wait = LogsHoldUpLocked();
-      if (*wait) UpdateGateLocked();
-      return *wait ? status : SwitchLocked({});
+      return ReplaceLogLocked(wait);
     }
     // Nobody but this family's memtable can need the log.
     family_.SetLogFullLocked();
@@ -529,7 +540,9 @@ void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
     ColumnFamily* const family = families_.Find(id);
     family->CountWritten(bytes, !writer.disable_wal);
     *default_bytes -= std::min(*default_bytes, bytes);
-    if (family->MemTableIsFull()) gate_.RequestLook();
+    if (family->MemTableIsFull() || wals_.SpaceForUpdates() == 0) {
+      gate_.RequestLook();
+    }
   }
 }
 

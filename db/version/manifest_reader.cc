@@ -33,7 +33,16 @@ class ManifestReplay {
     Status status = edit.DecodeFrom(record);
     if (!status.ok()) return status;
     const auto remaining = edit.atomic_group_remaining();
-    if (!remaining) return Apply(std::move(edit));
+    // The counts of a group go down to 0, and no other edit comes between.
+    if (!group_.empty() &&
+        remaining.value_or(0) + 1 != *group_.back().atomic_group_remaining()) {
+      return Status::Corruption("an atomic group of edits is not complete");
+    }
+    if (!remaining) {
+      return group_.empty()
+                 ? Apply(std::move(edit))
+                 : Status::Corruption("an edit is inside an atomic group");
+    }
     // Edits of a group are applied when the group is complete.
     group_.push_back(std::move(edit));
     if (*remaining > 0) return Status::OK();
