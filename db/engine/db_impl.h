@@ -294,7 +294,8 @@ class DBImpl final : public DB, private ForkWatch {
   uint64_t MaxLogBytesLocked() const VARVE_REQUIRES(mutex_);
   bool AreAllFlushedLocked() const VARVE_REQUIRES(mutex_);
   bool LogsHoldUpLocked() VARVE_REQUIRES(mutex_);
-  Status ReplaceLogLocked(bool* wait) VARVE_REQUIRES(mutex_);
+  Status ReplaceLogLocked(std::vector<ColumnFamily*> families, bool* wait)
+      VARVE_REQUIRES(mutex_);
   void UpdateLogLimitLocked() VARVE_REQUIRES(mutex_);
   Status FlushAsLeaderLocked() VARVE_REQUIRES(mutex_);
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(mutex_);

@@ -190,24 +190,33 @@ void DBImpl::AddHoldersOfLogsLocked(std::vector<ColumnFamily*>* families) {
             [](const ColumnFamily* a, const ColumnFamily* b) {
               return a->OldestLogLocked() < b->OldestLogLocked();
             });
-  for (size_t i = 0; i < holders.size() && bytes > limit; ++i) {
-    ColumnFamily* const family = holders[i];
-    const uint64_t next =
-        i + 1 < holders.size() ? holders[i + 1]->OldestLogLocked() : UINT64_MAX;
-    if (!family->memtable()->empty() && family->SlotFreeLocked() &&
-        family->memtable()->wal_number() < next &&
-        std::find(families->begin(), families->end(), family) ==
-            families->end()) {
-      families->push_back(family);
-      Log(LogLevel::kInfo, &log_,
-          "[%s] is flushed: it needs log %llu, and the logs take %llu bytes, "
-          "bound %llu",
-          family->name().c_str(),
-          static_cast<unsigned long long>(family->OldestLogLocked()),
-          static_cast<unsigned long long>(bytes),
-          static_cast<unsigned long long>(bound));
+  // Without the updates in logs before `cut`, the rest fits.
+  uint64_t cut = 0;
+  for (auto holder = holders.begin();
+       holder != holders.end() && bytes > limit;) {
+    const uint64_t oldest = (*holder)->OldestLogLocked();
+    while (holder != holders.end() && (*holder)->OldestLogLocked() == oldest) {
+      ++holder;
     }
-    bytes = wals_.OlderBytesLocked(next) + newest_bytes;
+    cut = holder != holders.end() ? (*holder)->OldestLogLocked() : UINT64_MAX;
+    bytes = wals_.OlderBytesLocked(cut) + newest_bytes;
+  }
+  for (ColumnFamily* const family : holders) {
+    if (family->memtable()->empty() || !family->SlotFreeLocked() ||
+        family->memtable()->wal_number() >= cut ||
+        std::find(families->begin(), families->end(), family) !=
+            families->end()) {
+      continue;
+    }
+    families->push_back(family);
+    Log(LogLevel::kInfo, &log_,
+        "[%s] is flushed: it needs log %llu, and the logs take %llu bytes, "
+        "bound %llu",
+        family->name().c_str(),
+        static_cast<unsigned long long>(family->OldestLogLocked()),
+        static_cast<unsigned long long>(wals_.OlderBytesLocked() +
+                                        newest_bytes),
+        static_cast<unsigned long long>(bound));
   }
 }
 

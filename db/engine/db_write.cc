@@ -367,21 +367,25 @@ Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
       UpdateStallLocked(family);  // Its writers have to wait.
     }
   }
-  if (!full.empty()) return SwitchLocked(std::move(full));
-  return looks && !*wait && wals_.SpaceForUpdates() == 0 &&
-                 families_.HasOthers()
-             ? ReplaceLogLocked(wait)
-             : Status::OK();
+  const bool log_is_full =
+      looks && wals_.SpaceForUpdates() == 0 && families_.HasOthers();
+  if (*wait || (full.empty() && !log_is_full)) return Status::OK();
+  return ReplaceLogLocked(std::move(full), wait);
 }
 
-// For a leader: replaces a log that several families share, or sets *wait if
-// the logs have reached their bound.
-Status DBImpl::ReplaceLogLocked(bool* wait) {
-  logs_hold_up_ = true;
-  *wait = LogsHoldUpLocked();
-  if (!*wait) return SwitchLocked({});
-  UpdateGateLocked();
-  return Status::OK();
+// For a leader: begins a new log, and new memtables of the families, or sets
+// *wait if the logs have reached their bound.
+Status DBImpl::ReplaceLogLocked(std::vector<ColumnFamily*> families,
+                                bool* wait) {
+  if (families_.HasOthers()) {
+    logs_hold_up_ = true;
+    *wait = LogsHoldUpLocked();
+    if (*wait) {
+      UpdateGateLocked();
+      return Status::OK();
+    }
+  }
+  return SwitchLocked(std::move(families));
 }
 
 // For a leader whose pace is due: replaces the log if it has no space.
@@ -394,7 +398,7 @@ Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
     Status status = WritableLocked();
     if (!status.ok()) return status;
     if (families_.HasOthers() && !AreAllFlushedLocked()) {
-      return ReplaceLogLocked(wait);
+      return ReplaceLogLocked({}, wait);
     }
     // Nobody but this family's memtable can need the log.
     family_.SetLogFullLocked();
