@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: the commands of `varve` work on each column family, and on databases of
-// any families as on those of one. Method: run them on databases made here, on
-// fixtures of RocksDB, and with changed MANIFESTs; let RocksDB's ldb read the
-// result.
+// any families as on databases of one. Method: run them on databases made here,
+// on fixtures of RocksDB, and with changed MANIFESTs; let RocksDB's ldb read
+// the result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -200,7 +200,7 @@ TEST_F(VarveFamiliesTest, ReadsWhatRocksDbWrote) {
     }
     std::filesystem::remove_all(Db());
   }
-  // The order of a family is not that of its prefixes.
+  // The order of a family is another than its prefixes have.
   UseFixture("cf-three");
   EXPECT_EQ(RunHere({"scan", "--family=reverse", "--prefix=a"}).exit_code,
             kExitFailure);
@@ -209,7 +209,7 @@ TEST_F(VarveFamiliesTest, ReadsWhatRocksDbWrote) {
   Succeed({"delete-range", "--family=reverse", "\x7f", ""});
 }
 
-// What can be read is read, and the rest is refused by name.
+// Families that can be read are read, and the rest is refused by name.
 TEST_F(VarveFamiliesTest, NamesFamiliesWithUnknownComparators) {
   static const test::ReverseComparator kOdd;
   {

@@ -430,7 +430,7 @@ TEST_F(DbFamiliesTest, SetOptionsChangesOneFamily) {
   EXPECT_EQ(buffer_of("a"), 1u << 20);
   EXPECT_TRUE(
       db_->SetOptions(At("b"), {{"comparator", "x"}}).IsInvalidArgument());
-  // The memtable of "a" holds more than that of "b" from now on.
+  // From now on the memtable of "a" holds more than the memtable of "b".
   for (int i = 0; i < 2000; ++i) {
     PutIn("a", Key(i), std::string(200, 'x'));
     PutIn("b", Key(i), std::string(200, 'x'));
