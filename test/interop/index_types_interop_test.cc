@@ -6,14 +6,13 @@
 // is loaded beside Varve and driven by its C interface, with options drawn at
 // random; a sorted map knows the contents.
 
-#include <dlfcn.h>
-
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "table/reader/table.h"
+#include "test/testing/rocksdb_library.h"
 #include "test/testing/seed.h"
 #include "test/testing/tools.h"
 
@@ -21,25 +20,16 @@ namespace varve::test {
 namespace {
 
 // RocksDB's C interface, for one database at a time.
-class RocksDb {
+class RocksDb : public RocksDbLibrary {
  public:
-  RocksDb()
-      : library_(
-            dlopen("librocksdb.so", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND)) {
-    EXPECT_NE(library_, nullptr) << dlerror();
-  }
-  ~RocksDb() {
-    Close();
-    // The library stays: its threads may.
-  }
-  bool loaded() const { return library_ != nullptr; }
+  ~RocksDb() { Close(); }
 
   void Open(const std::string& path, const std::string& options_text) {
     void* const defaults = Call<void*>("options_create");
     options_ = Call<void*>("options_create");
-    Fails<void>("get_options_from_string", defaults, options_text.c_str(),
-                options_);
-    db_ = Fails<void*>("open", options_, path.c_str());
+    CallChecked<void>("get_options_from_string", defaults, options_text.c_str(),
+                      options_);
+    db_ = CallChecked<void*>("open", options_, path.c_str());
     ASSERT_NE(db_, nullptr) << options_text;
     write_options_ = Call<void*>("writeoptions_create");
   }
@@ -49,14 +39,14 @@ class RocksDb {
   }
 
   void Put(const std::string& key, const std::string& value) {
-    Fails<void>("put", db_, write_options_, key.data(), key.size(),
-                value.data(), value.size());
+    CallChecked<void>("put", db_, write_options_, key.data(), key.size(),
+                      value.data(), value.size());
   }
   void Delete(const std::string& key) {
-    Fails<void>("delete", db_, write_options_, key.data(), key.size());
+    CallChecked<void>("delete", db_, write_options_, key.data(), key.size());
   }
   void Flush() {
-    Fails<void>("flush", db_, Call<void*>("flushoptions_create"));
+    CallChecked<void>("flush", db_, Call<void*>("flushoptions_create"));
   }
   void CompactAll() {
     Call<void>("compact_range", db_, static_cast<const char*>(nullptr),
@@ -71,44 +61,23 @@ class RocksDb {
               const std::map<std::string, std::string>& entries) {
     void* const writer = Call<void*>(
         "sstfilewriter_create", Call<void*>("envoptions_create"), options_);
-    Fails<void>("sstfilewriter_open", writer, path.c_str());
+    CallChecked<void>("sstfilewriter_open", writer, path.c_str());
     for (const auto& [key, value] : entries) {
-      Fails<void>("sstfilewriter_put", writer, key.data(), key.size(),
-                  value.data(), value.size());
+      CallChecked<void>("sstfilewriter_put", writer, key.data(), key.size(),
+                        value.data(), value.size());
     }
-    Fails<void>("sstfilewriter_finish", writer);
+    CallChecked<void>("sstfilewriter_finish", writer);
     Call<void>("sstfilewriter_destroy", writer);
     const char* const files[] = {path.c_str()};
-    Fails<void>("ingest_external_file", db_,
-                static_cast<const char* const*>(files), size_t{1},
-                Call<void*>("ingestexternalfileoptions_create"));
+    CallChecked<void>("ingest_external_file", db_,
+                      static_cast<const char* const*>(files), size_t{1},
+                      Call<void*>("ingestexternalfileoptions_create"));
   }
 
  private:
-  template <typename Result, typename... Arguments>
-  Result Call(const char* name, Arguments... arguments) {
-    void* const symbol =
-        dlsym(library_, (std::string("rocksdb_") + name).c_str());
-    EXPECT_NE(symbol, nullptr) << name;
-    return reinterpret_cast<Result (*)(Arguments...)>(symbol)(arguments...);
-  }
-  // Of a function whose last argument is for an error.
-  template <typename Result, typename... Arguments>
-  Result Fails(const char* name, Arguments... arguments) {
-    error_ = nullptr;
-    struct Check {
-      ~Check() { EXPECT_EQ(*error, nullptr) << name << ": " << *error; }
-      const char* name;
-      char** error;
-    } const check{name, &error_};
-    return Call<Result>(name, arguments..., &error_);
-  }
-
-  void* const library_;
   void* options_ = nullptr;
   void* write_options_ = nullptr;
   void* db_ = nullptr;
-  char* error_ = nullptr;
 };
 
 std::string RandomOptions(Rng* random, const std::string& index_type) {
