@@ -549,10 +549,10 @@ class FamiliesInteropTest : public ::testing::TestWithParam<int> {
     EXPECT_EQ(names, Names());
   }
 
-  // ldb knows the comparator only from RocksDB's file of options, which Varve
-  // does not write.
+  // Without RocksDB's file of options, which Varve does not update and which
+  // may name families that Varve has dropped. Nor does ldb know the comparators
+  // then.
   void CheckWithLdb() {
-    std::string names;
     const std::string list = Ldb(path_, {"list_column_families"});
     for (const auto& [name, family] : model_) {
       EXPECT_TRUE(Contains(list, name)) << list;
@@ -564,7 +564,8 @@ class FamiliesInteropTest : public ::testing::TestWithParam<int> {
     const std::string name = RandomName();
     const auto& entries = model_.at(name).entries;
     EXPECT_TRUE(SameText(ScanLines({entries.begin(), entries.end()}),
-                         Ldb(path_, {"scan", "--column_family=" + name})))
+                         Ldb(path_, {"scan", "--column_family=" + name,
+                                     "--try_load_options=false"})))
         << name;
   }
 
