@@ -1,10 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Operations on a database in memory, drawn from the input, and the same on a
-// std::map. Every answer must be the map's, at snapshots too, and after the
-// database was closed or lost its process. In half of the cases, every walk
-// over a deletion is remembered and leads to a flush or compaction.
+// Operations on a database in memory with 1 to 8 column families, drawn from
+// the input, and the same on a std::map for each. Every answer must be the
+// map's, at snapshots too, and after the database was closed or lost its
+// process. In half of the cases, every walk over a deletion is remembered and
+// leads to a flush or compaction.
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "test/fuzz/fuzz.h"
+#include "varve/column_family.h"
 #include "varve/db.h"
 #include "varve/experimental.h"
 #include "varve/filter_policy.h"
@@ -21,6 +25,8 @@ namespace varve::fuzz {
 namespace {
 
 using Entries = std::map<std::string, std::string>;
+// By the ids of families.
+using State = std::map<uint32_t, Entries>;
 
 class Session {
  public:
@@ -42,20 +48,65 @@ class Session {
       ablation.waste = WasteMode::kAlways;
       options_.experiment = NewExperiment(ablation);
     }
+    options_.atomic_flush = choices_.Below(4) == 0;
     Open();
+    for (uint32_t i = choices_.Below(kMostFamilies); i > 0; --i) Create();
   }
-  ~Session() { ReleaseAll(); }
+  ~Session() {
+    ReleaseAll();
+    ReleaseHandles();
+  }
 
   void Run() {
     for (int i = 0; i < 300 && !choices_.empty(); ++i) Step();
-    Compare(nullptr, entries_);
+    Compare(nullptr, state_);
     for (const auto& [snapshot, then] : snapshots_) Compare(snapshot, then);
   }
 
  private:
+  static constexpr uint32_t kMostFamilies = 8;
+
   void Open() {
-    const Status status = DB::Open(options_, "/db", &db_);
+    std::vector<ColumnFamilyDescriptor> families;
+    for (const std::string& name : names_) {
+      families.emplace_back(name, options_);
+    }
+    const Status status = DB::Open(options_, "/db", families, &handles_, &db_);
     Require(status.ok(), status.ToString().c_str());
+  }
+  void ReleaseHandles() {
+    for (const ColumnFamilyHandle* handle : handles_) delete handle;
+    handles_.clear();
+  }
+
+  ColumnFamilyHandle* Family() {
+    return handles_[choices_.Below(static_cast<uint32_t>(handles_.size()))];
+  }
+  void Create() {
+    if (handles_.size() >= kMostFamilies) return;
+    std::string name = "family0";
+    while (std::find(names_.begin(), names_.end(), name) != names_.end()) {
+      ++name.back();
+    }
+    ColumnFamilyHandle* handle = nullptr;
+    Require(db_->CreateColumnFamily(options_, name, &handle).ok(),
+            "a creation");
+    Require(handle->GetID() > last_id_, "an id is not used again");
+    last_id_ = handle->GetID();
+    names_.push_back(name);
+    handles_.push_back(handle);
+  }
+  void Drop() {
+    if (handles_.size() == 1) return;
+    const size_t place =
+        1 + choices_.Below(static_cast<uint32_t>(handles_.size() - 1));
+    ColumnFamilyHandle* const handle = handles_[place];
+    Require(db_->DropColumnFamily(handle).ok(), "a drop");
+    Require(!db_->Put({}, handle, "key", "value").ok(), "it was dropped");
+    state_.erase(handle->GetID());
+    delete handle;
+    handles_.erase(handles_.begin() + static_cast<long>(place));
+    names_.erase(names_.begin() + static_cast<long>(place));
   }
   void ReleaseAll() {
     for (const auto& [snapshot, then] : snapshots_) {
@@ -74,11 +125,13 @@ class Session {
     return std::string(size, static_cast<char>('A' + choices_.Below(26)));
   }
 
-  void AddTo(WriteBatch* batch, Entries* entries) {
+  void AddTo(WriteBatch* batch, State* state) {
+    ColumnFamilyHandle* const family = Family();
+    Entries* const entries = &(*state)[family->GetID()];
     const std::string key = Key();
     switch (choices_.Below(4)) {
       case 0:
-        batch->Delete(key);
+        batch->Delete(family, key);
         entries->erase(key);
         return;
       case 1: {
@@ -86,29 +139,32 @@ class Session {
         // One that ends before it begins is refused.
         const std::string& first = key < end ? key : end;
         const std::string& last = key < end ? end : key;
-        batch->DeleteRange(first, last);
+        batch->DeleteRange(family, first, last);
         entries->erase(entries->lower_bound(first), entries->lower_bound(last));
         return;
       }
       default: {
         const std::string value = Value();
-        batch->Put(key, value);
+        batch->Put(family, key, value);
         (*entries)[key] = value;
       }
     }
   }
 
   void Step() {
-    switch (choices_.Below(13)) {
+    switch (choices_.Below(16)) {
       case 0:
-        Require(db_->Flush({}).ok(), "a flush");
+        Require(choices_.Below(2) == 0 ? db_->Flush({}, Family()).ok()
+                                       : db_->Flush({}, handles_).ok(),
+                "a flush");
         return;
       case 1:
-        Require(db_->CompactRange({}, nullptr, nullptr).ok(), "a compaction");
+        Require(db_->CompactRange({}, Family(), nullptr, nullptr).ok(),
+                "a compaction");
         return;
       case 2:
         if (snapshots_.size() < 4) {
-          snapshots_.emplace_back(db_->GetSnapshot(), entries_);
+          snapshots_.emplace_back(db_->GetSnapshot(), state_);
         }
         return;
       case 3:
@@ -120,6 +176,7 @@ class Session {
         return;
       case 4:
         ReleaseAll();
+        ReleaseHandles();
         Require(db_->Close().ok(), "a close");
         db_.reset();
         Open();
@@ -127,8 +184,9 @@ class Session {
       case 5: {
         const std::string key = Key();
         std::string value;
-        const Status status = db_->Get({}, key, &value);
-        CheckGot(entries_, key, status, value);
+        ColumnFamilyHandle* const family = Family();
+        const Status status = db_->Get({}, family, key, &value);
+        CheckGot(EntriesOf(state_, family), key, status, value);
         return;
       }
       case 6:
@@ -144,14 +202,20 @@ class Session {
         const Slice limit(end);
         CompactRangeOptions options;
         options.rewrite_bottommost_level = choices_.Below(2) == 0;
-        Require(db_->CompactRange(options, &begin, &limit).ok(),
+        Require(db_->CompactRange(options, Family(), &begin, &limit).ok(),
                 "a compaction of a range");
         return;
       }
+      case 9:
+        Create();
+        return;
+      case 10:
+        Drop();
+        return;
       default: {
         WriteBatch batch;
         for (uint32_t i = 0; i <= choices_.Below(5); ++i) {
-          AddTo(&batch, &entries_);
+          AddTo(&batch, &state_);
         }
         WriteOptions options;
         options.sync = choices_.Below(4) == 0;
@@ -168,31 +232,45 @@ class Session {
     if (status.ok()) Require(value == found->second, "the value");
   }
 
-  // Returns the entries that readers see: the current ones, or at the oldest
+  static const Entries& EntriesOf(const State& state,
+                                  const ColumnFamilyHandle* family) {
+    static const Entries kNone;
+    const auto found = state.find(family->GetID());
+    return found == state.end() ? kNone : found->second;
+  }
+
+  // Returns the state that readers see: the current one, or at the oldest
   // snapshot.
-  const Entries& ChooseMoment(ReadOptions* options) {
-    if (snapshots_.empty() || choices_.Below(2) == 0) return entries_;
+  const State& ChooseMoment(ReadOptions* options) {
+    if (snapshots_.empty() || choices_.Below(2) == 0) return state_;
     options->snapshot = snapshots_.front().first;
     return snapshots_.front().second;
   }
 
   void GetSeveral() {
     ReadOptions options;
-    const Entries& expected = ChooseMoment(&options);
+    const State& expected = ChooseMoment(&options);
     std::vector<std::string> names(1 + choices_.Below(8));
-    for (std::string& name : names) name = Key();
+    std::vector<ColumnFamilyHandle*> families;
+    for (std::string& name : names) {
+      name = Key();
+      families.push_back(Family());
+    }
     const std::vector<Slice> keys(names.begin(), names.end());
     std::vector<std::string> values;
-    const std::vector<Status> statuses = db_->MultiGet(options, keys, &values);
+    const std::vector<Status> statuses =
+        db_->MultiGet(options, families, keys, &values);
     for (size_t i = 0; i < names.size(); ++i) {
-      CheckGot(expected, names[i], statuses[i], values[i]);
+      CheckGot(EntriesOf(expected, families[i]), names[i], statuses[i],
+               values[i]);
     }
   }
 
   // An iterator between bounds, which goes to and fro.
   void Walk() {
     ReadOptions options;
-    const Entries& all = ChooseMoment(&options);
+    ColumnFamilyHandle* const family = Family();
+    const Entries& all = EntriesOf(ChooseMoment(&options), family);
     std::string lower = Key();
     std::string upper = Key();
     if (upper < lower) std::swap(lower, upper);
@@ -204,7 +282,7 @@ class Session {
     if (has_upper) options.iterate_upper_bound = &upper_bound;
     const Entries expected(has_lower ? all.lower_bound(lower) : all.begin(),
                            has_upper ? all.lower_bound(upper) : all.end());
-    const auto iterator = db_->NewIterator(options);
+    const auto iterator = db_->NewIterator(options, family);
     auto place = expected.end();  // Where it should stand; end: nowhere.
     for (uint32_t steps = choices_.Below(20); steps > 0; --steps) {
       switch (choices_.Below(6)) {
@@ -247,10 +325,18 @@ class Session {
     }
   }
 
-  void Compare(const Snapshot* snapshot, const Entries& expected) {
+  void Compare(const Snapshot* snapshot, const State& expected) {
     ReadOptions options;
     options.snapshot = snapshot;
-    const auto iterator = db_->NewIterator(options);
+    std::vector<std::unique_ptr<Iterator>> iterators;
+    Require(db_->NewIterators(options, handles_, &iterators).ok(),
+            "iterators of all families");
+    for (size_t i = 0; i < handles_.size(); ++i) {
+      CompareOne(iterators[i].get(), EntriesOf(expected, handles_[i]));
+    }
+  }
+
+  static void CompareOne(Iterator* iterator, const Entries& expected) {
     iterator->SeekToFirst();
     for (const auto& [key, value] : expected) {
       Require(iterator->Valid(), "an entry is missing");
@@ -271,8 +357,11 @@ class Session {
   const std::unique_ptr<Env> env_;
   Options options_;
   std::unique_ptr<DB> db_;
-  Entries entries_;
-  std::vector<std::pair<const Snapshot*, Entries>> snapshots_;
+  std::vector<std::string> names_ = {kDefaultColumnFamilyName};
+  std::vector<ColumnFamilyHandle*> handles_;  // Parallel to names_.
+  uint32_t last_id_ = 0;
+  State state_;
+  std::vector<std::pair<const Snapshot*, State>> snapshots_;
 };
 
 }  // namespace

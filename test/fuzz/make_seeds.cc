@@ -11,8 +11,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "db/version/version_edit.h"
 #include "db/wal/wal_reader.h"
+#include "db/wal/wal_writer.h"
+#include "db/write/write_batch_internal.h"
 #include "table/block/block_builder.h"
 #include "table/block/entry_scanner.h"
 #include "table/block/format.h"
@@ -24,6 +28,8 @@
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
 #include "varve/comparator.h"
+#include "varve/env.h"
+#include "varve/write_batch.h"
 
 namespace varve::fuzz {
 namespace {
@@ -198,7 +204,7 @@ void AddAllFixtures(Seeds* seeds) {
         fs::relative(entry.path(), fs::path(VARVE_FIXTURES_DIR));
     const std::string base = relative.begin()->string();
     if (!base.starts_with("rocksdb-") && !base.starts_with("handmade-") &&
-        !base.starts_with("leveldb-")) {
+        !base.starts_with("leveldb-") && !base.starts_with("cf-")) {
       continue;
     }
     const std::string file = entry.path().filename().string();
@@ -212,6 +218,120 @@ void AddAllFixtures(Seeds* seeds) {
     } else if (file.starts_with("MANIFEST")) {
       seeds->AddRecords(relative.string(), "version_edit", name);
     }
+  }
+}
+
+// A file of records, as a log or MANIFEST is.
+std::string RecordFile(const std::vector<std::string>& records) {
+  const std::unique_ptr<Env> env = NewMemoryEnv(Env::Default());
+  std::unique_ptr<WritableFile> file;
+  std::string bytes;
+  Status s = env->CreateDirIfMissing("/seeds");
+  if (s.ok()) s = env->NewWritableFile("/seeds/it", FileOptions(), &file);
+  if (!s.ok()) return bytes;
+  wal::Writer writer(std::move(file), 1);
+  for (const std::string& record : records) {
+    if (s.ok()) s = writer.AddRecord(record);
+  }
+  if (s.ok()) s = writer.Close();
+  if (s.ok()) s = ReadFileToString(env.get(), "/seeds/it", &bytes);
+  return bytes;
+}
+
+// Updates of families that exist, do not exist, and have the largest ids.
+void AddFamilyBatches(Seeds* seeds) {
+  std::vector<std::string> records;
+  uint64_t sequence = 1;
+  for (const uint32_t other : {1u, 3u, 127u, 128u, UINT32_MAX}) {
+    WriteBatch batch;
+    for (const uint32_t family : {0u, other, 2u, other}) {
+      for (const ValueType type :
+           {ValueType::kValue, ValueType::kDeletion, ValueType::kSingleDeletion,
+            ValueType::kRangeDeletion}) {
+        WriteBatchInternal::Add(&batch, family, type, "key", "value");
+      }
+    }
+    batch.PutLogData("note");
+    WriteBatchInternal::SetSequence(&batch, sequence);
+    sequence += batch.Count();
+    seeds->Add("write_batch", "families." + std::to_string(other),
+               batch.Data());
+    records.push_back(batch.Data());
+  }
+  seeds->Add("wal", "families", RecordFile(records));
+}
+
+VersionEdit FamilyEdit(uint32_t id) {
+  VersionEdit edit;
+  edit.SetColumnFamily(id);
+  return edit;
+}
+
+VersionEdit CreationOf(uint32_t id, const std::string& name) {
+  VersionEdit edit = FamilyEdit(id);
+  edit.AddColumnFamily(name);
+  edit.SetComparatorName("leveldb.BytewiseComparator");
+  edit.SetLogNumber(4);
+  edit.SetMaxColumnFamily(id);
+  return edit;
+}
+
+VersionEdit TableOf(uint32_t id, uint64_t number) {
+  VersionEdit edit = FamilyEdit(id);
+  FileMetaData file;
+  file.number = number;
+  file.file_size = 1000;
+  file.smallest = MakeInternalKey("a", PackTrailer(5, ValueType::kValue));
+  file.largest = MakeInternalKey("b", PackTrailer(6, ValueType::kValue));
+  file.smallest_sequence = 5;
+  file.largest_sequence = 6;
+  edit.AddFile(0, file);
+  return edit;
+}
+
+// MANIFESTs of two families, in which something may be wrong with the families.
+void AddFamilyManifests(Seeds* seeds) {
+  VersionEdit begin;
+  begin.SetComparatorName("leveldb.BytewiseComparator");
+  begin.SetLogNumber(4);
+  begin.SetNextFileNumber(30);
+  begin.SetLastSequence(9);
+  VersionEdit drop = FamilyEdit(2);
+  drop.DropColumnFamily();
+  VersionEdit group_begin = TableOf(1, 10);
+  group_begin.SetAtomicGroupRemaining(1);
+  VersionEdit group_end = TableOf(2, 11);
+  group_end.SetAtomicGroupRemaining(0);
+  VersionEdit group_of_others = TableOf(2, 11);
+  group_of_others.SetAtomicGroupRemaining(7);
+  const std::vector<std::pair<std::string, std::vector<VersionEdit>>> all = {
+      {"tables", {TableOf(0, 10), TableOf(1, 11), TableOf(2, 12)}},
+      {"dropped", {TableOf(2, 12), drop}},
+      {"again", {TableOf(2, 12), drop, CreationOf(3, "two"), TableOf(3, 13)}},
+      {"id_again", {drop, CreationOf(2, "three")}},
+      {"same_id", {CreationOf(2, "three")}},
+      {"same_name", {CreationOf(3, "two")}},
+      {"default_again", {CreationOf(3, "default")}},
+      {"unknown", {TableOf(7, 10)}},
+      {"after_drop", {drop, TableOf(2, 10)}},
+      {"shared_table", {TableOf(1, 10), TableOf(2, 10)}},
+      {"table_twice", {TableOf(1, 10), TableOf(1, 10)}},
+      {"group", {group_begin, group_end}},
+      {"torn_group", {group_begin}},
+      {"broken_group", {group_begin, TableOf(0, 12), group_end}},
+      {"strange_group", {group_begin, group_of_others, group_end}},
+      {"large_id", {CreationOf(UINT32_MAX, "large"), TableOf(UINT32_MAX, 10)}},
+  };
+  for (const auto& [name, edits] : all) {
+    std::vector<VersionEdit> whole = {begin, CreationOf(1, "one"),
+                                      CreationOf(2, "two")};
+    whole.insert(whole.end(), edits.begin(), edits.end());
+    std::vector<std::string> records;
+    for (const VersionEdit& edit : whole) {
+      edit.EncodeTo(&records.emplace_back());
+    }
+    seeds->Add("manifest", "families_" + name, RecordFile(records));
+    seeds->Add("version_edit", "families_" + name, records.back());
   }
 }
 
@@ -272,6 +392,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   varve::fuzz::Seeds seeds(argv[1]);
   varve::fuzz::AddAllFixtures(&seeds);
+  varve::fuzz::AddFamilyBatches(&seeds);
+  varve::fuzz::AddFamilyManifests(&seeds);
   varve::fuzz::AddTexts(&seeds);
   return 0;
 }
