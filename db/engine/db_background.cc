@@ -143,7 +143,12 @@ Status DBImpl::FlushImmutablesLocked(const std::vector<ColumnFamily*>& families,
   Status status;
   {
     const HistogramTimer timer(stats_, HistogramType::kFlushTime, env_);
-    status = table_jobs_.FlushLocked(families, &infos);
+    status = table_jobs_.FlushLocked(
+        families, &infos,
+        [this, &families](uint64_t first, uint64_t end)
+            VARVE_NO_THREAD_SAFETY_ANALYSIS {
+              return SyncSharedLogsLocked(families, first, end);
+            });
   }
   for (size_t i = 0; i < families.size(); ++i) {
     ColumnFamily* const family = families[i];
@@ -171,6 +176,22 @@ Status DBImpl::FlushImmutablesLocked(const std::vector<ColumnFamily*>& families,
   if (status.ok()) wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
   events_.DeliverLocked();
   return status;
+}
+
+// Makes the updates durable that a flush of these families would leave behind
+// in logs, before the flush makes later ones or other parts of the same batches
+// durable. See TableJobs::FlushLocked. Flushes of all families need no log, not
+// even a damaged one.
+Status DBImpl::SyncSharedLogsLocked(const std::vector<ColumnFamily*>& families,
+                                    uint64_t first, uint64_t end) {
+  bool shared = first < end;
+  for (const ColumnFamily* family : families_.live()) {
+    if (std::find(families.begin(), families.end(), family) != families.end()) {
+      continue;
+    }
+    shared |= !family->IsAllFlushedLocked() && family->OldestLogLocked() < end;
+  }
+  return shared ? wals_.SyncBeforeLocked(end) : Status::OK();
 }
 
 // Called by the budget of write buffers, on its own thread: the memtable of

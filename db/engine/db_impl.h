@@ -346,6 +346,9 @@ class DBImpl final : public DB, private ForkWatch {
   Status FlushImmutablesLocked(const std::vector<ColumnFamily*>& families,
                                std::vector<size_t>* counts)
       VARVE_REQUIRES(mutex_);
+  Status SyncSharedLogsLocked(const std::vector<ColumnFamily*>& families,
+                              uint64_t first, uint64_t end)
+      VARVE_REQUIRES(mutex_);
   void RequestSwitch(ColumnFamily* family) VARVE_EXCLUDES(mutex_);
   void BackgroundSwitch();
   // May release the mutex and reacquire it.

@@ -40,6 +40,14 @@ TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
   return flush;
 }
 
+uint64_t TableJobs::FamilyFlush::NextLogLocked() const {
+  const auto& immutable = family->immutable();
+  const MemTable* const next = immutable.size() > memtables.size()
+                                   ? immutable[memtables.size()]
+                                   : family->memtable();
+  return next->wal_number();
+}
+
 Status TableJobs::WriteTable(FamilyFlush* flush) const {
   Status status = parts_.place->Verify();
   if (!status.ok() || flush->memtables.empty()) return status;
@@ -71,8 +79,9 @@ void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
 
 // The analysis cannot tell that the mutex is the DB's, here and below.
 Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
-                              std::vector<FlushJobInfo>* infos)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                              std::vector<FlushJobInfo>* infos,
+                              const std::function<Status(uint64_t, uint64_t)>&
+                                  sync_logs) VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const RequestSpan span("flush");
   const Stopwatch flushing(parts_.place->env());
   std::vector<FamilyFlush> flushes;
@@ -95,6 +104,16 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
   }
   step.Next("install");
   parts_.mutex->Lock();
+  if (status.ok()) {
+    uint64_t first = UINT64_MAX;
+    uint64_t end = 0;
+    for (const FamilyFlush& flush : flushes) {
+      first = std::min(first, flush.NextLogLocked());
+      end = std::max(end, flush.NextLogLocked());
+    }
+    status = sync_logs(first, end);
+    if (!status.ok()) RemoveUnnamedLocked(flushes);
+  }
   std::vector<VersionSet::FamilyEdit> edits;
   for (FamilyFlush& flush : flushes) {
     versions_->UnrefVersionLocked(flush.version);
@@ -105,11 +124,7 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
       AddTableCreated(parts_.events, parts_.place->path(), flush.number, 0,
                       status);
     }
-    const auto& immutable = flush.family->immutable();
-    const MemTable* const next = immutable.size() > flush.memtables.size()
-                                     ? immutable[flush.memtables.size()]
-                                     : flush.family->memtable();
-    flush.edit.SetLogNumber(next->wal_number());
+    flush.edit.SetLogNumber(flush.NextLogLocked());
     edits.push_back({flush.family->versions(), &flush.edit});
   }
   if (!status.ok()) return status;
@@ -124,7 +139,8 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
   return status;
 }
 
-// For families that were dropped while their tables were written.
+// For families that were dropped while their tables were written, and for logs
+// that could not be synced.
 void TableJobs::RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes)
     VARVE_NO_THREAD_SAFETY_ANALYSIS {
   parts_.mutex->Unlock();

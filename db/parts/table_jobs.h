@@ -7,6 +7,7 @@
 // functions called ...Locked require the DB mutex.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "db/compaction/compaction.h"
@@ -41,9 +42,14 @@ class TableJobs {
   // Writes all immutable memtables of each family to one table, and sets
   // memtables in the family's info to their number. They stay in the lists of
   // immutable memtables. The tables of several families are named in one step.
-  // `infos` is parallel to `families`. May release the mutex and reacquire it.
-  Status FlushLocked(const std::vector<ColumnFamily*>& families,
-                     std::vector<FlushJobInfo>* infos);
+  // `infos` is parallel to `families`. Before the tables are named, calls
+  // sync_logs(first, end): from then on the families do not need logs before
+  // `first`, and some of them not those before `end`. May release the mutex and
+  // reacquire it.
+  Status FlushLocked(
+      const std::vector<ColumnFamily*>& families,
+      std::vector<FlushJobInfo>* infos,
+      const std::function<Status(uint64_t first, uint64_t end)>& sync_logs);
   // Writes or moves the tables of a compaction of the family. May release the
   // mutex and reacquire it.
   Status CompactLocked(ColumnFamily* family, const Compaction& compaction,
@@ -60,6 +66,9 @@ class TableJobs {
     uint64_t number;   // Of the table.
     Version* version;  // A reference is held while the table is written.
     VersionEdit edit;
+
+    // Returns the first log that the family needs after the flush.
+    uint64_t NextLogLocked() const;
   };
 
   FamilyFlush BeginFlushLocked(ColumnFamily* family, FlushJobInfo* info,

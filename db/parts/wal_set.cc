@@ -144,11 +144,14 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   mutex_->Unlock();
   Status status;
   if (sync_directory) status = db_directory_->directory()->Sync();
-  for (const auto& writer : writers) {
-    if (!status.ok()) break;
-    const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
-                               db_directory_->env());
-    status = writer->Sync();
+  {
+    const MutexLock sync_lock(&sync_mutex_);
+    for (const auto& writer : writers) {
+      if (!status.ok()) break;
+      const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
+                                 db_directory_->env());
+      status = writer->Sync();
+    }
   }
   // Synced updates are durable only if their log can be found.
   if (status.ok()) status = db_directory_->Verify();
@@ -161,6 +164,38 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
         wal.number <= writers.back()->number()) {
       wal.synced = true;
     }
+  }
+  return status;
+}
+
+Status WalSet::SyncBeforeLocked(uint64_t number)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  std::vector<std::shared_ptr<wal::Writer>> writers;
+  for (const Wal& wal : wals_) {
+    if (wal.number < number && !wal.synced) writers.push_back(wal.writer);
+  }
+  if (writers.empty()) return Status::OK();
+  mutex_->Unlock();
+  sync_mutex_.Lock();
+  Status status;
+  for (const auto& writer : writers) {
+    const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
+                               db_directory_->env());
+    status = writer->SyncFile();
+    RecordTick(stats_, Ticker::kWalFileSynced);
+    if (!status.ok()) {
+      // The leader reads a failure with either mutex.
+      mutex_->Lock();
+      writer->Fail(status);
+      mutex_->Unlock();
+      break;
+    }
+  }
+  sync_mutex_.Unlock();
+  mutex_->Lock();
+  if (!status.ok()) return status;
+  for (Wal& wal : wals_) {
+    if (wal.number < number) wal.synced = true;
   }
   return status;
 }

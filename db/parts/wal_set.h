@@ -8,7 +8,10 @@
 // says that the tables have its updates. A power failure may lose the unsynced
 // end of any log, independently of the others. So a sync covers all logs that
 // are not durable, oldest first. It includes the directory if the newest log's
-// name may not be durable.
+// name may not be durable. Before the MANIFEST says that the tables of some
+// column families have updates, logs that other families need up to there are
+// synced. Otherwise a power failure could keep one family's part of a batch
+// and lose another's.
 //
 // After a failed write or sync the end of the newest log is unknown. Nothing is
 // added to it (has_failed) until a new log replaces it. The kernel reports a
@@ -104,6 +107,10 @@ class WalSet {
   // Does SyncLocked for a group of writers, and records its duration as the
   // expected duration of the next one.
   Status SyncForGroupLocked();
+  // Syncs the logs before `number`, which is not after the newest one. May
+  // release the mutex and reacquire it. Can be called without leadership. After
+  // an error, the log that caused it has failed. The directory is not synced.
+  Status SyncBeforeLocked(uint64_t number);
   uint64_t group_sync_us() const { return group_sync_us_; }
   // Records that the directory was synced after the newest log was created.
   void SetDirectorySyncedLocked() { directory_synced_ = true; }
@@ -153,7 +160,9 @@ class WalSet {
   StatisticsImpl* const stats_;
   Mutex* const mutex_;
   const std::shared_ptr<FileWaits> waits_ = std::make_shared<FileWaits>();
-  std::deque<Wal> wals_;           // Oldest first.
+  std::deque<Wal> wals_;  // Oldest first.
+  // Held during a sync of logs. Taken before *mutex_.
+  Mutex sync_mutex_;
   wal::Writer* newest_ = nullptr;  // The last log's.
   uint64_t begin_bytes_ = 0;  // The newest log's size before its first update.
   uint64_t max_log_bytes_ = UINT64_MAX;

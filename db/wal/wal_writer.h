@@ -64,6 +64,8 @@ class Writer {
     if (failure_.ok()) failure_ = file_->Sync();
     return failure_;
   }
+  // Does Sync without marking the log as failed.
+  Status SyncFile() { return failure_.ok() ? file_->Sync() : failure_; }
   // Marks the log as failed, because written records may be lost. Later calls
   // return the error.
   void Fail(const Status& status) {

@@ -1,0 +1,92 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: after a power cut, all families are as they were at one moment, also if
+// some of them had been flushed and the log had never been synced. Method: a
+// power cut that takes everything that was not synced.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/testing/db/families_fixture.h"
+#include "varve/testing/fault_injection_env.h"
+
+namespace varve::test {
+namespace {
+
+class DbFamiliesPowerCutTest : public FamiliesTest {
+ protected:
+  DbFamiliesPowerCutTest()
+      : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
+    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+    path_ = "/db/it";
+    options_.env = &faulty_;
+  }
+  void TearDown() override { FamiliesTest::TearDown(); }
+
+  void CutPower() {
+    faulty_.SetFilesystemActive(false);
+    ReleaseHandles();
+    db_.reset();
+    CrashOptions crash;
+    crash.lose_everything_unsynced = true;
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    OpenAll();
+  }
+
+  std::unique_ptr<Env> memory_;
+  FaultInjectionEnv faulty_;
+};
+
+TEST_F(DbFamiliesPowerCutTest, BatchIsWholeIfOneOfItsFamiliesWasFlushed) {
+  OpenNew({"a", "b"});
+  WriteBatch batch;
+  batch.Put(At("a"), "key", "value");
+  batch.Put(At("b"), "key", "value");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  FlushOne("a");
+  CutPower();
+  EXPECT_EQ(GetIn("a", "key"), "value");
+  EXPECT_EQ(GetIn("b", "key"), "value");
+}
+
+TEST_F(DbFamiliesPowerCutTest, NoWriteIsKeptWithoutTheWritesBeforeIt) {
+  OpenNew({"a", "b"});
+  PutIn("b", "first", "value");
+  PutIn("a", "second", "value");
+  FlushOne("a");
+  PutIn("b", "third", "value");
+  // Several logs are older than the flushed memtable's end now.
+  PutIn("a", "fourth", "value");
+  FlushOne("a");
+  CutPower();
+  EXPECT_EQ(GetIn("b", "first"), "value");
+  EXPECT_EQ(GetIn("a", "second"), "value");
+  EXPECT_EQ(GetIn("b", "third"), "value");
+  EXPECT_EQ(GetIn("a", "fourth"), "value");
+}
+
+TEST_F(DbFamiliesPowerCutTest, AFullMemtableIsFlushedWithTheSameCare) {
+  family_options_["a"] = options_;
+  family_options_["a"].write_buffer_size = 64 << 10;
+  OpenNew({"a", "b"});
+  int written = 0;
+  while (NumberIn("a", "varve.num-files-at-level0") == 0 && written < 10000) {
+    WriteBatch batch;
+    batch.Put(At("a"), Key(written), std::string(1000, 'v'));
+    batch.Put(At("b"), Key(written), "value");
+    ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+    ++written;
+  }
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  CutPower();
+  EntryList in_a;
+  EntryList in_b;
+  ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, At("a"), &in_a)));
+  ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, At("b"), &in_b)));
+  EXPECT_GT(in_a.size(), 0u);
+  EXPECT_EQ(in_a.size(), in_b.size());
+}
+
+}  // namespace
+}  // namespace varve::test
