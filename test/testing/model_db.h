@@ -1,8 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The expected contents of a database: the same updates applied to a std::map.
+// The expected contents of a database: the same updates applied to a std::map,
+// or to one for each column family.
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -57,6 +59,61 @@ class ModelDb {
   };
 
   Entries entries_;
+};
+
+// The same for a database with column families, by their ids. A family that no
+// update has named is empty.
+//
+// Thread-safety: owned by one thread at a time.
+class ModelFamilies {
+ public:
+  Status Write(const WriteBatch& batch) {
+    Applier applier(this);
+    return batch.Iterate(&applier);
+  }
+  void Drop(uint32_t family) { families_.erase(family); }
+  const Entries& At(uint32_t family) const {
+    static const Entries kNone;
+    const auto found = families_.find(family);
+    return found == families_.end() ? kNone : found->second.entries();
+  }
+
+ private:
+  class Applier : public WriteBatch::Handler {
+   public:
+    explicit Applier(ModelFamilies* model) : model_(model) {}
+    void Put(const Slice& key, const Slice& value) override {
+      model_->families_[0].Put(key.ToString(), value.ToString());
+    }
+    void Delete(const Slice& key) override {
+      model_->families_[0].Delete(key.ToString());
+    }
+    void DeleteRange(const Slice& begin, const Slice& end) override {
+      model_->families_[0].DeleteRange(begin.ToString(), end.ToString());
+    }
+    Status PutCF(uint32_t family, const Slice& key,
+                 const Slice& value) override {
+      model_->families_[family].Put(key.ToString(), value.ToString());
+      return Status::OK();
+    }
+    Status DeleteCF(uint32_t family, const Slice& key) override {
+      model_->families_[family].Delete(key.ToString());
+      return Status::OK();
+    }
+    Status SingleDeleteCF(uint32_t family, const Slice& key) override {
+      return DeleteCF(family, key);
+    }
+    Status DeleteRangeCF(uint32_t family, const Slice& begin,
+                         const Slice& end) override {
+      model_->families_[family].DeleteRange(begin.ToString(), end.ToString());
+      return Status::OK();
+    }
+
+   private:
+    ModelFamilies* model_;
+  };
+
+  std::map<uint32_t, ModelDb> families_;
 };
 
 }  // namespace varve::test

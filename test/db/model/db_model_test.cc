@@ -1,18 +1,22 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Goal: whatever is done to a DB, in whatever order and with whatever options,
-// it answers as a std::map does; after a power cut it answers as the map did at
-// some moment not before the last synced write. Method: random operations on
-// both under random options, a new seed each run. VARVE_MODEL_SEEDS sets the
-// number of seeds, VARVE_MODEL_OPS the operations of each.
+// Goal: whatever is done to a DB with 1 to 8 column families, in whatever order
+// and with whatever options, each family answers as a std::map does; after a
+// power cut all answer as the maps did at one moment not before the last synced
+// write. Method: random operations on both under random options, a new seed
+// each run. VARVE_MODEL_SEEDS sets the number of seeds, VARVE_MODEL_OPS the
+// operations of each.
 
 #include <cstdlib>
 #include <iterator>
 #include <list>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "test/testing/db_helpers.h"
+#include "test/testing/db/families_fixture.h"
 #include "test/testing/seed.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -69,6 +73,8 @@ Options RandomOptions(Rng* rng) {
     options.filter_policy = NewBloomFilterPolicy(rng->Between(1, 20));
   }
   options.max_background_jobs = rng->Between(1, 4);
+  options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
+  options.atomic_flush = rng->OneIn(4);
   options.level0_file_num_compaction_trigger = rng->Between(1, 6);
   options.num_levels = rng->Pick({2, 3, 4, 7, 7, 7});
   options.target_file_size_base = rng->Pick<uint64_t>({64 << 10, 256 << 10});
@@ -88,6 +94,8 @@ struct Totals {
   uint64_t lost = 0;  // Unsynced writes that a power cut took.
   uint64_t opens = 0;
   uint64_t on_disk = 0;  // Seeds.
+  uint64_t families_created = 0;
+  uint64_t families_dropped = 0;
 };
 
 // One seed: a DB, its model, and the snapshots that are out.
@@ -99,6 +107,7 @@ class ModelRun {
         memory_(rng_.OneIn(10) ? nullptr : NewMemoryEnv(Env::Default())),
         faulty_(memory_ == nullptr ? Env::Default() : memory_.get()),
         path_(memory_ == nullptr ? dir_.Sub("it") : "/db/it"),
+        most_families_(rng_.OneIn(4) ? 1 : rng_.Between(2, 8)),
         key_count_(rng_.Pick({50, 500, 5000})),
         range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})) {
     if (memory_ == nullptr) {
@@ -111,13 +120,16 @@ class ModelRun {
 
   void Do(int operation_count) {
     Open();
+    while (!Failed() && static_cast<int>(ids_.size()) < most_families_) {
+      CreateFamily();
+    }
     for (int i = 0; i < operation_count && !Failed(); i++) {
       SCOPED_TRACE("operation " + std::to_string(i));
       Step();
       ++totals_->operations;
     }
     if (Failed()) return;
-    EXPECT_TRUE(HasEntries(db_.get(), ToList(model_.entries())));
+    EXPECT_TRUE(Matches(model_));
     EXPECT_TRUE(Ok(db_->VerifyChecksum()));
     Reopen();
   }
@@ -125,7 +137,12 @@ class ModelRun {
  private:
   struct HeldSnapshot {
     const Snapshot* snapshot;
-    Entries entries;
+    ModelFamilies model;
+  };
+  // A family that was dropped, and its contents then.
+  struct DroppedFamily {
+    ColumnFamilyHandle* handle;
+    EntryList entries;
   };
 
   static bool Failed() { return ::testing::Test::HasFailure(); }
@@ -144,7 +161,11 @@ class ModelRun {
     if (kind < 500) return WriteMany();
     if (kind < 750) return Get();
     if (kind < 800) return MultiGet();
-    if (kind < 960) return Iterate();
+    if (kind < 952) return Iterate();
+    if (kind < 955) return IterateSeveral();
+    if (kind < 957) return CreateFamily();
+    if (kind < 959) return DropFamily();
+    if (kind < 960) return CheckDropped();
     if (kind < 970) return TakeSnapshot();
     if (kind < 980) return CheckSnapshot();
     if (kind < 985) return Flush();
@@ -152,8 +173,110 @@ class ModelRun {
     if (kind < 992) return SyncWal();
     if (kind < 995) return Reopen();
     if (kind < 999) return CutPower();
-    EXPECT_TRUE(HasEntries(db_.get(), ToList(model_.entries())));
+    EXPECT_TRUE(Matches(model_));
   }
+
+  // ---- Families ----
+
+  const std::string& RandomFamily() {
+    auto family = ids_.begin();
+    std::advance(family, static_cast<long>(rng_.Below(ids_.size())));
+    return family->first;
+  }
+  ColumnFamilyHandle* HandleOf(const std::string& name) {
+    // The default family can also be meant without a handle.
+    if (name == kDefaultColumnFamilyName && rng_.OneIn(2)) {
+      return rng_.OneIn(2) ? nullptr : db_->DefaultColumnFamily();
+    }
+    return handles_.at(name);
+  }
+  const Entries& EntriesOf(const std::string& name) const {
+    return model_.At(ids_.at(name));
+  }
+  std::vector<ColumnFamilyHandle*> AllHandles() const {
+    std::vector<ColumnFamilyHandle*> all;
+    for (const auto& [name, handle] : handles_) all.push_back(handle);
+    return all;
+  }
+
+  void CreateFamily() {
+    if (static_cast<int>(ids_.size()) >= most_families_) return;
+    std::string name = "family0";
+    while (ids_.count(name) != 0) ++name.back();
+    ColumnFamilyHandle* handle = nullptr;
+    ASSERT_TRUE(
+        Ok(db_->CreateColumnFamily(RandomFamilyOptions(), name, &handle)));
+    // A number is never used again.
+    ASSERT_GT(handle->GetID(), last_id_);
+    last_id_ = handle->GetID();
+    ids_[name] = last_id_;
+    handles_[name] = handle;
+    ++totals_->families_created;
+  }
+
+  void DropFamily() {
+    const std::string name = RandomFamily();
+    if (name == kDefaultColumnFamilyName) return;
+    ColumnFamilyHandle* const handle = handles_.at(name);
+    ASSERT_TRUE(Ok(db_->DropColumnFamily(handle)));
+    WriteBatch late;
+    late.Put(handles_.at(kDefaultColumnFamilyName), "late", "value");
+    late.Put(handle, "late", "value");
+    ASSERT_TRUE(db_->Write({}, &late).IsInvalidArgument());
+    ASSERT_TRUE(db_->DropColumnFamily(handle).IsInvalidArgument());
+    dropped_.push_back({handle, ToList(EntriesOf(name))});
+    model_.Drop(ids_.at(name));
+    ids_.erase(name);
+    handles_.erase(name);
+    ++totals_->families_dropped;
+    if (dropped_.size() > 3) CheckDropped();
+  }
+
+  // The handle of a dropped family reads on.
+  void CheckDropped() {
+    if (dropped_.empty()) return;
+    const DroppedFamily& oldest = dropped_.front();
+    EXPECT_TRUE(FamilyHasEntries(db_.get(), oldest.handle, oldest.entries));
+    if (rng_.OneIn(2)) {
+      ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(oldest.handle)));
+      dropped_.pop_front();
+    }
+  }
+
+  // Returns whether all families read as in the model, by iterators of one
+  // moment and, with `gets`, by Get and MultiGet.
+  ::testing::AssertionResult Matches(const ModelFamilies& model,
+                                     const ReadOptions& options = {},
+                                     bool gets = true) {
+    std::vector<std::unique_ptr<Iterator>> iterators;
+    const Status s = db_->NewIterators(options, AllHandles(), &iterators);
+    if (!s.ok()) return Ok(s) << ", NewIterators";
+    size_t i = 0;
+    for (const auto& [name, handle] : handles_) {
+      Iterator* const it = iterators[i++].get();
+      const EntryList expected = ToList(model.At(ids_.at(name)));
+      EntryList found;
+      for (it->SeekToFirst(); it->Valid(); it->Next()) {
+        found.emplace_back(it->key().ToString(), it->value().ToString());
+      }
+      if (!it->status().ok()) return Ok(it->status()) << ", " << name;
+      auto same = SameEntries(expected, found);
+      if (!same) return same << ", scanning " << name;
+      found.clear();
+      for (it->SeekToLast(); it->Valid(); it->Prev()) {
+        found.emplace_back(it->key().ToString(), it->value().ToString());
+      }
+      std::reverse(found.begin(), found.end());
+      same = SameEntries(expected, found);
+      if (!same) return same << ", scanning backward " << name;
+      if (!gets) continue;
+      same = FamilyHasEntries(db_.get(), handle, expected, options);
+      if (!same) return same << ", " << name;
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  // ---- Updates ----
 
   WriteOptions RandomWriteOptions() {
     WriteOptions options;
@@ -164,15 +287,16 @@ class ModelRun {
 
   // Most runs have some range deletions, some many, and some none.
   void AddRandomUpdate(WriteBatch* batch) {
+    ColumnFamilyHandle* const family = HandleOf(RandomFamily());
     if (range_deletion_percent_ > rng_.Below(100)) {
       const auto count = static_cast<uint64_t>(key_count_);
       const auto begin = static_cast<int>(rng_.Below(count));
       const auto size = static_cast<int>(rng_.Below(rng_.OneIn(9) ? count : 9));
-      batch->DeleteRange(Key(begin), Key(begin + size));
+      batch->DeleteRange(family, Key(begin), Key(begin + size));
     } else if (rng_.OneIn(3)) {
-      batch->Delete(RandomKey());
+      batch->Delete(family, RandomKey());
     } else {
-      batch->Put(RandomKey(), RandomValue());
+      batch->Put(family, RandomKey(), RandomValue());
     }
   }
 
@@ -212,21 +336,44 @@ class ModelRun {
   }
 
   void Get() {
+    const std::string family = RandomFamily();
     const std::string key = RandomKey();
     PinnableSlice value;
-    Status s = db_->Get({}, key, &value);
-    ExpectFound(key, model_.entries(), s, value);
+    Status s = db_->Get({}, HandleOf(family), key, &value);
+    ExpectFound(key, EntriesOf(family), s, value);
   }
 
+  // In one family or in several, now or at a snapshot.
   void MultiGet() {
+    ReadOptions options;
+    const ModelFamilies* model = &model_;
+    if (!snapshots_.empty() && rng_.OneIn(3)) {
+      options.snapshot = snapshots_.front().snapshot;
+      model = &snapshots_.front().model;
+    }
+    const std::string only = rng_.OneIn(2) ? RandomFamily() : "";
     std::vector<std::string> names(rng_.Below(40));
     std::vector<Slice> keys;
-    for (std::string& name : names) keys.push_back(name = RandomKey());
+    std::vector<std::string> families;
+    std::vector<ColumnFamilyHandle*> handles;
+    for (std::string& name : names) {
+      keys.push_back(name = RandomKey());
+      families.push_back(only.empty() ? RandomFamily() : only);
+      handles.push_back(HandleOf(families.back()));
+    }
     std::vector<PinnableSlice> values(keys.size());
     std::vector<Status> statuses(keys.size());
-    db_->MultiGet({}, keys.size(), keys.data(), values.data(), statuses.data());
+    if (only.empty()) {
+      db_->MultiGet(options, keys.size(), handles.data(), keys.data(),
+                    values.data(), statuses.data());
+    } else {
+      db_->MultiGet(options, HandleOf(only), keys.size(), keys.data(),
+                    values.data(), statuses.data());
+    }
     for (size_t i = 0; i < keys.size(); i++) {
-      ExpectFound(names[i], model_.entries(), statuses[i], values[i]);
+      SCOPED_TRACE(families[i]);
+      ExpectFound(names[i], model->At(ids_.at(families[i])), statuses[i],
+                  values[i]);
     }
   }
 
@@ -236,17 +383,19 @@ class ModelRun {
     const Slice lower(low), upper(high);
     ReadOptions options;
     options.fill_cache = rng_.OneIn(2);
-    auto begin = model_.entries().begin(), end = model_.entries().end();
+    const std::string family = RandomFamily();
+    const Entries& entries = EntriesOf(family);
+    auto begin = entries.begin(), end = entries.end();
     if (rng_.OneIn(3)) {
       options.iterate_lower_bound = &lower;
-      begin = model_.entries().lower_bound(low);
+      begin = entries.lower_bound(low);
     }
     if (rng_.OneIn(3)) {
       options.iterate_upper_bound = &upper;
-      end = model_.entries().lower_bound(high);
+      end = entries.lower_bound(high);
       if (options.iterate_lower_bound != nullptr && high <= low) begin = end;
     }
-    auto it = db_->NewIterator(options);
+    auto it = db_->NewIterator(options, HandleOf(family));
     auto at = end;
     Seek(it.get(), begin, end, &at);
     for (uint64_t steps = rng_.Below(30); steps > 0; steps--) {
@@ -289,9 +438,42 @@ class ModelRun {
     }
   }
 
+  // Iterators of one moment, which a later write does not change.
+  void IterateSeveral() {
+    std::vector<std::string> families(1 + rng_.Below(4));
+    std::vector<ColumnFamilyHandle*> handles;
+    for (std::string& family : families) {
+      family = RandomFamily();
+      handles.push_back(HandleOf(family));
+    }
+    std::vector<std::unique_ptr<Iterator>> iterators;
+    ASSERT_TRUE(Ok(db_->NewIterators({}, handles, &iterators)));
+    ASSERT_EQ(iterators.size(), families.size());
+    const ModelFamilies then = model_;
+    WriteMany();
+    for (size_t i = 0; i < families.size(); i++) {
+      const Entries& entries = then.At(ids_.at(families[i]));
+      Iterator* const it = iterators[i].get();
+      const std::string target = RandomKey();
+      auto at = entries.lower_bound(target);
+      it->Seek(target);
+      for (int steps = 0; steps < 50; steps++) {
+        ASSERT_TRUE(Ok(it->status()));
+        ASSERT_EQ(it->Valid(), at != entries.end()) << families[i];
+        if (at == entries.end()) break;
+        ASSERT_EQ(it->key().ToString(), at->first) << families[i];
+        ASSERT_TRUE(it->value() == Slice(at->second)) << at->first;
+        it->Next();
+        ++at;
+      }
+    }
+  }
+
+  // ---- Snapshots ----
+
   void TakeSnapshot() {
     if (snapshots_.size() >= 5) Release(snapshots_.begin());
-    snapshots_.push_back({db_->GetSnapshot(), model_.entries()});
+    snapshots_.push_back({db_->GetSnapshot(), model_});
   }
 
   void CheckSnapshot() {
@@ -300,11 +482,12 @@ class ModelRun {
                           static_cast<long>(rng_.Below(snapshots_.size())));
     ReadOptions options;
     options.snapshot = held->snapshot;
-    EXPECT_TRUE(HasEntries(db_.get(), ToList(held->entries), options, false));
+    EXPECT_TRUE(Matches(held->model, options, false));
+    const std::string family = RandomFamily();
     const std::string key = RandomKey();
     std::string value;
-    Status s = db_->Get(options, key, &value);
-    ExpectFound(key, held->entries, s, value);
+    Status s = db_->Get(options, HandleOf(family), key, &value);
+    ExpectFound(key, held->model.At(ids_.at(family)), s, value);
     if (rng_.OneIn(2)) Release(held);
   }
 
@@ -314,11 +497,23 @@ class ModelRun {
   }
   void ReleaseAll() {
     while (!snapshots_.empty()) Release(snapshots_.begin());
+    for (const auto& [name, handle] : handles_) delete handle;
+    handles_.clear();
+    for (const DroppedFamily& family : dropped_) delete family.handle;
+    dropped_.clear();
   }
 
-  // Data in tables is as durable as data in a synced log.
+  // ---- Maintenance ----
+
+  // Data in tables is as durable as data in a synced log. The other families'
+  // data may still be lost, but not older data than the flushed one's.
   void Flush() {
-    ASSERT_TRUE(Ok(db_->Flush({})));
+    if (rng_.OneIn(2)) {
+      ASSERT_TRUE(Ok(db_->Flush({}, HandleOf(RandomFamily()))));
+      if (ids_.size() == 1) MarkSynced();
+      return;
+    }
+    ASSERT_TRUE(Ok(db_->Flush({}, AllHandles())));
     MarkSynced();
   }
 
@@ -332,17 +527,32 @@ class ModelRun {
     const Slice begin(low), end(high);
     CompactRangeOptions options;
     options.rewrite_bottommost_level = rng_.OneIn(2);
-    ASSERT_TRUE(Ok(db_->CompactRange(options, rng_.OneIn(3) ? nullptr : &begin,
+    ASSERT_TRUE(Ok(db_->CompactRange(options, HandleOf(RandomFamily()),
+                                     rng_.OneIn(3) ? nullptr : &begin,
                                      rng_.OneIn(3) ? nullptr : &end)));
+  }
+
+  ColumnFamilyOptions RandomFamilyOptions() {
+    ColumnFamilyOptions options = RandomOptions(&rng_);
+    least_levels_ = std::max(options.num_levels, least_levels_);
+    options.num_levels = least_levels_;
+    return options;
   }
 
   void Open() {
     options_ = RandomOptions(&rng_);
-    least_levels_ = std::max(options_.num_levels, least_levels_);
-    options_.num_levels = least_levels_;
     options_.env = &faulty_;
     ++totals_->opens;
-    ASSERT_TRUE(Ok(DB::Open(options_, path_, &db_)));
+    std::vector<ColumnFamilyDescriptor> families;
+    for (const auto& [name, id] : ids_) {
+      families.emplace_back(name, RandomFamilyOptions());
+    }
+    std::vector<ColumnFamilyHandle*> handles;
+    ASSERT_TRUE(Ok(DB::Open(options_, path_, families, &handles, &db_)));
+    for (size_t i = 0; i < families.size(); i++) {
+      ASSERT_EQ(handles[i]->GetID(), ids_.at(families[i].name));
+      handles_[families[i].name] = handles[i];
+    }
   }
 
   void Reopen() {
@@ -352,8 +562,7 @@ class ModelRun {
     db_.reset();
     Open();
     if (Failed()) return;
-    ASSERT_TRUE(
-        HasEntries(db_.get(), ToList(model_.entries()), {}, rng_.OneIn(5)));
+    ASSERT_TRUE(Matches(model_, {}, rng_.OneIn(5)));
   }
 
   // Cuts the power. The DB must come back in its state after the last synced
@@ -368,31 +577,40 @@ class ModelRun {
     ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
     Open();
     if (Failed()) return;
-    EntryList found;
-    ASSERT_TRUE(Ok(ScanForward(db_.get(), {}, &found)));
-    ModelDb then;
-    *then.mutable_entries() = base_;
+    ModelFamilies then = base_;
     size_t applied = 0;
     const auto apply_to = [&](size_t count) {
       for (; applied < count; applied++) {
         then.Write(changes_[applied]).IgnoreError();  // Was applied before.
       }
     };
+    // Creations and drops of families are durable at once.
+    std::map<std::string, EntryList> found;
+    for (const auto& [name, handle] : handles_) {
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, handle, &found[name])));
+    }
+    const auto compare = [&] {
+      for (const auto& [name, id] : ids_) {
+        const auto same = SameEntries(ToList(then.At(id)), found.at(name));
+        if (!same) return ::testing::AssertionResult(same) << ", " << name;
+      }
+      return ::testing::AssertionSuccess();
+    };
     apply_to(synced_changes_);
-    auto same = SameEntries(ToList(then.entries()), found);
+    auto same = compare();
     while (!same && applied < changes_.size()) {
       apply_to(applied + 1);
-      same = SameEntries(ToList(then.entries()), found);
+      same = compare();
     }
-    ASSERT_TRUE(same) << "no state at or behind synced write "
-                      << synced_changes_ << " of " << changes_.size();
+    ASSERT_TRUE(same) << "no state at or after synced write " << synced_changes_
+                      << " of " << changes_.size();
     ++totals_->power_cuts;
     totals_->lost += changes_.size() - applied;
     // The recovered writes may be lost again unless recovery synced them. They
     // are the new start.
     ASSERT_TRUE(Ok(db_->SyncWAL()));
     model_ = then;
-    base_ = then.entries();
+    base_ = then;
     changes_.clear();
     synced_changes_ = 0;
   }
@@ -403,16 +621,22 @@ class ModelRun {
   std::unique_ptr<Env> memory_;  // Null: the machine's.
   FaultInjectionEnv faulty_;
   const std::string path_;
+  const int most_families_;
   const int key_count_;
   const uint64_t range_deletion_percent_;
   Options options_;
   int least_levels_ = 0;  // Levels may have tables now.
   std::unique_ptr<DB> db_;
-  ModelDb model_;
+  // The families that exist, by name. No id is used for two families.
+  std::map<std::string, uint32_t> ids_ = {{kDefaultColumnFamilyName, 0}};
+  std::map<std::string, ColumnFamilyHandle*> handles_;
+  uint32_t last_id_ = 0;
+  std::list<DroppedFamily> dropped_;
+  ModelFamilies model_;
   std::list<HeldSnapshot> snapshots_;
   // base_ with changes_ applied is the model; the first synced_changes_ of
   // them survive a power cut.
-  Entries base_;
+  ModelFamilies base_;
   std::vector<WriteBatch> changes_;
   size_t synced_changes_ = 0;
 };
@@ -429,12 +653,15 @@ TEST(DbModelTest, RandomOperationsMatchTheModel) {
   }
   printf(
       "model: %d seeds, %llu of them on disk: %llu operations, %llu opens, "
-      "%llu power cuts, %llu unsynced writes lost\n",
+      "%llu power cuts, %llu unsynced writes lost, %llu families created, "
+      "%llu dropped\n",
       seeds, static_cast<unsigned long long>(totals.on_disk),
       static_cast<unsigned long long>(totals.operations),
       static_cast<unsigned long long>(totals.opens),
       static_cast<unsigned long long>(totals.power_cuts),
-      static_cast<unsigned long long>(totals.lost));
+      static_cast<unsigned long long>(totals.lost),
+      static_cast<unsigned long long>(totals.families_created),
+      static_cast<unsigned long long>(totals.families_dropped));
 }
 
 }  // namespace
