@@ -34,6 +34,16 @@ class DbFamiliesPowerCutTest : public FamiliesTest {
     OpenAll();
   }
 
+  // Batches have put the same keys in both families.
+  void ExpectWholeBatches() {
+    EntryList in_a;
+    EntryList in_b;
+    ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, At("a"), &in_a)));
+    ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, At("b"), &in_b)));
+    EXPECT_GT(in_a.size(), 0u);
+    EXPECT_EQ(in_a.size(), in_b.size());
+  }
+
   std::unique_ptr<Env> memory_;
   FaultInjectionEnv faulty_;
 };
@@ -80,12 +90,30 @@ TEST_F(DbFamiliesPowerCutTest, AFullMemtableIsFlushedWithTheSameCare) {
   }
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   CutPower();
-  EntryList in_a;
-  EntryList in_b;
-  ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, At("a"), &in_a)));
-  ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, At("b"), &in_b)));
-  EXPECT_GT(in_a.size(), 0u);
-  EXPECT_EQ(in_a.size(), in_b.size());
+  ExpectWholeBatches();
+}
+
+// A recovery may write some of the families' updates to tables, and leave
+// others in a log that the process before it had not synced.
+TEST_F(DbFamiliesPowerCutTest, RecoveredBatchesAreWhole) {
+  family_options_["a"] = options_;
+  family_options_["a"].write_buffer_size = 8 << 20;
+  OpenNew({"a", "b"});
+  for (int i = 0; i < 300; ++i) {
+    WriteBatch batch;
+    batch.Put(At("a"), Key(i), std::string(1000, 'v'));
+    batch.Put(At("b"), Key(i), "value");
+    ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  }
+  // As if the process had been killed.
+  faulty_.SetFilesystemActive(false);
+  ReleaseHandles();
+  db_.reset();
+  faulty_.SetFilesystemActive(true);
+  family_options_["a"].write_buffer_size = 64 << 10;
+  ASSERT_NO_FATAL_FAILURE(OpenAll());
+  ASSERT_NO_FATAL_FAILURE(CutPower());
+  ExpectWholeBatches();
 }
 
 }  // namespace
