@@ -14,9 +14,9 @@
 
 namespace varve {
 
-// Calls that the calling thread has made on table files: opens by FilePool and
-// TableCache, and reads of wrapped files. Each is one system call with the
-// default Env and options.
+// The calls that this thread has made on table files, for the probe of an
+// opening: opens by FilePool and TableCache with their checks, and reads of
+// wrapped files. With the default Env and options each is one system call.
 [[gnu::tls_model(
     "initial-exec")]] extern constinit thread_local uint64_t table_file_calls;
 

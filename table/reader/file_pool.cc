@@ -171,8 +171,8 @@ class FilePool::PooledFile final : public RandomAccessFile {
 
   // For the probe file_close.
   void CountCalls(size_t count) const {
-    // relaxed, both: reads at the same time may be counted as one, which costs
-    // less than a locked instruction.
+    // relaxed, both: the count orders nothing. Of reads at the same time it may
+    // lose some; a locked instruction would cost every read more than that.
     calls_.store(
         calls_.load(std::memory_order_relaxed) + static_cast<uint32_t>(count),
         std::memory_order_relaxed);
@@ -191,8 +191,8 @@ class FilePool::PooledFile final : public RandomAccessFile {
   Env* const env_;
   const std::string path_;
   mutable std::atomic<uint32_t> state_{0};
-  // System calls on the target, about. In the line of state_, which each read
-  // writes anyway.
+  // About how many system calls the target has got. In the line of state_,
+  // which each read writes anyway.
   mutable std::atomic<uint32_t> calls_{0};
   mutable std::atomic<bool> referenced_{false};
   mutable std::atomic<size_t> alignment_{1};

@@ -151,6 +151,20 @@ class LabTest(unittest.TestCase):
             simulated = name != "table-open"
             self.assertEqual("simulated, " in idea, simulated, name)
             self.assertEqual("<figure>" in idea, simulated, name)
+            self.assertEqual("Not simulated: " in idea, not simulated, name)
+
+    def test_says_why_an_idea_is_not_simulated_only_where_it_cannot_be(self):
+        printed = in_labs("""
+from report import Report
+report = Report("x")
+report.section("a", "A", ("idea of a", "claim", "place"))
+report.section("b", "B", ("idea of b", "claim", "place"), unsimulated="a cause")
+body = []
+report.tell_story(body)
+print("\\n".join(body))
+""")
+        self.assertEqual(printed.count("Not simulated: "), 1)
+        self.assertIn("<p>Not simulated: a cause</p>", printed)
 
     def test_limits_are_beside_each_simulated_chart(self):
         figures = re.findall(r"<figure>.*?</figure>", self.text, re.DOTALL)

@@ -109,7 +109,7 @@ def show(page, topic, at):
     page.heading(f"{operation[0].upper()}{operation[1:]} ({name})")
     counts = sorted({each["cores"] for each in topic["variants"][0]["simulated"]
                      if each["sockets"] == 1})
-    two = max(each["cores"] for each in topic["variants"][0]["simulated"])
+    most = max(each["cores"] for each in topic["variants"][0]["simulated"])
     rows = []
     for form, variant in variants.items():
         one = simulated(variant, at)
@@ -121,25 +121,27 @@ def show(page, topic, at):
             f"{one['sleeps']:.2f}", pages.human(one["operations_a_second"]),
             f"{one['p99_ns']:,.0f}",
             pages.human(one["serial_bound"]) if one["serial_bound"] else "none",
-            pages.human(simulated(variant, two, 2)["operations_a_second"])])
+            pages.human(simulated(variant, most, 2)["operations_a_second"])])
     page.table(["form", "instructions", "lines moved", "invalidations",
                 "coherence misses", "cold", "capacity", "atomics", "sleeps",
                 "operations a second", "P99 (ns)", "bound",
-                f"a second, {two} cores of two sockets"], rows)
+                f"a second, {most} cores of two sockets"], rows)
+
+    def caption(what):
+        return f"{name}: {what} (simulated)"
 
     def curve(what, draw, forms):
         """A chart of the rate or the P99 against cores, with its limits."""
         value, ylabel, better = {
             "operations a second": (rate, "a second", "more"),
             "P99": (p99, "nanoseconds", "less")}[what]
-        return draw(f"{name}: {what} (simulated)", counts,
+        return draw(caption(what), counts,
                     {form: [value(simulated(variants[form], count))
                             for count in counts] for form in forms},
                     "simulated cores of one socket", ylabel, better, log=True,
                     note=LIMITS)
 
-    caption = f"{name}: operations a second (simulated)"
-    page.chart(f"cores_{name}.svg", caption,
+    page.chart(f"cores_{name}.svg", caption("operations a second"),
                curve("operations a second", page.report.lines, variants),
                note=LIMITS)
     curve("P99", page.report.lines, variants)
@@ -172,17 +174,18 @@ def add_to_ideas(report, name, variants, slowest, at, curve):
                curve("P99", draw, variants)] if name == "get" else [])
     report.simulation("cores", [rates, moved], charts)
     idea, baseline = IDEAS[name]
-    two_forms = [form for form in variants
-                 if form in ("production", baseline) or name == "counter"]
+    # All forms of a counter are about one idea.
+    forms = [form for form in variants
+             if form in ("production", baseline) or name == "counter"]
     rows = [compared(f"{name}, {at} cores, a second", baseline,
                      "operations_a_second"),
             compared(f"{name}, {at} cores, lines moved by an operation",
                      baseline, "transfers")]
-    charts = [curve("operations a second", draw, two_forms)]
+    charts = [curve("operations a second", draw, forms)]
     if name == "get":
         rows.append(compared(f"{name}, {at} cores, P99 (ns)", baseline,
                              "p99_ns"))
-        charts.append(curve("P99", draw, two_forms))
+        charts.append(curve("P99", draw, forms))
     report.simulation(idea, rows, charts)
 
 

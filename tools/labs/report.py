@@ -142,7 +142,7 @@ class Report:
     def __init__(self, title):
         self.title = title
         self.sections = []  # [(id, title, parts)]
-        self.ideas = []  # [(id, idea, claim, place, published)]
+        self.ideas = []  # [(id, idea, claim, place, published, unsimulated)]
         self.simulated = {}  # {id: ([row], [figure])}
         self.summary = []
         self.preface = []
@@ -150,14 +150,15 @@ class Report:
 
     # ---- What it is made of --------------------------------------------
 
-    def section(self, name, title, idea=None, published=()):
+    def section(self, name, title, idea=None, published=(), unsimulated=None):
         """`idea`: what the section is about, what is claimed for it, and where
         it is in the code. `published`: rows of what others measured, before,
-        after, and where."""
+        after, and where. `unsimulated`: why no simulation can show the idea, if
+        none can."""
         print(f"\n# {title}")
         self.sections.append((name, title, []))
         if idea is not None:
-            self.ideas.append((name, *idea, published))
+            self.ideas.append((name, *idea, published, unsimulated))
 
     def _add(self, part):
         (self.sections[-1][2] if self.sections else self.preface).append(part)
@@ -321,13 +322,15 @@ class Report:
                     "simulated for many cores. Before is the baseline, after "
                     "is production. The factor is how many times as good that "
                     "is.</p>")
-        for name, idea, claim, place, published in self.ideas:
+        for name, idea, claim, place, published, unsimulated in self.ideas:
+            simulated, figures = self.simulated.get(name, ([], []))
             rows = [(what, f"published: {where}", before, after, "")
                     for what, before, after, where in published]
+            # The summary has simulated figures as well, of a lab that simulates.
             rows += [(what, f"measured, {baseline}", before, after, factor)
                      for section, what, baseline, before, after, factor
-                     in self.summary if section == name != "cores"]
-            simulated, figures = self.simulated.get(name, ([], []))
+                     in self.summary if section == name and
+                     [what, baseline, before, after, factor] not in simulated]
             rows += [(what, f"simulated, {baseline}", before, after, factor)
                      for what, baseline, before, after, factor in simulated]
             body.append(f'<div class="idea"><h3>{html.escape(idea)}</h3>'
@@ -339,9 +342,8 @@ class Report:
                     [[f"{html.escape(what)}{html_below(known)}",
                       *map(html_figure, cells)]
                      for what, known, *cells in rows], is_aligned=True))
-            if not simulated:
-                body.append("<p>Not simulated: the model of many cores does "
-                            "not know what system calls cost.</p>")
+            if unsimulated:
+                body.append(f"<p>Not simulated: {html_text(unsimulated)}</p>")
             body.append(beside_each_other(figures))
             places = ", ".join(f"<code>{html.escape(each)}</code>"
                                for each in place.split(", "))

@@ -24,6 +24,8 @@ PUBLISHED = [
     ("system time of a processor to find the device's block size, for seconds, "
      "while a database of many tables is opened (%)", "100", "0",
      "RocksDB in 2020, with the block size kept")]
+UNSIMULATED = ("the model of many cores does not know what system calls "
+               "cost.")
 FORMS = {"production": [], "uncached": ["--ablate=table_open=uncached"]}
 CALL = re.compile(r"^(\d+) +[\d.]+ (\w+)\((.*)\) += (.*) <([\d.]+)>$")
 # strace splits a call into two lines if another thread makes one before it
