@@ -17,6 +17,12 @@ namespace {
 // than edits, for any number of tables and length of keys.
 constexpr uint64_t kMinEditBytes = 64 << 20;
 
+// A MANIFEST's space is allocated in pieces of this size, before it is written.
+constexpr uint64_t kManifestPieceBytes = 16 << 10;
+// So much of it is kept for edits that only remove tables. Without space, such
+// an edit is what frees some.
+constexpr uint64_t kManifestReserveBytes = 16 << 10;
+
 }  // namespace
 
 VersionSet::VersionSet(std::string db_path, Env* env,
@@ -91,7 +97,8 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     }
     edit->SetMinLogNumberToKeep(*edit->log_number());
   }
-  const bool fresh = manifest_ == nullptr || EditsOutgrowSnapshot();
+  const bool frees = edit->OnlyRemovesFiles();
+  const bool fresh = manifest_ == nullptr || (!frees && EditsOutgrowSnapshot());
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   edit->SetPrevLogNumber(0);
   // relaxed: this thread numbered the edit's own files before.
@@ -117,7 +124,11 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     edit->EncodeTo(&record);
     if (fresh) snapshot = EncodeCurrent(last_sequence);
     mutex_->Unlock();
-    status = WriteEdit(number, snapshot, record, &in_doubt);
+    status = fresh ? CreateManifest(number, snapshot, record, &in_doubt)
+                   : AppendEdit(record, frees, &in_doubt);
+    if (!status.ok()) {
+      status = status.Annotate("writing " + ManifestFileName(db_path_, number));
+    }
     mutex_->Lock();
   }
   if (status.ok() && fresh) {
@@ -175,38 +186,40 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
   return true;
 }
 
-Status VersionSet::WriteEdit(uint64_t number, const std::string& snapshot,
-                             const std::string& record, bool* in_doubt) {
-  Status status;
-  const std::string path = ManifestFileName(db_path_, number);
-  *in_doubt = snapshot.empty();  // Otherwise CURRENT still has the old name.
-  if (!snapshot.empty()) {
-    manifest_.reset();
-    std::unique_ptr<WritableFile> file;
-    status = env_->NewWritableFile(path, FileOptions(), &file);
-    if (status.ok()) {
-      manifest_ = std::make_unique<wal::Writer>(std::move(file), number);
-      status = manifest_->AddRecord(snapshot);
-      snapshot_bytes_ = manifest_->Size();
-    }
-  }
-  if (status.ok()) status = manifest_->AddRecord(record);
+Status VersionSet::AppendEdit(const std::string& record, bool frees,
+                              bool* in_doubt) {
+  Status status = manifest_->AddRecord(record, frees);
   if (status.ok()) status = manifest_->Sync();
-  if (status.ok() && !snapshot.empty()) {
-    // Sync the names of the MANIFEST and of its files before CURRENT is
-    // renamed. After a power loss, the later of two unsynced names may be
-    // present without the earlier one.
-    status = directory_->Sync();
-    if (status.ok()) {
-      *in_doubt = true;
-      status = SetCurrentFile(env_, db_path_, directory_, number);
-    }
-  }
-  if (!status.ok()) {
-    // The file's content is unknown now.
-    manifest_.reset();
-    return status.Annotate("writing " + path);
-  }
+  *in_doubt = manifest_->failed();
+  // The file's content is unknown then.
+  if (*in_doubt) manifest_.reset();
+  return status;
+}
+
+Status VersionSet::CreateManifest(uint64_t number, const std::string& snapshot,
+                                  const std::string& record, bool* in_doubt) {
+  *in_doubt = false;  // CURRENT has the old name.
+  std::unique_ptr<WritableFile> file;
+  Status status = env_->NewWritableFile(ManifestFileName(db_path_, number),
+                                        FileOptions(), &file);
+  if (!status.ok()) return status;
+  auto manifest = std::make_unique<wal::Writer>(
+      std::move(file), number,
+      wal::WriterOptions{.allocate_bytes = kManifestPieceBytes,
+                         .reserve_bytes = kManifestReserveBytes});
+  status = manifest->AddRecord(snapshot, true);
+  const uint64_t snapshot_bytes = manifest->Size();
+  if (status.ok()) status = manifest->AddRecord(record, true);
+  if (status.ok()) status = manifest->Sync();
+  // Sync the names of the MANIFEST and of its files before CURRENT is renamed.
+  // After a power loss, the later of two unsynced names may be present without
+  // the earlier one.
+  if (status.ok()) status = directory_->Sync();
+  if (!status.ok()) return status;
+  status = SetCurrentFile(env_, db_path_, directory_, number, in_doubt);
+  if (!status.ok() && !*in_doubt) return status;
+  manifest_ = status.ok() ? std::move(manifest) : nullptr;
+  snapshot_bytes_ = snapshot_bytes;
   return status;
 }
 

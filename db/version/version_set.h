@@ -102,13 +102,16 @@ class VersionSet {
   uint64_t TotalTableBytesLocked() const;
 
  private:
-  // Writes the record to the MANIFEST and syncs it. If `snapshot` is not empty,
-  // first creates a new MANIFEST with that number and begins it with
-  // `snapshot`. Sets *in_doubt to whether an Open may find the record even
-  // after a failure.
+  // Appends the record to the MANIFEST and syncs it. Sets *in_doubt to whether
+  // an Open may find the record after a failure. After another failure the
+  // MANIFEST is unchanged. `frees`: the record may use the space that is kept
+  // for edits that only remove tables.
   // REQUIRES: the mutex is not held.
-  Status WriteEdit(uint64_t number, const std::string& snapshot,
-                   const std::string& record, bool* in_doubt);
+  Status AppendEdit(const std::string& record, bool frees, bool* in_doubt);
+  // Creates a MANIFEST that begins with `snapshot` and has the record. Sets
+  // *in_doubt likewise. REQUIRES: the mutex is not held.
+  Status CreateManifest(uint64_t number, const std::string& snapshot,
+                        const std::string& record, bool* in_doubt);
   // Encodes the current version and counters as the first record of a MANIFEST.
   std::string EncodeCurrent(SequenceNumber last_sequence) const;
   // Returns whether the MANIFEST's edits exceed its snapshot so far that a new
