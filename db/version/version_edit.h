@@ -132,6 +132,10 @@ class VersionEdit {
   const std::vector<std::pair<int, uint64_t>>& deleted_files() const {
     return deleted_files_;
   }
+  // Whether it names no new table, and removes some or drops the family.
+  bool OnlyRemoves() const {
+    return new_files_.empty() && (!deleted_files_.empty() || drops_column_family_);
+  }
   const std::string& db_id() const { return db_id_; }
   void SetDbId(std::string id) { db_id_ = std::move(id); }
   // The name of the rules by which keys are folded; empty if they are not. See

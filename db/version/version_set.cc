@@ -18,6 +18,12 @@ namespace {
 // than edits, for any number of tables and length of keys.
 constexpr uint64_t kMinEditBytes = 64 << 20;
 
+// A MANIFEST's space is allocated in pieces of this size, before it is written.
+constexpr uint64_t kManifestPieceBytes = 16 << 10;
+// So much of it is kept for edits that only remove tables. Without space, such
+// an edit is what frees some.
+constexpr uint64_t kManifestReserveBytes = 16 << 10;
+
 Status FamilyDropped(const std::string& name) {
   return Status::ShutdownInProgress("column family " + name + " was dropped");
 }
@@ -151,7 +157,10 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     if (part.family->is_dropped_) return FamilyDropped(part.family->name_);
   }
   writing_ = true;
-  const bool fresh = manifest_ == nullptr || EditsOutgrowSnapshot();
+  const bool frees = std::all_of(
+      edits.begin(), edits.end(),
+      [](const FamilyEdit& part) { return part.edit->OnlyRemoves(); });
+  const bool fresh = manifest_ == nullptr || (!frees && EditsOutgrowSnapshot());
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   CompleteEdits(edits);
 
@@ -176,7 +185,11 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     }
     if (fresh) snapshot = EncodeCurrent(*edits[0].edit->last_sequence());
     mutex_->Unlock();
-    status = WriteEdits(number, snapshot, records, &in_doubt);
+    status = fresh ? CreateManifest(number, snapshot, records, &in_doubt)
+                   : AppendEdits(records, frees, &in_doubt);
+    if (!status.ok()) {
+      status = status.Annotate("writing " + ManifestFileName(db_path_, number));
+    }
     mutex_->Lock();
   }
   if (status.ok() && fresh) {
@@ -291,44 +304,51 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
   return true;
 }
 
-Status VersionSet::WriteEdits(uint64_t number,
-                              const std::vector<std::string>& snapshot,
-                              const std::vector<std::string>& records,
-                              bool* in_doubt) {
+Status VersionSet::AppendEdits(const std::vector<std::string>& records,
+                               bool frees, bool* in_doubt) {
   Status status;
-  const std::string path = ManifestFileName(db_path_, number);
-  *in_doubt = snapshot.empty();  // Otherwise CURRENT still has the old name.
-  if (!snapshot.empty()) {
-    manifest_.reset();
-    std::unique_ptr<WritableFile> file;
-    status = env_->NewWritableFile(path, FileOptions(), &file);
-    if (status.ok()) {
-      manifest_ = std::make_unique<wal::Writer>(std::move(file), number);
-      for (const std::string& record : snapshot) {
-        if (status.ok()) status = manifest_->AddRecord(record);
-      }
-      snapshot_bytes_ = manifest_->Size();
-    }
-  }
-  for (const std::string& record : records) {
-    if (status.ok()) status = manifest_->AddRecord(record);
+  size_t written = 0;
+  while (status.ok() && written < records.size()) {
+    status = manifest_->AddRecord(records[written], frees);
+    if (status.ok()) ++written;
   }
   if (status.ok()) status = manifest_->Sync();
-  if (status.ok() && !snapshot.empty()) {
-    // Sync the names of the MANIFEST and of its files before CURRENT is
-    // renamed. After a power loss, the later of two unsynced names may be
-    // present without the earlier one.
-    status = directory_->Sync();
-    if (status.ok()) {
-      *in_doubt = true;
-      status = SetCurrentFile(env_, db_path_, directory_, number);
-    }
+  *in_doubt = manifest_->failed() || (!status.ok() && written > 0);
+  // The file's content is unknown then.
+  if (*in_doubt) manifest_.reset();
+  return status;
+}
+
+Status VersionSet::CreateManifest(uint64_t number,
+                                  const std::vector<std::string>& snapshot,
+                                  const std::vector<std::string>& records,
+                                  bool* in_doubt) {
+  *in_doubt = false;  // CURRENT has the old name.
+  std::unique_ptr<WritableFile> file;
+  Status status = env_->NewWritableFile(ManifestFileName(db_path_, number),
+                                        FileOptions(), &file);
+  if (!status.ok()) return status;
+  auto manifest = std::make_unique<wal::Writer>(
+      std::move(file), number,
+      wal::WriterOptions{.allocate_bytes = kManifestPieceBytes,
+                         .reserve_bytes = kManifestReserveBytes});
+  for (const std::string& record : snapshot) {
+    if (status.ok()) status = manifest->AddRecord(record, true);
   }
-  if (!status.ok()) {
-    // The file's content is unknown now.
-    manifest_.reset();
-    return status.Annotate("writing " + path);
+  const uint64_t snapshot_bytes = manifest->Size();
+  for (const std::string& record : records) {
+    if (status.ok()) status = manifest->AddRecord(record, true);
   }
+  if (status.ok()) status = manifest->Sync();
+  // Sync the names of the MANIFEST and of its files before CURRENT is renamed.
+  // After a power loss, the later of two unsynced names may be present without
+  // the earlier one.
+  if (status.ok()) status = directory_->Sync();
+  if (!status.ok()) return status;
+  status = SetCurrentFile(env_, db_path_, directory_, number, in_doubt);
+  if (!status.ok() && !*in_doubt) return status;
+  manifest_ = status.ok() ? std::move(manifest) : nullptr;
+  snapshot_bytes_ = snapshot_bytes;
   return status;
 }
 

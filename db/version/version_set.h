@@ -130,13 +130,19 @@ class VersionSet {
   uint64_t TotalTableBytesLocked(const FamilyVersions& family) const;
 
  private:
-  // Writes the records to the MANIFEST and syncs it. If `snapshot` is not
-  // empty, first creates a new MANIFEST with that number and begins it with
-  // `snapshot`. Sets *in_doubt to whether an Open may find the records even
-  // after a failure.
+  // Appends the records to the MANIFEST and syncs it. Sets *in_doubt to whether
+  // an Open may find the records after a failure. After another failure the
+  // MANIFEST is unchanged. `frees`: the records may use the space that is kept
+  // for edits that only remove tables.
   // REQUIRES: the mutex is not held.
-  Status WriteEdits(uint64_t number, const std::vector<std::string>& snapshot,
-                    const std::vector<std::string>& records, bool* in_doubt);
+  Status AppendEdits(const std::vector<std::string>& records, bool frees,
+                     bool* in_doubt);
+  // Creates a MANIFEST that begins with `snapshot` and has the records. Sets
+  // *in_doubt likewise. REQUIRES: the mutex is not held.
+  Status CreateManifest(uint64_t number,
+                        const std::vector<std::string>& snapshot,
+                        const std::vector<std::string>& records,
+                        bool* in_doubt);
   // Sets the counters of the edits, after the mutex was last released.
   void CompleteEdits(std::span<const FamilyEdit> edits);
   // Encodes the current versions and counters as the first records of a

@@ -102,6 +102,21 @@ TEST_P(DbSpaceTest, DeletingAllMakesTheDeviceEmpty) {
   ExpectModel();
 }
 
+// The edit that removes the tables has its space since the MANIFEST was
+// created.
+TEST_P(DbSpaceTest, DeletingAllTakesNoFreeByte) {
+  Open();
+  Fill(false);
+  device_.SetCapacity(device_.UsedBytes());
+  DeleteRange("", "z");
+  EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  EXPECT_LT(device_.UsedBytes(), kDeviceBytes / 10);
+  EXPECT_FALSE(IsReadOnly());
+  ExpectModel();
+  Open();
+  ExpectModel();
+}
+
 TEST_P(DbSpaceTest, DeletingHalfMakesSpace) {
   Open();
   Fill(true);

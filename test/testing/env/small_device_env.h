@@ -15,7 +15,7 @@
 
 namespace varve::test {
 
-// Counts the bytes of files that are written through it, but for logs, as if
+// Counts the bytes that are written or reserved through it, but for logs, as if
 // theirs had been allocated before. Linked files are not supported.
 // Thread-safe.
 class SmallDeviceEnv : public EnvWrapper {
@@ -68,25 +68,49 @@ class SmallDeviceEnv : public EnvWrapper {
         : ForwardingFile(std::move(target)),
           env_(env),
           path_(std::move(path)) {}
+    ~File() override { Close().IgnoreError(); }
     Status Append(const Slice& data) override {
-      if (!env_->Take(path_, data.size())) {
+      if (!env_->GrowTo(path_, size_ + data.size())) {
         failure_ = Status::FromErrno("write " + path_, ENOSPC);
       }
-      return failure_.ok() ? ForwardingFile::Append(data) : failure_;
+      if (!failure_.ok()) return failure_;
+      size_ += data.size();
+      return ForwardingFile::Append(data);
+    }
+    Status Reserve(uint64_t offset, uint64_t length) override {
+      if (env_->GrowTo(path_, offset + length)) return Status::OK();
+      return Status::FromErrno("allocate " + path_, ENOSPC);
+    }
+    Status Close() override {
+      if (!is_closed_) env_->Cut(path_, size_);
+      is_closed_ = true;
+      return ForwardingFile::Close();
     }
 
    private:
     SmallDeviceEnv* const env_;
     const std::string path_;
+    uint64_t size_ = 0;
+    bool is_closed_ = false;
     Status failure_;
   };
 
-  bool Take(const std::string& path, uint64_t bytes) {
+  bool GrowTo(const std::string& path, uint64_t end) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (used_ + bytes > capacity_) return false;
-    used_ += bytes;
-    sizes_[path] += bytes;
+    uint64_t& size = sizes_[path];
+    if (end <= size) return true;
+    if (used_ + (end - size) > capacity_) return false;
+    used_ += end - size;
+    size = end;
     return true;
+  }
+  // The file may have been removed.
+  void Cut(const std::string& path, uint64_t end) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t& size = sizes_[path];
+    if (end >= size) return;
+    used_ -= size - end;
+    size = end;
   }
   void Resize(const std::string& path, uint64_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
