@@ -27,6 +27,13 @@ class ManifestReplay {
     Begin(std::move(state->families.front()));
     state->families.clear();
   }
+  // A MANIFEST that cannot be read still leaves a default family.
+  ~ManifestReplay() {
+    if (!state_->families.empty()) return;
+    state_->families.push_back(std::make_unique<FamilyManifest>());
+  }
+  ManifestReplay(const ManifestReplay&) = delete;
+  ManifestReplay& operator=(const ManifestReplay&) = delete;
 
   Status Add(const Slice& record) {
     VersionEdit edit;

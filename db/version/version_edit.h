@@ -134,7 +134,8 @@ class VersionEdit {
   }
   // Whether it names no new table, and removes some or drops the family.
   bool OnlyRemoves() const {
-    return new_files_.empty() && (!deleted_files_.empty() || drops_column_family_);
+    return new_files_.empty() &&
+           (!deleted_files_.empty() || drops_column_family_);
   }
   const std::string& db_id() const { return db_id_; }
   void SetDbId(std::string id) { db_id_ = std::move(id); }

@@ -75,7 +75,7 @@ void Apply(const Update& update, Model* model) {
 
 // ---- The engines ------------------------------------------------------------
 
-// What a session opens a database with.
+// The options and families of a session.
 struct Setting {
   bool read_only = false;
   bool atomic_flush = false;

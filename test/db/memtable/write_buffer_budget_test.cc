@@ -246,7 +246,7 @@ TEST_F(WriteBufferBudgetTest, AsksAnotherAtOnceWhenOneDeclines) {
   families[0]->Grow(50 * kMiB);
   Settle();
   EXPECT_EQ(families[0]->requests(), 1);
-  // What cannot be flushed is not counted against the others.
+  // Memory that cannot be flushed is not counted against the others.
   EXPECT_EQ(families[1]->requests(), 0);
   families[1]->Grow(20 * kMiB);
   Settle();
