@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "db/compaction/compaction_picker.h"
+#include "db/engine/db_iterator.h"
 #include "db/engine/db_properties.h"
 #include "db/engine/family_handle.h"
 #include "db/parts/auto_resume.h"
@@ -50,7 +51,7 @@ struct CoveredTable;
 // memtables. The current memtable and the newest log change only under mutex_
 // *and* leadership. Either of the two suffices to read them. Leadership is
 // acquired before mutex_: no thread waits for leadership with mutex_ held.
-class DBImpl final : public DB, private ForkWatch {
+class DBImpl final : public DB, private ForkWatch, private IteratorOwner {
  public:
   // `others` are the column families to open beside the default one. If
   // `file_pool` is not null, it is used for the table files in place of the
@@ -249,7 +250,8 @@ class DBImpl final : public DB, private ForkWatch {
   std::unique_ptr<Iterator> NewIteratorFor(ColumnFamily* family,
                                            const ReadOptions& options);
   std::unique_ptr<Iterator> NewOwnIterator(ColumnFamily* family);
-  void ReleaseOfIterator(ColumnFamily* family, SuperVersion* super_version);
+  void EndIterator(ColumnFamily* family, SuperVersion* super_version,
+                   bool is_own) override;
   static bool SeesAllUpTo(const ColumnFamily& family,
                           const ReadOptions& options,
                           const SuperVersion& super_version);

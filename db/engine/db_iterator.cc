@@ -29,7 +29,8 @@ class DbIterator final : public Iterator {
   ~DbIterator() override {
     CountMoves();
     parts_.state->ResetForReuse();
-    parts_.cleanup();
+    parts_.owner->EndIterator(parts_.family, parts_.super_version,
+                              parts_.is_own);
   }
   // In its state's place, which it gives back.
   static void* operator new(size_t /*size*/, IteratorState* state) {
@@ -413,7 +414,7 @@ class DbIterator final : public Iterator {
         Compare(range.begin, range.end) >= 0) {
       return;
     }
-    parts_.dead_walks->Note(range, parts_.reports_walks);
+    parts_.dead_walks->Note(range, !parts_.is_own);
   }
 
   // Moves on from the current entry, a visible deletion: over a range that is

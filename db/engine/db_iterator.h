@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "db/engine/iterator_state.h"
@@ -12,8 +11,23 @@
 
 namespace varve {
 
+class ColumnFamily;
 class DeadWalks;
 class StatisticsImpl;
+struct SuperVersion;
+
+// The DB that an iterator reads from. An interface, because a std::function
+// with as many values would allocate memory for each iterator.
+class IteratorOwner {
+ public:
+  // Called when the iterator is destroyed, to release what it has read.
+  // `is_own`: the DB created it for itself.
+  virtual void EndIterator(ColumnFamily* family, SuperVersion* super_version,
+                           bool is_own) = 0;
+
+ protected:
+  ~IteratorOwner() = default;
+};
 
 // The parts of a user's iterator.
 struct DbIteratorParts {
@@ -25,10 +39,12 @@ struct DbIteratorParts {
   Env* env = nullptr;
   // What is known of dead entries; null if walks do not matter.
   DeadWalks* dead_walks = nullptr;
-  // Long walks are reported, so that the dead entries are removed.
-  bool reports_walks = true;
-  // Called when the iterator is destroyed, to release its sources.
-  std::function<void()> cleanup;
+  // The DB created it for itself. The long walks of others are reported, so
+  // that the dead entries are removed.
+  bool is_own = false;
+  IteratorOwner* owner = nullptr;
+  ColumnFamily* family = nullptr;
+  SuperVersion* super_version = nullptr;
 };
 
 // Returns the bytes of an iterator, for its place in the state.

@@ -544,25 +544,26 @@ std::unique_ptr<Iterator> DBImpl::NewIteratorFor(ColumnFamily* family,
   RecordTick(stats_, Ticker::kIteratorsCreated);
   // relaxed: a count for Close, which no iterator's life overlaps.
   if (!kOwn) live_iterators_.fetch_add(1, std::memory_order_relaxed);
-  parts.reports_walks = !kOwn;
+  parts.is_own = kOwn;
   if (family != &family_) family->Ref();
-  parts.cleanup = [this, family, super_version] {
-    ReleaseOfIterator(family, super_version);
-    // relaxed: as above.
-    if (!kOwn) live_iterators_.fetch_sub(1, std::memory_order_relaxed);
-  };
+  parts.owner = this;
+  parts.family = family;
+  parts.super_version = super_version;
   return NewDbIterator(std::move(parts), options);
 }
 
-void DBImpl::ReleaseOfIterator(ColumnFamily* family,
-                               SuperVersion* super_version) {
+void DBImpl::EndIterator(ColumnFamily* family, SuperVersion* super_version,
+                         bool is_own) {
   family->super_versions().Release(super_version);
   RecordTick(stats_, Ticker::kSuperVersionReleases);
   RecordTick(stats_, Ticker::kIteratorsDeleted);
-  if (family == &family_ || !family->Unref()) return;
-  MutexLock lock(&mutex_);
-  families_.BuryLocked(family);
-  FreeLaterLocked();
+  if (family != &family_ && family->Unref()) {
+    MutexLock lock(&mutex_);
+    families_.BuryLocked(family);
+    FreeLaterLocked();
+  }
+  // relaxed: as in NewIteratorFor.
+  if (!is_own) live_iterators_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace varve
