@@ -14,11 +14,12 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   obsolete_.HoldLocked();
-  Status status = background_error_;
+  Status status = control_.error();
   // Unlogged updates would be missing from the copy, although it has later
   // updates.
-  if (status.ok() && HasUnloggedLocked()) status = FlushAsLeaderLocked();
-  if (status.ok()) status = FlushLogLocked(false);
+  if (status.ok() && families_.HasUnloggedLocked())
+    status = flusher_.FlushAllLocked();
+  if (status.ok()) status = flusher_.FlushLogLocked(false);
   while (status.ok() &&
          !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
     // Nothing was written since the database was opened.
@@ -26,7 +27,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
     status = versions_->LogAndApply(family_.versions(), &edit);
     if (!status.ok()) {
       // A failed sync of the directory is sticky until Resume.
-      SetBackgroundErrorLocked(status, "writing the MANIFEST");
+      control_.SetErrorLocked(status, "writing the MANIFEST");
       events_.DeliverLocked();
     }
   }
@@ -67,7 +68,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
       if (family->is_dropped()) status = Status::OK();
       families_.UnrefLocked(family);
     }
-    FreeLaterLocked();
+    jobs_.PurgeLaterLocked();
   }
   if (!status.ok()) return status;
   CheckpointCut cut;
@@ -78,7 +79,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   for (Version* const version : cut.versions) {
     versions_->UnrefVersionLocked(version);
   }
-  PurgeObsoleteLocked();
+  jobs_.PurgeLocked();
   Log(LogLevel::kInfo, &log_, "checkpoint %s: %s", directory.c_str(),
       status.ToString().c_str());
   return status;

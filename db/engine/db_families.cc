@@ -70,10 +70,6 @@ std::vector<Status> DB::MultiGet(
 
 // ---- DBImpl -----------------------------------------------------------------
 
-Status DBImpl::CheckFamilyOptions(const ColumnFamilyOptions& options) const {
-  return CheckOptions(Options(options_, options));
-}
-
 Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
                                   const std::string& name,
                                   ColumnFamilyHandle** handle) {
@@ -82,7 +78,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
   if (name.empty()) {
     return Status::InvalidArgument("a column family has no name");
   }
-  Status status = CheckFamilyOptions(options);
+  Status status = CheckOptions(Options(options_, options));
   if (status.ok()) status = ResumeIfFull();
   if (!status.ok()) return status;
   std::unique_ptr<ColumnFamily> family = NewFamily(name, options);
@@ -116,7 +112,7 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
   ColumnFamily* const added = family.get();
   Status status = versions_->CreateFamilyLocked(added->versions(), log_number);
   if (!status.ok()) {
-    SetBackgroundErrorLocked(status, "creating a column family");
+    control_.SetErrorLocked(status, "creating a column family");
     mutex_.Unlock();
     added->Close();
     mutex_.Lock();
@@ -128,8 +124,8 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
                           context.session_identity);
   added->BeginLocked(added->NewMemTable(log_number), {});
   families_.AddLocked(std::move(family));
-  InstallSuperVersionLocked(added);
-  UpdateLogLimitLocked();
+  control_.InstallSuperVersionLocked(added);
+  control_.log_bound().UpdateLogSizeLocked();
   Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
       added->name().c_str(), added->id());
   return status;
@@ -137,7 +133,7 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
 
 Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   if (read_only_) return ReadOnlyError();
-  ColumnFamily* const family = FamilyOf(handle);
+  ColumnFamily* const family = FamilyOf(families_, handle);
   if (family == &family_) {
     return Status::InvalidArgument("the default column family stays");
   }
@@ -153,7 +149,7 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   }
   status = versions_->DropFamilyLocked(family->versions());
   if (!status.ok()) {
-    SetBackgroundErrorLocked(status, "dropping a column family");
+    control_.SetErrorLocked(status, "dropping a column family");
     events_.DeliverLocked();
     return status;
   }
@@ -163,79 +159,12 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   families_.DropLocked(family);
   // Logs that only this family needed go now, its tables with the last user.
   wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
-  UpdateLogLimitLocked();
-  UpdateGateLocked();
+  control_.log_bound().UpdateLogSizeLocked();
+  control_.UpdateGateLocked();
   scheduler_.SignalLocked();
-  PurgeObsoleteLocked();
+  jobs_.PurgeLocked();
   events_.DeliverLocked();
   return status;
-}
-
-std::vector<ColumnFamily*> DBImpl::FamiliesOf(
-    const std::vector<ColumnFamilyHandle*>& handles) {
-  std::vector<ColumnFamily*> families;
-  for (ColumnFamilyHandle* const handle : handles) {
-    families.push_back(FamilyOf(handle));
-  }
-  std::sort(families.begin(), families.end());
-  families.erase(std::unique(families.begin(), families.end()), families.end());
-  return families;
-}
-
-bool DBImpl::FamiliesAreLive(const WriteQueue::Writer& writer) const {
-  if (writer.update != nullptr) {
-    return writer.update->family == nullptr ||
-           !writer.update->family->is_dropped();
-  }
-  for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
-    if (families_.Find(id) == nullptr) return false;
-  }
-  return true;
-}
-
-std::string DBImpl::OldestLogLocked() {
-  if (wals_.EmptyLocked()) return "none";
-  const ColumnFamily* holder = &family_;
-  for (const ColumnFamily* family : families_.live()) {
-    if (!family->IsAllFlushedLocked() &&
-        (holder->IsAllFlushedLocked() ||
-         family->OldestLogLocked() < holder->OldestLogLocked())) {
-      holder = family;
-    }
-  }
-  const bool is_held = !holder->IsAllFlushedLocked();
-  std::string out;
-  AppendFormat(&out, "log %" PRIu64 ", needed by %s, ", wals_.OldestLocked(),
-               is_held ? holder->name().c_str() : "no column family");
-  AppendFormat(&out,
-               "age %.1f s; %" PRIu64
-               " bytes in logs before the newest, bound %" PRIu64,
-               static_cast<double>(wals_.OldestAgeMicrosLocked()) / 1e6,
-               wals_.OlderBytesLocked(), MaxLogBytesLocked());
-  return out;
-}
-
-std::string DBImpl::DescribeFamiliesLocked() {
-  std::string out;
-  for (const ColumnFamily* family : families_.live()) {
-    uint64_t tables = 0;
-    uint64_t table_bytes = 0;
-    for (int level = 0; level < kNumLevels; ++level) {
-      tables += static_cast<uint64_t>(family->version()->NumFiles(level));
-      table_bytes += family->version()->NumBytes(level);
-    }
-    uint64_t memtable_bytes = family->memtable()->ApproximateMemoryUsage();
-    for (const MemTable* memtable : family->immutable()) {
-      memtable_bytes += memtable->ApproximateMemoryUsage();
-    }
-    AppendFormat(&out,
-                 "%u %s: %" PRIu64 " tables, %" PRIu64
-                 " bytes; memtables %" PRIu64 " bytes; needs logs from %" PRIu64
-                 "\n",
-                 family->id(), family->name().c_str(), tables, table_bytes,
-                 memtable_bytes, family->OldestLogLocked());
-  }
-  return out;
 }
 
 }  // namespace varve

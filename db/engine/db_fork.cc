@@ -36,42 +36,40 @@ struct Abandoned {
 void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const bool mutex_was_free = MakeFree(&mutex_);
   MakeFree(&checkpoint_mutex_);
-  if (closed_ || read_only_) return;
-  inheritance_.Inherit(
+  if (control_.is_closing() || read_only_) return;
+  control_.inheritance().Inherit(
       mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
-      compaction_gate_.manual_count == 0 && obsolete_.running() == 0 &&
+      picker_.gate().manual_count == 0 && obsolete_.running() == 0 &&
       !obsolete_.is_held() && !events_.IsDeliveringLocked() &&
       !auto_resume_.is_running());
-  gate_.StopInChild();
+  control_.gate().StopInChild();
 }
 
 // Makes an inherited database this process's own if no other process has a
 // claim to it any more. Otherwise sets an error.
 void DBImpl::TakeOverLocked(bool waits) {
-  if (inheritance_.MayTakeOver(waits, env_)) {
+  if (control_.inheritance().MayTakeOver(waits, env_)) {
     scheduler_.ForgetJobsLocked();
     quiet_watch_.ForgetLocked();
-    if (inheritance_.TakeOver()) background_error_ = Status::OK();
+    if (control_.inheritance().TakeOver()) control_.ClearErrorLocked();
     Log(LogLevel::kInfo, &log_,
         "process %d goes on, after those that it was "
         "forked from",
         static_cast<int>(getpid()));
-    UpdateGateLocked();
-    MaybeScheduleLocked();
+    control_.UpdateGateLocked();
+    jobs_.StartDueLocked();
     return;
   }
-  if (background_error_.ok()) {
-    background_error_ = inheritance_.Error(db_directory_.path());
-  }
+  control_.SetInheritedErrorLocked();
 }
 
 // Returns the error that prevents writes. Tries to take over an inherited
 // database first.
 Status DBImpl::WritableLocked() {
-  if (IsClosedLocked()) return ClosedError();
-  if (inheritance_.is_inherited()) [[unlikely]]
+  if (control_.IsClosedLocked()) return ClosedError();
+  if (control_.inheritance().is_inherited()) [[unlikely]]
     TakeOverLocked(/*waits=*/true);
-  return background_error_;
+  return control_.error();
 }
 
 // For calls that have not joined the write queue: in a child, the wait for
@@ -84,20 +82,15 @@ Status DBImpl::CheckWritable() {
 // Abandons a database that is still another process's. Returns false if it is
 // this process's own by now.
 bool DBImpl::AbandonInheritedLocked() {
-  if (inheritance_.is_inherited()) TakeOverLocked(/*waits=*/false);
-  if (!inheritance_.is_inherited()) return false;
-  AbandonLocked();
-  return true;
-}
-
-// Closes a database that stays another process's.
-void DBImpl::AbandonLocked() {
-  closed_ = true;
-  inheritance_.Abandon();
+  if (control_.inheritance().is_inherited()) TakeOverLocked(/*waits=*/false);
+  if (!control_.inheritance().is_inherited()) return false;
+  control_.SetClosingLocked();
+  control_.inheritance().Abandon();
   scheduler_.StopLocked();
   scheduler_.ForgetJobsLocked();
   wals_.AbandonLocked();
   db_directory_.Unlock().IgnoreError();
+  return true;
 }
 
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {

@@ -11,8 +11,9 @@ namespace varve {
 
 DBImpl::~DBImpl() {
   mutex_.Lock();
-  if (!closed_) CloseLocked().IgnoreError();  // A destructor has no status.
-  const bool is_abandoned = inheritance_.is_abandoned();
+  if (!control_.is_closing())
+    CloseLocked().IgnoreError();  // A destructor has no status.
+  const bool is_abandoned = control_.inheritance().is_abandoned();
   mutex_.Unlock();
   if (is_abandoned) {
     handles_->Abandon();
@@ -22,7 +23,6 @@ DBImpl::~DBImpl() {
   handles_->Orphan();
   mutex_.Lock();
   std::vector<std::unique_ptr<ColumnFamily>> others = families_.TakeAllLocked();
-  for (auto& family : unopened_) others.push_back(std::move(family));
   mutex_.Unlock();
   for (const auto& family : others) family->Close();
   family_.Close();
@@ -35,45 +35,38 @@ DBImpl::~DBImpl() {
   FreeRetired();  // The blocks of its tables, for one.
 }
 
-bool DBImpl::IsClosedLocked() const { return closed_ && wals_.EmptyLocked(); }
-
 bool DBImpl::IsClosed() {
   MutexLock lock(&mutex_);
-  return IsClosedLocked();
-}
-
-bool DBImpl::IsEndingLocked() const {
-  return closed_ || scheduler_.is_stopping();
+  return control_.IsClosedLocked();
 }
 
 Status DBImpl::Close() {
   MutexLock lock(&mutex_);
-  if (closed_) return close_status_;
+  if (control_.is_closing()) return control_.close_status();
   if (AbandonInheritedLocked()) return Status::OK();
-  // relaxed: calls of other threads have returned.
-  if (live_iterators_.load(std::memory_order_relaxed) > 0) {
-    return Status::Busy(
-        "iterators are still out",
-        std::to_string(live_iterators_.load(std::memory_order_relaxed)));
+  if (reader_.live_iterators() > 0) {
+    return Status::Busy("iterators are still out",
+                        std::to_string(reader_.live_iterators()));
   }
   const size_t snapshots = family_.snapshots()->CountLocked();
   if (snapshots > 0) {
     return Status::Busy("snapshots or read transactions are still out",
                         std::to_string(snapshots));
   }
-  close_status_ = CloseLocked();
-  return close_status_;
+  control_.SetCloseStatusLocked(CloseLocked());
+  return control_.close_status();
 }
 
 Status DBImpl::CloseLocked() {
   if (AbandonInheritedLocked()) return Status::OK();
-  closed_ = true;
+  control_.SetClosingLocked();
   scheduler_.SignalLocked();  // See Resume.
   Status status;
   if (!read_only_ && family_.HasBegunLocked()) {
-    if (HasUnloggedLocked() && !options_.avoid_flush_during_shutdown) {
+    if (families_.HasUnloggedLocked() &&
+        !options_.avoid_flush_during_shutdown) {
       scheduler_.GoOnLocked();
-      MaybeScheduleLocked();  // Memtables may wait for a flush.
+      jobs_.StartDueLocked();  // Memtables may wait for a flush.
       const std::vector<ColumnFamily*> families = families_.live();
       mutex_.Unlock();
       status = FlushFamilies(FlushOptions(), families);
@@ -94,11 +87,11 @@ Status DBImpl::CloseLocked() {
   if (status.ok()) NoteLogsEndLocked();
   const Status wals_status = wals_.CloseLocked();
   if (status.ok()) status = wals_status;
-  UpdateGateLocked();
+  control_.UpdateGateLocked();
   families_.ForEachUsedLocked([](ColumnFamily* family) {
     if (family->HasBegunLocked()) family->InstallSuperVersionLocked(true);
   });
-  PurgeObsoleteLocked();
+  jobs_.PurgeLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
   const Status unlock_status = db_directory_.Unlock();
@@ -115,27 +108,15 @@ void DBImpl::WaitForBackgroundLocked() {
 
 // Returns whether a job, a call of CompactRange or a removal of files runs.
 bool DBImpl::WorkRunsLocked() const {
-  return scheduler_.JobsLocked() > 0 || compaction_gate_.manual_count > 0 ||
+  return scheduler_.JobsLocked() > 0 || picker_.gate().manual_count > 0 ||
          obsolete_.running() > 0;
-}
-
-void DBImpl::InstallSuperVersionLocked(ColumnFamily* family) {
-  VARVE_PROBE(super_version_install, family->immutable().size());
-  family->InstallSuperVersionLocked(IsClosedLocked());
-  UpdateStallLocked(family);
-  scheduler_.SignalLocked();
-}
-
-Status DBImpl::GetApproximateSizes(const Range* ranges, size_t count,
-                                   uint64_t* sizes) {
-  return GetApproximateSizes(nullptr, ranges, count, sizes);
 }
 
 Status DBImpl::GetApproximateSizes(ColumnFamilyHandle* handle,
                                    const Range* ranges, size_t count,
                                    uint64_t* sizes) {
   if (IsClosed()) return ClosedError();
-  ColumnFamily* const family = FamilyOf(handle);
+  ColumnFamily* const family = FamilyOf(families_, handle);
   SuperVersion* const super_version = family->super_versions().Reference();
   for (size_t i = 0; i < count; ++i) {
     const uint64_t start = super_version->version->ApproximateOffsetOf(
@@ -153,35 +134,31 @@ DbProperties DBImpl::Properties(ColumnFamily* family) {
       {env_, stats_, *family, *versions_, wals_, scheduler_, mutex_,
        [this, family]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
          DbProperties::Facts facts;
-         facts.background_errors = background_error_count_;
-         facts.is_read_only = read_only_ || !background_error_.ok();
+         facts.background_errors = control_.error_count();
+         facts.is_read_only = read_only_ || !control_.error().ok();
          facts.deletes_files = !obsolete_.is_held();
-         facts.compaction_is_due = CompactionDueLocked(*family);
+         facts.compaction_is_due = picker_.CompactionDueLocked(*family);
          return facts;
        },
-       [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { return OldestLogLocked(); },
        [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-         return DescribeFamiliesLocked();
+         return control_.log_bound().DescribeOldestLocked();
+       },
+       [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+         return families_.DescribeLocked();
        }});
-}
-
-bool DBImpl::GetProperty(const Slice& property, std::string* value) {
-  return GetProperty(nullptr, property, value);
 }
 
 bool DBImpl::GetProperty(ColumnFamilyHandle* family, const Slice& property,
                          std::string* value) {
   value->clear();
-  return !IsClosed() && Properties(FamilyOf(family)).Get(property, value);
-}
-
-bool DBImpl::GetIntProperty(const Slice& property, uint64_t* value) {
-  return GetIntProperty(nullptr, property, value);
+  return !IsClosed() &&
+         Properties(FamilyOf(families_, family)).Get(property, value);
 }
 
 bool DBImpl::GetIntProperty(ColumnFamilyHandle* family, const Slice& property,
                             uint64_t* value) {
-  return !IsClosed() && Properties(FamilyOf(family)).GetInt(property, value);
+  return !IsClosed() &&
+         Properties(FamilyOf(families_, family)).GetInt(property, value);
 }
 
 Status DBImpl::VerifyChecksum() {
@@ -207,7 +184,7 @@ Status DBImpl::VerifyChecksum() {
   }
   MutexLock lock(&mutex_);
   for (ColumnFamily* const family : families) families_.UnrefLocked(family);
-  FreeLaterLocked();
+  jobs_.PurgeLaterLocked();
   return status;
 }
 

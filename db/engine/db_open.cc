@@ -8,6 +8,7 @@
 #include <span>
 
 #include "db/engine/db_impl.h"
+#include "db/engine/db_open.h"
 #include "db/folding/folding_db.h"
 #include "db/folding/key_case.h"
 #include "db/options/options_check.h"
@@ -59,9 +60,8 @@ Status OpenDb(const Options& options, const std::string& path, bool read_only,
     if (!status.ok()) status = status.Annotate("column family " + other.name);
   }
   if (!status.ok()) return status;
-  auto opened =
-      std::make_unique<DBImpl>(options, path, read_only, nullptr, others);
-  status = opened->Open();
+  auto opened = std::make_unique<DBImpl>(options, path, read_only);
+  status = opened->Open(/*name_is_safe=*/false, others);
   if (!status.ok()) return status;
   if (impl != nullptr) *impl = opened.get();
   *db = WithFolding(std::move(opened), options);
@@ -170,6 +170,15 @@ void OpenInfoLog(const Options& options, const DbDirectory& place,
       place.env()->IoPath().c_str());
 }
 
+std::vector<RecoveryFlush::Family> FlushedFamilies(
+    const std::vector<ColumnFamily*>& families) {
+  std::vector<RecoveryFlush::Family> flushed;
+  for (ColumnFamily* const family : families) {
+    flushed.push_back({family->output_context(), family->versions()});
+  }
+  return flushed;
+}
+
 }  // namespace
 
 Status DB::Open(const Options& options, const std::string& path,
@@ -224,21 +233,19 @@ std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
 }
 
 DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
-               FilePool* file_pool,
-               const std::vector<ColumnFamilyDescriptor>& others)
+               FilePool* file_pool)
     : options_(Sanitize(options)),
       read_only_(read_only),
-      renews_arenas_(ExperimentFlagsOf(options).renews_arenas),
-      ignores_waste_(ExperimentFlagsOf(options).ignores_waste),
       db_directory_(options_.env, path),
       env_(db_directory_.env()),
       stats_(StatisticsImpl::Of(options_.statistics.get())),
-      own_file_pool_(
+      file_pool_(
           file_pool != nullptr
-              ? nullptr
-              : std::make_unique<FilePool>(env_, TableFileOptions(options_),
+              ? std::shared_ptr<FilePool>(std::shared_ptr<void>(), file_pool)
+              : std::make_shared<FilePool>(env_, TableFileOptions(options_),
                                            options_.max_open_files, stats_)),
-      file_pool_(file_pool != nullptr ? file_pool : own_file_pool_.get()),
+      versions_(
+          std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_)),
       wals_(&db_directory_, &options_, stats_, &mutex_),
       scheduler_(env_, &mutex_),
       events_(options_.listeners, &mutex_),
@@ -248,7 +255,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
           &mutex_,
           [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
             families_.UnrefLocked(family);
-            FreeLaterLocked();
+            jobs_.PurgeLaterLocked();
           })),
       default_handle_(
           std::make_unique<FamilyHandle>(&family_, handles_, false)),
@@ -256,11 +263,31 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                  stats_, &mutex_}),
       table_jobs_({&db_directory_, family_.snapshots(), &events_, &scheduler_,
                    &log_, stats_, &mutex_}),
+      control_({&options_, &db_directory_, &families_, &wals_, &events_,
+                &scheduler_, &auto_resume_, &log_, stats_}),
+      picker_({&options_, &db_directory_, &families_, &events_, &log_, stats_,
+               !read_only && !ExperimentFlagsOf(options).ignores_waste}),
+      jobs_({&options_, &control_, &picker_, &obsolete_, &scheduler_, &mutex_,
+             read_only},
+            {[this] { flusher_.RunJob(); }, [this] { compactor_.RunJob(); },
+             [this] { cleanup_.RunJob(); }}),
+      flusher_({&options_, &db_directory_, versions_.get(), &families_, &wals_,
+                &write_queue_, &control_, &picker_, &jobs_, &table_jobs_,
+                &events_, &scheduler_, &log_, stats_, &mutex_, read_only}),
+      compactor_({&db_directory_, versions_.get(), &families_, &control_,
+                  &picker_, &jobs_, &table_jobs_, &obsolete_, &auto_resume_,
+                  &events_, &scheduler_, &log_, stats_, &mutex_}),
+      reader_({env_, stats_, versions_.get(), &family_, &families_, &jobs_,
+               &mutex_, ExperimentFlagsOf(options).renews_arenas,
+               ExperimentFlagsOf(options).ignores_waste}),
+      cleanup_({env_, &db_directory_, &families_, &write_queue_, &control_,
+                &picker_, &jobs_, &flusher_, &reader_, &events_, &scheduler_,
+                &log_, stats_, &mutex_}),
       auto_resume_(
           env_, &mutex_, &scheduler_, &obsolete_,
           [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-            return IsTransientError(background_error_) ||
-                   !compaction_gate_.error.ok();
+            return IsTransientError(control_.error()) ||
+                   !picker_.gate().error.ok();
           },
           [this] { TryToResume(); }),
       quiet_watch_(env_, &mutex_, &scheduler_, kQuietUs,
@@ -276,13 +303,10 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   SetClockMode(ExperimentFlagsOf(options_).trace_clock);
   TraceCollector::Get().SetCollectMode(
       ExperimentFlagsOf(options_).trace_collect);
-  versions_ = std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_);
   obsolete_.SetTables(versions_.get());
   table_jobs_.SetTables(versions_.get());
-  MakeTables(&family_);
-  for (const ColumnFamilyDescriptor& other : others) {
-    unopened_.push_back(NewFamily(other.name, other.options));
-  }
+  family_.MakeTables(db_directory_.path(), TableFileOptions(options_),
+                     file_pool_.get(), &log_, versions_.get());
   if (read_only_) family_.table_cache()->ExpectOtherWriters();
 }
 
@@ -291,16 +315,12 @@ ColumnFamily::Shared DBImpl::SharedParts(SnapshotRegistry* snapshots) {
           stats_,
           &mutex_,
           &write_queue_,
-          [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS { FreeLaterLocked(); },
+          [this]()
+              VARVE_NO_THREAD_SAFETY_ANALYSIS { jobs_.PurgeLaterLocked(); },
           [this] { return versions_->LastSequence(); },
-          [this] { WakeCleaner(); },
-          [this](ColumnFamily* family) { RequestSwitch(family); },
+          [this] { jobs_.TryStartDue(); },
+          [this](ColumnFamily* family) { flusher_.RequestSwitch(family); },
           snapshots};
-}
-
-void DBImpl::MakeTables(ColumnFamily* family) {
-  family->MakeTables(db_directory_.path(), TableFileOptions(family->options()),
-                     file_pool_, &log_, versions_.get());
 }
 
 std::unique_ptr<ColumnFamily> DBImpl::NewFamily(
@@ -312,7 +332,8 @@ std::unique_ptr<ColumnFamily> DBImpl::NewFamily(
   RaiseNumbers(family_options.get());
   auto family = std::make_unique<ColumnFamily>(
       name, std::move(family_options), SharedParts(family_.snapshots()));
-  MakeTables(family.get());
+  family->MakeTables(db_directory_.path(), TableFileOptions(family->options()),
+                     file_pool_.get(), &log_, versions_.get());
   return family;
 }
 
@@ -325,139 +346,198 @@ ColumnFamilyHandle* DBImpl::NewHandle(const std::string& name) {
   return new FamilyHandle(family, handles_, true);
 }
 
-// Returns the families that Open is to open, the default one first.
-std::vector<ColumnFamily*> DBImpl::FamiliesToOpen() {
-  std::vector<ColumnFamily*> families = {&family_};
-  for (const auto& family : unopened_) families.push_back(family.get());
-  return families;
-}
-
-Status DBImpl::Open(bool name_is_safe) {
+Status DBImpl::Open(bool name_is_safe,
+                    const std::vector<ColumnFamilyDescriptor>& others) {
   const RequestSpan span("DB::Open");
-  std::unique_ptr<RecoveredState> state;
-  std::vector<RecoveryFlush::Family> flushed;
-  for (ColumnFamily* const family : FamiliesToOpen()) {
-    flushed.push_back({family->output_context(), family->versions()});
+  std::vector<std::unique_ptr<ColumnFamily>> families;
+  for (const ColumnFamilyDescriptor& other : others) {
+    families.push_back(NewFamily(other.name, other.options));
   }
-  RecoveryFlush flush(std::move(flushed), versions_.get());
+  DbOpening opening(
+      {&options_, &db_directory_, &log_, stats_, versions_.get(), &family_,
+       &families_, &wals_, &control_, &jobs_, &events_, &mutex_, read_only_},
+      std::move(families));
   Status status;
   if (!read_only_) {
     status = db_directory_.Open(name_is_safe, options_.create_if_missing);
   } else {
     db_directory_.OpenForReading();
   }
-  if (status.ok()) status = Recover(&state, &flush);
+  if (status.ok()) status = opening.Recover();
   if (status.ok()) {
-    if (state->logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
-    OpenInfoLog(options_, db_directory_, read_only_, &log_,
-                &state->old_info_logs);
-    Log(LogLevel::kInfo, &log_, "statistics: %s",
-        stats_ != nullptr ? stats_->Path().c_str() : "none");
-    status = InstallRecovered(state.get(), &flush);
+    const LocalSpan install("install");
+    MutexLock lock(&mutex_);
+    status = opening.InstallLocked();
+    if (status.ok() && !read_only_) status = BeginLocked(&opening);
   }
   if (status.ok()) return status;
-  flush.Abandon();  // While the directory is locked.
+  opening.Abandon();  // While the directory is locked.
   mutex_.Lock();
-  closed_ = true;
+  control_.SetClosingLocked();
   mutex_.Unlock();
   db_directory_.Unlock().IgnoreError();  // Open failed already.
   return status;
 }
 
-// Reads the database. Memtables that the logs fill go to `flush`.
-Status DBImpl::Recover(std::unique_ptr<RecoveredState>* recovered,
-                       RecoveryFlush* flush) {
+// Begins the work of a database that was opened for writing. May release the
+// mutex and reacquire it.
+Status DBImpl::BeginLocked(DbOpening* opening) {
+  while (std::unique_ptr<ColumnFamily> created = opening->TakeMissing()) {
+    Status status = AddFamilyLocked(std::move(created));
+    if (!status.ok()) return status;
+  }
+  opening->RemoveLeftoversLocked();
+  for (const auto priority : {Env::Priority::kLow, Env::Priority::kMedium}) {
+    env_->RaiseBackgroundThreads(
+        MaxCompactions(options_) * options_.max_subcompactions, priority);
+  }
+  // Flushes have their own threads, so that no compaction delays them. Two more
+  // threads remove files, and examine what readers walked over.
+  env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
+  jobs_.StartDueLocked();
+  events_.DeliverLocked();
+  for (ColumnFamily* const family : families_.live()) family->JoinBudget();
+  return Status::OK();
+}
+
+// ---- DbOpening --------------------------------------------------------------
+
+DbOpening::DbOpening(const Parts& parts,
+                     std::vector<std::unique_ptr<ColumnFamily>> others)
+    : parts_(parts),
+      others_(std::move(others)),
+      flush_(FlushedFamilies(All()), parts.versions) {}
+
+DbOpening::~DbOpening() {
+  state_.reset();  // Its memtables point to the families.
+  for (const auto& family : others_) family->Close();
+  MutexLock lock(parts_.mutex);
+  for (const auto& family : others_) {
+    parts_.versions->RemoveFamilyLocked(family->versions());
+  }
+}
+
+// Returns the families, the default one first.
+std::vector<ColumnFamily*> DbOpening::All() const {
+  std::vector<ColumnFamily*> families = {parts_.default_family};
+  for (const auto& family : others_) families.push_back(family.get());
+  return families;
+}
+
+Status DbOpening::Recover() {
+  Status status = ReadFiles();
+  if (!status.ok()) return status;
+  if (state_->logs_incomplete) {
+    RecordTick(parts_.stats, Ticker::kLogsIncomplete);
+  }
+  OpenInfoLog(*parts_.options, *parts_.place, parts_.is_read_only, parts_.log,
+              &state_->old_info_logs);
+  Log(LogLevel::kInfo, parts_.log, "statistics: %s",
+      parts_.stats != nullptr ? parts_.stats->Path().c_str() : "none");
+  return status;
+}
+
+// Reads the database. Memtables that the logs fill go to flush_.
+Status DbOpening::ReadFiles() {
   std::vector<RecoveryFamily> families;
-  for (const ColumnFamily* family : FamiliesToOpen()) {
+  for (const ColumnFamily* family : All()) {
     families.push_back({family->name(), &family->options(),
                         &family->comparator(), family->table_cache()});
   }
-  if (read_only_) {
-    Status status = RecoverUnlocked(options_, db_directory_.path(), families,
-                                    &log_, recovered);
+  if (parts_.is_read_only) {
+    Status status = RecoverUnlocked(*parts_.options, parts_.place->path(),
+                                    families, parts_.log, &state_);
     if (!status.ok()) return status;
-    return CheckFound(**recovered, options_, db_directory_.path(), read_only_);
+    return CheckFound(*state_, *parts_.options, parts_.place->path(),
+                      parts_.is_read_only);
   }
-  *recovered = std::make_unique<RecoveredState>();
-  RecoveredState* const state = recovered->get();
-  Recovery recovery(options_, db_directory_.path(), families, &log_);
+  state_ = std::make_unique<RecoveredState>();
+  RecoveredState* const state = state_.get();
+  Recovery recovery(*parts_.options, parts_.place->path(), families,
+                    parts_.log);
   Status status = recovery.ReadTables(state);
   if (status.ok()) {
-    status = CheckFound(*state, options_, db_directory_.path(), read_only_);
+    status = CheckFound(*state, *parts_.options, parts_.place->path(),
+                        parts_.is_read_only);
   }
-  if (status.ok()) status = db_directory_.LoadIdentity(state->manifest.db_id);
+  if (status.ok()) status = parts_.place->LoadIdentity(state->manifest.db_id);
   if (!status.ok()) return status;
-  InitializeVersions(state);
+  {
+    MutexLock lock(parts_.mutex);
+    InitializeVersionsLocked();
+  }
   const std::string session = NewSessionIdentity();
-  for (ColumnFamily* const family : FamiliesToOpen()) {
-    family->SetOutputContext(db_directory_.path(), db_directory_.identity(),
+  for (ColumnFamily* const family : All()) {
+    family->SetOutputContext(parts_.place->path(), parts_.place->identity(),
                              session);
   }
-  flush->SetLeftovers(state->temporary_files);
-  status = recovery.ReplayLogs(state, [flush](size_t family, MemTable* full) {
-    return flush->Add(family, full);
+  flush_.SetLeftovers(state->temporary_files);
+  status = recovery.ReplayLogs(state, [this](size_t family, MemTable* full) {
+    return flush_.Add(family, full);
   });
   if (status.ok() &&
       std::max(state->last_sequence, state->manifest.last_sequence) >
           kMaxSequenceNumber - kSpareSequences) {
-    return Status::Corruption(db_directory_.path(),
+    return Status::Corruption(parts_.place->path(),
                               "its sequence numbers are used up");
   }
   return status;
 }
 
-void DBImpl::InitializeVersions(RecoveredState* state) {
-  MutexLock lock(&mutex_);
+void DbOpening::InitializeVersionsLocked() {
+  RecoveredState* const state = state_.get();
   if (!state->exists) {
-    state->manifest.key_folding = KeyFoldingName(options_.key_case);
+    state->manifest.key_folding = KeyFoldingName(parts_.options->key_case);
     state->families[0].manifest = &state->manifest.default_family();
   }
-  versions_->Initialize(&state->manifest, db_directory_.directory());
-  versions_->MarkFileNumberUsed(state->largest_file_number);
-  const std::vector<ColumnFamily*> families = FamiliesToOpen();
+  parts_.versions->Initialize(&state->manifest, parts_.place->directory());
+  parts_.versions->MarkFileNumberUsed(state->largest_file_number);
+  const std::vector<ColumnFamily*> families = All();
   for (size_t i = 0; i < families.size(); ++i) {
     if (state->families[i].manifest == nullptr) continue;
-    versions_->AddFamilyLocked(families[i]->versions(),
-                               state->families[i].manifest);
+    parts_.versions->AddFamilyLocked(families[i]->versions(),
+                                     state->families[i].manifest);
   }
 }
 
-// Moves the families that the database has from unopened_ to families_.
-void DBImpl::ListFamiliesLocked(RecoveredState* state) {
-  for (size_t i = 1; i < state->families.size(); ++i) {
-    if (state->families[i].manifest == nullptr) continue;
-    families_.AddLocked(std::move(unopened_[i - 1]));
+// Gives the families that the database has to FamilySet.
+void DbOpening::ListFamiliesLocked() {
+  for (size_t i = 1; i < state_->families.size(); ++i) {
+    if (state_->families[i].manifest == nullptr) continue;
+    parts_.families->AddLocked(std::move(others_[i - 1]));
   }
-  std::erase(unopened_, nullptr);
+  std::erase(others_, nullptr);
 }
 
-void DBImpl::InstallReadOnlyLocked(RecoveredState* state) {
-  const std::vector<ColumnFamily*> families = FamiliesToOpen();
-  family_.table_cache()->ExpectRemovals();
+void DbOpening::InstallReadOnlyLocked() {
+  const std::vector<ColumnFamily*> families = All();
+  parts_.default_family->table_cache()->ExpectRemovals();
   for (size_t i = 0; i < families.size(); ++i) {
     families[i]->table_cache()->ExpectRemovals();
     families[i]->BeginLocked(families[i]->NewMemTable(0),
-                             std::exchange(state->families[i].memtables, {}));
+                             std::exchange(state_->families[i].memtables, {}));
   }
-  ListFamiliesLocked(state);
-  for (ColumnFamily* const family : families) InstallSuperVersionLocked(family);
+  ListFamiliesLocked();
+  for (ColumnFamily* const family : families)
+    parts_.control->InstallSuperVersionLocked(family);
 }
 
 // Writes the edits of an open: the tables that were made of the logs, and the
 // new log.
-Status DBImpl::ApplyRecoveredLocked(RecoveredState* state, RecoveryFlush* flush,
-                                    uint64_t wal_number) {
-  const std::vector<ColumnFamily*> families = FamiliesToOpen();
+Status DbOpening::ApplyLocked(uint64_t wal_number) {
+  const RecoveredState* const state = state_.get();
+  const std::vector<ColumnFamily*> families = All();
   std::vector<VersionEdit> edits(families.size());
   if (!state->exists) {
-    edits[0].SetComparatorName(options_.comparator->Name());
+    edits[0].SetComparatorName(parts_.options->comparator->Name());
   }
-  Status status = flush->Publish(edits);
+  Status status = flush_.Publish(edits);
   if (!status.ok()) return status;
-  flush->Commit();
-  family_.CountFlushesLocked(edits[0], flush->flush_count(), flush->micros());
+  flush_.Commit();
+  parts_.default_family->CountFlushesLocked(edits[0], flush_.flush_count(),
+                                            flush_.micros());
   for (const VersionEdit& edit : edits) {
-    AddTablesCreated(&events_, db_directory_.path(), edit, status);
+    AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
   }
   if (state->is_clean) return status;
   std::vector<VersionSet::FamilyEdit> applied;
@@ -468,21 +548,19 @@ Status DBImpl::ApplyRecoveredLocked(RecoveredState* state, RecoveryFlush* flush,
   }
   // Syncs the directory with the new log and tables in it: the first edit
   // goes to a new MANIFEST.
-  status = versions_->LogAndApply(applied);
-  if (status.ok()) wals_.SetDirectorySyncedLocked();
+  status = parts_.versions->LogAndApply(applied);
+  if (status.ok()) parts_.wals->SetDirectorySyncedLocked();
   return status;
 }
 
-Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
-  const LocalSpan span("install");
-  if (read_only_) InitializeVersions(state);
-  MutexLock lock(&mutex_);
+Status DbOpening::InstallLocked() {
+  RecoveredState* const state = state_.get();
   Status status;
-  const uint64_t next_file_number = state->manifest.next_file_number;
-  versions_->SetLastSequence(
-      std::max(state->last_sequence, versions_->LastSequence()));
-  if (read_only_) {
-    InstallReadOnlyLocked(state);
+  if (parts_.is_read_only) InitializeVersionsLocked();
+  parts_.versions->SetLastSequence(
+      std::max(state->last_sequence, parts_.versions->LastSequence()));
+  if (parts_.is_read_only) {
+    InstallReadOnlyLocked();
     return status;
   }
   // A database that was closed with nothing left to do is opened without a
@@ -490,79 +568,76 @@ Status DBImpl::InstallRecovered(RecoveredState* state, RecoveryFlush* flush) {
   // restarted. Nothing is removed before the next edit is durable in a new
   // MANIFEST, since an unsynced edit of the last process may still be lost.
   const bool writes = !state->is_clean;
-  if (!db_directory_.identity_is_stored()) {
-    status = db_directory_.StoreIdentity(
-        TempFileName(db_directory_.path(), versions_->NewFileNumber()));
+  if (!parts_.place->identity_is_stored()) {
+    status = parts_.place->StoreIdentity(
+        TempFileName(parts_.place->path(), parts_.versions->NewFileNumber()));
   }
-  versions_->SetDbId(db_directory_.identity());
+  parts_.versions->SetDbId(parts_.place->identity());
   for (size_t i = 0; i < state->families.size(); ++i) {
     std::vector<MemTable*>& memtables = state->families[i].memtables;
     if (!status.ok() || memtables.empty()) continue;
     MemTable* const last = memtables.back();
     memtables.pop_back();
-    status = flush->Add(i, last);
+    status = flush_.Add(i, last);
   }
-  CountDrops(stats_, flush->drops());
+  CountDrops(parts_.stats, flush_.drops());
   WalSet::Wal wal;
-  const uint64_t wal_number =
-      writes ? versions_->NewFileNumber() : state->manifest.FirstLogNumber();
-  if (status.ok()) status = wals_.Create(wal_number, gate_.HasError(), &wal);
-  if (status.ok()) wals_.AddLocked(std::move(wal));
+  const uint64_t wal_number = writes ? parts_.versions->NewFileNumber()
+                                     : state->manifest.FirstLogNumber();
+  if (status.ok())
+    status = parts_.wals->Create(wal_number, parts_.control->gate().HasError(),
+                                 &wal);
+  if (status.ok()) parts_.wals->AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
     // While this file exists the database is not clean, so that no open relies
     // on a CURRENT whose name may not be durable. It is removed with the
     // leftovers.
-    status = WriteStringToFile(env_, "", TempFileName(db_directory_.path(), 0),
-                               false);
+    status = WriteStringToFile(parts_.place->env(), "",
+                               TempFileName(parts_.place->path(), 0), false);
   }
   if (!status.ok()) return status;
-  status = ApplyRecoveredLocked(state, flush, wal_number);
+  status = ApplyLocked(wal_number);
   if (!status.ok()) {
     // Tables that no Open may find.
-    PurgeObsoleteLocked();
+    parts_.jobs->PurgeLocked();
     return status;
   }
-  ListFamiliesLocked(state);
-  for (ColumnFamily* const family : families_.live()) {
+  ListFamiliesLocked();
+  for (ColumnFamily* const family : parts_.families->live()) {
     family->versions()->SkipLogsLocked(wal_number);
     family->BeginLocked(family->NewMemTable(wal_number), {});
-    InstallSuperVersionLocked(family);
+    parts_.control->InstallSuperVersionLocked(family);
   }
-  UpdateLogLimitLocked();
-  while (!unopened_.empty()) {
-    std::unique_ptr<ColumnFamily> created = std::move(unopened_.front());
-    unopened_.erase(unopened_.begin());
-    status = AddFamilyLocked(std::move(created));
-    if (!status.ok()) return status;  // The rest is closed with the DB.
-  }
+  parts_.control->log_bound().UpdateLogSizeLocked();
+  return status;
+}
+
+std::unique_ptr<ColumnFamily> DbOpening::TakeMissing() {
+  if (others_.empty()) return nullptr;
+  std::unique_ptr<ColumnFamily> missing = std::move(others_.front());
+  others_.erase(others_.begin());
+  return missing;
+}
+
+void DbOpening::RemoveLeftoversLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  const bool writes = !state_->is_clean;
   LiveFiles live;
   if (writes) {
-    live = LiveFilesLocked(versions_.get(), next_file_number,
-                           std::move(state->foreign_files));
+    live = LiveFilesLocked(parts_.versions, state_->manifest.next_file_number,
+                           std::move(state_->foreign_files));
     // RemoveLeftovers finds them in the directory.
-    versions_->obsolete_manifests()->clear();
+    parts_.versions->obsolete_manifests()->clear();
   }
-  mutex_.Unlock();
+  parts_.mutex->Unlock();
   if (writes) {
     std::vector<TableCache*> caches;
-    for (const ColumnFamily* family : families_.live()) {
+    for (const ColumnFamily* family : parts_.families->live()) {
       caches.push_back(family->table_cache());
     }
-    RemoveLeftovers(db_directory_, caches, &log_, live);
+    RemoveLeftovers(*parts_.place, caches, parts_.log, live);
   }
-  RemoveOldInfoLogs(db_directory_, std::move(state->old_info_logs));
-  mutex_.Lock();
-  for (const auto priority : {Env::Priority::kLow, Env::Priority::kMedium}) {
-    env_->RaiseBackgroundThreads(
-        MaxCompactions(options_) * options_.max_subcompactions, priority);
-  }
-  // Flushes have their own threads, so that no compaction delays them. Two more
-  // threads remove files, and examine what readers walked over.
-  env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
-  MaybeScheduleLocked();
-  events_.DeliverLocked();
-  for (ColumnFamily* const family : families_.live()) family->JoinBudget();
-  return status;
+  RemoveOldInfoLogs(*parts_.place, std::move(state_->old_info_logs));
+  parts_.mutex->Lock();
 }
 
 }  // namespace varve

@@ -177,13 +177,13 @@ std::vector<Status> DB::MultiGet(const ReadOptions& options,
   return statuses;
 }
 
-SequenceNumber DBImpl::ReadSequence(const ReadOptions& options) const {
+SequenceNumber DbReader::ReadSequence(const ReadOptions& options) const {
   return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
                                      : versions_->LastSequence();
 }
 
-SuperVersionCache::Read DBImpl::BeginRead(ColumnFamily* family,
-                                          const ReadOptions& options) {
+SuperVersionCache::Read DbReader::BeginRead(ColumnFamily* family,
+                                            const ReadOptions& options) {
   // A read transaction pins the SuperVersion of the default family.
   if (options.snapshot != nullptr && family == &family_) {
     const auto* const snapshot =
@@ -211,29 +211,29 @@ void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    PinnableSlice* value) {
   ReadTarget target(value);
-  return GetInto(&family_, options, key, &target);
+  return reader_.GetInto(&family_, options, key, &target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    std::string* value) {
   ReadTarget target(value);
-  return GetInto(&family_, options, key, &target);
+  return reader_.GetInto(&family_, options, key, &target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* family,
                    const Slice& key, PinnableSlice* value) {
   ReadTarget target(value);
-  return GetInto(FamilyOf(family), options, key, &target);
+  return reader_.GetInto(FamilyOf(families_, family), options, key, &target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* family,
                    const Slice& key, std::string* value) {
   ReadTarget target(value);
-  return GetInto(FamilyOf(family), options, key, &target);
+  return reader_.GetInto(FamilyOf(families_, family), options, key, &target);
 }
 
-Status DBImpl::GetInto(ColumnFamily* family, const ReadOptions& options,
-                       const Slice& key, ReadTarget* target) {
+Status DbReader::GetInto(ColumnFamily* family, const ReadOptions& options,
+                         const Slice& key, ReadTarget* target) {
   if (TraceWanted()) [[unlikely]]
     return TracedGet(family, options, key, target);
   if (IsOperationMeasured(stats_)) [[unlikely]] {
@@ -242,8 +242,8 @@ Status DBImpl::GetInto(ColumnFamily* family, const ReadOptions& options,
   return LookUp<false>(family, options, key, target);
 }
 
-Status DBImpl::TracedGet(ColumnFamily* family, const ReadOptions& options,
-                         const Slice& key, ReadTarget* target) {
+Status DbReader::TracedGet(ColumnFamily* family, const ReadOptions& options,
+                           const Slice& key, ReadTarget* target) {
   const RequestSpan span("DB::Get");
   if (IsOperationMeasured(stats_)) {
     return MeasuredGet(family, options, key, target);
@@ -252,8 +252,8 @@ Status DBImpl::TracedGet(ColumnFamily* family, const ReadOptions& options,
                       : LookUp<false>(family, options, key, target);
 }
 
-Status DBImpl::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
-                           const Slice& key, ReadTarget* target) {
+Status DbReader::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
+                             const Slice& key, ReadTarget* target) {
   MeasuredOperation operation(stats_, HistogramType::kDbGet, env_);
   Status status = LookUp<true>(family, options, key, target);
   if (status.ok()) {
@@ -266,8 +266,8 @@ Status DBImpl::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
 // kMeasured: adds to the thread's PerfContext, and records the steps in its
 // trace.
 template <bool kMeasured>
-Status DBImpl::LookUp(ColumnFamily* family, const ReadOptions& options,
-                      const Slice& key, ReadTarget* target) {
+Status DbReader::LookUp(ColumnFamily* family, const ReadOptions& options,
+                        const Slice& key, ReadTarget* target) {
   LookupResult result;
   result.target = target;
   TableLookup lookup;
@@ -312,7 +312,8 @@ Status DBImpl::LookUp(ColumnFamily* family, const ReadOptions& options,
   return status.ok() ? Status::NotFound() : status;
 }
 
-void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
+void DbReader::CountGet(const ReadCounts& counts, bool in_memtable,
+                        bool found) {
   if (stats_ == nullptr || !stats_->counts()) return;
   if (!in_memtable && found) [[likely]] {
     const int level = counts.level;
@@ -329,66 +330,59 @@ void DBImpl::CountGet(const ReadCounts& counts, bool in_memtable, bool found) {
   if (counts.packed != 0) ReadTotals(counts).Tick(stats_);
 }
 
-void DBImpl::MultiGet(const ReadOptions& options, size_t count,
-                      const Slice* keys, PinnableSlice* values,
-                      Status* statuses) {
-  MultiGetInto(&family_, options, count, keys, values, statuses);
-}
-
-void DBImpl::MultiGet(const ReadOptions& options, size_t count,
-                      const Slice* keys, std::string* values,
-                      Status* statuses) {
-  MultiGetInto(&family_, options, count, keys, values, statuses);
-}
-
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
                       size_t count, const Slice* keys, PinnableSlice* values,
                       Status* statuses) {
-  MultiGetInto(FamilyOf(family), options, count, keys, values, statuses);
+  reader_.MultiGetInto(FamilyOf(families_, family), options, count, keys,
+                       values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
                       size_t count, const Slice* keys, std::string* values,
                       Status* statuses) {
-  MultiGetInto(FamilyOf(family), options, count, keys, values, statuses);
+  reader_.MultiGetInto(FamilyOf(families_, family), options, count, keys,
+                       values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
                       ColumnFamilyHandle* const* families, const Slice* keys,
                       PinnableSlice* values, Status* statuses) {
-  MultiGetFamilies(options, count, families, keys, values, statuses);
+  reader_.MultiGetFamilies(options, count, families, keys, values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
                       ColumnFamilyHandle* const* families, const Slice* keys,
                       std::string* values, Status* statuses) {
-  MultiGetFamilies(options, count, families, keys, values, statuses);
+  reader_.MultiGetFamilies(options, count, families, keys, values, statuses);
 }
 
 // Takes a snapshot, unless the caller has one, and reads family after family.
 template <typename Value>
-void DBImpl::MultiGetFamilies(const ReadOptions& options, size_t count,
-                              ColumnFamilyHandle* const* families,
-                              const Slice* keys, Value* values,
-                              Status* statuses) {
+void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
+                                ColumnFamilyHandle* const* families,
+                                const Slice* keys, Value* values,
+                                Status* statuses) {
   std::vector<size_t> order(count);
   for (size_t i = 0; i < count; ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::less<>()(FamilyOf(families[a]), FamilyOf(families[b]));
+    return std::less<>()(FamilyOf(families_, families[a]),
+                         FamilyOf(families_, families[b]));
   });
-  const bool is_single = count == 0 || FamilyOf(families[order.front()]) ==
-                                           FamilyOf(families[order.back()]);
+  const bool is_single =
+      count == 0 || FamilyOf(families_, families[order.front()]) ==
+                        FamilyOf(families_, families[order.back()]);
   ReadOptions at_one_moment = options;
-  const Snapshot* snapshot = nullptr;
+  SnapshotImpl* snapshot = nullptr;
   if (!is_single && options.snapshot == nullptr) {
-    snapshot = GetSnapshot();
+    snapshot = family_.snapshots()->Take(false);
     at_one_moment.snapshot = snapshot;
   }
   std::vector<Slice> some_keys;
   for (size_t begin = 0, end = 0; begin < count; begin = end) {
-    ColumnFamily* const family = FamilyOf(families[order[begin]]);
+    ColumnFamily* const family = FamilyOf(families_, families[order[begin]]);
     some_keys.clear();
-    for (; end < count && FamilyOf(families[order[end]]) == family; ++end) {
+    for (; end < count && FamilyOf(families_, families[order[end]]) == family;
+         ++end) {
       some_keys.push_back(keys[order[end]]);
     }
     const auto some_values = std::make_unique<Value[]>(end - begin);
@@ -400,13 +394,13 @@ void DBImpl::MultiGetFamilies(const ReadOptions& options, size_t count,
       statuses[order[i]] = std::move(some_statuses[i - begin]);
     }
   }
-  if (snapshot != nullptr) ReleaseSnapshot(snapshot);
+  if (snapshot != nullptr) family_.snapshots()->Release(snapshot);
 }
 
 template <typename Value>
-void DBImpl::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
-                          size_t count, const Slice* keys, Value* values,
-                          Status* statuses) {
+void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
+                            size_t count, const Slice* keys, Value* values,
+                            Status* statuses) {
   const RequestSpan span("DB::MultiGet");
   std::optional<MeasuredOperation> operation;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
@@ -448,15 +442,10 @@ void DBImpl::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
     GetPerfContext()->multiget_read_bytes += bytes;
 }
 
-std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options) {
-  const RequestSpan span("DB::NewIterator");
-  return NewIteratorFor<false>(&family_, options);
-}
-
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options,
                                               ColumnFamilyHandle* family) {
   const RequestSpan span("DB::NewIterator");
-  return NewIteratorFor<false>(FamilyOf(family), options);
+  return reader_.NewIteratorFor<false>(FamilyOf(families_, family), options);
 }
 
 // The snapshot is taken before any SuperVersion. Otherwise a memtable could be
@@ -485,7 +474,7 @@ Status DBImpl::NewIterators(const ReadOptions& options,
 
 // An iterator for the database's own jobs: Close does not wait for it, and its
 // walks are remembered, but not reported.
-std::unique_ptr<Iterator> DBImpl::NewOwnIterator(ColumnFamily* family) {
+std::unique_ptr<Iterator> DbReader::NewOwnIterator(ColumnFamily* family) {
   return NewIteratorFor<true>(family, ReadOptions());
 }
 
@@ -493,16 +482,17 @@ std::unique_ptr<Iterator> DBImpl::NewOwnIterator(ColumnFamily* family) {
 // number. Returns whether the SuperVersion has all writes up to that number. It
 // has not if the memtable was switched between the two, and then written to.
 // The reader sees the moment of the switch in that case.
-bool DBImpl::SeesAllUpTo(const ColumnFamily& family, const ReadOptions& options,
-                         const SuperVersion& super_version) {
+bool DbReader::SeesAllUpTo(const ColumnFamily& family,
+                           const ReadOptions& options,
+                           const SuperVersion& super_version) {
   // A snapshot's number is older than the SuperVersion, or belongs to it.
   return options.snapshot != nullptr ||
          family.super_versions().IsCurrent(super_version.number);
 }
 
 template <bool kOwn>
-std::unique_ptr<Iterator> DBImpl::NewIteratorFor(ColumnFamily* family,
-                                                 const ReadOptions& options) {
+std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
+                                                   const ReadOptions& options) {
   const SuperVersionCache::Read read = BeginRead(family, options);
   SuperVersion* const super_version = read.super_version;
   super_version->Ref();
@@ -552,15 +542,15 @@ std::unique_ptr<Iterator> DBImpl::NewIteratorFor(ColumnFamily* family,
   return NewDbIterator(std::move(parts), options);
 }
 
-void DBImpl::EndIterator(ColumnFamily* family, SuperVersion* super_version,
-                         bool is_own) {
+void DbReader::EndIterator(ColumnFamily* family, SuperVersion* super_version,
+                           bool is_own) {
   family->super_versions().Release(super_version);
   RecordTick(stats_, Ticker::kSuperVersionReleases);
   RecordTick(stats_, Ticker::kIteratorsDeleted);
   if (family != &family_ && family->Unref()) {
     MutexLock lock(&mutex_);
     families_.BuryLocked(family);
-    FreeLaterLocked();
+    jobs_.PurgeLaterLocked();
   }
   // relaxed: as in NewIteratorFor.
   if (!is_own) live_iterators_.fetch_sub(1, std::memory_order_relaxed);

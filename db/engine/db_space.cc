@@ -36,6 +36,13 @@ constexpr size_t kDeletionBytes = 1 << 20;
 constexpr uint64_t kLeastDeletions = 256;
 constexpr uint64_t kDeletionPart = 8;
 
+// Returns whether the memtable's deletions hide many entries of tables, or of
+// the log.
+bool HasDeletions(const ColumnFamily& family) {
+  return family.memtable() != nullptr &&
+         family.memtable()->DeletionCount() >= kLeastDeletions;
+}
+
 }  // namespace
 
 // Called after a write that found no space. Writes a batch that only deletes
@@ -55,8 +62,8 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
 bool DBImpl::TakesDeletionsLocked() const {
   // After a log whose end is unknown, updates may be lost. A child created by
   // fork() has inherited the error, and not the log.
-  return background_error_.IsNoSpace() && !inheritance_.is_inherited() &&
-         wals_.AreGoodLocked() &&
+  return control_.error().IsNoSpace() &&
+         !control_.inheritance().is_inherited() && wals_.AreGoodLocked() &&
          std::all_of(families_.live().begin(), families_.live().end(),
                      [](const ColumnFamily* family) {
                        return family->memtable()->ApproximateMemoryUsage() <=
@@ -66,11 +73,11 @@ bool DBImpl::TakesDeletionsLocked() const {
 }
 
 // Returns OK if a batch that only deletes may be written although
-// background_error_ is set. Calls Resume unless *tried. May release the mutex
+// control_.error() is set. Calls Resume unless *tried. May release the mutex
 // and reacquire it.
 Status DBImpl::AdmitDeletionLocked(bool* tried) {
   if (TakesDeletionsLocked()) return Status::OK();
-  if (*tried || !background_error_.IsNoSpace()) return background_error_;
+  if (*tried || !control_.error().IsNoSpace()) return control_.error();
   *tried = true;
   return TryResumeLocked();
 }
@@ -81,45 +88,16 @@ Status DBImpl::TryResumeLocked() {
   mutex_.Unlock();
   Status status = Resume();
   mutex_.Lock();
-  return status.ok() || background_error_.ok() ? status : background_error_;
+  return status.ok() || control_.error().ok() ? status : control_.error();
 }
 
 // For calls that may free space. Calls Resume if there was no space.
 Status DBImpl::ResumeIfFull() {
   MutexLock lock(&mutex_);
   Status status = WritableLocked();
-  if (!IsTransientError(status) || inheritance_.is_inherited()) return status;
+  if (!IsTransientError(status) || control_.inheritance().is_inherited())
+    return status;
   return TryResumeLocked();
-}
-
-// Called after a compaction that found no space.
-void DBImpl::PauseCompactionsLocked(const Status& status) {
-  if (compaction_gate_.error.ok()) {
-    Log(LogLevel::kWarn, &log_, "compactions pause: %s",
-        status.ToString().c_str());
-    compaction_gate_.error = status.Annotate(
-        "writes are stopped: no space for the compactions that they wait for");
-  }
-  if (!IsEndingLocked()) auto_resume_.StartLocked();
-  scheduler_.SignalLocked();
-}
-
-void DBImpl::ResumeCompactionsLocked() {
-  if (compaction_gate_.error.ok()) return;
-  compaction_gate_.error = Status::OK();
-  MaybeScheduleLocked();
-  scheduler_.SignalLocked();
-}
-
-// Lets paused compactions run, and waits until it is known whether there is
-// space for them.
-void DBImpl::RetryCompactionsLocked() {
-  ResumeCompactionsLocked();
-  while (scheduler_.JobsLocked(JobKind::kCompaction) > 0 &&
-         compaction_gate_.error.ok() && background_error_.ok() &&
-         !scheduler_.is_stopping()) {
-    scheduler_.WaitLocked();
-  }
 }
 
 // Called by the thread of auto_resume_.
@@ -128,8 +106,8 @@ void DBImpl::TryToResume() {
     MutexLock lock(&mutex_);
     // A compaction may also have met a failed sync of the directory, which only
     // Resume gets over.
-    if (background_error_.ok() && db_directory_.directory()->failure().ok()) {
-      RetryCompactionsLocked();
+    if (control_.error().ok() && db_directory_.directory()->failure().ok()) {
+      compactor_.RetryLocked();
       return;
     }
   }
@@ -138,20 +116,15 @@ void DBImpl::TryToResume() {
   if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
 }
 
-// Returns whether a flush may be worth its cost when no one writes: the
-// memtable's deletions hide entries of tables, or entries in the log.
-bool DBImpl::WatchesQuietLocked(const ColumnFamily& family) const {
-  return family.memtable() != nullptr &&
-         family.memtable()->DeletionCount() >= kLeastDeletions &&
-         background_error_.ok() && !inheritance_.is_inherited() &&
-         !IsEndingLocked() && CleansLocked(family);
-}
-
+// Returns whether a flush may be worth its cost when no one writes.
 bool DBImpl::WatchesQuietLocked() const {
-  return std::any_of(families_.live().begin(), families_.live().end(),
+  return control_.error().ok() && !control_.inheritance().is_inherited() &&
+         !control_.IsEndingLocked() &&
+         std::any_of(families_.live().begin(), families_.live().end(),
                      [this](const ColumnFamily* family)
                          VARVE_NO_THREAD_SAFETY_ANALYSIS {
-                           return WatchesQuietLocked(*family);
+                           return HasDeletions(*family) &&
+                                  picker_.CleansLocked(*family);
                          });
 }
 
@@ -162,8 +135,9 @@ void DBImpl::FlushInQuiet() {
   std::vector<ColumnFamily*> families;
   {
     MutexLock lock(&mutex_);
+    if (!WatchesQuietLocked()) return;
     for (ColumnFamily* const family : families_.live()) {
-      if (!WatchesQuietLocked(*family)) continue;
+      if (!HasDeletions(*family) || !picker_.CleansLocked(*family)) continue;
       const MemTable& memtable = *family->memtable();
       const uint64_t entries =
           memtable.EntryCount() + family->version()->KnownEntries();
@@ -175,12 +149,12 @@ void DBImpl::FlushInQuiet() {
   FlushOptions options;
   options.wait = false;
   for (ColumnFamily* const family : families) {
-    // An error is in background_error_. Close may have come first.
+    // An error is in control_.error(). Close may have come first.
     FlushFamilies(options, {family}).IgnoreError();
   }
   MutexLock lock(&mutex_);
   for (ColumnFamily* const family : families) families_.UnrefLocked(family);
-  FreeLaterLocked();
+  jobs_.PurgeLaterLocked();
 }
 
 // Removes tables whose entries are all hidden by range deletions, by an edit
@@ -191,18 +165,18 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
     // In a child made by fork() the queue may never come to its end.
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
-    if (inheritance_.is_inherited()) return status;
+    if (control_.inheritance().is_inherited()) return status;
   }
   // No Resume comes between, and no write.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
-  if (IsEndingLocked()) return Status::ShutdownInProgress();
-  if (!background_error_.ok() && !background_error_.IsNoSpace()) {
-    return background_error_;
+  if (control_.IsEndingLocked()) return Status::ShutdownInProgress();
+  if (!control_.error().ok() && !control_.error().IsNoSpace()) {
+    return control_.error();
   }
   std::vector<MemTable*> memtables;
   if (wals_.AreGoodLocked()) {
-    Status status = FlushLogLocked(true);
+    Status status = flusher_.FlushLogLocked(true);
     if (!status.ok()) return status;
     wals_.ReleaseSpaceLocked();
     memtables = family->immutable();
@@ -231,42 +205,11 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   }
   mutex_.Lock();
   versions_->UnrefVersionLocked(version);
-  return RemoveTablesLocked(family, covered, dropped);
-}
-
-Status DBImpl::RemoveTablesLocked(ColumnFamily* family,
-                                  const std::vector<CoveredTable>& tables,
-                                  bool* removed) {
-  VersionEdit edit;
-  std::vector<FileMetaData*> removed_files;
-  Version* const version = family->version();
-  for (const CoveredTable& table : tables) {
-    for (FileMetaData* file : version->files(table.level)) {
-      if (file->number != table.number || file->being_compacted) continue;
-      edit.RemoveFile(table.level, table.number);
-      removed_files.push_back(file);
-    }
-  }
-  if (removed_files.empty()) return Status::OK();
-  // The mutex is released while the edit is written: no compaction may take
-  // them as inputs then.
-  const auto mark = [&removed_files](bool being_compacted) {
-    for (FileMetaData* file : removed_files) {
-      file->being_compacted = being_compacted;
-    }
-  };
-  mark(true);
-  version->RefLocked();
-  Status status = versions_->LogAndApply(family->versions(), &edit);
-  mark(false);
-  versions_->UnrefVersionLocked(version);
+  Status status = table_jobs_.DropLocked(family, covered, dropped);
   scheduler_.SignalLocked();
-  if (!status.ok()) return status;
-  *removed = true;
-  Log(LogLevel::kInfo, &log_, "dropped %zu tables, all of it deleted",
-      edit.deleted_files().size());
-  InstallSuperVersionLocked(family);
-  PurgeObsoleteLocked();
+  if (!*dropped) return status;
+  control_.InstallSuperVersionLocked(family);
+  jobs_.PurgeLocked();
   obsolete_.AwaitLocked();
   events_.DeliverLocked();
   return status;

@@ -7,7 +7,7 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
-#include "db/parts/job_events.h"
+#include "db/parts/touched_families.h"
 #include "db/write/group_spans.h"
 #include "db/write/scratch_batch.h"
 #include "db/write/write_batch_internal.h"
@@ -141,8 +141,9 @@ Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* family,
                    const Slice& key, const Slice& value) {
   SingleUpdateBatch batch(key.size() + value.size());
   batch->Put(family, key, value);
-  const WriteQueue::SingleUpdate update{FamilyOf(family), ValueType::kValue,
-                                        key, value, PreviewXxh3(key)};
+  const WriteQueue::SingleUpdate update{FamilyOf(families_, family),
+                                        ValueType::kValue, key, value,
+                                        PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
 
@@ -158,13 +159,10 @@ Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* family,
                       const Slice& key) {
   SingleUpdateBatch batch(key.size());
   batch->Delete(family, key);
-  const WriteQueue::SingleUpdate update{FamilyOf(family), ValueType::kDeletion,
-                                        key, Slice(), PreviewXxh3(key)};
+  const WriteQueue::SingleUpdate update{FamilyOf(families_, family),
+                                        ValueType::kDeletion, key, Slice(),
+                                        PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
-}
-
-Status DBImpl::SingleDelete(const WriteOptions& options, const Slice& key) {
-  return SingleDelete(options, nullptr, key);
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options,
@@ -174,16 +172,11 @@ Status DBImpl::SingleDelete(const WriteOptions& options,
   return Write(options, &batch);
 }
 
-Status DBImpl::DeleteRange(const WriteOptions& options, const Slice& begin,
-                           const Slice& end) {
-  return DeleteRange(options, nullptr, begin, end);
-}
-
 Status DBImpl::DeleteRange(const WriteOptions& options,
                            ColumnFamilyHandle* family, const Slice& begin,
                            const Slice& end) {
   WriteBatch batch;
-  if (FamilyOf(family)->comparator().CompareUser(begin, end) != 0) {
+  if (FamilyOf(families_, family)->comparator().CompareUser(begin, end) != 0) {
     batch.DeleteRange(family, begin, end);
   }
   return Write(options, &batch);
@@ -218,7 +211,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
   if (read_only_) return ReadOnlyError();
   Status status = CheckBatch(options, batch);
   if (!status.ok()) return status;
-  const Touched touched{*batch, update};
+  const TouchedFamilies touched(families_, *batch, update);
   WriteQueue::Writer writer(options, batch, update);
   writer.spans = span.queue();
   writer.span = span.index();
@@ -230,7 +223,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
     status = AwaitBudget(options);
     if (!status.ok()) return status;
   }
-  bool wait = !gate_.IsClear();
+  bool wait = !control_.gate().IsClear();
   for (;;) {
     if (wait) [[unlikely]] {
       status = DelayWrite(options, touched, &delayed, &frees);
@@ -247,13 +240,15 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
         break;
       case WriteQueue::Role::kLeader:
         wait = false;
-        if (!gate_.LetsLeaderPass() || family_.MemTableIsFull()) [[unlikely]] {
+        if (!control_.gate().LetsLeaderPass() || family_.MemTableIsFull())
+            [[unlikely]] {
           status = MakeSpace(touched, frees, &wait);
         }
-        if (HasFamilies(writer) && !FamiliesAreLive(writer)) [[unlikely]] {
+        if (HasFamilies(writer) && !FamiliesAreLive(families_, writer))
+            [[unlikely]] {
           status = DroppedFamilyError();
         }
-        if ((HasFamilies(writer) ? PaceIsDue(touched) : family_.PaceIsDue()) &&
+        if ((HasFamilies(writer) ? touched.PaceIsDue() : family_.PaceIsDue()) &&
             !wait && !frees && status.ok()) [[unlikely]] {
           uint64_t pause_us = 0;
           status = PaceOrSwitch(
@@ -297,117 +292,58 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
   return InsertBatch(writer.batch->Data(), &memtables);
 }
 
-// The default family counts as touched by a batch that updates no other.
-template <typename Visit>
-void DBImpl::ForEachTouched(const Touched& touched, Visit visit) {
-  if (touched.update != nullptr) {
-    visit(touched.update->family);
-    return;
-  }
-  const auto& families = WriteBatchInternal::Families(touched.batch);
-  size_t bytes = 0;
-  for (const auto& [id, family_bytes] : families) {
-    bytes += family_bytes;
-    ColumnFamily* const family = families_.Find(id);
-    if (family != nullptr) visit(family);
-  }
-  if (families.empty() ||
-      BatchReader::kHeaderSize + bytes < touched.batch.ApproximateSize()) {
-    visit(&family_);
-  }
-}
-
-// For the leader. Returns whether a pause is due for a family that the write
-// touches.
-bool DBImpl::PaceIsDue(const Touched& touched) {
-  bool is_due = false;
-  ForEachTouched(touched, [&is_due](const ColumnFamily* family) {
-    is_due |= family->PaceIsDue();
-  });
-  return is_due;
-}
-
-// Returns the family whose state holds the write up most.
-ColumnFamily* DBImpl::MostPressedLocked(const Touched& touched) {
-  ColumnFamily* most = nullptr;
-  int most_rank = -1;
-  ForEachTouched(touched, [&](ColumnFamily* family) {
-    const int rank = family->StopCauseLocked() != StallCause::kNone
-                         ? 3
-                         : static_cast<int>(family->stall().pressure);
-    if (rank <= most_rank) return;
-    most = family;
-    most_rank = rank;
-  });
-  return most != nullptr ? most : &family_;
-}
-
 // For a leader without HasSpace: makes space, or sets *wait if the writer has
 // to wait outside of the queue. `frees`: the batch only deletes, and DelayWrite
 // has admitted it.
-Status DBImpl::MakeSpace(const Touched& touched, bool frees, bool* wait) {
+Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
+                         bool* wait) {
   const LocalSpan span("make space");
-  const bool looks = gate_.TakeRequest();
+  const bool looks = control_.gate().TakeRequest();
   const TimedMutexLock lock(&mutex_, stats_, env_);
   Status status = WritableLocked();
   if (!status.ok()) {
     return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
                                                                  : status;
   }
-  StallCause cause = MostPressedLocked(touched)->StopCauseLocked();
-  if (LogsHoldUpLocked()) cause = StallCause::kLogs;
+  StallCause cause = touched.MostPressedLocked()->StopCauseLocked();
+  if (control_.LogsHoldUpLocked()) cause = StallCause::kLogs;
   // Deletions may pass although no further memtable may wait.
-  *wait = cause != StallCause::kNone && (!frees || compaction_gate_.error.ok());
+  *wait = cause != StallCause::kNone && (!frees || picker_.gate().error.ok());
   std::vector<ColumnFamily*> full;
   for (ColumnFamily* const family : families_.live()) {
     if (!family->MustSwitchLocked()) continue;
     if (family->SlotFreeLocked()) {
       full.push_back(family);
     } else if (looks && family->stall().pressure != WritePressure::kStop) {
-      UpdateStallLocked(family);  // Its writers have to wait.
+      control_.UpdateStallLocked(family);  // Its writers have to wait.
     }
   }
   const bool log_is_full =
       looks && wals_.SpaceForUpdates() == 0 && families_.HasOthers();
   if (*wait || (full.empty() && !log_is_full)) return Status::OK();
-  return ReplaceLogLocked(std::move(full), wait);
-}
-
-// For a leader: begins a new log, and new memtables of the families, or sets
-// *wait if the logs have reached their bound.
-Status DBImpl::ReplaceLogLocked(std::vector<ColumnFamily*> families,
-                                bool* wait) {
-  if (families_.HasOthers()) {
-    logs_hold_up_ = true;
-    *wait = LogsHoldUpLocked();
-    if (*wait) {
-      UpdateGateLocked();
-      return Status::OK();
-    }
-  }
-  return SwitchLocked(std::move(families));
+  return flusher_.ReplaceLogLocked(std::move(full), wait);
 }
 
 // For a leader whose pace is due: replaces the log if it has no space.
 // Otherwise sets *pause_us to the time to wait.
-Status DBImpl::PaceOrSwitch(const Touched& touched, bool may_pause, bool* wait,
-                            uint64_t* pause_us) {
+Status DBImpl::PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
+                            bool* wait, uint64_t* pause_us) {
   const uint64_t log_space = wals_.SpaceForUpdates();
   if (log_space == 0) {
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    if (families_.HasOthers() && !AreAllFlushedLocked()) {
-      return ReplaceLogLocked({}, wait);
+    if (families_.HasOthers() && !families_.AreAllFlushedLocked()) {
+      return flusher_.ReplaceLogLocked({}, wait);
     }
     // Nobody but this family's memtable can need the log.
     family_.SetLogFullLocked();
     *wait = family_.StopCauseLocked() != StallCause::kNone;
-    return *wait ? status : SwitchLocked({&family_});
+    return *wait ? status : flusher_.SwitchLocked({&family_});
   }
   MutexLock lock(&mutex_);
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();
-  ForEachTouched(touched, [&](ColumnFamily* family) {
+  touched.ForEach([&](ColumnFamily* family) {
     if (!family->PaceIsDue()) return;
     *pause_us =
         std::max(*pause_us, family->PauseMicrosLocked(log_space, may_pause));
@@ -429,7 +365,7 @@ Status DBImpl::AwaitBudget(const WriteOptions& options) {
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    if (IsEndingLocked()) return Status::ShutdownInProgress();
+    if (control_.IsEndingLocked()) return Status::ShutdownInProgress();
   }
   return Status::OK();
 }
@@ -438,9 +374,10 @@ Status DBImpl::AwaitBudget(const WriteOptions& options) {
 // then for the delay of writers that are slowed down, at most once. Returns
 // Incomplete if the options forbid that. Sets *frees if the batch only deletes
 // and is admitted for that reason.
-Status DBImpl::DelayWrite(const WriteOptions& options, const Touched& touched,
-                          bool* delayed, bool* frees) {
-  const WriteBatch& batch = touched.batch;
+Status DBImpl::DelayWrite(const WriteOptions& options,
+                          const TouchedFamilies& touched, bool* delayed,
+                          bool* frees) {
+  const WriteBatch& batch = touched.batch();
   const LocalSpan span("stall");
   const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
   const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
@@ -452,30 +389,30 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const Touched& touched,
   for (;;) {
     Status status = WritableLocked();
     if (!status.ok()) {
-      if (!status.IsNoSpace() || inheritance_.is_inherited() ||
+      if (!status.IsNoSpace() || control_.inheritance().is_inherited() ||
           !WriteBatchInternal::OnlyDeletes(batch)) {
         return status;
       }
       status = AdmitDeletionLocked(&tried);
       if (!status.ok()) return status;
-      *frees = !background_error_.ok();
+      *frees = !control_.error().ok();
       if (*frees) return status;
       continue;
     }
-    family = MostPressedLocked(touched);
+    family = touched.MostPressedLocked();
     StallCause cause = family->StopCauseLocked();
-    if (cause == StallCause::kNone && LogsHoldUpLocked()) {
+    if (cause == StallCause::kNone && control_.LogsHoldUpLocked()) {
       cause = StallCause::kLogs;
     }
     if (cause == StallCause::kNone) break;
-    if (!compaction_gate_.error.ok() && cause != StallCause::kMemTables &&
+    if (!picker_.gate().error.ok() && cause != StallCause::kMemTables &&
         cause != StallCause::kLogs) {
       *frees = WriteBatchInternal::OnlyDeletes(batch);
-      return *frees ? Status::OK() : compaction_gate_.error;
+      return *frees ? Status::OK() : picker_.gate().error;
     }
     if (family->stall().pressure != WritePressure::kStop &&
         cause != StallCause::kLogs) {
-      UpdateStallLocked(family);  // Listeners hear of it.
+      control_.UpdateStallLocked(family);  // Listeners hear of it.
       events_.DeliverLocked();
       continue;
     }
@@ -494,7 +431,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const Touched& touched,
     const uint64_t stopped_us = stopped.ElapsedMicros();
     VARVE_PROBE(stall_end, static_cast<int>(cause), stopped_us);
     // The family may have been dropped, and be gone.
-    MostPressedLocked(touched)->AddStallMicrosLocked(stopped_us);
+    touched.MostPressedLocked()->AddStallMicrosLocked(stopped_us);
   }
   if (*delayed || family->stall().pressure != WritePressure::kSlow)
     return Status::OK();
@@ -513,29 +450,6 @@ Status DBImpl::DelayWrite(const WriteOptions& options, const Touched& touched,
   return Status::OK();
 }
 
-// Call it when the causes of a family's write delays have changed.
-void DBImpl::UpdateStallLocked(ColumnFamily* family) {
-  const WriteStallState before = family->stall();
-  const WriteDebt debt = family->UpdateStallLocked();
-  ReportStall(db_directory_.path(), family->name(), before, family->stall(),
-              debt, &log_, &events_);
-  UpdateGateLocked();
-}
-
-// Call it when a stall state or background_error_ has changed.
-void DBImpl::UpdateGateLocked() {
-  bool stops = false;
-  bool slows = false;
-  for (const ColumnFamily* family : families_.live()) {
-    stops |= family->stall().pressure == WritePressure::kStop;
-    slows |= family->stall().pressure == WritePressure::kSlow;
-  }
-  stops |= logs_hold_up_;
-  gate_.Update(!background_error_.ok() || inheritance_.is_inherited() ||
-                   IsClosedLocked(),
-               stops, slows);
-}
-
 // For the leader, after the inserts of a batch that updates families beside the
 // default one. Subtracts their bytes from *default_bytes.
 void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
@@ -545,7 +459,7 @@ void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
     family->CountWritten(bytes, !writer.disable_wal);
     *default_bytes -= std::min(*default_bytes, bytes);
     if (family->MemTableIsFull() || wals_.SpaceForUpdates() == 0) {
-      gate_.RequestLook();
+      control_.gate().RequestLook();
     }
   }
 }
@@ -564,7 +478,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   bool has_families = false;
   group.ForEach([&](WriteQueue::Writer* writer) {
     if (HasFamilies(*writer)) [[unlikely]] {
-      writer->is_refused = !FamiliesAreLive(*writer);
+      writer->is_refused = !FamiliesAreLive(families_, *writer);
       if (writer->is_refused) return;
       has_families = true;
     }
@@ -577,7 +491,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   Status status;
   bool refused = false;  // Refused by the log, which is unchanged.
   if (leader->disable_wal) {
-    MarkUnlogged(group);
+    MarkUnlogged(families_, group);
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
     const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
@@ -591,7 +505,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   }
   spans.Mount();
   if (!family_.dead_walks()->ranges().empty() || has_families) [[unlikely]]
-    CutDeadRanges(group);
+    CutDeadRanges(families_, group);
   if (status.ok()) {
     const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
     write_queue_.InsertAll(group, [this](WriteQueue::Writer* writer) {
@@ -604,7 +518,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   }
   if (status.ok()) {
     versions_->SetLastSequence(next - 1);
-    if (!leader->disable_wal) last_logged_sequence_ = next - 1;
+    if (!leader->disable_wal) wals_.SetLastLogged(next - 1);
   } else {
     // Its numbers will be used again, for updates that may be in the memtable.
     for (ColumnFamily* const family : families_.live()) {
@@ -613,7 +527,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     // The log's end is unknown: nothing may be written after it.
     MutexLock lock(&mutex_);
     if (!refused) wals_.FailLocked();
-    SetBackgroundErrorLocked(status, "writing the log");
+    control_.SetErrorLocked(status, "writing the log");
     events_.DeliverLocked();
   }
   VARVE_PROBE(group_commit, next - first, bytes, leader->sync, status.ok());
@@ -626,22 +540,6 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   family_.CountWritten(bytes, !leader->disable_wal);
   write_queue_.Leave(group, status);
   return status;
-}
-
-// Records that the group's families have updates that are in no log.
-void DBImpl::MarkUnlogged(const WriteQueue::Group& group) {
-  group.ForEach([this](const WriteQueue::Writer* writer) {
-    if (writer->update != nullptr) {
-      writer->update->family->memtable()->SetHasUnlogged();
-      return;
-    }
-    family_.memtable()->SetHasUnlogged();
-    if (writer->is_refused) return;
-    for (const auto& [id, bytes] :
-         WriteBatchInternal::Families(*writer->batch)) {
-      families_.Find(id)->memtable()->SetHasUnlogged();
-    }
-  });
 }
 
 }  // namespace varve

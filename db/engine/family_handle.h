@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "db/parts/column_family.h"
+#include "db/parts/family_set.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"
 
@@ -41,6 +42,13 @@ class FamilyHandle final : public ColumnFamilyHandle {
   const uint32_t id_;
   const Comparator* const comparator_;
 };
+
+// Returns the family of a handle. Null is the default family.
+inline ColumnFamily* FamilyOf(const FamilySet& families,
+                              ColumnFamilyHandle* handle) {
+  return handle == nullptr ? families.live().front()
+                           : static_cast<FamilyHandle*>(handle)->family();
+}
 
 // The handles that a DB has given out. Handles that are left keep this object.
 // Thread-safety: thread-safe.

@@ -53,14 +53,6 @@ struct CompactionState {
   uint64_t space_debt = 0;  // See CompactionPickerContext.
 };
 
-// The state of the database's compactions. Guarded by the DB mutex.
-struct CompactionGate {
-  int manual_count = 0;       // Calls of CompactRange.
-  bool is_exclusive = false;  // One of them runs alone.
-  // The error that pauses compactions: no space. Writes continue.
-  Status error;
-};
-
 class ColumnFamily final : private SuperVersionDisposer,
                            private WriteBufferClient {
  public:

@@ -1,7 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/parts/family_set.h"
 
+#include <algorithm>
+#include <cinttypes>
 #include <iterator>
+
+#include "util/base/append_format.h"
 
 namespace varve {
 
@@ -16,6 +20,67 @@ ColumnFamily* FamilySet::Find(const std::string& name) const {
     if (family->name() == name) return family;
   }
   return nullptr;
+}
+
+int FamilySet::CountToFlushLocked() const {
+  int count = 0;
+  for (const ColumnFamily* family : live_) {
+    if (!family->immutable().empty()) ++count;
+  }
+  return count;
+}
+
+bool FamilySet::AreAllFlushedLocked() const {
+  return std::all_of(
+      live_.begin(), live_.end(),
+      [](const ColumnFamily* family) { return family->IsAllFlushedLocked(); });
+}
+
+bool FamilySet::HasUnloggedLocked() const {
+  return std::any_of(
+      live_.begin(), live_.end(),
+      [](const ColumnFamily* family) { return family->HasUnloggedLocked(); });
+}
+
+bool FamilySet::AnyCompactsLocked() const {
+  return std::any_of(live_.begin(), live_.end(),
+                     [](const ColumnFamily* family) {
+                       return !family->compactions().running.empty();
+                     });
+}
+
+bool FamilySet::OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,
+                                     uint64_t log_number) const {
+  return std::any_of(
+      live_.begin(), live_.end(), [&](const ColumnFamily* family) {
+        return std::find(families.begin(), families.end(), family) ==
+                   families.end() &&
+               !family->IsAllFlushedLocked() &&
+               family->OldestLogLocked() < log_number;
+      });
+}
+
+std::string FamilySet::DescribeLocked() const {
+  std::string out;
+  for (const ColumnFamily* family : live_) {
+    uint64_t tables = 0;
+    uint64_t table_bytes = 0;
+    for (int level = 0; level < kNumLevels; ++level) {
+      tables += static_cast<uint64_t>(family->version()->NumFiles(level));
+      table_bytes += family->version()->NumBytes(level);
+    }
+    uint64_t memtable_bytes = family->memtable()->ApproximateMemoryUsage();
+    for (const MemTable* memtable : family->immutable()) {
+      memtable_bytes += memtable->ApproximateMemoryUsage();
+    }
+    AppendFormat(&out,
+                 "%u %s: %" PRIu64 " tables, %" PRIu64
+                 " bytes; memtables %" PRIu64 " bytes; needs logs from %" PRIu64
+                 "\n",
+                 family->id(), family->name().c_str(), tables, table_bytes,
+                 memtable_bytes, family->OldestLogLocked());
+  }
+  return out;
 }
 
 void FamilySet::AddLocked(std::unique_ptr<ColumnFamily> family) {

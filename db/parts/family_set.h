@@ -36,6 +36,22 @@ class FamilySet {
   }
   ColumnFamily* Find(const std::string& name) const;
 
+  // Returns how many live families have memtables that wait for a flush.
+  int CountToFlushLocked() const;
+  // Returns true if no memtable of the live families has an update.
+  bool AreAllFlushedLocked() const;
+  // Returns true if memtables have updates written with disable_wal. REQUIRES:
+  // leadership of the queue, or no writers.
+  bool HasUnloggedLocked() const;
+  // Returns true if a compaction of a live family runs.
+  bool AnyCompactsLocked() const;
+  // Returns true if a live family that is not among `families` needs a log
+  // before `log_number`.
+  bool OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,
+                            uint64_t log_number) const;
+  // Returns one line for each live family, for a property.
+  std::string DescribeLocked() const;
+
   // Calls visit(family) for the live families, and for the dropped ones that
   // still have a user.
   template <typename Visit>

@@ -65,6 +65,28 @@ void ReportStall(const std::string& db_path, const std::string& family,
   });
 }
 
+void ReportDeadRange(const std::string& db_path,
+                     const DeadRangeCleaner::Target& target, const char* job,
+                     int level, Logger* log, EventQueue* events) {
+  const DeadRange& range = target.report.range;
+  Log(LogLevel::kInfo, log,
+      "readers walked over %llu dead entries, %llu times: %s, level %d",
+      static_cast<unsigned long long>(range.dead),
+      static_cast<unsigned long long>(target.report.walks), job, level);
+  if (!events->HasListeners()) return;
+  DeadRangeInfo info;
+  info.db_path = db_path;
+  info.begin = range.begin.value_or("");
+  info.end = range.end.value_or("");
+  info.has_begin = range.begin.has_value();
+  info.has_end = range.end.has_value();
+  info.dead = range.dead;
+  info.walks = target.report.walks;
+  info.job = job;
+  info.level = level;
+  events->Add([info](EventListener* listener) { listener->OnDeadRange(info); });
+}
+
 void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops) {
   RecordTick(stats, Ticker::kCompactionDropNewer, drops.hidden);
   RecordTick(stats, Ticker::kCompactionDropObsolete, drops.obsolete);

@@ -9,6 +9,7 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_iterator.h"
+#include "db/dead_entries/dead_range_cleaner.h"
 #include "db/parts/event_queue.h"
 #include "db/version/version_edit.h"
 #include "db/write/write_stall.h"
@@ -29,6 +30,11 @@ CompactionJobInfo DescribeCompaction(const Compaction& compaction,
 void ReportStall(const std::string& db_path, const std::string& family,
                  const WriteStallState& before, const WriteStallState& now,
                  const WriteDebt& debt, Logger* log, EventQueue* events);
+// Reports that a flush, or a compaction of `level`, is to remove dead entries
+// that readers walked over. `level` is -1 for a flush.
+void ReportDeadRange(const std::string& db_path,
+                     const DeadRangeCleaner::Target& target, const char* job,
+                     int level, Logger* log, EventQueue* events);
 void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops);
 
 }  // namespace varve

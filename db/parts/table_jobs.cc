@@ -228,4 +228,37 @@ void TableJobs::RemoveOutputs(ColumnFamily* family,
   }
 }
 
+Status TableJobs::DropLocked(ColumnFamily* family,
+                             const std::vector<CoveredTable>& tables,
+                             bool* dropped) {
+  VersionEdit edit;
+  std::vector<FileMetaData*> removed_files;
+  Version* const version = family->version();
+  for (const CoveredTable& table : tables) {
+    for (FileMetaData* file : version->files(table.level)) {
+      if (file->number != table.number || file->being_compacted) continue;
+      edit.RemoveFile(table.level, table.number);
+      removed_files.push_back(file);
+    }
+  }
+  if (removed_files.empty()) return Status::OK();
+  // The mutex is released while the edit is written: no compaction may take
+  // them as inputs then.
+  const auto mark = [&removed_files](bool being_compacted) {
+    for (FileMetaData* file : removed_files) {
+      file->being_compacted = being_compacted;
+    }
+  };
+  mark(true);
+  version->RefLocked();
+  Status status = versions_->LogAndApply(family->versions(), &edit);
+  mark(false);
+  versions_->UnrefVersionLocked(version);
+  if (!status.ok()) return status;
+  *dropped = true;
+  Log(LogLevel::kInfo, parts_.log, "dropped %zu tables, all of it deleted",
+      edit.deleted_files().size());
+  return status;
+}
+
 }  // namespace varve

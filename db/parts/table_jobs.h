@@ -16,6 +16,7 @@
 #include "db/parts/column_family.h"
 #include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
+#include "db/version/covered_tables.h"
 #include "util/base/mutex.h"
 
 namespace varve {
@@ -54,6 +55,10 @@ class TableJobs {
   // mutex and reacquire it.
   Status CompactLocked(ColumnFamily* family, const Compaction& compaction,
                        CompactionJobInfo* info);
+  // Removes those of the tables that the family still has, by an edit alone.
+  // Sets *dropped if there are any. May release the mutex and reacquire it.
+  Status DropLocked(ColumnFamily* family,
+                    const std::vector<CoveredTable>& tables, bool* dropped);
   // Returns the snapshots whose versions a job must keep, after it chose its
   // inputs. REQUIRES: the mutex is not held.
   std::vector<SequenceNumber> ScanSnapshots() const;

@@ -69,6 +69,10 @@ class WalSet {
   // Appends the group's batches, with `count` updates in total, to the newest
   // log.
   Status Append(const WriteQueue::Group& group, uint64_t count);
+  // Returns the last update in a log since Open, or 0.
+  SequenceNumber last_logged() const { return last_logged_; }
+  // Records it, once the update is visible.
+  void SetLastLogged(SequenceNumber sequence) { last_logged_ = sequence; }
   // Returns true if a failed Append left the newest log unchanged.
   bool HasRefused() const { return !newest_->failed(); }
   // Writes the buffered part of the newest log to the operating system.
@@ -170,8 +174,9 @@ class WalSet {
   bool directory_synced_ = false;
   std::string last_write_path_ = "write";
   std::vector<Wal> obsolete_;
-  std::vector<Slice> parts_;    // Owned by the leader.
-  uint64_t group_sync_us_ = 0;  // Owned by the leader.
+  SequenceNumber last_logged_ = 0;  // Owned by the leader.
+  std::vector<Slice> parts_;        // Owned by the leader.
+  uint64_t group_sync_us_ = 0;      // Owned by the leader.
 };
 
 }  // namespace varve

@@ -1,13 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A column family and what it needs, for tests that build a database from its
+// Column families and what they need, for tests that build a database from its
 // parts.
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "db/options/options_check.h"
 #include "db/parts/column_family.h"
@@ -21,16 +22,13 @@ struct FamilyParts {
   // The directory is "/db".
   FamilyParts(
       Options* its_options, Env* its_env,
-      std::function<void()> free_later = [] {})
+      std::function<void()> its_free_later = [] {})
       : options(its_options),
         env(its_env),
+        free_later(std::move(its_free_later)),
         file_pool(env, FileOptions(), 10, nullptr),
         versions("/db", env, &mutex),
-        family("default", WithCache(options),
-               ColumnFamily::Shared{env, nullptr, &mutex, &queue,
-                                    std::move(free_later),
-                                    [this] { return versions.LastSequence(); },
-                                    [] {}, [](ColumnFamily*) {}}),
+        family("default", WithCache(options), Shared(nullptr)),
         families(&family) {
     family.MakeTables("/db", FileOptions(), &file_pool, nullptr, &versions);
   }
@@ -44,6 +42,39 @@ struct FamilyParts {
     family.SetOutputContext("/db", "id", NewSessionIdentity());
   }
 
+  // Adds a family. `its_options` must outlive this.
+  ColumnFamily* AddLocked(const std::string& name, Options* its_options)
+      VARVE_NO_THREAD_SAFETY_ANALYSIS {
+    auto added = std::make_unique<ColumnFamily>(name, WithCache(its_options),
+                                                Shared(family.snapshots()));
+    ColumnFamily* const result = added.get();
+    result->MakeTables("/db", FileOptions(), &file_pool, nullptr, &versions);
+    EXPECT_TRUE(Ok(versions.CreateFamilyLocked(result->versions(), 1)));
+    result->SetOutputContext("/db", "id", NewSessionIdentity());
+    families.AddLocked(std::move(added));
+    return result;
+  }
+  // Closes all families.
+  void Close() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+    mutex.Lock();
+    const std::vector<std::unique_ptr<ColumnFamily>> others =
+        families.TakeAllLocked();
+    mutex.Unlock();
+    for (const auto& other : others) other->Close();
+    family.Close();
+    MutexLock lock(&mutex);
+    for (const auto& other : others) {
+      versions.RemoveFamilyLocked(other->versions());
+    }
+  }
+
+  ColumnFamily::Shared Shared(SnapshotRegistry* snapshots) {
+    return {env,        nullptr,
+            &mutex,     &queue,
+            free_later, [this] { return versions.LastSequence(); },
+            [] {},      [](ColumnFamily*) {},
+            snapshots};
+  }
   static Options* WithCache(Options* options) {
     MakeSharedParts(options);
     return options;
@@ -51,6 +82,7 @@ struct FamilyParts {
 
   Options* const options;
   Env* const env;
+  const std::function<void()> free_later;
   Mutex mutex;
   WriteQueue queue;
   FilePool file_pool;

@@ -1,0 +1,111 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Reads of an open database: of one key, of several, and iterators. They take
+// no mutex in most cases. Thread-safety: thread-safe.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "db/engine/db_iterator.h"
+#include "db/parts/family_set.h"
+#include "db/parts/job_starter.h"
+#include "db/snapshot/super_version_cache.h"
+#include "monitoring/read_counts.h"
+#include "monitoring/statistics.h"
+#include "table/reader/read_target.h"
+#include "util/base/mutex.h"
+#include "varve/iterator.h"
+#include "varve/options.h"
+
+namespace varve {
+
+class ColumnFamilyHandle;
+
+class DbReader final : private IteratorOwner {
+ public:
+  // Parts of the database. All must outlive this object.
+  struct Parts {
+    Env* env;
+    StatisticsImpl* stats;  // May be null.
+    const VersionSet* versions;
+    ColumnFamily* default_family;
+    FamilySet* families;
+    JobStarter* jobs;
+    Mutex* mutex;  // The DB's.
+    // See ExperimentFlags.
+    bool renews_arenas;
+    bool ignores_waste;
+  };
+
+  explicit DbReader(const Parts& parts)
+      : env_(parts.env),
+        stats_(parts.stats),
+        versions_(parts.versions),
+        family_(*parts.default_family),
+        families_(*parts.families),
+        jobs_(*parts.jobs),
+        mutex_(*parts.mutex),
+        renews_arenas_(parts.renews_arenas),
+        ignores_waste_(parts.ignores_waste) {}
+  DbReader(const DbReader&) = delete;
+  DbReader& operator=(const DbReader&) = delete;
+
+  // Implement the calls of DB for one family. Value is PinnableSlice or
+  // std::string.
+  Status GetInto(ColumnFamily* family, const ReadOptions& options,
+                 const Slice& key, ReadTarget* target);
+  template <typename Value>
+  void MultiGetInto(ColumnFamily* family, const ReadOptions& options,
+                    size_t count, const Slice* keys, Value* values,
+                    Status* statuses);
+  template <typename Value>
+  void MultiGetFamilies(const ReadOptions& options, size_t count,
+                        ColumnFamilyHandle* const* families, const Slice* keys,
+                        Value* values, Status* statuses);
+  template <bool kOwn>
+  std::unique_ptr<Iterator> NewIteratorFor(ColumnFamily* family,
+                                           const ReadOptions& options);
+  std::unique_ptr<Iterator> NewOwnIterator(ColumnFamily* family);
+
+  // Returns the number of iterators that exist, without the database's own.
+  int live_iterators() const {
+    // relaxed: calls of other threads have returned.
+    return live_iterators_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[gnu::noinline]] Status TracedGet(ColumnFamily* family,
+                                     const ReadOptions& options,
+                                     const Slice& key, ReadTarget* target);
+  Status MeasuredGet(ColumnFamily* family, const ReadOptions& options,
+                     const Slice& key, ReadTarget* target);
+  template <bool kMeasured>
+  Status LookUp(ColumnFamily* family, const ReadOptions& options,
+                const Slice& key, ReadTarget* target);
+  void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
+  void EndIterator(ColumnFamily* family, SuperVersion* super_version,
+                   bool is_own) override;
+  static bool SeesAllUpTo(const ColumnFamily& family,
+                          const ReadOptions& options,
+                          const SuperVersion& super_version);
+  SequenceNumber ReadSequence(const ReadOptions& options) const;
+  SuperVersionCache::Read BeginRead(ColumnFamily* family,
+                                    const ReadOptions& options);
+
+  Env* const env_;
+  StatisticsImpl* const stats_;
+  const VersionSet* const versions_;
+  ColumnFamily& family_;  // The default one.
+  FamilySet& families_;
+  JobStarter& jobs_;
+  Mutex& mutex_;
+  const bool renews_arenas_;
+  const bool ignores_waste_;
+  const uint64_t instance_id_ = NewSlotNumber();
+  std::atomic<int> live_iterators_{0};
+};
+
+}  // namespace varve

@@ -1,0 +1,90 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Replaces the log and the memtables that are full, and writes immutable
+// memtables to tables. Thread-safety: functions called ...Locked require the DB
+// mutex. Only the leader of the write queue may call the functions marked "for
+// the leader".
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "db/parts/family_set.h"
+#include "db/parts/job_picker.h"
+#include "db/parts/job_starter.h"
+#include "db/parts/table_jobs.h"
+#include "db/parts/wal_set.h"
+#include "db/parts/write_control.h"
+#include "db/write/write_queue.h"
+#include "util/base/mutex.h"
+
+namespace varve {
+
+class Flusher {
+ public:
+  // Parts of the database. All must outlive this object.
+  struct Parts {
+    const Options* options;
+    const DbDirectory* place;
+    VersionSet* versions;
+    FamilySet* families;
+    WalSet* wals;
+    WriteQueue* write_queue;
+    WriteControl* control;
+    JobPicker* picker;
+    JobStarter* jobs;
+    TableJobs* table_jobs;
+    EventQueue* events;
+    BackgroundScheduler* scheduler;
+    Logger* log;
+    StatisticsImpl* stats;  // May be null.
+    Mutex* mutex;           // The DB's.
+    bool is_read_only;
+  };
+
+  explicit Flusher(const Parts& parts) : parts_(parts) {}
+  Flusher(const Flusher&) = delete;
+  Flusher& operator=(const Flusher&) = delete;
+
+  // ---- For the leader ----
+
+  // Starts a new log, and a new memtable of each of the families. Adds the
+  // families that keep too many logs. May release the mutex and reacquire it.
+  Status SwitchLocked(std::vector<ColumnFamily*> families);
+  // Does SwitchLocked, or sets *wait if the logs have reached their bound.
+  Status ReplaceLogLocked(std::vector<ColumnFamily*> families, bool* wait);
+  // Writes the buffered end of the newest log to the operating system, and
+  // syncs all logs if `sync` is set. May release the mutex and reacquire it.
+  Status FlushLogLocked(bool sync);
+  // Flushes all memtables. Writers wait until this is done. May release the
+  // mutex and reacquire it.
+  Status FlushAllLocked();
+
+  // ---- With the mutex ----
+
+  // Writes the immutable memtables of the families to tables, and names these
+  // in one step. Sets *counts to the number of memtables of each family, also
+  // if it fails. May release the mutex and reacquire it.
+  Status FlushLocked(const std::vector<ColumnFamily*>& families,
+                     std::vector<size_t>* counts);
+  // Waits until `target` memtables of the family have been flushed since Open.
+  // May release the mutex and reacquire it.
+  Status AwaitLocked(const ColumnFamily& family, uint64_t target);
+
+  // ---- Without the mutex ----
+
+  // The job of a flush that is due.
+  void RunJob();
+  // Called by the budget of write buffers, on its own thread: the memtable of
+  // this family frees most. The leader of the queue switches it, or a job if
+  // there is none.
+  void RequestSwitch(ColumnFamily* family);
+
+ private:
+  void RunSwitchJob();
+
+  const Parts parts_;
+};
+
+}  // namespace varve

@@ -1,0 +1,126 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parts/job_picker.h"
+
+#include <algorithm>
+
+#include "db/parts/job_events.h"
+
+namespace varve {
+
+int JobPicker::FlushesDueLocked() const {
+  const int due = parts_.families->CountToFlushLocked();
+  return parts_.options->atomic_flush ? std::min(due, 1) : due;
+}
+
+std::vector<ColumnFamily*> JobPicker::PickFlushLocked() const {
+  std::vector<ColumnFamily*> waiting = parts_.families->live();
+  std::erase_if(waiting, [](const ColumnFamily* family) {
+    return family->immutable().empty() || family->flush_runs();
+  });
+  if (waiting.empty() || parts_.options->atomic_flush) return waiting;
+  // The one that keeps the oldest log.
+  return {*std::min_element(waiting.begin(), waiting.end(),
+                            [](const ColumnFamily* a, const ColumnFamily* b) {
+                              return a->OldestLogLocked() <
+                                     b->OldestLogLocked();
+                            })};
+}
+
+bool JobPicker::CompactionDueLocked() const {
+  const auto& live = parts_.families->live();
+  return std::any_of(live.begin(), live.end(),
+                     [this](const ColumnFamily* family) {
+                       return CompactionDueLocked(*family);
+                     });
+}
+
+bool JobPicker::CompactionDueLocked(const ColumnFamily& family) const {
+  return !family.options().disable_auto_compactions &&
+         (IsCompactionDue(ContextLocked(family)) ||
+          family.cleaner()->WantsCompactionLocked());
+}
+
+bool JobPicker::CompactionsAreUrgentLocked() const {
+  const auto& live = parts_.families->live();
+  return std::any_of(live.begin(), live.end(), [](const ColumnFamily* family) {
+    return family->CompactionsAreUrgentLocked();
+  });
+}
+
+CompactionPickerContext JobPicker::ContextLocked(
+    const ColumnFamily& family) const {
+  CompactionPickerContext context;
+  context.options = &family.options();
+  context.version = family.version();
+  context.running = &family.compactions().running;
+  context.space_debt = family.compactions().space_debt;
+  if (context.version->HidesInDeepestLevel() || context.version->HasWaste() ||
+      !context.version->reclaim_candidates().empty()) {
+    context.oldest_snapshot = family.snapshots()->FindOldestLocked().sequence;
+  }
+  return context;
+}
+
+std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
+    ColumnFamily** family) {
+  const std::vector<ColumnFamily*>& live = parts_.families->live();
+  for (const bool urgent : {true, false}) {
+    for (size_t i = 0; i < live.size(); ++i) {
+      const size_t index = (next_family_ + i) % live.size();
+      ColumnFamily* const candidate = live[index];
+      if (candidate->CompactionsAreUrgentLocked() != urgent ||
+          candidate->options().disable_auto_compactions) {
+        continue;
+      }
+      auto compaction = PickCompaction(ContextLocked(*candidate));
+      if (compaction == nullptr) compaction = PickForReadersLocked(candidate);
+      if (compaction == nullptr) continue;
+      next_family_ = index + 1;
+      *family = candidate;
+      return compaction;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<ColumnFamily*> JobPicker::FamiliesToCleanLocked() const {
+  std::vector<ColumnFamily*> due;
+  for (ColumnFamily* const family : parts_.families->live()) {
+    if (CleanupDueLocked(family)) due.push_back(family);
+  }
+  return due;
+}
+
+bool JobPicker::CleanupDueLocked(ColumnFamily* family) const {
+  return (family->dead_walks()->reports()->Any() ||
+          family->dead_walks()->ReadsRangeDeletions() ||
+          family->cleaner()->MustExamineLocked()) &&
+         CleansLocked(*family);
+}
+
+std::unique_ptr<Compaction> JobPicker::PickForReadersLocked(
+    ColumnFamily* family) {
+  if (!CleansLocked(*family)) return nullptr;
+  DeadRangeCleaner* const cleaner = family->cleaner();
+  while (const DeadRangeCleaner::Target* const target =
+             cleaner->NextToCompactLocked()) {
+    auto compaction = PickForReaders(
+        ContextLocked(*family), target->found.level, target->found.file_number);
+    if (compaction != nullptr) {
+      RecordTick(parts_.stats, Ticker::kDeadRangeCompactions);
+      ReportDeadRange(parts_.place->path(), *target, "compaction",
+                      target->found.level, parts_.log, parts_.events);
+      cleaner->CompactionBeginsLocked(target->id);
+      return compaction;
+    }
+    // Another compaction is in the way, or was there before.
+    if (family->compactions().running.empty()) {
+      cleaner->ExamineAgainLocked(target->id);
+    } else {
+      cleaner->WaitForJobLocked(target->id);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace varve

@@ -1,0 +1,72 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/parts/job_starter.h"
+
+#include <algorithm>
+
+#include "db/options/options_check.h"
+
+namespace varve {
+
+void JobStarter::StartDueLocked() {
+  WriteControl& control = *parts_.control;
+  BackgroundScheduler& scheduler = *parts_.scheduler;
+  if (parts_.is_read_only || scheduler.is_stopping() || !control.error().ok() ||
+      control.inheritance().is_inherited()) {
+    return;
+  }
+  const int flushes =
+      std::min(parts_.picker->FlushesDueLocked(), MaxFlushes(*parts_.options));
+  while (scheduler.JobsLocked(JobKind::kFlush) < flushes &&
+         control.error().ok()) {
+    ScheduleLocked(JobKind::kFlush, jobs_.flush);
+  }
+  if (scheduler.JobsLocked(JobKind::kCleanup) == 0 &&
+      !parts_.picker->FamiliesToCleanLocked().empty()) {
+    // Without a thread, nothing but this is left undone.
+    scheduler.ScheduleLocked(JobKind::kCleanup, jobs_.clean_up).IgnoreError();
+  }
+  if (parts_.picker->GateIsOpenLocked() &&
+      scheduler.JobsLocked(JobKind::kCompaction) <
+          MaxCompactions(*parts_.options) &&
+      parts_.picker->CompactionDueLocked()) {
+    ScheduleLocked(JobKind::kCompaction, jobs_.compact,
+                   parts_.picker->CompactionsAreUrgentLocked());
+  }
+}
+
+void JobStarter::TryStartDue() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  if (!parts_.mutex->TryLock()) return;
+  StartDueLocked();
+  parts_.mutex->Unlock();
+}
+
+void JobStarter::ScheduleLocked(JobKind kind, const std::function<void()>& job,
+                                bool urgent) {
+  const Status status = parts_.scheduler->ScheduleLocked(kind, job, urgent);
+  if (!status.ok()) {
+    parts_.control->SetErrorLocked(status, "starting a background job");
+  }
+}
+
+void JobStarter::PurgeLocked() {
+  if (parts_.is_read_only || parts_.control->inheritance().is_inherited() ||
+      !parts_.obsolete->AnyLocked()) {
+    return;
+  }
+  parts_.obsolete->RemoveLocked();
+}
+
+void JobStarter::PurgeLaterLocked() {
+  if (parts_.obsolete->AnyLocked() &&
+      parts_.scheduler->QueuedLocked(JobKind::kPurge) == 0 &&
+      !parts_.control->is_closing() && !parts_.is_read_only &&
+      !parts_.control->inheritance().is_inherited()) {
+    ScheduleLocked(JobKind::kPurge, [this] {
+      MutexLock lock(parts_.mutex);
+      PurgeLocked();
+      parts_.scheduler->FinishLocked(JobKind::kPurge);
+    });
+  }
+}
+
+}  // namespace varve

@@ -1,0 +1,152 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a switch begins a new log for all families, and a flush frees the logs
+// that no family needs any more, without making a part of a batch durable.
+// Method: the parts of a database in memory, whose syncs are counted.
+
+#include "db/parts/flusher.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/testing/db/engine_parts.h"
+#include "varve/testing/fault_injection_env.h"
+
+namespace varve::test {
+namespace {
+
+class FlusherTest : public ::testing::Test {
+ protected:
+  uint64_t OldestLog() {
+    MutexLock lock(&parts_.mutex);
+    return parts_.wals.OldestLocked();
+  }
+  uint64_t NewestLog() {
+    MutexLock lock(&parts_.mutex);
+    return parts_.wals.NewestLocked();
+  }
+  uint64_t SyncsOfFlush(const std::vector<ColumnFamily*>& families) {
+    const uint64_t before = env_.OperationCount(kSyncOperation);
+    parts_.Flush(families);
+    return env_.OperationCount(kSyncOperation) - before;
+  }
+
+  Options options_ = TinyOptions();
+  Options other_options_ = TinyOptions();
+  const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  FaultInjectionEnv env_{memory_.get()};
+  EngineParts parts_{&options_, &env_};
+  ColumnFamily* const default_ = &parts_.family;
+  ColumnFamily* const a_ = parts_.Add("a", &other_options_);
+};
+
+TEST_F(FlusherTest, SwitchesOnlyTheGivenFamilies) {
+  parts_.Put(default_, "key");
+  parts_.Put(a_, "key");
+  const uint64_t old_log = NewestLog();
+  parts_.Switch({a_});
+  EXPECT_GT(NewestLog(), old_log);
+  EXPECT_EQ(a_->immutable().size(), 1u);
+  EXPECT_TRUE(a_->memtable()->empty());
+  EXPECT_TRUE(default_->immutable().empty());
+  EXPECT_EQ(default_->OldestLogLocked(), old_log);
+}
+
+TEST_F(FlusherTest, SwitchesAllFilledFamiliesIfTheFlushIsAtomic) {
+  options_.atomic_flush = true;
+  ColumnFamily* const empty = parts_.Add("empty", &other_options_);
+  parts_.Put(default_, "key");
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  EXPECT_EQ(a_->immutable().size(), 1u);
+  EXPECT_EQ(default_->immutable().size(), 1u);
+  EXPECT_TRUE(empty->immutable().empty());
+}
+
+TEST_F(FlusherTest, FreesLogsThatNoFamilyNeeds) {
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  EXPECT_LT(OldestLog(), NewestLog());
+  // The default family's memtable is empty, and needs no log before the newest.
+  parts_.Flush({a_});
+  EXPECT_EQ(OldestLog(), NewestLog());
+}
+
+TEST_F(FlusherTest, KeepsLogsThatAnotherFamilyNeeds) {
+  parts_.Put(default_, "key");
+  parts_.Put(a_, "key");
+  const uint64_t old_log = NewestLog();
+  parts_.Switch({a_});
+  parts_.Flush({a_});
+  EXPECT_EQ(OldestLog(), old_log);
+  parts_.Switch({default_});
+  parts_.Flush({default_});
+  EXPECT_EQ(OldestLog(), NewestLog());
+}
+
+TEST_F(FlusherTest, SyncsLogsThatAnotherFamilyNeeds) {
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  const uint64_t alone = SyncsOfFlush({a_});
+  parts_.Put(default_, "key");
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  EXPECT_EQ(SyncsOfFlush({a_}), alone + 1);
+}
+
+TEST_F(FlusherTest, WaitsAtTheBoundOfTheLogs) {
+  parts_.Put(a_, "key", 1 << 20);
+  parts_.Switch({a_});
+  parts_.Put(default_, "key");
+  options_.max_total_wal_size = 1 << 20;
+  const uint64_t log = NewestLog();
+  bool wait = false;
+  {
+    MutexLock lock(&parts_.mutex);
+    EXPECT_TRUE(Ok(parts_.flusher.ReplaceLogLocked({default_}, &wait)));
+  }
+  EXPECT_TRUE(wait);
+  EXPECT_EQ(NewestLog(), log);
+  parts_.Flush({a_});
+  {
+    MutexLock lock(&parts_.mutex);
+    EXPECT_TRUE(Ok(parts_.flusher.ReplaceLogLocked({default_}, &wait)));
+  }
+  EXPECT_FALSE(wait);
+  EXPECT_GT(NewestLog(), log);
+}
+
+TEST_F(FlusherTest, StopsWritesIfTheLogCannotBeWritten) {
+  parts_.Put(default_, "key");
+  env_.FailAfter(0, Status::IOError("test"), kSyncOperation);
+  MutexLock lock(&parts_.mutex);
+  EXPECT_TRUE(parts_.flusher.FlushLogLocked(true).IsIOError());
+  EXPECT_TRUE(parts_.wals.has_failed());
+  EXPECT_TRUE(parts_.control.gate().HasError());
+}
+
+TEST_F(FlusherTest, FlushesTheFamilyThatIsDue) {
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  parts_.RunJob(JobKind::kFlush, [this] { parts_.flusher.RunJob(); });
+  EXPECT_EQ(a_->flushed_count(), 1u);
+  EXPECT_FALSE(a_->flush_runs());
+  MutexLock lock(&parts_.mutex);
+  EXPECT_TRUE(Ok(parts_.flusher.AwaitLocked(*a_, 1)));
+  EXPECT_EQ(a_->version()->NumFiles(0), 1);
+}
+
+TEST_F(FlusherTest, SwitchesAMemTableForTheBudget) {
+  parts_.Put(a_, "key");
+  parts_.flusher.RequestSwitch(a_);
+  MutexLock lock(&parts_.mutex);
+  parts_.AwaitJobsLocked();
+  EXPECT_EQ(a_->immutable().size(), 1u);
+  EXPECT_TRUE(default_->immutable().empty());
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,162 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: among the jobs of all families the most urgent one is picked, and no
+// family waits for good. Method: families in memory, with memtables and tables.
+
+#include "db/parts/job_picker.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/testing/db/engine_parts.h"
+
+namespace varve::test {
+namespace {
+
+class JobPickerTest : public ::testing::Test {
+ protected:
+  JobPickerTest() {
+    for (Options* options : {&options_, &other_options_}) {
+      options->level0_file_num_compaction_trigger = 2;
+      options->level0_slowdown_writes_trigger = 4;
+      options->level0_stop_writes_trigger = 6;
+      options->max_write_buffer_number = 6;
+    }
+  }
+  // Gives the family that many tables in level 0.
+  void AddTables(ColumnFamily* family, int count) {
+    for (int i = 0; i < count; ++i) {
+      parts_.Put(family, "key");
+      parts_.Switch({family});
+      parts_.Flush({family});
+    }
+  }
+  // Returns the family of the next compaction, or null.
+  ColumnFamily* NextToCompact() {
+    MutexLock lock(&parts_.mutex);
+    ColumnFamily* family = nullptr;
+    const auto compaction = parts_.picker.PickCompactionLocked(&family);
+    EXPECT_EQ(compaction != nullptr, family != nullptr);
+    return family;
+  }
+  std::vector<ColumnFamily*> NextToFlush() {
+    MutexLock lock(&parts_.mutex);
+    return parts_.picker.PickFlushLocked();
+  }
+  int FlushesDue() {
+    MutexLock lock(&parts_.mutex);
+    return parts_.picker.FlushesDueLocked();
+  }
+  bool CompactionDue() {
+    MutexLock lock(&parts_.mutex);
+    return parts_.picker.CompactionDueLocked();
+  }
+
+  Options options_ = TinyOptions();
+  Options other_options_ = TinyOptions();
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  EngineParts parts_{&options_, env_.get()};
+  ColumnFamily* const default_ = &parts_.family;
+  ColumnFamily* const a_ = parts_.Add("a", &other_options_);
+  ColumnFamily* const b_ = parts_.Add("b", &other_options_);
+};
+
+TEST_F(JobPickerTest, FlushesTheFamilyOfTheOldestLog) {
+  EXPECT_TRUE(NextToFlush().empty());
+  parts_.Put(b_, "key");
+  parts_.Switch({b_});
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  EXPECT_EQ(FlushesDue(), 2);
+  EXPECT_EQ(NextToFlush(), std::vector{b_});
+  b_->SetFlushRunsLocked(true);
+  EXPECT_EQ(NextToFlush(), std::vector{a_});
+  a_->SetFlushRunsLocked(true);
+  EXPECT_TRUE(NextToFlush().empty());
+  EXPECT_EQ(FlushesDue(), 2);
+}
+
+TEST_F(JobPickerTest, FlushesAllFamiliesTogetherIfTheFlushIsAtomic) {
+  options_.atomic_flush = true;
+  parts_.Put(b_, "key");
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  EXPECT_EQ(NextToFlush(), (std::vector{a_, b_}));
+  EXPECT_EQ(FlushesDue(), 1);
+}
+
+TEST_F(JobPickerTest, LetsFamiliesTakeTurns) {
+  EXPECT_EQ(NextToCompact(), nullptr);
+  EXPECT_FALSE(CompactionDue());
+  AddTables(default_, 2);
+  AddTables(b_, 2);
+  EXPECT_TRUE(CompactionDue());
+  EXPECT_EQ(NextToCompact(), default_);
+  EXPECT_EQ(NextToCompact(), b_);
+  EXPECT_EQ(NextToCompact(), default_);
+  AddTables(a_, 2);
+  EXPECT_EQ(NextToCompact(), a_);
+  EXPECT_EQ(NextToCompact(), b_);
+}
+
+TEST_F(JobPickerTest, PrefersFamiliesWhoseWritersWait) {
+  AddTables(default_, 2);
+  AddTables(b_, 5);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(NextToCompact(), b_);
+  MutexLock lock(&parts_.mutex);
+  EXPECT_TRUE(parts_.picker.CompactionsAreUrgentLocked());
+}
+
+TEST_F(JobPickerTest, PicksNoCompactionOfAFamilyWithoutAutomaticOnes) {
+  AddTables(a_, 2);
+  AddTables(default_, 2);
+  other_options_.disable_auto_compactions = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(NextToCompact(), default_);
+  options_.disable_auto_compactions = true;
+  EXPECT_EQ(NextToCompact(), nullptr);
+  EXPECT_FALSE(CompactionDue());
+}
+
+TEST_F(JobPickerTest, ForgetsDroppedFamilies) {
+  AddTables(b_, 2);
+  EXPECT_EQ(NextToCompact(), b_);
+  {
+    MutexLock lock(&parts_.mutex);
+    b_->SetDroppedLocked();
+    parts_.families.DropLocked(b_);
+  }
+  EXPECT_EQ(NextToCompact(), nullptr);
+  AddTables(a_, 2);
+  EXPECT_EQ(NextToCompact(), a_);
+}
+
+TEST_F(JobPickerTest, ClosesTheGateForAnErrorAndForAnExclusiveCompaction) {
+  MutexLock lock(&parts_.mutex);
+  CompactionGate& gate = parts_.picker.gate();
+  EXPECT_TRUE(parts_.picker.GateIsOpenLocked());
+  gate.is_exclusive = true;
+  EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
+  gate.is_exclusive = false;
+  gate.error = Status::NoSpace("test");
+  EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
+}
+
+TEST_F(JobPickerTest, CleansFamiliesThatMeetRangeDeletions) {
+  const auto to_clean = [this] {
+    MutexLock lock(&parts_.mutex);
+    return parts_.picker.FamiliesToCleanLocked();
+  };
+  EXPECT_TRUE(to_clean().empty());
+  while (!a_->dead_walks()->ReadsRangeDeletions()) {
+    a_->dead_walks()->NoteRangeDeletions();
+  }
+  EXPECT_EQ(to_clean(), std::vector{a_});
+  other_options_.disable_auto_compactions = true;
+  EXPECT_TRUE(to_clean().empty());
+}
+
+}  // namespace
+}  // namespace varve::test

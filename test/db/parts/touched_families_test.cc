@@ -1,0 +1,126 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a write waits for the families that it updates, and for no others.
+// Method: batches of updates of families in memory.
+
+#include "db/parts/touched_families.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/testing/db/engine_parts.h"
+#include "util/bytes/hash.h"
+
+namespace varve::test {
+namespace {
+
+class TouchedFamiliesTest : public ::testing::Test {
+ protected:
+  // Adds an update of the family to the batch.
+  void Add(const ColumnFamily* family) {
+    WriteBatchInternal::Add(&batch_, family->id(), ValueType::kValue, "k",
+                            "value");
+  }
+  std::vector<ColumnFamily*> Touched() {
+    std::vector<ColumnFamily*> touched;
+    TouchedFamilies(parts_.families, batch_, nullptr)
+        .ForEach([&](ColumnFamily* family) { touched.push_back(family); });
+    return touched;
+  }
+  void Drop(ColumnFamily* family) {
+    MutexLock lock(&parts_.mutex);
+    family->SetDroppedLocked();
+    parts_.families.DropLocked(family);
+  }
+
+  Options options_ = TinyOptions();
+  Options other_options_ = TinyOptions();
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  EngineParts parts_{&options_, env_.get()};
+  ColumnFamily* const default_ = &parts_.family;
+  ColumnFamily* const a_ = parts_.Add("a", &other_options_);
+  ColumnFamily* const b_ = parts_.Add("b", &other_options_);
+  WriteBatch batch_;
+};
+
+TEST_F(TouchedFamiliesTest, VisitsTheFamiliesOfABatch) {
+  // A batch without updates may have log data.
+  EXPECT_EQ(Touched(), std::vector{default_});
+  Add(b_);
+  Add(b_);
+  EXPECT_EQ(Touched(), std::vector{b_});
+  Add(a_);
+  EXPECT_EQ(Touched().size(), 2u);
+  Add(default_);
+  EXPECT_EQ(Touched().size(), 3u);
+}
+
+TEST_F(TouchedFamiliesTest, VisitsTheFamilyOfTheOnlyUpdate) {
+  Add(a_);
+  const WriteQueue::SingleUpdate update{a_, ValueType::kValue, "k", "value",
+                                        PreviewXxh3("k")};
+  int visits = 0;
+  TouchedFamilies(parts_.families, batch_, &update)
+      .ForEach([&](ColumnFamily* family) {
+        EXPECT_EQ(family, a_);
+        ++visits;
+      });
+  EXPECT_EQ(visits, 1);
+}
+
+TEST_F(TouchedFamiliesTest, KnowsDroppedFamilies) {
+  Add(a_);
+  Add(b_);
+  WriteQueue::Writer writer({}, &batch_);
+  EXPECT_TRUE(FamiliesAreLive(parts_.families, writer));
+  Drop(a_);
+  EXPECT_FALSE(FamiliesAreLive(parts_.families, writer));
+  EXPECT_EQ(Touched(), std::vector{b_});
+}
+
+TEST_F(TouchedFamiliesTest, FindsTheFamilyThatHoldsTheWriteUpMost) {
+  Add(default_);
+  Add(a_);
+  const TouchedFamilies touched(parts_.families, batch_, nullptr);
+  parts_.Put(b_, "key");
+  parts_.Switch({b_});
+  {
+    MutexLock lock(&parts_.mutex);
+    // No family that the batch updates is held up.
+    EXPECT_EQ(touched.MostPressedLocked()->StopCauseLocked(),
+              StallCause::kNone);
+  }
+  other_options_.max_write_buffer_number = 2;
+  other_options_.write_buffer_size = 1;
+  for (int i = 0; i < 2; ++i) {
+    parts_.Put(a_, "key");
+    if (i == 0) parts_.Switch({a_});
+  }
+  MutexLock lock(&parts_.mutex);
+  EXPECT_EQ(touched.MostPressedLocked(), a_);
+  EXPECT_EQ(a_->StopCauseLocked(), StallCause::kMemTables);
+}
+
+TEST_F(TouchedFamiliesTest, MarksTheMemTablesOfUnloggedUpdates) {
+  Add(a_);
+  WriteQueue::Writer writer({}, &batch_);
+  WriteQueue::Group group(&writer);
+  MarkUnlogged(parts_.families, group);
+  EXPECT_TRUE(a_->memtable()->has_unlogged());
+  EXPECT_FALSE(b_->memtable()->has_unlogged());
+}
+
+TEST_F(TouchedFamiliesTest, MarksNoMemTableOfARefusedBatch) {
+  Add(a_);
+  WriteQueue::Writer writer({}, &batch_);
+  writer.is_refused = true;
+  WriteQueue::Group group(&writer);
+  MarkUnlogged(parts_.families, group);
+  EXPECT_FALSE(a_->memtable()->has_unlogged());
+}
+
+}  // namespace
+}  // namespace varve::test
