@@ -156,9 +156,11 @@ uint64_t DBImpl::MaxLogBytesLocked() const {
 // bound, and a flush is about to free some.
 bool DBImpl::LogsHoldUpLocked() {
   if (!logs_hold_up_) return false;
-  logs_hold_up_ = wals_.OlderBytesLocked() + 2 * wals_.max_log_bytes() >
+  logs_hold_up_ = wals_.OlderBytesLocked() + wals_.ObsoleteBytesLocked() +
+                          2 * wals_.max_log_bytes() >
                       MaxLogBytesLocked() &&
-                  FlushesDueLocked() > 0 && background_error_.ok();
+                  (FlushesDueLocked() > 0 || obsolete_.running() > 0) &&
+                  background_error_.ok();
   if (!logs_hold_up_) UpdateGateLocked();
   return logs_hold_up_;
 }
