@@ -327,11 +327,13 @@ bool DBImpl::PaceIsDue(const Touched& touched) {
   return is_due;
 }
 
-// Returns the family whose state holds the write up most.
+// Returns the family whose state holds the write up most. A dropped family
+// holds up none: no flush or compaction of it would end the wait.
 ColumnFamily* DBImpl::MostPressedLocked(const Touched& touched) {
   ColumnFamily* most = nullptr;
   int most_rank = -1;
   ForEachTouched(touched, [&](ColumnFamily* family) {
+    if (family->is_dropped()) return;
     const int rank = family->StopCauseLocked() != StallCause::kNone
                          ? 3
                          : static_cast<int>(family->stall().pressure);

@@ -256,6 +256,41 @@ TEST_F(DbFamiliesDropTest, JobsThatEndAfterTheDropInstallNothing) {
   }
 }
 
+// A writer waits for a flush of the family, which the drop makes impossible.
+TEST_F(DbFamiliesDropTest, AWriterThatWaitsForTheFamilyIsRefusedByTheDrop) {
+  for (const bool in_batch : {false, true}) {
+    SCOPED_TRACE(in_batch);
+    PausingEnv env;
+    options_.env = &env;
+    path_ = dir_.Sub(in_batch ? "batch" : "single");
+    OpenNew({"a", "b"});
+    env.KeepBack(Env::Priority::kHigh);
+    Status s;
+    std::thread writer([&] {
+      for (int i = 0; s.ok() && i < 100000; ++i) {
+        WriteBatch batch;
+        batch.Put(At("a"), Key(i), std::string(1000, 'v'));
+        batch.Put(At("b"), Key(i), "v");
+        s = in_batch ? db_->Write({}, &batch)
+                     : db_->Put({}, At("a"), Key(i), std::string(1000, 'v'));
+      }
+    });
+    uint64_t stopped = 0;
+    while (stopped == 0) {
+      ASSERT_TRUE(
+          db_->GetIntProperty(At("a"), "varve.is-write-stopped", &stopped));
+      std::this_thread::yield();
+    }
+    DropOne("a");
+    writer.join();
+    ExpectRefused(s);
+    env.LetGo();
+    PutIn("b", "after", "it");
+    ReleaseHandles();
+    db_.reset();
+  }
+}
+
 // Handles that are left when the DB is closed or destroyed can be released, and
 // show nothing, be their families dropped or not.
 TEST_F(DbFamiliesDropTest, HandlesOutliveTheDb) {
