@@ -359,6 +359,10 @@ Status DBImpl::Open(bool name_is_safe) {
   flush.Abandon();  // While the directory is locked.
   mutex_.Lock();
   closed_ = true;
+  // An error may have started the thread that resumes.
+  scheduler_.StopLocked();
+  scheduler_.DropQueuedLocked();
+  WaitForBackgroundLocked();
   mutex_.Unlock();
   db_directory_.Unlock().IgnoreError();  // Open failed already.
   return status;
