@@ -310,9 +310,12 @@ Status VersionSet::AppendEdits(const std::vector<std::string>& records,
   size_t written = 0;
   while (status.ok() && written < records.size()) {
     status = manifest_->AddRecord(records[written], frees);
+    // A power failure damages unsynced records independently of each other. So
+    // only the last one is unsynced at any time. A damaged one that others
+    // follow would count as damage of an edit that was synced.
+    if (status.ok()) status = manifest_->Sync();
     if (status.ok()) ++written;
   }
-  if (status.ok()) status = manifest_->Sync();
   *in_doubt = manifest_->failed() || (!status.ok() && written > 0);
   // The file's content is unknown then.
   if (*in_doubt) manifest_.reset();
