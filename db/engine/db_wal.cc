@@ -72,10 +72,15 @@ Status DBImpl::FlushLogLocked(bool sync) {
 
 Status DBImpl::SwitchLocked(std::vector<ColumnFamily*> families) {
   if (options_.atomic_flush && !families.empty()) {
-    families = families_.live();
-    std::erase_if(families, [](const ColumnFamily* family) {
-      return family->memtable()->empty();
-    });
+    // An empty memtable that was requested is switched too: its flush frees
+    // the log.
+    for (ColumnFamily* const family : families_.live()) {
+      if (!family->memtable()->empty() &&
+          std::find(families.begin(), families.end(), family) ==
+              families.end()) {
+        families.push_back(family);
+      }
+    }
   }
   AddHoldersOfLogsLocked(&families);
   mutex_.Unlock();

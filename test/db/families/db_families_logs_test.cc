@@ -330,6 +330,33 @@ TEST_F(DbFamiliesLogsTest, IncompleteGroupOfEditsIsIgnored) {
   EXPECT_GT(opened, 20);
 }
 
+// Log data is in no memtable. The logs that have nothing else are freed by a
+// flush of an empty memtable, of one family or atomically of all.
+TEST_F(DbFamiliesLogsTest, LogDataAloneKeepsNoLogs) {
+  for (const bool has_others : {false, true}) {
+    for (const bool atomic : {false, true}) {
+      SCOPED_TRACE(std::string(has_others ? "families" : "one family") +
+                   (atomic ? ", atomic" : ""));
+      ReleaseHandles();
+      db_.reset();
+      std::filesystem::remove_all(path_);
+      options_.atomic_flush = atomic;
+      OpenNew(has_others ? std::vector<std::string>{"a", "b"}
+                         : std::vector<std::string>{});
+      WriteBatch batch;
+      batch.PutLogData(std::string(10000, 'n'));
+      for (int i = 0; i < 400; ++i) ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+      AwaitRemovals();
+      EXPECT_LE(LogFiles().size(), 2u);
+      if (!has_others) {
+        ASSERT_TRUE(Ok(db_->Flush({})));
+        AwaitRemovals();
+        EXPECT_EQ(LogFiles().size(), 1u);
+      }
+    }
+  }
+}
+
 // A full device: deletions are taken in all families, and everything goes on
 // when there is space.
 TEST_F(DbFamiliesLogsTest, FullDeviceLosesNothingInAnyFamily) {
