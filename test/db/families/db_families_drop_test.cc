@@ -15,7 +15,9 @@
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/env/hook_env.h"
 #include "test/testing/env/pausing_env.h"
+#include "test/testing/env/small_device_env.h"
 #include "test/testing/forked.h"
+#include "test/testing/seed.h"
 #include "varve/checkpoint.h"
 #include "varve/read_transaction.h"
 
@@ -289,6 +291,43 @@ TEST_F(DbFamiliesDropTest, AWriterThatWaitsForTheFamilyIsRefusedByTheDrop) {
     ReleaseHandles();
     db_.reset();
   }
+}
+
+// On a device that is full of a family, the family can be dropped. That takes
+// no further space.
+TEST_F(DbFamiliesDropTest, DropFreesTheSpaceOfAFullDevice) {
+  SmallDeviceEnv env(Env::Default(), 2 << 20);
+  options_.env = &env;
+  options_.compression = CompressionType::kNone;
+  OpenNew({"large", "b"});
+  PutIn("b", "k", "before");
+  Rng rng(TestSeed());
+  uint64_t is_read_only = 0;
+  for (int i = 0; is_read_only == 0 && i < 100000; ++i) {
+    db_->Put({}, At("large"), Key(i), rng.Bytes(1000))
+        .IgnoreError();  // It fails when the device is full.
+    ASSERT_TRUE(db_->GetIntProperty("varve.is-read-only", &is_read_only));
+  }
+  env.SetCapacity(env.UsedBytes());
+  EXPECT_TRUE(db_->Put({}, At("b"), "k", "refused").IsNoSpace());
+  const uint64_t used = env.UsedBytes();
+  DropOne("large");
+  Release("large");
+  // Nobody calls Resume.
+  Status s;
+  for (int i = 0; i < 1000; ++i) {
+    s = db_->Put({}, At("b"), "k", "after");
+    if (s.ok()) break;
+    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+    env.SleepForMicroseconds(10000);
+  }
+  ASSERT_TRUE(Ok(s));
+  EXPECT_LT(env.UsedBytes(), used / 4);
+  ReopenAll();
+  EXPECT_EQ(handles_.size(), 2u);
+  EXPECT_EQ(GetIn("b", "k"), "after");
+  ReleaseHandles();
+  db_.reset();
 }
 
 // Handles that are left when the DB is closed or destroyed can be released, and
