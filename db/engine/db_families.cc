@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <utility>
 
 #include "db/engine/db_impl.h"
 #include "db/options/options_check.h"
 #include "db/parts/common_errors.h"
 #include "db/write/write_batch_internal.h"
+#include "env/file_names.h"
 #include "util/base/append_format.h"
 
 namespace varve {
@@ -132,7 +134,34 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
   UpdateLogLimitLocked();
   Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
       added->name().c_str(), added->id());
+  RemoveOptionsFilesLocked();
   return status;
+}
+
+// Removes RocksDB's files of options, which do not describe the families any
+// more. RocksDB's tools would refuse the database because of them. For the
+// leader of the queue, and for Open. May release the mutex and reacquire it.
+void DBImpl::RemoveOptionsFilesLocked() {
+  if (!std::exchange(has_options_files_, false)) return;
+  mutex_.Unlock();
+  std::vector<std::string> names;
+  Status status = db_directory_.Verify();
+  if (status.ok()) status = env_->GetChildren(db_directory_.path(), &names);
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type) || type != FileType::kOptions) {
+      continue;
+    }
+    const Status removed =
+        env_->RemoveFile(OptionsFileName(db_directory_.path(), number));
+    if (status.ok()) status = removed;
+  }
+  mutex_.Lock();
+  // The next change of the families tries again.
+  has_options_files_ = !status.ok();
+  Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, &log_,
+      "RocksDB's files of options are removed: %s", status.ToString().c_str());
 }
 
 Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
@@ -172,6 +201,7 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   UpdateLogLimitLocked();
   UpdateGateLocked();
   scheduler_.SignalLocked();
+  RemoveOptionsFilesLocked();
   PurgeObsoleteLocked();
   events_.DeliverLocked();
   return status;

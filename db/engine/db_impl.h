@@ -203,6 +203,7 @@ class DBImpl final : public DB, private ForkWatch, private IteratorOwner {
   }
   Status AddFamilyLocked(std::unique_ptr<ColumnFamily> family)
       VARVE_REQUIRES(mutex_);
+  void RemoveOptionsFilesLocked() VARVE_REQUIRES(mutex_);
   Status CheckFamilyOptions(const ColumnFamilyOptions& options) const;
   // Calls visit(family) for each live family that a write touches. REQUIRES:
   // leadership, or the mutex.
@@ -440,8 +441,9 @@ class DBImpl final : public DB, private ForkWatch, private IteratorOwner {
   ObsoleteFiles obsolete_;
   TableJobs table_jobs_;
   CompactionGate compaction_gate_;
-  bool logs_hold_up_ = false;  // See LogsHoldUpLocked.
-  size_t next_family_ = 0;     // Where the search for a compaction begins.
+  bool logs_hold_up_ = false;       // See LogsHoldUpLocked.
+  bool has_options_files_ = false;  // RocksDB's.
+  size_t next_family_ = 0;          // Where the search for a compaction begins.
   // Of the last update in a log since Open. Owned by the leader.
   SequenceNumber last_logged_sequence_ = 0;
   Status background_error_;

@@ -349,6 +349,7 @@ Status DBImpl::Open(bool name_is_safe) {
   if (status.ok()) status = Recover(&state, &flush);
   if (status.ok()) {
     if (state->logs_incomplete) RecordTick(stats_, Ticker::kLogsIncomplete);
+    has_options_files_ = state->has_options_files;
     OpenInfoLog(options_, db_directory_, read_only_, &log_,
                 &state->old_info_logs);
     Log(LogLevel::kInfo, &log_, "statistics: %s",
