@@ -84,6 +84,10 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
   if (name.empty()) {
     return Status::InvalidArgument("a column family has no name");
   }
+  if (own_file_pool_ == nullptr) {
+    return Status::NotSupported(
+        "a catalog's database has only the default column family");
+  }
   Status status = CheckFamilyOptions(options);
   if (status.ok()) status = ResumeIfFull();
   if (!status.ok()) return status;
