@@ -56,10 +56,11 @@ bool DBImpl::CompactionDueLocked(const ColumnFamily& family) const {
 }
 
 bool DBImpl::AnyCompactionRunsLocked() const {
-  return std::any_of(families_.live().begin(), families_.live().end(),
-                     [](const ColumnFamily* family) {
-                       return !family->compactions().running.empty();
-                     });
+  bool any = false;
+  families_.ForEachUsedLocked([&any](const ColumnFamily* family) {
+    any |= !family->compactions().running.empty();
+  });
+  return any;
 }
 
 CompactionPickerContext DBImpl::PickerContextLocked(

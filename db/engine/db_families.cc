@@ -118,6 +118,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
 
 // For the leader of the queue, and for Open.
 Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
+  RemoveOptionsFilesLocked();
   const uint64_t log_number = wals_.NewestLocked();
   ColumnFamily* const added = family.get();
   Status status = versions_->CreateFamilyLocked(added->versions(), log_number);
@@ -138,12 +139,11 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
   UpdateLogLimitLocked();
   Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
       added->name().c_str(), added->id());
-  RemoveOptionsFilesLocked();
   return status;
 }
 
-// Removes RocksDB's files of options, which do not describe the families any
-// more. RocksDB's tools would refuse the database because of them. For the
+// Removes RocksDB's files of options before the families change, because they
+// would not describe them any more. RocksDB's tools would refuse the database because of them. For the
 // leader of the queue, and for Open. May release the mutex and reacquire it.
 void DBImpl::RemoveOptionsFilesLocked() {
   if (!std::exchange(has_options_files_, false)) return;
@@ -190,6 +190,7 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
     return Status::InvalidArgument("column family " + family->name(),
                                    "was dropped before");
   }
+  RemoveOptionsFilesLocked();
   status = versions_->DropFamilyLocked(family->versions());
   if (!status.ok()) {
     SetBackgroundErrorLocked(status, "dropping a column family");
@@ -205,7 +206,6 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   UpdateLogLimitLocked();
   UpdateGateLocked();
   scheduler_.SignalLocked();
-  RemoveOptionsFilesLocked();
   PurgeObsoleteLocked();
   events_.DeliverLocked();
   return status;
