@@ -143,8 +143,9 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
 }
 
 // Removes RocksDB's files of options before the families change, because they
-// would not describe them any more. RocksDB's tools would refuse the database because of them. For the
-// leader of the queue, and for Open. May release the mutex and reacquire it.
+// would not describe them any more. RocksDB's tools would refuse the database
+// because of them. For the leader of the queue, and for Open. May release the
+// mutex and reacquire it.
 void DBImpl::RemoveOptionsFilesLocked() {
   if (!std::exchange(has_options_files_, false)) return;
   mutex_.Unlock();

@@ -420,7 +420,7 @@ TEST_F(CatalogTest, DatabasesHaveOneFamily) {
   // A family that was created without the catalog.
   EXPECT_EQ(CloseIdle(), 1u);
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(Ok(DB::Open(options_.options, root_ + "/a", &db)));
+  ASSERT_TRUE(Ok(DB::Open(options_.options, root_ + "/db-a", &db)));
   ColumnFamilyHandle* handle = nullptr;
   ASSERT_TRUE(Ok(db->CreateColumnFamily({}, "family", &handle)));
   delete handle;
