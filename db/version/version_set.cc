@@ -18,9 +18,10 @@ namespace {
 constexpr uint64_t kMinEditBytes = 64 << 20;
 
 // A MANIFEST's space is allocated in pieces of this size, before it is written.
+// So an edit without space is refused before any of it is in the file.
 constexpr uint64_t kManifestPieceBytes = 16 << 10;
-// So much of it is kept for edits that only remove tables. Without space, such
-// an edit is what frees some.
+// This much is kept for edits that only remove tables, because on a full device
+// such an edit is what frees space.
 constexpr uint64_t kManifestReserveBytes = 16 << 10;
 
 }  // namespace
@@ -97,8 +98,10 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     }
     edit->SetMinLogNumberToKeep(*edit->log_number());
   }
-  const bool frees = edit->OnlyRemovesFiles();
-  const bool fresh = manifest_ == nullptr || (!frees && EditsOutgrowSnapshot());
+  const bool only_removes = edit->OnlyRemovesFiles();
+  // A new MANIFEST takes space, which such an edit may be about to free.
+  const bool fresh =
+      manifest_ == nullptr || (!only_removes && EditsOutgrowSnapshot());
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   edit->SetPrevLogNumber(0);
   // relaxed: this thread numbered the edit's own files before.
@@ -125,7 +128,7 @@ Status VersionSet::LogAndApply(VersionEdit* edit) {
     if (fresh) snapshot = EncodeCurrent(last_sequence);
     mutex_->Unlock();
     status = fresh ? CreateManifest(number, snapshot, record, &in_doubt)
-                   : AppendEdit(record, frees, &in_doubt);
+                   : AppendEdit(record, only_removes, &in_doubt);
     if (!status.ok()) {
       status = status.Annotate("writing " + ManifestFileName(db_path_, number));
     }
@@ -186,13 +189,12 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
   return true;
 }
 
-Status VersionSet::AppendEdit(const std::string& record, bool frees,
+Status VersionSet::AppendEdit(const std::string& record, bool only_removes,
                               bool* in_doubt) {
-  Status status = manifest_->AddRecord(record, frees);
+  Status status = manifest_->AddRecord(record, only_removes);
   if (status.ok()) status = manifest_->Sync();
   *in_doubt = manifest_->failed();
-  // The file's content is unknown then.
-  if (*in_doubt) manifest_.reset();
+  if (*in_doubt) manifest_.reset();  // The file's content is unknown.
   return status;
 }
 
@@ -218,6 +220,7 @@ Status VersionSet::CreateManifest(uint64_t number, const std::string& snapshot,
   if (!status.ok()) return status;
   status = SetCurrentFile(env_, db_path_, directory_, number, in_doubt);
   if (!status.ok() && !*in_doubt) return status;
+  // An edit that is in doubt must not be followed by others in either file.
   manifest_ = status.ok() ? std::move(manifest) : nullptr;
   snapshot_bytes_ = snapshot_bytes;
   return status;

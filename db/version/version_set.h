@@ -103,13 +103,15 @@ class VersionSet {
 
  private:
   // Appends the record to the MANIFEST and syncs it. Sets *in_doubt to whether
-  // an Open may find the record after a failure. After another failure the
-  // MANIFEST is unchanged. `frees`: the record may use the space that is kept
-  // for edits that only remove tables.
+  // an Open may find the record although this failed. If it is false, the
+  // MANIFEST is unchanged. `only_removes`: the edit may use the space that is
+  // kept for those that only remove tables.
   // REQUIRES: the mutex is not held.
-  Status AppendEdit(const std::string& record, bool frees, bool* in_doubt);
-  // Creates a MANIFEST that begins with `snapshot` and has the record. Sets
-  // *in_doubt likewise. REQUIRES: the mutex is not held.
+  Status AppendEdit(const std::string& record, bool only_removes,
+                    bool* in_doubt);
+  // Creates a MANIFEST of `snapshot` and the record, and makes CURRENT name it.
+  // Sets *in_doubt likewise. If it is false after a failure, the old MANIFEST
+  // stays in use. REQUIRES: the mutex is not held.
   Status CreateManifest(uint64_t number, const std::string& snapshot,
                         const std::string& record, bool* in_doubt);
   // Encodes the current version and counters as the first record of a MANIFEST.
