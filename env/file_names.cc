@@ -227,15 +227,15 @@ Status MakeSafeDirectory(Env* env, const std::string& path,
 }
 
 Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
-                      uint64_t manifest_number, bool* was_renamed) {
-  if (was_renamed != nullptr) *was_renamed = false;
+                      uint64_t manifest_number, bool* may_be_new) {
+  if (may_be_new != nullptr) *may_be_new = false;
   const std::string temporary = TempFileName(directory, manifest_number);
   // Synced before the rename: otherwise a crash may leave the new name with
   // no contents.
   Status status = WriteStringToFile(env, ManifestName(manifest_number) + "\n",
                                     temporary, /*sync=*/true);
   if (!status.ok()) return status;
-  if (was_renamed != nullptr) *was_renamed = true;
+  if (may_be_new != nullptr) *may_be_new = true;
   status = env->RenameFile(temporary, CurrentFileName(directory));
   if (!status.ok()) {
     // If it stays, garbage collection removes it later. The first error counts.

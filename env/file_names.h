@@ -73,11 +73,11 @@ Status MakeSafeDirectory(Env* env, const std::string& path,
 
 // Makes CURRENT name that MANIFEST, atomically and durably. The MANIFEST and
 // its name must already be durable. After OK, a crash cannot bring the previous
-// one back. After an error CURRENT names the old or the new one; the old one if
-// *was_renamed is set to false. `was_renamed` may be null.
+// one back. After an error CURRENT names the old or the new one. It still names
+// the old one if *may_be_new is false then; `may_be_new` may be null.
 // `handle` is the open `directory`; not null.
 Status SetCurrentFile(Env* env, const std::string& directory, Directory* handle,
-                      uint64_t manifest_number, bool* was_renamed = nullptr);
+                      uint64_t manifest_number, bool* may_be_new = nullptr);
 
 // Reads the name of the current MANIFEST, without the directory. Returns
 // NotFound if there is no CURRENT. Returns Corruption if it holds anything but

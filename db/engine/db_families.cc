@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <utility>
 
 #include "db/engine/db_impl.h"
 #include "db/options/options_check.h"
 #include "db/parts/common_errors.h"
 #include "db/write/write_batch_internal.h"
+#include "env/file_names.h"
 #include "util/base/append_format.h"
 
 namespace varve {
@@ -78,6 +80,10 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
   if (name.empty()) {
     return Status::InvalidArgument("a column family has no name");
   }
+  if (file_pool_.use_count() == 0) {  // It is not owned: a catalog's.
+    return Status::NotSupported(
+        "a catalog's database has only the default column family");
+  }
   Status status = CheckOptions(Options(options_, options));
   if (status.ok()) status = ResumeIfFull();
   if (!status.ok()) return status;
@@ -108,6 +114,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
 
 // For the leader of the queue, and for Open.
 Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
+  RemoveOptionsFilesLocked();
   const uint64_t log_number = wals_.NewestLocked();
   ColumnFamily* const added = family.get();
   Status status = versions_->CreateFamilyLocked(added->versions(), log_number);
@@ -131,22 +138,56 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
   return status;
 }
 
+// Removes RocksDB's files of options before the families change, because they
+// would not describe them any more. RocksDB's tools would refuse the database
+// because of them. For the leader of the queue, and for Open. May release the
+// mutex and reacquire it.
+void DBImpl::RemoveOptionsFilesLocked() {
+  if (!std::exchange(has_options_files_, false)) return;
+  mutex_.Unlock();
+  std::vector<std::string> names;
+  Status status = db_directory_.Verify();
+  if (status.ok()) status = env_->GetChildren(db_directory_.path(), &names);
+  for (const std::string& name : names) {
+    uint64_t number = 0;
+    FileType type;
+    if (!ParseFileName(name, &number, &type) || type != FileType::kOptions) {
+      continue;
+    }
+    const Status removed =
+        env_->RemoveFile(OptionsFileName(db_directory_.path(), number));
+    if (status.ok()) status = removed;
+  }
+  mutex_.Lock();
+  // The next change of the families tries again.
+  has_options_files_ = !status.ok();
+  Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, &log_,
+      "RocksDB's files of options are removed: %s", status.ToString().c_str());
+}
+
 Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   if (read_only_) return ReadOnlyError();
   ColumnFamily* const family = FamilyOf(families_, handle);
   if (family == &family_) {
     return Status::InvalidArgument("the default column family stays");
   }
+  // Without space, a drop still needs only an edit, and frees some.
   Status status = ResumeIfFull();
-  if (!status.ok()) return status;
+  if (!status.ok() && !status.IsNoSpace()) return status;
+  {
+    // In a child made by fork() the queue may never come to its end.
+    MutexLock lock(&mutex_);
+    if (control_.inheritance().is_inherited()) return status;
+  }
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);
   status = WritableLocked();
-  if (!status.ok()) return status;
+  if (!status.ok() && !status.IsNoSpace()) return status;
   if (family->is_dropped()) {
     return Status::InvalidArgument("column family " + family->name(),
                                    "was dropped before");
   }
+  RemoveOptionsFilesLocked();
   status = versions_->DropFamilyLocked(family->versions());
   if (!status.ok()) {
     control_.SetErrorLocked(status, "dropping a column family");

@@ -155,6 +155,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status BeginLocked(DbOpening* opening) VARVE_REQUIRES(mutex_);
   Status AddFamilyLocked(std::unique_ptr<ColumnFamily> family)
       VARVE_REQUIRES(mutex_);
+  void RemoveOptionsFilesLocked() VARVE_REQUIRES(mutex_);
   bool IsClosed() VARVE_EXCLUDES(mutex_);
   Status CloseLocked() VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
@@ -237,6 +238,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Compactor compactor_;
   DbReader reader_;  // Takes no mutex.
   DeadEntryCleanup cleanup_;
+  bool has_options_files_ = false;  // RocksDB's.
   // Held while a checkpoint is created. Acquired before mutex_ and leadership.
   Mutex checkpoint_mutex_;
   AutoResume auto_resume_;

@@ -263,8 +263,8 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                  stats_, &mutex_}),
       table_jobs_({&db_directory_, family_.snapshots(), &events_, &scheduler_,
                    &log_, stats_, &mutex_}),
-      control_({&options_, &db_directory_, &families_, &wals_, &events_,
-                &scheduler_, &auto_resume_, &log_, stats_}),
+      control_({&options_, &db_directory_, &families_, &wals_, &obsolete_,
+                &events_, &scheduler_, &auto_resume_, &log_, stats_}),
       picker_({&options_, &db_directory_, &families_, &events_, &log_, stats_,
                !read_only && !ExperimentFlagsOf(options).ignores_waste}),
       jobs_({&options_, &control_, &picker_, &obsolete_, &scheduler_, &mutex_,
@@ -367,6 +367,7 @@ Status DBImpl::Open(bool name_is_safe,
   if (status.ok()) {
     const LocalSpan install("install");
     MutexLock lock(&mutex_);
+    has_options_files_ = opening.FoundOptionsFiles();
     status = opening.InstallLocked();
     if (status.ok() && !read_only_) status = BeginLocked(&opening);
   }
@@ -374,6 +375,10 @@ Status DBImpl::Open(bool name_is_safe,
   opening.Abandon();  // While the directory is locked.
   mutex_.Lock();
   control_.SetClosingLocked();
+  // An error may have started the thread that resumes.
+  scheduler_.StopLocked();
+  scheduler_.DropQueuedLocked();
+  WaitForBackgroundLocked();
   mutex_.Unlock();
   db_directory_.Unlock().IgnoreError();  // Open failed already.
   return status;

@@ -43,10 +43,11 @@ bool FamilySet::HasUnloggedLocked() const {
 }
 
 bool FamilySet::AnyCompactsLocked() const {
-  return std::any_of(live_.begin(), live_.end(),
-                     [](const ColumnFamily* family) {
-                       return !family->compactions().running.empty();
-                     });
+  bool any = false;
+  ForEachUsedLocked([&any](const ColumnFamily* family) {
+    any |= !family->compactions().running.empty();
+  });
+  return any;
 }
 
 bool FamilySet::OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,

@@ -13,10 +13,15 @@ namespace varve {
 Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
     VARVE_NO_THREAD_SAFETY_ANALYSIS {
   if (parts_.options->atomic_flush && !families.empty()) {
-    families = parts_.families->live();
-    std::erase_if(families, [](const ColumnFamily* family) {
-      return family->memtable()->empty();
-    });
+    // An empty memtable that was requested is switched too: its flush frees
+    // the log.
+    for (ColumnFamily* const family : parts_.families->live()) {
+      if (!family->memtable()->empty() &&
+          std::find(families.begin(), families.end(), family) ==
+              families.end()) {
+        families.push_back(family);
+      }
+    }
   }
   parts_.control->log_bound().AddHoldersLocked(&families);
   parts_.mutex->Unlock();

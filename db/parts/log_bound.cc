@@ -85,7 +85,8 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
 }
 
 bool LogBound::CheckLocked(bool frees) {
-  holds_up_ = wals_->OlderBytesLocked() + 2 * wals_->max_log_bytes() >
+  holds_up_ = wals_->OlderBytesLocked() + wals_->ObsoleteBytesLocked() +
+                      2 * wals_->max_log_bytes() >
                   MaxBytesLocked() &&
               frees;
   return holds_up_;

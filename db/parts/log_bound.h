@@ -38,7 +38,8 @@ class LogBound {
   void AddHoldersLocked(std::vector<ColumnFamily*>* families) const;
 
   // Returns whether the logs have reached the bound, so that writers have to
-  // wait until logs are freed. `frees`: whether a flush is about to free some.
+  // wait until logs are freed. `frees`: whether a flush or removal is about to
+  // free some.
   bool CheckLocked(bool frees);
   // Returns the result of the last CheckLocked.
   bool holds_up() const { return holds_up_; }

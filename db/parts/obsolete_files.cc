@@ -55,12 +55,23 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   }
   const std::vector<MemTable*> memtables = TakeMemTablesLocked();
   parts_.mutex->Unlock();
-  for (MemTable* memtable : memtables) delete memtable;
   // A file that cannot be removed now is found at the next open.
   const Status place = parts_.place->Verify();
   const auto remove = [&](const std::string& path) {
     return place.ok() ? parts_.place->env()->RemoveFile(path) : place;
   };
+  // The logs first: writers may wait for that.
+  for (WalSet::Wal& wal : wals) {
+    wal.writer.reset();
+    remove(WalFileName(parts_.place->path(), wal.number)).IgnoreError();
+  }
+  if (!wals.empty()) {
+    parts_.mutex->Lock();
+    parts_.wals->CountRemovedLocked(wals);
+    parts_.scheduler->SignalLocked();
+    parts_.mutex->Unlock();
+  }
+  for (MemTable* memtable : memtables) delete memtable;
   std::vector<TableFileInfo> deleted;
   for (const auto& [file, table_cache] : files) {
     table_cache->Evict(file->number);
@@ -78,10 +89,6 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   }
   for (const uint64_t number : manifests) {
     remove(ManifestFileName(parts_.place->path(), number)).IgnoreError();
-  }
-  for (WalSet::Wal& wal : wals) {
-    wal.writer.reset();
-    remove(WalFileName(parts_.place->path(), wal.number)).IgnoreError();
   }
   families.clear();  // After their tables.
   parts_.mutex->Lock();

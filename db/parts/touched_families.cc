@@ -42,6 +42,7 @@ ColumnFamily* TouchedFamilies::MostPressedLocked() const {
   ColumnFamily* most = nullptr;
   int most_rank = -1;
   ForEach([&](ColumnFamily* family) {
+    if (family->is_dropped()) return;
     const int rank = family->StopCauseLocked() != StallCause::kNone
                          ? 3
                          : static_cast<int>(family->stall().pressure);

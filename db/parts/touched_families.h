@@ -43,7 +43,8 @@ class TouchedFamilies {
   }
   // For the leader. Returns whether a pause is due for one of the families.
   bool PaceIsDue() const;
-  // Returns the family whose state holds the write up most.
+  // Returns the family whose state holds the write up most. A dropped family
+  // holds up none: no flush or compaction of it would end the wait.
   ColumnFamily* MostPressedLocked() const;
 
  private:

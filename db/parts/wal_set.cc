@@ -268,9 +268,14 @@ uint64_t WalSet::OlderBytesLocked(uint64_t number) const {
 
 void WalSet::ReleaseLocked(uint64_t number) {
   while (wals_.front().number < number) {
+    obsolete_bytes_ += wals_.front().bytes;
     obsolete_.push_back(std::move(wals_.front()));
     wals_.pop_front();
   }
+}
+
+void WalSet::CountRemovedLocked(const std::vector<Wal>& removed) {
+  for (const Wal& wal : removed) obsolete_bytes_ -= wal.bytes;
 }
 
 Status WalSet::CloseLocked() {

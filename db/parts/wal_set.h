@@ -150,7 +150,11 @@ class WalSet {
   // Marks the logs before `number` as obsolete.
   void ReleaseLocked(uint64_t number);
   bool HasObsoleteLocked() const { return !obsolete_.empty(); }
+  // Call CountRemovedLocked when their removal has ended.
   std::vector<Wal> TakeObsoleteLocked() { return std::exchange(obsolete_, {}); }
+  void CountRemovedLocked(const std::vector<Wal>& removed);
+  // Returns the bytes of obsolete logs whose removal has not ended.
+  uint64_t ObsoleteBytesLocked() const { return obsolete_bytes_; }
 
   // Closes all logs. The set is empty afterwards, even on failure.
   Status CloseLocked();
@@ -174,6 +178,7 @@ class WalSet {
   bool directory_synced_ = false;
   std::string last_write_path_ = "write";
   std::vector<Wal> obsolete_;
+  uint64_t obsolete_bytes_ = 0;     // Also of those that were taken.
   SequenceNumber last_logged_ = 0;  // Owned by the leader.
   std::vector<Slice> parts_;        // Owned by the leader.
   uint64_t group_sync_us_ = 0;      // Owned by the leader.

@@ -54,7 +54,8 @@ void WriteControl::UpdateGateLocked() {
 }
 
 bool WriteControl::CheckLogsLocked() {
-  return log_bound_.CheckLocked(parts_.families->CountToFlushLocked() > 0 &&
+  return log_bound_.CheckLocked((parts_.families->CountToFlushLocked() > 0 ||
+                                 parts_.obsolete->running() > 0) &&
                                 error_.ok());
 }
 

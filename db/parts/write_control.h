@@ -16,6 +16,7 @@
 #include "db/parts/family_set.h"
 #include "db/parts/fork_inheritance.h"
 #include "db/parts/log_bound.h"
+#include "db/parts/obsolete_files.h"
 #include "db/parts/wal_set.h"
 #include "db/write/write_gate.h"
 #include "varve/status.h"
@@ -30,6 +31,7 @@ class WriteControl {
     const DbDirectory* place;
     const FamilySet* families;
     WalSet* wals;
+    const ObsoleteFiles* obsolete;
     EventQueue* events;
     BackgroundScheduler* scheduler;
     AutoResume* auto_resume;
@@ -88,7 +90,7 @@ class WriteControl {
   // writable.
   void UpdateGateLocked();
   // Returns whether writers have to wait because the logs have reached their
-  // bound, and a flush is about to free some.
+  // bound, and a flush or removal is about to free some.
   bool LogsHoldUpLocked();
   // Does LogsHoldUpLocked for a leader that is to replace a log.
   bool LogsBeginToHoldUpLocked();

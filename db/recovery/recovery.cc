@@ -183,6 +183,7 @@ Status Recovery::ListDirectory(RecoveredState* state) {
         break;
       case FileType::kOptions:
         options_number_ = std::max(options_number_, number);
+        state->has_options_files = true;
         break;
       case FileType::kInfoLog:
         if (name != "LOG") state->old_info_logs.push_back(name);

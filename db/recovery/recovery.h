@@ -58,6 +58,7 @@ struct RecoveredState {
   std::set<std::string> foreign_files;
   // The logs are known to lack updates that they once held.
   bool logs_incomplete = false;
+  bool has_options_files = false;  // RocksDB's, in the directory.
   uint64_t largest_file_number = 0;
   std::vector<std::string> old_info_logs;    // Names.
   std::vector<std::string> temporary_files;  // Names of the database's own.

@@ -19,9 +19,10 @@ namespace {
 constexpr uint64_t kMinEditBytes = 64 << 20;
 
 // A MANIFEST's space is allocated in pieces of this size, before it is written.
+// So an edit without space is refused before any of it is in the file.
 constexpr uint64_t kManifestPieceBytes = 16 << 10;
-// So much of it is kept for edits that only remove tables. Without space, such
-// an edit is what frees some.
+// This much is kept for edits that only remove tables, because on a full device
+// such an edit is what frees space.
 constexpr uint64_t kManifestReserveBytes = 16 << 10;
 
 Status FamilyDropped(const std::string& name) {
@@ -157,10 +158,12 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     if (part.family->is_dropped_) return FamilyDropped(part.family->name_);
   }
   writing_ = true;
-  const bool frees = std::all_of(
+  const bool only_removes = std::all_of(
       edits.begin(), edits.end(),
       [](const FamilyEdit& part) { return part.edit->OnlyRemoves(); });
-  const bool fresh = manifest_ == nullptr || (!frees && EditsOutgrowSnapshot());
+  // A new MANIFEST takes space, which such edits may be about to free.
+  const bool fresh =
+      manifest_ == nullptr || (!only_removes && EditsOutgrowSnapshot());
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   CompleteEdits(edits);
 
@@ -186,7 +189,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     if (fresh) snapshot = EncodeCurrent(*edits[0].edit->last_sequence());
     mutex_->Unlock();
     status = fresh ? CreateManifest(number, snapshot, records, &in_doubt)
-                   : AppendEdits(records, frees, &in_doubt);
+                   : AppendEdits(records, only_removes, &in_doubt);
     if (!status.ok()) {
       status = status.Annotate("writing " + ManifestFileName(db_path_, number));
     }
@@ -305,17 +308,19 @@ bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
 }
 
 Status VersionSet::AppendEdits(const std::vector<std::string>& records,
-                               bool frees, bool* in_doubt) {
+                               bool only_removes, bool* in_doubt) {
   Status status;
   size_t written = 0;
   while (status.ok() && written < records.size()) {
-    status = manifest_->AddRecord(records[written], frees);
+    status = manifest_->AddRecord(records[written], only_removes);
+    // A power failure damages unsynced records independently of each other. So
+    // only the last one is unsynced at any time. A damaged one that others
+    // follow would count as damage of an edit that was synced.
+    if (status.ok()) status = manifest_->Sync();
     if (status.ok()) ++written;
   }
-  if (status.ok()) status = manifest_->Sync();
   *in_doubt = manifest_->failed() || (!status.ok() && written > 0);
-  // The file's content is unknown then.
-  if (*in_doubt) manifest_.reset();
+  if (*in_doubt) manifest_.reset();  // The file's content is unknown.
   return status;
 }
 
@@ -347,6 +352,7 @@ Status VersionSet::CreateManifest(uint64_t number,
   if (!status.ok()) return status;
   status = SetCurrentFile(env_, db_path_, directory_, number, in_doubt);
   if (!status.ok() && !*in_doubt) return status;
+  // An edit that is in doubt must not be followed by others in either file.
   manifest_ = status.ok() ? std::move(manifest) : nullptr;
   snapshot_bytes_ = snapshot_bytes;
   return status;

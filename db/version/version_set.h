@@ -131,14 +131,15 @@ class VersionSet {
 
  private:
   // Appends the records to the MANIFEST and syncs it. Sets *in_doubt to whether
-  // an Open may find the records after a failure. After another failure the
-  // MANIFEST is unchanged. `frees`: the records may use the space that is kept
-  // for edits that only remove tables.
+  // an Open may find the records although this failed. If it is false, the
+  // MANIFEST is unchanged. `only_removes`: the edits may use the space that is
+  // kept for those that only remove tables.
   // REQUIRES: the mutex is not held.
-  Status AppendEdits(const std::vector<std::string>& records, bool frees,
+  Status AppendEdits(const std::vector<std::string>& records, bool only_removes,
                      bool* in_doubt);
-  // Creates a MANIFEST that begins with `snapshot` and has the records. Sets
-  // *in_doubt likewise. REQUIRES: the mutex is not held.
+  // Creates a MANIFEST of `snapshot` and the records, and makes CURRENT name
+  // it. Sets *in_doubt likewise. If it is false after a failure, the old
+  // MANIFEST stays in use. REQUIRES: the mutex is not held.
   Status CreateManifest(uint64_t number,
                         const std::vector<std::string>& snapshot,
                         const std::vector<std::string>& records,

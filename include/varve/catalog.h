@@ -6,6 +6,8 @@
 // background threads, a budget for write buffers and a limit on open table
 // files.
 //
+// The databases have no column families beside the default one.
+//
 // Names are case-insensitive. Names that fold to the same text (see
 // KeyCase::kInsensitive) name the same database. A name is UTF-8. After folding
 // it has 1 to 80 bytes. It has no control characters, none of / \ : * ? " < >

@@ -196,7 +196,9 @@ class VARVE_EXPORT DB {
   // Creates families, and stores their handles in *handle, or appends them to
   // *handles in the given order. CreateColumnFamilies stops at the first error.
   // Errors: InvalidArgument if there is a family of that name, the name is
-  // empty, or an option is out of bounds; as Put otherwise.
+  // empty, or an option is out of bounds; NotSupported if the DB belongs to a
+  // Catalog; as Put otherwise. Removes RocksDB's OPTIONS files, which do not
+  // describe the database any more, as a drop does.
   virtual Status CreateColumnFamily(const ColumnFamilyOptions& options,
                                     const std::string& name,
                                     ColumnFamilyHandle** handle) = 0;

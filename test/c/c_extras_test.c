@@ -303,7 +303,7 @@ static void TestBadBatchesAreRefused(void) {
   static const char family[] = "\0\0\0\0\0\0\0\0\1\0\0\0\5\2\1k\1v";
   const char* const bytes[] = {"bad", family};
   const size_t sizes[] = {3, sizeof(family) - 1};
-  const char* const beginnings[] = {"Corruption: ", "Not supported: "};
+  const char* const beginnings[] = {"Corruption: ", "Invalid argument: "};
   varve_t* const db = OpenPlain("bad batch");
   for (int i = 0; i < 2; ++i) {
     varve_writebatch_t* const batch =

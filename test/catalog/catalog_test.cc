@@ -403,6 +403,35 @@ TEST_F(CatalogTest, UsesTheGivenBudget) {
   EXPECT_EQ(manager->memory_usage(), 0u);
 }
 
+// The catalog would not know the families' options when it opens the database
+// again.
+TEST_F(CatalogTest, DatabasesHaveOneFamily) {
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  {
+    const DatabaseRef ref = Find("a");
+    ColumnFamilyHandle* handle = nullptr;
+    const Status status = ref->CreateColumnFamily({}, "family", &handle);
+    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+    EXPECT_EQ(handle, nullptr);
+    ASSERT_TRUE(Ok(ref->Put({}, ref->DefaultColumnFamily(), "key", "value")));
+  }
+  EXPECT_EQ(CloseIdle(), 1u);
+  EXPECT_EQ(Get("a", "key"), "value");
+  // A family that was created without the catalog.
+  EXPECT_EQ(CloseIdle(), 1u);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options_.options, root_ + "/db-a", &db)));
+  ColumnFamilyHandle* handle = nullptr;
+  ASSERT_TRUE(Ok(db->CreateColumnFamily({}, "family", &handle)));
+  delete handle;
+  db.reset();
+  Status status = FindStatus("a");
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  EXPECT_TRUE(Contains(status.message(), "family")) << status.ToString();
+  // It can be dropped all the same.
+  EXPECT_TRUE(Ok(catalog_->Drop("a")));
+}
+
 TEST_F(CatalogTest, WorksInMemory) {
   const auto memory = NewMemoryEnv(Env::Default());
   options_.options.env = memory.get();

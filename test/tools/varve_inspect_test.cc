@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <thread>
 
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_writer.h"
@@ -164,6 +167,31 @@ TEST_F(VarveInspectTest, ShowsTheRestOfADamagedLog) {
   EXPECT_THAT(flipped.error, HasSubstr("000010.log offset 790"));
   UseFixture("refuse-merge-wal");
   EXPECT_EQ(RunCommand({"dump-wal", Table(".log")}).exit_code, kExitFailure);
+}
+
+// A reader of a log that is allocated ahead may pass a place just before the
+// writer fills it, and find what was written behind it after that.
+TEST_F(VarveInspectTest, ALogThatIsBeingWrittenIsNoDamage) {
+  UseFixture("damage-base");
+  const std::string log = Db() + "/000010.log";
+  std::string whole;
+  ASSERT_TRUE(ReadFileToString(Env::Default(), log, &whole).ok());
+  std::string hole = whole;
+  std::fill_n(hole.begin() + 79, 500, '\0');  // After the first record.
+  ASSERT_TRUE(
+      WriteStringToFile(Env::Default(), hole, log, /*sync=*/false).ok());
+  EXPECT_EQ(RunCommand({"dump-wal", log}).exit_code, kExitDamage);
+  std::unique_ptr<FileLock> lock;  // As a process that has the database open.
+  ASSERT_TRUE(Env::Default()->LockFile(Db() + "/LOCK", &lock).ok());
+  std::thread writer([&] {
+    Env::Default()->SleepForMicroseconds(50000);
+    std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
+    file.write(whole.data(), static_cast<std::streamsize>(whole.size()));
+  });
+  const Outcome outcome = RunCommand({"dump-wal", log});
+  writer.join();
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.error;
+  EXPECT_THAT(outcome.out, HasSubstr("1 records\nit is being written\n"));
 }
 
 TEST_F(VarveInspectTest, PrintsStatistics) {

@@ -33,8 +33,8 @@ namespace {
 constexpr int kSameRounds = 4;
 constexpr int kMaxRounds = 100;
 
-// A record at the end of the newest log may be half written. It is whole a
-// moment later. Each wait is twice as long as the one before.
+// A record at the end of a log may be half written. It is whole a moment later.
+// Each wait is twice as long as the one before.
 constexpr int kTailAttempts = 4;
 constexpr int kLiveTailAttempts = 9;
 constexpr uint64_t kTailWaitUs = 1000;
@@ -369,7 +369,9 @@ class Checker {
       Status status = CheckLog(number, name, live);
       const bool newest = number == logs_.rbegin()->first;
       const int attempts = live_ ? kLiveTailAttempts : kTailAttempts;
-      for (int i = 0; i < attempts && newest && status.IsCorruption(); ++i) {
+      // Behind a log that is being written, an empty one may exist already.
+      const bool may_grow = newest || live_;
+      for (int i = 0; i < attempts && may_grow && status.IsCorruption(); ++i) {
         const uint64_t end = log_ends_[number];
         Env::Default()->SleepForMicroseconds(kTailWaitUs << i);
         records_ = records;

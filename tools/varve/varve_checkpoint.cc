@@ -47,7 +47,9 @@ Status MeasureLog(const std::string& path, uint64_t number, bool is_newest,
   // The last record of the newest log may be in the middle of being written. An
   // older log may have lost its end in a crash before the writer began.
   if (reader.EndIsTorn(outcome, is_newest)) return Status();
-  return reader.status();
+  const Status damage = reader.status();
+  const bool is_damage = outcome == wal::ReadOutcome::kDamage;
+  return is_damage && IsBeingWritten(path, number, *size) ? Status() : damage;
 }
 
 // Finds the files of a database that another process may be changing. Returns

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "db/recovery/directory_observation.h"
+#include "db/wal/wal_reader.h"
 #include "env/file_names.h"
 #include "env/lock_holder.h"
 #include "tools/varve/varve_text.h"
@@ -19,6 +23,12 @@ namespace {
 constexpr int kMaxAttempts = 100;
 
 constexpr size_t kMaxCommandBytes = 200;
+
+// Each wait is twice as long as the one before. A writer needs less to complete
+// a record, though it may have to wait for the processor.
+constexpr int kLogAttempts = 4;
+constexpr int kHeldLogAttempts = 9;
+constexpr uint64_t kLogWaitUs = 1000;
 
 bool Find(const CommandLine& line, LockHolder* holder) {
   const std::string db = line.Text("db");
@@ -76,6 +86,27 @@ Status ReadUnlocked(const std::string& db_path,
     before = after;
   }
   return status;
+}
+
+bool IsBeingWritten(const std::string& path, uint64_t number, uint64_t end) {
+  Env* const env = Env::Default();
+  const std::filesystem::path directory =
+      std::filesystem::absolute(path).parent_path();
+  LockHolder holder;
+  const bool held = FindLockHolder(LockFileName(directory.string()), &holder);
+  const int attempts = held ? kHeldLogAttempts : kLogAttempts;
+  for (int i = 0; i < attempts; ++i) {
+    std::unique_ptr<SequentialFile> file;
+    if (!env->NewSequentialFile(path, FileOptions(), &file).ok()) return false;
+    wal::Reader reader(std::move(file), path, number);
+    Slice record;
+    while (reader.RecordEnd() <= end) {
+      if (reader.ReadRecord(&record) != wal::ReadOutcome::kRecord) break;
+    }
+    if (reader.RecordEnd() > end) return true;
+    env->SleepForMicroseconds(kLogWaitUs << i);
+  }
+  return false;
 }
 
 }  // namespace varve

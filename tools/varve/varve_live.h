@@ -26,4 +26,11 @@ void NoteHolder(const Session& session);
 Status ReadUnlocked(const std::string& db_path,
                     const std::function<Status()>& attempt);
 
+// Returns whether a log that looked damaged after the offset `end` has a
+// complete record there now, so that another process was just writing it: a log
+// is allocated ahead, and a reader may pass a place where the record is not yet
+// and find later ones. Waits for it, at most half a second,
+// or 15 milliseconds if no process has the database open.
+bool IsBeingWritten(const std::string& path, uint64_t number, uint64_t end);
+
 }  // namespace varve

@@ -102,8 +102,7 @@ TEST_P(DbSpaceTest, DeletingAllMakesTheDeviceEmpty) {
   ExpectModel();
 }
 
-// The edit that removes the tables has its space since the MANIFEST was
-// created.
+// The MANIFEST has reserved the space of the edit that removes the tables.
 TEST_P(DbSpaceTest, DeletingAllTakesNoFreeByte) {
   Open();
   Fill(false);

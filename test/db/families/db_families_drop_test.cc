@@ -15,7 +15,9 @@
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/env/hook_env.h"
 #include "test/testing/env/pausing_env.h"
+#include "test/testing/env/small_device_env.h"
 #include "test/testing/forked.h"
+#include "test/testing/seed.h"
 #include "varve/checkpoint.h"
 #include "varve/read_transaction.h"
 
@@ -254,6 +256,80 @@ TEST_F(DbFamiliesDropTest, JobsThatEndAfterTheDropInstallNothing) {
       db_.reset();
     }
   }
+}
+
+// A writer waits for a flush of the family, which the drop makes impossible.
+TEST_F(DbFamiliesDropTest, AWriterThatWaitsForTheFamilyIsRefusedByTheDrop) {
+  for (const bool in_batch : {false, true}) {
+    SCOPED_TRACE(in_batch);
+    PausingEnv env;
+    options_.env = &env;
+    path_ = dir_.Sub(in_batch ? "batch" : "single");
+    OpenNew({"a", "b"});
+    env.KeepBack(Env::Priority::kHigh);
+    Status s;
+    std::thread writer([&] {
+      for (int i = 0; s.ok() && i < 100000; ++i) {
+        WriteBatch batch;
+        batch.Put(At("a"), Key(i), std::string(1000, 'v'));
+        batch.Put(At("b"), Key(i), "v");
+        s = in_batch ? db_->Write({}, &batch)
+                     : db_->Put({}, At("a"), Key(i), std::string(1000, 'v'));
+      }
+    });
+    uint64_t stopped = 0;
+    while (stopped == 0) {
+      ASSERT_TRUE(
+          db_->GetIntProperty(At("a"), "varve.is-write-stopped", &stopped));
+      std::this_thread::yield();
+    }
+    DropOne("a");
+    writer.join();
+    ExpectRefused(s);
+    env.LetGo();
+    PutIn("b", "after", "it");
+    ReleaseHandles();
+    db_.reset();
+  }
+}
+
+// On a device that is full of a family, the family can be dropped. That takes
+// no further space.
+TEST_F(DbFamiliesDropTest, DropFreesTheSpaceOfAFullDevice) {
+  SmallDeviceEnv env(Env::Default(), 2 << 20);
+  options_.env = &env;
+  options_.compression = CompressionType::kNone;
+  OpenNew({"large", "b"});
+  PutIn("b", "k", "before");
+  Rng rng(TestSeed());
+  uint64_t is_read_only = 0;
+  for (int i = 0; is_read_only == 0 && i < 100000; ++i) {
+    db_->Put({}, At("large"), Key(i), rng.Bytes(1000))
+        .IgnoreError();  // It fails when the device is full.
+    ASSERT_TRUE(db_->GetIntProperty("varve.is-read-only", &is_read_only));
+  }
+  env.SetCapacity(env.UsedBytes());
+  EXPECT_TRUE(db_->Put({}, At("b"), "k", "refused").IsNoSpace());
+  const uint64_t used = env.UsedBytes();
+  DropOne("large");
+  Release("large");
+  // Nobody calls Resume.
+  Status s;
+  for (int i = 0; i < 1000; ++i) {
+    s = db_->Put({}, At("b"), "k", "after");
+    if (s.ok()) break;
+    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+    env.SleepForMicroseconds(10000);
+  }
+  ASSERT_TRUE(Ok(s));
+  // The first removed file may have been enough for that.
+  AwaitRemovals();
+  EXPECT_LT(env.UsedBytes(), used / 4);
+  ReopenAll();
+  EXPECT_EQ(handles_.size(), 2u);
+  EXPECT_EQ(GetIn("b", "k"), "after");
+  ReleaseHandles();
+  db_.reset();
 }
 
 // Handles that are left when the DB is closed or destroyed can be released, and

@@ -5,6 +5,8 @@
 // that the description of all is larger than the least size at which a MANIFEST
 // is replaced; an Env that counts what is appended to MANIFESTs.
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,8 +24,12 @@ class CountsManifestBytesEnv final : public EnvWrapper {
 
   Status NewWritableFile(const std::string& path, const FileOptions& options,
                          std::unique_ptr<WritableFile>* file) override {
+    const bool is_manifest = path.find("/MANIFEST-") != std::string::npos;
+    if (is_manifest && refuses_manifests) {
+      return Status::FromErrno("open " + path, ENOSPC);
+    }
     Status status = target()->NewWritableFile(path, options, file);
-    if (status.ok() && path.find("/MANIFEST-") != std::string::npos) {
+    if (status.ok() && is_manifest) {
       ++manifests;
       *file = std::make_unique<Counter>(std::move(*file), &bytes);
     }
@@ -32,6 +38,7 @@ class CountsManifestBytesEnv final : public EnvWrapper {
 
   uint64_t bytes = 0;
   int manifests = 0;
+  std::atomic<bool> refuses_manifests{false};
 
  private:
   class Counter final : public ForwardingFile {
@@ -83,6 +90,43 @@ TEST(ManifestGrowthTest, LongKeysOfManyTablesAreNotWrittenWithEachEdit) {
   }
   EXPECT_LT(env.bytes, edit_bytes + (kMoreTables + 1) * 3 * kKeyBytes);
   EXPECT_EQ(env.manifests, 3);
+}
+
+// A device without space for a new MANIFEST does not take the old one away:
+// through it, tables can still be removed.
+TEST(ManifestGrowthTest, OldManifestStaysWithoutSpaceForANewOne) {
+  const auto memory = NewMemoryEnv(Env::Default());
+  CountsManifestBytesEnv env(memory.get());
+  Options options = TinyOptions();
+  options.env = &env;
+  options.compression = CompressionType::kNone;
+  options.disable_auto_compactions = true;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options, "/db", &db)));
+  env.refuses_manifests = true;
+  const std::string filler(64 << 10, 'k');
+  Status status;
+  int written = 0;
+  for (; written < 600 && status.ok(); ++written) {
+    ASSERT_TRUE(Ok(db->Put({}, Key(written) + filler, "value")));
+    status = db->Flush({});
+  }
+  ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
+  ASSERT_GT(written, 300);
+  ASSERT_TRUE(Ok(db->DeleteRange({}, "", "z")));
+  // Its flush needs the new MANIFEST, and the removal of tables does not.
+  EXPECT_TRUE(db->CompactRange({}, nullptr, nullptr).IsNoSpace());
+  uint64_t tables = 0;
+  ASSERT_TRUE(db->GetIntProperty("varve.num-files-at-level0", &tables));
+  EXPECT_EQ(tables, 0u);
+  env.refuses_manifests = false;
+  ASSERT_TRUE(Ok(db->Flush({})));
+  ASSERT_TRUE(Ok(db->Put({}, "after", "it")));
+  db.reset();
+  ASSERT_TRUE(Ok(DB::Open(options, "/db", &db)));
+  EntryList entries;
+  ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &entries)));
+  EXPECT_TRUE(SameEntries({{"after", "it"}}, entries));
 }
 
 }  // namespace

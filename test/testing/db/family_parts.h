@@ -33,6 +33,15 @@ struct FamilyParts {
     family.MakeTables("/db", FileOptions(), &file_pool, nullptr, &versions);
   }
 
+  // The versions go before the family, which owns its part of them.
+  ~FamilyParts() {
+    while (!versions.families().empty()) {
+      versions.RemoveFamilyLocked(versions.families().back());
+    }
+  }
+  FamilyParts(const FamilyParts&) = delete;
+  FamilyParts& operator=(const FamilyParts&) = delete;
+
   // Takes over an empty database.
   void Begin(Directory* directory) VARVE_NO_THREAD_SAFETY_ANALYSIS {
     MutexLock lock(&mutex);

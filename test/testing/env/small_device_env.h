@@ -107,13 +107,13 @@ class SmallDeviceEnv : public EnvWrapper {
   // The file may have been removed.
   void Cut(const std::string& path, uint64_t end) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    uint64_t& size = sizes_[path];
-    if (end >= size) return;
-    used_ -= size - end;
-    size = end;
+    if (end < sizes_[path]) ResizeLocked(path, end);
   }
   void Resize(const std::string& path, uint64_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    ResizeLocked(path, bytes);
+  }
+  void ResizeLocked(const std::string& path, uint64_t bytes) {
     used_ += bytes - sizes_[path];
     sizes_[path] = bytes;
   }
