@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 
@@ -88,7 +89,7 @@ TEST_F(CompactorTest, RefusesALevelAboveTheData) {
 
 TEST_F(CompactorTest, PausesWithoutSpace) {
   AddTables();
-  env_.FailAfter(0, Status::NoSpace("test"), kWriteOperation);
+  env_.FailAfter(0, Status::FromErrno("test", ENOSPC), kWriteOperation);
   EXPECT_TRUE(Compact().IsNoSpace());
   env_.ClearFailure();
   EXPECT_FALSE(parts_.picker.GateIsOpenLocked());

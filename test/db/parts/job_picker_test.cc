@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
@@ -140,7 +141,7 @@ TEST_F(JobPickerTest, ClosesTheGateForAnErrorAndForAnExclusiveCompaction) {
   gate.is_exclusive = true;
   EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
   gate.is_exclusive = false;
-  gate.error = Status::NoSpace("test");
+  gate.error = Status::FromErrno("test", ENOSPC);
   EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
 }
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <thread>
@@ -54,7 +55,7 @@ TEST_F(JobStarterTest, StartsAFlushAndACompaction) {
 TEST_F(JobStarterTest, StartsNoCompactionWhileTheyPause) {
   MakeFlushDue();
   parts_.Flush({&parts_.family});
-  parts_.picker.gate().error = Status::NoSpace("test");
+  parts_.picker.gate().error = Status::FromErrno("test", ENOSPC);
   parts_.jobs.TryStartDue();
   AwaitJobs();
   EXPECT_EQ(parts_.compactions, 0);

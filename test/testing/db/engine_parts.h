@@ -41,8 +41,8 @@ class EngineParts {
                     nullptr, &mutex}),
         auto_resume(
             env, &mutex, &scheduler, &obsolete, [] { return false; }, [] {}),
-        control({options, &place, &families, &wals, &events, &scheduler,
-                 &auto_resume, nullptr, nullptr}),
+        control({options, &place, &families, &wals, &obsolete, &events,
+                 &scheduler, &auto_resume, nullptr, nullptr}),
         picker({options, &place, &families, &events, nullptr, nullptr, true}),
         jobs({options, &control, &picker, &obsolete, &scheduler, &mutex, false},
              {[this] { Count(JobKind::kFlush, &flushes); },
