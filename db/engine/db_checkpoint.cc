@@ -54,7 +54,8 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   CheckpointBuilder builder(env_, db_directory_.path(), directory);
   Status status = builder.Begin();
   // Logged updates then need no replay, and unlogged ones are in the copy.
-  if (status.ok()) {
+  // A family that is dropped in the meantime is not part of the copy.
+  for (bool again = status.ok(); again;) {
     std::vector<ColumnFamily*> families;
     {
       MutexLock lock(&mutex_);
@@ -62,10 +63,10 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
       for (ColumnFamily* const family : families) family->Ref();
     }
     status = FlushFamilies(FlushOptions(), families);
+    again = false;
     MutexLock lock(&mutex_);
     for (ColumnFamily* const family : families) {
-      // A family that was dropped since then is not part of the copy.
-      if (family->is_dropped()) status = Status::OK();
+      again |= !status.ok() && family->is_dropped();
       families_.UnrefLocked(family);
     }
     jobs_.PurgeLaterLocked();

@@ -99,8 +99,7 @@ Status DBImpl::FlushFamilies(const FlushOptions& options,
     bool has_slots = true;
     for (ColumnFamily* const family : families) {
       if (family->is_dropped()) {
-        return Status::InvalidArgument("column family " + family->name(),
-                                       "was dropped");
+        return FamilyDroppedError(family->name());
       }
       if (family->memtable()->empty() && !frees_log) continue;
       filled.push_back(family);

@@ -319,9 +319,14 @@ Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
     }
   }
   const bool log_is_full =
-      looks && wals_.SpaceForUpdates() == 0 && families_.HasOthers();
-  if (*wait || (full.empty() && !log_is_full)) return Status::OK();
-  return flusher_.ReplaceLogLocked(std::move(full), wait);
+      wals_.SpaceForUpdates() == 0 && families_.HasOthers();
+  const bool replaces = !full.empty() || (looks && log_is_full);
+  if (!*wait && replaces) {
+    status = flusher_.ReplaceLogLocked(std::move(full), wait);
+  }
+  // It is still to be done, by a leader after the wait.
+  if (*wait && looks && replaces) control_.gate().RequestLook();
+  return status;
 }
 
 // For a leader whose pace is due: replaces the log if it has no space.

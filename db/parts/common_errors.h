@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <string>
+
 #include "env/descriptor_supply.h"
 #include "varve/status.h"
 
@@ -8,6 +10,10 @@ namespace varve {
 
 inline Status ClosedError() {
   return Status::ShutdownInProgress("the database was closed");
+}
+
+inline Status FamilyDroppedError(const std::string& name) {
+  return Status::InvalidArgument("column family " + name, "was dropped");
 }
 
 inline Status ReadOnlyError() {

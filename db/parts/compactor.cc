@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
@@ -133,8 +134,7 @@ Status Compactor::RunManualLocked(ColumnFamily* family,
   CompactionGate& gate = parts_.picker->gate();
   while (gate.is_exclusive) parts_.scheduler->WaitLocked();
   if (family->is_dropped()) {
-    return Status::InvalidArgument("column family " + family->name(),
-                                   "was dropped");
+    return FamilyDroppedError(family->name());
   }
   ++gate.manual_count;
   if (options.exclusive_manual_compaction) {

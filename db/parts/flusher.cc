@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "db/parts/common_errors.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "util/base/probe.h"
@@ -180,8 +181,9 @@ Status Flusher::AwaitLocked(const ColumnFamily& family, uint64_t target) {
     }
     parts_.scheduler->WaitLocked();
   }
-  return family.flushed_count() < target ? parts_.control->error()
-                                         : Status::OK();
+  if (family.flushed_count() >= target) return Status::OK();
+  return family.is_dropped() ? FamilyDroppedError(family.name())
+                             : parts_.control->error();
 }
 
 void Flusher::RunJob() {

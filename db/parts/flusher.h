@@ -69,6 +69,7 @@ class Flusher {
   Status FlushLocked(const std::vector<ColumnFamily*>& families,
                      std::vector<size_t>* counts);
   // Waits until `target` memtables of the family have been flushed since Open.
+  // Returns InvalidArgument if it is dropped before.
   // May release the mutex and reacquire it.
   Status AwaitLocked(const ColumnFamily& family, uint64_t target);
 

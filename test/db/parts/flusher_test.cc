@@ -139,6 +139,15 @@ TEST_F(FlusherTest, FlushesTheFamilyThatIsDue) {
   EXPECT_EQ(a_->version()->NumFiles(0), 1);
 }
 
+// Its updates are gone, so a caller must not take them for flushed.
+TEST_F(FlusherTest, AFamilyDroppedBeforeItsFlushIsAnError) {
+  parts_.Put(a_, "key");
+  parts_.Switch({a_});
+  MutexLock lock(&parts_.mutex);
+  a_->SetDroppedLocked();
+  EXPECT_TRUE(parts_.flusher.AwaitLocked(*a_, 1).IsInvalidArgument());
+}
+
 TEST_F(FlusherTest, SwitchesAMemTableForTheBudget) {
   parts_.Put(a_, "key");
   parts_.flusher.RequestSwitch(a_);
