@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/parts/obsolete_files.h"
 
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -74,7 +75,7 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   for (MemTable* memtable : memtables) delete memtable;
   std::vector<TableFileInfo> deleted;
   for (const auto& [file, table_cache] : files) {
-    table_cache->Evict(file->number);
+    if (table_cache != nullptr) table_cache->Evict(file->number);
     TableFileInfo info = {parts_.place->path(),
                           TableFileName(parts_.place->path(), file->number),
                           file->number, file->file_size, Status()};
@@ -90,8 +91,14 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   for (const uint64_t number : manifests) {
     remove(ManifestFileName(parts_.place->path(), number)).IgnoreError();
   }
-  families.clear();  // After their tables.
   parts_.mutex->Lock();
+  std::move(families.begin(), families.end(), std::back_inserter(closed_));
+  if (running_ == 1) {
+    families = std::exchange(closed_, {});
+    parts_.mutex->Unlock();
+    families.clear();
+    parts_.mutex->Lock();
+  }
   for (const TableFileInfo& info : deleted) {
     parts_.events->Add([info](EventListener* listener) {
       listener->OnTableFileDeleted(info);

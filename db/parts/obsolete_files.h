@@ -6,6 +6,9 @@
 // and column families that were dropped and are not used any more.
 // Thread-safety: guarded by the DB mutex.
 
+#include <memory>
+#include <vector>
+
 #include "db/parts/background_scheduler.h"
 #include "db/parts/db_directory.h"
 #include "db/parts/event_queue.h"
@@ -58,6 +61,8 @@ class ObsoleteFiles {
   std::vector<MemTable*> TakeMemTablesLocked();
 
   VersionSet* versions_ = nullptr;
+  // Families of which a running call may be removing tables.
+  std::vector<std::unique_ptr<ColumnFamily>> closed_;
   int running_ = 0;
   int holds_ = 0;
   bool has_removed_ = false;

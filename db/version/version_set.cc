@@ -71,6 +71,13 @@ void VersionSet::RemoveFamilyLocked(FamilyVersions* family) {
   std::erase(families_, family);
   Version* const current = std::exchange(family->current_, nullptr);
   if (current != nullptr) UnrefVersionLocked(current);
+  for (auto* list : {&obsolete_files_, &doubtful_files_}) {
+    for (ObsoleteTable& table : *list) {
+      if (table.table_cache == family->table_cache_) {
+        table.table_cache = nullptr;
+      }
+    }
+  }
 }
 
 void VersionSet::InstallLocked(FamilyVersions* family, Version* version) {

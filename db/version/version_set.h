@@ -29,8 +29,8 @@ class VersionSet {
  public:
   // A table that no version references any more.
   struct ObsoleteTable {
-    FileMetaData* file;  // Owned.
-    TableCache* table_cache;
+    FileMetaData* file;       // Owned.
+    TableCache* table_cache;  // Null if the family is gone.
   };
   // A part of a change of several families.
   struct FamilyEdit {

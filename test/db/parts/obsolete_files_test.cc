@@ -8,8 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "env/file_names.h"
@@ -19,11 +22,46 @@
 namespace varve::test {
 namespace {
 
+// Blocks the removal of tables while that is wanted.
+class BlockingEnv final : public EnvWrapper {
+ public:
+  explicit BlockingEnv(Env* target) : EnvWrapper(target) {}
+  Status RemoveFile(const std::string& path) override {
+    if (path.ends_with(".sst")) {
+      std::unique_lock lock(mutex_);
+      is_in_call_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return !blocks_; });
+    }
+    return EnvWrapper::RemoveFile(path);
+  }
+  void Block() {
+    std::unique_lock lock(mutex_);
+    blocks_ = true;
+    is_in_call_ = false;
+  }
+  void AwaitCall() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_in_call_; });
+  }
+  void Unblock() {
+    std::unique_lock lock(mutex_);
+    blocks_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool blocks_ = false;
+  bool is_in_call_ = false;
+};
+
 class ObsoleteFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
-    parts_.Begin(nullptr);
+    parts_.Begin(place_.directory());
     obsolete_.SetTables(&parts_.versions);
     MutexLock lock(&mutex_);
     for (uint64_t number : {1, 2, 3}) {
@@ -37,8 +75,28 @@ class ObsoleteFilesTest : public ::testing::Test {
     wals_.CloseLocked().IgnoreError();
     place_.Unlock().IgnoreError();
     mutex_.Unlock();
-    parts_.family.Close();
+    parts_.Close();
     mutex_.Lock();
+  }
+
+  ColumnFamily* AddFamily() {
+    MutexLock lock(&mutex_);
+    return parts_.AddLocked("family", &family_options_);
+  }
+  // Records two tables that no version of the family needs any more.
+  void AddTables(ColumnFamily* family) {
+    MutexLock lock(&mutex_);
+    for (int i = 0; i < 2; ++i) {
+      auto* const file = new FileMetaData;
+      file->number = parts_.versions.NewFileNumber();
+      parts_.versions.obsolete_files()->push_back(
+          {file, family->table_cache()});
+    }
+  }
+  void Drop(ColumnFamily* family) {
+    MutexLock lock(&mutex_);
+    ASSERT_TRUE(Ok(parts_.versions.DropFamilyLocked(family->versions())));
+    parts_.families.DropLocked(family);
   }
 
   void Remove() {
@@ -46,16 +104,18 @@ class ObsoleteFilesTest : public ::testing::Test {
     obsolete_.RemoveLocked();
   }
   bool LogExists(uint64_t number) {
-    return env_->FileExists(WalFileName("/db", number)).ok();
+    return env_.FileExists(WalFileName("/db", number)).ok();
   }
 
   Options options_ = TinyOptions();
-  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  FamilyParts parts_{&options_, env_.get()};
+  Options family_options_ = TinyOptions();
+  const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  BlockingEnv env_{memory_.get()};
+  FamilyParts parts_{&options_, &env_};
   Mutex& mutex_ = parts_.mutex;
-  DbDirectory place_{env_.get(), "/db"};
+  DbDirectory place_{&env_, "/db"};
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
-  BackgroundScheduler scheduler_{env_.get(), &mutex_};
+  BackgroundScheduler scheduler_{&env_, &mutex_};
   EventQueue events_{{}, &mutex_};
   ObsoleteFiles obsolete_{ObsoleteFiles::Parts{&place_, &wals_,
                                                &parts_.families, &events_,
@@ -92,6 +152,42 @@ TEST_F(ObsoleteFilesTest, FilesStayWhileTheyAreHeld) {
   EXPECT_TRUE(obsolete_.AnyLocked());
   Remove();
   EXPECT_FALSE(LogExists(1));
+}
+
+// The address sanitizer sees a cache of tables that is used too long.
+TEST_F(ObsoleteFilesTest, AFamilyIsFreedAfterTheRemovalOfItsTables) {
+  ColumnFamily* const family = AddFamily();
+  AddTables(family);
+  env_.Block();
+  std::thread first([this] { Remove(); });
+  env_.AwaitCall();  // One of the two tables is left to it.
+  Drop(family);
+  Remove();  // Takes the family.
+  EXPECT_FALSE(parts_.families.HasDeadLocked());
+  EXPECT_EQ(parts_.versions.families().size(), 1u);
+  env_.Unblock();
+  first.join();
+  EXPECT_EQ(obsolete_.running(), 0);
+}
+
+TEST_F(ObsoleteFilesTest, TablesOfAFamilyThatIsGoneNeedNoCache) {
+  ColumnFamily* const family = AddFamily();
+  AddTables(family);
+  Drop(family);
+  {
+    MutexLock lock(&mutex_);
+    const auto dead = parts_.families.TakeDeadLocked();
+    ASSERT_EQ(dead.size(), 1u);
+    mutex_.Unlock();
+    dead[0]->Close();
+    mutex_.Lock();
+    parts_.versions.RemoveFamilyLocked(dead[0]->versions());
+  }
+  for (const auto& table : *parts_.versions.obsolete_files()) {
+    EXPECT_EQ(table.table_cache, nullptr);
+  }
+  Remove();
+  EXPECT_TRUE(parts_.versions.obsolete_files()->empty());
 }
 
 }  // namespace
