@@ -40,9 +40,10 @@ void LogBound::UpdateLogSizeLocked() {
 
 // Their flush frees all logs before the next family's oldest one.
 void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
-  // The newest log grows while they are flushed.
+  // The next log grows while they are flushed. If writers have to wait when it
+  // is full, as CheckLocked says, these flushes end the wait.
   const uint64_t bound = MaxBytesLocked();
-  const uint64_t limit = bound - std::min(bound, wals_->max_log_bytes());
+  const uint64_t limit = bound - std::min(bound, 2 * wals_->max_log_bytes());
   const uint64_t newest_bytes = wals_->NewestBytes();
   uint64_t bytes = wals_->OlderBytesLocked() + newest_bytes;
   if (bytes <= limit || !families_->HasOthers()) return;

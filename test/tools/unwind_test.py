@@ -87,7 +87,7 @@ class UnwindTest(unittest.TestCase):
                 ["perf", "record", "-N", "-o", data, "-e", "cpu-clock",
                  "--call-graph", "dwarf,16384", DB_BENCH,
                  f"--db={directory}/db", "--benchmarks=fillrandom,readrandom",
-                 "--num=50000"], capture_output=True, text=True, timeout=200,
+                 "--num=500000"], capture_output=True, text=True, timeout=200,
                 check=False)
             if done.returncode != 0:
                 print("not run, perf may not record here:", done.stderr[-300:])

@@ -80,11 +80,11 @@ TEST_F(LogBoundTest, MakesSeveralLogsOfTheBound) {
 TEST_F(LogBoundTest, AddsTheFamilyOfTheOldestLog) {
   ColumnFamily* const a = parts_.Add("a", &other_options_);
   ColumnFamily* const b = parts_.Add("b", &other_options_);
-  parts_.Put(a, "key", kBound / 2);
+  parts_.Put(a, "key", kBound / 8 * 3);
   EXPECT_TRUE(Holders().empty());
   SwitchLog();
   // `a` still needs the first log.
-  parts_.Put(b, "key", kBound / 2);
+  parts_.Put(b, "key", kBound / 8 * 3);
   EXPECT_EQ(Holders(), std::vector{a});
   EXPECT_EQ(Holders({a}), std::vector{a});
   EXPECT_EQ(Holders({b}), (std::vector{b, a}));
@@ -110,6 +110,23 @@ TEST_F(LogBoundTest, LeavesFamiliesAloneWhoseFlushIsDue) {
 TEST_F(LogBoundTest, NeedsNoneWithoutFurtherFamilies) {
   parts_.Put(default_, "key", 2 * kBound);
   EXPECT_TRUE(Holders().empty());
+}
+
+// Otherwise nothing would end the wait, and the logs would exceed the bound.
+TEST_F(LogBoundTest, WritersWaitOnlyAfterAFlushHasBegun) {
+  ColumnFamily* const idle = parts_.Add("idle", &other_options_);
+  parts_.Put(idle, "key");
+  bool flushes = false;
+  for (;;) {
+    parts_.Put(default_, "key", parts_.wals.max_log_bytes());
+    {
+      MutexLock lock(&parts_.mutex);
+      if (bound_.CheckLocked(true)) break;
+    }
+    flushes |= !Holders().empty();
+    SwitchLog();
+  }
+  EXPECT_TRUE(flushes);
 }
 
 TEST_F(LogBoundTest, HoldsWritersUpOnlyIfLogsWillBeFreed) {
