@@ -12,9 +12,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/env/forwarding_file.h"
 #include "test/testing/env/hook_env.h"
 #include "test/testing/env/small_device_env.h"
 #include "test/testing/seed.h"
@@ -22,6 +24,48 @@
 
 namespace varve::test {
 namespace {
+
+// An Env that can hold back the next sync of a MANIFEST.
+class HeldManifestEnv final : public EnvWrapper {
+ public:
+  HeldManifestEnv() : EnvWrapper(Env::Default()) {}
+
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    Status status = EnvWrapper::NewWritableFile(path, options, file);
+    if (status.ok() && path.find("MANIFEST-") != std::string::npos) {
+      *file = std::make_unique<File>(std::move(*file), this);
+    }
+    return status;
+  }
+  void Hold() { holds_ = true; }
+  void AwaitSync() const { is_in_sync_.wait(false); }
+  void LetGo() {
+    holds_ = false;
+    holds_.notify_all();
+  }
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(std::unique_ptr<WritableFile> target, HeldManifestEnv* env)
+        : ForwardingFile(std::move(target)), env_(env) {}
+    Status Sync() override {
+      if (env_->holds_) {
+        env_->is_in_sync_ = true;
+        env_->is_in_sync_.notify_all();
+        env_->holds_.wait(true);
+      }
+      return ForwardingFile::Sync();
+    }
+
+   private:
+    HeldManifestEnv* const env_;
+  };
+
+  std::atomic<bool> holds_ = false;
+  std::atomic<bool> is_in_sync_ = false;
+};
 
 class DbFamiliesLogsTest : public FamiliesTest {
  protected:
@@ -39,6 +83,8 @@ class DbFamiliesLogsTest : public FamiliesTest {
     options.disable_wal = true;
     return options;
   }
+
+  HeldManifestEnv env_;
 };
 
 // Each family's flush moves its own log number, and nobody else's.
@@ -129,6 +175,33 @@ TEST_F(DbFamiliesLogsTest, LogsGoByTheManifest) {
     if (HasFatalFailure()) return;
     EXPECT_EQ(GetIn(i % 2 == 0 ? "a" : "b", Key(i)), "2");
   }
+}
+
+// The log is replaced while the edit of the last flush is being written, which
+// says that this log is needed. No edit says more, so the log stays.
+TEST_F(DbFamiliesLogsTest, ALogThatTheNewestEditNamesStays) {
+  options_.env = &env_;
+  options_.write_buffer_size = 64 << 10;
+  options_.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
+  OpenNew({"a"});
+  PutIn("a", "k", "1");
+  env_.Hold();
+  FlushOptions options;
+  options.wait = false;
+  ASSERT_TRUE(Ok(db_->Flush(options, At("a"))));
+  env_.AwaitSync();
+  WriteBatch note;
+  note.PutLogData(std::string(100000, 'n'));
+  const std::vector<std::string> logs = LogFiles();
+  for (int i = 0; i < 100 && LogFiles() == logs; ++i) {
+    ASSERT_TRUE(Ok(db_->Write({}, &note)));
+  }
+  EXPECT_NE(LogFiles(), logs);
+  env_.LetGo();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  ReopenAsKilled();
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(GetIn("a", "k"), "1");
 }
 
 // A family's last update may be in no log, while another's are in the log only.
