@@ -88,6 +88,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
   if (status.ok()) status = ResumeIfFull();
   if (!status.ok()) return status;
   std::unique_ptr<ColumnFamily> family = NewFamily(name, options);
+  std::unique_ptr<ColumnFamily> unused;
   ColumnFamily* added = nullptr;
   {
     const WriteQueue::Exclusive leader(&write_queue_);
@@ -101,6 +102,8 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
       status = AddFamilyLocked(std::move(family));
       // Nobody can drop it before its handle exists.
       events_.DeliverLocked();
+    } else {
+      unused = std::move(family);
     }
   }
   if (status.ok()) {
@@ -108,7 +111,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
     created->family()->JoinBudget();
     *handle = created;
   }
-  if (family != nullptr) family->Close();
+  if (unused != nullptr) unused->Close();
   return status;
 }
 

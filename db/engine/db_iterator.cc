@@ -20,8 +20,8 @@ constexpr uint64_t kDeletionsBeforeWalk = 4;
 
 class DbIterator final : public Iterator {
  public:
-  DbIterator(DbIteratorParts parts, const ReadOptions& options)
-      : parts_(std::move(parts)),
+  DbIterator(const DbIteratorParts& parts, const ReadOptions& options)
+      : parts_(parts),
         it_(parts_.state->tree()),
         bytewise_(parts_.comparator->bytewise()),
         given_lower_(options.iterate_lower_bound),
@@ -670,11 +670,10 @@ static_assert(alignof(DbIterator) <= ThreadArena::kAlignment);
 
 size_t DbIteratorBytes() { return sizeof(DbIterator); }
 
-std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
+std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
                                         const ReadOptions& options) {
   IteratorState* const state = parts.state;
-  return std::unique_ptr<Iterator>(new (state)
-                                       DbIterator(std::move(parts), options));
+  return std::unique_ptr<Iterator>(new (state) DbIterator(parts, options));
 }
 
 std::unique_ptr<Iterator> NewErrorIterator(Status status) {

@@ -53,7 +53,7 @@ size_t DbIteratorBytes();
 // Creates an iterator over user keys and their values. It yields the newest
 // version of each key that is visible at the sequence number, and no deleted
 // keys.
-std::unique_ptr<Iterator> NewDbIterator(DbIteratorParts parts,
+std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
                                         const ReadOptions& options);
 
 }  // namespace varve

@@ -539,7 +539,7 @@ std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
   parts.owner = this;
   parts.family = family;
   parts.super_version = super_version;
-  return NewDbIterator(std::move(parts), options);
+  return NewDbIterator(parts, options);
 }
 
 void DbReader::EndIterator(ColumnFamily* family, SuperVersion* super_version,

@@ -74,13 +74,13 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
       continue;
     }
     families->push_back(family);
+    const uint64_t total = wals_->OlderBytesLocked() + newest_bytes;
     Log(LogLevel::kInfo, log_,
         "[%s] is flushed: it needs log %llu, and the logs take %llu bytes, "
         "bound %llu",
         family->name().c_str(),
         static_cast<unsigned long long>(family->OldestLogLocked()),
-        static_cast<unsigned long long>(wals_->OlderBytesLocked() +
-                                        newest_bytes),
+        static_cast<unsigned long long>(total),
         static_cast<unsigned long long>(bound));
   }
 }
