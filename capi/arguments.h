@@ -14,6 +14,10 @@ namespace varve::capi {
 // The maximum length of memory. A larger length is a negative number converted
 // to size_t.
 constexpr size_t kMaxLength = PTRDIFF_MAX;
+// Maximum entries of an array. A larger number is a negative one converted to
+// size_t.
+template <typename T>
+constexpr size_t kMaxEntries = kMaxLength / sizeof(T);
 
 // A pointer that must not be null.
 struct Given {

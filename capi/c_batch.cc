@@ -117,7 +117,8 @@ void Spoil(varve_writebatch_t* batch) {
   batch->rep.PutLogData(ToUpdate(nullptr, 1));
 }
 
-// Returns whether the batch can take an update of the family.
+// Returns whether the batch can take an update of the family. If the handle is
+// unusable, spoils the batch: the call cannot return an error.
 bool CanAdd(varve_writebatch_t* batch,
             const varve_column_family_handle_t* family) {
   if (batch == nullptr) return false;

@@ -2,6 +2,8 @@
 //
 // C functions of column families.
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -145,6 +147,10 @@ char** varve_list_column_families(const varve_options_t* options,
     return nullptr;
   }
   char** const list = NewArray<char*>(names.size());
+  if (list == nullptr) {
+    SaveError(errptr, Status::Aborted("no memory for the names"));
+    return nullptr;
+  }
   for (size_t i = 0; i < names.size(); ++i) list[i] = CopyBytes(names[i]);
   *lencf = names.size();
   return list;
@@ -181,7 +187,12 @@ varve_column_family_handle_t** varve_create_column_families(
               Given{lencfs, "lencfs"})) {
     return nullptr;
   }
-  std::vector<varve_column_family_handle_t*> created;
+  auto** const list = NewArray<varve_column_family_handle_t*>(
+      static_cast<size_t>(std::max(num_column_families, 0)));
+  if (list == nullptr) {
+    SaveError(errptr, Status::Aborted("no memory for the handles"));
+    return nullptr;
+  }
   for (int i = 0; i < num_column_families; ++i) {
     ColumnFamilyHandle* family = nullptr;
     Status status =
@@ -191,11 +202,9 @@ varve_column_family_handle_t** varve_create_column_families(
                                           column_family_names[i], &family);
     }
     if (SaveError(errptr, status)) break;
-    created.push_back(NewHandle(db, family));
+    list[*lencfs] = NewHandle(db, family);
+    ++*lencfs;
   }
-  auto** const list = NewArray<varve_column_family_handle_t*>(created.size());
-  std::copy(created.begin(), created.end(), list);
-  *lencfs = created.size();
   return list;
 }
 

@@ -20,11 +20,6 @@ using varve::capi::OwnFamily;
 
 namespace {
 
-// Maximum entries of an array. A larger number is a negative one converted to
-// size_t.
-constexpr size_t kMaxIterators =
-    varve::capi::kMaxLength / sizeof(varve_iterator_t*);
-
 // Makes the iterator invalid with this error.
 void SetError(varve_iterator_t* iterator, const varve::Status& status) {
   iterator->rep = varve::NewErrorIterator(status);
@@ -49,6 +44,25 @@ Status KeepBounds(const varve_readoptions_t& options,
     read->iterate_upper_bound = &bounds->upper_slice;
   }
   return Status::OK();
+}
+
+// Returns an iterator over a family; null is the default one. `status` is the
+// result of checking the arguments.
+varve_iterator_t* NewIterator(varve_t* db, const varve_readoptions_t* options,
+                              const varve_column_family_handle_t* family,
+                              Status status) {
+  auto* const iterator = new varve_iterator_t;
+  varve::ReadOptions read;
+  if (status.ok()) status = KeepBounds(*options, &iterator->bounds, &read);
+  if (!status.ok()) {
+    SetError(iterator, status);
+    return iterator;
+  }
+  iterator->rep = db->db->NewIterator(
+      read, family != nullptr ? family->rep.get() : nullptr);
+  // An iterator that could not be created does not keep the database open.
+  if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
+  return iterator;
 }
 
 // Returns whether the iterator can seek to the key. Sets its error if the key
@@ -85,47 +99,26 @@ extern "C" {
 
 varve_iterator_t* varve_create_iterator(varve_t* db,
                                         const varve_readoptions_t* options) {
-  auto* const iterator = new varve_iterator_t;
-  if (db == nullptr || options == nullptr) {
-    SetError(iterator, varve::capi::BadArgument(
-                           db == nullptr ? "db" : "options", "is NULL"));
-    return iterator;
-  }
-  varve::ReadOptions read;
-  const Status status = KeepBounds(*options, &iterator->bounds, &read);
-  if (!status.ok()) {
-    SetError(iterator, status);
-    return iterator;
-  }
-  iterator->rep = db->db->NewIterator(read);
-  // An iterator that could not be created does not keep the database open.
-  if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
-  return iterator;
+  return NewIterator(
+      db, options, nullptr,
+      varve::capi::Check(Given{db, "db"}, Given{options, "options"}));
 }
 
 varve_iterator_t* varve_create_iterator_cf(
     varve_t* db, const varve_readoptions_t* options,
     varve_column_family_handle_t* column_family) {
-  auto* const iterator = new varve_iterator_t;
-  varve::ReadOptions read;
-  Status status = varve::capi::Check(Given{db, "db"}, Given{options, "options"},
-                                     OwnFamily{column_family, db});
-  if (status.ok()) status = KeepBounds(*options, &iterator->bounds, &read);
-  if (!status.ok()) {
-    SetError(iterator, status);
-    return iterator;
-  }
-  iterator->rep = db->db->NewIterator(read, column_family->rep.get());
-  // As above.
-  if (iterator->rep->status().ok()) iterator->owner = varve::capi::OwnerOf(db);
-  return iterator;
+  return NewIterator(
+      db, options, column_family,
+      varve::capi::Check(Given{db, "db"}, Given{options, "options"},
+                         OwnFamily{column_family, db}));
 }
 
 void varve_create_iterators(varve_t* db, varve_readoptions_t* options,
                             varve_column_family_handle_t** column_families,
                             varve_iterator_t** iterators, size_t size,
                             char** errptr) {
-  if (iterators == nullptr || size > kMaxIterators) {
+  if (iterators == nullptr ||
+      size > varve::capi::kMaxEntries<varve_iterator_t*>) {
     varve::capi::SaveError(
         errptr, varve::capi::BadArgument(
                     iterators == nullptr ? "iterators" : "size",

@@ -14,10 +14,6 @@
 
 namespace varve::capi {
 
-// Maximum entries of an array. A larger number is a negative one converted to
-// size_t.
-constexpr size_t kMaxArray = kMaxLength / sizeof(PinnableSlice);
-
 // The arguments of varve_multi_get.
 struct ManyReads {
   varve_t* db;
@@ -35,7 +31,7 @@ struct ManyReads {
   bool Prepare(std::vector<Slice>* slices) const {
     // No array is that long. Without an array for errors there is no way to
     // return one.
-    if (count > kMaxArray || errs == nullptr) return false;
+    if (count > kMaxEntries<PinnableSlice> || errs == nullptr) return false;
     slices->resize(count);
     for (size_t i = 0; i < count; ++i) {
       errs[i] = nullptr;

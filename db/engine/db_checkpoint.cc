@@ -59,16 +59,15 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
     std::vector<ColumnFamily*> families;
     {
       MutexLock lock(&mutex_);
-      families = families_.live();
-      for (ColumnFamily* const family : families) family->Ref();
+      families = families_.RefLiveLocked();
     }
     status = FlushFamilies(FlushOptions(), families);
     again = false;
     MutexLock lock(&mutex_);
-    for (ColumnFamily* const family : families) {
+    for (const ColumnFamily* family : families) {
       again |= !status.ok() && family->is_dropped();
-      families_.UnrefLocked(family);
     }
+    families_.UnrefLocked(families);
     jobs_.PurgeLaterLocked();
   }
   if (!status.ok()) return status;

@@ -20,8 +20,7 @@ void DeadEntryCleanup::RunJob() {
   }
   for (ColumnFamily* const family : families) CleanUp(family, job);
   MutexLock lock(parts_.mutex);
-  for (ColumnFamily* const family : families)
-    parts_.families->UnrefLocked(family);
+  parts_.families->UnrefLocked(families);
   parts_.events->DeliverLocked();
   parts_.scheduler->FinishLocked(JobKind::kCleanup);
   parts_.jobs->StartDueLocked();
@@ -123,18 +122,12 @@ void DeadEntryCleanup::PlanCleanupLocked(
   }
 }
 
-// Switches the memtable, unless it is another one by now. Does not wait for a
-// leader, who may wait for this job: it tries for some milliseconds.
+// Switches the memtable, unless it is another one by now, or the queue cannot
+// be led soon.
 void DeadEntryCleanup::FlushForReaders(ColumnFamily* family,
                                        const MemTable* memtable) {
-  constexpr int kTries = 50;
-  constexpr int kPauseUs = 100;
   WriteQueue::Writer leader;
-  int tries = 0;
-  while (!parts_.write_queue->TryLead(&leader)) {
-    if (++tries == kTries || parts_.scheduler->is_stopping()) return;
-    parts_.env->SleepForMicroseconds(kPauseUs);
-  }
+  if (!parts_.flusher->TryLead(&leader)) return;
   {
     MutexLock lock(parts_.mutex);
     bool switched = false;

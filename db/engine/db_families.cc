@@ -1,17 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Column families: created, dropped, and described.
+// Column families: created and dropped.
 
 #include <algorithm>
-#include <cinttypes>
 #include <utility>
 
 #include "db/engine/db_impl.h"
 #include "db/options/options_check.h"
 #include "db/parts/common_errors.h"
-#include "db/write/write_batch_internal.h"
+#include "db/version/manifest_reader.h"
 #include "env/file_names.h"
-#include "util/base/append_format.h"
 
 namespace varve {
 
@@ -97,6 +95,9 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
     if (status.ok() && families_.Find(name) != nullptr) {
       status = Status::InvalidArgument("column family " + name, "exists");
     }
+    if (status.ok() && families_.live().size() >= kMaxFamilies) {
+      status = Status::NotSupported("too many column families");
+    }
     if (status.ok()) {
       added = family.get();
       status = AddFamilyLocked(std::move(family));
@@ -132,7 +133,8 @@ Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
   const TableOutputContext& context = *family_.output_context();
   added->SetOutputContext(context.db_path, context.db_identity,
                           context.session_identity);
-  added->BeginLocked(added->NewMemTable(log_number), {});
+  added->BeginLocked(
+      added->NewMemTable(log_number, families_.live().size() + 1), {});
   families_.AddLocked(std::move(family));
   control_.InstallSuperVersionLocked(added);
   control_.log_bound().UpdateLogSizeLocked();

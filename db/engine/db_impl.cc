@@ -166,11 +166,11 @@ Status DBImpl::VerifyChecksum() {
   std::vector<ColumnFamily*> families;
   {
     MutexLock lock(&mutex_);
-    families = families_.live();
-    for (ColumnFamily* const family : families) family->Ref();
+    families = families_.RefLiveLocked();
   }
   Status status;
   for (ColumnFamily* const family : families) {
+    if (!status.ok()) break;
     SuperVersion* const super_version = family->super_versions().Reference();
     for (int level = 0; level < kNumLevels && status.ok(); ++level) {
       for (const FileMetaData* file : super_version->version->files(level)) {
@@ -183,7 +183,7 @@ Status DBImpl::VerifyChecksum() {
     family->super_versions().Release(super_version);
   }
   MutexLock lock(&mutex_);
-  for (ColumnFamily* const family : families) families_.UnrefLocked(family);
+  families_.UnrefLocked(families);
   jobs_.PurgeLaterLocked();
   return status;
 }

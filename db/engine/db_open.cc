@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <set>
-#include <span>
+#include <utility>
 
 #include "db/engine/db_impl.h"
 #include "db/engine/db_open.h"
@@ -259,10 +259,10 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
           })),
       default_handle_(
           std::make_unique<FamilyHandle>(&family_, handles_, false)),
-      obsolete_({&db_directory_, &wals_, &families_, &events_, &scheduler_,
-                 stats_, &mutex_}),
-      table_jobs_({&db_directory_, family_.snapshots(), &events_, &scheduler_,
-                   &log_, stats_, &mutex_}),
+      obsolete_({&db_directory_, versions_.get(), &wals_, &families_, &events_,
+                 &scheduler_, stats_, &mutex_}),
+      table_jobs_({&db_directory_, versions_.get(), family_.snapshots(),
+                   &events_, &scheduler_, &log_, stats_, &mutex_}),
       control_({&options_, &db_directory_, &families_, &wals_, &obsolete_,
                 &events_, &scheduler_, &auto_resume_, &log_, stats_}),
       picker_({&options_, &db_directory_, &families_, &events_, &log_, stats_,
@@ -303,8 +303,6 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
   SetClockMode(ExperimentFlagsOf(options_).trace_clock);
   TraceCollector::Get().SetCollectMode(
       ExperimentFlagsOf(options_).trace_collect);
-  obsolete_.SetTables(versions_.get());
-  table_jobs_.SetTables(versions_.get());
   family_.MakeTables(db_directory_.path(), TableFileOptions(options_),
                      file_pool_.get(), &log_, versions_.get());
   if (read_only_) family_.table_cache()->ExpectOtherWriters();
@@ -516,7 +514,6 @@ void DbOpening::ListFamiliesLocked() {
 
 void DbOpening::InstallReadOnlyLocked() {
   const std::vector<ColumnFamily*> families = All();
-  parts_.default_family->table_cache()->ExpectRemovals();
   for (size_t i = 0; i < families.size(); ++i) {
     families[i]->table_cache()->ExpectRemovals();
     families[i]->BeginLocked(families[i]->NewMemTable(0),
@@ -610,7 +607,8 @@ Status DbOpening::InstallLocked() {
   ListFamiliesLocked();
   for (ColumnFamily* const family : parts_.families->live()) {
     family->versions()->SkipLogsLocked(wal_number);
-    family->BeginLocked(family->NewMemTable(wal_number), {});
+    family->BeginLocked(
+        family->NewMemTable(wal_number, parts_.families->live().size()), {});
     parts_.control->InstallSuperVersionLocked(family);
   }
   parts_.control->log_bound().UpdateLogSizeLocked();

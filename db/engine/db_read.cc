@@ -357,23 +357,30 @@ void DBImpl::MultiGet(const ReadOptions& options, size_t count,
 }
 
 // Takes a snapshot, unless the caller has one, and reads family after family.
+// One family alone needs neither that nor copies of the arrays.
 template <typename Value>
 void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
                                 ColumnFamilyHandle* const* families,
                                 const Slice* keys, Value* values,
                                 Status* statuses) {
+  if (count == 0) return;
+  ColumnFamily* const first = FamilyOf(families_, families[0]);
+  if (std::all_of(families, families + count,
+                  [this, first](ColumnFamilyHandle* family) {
+                    return FamilyOf(families_, family) == first;
+                  })) {
+    MultiGetInto(first, options, count, keys, values, statuses);
+    return;
+  }
   std::vector<size_t> order(count);
   for (size_t i = 0; i < count; ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::less<>()(FamilyOf(families_, families[a]),
                          FamilyOf(families_, families[b]));
   });
-  const bool is_single =
-      count == 0 || FamilyOf(families_, families[order.front()]) ==
-                        FamilyOf(families_, families[order.back()]);
   ReadOptions at_one_moment = options;
   SnapshotImpl* snapshot = nullptr;
-  if (!is_single && options.snapshot == nullptr) {
+  if (options.snapshot == nullptr) {
     snapshot = family_.snapshots()->Take(false);
     at_one_moment.snapshot = snapshot;
   }

@@ -36,8 +36,8 @@ constexpr size_t kDeletionBytes = 1 << 20;
 constexpr uint64_t kLeastDeletions = 256;
 constexpr uint64_t kDeletionPart = 8;
 
-// Returns whether the memtable's deletions hide many entries of tables, or of
-// the log.
+// Returns whether the memtable has so many deletions that what they hide, in
+// tables or in the log, may be worth a flush.
 bool HasDeletions(const ColumnFamily& family) {
   return family.memtable() != nullptr &&
          family.memtable()->DeletionCount() >= kLeastDeletions;
@@ -153,7 +153,7 @@ void DBImpl::FlushInQuiet() {
     FlushFamilies(options, {family}).IgnoreError();
   }
   MutexLock lock(&mutex_);
-  for (ColumnFamily* const family : families) families_.UnrefLocked(family);
+  families_.UnrefLocked(families);
   jobs_.PurgeLaterLocked();
 }
 

@@ -98,7 +98,8 @@ Status DBImpl::CheckUpdates(WriteBatch* batch) {
   Status status = reader.Init(batch->Data());
   BatchRecord record;
   bool done = false;
-  // Outlives the family, which another thread may drop meanwhile.
+  // Not the family, which another thread may drop: the comparator is the
+  // user's, and outlives it.
   const Comparator* comparator = nullptr;
   uint32_t family = 0;  // Whose comparator that is.
   for (;;) {
@@ -292,9 +293,9 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
   return InsertBatch(writer.batch->Data(), &memtables);
 }
 
-// For a leader without HasSpace: makes space, or sets *wait if the writer has
-// to wait outside of the queue. `frees`: the batch only deletes, and DelayWrite
-// has admitted it.
+// For a leader that the gate stops, or that finds the default memtable full:
+// makes space, or sets *wait if the writer has to wait outside of the queue.
+// `frees`: the batch only deletes, and DelayWrite has admitted it.
 Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
                          bool* wait) {
   const LocalSpan span("make space");

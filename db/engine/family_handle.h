@@ -35,8 +35,9 @@ class FamilyHandle final : public ColumnFamilyHandle {
  private:
   friend class FamilyHandles;
 
-  ColumnFamily* family_;                  // Null once the DB was destroyed.
-  std::shared_ptr<FamilyHandles> owner_;  // Null then, too.
+  ColumnFamily* family_;  // Null once the DB was destroyed.
+  // Null then, too, but not after Abandon.
+  std::shared_ptr<FamilyHandles> owner_;
   const bool is_counted_;
   const std::string name_;
   const uint32_t id_;
@@ -50,8 +51,8 @@ inline ColumnFamily* FamilyOf(const FamilySet& families,
                            : static_cast<FamilyHandle*>(handle)->family();
 }
 
-// The handles that a DB has given out. Handles that are left keep this object.
-// Thread-safety: thread-safe.
+// The handles that a DB has given out. After Abandon, the handles that are left
+// keep this object. Thread-safety: thread-safe.
 class FamilyHandles {
  public:
   // `mutex` is the DB's. `release` is called with it held, to release a

@@ -207,17 +207,11 @@ class FoldingDb final : public StackableDB {
                        : UnfoldableKey(key);
   }
   Status SingleDelete(const WriteOptions& options, const Slice& key) override {
-    const FoldedKey folded(key, folding_);
-    return folded.ok() ? db_->SingleDelete(options, folded.slice())
-                       : UnfoldableKey(key);
+    return SingleDelete(options, nullptr, key);
   }
   Status DeleteRange(const WriteOptions& options, const Slice& begin,
                      const Slice& end) override {
-    const FoldedKey folded_begin(begin, folding_);
-    if (!folded_begin.ok()) return UnfoldableKey(begin);
-    const FoldedKey folded_end(end, folding_);
-    if (!folded_end.ok()) return UnfoldableKey(end);
-    return db_->DeleteRange(options, folded_begin.slice(), folded_end.slice());
+    return DeleteRange(options, nullptr, begin, end);
   }
   Status Write(const WriteOptions& options, WriteBatch* batch) override {
     // The DB below refuses it.
@@ -241,11 +235,11 @@ class FoldingDb final : public StackableDB {
   using DB::MultiGet;
   void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                 PinnableSlice* values, Status* statuses) override {
-    MultiGetInto(options, count, keys, values, statuses);
+    MultiGet(options, nullptr, count, keys, values, statuses);
   }
   void MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                 std::string* values, Status* statuses) override {
-    MultiGetInto(options, count, keys, values, statuses);
+    MultiGet(options, nullptr, count, keys, values, statuses);
   }
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override {
     return NewIterator(options, nullptr);
@@ -396,13 +390,6 @@ class FoldingDb final : public StackableDB {
     if (folded.ok()) return db_->Get(options, family, folded.slice(), value);
     ReadTarget(value).Clear();
     return UnfoldableKey(key);
-  }
-  template <typename Value>
-  void MultiGetInto(const ReadOptions& options, size_t count, const Slice* keys,
-                    Value* values, Status* statuses) {
-    MultiGetFolded(count, keys, values, statuses, [&](const Slice* folded) {
-      db_->MultiGet(options, count, folded, values, statuses);
-    });
   }
   // Calls read(keys) with the folded keys.
   template <typename Value, typename Read>

@@ -76,15 +76,17 @@ struct MemTable::Sizes {
 
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                    size_t write_buffer_size, NewMemTableOrder* new_order,
-                   const std::shared_ptr<WriteBufferAccount>& account)
-    : MemTable(
-          comparator, wal_number,
-          Sizes(write_buffer_size,
-                account == nullptr ? write_buffer_size
-                                   : account->ExpectedBytes(write_buffer_size)),
-          new_order,
-          account == nullptr ? nullptr
-                             : std::make_unique<Counter>(this, account)) {}
+                   const std::shared_ptr<WriteBufferAccount>& account,
+                   size_t expected_bytes)
+    : MemTable(comparator, wal_number,
+               Sizes(write_buffer_size,
+                     std::min({write_buffer_size, expected_bytes,
+                               account == nullptr ? SIZE_MAX
+                                                  : account->ExpectedBytes(
+                                                        write_buffer_size)})),
+               new_order,
+               account == nullptr ? nullptr
+                                  : std::make_unique<Counter>(this, account)) {}
 
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                    const Sizes& sizes, NewMemTableOrder* new_order,

@@ -31,14 +31,17 @@ class WriteBufferAccount;
 class MemTable {
  public:
   // `comparator` must outlive the memtable. `wal_number` is the first log that
-  // may have its updates. `write_buffer_size` is the expected size in bytes.
+  // may have its updates. `write_buffer_size` is the size in bytes at which it
+  // counts as full.
   // `new_order`, if not null, creates the structure that replaces the tree
   // (ablation memtable). `account`, if not null, counts the memory; see
-  // db/memtable/write_buffer_budget.h. The memtable then begins with small
-  // blocks and a small index, for the size that its share of the budget allows.
+  // db/memtable/write_buffer_budget.h. The memtable begins with blocks and an
+  // index for `expected_bytes`, which are at most write_buffer_size, or for
+  // what its share of the budget allows if that is less.
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
            size_t write_buffer_size, NewMemTableOrder* new_order = nullptr,
-           const std::shared_ptr<WriteBufferAccount>& account = nullptr);
+           const std::shared_ptr<WriteBufferAccount>& account = nullptr,
+           size_t expected_bytes = SIZE_MAX);
   ~MemTable();
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
@@ -156,7 +159,9 @@ class MemTable {
   // Read by every lookup and rarely written, except inside the entries' memory.
   Arena arena_;
   Arena node_arena_;
-  alignas(64) std::optional<BlinkTree> tree_;  // Empty if a baseline is used.
+  // Empty if a baseline is used. Not on the cache line that node_arena_ writes
+  // when it grows: each search of the tree reads its members.
+  alignas(64) std::optional<BlinkTree> tree_;
   std::unique_ptr<MemTableOrder> baseline_;
   // From here to the list of tombstones_, a lookup of an absent key reads one
   // cache line.

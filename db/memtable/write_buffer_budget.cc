@@ -52,7 +52,8 @@ void WriteBufferBudget::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void WriteBufferBudget::SetBufferSize(size_t buffer_size) {
-  // relaxed: a setting. WakeWaiters orders it before the waiters' next look.
+  // relaxed: a setting. A writer that begins to wait just now may miss it, and
+  // looks again after kSliceUs.
   buffer_size_.store(buffer_size, std::memory_order_relaxed);
   AskIfNeeded();
   WakeWaiters();
@@ -94,7 +95,8 @@ void WriteBufferBudget::Add(ChargeState state, int64_t bytes) {
 void WriteBufferBudget::NoteFreed() {
   // relaxed: a counter that is compared later.
   times_freed_.fetch_add(1, std::memory_order_relaxed);
-  // relaxed, both: stalls may begin again somewhat later.
+  // relaxed, both: stalls may begin again somewhat later. The load spares the
+  // store, which would take the cache line from those who count.
   if (suspended_.load(std::memory_order_relaxed)) {
     suspended_.store(false, std::memory_order_relaxed);
   }

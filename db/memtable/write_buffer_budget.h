@@ -45,8 +45,9 @@
 //
 // *Why a stall ends.* A waiting writer has left the queue and holds no mutex.
 // Switches lead the queue and flushes run in the background, so neither waits
-// for it. It waits only while something is in progress that frees memory
-// (`in_flight`: a request, or a memtable in kImmutable). Each of these ends:
+// for it. It waits only while something is in progress that frees memory (a
+// request, a memtable in kImmutable, or a job that chooses whom to ask). Each
+// of these ends:
 //
 // - A request is answered by a switch, by Decline, by Unregister, or after
 //   kRequestPatienceUs, when it no longer counts.
@@ -72,20 +73,21 @@
 //    difference is added to the sums of the state that the word had.
 // T2 mark: a compare-and-swap changes the state. Then the bytes that the word
 //    had move between the sums.
-// T3 release: the word becomes 0. Then its bytes leave the sums.
+// T3 release: the charge is destroyed, and the bytes of its word leave the
+//    sums.
 // T4 ask: under mutex_, kNone or kLate becomes kAsked and requests_ rises.
 // T5 answer: a compare-and-swap from kAsked. The thread that succeeds
 //    decrements requests_.
 // *Invariants.*
 // I1 When no T1 to T3 runs, each sum is that of the charges' bytes. Each
 //    compare-and-swap decides which bytes its thread moves.
-// I2 requests_ is not below the number of accounts in kAsked while no T4 or T5
-//    runs, and equals it.
+// I2 requests_ is never below the number of accounts in kAsked, and equals it
+//    while no T4 or T5 runs.
 // *Why each order is needed.* Sums and words order no other memory, so they are
-// relaxed, with one exception. A writer adds to waiters_, then reads the sums
-// (W). A thread that frees changes a sum or requests_, then reads waiters_ (F).
-// Both pairs are seq_cst: either W sees the freed memory, or F sees the waiter
-// and signals it with stall_mutex_ held.
+// relaxed, but for the pair that follows and for asks_ (B4). A writer adds to
+// waiters_, then reads the sums (W). A thread that frees changes a sum or
+// requests_, then reads waiters_ (F). Both pairs are seq_cst: either W sees the
+// freed memory, or F sees the waiter and signals it with stall_mutex_ held.
 // *Bad interleavings prevented.*
 // B1 A memtable grows while it is marked. T1 adds its bytes to a state that
 //    the charge has left. The sums of both states are then wrong until T2

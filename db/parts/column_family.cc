@@ -176,9 +176,12 @@ void ColumnFamily::UnrefMemTableLocked(MemTable* memtable) {
 // ---- Memtables
 // ---------------------------------------------------------------
 
-MemTable* ColumnFamily::NewMemTable(uint64_t wal_number) const {
-  return new MemTable(&comparator_, wal_number, options_->write_buffer_size,
-                      MemTableOrderOf(*options_), account_);
+MemTable* ColumnFamily::NewMemTable(uint64_t wal_number,
+                                    size_t family_count) const {
+  const size_t size = options_->write_buffer_size;
+  return new MemTable(
+      &comparator_, wal_number, size, MemTableOrderOf(*options_), account_,
+      std::min(size, std::max<size_t>(size / family_count, full_bytes_)));
 }
 
 bool ColumnFamily::SlotFreeLocked() const {
@@ -194,7 +197,7 @@ bool ColumnFamily::HasUnloggedLocked() const {
                      [](const MemTable* m) { return m->has_unlogged(); });
 }
 
-void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
+void ColumnFamily::SwitchLocked(MemTable* next) {
   wants_switch_ = false;
   log_is_full_ = false;
   immutable_.push_back(memtable_);
@@ -205,7 +208,7 @@ void ColumnFamily::SwitchLocked(MemTable* next, bool flush_runs) {
   written_bytes_ = 0;
   paced_bytes_ = 0;
   pace_at_bytes_ = 0;
-  if (!flush_runs) {
+  if (!flush_runs_) {
     flush_pace_.Begin(memtable_->EntryCount(), MonotonicMicros(env_));
   }
   memtable_ = next;

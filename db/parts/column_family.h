@@ -169,7 +169,12 @@ class ColumnFamily final : private SuperVersionDisposer,
 
   // ---- Memtables ----
 
-  MemTable* NewMemTable(uint64_t wal_number) const;
+  // Creates a memtable. For the leader. `family_count`: how many live families
+  // the database has, with this one. Several fill their memtables side by side.
+  // So the first memtable of a family is expected to get its share of a write
+  // buffer, and a later one to get as large as the last: a larger index would
+  // spread few entries over many pages.
+  MemTable* NewMemTable(uint64_t wal_number, size_t family_count = 1) const;
   MemTable* memtable() const { return memtable_; }
   // Returns the memtables that wait for flush, oldest first.
   const std::vector<MemTable*>& immutable() const { return immutable_; }
@@ -209,9 +214,8 @@ class ColumnFamily final : private SuperVersionDisposer,
   // Returns true if the memtables have updates written with disable_wal.
   // REQUIRES: leadership of the queue, or no writers.
   bool HasUnloggedLocked() const;
-  // Makes `next` the current memtable. For the leader. `flush_runs`: whether a
-  // flush is queued or runs.
-  void SwitchLocked(MemTable* next, bool flush_runs);
+  // Makes `next` the current memtable. For the leader.
+  void SwitchLocked(MemTable* next);
   // Removes and returns the `count` oldest immutable memtables, which are in
   // tables. Give them to RetireLocked after the next install.
   std::vector<MemTable*> RemoveFlushedLocked(size_t count);
@@ -327,8 +331,8 @@ class ColumnFamily final : private SuperVersionDisposer,
   std::unique_ptr<TableCache> table_cache_;
   std::unique_ptr<FamilyVersions> versions_;
   TableOutputContext output_context_;
+  const bool owns_snapshots_;  // The default family does.
   // Deletes itself. It pins SuperVersions of the default family.
-  const bool owns_snapshots_;
   SnapshotRegistry* const snapshots_;
   SuperVersionCache super_versions_;
   DeadWalks dead_walks_;

@@ -105,6 +105,11 @@ void FamilySet::BuryLocked(ColumnFamily* family) {
   others_.erase(place);
 }
 
+std::vector<ColumnFamily*> FamilySet::RefLiveLocked() const {
+  for (ColumnFamily* const family : live_) family->Ref();
+  return live_;
+}
+
 std::vector<std::unique_ptr<ColumnFamily>> FamilySet::TakeAllLocked() {
   live_.resize(1);
   ids_.resize(1);

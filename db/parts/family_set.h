@@ -8,7 +8,6 @@
 // Thread-safety: the list changes with leadership of the write queue and the DB
 // mutex held, so either suffices to read it. The rest requires the mutex.
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,7 +42,7 @@ class FamilySet {
   // Returns true if memtables have updates written with disable_wal. REQUIRES:
   // leadership of the queue, or no writers.
   bool HasUnloggedLocked() const;
-  // Returns true if a compaction of a live family runs.
+  // Returns true if a compaction runs, of a live family or of a dropped one.
   bool AnyCompactsLocked() const;
   // Returns true if a live family that is not among `families` needs a log
   // before `log_number`.
@@ -66,9 +65,14 @@ class FamilySet {
   void DropLocked(ColumnFamily* family);
   // Records that nobody uses a dropped family any more.
   void BuryLocked(ColumnFamily* family);
-  // Releases a reference to a family.
+  // Returns the live families, with a reference to each.
+  std::vector<ColumnFamily*> RefLiveLocked() const;
+  // Releases a reference to a family, or one to each of the families.
   void UnrefLocked(ColumnFamily* family) {
     if (family->Unref()) BuryLocked(family);
+  }
+  void UnrefLocked(const std::vector<ColumnFamily*>& families) {
+    for (ColumnFamily* const family : families) UnrefLocked(family);
   }
   // Families to close and free without the mutex.
   bool HasDeadLocked() const { return !dead_.empty(); }

@@ -13,6 +13,8 @@ namespace varve {
 // The analysis cannot tell that the mutex is the DB's, here and below.
 Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
     VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  // First: with atomic_flush no family is switched alone, for the logs either.
+  parts_.control->log_bound().AddHoldersLocked(&families);
   if (parts_.options->atomic_flush && !families.empty()) {
     // An empty memtable that was requested is switched too: its flush frees
     // the log.
@@ -24,7 +26,7 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
       }
     }
   }
-  parts_.control->log_bound().AddHoldersLocked(&families);
+  const size_t family_count = parts_.families->live().size();
   parts_.mutex->Unlock();
   WalSet::Next next = parts_.wals->CreateNext(
       parts_.versions->NewFileNumber(), parts_.versions->LastSequence() + 1,
@@ -32,7 +34,7 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
   std::vector<MemTable*> memtables;
   for (const ColumnFamily* family : families) {
     if (!next.status.ok()) break;
-    memtables.push_back(family->NewMemTable(next.wal.number));
+    memtables.push_back(family->NewMemTable(next.wal.number, family_count));
   }
   parts_.mutex->Lock();
   if (!next.status.ok()) {
@@ -55,7 +57,7 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
   for (size_t i = 0; i < families.size(); ++i) {
     families[i]->dead_walks()->leader_ranges()->DropUnused();
     families[i]->dead_walks()->BeginMemTable();
-    families[i]->SwitchLocked(memtables[i], families[i]->flush_runs());
+    families[i]->SwitchLocked(memtables[i]);
     parts_.control->InstallSuperVersionLocked(families[i]);
   }
   for (ColumnFamily* const family : parts_.families->live()) {
@@ -212,6 +214,16 @@ void Flusher::RunJob() {
   parts_.jobs->PurgeLaterLocked();
 }
 
+bool Flusher::TryLead(WriteQueue::Writer* leader) {
+  constexpr int kTries = 50;
+  constexpr int kPauseUs = 100;
+  for (int i = 0; i < kTries && !parts_.scheduler->is_stopping(); ++i) {
+    if (parts_.write_queue->TryLead(leader)) return true;
+    parts_.place->env()->SleepForMicroseconds(kPauseUs);
+  }
+  return false;
+}
+
 void Flusher::RequestSwitch(ColumnFamily* family) {
   MutexLock lock(parts_.mutex);
   if (parts_.control->IsEndingLocked() || parts_.is_read_only ||
@@ -223,43 +235,47 @@ void Flusher::RequestSwitch(ColumnFamily* family) {
   }
   family->RequestSwitchLocked();
   parts_.control->gate().RequestLook();
-  if (parts_.scheduler->JobsLocked(JobKind::kSwitch) == 0) {
-    // Without a thread, a leader does it.
-    parts_.scheduler
-        ->ScheduleLocked(JobKind::kSwitch, [this] { RunSwitchJob(); })
-        .IgnoreError();
-  }
+  StartSwitchJobLocked();
+}
+
+void Flusher::StartSwitchJobLocked() {
+  if (parts_.scheduler->JobsLocked(JobKind::kSwitch) > 0) return;
+  // Without a thread, a leader does it.
+  parts_.scheduler->ScheduleLocked(JobKind::kSwitch, [this] { RunSwitchJob(); })
+      .IgnoreError();
+}
+
+std::vector<ColumnFamily*> Flusher::ToSwitchLocked() const {
+  std::vector<ColumnFamily*> due = parts_.families->live();
+  std::erase_if(due, [](const ColumnFamily* family) {
+    return !family->MustSwitchLocked() || !family->SlotFreeLocked();
+  });
+  return due;
 }
 
 // Switches the memtables that are to be switched, if nobody writes. Does not
 // wait for a leader, because a leader may wait for background work. That
 // leader, or the next one, switches them otherwise.
 void Flusher::RunSwitchJob() {
-  constexpr int kTries = 50;
-  constexpr int kPauseUs = 100;
   WriteQueue::Writer leader;
-  bool leads = false;
-  for (int i = 0; i < kTries && !parts_.scheduler->is_stopping(); ++i) {
-    leads = parts_.write_queue->TryLead(&leader);
-    if (leads) break;
-    parts_.place->env()->SleepForMicroseconds(kPauseUs);
-  }
-  {
-    MutexLock lock(parts_.mutex);
-    if (leads && !parts_.control->IsEndingLocked() &&
-        parts_.control->error().ok()) {
-      std::vector<ColumnFamily*> full = parts_.families->live();
-      std::erase_if(full, [](const ColumnFamily* family) {
-        return !family->MustSwitchLocked() || !family->SlotFreeLocked();
-      });
-      // An error is in control by now, or the memtables stay.
-      if (!full.empty()) SwitchLocked(std::move(full)).IgnoreError();
+  bool done = false;
+  if (TryLead(&leader)) {
+    {
+      MutexLock lock(parts_.mutex);
+      if (!parts_.control->IsEndingLocked() && parts_.control->error().ok()) {
+        std::vector<ColumnFamily*> full = ToSwitchLocked();
+        // An error is in control by now, or the memtables stay.
+        done = full.empty() || SwitchLocked(std::move(full)).ok();
+      }
     }
-  }
-  if (leads)
     parts_.write_queue->Leave(WriteQueue::Group(&leader), Status::OK());
+  }
   MutexLock lock(parts_.mutex);
   parts_.scheduler->FinishLocked(JobKind::kSwitch);
+  if (done && !parts_.control->IsEndingLocked() && !ToSwitchLocked().empty()) {
+    // A request that came after the look found this job, and started none.
+    StartSwitchJobLocked();
+  }
 }
 
 }  // namespace varve

@@ -75,6 +75,9 @@ class Flusher {
 
   // ---- Without the mutex ----
 
+  // Leads the queue if that takes no more than some milliseconds. Does not wait
+  // for a leader, who may wait for the calling job.
+  [[nodiscard]] bool TryLead(WriteQueue::Writer* leader);
   // The job of a flush that is due.
   void RunJob();
   // Called by the budget of write buffers, on its own thread: the memtable of
@@ -83,7 +86,11 @@ class Flusher {
   void RequestSwitch(ColumnFamily* family);
 
  private:
+  void StartSwitchJobLocked();
   void RunSwitchJob();
+  // Returns the live families whose memtables are due to be switched, and can
+  // be.
+  std::vector<ColumnFamily*> ToSwitchLocked() const;
 
   const Parts parts_;
 };

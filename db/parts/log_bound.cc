@@ -45,8 +45,8 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
   const uint64_t bound = MaxBytesLocked();
   const uint64_t limit = bound - std::min(bound, 2 * wals_->max_log_bytes());
   const uint64_t newest_bytes = wals_->NewestBytes();
-  uint64_t bytes = wals_->OlderBytesLocked() + newest_bytes;
-  if (bytes <= limit || !families_->HasOthers()) return;
+  const uint64_t total = wals_->OlderBytesLocked() + newest_bytes;
+  if (total <= limit || !families_->HasOthers()) return;
   std::vector<ColumnFamily*> holders = families_->live();
   std::erase_if(holders, [](const ColumnFamily* family) {
     return family->IsAllFlushedLocked();
@@ -56,6 +56,7 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
               return a->OldestLogLocked() < b->OldestLogLocked();
             });
   // Without the updates in logs before `cut`, the rest fits.
+  uint64_t bytes = total;
   uint64_t cut = 0;
   for (auto holder = holders.begin();
        holder != holders.end() && bytes > limit;) {
@@ -74,7 +75,6 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
       continue;
     }
     families->push_back(family);
-    const uint64_t total = wals_->OlderBytesLocked() + newest_bytes;
     Log(LogLevel::kInfo, log_,
         "[%s] is flushed: it needs log %llu, and the logs take %llu bytes, "
         "bound %llu",

@@ -19,8 +19,8 @@ bool ObsoleteFiles::AnyLocked() const {
   if (any_memtables) return true;
   return !is_held() && (parts_.families->HasDeadLocked() ||
                         parts_.wals->HasObsoleteLocked() ||
-                        !versions_->obsolete_files()->empty() ||
-                        !versions_->obsolete_manifests()->empty());
+                        !parts_.versions->obsolete_files()->empty() ||
+                        !parts_.versions->obsolete_manifests()->empty());
 }
 
 std::vector<MemTable*> ObsoleteFiles::TakeMemTablesLocked() {
@@ -47,11 +47,14 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
       for (const auto& family : families) family->Close();
       parts_.mutex->Lock();
       for (const auto& family : families) {
-        versions_->RemoveFamilyLocked(family->versions());
+        parts_.versions->RemoveFamilyLocked(family->versions());
       }
     }
-    files.swap(*versions_->obsolete_files());
-    manifests.swap(*versions_->obsolete_manifests());
+  }
+  // Again: a hold may have begun while the mutex was released.
+  if (!is_held()) {
+    files.swap(*parts_.versions->obsolete_files());
+    manifests.swap(*parts_.versions->obsolete_manifests());
     wals = parts_.wals->TakeObsoleteLocked();
   }
   const std::vector<MemTable*> memtables = TakeMemTablesLocked();
@@ -93,7 +96,7 @@ void ObsoleteFiles::RemoveLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   }
   parts_.mutex->Lock();
   std::move(families.begin(), families.end(), std::back_inserter(closed_));
-  if (running_ == 1) {
+  if (running_ == 1 && !closed_.empty()) {
     families = std::exchange(closed_, {});
     parts_.mutex->Unlock();
     families.clear();

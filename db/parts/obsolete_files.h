@@ -22,6 +22,7 @@ class ObsoleteFiles {
   // Parts of the database. All must outlive this object.
   struct Parts {
     DbDirectory* place;
+    VersionSet* versions;
     WalSet* wals;
     FamilySet* families;
     EventQueue* events;
@@ -33,8 +34,6 @@ class ObsoleteFiles {
   explicit ObsoleteFiles(const Parts& parts) : parts_(parts) {}
   ObsoleteFiles(const ObsoleteFiles&) = delete;
   ObsoleteFiles& operator=(const ObsoleteFiles&) = delete;
-  // REQUIRES: called once, before all other functions.
-  void SetTables(VersionSet* versions) { versions_ = versions; }
 
   bool AnyLocked() const;
   // Removes them. May release the mutex and reacquire it.
@@ -57,10 +56,9 @@ class ObsoleteFiles {
   void ForgetRemovedLocked() { has_removed_ = false; }
 
  private:
-  const Parts parts_;
   std::vector<MemTable*> TakeMemTablesLocked();
 
-  VersionSet* versions_ = nullptr;
+  const Parts parts_;
   // Families of which a running call may be removing tables.
   std::vector<std::unique_ptr<ColumnFamily>> closed_;
   int running_ = 0;

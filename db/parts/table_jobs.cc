@@ -2,6 +2,7 @@
 #include "db/parts/table_jobs.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/flush_job.h"
@@ -22,19 +23,22 @@ std::vector<SequenceNumber> TableJobs::ScanSnapshots() const {
 }
 
 TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
-                                                   FlushJobInfo* info,
+                                                   const FlushJobInfo& info,
                                                    uint64_t now_us) {
-  FamilyFlush flush{family,
-                    family->immutable(),
-                    versions_->NewFileNumber(),
-                    family->version(),
-                    {}};
+  // No more than the caller saw: with atomic_flush, later ones belong to a
+  // flush with other families.
+  const auto begin = family->immutable().begin();
+  FamilyFlush flush{
+      family,
+      {begin, begin + static_cast<std::ptrdiff_t>(info.memtables)},
+      parts_.versions->NewFileNumber(),
+      family->version(),
+      {}};
   uint64_t entries = 0;
   for (const MemTable* memtable : flush.memtables) {
     entries += memtable->EntryCount();
   }
   family->flush_pace()->Begin(entries, now_us);
-  info->memtables = flush.memtables.size();
   flush.version->RefLocked();
   VARVE_PROBE(flush_begin, flush.number, flush.memtables.size(), entries);
   return flush;
@@ -87,7 +91,7 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
   std::vector<FamilyFlush> flushes;
   for (size_t i = 0; i < families.size(); ++i) {
     flushes.push_back(
-        BeginFlushLocked(families[i], &(*infos)[i], flushing.start_us()));
+        BeginFlushLocked(families[i], (*infos)[i], flushing.start_us()));
   }
   parts_.mutex->Unlock();
   LocalSpan step("write table");
@@ -116,7 +120,7 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
   }
   std::vector<VersionSet::FamilyEdit> edits;
   for (FamilyFlush& flush : flushes) {
-    versions_->UnrefVersionLocked(flush.version);
+    parts_.versions->UnrefVersionLocked(flush.version);
     VARVE_PROBE(flush_end, flush.number, status.ok());
     if (status.ok()) {
       AddTablesCreated(parts_.events, parts_.place->path(), flush.edit, status);
@@ -128,7 +132,7 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
     edits.push_back({flush.family->versions(), &flush.edit});
   }
   if (!status.ok()) return status;
-  status = versions_->LogAndApply(edits);
+  status = parts_.versions->LogAndApply(edits);
   if (!status.ok()) {
     if (status.IsShutdownInProgress()) RemoveUnnamedLocked(flushes);
     return status;
@@ -163,7 +167,7 @@ Status TableJobs::CompactLocked(
       edit.AddFile(compaction.output_level, *file);
     }
     stats.moved_bytes += compaction.InputBytes();
-    return versions_->LogAndApply(family->versions(), &edit);
+    return parts_.versions->LogAndApply(family->versions(), &edit);
   }
   CompactionResult result;
   parts_.mutex->Unlock();
@@ -172,7 +176,7 @@ Status TableJobs::CompactLocked(
   if (status.ok()) {
     status = RunCompaction(
         *family->output_context(), compaction, family->table_cache(), snapshots,
-        [this] { return versions_->NewFileNumber(); },
+        [this] { return parts_.versions->NewFileNumber(); },
         parts_.scheduler->stop_flag(), &edit, &result);
   }
   if (status.ok()) {
@@ -204,7 +208,7 @@ Status TableJobs::CompactLocked(
   }
   info->output_bytes = result.bytes_written;
   if (status.ok()) {
-    status = versions_->LogAndApply(family->versions(), &edit);
+    status = parts_.versions->LogAndApply(family->versions(), &edit);
     if (status.IsShutdownInProgress()) {
       parts_.mutex->Unlock();
       RemoveOutputs(family, edit);
@@ -251,9 +255,9 @@ Status TableJobs::DropLocked(ColumnFamily* family,
   };
   mark(true);
   version->RefLocked();
-  Status status = versions_->LogAndApply(family->versions(), &edit);
+  Status status = parts_.versions->LogAndApply(family->versions(), &edit);
   mark(false);
-  versions_->UnrefVersionLocked(version);
+  parts_.versions->UnrefVersionLocked(version);
   if (!status.ok()) return status;
   *dropped = true;
   Log(LogLevel::kInfo, parts_.log, "dropped %zu tables, all of it deleted",

@@ -26,6 +26,7 @@ class TableJobs {
   // Parts of the database. All must outlive this object.
   struct Parts {
     const DbDirectory* place;
+    VersionSet* versions;
     SnapshotRegistry* snapshots;
     EventQueue* events;
     const BackgroundScheduler* scheduler;
@@ -37,16 +38,14 @@ class TableJobs {
   explicit TableJobs(const Parts& parts) : parts_(parts) {}
   TableJobs(const TableJobs&) = delete;
   TableJobs& operator=(const TableJobs&) = delete;
-  // REQUIRES: called once, before all other functions.
-  void SetTables(VersionSet* versions) { versions_ = versions; }
 
-  // Writes all immutable memtables of each family to one table, and sets
-  // memtables in the family's info to their number. They stay in the lists of
-  // immutable memtables. The tables of several families are named in one step.
-  // `infos` is parallel to `families`. Before the tables are named, calls
-  // sync_logs(first, end): from then on the families do not need logs before
-  // `first`, and some of them not those before `end`. May release the mutex and
-  // reacquire it.
+  // Writes the oldest immutable memtables of each family to one table, as many
+  // as its info says. They stay in the lists of immutable memtables. The tables
+  // of several families are named in one step. `infos` is parallel to
+  // `families`, and gets what there is to say of the tables. Before the tables
+  // are named, calls sync_logs(first, end): from then on the families do not
+  // need logs before `first`, and some of them not those before `end`. May
+  // release the mutex and reacquire it.
   Status FlushLocked(
       const std::vector<ColumnFamily*>& families,
       std::vector<FlushJobInfo>* infos,
@@ -76,7 +75,7 @@ class TableJobs {
     uint64_t NextLogLocked() const;
   };
 
-  FamilyFlush BeginFlushLocked(ColumnFamily* family, FlushJobInfo* info,
+  FamilyFlush BeginFlushLocked(ColumnFamily* family, const FlushJobInfo& info,
                                uint64_t now_us);
   Status WriteTable(FamilyFlush* flush) const;
   void EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
@@ -88,7 +87,6 @@ class TableJobs {
   void RemoveOutputs(ColumnFamily* family, const VersionEdit& edit) const;
 
   const Parts parts_;
-  VersionSet* versions_ = nullptr;
 };
 
 }  // namespace varve

@@ -1,8 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/parts/touched_families.h"
 
-#include <algorithm>
-
 namespace varve {
 
 namespace {
@@ -42,7 +40,6 @@ ColumnFamily* TouchedFamilies::MostPressedLocked() const {
   ColumnFamily* most = nullptr;
   int most_rank = -1;
   ForEach([&](ColumnFamily* family) {
-    if (family->is_dropped()) return;
     const int rank = family->StopCauseLocked() != StallCause::kNone
                          ? 3
                          : static_cast<int>(family->stall().pressure);
@@ -55,10 +52,7 @@ ColumnFamily* TouchedFamilies::MostPressedLocked() const {
 
 bool FamiliesAreLive(const FamilySet& families,
                      const WriteQueue::Writer& writer) {
-  if (writer.update != nullptr) {
-    return writer.update->family == nullptr ||
-           !writer.update->family->is_dropped();
-  }
+  if (writer.update != nullptr) return !writer.update->family->is_dropped();
   for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
     if (families.Find(id) == nullptr) return false;
   }
@@ -67,28 +61,22 @@ bool FamiliesAreLive(const FamilySet& families,
 
 void MarkUnlogged(const FamilySet& families, const WriteQueue::Group& group) {
   group.ForEach([&families](const WriteQueue::Writer* writer) {
-    if (writer->update != nullptr) {
-      writer->update->family->memtable()->SetHasUnlogged();
-      return;
-    }
-    families.live().front()->memtable()->SetHasUnlogged();
     if (writer->is_refused) return;
-    for (const auto& [id, bytes] :
-         WriteBatchInternal::Families(*writer->batch)) {
-      families.Find(id)->memtable()->SetHasUnlogged();
-    }
+    TouchedFamilies(families, *writer->batch, writer->update)
+        .ForEach(
+            [](ColumnFamily* family) { family->memtable()->SetHasUnlogged(); });
   });
 }
 
 void CutDeadRanges(const FamilySet& families, const WriteQueue::Group& group) {
-  const auto& live = families.live();
-  const bool any =
-      std::any_of(live.begin(), live.end(), [](const ColumnFamily* family) {
-        return !family->dead_walks()->ranges().empty();
-      });
-  if (!any) return;
   group.ForEach([&families](const WriteQueue::Writer* writer) {
-    if (!writer->is_refused) CutDeadRangesOf(families, *writer);
+    if (writer->is_refused) return;
+    bool any = false;
+    TouchedFamilies(families, *writer->batch, writer->update)
+        .ForEach([&any](const ColumnFamily* family) {
+          any |= !family->dead_walks()->ranges().empty();
+        });
+    if (any) CutDeadRangesOf(families, *writer);
   });
 }
 

@@ -26,7 +26,7 @@ class TouchedFamilies {
   template <typename Visit>
   void ForEach(Visit visit) const {
     if (update_ != nullptr) {
-      visit(update_->family);
+      if (!update_->family->is_dropped()) visit(update_->family);
       return;
     }
     const auto& families = WriteBatchInternal::Families(batch_);

@@ -56,6 +56,10 @@ Recovery::Recovery(const Options& options, std::string db_path,
 
 Status Recovery::ReadTables(RecoveredState* state) {
   state->families.resize(families_.size());
+  // Also if no database exists yet: it would get all of these families.
+  if (families_.size() > kMaxFamilies) {
+    return Status::NotSupported("too many column families", db_path_);
+  }
   LocalSpan step("list directory");
   Status status = ListDirectory(state);
   if (!status.ok()) return status;
@@ -112,12 +116,17 @@ Status Recovery::ReadTables(RecoveredState* state) {
   return status;
 }
 
-Status Recovery::MatchFamilies(RecoveredState* state) const {
+Status Recovery::MatchFamilies(RecoveredState* state) {
   std::string missing;
   for (size_t i = 0; i < families_.size(); ++i) {
-    state->families[i].manifest = state->manifest.FindFamily(families_[i].name);
-    if (state->families[i].manifest != nullptr ||
-        (unlocked_ == nullptr && options_.create_missing_column_families)) {
+    FamilyManifest* const manifest =
+        state->manifest.FindFamily(families_[i].name);
+    state->families[i].manifest = manifest;
+    if (manifest != nullptr) {
+      places_.try_emplace(manifest->id, i);
+      continue;
+    }
+    if (unlocked_ == nullptr && options_.create_missing_column_families) {
       continue;
     }
     missing += (missing.empty() ? "" : ", ") + families_[i].name;
@@ -549,8 +558,7 @@ MemTable* Recovery::MemTableFor(uint32_t family, uint64_t wal_number,
       wal_number < wanted->log_number) {
     return nullptr;
   }
-  size_t index = 0;
-  while (state->families[index].manifest != wanted) ++index;
+  const size_t index = places_.at(family);
   RecoveredFamily& found = state->families[index];
   // A record's updates of a family go to one memtable.
   const bool begins = std::exchange(found.last_record, records_) != records_;

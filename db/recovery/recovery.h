@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "db/memtable/memtable.h"
@@ -125,9 +126,9 @@ class Recovery {
   // Classifies the files that are not named, and removes the foreign ones from
   // the lists.
   void PassForeignFiles(RecoveredState* state);
-  // Sets the manifests in state->families. Returns InvalidArgument if the
-  // families to open are not the database's families.
-  Status MatchFamilies(RecoveredState* state) const;
+  // Sets the manifests in state->families, and places_. Returns InvalidArgument
+  // if the families to open are not the database's families.
+  Status MatchFamilies(RecoveredState* state);
   // Sets *has_data if there are tables or nonempty logs.
   Status FindData(const RecoveredState& state, bool* has_data) const;
   Status CheckLevels(const RecoveredState& state) const;
@@ -180,6 +181,8 @@ class Recovery {
   const std::string db_path_;
   const std::span<const RecoveryFamily> families_;
   Logger* const logger_;
+  // The place of each family to open that exists, by id. Set by MatchFamilies.
+  std::unordered_map<uint32_t, size_t> places_;
   std::vector<Entry> entries_;  // Files named like the engine's.
   UnlockedRead* const unlocked_;
   std::map<uint64_t, std::unique_ptr<SequentialFile>> held_logs_;

@@ -116,7 +116,7 @@ Status Recovery::CheckUnknownTables(RecoveredState* state) {
     if (options_.env->GetFileSize(path, &file.size).ok()) {
       // It is not known whose it is. A family of another comparator refuses it.
       for (const RecoveryFamily& family : families_) {
-        is_whole |=
+        is_whole =
             ScanSequences(family.table_cache, file, &smallest, &largest).ok();
         family.table_cache->Evict(number);
         if (is_whole) break;

@@ -17,12 +17,8 @@ RecoveryFlush::RecoveryFlush(std::vector<Family> families, VersionSet* versions)
 Status RecoveryFlush::Add(size_t family, MemTable* memtable) {
   TableOutputContext context = *families_[family].context;
   context.temporary_names = true;
-  if (flush_count_ == 0) {
-    db_path_ = context.db_path;
-    env_ = context.env;
-    RemoveLeftovers();
-  }
-  const Stopwatch stopwatch(env_);
+  if (flush_count_ == 0) RemoveLeftovers();
+  const Stopwatch stopwatch(env());
   VersionEdit edit;
   CompactionIterator::Drops drops;
   // The tables of earlier memtables are in no version yet.
@@ -43,8 +39,8 @@ Status RecoveryFlush::Publish(std::span<VersionEdit> edits) {
   published_ = true;
   for (size_t i = 0; i < tables_.size(); ++i) {
     for (const FileMetaData& table : tables_[i]) {
-      Status status = env_->RenameFile(TempFileName(db_path_, table.number),
-                                       TableFileName(db_path_, table.number));
+      Status status = env()->RenameFile(TempFileName(db_path(), table.number),
+                                        TableFileName(db_path(), table.number));
       if (!status.ok()) return status;
       edits[i].AddFile(0, table);
     }
@@ -56,22 +52,22 @@ void RecoveryFlush::Abandon() {
   for (const std::vector<FileMetaData>& tables : tables_) {
     for (const FileMetaData& table : tables) {
       // The next Open tries again to remove a file that stays.
-      env_->RemoveFile(TempFileName(db_path_, table.number)).IgnoreError();
+      env()->RemoveFile(TempFileName(db_path(), table.number)).IgnoreError();
       if (!published_) continue;
       // The table has one of the two names.
-      env_->RemoveFile(TableFileName(db_path_, table.number)).IgnoreError();
+      env()->RemoveFile(TableFileName(db_path(), table.number)).IgnoreError();
     }
   }
-  Commit();
+  Commit();  // None is left.
 }
 
 void RecoveryFlush::RemoveLeftovers() {
   for (const std::string& name : leftovers_) {
-    const std::string path = db_path_ + "/" + name;
+    const std::string path = db_path() + "/" + name;
     // Until the first edit, this file marks the database as not clean.
-    if (path == TempFileName(db_path_, 0)) continue;
+    if (path == TempFileName(db_path(), 0)) continue;
     // A file that stays is removed after recovery.
-    env_->RemoveFile(path).IgnoreError();
+    env()->RemoveFile(path).IgnoreError();
   }
   leftovers_.clear();
 }

@@ -61,11 +61,12 @@ class RecoveryFlush {
 
  private:
   void RemoveLeftovers();
+  // The same for all families. REQUIRES: Add was called.
+  const std::string& db_path() const { return families_[0].context->db_path; }
+  Env* env() const { return families_[0].context->env; }
 
   const std::vector<Family> families_;
   VersionSet* const versions_;
-  std::string db_path_;  // Set by the first Add, like env_.
-  Env* env_ = nullptr;
   std::vector<std::string> leftovers_;
   std::vector<std::vector<FileMetaData>> tables_;  // Parallel to families_.
   bool published_ = false;

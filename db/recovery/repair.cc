@@ -270,7 +270,7 @@ class Repairer {
   // Finds the tables that can be read to the end, and copies the readable
   // entries of the others.
   Status SalvageTables() {
-    for (OldFile& old : old_files_) {
+    for (const OldFile& old : old_files_) {
       if (!IsTable(old.type) || manifest_.removed.contains(old.number)) {
         continue;
       }
@@ -331,7 +331,8 @@ class Repairer {
         WriteStringToFile(env_, "", WalFileName(path_, log_number), true);
     if (status.ok()) status = directory_->Sync();
     if (!status.ok()) return status;
-    // Reads no table. It only shows which family a version is of.
+    // A cache reads no table here. It only shows which family a version is of.
+    // Both lists outlive `versions`, which refers to them.
     std::vector<std::unique_ptr<TableCache>> caches;
     std::vector<std::unique_ptr<FamilyVersions>> families;
     std::vector<VersionSet::FamilyEdit> edits;
@@ -359,12 +360,7 @@ class Repairer {
       edits.push_back({families.back().get(), edit});
     });
     if (!manifest_.db_id.empty()) edits[0].edit->SetDbId(manifest_.db_id);
-    status = versions.LogAndApply(edits);
-    // Before their caches.
-    while (!versions.families().empty()) {
-      versions.RemoveFamilyLocked(versions.families().back());
-    }
-    return status;
+    return versions.LogAndApply(edits);
   }
 
   // From the new MANIFEST on, an Open may remove the old files. So they get

@@ -5,15 +5,13 @@
 #include <utility>
 
 #include "db/options/options_check.h"
+#include "db/version/manifest_reader.h"
 #include "table/block/comparator_mismatch.h"
 #include "util/base/append_format.h"
 
 namespace varve {
 
 namespace {
-
-// As many as a MANIFEST may have.
-constexpr size_t kMaxFamilies = size_t{1} << 16;
 
 // The memory of a log's memtables is looked at after this many bytes of records
 // or new memtables.
@@ -72,7 +70,6 @@ RepairFamilies::RepairFamilies(const RepairOptions& options,
   for (const auto& [id, known] : manifest.families) {
     families_[id] = {known.name, known.comparator, nullptr};
   }
-  families_[0].name = kDefaultColumnFamilyName;
 }
 
 RepairFamilies::Family* RepairFamilies::Find(uint32_t id) {
@@ -161,13 +158,7 @@ Status RepairFamilies::ResolveOne(uint32_t id, Family* family) {
     const Comparator* const built_in =
         is_given ? nullptr : BuiltInComparator(family->comparator);
     if (built_in == nullptr) {
-      const std::string feature = FeatureOfComparator(family->comparator, mine);
-      const Status status =
-          !feature.empty()
-              ? Status::NotSupported(feature)
-              : Status::InvalidArgument(
-                    "comparator: the database was written with " +
-                    family->comparator + ", Options::comparator is " + mine);
+      const Status status = ComparatorMismatch(family->comparator, mine);
       return id == 0 ? status
                      : status.Annotate("column family " + family->name);
     }
@@ -180,7 +171,7 @@ Status RepairFamilies::ResolveOne(uint32_t id, Family* family) {
 
 Status RepairFamilies::Add(uint32_t id, const std::string& name,
                            Family** family) {
-  if (families_.size() >= kMaxFamilies) {
+  if (families_.size() >= kMaxFamilies || id > kMaxColumnFamilyId) {
     return Status::NotSupported("too many column families");
   }
   *family = &families_[id];

@@ -14,11 +14,6 @@
 
 namespace varve {
 
-// RocksDB writes this id to tables whose column family it does not know. Ids of
-// column families are smaller.
-inline constexpr uint32_t kUnknownColumnFamilyId = 0x7FFFFFFF;
-inline constexpr uint32_t kMaxColumnFamilyId = kUnknownColumnFamilyId - 1;
-
 // The content of a MANIFEST from which edits may be lost. A repair can do
 // without it, but would then bring back deleted entries.
 struct BestEffortManifest {

@@ -16,9 +16,6 @@ namespace varve {
 
 namespace {
 
-// A bound for damaged MANIFESTs. RocksDB becomes unusable with far fewer.
-constexpr size_t kMaxFamilies = 1 << 16;
-
 class ManifestReplay {
  public:
   ManifestReplay(FamilyComparator comparator_of, ManifestState* state)
@@ -202,12 +199,7 @@ class ManifestReplay {
     if (family.comparator == nullptr) return Status::OK();
     const char* const mine = family.comparator->user_comparator()->Name();
     if (family.comparator_name == mine) return Status::OK();
-    const std::string feature =
-        FeatureOfComparator(family.comparator_name, mine);
-    if (!feature.empty()) return Status::NotSupported(feature);
-    return Status::InvalidArgument(
-        "comparator: the database was written with " + family.comparator_name +
-        ", Options::comparator is " + mine);
+    return ComparatorMismatch(family.comparator_name, mine);
   }
 
   const FamilyComparator comparator_of_;
@@ -298,6 +290,11 @@ Status ReadManifest(Env* env, const std::string& db_path,
   status = replay.Finish();
   if (!status.ok()) return status.Annotate(path);
 
+  // CreateFamilyLocked gives no larger one to a family.
+  if (state->max_column_family > kMaxColumnFamilyId) {
+    return Status::Corruption(path,
+                              "has a column family id that none can have");
+  }
   // Make every number in use smaller than the next one, whatever the edits say.
   // A new log must not seem older than the logs that are kept.
   uint64_t in_use = std::max({state->manifest_number, state->prev_log_number,

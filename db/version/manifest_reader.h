@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,10 @@
 #include "varve/status.h"
 
 namespace varve {
+
+// The most live column families. A bound for damaged MANIFESTs, which creation
+// obeys too. RocksDB becomes unusable with far fewer.
+inline constexpr size_t kMaxFamilies = size_t{1} << 16;
 
 // A column family, as read from the MANIFEST.
 struct FamilyManifest {

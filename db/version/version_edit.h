@@ -19,6 +19,11 @@
 
 namespace varve {
 
+// RocksDB writes this id to tables whose column family it does not know. Ids of
+// column families are smaller.
+inline constexpr uint32_t kUnknownColumnFamilyId = 0x7FFFFFFF;
+inline constexpr uint32_t kMaxColumnFamilyId = kUnknownColumnFamilyId - 1;
+
 // The identity of a table file. Two databases that used a directory one after
 // the other may have had tables of the same number.
 struct TableIdentity {

@@ -25,6 +25,7 @@ constexpr uint64_t kManifestPieceBytes = 16 << 10;
 // such an edit is what frees space.
 constexpr uint64_t kManifestReserveBytes = 16 << 10;
 
+// Not InvalidArgument: a job whose family is dropped has not failed.
 Status FamilyDropped(const std::string& name) {
   return Status::ShutdownInProgress("column family " + name + " was dropped");
 }
@@ -120,9 +121,9 @@ Status VersionSet::LogAndApply(FamilyVersions* family, VersionEdit* edit) {
   return LogAndApply(std::span(&one, 1));
 }
 
-// The edits' counters must not decrease from one record to the next, and each
-// must be true even if the records after it are lost. So the first log to keep
-// is what is true before the edits, but in the last one.
+// The counters must not decrease from one record to the next, and each must be
+// true even if the records after it are lost. So only the last edit raises the
+// first log to keep.
 void VersionSet::CompleteEdits(std::span<const FamilyEdit> edits) {
   // relaxed: this thread numbered the edits' own files before.
   const uint64_t next_file_number =
@@ -213,7 +214,8 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
                            doubtful_files_.end());
     doubtful_manifests_.clear();
     doubtful_files_.clear();
-  } else if (!status.ok() && !versions.empty() && fresh) {
+  } else if (!status.ok() && fresh && versions.size() == edits.size()) {
+    // It was tried.
     (in_doubt ? doubtful_manifests_ : obsolete_manifests_).push_back(number);
   }
   FinishEdit(edits, versions, status, in_doubt);
@@ -245,6 +247,11 @@ Status VersionSet::CreateFamilyLocked(FamilyVersions* family,
                                       uint64_t log_number) {
   mutex_->AssertHeld();
   while (writing_) writing_done_.Wait(mutex_);
+  // No MANIFEST with a larger id can be read.
+  if (max_column_family_ >= kMaxColumnFamilyId) {
+    return Status::NotSupported("all ids of column families are used up",
+                                db_path_);
+  }
   // RocksDB expects the files of a family in later edits than the one that adds
   // it, so this edit has none.
   FamilyManifest state;

@@ -62,11 +62,12 @@ class VersionSet {
   // Open may still find the failed edit. So the tables that it adds are kept
   // until a MANIFEST without the edit is durable.
   Status LogAndApply(FamilyVersions* family, VersionEdit* edit);
-  // Does so for several families with one sync. After a crash, either all of
-  // the edits are found or none.
+  // Does so for several families. After a crash, either all of the edits are
+  // found or none. Costs a sync for each edit: see AppendEdits.
   Status LogAndApply(std::span<const FamilyEdit> edits)
       VARVE_NO_THREAD_SAFETY_ANALYSIS;
   // Creates a family. It gets the next id, and needs logs from `log_number` on.
+  // Returns NotSupported if there is no further id.
   Status CreateFamilyLocked(FamilyVersions* family, uint64_t log_number);
   // Drops a family. It keeps its current version until RemoveFamilyLocked.
   Status DropFamilyLocked(FamilyVersions* family);
@@ -130,10 +131,10 @@ class VersionSet {
   uint64_t TotalTableBytesLocked(const FamilyVersions& family) const;
 
  private:
-  // Appends the records to the MANIFEST and syncs it. Sets *in_doubt to whether
-  // an Open may find the records although this failed. If it is false, the
-  // MANIFEST is unchanged. `only_removes`: the edits may use the space that is
-  // kept for those that only remove tables.
+  // Appends the records to the MANIFEST, each with a sync. Sets *in_doubt to
+  // whether an Open may find the records although this failed. If it is false,
+  // the MANIFEST is unchanged. `only_removes`: the edits may use the space that
+  // is kept for those that only remove tables.
   // REQUIRES: the mutex is not held.
   Status AppendEdits(const std::vector<std::string>& records, bool only_removes,
                      bool* in_doubt);

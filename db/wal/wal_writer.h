@@ -64,7 +64,8 @@ class Writer {
     if (failure_.ok()) failure_ = file_->Sync();
     return failure_;
   }
-  // Does Sync without marking the log as failed.
+  // Does Sync, but leaves it to the caller to call Fail: with the lock under
+  // which the leader of the write queue reads failed().
   Status SyncFile() { return failure_.ok() ? file_->Sync() : failure_; }
   // Marks the log as failed, because written records may be lost. Later calls
   // return the error.

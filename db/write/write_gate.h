@@ -10,9 +10,11 @@
 
 namespace varve {
 
-// relaxed everywhere: a writer that sees a change late writes once more, as if
-// it had come earlier. The next leader does see a failure to write the log,
-// since this leader stores it before it leaves the queue.
+// relaxed everywhere. A writer that sees a change late writes once more, as if
+// it had come earlier. A leader's failure to write the log is not seen late: it
+// is stored before that leader leaves the queue, which orders it before the
+// next one. No request is lost: who asks leads the queue or holds the DB mutex,
+// and the leader locks that mutex after TakeRequest and before it looks.
 //
 // Thread-safety: readers need nothing. Update requires the DB mutex. Some
 // functions are for the leader of the write queue.
@@ -35,7 +37,7 @@ class WriteGate {
     }
   }
   // Makes the next leader look at all families: one of their memtables is full,
-  // or a pause is due. For any thread.
+  // or the log is. For the leader, or with the DB mutex held.
   void RequestLook() {
     // relaxed: as above.
     bits_.fetch_or(kLook, std::memory_order_relaxed);

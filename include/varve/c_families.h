@@ -67,7 +67,9 @@ VARVE_EXPORT varve_column_family_handle_t* varve_create_column_family(
     const char* column_family_name, char** errptr);
 /**
  * Creates families one after the other, until one cannot be created. Returns
- * the handles of those that were created, and sets *lencfs to their number.
+ * the handles of those that were created, and sets *lencfs to their number,
+ * also if an error is reported. The caller destroys the handles and the array.
+ * Returns NULL if an argument is NULL or memory is exhausted.
  */
 VARVE_EXPORT varve_column_family_handle_t** varve_create_column_families(
     varve_t* db, const varve_options_t* column_family_options,
@@ -104,10 +106,14 @@ VARVE_EXPORT char* varve_column_family_handle_get_name(
 /** Creates the families that an open call names and the database lacks. */
 VARVE_EXPORT void varve_options_set_create_missing_column_families(
     varve_options_t*, uint8_t);
-/** Bytes of logs beyond which the family with the oldest one is flushed. */
+/**
+ * Bytes of all logs; near this bound, the family that needs the oldest log is
+ * flushed. 0, the default, derives it from the write buffers: see
+ * DBOptions::max_total_wal_size.
+ */
 VARVE_EXPORT void varve_options_set_max_total_wal_size(varve_options_t*,
                                                        uint64_t);
-/** Flushes all families together. */
+/** Flushes all families together, if not 0. Default: 0. */
 VARVE_EXPORT void varve_options_set_atomic_flush(varve_options_t*, uint8_t);
 
 /* ---- Writes ---- */

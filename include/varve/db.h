@@ -194,7 +194,8 @@ class VARVE_EXPORT DB {
   // ---- Column families ----
 
   // Creates families, and stores their handles in *handle, or appends them to
-  // *handles in the given order. CreateColumnFamilies stops at the first error.
+  // *handles in the given order. CreateColumnFamilies stops at the first error;
+  // the handles of families created before it are in *handles.
   // Errors: InvalidArgument if there is a family of that name, the name is
   // empty, or an option is out of bounds; NotSupported if the DB belongs to a
   // Catalog; as Put otherwise. Removes RocksDB's OPTIONS files, which do not
@@ -212,13 +213,16 @@ class VARVE_EXPORT DB {
   // Removes a family with all its keys. The drop is durable when the call
   // returns. Updates of the family return InvalidArgument from then on. Errors:
   // InvalidArgument for the default family and for one that was dropped before.
+  // DropColumnFamilies drops in the given order and stops at the first error.
   virtual Status DropColumnFamily(ColumnFamilyHandle* family) = 0;
   Status DropColumnFamilies(const std::vector<ColumnFamilyHandle*>& families);
 
-  // Releases a handle. Same as `delete family`.
+  // Releases a handle, as `delete family` does; null is allowed. Returns
+  // InvalidArgument, and does nothing, for DefaultColumnFamily().
   Status DestroyColumnFamilyHandle(ColumnFamilyHandle* family);
 
-  // Returns a handle of the default family, which belongs to the DB.
+  // Returns a handle of the default family, which belongs to the DB. Do not
+  // release it. It is valid until the DB is destroyed.
   virtual ColumnFamilyHandle* DefaultColumnFamily() const = 0;
 
   // As the calls without `family`, for a column family. Null is the default
@@ -249,6 +253,8 @@ class VARVE_EXPORT DB {
   virtual void MultiGet(const ReadOptions& options, size_t count,
                         ColumnFamilyHandle* const* families, const Slice* keys,
                         std::string* values, Status* statuses) = 0;
+  // As above. If `families` and `keys` differ in size, each status is
+  // InvalidArgument.
   std::vector<Status> MultiGet(const ReadOptions& options,
                                const std::vector<ColumnFamilyHandle*>& families,
                                const std::vector<Slice>& keys,
@@ -256,7 +262,9 @@ class VARVE_EXPORT DB {
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options,
                                                 ColumnFamilyHandle* family) = 0;
   // Stores an iterator over each family in *iterators, in the order of
-  // `families`. All see the same moment.
+  // `families`. All see the same moment. After an error *iterators is empty;
+  // the error is that of the first iterator that could not be created, or of a
+  // closed DB.
   virtual Status NewIterators(
       const ReadOptions& options,
       const std::vector<ColumnFamilyHandle*>& families,

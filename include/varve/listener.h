@@ -16,8 +16,8 @@ namespace varve {
 // A flush that begins or has ended. Times are 0 before its end.
 struct FlushJobInfo {
   std::string db_path;
-  uint32_t cf_id = 0;      // The column family's.
-  std::string cf_name;     // Also its.
+  uint32_t cf_id = 0;      // Id of the column family.
+  std::string cf_name;     // Name of the column family.
   uint64_t memtables = 0;  // Written by the flush.
   // The table's number; 0 before it is created, or if none was needed.
   uint64_t file_number = 0;
@@ -30,8 +30,8 @@ struct FlushJobInfo {
 // valid only at the end.
 struct CompactionJobInfo {
   std::string db_path;
-  uint32_t cf_id = 0;   // The column family's.
-  std::string cf_name;  // Also its.
+  uint32_t cf_id = 0;   // Id of the column family.
+  std::string cf_name;  // Name of the column family.
   int base_input_level = 0;
   int output_level = 0;
   std::vector<uint64_t> input_files;   // Numbers.
@@ -64,7 +64,7 @@ enum class WriteStallCondition : uint8_t { kNormal, kDelayed, kStopped };
 // A change of the write stall condition.
 struct WriteStallInfo {
   std::string db_path;
-  std::string cf_name;
+  std::string cf_name;  // Name of the column family.
   WriteStallCondition current = WriteStallCondition::kNormal;
   WriteStallCondition previous = WriteStallCondition::kNormal;
   const char* cause = "";  // Cause of `current`.

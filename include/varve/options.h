@@ -99,8 +99,8 @@ struct DBOptions {
   // Flush the memtables of all column families together, and name their tables
   // in one step. After a crash, either all of them are there or none, so
   // updates that were written with disable_wal are kept or lost for all
-  // families as of one moment. Without this option, the log has this effect.
-  // Default: false.
+  // families as of one moment. Updates in the log are kept together without
+  // this option. Default: false.
   bool atomic_flush = false;
 
   // ---- Memory ----
@@ -147,9 +147,9 @@ struct DBOptions {
   uint64_t wal_bytes_per_sync = 0;
 
   // Bound for the total size of the logs in bytes. When the logs approach it,
-  // the column family that needs the oldest one is flushed, even if its
-  // memtable is small, so that a family which is seldom written to cannot keep
-  // the logs of the others. While such a flush runs and the bound is reached,
+  // the column families that need the oldest ones are flushed, even if their
+  // memtables are small, so that a family which is seldom written to cannot
+  // keep the logs of the others. While such a flush runs and the bound is reached,
   // writers wait. 0 selects the larger of the sum of the families'
   // write_buffer_size, and four times the largest family's write_buffer_size
   // times its max_write_buffer_number. With one family, its memtables bound the
@@ -196,7 +196,7 @@ struct DBOptions {
 // Options of one column family (varve/column_family.h). A database that is
 // opened without naming families has one, the default family.
 struct ColumnFamilyOptions {
-  // Defines the order of keys. Must be the comparator that the database was
+  // Defines the order of keys. Must be the comparator that the family was
   // created with. Must outlive the DB. Default: bytewise order.
   const Comparator* comparator = BytewiseComparator();
 

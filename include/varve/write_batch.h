@@ -34,9 +34,10 @@ class VARVE_EXPORT WriteBatch {
     virtual void DeleteRange(const Slice& begin, const Slice& end) = 0;
     // See PutLogData. The default does nothing.
     virtual void LogData(const Slice& /*blob*/) {}
-    // Are called for updates of column families, with the family's id. The
-    // defaults call the functions above for the default family, whose id is 0,
-    // and return InvalidArgument for others. An error ends the iteration.
+    // Iterate calls these for every update, with the family's id; the default
+    // family's is 0. The defaults call the functions above for the default
+    // family, and return InvalidArgument for others. An error ends the
+    // iteration.
     virtual Status PutCF(uint32_t family, const Slice& key, const Slice& value);
     virtual Status DeleteCF(uint32_t family, const Slice& key);
     virtual Status SingleDeleteCF(uint32_t family, const Slice& key);

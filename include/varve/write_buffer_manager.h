@@ -46,8 +46,8 @@ class VARVE_EXPORT WriteBufferManager final {
   bool cost_to_cache() const;
 
   // Returns the bytes of all memtables, including those that were flushed but
-  // are still in use by iterators. It is counted in
-  // blocks of 4 to 256 KiB that memtables take from the system.
+  // are still in use by iterators. Memory is counted when a memtable takes a
+  // block of it from the system: usually 4 to 256 KiB.
   size_t memory_usage() const;
   // Returns the bytes of active memtables, which are those that writes go to.
   size_t mutable_memtable_memory_usage() const;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "varve/comparator.h"
+#include "varve/status.h"
 
 namespace varve {
 
@@ -34,6 +35,17 @@ inline std::string FeatureOfComparator(std::string_view written_with,
   return OrdersUserTimestamps(written_with) && !OrdersUserTimestamps(own)
              ? "user timestamps (comparator " + std::string(written_with) + ")"
              : "";
+}
+
+// Returns the refusal of a database that was written with another comparator
+// than Options::comparator, whose name is `own`.
+inline Status ComparatorMismatch(std::string_view written_with,
+                                 std::string_view own) {
+  const std::string feature = FeatureOfComparator(written_with, own);
+  if (!feature.empty()) return Status::NotSupported(feature);
+  return Status::InvalidArgument(
+      "comparator: the database was written with " + std::string(written_with) +
+      ", Options::comparator is " + std::string(own));
 }
 
 }  // namespace varve

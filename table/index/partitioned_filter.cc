@@ -11,12 +11,9 @@ Status PartitionedFilter::Init(BlockContents body,
                                const TableProperties& properties,
                                uint64_t file_size,
                                const InternalKeyComparator* comparator) {
-  // The entries have the form of the index's, but never a first key.
-  TableProperties form;
-  form.index_key_is_user_key = properties.index_key_is_user_key;
-  form.index_value_is_delta_encoded = properties.index_value_is_delta_encoded;
-  Status s = separators_.Decode(std::move(body), form, file_size, comparator,
-                                /*binary_search=*/false);
+  Status s = separators_.Decode(std::move(body),
+                                TableIndex::FormOfPartitionNames(properties),
+                                file_size, comparator, /*binary_search=*/false);
   if (!s.ok()) return s;
   for (size_t i = 0; i < size(); ++i) {
     if (i > 0 && comparator->CompareUser(separators_.SeparatorUserKey(i - 1),
@@ -39,13 +36,8 @@ void PartitionedFilter::Add(const Slice& body) {
 }
 
 size_t PartitionedFilter::Find(const Slice& user_key) const {
-  TableIndex::Place place;
   size_t i = 0;
-  if (separators_.has_prefixes() &&
-      (!separators_.FindNode(user_key, &place, &i) ||
-       separators_.FindInNode(place, &i))) {
-    return i;
-  }
+  if (separators_.FindByPrefixes(user_key, &i)) return i;
   const LookupKey key(user_key, kMaxSequenceNumber);
   return separators_.Find(key.internal_key());
 }
@@ -60,10 +52,9 @@ bool PartitionedFilter::MayMatch(uint64_t hash, const Slice& user_key) const {
 }
 
 bool PartitionedFilter::CanExclude() const {
-  return std::any_of(filters_.begin(), filters_.end(),
-                     [](const FilterReader& filter) {
-                       return filter.kind() != FilterReader::Kind::kAlwaysMaybe;
-                     });
+  return std::any_of(
+      filters_.begin(), filters_.end(),
+      [](const FilterReader& filter) { return filter.asks_whole_keys(); });
 }
 
 size_t PartitionedFilter::ApproximateMemoryUsage() const {

@@ -239,6 +239,14 @@ bool TableIndex::UseEntries(const Slice& body, const BlockTail& tail,
   return true;
 }
 
+TableProperties TableIndex::FormOfPartitionNames(
+    const TableProperties& properties) {
+  TableProperties form;
+  form.index_key_is_user_key = properties.index_key_is_user_key;
+  form.index_value_is_delta_encoded = properties.index_value_is_delta_encoded;
+  return form;
+}
+
 Status TableIndex::ListHandles(const Slice& body,
                                const TableProperties& properties,
                                uint64_t file_size,
@@ -248,8 +256,8 @@ Status TableIndex::ListHandles(const Slice& body,
   Status s = DecodeBlockTail(body, &tail);
   if (!s.ok()) return s.Annotate("index");
   ByteBudget blocks(file_size);
-  Scanner entry(Slice(body.data(), tail.entries_size), properties, file_size,
-                &blocks);
+  Scanner entry(Slice(body.data(), tail.entries_size),
+                FormOfPartitionNames(properties), file_size, &blocks);
   while (entry.Next()) handles->push_back(entry.handle());
   return entry.status().ok() ? Status() : entry.status().Annotate("index");
 }

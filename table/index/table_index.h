@@ -86,9 +86,14 @@ class TableIndex {
   static bool IsPartitioned(const TableProperties& properties) {
     return properties.index_type == kTwoLevelIndexType;
   }
-  // Replaces *handles by the handles of an index block's entries, in their
-  // order. Partitioned filters have such a block too. All handles are inside
-  // `file_size`, and together not larger. Errors as from Decode.
+  // Returns the form of a block that names partitions, of the index or of a
+  // filter: the index's, but never with a first key.
+  static TableProperties FormOfPartitionNames(
+      const TableProperties& properties);
+  // Replaces *handles by the handles of the entries of a block that names
+  // partitions, or of a partition, in their order. Entries have no first keys.
+  // All handles are inside `file_size`, and together not larger. Errors as from
+  // Decode.
   static Status ListHandles(const Slice& body,
                             const TableProperties& properties,
                             uint64_t file_size,
@@ -126,15 +131,18 @@ class TableIndex {
   // do not decide.
   bool FindInNode(const Place& place, size_t* block) const;
 
+  // Finds the block, as Find does for any version of the user key. Returns
+  // false if prefixes do not decide.
+  bool FindByPrefixes(const Slice& user_key, size_t* block) const {
+    Place place;
+    return has_prefixes_ &&
+           (!FindNode(user_key, &place, block) || FindInNode(place, block));
+  }
+
   // Like Find, but uses prefixes where they decide.
   size_t Search(const Slice& internal_key) const {
-    Place place;
     size_t block = 0;
-    if (has_prefixes_ &&
-        (!FindNode(ExtractUserKey(internal_key), &place, &block) ||
-         FindInNode(place, &block))) {
-      return block;
-    }
+    if (FindByPrefixes(ExtractUserKey(internal_key), &block)) return block;
     return Find(internal_key);
   }
 

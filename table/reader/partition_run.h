@@ -16,7 +16,8 @@ namespace varve {
 // Thread-safety: owned by one thread at a time.
 class PartitionRun {
  public:
-  // Longer runs are read in parts.
+  // A longer run is not read at once: reads of its blocks read ahead as a scan
+  // does.
   static constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
 
   // `tail` may hold partitions already. `file` and `tail` must outlive this.
@@ -24,11 +25,13 @@ class PartitionRun {
                ReadaheadBuffer* tail)
       : file_size_(file_size), tail_(*tail), run_(file, file_size, 0) {}
 
-  // Reads a part of the file, unless it is too long or known. `end` may be
-  // before `begin`; nothing is then read.
+  // Reads a part of the file, unless it exceeds kMaxBytes or is in a buffer
+  // already. Reads nothing if `end` is not after `begin`. REQUIRES: `end` is
+  // inside the file.
   Status Read(uint64_t begin, uint64_t end);
-  // Reads these blocks, unless they are too far from each other. They are then
-  // read one by one. REQUIRES: the blocks are inside the file.
+  // Reads these blocks at once, unless gaps are most of their span or the span
+  // exceeds kMaxBytes. The caller's reads then fetch the blocks. REQUIRES: the
+  // blocks are inside the file.
   Status Read(std::span<const BlockHandle> handles);
 
   // Returns the buffer that may serve the read of a block.

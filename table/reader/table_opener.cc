@@ -593,21 +593,30 @@ Status TableOpener::ListIndexPartitions(std::vector<BlockHandle>* handles) {
 
 // Whether the index names blocks that name blocks, for a table without
 // properties. A data block can look as if it named blocks, but the checksums of
-// those do not match.
+// those do not match. Blocks may be damaged: the first whole partition and any
+// block of it decide.
 bool TableOpener::LooksPartitioned() {
+  if (core_.footer.checksum == ChecksumType::kNone) return false;
   std::vector<BlockHandle> partitions;
-  std::vector<BlockHandle> blocks;
+  if (!ListIndexPartitions(&partitions).ok()) return false;
   const auto body = std::make_unique<FileBody>();
-  return core_.footer.checksum != ChecksumType::kNone &&
-         ListIndexPartitions(&partitions).ok() && !partitions.empty() &&
-         core_.loader
-             ->ReadMetaBlock(BlockLoader::MetaKind::kIndexPartition,
-                             partitions[0], nullptr, body.get())
-             .ok() &&
-         TableIndex::ListHandles(body->contents, core_.properties,
-                                 core_.options.file_size, &blocks)
-             .ok() &&
-         !blocks.empty() && core_.loader->CheckBlock(blocks[0], nullptr).ok();
+  for (const BlockHandle& partition : partitions) {
+    if (!core_.loader
+             ->ReadMetaBlock(BlockLoader::MetaKind::kIndexPartition, partition,
+                             nullptr, body.get())
+             .ok()) {
+      continue;
+    }
+    std::vector<BlockHandle> blocks;
+    return TableIndex::ListHandles(body->contents, core_.properties,
+                                   core_.options.file_size, &blocks)
+               .ok() &&
+           std::any_of(blocks.begin(), blocks.end(),
+                       [this](const BlockHandle& block) {
+                         return core_.loader->CheckBlock(block, nullptr).ok();
+                       });
+  }
+  return false;
 }
 
 Status TableOpener::RunOnDamaged(bool* index_is_whole) {

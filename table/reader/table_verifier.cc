@@ -35,7 +35,7 @@ class TableVerifier {
   Status VerifyEntry(const Slice& key, size_t block_index);
   Status VerifyEntryCount() const;
   Status VerifyMetaBlocks();
-  // Verifies the partitions of a block that names them. Sets their number.
+  // Verifies a block that names partitions, and them. Sets their number.
   Status VerifyPartitions(BlockLoader::MetaKind kind, const BlockHandle& handle,
                           uint64_t* count);
   Status VerifyIndex();
@@ -107,12 +107,11 @@ Status TableVerifier::VerifyMetaBlocks() {
       TableProperties properties;
       s = loader.ReadProperties(block.second, &readahead_,
                                 OtherProperties::kLeftOut, &properties);
-    } else {
-      s = loader.CheckBlock(block.second, &readahead_);
-    }
-    if (s.ok() && name.starts_with(kPartitionedFilterPrefix)) {
+    } else if (name.starts_with(kPartitionedFilterPrefix)) {
       uint64_t count = 0;
       s = VerifyPartitions(BlockLoader::MetaKind::kOther, block.second, &count);
+    } else {
+      s = loader.CheckBlock(block.second, &readahead_);
     }
     if (!s.ok()) return s;
   }
@@ -139,10 +138,11 @@ Status TableVerifier::VerifyPartitions(BlockLoader::MetaKind kind,
 
 Status TableVerifier::VerifyIndex() {
   const BlockHandle& index = core_.footer.index;
-  Status s = core_.loader->CheckBlock(index, &readahead_);
-  if (!s.ok() || !TableIndex::IsPartitioned(core_.properties)) return s;
+  if (!TableIndex::IsPartitioned(core_.properties)) {
+    return core_.loader->CheckBlock(index, &readahead_);
+  }
   uint64_t found = 0;
-  s = VerifyPartitions(BlockLoader::MetaKind::kIndex, index, &found);
+  Status s = VerifyPartitions(BlockLoader::MetaKind::kIndex, index, &found);
   if (!s.ok()) return s;
   const uint64_t expected = core_.properties.index_partitions;
   // Not all writers record the number.

@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
            .ok()) {
     return 0;
   }
+  Require(state.max_column_family <= kMaxColumnFamilyId, "no id is too large");
   Require(state.default_family().id == 0, "the default family comes first");
   std::set<std::string> names;
   std::set<uint64_t> tables;

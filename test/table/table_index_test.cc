@@ -179,6 +179,12 @@ TEST(TableIndexTest, FlattensPartitions) {
               .ok());
       ASSERT_EQ(handles.size(), partitions.size());
       EXPECT_EQ(handles[3].size, 400u);
+      // A partitioned filter may be beside an index with first keys.
+      TableProperties first_keys = PropertiesOf(form);
+      first_keys.index_type = 3;
+      EXPECT_TRUE(
+          TableIndex::ListHandles(top, first_keys, kFileSize, &handles).ok());
+      EXPECT_EQ(handles.size(), partitions.size());
       EXPECT_THAT(
           TableIndex::ListHandles(top, PropertiesOf(form), 1000, &handles)
               .ToString(),

@@ -77,12 +77,12 @@ DEFINE_int64(batch_size, 1,
              "Updates written at once, and keys of a MultiGet (there 32 if "
              "this flag is not given)");
 DEFINE_int32(num_column_families, 1,
-             "Column families, which key number n is spread over by n modulo "
-             "this. The database has them from the start: with "
-             "--use_existing_db give the same number");
+             "Number of column families. Key number n is in family n modulo "
+             "this. With --use_existing_db, give the number that the database "
+             "was created with");
 DEFINE_int32(batch_families, 0,
-             "Column families that the updates of a batch take turns in; 0: "
-             "each key's own");
+             "Number of column families that a batch updates in turn; 0: each "
+             "key is in its own");
 DEFINE_int64(seek_nexts, 0, "Entries that seekrandom walks after each seek");
 DEFINE_int64(benchmark_write_rate_limit, 0,
              "Bytes a second that writing benchmarks and the writer of "

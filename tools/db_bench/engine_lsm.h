@@ -5,8 +5,8 @@
 // it.
 //
 // `Api` names an engine's types: DB, Iterator, ReadOptions, WriteOptions,
-// WriteBatch, Value, which a Get fills, and Family, a pointer that is null for
-// the family of a database that has only one. It also has:
+// WriteBatch, Value, which a Get fills, and Family, a pointer that is null if
+// the engine gives a session no handles. It also has:
 //   ToSlice(Slice), FromSlice(engine's slice), FromStatus(engine's status);
 //   NewIterator(DB*, const ReadOptions&, Family), a std::unique_ptr<Iterator>;
 //   Get(DB*, const ReadOptions&, Family, key, Value*);
@@ -29,8 +29,8 @@
 
 namespace varve {
 
-// The handles of an engine's column families by number. Empty if the database
-// has only one.
+// The handles of an engine's column families by number. May be empty if the
+// database has only one.
 template <typename Api>
 class LsmFamilies {
  public:

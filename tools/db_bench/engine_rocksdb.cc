@@ -56,18 +56,14 @@ struct RocksApi {
     }
     return varve::Status::IOError("rocksdb: " + status.ToString());
   }
-  static Family OrDefault(DB* db, Family family) {
-    return family != nullptr ? family : db->DefaultColumnFamily();
-  }
   static std::unique_ptr<Iterator> NewIterator(DB* db,
                                                const ReadOptions& options,
                                                Family family) {
-    return std::unique_ptr<Iterator>(
-        db->NewIterator(options, OrDefault(db, family)));
+    return std::unique_ptr<Iterator>(db->NewIterator(options, family));
   }
   static Status Get(DB* db, const ReadOptions& options, Family family,
                     const rocksdb::Slice& key, Value* value) {
-    return db->Get(options, OrDefault(db, family), key, value);
+    return db->Get(options, family, key, value);
   }
   static void MultiGet(DB* db, const ReadOptions& options, size_t count,
                        const rocksdb::Slice* keys, Value* values,
@@ -82,7 +78,6 @@ struct RocksApi {
   }
   static void Clear(Value* value) { value->Reset(); }
   // An update of a batch in memory fails only where Write does as well.
-  // A batch takes null as the default family.
   static void Put(WriteBatch* batch, Family family, const rocksdb::Slice& key,
                   const rocksdb::Slice& value) {
     batch->Put(family, key, value).PermitUncheckedError();

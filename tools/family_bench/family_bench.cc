@@ -16,13 +16,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "tools/db_bench/db_bench_environment.h"
+#include "util/base/random.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/write_buffer_manager.h"
@@ -44,6 +47,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr uint64_t kSeed = 1;
+
 void Must(const Status& status) {
   if (status.ok()) return;
   fprintf(stderr, "%s\n", status.ToString().c_str());
@@ -54,24 +59,12 @@ double Seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-class Random {
- public:
-  uint64_t Next() {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_;
-  }
-  // Bytes that do not compress.
-  std::string Value(size_t bytes) {
-    std::string value(bytes, 0);
-    for (char& byte : value) byte = static_cast<char>(Next());
-    return value;
-  }
-
- private:
-  uint64_t state_ = 88172645463325252;
-};
+// Returns bytes that do not compress.
+std::string RandomValue(Random* random, size_t bytes) {
+  std::string value(bytes, 0);
+  for (char& byte : value) byte = static_cast<char>(random->Next());
+  return value;
+}
 
 std::string Key(uint64_t number) {
   char key[17];
@@ -83,7 +76,7 @@ std::string Key(uint64_t number) {
 uint64_t LogBytes(const std::string& directory) {
   uint64_t bytes = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    std::error_code error;  // A log may be removed meanwhile.
+    std::error_code error;  // A log may be removed now.
     const uint64_t size = entry.path().extension() == ".log"
                               ? std::filesystem::file_size(entry.path(), error)
                               : 0;
@@ -169,8 +162,8 @@ void RunCatalog() {
     Must(catalog->Create(name));
     Must(catalog->Find(name, &databases[i]));
   }
-  Random random;
-  const std::string value = random.Value(1000);
+  Random random(kSeed);
+  const std::string value = RandomValue(&random, 1000);
   const uint64_t updates = FLAGS_megabytes * 1000000 / (value.size() + 16);
   ResetPeakRss();
   size_t most_memtables = 0;
@@ -310,10 +303,10 @@ uint64_t WriteBesideIdleFamily(
     const std::function<void()>& write) {
   constexpr uint64_t kUpdates = 20;
   constexpr size_t kValueBytes = 1000;
-  Random random;
+  Random random(kSeed);
   uint64_t written = 0, peak = 0;
   for (uint64_t batches = 1; written < total_bytes; ++batches) {
-    const std::string value = random.Value(kValueBytes);
+    const std::string value = RandomValue(&random, kValueBytes);
     for (uint64_t i = 0; i < kUpdates; ++i) {
       const uint64_t number = random.Next();
       put(static_cast<int>(number % (kIdleFamilies - 1)), Key(number), value);

@@ -33,12 +33,6 @@ namespace {
 constexpr int kSameRounds = 4;
 constexpr int kMaxRounds = 100;
 
-// A record at the end of a log may be half written. It is whole a moment later.
-// Each wait is twice as long as the one before.
-constexpr int kTailAttempts = 4;
-constexpr int kLiveTailAttempts = 9;
-constexpr uint64_t kTailWaitUs = 1000;
-
 // Tables that were found good, by number; their files never change.
 using GoodTables = std::map<uint64_t, TableIdentity>;
 
@@ -159,7 +153,8 @@ class Checker {
       Damage("CURRENT", status);
       return;
     }
-    status = ReadAll(&manifest_);
+    FamilyList families;
+    status = ReadManifestAndFamilies(path_, &families, &manifest_);
     if (!status.ok()) {
       Damage(name, status);
       return;
@@ -169,13 +164,6 @@ class Checker {
     if (manifest_.torn_tail && !live_) {
       Note(name, "the last edit was cut off: " + manifest_.torn_tail_message);
     }
-  }
-
-  Status ReadAll(ManifestState* state) {
-    FamilyList list;
-    Status status = list.Read(path_);
-    if (!status.ok()) return status;
-    return ReadManifest(Env::Default(), path_, list.Comparators(), state);
   }
 
   // Families whose comparator the library does not have. Their tables are known
@@ -249,8 +237,9 @@ class Checker {
   // Whether the MANIFEST, read again, does not name the table: then another
   // process has removed it since the check began.
   bool IsSuperseded(uint64_t table) {
+    FamilyList families;
     ManifestState now;
-    if (!ReadAll(&now).ok()) return false;
+    if (!ReadManifestAndFamilies(path_, &families, &now).ok()) return false;
     bool is_named = false;
     now.ForEachFile(
         [&](const FileMetaData* file) { is_named |= file->number == table; });
@@ -368,12 +357,12 @@ class Checker {
       const uint64_t records = records_;
       Status status = CheckLog(number, name, live);
       const bool newest = number == logs_.rbegin()->first;
-      const int attempts = live_ ? kLiveTailAttempts : kTailAttempts;
-      // Behind a log that is being written, an empty one may exist already.
+      const int attempts = live_ ? kHeldLogAttempts : kLogAttempts;
+      // There may already be an empty log after the one that is being written.
       const bool may_grow = newest || live_;
       for (int i = 0; i < attempts && may_grow && status.IsCorruption(); ++i) {
         const uint64_t end = log_ends_[number];
-        Env::Default()->SleepForMicroseconds(kTailWaitUs << i);
+        Env::Default()->SleepForMicroseconds(kLogWaitUs << i);
         records_ = records;
         status = CheckLog(number, name, live);
         // The log was being written, and its end is intact now.

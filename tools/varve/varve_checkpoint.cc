@@ -65,11 +65,8 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   const DirectoryObservation before = ObserveDirectory(env, path);
   FamilyList families;
   ManifestState state;
-  Status status = families.Read(path);
+  Status status = ReadManifestAndFamilies(path, &families, &state);
   if (status.ok()) status = families.RequireComparators();
-  if (status.ok()) {
-    status = ReadManifest(env, path, families.Comparators(), &state);
-  }
   if (!status.ok()) return status;
   if (!state.logs_are_files) {
     return Status::NotSupported(

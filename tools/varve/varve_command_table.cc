@@ -196,8 +196,8 @@ record at the end that was cut off is no failure.
 constexpr char kLevelsHelp[] = R"(usage: varve levels --db=DIR [OPTION...]
 
 Prints the tables of each level: number, bytes, key range and sequence
-numbers. Of several column families, all. Reads the MANIFEST only: what the
-logs hold is not in it.
+numbers. If there are several column families, all are printed. Reads the
+MANIFEST only: what the logs hold is not in it.
 
   --db=DIR             the database
   --family=NAME        only this column family
@@ -261,8 +261,8 @@ constexpr char kRepairHelp[] = R"(usage: varve repair --db=DIR [OPTION...]
 
 Rebuilds a database from all that can be read of its tables and logs. The
 files that it had go to the directory lost/ in it. What had been deleted
-may come back. Column families keep their names where anything tells them;
-notes say the new names of the others. Make a copy of the directory first.
+may come back. Column families keep their names where anything tells them.
+Notes give the new names of the others. Make a copy of the directory first.
 
   --db=DIR             the database
   --ignore_case        the keys of the database are case-insensitive

@@ -60,13 +60,6 @@ const FamilyList::Entry* FamilyList::Find(const std::string& name) const {
   return nullptr;
 }
 
-const FamilyList::Entry* FamilyList::Find(uint32_t id) const {
-  for (const Entry& entry : entries_) {
-    if (entry.id == id) return &entry;
-  }
-  return nullptr;
-}
-
 FamilyComparator FamilyList::Comparators() const {
   std::map<std::string, const InternalKeyComparator*> known;
   for (const Entry& entry : entries_) known[entry.name] = entry.known;
@@ -81,6 +74,13 @@ Status FamilyList::RequireComparators() const {
     if (entry.known == nullptr) return UnknownComparator(entry);
   }
   return Status::OK();
+}
+
+Status ReadManifestAndFamilies(const std::string& db_path, FamilyList* families,
+                               ManifestState* state) {
+  const Status status = families->Read(db_path);
+  if (!status.ok()) return status;
+  return ReadManifest(Env::Default(), db_path, families->Comparators(), state);
 }
 
 // ---- Database ---------------------------------------------------------------

@@ -40,9 +40,8 @@ class FamilyList {
   Status Read(const std::string& db_path);
 
   const std::vector<Entry>& entries() const { return entries_; }
-  // Return null if there is no such family.
+  // Returns null if there is no such family.
   const Entry* Find(const std::string& name) const;
-  const Entry* Find(uint32_t id) const;
   // Returns the comparators for ReadManifest.
   FamilyComparator Comparators() const;
   // Returns NotSupported, with its name, if a family's comparator is unknown.
@@ -52,6 +51,12 @@ class FamilyList {
  private:
   std::vector<Entry> entries_;  // By id. The first is the default family.
 };
+
+// Reads the list of families, and then the MANIFEST with their comparators. A
+// family whose comparator is unknown is read without its tables. REQUIRES:
+// *state is new.
+Status ReadManifestAndFamilies(const std::string& db_path, FamilyList* families,
+                               ManifestState* state);
 
 // Returns NotFound for a family that the database does not have.
 Status NoFamily(const std::string& name, const std::string& db_path);

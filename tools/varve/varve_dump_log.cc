@@ -74,6 +74,13 @@ void PrintFile(const FileMetaData& file, bool hex, FILE* out) {
 // Names of column families, by id.
 using FamilyNames = std::map<uint32_t, std::string>;
 
+// Returns the id of a column family, and its name if it is known.
+std::string Describe(uint32_t family, const FamilyNames& names) {
+  const auto name = names.find(family);
+  return std::to_string(family) +
+         (name == names.end() ? "" : " " + Escaped(name->second));
+}
+
 void PrintEdit(const VersionEdit& edit, const FamilyNames& names, bool hex,
                FILE* out) {
   const auto number = [&](const char* name, std::optional<uint64_t> value) {
@@ -87,10 +94,8 @@ void PrintEdit(const VersionEdit& edit, const FamilyNames& names, bool hex,
   text("database id", edit.db_id());
   text("key folding", edit.key_folding());
   if (edit.column_family() != 0) {
-    const auto name = names.find(edit.column_family());
-    fprintf(out, "  column family: %" PRIu32 "%s%s\n", edit.column_family(),
-            name == names.end() ? "" : " ",
-            name == names.end() ? "" : Escaped(name->second).c_str());
+    fprintf(out, "  column family: %s\n",
+            Describe(edit.column_family(), names).c_str());
   }
   if (edit.adds_column_family()) {
     text("add column family", edit.column_family_name());
@@ -242,10 +247,7 @@ void PrintUpdate(const BatchRecord& update, const FamilyNames& names, bool hex,
                  FILE* out) {
   fputs("  ", out);
   if (update.family != 0) {
-    const auto name = names.find(update.family);
-    fprintf(out, "family %" PRIu32 "%s%s: ", update.family,
-            name == names.end() ? "" : " ",
-            name == names.end() ? "" : Escaped(name->second).c_str());
+    fprintf(out, "family %s: ", Describe(update.family, names).c_str());
   }
   if (update.is_log_data) {
     fputs("note ", out);
@@ -375,10 +377,7 @@ Status RunLevels(Session* session) {
   std::unique_ptr<ManifestState> state;
   status = ReadUnlocked(session->db(), [&] {
     state = std::make_unique<ManifestState>();
-    const Status read = list.Read(session->db());
-    return read.ok() ? ReadManifest(Env::Default(), session->db(),
-                                    list.Comparators(), state.get())
-                     : read;
+    return ReadManifestAndFamilies(session->db(), &list, state.get());
   });
   if (!status.ok()) return status;
   // A database of another order is refused as by the engine.

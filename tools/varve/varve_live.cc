@@ -24,12 +24,6 @@ constexpr int kMaxAttempts = 100;
 
 constexpr size_t kMaxCommandBytes = 200;
 
-// Each wait is twice as long as the one before. A writer needs less to complete
-// a record, though it may have to wait for the processor.
-constexpr int kLogAttempts = 4;
-constexpr int kHeldLogAttempts = 9;
-constexpr uint64_t kLogWaitUs = 1000;
-
 bool Find(const CommandLine& line, LockHolder* holder) {
   const std::string db = line.Text("db");
   return !db.empty() && FindLockHolder(LockFileName(db), holder);

@@ -3,6 +3,7 @@
 
 // Support for databases that another process has open.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -10,6 +11,13 @@
 #include "varve/status.h"
 
 namespace varve {
+
+// A record at the end of a log may be half written. It is whole a moment later,
+// though the writer may have to wait for the processor. Each wait is twice as
+// long as the one before. There are more if a process has the database open.
+inline constexpr int kLogAttempts = 4;
+inline constexpr int kHeldLogAttempts = 9;
+inline constexpr uint64_t kLogWaitUs = 1000;
 
 // Returns the process that has the command's database open, such as "process 17
 // (python3)". Returns an empty string if there is none, or if it cannot be

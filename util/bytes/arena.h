@@ -103,7 +103,7 @@ class Arena {
   }
 
   char* AllocateWith(size_t bytes, size_t alignment) {
-    // acquire: pairs with the release store in AllocateSlow (A1).
+    // acquire: pairs with the release store in AllocateLocked (A1).
     Block* block = current_.load(std::memory_order_acquire);
     if (block != nullptr) {
       if (char* result = block->Take(bytes, alignment)) return result;

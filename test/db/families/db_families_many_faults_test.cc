@@ -7,24 +7,20 @@
 // that are created and dropped; random plans of failures. The default family
 // has the number of each batch. db_many_faults_test does so with one family.
 
-#include <algorithm>
-#include <cerrno>
 #include <cinttypes>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "test/testing/db_helpers.h"
-#include "test/testing/fault_seeds.h"
-#include "test/testing/many_faults.h"
+#include "test/testing/faults/fault_seeds.h"
+#include "test/testing/faults/numbered_faults.h"
 #include "varve/column_family.h"
 
 namespace varve::test {
 namespace {
 
-constexpr const char* kNumberKey = "number";
 constexpr int kKeys = 30;
 constexpr size_t kMaxFamilies = 6;
 
@@ -45,67 +41,41 @@ struct Write {
   bool acknowledged = false;
 };
 
-struct Totals {
-  uint64_t writes = 0;
-  uint64_t refused = 0;
-  uint64_t resumes = 0;
-  uint64_t cuts = 0;
+struct Totals : NumberedTotals {
   uint64_t created = 0;
   uint64_t dropped = 0;
   uint64_t doubtful = 0;  // Creations and drops that returned an error.
 };
 
-class Session : private ManyFaultsSession {
+class Session final : public NumberedFaultsSession<Write> {
  public:
   Session(uint64_t seed, Totals* totals)
-      : ManyFaultsSession(seed), totals_(totals), options_(TinyOptions()) {
-    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
-    options_.env = &faulty_;
-    options_.write_buffer_size = 16 << 10;
-    options_.target_file_size_base = 16 << 10;
-    options_.max_bytes_for_level_base = 32 << 10;
-    options_.level0_file_num_compaction_trigger = rng_.Between(2, 4);
+      : NumberedFaultsSession(seed, totals), totals_(totals) {
     options_.manual_wal_flush = rng_.OneIn(4);
     options_.atomic_flush = rng_.OneIn(2);
     if (rng_.OneIn(2)) options_.max_total_wal_size = 100 << 10;
     live_[kDefaultColumnFamilyName] = kDefault;
   }
-  ~Session() { Release(); }
-
-  void Run(int steps) {
-    Open();
-    RunSteps(steps, [this] { Step(); });
-    faulty_.ClearFailure();
-    if (!::testing::Test::HasFailure()) Reopen(rng_.OneIn(2));
-  }
+  ~Session() override { ReleaseHandles(); }
 
  private:
   // ---- What happens ----
 
-  void Step() {
+  void Step() override {
     switch (rng_.Below(30)) {
       case 0:
         Reopen(rng_.OneIn(2));
         return;
       case 1:
       case 2:
-        PlanFailure(
-            {.path = rng_.Pick({"", "", ".log", ".sst", "MANIFEST", "/db/it"}),
-             .within_calls = rng_.Pick({2u, 10u, 60u}),
-             .operations = rng_.Pick(
-                 {kChangingOperations, uint32_t{kSyncDirectoryOperation},
-                  uint32_t{kSyncOperation}, uint32_t{kWriteOperation},
-                  uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
-             .status = rng_.OneIn(5) ? Status::FromErrno("injected", ENOSPC)
-                                     : FaultInjectionEnv::InjectedError()});
+        PlanAnyFailure();
         return;
       case 3:
         faulty_.ClearFailure();
         return;
       case 4:
       case 5:
-        if (rng_.OneIn(2)) faulty_.ClearFailure();
-        if (db_->Resume().ok()) ++totals_->resumes;
+        Resume();
         return;
       case 6:
       case 7:
@@ -194,38 +164,12 @@ class Session : private ManyFaultsSession {
       }
       write.updates.push_back(std::move(update));
     }
-    batch.Put(kNumberKey, std::to_string(writes_.size() + 1));
-    WriteOptions options;
-    options.sync = rng_.OneIn(4);
-    write.acknowledged = db_->Write(options, &batch).ok();
-    ++totals_->writes;
-    if (!write.acknowledged) ++totals_->refused;
-    const bool synced = write.acknowledged && options.sync;
-    writes_.push_back(std::move(write));
-    if (synced) synced_ = writes_.size();
+    WriteNumbered(std::move(write), &batch, 4);
   }
 
-  void Release() {
+  void ReleaseHandles() override {
     for (const auto& [name, handle] : handles_) delete handle;
     handles_.clear();
-    db_.reset();
-  }
-
-  void Reopen(bool power_cut) {
-    if (power_cut) {
-      CutPower([this] { Release(); });
-      if (::testing::Test::HasFailure()) return;
-      ++totals_->cuts;
-    } else {
-      for (const auto& [name, handle] : handles_) delete handle;
-      handles_.clear();
-      // The kernel has the writes, or Close returned an error.
-      if (db_->Close().ok() || !options_.manual_wal_flush) {
-        closed_ = writes_.size();
-      }
-      db_.reset();
-    }
-    Open();
   }
 
   Status TryOpen() {
@@ -245,7 +189,7 @@ class Session : private ManyFaultsSession {
     return s;
   }
 
-  void Open() {
+  void Open() override {
     ASSERT_TRUE(Ok(TryTwice([this] { return TryOpen(); })));
     if (rng_.OneIn(2)) faulty_.ClearFailure();
     for (const auto& [name, family] : live_) {
@@ -262,42 +206,16 @@ class Session : private ManyFaultsSession {
 
   // ---- What must be there ----
 
-  size_t NumberThere() {
-    std::string value;
-    bool absent = false;
-    EXPECT_TRUE(Ok(TryTwice([&] {
-      const Status status = db_->Get({}, kNumberKey, &value);
-      absent = status.IsNotFound();
-      return absent ? Status() : status;
-    })));
-    return absent ? 0 : static_cast<size_t>(std::stoull(value));
-  }
-  size_t NewestAcknowledged() const {
-    size_t number = writes_.size();
-    while (number > 0 && !writes_[number - 1].acknowledged) --number;
-    return number;
-  }
-
   void ExpectAllAcknowledged() {
     ASSERT_EQ(NumberThere(), NewestAcknowledged());
     CheckFamilies(NewestAcknowledged());
   }
 
-  // After an opening. Of writes that returned an error the last one may be
-  // there, if nothing was acknowledged since.
+  // After an opening.
   void CheckContents() {
     const size_t there = NumberThere();
-    size_t must = 0;
-    for (size_t i = 0; i < std::max(synced_, closed_); ++i) {
-      if (writes_[i].acknowledged) must = i + 1;
-    }
-    ASSERT_GE(there, must) << "of " << writes_.size();
-    ASSERT_LE(there, writes_.size());
-    writes_.resize(there);
-    if (there > 0) writes_[there - 1].acknowledged = true;
+    ASSERT_NO_FATAL_FAILURE(ForgetLost(there));
     CheckFamilies(there);
-    // Data that an open has shown is no longer lost.
-    synced_ = closed_ = there;
   }
 
   void CheckFamilies(size_t there) {
@@ -340,16 +258,11 @@ class Session : private ManyFaultsSession {
   }
 
   Totals* const totals_;
-  Options options_;
-  std::unique_ptr<DB> db_;
   std::map<std::string, ColumnFamilyHandle*> handles_;
   std::map<std::string, FamilyName> live_;
   // Those that may exist: a creation or drop returned an error.
   std::map<std::string, FamilyName> doubtful_;
   int generations_ = 0;
-  std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].
-  size_t synced_ = 0;          // Acknowledged ones up to here must be.
-  size_t closed_ = 0;          // The same, unless power is cut.
 };
 
 TEST(DbFamiliesManyFaultsTest, NothingSyncedIsLostWhateverFails) {

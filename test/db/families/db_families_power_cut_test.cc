@@ -22,7 +22,6 @@ class DbFamiliesPowerCutTest : public FamiliesTest {
     path_ = "/db/it";
     options_.env = &faulty_;
   }
-  void TearDown() override { FamiliesTest::TearDown(); }
 
   void CutPower() {
     faulty_.SetFilesystemActive(false);

@@ -7,23 +7,19 @@
 // failures; after each opening the newest number that is there says what all of
 // the contents must be. db_fault_test has each single failure.
 
-#include <algorithm>
-#include <cerrno>
 #include <cinttypes>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "test/testing/db_helpers.h"
-#include "test/testing/fault_seeds.h"
-#include "test/testing/many_faults.h"
+#include "test/testing/faults/fault_seeds.h"
+#include "test/testing/faults/numbered_faults.h"
 
 namespace varve::test {
 namespace {
 
-constexpr const char* kNumberKey = "number";
 constexpr int kKeys = 40;
 
 struct Update {
@@ -38,56 +34,25 @@ struct Write {
   bool acknowledged = false;
 };
 
-struct Totals {
-  uint64_t writes = 0;
-  uint64_t refused = 0;
-  uint64_t resumes = 0;
-  uint64_t failed_resumes = 0;
-  uint64_t cuts = 0;
-  uint64_t lost = 0;  // Acknowledged, not synced.
-};
-
-class Session : private ManyFaultsSession {
+class Session final : public NumberedFaultsSession<Write> {
  public:
-  Session(uint64_t seed, Totals* totals)
-      : ManyFaultsSession(seed), totals_(totals), options_(TinyOptions()) {
-    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
-    options_.env = &faulty_;
-    options_.write_buffer_size = 16 << 10;
-    options_.target_file_size_base = 16 << 10;
-    options_.max_bytes_for_level_base = 32 << 10;
-    options_.level0_file_num_compaction_trigger = rng_.Between(2, 4);
+  Session(uint64_t seed, NumberedTotals* totals)
+      : NumberedFaultsSession(seed, totals) {
     options_.max_subcompactions = rng_.Between(1, 3);
     options_.manual_wal_flush = rng_.OneIn(4);
-  }
-  ~Session() { db_.reset(); }
-
-  void Run(int steps) {
-    Open();
-    RunSteps(steps, [this] { Step(); });
-    faulty_.ClearFailure();
-    if (!::testing::Test::HasFailure()) Reopen(rng_.OneIn(2));
   }
 
  private:
   // ---- What happens ----
 
-  void Step() {
+  void Step() override {
     switch (rng_.Below(24)) {
       case 0:
         Reopen(rng_.OneIn(2));
         return;
       case 1:
       case 2:
-        PlanFailure(
-            {.path = rng_.Pick({"", "", ".log", ".sst", "MANIFEST", "/db/it"}),
-             .within_calls = rng_.Pick({2u, 10u, 60u}),
-             .operations = rng_.Pick(
-                 {kChangingOperations, uint32_t{kSyncDirectoryOperation},
-                  uint32_t{kSyncOperation}, uint32_t{kWriteOperation},
-                  uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
-             .status = rng_.OneIn(5) ? Status::FromErrno("injected", ENOSPC)
-                                     : FaultInjectionEnv::InjectedError()});
+        PlanAnyFailure();
         return;
       case 3:
         faulty_.ClearFailure();
@@ -114,15 +79,6 @@ class Session : private ManyFaultsSession {
     }
   }
 
-  void Resume() {
-    if (rng_.OneIn(2)) faulty_.ClearFailure();
-    if (db_->Resume().ok()) {
-      ++totals_->resumes;
-    } else {
-      ++totals_->failed_resumes;
-    }
-  }
-
   void WriteOne() {
     Write write;
     WriteBatch batch;
@@ -142,33 +98,10 @@ class Session : private ManyFaultsSession {
       }
       write.updates.push_back(std::move(update));
     }
-    batch.Put(kNumberKey, std::to_string(writes_.size() + 1));
-    WriteOptions options;
-    options.sync = rng_.OneIn(3);
-    write.acknowledged = db_->Write(options, &batch).ok();
-    ++totals_->writes;
-    if (!write.acknowledged) ++totals_->refused;
-    const bool synced = write.acknowledged && options.sync;
-    writes_.push_back(std::move(write));
-    if (synced) synced_ = writes_.size();
+    WriteNumbered(std::move(write), &batch, 3);
   }
 
-  void Reopen(bool power_cut) {
-    if (power_cut) {
-      CutPower([this] { db_.reset(); });
-      if (::testing::Test::HasFailure()) return;
-      ++totals_->cuts;
-    } else {
-      // The kernel has the writes, or Close returned an error.
-      if (db_->Close().ok() || !options_.manual_wal_flush) {
-        closed_ = writes_.size();
-      }
-      db_.reset();
-    }
-    Open();
-  }
-
-  void Open() {
+  void Open() override {
     ASSERT_TRUE(
         Ok(TryTwice([this] { return DB::Open(options_, "/db/it", &db_); })));
     if (rng_.OneIn(2)) faulty_.ClearFailure();
@@ -177,49 +110,20 @@ class Session : private ManyFaultsSession {
 
   // ---- What must be there ----
 
-  size_t NumberThere() {
-    std::string value;
-    bool absent = false;
-    EXPECT_TRUE(Ok(TryTwice([&] {
-      const Status status = db_->Get({}, kNumberKey, &value);
-      absent = status.IsNotFound();
-      return absent ? Status() : status;
-    })));
-    return absent ? 0 : static_cast<size_t>(std::stoull(value));
-  }
-  size_t NewestAcknowledged() const {
-    size_t number = writes_.size();
-    while (number > 0 && !writes_[number - 1].acknowledged) --number;
-    return number;
-  }
-
   void ExpectAllAcknowledged() {
     ASSERT_EQ(NumberThere(), NewestAcknowledged());
   }
 
-  // After an opening. Of writes that returned an error the last one may be
-  // there, if nothing was acknowledged since.
+  // After an opening.
   void CheckContents() {
     const size_t there = NumberThere();
-    size_t must = 0;
-    for (size_t i = 0; i < std::max(synced_, closed_); ++i) {
-      if (writes_[i].acknowledged) must = i + 1;
-    }
-    ASSERT_GE(there, must) << "of " << writes_.size();
-    ASSERT_LE(there, writes_.size());
-    for (size_t i = there; i < writes_.size(); ++i) {
-      totals_->lost += writes_[i].acknowledged ? 1 : 0;
-    }
-    writes_.resize(there);
-    if (there > 0) writes_[there - 1].acknowledged = true;
+    ASSERT_NO_FATAL_FAILURE(ForgetLost(there));
     EntryMap expected;
     for (size_t i = 0; i < there; ++i) {
       if (writes_[i].acknowledged) Apply(i, &expected);
     }
     const EntryList entries(expected.begin(), expected.end());
     ASSERT_TRUE(SameEntries(entries, Read(db_.get()))) << "number " << there;
-    // Data that an open has shown is no longer lost.
-    synced_ = closed_ = there;
   }
 
   using EntryMap = std::map<std::string, std::string>;
@@ -234,17 +138,10 @@ class Session : private ManyFaultsSession {
     }
     (*entries)[kNumberKey] = std::to_string(i + 1);
   }
-
-  Totals* const totals_;
-  Options options_;
-  std::unique_ptr<DB> db_;
-  std::vector<Write> writes_;  // That may be there; number n is writes_[n - 1].
-  size_t synced_ = 0;          // Acknowledged ones up to here must be.
-  size_t closed_ = 0;          // The same, unless power is cut.
 };
 
 TEST(DbManyFaultsTest, NothingSyncedIsLostWhateverFails) {
-  Totals all;
+  NumberedTotals all;
   const int seeds = ForFaultSeeds(
       20, [&all](uint64_t seed) { Session(seed, &all).Run(400); });
   printf("many faults: %d seeds: %" PRIu64 " writes, %" PRIu64

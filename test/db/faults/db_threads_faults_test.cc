@@ -26,7 +26,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/slow_env.h"
-#include "test/testing/fault_seeds.h"
+#include "test/testing/faults/fault_seeds.h"
 #include "test/testing/machine/batch_stream.h"
 #include "test/testing/seed.h"
 #include "varve/read_transaction.h"

@@ -35,8 +35,9 @@ class AutoResumeTest : public ::testing::Test {
   const InternalKeyComparator comparator_{options_.comparator};
   BackgroundScheduler scheduler_{Env::Default(), &mutex_};
   EventQueue events_{{}, &mutex_};
-  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{
-      &place_, &wals_, nullptr, &events_, &scheduler_, nullptr, &mutex_}};
+  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{&place_, nullptr, &wals_,
+                                               nullptr, &events_, &scheduler_,
+                                               nullptr, &mutex_}};
   int attempts_ = 0;  // Guarded by mutex_, as is what follows.
   int needed_ = 0;    // Attempts until nothing is to be resumed.
   AutoResume resume_{Env::Default(),

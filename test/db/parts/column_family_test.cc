@@ -42,7 +42,7 @@ class ColumnFamilyTest : public ::testing::Test {
   }
   void Switch() {
     MutexLock lock(&mutex_);
-    family_.SwitchLocked(family_.NewMemTable(++wal_), false);
+    family_.SwitchLocked(family_.NewMemTable(++wal_));
     family_.InstallSuperVersionLocked(false);
   }
   void Flush(size_t count) {
@@ -69,6 +69,31 @@ class ColumnFamilyTest : public ::testing::Test {
   SequenceNumber sequence_ = 0;
   uint64_t wal_ = 1;
 };
+
+// One of many families gets memory for its share of a write buffer, and later
+// for as much as its last memtable had.
+TEST_F(ColumnFamilyTest, ANewMemTableBeginsWithTheMemoryThatIsExpected) {
+  constexpr size_t kWriteBuffer = 64 << 20;
+  options_.write_buffer_size = kWriteBuffer;
+  const auto bytes = [&](size_t family_count) {
+    const std::unique_ptr<MemTable> memtable(
+        family_.NewMemTable(1, family_count));
+    return memtable->ApproximateMemoryUsage();
+  };
+  const size_t alone = bytes(1);
+  const size_t of_many = bytes(1000);
+  EXPECT_LT(of_many, alone / 8);
+  EXPECT_LE(bytes(8), alone);
+  Put("large", 16 << 20);
+  Switch();
+  const size_t after_a_large_one = bytes(1000);
+  EXPECT_GT(after_a_large_one, of_many);
+  EXPECT_LE(after_a_large_one, alone);
+  Put("small");
+  Switch();
+  EXPECT_EQ(bytes(1000), of_many);
+  Flush(2);
+}
 
 TEST_F(ColumnFamilyTest, AMemTableGoesFromHandToHand) {
   Put("a");

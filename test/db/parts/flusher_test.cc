@@ -8,8 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/testing/db/engine_parts.h"
@@ -17,6 +20,22 @@
 
 namespace varve::test {
 namespace {
+
+// Calls a function once, before the next file is created.
+class CallingEnv final : public EnvWrapper {
+ public:
+  explicit CallingEnv(Env* target) : EnvWrapper(target) {}
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    const std::function<void()> call = std::exchange(call_, nullptr);
+    if (call != nullptr) call();
+    return EnvWrapper::NewWritableFile(path, options, file);
+  }
+  void CallOnce(std::function<void()> call) { call_ = std::move(call); }
+
+ private:
+  std::function<void()> call_;
+};
 
 class FlusherTest : public ::testing::Test {
  protected:
@@ -38,7 +57,8 @@ class FlusherTest : public ::testing::Test {
   Options other_options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env_{memory_.get()};
-  EngineParts parts_{&options_, &env_};
+  CallingEnv files_{&env_};
+  EngineParts parts_{&options_, &files_};
   ColumnFamily* const default_ = &parts_.family;
   ColumnFamily* const a_ = parts_.Add("a", &other_options_);
 };
@@ -64,6 +84,20 @@ TEST_F(FlusherTest, SwitchesAllFilledFamiliesIfTheFlushIsAtomic) {
   EXPECT_EQ(a_->immutable().size(), 1u);
   EXPECT_EQ(default_->immutable().size(), 1u);
   EXPECT_TRUE(empty->immutable().empty());
+}
+
+TEST_F(FlusherTest, SwitchesNoHolderOfLogsAloneIfTheFlushIsAtomic) {
+  options_.max_total_wal_size = UINT64_MAX;
+  parts_.Put(a_, "key", 1 << 20);
+  parts_.Switch({});
+  parts_.Put(default_, "key");
+  ASSERT_TRUE(a_->immutable().empty());
+  // `a` is the only one that must be flushed for the logs.
+  options_.max_total_wal_size = 1 << 20;
+  options_.atomic_flush = true;
+  parts_.Switch({});
+  EXPECT_EQ(a_->immutable().size(), 1u);
+  EXPECT_EQ(default_->immutable().size(), 1u);
 }
 
 TEST_F(FlusherTest, FreesLogsThatNoFamilyNeeds) {
@@ -155,6 +189,32 @@ TEST_F(FlusherTest, SwitchesAMemTableForTheBudget) {
   parts_.AwaitJobsLocked();
   EXPECT_EQ(a_->immutable().size(), 1u);
   EXPECT_TRUE(default_->immutable().empty());
+}
+
+// No writer comes to do it.
+TEST_F(FlusherTest, SwitchesAMemTableThatIsRequestedDuringASwitch) {
+  ColumnFamily* const b = parts_.Add("b", &other_options_);
+  parts_.Put(a_, "key");
+  parts_.Put(b, "key");
+  files_.CallOnce([this, b] { parts_.flusher.RequestSwitch(b); });
+  parts_.flusher.RequestSwitch(a_);
+  MutexLock lock(&parts_.mutex);
+  parts_.AwaitJobsLocked();
+  EXPECT_EQ(a_->immutable().size(), 1u);
+  EXPECT_EQ(b->immutable().size(), 1u);
+}
+
+TEST_F(FlusherTest, LeadsOnlyWhereNobodyLeads) {
+  WriteQueue::Writer leader;
+  ASSERT_TRUE(parts_.flusher.TryLead(&leader));
+  WriteQueue::Writer other;
+  EXPECT_FALSE(parts_.flusher.TryLead(&other));
+  parts_.write_queue.Leave(WriteQueue::Group(&leader), Status::OK());
+  {
+    MutexLock lock(&parts_.mutex);
+    parts_.scheduler.StopLocked();
+  }
+  EXPECT_FALSE(parts_.flusher.TryLead(&other));
 }
 
 }  // namespace

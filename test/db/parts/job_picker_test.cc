@@ -8,16 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "test/testing/db/engine_parts.h"
+#include "test/testing/db/three_families_fixture.h"
 
 namespace varve::test {
 namespace {
 
-class JobPickerTest : public ::testing::Test {
+class JobPickerTest : public ThreeFamiliesTest {
  protected:
   JobPickerTest() {
     for (Options* options : {&options_, &other_options_}) {
@@ -55,14 +53,6 @@ class JobPickerTest : public ::testing::Test {
     MutexLock lock(&parts_.mutex);
     return parts_.picker.CompactionDueLocked();
   }
-
-  Options options_ = TinyOptions();
-  Options other_options_ = TinyOptions();
-  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  EngineParts parts_{&options_, env_.get()};
-  ColumnFamily* const default_ = &parts_.family;
-  ColumnFamily* const a_ = parts_.Add("a", &other_options_);
-  ColumnFamily* const b_ = parts_.Add("b", &other_options_);
 };
 
 TEST_F(JobPickerTest, FlushesTheFamilyOfTheOldestLog) {

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "env/file_names.h"
 #include "test/testing/db/family_parts.h"
 #include "test/testing/db_helpers.h"
+#include "varve/write_buffer_manager.h"
 
 namespace varve::test {
 namespace {
@@ -62,7 +64,6 @@ class ObsoleteFilesTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
     parts_.Begin(place_.directory());
-    obsolete_.SetTables(&parts_.versions);
     MutexLock lock(&mutex_);
     for (uint64_t number : {1, 2, 3}) {
       WalSet::Wal wal;
@@ -117,9 +118,9 @@ class ObsoleteFilesTest : public ::testing::Test {
   WalSet wals_{&place_, &options_, nullptr, &mutex_};
   BackgroundScheduler scheduler_{&env_, &mutex_};
   EventQueue events_{{}, &mutex_};
-  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{&place_, &wals_,
-                                               &parts_.families, &events_,
-                                               &scheduler_, nullptr, &mutex_}};
+  ObsoleteFiles obsolete_{
+      ObsoleteFiles::Parts{&place_, &parts_.versions, &wals_, &parts_.families,
+                           &events_, &scheduler_, nullptr, &mutex_}};
 };
 
 TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {
@@ -152,6 +153,45 @@ TEST_F(ObsoleteFilesTest, FilesStayWhileTheyAreHeld) {
   EXPECT_TRUE(obsolete_.AnyLocked());
   Remove();
   EXPECT_FALSE(LogExists(1));
+}
+
+// A family that is closed waits for the budget's call, during which the hold
+// begins.
+TEST_F(ObsoleteFilesTest, FilesStayIfTheHoldBeginsWhileAFamilyIsClosed) {
+  constexpr size_t kBudget = 64 << 10;
+  family_options_.write_buffer_manager =
+      std::make_shared<WriteBufferManager>(kBudget);
+  std::atomic<bool> is_in_call{false};
+  parts_.request_switch = [&](ColumnFamily*) {
+    is_in_call = true;
+    for (bool is_held = false; !is_held; std::this_thread::yield()) {
+      MutexLock lock(&mutex_);
+      if (obsolete_.running() == 0) continue;
+      EXPECT_FALSE(parts_.families.HasDeadLocked());
+      obsolete_.HoldLocked();
+      is_held = true;
+    }
+  };
+  ColumnFamily* const family = AddFamily();
+  {
+    MutexLock lock(&mutex_);
+    family->BeginLocked(family->NewMemTable(1), {});
+  }
+  family->JoinBudget();
+  family->memtable()->Add(1, ValueType::kValue, "key",
+                          std::string(2 * kBudget, 'v'));
+  while (!is_in_call) std::this_thread::yield();
+  AddTables(family);
+  wals_.ReleaseLocked(2);
+  Drop(family);
+  Remove();
+  EXPECT_TRUE(obsolete_.is_held());
+  EXPECT_TRUE(LogExists(1));
+  EXPECT_EQ(parts_.versions.obsolete_files()->size(), 2u);
+  obsolete_.LetGoLocked();
+  Remove();
+  EXPECT_FALSE(LogExists(1));
+  EXPECT_TRUE(parts_.versions.obsolete_files()->empty());
 }
 
 // The address sanitizer sees a cache of tables that is used too long.

@@ -35,7 +35,6 @@ class TableJobsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(Ok(place_.Open(false, true)));
-    jobs_.SetTables(&versions_);
     parts_.Begin(place_.directory());
     MutexLock lock(&mutex_);
     family_.BeginLocked(family_.NewMemTable(0), {});
@@ -49,17 +48,22 @@ class TableJobsTest : public ::testing::Test {
     mutex_.Lock();
   }
 
-  // Flushes a memtable with that key.
-  Status Flush(const std::string& key) {
-    MutexLock lock(&mutex_);
+  // Makes a memtable with that key immutable.
+  void SwitchLocked(const std::string& key) {
     const SequenceNumber sequence = versions_.LastSequence() + 1;
     family_.memtable()->Add(sequence, ValueType::kValue, key, "value");
     versions_.SetLastSequence(sequence);
-    family_.SwitchLocked(family_.NewMemTable(sequence), false);
+    family_.SwitchLocked(family_.NewMemTable(sequence));
+  }
+  // Flushes a memtable with that key.
+  Status Flush(const std::string& key) {
+    MutexLock lock(&mutex_);
+    SwitchLocked(key);
     std::vector<FlushJobInfo> infos(1);
+    infos[0].memtables = family_.immutable().size();
     Status status = jobs_.FlushLocked({&family_}, &infos, AllowAll);
-    EXPECT_EQ(infos[0].memtables, family_.immutable().size());
     if (!status.ok()) return status;
+    EXPECT_GT(infos[0].file_bytes, 0u);
     const auto flushed = family_.RemoveFlushedLocked(infos[0].memtables);
     family_.InstallSuperVersionLocked(false);
     family_.RetireLocked(flushed);
@@ -79,8 +83,9 @@ class TableJobsTest : public ::testing::Test {
   BackgroundScheduler scheduler_{env_.get(), &mutex_};
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   EventQueue events_{{recorder_}, &mutex_};
-  TableJobs jobs_{TableJobs::Parts{&place_, family_.snapshots(), &events_,
-                                   &scheduler_, nullptr, nullptr, &mutex_}};
+  TableJobs jobs_{TableJobs::Parts{&place_, &versions_, family_.snapshots(),
+                                   &events_, &scheduler_, nullptr, nullptr,
+                                   &mutex_}};
 };
 
 TEST_F(TableJobsTest, FlushesAndMoves) {
@@ -96,6 +101,28 @@ TEST_F(TableJobsTest, FlushesAndMoves) {
   ASSERT_TRUE(Ok(jobs_.CompactLocked(&family_, compaction, &info)));
   EXPECT_EQ(FileCount(0), 0u);
   EXPECT_EQ(FileCount(6), 1u);
+}
+
+// With atomic_flush, a later memtable may have a part of a batch whose other
+// part is not flushed with it.
+TEST_F(TableJobsTest, FlushesNoMoreMemTablesThanTheCallerSaw) {
+  MutexLock lock(&mutex_);
+  SwitchLocked("a");
+  std::vector<FlushJobInfo> infos(1);
+  infos[0].memtables = 1;
+  SwitchLocked("b");
+  uint64_t end = 0;
+  ASSERT_TRUE(Ok(
+      jobs_.FlushLocked({&family_}, &infos, [&end](uint64_t, uint64_t its_end) {
+        end = its_end;
+        return Status::OK();
+      })));
+  EXPECT_EQ(infos[0].memtables, 1u);
+  ASSERT_EQ(FileCount(0), 1u);
+  EXPECT_EQ(ExtractUserKey(family_.version()->files(0)[0]->largest).ToString(),
+            "a");
+  ASSERT_EQ(family_.immutable().size(), 2u);
+  EXPECT_EQ(end, family_.immutable()[1]->wal_number());
 }
 
 // As when a database resumes that has nothing in memory.

@@ -7,17 +7,15 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "test/testing/db/engine_parts.h"
+#include "test/testing/db/three_families_fixture.h"
 #include "util/bytes/hash.h"
 
 namespace varve::test {
 namespace {
 
-class TouchedFamiliesTest : public ::testing::Test {
+class TouchedFamiliesTest : public ThreeFamiliesTest {
  protected:
   // Adds an update of the family to the batch.
   void Add(const ColumnFamily* family) {
@@ -30,19 +28,29 @@ class TouchedFamiliesTest : public ::testing::Test {
         .ForEach([&](ColumnFamily* family) { touched.push_back(family); });
     return touched;
   }
+  // Makes it known that the family has no live key.
+  void Empty(ColumnFamily* family) {
+    WalkedRange walk;
+    walk.sequence = parts_.versions.LastSequence();
+    walk.dead = 1000;
+    family->dead_walks()->leader_ranges()->Learn(walk, walk.sequence);
+    ASSERT_TRUE(IsKnownDead(family));
+  }
+  // Returns whether the key of Add is known to be dead.
+  bool IsKnownDead(ColumnFamily* family) {
+    const Slice key = "k";
+    bool is_dead = false;
+    family->dead_walks()->ranges().Find(
+        &key, parts_.versions.LastSequence(), true,
+        [&is_dead](const DeadRange&, bool contains) { is_dead = contains; });
+    return is_dead;
+  }
   void Drop(ColumnFamily* family) {
     MutexLock lock(&parts_.mutex);
     family->SetDroppedLocked();
     parts_.families.DropLocked(family);
   }
 
-  Options options_ = TinyOptions();
-  Options other_options_ = TinyOptions();
-  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  EngineParts parts_{&options_, env_.get()};
-  ColumnFamily* const default_ = &parts_.family;
-  ColumnFamily* const a_ = parts_.Add("a", &other_options_);
-  ColumnFamily* const b_ = parts_.Add("b", &other_options_);
   WriteBatch batch_;
 };
 
@@ -68,6 +76,12 @@ TEST_F(TouchedFamiliesTest, VisitsTheFamilyOfTheOnlyUpdate) {
         EXPECT_EQ(family, a_);
         ++visits;
       });
+  EXPECT_EQ(visits, 1);
+  MutexLock lock(&parts_.mutex);
+  a_->SetDroppedLocked();
+  TouchedFamilies(parts_.families, batch_, &update).ForEach([&](ColumnFamily*) {
+    ++visits;
+  });
   EXPECT_EQ(visits, 1);
 }
 
@@ -111,6 +125,7 @@ TEST_F(TouchedFamiliesTest, MarksTheMemTablesOfUnloggedUpdates) {
   MarkUnlogged(parts_.families, group);
   EXPECT_TRUE(a_->memtable()->has_unlogged());
   EXPECT_FALSE(b_->memtable()->has_unlogged());
+  EXPECT_FALSE(default_->memtable()->has_unlogged());
 }
 
 TEST_F(TouchedFamiliesTest, MarksNoMemTableOfARefusedBatch) {
@@ -120,6 +135,27 @@ TEST_F(TouchedFamiliesTest, MarksNoMemTableOfARefusedBatch) {
   WriteQueue::Group group(&writer);
   MarkUnlogged(parts_.families, group);
   EXPECT_FALSE(a_->memtable()->has_unlogged());
+  EXPECT_FALSE(default_->memtable()->has_unlogged());
+}
+
+TEST_F(TouchedFamiliesTest, CutsTheDeadRangesOfTouchedFamilies) {
+  for (ColumnFamily* const family : {default_, a_, b_}) Empty(family);
+  Add(a_);
+  WriteQueue::Writer writer({}, &batch_);
+  WriteQueue::Group group(&writer);
+  writer.is_refused = true;
+  CutDeadRanges(parts_.families, group);
+  EXPECT_TRUE(IsKnownDead(a_));
+  writer.is_refused = false;
+  CutDeadRanges(parts_.families, group);
+  EXPECT_FALSE(IsKnownDead(a_));
+  EXPECT_TRUE(IsKnownDead(b_));
+  EXPECT_TRUE(IsKnownDead(default_));
+  batch_.Clear();
+  Add(default_);
+  CutDeadRanges(parts_.families, group);
+  EXPECT_FALSE(IsKnownDead(default_));
+  EXPECT_TRUE(IsKnownDead(b_));
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "test/testing/fault_seeds.h"
-#include "test/testing/many_faults.h"
+#include "test/testing/faults/fault_seeds.h"
+#include "test/testing/faults/many_faults.h"
 #include "test/testing/numbered_writes.h"
 
 namespace varve::test {

@@ -18,23 +18,9 @@
 namespace varve::test {
 namespace {
 
-using testing::CheckTable;
 using ::testing::HasSubstr;
-using testing::IndexEntry;
-using testing::Key;
-using testing::KeysAndValues;
-using testing::Lookup;
-using testing::Numbered;
-using testing::NumberedEntries;
-using testing::Open;
-using testing::PartitionedForm;
-using testing::PartitionedTable;
-using testing::ReaderOptions;
-using testing::Scan;
-using testing::StringRandomAccessFile;
 
-// ---- Damage
-// -----------------------------------------------------------------
+// ---- Damage -----------------------------------------------------------------
 
 // Calls every operation on a table that may be damaged. Returns true if all
 // succeeded.
@@ -169,6 +155,42 @@ TEST(PartitionedTableHostileTest, DamagedTablesKeepTheirEntries) {
     bytes[ordinary.footer().metaindex.offset - 20] ^= 1;
     EXPECT_EQ(Salvage(bytes).entries, entries);
   }
+}
+
+// Separators between versions of one key have the form of a data block's keys,
+// so partitions can be read as data blocks.
+TEST(PartitionedTableHostileTest, FirstWholePartitionTellsTheFormOfTheIndex) {
+  KeysAndValues entries;
+  for (int i = 0; i < 100; ++i) {
+    entries.emplace_back(Key("key", static_cast<SequenceNumber>(200 - i)),
+                         "value " + std::to_string(i));
+  }
+  PartitionedForm form;
+  form.user_keys = false;
+  form.delta = false;
+  form.format_version = 2;
+  PartitionedTable table(form, entries);
+  const auto partitions = table.index_partitions;
+  ASSERT_EQ(partitions.size(), 9u);
+  const auto blocks = table.blocks;
+  const std::string whole = table.Finish();
+  EXPECT_EQ(Salvage(whole).entries, entries);
+  // The description, and all partitions but the last.
+  std::string bytes = whole;
+  bytes[table.footer().metaindex.offset - 20] ^= 1;
+  for (size_t i = 0; i + 1 < partitions.size(); ++i) {
+    SCOPED_TRACE(i);
+    bytes[partitions[i].handle.offset] ^= 1;
+    const Salvaged salvaged = Salvage(bytes);
+    EXPECT_TRUE(salvaged.status.ok()) << salvaged.status.ToString();
+    EXPECT_EQ(salvaged.entries, entries);
+  }
+  // The description, and the first block of the first partition.
+  bytes = whole;
+  bytes[table.footer().metaindex.offset - 20] ^= 1;
+  bytes[blocks[0].handle.offset] ^= 1;
+  EXPECT_EQ(Salvage(bytes).entries,
+            KeysAndValues(entries.begin() + 3, entries.end()));
 }
 
 // ---- Tables that lie --------------------------------------------------------

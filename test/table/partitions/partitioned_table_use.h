@@ -104,3 +104,22 @@ inline void CheckTable(const Table& table, const KeysAndValues& entries) {
 }
 
 }  // namespace varve::testing
+
+namespace varve::test {
+
+using testing::CheckTable;
+using testing::IndexEntry;
+using testing::Key;
+using testing::KeysAndValues;
+using testing::Lookup;
+using testing::Numbered;
+using testing::NumberedEntries;
+using testing::Open;
+using testing::PartitionedForm;
+using testing::PartitionedTable;
+using testing::ReaderOptions;
+using testing::ReadLog;
+using testing::Scan;
+using testing::StringRandomAccessFile;
+
+}  // namespace varve::test

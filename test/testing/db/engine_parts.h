@@ -28,6 +28,7 @@ class EngineParts {
               std::vector<std::shared_ptr<EventListener>> listeners = {})
       : parts_(options, env),
         mutex(parts_.mutex),
+        write_queue(parts_.queue),
         versions(parts_.versions),
         family(parts_.family),
         families(parts_.families),
@@ -35,10 +36,10 @@ class EngineParts {
         wals(&place, options, nullptr, &mutex),
         scheduler(env, &mutex),
         events(std::move(listeners), &mutex),
-        obsolete(
-            {&place, &wals, &families, &events, &scheduler, nullptr, &mutex}),
-        table_jobs({&place, family.snapshots(), &events, &scheduler, nullptr,
-                    nullptr, &mutex}),
+        obsolete({&place, &versions, &wals, &families, &events, &scheduler,
+                  nullptr, &mutex}),
+        table_jobs({&place, &versions, family.snapshots(), &events, &scheduler,
+                    nullptr, nullptr, &mutex}),
         auto_resume(
             env, &mutex, &scheduler, &obsolete, [] { return false; }, [] {}),
         control({options, &place, &families, &wals, &obsolete, &events,
@@ -48,7 +49,7 @@ class EngineParts {
              {[this] { Count(JobKind::kFlush, &flushes); },
               [this] { Count(JobKind::kCompaction, &compactions); },
               [this] { Count(JobKind::kCleanup, &cleanups); }}),
-        flusher({options, &place, &versions, &families, &wals, &parts_.queue,
+        flusher({options, &place, &versions, &families, &wals, &write_queue,
                  &control, &picker, &jobs, &table_jobs, &events, &scheduler,
                  nullptr, nullptr, &mutex, false}),
         compactor({&place, &versions, &families, &control, &picker, &jobs,
@@ -56,8 +57,6 @@ class EngineParts {
                    nullptr, nullptr, &mutex}) {
     EXPECT_TRUE(Ok(place.Open(false, true)));
     parts_.Begin(place.directory());
-    obsolete.SetTables(&versions);
-    table_jobs.SetTables(&versions);
     MutexLock lock(&mutex);
     WalSet::Wal wal;
     EXPECT_TRUE(Ok(wals.Create(versions.NewFileNumber(), false, &wal)));
@@ -121,6 +120,7 @@ class EngineParts {
 
  public:
   Mutex& mutex;
+  WriteQueue& write_queue;
   VersionSet& versions;
   ColumnFamily& family;
   FamilySet& families;

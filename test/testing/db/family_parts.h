@@ -81,7 +81,7 @@ struct FamilyParts {
     return {env,        nullptr,
             &mutex,     &queue,
             free_later, [this] { return versions.LastSequence(); },
-            [] {},      [](ColumnFamily*) {},
+            [] {},      [this](ColumnFamily* asked) { request_switch(asked); },
             snapshots};
   }
   static Options* WithCache(Options* options) {
@@ -92,6 +92,8 @@ struct FamilyParts {
   Options* const options;
   Env* const env;
   const std::function<void()> free_later;
+  // Called for the budget of write buffers, on its thread.
+  std::function<void(ColumnFamily*)> request_switch = [](ColumnFamily*) {};
   Mutex mutex;
   WriteQueue queue;
   FilePool file_pool;

@@ -1,0 +1,25 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "test/testing/db/engine_parts.h"
+
+namespace varve::test {
+
+// The parts of a database in memory with the families default, a and b. The
+// last two share their options.
+class ThreeFamiliesTest : public ::testing::Test {
+ protected:
+  Options options_ = TinyOptions();
+  Options other_options_ = TinyOptions();
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  EngineParts parts_{&options_, env_.get()};
+  ColumnFamily* const default_ = &parts_.family;
+  ColumnFamily* const a_ = parts_.Add("a", &other_options_);
+  ColumnFamily* const b_ = parts_.Add("b", &other_options_);
+};
+
+}  // namespace varve::test
