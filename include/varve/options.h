@@ -149,8 +149,8 @@ struct DBOptions {
   // Bound for the total size of the logs in bytes. When the logs approach it,
   // the column families that need the oldest ones are flushed, even if their
   // memtables are small, so that a family which is seldom written to cannot
-  // keep the logs of the others. While such a flush runs and the bound is reached,
-  // writers wait. 0 selects the larger of the sum of the families'
+  // keep the logs of the others. While such a flush runs and the bound is
+  // reached, writers wait. 0 selects the larger of the sum of the families'
   // write_buffer_size, and four times the largest family's write_buffer_size
   // times its max_write_buffer_number. With one family, its memtables bound the
   // logs. The property varve.oldest-log tells which family needs the oldest
