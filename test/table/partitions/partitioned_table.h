@@ -16,6 +16,7 @@
 #include "table/block/internal_key.h"
 #include "table/index/bloom_filter.h"
 #include "test/testing/table_bytes.h"
+#include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
 #include "util/bytes/hash.h"
 #include "varve/comparator.h"
@@ -136,6 +137,8 @@ class PartitionedTable {
     }
     footer_.metaindex = Add(*metaindex.Finish());
     footer_.EncodeTo(&bytes);
+    // Before the magic number.
+    EncodeFixed32(&bytes[bytes.size() - 12], form_.format_version);
     return bytes;
   }
 
