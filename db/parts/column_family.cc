@@ -131,8 +131,7 @@ ColumnFamily::AbandonedState ColumnFamily::Abandon() {
   return remains;
 }
 
-// ---- Reads
-// -------------------------------------------------------------------
+// ---- Reads ------------------------------------------------------------------
 
 void ColumnFamily::InstallSuperVersionLocked(bool closed) {
   auto* next = new SuperVersion;
@@ -173,8 +172,7 @@ void ColumnFamily::UnrefMemTableLocked(MemTable* memtable) {
   obsolete_.push_back(memtable);
 }
 
-// ---- Memtables
-// ---------------------------------------------------------------
+// ---- Memtables --------------------------------------------------------------
 
 MemTable* ColumnFamily::NewMemTable(uint64_t wal_number,
                                     size_t family_count) const {
@@ -244,8 +242,7 @@ void ColumnFamily::RetireLocked(const std::vector<MemTable*>& flushed) {
   }
 }
 
-// ---- Writers
-// -----------------------------------------------------------------
+// ---- Writers ----------------------------------------------------------------
 
 uint64_t ColumnFamily::PauseMicrosLocked(uint64_t log_space, bool may_pause) {
   const uint64_t now_us = MonotonicMicros(env_);
@@ -377,8 +374,7 @@ void ColumnFamily::AddStallMicrosLocked(uint64_t micros) {
   RecordTick(stats_, Ticker::kStallMicros, micros);
 }
 
-// ---- Compactions
-// -------------------------------------------------------------
+// ---- Compactions ------------------------------------------------------------
 
 void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros) {
   uint64_t bytes = 0;

@@ -13,7 +13,8 @@ namespace varve {
 // The analysis cannot tell that the mutex is the DB's, here and below.
 Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
     VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  // First: with atomic_flush no family is switched alone, for the logs either.
+  // Before the next step, because with atomic_flush a family that is switched
+  // for the logs takes the others with it.
   parts_.control->log_bound().AddHoldersLocked(&families);
   if (parts_.options->atomic_flush && !families.empty()) {
     // An empty memtable that was requested is switched too: its flush frees

@@ -39,10 +39,10 @@ class TableJobs {
   TableJobs(const TableJobs&) = delete;
   TableJobs& operator=(const TableJobs&) = delete;
 
-  // Writes the oldest immutable memtables of each family to one table, as many
-  // as its info says. They stay in the lists of immutable memtables. The tables
-  // of several families are named in one step. `infos` is parallel to
-  // `families`, and gets what there is to say of the tables. Before the tables
+  // Writes the oldest immutable memtables of each family to one table. They
+  // stay in the lists of immutable memtables. The tables of several families
+  // are named in one step. `infos` is parallel to `families`: its `memtables`
+  // is the number to write, and the rest is filled in. Before the tables
   // are named, calls sync_logs(first, end): from then on the families do not
   // need logs before `first`, and some of them not those before `end`. May
   // release the mutex and reacquire it.

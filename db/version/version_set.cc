@@ -215,7 +215,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     doubtful_manifests_.clear();
     doubtful_files_.clear();
   } else if (!status.ok() && fresh && versions.size() == edits.size()) {
-    // It was tried.
+    // The edits could be applied, so the file may have been created.
     (in_doubt ? doubtful_manifests_ : obsolete_manifests_).push_back(number);
   }
   FinishEdit(edits, versions, status, in_doubt);

@@ -516,8 +516,11 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
 namespace {
 
 // Adds each update to the memtable that choose(family) returns. Ignores it if
-// that is null.
-template <typename Choose>
+// that is null. `kOtherFamilies`: choose can return a memtable for another
+// family than the default one. Only their records can be unsupported here,
+// because the reader returns an error for those of the default family. So a
+// batch of that family alone pays no test for it.
+template <bool kOtherFamilies, typename Choose>
 [[gnu::always_inline]] inline Status InsertRecords(const Slice& representation,
                                                    Choose choose) {
   BatchReader reader;
@@ -533,7 +536,7 @@ template <typename Choose>
     } while (record.is_log_data);
     MemTable* const memtable = choose(record.family);
     if (memtable == nullptr) continue;
-    if (record.unsupported != nullptr) [[unlikely]] {
+    if (kOtherFamilies && record.unsupported != nullptr) [[unlikely]] {
       return Status::NotSupported(record.unsupported);
     }
     memtable->Add(sequence, record.type, record.key, record.value);
@@ -543,16 +546,16 @@ template <typename Choose>
 }  // namespace
 
 Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
-  return InsertRecords(representation, [memtable](uint32_t family) {
+  return InsertRecords<false>(representation, [memtable](uint32_t family) {
     return family == 0 ? memtable : nullptr;
   });
 }
 
 Status InsertBatch(const Slice& representation, MemTableChooser* chooser) {
-  // Of the last update: updates of a family often come together.
+  // Updates of a family often come together, so the last choice is kept.
   std::optional<uint32_t> last;
   MemTable* memtable = nullptr;
-  return InsertRecords(representation, [&](uint32_t family) {
+  return InsertRecords<true>(representation, [&](uint32_t family) {
     if (family != last) {
       last = family;
       memtable = chooser->Choose(family);

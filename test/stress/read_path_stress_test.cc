@@ -113,8 +113,7 @@ TEST_F(ReadPathStressTest, AllKindsOfReadsAndChangesAtOnce) {
   EXPECT_TRUE(Ok(db_->VerifyChecksum()));
 }
 
-// ---- State that threads leave
-// ------------------------------------------------
+// ---- State that threads leave -----------------------------------------------
 
 // Reads once more when its thread ends, whichever thread-local variables of the
 // library are destroyed by then.

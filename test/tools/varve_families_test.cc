@@ -11,11 +11,12 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "db/version/version_edit.h"
-#include "db/wal/wal_reader.h"
-#include "db/wal/wal_writer.h"
 #include "test/testing/comparators.h"
+#include "test/testing/db/manifest_edits.h"
 #include "test/testing/fixtures.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
@@ -48,30 +49,15 @@ class VarveFamiliesTest : public test::VarveCommandTest {
 
   // Writes the MANIFEST anew, with the edits that `change` returns true for.
   void ChangeManifest(const std::function<bool(VersionEdit*)>& change) {
-    const std::string path = Manifest();
-    const uint64_t number = std::stoull(path.substr(path.rfind('-') + 1));
     Env* const env = Env::Default();
-    std::unique_ptr<SequentialFile> file;
-    ASSERT_TRUE(env->NewSequentialFile(path, FileOptions(), &file).ok());
+    const std::string path = Manifest();
     std::vector<VersionEdit> edits;
-    {
-      wal::Reader reader(std::move(file), path, number);
-      Slice record;
-      while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
-        VersionEdit edit;
-        ASSERT_TRUE(edit.DecodeFrom(record).ok());
-        if (change(&edit)) edits.push_back(std::move(edit));
-      }
+    ASSERT_NO_FATAL_FAILURE(test::ReadEdits(env, path, &edits));
+    std::vector<VersionEdit> kept;
+    for (VersionEdit& edit : edits) {
+      if (change(&edit)) kept.push_back(std::move(edit));
     }
-    std::unique_ptr<WritableFile> out;
-    ASSERT_TRUE(env->NewWritableFile(path, FileOptions(), &out).ok());
-    wal::Writer writer(std::move(out), number);
-    for (const VersionEdit& edit : edits) {
-      std::string record;
-      edit.EncodeTo(&record);
-      ASSERT_TRUE(writer.AddRecord(record).ok());
-    }
-    ASSERT_TRUE(writer.Sync().ok());
+    test::WriteEdits(env, path, kept);
   }
 };
 

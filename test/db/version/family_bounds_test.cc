@@ -12,9 +12,8 @@
 #include "db/recovery/recovery.h"
 #include "db/version/manifest_reader.h"
 #include "db/version/version_edit.h"
-#include "db/wal/wal_reader.h"
-#include "db/wal/wal_writer.h"
 #include "env/file_names.h"
+#include "test/testing/db/manifest_edits.h"
 #include "test/testing/db_helpers.h"
 #include "varve/column_family.h"
 #include "varve/comparator.h"
@@ -22,22 +21,9 @@
 namespace varve::test {
 namespace {
 
-void WriteEdits(Env* env, const std::string& path, uint64_t number,
-                const std::vector<VersionEdit>& edits) {
-  std::unique_ptr<WritableFile> file;
-  ASSERT_TRUE(Ok(env->NewWritableFile(path, FileOptions(), &file)));
-  wal::Writer writer(std::move(file), number);
-  for (const VersionEdit& edit : edits) {
-    std::string record;
-    edit.EncodeTo(&record);
-    ASSERT_TRUE(Ok(writer.AddRecord(record)));
-  }
-  ASSERT_TRUE(Ok(writer.Sync()));
-  ASSERT_TRUE(Ok(writer.Close()));
-}
-
 // Reads a MANIFEST of the edits after one that begins it.
-Status ReadEdits(const std::vector<VersionEdit>& edits, ManifestState* state) {
+Status ReadAfterBegin(const std::vector<VersionEdit>& edits,
+                      ManifestState* state) {
   static const InternalKeyComparator comparator(BytewiseComparator());
   const auto env = NewMemoryEnv(Env::Default());
   EXPECT_TRUE(Ok(env->CreateDirIfMissing("/db")));
@@ -50,7 +36,7 @@ Status ReadEdits(const std::vector<VersionEdit>& edits, ManifestState* state) {
   begin.SetLastSequence(9);
   std::vector<VersionEdit> all = {begin};
   all.insert(all.end(), edits.begin(), edits.end());
-  WriteEdits(env.get(), "/db/MANIFEST-000005", 5, all);
+  WriteEdits(env.get(), "/db/MANIFEST-000005", all);
   return ReadManifest(env.get(), "/db", ForAllFamilies(&comparator), state);
 }
 
@@ -82,7 +68,7 @@ TEST(FamilyBoundsTest, AnIdThatNoFamilyCanHaveIsRefused) {
        {std::vector{LargestId(kLast)}, std::vector{CreationOf(kLast)},
         std::vector{CreationOf(kLast), DropOf(kLast)}}) {
     ManifestState state;
-    ASSERT_TRUE(Ok(ReadEdits(edits, &state)));
+    ASSERT_TRUE(Ok(ReadAfterBegin(edits, &state)));
     EXPECT_EQ(state.max_column_family, kLast);
   }
   for (const uint32_t id : {kLast + 1, UINT32_MAX - 1, UINT32_MAX}) {
@@ -90,7 +76,7 @@ TEST(FamilyBoundsTest, AnIdThatNoFamilyCanHaveIsRefused) {
          {std::vector{LargestId(id)}, std::vector{CreationOf(id)},
           std::vector{CreationOf(id), DropOf(id)}}) {
       ManifestState state;
-      const Status status = ReadEdits(edits, &state);
+      const Status status = ReadAfterBegin(edits, &state);
       EXPECT_TRUE(status.IsCorruption()) << id;
       EXPECT_TRUE(Contains(status.message(), "column family id")) << id;
     }
@@ -109,25 +95,13 @@ TEST(FamilyBoundsTest, NoFamilyIsCreatedAfterTheLastId) {
   db.reset();
 
   std::string name;
-  uint64_t number = 0;
-  FileType type;
   ASSERT_TRUE(Ok(ReadCurrentFile(env.get(), "/db", &name)));
-  ASSERT_TRUE(ParseFileName(name, &number, &type));
   const std::string path = "/db/" + name;
   std::vector<VersionEdit> edits;
-  {
-    std::unique_ptr<SequentialFile> file;
-    ASSERT_TRUE(Ok(env->NewSequentialFile(path, FileOptions(), &file)));
-    wal::Reader reader(std::move(file), path, number);
-    Slice record;
-    while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
-      ASSERT_TRUE(Ok(edits.emplace_back().DecodeFrom(record)));
-    }
-  }
+  ASSERT_NO_FATAL_FAILURE(ReadEdits(env.get(), path, &edits));
   ASSERT_FALSE(edits.empty());
   edits.back().SetMaxColumnFamily(kMaxColumnFamilyId - 1);
-  ASSERT_TRUE(Ok(env->RemoveFile(path)));
-  WriteEdits(env.get(), path, number, edits);
+  WriteEdits(env.get(), path, edits);
 
   std::vector<ColumnFamilyDescriptor> families;
   families.emplace_back(kDefaultColumnFamilyName, options);
