@@ -22,8 +22,11 @@
 
 namespace varve {
 
+class CompactionFilter;
+class CompactionFilterFactory;
 class EventListener;
 struct Experiment;
+class MergeOperator;
 class RateLimiter;
 class Snapshot;
 class WriteBufferManager;
@@ -200,6 +203,23 @@ struct ColumnFamilyOptions {
   // created with. Must outlive the DB. Default: bytewise order.
   const Comparator* comparator = BytewiseComparator();
 
+  // Applies the operands of DB::Merge; see varve/merge_operator.h. A database
+  // with operands can be opened without it, but reads of their keys then return
+  // InvalidArgument. Default: null.
+  std::shared_ptr<MergeOperator> merge_operator;
+
+  // Maximum number of operands of a key in a row in the memtable. With this
+  // many, DB::Merge applies all of them at once and writes the result as a
+  // value, so that reads need not. Writes of the group then wait for the
+  // operator. 0 means no limit. Default: 0.
+  size_t max_successive_merges = 0;
+
+  // Decides which entries compactions keep; see varve/compaction_filter.h. The
+  // filter must outlive the DB, and is used instead of the factory.
+  // Defaults: null.
+  const CompactionFilter* compaction_filter = nullptr;
+  std::shared_ptr<CompactionFilterFactory> compaction_filter_factory;
+
   // ---- Memory ----
 
   // Size of a memtable in bytes. A memtable that reaches this size is flushed
@@ -314,6 +334,17 @@ struct ColumnFamilyOptions {
   // little space. If false, the base level is always level 1. Can be changed
   // from one Open to the next. Default: true, as in RocksDB since 8.4.
   bool level_compaction_dynamic_level_bytes = true;
+
+  // Compact a table above the last level when its oldest data was written more
+  // than this many seconds ago, so that deletions, and entries that a filter
+  // removes, do not stay for ever in a part of the key range that nothing is
+  // written to. 0 means never. Default: 0.
+  uint64_t ttl = 0;
+
+  // As ttl, for tables of all levels that were written more than this many
+  // seconds ago; a compaction filter then sees each entry that often. 0 means
+  // never. Default: 0.
+  uint64_t periodic_compaction_seconds = 0;
 
   // Run compactions only in CompactRange. Writers are never slowed down or
   // stopped because of pending compactions. Default: false.
