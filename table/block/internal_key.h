@@ -84,7 +84,7 @@ inline ValueType ExtractValueType(const Slice& internal_key) {
 
 // Returns whether lookups support entries of a type.
 inline bool IsLookupType(uint8_t type) {
-  return type <= static_cast<uint8_t>(ValueType::kValue) ||
+  return type <= static_cast<uint8_t>(ValueType::kMerge) ||
          type == static_cast<uint8_t>(ValueType::kSingleDeletion);
 }
 // Returns the error for an unsupported type, at an offset of its block:
